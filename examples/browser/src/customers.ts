@@ -1,0 +1,47 @@
+// All that an application does with the SDK in a page. The rest of the example is the application around it.
+import { type Client, createClient, isEaasError, type PlainRow, type StoredRow, text } from '@eaas/sdk'
+
+const FIELDS = {
+  name: text(),
+  email: text({ index: 'email_index', normalize: ['trim', 'lowercase'] }),
+  phone: text(),
+  note: text(),
+}
+const modelOf = (eaas: Client, keyId: string) => eaas.model({ keyId, fields: FIELDS })
+
+/** A customer as people see it. */
+export type Customer = PlainRow<ReturnType<typeof modelOf>>
+/** What leaves the page in its place. */
+export type SealedCustomer = StoredRow<ReturnType<typeof modelOf>>
+/** The same, as the application keeps it. */
+export type StoredCustomer = SealedCustomer & { id: number; added_by: string }
+
+/** Opens the customers for whoever is signed in. Close it when somebody else is: it holds data keys. */
+export function openCustomers(keyId: string) {
+  // No API key: the broker at this path has it, and asks the session who is calling.
+  const eaas = createClient({ baseUrl: '/api/eaas' })
+  const customers = modelOf(eaas, keyId)
+
+  return {
+    /** Encrypts a customer; the e-mail's index is added. */
+    seal: (customer: Customer): Promise<SealedCustomer> => customers.encrypt(customer),
+    /** What to look a customer up by, where nobody can read e-mails. */
+    async index(email: string): Promise<string> {
+      return (await customers.index({ email })).email_index
+    },
+    /** Each customer with its plaintext, or without it if the user may not read. */
+    async open(rows: readonly StoredCustomer[]): Promise<{ sealed: StoredCustomer; plain: Customer | undefined }[]> {
+      const { ok, failed } = await customers.decryptMany(rows)
+      const [failure] = failed
+      if (failure && !isRefusal(failure.error)) throw failure.error
+      const plain = new Map(ok.map((row) => [row.id, row]))
+      return rows.map((sealed) => ({ sealed, plain: plain.get(sealed.id) }))
+    },
+    /** Zeroes the data keys. */
+    close: () => eaas.close(),
+  }
+}
+
+function isRefusal(error: unknown): boolean {
+  return isEaasError(error) && error.code === 'E_API' && error.status === 403
+}

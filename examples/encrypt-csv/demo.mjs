@@ -1,0 +1,278 @@
+// The demo's story, step by step. What an application would do with the SDK is in encrypt-csv.mjs.
+import { stat } from 'node:fs/promises'
+import { basename, join } from 'node:path'
+import { createClient } from '@eaas/sdk'
+import { chooseColumns } from './arguments.mjs'
+import { findDifferences } from './compare.mjs'
+import { readTable, writeTable } from './csv.mjs'
+import { decryptTable, encryptTable, findRows } from './encrypt-csv.mjs'
+import { count, printable } from './output.mjs'
+import { watchTraffic } from './traffic.mjs'
+import { UsageError } from './usage-error.mjs'
+
+/** @import { Client, Envelope } from '@eaas/sdk' */
+/** @import { Choice } from './arguments.mjs' */
+/** @import { Table } from './csv.mjs' */
+/** @import { createOutput } from './output.mjs' */
+/** @import { startServer } from './server.mjs' */
+
+/** One DEK seals 2^20 messages; well below that, one wrap is all that may happen. */
+const MAX_CELLS = 500_000
+const SHOWN_ENTRIES = 8
+
+/**
+ * @typedef {object} Stage
+ * @property {ReturnType<typeof createOutput>} output
+ * @property {() => ReturnType<typeof startServer>} openServer
+ * @property {AbortSignal} signal
+ */
+
+/**
+ * Encrypts the chosen file, reads it back and compares.
+ *
+ * @param {Choice} choice
+ * @param {Stage} stage
+ * @returns {Promise<string[]>} what was not as it should be; empty when all was
+ * @throws {UsageError} when the file or the choice of columns cannot be used
+ */
+export async function demo(choice, { output, openServer, signal }) {
+  const { step, tell } = output
+  const since = performance.now()
+  output.title('EaaS demo: encrypt a CSV file, search it, rotate its key, get it back')
+
+  const { delimiter, index } = choice
+  const original = await step(`Read ${printable(basename(choice.file))}`, () => readTable(choice.file, delimiter))
+  const columns = chooseColumns(choice, original.columns)
+  const cells = original.rows.length * columns.length
+  if (cells > MAX_CELLS) {
+    throw new UsageError(
+      `This demo encrypts at most ${count(MAX_CELLS)} cells at once, got ${count(cells)}. Cut the file.`,
+    )
+  }
+  tell(`${count(original.rows.length)} rows of ${original.columns.length} columns.`)
+  tell(`To encrypt: ${columns.map((name) => printable(name)).join(', ')}.`)
+
+  const server = openServer()
+  const baseUrl = await step('Start a server on a new, empty database: eaas start', () => server.listening)
+  tell(`It listens on ${baseUrl}, and ends with this demo.`)
+
+  const apiKey = await step('Create a tenant: eaas tenant create --name demo', server.createTenant)
+  tell('A tenant is what owns keys. Its API key is what an application needs to use them.')
+
+  const traffic = watchTraffic()
+  const writer = createClient({ baseUrl, apiKey, fetch: traffic.fetch })
+  const reader = createClient({ baseUrl, apiKey, fetch: traffic.fetch })
+
+  const key = await step('Create a key', () => writer.keys.create({ name: 'customers' }, { signal }))
+  tell(`Key ${key.id}, version ${key.current_version}. Its secret stays in the server.`)
+  const keyId = key.id
+
+  const indexColumn = index === undefined ? undefined : nameBeside(original.columns, index)
+  const indexes = index === undefined || indexColumn === undefined ? {} : { [index]: indexColumn }
+  const encrypted = await step('Encrypt, in this process', (onProgress) =>
+    encryptTable(writer, original, { keyId, columns, index: indexes, signal, onProgress }),
+  )
+  tell(
+    `${count(cells)} cells, with AES-256-GCM${cells > 0 ? ', all with one data key that the server has wrapped' : ''}.`,
+  )
+  if (index !== undefined && cells > 0) tellOfIndex(output, original, index)
+
+  const example = pickExample(original, columns, index)
+  if (choice.tamper) {
+    if (!example) throw new UsageError('There is no row for --tamper to alter.')
+    tamper(encrypted, example)
+    tell(
+      `--tamper: one bit of row ${count(example.at + 1)}, ${printable(example.column)}, is altered now. It must not open.`,
+    )
+  }
+
+  const path = choice.out ?? join(server.folder, 'encrypted.csv')
+  await step('Write the encrypted file', () => writeTable(path, encrypted, delimiter))
+  tell(`${count((await stat(path)).size)} bytes${choice.out === undefined ? ', removed at the end; see --out' : ''}.`)
+  if (example) showExample(output, { ...example, original, encrypted, indexColumn, isSample: choice.isSample })
+
+  const stored = await step('Read the encrypted file back', () => readTable(path, delimiter))
+  const problems = []
+
+  if (index !== undefined && indexColumn !== undefined && example?.isSearchable) {
+    const value = example.row[index] ?? ''
+    const found = await step(`Search by ${printable(index)}, without decrypting anything`, () =>
+      findRows(reader, stored, { keyId, indexColumn, value, signal }),
+    )
+    const expected = original.rows.flatMap((row, at) => (row[index] === value ? [at] : []))
+    tell(
+      `The server hashed the value that is in row ${example.at + 1}; the index column has that hash in ${listRows(found)}.`,
+    )
+    if (found.join() !== expected.join()) problems.push(`the search should have found ${listRows(expected)}`)
+  }
+
+  const rotated = await step('Rotate the key', () => writer.keys.rotate(keyId, { signal }))
+  tell(`Version ${rotated.current_version} wraps from now on. What version ${key.current_version} wrapped still opens.`)
+
+  const returned = await step('Decrypt, with another client that has only the API key', (onProgress) =>
+    decryptTable(reader, stored, { columns, indexColumns: Object.values(indexes), signal, onProgress }),
+  )
+  const differences = findDifferences(original, returned)
+  const compared = original.rows.length * original.columns.length
+  tell(
+    `All ${count(compared)} cells compared with the original, byte for byte: ${count(differences.length)} differences.`,
+  )
+  problems.push(...differences.slice(0, 10))
+  if (differences.length > 10) problems.push(`and ${count(differences.length - 10)} more differences`)
+
+  const verification = await step('Have the audit log verified', () => reader.audit.verify({ signal }))
+  tell(verification.valid ? 'Each entry is chained to the one before; the chain is whole.' : 'The chain is BROKEN.')
+  if (!verification.valid) problems.push(`the audit chain is broken at entry ${verification.broken_at}`)
+  tell('The last entries:\n')
+  await showEntries(output, reader, signal)
+
+  const wraps = await countEntries(reader, 'key.wrap', { keyId, signal })
+  const unwraps = await countEntries(reader, 'key.unwrap', { keyId, signal })
+  const due = cells === 0 ? 0 : 1
+  if (wraps !== due) problems.push(`${count(wraps)} data keys were wrapped where ${due} should have been enough`)
+  writer.close()
+  reader.close()
+
+  showTraffic(output, traffic.sent(), index)
+  output.title('Result')
+  output.table([
+    ['rows', original.rows.length],
+    ['cells encrypted', cells],
+    ['wraps', wraps],
+    ['unwraps', unwraps],
+    ['audit entries', verification.total_entries],
+    ['chain valid', verification.valid ? 'yes' : 'NO'],
+    ['differences', differences.length],
+    ['seconds', ((performance.now() - since) / 1000).toFixed(1)],
+  ])
+  if (choice.out !== undefined) {
+    tell(`${choice.out} is yours to look at. Nothing can open it any more: its key ends with the demo's server.\n`)
+  }
+  return problems
+}
+
+/**
+ * @param {string[]} columns
+ * @param {string} index
+ */
+function nameBeside(columns, index) {
+  let name = `${index}_index`
+  while (columns.includes(name)) name += '_'
+  return name
+}
+
+/**
+ * @param {Stage['output']} output
+ * @param {Table} table
+ * @param {string} index
+ */
+function tellOfIndex({ tell }, { rows }, index) {
+  const distinct = new Set(rows.map((row) => row[index])).size
+  const shown = printable(index)
+  tell(
+    `To make ${shown} searchable, its ${count(distinct)} different values were sent to the server, which hashed them`,
+  )
+  tell('under a secret of the key and keeps none. No other value was sent.')
+  if (distinct < rows.length) {
+    tell(`Equal values have equal hashes: whoever holds the file sees which rows agree in ${shown}.`)
+  }
+}
+
+/**
+ * Flips one bit of one ciphertext.
+ *
+ * @param {Table} encrypted
+ * @param {{ at: number, column: string }} place
+ */
+function tamper({ rows }, { at, column }) {
+  /** @type {Envelope} */
+  const envelope = JSON.parse(rows[at]?.[column] ?? '')
+  const bytes = Buffer.from(envelope.ciphertext, 'base64')
+  bytes.writeUInt8(bytes.readUInt8(0) ^ 1, 0)
+  rows[at] = { ...rows[at], [column]: JSON.stringify({ ...envelope, ciphertext: bytes.toString('base64') }) }
+}
+
+/**
+ * A row to show, near the middle: one with something in the index column, if any.
+ *
+ * @param {Table} table
+ * @param {string[]} columns
+ * @param {string | undefined} index
+ */
+function pickExample({ rows }, columns, index) {
+  const middle = Math.floor(rows.length / 2)
+  const places = [...rows.keys()].sort((a, b) => Math.abs(a - middle) - Math.abs(b - middle))
+  const at = places.find((place) => index !== undefined && rows[place]?.[index] !== '') ?? places[0]
+  const row = at === undefined ? undefined : rows[at]
+  if (at === undefined || !row) return undefined
+  const column = columns.find((name) => name !== index && row[name] !== '') ?? columns[0] ?? ''
+  return { at, row, column, isSearchable: index !== undefined && row[index] !== '' }
+}
+
+/**
+ * @param {Stage['output']} output
+ * @param {{ at: number, column: string, original: Table, encrypted: Table, indexColumn: string | undefined, isSample: boolean }} example
+ */
+function showExample({ tell, table }, { at, column, original, encrypted, indexColumn, isSample }) {
+  const before = original.rows[at]?.[column] ?? ''
+  const after = encrypted.rows[at] ?? {}
+  const name = printable(column, 20)
+  tell(`Row ${count(at + 1)}, for example:\n`)
+  table([
+    [name, 'before', isSample ? printable(before) : `${count(before.length)} characters, not shown here`],
+    [name, 'after', printable(after[column] ?? '', 80)],
+    ...(indexColumn === undefined
+      ? []
+      : [[printable(indexColumn, 20), 'added', printable(after[indexColumn] ?? '', 80)]]),
+  ])
+}
+
+/** @param {number[]} places */
+function listRows(places) {
+  if (places.length === 0) return 'no row'
+  const shown = places.slice(0, 5).map((at) => count(at + 1))
+  const more = places.length > shown.length ? ` and ${count(places.length - shown.length)} more` : ''
+  return `row${places.length > 1 ? 's' : ''} ${shown.join(', ')}${more}`
+}
+
+/**
+ * @param {Stage['output']} output
+ * @param {Client} eaas
+ * @param {AbortSignal} signal
+ */
+async function showEntries({ table }, eaas, signal) {
+  const { logs } = await eaas.audit.list({ limit: SHOWN_ENTRIES, signal })
+  const rows = logs.map(({ id, created_at, action, key_version, actor, ip_address }) => [
+    created_at,
+    action,
+    key_version === null ? '' : `version ${key_version}`,
+    actor === 'system' ? 'the operator' : `API key ${actor.slice(0, 8)}…`,
+    ip_address ?? '',
+    id,
+  ])
+  table([['time', 'action', 'key', 'by', 'from', 'entry'], ...rows], { heading: true })
+}
+
+/**
+ * @param {Client} eaas
+ * @param {'key.wrap' | 'key.unwrap'} action
+ * @param {{ keyId: string, signal: AbortSignal }} options
+ */
+async function countEntries(eaas, action, { keyId, signal }) {
+  const { total } = await eaas.audit.list({ action, key_id: keyId, limit: 1, signal })
+  return total
+}
+
+/**
+ * @param {Stage['output']} output
+ * @param {ReturnType<ReturnType<typeof watchTraffic>['sent']>} sent
+ * @param {string | undefined} index
+ */
+function showTraffic({ title, tell, table }, sent, index) {
+  title('All that the server was sent')
+  const rows = sent.map(({ route, requests, fields }) => [route, [...fields].join(', ') || 'nothing', requests])
+  table([['request', 'fields in the body', 'times'], ...rows], { heading: true })
+  tell('It wrapped and unwrapped the data key (dek), but was never sent anything that was encrypted with it.')
+  if (index !== undefined)
+    tell(`It was sent the values of ${printable(index)} to hash them, and no other value of the file.`)
+}

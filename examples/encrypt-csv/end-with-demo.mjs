@@ -1,0 +1,22 @@
+// Loaded into the demo's server (node --import): lets it end with the demo, and the temporary folder with it, however the
+// demo ends, SIGKILL included. The demo holds the other end of our standard input, and the kernel closes that with the demo.
+import { mkdirSync, rmSync } from 'node:fs'
+
+const folder = process.env.DEMO_FOLDER
+if (!folder) throw new Error('DEMO_FOLDER must name the folder to make')
+mkdirSync(folder, { mode: 0o700 })
+process.on('exit', () => rmSync(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 }))
+
+process.stdin.resume().on('close', () => {
+  const isServing = process.listenerCount('SIGTERM') > 0
+  if (isServing) process.kill(process.pid, 'SIGTERM')
+  else endStarting()
+})
+if ('unref' in process.stdin && typeof process.stdin.unref === 'function') process.stdin.unref()
+
+/** Still starting: there is nothing to put in order but the process that may be creating the database, in our group. */
+function endStarting() {
+  process.on('SIGTERM', () => undefined) // not for us
+  process.kill(-process.pid, 'SIGTERM')
+  process.exit(1)
+}

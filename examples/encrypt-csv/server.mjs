@@ -1,0 +1,80 @@
+// A server of the demo's own: `eaas start` as anyone would run it, in a process of its own, on a database of its own.
+import { execFile, spawn } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+
+const EAAS = fileURLToPath(new URL('../../packages/server/bin/eaas.mjs', import.meta.url))
+const END_WITH_DEMO = new URL('end-with-demo.mjs', import.meta.url).href
+/** What the server inherits: nobody's EAAS_DATABASE_URL or EAAS_ROOT_KEY. */
+const INHERITED = ['PATH', 'HOME', 'TMPDIR']
+/** Longer than the ten seconds that the server gives itself. */
+const STOP_DEADLINE_MS = 12_000
+
+/**
+ * Starts a server in a temporary folder of its own. Call `stop` whatever happens.
+ *
+ * @param {AbortSignal} signal ends the waiting, not the server
+ */
+export function startServer(signal) {
+  signal.throwIfAborted()
+  const inherited = INHERITED.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]]))
+  // Made by end-with-demo.mjs, which also sees to its end: there is no moment in which it could be left behind.
+  const folder = join(tmpdir(), `eaas-demo-${randomUUID()}`)
+  const env = {
+    ...Object.fromEntries(inherited),
+    EAAS_DATA_DIR: join(folder, 'server'),
+    EAAS_PORT: '0',
+    EAAS_LOG_LEVEL: 'warn',
+    DEMO_FOLDER: folder,
+  }
+  const child = spawn(process.execPath, ['--import', END_WITH_DEMO, EAAS, 'start'], {
+    env,
+    stdio: ['pipe', 'pipe', 'pipe'],
+    detached: true, // a group of its own, out of reach of the terminal's Ctrl-C: the demo ends it in order
+  })
+  const ended = once(child, 'exit')
+  let said = ''
+  let complained = ''
+  child.stdout.setEncoding('utf8')
+  child.stderr.setEncoding('utf8').on('data', (/** @type {string} */ text) => {
+    complained += text
+  })
+
+  const listening = new Promise((/** @type {(url: string) => void} */ resolve, reject) => {
+    child.stdout.on('data', (/** @type {string} */ text) => {
+      said += text
+      const url = /^EaaS is listening on (\S+)\n/m.exec(said)?.[1]
+      if (url !== undefined) resolve(url)
+    })
+    ended.then(() => reject(new Error(`The server ended: ${complained.trim() || 'it did not say why'}`)), reject)
+    signal.addEventListener('abort', () => reject(signal.reason), { once: true })
+  })
+
+  return {
+    folder,
+    /** The server's URL, once it listens. */
+    listening,
+    /** Creates a tenant on the command line, as an operator does, and returns its first API key. */
+    async createTenant() {
+      const { stdout } = await promisify(execFile)(
+        process.execPath,
+        [EAAS, 'tenant', 'create', '--name', 'demo', '--json'],
+        { env, signal },
+      )
+      return /** @type {string} */ (JSON.parse(stdout).api_key.secret)
+    },
+    /** Ends the server and removes the folder; resolves when both are gone. */
+    async stop() {
+      child.stdin.end()
+      const timer = setTimeout(() => child.kill('SIGKILL'), STOP_DEADLINE_MS)
+      await ended
+      clearTimeout(timer)
+      await rm(folder, { recursive: true, force: true })
+    },
+  }
+}

@@ -1,0 +1,34 @@
+/** AES-256-GCM (NIST SP 800-38D) as the protocol uses it. */
+import { FormatError } from './bytes.js'
+
+/** Length of every key: a DEK, a KEK, the root key. */
+export const KEY_BYTES = 32
+/** Length of every iv; SP 800-38D section 8.2.2: 96 random bits. */
+export const IV_BYTES = 12
+/** Length of the tag, which stands after the ciphertext. */
+export const TAG_BYTES = 16
+
+/**
+ * Thrown when something sealed does not open: altered, cut, sealed under another key, or with another AAD. Which one it
+ * was is never told.
+ */
+export class OpenError extends Error {
+  override readonly name = 'OpenError'
+  constructor() {
+    super('not authentic: altered, or sealed under another key')
+  }
+}
+
+/** One implementation of AES-256-GCM. Pure: no network, no state between calls. */
+export interface Aead {
+  /** Seals the plaintext: returns ciphertext ‖ tag, `plaintext.length + TAG_BYTES` bytes. The iv must never repeat under one key. */
+  seal(key: Uint8Array, iv: Uint8Array, plaintext: Uint8Array, aad?: Uint8Array): Uint8Array
+  /** Opens ciphertext ‖ tag. @throws OpenError when it is not authentic; no byte of plaintext is released then */
+  open(key: Uint8Array, iv: Uint8Array, sealed: Uint8Array, aad?: Uint8Array): Uint8Array
+}
+
+/** Refuses a key or an iv of a wrong length. @throws FormatError */
+export function demandLengths(key: Uint8Array, iv: Uint8Array): void {
+  if (key.length !== KEY_BYTES) throw new FormatError(`key must be ${KEY_BYTES} bytes, got ${key.length}`)
+  if (iv.length !== IV_BYTES) throw new FormatError(`iv must be ${IV_BYTES} bytes, got ${iv.length}`)
+}

@@ -1,0 +1,193 @@
+import fc from 'fast-check'
+import { beforeAll, describe, expect, it, vi } from 'vitest'
+import * as onNode from './bytes.js'
+
+type Bytes = typeof onNode
+
+const platformBuffer = globalThis.Buffer
+let nativeCalls = 0
+
+/** The base64 of recent platforms, lenient as they are: white space and trailing bits pass. */
+function toBase64(this: Uint8Array): string {
+  nativeCalls++
+  return platformBuffer.from(this).toString('base64')
+}
+function fromBase64(text: string): Uint8Array {
+  nativeCalls++
+  if (/[^A-Za-z0-9+/=\s]/.test(text)) throw new SyntaxError('not base64')
+  return new Uint8Array(platformBuffer.from(text, 'base64'))
+}
+
+/** Loads the module as a platform without Buffer does: it looks for Buffer once, while it is loaded. */
+async function loadWithoutBuffer(native: boolean): Promise<Bytes> {
+  vi.resetModules()
+  vi.stubGlobal('Buffer', undefined)
+  if (native) {
+    Object.defineProperty(Uint8Array.prototype, 'toBase64', { value: toBase64, configurable: true })
+    Object.defineProperty(Uint8Array, 'fromBase64', { value: fromBase64, configurable: true })
+  }
+  try {
+    return await import('./bytes.js')
+  } finally {
+    vi.unstubAllGlobals()
+    Reflect.deleteProperty(Uint8Array.prototype, 'toBase64')
+    Reflect.deleteProperty(Uint8Array, 'fromBase64')
+  }
+}
+
+const platforms = [
+  ['with Buffer', async () => onNode],
+  ['with the base64 of the platform', () => loadWithoutBuffer(true)],
+  ['with neither', () => loadWithoutBuffer(false)],
+] as const
+
+describe.each(platforms)('base64 %s', (name, load) => {
+  let bytes: Bytes
+
+  beforeAll(async () => {
+    bytes = await load()
+  })
+
+  it('uses what it says it uses', () => {
+    nativeCalls = 0
+    bytes.decodeBase64(bytes.encodeBase64(new Uint8Array(3)))
+    expect(nativeCalls > 0).toBe(name === 'with the base64 of the platform')
+    expect(bytes === onNode).toBe(name === 'with Buffer')
+  })
+
+  it('decodes what it encoded, whatever the bytes', () => {
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 200 }), (input) => {
+        expect(bytes.decodeBase64(bytes.encodeBase64(input))).toEqual(input)
+      }),
+    )
+  })
+
+  it('encodes a view, not the memory around it', () => {
+    const memory = Uint8Array.from({ length: 20 }, (_, at) => at)
+    expect(bytes.encodeBase64(memory.subarray(4, 8))).toBe('BAUGBw==')
+  })
+
+  it('accepts no text but the one that the bytes encode to', () => {
+    const alphabet = [...'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=-_ \n*']
+    fc.assert(
+      fc.property(fc.string({ unit: fc.constantFrom(...alphabet), maxLength: 12 }), (text) => {
+        let decoded: Uint8Array
+        try {
+          decoded = bytes.decodeBase64(text)
+        } catch (error) {
+          expect((error as Error).name).toBe('FormatError')
+          return
+        }
+        expect(Buffer.from(decoded).toString('base64')).toBe(text)
+      }),
+      { numRuns: 2_000 },
+    )
+  })
+
+  it.each([
+    ['URL-safe characters', '-_-_'],
+    ['missing padding', 'AA'],
+    ['padding that is not needed', 'AAAA===='],
+    ['half of the padding', 'AA='],
+    ['padding alone', '='],
+    ['padding in the middle', 'AA==AAAA'],
+    ['non-zero trailing bits of one byte', 'AB=='],
+    ['non-zero trailing bits of two bytes', 'AAB='],
+    ['a blank in front', ' AAAA'],
+    ['a line feed behind', 'AAAA\n'],
+    ['a line feed inside', 'AA\nAA'],
+    ['a character outside the alphabet', 'AA*A'],
+    ['a letter that is not ASCII', 'ĀAAA'],
+    ['a lone surrogate', 'AAA\ud800'],
+    ['five characters', 'AAAAA'],
+  ])('refuses %s, and does not repeat it', (_, text) => {
+    expect(() => bytes.decodeBase64(text)).toThrow('not canonical base64')
+  })
+})
+
+describe('hexadecimal', () => {
+  it('decodes what it encoded, whatever the bytes', () => {
+    fc.assert(
+      fc.property(fc.uint8Array(), (input) => {
+        expect(onNode.decodeHex(onNode.encodeHex(input))).toEqual(input)
+      }),
+    )
+  })
+
+  it.each(['a', 'AB', '0x', 'zz', 'ab ', 'ab\n', ' ', 'a\u0661'])('refuses %j', (text) => {
+    expect(() => onNode.decodeHex(text)).toThrow(onNode.FormatError)
+  })
+})
+
+describe('UTF-8', () => {
+  it('decodes what it encoded, whatever the text', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary' }), (text) => {
+        expect(onNode.decodeUtf8(onNode.encodeUtf8(text))).toBe(text)
+      }),
+    )
+  })
+
+  it('keeps a byte order mark', () => {
+    expect(onNode.decodeUtf8(onNode.encodeUtf8('\ufeffa'))).toBe('\ufeffa')
+  })
+
+  it.each(['\ud800', 'a\udfff', '\udc00\ud800', '\ud83d'])(
+    'refuses a lone surrogate instead of replacing it: %j',
+    (text) => {
+      expect(() => onNode.encodeUtf8(text)).toThrow(onNode.FormatError)
+    },
+  )
+
+  it.each(['ff', 'c080', 'eda080', 'f4908080', 'e282', '80'])('refuses bytes that are not UTF-8: %s', (hex) => {
+    expect(() => onNode.decodeUtf8(onNode.decodeHex(hex))).toThrow(onNode.FormatError)
+  })
+
+  it('finds lone surrogates without the help of the platform too', () => {
+    const helper = Object.getOwnPropertyDescriptor(String.prototype, 'isWellFormed')
+    Reflect.deleteProperty(String.prototype, 'isWellFormed')
+    try {
+      expect(['', 'é🔐', '\ud800', 'x\udc00y'].map(onNode.isWellFormed)).toEqual([true, true, false, false])
+    } finally {
+      if (helper) Object.defineProperty(String.prototype, 'isWellFormed', helper)
+    }
+  })
+})
+
+describe('joined bytes', () => {
+  it('puts the length in front of each, so that no two lists give the same bytes', () => {
+    const lists = fc.array(fc.uint8Array({ maxLength: 5 }), { maxLength: 4 })
+    fc.assert(
+      fc.property(lists, lists, (a, b) => {
+        const same = onNode.encodeHex(onNode.lengthPrefixed(...a)) === onNode.encodeHex(onNode.lengthPrefixed(...b))
+        expect(same).toBe(JSON.stringify(a.map(onNode.encodeHex)) === JSON.stringify(b.map(onNode.encodeHex)))
+      }),
+    )
+    expect(onNode.encodeHex(onNode.lengthPrefixed(new Uint8Array([1, 2]), new Uint8Array(0)))).toBe(
+      '00000002010200000000',
+    )
+  })
+
+  it('joins without lengths where they are fixed', () => {
+    expect(onNode.concatBytes(new Uint8Array([1]), new Uint8Array(0), new Uint8Array([2, 3]))).toEqual(
+      new Uint8Array([1, 2, 3]),
+    )
+  })
+})
+
+describe('a UUID', () => {
+  const uuid = '0b54f9a4-6f0e-4c1c-9d2a-5e7a1c3b8f60'
+
+  it('has one text: lower case, with dashes', () => {
+    expect(onNode.isUuid(uuid)).toBe(true)
+    for (const other of [uuid.toUpperCase(), `{${uuid}}`, uuid.replaceAll('-', ''), `${uuid}\n`, ` ${uuid}`, '']) {
+      expect(onNode.isUuid(other)).toBe(false)
+      expect(() => onNode.uuidBytes(other)).toThrow(onNode.FormatError)
+    }
+  })
+
+  it('is sixteen bytes', () => {
+    expect(onNode.encodeHex(onNode.uuidBytes(uuid))).toBe(uuid.replaceAll('-', ''))
+  })
+})

@@ -1,0 +1,88 @@
+/** Envelope format v1, see envelope.md: what is stored in place of a value. */
+import { IV_BYTES, TAG_BYTES } from './aead.js'
+import { decodeBase64, encodeBase64, FormatError, isUuid } from './bytes.js'
+
+/** An envelope as it is stored and sent (envelope.md 1). */
+export interface Envelope {
+  ciphertext: string
+  wrapped_key: string
+  iv: string
+  key_id: string
+  key_version: number
+  envelope_version: 1
+}
+
+/** A DEK as the server wrapped it, with the key and the version that did it. */
+export interface WrappedKey {
+  wrapped_key: string
+  key_id: string
+  key_version: number
+}
+
+/** An envelope's parts with the bytes decoded. */
+export interface EnvelopeParts extends WrappedKey {
+  iv: Uint8Array
+  /** ciphertext ‖ tag */
+  sealed: Uint8Array
+}
+
+/** How many messages one DEK may seal (envelope.md 4). */
+export const DEK_MAX_MESSAGES = 2 ** 31
+
+const MAX_KEY_VERSION = 2 ** 31 - 1
+
+/** Builds an envelope from its parts. */
+export function encodeEnvelope(wrapped: WrappedKey, iv: Uint8Array, sealed: Uint8Array): Envelope {
+  return {
+    ciphertext: encodeBase64(sealed),
+    wrapped_key: wrapped.wrapped_key,
+    iv: encodeBase64(iv),
+    key_id: wrapped.key_id,
+    key_version: wrapped.key_version,
+    envelope_version: 1,
+  }
+}
+
+/**
+ * Reads an envelope, or a server-mode bundle (envelope.md 5), of unknown origin.
+ *
+ * @throws FormatError naming the field that is wrong (envelope.md 6); the message holds nothing of the value
+ */
+export function decodeEnvelope(input: unknown): EnvelopeParts {
+  if (typeof input !== 'object' || input === null) throw new FormatError('an envelope must be an object')
+  const fields = input as Record<string, unknown>
+  if (fields.envelope_version !== undefined && fields.envelope_version !== 1) {
+    throw new FormatError('envelope_version must be 1')
+  }
+  const { key_id, key_version } = fields
+  if (typeof key_id !== 'string' || !isUuid(key_id)) throw new FormatError('key_id must be a UUID')
+  if (!isKeyVersion(key_version)) throw new FormatError('key_version must be a whole number from 1 to 2^31 - 1')
+  const wrapped_key = text(fields, 'wrapped_key')
+  if (wrapped_key === '') throw new FormatError('wrapped_key must not be empty')
+  const iv = bytes(fields, 'iv')
+  if (iv.length !== IV_BYTES) throw new FormatError(`iv must be ${IV_BYTES} bytes, got ${iv.length}`)
+  const sealed = bytes(fields, 'ciphertext')
+  if (sealed.length < TAG_BYTES) {
+    throw new FormatError(`ciphertext must be at least ${TAG_BYTES} bytes, got ${sealed.length}`)
+  }
+  return { wrapped_key, key_id, key_version, iv, sealed }
+}
+
+function isKeyVersion(value: unknown): value is number {
+  return Number.isInteger(value) && (value as number) >= 1 && (value as number) <= MAX_KEY_VERSION
+}
+
+function text(fields: Record<string, unknown>, name: string): string {
+  const value = fields[name]
+  if (typeof value !== 'string') throw new FormatError(`${name} must be a string`)
+  return value
+}
+
+function bytes(fields: Record<string, unknown>, name: string): Uint8Array {
+  const value = text(fields, name)
+  try {
+    return decodeBase64(value)
+  } catch {
+    throw new FormatError(`${name} must be canonical base64`)
+  }
+}

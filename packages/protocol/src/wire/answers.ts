@@ -1,0 +1,169 @@
+/**
+ * What the /v1 API answers: one schema for each body. The SDK parses with them; unknown fields are ignored. Apart from the
+ * requests, which only the server parses: a bundle of the SDK holds no schema that it does not use.
+ */
+import * as z from 'zod/mini'
+import { ACTIONS } from '../actions.js'
+import { PERMISSIONS } from '../permissions.js'
+import {
+  ALGORITHM,
+  API_KEY_STATUSES,
+  base64,
+  dek,
+  KEY_STATUSES,
+  time,
+  uuid,
+  VERSION_STATUSES,
+  version,
+} from './values.js'
+
+const hex32 = z.string().check(z.regex(/^[0-9a-f]{64}$/, 'must be 64 hexadecimal digits'))
+const count = z.int().check(z.gte(0))
+
+/* Keys */
+
+/** A key. `id`/`key_id` and `current_version`/`key_version` are the same values under both names. */
+export const key = z.object({
+  id: uuid,
+  key_id: uuid,
+  name: z.string(),
+  algorithm: z.literal(ALGORITHM),
+  status: z.enum(KEY_STATUSES),
+  current_version: version,
+  key_version: version,
+  created_at: time,
+  rotation: z.nullable(z.object({ interval_days: z.int(), next_rotation_at: time })),
+  destroy_at: z.optional(time),
+})
+export const keyWithVersions = z.extend(key, {
+  updated_at: time,
+  versions: z.array(z.object({ version, status: z.enum(VERSION_STATUSES), created_at: time })),
+})
+export const keyList = z.object({ keys: z.array(key), count })
+export const keyExport = z.object({
+  tenant_id: uuid,
+  key_id: uuid,
+  name: z.string(),
+  algorithm: z.literal(ALGORITHM),
+  versions: z.array(z.object({ version, dek_hex: hex32, status: z.enum(VERSION_STATUSES) })),
+  hash_key_hex: hex32,
+  exported_at: time,
+  warning: z.string(),
+})
+
+/* Envelope mode */
+
+export const wrapped = z.object({ wrapped_key: z.string().check(z.minLength(1)), key_id: uuid, key_version: version })
+export const unwrapped = z.object({ dek, key_id: uuid, key_version: version })
+
+export const hashed = z.object({ hash: hex32, key_id: uuid })
+
+/* Server mode */
+
+/** What server mode answers: envelope format v1 without `envelope_version` (envelope.md 5). */
+export const bundle = z.object({
+  ciphertext: base64,
+  wrapped_key: base64,
+  iv: base64,
+  key_id: uuid,
+  key_version: version,
+})
+export const decrypted = z.object({ plaintext: z.string() })
+/** The same where base64 was asked for. */
+export const decryptedBytes = z.object({ plaintext: base64 })
+
+/* Batch */
+
+export const batchResults = z.object({ results: z.array(z.object({ status: z.int(), body: z.unknown() })) })
+
+/* Audit */
+
+export const entry = z.object({
+  id: z.int().check(z.gte(1)),
+  tenant_id: uuid,
+  action: z.enum(ACTIONS),
+  key_id: z.nullable(uuid),
+  key_version: z.nullable(version),
+  actor: z.string(),
+  ip_address: z.nullable(z.string()),
+  metadata: z.nullable(z.record(z.string(), z.unknown())),
+  created_at: time,
+})
+export const entryList = z.object({ logs: z.array(entry), count, total: count, limit: count, offset: count })
+export const verification = z.object({
+  valid: z.boolean(),
+  total_entries: count,
+  verified_entries: count,
+  broken_at: z.optional(z.int()),
+  reason: z.optional(z.string()),
+  head: z.nullable(z.object({ id: count, hash: z.string(), created_at: z.nullable(time) })),
+  purged_through: count,
+  checkpoint: z.optional(z.object({ id: count, compared: z.boolean() })),
+})
+export const checkpoint = z.object({ checkpoint: z.string(), public_key: z.string() })
+
+/* API keys */
+
+const permissions = z.array(z.enum(PERMISSIONS))
+export const apiKey = z.object({
+  id: uuid,
+  name: z.string(),
+  prefix: z.string(),
+  permissions,
+  status: z.enum(API_KEY_STATUSES),
+  created_at: time,
+  expires_at: z.optional(time),
+  allowed_ips: z.optional(z.array(z.string())),
+})
+export const apiKeyList = z.object({ api_keys: z.array(apiKey), count })
+export const newApiKey = z.extend(apiKey, { secret: z.string() })
+
+/* The rest */
+
+export const tenant = z.object({
+  tenant_id: uuid,
+  name: z.string(),
+  envelope_only: z.boolean(),
+  created_at: time,
+  monthly_encrypt_quota: z.nullable(count),
+})
+export const usage = z.object({ month: z.string(), operations: z.record(z.string(), count) })
+
+export const health = z.object({
+  status: z.enum(['healthy', 'degraded']),
+  database: z.string(),
+  cache: z.string(),
+  hsm: z.string(),
+  durability: z.string(),
+})
+export const problem = z.object({
+  type: z.string(),
+  title: z.string(),
+  status: z.int(),
+  detail: z.string(),
+  code: z.string(),
+})
+
+export type Key = z.infer<typeof key>
+export type KeyWithVersions = z.infer<typeof keyWithVersions>
+export type KeyList = z.infer<typeof keyList>
+export type KeyStatus = Key['status']
+export type VersionStatus = (typeof VERSION_STATUSES)[number]
+export type Wrapped = z.infer<typeof wrapped>
+export type Unwrapped = z.infer<typeof unwrapped>
+export type KeyExport = z.infer<typeof keyExport>
+export type Bundle = z.infer<typeof bundle>
+export type Decrypted = z.infer<typeof decrypted>
+export type BatchResults = z.infer<typeof batchResults>
+export type ApiKey = z.infer<typeof apiKey>
+export type ApiKeyList = z.infer<typeof apiKeyList>
+export type NewApiKey = z.infer<typeof newApiKey>
+export type Tenant = z.infer<typeof tenant>
+export type Usage = z.infer<typeof usage>
+export type Hashed = z.infer<typeof hashed>
+export type Entry = z.infer<typeof entry>
+export type EntryList = z.infer<typeof entryList>
+export type Verification = z.infer<typeof verification>
+export type Checkpoint = z.infer<typeof checkpoint>
+export type Health = z.infer<typeof health>
+export type Problem = z.infer<typeof problem>

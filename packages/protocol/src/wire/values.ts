@@ -1,0 +1,32 @@
+/** The single values of the /v1 API that more than one body holds. Nothing is coerced. */
+import * as z from 'zod/mini'
+import { KEY_BYTES } from '../aead.js'
+import { decodeBase64, isUuid } from '../bytes.js'
+
+export const uuid = z.string().check(z.refine(isUuid, 'must be a UUID, lower case, with dashes'))
+export const base64 = z.string().check(z.refine((value) => isBase64(value), 'must be canonical standard base64'))
+export const dek = z
+  .string()
+  .check(
+    z.refine((value) => isBase64(value, KEY_BYTES), `must be canonical standard base64 of exactly ${KEY_BYTES} bytes`),
+  )
+export const time = z
+  .string()
+  .check(z.regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/, 'must be RFC 3339, UTC, with milliseconds'))
+export const version = z.int().check(z.gte(1), z.lte(2 ** 31 - 1))
+
+export const ALGORITHM = 'AES-256-GCM'
+export const KEY_STATUSES = ['active', 'disabled', 'pending_destruction', 'destroyed'] as const
+export const VERSION_STATUSES = ['active', 'retired', 'destroyed'] as const
+export const API_KEY_STATUSES = ['active', 'expired', 'revoked'] as const
+
+/** Whether the text is canonical base64, of that many bytes where a number is given. */
+export function isBase64(value: string, bytes?: number): boolean {
+  try {
+    const decoded = decodeBase64(value)
+    decoded.fill(0) // it may be a DEK
+    return bytes === undefined || decoded.length === bytes
+  } catch {
+    return false // FormatError: the schema's message says it
+  }
+}

@@ -1,0 +1,267 @@
+/**
+ * `@eaas/sdk/broker`: stands between pages and the service, in an application's own backend. The pages bring their session, the
+ * broker has the API key: it lets through what the user may do, says in whose name, and nothing else.
+ */
+import { isUuid } from '@eaas/protocol'
+import { createLimit } from './broker/limit.js'
+import { answerResponse, BrokerRefusal, problemOf, refusalResponse } from './broker/problem.js'
+import {
+  type Asked,
+  BROKER_OPERATIONS,
+  type BrokerOperation,
+  demandJson,
+  demandSameOrigin,
+  type Route,
+  readBody,
+  readOperations,
+  readRoute,
+  writeCall,
+} from './broker/request.js'
+import { askService, badGateway, type Upstream, type UpstreamAnswer } from './broker/upstream.js'
+import { encodeUserId } from './broker/user.js'
+import { InvalidInputError } from './errors.js'
+import { parseBaseUrl } from './http/base-url.js'
+import { demandWhole } from './input.js'
+
+export { type NodeBrokerRequest, type NodeBrokerResponse, toNodeHandler } from './broker/node.js'
+export type { BrokerOperation } from './broker/request.js'
+export { UpstreamError } from './broker/upstream.js'
+export { encodeUserId } from './broker/user.js'
+
+const DEFAULT_CALLS_PER_MINUTE = 2_000
+const DEFAULT_BODY_BYTES = 1_048_576
+const MAX_BODY_BYTES = 8 * 1_048_576
+const DEFAULT_TIMEOUT_MS = 20_000
+const MAX_TIMEOUT_MS = 2 ** 31 - 1
+/** How long a browser may remember the answer to its preflight, in seconds. */
+const PREFLIGHT_MAX_AGE_S = 600
+
+/** Whoever is logged in. The id is on record in the audit log: see `encodeUserId`. */
+export interface BrokerUser {
+  id: string
+}
+
+/** What a user asks for. */
+export interface BrokerCall {
+  operation: BrokerOperation
+  /** The `id` of the key. */
+  key_id: string
+}
+
+/** The ids of the keys that every user may use so; what is left out, nobody may. */
+export type AllowedKeys = { readonly [O in BrokerOperation]?: readonly string[] }
+
+export interface BrokerOptions<U extends BrokerUser = BrokerUser> {
+  /** Where the service is: an absolute URL, with a path prefix if it has one, without `/v1`. */
+  baseUrl: string
+  /**
+   * The API key, or a function, which may be async, that is asked for it at each request. It needs `audit:on_behalf_of`, and of
+   * `encrypt` (wrap, hash) and `decrypt` (unwrap) what `allow` lets through; give it nothing else.
+   */
+  apiKey: string | (() => string | Promise<string>)
+  /** Finds who is logged in by the application's own session, or nobody. Must not read the request's body. */
+  authenticate: (request: Request) => U | undefined | Promise<U | undefined>
+  /** What users may do: the same for all of them, or a function that is asked for each operation; only `true` allows. */
+  allow: AllowedKeys | ((user: U, call: BrokerCall) => boolean | Promise<boolean>)
+  /**
+   * `callsPerMinute`: what one user may ask for in a minute; each operation of a batch counts, and so does what is refused.
+   * 2,000 by default. Counted in the memory of this process, and forgotten with it.
+   */
+  limits?: { callsPerMinute?: number } | undefined
+  /** The path that the broker is mounted at; `/api/eaas` by default. */
+  basePath?: string | undefined
+  /** Other origins whose pages may call, with their cookies, such as `https://app.example.org`; none by default. */
+  origins?: readonly string[] | undefined
+  /** Bytes that a request's body may have; 1 MiB by default, 8 MiB at most. */
+  maxBodyBytes?: number | undefined
+  /** Milliseconds that the service may take; 20,000 by default. */
+  timeoutMs?: number | undefined
+  /** Used in place of the global `fetch`. */
+  fetch?: typeof fetch | undefined
+  /** Told what went wrong here or at the service, for the application's log; `console.error` by default. */
+  onError?: ((error: unknown) => void) | undefined
+}
+
+/** Answers one request; never rejects. */
+export type Broker = (request: Request) => Promise<Response>
+
+/**
+ * Creates a broker: a handler for `POST …/v1/keys/:id/wrap`, `…/unwrap`, `…/v1/hash` and `…/v1/batch` of these three, to mount
+ * at `basePath`. Does not use the network itself. What it refuses is answered with a problem document:
+ * 401 without a session; 403 `E_NOT_ALLOWED`, and `E_CROSS_SITE` for another site's page; 404, 405, 413, 415, 400;
+ * 429 `E_TOO_MANY_CALLS`; 503 when the service does not answer and 502 `E_BAD_GATEWAY` when it answers something else. In a batch,
+ * what is not allowed gets its 403 in its place and the rest goes on; nothing goes on when nothing is allowed.
+ *
+ * @throws InvalidInputError when an option is wrong
+ * @example
+ * ```ts
+ * const broker = createBroker({
+ *   baseUrl: 'https://eaas.example.org',
+ *   apiKey: () => readSecret('eaas-broker-key'),
+ *   authenticate: (request) => findSession(request.headers.get('cookie')),
+ *   allow: (user, { operation }) => operation !== 'unwrap' || user.isDoctor,
+ * })
+ * ```
+ */
+export function createBroker<U extends BrokerUser>(options: BrokerOptions<U>): Broker {
+  const settings = readOptions(options)
+  const { basePath, origins, onError } = settings
+
+  return async (request) => {
+    const cors = corsHeaders(request, origins)
+    try {
+      const url = new URL(request.url)
+      if (cors && request.method === 'OPTIONS') return preflight(readRoute('POST', url, basePath), cors)
+      const route = readRoute(request.method, url, basePath)
+      demandSameOrigin(request, url, origins)
+      return withHeaders(await serve(settings, route, request), cors)
+    } catch (error) {
+      if (!(error instanceof BrokerRefusal)) onError(error)
+      else if (error.cause !== undefined) onError(error.cause)
+      const refusal = error instanceof BrokerRefusal ? error : new BrokerRefusal('E_INTERNAL', 'unexpected error')
+      return withHeaders(refusalResponse(refusal), cors)
+    }
+  }
+}
+
+async function serve<U extends BrokerUser>(settings: Settings<U>, route: Route, request: Request): Promise<Response> {
+  const user = await settings.authenticate(request)
+  if (!user) throw new BrokerRefusal('E_UNAUTHORIZED', 'there is no session: log in first')
+  const onBehalfOf = encodeUserId(user.id)
+  settings.count(onBehalfOf, 1)
+  demandJson(request)
+  const asked = readOperations(route, await readBody(request, settings.maxBodyBytes))
+  settings.count(onBehalfOf, asked.length - 1)
+  const verdicts = await Promise.all(
+    asked.map(async ({ op, key_id }) => (await settings.allow(user, { operation: op, key_id })) === true),
+  )
+  const allowed = asked.filter((_, at) => verdicts[at])
+  if (allowed.length === 0) throw notAllowed(asked)
+  const apiKey = await readApiKey(settings.apiKey)
+  const answer = await askService(settings.upstream, {
+    ...writeCall(route, allowed),
+    apiKey,
+    onBehalfOf,
+    signal: request.signal,
+  })
+  const text = allowed.length === asked.length || answer.status !== 200 ? answer.text : merge(answer, asked, verdicts)
+  return answerResponse({ ...answer, text }, answer.requestId === undefined ? {} : { 'x-request-id': answer.requestId })
+}
+
+/** The results of what was allowed, with a refusal in the place of each that was not. */
+function merge(answer: UpstreamAnswer, asked: readonly Asked[], verdicts: readonly boolean[]): string {
+  const { results } = parseResults(answer.text)
+  if (results.length !== verdicts.filter(Boolean).length) throw badGateway('the batch has another number of results')
+  return JSON.stringify({
+    results: asked.map((one, at) => (verdicts[at] ? results.shift() : problemOf(notAllowed([one])))),
+  })
+}
+
+function parseResults(text: string): { results: unknown[] } {
+  let body: { results?: unknown } | null
+  try {
+    body = JSON.parse(text)
+  } catch {
+    throw badGateway('the answer is not JSON') // the parser's own message quotes the text, which may hold a DEK
+  }
+  if (!Array.isArray(body?.results)) throw badGateway('the answer to a batch holds no results')
+  return { results: body.results }
+}
+
+function notAllowed(asked: readonly Asked[]): BrokerRefusal {
+  const operations = [...new Set(asked.map(({ op }) => op))].join(' and ')
+  return new BrokerRefusal('E_NOT_ALLOWED', `this user may not ${operations} with this key`)
+}
+
+async function readApiKey(apiKey: BrokerOptions['apiKey']): Promise<string> {
+  const value: unknown = typeof apiKey === 'function' ? await apiKey() : apiKey
+  // Checked here because fetch would repeat a bad header in its error.
+  if (typeof value === 'string' && /^[\x21-\x7e]+$/.test(value)) return value
+  throw new TypeError('apiKey must be text of visible ASCII characters, without spaces')
+}
+
+function corsHeaders(request: Request, origins: ReadonlySet<string>): Record<string, string> | undefined {
+  const origin = request.headers.get('origin')
+  if (origin === null || !origins.has(origin)) return undefined
+  return {
+    'access-control-allow-origin': origin,
+    'access-control-allow-credentials': 'true',
+    'access-control-expose-headers': 'x-request-id, retry-after',
+    vary: 'Origin',
+  }
+}
+
+function preflight(_: Route, cors: Record<string, string>): Response {
+  const asked = { 'access-control-allow-methods': 'POST', 'access-control-allow-headers': 'content-type' }
+  const headers = { ...cors, ...asked, 'access-control-max-age': String(PREFLIGHT_MAX_AGE_S) }
+  return new Response(null, { status: 204, headers })
+}
+
+function withHeaders(response: Response, headers: Record<string, string> | undefined): Response {
+  for (const [name, value] of Object.entries(headers ?? {})) response.headers.set(name, value)
+  return response
+}
+
+interface Settings<U extends BrokerUser> {
+  upstream: Upstream
+  apiKey: BrokerOptions['apiKey']
+  authenticate: BrokerOptions<U>['authenticate']
+  allow: (user: U, call: BrokerCall) => boolean | Promise<boolean>
+  count: ReturnType<typeof createLimit>
+  basePath: string
+  origins: ReadonlySet<string>
+  maxBodyBytes: number
+  onError: (error: unknown) => void
+}
+
+function readOptions<U extends BrokerUser>(options: BrokerOptions<U>): Settings<U> {
+  const { apiKey, authenticate, basePath = '/api/eaas', origins = [] } = options
+  const { maxBodyBytes = DEFAULT_BODY_BYTES, timeoutMs = DEFAULT_TIMEOUT_MS } = options
+  const { callsPerMinute = DEFAULT_CALLS_PER_MINUTE } = options.limits ?? {}
+  if (typeof apiKey !== 'string' && typeof apiKey !== 'function') {
+    throw new InvalidInputError('apiKey must be a string or a function')
+  }
+  if (typeof authenticate !== 'function') throw new InvalidInputError('authenticate must be a function')
+  if (!/^(?:\/[\w.~-]+)*$/.test(basePath) || /\/\.{1,2}(?:\/|$)/.test(basePath)) {
+    throw new InvalidInputError('basePath must be a path such as /api/eaas, without a slash at its end')
+  }
+  for (const origin of origins) demandOrigin(origin)
+  demandWhole('maxBodyBytes', maxBodyBytes, 1, MAX_BODY_BYTES)
+  demandWhole('timeoutMs', timeoutMs, 1, MAX_TIMEOUT_MS)
+  demandWhole('limits.callsPerMinute', callsPerMinute, 1, Number.MAX_SAFE_INTEGER)
+  const send: typeof fetch = options.fetch ?? ((input, init) => globalThis.fetch(input, init))
+  return {
+    upstream: { base: parseBaseUrl(options.baseUrl), fetch: send, timeoutMs },
+    apiKey,
+    authenticate,
+    allow: readAllow(options.allow),
+    count: createLimit(callsPerMinute, () => performance.now()),
+    basePath,
+    origins: new Set(origins),
+    maxBodyBytes,
+    onError: options.onError ?? ((error) => console.error(error)),
+  }
+}
+
+function readAllow<U extends BrokerUser>(allow: BrokerOptions<U>['allow']): Settings<U>['allow'] {
+  if (typeof allow === 'function') return allow
+  if (typeof allow !== 'object' || allow === null) {
+    throw new InvalidInputError('allow must be a function, or the ids of keys by operation')
+  }
+  const unknown = Object.keys(allow).find((name) => !BROKER_OPERATIONS.some((operation) => operation === name))
+  if (unknown !== undefined) {
+    throw new InvalidInputError(`allow: ${JSON.stringify(unknown)} is none of ${BROKER_OPERATIONS.join(', ')}`)
+  }
+  const keys = new Map(BROKER_OPERATIONS.map((operation) => [operation, new Set(allow[operation])] as const))
+  for (const [operation, ids] of keys) {
+    for (const id of ids) {
+      if (!isUuid(id)) throw new InvalidInputError(`allow.${operation} must hold ids of keys, which are UUIDs`)
+    }
+  }
+  return (_, { operation, key_id }) => keys.get(operation)?.has(key_id) === true
+}
+
+function demandOrigin(origin: string): void {
+  if (/^https?:/.test(origin) && URL.canParse(origin) && new URL(origin).origin === origin) return
+  throw new InvalidInputError('origins must hold origins such as https://app.example.org, without a path')
+}

@@ -1,0 +1,570 @@
+import { createHash } from 'node:crypto'
+import { inspect } from 'node:util'
+import { decodeBase64, decodeHex, type Envelope, encodeBase64, encodeUtf8 } from '@eaas/protocol'
+import fc from 'fast-check'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import vectors from '../../protocol/src/envelope.vectors.json' with { type: 'json' }
+import { type Client, type ClientOptions, createClient } from './index.js'
+import { failure } from './test-support/clients.js'
+import { API_KEY, problem, Service, send } from './test-support/service.js'
+
+let service: Service
+let keyId: string
+const clients: Client[] = []
+
+function connect(options: Partial<ClientOptions> = {}): Client {
+  const client = createClient({ baseUrl: service.url, apiKey: API_KEY, ...options })
+  clients.push(client)
+  return client
+}
+
+beforeAll(async () => {
+  service = await Service.start()
+})
+afterAll(() => service.stop())
+beforeEach(() => {
+  service.requests.length = 0
+  service.intercept = undefined
+  service.planted.clear()
+  keyId = service.createKey()
+})
+afterEach(() => {
+  for (const client of clients.splice(0)) client.close()
+  vi.restoreAllMocks()
+  vi.unstubAllGlobals()
+})
+
+describe.each(['noble', 'node', 'web', 'auto'] as const)('a client with engine %s', (engine) => {
+  it('opens what it sealed: text, bytes and JSON', async () => {
+    const eaas = connect({ engine })
+    expect(await eaas.decryptText(await eaas.encrypt('+33 6 12 34 56 78 – Ž🔐', { keyId }))).toBe(
+      '+33 6 12 34 56 78 – Ž🔐',
+    )
+    expect(await eaas.decrypt(await eaas.encrypt(new Uint8Array([0, 255]), { keyId }))).toEqual(
+      new Uint8Array([0, 255]),
+    )
+    expect(await eaas.decryptJson(await eaas.encryptJson({ a: [1, null] }, { keyId }))).toEqual({ a: [1, null] })
+    expect(await eaas.decryptText(await eaas.encrypt('', { keyId }))).toBe('')
+  })
+
+  it('opens what another client sealed with another engine', async () => {
+    const sealed = await connect({ engine: engine === 'noble' ? 'node' : 'noble' }).encrypt('across', { keyId })
+    expect(await connect({ engine }).decryptText(sealed)).toBe('across')
+  })
+
+  it.each(vectors.seal)('opens the published ciphertext: $name', async (vector) => {
+    if (vector.ciphertext === undefined) return
+    service.planted.set(vectors.valid.wrapped_key, decodeHex(vector.key))
+    const iv = encodeBase64(decodeHex(vector.iv))
+    const envelope = { ...vectors.valid, key_id: keyId, ciphertext: vector.ciphertext, iv } as Envelope
+    const opened = await connect({ engine }).decrypt(envelope)
+    expect(opened).toEqual(vector.text === undefined ? decodeHex(vector.plaintext ?? '') : encodeUtf8(vector.text))
+  })
+
+  it.each(vectors.seal)(
+    'seals to the published ciphertext when the platform draws its DEK and iv: $name',
+    async (vector) => {
+      const drawn = [decodeHex(vector.key), decodeHex(vector.iv)]
+      vi.spyOn(crypto, 'getRandomValues').mockImplementation((bytes) => {
+        if (bytes instanceof Uint8Array) bytes.set(drawn.shift() ?? [])
+        return bytes
+      })
+      const plaintext = vector.repeat
+        ? new Uint8Array(vector.repeat.times).fill(Number.parseInt(vector.repeat.byte, 16))
+        : vector.text === undefined
+          ? decodeHex(vector.plaintext ?? '')
+          : encodeUtf8(vector.text)
+      if (vector.name.includes('zeros')) return // a source of zeros is refused, see random.test.ts
+      const { ciphertext } = await connect({ engine }).encrypt(plaintext, { keyId })
+      if (vector.ciphertext !== undefined) expect(ciphertext).toBe(vector.ciphertext)
+      else expect(createHash('sha256').update(decodeBase64(ciphertext)).digest('hex')).toBe(vector.ciphertext_sha256)
+    },
+  )
+
+  it.each(vectors.refuse)('refuses: $name', async ({ error: kind, envelope }) => {
+    service.planted.set(vectors.valid.wrapped_key, decodeHex(vectors.key))
+    const here = mayHaveKeyId(envelope) ? { ...envelope, key_id: keyId } : envelope
+    const error = await failure(connect({ engine }).decrypt(here as Envelope))
+    expect(error.code).toBe(kind === 'format' ? 'E_INVALID_INPUT' : 'E_DECRYPTION')
+    if (kind === 'format') expect(service.requests).toEqual([])
+  })
+
+  it('refuses every alteration of one bit', async () => {
+    const eaas = connect({ engine })
+    const envelope = await eaas.encrypt('secret bancaire', { keyId })
+    for (const field of ['ciphertext', 'iv'] as const) {
+      const bytes = decodeBase64(envelope[field])
+      for (let bit = 0; bit < bytes.length * 8; bit++) {
+        const altered = bytes.slice()
+        altered[bit >> 3] = (altered[bit >> 3] ?? 0) ^ (1 << (bit & 7))
+        const error = await failure(eaas.decrypt({ ...envelope, [field]: encodeBase64(altered) }))
+        expect(error.code).toBe('E_DECRYPTION')
+      }
+    }
+    expect(await eaas.decryptText(envelope)).toBe('secret bancaire')
+  })
+
+  it('refuses an alteration of any byte of the wrapped key', async () => {
+    const eaas = connect({ engine })
+    const envelope = await eaas.encrypt('secret bancaire', { keyId })
+    const bytes = decodeBase64(envelope.wrapped_key)
+    for (let at = 0; at < bytes.length; at++) {
+      const altered = bytes.slice()
+      altered[at] = (altered[at] ?? 0) ^ 1
+      const error = await failure(eaas.decrypt({ ...envelope, wrapped_key: encodeBase64(altered) }))
+      expect(error).toMatchObject({ code: 'E_API', status: 403, problem: 'E_WRAPPED_KEY', retryable: false })
+    }
+  })
+})
+
+function mayHaveKeyId(envelope: unknown): envelope is object {
+  const { key_id } = (envelope ?? {}) as { key_id?: unknown }
+  return key_id === vectors.valid.key_id && typeof envelope === 'object'
+}
+
+describe('an envelope', () => {
+  it('has exactly the six fields of format v1, and a tag of 16 bytes more than the plaintext', async () => {
+    const eaas = connect()
+    await fc.assert(
+      fc.asyncProperty(fc.uint8Array({ maxLength: 100 }), async (plaintext) => {
+        const envelope = await eaas.encrypt(plaintext, { keyId })
+        expect(Object.keys(envelope).sort()).toEqual(
+          ['ciphertext', 'envelope_version', 'iv', 'key_id', 'key_version', 'wrapped_key'].sort(),
+        )
+        expect(envelope).toMatchObject({ key_id: keyId, key_version: 1, envelope_version: 1 })
+        expect(decodeBase64(envelope.ciphertext).length).toBe(plaintext.length + 16)
+        expect(decodeBase64(envelope.iv).length).toBe(12)
+        expect(await eaas.decrypt(envelope)).toEqual(plaintext)
+      }),
+    )
+  })
+
+  it('opens after the key was rotated, and a new client seals under the new version', async () => {
+    const before = await connect().encrypt('before', { keyId })
+    await connect().keys.rotate(keyId)
+    const eaas = connect()
+    expect(await eaas.decryptText(before)).toBe('before')
+    expect((await eaas.encrypt('after', { keyId })).key_version).toBe(2)
+  })
+
+  it('opens as a bundle of server mode, without envelope_version', async () => {
+    const eaas = connect()
+    const { envelope_version: _, ...bundle } = await eaas.encrypt('bundle', { keyId })
+    expect(await eaas.decryptText(bundle)).toBe('bundle')
+  })
+
+  it('does not open under the id of another key, even from the cache', async () => {
+    const eaas = connect()
+    const envelope = await eaas.encrypt('mine', { keyId })
+    const error = await failure(eaas.decrypt({ ...envelope, key_id: service.createKey() }))
+    expect(error).toMatchObject({ code: 'E_API', status: 403 })
+  })
+
+  it('can be exchanged with another one of the same key unnoticed: format v1 binds no context', async () => {
+    const eaas = connect()
+    const rows = [await eaas.encrypt('Ada', { keyId }), await eaas.encrypt('Grace', { keyId })].reverse()
+    expect(await Promise.all(rows.map((row) => eaas.decryptText(row)))).toEqual(['Grace', 'Ada'])
+  })
+})
+
+describe('values', () => {
+  it.each(['noble', 'node', 'web'] as const)(
+    'up to 1 MiB come back exactly by engine %s: bytes, text, JSON',
+    async (engine) => {
+      const eaas = connect({ engine })
+      const other = connect({ engine: engine === 'node' ? 'web' : 'node' })
+      for (const length of [0, 1, 15, 16, 17, 65_535, 65_536, 1_048_576]) {
+        const bytes = Uint8Array.from({ length }, (_, at) => (at * 31 + length) & 255)
+        expect(Buffer.compare(await other.decrypt(await eaas.encrypt(bytes, { keyId })), bytes)).toBe(0)
+        const text = 'Ž🔐a'.repeat(length / 8)
+        expect(await other.decryptText(await eaas.encrypt(text, { keyId }))).toBe(text)
+        expect(await other.decryptJson(await eaas.encryptJson([text], { keyId }))).toEqual([text])
+      }
+    },
+  )
+
+  it('of any Unicode and any JSON come back exactly, one by one and as records', async () => {
+    const eaas = connect()
+    await fc.assert(
+      fc.asyncProperty(fc.string({ unit: 'binary' }), fc.jsonValue(), fc.uint8Array(), async (text, value, bytes) => {
+        expect(await eaas.decryptText(await eaas.encrypt(text, { keyId }))).toBe(text)
+        const back = await eaas.decryptJson(await eaas.encryptJson(value, { keyId }))
+        expect(JSON.stringify(back)).toBe(JSON.stringify(value))
+        const rows = await eaas.encryptMany([{ text, bytes }], { keyId, fields: ['text', 'bytes'] })
+        expect(await eaas.decryptMany(rows, { fields: ['text', 'bytes'], as: 'bytes' })).toEqual([
+          { text: encodeUtf8(text), bytes },
+        ])
+      }),
+    )
+  })
+
+  it('decryptText refuses bytes that are not UTF-8, names the bytes variant, and shows nothing of them', async () => {
+    const eaas = connect()
+    const error = await failure(eaas.decryptText(await eaas.encrypt(decodeHex('534543524554fffe'), { keyId })))
+    expect(error.code).toBe('E_CONTENT')
+    expect(error.hint).toContain('decrypt()')
+    expect(inspect(error)).not.toMatch(/SECRET|\ufffd/)
+  })
+
+  it('decryptJson refuses text that is not JSON without quoting it', async () => {
+    const eaas = connect()
+    const error = await failure(eaas.decryptJson(await eaas.encrypt('{"SECRET": oops', { keyId })))
+    expect(error.code).toBe('E_CONTENT')
+    expect(inspect(error)).not.toContain('SECRET')
+  })
+
+  it.each([
+    ['a lone surrogate', 'SECRET\ud800'],
+    ['a number', 1],
+    ['an object', { secret: 'SECRET' }],
+    ['an array', ['SECRET']],
+    ['null', null],
+    ['undefined', undefined],
+    ['an ArrayBuffer', new ArrayBuffer(3)],
+  ])('encrypt refuses %s before any network, without showing it', async (_, value) => {
+    const error = await failure(connect().encrypt(value as string, { keyId }))
+    expect(error.code).toBe('E_INVALID_INPUT')
+    expect(inspect(error)).not.toContain('SECRET')
+    expect(service.requests).toEqual([])
+  })
+
+  it.each([undefined, () => 1, 1n, Symbol('SECRET')])('encryptJson refuses what JSON cannot hold', async (value) => {
+    expect((await failure(connect().encryptJson(value, { keyId }))).code).toBe('E_INVALID_INPUT')
+  })
+
+  it.each(['users', '', 'A2F6B0AE-0000-4000-8000-000000000000', '../../admin', undefined, 7])(
+    'refuses %j as a key id before any network',
+    async (wrong) => {
+      const eaas = connect()
+      const calls = [
+        eaas.encrypt('x', { keyId: wrong as string }),
+        eaas.hash('x', { keyId: wrong as string }),
+        eaas.encryptMany([{ a: 'x' }], { keyId: wrong as string, fields: ['a'] }),
+        eaas.keys.get(wrong as string),
+        eaas.keys.rotate(wrong as string),
+      ]
+      for (const call of calls) expect((await failure(call)).code).toBe('E_INVALID_INPUT')
+      expect(service.requests).toEqual([])
+    },
+  )
+
+  it('hash gives the blind index of a text, the same each time', async () => {
+    const eaas = connect()
+    const hash = await eaas.hash('ada@example.org', { keyId })
+    expect(hash).toMatch(/^[0-9a-f]{64}$/)
+    expect(await eaas.hash('ada@example.org', { keyId })).toBe(hash)
+    expect(await eaas.hash('Ada@example.org', { keyId })).not.toBe(hash)
+  })
+
+  it.each(['a\0b', '\ud800', 3 as unknown as string])('hash refuses %j before any network', async (value) => {
+    expect((await failure(connect().hash(value, { keyId }))).code).toBe('E_INVALID_INPUT')
+    expect(service.requests).toEqual([])
+  })
+})
+
+describe('requests', () => {
+  it('64 encryptions at once on a cold client make one wrap', async () => {
+    const eaas = connect()
+    const envelopes = await Promise.all(Array.from({ length: 64 }, (_, at) => eaas.encrypt(`value ${at}`, { keyId })))
+    expect(service.count('wrap')).toBe(1)
+    expect(new Set(envelopes.map(({ iv }) => iv)).size).toBe(64)
+    expect(new Set(envelopes.map(({ wrapped_key }) => wrapped_key)).size).toBe(1)
+  })
+
+  it('1,000 decryptions of one envelope at once on a cold client make one unwrap', async () => {
+    const envelope = await connect().encrypt('once', { keyId })
+    const eaas = connect()
+    const texts = await Promise.all(Array.from({ length: 1_000 }, () => eaas.decryptText(envelope)))
+    expect(new Set(texts)).toEqual(new Set(['once']))
+    expect(service.count('unwrap')).toBe(1)
+  })
+
+  it('what a client sealed itself it opens without a request', async () => {
+    const eaas = connect()
+    await eaas.decrypt(await eaas.encrypt('mine', { keyId }))
+    expect(service.requests.map(({ operation }) => operation)).toEqual(['wrap'])
+  })
+
+  it('with `cache: false` each decryption is an unwrap, at once or one after the other', async () => {
+    const eaas = connect({ deks: { cache: false } })
+    const envelope = await eaas.encrypt('each', { keyId })
+    await eaas.decrypt(envelope)
+    await Promise.all([eaas.decrypt(envelope), eaas.decrypt(envelope), eaas.decrypt(envelope)])
+    expect(service.count('unwrap')).toBe(4)
+  })
+
+  it('two clients share nothing', async () => {
+    const envelope = await connect().encrypt('x', { keyId })
+    await connect().decrypt(envelope)
+    await connect().decrypt(envelope)
+    expect(service.count('unwrap')).toBe(2)
+  })
+
+  it('a failed unwrap is not remembered', async () => {
+    const envelope = await connect().encrypt('again', { keyId })
+    const eaas = connect()
+    service.intercept = (_, response) => {
+      send(response, problem(403, 'Forbidden', 'E_MISSING_PERMISSION'))
+      return true
+    }
+    expect((await failure(eaas.decrypt(envelope))).code).toBe('E_API')
+    service.intercept = undefined
+    expect(await eaas.decryptText(envelope)).toBe('again')
+  })
+
+  it('a wrong DEK from the service opens nothing, and is not remembered', async () => {
+    const envelope = await connect().encrypt('right', { keyId })
+    const eaas = connect()
+    service.planted.set(envelope.wrapped_key, new Uint8Array(32).fill(7))
+    expect((await failure(eaas.decrypt(envelope))).code).toBe('E_DECRYPTION')
+    service.planted.clear()
+    expect(await eaas.decryptText(envelope)).toBe('right')
+  })
+
+  it('an altered envelope does not push the right DEK out of the cache', async () => {
+    const eaas = connect()
+    const envelope = await eaas.encrypt('kept', { keyId })
+    const altered = { ...envelope, iv: encodeBase64(new Uint8Array(12)) }
+    expect((await failure(eaas.decrypt(altered))).code).toBe('E_DECRYPTION')
+    expect(await eaas.decryptText(envelope)).toBe('kept')
+    expect(service.count('unwrap')).toBe(0)
+  })
+
+  it('after `maxMessages` a new DEK is taken, never the old one again', async () => {
+    const eaas = connect({ deks: { maxMessages: 10 } })
+    const envelopes: Envelope[] = []
+    for (let at = 0; at < 95; at++) envelopes.push(await eaas.encrypt('x', { keyId }))
+    const uses = new Map<string, number>()
+    for (const { wrapped_key } of envelopes) uses.set(wrapped_key, (uses.get(wrapped_key) ?? 0) + 1)
+    expect(Math.max(...uses.values())).toBe(10)
+    expect(new Set(envelopes.map(({ wrapped_key }) => wrapped_key)).size).toBe(10)
+    expect(new Set(service.wrappedDeks().map((dek) => dek.toString('hex'))).size).toBe(service.count('wrap'))
+  })
+
+  it('with one message a DEK, 20 encryptions at once use 20 DEKs', async () => {
+    const eaas = connect({ deks: { maxMessages: 1 } })
+    const envelopes = await Promise.all(Array.from({ length: 20 }, () => eaas.encrypt('x', { keyId })))
+    expect(new Set(envelopes.map(({ wrapped_key }) => wrapped_key)).size).toBe(20)
+  })
+
+  it('asks a function for the API key at each request', async () => {
+    const keys = [API_KEY, API_KEY, 'eaas_sk_wrong', 'eaas_sk_wrong'] // asked once more after a 401
+    const eaas = connect({ apiKey: async () => keys.shift() ?? '' })
+    await eaas.keys.list()
+    await eaas.keys.list()
+    expect(await failure(eaas.keys.list())).toMatchObject({ code: 'E_API', status: 401, problem: 'E_UNAUTHORIZED' })
+  })
+
+  it('passes on what the function for the API key throws, and sends nothing', async () => {
+    const reason = new Error('vault is sealed')
+    const eaas = connect({ apiKey: () => Promise.reject(reason) })
+    await expect(eaas.keys.list()).rejects.toBe(reason)
+    expect(service.requests).toEqual([])
+  })
+
+  it.each(['', 'two words', 'line\nfeed', 'é', undefined])(
+    'refuses %j as an API key without repeating it',
+    async (wrong) => {
+      const error = await failure(connect({ apiKey: () => wrong as string }).keys.list())
+      expect(error.code).toBe('E_INVALID_INPUT')
+      expect(service.requests).toEqual([])
+      if (wrong) expect(inspect(error)).not.toContain(wrong)
+    },
+  )
+})
+
+describe('signals and close', () => {
+  it('an aborted signal refuses before any network', async () => {
+    const eaas = connect()
+    const signal = AbortSignal.abort()
+    const envelope = vectors.valid as Envelope
+    const calls = [
+      eaas.encrypt('x', { keyId, signal }),
+      eaas.decrypt(envelope, { signal }),
+      eaas.hash('x', { keyId, signal }),
+      eaas.encryptMany([{ a: 'x' }], { keyId, fields: ['a'], signal }),
+      eaas.decryptMany([{ a: envelope }], { fields: ['a'], signal }),
+      eaas.keys.list({ signal }),
+      eaas.audit.verify({ signal }),
+    ]
+    for (const call of calls) expect((await failure(call)).code).toBe('E_ABORTED')
+    expect(service.requests).toEqual([])
+  })
+
+  it('close forgets the DEKs: what was sealed before can be neither read nor added to', async () => {
+    const eaas = connect()
+    const envelope = await eaas.encrypt('x', { keyId })
+    eaas.close()
+    const calls = [
+      eaas.decrypt(envelope),
+      eaas.encrypt('y', { keyId }),
+      eaas.decryptMany([{ envelope }], { fields: ['envelope'] }),
+    ]
+    for (const call of calls) expect((await failure(call)).code).toBe('E_ABORTED')
+  })
+
+  it('aborting one of those who wait for a DEK leaves the others waiting', async () => {
+    const eaas = connect()
+    const controller = new AbortController()
+    const aborted = failure(eaas.encrypt('a', { keyId, signal: controller.signal }))
+    const served = eaas.encrypt('b', { keyId })
+    controller.abort()
+    expect((await aborted).code).toBe('E_ABORTED')
+    expect(await eaas.decryptText(await served)).toBe('b')
+    expect(service.count('wrap')).toBe(1)
+  })
+
+  it('one signal may be passed to any number of calls at once without a warning of a leak', async () => {
+    const warnings: string[] = []
+    const note = (warning: Error) => warnings.push(warning.name)
+    process.on('warning', note)
+    const envelope = await connect().encrypt('x', { keyId })
+    const eaas = connect()
+    const { signal } = new AbortController()
+    await Promise.all(Array.from({ length: 50 }, () => eaas.decrypt(envelope, { signal })))
+    await Promise.all(Array.from({ length: 50 }, (_, at) => eaas.hash(`${at}`, { keyId, signal })))
+    await new Promise((resolve) => setTimeout(resolve, 20))
+    process.off('warning', note)
+    expect(warnings).toEqual([])
+  })
+
+  it('aborting a call that is under way ends it at once', async () => {
+    service.intercept = () => true // never answers
+    const controller = new AbortController()
+    const call = failure(connect().keys.list({ signal: controller.signal }))
+    setTimeout(() => controller.abort(), 20)
+    expect((await call).code).toBe('E_ABORTED')
+  })
+
+  it('close ends what is under way, refuses what comes, and may be called twice', async () => {
+    service.intercept = () => true
+    const eaas = connect()
+    const under = [
+      eaas.keys.list(),
+      eaas.encrypt('x', { keyId }),
+      eaas.decrypt({ ...vectors.valid, key_id: keyId } as Envelope),
+    ]
+    const failures = Promise.all(under.map(failure))
+    await vi.waitFor(() => expect(service.requests.length).toBe(2)) // wrap and unwrap are one
+    eaas.close()
+    eaas.close()
+    for (const error of await failures) expect(error.code).toBe('E_ABORTED')
+    const after = [eaas.keys.list(), eaas.encrypt('x', { keyId }), eaas.hash('x', { keyId })]
+    for (const call of after) expect((await failure(call)).code).toBe('E_ABORTED')
+  })
+})
+
+describe('secrets', () => {
+  it('close zeroes every DEK that the client drew', async () => {
+    const drawn: Uint8Array[] = []
+    const draw = crypto.getRandomValues.bind(crypto)
+    vi.spyOn(crypto, 'getRandomValues').mockImplementation((bytes) => {
+      if (bytes instanceof Uint8Array && bytes.length === 32) drawn.push(bytes)
+      return draw(bytes)
+    })
+    const eaas = connect()
+    await eaas.encrypt('x', { keyId })
+    expect(drawn.map((dek) => Buffer.from(dek))).toEqual(service.wrappedDeks())
+    eaas.close()
+    expect(drawn).toEqual([new Uint8Array(32)])
+  })
+
+  it('a DEK whose wrap fails, is aborted by close, or times out is zeroed', async () => {
+    const drawn: Uint8Array[] = []
+    const draw = crypto.getRandomValues.bind(crypto)
+    vi.spyOn(crypto, 'getRandomValues').mockImplementation((bytes) => {
+      if (bytes instanceof Uint8Array && bytes.length === 32) drawn.push(bytes)
+      return draw(bytes)
+    })
+    service.intercept = (_, response) => {
+      send(response, problem(409, 'Conflict', 'E_STATE'))
+      return true
+    }
+    await failure(connect().encrypt('x', { keyId }))
+    service.intercept = () => true
+    await failure(connect({ timeoutMs: 50 }).encrypt('x', { keyId }))
+    const eaas = connect()
+    const closed = failure(eaas.encrypt('x', { keyId }))
+    await vi.waitFor(() => expect(service.count('wrap')).toBe(3))
+    eaas.close()
+    await closed
+    expect(drawn).toEqual([new Uint8Array(32), new Uint8Array(32), new Uint8Array(32)])
+  })
+
+  it('inspect and JSON of a client show neither the API key nor a DEK', async () => {
+    const eaas = connect()
+    await eaas.encrypt('x', { keyId })
+    const dek = service.wrappedDeks()[0] ?? Buffer.alloc(0)
+    for (const shown of [inspect(eaas, { depth: 9, showHidden: true }), JSON.stringify(eaas), String(eaas)]) {
+      expect(shown).not.toContain(API_KEY)
+      expect(shown).not.toContain(dek.toString('base64'))
+      expect(shown).not.toContain(dek.toString('hex').slice(0, 8))
+    }
+  })
+
+  it('no error shows a secret that the other end puts in its problem document', async () => {
+    const plaintext = 'plain and secret'
+    service.intercept = (request, response) => {
+      const detail = `${request.headers.authorization} ${request.body} \u001b[31m\r\nfake log line`
+      send(response, problem(400, `Bad ${request.body}`, 'E_VALIDATION', detail))
+      return true
+    }
+    const errors = [
+      await failure(connect().encrypt('x', { keyId })),
+      await failure(connect().hash(plaintext, { keyId })),
+      await failure(connect().keys.list()),
+    ]
+    const secrets = [API_KEY, plaintext, ...service.wrappedDeks().map((dek) => dek.toString('base64'))]
+    for (const error of errors) {
+      expect(error.code).toBe('E_API')
+      const shown = `${inspect(error, { depth: 9, showHidden: true })} ${JSON.stringify(error)} ${error.message} ${error.stack}`
+      for (const secret of secrets) expect(shown).not.toContain(secret)
+      expect(error.message).not.toMatch(/\p{Cc}/u)
+      expect(error.cause).toBeUndefined()
+    }
+  })
+})
+
+describe('options', () => {
+  it.each([
+    ['no URL', { baseUrl: 'nowhere' }],
+    ['a URL of another protocol', { baseUrl: 'ftp://example.org' }],
+    ['a file', { baseUrl: 'file:///etc/passwd' }],
+    ['a user name', { baseUrl: 'https://SECRET@example.org' }],
+    ['a password', { baseUrl: 'https://user:SECRET@example.org' }],
+    ['a query', { baseUrl: 'https://example.org/?key=SECRET' }],
+    ['a fragment', { baseUrl: 'https://example.org/#SECRET' }],
+    ['no API key', { apiKey: undefined as unknown as string }],
+    ['an unknown engine', { engine: 'openssl' as 'node' }],
+    ['a fetch that is no function', { fetch: 'fetch' as unknown as typeof fetch }],
+    ['no time', { timeoutMs: 0 }],
+    ['endless time', { timeoutMs: Number.POSITIVE_INFINITY }],
+    ['half a retry', { retries: 0.5 }],
+    ['more retries than ten', { retries: 11 }],
+    ['no message a DEK', { deks: { maxMessages: 0 } }],
+    ['more messages a DEK than 2^31', { deks: { maxMessages: 2 ** 31 + 1 } }],
+    ['no bytes a DEK', { deks: { maxBytes: 0 } }],
+    ['no age', { deks: { maxAgeMs: Number.NaN } }],
+    ['a negative cache', { deks: { cacheSize: -1 } }],
+    ['no age of the cache', { deks: { cacheMaxAgeMs: 0 } }],
+  ] satisfies [string, Partial<ClientOptions>][])('refuses %s, without repeating a secret', (_, wrong) => {
+    try {
+      connect(wrong)
+      expect.unreachable()
+    } catch (error) {
+      expect(error).toMatchObject({ code: 'E_INVALID_INPUT' })
+      expect(inspect(error)).not.toContain('SECRET')
+    }
+  })
+
+  it('takes 2^31 messages a DEK, the most that the format allows', () => {
+    connect({ deks: { maxMessages: 2 ** 31 } })
+  })
+
+  it.each(['', '/', '/eaas', '/eaas/', '/a/b'])('works under the base URL path %j', async (path) => {
+    const eaas = connect({ baseUrl: `${service.url}${path}` })
+    expect(await eaas.decryptText(await eaas.encrypt('prefix', { keyId }))).toBe('prefix')
+    const base = path.replace(/\/$/, '')
+    expect(service.requests.map(({ url }) => url)).toEqual([`${base}/v1/keys/${keyId}/wrap`])
+  })
+})

@@ -1,0 +1,366 @@
+/** The client: what an application holds. */
+import { DEK_MAX_MESSAGES, type Envelope } from '@eaas/protocol'
+import { DecryptDeks } from './deks/decrypt-deks.js'
+import { EncryptDeks } from './deks/encrypt-deks.js'
+import { createWrap, type DekScope, demandScope, makeOwnDek } from './deks/own-dek.js'
+import { createIvPool } from './deks/random.js'
+import { ENGINES, type EngineName, selectEngine } from './engines/select.js'
+import { InvalidInputError } from './errors.js'
+import { pageOrigin } from './http/base-url.js'
+import { createBatcher } from './http/batcher.js'
+import { type ApiKey, createHttp } from './http/calls.js'
+import {
+  demandHashable,
+  demandKeyId,
+  demandNotAborted,
+  demandWhole,
+  kindOf,
+  readJson,
+  readValue,
+  toJson,
+  toText,
+} from './input.js'
+import { loadPart } from './load-part.js'
+import { createModel, type Model, type ModelOptions, type RowFormat } from './models/model.js'
+import type { Compounds, Fields } from './models/model-types.js'
+import { type Bundle, createEnvelopes, readEnvelope } from './records/envelopes.js'
+import type {
+  DecryptedRecord,
+  DecryptManyOptions,
+  EncryptedRecord,
+  EncryptManyOptions,
+  OpenableField,
+  SealableField,
+} from './records/records.js'
+import { type ApiKeys, createApiKeys } from './resources/api-keys.js'
+import { type Audit, createAudit } from './resources/audit.js'
+import { type CallOptions, createKeys, type Keys } from './resources/keys.js'
+
+import { createServerMode, type ServerMode } from './resources/server-mode.js'
+import type { Health, Tenant, Usage } from './resources/wire-types.js'
+
+const HOUR_MS = 3_600_000
+const MINUTE_MS = 60_000
+const MAX_TIMEOUT_MS = 2 ** 31 - 1
+const MAX_RETRIES = 10
+
+/** How long and for how much a DEK serves. */
+export interface DekOptions {
+  /** Messages that one DEK seals at most; 2^20 by default, 2^31 at most. */
+  maxMessages?: number
+  /** Bytes of plaintext that one DEK seals at most; 64 GiB by default. */
+  maxBytes?: number
+  /** Milliseconds that one DEK seals at most; one hour by default, 15 minutes in browsers. */
+  maxAgeMs?: number
+  /** `false` keeps no DEK for reading: each decryption is an unwrap, and so an entry in the audit log. */
+  cache?: boolean
+  /** DEKs kept for reading, and keys whose DEK is kept for sealing, at most; 1,024 by default. */
+  cacheSize?: number
+  /** Milliseconds that a DEK is kept for reading, however often it is used; 5 minutes by default. */
+  cacheMaxAgeMs?: number
+  /**
+   * `true` unwraps each wrapped key once before anything is sealed under it, and refuses one that does not give the DEK
+   * back (`E_PROTOCOL`). Without it, a service that answers wrongly makes unreadable what is sealed. Needs the permission
+   * `decrypt`; one request and one audit entry more for each DEK.
+   */
+  verify?: boolean
+}
+
+export interface ClientOptions {
+  /**
+   * Where the service is, with a path prefix if it has one, without `/v1`. In pages and workers also a path of their own
+   * origin, such as `/api/eaas`, where a broker (`@eaas/sdk/broker`) is mounted.
+   */
+  baseUrl: string
+  /**
+   * The API key, or a function, which may be async, that is asked for it at each request; see also `expiringApiKey`. What it
+   * throws is passed on. Left out in pages and workers that call a broker: the session's cookie then speaks for the user.
+   */
+  apiKey?: ApiKey | undefined
+  /** What encrypts: `auto` by default. */
+  engine?: EngineName | undefined
+  /** Used in place of the global `fetch`. */
+  fetch?: typeof fetch | undefined
+  /** Milliseconds that one request may take, all its attempts together; 30,000 by default. */
+  timeoutMs?: number | undefined
+  /** How often a request that may be repeated is tried again; 2 by default. Creating and rotating are never repeated. */
+  retries?: number | undefined
+  deks?: DekOptions | undefined
+}
+
+export interface HashOptions extends CallOptions {
+  /** The `id` of the key whose blind index it is. */
+  keyId: string
+}
+
+export interface EncryptOptions extends CallOptions {
+  /** The `id` of the key under which the value is sealed. */
+  keyId: string
+  /** Which DEK seals: the key's (`shared`), or one for this value alone (`call` or `record`), which is a wrap each. */
+  dek?: DekScope | undefined
+}
+
+/**
+ * What encrypts, decrypts and talks to the service. Its functions can be taken out of it and used alone.
+ *
+ * Besides the errors that a function names, whatever uses the network throws: `E_API` when the service refuses,
+ * `E_NETWORK`, `E_TIMEOUT`, `E_ABORTED`, and `E_PROTOCOL` when the answer is not the contract.
+ */
+export interface Client {
+  /**
+   * Seals text (as UTF-8) or bytes under a key, and returns the envelope to store. The plaintext never leaves the process.
+   * Uses the network only when the key has no DEK at hand: one wrap, shared by all calls that wait for it. Aborting the
+   * signal ends the caller's waiting, not the shared request.
+   *
+   * @throws InvalidInputError on text with a lone surrogate, on more than 256 MiB, on a keyId that is no UUID
+   * @throws RandomnessError where the platform has no secure randomness
+   * @example
+   * ```ts
+   * const envelope = await eaas.encrypt('+33 6 12 34 56 78', { keyId })
+   * ```
+   */
+  encrypt(value: string | Uint8Array, options: EncryptOptions): Promise<Envelope>
+  /** Seals the JSON text of a value; otherwise as `encrypt`. */
+  encryptJson(value: unknown, options: EncryptOptions): Promise<Envelope>
+  /**
+   * Opens an envelope, or a bundle of server mode, to bytes. Uses the network only when its DEK is not cached: one unwrap,
+   * shared by all calls that wait for it.
+   *
+   * @throws InvalidInputError when it is no envelope, before any network
+   * @throws DecryptionError when it is altered, or sealed under another key
+   */
+  decrypt(envelope: Envelope | Bundle, options?: CallOptions): Promise<Uint8Array>
+  /** Opens an envelope to text. @throws ContentError when the bytes are not UTF-8; otherwise as `decrypt` */
+  decryptText(envelope: Envelope | Bundle, options?: CallOptions): Promise<string>
+  /** Opens an envelope to the JSON value in it; `T` is not checked. @throws ContentError when it holds no JSON; otherwise as `decrypt` */
+  decryptJson<T = unknown>(envelope: Envelope | Bundle, options?: CallOptions): Promise<T>
+  /**
+   * Seals the chosen fields of many records and returns new records; `null` and `undefined` stay as they are, and so do
+   * the other fields. All rows share the key's DEK: one wrap, or none. With `index`, adds a column for each blind index:
+   * one request for each distinct value. Values are checked before anything is sent; the call fails as a whole.
+   *
+   * @throws InvalidInputError with `place`, the record and field of a value that is not text or bytes
+   * @example
+   * ```ts
+   * const rows = await eaas.encryptMany(users, { keyId, fields: ['email', 'phone'], index: { email: 'email_index' } })
+   * ```
+   */
+  encryptMany<
+    R extends object,
+    const F extends SealableField<R>,
+    const I extends { readonly [K in F]?: string } = Record<never, never>,
+  >(records: readonly R[], options: EncryptManyOptions<F, I>): Promise<EncryptedRecord<R, F, I>[]>
+  /**
+   * Opens the chosen fields of many records and returns new records, with text in the fields, or bytes with
+   * `as: 'bytes'`; `null` and `undefined` stay as they are. Each distinct wrapped key is unwrapped once, whatever the
+   * size of the cache. The call fails as a whole.
+   *
+   * @throws InvalidInputError, DecryptionError or ContentError with `place`, the record and field of the value
+   * @example
+   * ```ts
+   * const users = await eaas.decryptMany(rows, { fields: ['email', 'phone'] })
+   * ```
+   */
+  decryptMany<R extends object, const F extends OpenableField<R>, A extends 'text' | 'bytes' = 'text'>(
+    records: readonly R[],
+    options: DecryptManyOptions<F, A>,
+  ): Promise<DecryptedRecord<R, F, A extends 'bytes' ? Uint8Array : string>[]>
+  /**
+   * Has the blind index of a text made, 64 hexadecimal digits: the same for the same text and key, for ever, so that a
+   * database can find it. One request; the text is sent to the service. Nothing is trimmed or lowered.
+   *
+   * @throws InvalidInputError on text with a lone surrogate or a NUL
+   */
+  hash(value: string, options: HashOptions): Promise<string>
+  /**
+   * Has the DEK of an envelope wrapped under the current version of its key, and returns the envelope with the new wrapped
+   * key: the same ciphertext, and the DEK is never shown. Many of one turn are one request, and one audit entry each.
+   * Needs `encrypt` and `decrypt`. For whole records see `rewrap` of a model.
+   *
+   * @throws InvalidInputError when it is no envelope, before any network
+   */
+  rewrap<E extends Envelope | Bundle>(envelope: E, options?: CallOptions): Promise<E>
+  /**
+   * Makes a model: a typed record of which some fields are sealed, and some searchable. Does not use the network.
+   *
+   * @throws InvalidInputError when the definition is wrong
+   * @example
+   * ```ts
+   * const users = eaas.model({
+   *   keyId,
+   *   fields: { email: text({ index: 'email_index', normalize: ['trim', 'lowercase'] }), phone: text().nullable() },
+   * })
+   * ```
+   */
+  model<
+    const F extends Fields,
+    const C extends Compounds<F> = Record<never, never>,
+    T extends RowFormat = 'full',
+    const H extends string = 'envelope',
+  >(options: ModelOptions<F, C, T, H>): Model<F, C, T, H>
+  /** The keys of the tenant. */
+  readonly keys: Keys
+  /** The API keys of the tenant. */
+  readonly apiKeys: ApiKeys
+  /** The audit log of the tenant. */
+  readonly audit: Audit
+  /** Server mode, in which the service sees the plaintext; not what `encrypt` and `decrypt` do. */
+  readonly server: ServerMode
+  /** Reads the tenant that the API key belongs to. One request. Needs `keys:read`. */
+  tenant(options?: CallOptions): Promise<Tenant>
+  /**
+   * Counts what the tenant did in a month: `{ month, operations }`. One request. Needs `audit:read`.
+   *
+   * @param month `YYYY-MM`, UTC; the current month without it
+   */
+  usage(month?: string, options?: CallOptions): Promise<Usage>
+  /** Asks whether the service can do its work; `degraded` is an answer, not an error. One request. */
+  health(options?: CallOptions): Promise<Health>
+  /**
+   * Ends every call that is under way (`E_ABORTED`), refuses further ones, and zeroes every DEK. JavaScript can only try:
+   * copies that the platform made, and the base64 text of a DEK on its way, are out of reach.
+   */
+  close(): void
+}
+
+/**
+ * Creates a client. Does not use the network.
+ *
+ * @throws InvalidInputError when an option is wrong
+ * @example
+ * ```ts
+ * const eaas = createClient({ baseUrl: 'https://eaas.example.org', apiKey: () => readSecret('eaas-api-key') })
+ * ```
+ */
+export function createClient(options: ClientOptions): Client {
+  const settings = readOptions(options)
+  const closing = new AbortController()
+  const http = createHttp({ ...settings, closed: closing.signal })
+  const batcher = createBatcher(http)
+  const now = () => performance.now()
+  const decryptDeks = new DecryptDeks(settings.decryptLimits, { unwrap: batcher.unwrap, now })
+  const made = decryptDeks.add.bind(decryptDeks)
+  const wrap = createWrap(batcher, settings.verify)
+  const encryptDeks = new EncryptDeks(settings.encryptLimits, { wrap, made, now })
+  const envelopes = createEnvelopes({
+    selectEngine: () => selectEngine(settings.engine),
+    takeIv: createIvPool(),
+    encryptDeks,
+    decryptDeks,
+  })
+  const records = { envelopes, decryptDeks, batcher, wrap }
+  const keys = createKeys(http)
+  const models = {
+    ...records,
+    maxMessages: settings.encryptLimits.maxMessages,
+    currentVersion: async (keyId: string, signal: AbortSignal | undefined) =>
+      (await keys.get(keyId, { signal })).current_version,
+  }
+
+  const encrypt = async (value: string | Uint8Array, { keyId, dek = 'shared', signal }: EncryptOptions) => {
+    demandNotAborted(signal)
+    demandKeyId(keyId)
+    demandScope(dek)
+    const bytes = readValue(value)
+    const loading = envelopes.ready()
+    if (loading) await loading
+    if (dek === 'shared') return envelopes.seal(bytes, keyId, signal)
+    const own = await makeOwnDek(wrap, keyId)
+    try {
+      demandNotAborted(signal)
+      return await envelopes.sealWith(own, bytes)
+    } finally {
+      own.dek.fill(0)
+    }
+  }
+  const decrypt = async (envelope: Envelope | Bundle, { signal }: CallOptions = {}) => {
+    demandNotAborted(signal)
+    const parts = readEnvelope(envelope)
+    const loading = envelopes.ready()
+    if (loading) await loading
+    return envelopes.open(parts, signal)
+  }
+  const client = {
+    encrypt,
+    encryptJson: async (value: unknown, options: EncryptOptions) => encrypt(readJson(value), options),
+    decrypt,
+    decryptText: async (envelope: Envelope | Bundle, options?: CallOptions) => toText(await decrypt(envelope, options)),
+    decryptJson: async (envelope: Envelope | Bundle, options?: CallOptions) => toJson(await decrypt(envelope, options)),
+    async encryptMany(rows: readonly object[], options: EncryptManyOptions<string, Record<string, string>>) {
+      const { encryptRecords } = await loadPart(() => import('./parts.js'))
+      return encryptRecords(records, rows, options)
+    },
+    async decryptMany(rows: readonly object[], options: DecryptManyOptions<string, 'text' | 'bytes'>) {
+      const { decryptRecords } = await loadPart(() => import('./parts.js'))
+      return decryptRecords(records, rows, options)
+    },
+    async hash(value: string, { keyId, signal }: HashOptions) {
+      demandNotAborted(signal)
+      demandKeyId(keyId)
+      demandHashable(value)
+      return batcher.hash(value, keyId, signal)
+    },
+    async rewrap(envelope: Envelope | Bundle, { signal }: CallOptions = {}) {
+      demandNotAborted(signal)
+      const { wrapped_key, key_version } = await batcher.rewrap(readEnvelope(envelope), signal)
+      return { ...envelope, wrapped_key, key_version }
+    },
+    model: (options: ModelOptions<Fields, Compounds<Fields>, RowFormat, string>) => createModel(models, options),
+    keys: Object.freeze(keys),
+    apiKeys: Object.freeze(createApiKeys(http)),
+    audit: Object.freeze(createAudit(http)),
+    server: Object.freeze(createServerMode(http)),
+    tenant: async ({ signal }: CallOptions = {}) =>
+      http({ method: 'GET', path: 'v1/tenant', answer: 'tenant', repeatable: true, signal }),
+    async usage(month?: string, { signal }: CallOptions = {}) {
+      if (month !== undefined && !/^\d{4}-(?:0[1-9]|1[0-2])$/.test(month))
+        throw new InvalidInputError('month must be YYYY-MM')
+      return http({ method: 'GET', path: 'v1/usage', query: { month }, answer: 'usage', repeatable: true, signal })
+    },
+    health: async ({ signal }: CallOptions = {}) =>
+      http({ method: 'GET', path: 'health', answer: 'health', alsoStatus: 503, repeatable: true, signal }),
+    close() {
+      closing.abort()
+      encryptDeks.close()
+      decryptDeks.close()
+    },
+  }
+  return Object.freeze(client) as unknown as Client // records.ts works on any field; the types that callers see are Client's
+}
+
+function readOptions(options: ClientOptions) {
+  const { baseUrl, apiKey, engine = 'auto', timeoutMs = 30_000, retries = 2, deks = {} } = options
+  const canBeLeftOut = apiKey === undefined && pageOrigin() !== undefined
+  if (typeof apiKey !== 'string' && typeof apiKey !== 'function' && !canBeLeftOut) {
+    throw new InvalidInputError(`apiKey must be a string or a function, got ${kindOf(apiKey)}`)
+  }
+  if (!ENGINES.includes(engine)) throw new InvalidInputError(`engine must be one of ${ENGINES.join(', ')}`)
+  if (options.fetch !== undefined && typeof options.fetch !== 'function')
+    throw new InvalidInputError('fetch must be a function')
+  demandWhole('timeoutMs', timeoutMs, 1, MAX_TIMEOUT_MS)
+  demandWhole('retries', retries, 0, MAX_RETRIES)
+  const { maxMessages = 2 ** 20, maxBytes = 64 * 2 ** 30, maxAgeMs = runsInNode() ? HOUR_MS : 15 * MINUTE_MS } = deks
+  const { cache = true, cacheSize = 1_024, cacheMaxAgeMs = 5 * MINUTE_MS } = deks
+  const { verify = false } = deks
+  if (typeof verify !== 'boolean') throw new InvalidInputError('deks.verify must be true or false')
+  demandWhole('deks.maxMessages', maxMessages, 1, DEK_MAX_MESSAGES)
+  demandWhole('deks.maxBytes', maxBytes, 1, Number.MAX_SAFE_INTEGER)
+  demandWhole('deks.maxAgeMs', maxAgeMs, 1, Number.MAX_SAFE_INTEGER)
+  demandWhole('deks.cacheSize', cacheSize, 1, Number.MAX_SAFE_INTEGER)
+  demandWhole('deks.cacheMaxAgeMs', cacheMaxAgeMs, 1, Number.MAX_SAFE_INTEGER)
+  return {
+    baseUrl,
+    apiKey,
+    fetch: options.fetch,
+    timeoutMs,
+    retries,
+    engine,
+    verify,
+    encryptLimits: { maxMessages, maxBytes, maxAgeMs, maxKeys: cacheSize },
+    decryptLimits: { maxDeks: cache ? cacheSize : 0, maxAgeMs: cacheMaxAgeMs },
+  }
+}
+
+function runsInNode(): boolean {
+  return typeof (globalThis as { process?: { versions?: { node?: unknown } } }).process?.versions?.node === 'string'
+}

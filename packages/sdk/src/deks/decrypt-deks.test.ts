@@ -1,0 +1,191 @@
+import type { WrappedKey } from '@eaas/protocol'
+import { afterEach, describe, expect, it, vi } from 'vitest'
+import { type DecryptDekLimits, DecryptDeks } from './decrypt-deks.js'
+
+afterEach(() => {
+  vi.useRealTimers()
+})
+
+function token(name: string, key_id = '00000000-0000-4000-8000-000000000000'): WrappedKey {
+  return { wrapped_key: name, key_id, key_version: 1 }
+}
+
+/** A cache over a source that keeps hold of each DEK's memory and of the clock. */
+function start(over: Partial<DecryptDekLimits> = {}) {
+  const source = {
+    time: 0,
+    asked: [] as string[],
+    deks: [] as Uint8Array[],
+    fail: undefined as Error | undefined,
+    gate: undefined as Promise<void> | undefined,
+    now: () => source.time,
+    async unwrap({ wrapped_key }: WrappedKey): Promise<Uint8Array> {
+      source.asked.push(wrapped_key)
+      await source.gate
+      if (source.fail) throw source.fail
+      const dek = new Uint8Array(32).fill(source.asked.length)
+      source.deks.push(dek)
+      return dek
+    },
+  }
+  const cache = new DecryptDeks({ maxDeks: 3, maxAgeMs: 1_000, ...over }, source)
+  const use = async (name: string, signal?: AbortSignal) =>
+    cache.use(token(name), signal, (dek) => {
+      expect(isZero(dek)).toBe(false)
+      return dek[0]
+    })
+  return { cache, source, use }
+}
+
+function isZero(bytes: Uint8Array | undefined): boolean {
+  return bytes?.every((byte) => byte === 0) ?? false
+}
+
+const failToOpen = () => {
+  throw new Error('not authentic')
+}
+
+describe('a DEK that opens', () => {
+  it('is unwrapped once for all who wait, and then answered without a promise', async () => {
+    const { cache, source, use } = start()
+    expect(new Set(await Promise.all(Array.from({ length: 1_000 }, () => use('a'))))).toEqual(new Set([1]))
+    expect(source.asked).toEqual(['a'])
+    expect(cache.use(token('a'), undefined, (dek) => dek[0])).toBe(1)
+  })
+
+  it('is another one under another key, even with the same token', async () => {
+    const { cache, source, use } = start()
+    await use('a')
+    await cache.use(token('a', '00000000-0000-4000-8000-000000000001'), undefined, (dek) => dek[0])
+    expect(source.asked).toEqual(['a', 'a'])
+  })
+
+  it('is kept for an absolute time, however often it is used, and zeroed then', async () => {
+    const { source, use } = start()
+    for (source.time = 0; source.time < 1_000; source.time += 100) await use('a')
+    expect(source.asked.length).toBe(1)
+    source.time = 1_000
+    await use('a')
+    expect(source.asked.length).toBe(2)
+    expect(source.deks.map(isZero)).toEqual([true, false])
+  })
+
+  it('gives way to others when more are in use than are kept: the one longest unused, zeroed', async () => {
+    const { source, use } = start()
+    for (const name of ['a', 'b', 'c', 'a', 'd']) await use(name)
+    expect(source.deks.map(isZero)).toEqual([false, true, false, false])
+    await use('a')
+    expect(source.asked).toEqual(['a', 'b', 'c', 'd'])
+  })
+
+  it('is not remembered when its unwrap failed', async () => {
+    const { source, use } = start()
+    source.fail = new Error('refused')
+    const results = await Promise.allSettled([use('a'), use('a')])
+    expect(results.map((result) => result.status === 'rejected' && result.reason)).toEqual([source.fail, source.fail])
+    expect(source.asked.length).toBe(1)
+    source.fail = undefined
+    await use('a')
+    expect(source.asked.length).toBe(2)
+  })
+
+  it('is zeroed and not remembered as long as it has opened nothing', async () => {
+    const { cache, source, use } = start()
+    await expect(cache.use(token('a'), undefined, failToOpen)).rejects.toThrow('not authentic')
+    expect(source.deks.map(isZero)).toEqual([true])
+    await use('a')
+    expect(source.asked.length).toBe(2)
+  })
+
+  it('stays when it has opened something and another envelope is altered', async () => {
+    const { cache, source, use } = start()
+    await use('a')
+    expect(() => cache.use(token('a'), undefined, failToOpen)).toThrow('not authentic')
+    await use('a')
+    expect(source.asked.length).toBe(1)
+  })
+
+  it('is known without a request when the client made it, in memory of its own', async () => {
+    const { cache, source, use } = start()
+    const dek = new Uint8Array(32).fill(9)
+    cache.add(token('a'), dek)
+    dek.fill(0)
+    expect(await use('a')).toBe(9)
+    expect(source.asked).toEqual([])
+  })
+
+  it('is zeroed at once when none are kept, and each use is a request of its own', async () => {
+    const { cache, source, use } = start({ maxDeks: 0 })
+    cache.add(token('a'), new Uint8Array(32).fill(9))
+    await Promise.all([use('a'), use('a')])
+    await use('a')
+    expect(source.asked.length).toBe(3)
+    expect(source.deks.map(isZero)).toEqual([true, true, true])
+  })
+
+  it('is zeroed on close, and one still on its way too', async () => {
+    const { cache, source, use } = start()
+    await use('a')
+    let open = (): void => undefined
+    source.gate = new Promise((resolve) => {
+      open = resolve
+    })
+    const waiting = use('b')
+    cache.close()
+    await expect(waiting).rejects.toMatchObject({ code: 'E_ABORTED' })
+    open()
+    await new Promise((resolve) => setImmediate(resolve))
+    expect(source.deks.map(isZero)).toEqual([true, true])
+    expect(() => cache.use(token('a'), undefined, () => 0)).toThrow(expect.objectContaining({ code: 'E_ABORTED' }))
+    cache.add(token('c'), new Uint8Array(32).fill(9))
+    expect(() => cache.use(token('c'), undefined, () => 0)).toThrow(expect.objectContaining({ code: 'E_ABORTED' }))
+  })
+
+  it('is zeroed soon after its age even when nobody asks again', async () => {
+    vi.useFakeTimers()
+    const { source, use } = start()
+    await use('a')
+    source.time = 1_500
+    await vi.advanceTimersByTimeAsync(1_000)
+    expect(source.deks.map(isZero)).toEqual([true])
+    expect(vi.getTimerCount()).toBe(0)
+  })
+
+  it('still serves the others when one who waits gives up', async () => {
+    const { source, use } = start()
+    const controller = new AbortController()
+    const gone = use('a', controller.signal)
+    const stays = use('a')
+    controller.abort()
+    await expect(gone).rejects.toMatchObject({ code: 'E_ABORTED' })
+    expect(await stays).toBe(1)
+    expect(source.asked.length).toBe(1)
+  })
+})
+
+describe('a DEK that opens by promise', () => {
+  it('is not kept before it has opened something, and who comes meanwhile shares it', async () => {
+    const { cache, source } = start()
+    let open: ((text: string) => void) | undefined
+    const opening = new Promise<string>((resolve) => {
+      open = resolve
+    })
+    const first = cache.use(token('a'), undefined, () => opening)
+    await vi.waitFor(() => expect(source.deks.length).toBe(1))
+    const second = cache.use(token('a'), undefined, async () => 'second')
+    open?.('first')
+    expect(await Promise.all([first, second])).toEqual(['first', 'second'])
+    expect(source.asked).toEqual(['a'])
+    await vi.waitFor(() => expect(cache.use(token('a'), undefined, () => 'at once')).toBe('at once'))
+    expect(source.asked).toEqual(['a'])
+  })
+
+  it('is zeroed and not kept when it opens nothing', async () => {
+    const { cache, source } = start()
+    const failing = async () => failToOpen()
+    await expect(cache.use(token('a'), undefined, failing)).rejects.toThrow('not authentic')
+    await vi.waitFor(() => expect(isZero(source.deks[0])).toBe(true))
+    await cache.use(token('a'), undefined, async () => 'x')
+    expect(source.asked).toEqual(['a', 'a'])
+  })
+})

@@ -1,0 +1,105 @@
+import { inspect } from 'node:util'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { clientsOf } from '../test-support/clients.js'
+import { type Intercept, problem, Service, send } from '../test-support/service.js'
+
+let service: Service
+let keyId: string
+const connect = clientsOf(() => service)
+
+beforeAll(async () => {
+  service = await Service.start()
+})
+afterAll(() => service.stop())
+beforeEach(() => {
+  service.requests.length = 0
+  service.intercept = undefined
+  service.planted.clear()
+  keyId = service.createKey()
+})
+
+const operations = () => service.requests.map(({ operation }) => operation)
+
+describe('a DEK of its own', () => {
+  it('is made for each value that asks for one, those of one turn in one request, and opens again', async () => {
+    const eaas = connect()
+    const values = Array.from({ length: 20 }, (_, at) => `value ${at}`)
+    const envelopes = await Promise.all(values.map((value) => eaas.encrypt(value, { keyId, dek: 'call' })))
+    expect(operations()).toEqual(['batch'])
+    expect(new Set(service.wrappedDeks().map((dek) => dek.toString('hex'))).size).toBe(20)
+    expect(await Promise.all(envelopes.map((envelope) => connect().decryptText(envelope)))).toEqual(values)
+  })
+
+  it('is one for a call on many records, or one for each', async () => {
+    const eaas = connect()
+    const list = Array.from({ length: 30 }, (_, at) => ({ a: `${at}`, b: 'b' }))
+    for (const [dek, count] of [
+      ['call', 1],
+      ['record', 30],
+    ] as const) {
+      service.requests.length = 0
+      const rows = await eaas.encryptMany(list, { keyId, fields: ['a', 'b'], dek })
+      expect(service.count('wrap')).toBe(count)
+      expect(service.requests.length).toBe(1)
+      expect(new Set(rows.flatMap(({ a, b }) => [a.wrapped_key, b.wrapped_key])).size).toBe(count)
+      expect(await connect().decryptMany(rows, { fields: ['a', 'b'] })).toEqual(list)
+    }
+  })
+
+  it('is refused when the scope is none', async () => {
+    const dek = 'row' as 'record'
+    await expect(connect().encrypt('x', { keyId, dek })).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
+    const rows = connect().encryptMany([{ a: 'x' }], { keyId, fields: ['a'], dek })
+    await expect(rows).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
+    expect(service.requests).toEqual([])
+  })
+})
+
+describe('a service that lies when it wraps', () => {
+  /** Answers wrap with the wrapped key of something else. */
+  const lie = (wrapped_key: string): Intercept => {
+    return ({ operation }, response) => {
+      if (operation !== 'wrap') return false
+      send(response, { status: 200, body: { wrapped_key, key_id: keyId, key_version: 1 } })
+      return true
+    }
+  }
+
+  it.each(['shared', 'call', 'record'] as const)(
+    'is found out before anything is sealed when `verify` is on, with a DEK that is %s',
+    async (dek) => {
+      const { wrapped_key } = await connect().encrypt('other', { keyId })
+      service.intercept = lie(wrapped_key)
+      const eaas = connect({ deks: { verify: true } })
+      const error: unknown = await eaas.encrypt('x', { keyId, dek }).catch((reason: unknown) => reason)
+      expect(error).toMatchObject({ code: 'E_PROTOCOL' })
+      for (const sent of service.wrappedDeks()) expect(inspect(error)).not.toContain(sent.toString('base64'))
+      service.intercept = lie('AAAA')
+      await expect(eaas.encrypt('x', { keyId, dek })).rejects.toMatchObject({ code: 'E_API', status: 403 })
+      service.intercept = undefined
+      expect(await connect().decryptText(await eaas.encrypt('x', { keyId, dek }))).toBe('x')
+    },
+  )
+
+  it('makes data unreadable when it is off, as documented', async () => {
+    service.intercept = lie('AAAA')
+    const envelope = await connect().encrypt('x', { keyId })
+    await expect(connect().decrypt(envelope)).rejects.toMatchObject({ code: 'E_API', status: 403 })
+  })
+
+  it('costs an honest one an unwrap for each DEK', async () => {
+    const eaas = connect({ deks: { verify: true } })
+    await Promise.all([eaas.encrypt('x', { keyId }), eaas.encrypt('y', { keyId })])
+    expect(operations()).toEqual(['wrap', 'unwrap'])
+  })
+
+  it('seals nothing when the verification cannot be made', async () => {
+    service.intercept = ({ operation }, response) => {
+      if (operation !== 'unwrap') return false
+      send(response, problem(403, 'Forbidden', 'E_MISSING_PERMISSION'))
+      return true
+    }
+    const eaas = connect({ deks: { verify: true } })
+    await expect(eaas.encrypt('x', { keyId })).rejects.toMatchObject({ problem: 'E_MISSING_PERMISSION' })
+  })
+})

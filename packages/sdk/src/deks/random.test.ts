@@ -1,0 +1,100 @@
+import { afterEach, describe, expect, it, vi } from 'vitest'
+import { createClient, RandomnessError } from '../index.js'
+import { createIvPool, fillRandom, randomDek } from './random.js'
+
+afterEach(() => {
+  vi.restoreAllMocks()
+  vi.unstubAllGlobals()
+})
+
+const keyId = '00000000-0000-4000-8000-000000000000'
+const broken: [string, unknown][] = [
+  ['is missing', undefined],
+  ['has no getRandomValues', {}],
+  [
+    'throws',
+    {
+      getRandomValues() {
+        throw new Error('entropy: SECRET')
+      },
+    },
+  ],
+  ['does nothing', { getRandomValues: (bytes: Uint8Array) => bytes }],
+]
+
+describe('randomness', () => {
+  it.each(broken)('is refused when crypto %s, for DEKs and ivs alike', (_, crypto) => {
+    vi.stubGlobal('crypto', crypto)
+    vi.spyOn(Math, 'random').mockImplementation(() => expect.unreachable('Math.random was asked'))
+    expect(() => randomDek()).toThrow(RandomnessError)
+    expect(() => createIvPool()()).toThrow(RandomnessError)
+  })
+
+  it.each(broken)('encrypt fails and sends nothing when crypto %s', async (_, crypto) => {
+    vi.stubGlobal('crypto', crypto)
+    const fetch = vi.fn<typeof globalThis.fetch>()
+    const eaas = createClient({ baseUrl: 'http://127.0.0.1:9', apiKey: 'k', fetch })
+    await expect(eaas.encrypt('x', { keyId })).rejects.toMatchObject({ code: 'E_RANDOMNESS' })
+    expect(fetch).not.toHaveBeenCalled()
+  })
+
+  it('comes from crypto.getRandomValues and from nowhere else', () => {
+    vi.spyOn(Math, 'random').mockImplementation(() => expect.unreachable('Math.random was asked'))
+    const draw = vi.spyOn(crypto, 'getRandomValues')
+    expect(new Set(randomDek()).size).toBeGreaterThan(5)
+    createIvPool()()
+    expect(draw).toHaveBeenCalledTimes(2)
+  })
+
+  it('leaves no trace of what the bytes held before', () => {
+    const bytes = new Uint8Array(32).fill(1)
+    vi.stubGlobal('crypto', { getRandomValues: (filled: Uint8Array) => filled.fill(9, 0, 16) })
+    fillRandom(bytes)
+    expect(bytes).toEqual(new Uint8Array(32).fill(9, 0, 16))
+  })
+})
+
+describe('an iv', () => {
+  // By their first eight bytes: that two share those by chance comes once in 36 million runs.
+  it('is never handed out twice: 1,000,000 are distinct', () => {
+    const take = createIvPool()
+    const seen = new BigUint64Array(1_000_000)
+    for (let at = 0; at < seen.length; at++) seen[at] = new DataView(take().buffer).getBigUint64(0)
+    seen.sort()
+    expect(seen.filter((iv, at) => iv === seen[at + 1]).length).toBe(0)
+  })
+
+  it('is what the source drew, in order, 512 a draw, and is wiped from the pool once taken', () => {
+    let draws = 0
+    let pool = new Uint8Array(0)
+    const take = createIvPool((bytes) => {
+      draws++
+      pool = bytes as Uint8Array<ArrayBuffer>
+      for (let at = 0; at < bytes.length; at++) bytes[at] = 1 + ((at + draws) % 255)
+    })
+    for (let at = 0; at < 512; at++) {
+      const iv = take()
+      expect(iv[0]).toBe(1 + ((at * 12 + 1) % 255))
+      expect(iv.length).toBe(12)
+      iv.fill(0) // its own memory, not the pool's
+    }
+    expect(draws).toBe(1)
+    expect(pool).toEqual(new Uint8Array(512 * 12))
+    take()
+    expect(draws).toBe(2)
+  })
+
+  it('is never taken from a draw that failed half-way', () => {
+    let fail = false
+    const take = createIvPool((bytes) => {
+      bytes.fill(0)
+      if (fail) throw new RandomnessError('stopped')
+      bytes.fill(5)
+    })
+    for (let at = 0; at < 512; at++) take()
+    fail = true
+    for (let at = 0; at < 3; at++) expect(() => take()).toThrow(RandomnessError)
+    fail = false
+    expect(take()).toEqual(new Uint8Array(12).fill(5))
+  })
+})

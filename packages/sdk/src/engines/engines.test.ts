@@ -1,0 +1,305 @@
+import { type Aead, decodeHex, encodeBase64, encodeHex, OpenError } from '@eaas/protocol'
+import fc from 'fast-check'
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { type AesGcmTest, loadWycheproof } from '../../../../test/support/vectors.js'
+import vectors from '../../../protocol/src/envelope.vectors.json' with { type: 'json' }
+import type { Client } from '../index.js'
+import { API_KEY, Service } from '../test-support/service.js'
+import { nobleAead } from './noble.js'
+import { createNodeAead } from './node.js'
+import { passing, selectEngine } from './select.js'
+import { createWebEngine } from './web.js'
+
+const nodeAead = createNodeAead()
+const web = createWebEngine()
+if (!web) throw new Error('these tests need WebCrypto')
+if (!nodeAead) throw new Error('these tests need node:crypto')
+const engines = [
+  ['noble', nobleAead],
+  ['node', nodeAead],
+] as const
+
+afterEach(() => vi.unstubAllGlobals())
+
+const bytes = (length: number) => fc.uint8Array({ minLength: length, maxLength: length })
+
+describe.each(engines)('engine %s', (name, aead) => {
+  it('seals and opens as the other engine does, with and without AAD', () => {
+    const other: Aead = name === 'noble' ? nodeAead : nobleAead
+    fc.assert(
+      fc.property(
+        bytes(32),
+        bytes(12),
+        fc.uint8Array({ maxLength: 100 }),
+        fc.option(fc.uint8Array(), { nil: undefined }),
+        (...args) => {
+          const [key, iv, plaintext, aad] = args
+          const sealed = aead.seal(key, iv, plaintext, aad)
+          expect(sealed).toEqual(other.seal(key, iv, plaintext, aad))
+          expect(other.open(key, iv, sealed, aad)).toEqual(plaintext)
+          expect(aead.open(key, iv, sealed, aad)).toEqual(plaintext)
+        },
+      ),
+    )
+  })
+
+  it.each([0, 1, 15, 16, 17, 4_096, 65_536])('returns plain bytes in memory of their own: %d bytes', (length) => {
+    const [key, iv] = [new Uint8Array(32).fill(1), new Uint8Array(12).fill(2)]
+    const sealed = aead.seal(key, iv, new Uint8Array(length))
+    const opened = aead.open(key, iv, sealed)
+    for (const result of [sealed, opened]) {
+      expect(result.constructor).toBe(Uint8Array)
+      expect(result.buffer.byteLength).toBe(result.length)
+    }
+  })
+
+  it('opens with one error for every cause', () => {
+    const sealed = aead.seal(new Uint8Array(32), new Uint8Array(12), new Uint8Array(5))
+    const key = new Uint8Array(32)
+    const iv = new Uint8Array(12)
+    const causes = [
+      () => aead.open(new Uint8Array(32).fill(1), iv, sealed),
+      () => aead.open(key, new Uint8Array(12).fill(1), sealed),
+      () => aead.open(key, iv, sealed, new Uint8Array(1)),
+      () => aead.open(key, iv, sealed.subarray(1)),
+      () => aead.open(key, iv, sealed.subarray(0, 15)),
+      () => aead.open(key, iv, new Uint8Array(0)),
+    ]
+    for (const cause of causes) expect(cause).toThrow(OpenError)
+  })
+
+  it.each([0, 16, 24, 31, 33])('refuses a key of %d bytes', (length) => {
+    const key = new Uint8Array(length)
+    expect(() => aead.seal(key, new Uint8Array(12), key)).toThrow('key must be 32 bytes')
+    expect(() => aead.open(key, new Uint8Array(12), new Uint8Array(32))).toThrow('key must be 32 bytes')
+  })
+
+  it.each([0, 8, 11, 13, 16])('refuses an iv of %d bytes', (length) => {
+    const iv = new Uint8Array(length)
+    expect(() => aead.seal(new Uint8Array(32), iv, iv)).toThrow('iv must be 12 bytes')
+    expect(() => aead.open(new Uint8Array(32), iv, new Uint8Array(32))).toThrow('iv must be 12 bytes')
+  })
+})
+
+describe('engine web', () => {
+  it('seals and opens as noble does, with and without AAD', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        bytes(32),
+        bytes(12),
+        fc.uint8Array({ maxLength: 100 }),
+        fc.option(fc.uint8Array(), { nil: undefined }),
+        async (key, iv, plaintext, aad) => {
+          const sealed = await web.seal(key.slice(), iv, plaintext, aad)
+          expect(sealed).toEqual(nobleAead.seal(key, iv, plaintext, aad))
+          expect(await web.open(key.slice(), iv, sealed, aad)).toEqual(plaintext)
+        },
+      ),
+    )
+  })
+
+  it('imports a DEK once, as a key that cannot be exported, and wipes its bytes at once', async () => {
+    const { subtle } = globalThis.crypto
+    const importKey = vi.spyOn(subtle, 'importKey')
+    const dek = new Uint8Array(32).fill(7)
+    const iv = new Uint8Array(12)
+    const sealing = [1, 2, 3].map((byte) => web.seal(dek, iv, new Uint8Array(1).fill(byte)))
+    expect(dek).toEqual(new Uint8Array(32))
+    for (const [at, sealed] of (await Promise.all(sealing)).entries()) {
+      expect(await web.open(dek, iv, sealed)).toEqual(new Uint8Array(1).fill(at + 1))
+      expect(nobleAead.open(new Uint8Array(32).fill(7), iv, sealed)).toEqual(new Uint8Array(1).fill(at + 1))
+    }
+    expect(importKey).toHaveBeenCalledTimes(1)
+    expect(importKey.mock.calls[0]?.slice(3)).toEqual([false, ['encrypt', 'decrypt']])
+    importKey.mockRestore()
+  })
+
+  it('opens with one error for every cause', async () => {
+    const key = () => new Uint8Array(32)
+    const iv = new Uint8Array(12)
+    const sealed = await web.seal(key(), iv, new Uint8Array(5))
+    const causes = [
+      web.open(new Uint8Array(32).fill(1), iv, sealed),
+      web.open(key(), new Uint8Array(12).fill(1), sealed),
+      web.open(key(), iv, sealed, new Uint8Array(1)),
+      web.open(key(), iv, sealed.subarray(1)),
+      web.open(key(), iv, sealed.subarray(0, 15)),
+      web.open(key(), iv, new Uint8Array(0)),
+    ]
+    for (const cause of await Promise.allSettled(causes)) {
+      expect(cause).toMatchObject({ status: 'rejected', reason: expect.any(OpenError) })
+    }
+    await expect(web.open(new Uint8Array(31), iv, sealed)).rejects.toThrow('key must be 32 bytes')
+    await expect(web.seal(key(), new Uint8Array(13), sealed)).rejects.toThrow('iv must be 12 bytes')
+  })
+})
+
+describe('engine node', () => {
+  it('zeroes the plaintext that node:crypto gave out before the tag was checked', async () => {
+    const real = process.getBuiltinModule('node:crypto')
+    const given: Uint8Array[] = []
+    const createDecipheriv = (...[name, key, iv, options]: Parameters<typeof real.createDecipheriv>) => {
+      const decipher = real.createDecipheriv(name as 'aes-256-gcm', key, iv as Uint8Array, options as object)
+      const update = decipher.update.bind(decipher) as (data: Uint8Array) => Buffer
+      return Object.assign(decipher, {
+        update(data: Uint8Array) {
+          const plaintext = update(data)
+          given.push(plaintext)
+          return plaintext
+        },
+      })
+    }
+    vi.stubGlobal('process', { getBuiltinModule: () => ({ ...real, createDecipheriv }) })
+    const aead = createNodeAead()
+    const sealed = nobleAead.seal(new Uint8Array(32), new Uint8Array(12), new TextEncoder().encode('SECRET'))
+    sealed[sealed.length - 1] = (sealed.at(-1) ?? 0) ^ 1
+    expect(() => aead?.open(new Uint8Array(32), new Uint8Array(12), sealed)).toThrow(OpenError)
+    expect(given.map((plaintext) => new Uint8Array(plaintext))).toEqual([new Uint8Array(6)])
+  })
+})
+
+describe('the choice of an engine', () => {
+  afterEach(() => vi.resetModules())
+
+  it('auto takes node:crypto on Node, at once', async () => {
+    expect(selectEngine('auto')).not.toBeInstanceOf(Promise)
+    expect(selectEngine('auto')).toBe(selectEngine('node'))
+    expect(selectEngine('auto')).not.toBe(nobleAead)
+    expect((await selectEngine('noble')).isAsync).toBeUndefined()
+  })
+
+  it.each([
+    ['there is no process', undefined],
+    ['process cannot hand out built-in modules', { versions: process.versions }],
+    ['there is no node:crypto', { getBuiltinModule: () => undefined }],
+    ['node:crypto has no ciphers', { getBuiltinModule: () => ({}) }],
+  ])('auto takes WebCrypto when %s, and node is refused', async (_, stub) => {
+    const { selectEngine: select } = await import('./select.js')
+    vi.stubGlobal('process', stub)
+    const engine = select('auto')
+    const refused = () => select('node')
+    expect(refused).toThrow('engine "node" is not available')
+    expect(await engine).toBe(await select('web'))
+    vi.unstubAllGlobals()
+    const sealed = await (await engine).seal(new Uint8Array(32), new Uint8Array(12), new Uint8Array(0))
+    expect(encodeHex(sealed).length).toBe(32)
+  })
+
+  it.each([
+    ['is not there', undefined],
+    ['has no subtle, as on a page without TLS', { getRandomValues: () => undefined }],
+    ['gives a wrong answer', { subtle: { importKey: async () => ({}), encrypt: async () => new ArrayBuffer(31) } }],
+    ['throws', { subtle: {} }],
+  ])('auto takes noble when there is no Node and WebCrypto %s, and web is refused', async (_, stub) => {
+    const { selectEngine: select } = await import('./select.js')
+    await import('./noble.js') // the test runner needs a process to load it
+    vi.stubGlobal('process', undefined)
+    vi.stubGlobal('crypto', stub)
+    const engine = await select('auto')
+    await expect(async () => select('web')).rejects.toThrow('engine "web" is not available')
+    vi.unstubAllGlobals()
+    expect(engine).not.toHaveProperty('isAsync')
+    expect(engine.seal(new Uint8Array(32), new Uint8Array(12), new Uint8Array(0))).toEqual(
+      nobleAead.seal(new Uint8Array(32), new Uint8Array(12), new Uint8Array(0)),
+    )
+  })
+
+  it('takes noble when node:crypto gives a wrong answer', async () => {
+    const real = process.getBuiltinModule('node:crypto')
+    const wrong = {
+      ...real,
+      createCipheriv: (_: string, key: Uint8Array, iv: Uint8Array) =>
+        real.createCipheriv('aes-256-ctr', key, new Uint8Array([...iv, 0, 0, 0, 9])),
+    }
+    vi.resetModules()
+    const { selectEngine: select } = await import('./select.js')
+    vi.stubGlobal('process', { getBuiltinModule: () => wrong })
+    expect(() => select('node')).toThrow('engine "node" is not available')
+  })
+
+  it('refuses an engine that seals wrongly, opens wrongly, opens what is altered, or throws', () => {
+    const zeros = () => new Uint8Array(31)
+    const throwing = () => {
+      throw new Error('no such cipher')
+    }
+    expect(passing(nobleAead)).toBe(nobleAead)
+    expect(passing({ ...nobleAead, seal: zeros })).toBeUndefined()
+    expect(passing({ ...nobleAead, open: () => new Uint8Array(15) })).toBeUndefined()
+    expect(passing({ ...nobleAead, open: () => new TextEncoder().encode('secret bancaire') })).toBeUndefined()
+    expect(passing({ ...nobleAead, seal: throwing })).toBeUndefined()
+    expect(passing(undefined)).toBeUndefined()
+  })
+})
+
+const wycheproof = loadWycheproof('aes_gcm_test')
+const groups = (wycheproof?.testGroups ?? []).filter(({ keySize }) => keySize === 256)
+const fitting = groups.filter(({ ivSize, tagSize }) => ivSize === 96 && tagSize === 128).flatMap(({ tests }) => tests)
+const others = groups.filter(({ ivSize, tagSize }) => ivSize !== 96 || tagSize !== 128).flatMap(({ tests }) => tests)
+
+describe.runIf(wycheproof)('Wycheproof AES-GCM', () => {
+  const sealedOf = (test: AesGcmTest) => decodeHex(test.ct + test.tag)
+  const withoutAad = fitting.filter(({ aad }) => aad === '')
+  let service: Service
+  let keyId: string
+  let createClient: typeof import('../index.js').createClient
+  const clients: Client[] = []
+
+  beforeAll(async () => {
+    createClient = (await import('../index.js')).createClient // with parts of its own: the others were reset above
+    service = await Service.start()
+    keyId = service.createKey()
+  })
+  afterEach(() => {
+    for (const client of clients.splice(0)) client.close()
+  })
+  afterAll(() => service.stop())
+
+  function openEnvelope(engine: 'noble' | 'node' | 'web', test: AesGcmTest): Promise<Uint8Array> {
+    const eaas = createClient({ baseUrl: service.url, apiKey: API_KEY, engine })
+    clients.push(eaas)
+    service.planted.set(vectors.valid.wrapped_key, decodeHex(test.key))
+    const [ciphertext, iv] = [encodeBase64(sealedOf(test)), encodeBase64(decodeHex(test.iv))]
+    return eaas.decrypt({ ...vectors.valid, envelope_version: 1, key_id: keyId, ciphertext, iv })
+  }
+
+  it('has the tests that are counted on: 66 for the cipher, 48 of them for the envelope', () => {
+    expect(fitting.length).toBe(66)
+    expect(fitting.filter(({ result }) => result === 'valid').length).toBe(39)
+    expect(withoutAad.length).toBe(48)
+    expect(others.length).toBeGreaterThan(0)
+  })
+
+  describe.each(engines)('engine %s', (name, aead) => {
+    it.each(fitting)('$result: test $tcId', (test) => {
+      const [key, iv, aad] = [decodeHex(test.key), decodeHex(test.iv), decodeHex(test.aad)]
+      if (test.result === 'valid') {
+        expect(encodeHex(aead.open(key, iv, sealedOf(test), aad))).toBe(test.msg)
+        expect(aead.seal(key, iv, decodeHex(test.msg), aad)).toEqual(sealedOf(test))
+      } else expect(() => aead.open(key, iv, sealedOf(test), aad)).toThrow(OpenError)
+    })
+
+    it.each(withoutAad)('$result through the envelope: test $tcId', async (test) => {
+      if (test.result === 'valid') expect(encodeHex(await openEnvelope(name, test))).toBe(test.msg)
+      else await expect(openEnvelope(name, test)).rejects.toMatchObject({ code: 'E_DECRYPTION' })
+    })
+
+    if (name === 'noble') {
+      it.each(withoutAad)('$result through the envelope, by WebCrypto: test $tcId', async (test) => {
+        if (test.result === 'valid') expect(encodeHex(await openEnvelope('web', test))).toBe(test.msg)
+        else await expect(openEnvelope('web', test)).rejects.toMatchObject({ code: 'E_DECRYPTION' })
+      })
+    }
+
+    it('refuses every test with another iv or another tag, by the cipher and by the envelope, without a request for the iv', async () => {
+      for (const test of others) {
+        service.requests.length = 0
+        const [key, iv, aad] = [decodeHex(test.key), decodeHex(test.iv), decodeHex(test.aad)]
+        expect(() => aead.open(key, iv, sealedOf(test), aad)).toThrow()
+        await expect(openEnvelope(name, test)).rejects.toMatchObject({
+          code: iv.length === 12 ? expect.stringMatching(/^E_(DECRYPTION|INVALID_INPUT)$/) : 'E_INVALID_INPUT',
+        })
+        if (iv.length !== 12) expect(service.requests).toEqual([])
+      }
+    })
+  })
+})

@@ -1,0 +1,55 @@
+/** AES-256-GCM by node:crypto, several times as fast as JavaScript. Undefined outside Node. */
+import type * as NodeCrypto from 'node:crypto'
+import { type Aead, demandLengths, OpenError, TAG_BYTES } from '@eaas/protocol'
+
+const CIPHER = 'aes-256-gcm'
+const TAG_LENGTH = { authTagLength: TAG_BYTES }
+
+/**
+ * Makes the engine, or returns undefined where node:crypto is not to be had. It is reached through
+ * `process.getBuiltinModule` (Node 20.16 and later), so that a bundle for browsers holds no import of a Node module.
+ */
+export function createNodeAead(): Aead | undefined {
+  const crypto = findNodeCrypto()
+  if (!crypto) return undefined
+  return {
+    seal(key, iv, plaintext, aad) {
+      demandLengths(key, iv)
+      const cipher = crypto.createCipheriv(CIPHER, key, iv, TAG_LENGTH)
+      if (aad) cipher.setAAD(aad)
+      const ciphertext = cipher.update(plaintext)
+      cipher.final() // nothing comes out: GCM holds no bytes back
+      const sealed = new Uint8Array(ciphertext.length + TAG_BYTES)
+      sealed.set(ciphertext)
+      sealed.set(cipher.getAuthTag(), ciphertext.length)
+      return sealed
+    },
+    open(key, iv, sealed, aad) {
+      demandLengths(key, iv)
+      if (sealed.length < TAG_BYTES) throw new OpenError()
+      const end = sealed.length - TAG_BYTES
+      const decipher = crypto.createDecipheriv(CIPHER, key, iv, TAG_LENGTH)
+      decipher.setAuthTag(sealed.subarray(end))
+      if (aad) decipher.setAAD(aad)
+      const plaintext = decipher.update(sealed.subarray(0, end))
+      try {
+        decipher.final()
+      } catch {
+        plaintext.fill(0) // not authentic: no byte of it is released
+        throw new OpenError()
+      }
+      return new Uint8Array(plaintext.buffer, plaintext.byteOffset, plaintext.length)
+    },
+  }
+}
+
+interface MaybeNode {
+  process?: { getBuiltinModule?: (id: string) => unknown }
+}
+
+function findNodeCrypto(): typeof NodeCrypto | undefined {
+  const found = (globalThis as MaybeNode).process?.getBuiltinModule?.('node:crypto') as
+    | Partial<typeof NodeCrypto>
+    | undefined
+  return found?.createCipheriv && found.createDecipheriv ? (found as typeof NodeCrypto) : undefined
+}

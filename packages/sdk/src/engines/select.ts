@@ -1,0 +1,109 @@
+/** Which implementation of AES-256-GCM a client uses. Every engine must first give the published answer. */
+import { decodeBase64, encodeUtf8, OpenError } from '@eaas/protocol'
+import { InvalidInputError } from '../errors.js'
+import { loadPart } from '../load-part.js'
+import type { Engine } from './engine.js'
+import { createNodeAead } from './node.js'
+import { createWebEngine } from './web.js'
+
+/**
+ * `auto` takes node:crypto on Node, WebCrypto in browsers and workers, and noble where there is neither or when one fails
+ * its known-answer test.
+ */
+export const ENGINES = ['auto', 'noble', 'node', 'web'] as const
+export type EngineName = (typeof ENGINES)[number]
+
+let checkedNode: { engine: Engine | undefined } | undefined
+let checkedWeb: Promise<Engine | undefined> | undefined
+
+/**
+ * Returns the engine of that name: at once where it is node:crypto, else by promise. Uses the network only to load noble
+ * where a bundler made a file of its own of it. Each platform's engine is tested once a process, at first use.
+ *
+ * @throws InvalidInputError when `node` or `web` is asked for and is not there, or fails its known-answer test
+ */
+export function selectEngine(name: EngineName): Engine | Promise<Engine> {
+  if (name === 'noble') return loadNoble()
+  if (name === 'web') return findWeb().then((engine) => engine ?? refuse(name))
+  checkedNode ??= { engine: passing(createNodeAead()) as Engine | undefined } // node:crypto answers at once
+  if (checkedNode.engine) return checkedNode.engine
+  return name === 'node' ? refuse(name) : findWeb().then((engine) => engine ?? loadNoble())
+}
+
+function findWeb(): Promise<Engine | undefined> {
+  checkedWeb ??= Promise.resolve(passing(createWebEngine()))
+  return checkedWeb
+}
+
+async function loadNoble(): Promise<Engine> {
+  return (await loadPart(() => import('./noble.js'))).nobleAead
+}
+
+function refuse(name: EngineName): never {
+  throw new InvalidInputError(
+    `engine "${name}" is not available here, or fails its known-answer test`,
+    'Leave engine out: the client then takes what works.',
+  )
+}
+
+/**
+ * Returns the engine when it gives the published answer (envelope.md 8) and refuses an altered one, else undefined; by
+ * promise where the engine answers by promise.
+ */
+export function passing(engine: Engine | undefined): Engine | undefined | Promise<Engine | undefined> {
+  if (!engine) return undefined
+  const key = () => Uint8Array.from({ length: 32 }, (_, at) => at)
+  const iv = Uint8Array.from({ length: 12 }, (_, at) => 0xa0 + at)
+  const plaintext = encodeUtf8('secret bancaire')
+  const expected = decodeBase64('lX0fXyC/It0DC+SybgilkxTbOdtXvhpZyqHIZyPWaA==')
+  const altered = expected.slice()
+  altered[altered.length - 1] = (altered.at(-1) ?? 0) ^ 1
+  const trials: (() => boolean | Promise<boolean>)[] = [
+    () => gives(expected, () => engine.seal(key(), iv, plaintext)),
+    () => gives(plaintext, () => engine.open(key(), iv, expected)),
+    () => refuses(() => engine.open(key(), iv, altered)),
+  ]
+  const verdicts = trials.map((trial) => trial())
+  const verdict = (passed: readonly boolean[]) => (passed.every(Boolean) ? engine : undefined)
+  return verdicts.some(isPromise) ? Promise.all(verdicts).then(verdict) : verdict(verdicts as boolean[])
+}
+
+type Answer = Uint8Array | Promise<Uint8Array>
+
+function gives(expected: Uint8Array, run: () => Answer): boolean | Promise<boolean> {
+  // Whatever it throws, this engine cannot do what the reference can.
+  return attempt(
+    run,
+    (answer) => equal(answer, expected),
+    () => false,
+  )
+}
+
+function refuses(run: () => Answer): boolean | Promise<boolean> {
+  return attempt(
+    run,
+    () => false,
+    (error) => error instanceof OpenError,
+  )
+}
+
+function attempt(
+  run: () => Answer,
+  good: (answer: Uint8Array) => boolean,
+  bad: (error: unknown) => boolean,
+): boolean | Promise<boolean> {
+  try {
+    const answer = run()
+    return isPromise(answer) ? answer.then(good, bad) : good(answer)
+  } catch (error) {
+    return bad(error)
+  }
+}
+
+function isPromise(value: unknown): value is Promise<unknown> {
+  return value instanceof Promise
+}
+
+function equal(a: Uint8Array, b: Uint8Array): boolean {
+  return a.length === b.length && a.every((byte, at) => byte === b[at])
+}

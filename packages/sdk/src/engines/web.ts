@@ -1,0 +1,54 @@
+/** AES-256-GCM by WebCrypto: for browsers and workers, where it is several times as fast as JavaScript. */
+import { demandLengths, OpenError, TAG_BYTES } from '@eaas/protocol'
+import type { Engine } from './engine.js'
+
+const CIPHER = 'AES-GCM'
+const TAG_LENGTH = TAG_BYTES * 8
+
+/**
+ * Makes the engine, or returns undefined where there is no WebCrypto, as on pages without TLS. A DEK is imported once, as a
+ * key that cannot be exported, for as long as its memory is used; its bytes are wiped then.
+ */
+export function createWebEngine(): Engine | undefined {
+  const subtle = (globalThis as { crypto?: { subtle?: SubtleCrypto } }).crypto?.subtle
+  if (!subtle) return undefined
+  const keys = new WeakMap<Uint8Array, Promise<CryptoKey>>()
+
+  const keyOf = (dek: Uint8Array): Promise<CryptoKey> => {
+    const known = keys.get(dek)
+    if (known) return known
+    // importKey copies the bytes before it returns (Web Cryptography API, section 14.3.9).
+    const key = subtle.importKey('raw', dek as BufferSource, CIPHER, false, ['encrypt', 'decrypt'])
+    keys.set(dek, key)
+    dek.fill(0)
+    return key
+  }
+  return {
+    isAsync: true,
+    copy(dek) {
+      const copy = dek.slice()
+      const key = keys.get(dek)
+      if (key) keys.set(copy, key) // the bytes are wiped already
+      return copy
+    },
+    async seal(dek, iv, plaintext, aad) {
+      demandLengths(dek, iv)
+      const sealed = await subtle.encrypt(paramsOf(iv, aad), await keyOf(dek), plaintext as BufferSource)
+      return new Uint8Array(sealed)
+    },
+    async open(dek, iv, sealed, aad) {
+      demandLengths(dek, iv)
+      const key = await keyOf(dek)
+      try {
+        return new Uint8Array(await subtle.decrypt(paramsOf(iv, aad), key, sealed as BufferSource))
+      } catch {
+        throw new OpenError() // the platform tells a short input from a bad tag; callers must not
+      }
+    },
+  }
+}
+
+function paramsOf(iv: Uint8Array, aad: Uint8Array | undefined): AesGcmParams {
+  const params = { name: CIPHER, iv: iv as BufferSource, tagLength: TAG_LENGTH }
+  return aad ? { ...params, additionalData: aad as BufferSource } : params
+}

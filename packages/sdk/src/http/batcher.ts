@@ -1,0 +1,197 @@
+/**
+ * The operations that values and records ask for in numbers: wrap, unwrap, rewrap, hash. Those of one turn of the event loop
+ * go out as one `POST /v1/batch`; one that is alone goes to its own route.
+ */
+import { decodeBase64, encodeBase64, type WrappedKey } from '@eaas/protocol'
+import { onAbort } from '../async/on-abort.js'
+import { turn } from '../async/pace.js'
+import { AbortedError, isEaasError } from '../errors.js'
+import { demandNotAborted } from '../input.js'
+import type { Answers, Call, Http, Outcome } from './calls.js'
+
+/** What the API takes in one batch. */
+const MAX_OPERATIONS = 1_000
+/**
+ * Code units of JSON that one batch holds at most: never more than 768 KiB of UTF-8, and so below the 1 MiB that proxies
+ * commonly let through. The service takes 8 MiB.
+ */
+const MAX_UNITS = 256 * 1_024
+/** How many batches are in flight at once: what a browser allows one origin anyway. */
+const CONCURRENCY = 6
+
+export interface Batcher {
+  /** Has a DEK wrapped under a key's current version. The DEK stays the caller's. */
+  wrap(dek: Uint8Array, keyId: string): Promise<WrappedKey>
+  /** Has a DEK unwrapped. The caller owns what is returned, and zeroes it. */
+  unwrap(wrapped: WrappedKey): Promise<Uint8Array>
+  /** Has a DEK wrapped anew under its key's current version, without seeing it. */
+  rewrap(wrapped: WrappedKey, signal?: AbortSignal | undefined): Promise<WrappedKey>
+  /** Has the blind index of a text made: 64 hexadecimal digits. */
+  hash(value: string, keyId: string, signal: AbortSignal | undefined): Promise<string>
+}
+
+type Operation = 'wrap' | 'unwrap' | 'rewrap' | 'hash'
+type OperationAnswer = 'wrapped' | 'unwrapped' | 'hashed'
+
+interface Asked {
+  call: Call<OperationAnswer>
+  /** The operation as a batch takes it. */
+  operation: object
+  units: number
+  settle(outcome: Outcome): void
+}
+
+interface Question<A extends OperationAnswer> {
+  op: Operation
+  key_id: string
+  body: object
+  answer: A
+  secrets?: readonly string[]
+  signal?: AbortSignal | undefined
+}
+
+/** Makes the operations over one client's HTTP. */
+export function createBatcher(http: Http): Batcher {
+  const ask = createQueue(http)
+  return {
+    async wrap(dek, key_id) {
+      const text = encodeBase64(dek) // a string cannot be wiped: it is dropped at once
+      return ask({ op: 'wrap', key_id, body: { dek: text }, answer: 'wrapped', secrets: [text] })
+    },
+    async unwrap({ wrapped_key, key_id }) {
+      const { dek } = await ask({ op: 'unwrap', key_id, body: { wrapped_key }, answer: 'unwrapped' })
+      return decodeBase64(dek)
+    },
+    async rewrap({ wrapped_key, key_id }, signal) {
+      return ask({ op: 'rewrap', key_id, body: { wrapped_key }, answer: 'wrapped', signal })
+    },
+    async hash(value, key_id, signal) {
+      const { hash } = await ask({ op: 'hash', key_id, body: { value }, answer: 'hashed', secrets: [value], signal })
+      return hash
+    },
+  }
+}
+
+type Ask = <A extends OperationAnswer>(question: Question<A>) => Promise<Answers[A]>
+
+function createQueue(http: Http): Ask {
+  let queue = new Set<Asked>()
+  let canBatch = true
+
+  const flush = async () => {
+    await turn()
+    const asked = queue
+    queue = new Set()
+    await forEachBounded(canBatch ? split([...asked]) : [...asked].map((one) => [one]), sendTogether)
+  }
+
+  /** Sends what goes together, and settles each of them; never fails itself. */
+  const sendTogether = async (asked: readonly Asked[]): Promise<void> => {
+    const [first] = asked
+    if (!first) return
+    if (asked.length === 1) return first.settle(await outcomeOf(http(first.call)))
+    const outcome = await outcomeOf(http(batchOf(asked)))
+    if ('value' in outcome) {
+      for (const [at, one] of asked.entries()) one.settle((outcome.value as Outcome[])[at] as Outcome)
+    } else if (isTooLarge(outcome.error)) {
+      const half = asked.length >> 1
+      await Promise.all([sendTogether(asked.slice(0, half)), sendTogether(asked.slice(half))])
+    } else if (isNoSuchRoute(outcome.error)) {
+      canBatch = false
+      await forEachBounded(asked, (one) => sendTogether([one]))
+    } else for (const one of asked) one.settle(outcome)
+  }
+
+  return (question) => {
+    demandNotAborted(question.signal)
+    return new Promise((resolve, reject) => {
+      const call = callOf(question)
+      const operation = { op: question.op, key_id: question.key_id, ...question.body }
+      const leave = () => {
+        queue.delete(asked)
+        reject(new AbortedError('signal'))
+      }
+      const ignoreSignal = onAbort(question.signal, leave)
+      const settle = (outcome: Outcome) => {
+        ignoreSignal()
+        if ('error' in outcome) return reject(outcome.error)
+        resolve(outcome.value as Answers[typeof question.answer]) // what `call.answer` names: http.ts parsed it
+      }
+      const asked: Asked = { call, operation, units: JSON.stringify(operation).length, settle }
+      queue.add(asked)
+      if (queue.size === 1) void flush()
+    })
+  }
+}
+
+function callOf<A extends OperationAnswer>({ op, key_id, body, answer, secrets = [], signal }: Question<A>): Call<A> {
+  const alone =
+    op === 'hash' ? { path: 'v1/hash', body: { ...body, key_id } } : { path: `v1/keys/${key_id}/${op}`, body }
+  return { ...alone, method: 'POST', answer, about: key_id, secrets, signal, repeatable: true }
+}
+
+function batchOf(asked: readonly Asked[]): Call<'batch'> {
+  return {
+    method: 'POST',
+    path: 'v1/batch',
+    body: { operations: asked.map(({ operation }) => operation) },
+    parts: asked.map(({ call }) => call),
+    answer: 'batch',
+    repeatable: true, // each of its operations is
+    secrets: asked.flatMap(({ call }) => call.secrets ?? []),
+    long: true,
+    signal: undefined,
+  }
+}
+
+/** Parts of at most so many operations and so much text; what is longer by itself goes alone. */
+function split(asked: readonly Asked[]): Asked[][] {
+  const parts: Asked[][] = []
+  let part: Asked[] = []
+  let units = 0
+  for (const one of asked) {
+    if (part.length === MAX_OPERATIONS || (part.length > 0 && units + one.units > MAX_UNITS)) {
+      parts.push(part)
+      part = []
+      units = 0
+    }
+    part.push(one)
+    units += one.units
+  }
+  return [...parts, part]
+}
+
+async function outcomeOf(answer: Promise<unknown>): Promise<Outcome> {
+  try {
+    return { value: await answer }
+  } catch (error) {
+    return { error } // the SDK's own, or what the function passed as `apiKey` threw: passed on as it is
+  }
+}
+
+// From the service, or as a page from a proxy that takes less.
+function isTooLarge(error: unknown): boolean {
+  return isEaasError(error) && (error.code === 'E_API' || error.code === 'E_PROTOCOL') && error.status === 413
+}
+
+// A service from before there was a batch. A proxy's page does not count: no other route would answer either.
+function isNoSuchRoute(error: unknown): boolean {
+  return isEaasError(error) && error.code === 'E_API' && (error.status === 404 || error.status === 405)
+}
+
+/** Runs the task for every item, a few at a time; after the first failure no further one is begun. */
+export async function forEachBounded<T>(items: Iterable<T>, task: (item: T) => Promise<void>): Promise<void> {
+  const queue = items[Symbol.iterator]()
+  let failed = false
+  const worker = async () => {
+    for (let next = queue.next(); !next.done && !failed; next = queue.next()) {
+      try {
+        await task(next.value)
+      } catch (error) {
+        failed = true
+        throw error
+      }
+    }
+  }
+  await Promise.all(Array.from({ length: CONCURRENCY }, worker))
+}

@@ -1,0 +1,156 @@
+/**
+ * One call of the API as the rest of the SDK makes it: who is asking, until when. What sends it, `http.ts`, is loaded at
+ * the first call: a program that only opens the page does not pay for it.
+ */
+import type { wire } from '@eaas/protocol'
+import { onAbort } from '../async/on-abort.js'
+import { AbortedError, InvalidInputError, isEaasError, TimeoutError } from '../errors.js'
+import { loadPart } from '../load-part.js'
+import { resolveBaseUrl } from './base-url.js'
+
+/**
+ * A string, or a function that is asked for the API key at each request. When the service does not know the key (401), the
+ * function is asked once more, with the key that was refused, and the call is repeated if it gives another one.
+ */
+export type ApiKey = string | ((refused?: string) => string | Promise<string>)
+
+export interface HttpOptions {
+  baseUrl: string
+  /** Undefined where a session speaks for the caller. */
+  apiKey: ApiKey | undefined
+  fetch: typeof fetch | undefined
+  timeoutMs: number
+  retries: number
+  /** Ends every call when it is aborted: the client was closed. */
+  closed: AbortSignal
+}
+
+/** What an answer can be, by the name of its schema. */
+export interface Answers {
+  key: wire.Key
+  keyWithVersions: wire.KeyWithVersions
+  keyList: wire.KeyList
+  wrapped: wire.Wrapped
+  unwrapped: wire.Unwrapped
+  hashed: wire.Hashed
+  /** What became of each of the call's `parts`, in order. */
+  batch: Outcome[]
+  keyExport: wire.KeyExport
+  apiKey: wire.ApiKey
+  apiKeyList: wire.ApiKeyList
+  newApiKey: wire.NewApiKey
+  entryList: wire.EntryList
+  verification: wire.Verification
+  tenant: wire.Tenant
+  usage: wire.Usage
+  health: wire.Health
+  bundle: wire.Bundle
+  decrypted: wire.Decrypted
+  /** 204: no body at all. */
+  nothing: undefined
+}
+
+/** What became of one call of a batch. */
+export type Outcome = { value: unknown } | { error: unknown }
+
+/** One call of the API. */
+export interface Call<A extends keyof Answers = keyof Answers> {
+  method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
+  /** Relative to the base URL, without a leading slash, encoded. */
+  path: string
+  query?: Readonly<Record<string, string | number | undefined>>
+  /** Sent as JSON; without it no body and no Content-Type are sent. */
+  body?: unknown
+  /** What the answer must be. */
+  answer: A
+  /** The calls that are sent as one, where the answer is a batch. */
+  parts?: readonly Call[]
+  /** The id that the answer must be about: of a key, or of an API key. */
+  about?: string
+  /** An answer that grows with what the tenant has, and may be longer than others. */
+  long?: boolean
+  /** Statuses besides 2xx that come with the answer, and not with a problem. */
+  alsoStatus?: number
+  /** Whether a second try can do no harm. */
+  repeatable: boolean
+  /** Texts that must not come back in an error, whatever the other end puts in its answer. */
+  secrets?: readonly string[]
+  signal: AbortSignal | undefined
+}
+
+/** Makes one call and returns its parsed answer. */
+export type Http = <A extends keyof Answers>(call: Call<A>) => Promise<Answers[A]>
+
+/**
+ * Makes the function that all calls go through. Does not use the network itself.
+ *
+ * @throws InvalidInputError when the base URL cannot be one
+ */
+export function createHttp(options: HttpOptions): Http {
+  const base = resolveBaseUrl(options.baseUrl)
+  return function http(call) {
+    return withDeadline(call, options, async (signal) => {
+      const { fetch, retries } = options
+      const [apiKey, { send }] = await Promise.all([readApiKey(options.apiKey), loadPart(() => import('../parts.js'))])
+      const sendWith = (key: string | undefined) =>
+        send(new URL(call.path, base), call, { apiKey: key, fetch, retries, signal })
+      try {
+        return await sendWith(apiKey)
+      } catch (error) {
+        // Nothing was done: repeating it does no harm, whatever the call is.
+        if (typeof options.apiKey !== 'function' || !isUnauthorized(error)) throw error
+        const renewed = await readApiKey(options.apiKey, apiKey)
+        if (renewed === apiKey) throw error
+        return sendWith(renewed)
+      }
+    })
+  }
+}
+
+async function readApiKey(apiKey: ApiKey | undefined, refused?: string): Promise<string | undefined> {
+  if (apiKey === undefined) return undefined
+  const value: unknown = typeof apiKey === 'function' ? await apiKey(refused) : apiKey
+  // Checked here because fetch would repeat a bad header in its error.
+  if (typeof value === 'string' && /^[\x21-\x7e]+$/.test(value)) return value
+  const hint = 'Check where the API key is read from.'
+  throw new InvalidInputError('apiKey must be text of visible ASCII characters, without spaces', hint)
+}
+
+function isUnauthorized(error: unknown): boolean {
+  return isEaasError(error) && error.code === 'E_API' && error.status === 401
+}
+
+/** Runs until done, or until the deadline, the caller's signal or `close()` ends it, even when fetch ignores its signal. */
+async function withDeadline<T>(call: Call, options: HttpOptions, run: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  if (call.signal?.aborted) throw new AbortedError('signal')
+  if (options.closed.aborted) throw new AbortedError('closed')
+  const controller = new AbortController()
+  const stopped = new Promise<never>((_, reject) => {
+    controller.signal.addEventListener('abort', () => reject(controller.signal.reason), { once: true })
+  })
+  const expire = () => {
+    const message = `${nameOf(call)}: no answer within ${options.timeoutMs} ms`
+    controller.abort(new TimeoutError(message, hintFor(call), call.repeatable))
+  }
+  const ignoreSignal = onAbort(call.signal, () => controller.abort(new AbortedError('signal')))
+  const ignoreClose = onAbort(options.closed, () => controller.abort(new AbortedError('closed')))
+  const timer = setTimeout(expire, options.timeoutMs)
+  try {
+    return await Promise.race([stopped, run(controller.signal)])
+  } finally {
+    clearTimeout(timer)
+    ignoreSignal()
+    ignoreClose()
+  }
+}
+
+/** What to do when no answer came. */
+export function hintFor(call: Call): string {
+  if (call.repeatable) return 'Check baseUrl and the network, then try again.'
+  return 'It may have been done all the same: look before you try again.'
+}
+
+/** A call as messages name it. */
+export function nameOf(call: Call): string {
+  return `${call.method} /${call.path}`
+}

@@ -1,0 +1,320 @@
+/** The only file that knows ky: sends one call with its retries, and distrusts the answer. */
+import { isWellFormed, PROBLEM_CONTENT_TYPE } from '@eaas/protocol'
+import * as wire from '@eaas/protocol/answers'
+import ky, { HTTPError } from 'ky'
+import type { ZodMiniType } from 'zod/mini'
+import { ApiError, isEaasError, NetworkError, ProtocolError } from '../errors.js'
+import { type Answers, type Call, hintFor, nameOf, type Outcome } from './calls.js'
+
+/** No answer of the API that the SDK reads is longer, decompressed. */
+const MAX_ANSWER_BYTES = 1024 * 1024
+/** The same for a list of all that a tenant has. */
+const MAX_LONG_ANSWER_BYTES = 16 * MAX_ANSWER_BYTES
+/** What a repeatable call tries again after; no 4xx, and not 429 either: a monthly quota does not pass in a second. */
+const RETRY_STATUSES: ReadonlySet<number> = new Set([500, 502, 503, 504])
+const FIRST_DELAY_MS = 100
+const MAX_DELAY_MS = 2_000
+/** What is kept of a text that came from the other end. */
+const MAX_TEXT = 1_000
+
+const ANSWERS: { [A in Exclude<keyof Answers, 'batch' | 'nothing'>]: ZodMiniType<Answers[A]> } = {
+  key: wire.key,
+  keyWithVersions: wire.keyWithVersions,
+  keyList: wire.keyList,
+  wrapped: wire.wrapped,
+  unwrapped: wire.unwrapped,
+  hashed: wire.hashed,
+  keyExport: wire.keyExport,
+  apiKey: wire.apiKey,
+  apiKeyList: wire.apiKeyList,
+  newApiKey: wire.newApiKey,
+  entryList: wire.entryList,
+  verification: wire.verification,
+  tenant: wire.tenant,
+  usage: wire.usage,
+  health: wire.health,
+  bundle: wire.bundle,
+  decrypted: wire.decryptedBytes,
+}
+
+export interface SendOptions {
+  /** Undefined where a session speaks for the caller: the page's own cookies then go with the call. */
+  apiKey: string | undefined
+  fetch: typeof fetch | undefined
+  /** How often a repeatable call is tried again. */
+  retries: number
+  /** Ends all attempts; its reason is the error that the caller gets. */
+  signal: AbortSignal
+}
+
+interface Answer {
+  status: number
+  contentType: string
+  requestId: string | undefined
+  text: string
+}
+
+/**
+ * Sends one call, and again where that can do no harm and may help. Returns the parsed answer.
+ *
+ * @throws ApiError, NetworkError, ProtocolError, or the reason of the signal
+ */
+export async function send<A extends keyof Answers>(
+  url: URL,
+  call: Call<A>,
+  options: SendOptions,
+): Promise<Answers[A]> {
+  const answer = await exchange(url, call, options)
+  return readAnswer(call, answer, options.apiKey)
+}
+
+async function exchange(url: URL, call: Call, { apiKey, fetch, retries, signal }: SendOptions): Promise<Answer> {
+  for (const [name, value] of Object.entries(call.query ?? {})) {
+    if (value !== undefined) url.searchParams.set(name, String(value))
+  }
+  const seen: { answer?: Answer } = {}
+  try {
+    await ky(url, {
+      method: call.method,
+      headers: {
+        accept: `application/json, ${PROBLEM_CONTENT_TYPE}`,
+        ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
+        ...(call.body === undefined ? {} : { 'content-type': 'application/json' }),
+      },
+      ...(call.body === undefined ? {} : { body: JSON.stringify(call.body) }),
+      ...takenPolicy(),
+      credentials: apiKey === undefined ? 'same-origin' : 'omit',
+      referrerPolicy: 'no-referrer',
+      signal,
+      timeout: false, // the deadline is over all attempts, not for each
+      throwHttpErrors: (status) => RETRY_STATUSES.has(status) && status !== call.alsoStatus,
+      retry: {
+        limit: call.repeatable ? retries : 0,
+        methods: ['get', 'post', 'patch', 'delete'],
+        statusCodes: [...RETRY_STATUSES],
+        afterStatusCodes: [], // Retry-After is not obeyed: it could hold a caller for an hour
+        delay: (attempt) => FIRST_DELAY_MS * 2 ** (attempt - 1),
+        backoffLimit: MAX_DELAY_MS,
+        jitter: true,
+        retryOnTimeout: false,
+        shouldRetry: ({ error }) =>
+          error instanceof HTTPError ? RETRY_STATUSES.has(error.response.status) : !isEaasError(error),
+      },
+      // The body is read inside ky's fetch: a connection that breaks half-way is then an attempt that failed.
+      fetch: async (input, init) => {
+        const response = await request(call, () => (fetch ?? globalThis.fetch)(input, init))
+        seen.answer = await receive(call, response)
+        return response
+      },
+    })
+  } catch (error) {
+    // ky's own errors carry the request and with it the bearer token: they are translated, never chained.
+    if (!(error instanceof HTTPError)) throw isEaasError(error) ? error : networkError(url, call, error)
+  }
+  if (!seen.answer) throw networkError(url, call, undefined)
+  return seen.answer
+}
+
+/**
+ * A redirect would replay the body, DEK and all, to whoever is named in it: none is followed. workerd knows no `error`, and
+ * `cache` only since 2024; under `manual` the redirect is handed over, and `receive` refuses it.
+ */
+const POLICIES: readonly RequestInit[] = [
+  { redirect: 'error', cache: 'no-store' },
+  { redirect: 'manual', cache: 'no-store' },
+  { redirect: 'manual' },
+]
+let policy: RequestInit | undefined
+
+/** The first policy that the platform takes. */
+function takenPolicy(): RequestInit {
+  policy ??= POLICIES.find(isTaken) ?? { redirect: 'manual' }
+  return policy
+}
+
+function isTaken(init: RequestInit): boolean {
+  try {
+    return new Request('https://eaas.invalid', init).method === 'GET'
+  } catch {
+    return false // not by this platform: the next one
+  }
+}
+
+async function request(call: Call, run: () => Promise<Response>): Promise<Response> {
+  try {
+    return await run()
+  } catch (error) {
+    throw isRedirectRefusal(error) ? redirectRefused(call, 0) : error
+  }
+}
+
+async function receive(call: Call, response: Response): Promise<Answer> {
+  if (response.redirected || response.type === 'opaqueredirect' || (response.status >= 300 && response.status < 400)) {
+    discard(response.body)
+    throw redirectRefused(call, response.status)
+  }
+  const requestId = response.headers.get('x-request-id') ?? ''
+  return {
+    status: response.status,
+    contentType: (response.headers.get('content-type') ?? '').replace(/;.*$/s, '').trim().toLowerCase(),
+    requestId: /^[\x21-\x7e]{1,128}$/.test(requestId) ? requestId : undefined,
+    text: await readText(call, response),
+  }
+}
+
+async function readText(call: Call, response: Response): Promise<string> {
+  const decoder = new TextDecoder('utf-8', { fatal: true })
+  const decode = (chunk?: Uint8Array) => {
+    try {
+      return decoder.decode(chunk, { stream: chunk !== undefined })
+    } catch {
+      throw new ProtocolError(`${nameOf(call)}: the answer is not UTF-8`, response.status)
+    }
+  }
+  const reader = response.body?.getReader()
+  const most = call.long ? MAX_LONG_ANSWER_BYTES : MAX_ANSWER_BYTES
+  let text = ''
+  let length = 0
+  while (reader) {
+    const { done, value } = await reader.read()
+    if (done) break
+    length += value.length
+    if (length > most) {
+      discard(reader)
+      throw new ProtocolError(`${nameOf(call)}: the answer is longer than ${most} bytes`, response.status)
+    }
+    text += decode(value)
+    value.fill(0) // it may hold a DEK
+  }
+  return text + decode()
+}
+
+function readAnswer<A extends keyof Answers>(call: Call<A>, answer: Answer, apiKey: string | undefined): Answers[A] {
+  const { status, contentType } = answer
+  const succeeded = isSuccess(call, status)
+  if (call.answer === 'nothing' && status === 204 && answer.text === '') return undefined as Answers[A]
+  const expected = succeeded ? 'application/json' : PROBLEM_CONTENT_TYPE
+  if (contentType !== expected) {
+    const got = contentType === '' ? 'no content type' : JSON.stringify(clean(contentType, secretsOf(call, apiKey)))
+    const retryable = call.repeatable && RETRY_STATUSES.has(status)
+    throw new ProtocolError(`${nameOf(call)}: status ${status} must come as ${expected}, got ${got}`, status, retryable)
+  }
+  return readBody(call, { ...answer, json: parseJson(call, answer) }, apiKey)
+}
+
+interface ParsedAnswer {
+  status: number
+  requestId: string | undefined
+  json: unknown
+}
+
+function readBody<A extends keyof Answers>(
+  call: Call<A>,
+  answer: ParsedAnswer,
+  apiKey: string | undefined,
+): Answers[A] {
+  const { status, json, requestId } = answer
+  if (isSuccess(call, status)) {
+    if (call.answer === 'batch') return readResults(call, answer, apiKey) as Answers[A]
+    if (call.answer === 'nothing') throw new ProtocolError(`${nameOf(call)}: expected 204 and no body`, status)
+    const schema = ANSWERS[call.answer as keyof typeof ANSWERS] as unknown as ZodMiniType<Answers[A]>
+    const value = parse(call, schema, json, status)
+    demandAbout(call, value, status)
+    return value
+  }
+  const problem = parse(call, wire.problem, json, status)
+  if (problem.status !== status) {
+    throw new ProtocolError(`${nameOf(call)}: status ${status} came with a problem of status ${problem.status}`, status)
+  }
+  const secrets = secretsOf(call, apiKey)
+  const shown = {
+    status,
+    title: clean(problem.title, secrets),
+    detail: clean(problem.detail, secrets),
+    problem: clean(problem.code, secrets),
+    requestId,
+  }
+  throw new ApiError(nameOf(call), shown, call.repeatable && RETRY_STATUSES.has(status))
+}
+
+/** Each part of a batch is read as its own call would be: one that failed does not spoil the others. */
+function readResults(call: Call, { status, json, requestId }: ParsedAnswer, apiKey: string | undefined): Outcome[] {
+  const { results } = parse(call, wire.batchResults, json, status)
+  const parts = call.parts ?? []
+  if (results.length !== parts.length) {
+    const counts = `expected ${parts.length} results, got ${results.length}`
+    throw new ProtocolError(`${nameOf(call)}: the answer is not the contract: ${counts}`, status)
+  }
+  return parts.map((part, at) => {
+    const { status, body } = results[at] ?? { status: 0, body: undefined }
+    try {
+      return { value: readBody(part, { status, json: body, requestId }, apiKey) }
+    } catch (error) {
+      if (!isEaasError(error)) throw error
+      return { error }
+    }
+  })
+}
+
+function secretsOf(call: Call, apiKey: string | undefined): string[] {
+  return [...(apiKey === undefined ? [] : [apiKey]), ...(call.secrets ?? [])]
+}
+
+function isSuccess(call: Call, status: number): boolean {
+  return (status >= 200 && status < 300) || status === call.alsoStatus
+}
+
+function parseJson(call: Call, answer: Answer): unknown {
+  try {
+    return JSON.parse(answer.text)
+  } catch {
+    // The parser's own message quotes the text, which may hold a DEK.
+    throw new ProtocolError(`${nameOf(call)}: the answer is not JSON`, answer.status)
+  }
+}
+
+function parse<T>(call: Call, schema: ZodMiniType<T>, json: unknown, status: number): T {
+  const parsed = schema.safeParse(json)
+  if (parsed.success) return parsed.data
+  const issue = parsed.error.issues[0]
+  const where = issue && issue.path.length > 0 ? issue.path.join('.') : 'the body'
+  const what = `${where}: ${issue?.message ?? 'invalid'}`
+  throw new ProtocolError(`${nameOf(call)}: the answer is not the contract: ${what}`, status)
+}
+
+/** Refuses an answer that is right in itself, but about something else than was asked for. */
+function demandAbout({ about, ...call }: Call, value: unknown, status: number): void {
+  if (about === undefined) return
+  const { id = about, key_id = about } = value as { id?: unknown; key_id?: unknown } // what is about an id has one or both
+  if (id === about && key_id === about) return
+  throw new ProtocolError(`${nameOf(call)}: the answer is about another id`, status)
+}
+
+/** Text of the other end as an error may show it: no secret, no control character, not endless. */
+function clean(text: string, secrets: readonly string[]): string {
+  let shown = text
+  // Shorter ones would riddle any sentence with holes, and the service repeats no value.
+  for (const secret of secrets) if (secret.length >= 4) shown = shown.replaceAll(secret, '[removed]')
+  shown = shown.replace(/\p{Cc}+/gu, ' ').slice(0, MAX_TEXT)
+  return isWellFormed(shown) ? shown : shown.replace(/\p{Surrogate}/gu, '')
+}
+
+function networkError(url: URL, call: Call, error: unknown): NetworkError {
+  const cause = (error as { cause?: { code?: unknown } } | undefined)?.cause?.code
+  const reason = typeof cause === 'string' && /^[A-Z][A-Z0-9_]{1,40}$/.test(cause) ? ` (${cause})` : ''
+  return new NetworkError(`${nameOf(call)}: no answer from ${url.origin}${reason}`, hintFor(call), call.repeatable)
+}
+
+// What fetch of Node (undici) says under redirect: 'error'. Elsewhere a refused redirect looks like a network failure.
+function isRedirectRefusal(error: unknown): boolean {
+  return (error as { cause?: { message?: unknown } } | undefined)?.cause?.message === 'unexpected redirect'
+}
+
+function redirectRefused(call: Call, status: number): ProtocolError {
+  return new ProtocolError(`${nameOf(call)}: answered with a redirect, which is never followed`, status)
+}
+
+function discard(stream: { cancel(): Promise<void> } | null): void {
+  // The answer is refused already; that its rest cannot be cancelled changes nothing.
+  stream?.cancel().catch(() => undefined)
+}

@@ -1,0 +1,87 @@
+/** `@eaas/sdk`: encrypts locally, and has the data keys wrapped by the service. What is not here does not exist. */
+
+export type { Action, Envelope, Permission } from '@eaas/protocol'
+export {
+  type Client,
+  type ClientOptions,
+  createClient,
+  type DekOptions,
+  type EncryptOptions,
+  type HashOptions,
+} from './client.js'
+export type { DekScope } from './deks/own-dek.js'
+export type { EngineName } from './engines/select.js'
+export {
+  AbortedError,
+  ApiError,
+  type ApiProblem,
+  ContentError,
+  DecryptionError,
+  EaasBaseError,
+  type EaasError,
+  type EaasErrorCode,
+  InvalidInputError,
+  isEaasError,
+  NetworkError,
+  ProtocolError,
+  RandomnessError,
+  type RecordPlace,
+  TimeoutError,
+} from './errors.js'
+export type { ApiKey } from './http/calls.js'
+export { type ExpiringApiKey, expiringApiKey, type ShortLivedApiKey } from './http/expiring-api-key.js'
+export type { Normalizer } from './models/blind-index.js'
+export {
+  boolean,
+  bytes,
+  date,
+  type Field,
+  type IndexOptions,
+  json,
+  number,
+  type TextOptions,
+  text,
+} from './models/fields.js'
+export type {
+  FailedRow,
+  Model,
+  ModelOptions,
+  PlainRow,
+  RowFormat,
+  RowsOptions,
+  RowsResult,
+  StoredRow,
+} from './models/model.js'
+export type { Compounds, Fields } from './models/model-types.js'
+export type { RewrapBatch, RewrapItem, RewrapOptions } from './models/rotation.js'
+export type { CompactField, EnvelopeHeader } from './models/rows.js'
+export type { Bundle } from './records/envelopes.js'
+export type {
+  DecryptedRecord,
+  DecryptManyOptions,
+  EncryptedRecord,
+  EncryptManyOptions,
+  OpenableField,
+  Progress,
+  SealableField,
+} from './records/records.js'
+export type { ApiKeyChanges, ApiKeys, NewApiKeyOptions } from './resources/api-keys.js'
+export type { Audit, EntriesOptions, EntryFilter, ListEntriesOptions } from './resources/audit.js'
+export type { CallOptions, Keys, ListKeysOptions } from './resources/keys.js'
+export type { ServerMode } from './resources/server-mode.js'
+export type {
+  ApiKeyList,
+  ApiKeyRecord,
+  Entry,
+  EntryList,
+  Health,
+  Key,
+  KeyExport,
+  KeyList,
+  KeyStatus,
+  KeyWithVersions,
+  NewApiKey,
+  Tenant,
+  Usage,
+  Verification,
+} from './resources/wire-types.js'

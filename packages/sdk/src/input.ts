@@ -1,0 +1,146 @@
+/** What callers pass, turned into typed values at the edge; anything else is refused before any network. */
+import { decodeUtf8, encodeUtf8, FormatError, isUuid, isWellFormed } from '@eaas/protocol'
+import { AbortedError, ContentError, InvalidInputError, type RecordPlace } from './errors.js'
+import { MAX_PLAINTEXT_BYTES } from './records/envelopes.js'
+
+/** Refuses what is not a key's id. @throws InvalidInputError */
+export function demandKeyId(keyId: unknown): asserts keyId is string {
+  if (typeof keyId === 'string' && isUuid(keyId)) return
+  throw new InvalidInputError(
+    'keyId must be a UUID, lower case, with dashes',
+    'Pass the `id` of a key, from eaas.keys.create() or eaas.keys.list(); not its name.',
+  )
+}
+
+/** The bytes of a value to be sealed; text becomes UTF-8. @throws InvalidInputError */
+export function readValue(value: unknown, place?: RecordPlace): Uint8Array {
+  const bytes = typeof value === 'string' ? readText(value, place) : value
+  if (!(bytes instanceof Uint8Array)) {
+    throw new InvalidInputError(
+      `a value must be a string or a Uint8Array, got ${kindOf(bytes)}`,
+      'Use encryptJson() for other values.',
+      place,
+    )
+  }
+  if (bytes.length > MAX_PLAINTEXT_BYTES) {
+    throw new InvalidInputError(
+      `a value must be at most ${MAX_PLAINTEXT_BYTES} bytes, got ${bytes.length}`,
+      'Split it.',
+      place,
+    )
+  }
+  return bytes
+}
+
+/** Refuses what `readValue` would refuse, without making the bytes of a text. @throws InvalidInputError */
+export function demandValue(value: unknown, place?: RecordPlace): void {
+  if (typeof value !== 'string' || !isWellFormed(value)) readValue(value, place)
+}
+
+/** The JSON text of a value. @throws InvalidInputError when JSON cannot hold it */
+export function readJson(value: unknown, place?: RecordPlace): string {
+  let json: string | undefined
+  try {
+    json = JSON.stringify(value)
+  } catch {
+    json = undefined // the platform's message may quote the value
+  }
+  if (json === undefined) {
+    throw new InvalidInputError(`JSON cannot hold this value: ${kindOf(value)}`, undefined, place)
+  }
+  return json
+}
+
+/** The text that opened bytes are. @throws ContentError when they are not UTF-8 */
+export function toText(bytes: Uint8Array, place?: RecordPlace): string {
+  try {
+    return decodeUtf8(bytes)
+  } catch {
+    throw new ContentError(
+      'the decrypted value is not UTF-8 text',
+      'Use decrypt(), or `as: "bytes"` with decryptMany().',
+      place,
+    )
+  }
+}
+
+/** The value that opened bytes hold as JSON. @throws ContentError */
+export function toJson(bytes: Uint8Array): unknown {
+  try {
+    return JSON.parse(decodeUtf8(bytes))
+  } catch {
+    // The parser's message quotes the text.
+    throw new ContentError('the decrypted value is not JSON', 'Use decryptText() or decrypt().')
+  }
+}
+
+/** Refuses text that has no blind index. @throws InvalidInputError */
+export function demandHashable(value: unknown, place?: RecordPlace): asserts value is string {
+  if (typeof value !== 'string')
+    throw new InvalidInputError(`a blind index is made of text, got ${kindOf(value)}`, undefined, place)
+  readText(value, place)
+  if (value.includes('\0')) throw new InvalidInputError('text for a blind index must not hold a NUL', undefined, place)
+}
+
+/** Refuses what is not a name for a key or an API key. @throws InvalidInputError */
+export function demandName(name: unknown, option = 'name'): asserts name is string {
+  if (typeof name !== 'string' || name === '' || [...name].length > 255) {
+    throw new InvalidInputError(`${option} must be text of 1 to 255 characters`)
+  }
+  if (!isWellFormed(name) || name.includes('\0')) {
+    throw new InvalidInputError(`${option} must hold no NUL and no lone surrogate`)
+  }
+}
+
+/** Refuses what is not an id of the API. @throws InvalidInputError */
+export function demandId(id: unknown): asserts id is string {
+  if (typeof id !== 'string' || !isUuid(id)) throw new InvalidInputError('id must be a UUID, lower case, with dashes')
+}
+
+/** Refuses a number outside the range, or one that is not whole. @throws InvalidInputError */
+export function demandWhole(name: string, value: unknown, min: number, max: number): asserts value is number {
+  if (Number.isSafeInteger(value) && (value as number) >= min && (value as number) <= max) return
+  throw new InvalidInputError(`${name} must be a whole number from ${min} to ${max}`)
+}
+
+/** Refuses a limit or an offset that the service would refuse. @throws InvalidInputError */
+export function demandPage(limit: unknown, offset: unknown): void {
+  if (limit !== undefined) demandWhole('limit', limit, 1, Number.MAX_SAFE_INTEGER)
+  if (offset !== undefined) demandWhole('offset', offset, 0, Number.MAX_SAFE_INTEGER)
+}
+
+/** A time as the API takes it. @throws InvalidInputError on an invalid Date */
+export function readTime(value: string | Date, name: string): string {
+  if (typeof value === 'string') return value
+  if (!(value instanceof Date) || Number.isNaN(value.getTime())) {
+    throw new InvalidInputError(`${name} must be text or a valid Date`)
+  }
+  return value.toISOString()
+}
+
+/** Refuses to begin when the signal is aborted already. @throws AbortedError */
+export function demandNotAborted(signal: AbortSignal | undefined): void {
+  if (signal?.aborted) throw new AbortedError('signal')
+}
+
+/** Whether it can be the name of a field or a column. */
+export function isName(value: unknown): value is string {
+  // Assigning to __proto__ would set the prototype of the record instead of a field.
+  return typeof value === 'string' && value !== '' && value !== '__proto__'
+}
+
+/** What a value is, in a word that tells nothing of its content. */
+export function kindOf(value: unknown): string {
+  if (value === null) return 'null'
+  if (Array.isArray(value)) return 'an array'
+  return typeof value === 'object' ? 'an object' : typeof value
+}
+
+function readText(text: string, place: RecordPlace | undefined): Uint8Array {
+  try {
+    return encodeUtf8(text)
+  } catch (error) {
+    if (!(error instanceof FormatError)) throw error
+    throw new InvalidInputError(error.message, 'Pass a Uint8Array where the value is not text.', place)
+  }
+}

@@ -1,0 +1,113 @@
+/** The types of models: from the fields of a definition to the rows that it seals and opens. */
+import type { Envelope } from '@eaas/protocol'
+import type { Bundle } from '../records/envelopes.js'
+import type { Field } from './fields.js'
+import type { CompactField, EnvelopeHeader } from './rows.js'
+
+/** A field of any kind. */
+export type AnyField = Field<unknown, null | undefined, string, boolean>
+/** The fields of a model by their names; a dot in a name leads into an object. */
+export type Fields = Readonly<Record<string, AnyField>>
+
+// Conditional types rather than lookups: those TypeScript would widen to their constraints while F is not yet known.
+type Value<D> = D extends { readonly '~types'?: { value: infer V } } ? V : never
+type MissingOf<D> = D extends { readonly '~types'?: { missing: infer M } } ? M : never
+type IndexOf<D> = D extends { readonly '~types'?: { index: infer I extends string } } ? I : never
+type IsJoinable<D> = D extends { readonly '~types'?: { joinable: infer X } } ? X : never
+/** The fields that can be part of an index: text, numbers, dates. */
+export type JoinableField<F extends Fields> = {
+  [P in keyof F & string]: IsJoinable<F[P]> extends true ? P : never
+}[keyof F & string]
+/** The fields that have an index of their own, or are part of one. */
+export type IndexedField<F extends Fields, C> =
+  | { [P in keyof F & string]: [IndexOf<F[P]>] extends [never] ? never : P }[keyof F & string]
+  | (C[keyof C] extends { readonly fields: readonly (infer P)[] } ? P : never)
+
+/** Indexes of several fields, by their columns. */
+export type Compounds<F extends Fields> = Readonly<
+  Record<string, { readonly fields: readonly JoinableField<F>[]; readonly bits?: number | undefined }>
+>
+
+type Format = 'full' | 'compact'
+type Show<T> = { [K in keyof T]: T[K] }
+type Intersect<U> = (U extends unknown ? (member: U) => void : never) extends (member: infer I) => void ? I : never
+
+type Nest<P extends string, V, Optional extends boolean> = P extends `${infer Head}.${infer Tail}`
+  ? Optional extends true
+    ? { [K in Head]?: Nest<Tail, V, Optional> }
+    : { [K in Head]: Nest<Tail, V, Optional> }
+  : Optional extends true
+    ? { [K in P]?: V }
+    : { [K in P]: V }
+type IsOptional<D extends AnyField> = undefined extends MissingOf<D> ? true : false
+type Shape<F extends Fields, V extends { [P in keyof F]: unknown }> = Intersect<
+  { [P in keyof F & string]: Nest<P, V[P], IsOptional<F[P]>> }[keyof F & string]
+>
+
+/** What a model takes at least: its fields, with the values that the application sees. */
+export type PlainShape<F extends Fields> = Shape<F, { [P in keyof F]: Value<F[P]> | MissingOf<F[P]> }>
+/** What a model opens at least: its fields, sealed, in either form. */
+export type SealedShape<F extends Fields> = Shape<
+  F,
+  { [P in keyof F]: Envelope | Bundle | CompactField | MissingOf<F[P]> }
+>
+
+type SealedField<T extends Format> = T extends 'compact' ? CompactField : Envelope
+type Replaced<V, M, New> = Extract<V, M> | (Exclude<V, M> extends never ? never : New)
+
+type Seal<R, F extends Fields, T extends Format, P extends string = ''> = {
+  [K in keyof R]: `${P}${K & string}` extends infer N extends keyof F & string
+    ? Replaced<R[K], MissingOf<F[N]>, SealedField<T>>
+    : Extract<keyof F, `${P}${K & string}.${string}`> extends never
+      ? R[K]
+      : R[K] extends infer V
+        ? V extends object
+          ? Seal<V, F, T, `${P}${K & string}.`>
+          : V
+        : never
+}
+type Open<R, F extends Fields, P extends string = ''> = {
+  [K in keyof R]: `${P}${K & string}` extends infer N extends keyof F & string
+    ? Replaced<R[K], MissingOf<F[N]>, Value<F[N]>>
+    : Extract<keyof F, `${P}${K & string}.${string}`> extends never
+      ? R[K]
+      : R[K] extends infer V
+        ? V extends object
+          ? Open<V, F, `${P}${K & string}.`>
+          : V
+        : never
+}
+
+type NullIf<M> = [M] extends [never] ? never : null
+type IndexName<F extends Fields, C> = { [P in keyof F & string]: IndexOf<F[P]> }[keyof F & string] | (keyof C & string)
+/** The columns of a model's indexes. */
+export type IndexColumns<F extends Fields, C> = {
+  [P in keyof F & string as IndexOf<F[P]>]: string | NullIf<MissingOf<F[P]>>
+} & {
+  [N in keyof C]: C[N] extends { readonly fields: readonly (infer P)[] }
+    ? string | NullIf<MissingOf<F[P & keyof F]>>
+    : never
+}
+type HeaderColumn<T extends Format, H extends string> = T extends 'compact'
+  ? { [K in H]: EnvelopeHeader | null }
+  : unknown
+
+/** The row that a model makes of `R`. */
+export type SealedRow<R, F extends Fields, C, T extends Format, H extends string> = Show<
+  Seal<R, F, T> & IndexColumns<F, C> & HeaderColumn<T, H>
+>
+/** The row that a model opens `R` to: the index columns are left out, and so is what the compact form adds. */
+export type OpenedRow<R, F extends Fields, C, H extends string> = Show<Omit<Open<R, F>, IndexName<F, C> | H>>
+
+/** The columns that a question gives: the indexes all of whose fields are in it. */
+export type QueryColumns<F extends Fields, C, Q> = {
+  [P in keyof F & keyof Q & string as IndexOf<F[P]>]: string
+} & {
+  [N in keyof C as C[N] extends { readonly fields: readonly (infer P)[] }
+    ? [P] extends [keyof Q]
+      ? N
+      : never
+    : never]: string
+}
+/** A question: values of indexed fields. */
+export type Query<F extends Fields, C> = { [P in IndexedField<F, C> & keyof F]?: Value<F[P]> }

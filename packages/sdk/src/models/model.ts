@@ -1,0 +1,347 @@
+/** Models: records of which some fields are sealed, some of them searchable; see `Client.model`. */
+
+import { type DekScope, demandScope } from '../deks/own-dek.js'
+import { InvalidInputError } from '../errors.js'
+import { demandKeyId, demandNotAborted, isName, kindOf } from '../input.js'
+import { loadPart } from '../load-part.js'
+import type { Progress } from '../records/records.js'
+import type { CallOptions } from '../resources/keys.js'
+import { demandIndex, joinTexts, normalizeText, truncate, warnOfFewValues } from './blind-index.js'
+import type { FieldSpec } from './fields.js'
+import type { FailedRow, ModelDeps, RowsResult } from './model-rows.js'
+import type {
+  Compounds,
+  Fields,
+  OpenedRow,
+  PlainShape,
+  Query,
+  QueryColumns,
+  SealedRow,
+  SealedShape,
+} from './model-types.js'
+import type { RewrapBatch, RewrapOptions } from './rotation.js'
+import { getAt, isMissing, type Path, packRow, type Row, unpackRow } from './rows.js'
+
+export type RowFormat = 'full' | 'compact'
+
+export interface ModelOptions<F extends Fields, C extends Compounds<F>, T extends RowFormat, H extends string> {
+  /** The `id` of the key under which all fields are sealed. */
+  keyId: string
+  /** The fields to seal, by their names; a dot leads into an object: `'address.street'`. */
+  fields: F
+  /**
+   * Indexes of several fields at once, by their columns: found again only by all of them together. The values are normalised
+   * as their fields say, and joined with their lengths in front, so that no two records give the same by accident.
+   */
+  indexes?: C | undefined
+  /**
+   * `full`, an envelope in place of each value; `compact`, what a record's envelopes share stored once, in the column
+   * `header`, and `{ c, i }` in the fields. Both are read, whichever is written. `full` by default.
+   */
+  format?: T | undefined
+  /** The column of the compact form; `envelope` by default. */
+  header?: H | undefined
+  /** Which DEK seals: the key's (`shared`, by default), one for each call, or one for each record. */
+  dek?: DekScope | undefined
+  /** `false` silences the warning about an index over what has few possible values. */
+  warn?: boolean | undefined
+}
+
+export interface RowsOptions extends CallOptions {
+  /** Called now and then, and at the end. */
+  onProgress?: ((progress: Progress) => void) | undefined
+}
+
+/** What became of many rows: those that opened, in their order, and those that did not. */
+export type { FailedRow, RowsResult }
+
+/** A typed record: which fields are sealed, which searchable. Made by `Client.model`; throws what `Client` names. */
+export interface Model<F extends Fields, C, T extends RowFormat, H extends string> {
+  /** For TypeScript only: see `PlainRow` and `StoredRow`. */
+  readonly '~types'?: { plain: PlainShape<F>; stored: SealedRow<PlainShape<F>, F, C, T, H> }
+  /**
+   * Seals a row: returns a new one with its fields sealed and the columns of its indexes added; what is no field of the model
+   * stays as it is. Wraps and hashes go out together, as one request, or none.
+   *
+   * @throws InvalidInputError with `place` when a value is not what its field takes, before any network
+   * @example
+   * ```ts
+   * const row = await users.encrypt({ id: 7, email: 'Ada@example.org' })
+   * ```
+   */
+  encrypt<R extends PlainShape<F>>(row: R, options?: CallOptions): Promise<SealedRow<R, F, C, T, H>>
+  /** Seals many rows; all values are checked before anything is sent, and the call fails as a whole. Otherwise as `encrypt`. */
+  encryptMany<R extends PlainShape<F>>(rows: readonly R[], options?: RowsOptions): Promise<SealedRow<R, F, C, T, H>[]>
+  /**
+   * Opens a row, in either form, and leaves the columns of the indexes out: what `encrypt` was given comes back.
+   *
+   * @throws InvalidInputError, DecryptionError or ContentError with `place`
+   */
+  decrypt<R extends SealedShape<F>>(row: R, options?: CallOptions): Promise<OpenedRow<R, F, C, H>>
+  /**
+   * Opens many rows, with one request for all the DEKs that are not cached. A row that does not open loses no other: it is in
+   * `failed`, with its index and its error, whatever the error is, that the service could not be asked included. Only
+   * `E_ABORTED` is thrown.
+   *
+   * @example
+   * ```ts
+   * const { ok, failed } = await users.decryptMany(rows)
+   * ```
+   */
+  decryptMany<R extends SealedShape<F>>(
+    rows: readonly R[],
+    options?: RowsOptions,
+  ): Promise<RowsResult<OpenedRow<R, F, C, H>>>
+  /**
+   * Makes the index columns of values, to look rows up by: `{ email_index: '…' }`. An index of several fields comes with the
+   * values of all of them. One request. With `bits`, filter what is found with `matches`.
+   *
+   * @throws InvalidInputError when a field has no index, or its value cannot have one
+   */
+  index<const Q extends Query<F, C>>(
+    query: Q & Record<Exclude<keyof Q, keyof Query<F, C>>, never>,
+    options?: CallOptions,
+  ): Promise<QueryColumns<F, C, Q>>
+  /** Whether an opened row has these values, compared as their indexes are, after normalisation. Does not use the network. */
+  matches(row: object, query: Query<F, C>): boolean
+  /**
+   * Has the wrapped keys of rows replaced by new ones under the current version of their key: the ciphertext stays, and the
+   * DEK with it. Rows that are current are left alone. Helps against a key version that leaked or is to be retired, not
+   * against a DEK that leaked: see `reseal`. Needs `keys:read`, `encrypt` and `decrypt`; one audit entry for each distinct
+   * wrapped key.
+   *
+   * @example
+   * ```ts
+   * for await (const { items } of users.rewrap(rows)) {
+   *   for (const item of items) if (item.status === 'changed') await store(item.row)
+   * }
+   * ```
+   */
+  rewrap<R extends SealedShape<F>>(
+    rows: Iterable<R> | AsyncIterable<R>,
+    options?: RewrapOptions,
+  ): AsyncGenerator<RewrapBatch<R>, void, undefined>
+  /**
+   * Opens rows and seals them anew, under new DEKs, with new ciphertexts and indexes: helps against a DEK that leaked, and
+   * after a change of `normalize` or `bits`. What was copied before stays readable with the old DEK.
+   */
+  reseal<R extends SealedShape<F>>(
+    rows: Iterable<R> | AsyncIterable<R>,
+    options?: RewrapOptions,
+  ): AsyncGenerator<RewrapBatch<SealedRow<OpenedRow<R, F, C, H>, F, C, T, H>>, void, undefined>
+  /** Turns a row of envelopes into the compact form. @throws InvalidInputError when its fields do not share a DEK */
+  pack<R extends SealedShape<F>>(row: R): SealedRow<OpenedRow<R, F, C, H>, F, C, 'compact', H>
+  /** Turns a row of the compact form into envelopes, exactly as they were. */
+  unpack<R extends SealedShape<F>>(row: R): SealedRow<OpenedRow<R, F, C, H>, F, C, 'full', H>
+}
+
+interface Typed {
+  readonly '~types'?: { plain: unknown; stored: unknown }
+}
+/** What the application sees of a model: `PlainRow<typeof users>`. */
+export type PlainRow<M extends Typed> = NonNullable<M['~types']>['plain']
+/** What the application stores of a model: `StoredRow<typeof users>`. */
+export type StoredRow<M extends Typed> = NonNullable<M['~types']>['stored']
+
+/** A field with its place in a row. */
+export interface PlacedField {
+  name: string
+  path: Path
+  spec: FieldSpec
+}
+
+/** A column of a blind index, and the fields that it is made of. */
+export interface IndexColumn {
+  column: string
+  fields: readonly PlacedField[]
+  bits: number | undefined
+  compound: boolean
+}
+
+/** A definition that was checked. */
+export interface Definition {
+  keyId: string
+  fields: readonly PlacedField[]
+  columns: readonly IndexColumn[]
+  format: RowFormat
+  header: string
+  dek: DekScope
+}
+
+/** Makes a model over one client. @throws InvalidInputError when the definition is wrong */
+export function createModel(
+  deps: ModelDeps,
+  options: ModelOptions<Fields, Compounds<Fields>, RowFormat, string>,
+): unknown {
+  const definition = readDefinition(options)
+  if (definition.fields.length > deps.maxMessages) {
+    throw new InvalidInputError('deks.maxMessages must be at least the number of fields: those of a record share a DEK')
+  }
+  // What works is loaded when it is first used: a program that only opens the page does not pay for it.
+  const load = async () => {
+    const { createModelRows, resealRows, rewrapRows } = await loadPart(() => import('../parts.js'))
+    return { rows: createModelRows(deps, definition), resealRows, rewrapRows }
+  }
+  const paths = definition.fields.map(({ path }) => path)
+  return Object.freeze({
+    async encrypt(row: Row, options: RowsOptions = {}) {
+      const { rows } = await load()
+      return (await rows.seal([row], options))[0]
+    },
+    async encryptMany(list: readonly Row[], options: RowsOptions = {}) {
+      const { rows } = await load()
+      return rows.seal(list, options)
+    },
+    async decrypt(row: Row, options: RowsOptions = {}) {
+      const { rows } = await load()
+      const { ok, failed } = await rows.open([row], options)
+      if (failed[0]) throw failed[0].error
+      return ok[0]
+    },
+    async decryptMany(list: readonly Row[], options: RowsOptions = {}) {
+      const { rows } = await load()
+      const { ok, failed } = await rows.open(list, options)
+      return { ok, failed }
+    },
+    async index(query: Row, { signal }: CallOptions = {}) {
+      demandNotAborted(signal)
+      const texts = textsOf(definition, query)
+      const { rows } = await load()
+      return rows.hash(texts, signal)
+    },
+    matches: (row: Row, query: Row) =>
+      fieldsOf(definition, query).every((field) => {
+        const value = getAt(row, field.path)
+        return !isMissing(value) && indexText(field, value) === indexText(field, query[field.name])
+      }),
+    async *rewrap(list: Iterable<Row>, options: RewrapOptions = {}) {
+      const { rewrapRows } = await load()
+      yield* rewrapRows(deps, definition, list, options)
+    },
+    async *reseal(list: Iterable<Row>, options: RewrapOptions = {}) {
+      const { rows, resealRows } = await load()
+      yield* resealRows(rows, list, options)
+    },
+    pack: (row: Row) => packRow(row, paths, definition.header),
+    unpack: (row: Row) => unpackRow(row, paths, definition.header),
+  })
+}
+
+/** The text that a field's index is made of. @throws InvalidInputError */
+export function indexText({ name, spec }: PlacedField, value: unknown, index = 0): string {
+  const place = { index, field: name }
+  spec.demand(value, place)
+  if (!spec.toIndexText) throw new InvalidInputError(`a field of ${spec.kind} has no index`, undefined, place)
+  try {
+    return normalizeText(spec.toIndexText(value), spec.normalize)
+  } catch (error) {
+    throw error instanceof InvalidInputError ? new InvalidInputError(error.message, error.hint, place) : error
+  }
+}
+
+/** The text that a column is made of, given the text of each of its fields. */
+export function columnText({ compound }: IndexColumn, texts: readonly string[]): string {
+  return compound ? joinTexts(texts) : (texts[0] ?? '')
+}
+
+/** An index as its column stores it. */
+export function columnValue({ bits }: IndexColumn, hash: string): string {
+  return truncate(hash, bits)
+}
+
+function fieldsOf({ columns }: Definition, query: Row): PlacedField[] {
+  if (typeof query !== 'object' || query === null) throw new InvalidInputError('a query must be an object')
+  const indexed = new Map(columns.flatMap(({ fields }) => fields.map((field) => [field.name, field] as const)))
+  return Object.keys(query).map((name) => {
+    const field = indexed.get(name)
+    if (!field) throw new InvalidInputError(`${JSON.stringify(name)} has no index`, 'Give the field an index.')
+    return field
+  })
+}
+
+function textsOf(definition: Definition, query: Row): Map<IndexColumn, string> {
+  const texts = new Map(fieldsOf(definition, query).map((field) => [field, indexText(field, query[field.name])]))
+  const complete = definition.columns.filter(({ fields }) => fields.every((field) => texts.has(field)))
+  if (complete.length === 0) {
+    throw new InvalidInputError(
+      'the query names no field with an index of its own, and not all fields of one together',
+      'Give the values of all fields of an index.',
+    )
+  }
+  return new Map(
+    complete.map((column) => [
+      column,
+      columnText(
+        column,
+        column.fields.map((field) => texts.get(field) ?? ''),
+      ),
+    ]),
+  )
+}
+
+function readDefinition(options: ModelOptions<Fields, Compounds<Fields>, RowFormat, string>): Definition {
+  const {
+    keyId,
+    fields: given,
+    indexes = {},
+    format = 'full',
+    header = 'envelope',
+    dek = 'shared',
+    warn = true,
+  } = options
+  demandKeyId(keyId)
+  demandScope(dek)
+  if (format !== 'full' && format !== 'compact') throw new InvalidInputError('format must be "full" or "compact"')
+  const fields = Object.entries(given).map(([name, field]) => {
+    const path = name.split('.')
+    if (!path.every(isName)) throw new InvalidInputError(`${JSON.stringify(name)} is no name of a field`)
+    if (!field?.['~spec']) {
+      const message = `${JSON.stringify(name)}: expected a field, got ${kindOf(field)}`
+      throw new InvalidInputError(message, 'Declare it with text(), json() and the like.')
+    }
+    return { name, path, spec: field['~spec'] }
+  })
+  if (fields.length === 0) throw new InvalidInputError('fields must hold at least one field')
+  const byName = new Map(fields.map((field) => [field.name, field]))
+  const inside = fields.find(({ path }) => path.some((_, at) => at > 0 && byName.has(path.slice(0, at).join('.'))))
+  if (inside) throw new InvalidInputError(`${JSON.stringify(inside.name)} lies inside another field`)
+
+  const columns: IndexColumn[] = []
+  for (const field of fields) {
+    const { index, bits, normalize } = field.spec
+    demandIndex(index ?? field.name, normalize, bits)
+    if (index !== undefined) columns.push({ column: index, fields: [field], bits, compound: false })
+    else if (bits !== undefined) throw new InvalidInputError(`${JSON.stringify(field.name)}: bits needs an index`)
+  }
+  for (const [column, { fields: names, bits }] of Object.entries(indexes)) {
+    demandIndex(column, [], bits)
+    const parts = names.map((name) => {
+      const field = byName.get(name)
+      if (field?.spec.toIndexText) return field
+      throw new InvalidInputError(`${JSON.stringify(column)} names ${JSON.stringify(name)}, which cannot be indexed`)
+    })
+    if (parts.length < 2) throw new InvalidInputError(`${JSON.stringify(column)} must name at least two fields`)
+    columns.push({ column, fields: parts, bits, compound: true })
+  }
+  demandColumns(columns, fields, format === 'compact' ? header : undefined)
+  if (warn)
+    for (const { column, fields } of columns)
+      warnOfFewValues(
+        column,
+        fields.map(({ name }) => name),
+      )
+  return { keyId, fields, columns, format, header, dek }
+}
+
+function demandColumns(
+  columns: readonly IndexColumn[],
+  fields: readonly PlacedField[],
+  header: string | undefined,
+): void {
+  const taken = new Set(fields.map(({ path }) => path[0]))
+  for (const column of [...columns.map(({ column }) => column), ...(header === undefined ? [] : [header])]) {
+    if (!isName(column)) throw new InvalidInputError('a column must have a name')
+    if (taken.has(column)) throw new InvalidInputError(`the column ${JSON.stringify(column)} is taken already`)
+    taken.add(column)
+  }
+}

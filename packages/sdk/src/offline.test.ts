@@ -1,0 +1,189 @@
+import { inspect } from 'node:util'
+import { decodeHex, encodeBase64, encodeHex } from '@eaas/protocol'
+import fc from 'fast-check'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import envelopeVectors from '../../protocol/src/envelope.vectors.json' with { type: 'json' }
+import indexVectors from '../../server/src/crypto/blind-index.vectors.json' with { type: 'json' }
+import tokenVectors from '../../server/src/crypto/wrapped-key.vectors.json' with { type: 'json' }
+import { type Client, createClient, text } from './index.js'
+import { createDek, open, openExport, openText, seal } from './offline.js'
+import { API_KEY, Service } from './test-support/service.js'
+
+const key_id = '0b54f9a4-6f0e-4c1c-9d2a-5e7a1c3b8f60'
+const tenant_id = '7c9e6679-7425-40de-944b-e07fc1f90ae7'
+const wrapped = { wrapped_key: 'AAAA', key_id, key_version: 1 }
+const hex = '11'.repeat(32)
+
+const platforms = [
+  ['Node', () => undefined],
+  ['a browser', () => vi.stubGlobal('process', undefined)],
+] as const
+
+afterEach(() => {
+  vi.unstubAllGlobals()
+})
+
+describe('seal and open', () => {
+  it.each(platforms)('give back any text and any bytes on %s, and leave the DEK alone', async (_, arrive) => {
+    arrive()
+    const dek = createDek()
+    const before = dek.slice()
+    await fc.assert(
+      fc.asyncProperty(fc.uint8Array(), fc.string({ unit: 'binary' }), async (bytes, string) => {
+        expect(await open(await seal(bytes, { dek, wrapped }), dek)).toEqual(bytes)
+        expect(await openText(await seal(string, { dek, wrapped }), dek)).toBe(string)
+      }),
+      { numRuns: 50 },
+    )
+    expect(dek).toEqual(before)
+  })
+
+  it('open the published ciphertext', async () => {
+    for (const vector of envelopeVectors.seal) {
+      if (vector.ciphertext === undefined || vector.text === undefined) continue
+      const iv = encodeBase64(decodeHex(vector.iv))
+      const envelope = { ...wrapped, ciphertext: vector.ciphertext, iv, envelope_version: 1 as const }
+      expect(await openText(envelope, decodeHex(vector.key))).toBe(vector.text)
+    }
+  })
+
+  it('refuse an alteration, another DEK, a DEK of another length, and a header that could not be read again', async () => {
+    const dek = createDek()
+    const envelope = await seal('SECRET', { dek, wrapped })
+    await expect(open(envelope, createDek())).rejects.toMatchObject({ code: 'E_DECRYPTION' })
+    await expect(open({ ...envelope, iv: encodeBase64(new Uint8Array(12)) }, dek)).rejects.toMatchObject({
+      code: 'E_DECRYPTION',
+    })
+    await expect(open(envelope, dek.slice(1))).rejects.toMatchObject({
+      code: 'E_INVALID_INPUT',
+      message: 'dek must be 32 bytes, got 31',
+    })
+    await expect(seal('x', { dek, wrapped: { ...wrapped, key_id: 'users' } })).rejects.toMatchObject({
+      code: 'E_INVALID_INPUT',
+    })
+    await expect(seal('\ud800', { dek, wrapped })).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
+  })
+})
+
+describe('an export', () => {
+  let service: Service
+  let eaas: Client
+  beforeAll(async () => {
+    service = await Service.start()
+  })
+  afterAll(() => service.stop())
+  beforeEach(() => {
+    eaas = createClient({ baseUrl: service.url, apiKey: API_KEY })
+  })
+  afterEach(() => eaas.close())
+
+  it.each(platforms)(
+    'opens the published wrapped keys on %s, also one after the other under one version',
+    async (_, arrive) => {
+      arrive()
+      for (const vector of tokenVectors.wrap) {
+        const versions = [{ version: vector.key_version, dek_hex: vector.kek }]
+        const key = openExport({ tenant_id: vector.tenant_id, key_id: vector.key_id, versions })
+        for (let time = 0; time < 2; time++) expect(encodeHex(await key.unwrap(vector.wrapped_key))).toBe(vector.dek)
+      }
+    },
+  )
+
+  const reader = {
+    ...tokenVectors.reader,
+    versions: Object.entries(tokenVectors.reader.keks).map(([version, dek_hex]) => ({
+      version: Number(version),
+      dek_hex,
+    })),
+  }
+
+  it.each(tokenVectors.refuse)('refuses a wrapped key: $name', async ({ wrapped_key }) => {
+    const key = openExport(reader)
+    expect(encodeHex(await key.unwrap(tokenVectors.valid.wrapped_key))).toBe(tokenVectors.valid.dek)
+    await expect(key.unwrap(wrapped_key)).rejects.toMatchObject({ code: 'E_DECRYPTION' })
+  })
+
+  it.each(tokenVectors.elsewhere)('refuses the wrapped key of another: $name', async (other) => {
+    const versions = [{ version: tokenVectors.valid.key_version, dek_hex: other.kek }]
+    const key = openExport({ tenant_id: other.tenant_id, key_id: other.key_id, versions })
+    await expect(key.unwrap(tokenVectors.valid.wrapped_key)).rejects.toMatchObject({ code: 'E_DECRYPTION' })
+  })
+
+  it.each(platforms)('opens envelopes and bundles on %s', async (_, arrive) => {
+    arrive()
+    const { wrapped_key, key_version, dek } = tokenVectors.valid
+    const own = { dek: decodeHex(dek), wrapped: { wrapped_key, key_version, key_id: reader.key_id } }
+    const key = openExport(reader)
+    const envelope = await seal('{"a":"Ž🔐"}', own)
+    const { envelope_version: __, ...bundle } = envelope
+    expect(await key.decryptText(envelope)).toBe('{"a":"Ž🔐"}')
+    expect(await key.decryptJson(bundle)).toEqual({ a: 'Ž🔐' })
+    const altered = { ...envelope, iv: encodeBase64(new Uint8Array(12)) }
+    await expect(key.decrypt(altered)).rejects.toMatchObject({ code: 'E_DECRYPTION' })
+  })
+
+  it('makes the published blind indexes', async () => {
+    for (const { hash_key, value, index } of indexVectors.index) {
+      const key = openExport({ tenant_id, key_id, versions: [{ version: 1, dek_hex: hex }], hash_key_hex: hash_key })
+      if (value.includes('\0')) await expect(key.hash(value)).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
+      else expect(await key.hash(value)).toBe(index)
+    }
+  })
+
+  it('takes the tenant from the export or from the caller, and needs one of them', () => {
+    const without = { key_id, versions: [{ version: 1, dek_hex: hex }] }
+    expect(openExport(without, { tenantId: tenant_id }).keyId).toBe(key_id)
+    expect(openExport(JSON.stringify({ ...without, tenant_id })).keyId).toBe(key_id)
+    expect(() => openExport(without)).toThrow('tenant_id')
+    expect(() => openExport({ ...without, tenant_id }, { tenantId: key_id })).toThrow('another tenant')
+  })
+
+  it.each([
+    ['text that is no JSON', '{"SECRET'],
+    ['null', 'null'],
+    ['no key_id', { tenant_id, versions: [{ version: 1, dek_hex: hex }] }],
+    ['no versions', { tenant_id, key_id, versions: [] }],
+    ['a secret in upper case', { tenant_id, key_id, versions: [{ version: 1, dek_hex: 'AB'.repeat(32) }] }],
+    ['a secret that is cut', { tenant_id, key_id, versions: [{ version: 1, dek_hex: hex.slice(2) }] }],
+    [
+      'a hash key that is cut',
+      { tenant_id, key_id, versions: [{ version: 1, dek_hex: hex }], hash_key_hex: hex.slice(2) },
+    ],
+  ])('is refused: %s, without showing a secret', (_, wrong) => {
+    try {
+      openExport(wrong as string)
+      expect.unreachable()
+    } catch (error) {
+      expect(error).toMatchObject({ code: 'E_INVALID_INPUT' })
+      expect(inspect(error)).not.toMatch(/SECRET|1111|ABAB/)
+    }
+  })
+
+  it('refuses an envelope of another key, and shows nothing of itself', async () => {
+    const key = openExport({ tenant_id, key_id, versions: [{ version: 1, dek_hex: hex }] })
+    const envelope = await seal('x', { dek: createDek(), wrapped: { ...wrapped, key_id: tenant_id } })
+    await expect(key.decrypt(envelope)).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
+    expect(inspect(key, { depth: 9, showHidden: true }) + JSON.stringify(key)).not.toContain('1111')
+  })
+
+  it('opens nothing any more once it is closed', async () => {
+    const vector = tokenVectors.wrap[0]
+    if (!vector) return expect.unreachable()
+    const versions = [{ version: vector.key_version, dek_hex: vector.kek }]
+    const key = openExport({ tenant_id: vector.tenant_id, key_id: vector.key_id, versions, hash_key_hex: hex })
+    const other = openExport({ tenant_id: vector.tenant_id, key_id: vector.key_id, versions, hash_key_hex: hex })
+    expect(await key.hash('x')).toBe(await key.hash('x'))
+    key.close()
+    other.close()
+    await expect(key.hash('x')).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
+    await expect(other.hash('x')).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
+    await expect(key.unwrap(vector.wrapped_key)).rejects.toMatchObject({ code: 'E_DECRYPTION' })
+  })
+
+  it('has an index equal to the one that the service made', async () => {
+    const { id } = await eaas.keys.create({ name: 'exported' })
+    const users = eaas.model({ keyId: id, fields: { email: text({ index: 'email_index', normalize: ['lowercase'] }) } })
+    const { email_index } = await users.encrypt({ email: 'ADA@example.org' })
+    expect(await openExport(await eaas.keys.export(id)).hash('ada@example.org')).toBe(email_index)
+  })
+})

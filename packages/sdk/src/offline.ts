@@ -1,0 +1,212 @@
+/**
+ * `@eaas/sdk/offline`: seals and opens without any service, with a DEK that the caller holds or with the export of a key.
+ * No HTTP. Follows the published formats: envelope v1, wrapped key 1, blind index.
+ */
+import {
+  decodeHex,
+  type Envelope,
+  encodeEnvelope,
+  encodeHex,
+  encodeUtf8,
+  isUuid,
+  KEY_BYTES,
+  OpenError,
+  type WrappedKey,
+} from '@eaas/protocol'
+import { createIvPool, randomDek } from './deks/random.js'
+import type { Engine } from './engines/engine.js'
+import { createHmac, type Hmac } from './engines/hmac.js'
+import { selectEngine } from './engines/select.js'
+import { DecryptionError, InvalidInputError } from './errors.js'
+import { demandHashable, kindOf, readValue, toJson, toText } from './input.js'
+import { type Bundle, readEnvelope } from './records/envelopes.js'
+import { readWrappedKey, wrappedKeyAad } from './wrapped-key.js'
+
+export type { Envelope } from '@eaas/protocol'
+export {
+  ContentError,
+  DecryptionError,
+  EaasBaseError,
+  InvalidInputError,
+  isEaasError,
+  RandomnessError,
+} from './errors.js'
+export type { Bundle } from './records/envelopes.js'
+
+const takeIv = createIvPool()
+
+/** Makes a DEK: 32 random bytes. Whoever holds it wipes it: `dek.fill(0)`. @throws RandomnessError */
+export function createDek(): Uint8Array {
+  return randomDek()
+}
+
+/**
+ * Seals text (as UTF-8) or bytes under a DEK at hand. Does not use the network. Seal at most 2^31 messages under one DEK.
+ *
+ * @param wrapped the DEK as the service wrapped it, for the envelope; it is not checked to be of this DEK
+ * @throws InvalidInputError on a value or a DEK that cannot be one
+ * @example
+ * ```ts
+ * const envelope = await seal('+33 6 12 34 56 78', { dek, wrapped })
+ * ```
+ */
+export async function seal(
+  value: string | Uint8Array,
+  { dek, wrapped }: { dek: Uint8Array; wrapped: WrappedKey },
+): Promise<Envelope> {
+  const engine = await selectEngine('auto')
+  const iv = takeIv()
+  const envelope = encodeEnvelope(wrapped, iv, await engine.seal(copyDek(dek), iv, readValue(value)))
+  readEnvelope(envelope) // what `wrapped` holds can be stored and read again
+  return envelope
+}
+
+/**
+ * Opens an envelope, or a bundle of server mode, with a DEK at hand. Does not use the network.
+ *
+ * @throws InvalidInputError when it is no envelope, or the DEK is not 32 bytes
+ * @throws DecryptionError when it is altered, or sealed under another DEK
+ */
+export async function open(envelope: Envelope | Bundle, dek: Uint8Array): Promise<Uint8Array> {
+  const { iv, sealed } = readEnvelope(envelope)
+  return openBytes(await selectEngine('auto'), copyDek(dek), { iv, sealed })
+}
+
+/** Opens an envelope to text. @throws ContentError when the bytes are not UTF-8; otherwise as `open` */
+export async function openText(envelope: Envelope | Bundle, dek: Uint8Array): Promise<string> {
+  return toText(await open(envelope, dek))
+}
+
+/** A key's export, as `eaas.keys.export()` or `POST /v1/keys/:id/export` answers it. */
+export interface ExportedKey {
+  tenant_id?: string
+  key_id: string
+  name?: string
+  versions: readonly { version: number; dek_hex: string }[]
+  hash_key_hex?: string
+}
+
+export interface OpenExportOptions {
+  /** The tenant's id, where the export does not name it: wrapped keys are bound to it. `GET /v1/tenant` answers it. */
+  tenantId?: string | undefined
+}
+
+/** An export that was opened: all that the key ever protected can be read with it. */
+export interface OpenedExport {
+  readonly keyId: string
+  /** Unwraps a wrapped key: returns the DEK, which the caller wipes. @throws DecryptionError when it is not of this key */
+  unwrap(wrapped_key: string): Promise<Uint8Array>
+  /** Opens an envelope or a bundle to bytes. @throws InvalidInputError, DecryptionError */
+  decrypt(envelope: Envelope | Bundle): Promise<Uint8Array>
+  /** Opens to text. @throws ContentError when the bytes are not UTF-8 */
+  decryptText(envelope: Envelope | Bundle): Promise<string>
+  /** Opens to the JSON value; `T` is not checked. @throws ContentError when it holds no JSON */
+  decryptJson<T = unknown>(envelope: Envelope | Bundle): Promise<T>
+  /** Makes the blind index of a text, as `eaas.hash` does. @throws InvalidInputError where there is no hash key or WebCrypto */
+  hash(value: string): Promise<string>
+  /** Zeroes the secrets of the export, as far as JavaScript can; the object that was passed keeps its own. */
+  close(): void
+}
+
+/**
+ * Opens the export of a key. Does not use the network.
+ *
+ * @param exported the export, parsed or as its JSON text
+ * @throws InvalidInputError naming what is missing; the message holds no secret
+ * @example
+ * ```ts
+ * const key = openExport(await readFile('users.export.json', 'utf8'))
+ * const phone = await key.decryptText(row.phone)
+ * ```
+ */
+export function openExport(exported: ExportedKey | string, { tenantId }: OpenExportOptions = {}): OpenedExport {
+  const source = (typeof exported === 'string' ? parseJson(exported) : exported) as Partial<ExportedKey> | null
+  if (typeof source !== 'object' || source === null) refuse(`an export must be an object, got ${kindOf(source)}`)
+  const { key_id, tenant_id = tenantId, versions } = source
+  if (typeof key_id !== 'string' || !isUuid(key_id)) refuse('key_id must be a UUID')
+  if (typeof tenant_id !== 'string' || !isUuid(tenant_id)) {
+    refuse(
+      'the export names no tenant_id that is a UUID',
+      'Pass the tenant_id that GET /v1/tenant answers as `tenantId`.',
+    )
+  }
+  if (tenantId !== undefined && tenantId !== tenant_id) refuse('the export is of another tenant than `tenantId`')
+  if (!Array.isArray(versions) || versions.length === 0) refuse('versions must hold at least one version')
+  const keks = new Map(versions.map(({ version, dek_hex }) => [version, readSecret('dek_hex', dek_hex)] as const))
+  const hashKey = source.hash_key_hex === undefined ? undefined : readSecret('hash_key_hex', source.hash_key_hex)
+  let hmac: Hmac | undefined
+
+  const unwrap = async (wrapped_key: string): Promise<Uint8Array> => {
+    const parts = readWrappedKey(wrapped_key)
+    const kek = parts && keks.get(parts.version)
+    if (!kek) throw new DecryptionError()
+    const aad = wrappedKeyAad(tenant_id, key_id, parts.version)
+    return openBytes(await selectEngine('auto'), kek, { ...parts, aad })
+  }
+  const decrypt = async (envelope: Envelope | Bundle): Promise<Uint8Array> => {
+    const parts = readEnvelope(envelope)
+    if (parts.key_id !== key_id) refuse(`sealed under another key: expected ${key_id}, got ${parts.key_id}`)
+    const dek = await unwrap(parts.wrapped_key)
+    try {
+      return await openBytes(await selectEngine('auto'), dek, parts)
+    } finally {
+      dek.fill(0)
+    }
+  }
+  return Object.freeze<OpenedExport>({
+    keyId: key_id,
+    unwrap,
+    decrypt,
+    decryptText: async (envelope) => toText(await decrypt(envelope)),
+    decryptJson: async <T>(envelope: Envelope | Bundle) => toJson(await decrypt(envelope)) as T,
+    async hash(value) {
+      demandHashable(value)
+      if (!hashKey) return refuse('the export holds no hash_key_hex')
+      if (keks.size === 0) return refuse('the export is closed', 'Open it again.')
+      hmac ??= createHmac(hashKey)
+      return encodeHex(await hmac(encodeUtf8(value)))
+    },
+    close() {
+      for (const kek of keks.values()) kek.fill(0)
+      keks.clear()
+      hashKey?.fill(0)
+    },
+  })
+}
+
+interface Sealed {
+  iv: Uint8Array
+  sealed: Uint8Array
+  aad?: Uint8Array
+}
+
+async function openBytes(engine: Engine, key: Uint8Array, { iv, sealed, aad }: Sealed): Promise<Uint8Array> {
+  try {
+    return await engine.open(key, iv, sealed, aad)
+  } catch (error) {
+    throw error instanceof OpenError ? new DecryptionError() : error
+  }
+}
+
+// The engine of browsers takes the bytes in and wipes them; the caller's stay.
+function copyDek(dek: unknown): Uint8Array {
+  if (dek instanceof Uint8Array && dek.length === KEY_BYTES) return dek.slice()
+  return refuse(`dek must be ${KEY_BYTES} bytes, got ${dek instanceof Uint8Array ? dek.length : kindOf(dek)}`)
+}
+
+function readSecret(name: string, hex: unknown): Uint8Array {
+  if (typeof hex === 'string' && /^[0-9a-f]{64}$/.test(hex)) return decodeHex(hex)
+  return refuse(`${name} must be 64 hexadecimal digits, lower case`)
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return refuse('the export is not JSON') // the parser's message quotes the text
+  }
+}
+
+function refuse(message: string, hint = 'Pass an export exactly as the service answered it.'): never {
+  throw new InvalidInputError(message, hint)
+}

@@ -1,0 +1,8 @@
+/**
+ * What is loaded at the first call: HTTP with the checks of its answers, and the work on many records. One file, since a
+ * program that needs the one soon needs the other.
+ */
+export { send } from './http/http.js'
+export { createModelRows } from './models/model-rows.js'
+export { resealRows, rewrapRows } from './models/rotation.js'
+export { decryptRecords, encryptRecords } from './records/records.js'

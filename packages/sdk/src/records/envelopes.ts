@@ -1,0 +1,135 @@
+/** One value to one envelope and back (envelope.md 2 and 6), by an engine and the DEKs of a client. */
+import {
+  decodeEnvelope,
+  type Envelope,
+  type EnvelopeParts,
+  encodeEnvelope,
+  FormatError,
+  OpenError,
+  type WrappedKey,
+} from '@eaas/protocol'
+import type { DecryptDeks } from '../deks/decrypt-deks.js'
+import type { EncryptDeks } from '../deks/encrypt-deks.js'
+import type { Engine } from '../engines/engine.js'
+import { DecryptionError, InvalidInputError, type RecordPlace } from '../errors.js'
+
+/** An envelope without `envelope_version`: what server mode answers (envelope.md 5). Read as an envelope of version 1. */
+export type Bundle = Omit<Envelope, 'envelope_version'>
+
+/** The longest plaintext of one envelope; its base64 would not fit the strings of every platform beyond. */
+export const MAX_PLAINTEXT_BYTES = 256 * 1024 * 1024
+
+/** A DEK that its holder made and wipes. */
+export interface OwnDek {
+  dek: Uint8Array
+  wrapped: WrappedKey
+}
+
+export interface EnvelopesOptions {
+  /** At once, or by promise where it has to be loaded or tested first; asked again when that failed. */
+  selectEngine: () => Engine | Promise<Engine>
+  takeIv: () => Uint8Array
+  encryptDeks: EncryptDeks
+  decryptDeks: DecryptDeks
+}
+
+type Soon<T> = T | Promise<T>
+
+/** All of it answers at once where the engine does and the DEK is there, and by promise elsewhere. */
+export interface Envelopes {
+  /** To be awaited before anything else, unless undefined: the engine is loaded. */
+  ready(): Promise<unknown> | undefined
+  /** Whether the engine answers at once; a promise then means that a DEK is waited for. */
+  isSync(): boolean
+  /** Seals bytes. */
+  seal(plaintext: Uint8Array, keyId: string, signal: AbortSignal | undefined): Soon<Envelope>
+  /** Seals the values of one record, all under one DEK. */
+  sealAll(plaintexts: readonly Uint8Array[], keyId: string, signal: AbortSignal | undefined): Soon<Envelope[]>
+  /** Seals bytes under a DEK at hand. */
+  sealWith(own: OwnDek, plaintext: Uint8Array): Soon<Envelope>
+  /** Copies a DEK. The caller wipes the copy. */
+  copyDek(dek: Uint8Array): Uint8Array
+  /** Opens what `readEnvelope` returned. @throws DecryptionError */
+  open(parts: EnvelopeParts, signal: AbortSignal | undefined, place?: RecordPlace): Soon<Uint8Array>
+  /** Opens with a DEK at hand. @throws DecryptionError */
+  openWith(dek: Uint8Array, parts: EnvelopeParts, place?: RecordPlace): Soon<Uint8Array>
+}
+
+/** Joins an engine and DEKs. @throws InvalidInputError when the engine is known not to be available */
+export function createEnvelopes(options: EnvelopesOptions): Envelopes {
+  const { selectEngine, takeIv, encryptDeks, decryptDeks } = options
+  let engine: Engine | undefined
+  let loading: Promise<void> | undefined
+  const load = () => {
+    const take = (loaded: Engine) => {
+      engine = loaded
+    }
+    const forget = (error: unknown) => {
+      loading = undefined // the network may be back at the next call
+      throw error
+    }
+    loading ??= Promise.resolve(selectEngine()).then(take, forget)
+    return loading
+  }
+  const selected = selectEngine()
+  if (!(selected instanceof Promise)) engine = selected
+  else selected.catch(() => undefined) // begun early; whoever needs it is told by ready()
+
+  const current = (): Engine => {
+    if (!engine) throw new Error('the engine is used before it is ready')
+    return engine
+  }
+  const sealWith = ({ dek, wrapped }: OwnDek, plaintext: Uint8Array): Soon<Envelope> => {
+    const iv = takeIv()
+    const sealed = current().seal(dek, iv, plaintext)
+    if (sealed instanceof Promise) return sealed.then((bytes) => encodeEnvelope(wrapped, iv, bytes))
+    return encodeEnvelope(wrapped, iv, sealed)
+  }
+  const openWith = (dek: Uint8Array, parts: EnvelopeParts, place?: RecordPlace) => {
+    const translate = (error: unknown): never => {
+      throw error instanceof OpenError ? new DecryptionError(place) : error
+    }
+    try {
+      const opened = current().open(dek, parts.iv, parts.sealed)
+      return opened instanceof Promise ? opened.catch(translate) : opened
+    } catch (error) {
+      return translate(error)
+    }
+  }
+  return {
+    ready: () => (engine ? undefined : load()),
+    isSync: () => !current().isAsync,
+    copyDek: (dek) => current().copy?.(dek) ?? dek.slice(),
+    sealWith,
+    openWith,
+    seal(plaintext, keyId, signal) {
+      return encryptDeks.use(keyId, { messages: 1, bytes: plaintext.length }, signal, (dek, wrapped) =>
+        sealWith({ dek, wrapped }, plaintext),
+      )
+    },
+    sealAll(plaintexts, keyId, signal) {
+      const bytes = plaintexts.reduce((sum, { length }) => sum + length, 0)
+      return encryptDeks.use(keyId, { messages: plaintexts.length, bytes }, signal, (dek, wrapped) => {
+        const sealed = plaintexts.map((plaintext) => sealWith({ dek, wrapped }, plaintext))
+        return sealed.some((one) => one instanceof Promise) ? Promise.all(sealed) : (sealed as Envelope[])
+      })
+    },
+    open(parts, signal, place) {
+      return decryptDeks.use(parts, signal, (dek) => openWith(dek, parts, place))
+    },
+  }
+}
+
+/** Reads an envelope of unknown origin. @throws InvalidInputError naming the field that is wrong */
+export function readEnvelope(envelope: unknown, place?: RecordPlace): EnvelopeParts {
+  try {
+    return decodeEnvelope(envelope)
+  } catch (error) {
+    if (!(error instanceof FormatError)) throw error
+    throw new InvalidInputError(
+      `not an envelope: ${error.message}`,
+      'Pass an envelope exactly as encrypt() returned it.',
+      place,
+    )
+  }
+}

@@ -1,0 +1,335 @@
+import { type Envelope, encodeBase64 } from '@eaas/protocol'
+import { afterAll, beforeAll, beforeEach, describe, expect, expectTypeOf, it, vi } from 'vitest'
+import { type Client, type Progress, text } from '../index.js'
+import { clientsOf } from '../test-support/clients.js'
+import { problem, Service, send } from '../test-support/service.js'
+
+interface Person {
+  id: number
+  full_name: string
+  email: string | null
+  phone?: string
+  photo: Uint8Array
+}
+
+let service: Service
+let keyId: string
+const connect = clientsOf(() => service)
+
+const people: Person[] = [
+  { id: 1, full_name: 'Ada Lovelace', email: 'ada@example.org', phone: '1', photo: new Uint8Array([1, 255]) },
+  { id: 2, full_name: 'Grace Hopper', email: null, photo: new Uint8Array(0) },
+  { id: 3, full_name: 'Ada Lovelace', email: '', phone: '3', photo: new Uint8Array([3]) },
+]
+
+beforeAll(async () => {
+  service = await Service.start()
+})
+afterAll(() => service.stop())
+beforeEach(() => {
+  service.requests.length = 0
+  service.intercept = undefined
+  keyId = service.createKey()
+})
+
+describe('encryptMany and decryptMany', () => {
+  it('give back what they were given, and leave the other fields and the given records alone', async () => {
+    const before = structuredClone(people)
+    const eaas = connect()
+    const rows = await eaas.encryptMany(people, { keyId, fields: ['full_name', 'email', 'phone'] })
+    expect(people).toEqual(before)
+    expect(rows.map(({ id }) => id)).toEqual([1, 2, 3])
+    expect(rows[0]?.full_name).toMatchObject({ envelope_version: 1, key_id: keyId })
+    expect(rows[0]?.photo).toBe(people[0]?.photo)
+    expect(await connect().decryptMany(rows, { fields: ['full_name', 'email', 'phone'] })).toEqual(people)
+  })
+
+  it('leave null and undefined as they are, and do not add what was not there', async () => {
+    const [, row] = await connect().encryptMany(people, { keyId, fields: ['email', 'phone'] })
+    expect(row?.email).toBeNull()
+    expect(row && 'phone' in row).toBe(false)
+    const holes = await connect().encryptMany([{ a: undefined, b: null }], { keyId, fields: ['a', 'b'] })
+    expect(holes).toEqual([{ a: undefined, b: null }])
+    expect(service.count('wrap')).toBe(1)
+  })
+
+  it('seal bytes, and open to bytes when asked', async () => {
+    const eaas = connect()
+    const rows = await eaas.encryptMany(people, { keyId, fields: ['photo'] })
+    expect(await eaas.decryptMany(rows, { fields: ['photo'], as: 'bytes' })).toEqual(people)
+  })
+
+  it('have types that say which fields are envelopes and which are text', async () => {
+    const eaas = connect()
+    const rows = await eaas.encryptMany(people, {
+      keyId,
+      fields: ['full_name', 'email', 'phone'],
+      index: { email: 'email_index' },
+    })
+    type Row = (typeof rows)[number]
+    expectTypeOf<Row['full_name']>().toEqualTypeOf<Envelope>()
+    expectTypeOf<Row['email']>().toEqualTypeOf<Envelope | null>()
+    expectTypeOf<Row['phone']>().toEqualTypeOf<Envelope | undefined>()
+    expectTypeOf<Row['photo']>().toEqualTypeOf<Uint8Array>()
+    expectTypeOf<Row['email_index']>().toEqualTypeOf<string | null>()
+    const back = await eaas.decryptMany(rows, { fields: ['full_name', 'email'] })
+    expectTypeOf<(typeof back)[number]['full_name']>().toEqualTypeOf<string>()
+    expectTypeOf<(typeof back)[number]['email']>().toEqualTypeOf<string | null>()
+    expectTypeOf<(typeof back)[number]['phone']>().toEqualTypeOf<Envelope | undefined>()
+    const csv: Record<string, string>[] = [{ a: '1', b: '2' }]
+    const sealed = await eaas.encryptMany(csv, { keyId, fields: ['a'] })
+    expectTypeOf<(typeof sealed)[number]['a']>().toEqualTypeOf<Envelope>()
+    // @ts-expect-error id is a number, which cannot be sealed
+    await expect(eaas.encryptMany(people, { keyId, fields: ['id'] })).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
+    // @ts-expect-error full_name is not an envelope
+    await expect(eaas.decryptMany(people, { fields: ['full_name'] })).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
+  })
+
+  it('make one wrap for 1,000 rows of 6 fields, and one unwrap to read them', async () => {
+    const fields = ['a', 'b', 'c', 'd', 'e', 'f'] as const
+    const list = Array.from({ length: 1_000 }, (_, at) => ({
+      a: `a${at}`,
+      b: 'b',
+      c: 'c',
+      d: 'd',
+      e: 'e',
+      f: `f${at}`,
+    }))
+    const rows = await connect().encryptMany(list, { keyId, fields })
+    expect(service.requests.map(({ operation }) => operation)).toEqual(['wrap'])
+    expect(new Set(rows.flatMap((row) => fields.map((field) => row[field].iv))).size).toBe(6_000)
+    expect(await connect().decryptMany(rows, { fields })).toEqual(list)
+    expect(service.requests.map(({ operation }) => operation)).toEqual(['wrap', 'unwrap'])
+  })
+
+  it('make one promise for a DEK, not one for each field', async () => {
+    const list = Array.from({ length: 5_000 }, (_, at) => ({ a: String(at), b: 'b' }))
+    const eaas = connect()
+    await eaas.encrypt('warm', { keyId })
+    const counted = await countPromises(() => eaas.encryptMany(list, { keyId, fields: ['a', 'b'] }))
+    expect(counted.promises).toBeLessThan(2_000)
+    expect((await countPromises(() => eaas.decryptMany(counted.result, { fields: ['a', 'b'] }))).promises).toBeLessThan(
+      2_000,
+    )
+  })
+
+  it('unwrap each distinct wrapped key once, however small the cache, all in one request', async () => {
+    const writer = connect({ deks: { maxMessages: 1 } })
+    const rows = []
+    for (let at = 0; at < 40; at++) rows.push({ a: await writer.encrypt(`value ${at}`, { keyId }) })
+    const twice = [...rows, ...rows]
+    for (const deks of [{ cacheSize: 1 }, { cache: false }, {}]) {
+      service.requests.length = 0
+      const opened = await connect({ deks }).decryptMany(twice, { fields: ['a'] })
+      expect(opened.map(({ a }) => a)).toEqual([...rows, ...rows].map((_, at) => `value ${at % 40}`))
+      expect(service.count('unwrap')).toBe(40)
+      expect(service.requests.length).toBe(1)
+    }
+  })
+
+  it('take a new DEK in the middle when the limit says so', async () => {
+    const list = Array.from({ length: 50 }, (_, at) => ({ a: `${at}` }))
+    const eaas = connect({ deks: { maxMessages: 7 } })
+    const rows = await eaas.encryptMany(list, { keyId, fields: ['a'] })
+    const uses = new Map<string, number>()
+    for (const { a } of rows) uses.set(a.wrapped_key, (uses.get(a.wrapped_key) ?? 0) + 1)
+    expect(Math.max(...uses.values())).toBe(7)
+    expect(await eaas.decryptMany(rows, { fields: ['a'] })).toEqual(list)
+  })
+
+  it('let the event loop run during long work, and say how far they are', async () => {
+    const list = Array.from({ length: 30_000 }, () => ({ a: 'some text that is sealed' }))
+    const eaas = connect()
+    const seen: Progress[] = []
+    const rows = await underWatch(() =>
+      eaas.encryptMany(list, { keyId, fields: ['a'], onProgress: (progress) => seen.push(progress) }),
+    )
+    expect(seen.length).toBeGreaterThan(2)
+    expect(seen.at(-1)).toEqual({ done: 30_000, total: 30_000 })
+    expect(seen.map(({ done }) => done)).toEqual(seen.map(({ done }) => done).sort((a, b) => a - b))
+    seen.length = 0
+    await underWatch(() => eaas.decryptMany(rows, { fields: ['a'], onProgress: (progress) => seen.push(progress) }))
+    expect(seen.length).toBeGreaterThan(2)
+    expect(seen.at(-1)).toEqual({ done: 30_000, total: 30_000 })
+  })
+
+  it('stop when the signal is aborted half-way', async () => {
+    const list = Array.from({ length: 30_000 }, () => ({ a: 'text' }))
+    const eaas = connect()
+    const controller = new AbortController()
+    const { signal } = controller
+    const stop = () => controller.abort()
+    const call = eaas.encryptMany(list, { keyId, fields: ['a'], signal, onProgress: stop })
+    await expect(call).rejects.toMatchObject({ code: 'E_ABORTED' })
+  })
+
+  it('leave no DEK behind: every copy is zeroed, when all opens and when something does not', async () => {
+    const rows = await connect().encryptMany([{ a: 'x' }, { a: 'y' }], { keyId, fields: ['a'] })
+    const altered = rows.map((row, at) => (at === 1 ? { a: { ...row.a, iv: encodeBase64(new Uint8Array(12)) } } : row))
+    const copies: Uint8Array[] = []
+    const slice = Uint8Array.prototype.slice
+    vi.spyOn(Uint8Array.prototype, 'slice').mockImplementation(function (this: Uint8Array, ...range) {
+      const copy = Reflect.apply(slice, this, range)
+      if (copy.length === 32) copies.push(copy)
+      return copy
+    })
+    const eaas = connect()
+    await eaas.decryptMany(rows, { fields: ['a'] })
+    await eaas.decryptMany(altered, { fields: ['a'] }).catch(() => undefined)
+    vi.restoreAllMocks()
+    expect(copies).toEqual([new Uint8Array(32), new Uint8Array(32)])
+  })
+
+  it.each(['node', 'web', 'noble'] as const)(
+    'open again and again what one client sealed and read, by engine %s',
+    async (engine) => {
+      const eaas = connect({ engine })
+      const list = [{ a: 'x' }, { a: 'y' }]
+      const notes = eaas.model({ keyId, fields: { a: text() } })
+      const rows = await eaas.encryptMany(list, { keyId, fields: ['a'] })
+      for (let time = 0; time < 3; time++) {
+        expect(await eaas.decryptMany(rows, { fields: ['a'] })).toEqual(list)
+        expect((await notes.decryptMany(rows)).ok).toEqual(list)
+        expect(await eaas.decryptText(rows[1]?.a as Envelope)).toBe('y')
+        const later = await notes.encryptMany(list)
+        expect(await connect({ engine: 'noble' }).decryptMany(later, { fields: ['a'] })).toEqual(list)
+      }
+    },
+  )
+
+  it('work on no records at all', async () => {
+    expect(await connect().encryptMany([] as Person[], { keyId, fields: ['email'] })).toEqual([])
+    expect(await connect().decryptMany([] as { a: Envelope }[], { fields: ['a'] })).toEqual([])
+    expect(service.requests).toEqual([])
+  })
+})
+
+describe('blind indexes of records', () => {
+  it('are added as columns, each distinct value asked for once, all in one request', async () => {
+    const eaas = connect()
+    const index = { full_name: 'full_name_index', email: 'email_index' } as const
+    const rows = await eaas.encryptMany(people, { keyId, fields: ['full_name', 'email'], index })
+    expect(service.requests.map(({ operation }) => operation)).toEqual(['batch', 'wrap'])
+    expect(service.count('hash')).toBe(4) // two names, one address, and the empty text
+    expect(rows[0]?.full_name_index).toBe(await eaas.hash('Ada Lovelace', { keyId }))
+    expect(rows[0]?.full_name_index).toBe(rows[2]?.full_name_index)
+    expect(rows[1]?.full_name_index).not.toBe(rows[0]?.full_name_index)
+    expect(rows.map(({ email_index }) => email_index?.length)).toEqual([64, undefined, 64])
+    expect(rows[1]?.email_index).toBeNull()
+  })
+
+  it('stop asking after the first failure', async () => {
+    const list = Array.from({ length: 9_000 }, (_, at) => ({ a: `value ${at}` }))
+    service.intercept = (_, response) => {
+      if (service.requests.length > 1) return false
+      send(response, problem(403, 'Forbidden', 'E_MISSING_PERMISSION'))
+      return true
+    }
+    const call = connect().encryptMany(list, { keyId, fields: ['a'], index: { a: 'a_index' } })
+    await expect(call).rejects.toMatchObject({ code: 'E_API', status: 403 })
+    await new Promise((resolve) => setTimeout(resolve, 300))
+    expect(service.requests.length).toBeLessThanOrEqual(4)
+    expect(service.count('wrap')).toBe(0)
+  })
+})
+
+describe('what encryptMany and decryptMany refuse before any network', () => {
+  const wrong: [string, (eaas: Client) => Promise<unknown>][] = [
+    ['records that are no array', (eaas) => eaas.encryptMany({} as never, { keyId, fields: ['a' as never] })],
+    ['a record that is null', (eaas) => eaas.encryptMany([null as never], { keyId, fields: ['a' as never] })],
+    ['a record that is an array', (eaas) => eaas.decryptMany([[]], { fields: ['a' as never] })],
+    ['no fields', (eaas) => eaas.encryptMany([{ a: 'x' }], { keyId, fields: [] })],
+    ['a field twice', (eaas) => eaas.encryptMany([{ a: 'x' }], { keyId, fields: ['a', 'a'] })],
+    ['the field __proto__', (eaas) => eaas.encryptMany([{ a: 'x' }], { keyId, fields: ['__proto__' as 'a'] })],
+    [
+      'the column __proto__',
+      (eaas) => eaas.encryptMany([{ a: 'x' }], { keyId, fields: ['a'], index: { a: '__proto__' } }),
+    ],
+    [
+      'an index of another field',
+      (eaas) => eaas.encryptMany([{ a: 'x' }], { keyId, fields: ['a'], index: { b: 'c' } as never }),
+    ],
+    [
+      'an index over a sealed field',
+      (eaas) => eaas.encryptMany([{ a: 'x' }], { keyId, fields: ['a'], index: { a: 'a' } }),
+    ],
+    [
+      'two indexes in one column',
+      (eaas) => eaas.encryptMany([{ a: 'x', b: 'y' }], { keyId, fields: ['a', 'b'], index: { a: 'c', b: 'c' } }),
+    ],
+    [
+      'an index of bytes',
+      (eaas) => eaas.encryptMany([{ a: new Uint8Array(1) }], { keyId, fields: ['a'], index: { a: 'b' } }),
+    ],
+    ['an unknown `as`', (eaas) => eaas.decryptMany([{ a: null }], { fields: ['a'], as: 'json' as 'text' })],
+  ]
+
+  it.each(wrong)('%s', async (_, run) => {
+    await expect(run(connect())).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
+    expect(service.requests).toEqual([])
+  })
+
+  it.each([
+    ['a number', 7],
+    ['a lone surrogate', 'SECRET\ud800'],
+    ['an object', { secret: 'SECRET' }],
+  ])('%s in the last record, with its place and not its value', async (_, value) => {
+    const list = [{ a: 'x' }, { a: value as string }]
+    const call = connect().encryptMany(list, { keyId, fields: ['a'] })
+    await expect(call).rejects.toMatchObject({ code: 'E_INVALID_INPUT', place: { index: 1, field: 'a' } })
+    await expect(call).rejects.not.toThrow('SECRET')
+    expect(service.requests).toEqual([])
+  })
+
+  it('what is no envelope, with its place', async () => {
+    const list = [{ a: { ciphertext: 'SECRET' } as unknown as Envelope }]
+    const call = connect().decryptMany(list, { fields: ['a'] })
+    await expect(call).rejects.toMatchObject({ code: 'E_INVALID_INPUT', place: { index: 0, field: 'a' } })
+    expect(service.requests).toEqual([])
+  })
+})
+
+describe('what decryptMany cannot open', () => {
+  it('is named by its place: an altered envelope, first or later of its DEK, and bytes that are no text', async () => {
+    const eaas = connect()
+    const rows = await eaas.encryptMany([{ a: 'x' }, { a: 'y' }], { keyId, fields: ['a'] })
+    const iv = encodeBase64(new Uint8Array(12))
+    for (const at of [0, 1]) {
+      const altered = rows.map((row, index) => (index === at ? { a: { ...row.a, iv } } : row))
+      const call = connect().decryptMany(altered, { fields: ['a'] })
+      await expect(call).rejects.toMatchObject({ code: 'E_DECRYPTION', place: { index: at, field: 'a' } })
+    }
+    const bytes = await eaas.encryptMany([{ a: new Uint8Array([255]) }], { keyId, fields: ['a'] })
+    const text = eaas.decryptMany(bytes, { fields: ['a'] })
+    await expect(text).rejects.toMatchObject({ code: 'E_CONTENT', place: { index: 0, field: 'a' } })
+  })
+})
+
+/** Counts the promises that are made while the function runs. */
+async function countPromises<T>(run: () => Promise<T>): Promise<{ promises: number; result: T }> {
+  const { createHook } = await import('node:async_hooks')
+  let promises = 0
+  const hook = createHook({
+    init(_, type) {
+      if (type === 'PROMISE') promises++
+    },
+  }).enable()
+  try {
+    const result = await run()
+    return { promises, result }
+  } finally {
+    hook.disable()
+  }
+}
+
+/** Runs, and fails when the event loop never got a turn meanwhile. */
+async function underWatch<T>(run: () => Promise<T>): Promise<T> {
+  let turns = 0
+  const timer = setInterval(() => turns++, 1)
+  try {
+    return await run()
+  } finally {
+    clearInterval(timer)
+    expect(turns).toBeGreaterThan(2)
+  }
+}

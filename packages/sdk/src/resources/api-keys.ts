@@ -1,0 +1,72 @@
+/** The API keys of a tenant: `/v1/api-keys`. */
+import type { Permission } from '@eaas/protocol'
+import { InvalidInputError } from '../errors.js'
+import type { Http } from '../http/calls.js'
+import { demandId, demandName, readTime } from '../input.js'
+import type { CallOptions } from './keys.js'
+import type { ApiKeyList, ApiKeyRecord, NewApiKey } from './wire-types.js'
+
+/** What an API key may be given; what is left out of an update is kept, `null` clears it. */
+export interface ApiKeyChanges {
+  /** 1 to 255 characters. */
+  name?: string
+  permissions?: readonly Permission[]
+  /** When it ends: RFC 3339 with an offset, or a Date. */
+  expires_at?: string | Date | null
+  /** The only addresses it may be used from: addresses or CIDR, v4 and v6. */
+  allowed_ips?: readonly string[] | null
+}
+
+export interface NewApiKeyOptions extends ApiKeyChanges {
+  name: string
+  permissions: readonly Permission[]
+}
+
+/**
+ * The API keys of a tenant. Each call is one request, and throws the errors that `Client` names. What changes one is never
+ * sent twice by itself.
+ */
+export interface ApiKeys {
+  /**
+   * Creates an API key. `secret` is shown here once and never again. Needs `api_keys:manage`, and grants only permissions
+   * that the calling API key has itself.
+   */
+  create(apiKey: NewApiKeyOptions, options?: CallOptions): Promise<NewApiKey>
+  /** Lists API keys, `{ api_keys, count }`, without their secrets. Needs `api_keys:read`. */
+  list(options?: CallOptions): Promise<ApiKeyList>
+  /** Changes an API key. Needs `api_keys:manage`. A revoked one: `E_API` with status 409. */
+  update(id: string, changes: ApiKeyChanges, options?: CallOptions): Promise<ApiKeyRecord>
+  /** Revokes an API key for good. Needs `api_keys:manage`. */
+  revoke(id: string, options?: CallOptions): Promise<void>
+}
+
+/** Makes the resource over one client's HTTP. */
+export function createApiKeys(http: Http): ApiKeys {
+  return {
+    async create(apiKey, { signal } = {}) {
+      demandName(apiKey.name)
+      if (!Array.isArray(apiKey.permissions)) throw new InvalidInputError('permissions must be an array')
+      const body = bodyOf(apiKey)
+      return http({ method: 'POST', path: 'v1/api-keys', body, answer: 'newApiKey', repeatable: false, signal })
+    },
+    async list({ signal } = {}) {
+      return http({ method: 'GET', path: 'v1/api-keys', answer: 'apiKeyList', long: true, repeatable: true, signal })
+    },
+    async update(id, changes, { signal } = {}) {
+      demandId(id)
+      if (changes.name !== undefined) demandName(changes.name)
+      const body = bodyOf(changes)
+      const path = `v1/api-keys/${id}`
+      return http({ method: 'PATCH', path, body, answer: 'apiKey', about: id, repeatable: false, signal })
+    },
+    async revoke(id, { signal } = {}) {
+      demandId(id)
+      await http({ method: 'DELETE', path: `v1/api-keys/${id}`, answer: 'nothing', repeatable: false, signal })
+    },
+  }
+}
+
+// By name, so that nothing else of the caller's object is sent; JSON leaves out what is undefined.
+function bodyOf({ name, permissions, expires_at, allowed_ips }: ApiKeyChanges): object {
+  return { name, permissions, expires_at: expires_at && readTime(expires_at, 'expires_at'), allowed_ips }
+}

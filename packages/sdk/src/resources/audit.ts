@@ -1,0 +1,99 @@
+/** The audit log of a tenant: `/v1/audit`. */
+import { ACTIONS, type Action, isUuid } from '@eaas/protocol'
+import { InvalidInputError } from '../errors.js'
+import type { Http } from '../http/calls.js'
+import { demandPage, demandWhole, readTime } from '../input.js'
+import type { CallOptions } from './keys.js'
+import type { Entry, EntryList, Verification } from './wire-types.js'
+
+const PAGE = 100
+
+export interface EntryFilter {
+  /** Only entries of this key. */
+  key_id?: string
+  /** Only entries of this action. */
+  action?: Action
+  /** Only entries of this time or later: RFC 3339 with an offset, or a Date. */
+  date_from?: string | Date
+  /** Only entries of this time or earlier: RFC 3339 with an offset, or a Date. */
+  date_to?: string | Date
+  /** Only entries with a greater id. */
+  after_id?: number
+  /** `desc`, newest first, without it. */
+  order?: 'asc' | 'desc'
+}
+
+export interface ListEntriesOptions extends EntryFilter, CallOptions {
+  /** How many at most; 50 without it, and never more than 100. */
+  limit?: number
+  offset?: number
+}
+
+export interface EntriesOptions extends EntryFilter, CallOptions {}
+
+/** The audit log. Needs the permission `audit:read`, and throws the errors that `Client` names. */
+export interface Audit {
+  /** Lists entries, newest first: `{ logs, count, total, limit, offset }`. One request. */
+  list(options?: ListEntriesOptions): Promise<EntryList>
+  /**
+   * Goes through all entries, one request for each hundred. With `order: 'asc'` it ends at the newest entry, and the next
+   * run goes on with `after_id`; nothing is left out or met twice while entries are added. Newest first, it goes by pages
+   * counted from the newest entry when it began, and skips what is added meanwhile.
+   *
+   * @example
+   * ```ts
+   * for await (const entry of eaas.audit.entries({ order: 'asc', after_id: lastSeen })) await archive(entry)
+   * ```
+   */
+  entries(options?: EntriesOptions): AsyncGenerator<Entry, void, undefined>
+  /** Has the service verify the whole log. `valid: false` and `broken_at`, the first bad entry, when it was tampered with. */
+  verify(options?: CallOptions): Promise<Verification>
+}
+
+/** Makes the resource over one client's HTTP. */
+export function createAudit(http: Http): Audit {
+  const list: Audit['list'] = async ({ limit, offset, signal, ...filter } = {}) => {
+    demandPage(limit, offset)
+    const query = { ...readFilter(filter), limit, offset }
+    return http({ method: 'GET', path: 'v1/audit', query, answer: 'entryList', long: true, repeatable: true, signal })
+  }
+  return {
+    list,
+    async *entries({ order = 'desc', after_id = 0, ...options } = {}) {
+      let after = after_id
+      let oldest = Number.POSITIVE_INFINITY
+      for (let offset = 0; ; offset += PAGE) {
+        const page = { ...options, order, after_id: after, limit: PAGE }
+        const { logs } = await list(order === 'asc' ? page : { ...page, offset })
+        for (const entry of logs) {
+          after = order === 'asc' ? entry.id : after
+          if (order === 'desc' && entry.id >= oldest) continue // pushed back by one that was added meanwhile
+          oldest = entry.id
+          yield entry
+        }
+        if (logs.length < PAGE) return
+      }
+    },
+    async verify({ signal } = {}) {
+      return http({ method: 'GET', path: 'v1/audit/verify', answer: 'verification', repeatable: true, signal })
+    },
+  }
+}
+
+function readFilter({ key_id, action, date_from, date_to, after_id, order }: EntryFilter) {
+  if (key_id !== undefined && !isUuid(key_id))
+    throw new InvalidInputError('key_id must be a UUID, lower case, with dashes')
+  if (action !== undefined && !ACTIONS.includes(action))
+    throw new InvalidInputError('action must be one of the audit actions')
+  if (order !== undefined && order !== 'asc' && order !== 'desc')
+    throw new InvalidInputError('order must be "asc" or "desc"')
+  if (after_id !== undefined) demandWhole('after_id', after_id, 0, Number.MAX_SAFE_INTEGER)
+  return {
+    key_id,
+    action,
+    date_from: date_from && readTime(date_from, 'date_from'),
+    date_to: date_to && readTime(date_to, 'date_to'),
+    after_id,
+    order,
+  }
+}

@@ -1,0 +1,110 @@
+/** The keys of a tenant: `/v1/keys`. */
+
+import type { Http } from '../http/calls.js'
+import { demandKeyId, demandName, demandPage, demandWhole } from '../input.js'
+import type { Key, KeyExport, KeyList, KeyStatus, KeyWithVersions } from './wire-types.js'
+
+const MAX_INTERVAL_DAYS = 3_650
+
+export interface CallOptions {
+  signal?: AbortSignal | undefined
+}
+
+export interface ListKeysOptions extends CallOptions {
+  status?: KeyStatus
+  name?: string
+  /** How many at most; without it all. */
+  limit?: number
+  offset?: number
+}
+
+/**
+ * The keys of a tenant. Each call is one request, and throws the errors that `Client` names. What changes a key is never
+ * sent twice by itself: after an `E_NETWORK` or `E_TIMEOUT` look with `get` or `list({ name })` whether it was done.
+ */
+export interface Keys {
+  /**
+   * Creates a key. Needs the permission `keys:create`. A name that is taken: `E_API` with status 409.
+   *
+   * @param key.name 1 to 255 characters, unique in the tenant
+   */
+  create(key: { name: string }, options?: CallOptions): Promise<Key>
+  /** Lists keys, `{ keys, count }`. Needs `keys:read`. */
+  list(options?: ListKeysOptions): Promise<KeyList>
+  /** Gets one key with its versions. Needs `keys:read`. Unknown: `E_API` with status 404. */
+  get(keyId: string, options?: CallOptions): Promise<KeyWithVersions>
+  /**
+   * Rotates a key: new DEKs are wrapped under a new version, all that was sealed before still opens. Needs `keys:rotate`.
+   * A key that is not active: `E_API` with status 409.
+   */
+  rotate(keyId: string, options?: CallOptions): Promise<Key>
+  /** Has the service rotate a key every so many days, 1 to 3,650; `null` ends that. Needs `keys:rotate`. */
+  setRotation(keyId: string, interval_days: number | null, options?: CallOptions): Promise<Key>
+  /** Disables a key: it still opens, but seals and wraps nothing new. Needs `keys:disable`. */
+  disable(keyId: string, options?: CallOptions): Promise<void>
+  /** Enables a disabled key. Needs `keys:disable`. */
+  enable(keyId: string, options?: CallOptions): Promise<Key>
+  /**
+   * Begins the destruction of a disabled key: after the waiting period of the service (`destroy_at`) nothing that it
+   * protects opens ever again. Needs `keys:destroy`.
+   *
+   * @param confirm the key's name, so that nobody destroys the wrong one
+   */
+  destroy(keyId: string, confirm: string, options?: CallOptions): Promise<Key>
+  /** Takes a destruction back while it waits; the key is disabled then. Needs `keys:destroy`. */
+  cancelDestruction(keyId: string, options?: CallOptions): Promise<Key>
+  /**
+   * Exports the secrets of a key, for `openExport` of `@eaas/sdk/offline`. Needs `keys:export`. Whoever holds the export
+   * opens all that the key ever protected: the service cannot take it back.
+   */
+  export(keyId: string, options?: CallOptions): Promise<KeyExport>
+}
+
+/** Makes the resource over one client's HTTP. */
+export function createKeys(http: Http): Keys {
+  const change = (keyId: string, action: string, { signal }: CallOptions, body?: object) => {
+    demandKeyId(keyId)
+    const path = `v1/keys/${keyId}/${action}`
+    return http({ method: 'POST', path, body, answer: 'key', about: keyId, repeatable: false, signal })
+  }
+  return {
+    async create(key, { signal } = {}) {
+      demandName(key.name)
+      const body = { name: key.name }
+      return http({ method: 'POST', path: 'v1/keys', body, answer: 'key', repeatable: false, signal })
+    },
+    async list({ status, name, limit, offset, signal } = {}) {
+      demandPage(limit, offset)
+      const query = { status, name, limit, offset }
+      return http({ method: 'GET', path: 'v1/keys', query, answer: 'keyList', long: true, repeatable: true, signal })
+    },
+    async get(keyId, { signal } = {}) {
+      demandKeyId(keyId)
+      const path = `v1/keys/${keyId}`
+      return http({ method: 'GET', path, answer: 'keyWithVersions', about: keyId, repeatable: true, signal })
+    },
+    rotate: async (keyId, options = {}) => change(keyId, 'rotate', options),
+    async setRotation(keyId, interval_days, { signal } = {}) {
+      demandKeyId(keyId)
+      if (interval_days !== null) demandWhole('interval_days', interval_days, 1, MAX_INTERVAL_DAYS)
+      const path = `v1/keys/${keyId}/rotation`
+      const body = { interval_days }
+      return http({ method: 'PATCH', path, body, answer: 'key', about: keyId, repeatable: false, signal })
+    },
+    async disable(keyId, { signal } = {}) {
+      demandKeyId(keyId)
+      await http({ method: 'DELETE', path: `v1/keys/${keyId}`, answer: 'nothing', repeatable: false, signal })
+    },
+    enable: async (keyId, options = {}) => change(keyId, 'enable', options),
+    async destroy(keyId, confirm, options = {}) {
+      demandName(confirm, 'confirm')
+      return change(keyId, 'destroy', options, { confirm })
+    },
+    cancelDestruction: async (keyId, options = {}) => change(keyId, 'destroy/cancel', options),
+    async export(keyId, { signal } = {}) {
+      demandKeyId(keyId)
+      const path = `v1/keys/${keyId}/export`
+      return http({ method: 'POST', path, answer: 'keyExport', about: keyId, repeatable: false, signal })
+    },
+  }
+}

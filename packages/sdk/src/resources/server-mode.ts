@@ -1,0 +1,56 @@
+/** Server mode: `/v1/encrypt` and `/v1/decrypt`. The plaintext is sent to the service. */
+import { decodeBase64, encodeBase64 } from '@eaas/protocol'
+import { InvalidInputError } from '../errors.js'
+import type { Http } from '../http/calls.js'
+import { demandKeyId, readValue, toText } from '../input.js'
+import type { Bundle } from '../records/envelopes.js'
+import type { CallOptions } from './keys.js'
+
+const MAX_PLAINTEXT_BYTES = 65_536
+
+/**
+ * Server mode, for what cannot hold a DEK itself: the service sees each plaintext. `encrypt` and `decrypt` of the client
+ * itself never send one. Closed to envelope-only tenants (`E_API` with status 403); at most 64 KiB a value. Each call is one
+ * request and one audit entry.
+ */
+export interface ServerMode {
+  /** Sends text (as UTF-8) or bytes to the service to be sealed. `decrypt` of the client opens the bundle locally too. */
+  encrypt(plaintext: string | Uint8Array, options: CallOptions & { keyId: string }): Promise<Bundle>
+  /** Sends an envelope or a bundle to the service to be opened to bytes. */
+  decrypt(envelope: Bundle, options?: CallOptions): Promise<Uint8Array>
+  /** The same, to text. @throws ContentError when the bytes are not UTF-8 */
+  decryptText(envelope: Bundle, options?: CallOptions): Promise<string>
+}
+
+/** Makes the resource over one client's HTTP. */
+export function createServerMode(http: Http): ServerMode {
+  const decrypt = async (
+    { ciphertext, wrapped_key, iv, key_id, key_version }: Bundle,
+    { signal }: CallOptions = {},
+  ) => {
+    demandKeyId(key_id)
+    const body = { ciphertext, wrapped_key, iv, key_id, key_version, encoding: 'base64' }
+    const answer = 'decrypted'
+    const { plaintext } = await http({ method: 'POST', path: 'v1/decrypt', body, answer, repeatable: true, signal })
+    return decodeBase64(plaintext)
+  }
+  return {
+    async encrypt(plaintext, { keyId, signal }) {
+      demandKeyId(keyId)
+      const bytes = readValue(plaintext)
+      if (bytes.length > MAX_PLAINTEXT_BYTES) {
+        throw new InvalidInputError(
+          `server mode takes at most ${MAX_PLAINTEXT_BYTES} bytes, got ${bytes.length}`,
+          'Use encrypt() of the client, which seals locally.',
+        )
+      }
+      const text = encodeBase64(bytes)
+      const body = { plaintext: text, key_id: keyId, encoding: 'base64' }
+      const secrets = typeof plaintext === 'string' ? [text, plaintext] : [text]
+      const call = { path: 'v1/encrypt', body, answer: 'bundle', about: keyId, secrets, signal } as const
+      return http({ ...call, method: 'POST', repeatable: true })
+    },
+    decrypt,
+    decryptText: async (envelope, options) => toText(await decrypt(envelope, options)),
+  }
+}

@@ -1,0 +1,28 @@
+// What tests of the client share: clients that end with their test, and calls that must fail.
+import { inspect } from 'node:util'
+import { afterEach, expect } from 'vitest'
+import { type Client, type ClientOptions, createClient, type EaasError, isEaasError } from '../index.js'
+import { API_KEY, type Service } from './service.js'
+
+/** Gives a function that makes clients of a service; each is closed at the end of the test that made it. */
+export function clientsOf(service: () => Service): (options?: Partial<ClientOptions>) => Client {
+  const clients: Client[] = []
+  afterEach(() => {
+    for (const client of clients.splice(0)) client.close()
+  })
+  return (options = {}) => {
+    const client = createClient({ baseUrl: service().url, apiKey: API_KEY, ...options })
+    clients.push(client)
+    return client
+  }
+}
+
+/** The error of a call that must fail with one of the SDK's own. */
+export async function failure(call: Promise<unknown>): Promise<EaasError> {
+  const error: unknown = await call.then(
+    (value) => expect.unreachable(`succeeded with ${inspect(value)}`),
+    (reason: unknown) => reason,
+  )
+  if (!isEaasError(error)) throw error
+  return error
+}

@@ -1,0 +1,124 @@
+// Every way that a value can take into an envelope, and out of it again.
+import { type Bundle, bytes, type Client, type Envelope, json, text } from '../index.js'
+import { createDek, open, openExport, openText, seal } from '../offline.js'
+
+type Sealed = Envelope | Bundle
+/** What goes in and comes out: text as text, bytes as bytes, JSON as what it holds. */
+export interface Ways<Value> {
+  in: Record<string, (value: Value) => Promise<Sealed>>
+  out: Record<string, (sealed: Sealed) => Promise<Value>>
+}
+
+/** The most that server mode takes, in bytes. */
+export const SERVER_MODE_BYTES = 65_536
+
+interface Scene {
+  /** A client that may do everything, server mode too. */
+  writer: Client
+  /** Another one, so that what is read is not what was kept. */
+  reader: Client
+  keyId: string
+}
+
+/** The ways of text, and of JSON and bytes that are one value each. `server` are those that the service itself goes. */
+export async function findWays({ writer, reader, keyId }: Scene) {
+  const exported = openExport(await writer.keys.export(keyId))
+  const dek = createDek()
+  // A wrapped key of a DEK that we hold: wrapped by the service for a value of its own, and unwrapped offline.
+  const { wrapped_key, key_version } = await writer.encrypt('', { keyId, dek: 'call' })
+  dek.set(await exported.unwrap(wrapped_key))
+  const wrapped = { wrapped_key, key_id: keyId, key_version }
+
+  const model = <F extends 'full' | 'compact'>(eaas: Client, format: F) =>
+    eaas.model({
+      keyId,
+      format,
+      fields: { text: text().optional(), bytes: bytes().optional(), json: json().optional() },
+    })
+  const [writes, packs] = [model(writer, 'full'), model(writer, 'compact')]
+  const [reads, readsPacked] = [model(reader, 'full'), model(reader, 'compact')]
+  const present = <T>(value: T | undefined): T => {
+    if (value === undefined) throw new Error('nothing came back')
+    return value
+  }
+  const openMany = async (sealed: Sealed) => present((await reads.decryptMany([{ text: sealed as Envelope }])).ok[0])
+  const pack = (sealed: Sealed) => readsPacked.pack({ bytes: sealed as Envelope })
+
+  const ofText: Ways<string> = {
+    in: {
+      encrypt: (value) => writer.encrypt(value, { keyId }),
+      'encrypt, with a DEK of its own': (value) => writer.encrypt(value, { keyId, dek: 'call' }),
+      encryptMany: async (value) =>
+        present((await writer.encryptMany([{ value }], { keyId, fields: ['value'] }))[0]).value,
+      'a model': async (value) => present((await writes.encrypt({ text: value })).text),
+      'a model, many': async (value) => present((await writes.encryptMany([{ text: value }]))[0]?.text),
+      'a compact model': async (value) => present(packs.unpack(await packs.encrypt({ text: value })).text),
+      offline: (value) => seal(value, { dek, wrapped }),
+    },
+    out: {
+      decryptText: (sealed) => reader.decryptText(sealed),
+      'decryptText, as JSON text': (sealed) => reader.decryptText(JSON.parse(JSON.stringify(sealed)) as Sealed),
+      decryptMany: async (value) => present((await reader.decryptMany([{ value }], { fields: ['value'] }))[0]).value,
+      'a model': async (sealed) => present((await reads.decrypt({ text: sealed as Envelope })).text),
+      'a model, many': async (sealed) => present((await openMany(sealed)).text),
+      'an export': (sealed) => exported.decryptText(sealed),
+      'offline, with the DEK': async (sealed) => openText(sealed, await exported.unwrap(sealed.wrapped_key)),
+    },
+  }
+  const ofBytes: Ways<Uint8Array> = {
+    in: {
+      encrypt: (value) => writer.encrypt(value, { keyId }),
+      encryptMany: async (value) =>
+        present((await writer.encryptMany([{ value }], { keyId, fields: ['value'] }))[0]).value,
+      'a model': async (value) => present((await writes.encrypt({ bytes: value })).bytes),
+      'a compact model': async (value) => present(packs.unpack(await packs.encrypt({ bytes: value })).bytes),
+      offline: (value) => seal(value, { dek, wrapped }),
+    },
+    out: {
+      decrypt: (sealed) => reader.decrypt(sealed),
+      decryptMany: async (value) =>
+        present((await reader.decryptMany([{ value }], { fields: ['value'], as: 'bytes' }))[0]).value,
+      'a model': async (sealed) => present((await reads.decrypt({ bytes: sealed as Envelope })).bytes),
+      'a compact model': async (sealed) => present((await readsPacked.decrypt(pack(sealed))).bytes),
+      'an export': (sealed) => exported.decrypt(sealed),
+      'offline, with the DEK': async (sealed) => open(sealed, await exported.unwrap(sealed.wrapped_key)),
+    },
+  }
+  const ofJson: Ways<unknown> = {
+    in: {
+      encryptJson: (value) => writer.encryptJson(value, { keyId }),
+      'a model': async (value) => present((await writes.encrypt({ json: value })).json),
+    },
+    out: {
+      decryptJson: (sealed) => reader.decryptJson(sealed),
+      'a model': async (sealed) => (await reads.decrypt({ json: sealed as Envelope })).json,
+      'an export': (sealed) => exported.decryptJson(sealed),
+    },
+  }
+  const ofServer: Ways<Uint8Array> = {
+    in: { 'server mode': (value) => writer.server.encrypt(value, { keyId }) },
+    out: { 'server mode': (sealed) => reader.server.decrypt(sealed) },
+  }
+  return { text: ofText, bytes: ofBytes, json: ofJson, server: ofServer }
+}
+
+/** Sends a value all ways in, and what comes of each all ways out; gives the pairs from which something else came back. */
+export async function lostOn<Value>(
+  value: Value,
+  ways: Ways<Value>,
+  isSame: (back: Value, value: Value) => boolean,
+): Promise<string[]> {
+  const lost: string[] = []
+  for (const [wayIn, sealBy] of Object.entries(ways.in)) {
+    const sealed = await sealBy(value)
+    for (const [wayOut, openBy] of Object.entries(ways.out)) {
+      if (!isSame(await openBy(sealed), value)) lost.push(`in by ${wayIn}, out by ${wayOut}`)
+    }
+  }
+  return lost
+}
+
+/** Whether the bytes are the same; quickly, for long ones. */
+export function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
+  return a.length === b.length && a.every((byte, at) => byte === b[at])
+}

@@ -1,0 +1,133 @@
+/**
+ * `@eaas/sdk/testing`: an EaaS service in memory, handed over as a `fetch`, with which an application is tested without
+ * network or account. Wrapping and blind indexes are real; what is remembered ends with the program.
+ */
+import { PERMISSIONS, type Permission, type wire } from '@eaas/protocol'
+import { InvalidInputError } from './errors.js'
+import { demandWhole } from './input.js'
+import type { Entry } from './resources/wire-types.js'
+import { makeApiKey } from './testing/api-keys.js'
+import { createFailures, type TestFailure } from './testing/failures.js'
+import { NoAnswer, serve } from './testing/serve.js'
+import { noteAsSystem, randomId, type State, timeNow } from './testing/state.js'
+
+export type { Permission, ProblemCode } from '@eaas/protocol'
+export type { Entry } from './resources/wire-types.js'
+export type { TestFailure } from './testing/failures.js'
+export type { TestOperation } from './testing/routes.js'
+
+const BASE_URL = 'https://eaas.test'
+const DESTROY_WINDOW_DAYS = 7
+
+/** Options of `createTestService`; the defaults are those of the service. */
+export interface TestServiceOptions {
+  /** Whether server mode is closed, as it is for new tenants; true by default. */
+  envelopeOnly?: boolean | undefined
+  /** What the first API key may do; everything by default. */
+  permissions?: readonly Permission[] | undefined
+  /** How many calls of server mode's `encrypt` a month allows; as many as you like by default. */
+  monthlyEncryptQuota?: number | undefined
+  /** Days between asking for a key's destruction and the destruction, 0 is at once; 7 by default. */
+  destroyWindowDays?: number | undefined
+  /** The time in milliseconds since 1970: `Date.now` by default. What is due is done at the next call. */
+  now?: (() => number) | undefined
+}
+
+/** A service in memory. Its functions can be taken out of it and used alone. */
+export interface TestService {
+  /** Answers as the service does; for `createClient`. Any other address than `baseUrl` does not answer. */
+  readonly fetch: typeof fetch
+  readonly baseUrl: string
+  /** The secret of the tenant's first API key. */
+  readonly apiKey: string
+  /**
+   * Has coming calls fail, in the order in which it was called.
+   *
+   * @throws InvalidInputError unless one of `status`, `code`, `network` and `timeout` is given
+   * @example
+   * ```ts
+   * service.failNext({ operation: 'unwrap', code: 'E_STATE' })
+   * ```
+   */
+  failNext(failure: TestFailure): void
+  /** The audit log, oldest entry first, as a copy. */
+  entries(): Entry[]
+  /**
+   * Forgets keys, entries, further API keys and failures that wait; `apiKey` stays. Clients hold DEKs of keys that are gone
+   * then: create a new one.
+   */
+  reset(): void
+}
+
+/**
+ * Creates a service in memory. Does not use the network. Lists of allowed addresses are kept and not enforced; the
+ * log is not chained, and always valid.
+ *
+ * @throws InvalidInputError when an option is wrong
+ * @example
+ * ```ts
+ * const service = createTestService()
+ * const eaas = createClient(service)
+ * ```
+ */
+export function createTestService(options: TestServiceOptions = {}): TestService {
+  const { envelopeOnly = true, permissions = PERMISSIONS, monthlyEncryptQuota, now = Date.now } = options
+  const { destroyWindowDays = DESTROY_WINDOW_DAYS } = options
+  demandWhole('destroyWindowDays', destroyWindowDays, 0, 3_650)
+  if (monthlyEncryptQuota !== undefined) {
+    demandWhole('monthlyEncryptQuota', monthlyEncryptQuota, 0, Number.MAX_SAFE_INTEGER)
+  }
+  const unknown = permissions.find((permission) => !PERMISSIONS.includes(permission))
+  if (unknown !== undefined) throw new InvalidInputError(`permissions: there is no ${JSON.stringify(unknown)}`)
+
+  const tenant: wire.Tenant = {
+    tenant_id: randomId(),
+    name: 'test',
+    envelope_only: envelopeOnly,
+    created_at: new Date(now()).toISOString(),
+    monthly_encrypt_quota: monthlyEncryptQuota ?? null,
+  }
+  const state: State = { tenant, keys: [], apiKeys: [], entries: [], now, destroyWindowDays }
+  const first = makeApiKey(state, 'first key', permissions)
+  const failures = createFailures()
+
+  const reset = () => {
+    state.keys = []
+    state.apiKeys = [{ ...first, permissions: [...first.permissions], created_at: timeNow(state) }]
+    state.entries = []
+    failures.clear()
+    noteAsSystem(state, { action: 'api_key.create', metadata: { api_key_id: first.id } })
+    if (monthlyEncryptQuota !== undefined) {
+      noteAsSystem(state, { action: 'tenant.update', metadata: { monthly_encrypt_quota: monthlyEncryptQuota } })
+    }
+  }
+  reset()
+  return Object.freeze<TestService>({
+    baseUrl: BASE_URL,
+    apiKey: first.secret,
+    async fetch(input, init) {
+      const request = new Request(input, init)
+      request.signal.throwIfAborted()
+      if (new URL(request.url).origin !== BASE_URL) throw new TypeError('fetch failed')
+      try {
+        return await serve(state, failures, request)
+      } catch (error) {
+        if (!(error instanceof NoAnswer)) throw error
+        if (error.failing === 'timeout') await untilAborted(request.signal)
+        throw new TypeError('fetch failed')
+      }
+    },
+    failNext: (failure) => failures.add(failure),
+    entries: () => structuredClone(state.entries),
+    reset,
+  })
+}
+
+/** @throws the reason of the signal */
+function untilAborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    const giveUp = () => reject(signal.reason)
+    if (signal.aborted) giveUp()
+    else signal.addEventListener('abort', giveUp, { once: true })
+  })
+}

@@ -1,0 +1,124 @@
+/** /v1/api-keys in memory. Permissions, expiry and revocation hold; lists of addresses are kept, and not enforced. */
+import { encodeHex, type Permission, type wire } from '@eaas/protocol'
+import { isAddressRange } from './address-range.js'
+import { Refusal } from './refusal.js'
+import { type Call, note, randomId, randomKey, type State, type TestApiKey, timeNow } from './state.js'
+import { readTime } from './time.js'
+
+const SECRET_CHARACTERS = 43
+const SHOWN_CHARACTERS = 4
+
+/** Makes an API key with a secret of its own. */
+export function makeApiKey(state: State, name: string, permissions: readonly Permission[]): TestApiKey {
+  const tenant = state.tenant.tenant_id.replaceAll('-', '')
+  const characters = encodeHex(randomKey()).slice(0, SECRET_CHARACTERS)
+  return {
+    id: randomId(),
+    name,
+    secret: `eaas_sk_${tenant}_${characters}`,
+    permissions: [...new Set(permissions)],
+    created_at: timeNow(state),
+    expires_at: null,
+    allowed_ips: [],
+    revoked: false,
+  }
+}
+
+/** Finds the API key that a call comes with, while it is valid. */
+export function findApiKey(state: State, secret: string): TestApiKey | undefined {
+  return state.apiKeys.find((apiKey) => apiKey.secret === secret && statusOf(state, apiKey) === 'active')
+}
+
+/** @throws Refusal E_MISSING_PERMISSION naming the first permission that is missing */
+export function demandPermissions({ permissions }: TestApiKey, needed: readonly Permission[], more = ''): void {
+  const missing = needed.find((permission) => !permissions.includes(permission))
+  if (missing) throw new Refusal('E_MISSING_PERMISSION', `missing permission: ${missing}${more}`)
+}
+
+export function listApiKeys({ state }: Call): wire.ApiKeyList {
+  return { api_keys: state.apiKeys.map((apiKey) => viewApiKey(state, apiKey)), count: state.apiKeys.length }
+}
+
+export function createApiKey(call: Call, { name, permissions, ...rest }: wire.CreateApiKey): wire.NewApiKey {
+  const { state } = call
+  const given = {
+    expires_at: readExpiry(state, rest.expires_at ?? null),
+    allowed_ips: readAddresses(rest.allowed_ips ?? null),
+  }
+  demandGrantable(call, permissions)
+  const apiKey = { ...makeApiKey(state, name, permissions), ...given }
+  state.apiKeys.push(apiKey)
+  note(call, { action: 'api_key.create', metadata: { api_key_id: apiKey.id } })
+  return { ...viewApiKey(state, apiKey), secret: apiKey.secret }
+}
+
+export function updateApiKey(call: Call, changes: wire.UpdateApiKey): wire.ApiKey {
+  const { state } = call
+  const { name, permissions, expires_at, allowed_ips } = changes
+  const wanted: Partial<TestApiKey> = {
+    ...(name === undefined ? {} : { name }),
+    ...(permissions === undefined ? {} : { permissions: [...new Set(permissions)] }),
+    ...(expires_at === undefined ? {} : { expires_at: readExpiry(state, expires_at) }),
+    ...(allowed_ips === undefined ? {} : { allowed_ips: readAddresses(allowed_ips) }),
+  }
+  const apiKey = getApiKey(call)
+  if (apiKey.revoked) throw new Refusal('E_STATE', 'the API key is revoked, and that is final')
+  demandGrantable(
+    call,
+    (wanted.permissions ?? []).filter((permission) => !apiKey.permissions.includes(permission)),
+  )
+  const changed = Object.keys(wanted).sort().join(' ')
+  if (changed !== '') note(call, { action: 'api_key.update', metadata: { api_key_id: apiKey.id, changed } })
+  return viewApiKey(state, Object.assign(apiKey, wanted))
+}
+
+export function revokeApiKey(call: Call): void {
+  const apiKey = getApiKey(call)
+  if (apiKey.revoked) return
+  note(call, { action: 'api_key.revoke', metadata: { api_key_id: apiKey.id } })
+  apiKey.revoked = true
+}
+
+function getApiKey({ state, id }: Call): TestApiKey {
+  const apiKey = state.apiKeys.find((one) => one.id === id)
+  if (!apiKey) throw new Refusal('E_NOT_FOUND', 'API key not found')
+  return apiKey
+}
+
+function demandGrantable({ apiKey }: Call, permissions: readonly Permission[]): void {
+  demandPermissions(apiKey, permissions, '; an API key can only grant what it holds')
+}
+
+function readExpiry(state: State, text: string | null): string | null {
+  if (text === null) return null
+  const time = readTime(text, 'down')
+  if (time === undefined) throw new Refusal('E_VALIDATION', 'expires_at: must be an RFC 3339 time with an offset')
+  if (Date.parse(time) <= state.now()) throw new Refusal('E_VALIDATION', 'expires_at: must be in the future')
+  return time
+}
+
+function readAddresses(list: readonly string[] | null): string[] {
+  const wrong = list?.findIndex((address) => !isAddressRange(address)) ?? -1
+  if (wrong < 0) return [...new Set(list ?? [])]
+  const what = 'must be an IPv4 or IPv6 address, or a CIDR range without host bits'
+  throw new Refusal('E_VALIDATION', `allowed_ips.${wrong}: ${what}`)
+}
+
+function statusOf(state: State, { revoked, expires_at }: TestApiKey): wire.ApiKey['status'] {
+  if (revoked) return 'revoked'
+  return expires_at !== null && Date.parse(expires_at) <= state.now() ? 'expired' : 'active'
+}
+
+function viewApiKey(state: State, apiKey: TestApiKey): wire.ApiKey {
+  const { id, name, secret, permissions, created_at, expires_at, allowed_ips } = apiKey
+  return {
+    id,
+    name,
+    prefix: secret.slice(0, SHOWN_CHARACTERS - SECRET_CHARACTERS),
+    permissions: [...permissions],
+    status: statusOf(state, apiKey),
+    created_at,
+    ...(expires_at === null ? {} : { expires_at }),
+    ...(allowed_ips.length === 0 ? {} : { allowed_ips }),
+  }
+}

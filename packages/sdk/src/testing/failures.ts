@@ -1,0 +1,73 @@
+/** Errors that a test asked for: the next calls get them in place of an answer. */
+import { PROBLEMS, type ProblemCode, problemDocument } from '@eaas/protocol'
+import { InvalidInputError } from '../errors.js'
+import { demandWhole, kindOf } from '../input.js'
+import type { Result } from './refusal.js'
+import type { TestOperation } from './routes.js'
+
+/** Which calls fail, and how. One of `status`, `code`, `network` and `timeout`. */
+export interface TestFailure {
+  /**
+   * The call by its name in the API's description: `wrap`, `unwrap`, `hash`, `createKey`, …; inside a batch too. Without it,
+   * whatever request comes next.
+   */
+  operation?: TestOperation | undefined
+  /** The HTTP status, 400 to 599; with a problem document where the service has one of that status, else a proxy's page. */
+  status?: number | undefined
+  /** The problem's code, such as `E_STATE`. */
+  code?: ProblemCode | undefined
+  /** The request fails as where there is no network. */
+  network?: boolean | undefined
+  /** No answer comes, until the request is given up. */
+  timeout?: boolean | undefined
+  /** How many calls fail, 1 by default. The SDK repeats some calls: an error that it shall report has to outlast that. */
+  times?: number | undefined
+}
+
+/** What a failing call gets. */
+export type Failing = 'network' | 'timeout' | Result
+
+export interface Failures {
+  add(failure: TestFailure): void
+  /** What the next call of this name gets, if it fails. A part of a batch fails only where it was named. */
+  take(operation: TestOperation, options?: { isPart?: boolean }): Failing | undefined
+  clear(): void
+}
+
+export function createFailures(): Failures {
+  let waiting: { operation: TestOperation | undefined; failing: Failing; times: number }[] = []
+  return {
+    add({ operation, times = 1, ...how }) {
+      demandWhole('times', times, 1, Number.MAX_SAFE_INTEGER)
+      waiting.push({ operation, times, failing: readFailing(how) })
+    },
+    take(operation, { isPart = false } = {}) {
+      const found = waiting.find((one) => one.operation === operation || (!isPart && one.operation === undefined))
+      if (!found) return undefined
+      found.times -= 1
+      if (found.times === 0) waiting = waiting.filter((one) => one !== found)
+      return found.failing
+    },
+    clear() {
+      waiting = []
+    },
+  }
+}
+
+function readFailing({ status, code, network, timeout }: Omit<TestFailure, 'operation' | 'times'>): Failing {
+  const given = [status !== undefined, code !== undefined, network === true, timeout === true]
+  if (given.filter(Boolean).length !== 1) {
+    throw new InvalidInputError('failNext takes one of status, code, network and timeout')
+  }
+  if (network) return 'network'
+  if (timeout) return 'timeout'
+  const problem = code ?? codeOf(status)
+  if (problem === undefined) return { status: status ?? 0, body: '<html>asked for by failNext</html>' }
+  if (!Object.hasOwn(PROBLEMS, problem)) throw new InvalidInputError(`code must be one of the API, got ${kindOf(code)}`)
+  return { status: PROBLEMS[problem].status, body: problemDocument(problem, 'asked for by failNext') }
+}
+
+function codeOf(status: number | undefined): ProblemCode | undefined {
+  demandWhole('status', status, 400, 599)
+  return (Object.keys(PROBLEMS) as ProblemCode[]).find((code) => PROBLEMS[code].status === status)
+}

@@ -1,0 +1,190 @@
+/** /v1/keys in memory: keys, their states and their versions. */
+import { encodeHex, wire } from '@eaas/protocol'
+import { Refusal } from './refusal.js'
+import { type Call, daysAfter, note, noteAsSystem, randomId, randomKey, type State, type TestKey } from './state.js'
+
+const WARNING =
+  'Whoever holds this export opens everything that this key ever protected, and computes its blind indexes. ' +
+  'Keep it offline. The server cannot take it back.'
+
+/** In which states a key does what. */
+export const STATES = {
+  use: ['active'],
+  open: ['active', 'disabled'],
+  destroy: ['disabled', 'pending_destruction', 'destroyed'],
+  cancel: ['pending_destruction'],
+} as const satisfies Record<string, readonly wire.KeyStatus[]>
+
+/** Gets a key that is in one of these states. @throws Refusal E_NOT_FOUND, E_STATE */
+export function getKey(state: State, key_id: string, states?: readonly wire.KeyStatus[], to?: string): TestKey {
+  const key = state.keys.find((one) => one.key_id === key_id)
+  if (!key) throw new Refusal('E_NOT_FOUND', 'key not found')
+  if (!states || states.includes(key.status)) return key
+  throw new Refusal('E_STATE', `the key is ${key.status}: to ${to} it must be ${states.join(' or ')}`)
+}
+
+/** The version that wraps. */
+export function currentVersion(key: TestKey): TestKey['versions'][number] {
+  const version = key.versions.at(-1)
+  if (!version) throw new Error('a key has at least one version')
+  return version
+}
+
+export function createKey(call: Call, { name }: { name: string }): wire.Key {
+  const { state } = call
+  if (state.keys.some((key) => key.name === name)) {
+    throw new Refusal('E_NAME_TAKEN', 'a key of this name exists already; names are never given twice')
+  }
+  const key_id = randomId()
+  const created_at = note(call, { action: 'key.create', key_id, key_version: 1 })
+  const key: TestKey = {
+    key_id,
+    name,
+    status: 'active',
+    created_at,
+    updated_at: created_at,
+    interval_days: null,
+    next_rotation_at: null,
+    destroy_at: null,
+    versions: [{ version: 1, status: 'active', created_at, kek: randomKey() }],
+    hashKey: randomKey(),
+    hmac: undefined,
+  }
+  state.keys.push(key)
+  return viewKey(key)
+}
+
+export interface KeyFilter {
+  status?: wire.KeyStatus | undefined
+  name?: string | undefined
+  limit?: number | undefined
+  offset?: number | undefined
+}
+
+export function listKeys({ state }: Call, { status, name, limit, offset = 0 }: KeyFilter): wire.KeyList {
+  const all = state.keys.filter((key) => (status ?? key.status) === key.status && (name ?? key.name) === key.name)
+  const keys = all.slice(offset, limit === undefined ? undefined : offset + limit).map(viewKey)
+  return { keys, count: keys.length }
+}
+
+export function readKey({ state, id }: Call): wire.KeyWithVersions {
+  const key = getKey(state, id)
+  const versions = key.versions.map(({ version, status, created_at }) => ({ version, status, created_at }))
+  return { ...viewKey(key), updated_at: key.updated_at, versions }
+}
+
+export function rotateKey(call: Call): wire.Key {
+  const key = getKey(call.state, call.id, STATES.use, 'rotate')
+  return rotate(key, (key_version) => note(call, { action: 'key.rotate', key_id: key.key_id, key_version }))
+}
+
+export function setRotation(call: Call, { interval_days }: { interval_days: number | null }): wire.Key {
+  const key = getKey(call.state, call.id, STATES.open, 'set its rotation')
+  if (interval_days === null && key.interval_days === null) return viewKey(key)
+  const at = note(call, { action: 'key.rotation_policy', key_id: key.key_id, metadata: { interval_days } })
+  const next_rotation_at = interval_days === null ? null : daysAfter(at, interval_days)
+  return viewKey(Object.assign(key, { interval_days, next_rotation_at, updated_at: at }))
+}
+
+export function disableKey(call: Call): void {
+  const key = getKey(call.state, call.id, STATES.open, 'disable')
+  if (key.status === 'disabled') return
+  const updated_at = note(call, { action: 'key.disable', key_id: key.key_id })
+  Object.assign(key, { status: 'disabled', updated_at })
+}
+
+export function enableKey(call: Call): wire.Key {
+  const key = getKey(call.state, call.id, STATES.open, 'enable')
+  if (key.status === 'active') return viewKey(key)
+  const updated_at = note(call, { action: 'key.enable', key_id: key.key_id })
+  return viewKey(Object.assign(key, { status: 'active' as const, updated_at }))
+}
+
+export function destroyKey(call: Call, { confirm }: { confirm: string }): wire.Key {
+  const { state } = call
+  const key = getKey(state, call.id, STATES.destroy, 'destroy')
+  const { key_id } = key
+  if (confirm !== key.name) throw new Refusal('E_VALIDATION', "confirm: must be the key's name")
+  if (key.status !== 'disabled') return viewKey(key)
+  if (state.destroyWindowDays === 0) {
+    return complete(key, (metadata) => note(call, { action: 'key.destroy', key_id, metadata }))
+  }
+  const destroy_at = daysAfter(new Date(state.now()).toISOString(), state.destroyWindowDays)
+  const updated_at = note(call, { action: 'key.destroy', key_id, metadata: { step: 'scheduled', destroy_at } })
+  return viewKey(Object.assign(key, { status: 'pending_destruction' as const, destroy_at, updated_at }))
+}
+
+export function cancelDestruction(call: Call): wire.Key {
+  const key = getKey(call.state, call.id, STATES.cancel, 'cancel its destruction')
+  const updated_at = note(call, { action: 'key.destroy', key_id: key.key_id, metadata: { step: 'cancelled' } })
+  return viewKey(Object.assign(key, { status: 'disabled' as const, destroy_at: null, updated_at }))
+}
+
+export function exportKey(call: Call): wire.KeyExport {
+  const key = getKey(call.state, call.id, STATES.open, 'export')
+  const { key_id, name } = key
+  const { version: key_version } = currentVersion(key)
+  const exported_at = note(call, { action: 'key.export', key_id, key_version })
+  return {
+    tenant_id: call.state.tenant.tenant_id,
+    key_id,
+    name,
+    algorithm: wire.ALGORITHM,
+    versions: key.versions.map(({ version, status, kek }) => ({ version, dek_hex: encodeHex(kek), status })),
+    hash_key_hex: encodeHex(key.hashKey),
+    exported_at,
+    warning: WARNING,
+  }
+}
+
+/** Does what is due by now: rotations by policy, destructions whose waiting period is over. */
+export function doDueWork(state: State): void {
+  const isDue = (time: string | null) => time !== null && Date.parse(time) <= state.now()
+  for (const key of state.keys) {
+    const { key_id } = key
+    if (key.status === 'active' && isDue(key.next_rotation_at)) {
+      rotate(key, (key_version) => noteAsSystem(state, { action: 'key.rotate', key_id, key_version }))
+    }
+    if (key.status === 'pending_destruction' && isDue(key.destroy_at)) {
+      complete(key, (metadata) => noteAsSystem(state, { action: 'key.destroy', key_id, metadata }))
+    }
+  }
+}
+
+function rotate(key: TestKey, write: (version: number) => string): wire.Key {
+  const current = currentVersion(key)
+  const version = current.version + 1
+  const created_at = write(version)
+  current.status = 'retired'
+  key.versions.push({ version, status: 'active', created_at, kek: randomKey() })
+  const next_rotation_at = key.interval_days === null ? null : daysAfter(created_at, key.interval_days)
+  return viewKey(Object.assign(key, { next_rotation_at, updated_at: created_at }))
+}
+
+function complete(key: TestKey, write: (metadata: Record<string, unknown>) => string): wire.Key {
+  const updated_at = write({ step: 'completed', versions: key.versions.length })
+  for (const version of key.versions) {
+    version.status = 'destroyed'
+    version.kek.fill(0)
+  }
+  key.hashKey.fill(0)
+  const changes = { status: 'destroyed' as const, destroy_at: null, interval_days: null, next_rotation_at: null }
+  return viewKey(Object.assign(key, { ...changes, hmac: undefined, updated_at }))
+}
+
+function viewKey(key: TestKey): wire.Key {
+  const { key_id, name, status, created_at, interval_days, next_rotation_at, destroy_at } = key
+  const { version } = currentVersion(key)
+  return {
+    id: key_id,
+    key_id,
+    name,
+    algorithm: wire.ALGORITHM,
+    status,
+    current_version: version,
+    key_version: version,
+    created_at,
+    rotation: interval_days === null || next_rotation_at === null ? null : { interval_days, next_rotation_at },
+    ...(destroy_at === null ? {} : { destroy_at }),
+  }
+}

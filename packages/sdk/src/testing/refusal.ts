@@ -1,0 +1,38 @@
+/** A call that the service in memory refuses, in the words of the real one. */
+import { PROBLEMS, type ProblemCode, problemDocument } from '@eaas/protocol'
+import type { ZodMiniType } from 'zod/mini'
+import en from 'zod/v4/locales/en.js'
+
+/** Thrown by what answers calls, and turned into a problem document. */
+export class Refusal extends Error {
+  override readonly name = 'Refusal'
+  readonly code: ProblemCode
+
+  constructor(code: ProblemCode, detail: string) {
+    super(detail)
+    this.code = code
+  }
+}
+
+/** A status and a body: of an answer, or of one part of a batch. */
+export interface Result {
+  status: number
+  body: unknown
+}
+
+/** What a refusal is answered with. */
+export function refused({ code, message }: Refusal): Result {
+  return { status: PROBLEMS[code].status, body: problemDocument(code, message) }
+}
+
+// For each call, not with zod's `config`, which is the application's too.
+const MESSAGES = { error: en().localeError }
+
+/** Parses by a schema. @throws Refusal E_VALIDATION, naming the field */
+export function parse<Value>(schema: ZodMiniType<Value>, input: unknown, otherwise: string): Value {
+  const result = schema.safeParse(input, MESSAGES)
+  if (result.success) return result.data
+  const [issue] = result.error.issues
+  const field = issue?.path.join('.')
+  throw new Refusal('E_VALIDATION', issue && field ? `${field}: ${issue.message}` : otherwise)
+}

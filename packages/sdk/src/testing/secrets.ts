@@ -1,0 +1,139 @@
+/** What touches secrets in memory: wrapping, the blind index, server mode. With real cryptography, by noble. */
+import {
+  decodeBase64,
+  decodeUtf8,
+  encodeBase64,
+  encodeHex,
+  encodeUtf8,
+  FormatError,
+  nobleAead,
+  OpenError,
+  wire,
+} from '@eaas/protocol'
+import { createIvPool } from '../deks/random.js'
+import { createHmac } from '../engines/hmac.js'
+import { readWrappedKey, wrappedKeyAad, writeWrappedKey } from '../wrapped-key.js'
+import { currentVersion, getKey, STATES } from './keys.js'
+import { Refusal } from './refusal.js'
+import { type Call, note, randomKey, type TestKey } from './state.js'
+
+const takeIv = createIvPool()
+
+export function wrap(call: Call, { dek }: { dek: string }): wire.Wrapped {
+  const key = getKey(call.state, call.id, STATES.use, 'wrap')
+  const wrapped = wrapDek(call, key, decodeBase64(dek))
+  note(call, { action: 'key.wrap', key_id: key.key_id, key_version: wrapped.key_version })
+  return wrapped
+}
+
+export function unwrap(call: Call, { wrapped_key }: { wrapped_key: string }): wire.Unwrapped {
+  const key = getKey(call.state, call.id, STATES.open, 'unwrap')
+  const { dek, version: key_version } = unwrapDek(call, key, wrapped_key)
+  note(call, { action: 'key.unwrap', key_id: key.key_id, key_version })
+  return { dek: encodeBase64(dek), key_id: key.key_id, key_version }
+}
+
+export function rewrap(call: Call, { wrapped_key }: { wrapped_key: string }): wire.Wrapped {
+  const key = getKey(call.state, call.id, STATES.use, 'rewrap')
+  const { dek, version } = unwrapDek(call, key, wrapped_key)
+  const wrapped = wrapDek(call, key, dek)
+  const metadata = { rewrapped_from: version }
+  note(call, { action: 'key.wrap', key_id: key.key_id, key_version: wrapped.key_version, metadata })
+  return wrapped
+}
+
+export async function hash(
+  { state }: Call,
+  { value, key_id }: { value: string; key_id: string },
+): Promise<wire.Hashed> {
+  const key = getKey(state, key_id, STATES.use, 'hash')
+  key.hmac ??= createHmac(key.hashKey.slice()) // which wipes what it is given
+  return { hash: encodeHex(await key.hmac(encodeUtf8(value))), key_id }
+}
+
+export function encrypt(call: Call, { plaintext, key_id, encoding = 'utf8' }: wire.Encrypt): wire.Bundle {
+  const { state } = call
+  const bytes = readPlaintext(plaintext, encoding)
+  const key = getKey(state, key_id, STATES.use, 'encrypt')
+  const quota = state.tenant.monthly_encrypt_quota
+  if (quota !== null && countThisMonth(call) >= quota) {
+    throw new Refusal('E_QUOTA_EXCEEDED', `the quota of ${quota} encrypt calls a month is used up`)
+  }
+  const dek = randomKey()
+  const iv = takeIv()
+  const sealed = nobleAead.seal(dek, iv, bytes)
+  const { wrapped_key, key_version } = wrapDek(call, key, dek)
+  note(call, { action: 'encrypt', key_id, key_version })
+  return { ciphertext: encodeBase64(sealed), wrapped_key, iv: encodeBase64(iv), key_id, key_version }
+}
+
+export function decrypt(call: Call, { key_id, encoding = 'utf8', ...bundle }: wire.Decrypt): wire.Decrypted {
+  const key = getKey(call.state, key_id, STATES.open, 'decrypt')
+  const { dek, version } = unwrapDek(call, key, bundle.wrapped_key)
+  const sealed = decodeBase64(bundle.ciphertext)
+  const bytes = version === bundle.key_version ? openSealed(dek, decodeBase64(bundle.iv), sealed) : undefined
+  if (!bytes) {
+    throw new Refusal('E_DECRYPTION_FAILED', 'the ciphertext is not authentic: altered, or sealed under another key')
+  }
+  const plaintext = writePlaintext(bytes, encoding)
+  note(call, { action: 'decrypt', key_id, key_version: version })
+  return { plaintext }
+}
+
+function wrapDek({ state }: Call, key: TestKey, dek: Uint8Array): wire.Wrapped {
+  const { version, kek } = currentVersion(key)
+  const iv = takeIv()
+  const sealed = nobleAead.seal(kek, iv, dek, wrappedKeyAad(state.tenant.tenant_id, key.key_id, version))
+  return { wrapped_key: writeWrappedKey({ version, iv, sealed }), key_id: key.key_id, key_version: version }
+}
+
+/** @throws Refusal E_WRAPPED_KEY */
+function unwrapDek({ state }: Call, key: TestKey, wrapped_key: string): { dek: Uint8Array; version: number } {
+  const parts = readWrappedKey(wrapped_key)
+  const version = key.versions.find((one) => one.version === parts?.version)
+  const aad = version && wrappedKeyAad(state.tenant.tenant_id, key.key_id, version.version)
+  const dek = parts && version && openSealed(version.kek, parts.iv, parts.sealed, aad)
+  if (dek) return { dek, version: version.version }
+  throw new Refusal('E_WRAPPED_KEY', 'wrapped_key is not authentic for this key')
+}
+
+function openSealed(key: Uint8Array, iv: Uint8Array, sealed: Uint8Array, aad?: Uint8Array): Uint8Array | undefined {
+  try {
+    return nobleAead.open(key, iv, sealed, aad)
+  } catch (error) {
+    if (!(error instanceof OpenError)) throw error
+    return undefined // whoever asked says so in the words of the API
+  }
+}
+
+function countThisMonth({ state }: Call): number {
+  const month = new Date(state.now()).toISOString().slice(0, 7)
+  return state.entries.filter(({ action, created_at }) => action === 'encrypt' && created_at.startsWith(month)).length
+}
+
+function readPlaintext(plaintext: string, encoding: 'utf8' | 'base64'): Uint8Array {
+  const bytes = encoding === 'utf8' ? encodeUtf8(plaintext) : readBase64(plaintext)
+  if (bytes.length <= wire.MAX_PLAINTEXT_BYTES) return bytes
+  throw new Refusal(
+    'E_PLAINTEXT_TOO_LARGE',
+    `plaintext must be ${wire.MAX_PLAINTEXT_BYTES} bytes at most, got ${bytes.length}; encrypt it locally with the SDK`,
+  )
+}
+
+function readBase64(text: string): Uint8Array {
+  try {
+    return decodeBase64(text)
+  } catch (error) {
+    if (!(error instanceof FormatError)) throw error
+    throw new Refusal('E_VALIDATION', 'plaintext: must be canonical standard base64, as encoding says')
+  }
+}
+
+function writePlaintext(bytes: Uint8Array, encoding: 'utf8' | 'base64'): string {
+  try {
+    return encoding === 'utf8' ? decodeUtf8(bytes) : encodeBase64(bytes)
+  } catch (error) {
+    if (!(error instanceof FormatError)) throw error
+    throw new Refusal('E_DECRYPTION_FAILED', 'the plaintext is not UTF-8 text; ask for its bytes with encoding: base64')
+  }
+}

@@ -1,0 +1,160 @@
+/** From a request to its answer, in the order in which the service checks: who calls, what it may, then what it sends. */
+import { decodeUtf8, PROBLEM_CONTENT_TYPE, wire } from '@eaas/protocol'
+import { demandPermissions, findApiKey } from './api-keys.js'
+import type { Failing, Failures } from './failures.js'
+import { doDueWork } from './keys.js'
+import { parse, Refusal, type Result, refused } from './refusal.js'
+import { ROUTES, type Route, type TestOperation } from './routes.js'
+import { type Call, note, randomId, type State } from './state.js'
+
+const MIB = 1_048_576
+const JSON_MEDIA_TYPE = /^application\/json\s*(?:;\s*charset\s*=\s*"?utf-8"?\s*)?$/i
+const ENVELOPE_ONLY =
+  'E_ENVELOPE_ONLY: this tenant encrypts on the client only. Use wrap and unwrap, or ask the operator to open server mode.'
+const HEALTH: wire.Health = { status: 'healthy', database: 'up', cache: 'up', hsm: 'none', durability: 'synchronous' }
+const BATCH: Route = { method: 'POST', path: '/v1/batch', permissions: [], body: wire.batch, answer: () => undefined }
+
+/** What a test asked for that is no answer: thrown, so that it ends the whole request. */
+export class NoAnswer extends Error {
+  readonly failing: Exclude<Failing, Result>
+
+  constructor(failing: Exclude<Failing, Result>) {
+    super('no answer')
+    this.failing = failing
+  }
+}
+
+/** Answers one request. @throws NoAnswer */
+export async function serve(state: State, failures: Failures, request: Request): Promise<Response> {
+  doDueWork(state)
+  const url = new URL(request.url)
+  const found = findRoute(request.method, url.pathname)
+  try {
+    const failing = 'name' in found ? failures.take(found.name) : undefined
+    if (failing) return respond(resultOf(failing))
+    if ('refusal' in found) return respond(refused(found.refusal))
+    if (found.name === 'getHealth') return respond({ status: 200, body: HEALTH })
+    return respond(await answer(state, failures, { ...found, request, query: Object.fromEntries(url.searchParams) }))
+  } catch (error) {
+    if (error instanceof Refusal) return respond(refused(error))
+    throw error
+  }
+}
+
+interface Asked {
+  name: TestOperation
+  route: Route
+  id: string
+  request: Request
+  query: object
+}
+
+async function answer(state: State, failures: Failures, { name, route, id, request, query }: Asked): Promise<Result> {
+  const call = admit(state, request, { route, id })
+  if (route.serverMode && state.tenant.envelope_only) refuseServerMode(call, name)
+  const sent = await readBody(request, name === 'batch' ? 8 * MIB : MIB)
+  const body = route.body && parse(route.body, sent, 'the body must be a JSON object')
+  if (name === 'batch') return answerBatch(call, failures, body as wire.Batch)
+  const input = body ?? (route.query && parse(route.query, query, 'the query is not valid'))
+  return run(route, call, input)
+}
+
+async function answerBatch(call: Call, failures: Failures, { operations }: wire.Batch): Promise<Result> {
+  const results: Result[] = []
+  for (const part of operations) {
+    const failing = failures.take(part.op, { isPart: true })
+    results.push(failing ? resultOf(failing) : await answerPart(call, part))
+  }
+  return { status: 200, body: { results } }
+}
+
+async function answerPart(call: Call, part: wire.Batch['operations'][number]): Promise<Result> {
+  const route: Route = ROUTES[part.op]
+  try {
+    demandPermissions(call.apiKey, route.permissions)
+    if (route.serverMode && call.state.tenant.envelope_only) refuseServerMode(call, part.op)
+    if (typeof part.key_id !== 'string') throw new Refusal('E_VALIDATION', 'key_id: must be a string')
+    const body = route.body && parse(route.body, part, 'must be an object')
+    return await run(route, { ...call, id: part.key_id }, body)
+  } catch (error) {
+    if (error instanceof Refusal) return refused(error)
+    throw error
+  }
+}
+
+async function run(route: Route, call: Call, input: unknown): Promise<Result> {
+  const body = await route.answer(call, input as never) // what the route's own schema made
+  return { status: route.status ?? 200, body }
+}
+
+function admit(state: State, request: Request, { route, id }: { route: Route; id: string }): Call {
+  const [, secret = ''] = /^Bearer (.+)$/.exec(request.headers.get('authorization') ?? '') ?? []
+  const apiKey = findApiKey(state, secret)
+  if (!apiKey) {
+    throw new Refusal('E_UNAUTHORIZED', 'a valid API key is required: Authorization: Bearer eaas_sk_…')
+  }
+  const onBehalfOf = request.headers.get('eaas-on-behalf-of') ?? undefined
+  demandPermissions(apiKey, onBehalfOf === undefined ? route.permissions : [...route.permissions, 'audit:on_behalf_of'])
+  if (onBehalfOf !== undefined && !/^[\x21-\x2b\x2d-\x7e]{1,255}$/.test(onBehalfOf)) {
+    const what = 'must be 1 to 255 visible ASCII characters, without blanks and commas'
+    throw new Refusal('E_VALIDATION', `eaas-on-behalf-of: ${what}`)
+  }
+  return { state, apiKey, onBehalfOf, id }
+}
+
+function refuseServerMode(call: Call, operation: string): never {
+  note(call, { action: 'envelope_only.refused', metadata: { operation } })
+  throw new Refusal('E_ENVELOPE_ONLY', ENVELOPE_ONLY)
+}
+
+type Found = { name: TestOperation; route: Route; id: string } | { refusal: Refusal }
+
+function findRoute(method: string, path: string): Found {
+  const table: [TestOperation, Route][] = [
+    ...(Object.entries(ROUTES) as [TestOperation, Route][]),
+    ['batch', BATCH],
+    ['getHealth', { ...BATCH, method: 'GET', path: '/health' }],
+  ]
+  const there = table.flatMap(([name, route]) => {
+    const match = new RegExp(`^${route.path.replace(':id', '([^/]+)')}$`).exec(path)
+    return match ? [{ name, route, id: decodeURIComponent(match[1] ?? '') }] : []
+  })
+  const found = there.find(({ route }) => route.method === method)
+  if (found) return found
+  const isPath = there.length > 0
+  return {
+    refusal: isPath
+      ? new Refusal('E_METHOD_NOT_ALLOWED', 'this path does not take this method')
+      : new Refusal('E_ROUTE_NOT_FOUND', 'there is nothing at this path'),
+  }
+}
+
+async function readBody(request: Request, most: number): Promise<unknown> {
+  const bytes = new Uint8Array(await request.arrayBuffer())
+  if (bytes.length > most) throw new Refusal('E_BODY_TOO_LARGE', 'the body is larger than this call takes')
+  if (bytes.length === 0) return undefined
+  if (!JSON_MEDIA_TYPE.test(request.headers.get('content-type') ?? '')) {
+    throw new Refusal('E_MEDIA_TYPE', 'the body must be application/json in UTF-8')
+  }
+  try {
+    return JSON.parse(decodeUtf8(bytes))
+  } catch {
+    throw new Refusal('E_MALFORMED_REQUEST', 'the body is not valid JSON in UTF-8') // the parser's message quotes it
+  }
+}
+
+function resultOf(failing: Failing): Result {
+  if (typeof failing === 'string') throw new NoAnswer(failing)
+  return failing
+}
+
+function respond({ status, body }: Result): Response {
+  const headers = new Headers({ 'x-request-id': randomId() })
+  if (status < 400) headers.set('cache-control', 'no-store')
+  if (status === 401) headers.set('www-authenticate', 'Bearer')
+  if (status === 204) return new Response(null, { status, headers })
+  const isPage = typeof body === 'string'
+  const type = status < 400 ? 'application/json; charset=utf-8' : PROBLEM_CONTENT_TYPE
+  headers.set('content-type', isPage ? 'text/html' : type)
+  return new Response(isPage ? body : JSON.stringify(body), { status, headers })
+}

@@ -1,0 +1,116 @@
+/** What the service in memory remembers: one tenant with its keys, API keys and audit entries. */
+import { type Action, encodeHex, KEY_BYTES, type Permission, SYSTEM_ACTOR, type wire } from '@eaas/protocol'
+import { fillRandom } from '../deks/random.js'
+import type { Hmac } from '../engines/hmac.js'
+
+const MS_PER_DAY = 86_400_000
+/** The address that all calls come from. */
+const IP_ADDRESS = '127.0.0.1'
+
+export interface TestKeyVersion {
+  version: number
+  status: wire.VersionStatus
+  created_at: string
+  kek: Uint8Array
+}
+
+export interface TestKey {
+  key_id: string
+  name: string
+  status: wire.KeyStatus
+  created_at: string
+  updated_at: string
+  interval_days: number | null
+  next_rotation_at: string | null
+  destroy_at: string | null
+  /** oldest first; the last one is the current */
+  versions: TestKeyVersion[]
+  hashKey: Uint8Array
+  /** made of the hash key when it is first needed */
+  hmac: Hmac | undefined
+}
+
+export interface TestApiKey {
+  id: string
+  name: string
+  secret: string
+  permissions: Permission[]
+  created_at: string
+  expires_at: string | null
+  allowed_ips: string[]
+  revoked: boolean
+}
+
+export interface State {
+  tenant: wire.Tenant
+  keys: TestKey[]
+  apiKeys: TestApiKey[]
+  entries: wire.Entry[]
+  /** milliseconds since 1970 */
+  now: () => number
+  destroyWindowDays: number
+}
+
+/** One call: who makes it, and on which thing. */
+export interface Call {
+  state: State
+  apiKey: TestApiKey
+  onBehalfOf: string | undefined
+  /** the `:id` of the path */
+  id: string
+}
+
+/** An entry as an operation words it. */
+export interface EntryNote {
+  action: Action
+  key_id?: string
+  key_version?: number
+  metadata?: Record<string, unknown>
+}
+
+/** Writes an entry of a call; returns when it was written. */
+export function note({ state, apiKey, onBehalfOf }: Call, { metadata, ...entry }: EntryNote): string {
+  const all = onBehalfOf === undefined ? metadata : { ...metadata, on_behalf_of: onBehalfOf }
+  return append(state, { ...entry, actor: apiKey.id, ip_address: IP_ADDRESS, ...(all && { metadata: all }) })
+}
+
+/** Writes an entry of what the service does by itself; returns when it was written. */
+export function noteAsSystem(state: State, entry: EntryNote): string {
+  return append(state, { ...entry, actor: SYSTEM_ACTOR, ip_address: null })
+}
+
+function append(state: State, entry: EntryNote & Pick<wire.Entry, 'actor' | 'ip_address'>): string {
+  const { action, key_id = null, key_version = null, actor, ip_address, metadata } = entry
+  const created_at = timeNow(state)
+  const sorted = metadata && Object.fromEntries(Object.entries(metadata).sort(([a], [b]) => (a < b ? -1 : 1)))
+  const id = state.entries.length + 1
+  const { tenant_id } = state.tenant
+  const rest = { actor, ip_address, metadata: sorted ?? null, created_at }
+  state.entries.push({ id, tenant_id, action, key_id, key_version, ...rest })
+  return created_at
+}
+
+/** Now, as the API writes it. */
+export function timeNow(state: State): string {
+  return new Date(state.now()).toISOString()
+}
+
+/** So many days after a time. */
+export function daysAfter(time: string, days: number): string {
+  return new Date(Date.parse(time) + days * MS_PER_DAY).toISOString()
+}
+
+/** 32 random bytes. */
+export function randomKey(): Uint8Array {
+  const key = new Uint8Array(KEY_BYTES)
+  fillRandom(key)
+  return key
+}
+
+/** A random UUID (RFC 9562 section 5.4); `crypto.randomUUID` is missing on pages without TLS. */
+export function randomId(): string {
+  const bytes = randomKey().subarray(0, 16)
+  bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x40
+  bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80
+  return encodeHex(bytes).replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
+}

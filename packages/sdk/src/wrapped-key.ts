@@ -1,0 +1,45 @@
+/** Wrapped keys, format 1 (wrapped-key.md): their bytes and what they are bound to. Who seals and opens them is another's affair. */
+import { concatBytes, decodeBase64, encodeBase64, encodeUtf8, lengthPrefixed, uuidBytes } from '@eaas/protocol'
+
+const FORMAT = 0x01
+const BYTES = 65
+const VERSION_AT = 1
+const IV_AT = 5
+const SEALED_AT = 17
+const LABEL = encodeUtf8('eaas/wrapped-key/v1')
+
+/** The parts of a wrapped key: the version that wrapped it, the iv, and DEK and tag as they are sealed. */
+export interface WrappedKeyParts {
+  version: number
+  iv: Uint8Array
+  sealed: Uint8Array
+}
+
+/** Reads a wrapped key; undefined where it is none: as good as not authentic. */
+export function readWrappedKey(text: string): WrappedKeyParts | undefined {
+  let bytes: Uint8Array
+  try {
+    bytes = decodeBase64(text)
+  } catch {
+    return undefined // not base64
+  }
+  if (bytes.length !== BYTES || bytes[0] !== FORMAT) return undefined
+  const version = new DataView(bytes.buffer, bytes.byteOffset).getUint32(VERSION_AT)
+  return { version, iv: bytes.subarray(IV_AT, SEALED_AT), sealed: bytes.subarray(SEALED_AT) }
+}
+
+/** Writes a wrapped key as text. */
+export function writeWrappedKey({ version, iv, sealed }: WrappedKeyParts): string {
+  return encodeBase64(concatBytes(Uint8Array.of(FORMAT), u32(version), iv, sealed))
+}
+
+/** What a wrapped key is bound to (wrapped-key.md 2). */
+export function wrappedKeyAad(tenant_id: string, key_id: string, version: number): Uint8Array {
+  return lengthPrefixed(LABEL, uuidBytes(tenant_id), uuidBytes(key_id), u32(version))
+}
+
+function u32(value: number): Uint8Array {
+  const bytes = new Uint8Array(4)
+  new DataView(bytes.buffer).setUint32(0, value)
+  return bytes
+}

@@ -1,0 +1,100 @@
+/** The HTTP application: the table of routes on Fastify, with what every answer has in common. */
+import { randomUUID } from 'node:crypto'
+import Fastify, { type FastifyInstance, type FastifyServerOptions, LogController } from 'fastify'
+import { allowOrigins } from './http/cors.js'
+import { serveDocs } from './http/docs.js'
+import { sendError, sendParserError } from './http/errors.js'
+import { serveHealth } from './http/health.js'
+import { readJsonBodies } from './http/json-body.js'
+import { createMetrics, type Metrics, serveMetrics } from './http/metrics.js'
+import { answerNotFound } from './http/not-found.js'
+import { serveOpenApi } from './http/openapi.js'
+import { ROUTES } from './http/routes.js'
+import { serveRoutes } from './http/serve.js'
+import type { Services } from './operations/operation.js'
+import type { Durability } from './store/settings.js'
+
+const BODY_LIMIT = 1_048_576
+/** Long enough for any id that a client may take for one; what is longer than the parser's header limit never gets here. */
+const PARAM_LIMIT = 16_384
+/** For a request to arrive. After that each wait for the database has a deadline of its own, and a long call a limit in its row. */
+const REQUEST_TIMEOUT_MS = 30_000
+const HEADERS_TIMEOUT_MS = 15_000
+/** How often Node looks for what is over these times; 30 s by default, so that they could last twice as long. */
+const TIMEOUT_CHECK_MS = 2_000
+
+export interface AppOptions {
+  services: Services
+  durability: Durability
+  /** pino's logger, or false */
+  logger: FastifyServerOptions['logger']
+  /** proxies whose X-Forwarded-For is believed; none by default */
+  trustProxy?: string[]
+  /** origins of pages that may call from a browser; none by default */
+  corsOrigins?: string[]
+  /** where the committer reports too; by default it reports to nobody, and only calls are measured */
+  metrics?: Metrics
+}
+
+/** Builds the application; listens to nothing yet. */
+export function buildApp({
+  services,
+  durability,
+  logger,
+  trustProxy = [],
+  corsOrigins = [],
+  metrics = createMetrics(),
+}: AppOptions): FastifyInstance {
+  const app = Fastify({
+    ...(logger === undefined ? {} : { logger }),
+    ...(trustProxy.length > 0 ? { trustProxy } : {}),
+    logController: new LogController({ disableRequestLogging: true }),
+    bodyLimit: BODY_LIMIT,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    exposeHeadRoutes: false,
+    return503OnClosing: false, // what is under way when the server stops is answered, not refused
+    requestIdHeader: false,
+    genReqId: () => randomUUID(),
+    routerOptions: { maxParamLength: PARAM_LIMIT },
+    frameworkErrors: sendError,
+    clientErrorHandler: sendParserError,
+    http: { headersTimeout: HEADERS_TIMEOUT_MS, connectionsCheckingInterval: TIMEOUT_CHECK_MS },
+  })
+  app.setErrorHandler(sendError)
+  app.addHook('onRequest', (request, reply, done) => {
+    reply.header('x-request-id', request.id)
+    done()
+  })
+  // The framework closes idle connections when it stops. Those with a call under way it would leave open afterwards, until
+  // their clients close them, and so keep the process from ending.
+  let isClosing = false
+  app.addHook('preClose', async () => {
+    isClosing = true
+  })
+  app.addHook('onSend', (_, reply, payload, done) => {
+    if (isClosing) reply.header('connection', 'close')
+    done(null, payload)
+  })
+  // One line a request, with the route rather than the URL: what a caller put there by mistake is not logged.
+  app.addHook('onResponse', (request, reply, done) => {
+    request.log.info(
+      {
+        method: request.method,
+        route: request.routeOptions.url ?? null,
+        status: reply.statusCode,
+        ms: Math.round(reply.elapsedTime * 10) / 10,
+      },
+      'request',
+    )
+    done()
+  })
+  if (corsOrigins.length > 0) allowOrigins(app, corsOrigins)
+  readJsonBodies(app)
+  answerNotFound(app)
+  serveHealth(app, services, durability)
+  serveMetrics(app, services, metrics)
+  serveOpenApi(app)
+  serveDocs(app)
+  serveRoutes(app, services, ROUTES)
+  return app
+}

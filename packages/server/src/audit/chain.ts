@@ -1,0 +1,179 @@
+/** The bytes, hashes and MACs of the audit chain, see chain.md. Pure. */
+import { createHmac, hash as digest, type KeyObject, timingSafeEqual } from 'node:crypto'
+import { type Action, encodeHex, encodeUtf8 } from '@eaas/protocol'
+
+const ENTRY_LABEL = 'eaas/audit/entry/v1'
+const GENESIS_LABEL = encodeUtf8('eaas/audit/genesis/v1')
+const HASH_LABEL = encodeUtf8('eaas/audit/hash/v1')
+const MAC_LABEL = encodeUtf8('eaas/audit/mac/v1')
+const HEAD_LABEL = 'eaas/audit/head/v1'
+const PURGE_MARK_LABEL = 'eaas/audit/purge-mark/v1'
+
+/** What an entry says (chain.md 1). */
+export interface AuditEntry {
+  tenant_id: string
+  id: number
+  action: Action
+  key_id: string | null
+  key_version: number | null
+  actor: string
+  ip_address: string | null
+  /** canonical JSON text */
+  metadata: string | null
+  /** RFC 3339, UTC, milliseconds */
+  created_at: string
+}
+
+/** An entry with its place in the chain. */
+export interface ChainedEntry extends AuditEntry {
+  hash: Uint8Array
+  mac: Uint8Array
+}
+
+/** The end of a tenant's chain (chain.md 5). */
+export interface Head {
+  tenant_id: string
+  last_id: number
+  hash: Uint8Array
+  policy_version: number
+  created_at: string
+  mac: Uint8Array
+}
+
+/** The bytes of an entry (chain.md 1). */
+export function entryBytes(entry: AuditEntry): Uint8Array {
+  return Buffer.from(
+    JSON.stringify([
+      ENTRY_LABEL,
+      entry.tenant_id,
+      entry.id,
+      entry.action,
+      entry.key_id,
+      entry.key_version,
+      entry.actor,
+      entry.ip_address,
+      entry.metadata,
+      entry.created_at,
+    ]),
+  )
+}
+
+/** h_0 of a tenant (chain.md 2). */
+export function genesisHash(tenant_id: string): Uint8Array {
+  return sha256(Buffer.concat([GENESIS_LABEL, encodeUtf8(tenant_id)]))
+}
+
+/** h_n from h_(n-1) and the entry (chain.md 2). */
+export function entryHash(previous: Uint8Array, entry: AuditEntry): Uint8Array {
+  return sha256(Buffer.concat([HASH_LABEL, previous, entryBytes(entry)]))
+}
+
+/** mac_n from h_n (chain.md 3). */
+export function entryMac(auditKey: KeyObject, hash: Uint8Array): Uint8Array {
+  return fromHex(createHmac('sha256', auditKey).update(MAC_LABEL).update(hash).digest('hex'))
+}
+
+/** The MAC of a head (chain.md 5). */
+export function headMac(auditKey: KeyObject, head: Omit<Head, 'mac'>): Uint8Array {
+  const { tenant_id, last_id, hash, policy_version, created_at } = head
+  const text = JSON.stringify([HEAD_LABEL, tenant_id, last_id, encodeHex(hash), policy_version, created_at])
+  return createHmac('sha256', auditKey).update(text).digest()
+}
+
+/** Whether a head is as the server wrote it. */
+export function isHeadAuthentic(auditKey: KeyObject, head: Head): boolean {
+  return equalBytes(head.mac, headMac(auditKey, head))
+}
+
+/** What a purge left in place of the entries that it took (chain.md 8). */
+export interface PurgeMark {
+  tenant_id: string
+  purged_through: number
+  hash: Uint8Array
+  entries: number
+  cutoff: string
+  created_at: string
+  previous_mac: Uint8Array
+  mac: Uint8Array
+}
+
+/** What stands for the MAC of the mark before the first one. */
+export const NO_MARK_MAC = new Uint8Array(32)
+
+/** The MAC of a purge mark (chain.md 8). */
+export function purgeMarkMac(auditKey: KeyObject, mark: Omit<PurgeMark, 'mac'>): Uint8Array {
+  const { tenant_id, purged_through, hash, entries, cutoff, created_at, previous_mac } = mark
+  const text = JSON.stringify([
+    PURGE_MARK_LABEL,
+    tenant_id,
+    purged_through,
+    encodeHex(hash),
+    entries,
+    cutoff,
+    created_at,
+    encodeHex(previous_mac),
+  ])
+  return createHmac('sha256', auditKey).update(text).digest()
+}
+
+/** Compares two byte strings in constant time. */
+export function equalBytes(a: Uint8Array, b: Uint8Array): boolean {
+  return a.length === b.length && timingSafeEqual(a, b)
+}
+
+/** The head of a chain without entries. */
+export function genesisHead(auditKey: KeyObject, tenant_id: string, created_at: string): Head {
+  return sealHead(auditKey, { tenant_id, last_id: 0, hash: genesisHash(tenant_id), policy_version: 1, created_at })
+}
+
+/** An entry before it has its place: the chain gives it its id. */
+export type EntryDraft = Omit<AuditEntry, 'tenant_id' | 'id' | 'created_at'>
+
+export interface ExtendOptions {
+  auditKey: KeyObject
+  /** milliseconds since 1970; clamped so that time never goes back (chain.md 4) */
+  now: number
+  /** the policy version after these entries; the head's when left out */
+  policy_version?: number
+}
+
+/** Continues a chain: gives each draft its id, time, hash and MAC, and makes the new head. */
+export function extendChain(
+  head: Head,
+  drafts: readonly EntryDraft[],
+  { auditKey, now, policy_version = head.policy_version }: ExtendOptions,
+): { entries: ChainedEntry[]; head: Head } {
+  const created_at = laterTime(head.created_at, now)
+  const { tenant_id } = head
+  let { last_id, hash } = head
+  // Field by field: to spread the draft costs more than to hash it.
+  const entries = drafts.map(({ action, key_id, key_version, actor, ip_address, metadata }): ChainedEntry => {
+    last_id += 1
+    const entry = { tenant_id, id: last_id, action, key_id, key_version, actor, ip_address, metadata, created_at }
+    hash = entryHash(hash, entry)
+    return Object.assign(entry, { hash, mac: entryMac(auditKey, hash) })
+  })
+  return {
+    entries,
+    head: sealHead(auditKey, { tenant_id, last_id, hash, policy_version, created_at }),
+  }
+}
+
+// RFC 3339 in UTC with milliseconds sorts as text.
+function laterTime(previous: string, now: number): string {
+  const time = new Date(now).toISOString()
+  return time > previous ? time : previous
+}
+
+function sealHead(auditKey: KeyObject, head: Omit<Head, 'mac'>): Head {
+  return { ...head, mac: headMac(auditKey, head) }
+}
+
+function sha256(bytes: Uint8Array): Uint8Array {
+  return fromHex(digest('sha256', bytes, 'hex'))
+}
+
+// Node's pool has room for 32 bytes at a third of what it costs to be given a buffer of one's own.
+function fromHex(text: string): Uint8Array {
+  return Buffer.from(text, 'hex')
+}

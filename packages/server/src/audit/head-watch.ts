@@ -1,0 +1,92 @@
+/**
+ * Watches the head of one tenant's chain. A head that is missing, forged or behind what this process saw committed means that the
+ * database was restored or tampered with: an alarm is raised, and the tenant is served no longer. Going on would fork the chain.
+ */
+import type { KeyObject } from 'node:crypto'
+import { findEntryHash, findHead } from '../store/audit.js'
+import type { Queryable } from '../store/db.js'
+import { AuditWriteError } from './append-errors.js'
+import { equalBytes, type Head, isHeadAuthentic } from './chain.js'
+
+export class HeadWatch {
+  #known: Head | undefined
+  #witnessed: Head | undefined
+  #alarm: string | undefined
+
+  constructor(
+    readonly tenant_id: string,
+    /** told once */
+    private readonly onAlarm: (tenant_id: string, reason: string) => void,
+  ) {}
+
+  /** The head in the database, as far as is known; undefined after `forget`. */
+  get known(): Head | undefined {
+    return this.#known
+  }
+
+  get isAlarmed(): boolean {
+    return this.#alarm !== undefined
+  }
+
+  /** @throws AuditWriteError after an alarm */
+  demandNoAlarm(): void {
+    if (this.#alarm !== undefined) throw new AuditWriteError(this.#alarm)
+  }
+
+  /** To be called when it is not known what was committed: the head is read again before anything is chained to it. */
+  forget(): void {
+    this.#known = undefined
+  }
+
+  /** Takes note of a head that was committed. A commit that was given up on may end after later ones: it never goes back. */
+  witness(head: Head): void {
+    this.#known = head
+    if (!this.#witnessed || head.last_id >= this.#witnessed.last_id) this.#witnessed = head
+  }
+
+  /** Reads the head and checks that the chain goes on from what was written; `find` locks it too, say. @throws AuditWriteError */
+  async read<Where extends Queryable>(
+    sql: Where,
+    auditKey: KeyObject,
+    find: (sql: Where, tenant_id: string) => Promise<Head | undefined> = findHead,
+  ): Promise<Head> {
+    const witnessed = this.#witnessed // before the read: what is committed during it, the read need not show
+    const head = this.#check(await find(sql, this.tenant_id), auditKey, witnessed)
+    if (witnessed && witnessed !== head) await this.#demandContinues(sql, head, witnessed)
+    this.#known = head
+    return head
+  }
+
+  /** Reads the policy version of a head that is not behind; does not look into the chain. @throws AuditWriteError */
+  async readPolicyVersion(sql: Queryable, auditKey: KeyObject): Promise<number> {
+    const witnessed = this.#witnessed
+    return this.#check(await findHead(sql, this.tenant_id), auditKey, witnessed).policy_version
+  }
+
+  #check(head: Head | undefined, auditKey: KeyObject, witnessed: Head | undefined): Head {
+    if (!head) return this.#raiseAlarm('the head of the audit chain is missing')
+    if (!isHeadAuthentic(auditKey, head)) {
+      return this.#raiseAlarm('the head of the audit chain was not written by this server')
+    }
+    if (witnessed && (head.last_id < witnessed.last_id || head.policy_version < witnessed.policy_version)) {
+      return this.#raiseAlarm(
+        `the audit chain went back from entry ${witnessed.last_id} to ${head.last_id}: the database was restored or tampered with`,
+      )
+    }
+    return head
+  }
+
+  // An entry that a purge took has no row any more; every other one must be the one that was written.
+  async #demandContinues(sql: Queryable, head: Head, { last_id, hash }: Head): Promise<void> {
+    const found = head.last_id === last_id ? head.hash : await findEntryHash(sql, this.tenant_id, last_id)
+    if (found && !equalBytes(found, hash)) {
+      this.#raiseAlarm(`entry ${last_id} of the audit chain is not the one that was written`)
+    }
+  }
+
+  #raiseAlarm(reason: string): never {
+    if (this.#alarm === undefined) this.onAlarm(this.tenant_id, reason)
+    this.#alarm = reason
+    throw new AuditWriteError(reason)
+  }
+}

@@ -1,0 +1,126 @@
+/**
+ * The MAC of the rows that grant rights: tenants, keys, key versions, API keys. Whoever can write to the database but has
+ * no key can't add a right or change one unseen: the server refuses a row whose MAC is not its own.
+ *
+ * mac = HMAC-SHA-256(row key, UTF-8 of ["eaas/row/v1", table, [columns in the order below]]), row key as in
+ * key-hierarchy.md 4, the array written as in chain.md 1, bytes in hexadecimal.
+ */
+import { createHmac, type KeyObject } from 'node:crypto'
+import { encodeHex } from '@eaas/protocol'
+import type { ApiKeyRow } from '../store/api-keys.js'
+import type { KeyRow, KeyVersionRow } from '../store/keys.js'
+import type { TenantRow } from '../store/tenants.js'
+import { equalBytes } from './chain.js'
+
+type Unsealed<Row> = Omit<Row, 'mac'>
+
+/** The MAC of a tenant's row. */
+export function tenantMac(rowKey: KeyObject, row: Unsealed<TenantRow>): Uint8Array {
+  return rowMac(rowKey, 'tenants', [
+    row.tenant_id,
+    row.name,
+    row.envelope_only,
+    row.monthly_encrypt_quota,
+    encodeHex(row.wrapped_audit_key),
+    row.created_at,
+    row.entry_id,
+  ])
+}
+
+/** The MAC of a key's row. */
+export function keyMac(rowKey: KeyObject, row: Unsealed<KeyRow>): Uint8Array {
+  return rowMac(rowKey, 'keys', [
+    row.tenant_id,
+    row.key_id,
+    row.name,
+    row.algorithm,
+    row.status,
+    row.current_version,
+    row.rotation_interval_days,
+    row.next_rotation_at,
+    row.destroy_at,
+    hexOrNull(row.wrapped_hash_key),
+    row.created_at,
+    row.updated_at,
+    row.entry_id,
+  ])
+}
+
+/** The MAC of a key version's row. */
+export function keyVersionMac(rowKey: KeyObject, row: Unsealed<KeyVersionRow>): Uint8Array {
+  return rowMac(rowKey, 'key_versions', [
+    row.tenant_id,
+    row.key_id,
+    row.version,
+    row.status,
+    hexOrNull(row.wrapped_kek),
+    row.created_at,
+    row.entry_id,
+  ])
+}
+
+/** The MAC of an API key's row. */
+export function apiKeyMac(rowKey: KeyObject, row: Unsealed<ApiKeyRow>): Uint8Array {
+  return rowMac(rowKey, 'api_keys', [
+    row.tenant_id,
+    row.api_key_id,
+    row.digest,
+    row.name,
+    row.prefix,
+    row.permissions,
+    row.allowed_ips,
+    row.expires_at,
+    row.revoked_at,
+    row.created_at,
+    row.entry_id,
+  ])
+}
+
+/** Thrown when a row is not as the server wrote it. The row is refused whole, and the operator is told. */
+export class TamperedRowError extends Error {
+  override readonly name = 'TamperedRowError'
+}
+
+type Mac<Row> = (rowKey: KeyObject, row: Row) => Uint8Array
+
+/** Returns the row when its MAC is the server's. @throws TamperedRowError */
+export function authentic<Row extends { tenant_id: string; mac: Uint8Array }>(
+  row: Row,
+  mac: Mac<Row>,
+  rowKey: KeyObject,
+): Row {
+  const tampering = findTampering(row, mac, rowKey)
+  if (tampering) throw tampering
+  return row
+}
+
+/** Finds out whether a row is not as the server wrote it. */
+export function findTampering<Row extends { tenant_id: string; mac: Uint8Array }>(
+  row: Row,
+  mac: Mac<Row>,
+  rowKey: KeyObject,
+): TamperedRowError | undefined {
+  if (equalBytes(row.mac, mac(rowKey, row))) return undefined
+  return new TamperedRowError(`a row of tenant ${row.tenant_id} was changed outside the server (${mac.name})`)
+}
+
+/** Returns the row with its MAC. */
+export function sealRow<Row>(
+  row: Row,
+  mac: (rowKey: KeyObject, row: Row) => Uint8Array,
+  rowKey: KeyObject,
+): Row & { mac: Uint8Array } {
+  return { ...row, mac: mac(rowKey, row) }
+}
+
+type Column = string | number | boolean | null | readonly string[]
+
+function rowMac(rowKey: KeyObject, table: string, columns: readonly Column[]): Uint8Array {
+  return createHmac('sha256', rowKey)
+    .update(JSON.stringify(['eaas/row/v1', table, columns]))
+    .digest()
+}
+
+function hexOrNull(bytes: Uint8Array | null): string | null {
+  return bytes === null ? null : encodeHex(bytes)
+}

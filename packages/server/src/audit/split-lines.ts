@@ -1,0 +1,36 @@
+/** The lines of an export as verifyExport takes them, byte by byte: nothing is repaired on the way (export.md 1). */
+
+const LINE_FEED = 0x0a
+const MAX_LINE_BYTES = 16 * 1_048_576
+/** What no line of the format holds: it stands for bytes that are no line, so that the verification stops there. */
+const NO_LINE = '\uFFFE'
+
+/** Splits bytes at line feeds. Not by readline, which would take a carriage return for the end of a line. */
+export async function* splitLines(chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>): AsyncGenerator<string> {
+  const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+  let begun: Uint8Array[] = []
+  let bytes = 0
+  for await (const chunk of chunks) {
+    let from = 0
+    for (let at = chunk.indexOf(LINE_FEED); at >= 0; at = chunk.indexOf(LINE_FEED, from)) {
+      const end = chunk.subarray(from, at)
+      yield decodeLine(decoder, begun.length === 0 ? end : Buffer.concat([...begun, end]))
+      begun = []
+      bytes = 0
+      from = at + 1
+    }
+    if (from === chunk.length) continue
+    begun.push(chunk.subarray(from))
+    bytes += chunk.length - from
+    if (bytes > MAX_LINE_BYTES) break
+  }
+  if (bytes > 0) yield NO_LINE // too long, or the last line without its line feed
+}
+
+function decodeLine(decoder: TextDecoder, bytes: Uint8Array): string {
+  try {
+    return decoder.decode(bytes)
+  } catch {
+    return NO_LINE // not UTF-8
+  }
+}

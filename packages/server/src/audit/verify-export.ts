@@ -1,0 +1,178 @@
+/**
+ * Verifies an export offline, see export.md: from the file and a public key alone. Imports nothing but the code of the specs.
+ * Reads line by line, so memory stays flat.
+ */
+import { type AuditEntry, entryHash, equalBytes, genesisHash } from './chain.js'
+import { type Checkpoint, CheckpointError, readCheckpoint } from './checkpoint.js'
+import type { ExportHeader } from './export.js'
+import { ExportFault, isTrailer, readEntry, readHeader, readTrailer } from './read-export.js'
+
+/** What the verification found. */
+export interface ExportVerdict {
+  valid: boolean
+  tenant_id?: string
+  /** entries that were read and found as they must be */
+  verified_entries: number
+  /** where the entries begin: after this id */
+  after_id?: number
+  last_id?: number
+  /** whether nothing is missing before the first entry (export.md 5) */
+  whole?: boolean
+  /** whether the signature was checked against a key that did not come from the file itself */
+  trusted_key: boolean
+  /** where a checkpoint was given: whether the file reaches back to it, so that the two could be compared */
+  checkpoint_compared?: boolean
+  signed_at?: string
+  /** the first entry that is not as it must be */
+  broken_at?: number
+  /** the first line that is not as it must be, counted from 1 */
+  line?: number
+  reason?: string
+}
+
+export interface VerifyExportOptions {
+  /** the public key to trust; without it the one in the file is taken, which proves nothing against a forger */
+  publicKey?: string
+  /** a checkpoint that was kept from earlier, as a note */
+  checkpoint?: string
+  /** told now and then how many entries were verified */
+  onProgress?: (entries: number) => void
+}
+
+const PROGRESS_ENTRIES = 50_000
+
+/** Verifies the lines of an export, each without its line feed. Never throws for what the file holds: the verdict says it. */
+export async function verifyExport(
+  lines: AsyncIterable<string> | Iterable<string>,
+  { publicKey, checkpoint, onProgress }: VerifyExportOptions = {},
+): Promise<ExportVerdict> {
+  const reader = new ExportReader(publicKey, checkpoint)
+  const { verdict } = reader
+  let line = 0
+  try {
+    for await (const text of lines) {
+      line += 1
+      reader.read(text)
+      if (verdict.verified_entries % PROGRESS_ENTRIES === 0) onProgress?.(verdict.verified_entries)
+    }
+    line += 1
+    reader.end()
+    return { ...verdict, valid: true }
+  } catch (error) {
+    if (error instanceof CheckpointError) return { ...verdict, line, reason: error.message }
+    if (!(error instanceof ExportFault)) throw error
+    const { reason, entry_id } = error
+    return { ...verdict, line, reason, ...(entry_id === undefined ? {} : { broken_at: entry_id }) }
+  }
+}
+
+/** Where the reader stands in the chain. */
+interface Place {
+  id: number
+  hash: Uint8Array
+  created_at: string
+}
+
+class ExportReader {
+  readonly verdict: ExportVerdict
+  private header: ExportHeader | undefined
+  private last: Place = { id: 0, hash: new Uint8Array(), created_at: '' }
+  private purged_through: number | undefined
+  private kept: Checkpoint | undefined
+  private isEnded = false
+
+  constructor(
+    private readonly publicKey: string | undefined,
+    private readonly note: string | undefined,
+  ) {
+    this.verdict = { valid: false, verified_entries: 0, trusted_key: publicKey !== undefined }
+  }
+
+  read(line: string): void {
+    if (this.isEnded) throw new ExportFault('there is something after the trailer')
+    if (!this.header) this.readHeader(line)
+    else if (isTrailer(line)) this.readTrailer(line, this.header)
+    else this.readEntry(line, this.header)
+  }
+
+  end(): void {
+    if (!this.isEnded) throw new ExportFault('the file ends without its trailer: it was cut')
+  }
+
+  private readHeader(line: string): void {
+    const header = readHeader(line)
+    const { tenant_id, after_id, after_hash } = header
+    if (after_id === 0 && !equalBytes(after_hash, genesisHash(tenant_id))) {
+      throw new ExportFault('after_hash is not the genesis hash')
+    }
+    this.header = header
+    this.last = { id: after_id, hash: after_hash, created_at: '' }
+    Object.assign(this.verdict, { tenant_id, after_id })
+    if (this.note !== undefined) this.kept = this.readKept(this.note, tenant_id)
+    this.compareWithKept()
+  }
+
+  private readKept(note: string, tenant_id: string): Checkpoint {
+    if (this.publicKey === undefined) {
+      throw new ExportFault('a checkpoint was given without the public key that it is to be checked by')
+    }
+    const kept = readCheckpoint(note, this.publicKey)
+    if (kept.tenant_id !== tenant_id) throw new ExportFault("the checkpoint is another tenant's")
+    this.verdict.checkpoint_compared = false
+    return kept
+  }
+
+  private readEntry(line: string, { tenant_id }: ExportHeader): void {
+    const { last, verdict } = this
+    const id = last.id + 1
+    const entry = readEntry(line, { tenant_id, id })
+    if (entry.id !== id) throw new ExportFault(`entry ${id} is missing`, id)
+    if (!equalBytes(entry.hash, entryHash(last.hash, entry))) throw new ExportFault(`entry ${id} was altered`, id)
+    if (entry.created_at < last.created_at) throw new ExportFault(`the time of entry ${id} went back`, id)
+    if (entry.action === 'audit.purge') this.purged_through = purgedThrough(entry)
+    this.last = entry
+    verdict.verified_entries += 1
+    verdict.last_id = id
+    this.compareWithKept()
+  }
+
+  private readTrailer(line: string, { tenant_id, after_id }: ExportHeader): void {
+    const { last, verdict, kept } = this
+    const trailer = readTrailer(line)
+    if (this.publicKey !== undefined && trailer.public_key !== this.publicKey) {
+      throw new ExportFault('the export names another public key than the one that was given')
+    }
+    const signed = readCheckpoint(trailer.checkpoint, trailer.public_key)
+    if (signed.tenant_id !== tenant_id || signed.last_id !== last.id || !equalBytes(signed.hash, last.hash)) {
+      throw new ExportFault('the checkpoint does not agree with the last entry', last.id + 1)
+    }
+    if (kept && kept.last_id > last.id) {
+      throw new ExportFault(`the log ends before the checkpoint, which knows ${kept.last_id} entries`, last.id + 1)
+    }
+    verdict.signed_at = signed.created_at
+    verdict.whole = after_id === 0 || this.purged_through === after_id || kept?.last_id === after_id
+    this.isEnded = true
+  }
+
+  // The moment that the reader stands where the kept checkpoint stood, the hashes must be the same.
+  private compareWithKept(): void {
+    const { kept, last } = this
+    if (!kept || kept.last_id !== last.id) return
+    this.verdict.checkpoint_compared = true
+    if (!equalBytes(kept.hash, last.hash)) {
+      const reason = `the log does not agree with the checkpoint at entry ${last.id}: it was rewritten before`
+      throw new ExportFault(reason, last.id)
+    }
+  }
+}
+
+// An entry that doesn't say up to where explains nothing: entries before the first one are then simply missing. The chain needs no
+// secret, so anybody can write an entry whose metadata is no JSON.
+function purgedThrough({ metadata }: AuditEntry): number | undefined {
+  try {
+    const through = JSON.parse(metadata ?? 'null')?.purged_through
+    return typeof through === 'number' ? through : undefined
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,141 @@
+/** `eaas audit`: the log by the operator's hand. What needs no server is in verify-export.ts. */
+import { open, readFile, rm } from 'node:fs/promises'
+import type { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import type { Action, wire } from '@eaas/protocol'
+import { encodePublicKey } from '../audit/checkpoint.js'
+import type { Config } from '../config.js'
+import { performAsSystem } from '../operations/perform.js'
+import { exportAudit, listAudit, readAuditCheckpoint, verifyAudit } from '../operations/read-audit.js'
+import { print, printJson, showProgress, table } from './output.js'
+import { getTenantId, withServices } from './with-services.js'
+
+interface Of {
+  /** the tenant's name or id */
+  tenant: string
+  json: boolean
+}
+
+export interface ListOptions extends Of {
+  action?: Action
+  keyId?: string
+  limit: number
+}
+
+/** Prints the newest entries. */
+export async function auditList(config: Config, { tenant, action, keyId, limit, json }: ListOptions): Promise<void> {
+  const page = { limit, offset: 0, order: 'desc' as const }
+  const list = await withServices(config, async (services) =>
+    performAsSystem(services, await getTenantId(services, tenant), listAudit({ action, key_id: keyId }, page)),
+  )
+  if (json) {
+    printJson(list)
+    return
+  }
+  const rows = list.logs.map((entry) => [
+    String(entry.id),
+    entry.created_at,
+    entry.action,
+    entry.key_id === null ? '-' : `${entry.key_id} v${entry.key_version ?? '-'}`,
+    entry.actor,
+    entry.ip_address ?? '-',
+    entry.metadata === null ? '' : JSON.stringify(entry.metadata),
+  ])
+  print(
+    table(['ID', 'TIME', 'ACTION', 'KEY', 'ACTOR', 'ADDRESS', 'METADATA'], rows),
+    '',
+    `${list.count} of ${list.total}`,
+  )
+}
+
+export interface VerifyOptions extends Of {
+  /** a file with a note */
+  checkpoint?: string
+  /** first and last entry of a stretch */
+  from?: number
+  to?: number
+}
+
+/** Verifies a tenant's log in place; returns whether it is valid. */
+export async function auditVerify(
+  config: Config,
+  { tenant, checkpoint, from, to, json }: VerifyOptions,
+): Promise<boolean> {
+  const progress = showProgress('verified')
+  const scope = {
+    checkpoint: checkpoint === undefined ? undefined : await readFile(checkpoint, 'utf8'),
+    after_id: from === undefined ? undefined : from - 1,
+    through_id: to,
+    onProgress: (entries: number) => progress(`${entries} entries`),
+  }
+  const answer = await withServices(config, async (services) =>
+    performAsSystem(services, await getTenantId(services, tenant), verifyAudit(scope)),
+  ).finally(progress.done)
+  if (json) printJson(answer)
+  else print(...describe(answer))
+  return answer.valid
+}
+
+function describe({ valid, reason, broken_at, ...answer }: wire.Verification): string[] {
+  const { verified_entries, total_entries, purged_through, checkpoint } = answer
+  return [
+    valid ? 'The log is valid.' : `The log is NOT valid: ${reason}, entry ${broken_at}.`,
+    `entries     ${verified_entries} of ${total_entries} verified`,
+    ...(purged_through === 0 ? [] : [`purged      through ${purged_through}`]),
+    ...(valid && checkpoint?.compared ? [`checkpoint  agrees at entry ${checkpoint.id}`] : []),
+    ...(checkpoint?.compared === false && valid
+      ? [`UNUSED      the checkpoint is of entry ${checkpoint.id}, which was not read`]
+      : []),
+  ]
+}
+
+/** Writes a tenant's log as NDJSON, to a file or to standard output. */
+export async function auditExport(
+  config: Config,
+  { tenant, out, afterId }: { tenant: string; out?: string; afterId?: number },
+): Promise<void> {
+  const progress = showProgress('exported')
+  const isShown = out === undefined && process.stdout.isTTY // the lines themselves are
+  await withServices(config, async (services) => {
+    const tenant_id = await getTenantId(services, tenant)
+    const lines = await performAsSystem(services, tenant_id, exportAudit({ after_id: afterId }))
+    const counted = countBytes(lines, (bytes) => isShown || progress(`${Math.round(bytes / 1_048_576)} MiB`))
+    if (out === undefined) await pipeline(counted, process.stdout, { end: false })
+    else await writeNew(out, counted)
+  }).finally(progress.done)
+  if (out !== undefined) process.stderr.write(`exported to ${out}\n`)
+}
+
+async function* countBytes(lines: Readable, onBytes: (bytes: number) => unknown): AsyncGenerator<Buffer> {
+  let bytes = 0
+  for await (const chunk of lines as AsyncIterable<Buffer>) {
+    bytes += chunk.length
+    onBytes(bytes)
+    yield chunk
+  }
+}
+
+// Never over a file that is there; and what did not get to its end is no export, and does not stay.
+async function writeNew(path: string, content: AsyncIterable<Buffer>): Promise<void> {
+  const file = await open(path, 'wx', 0o600)
+  try {
+    await pipeline(content, file.createWriteStream({ flush: true }))
+  } catch (error) {
+    await rm(path, { force: true })
+    throw error
+  }
+}
+
+/** Prints a signed statement of where a tenant's log ends. */
+export async function auditCheckpoint(config: Config, { tenant, json }: Of): Promise<void> {
+  const checkpoint = await withServices(config, async (services) =>
+    performAsSystem(services, await getTenantId(services, tenant), readAuditCheckpoint()),
+  )
+  if (json) printJson(checkpoint)
+  else process.stdout.write(checkpoint.checkpoint)
+}
+
+/** Prints the public key that checkpoints and exports are verified with. */
+export async function auditPublicKey(config: Config): Promise<void> {
+  print(await withServices(config, async ({ signingKey }) => encodePublicKey(signingKey)))
+}

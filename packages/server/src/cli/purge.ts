@@ -1,0 +1,57 @@
+/** `eaas purge`: retention by the operator's hand. */
+import type { Config } from '../config.js'
+import type { PurgePlan } from '../operations/purge-audit.js'
+import { Refusal } from '../operations/refusal.js'
+import { purgeTenant } from '../retention.js'
+import { listTenants } from '../store/tenants.js'
+import { print, printJson, showProgress } from './output.js'
+import { getTenantId, withServices } from './with-services.js'
+
+export interface PurgeCommand {
+  /** name or id; every tenant without it */
+  tenant?: string
+  dryRun: boolean
+  archive?: string
+  maxShare: number
+  json: boolean
+}
+
+type Result = { tenant: string; tenant_id: string } & (PurgePlan | { refused: string })
+
+/** Purges what is older than the retention, of one tenant or of all; returns whether none was refused. */
+export async function purge(config: Config, command: PurgeCommand): Promise<boolean> {
+  const { tenant, dryRun, archive, maxShare, json } = command
+  const { auditRetentionMonths: retentionMonths } = config
+  if (retentionMonths === 0) {
+    throw new Refusal('E_STATE', 'EAAS_AUDIT_RETENTION_MONTHS is 0: nothing is ever purged')
+  }
+  const results: Result[] = []
+  await withServices(config, async (services) => {
+    const wanted = tenant === undefined ? undefined : await getTenantId(services, tenant)
+    for (const { tenant_id, name } of await listTenants(services.sql)) {
+      if (wanted !== undefined && tenant_id !== wanted) continue
+      const progress = showProgress(`${name}: deleted`)
+      const onProgress = (deleted: number) => progress(`${deleted} entries`)
+      const archiveDir = archive ?? config.auditArchiveDir
+      const options = { retentionMonths, maxShare, dryRun, archiveDir, onProgress }
+      try {
+        results.push({ tenant: name, tenant_id, ...(await purgeTenant(services, tenant_id, options)) })
+      } catch (error) {
+        if (!(error instanceof Refusal)) throw error
+        results.push({ tenant: name, tenant_id, refused: error.message })
+      } finally {
+        progress.done()
+      }
+    }
+  })
+  if (json) printJson({ dry_run: dryRun, tenants: results })
+  else print(...results.map((result) => describe(result, dryRun)))
+  return results.every((result) => !('refused' in result))
+}
+
+function describe(result: Result, dryRun: boolean): string {
+  if ('refused' in result) return `${result.tenant}: ${result.refused}`
+  const { tenant, entries, purged_through, cutoff } = result
+  if (entries === 0) return `${tenant}: nothing is older than ${cutoff}`
+  return `${tenant}: ${entries} entries ${dryRun ? 'would be purged' : 'purged'}, through ${purged_through}, older than ${cutoff}`
+}

@@ -1,0 +1,77 @@
+/** `eaas start`: serves the API until it is told to stop. */
+import type { AddressInfo } from 'node:net'
+import type { FastifyInstance } from 'fastify'
+import type { Config } from '../config.js'
+import type { Installation } from '../installation.js'
+import { createTenant, type NewTenant } from '../operations/create-tenant.js'
+import { openServer } from '../server.js'
+import { lockInstance } from '../store/instance.js'
+import { hasTenants } from '../store/tenants.js'
+
+const FIRST_TENANT = 'default'
+/** What is under way is given this long to finish before the process leaves all the same, in milliseconds. */
+const STOP_DEADLINE_MS = 10_000
+
+/** Starts the server; returns once it listens. */
+export async function start(config: Config): Promise<void> {
+  const { app, installation } = await openServer({ config })
+  try {
+    await app.listen({ host: config.host, port: config.port, listenTextResolver: () => 'listening' })
+    stopOnSignal(app)
+    const url = baseUrl(app, config)
+    const tenant = await createFirstTenant(installation)
+    process.stdout.write(`EaaS is listening on ${url}\nDatabase: ${installation.database}\n`)
+    if (tenant) process.stdout.write(welcome(tenant, url))
+  } catch (error) {
+    await app.close()
+    throw error
+  }
+}
+
+// Two servers that start together on a new database take turns on the installation's row; the second finds the tenant.
+async function createFirstTenant({ services }: Installation): Promise<NewTenant | undefined> {
+  if (await hasTenants(services.sql)) return undefined
+  return services.sql.begin(async (sql) => {
+    await lockInstance(sql)
+    return (await hasTenants(sql))
+      ? undefined
+      : createTenant(services, sql, { name: FIRST_TENANT, envelope_only: true })
+  })
+}
+
+function welcome({ name, api_key }: NewTenant, url: string): string {
+  return `
+This is the first start. Tenant "${name}" was created, with an API key that is shown only now:
+
+  ${api_key.secret}
+
+Make a key with it:
+
+  curl -X POST ${url}/v1/keys \\
+    -H 'Authorization: Bearer ${api_key.secret}' \\
+    -H 'Content-Type: application/json' -d '{"name":"users"}'
+
+`
+}
+
+function baseUrl(app: FastifyInstance, { host }: Config): string {
+  const { port } = app.server.address() as AddressInfo
+  const name = { '0.0.0.0': '127.0.0.1', '::': '[::1]' }[host] ?? (host.includes(':') ? `[${host}]` : host)
+  return `http://${name}:${port}`
+}
+
+function stopOnSignal(app: FastifyInstance): void {
+  const stop = (signal: NodeJS.Signals) => {
+    process.off('SIGINT', stop).off('SIGTERM', stop) // a second one ends the process at once
+    app.log.info({ signal }, 'stopping')
+    setTimeout(() => {
+      app.log.error('did not stop in time')
+      process.exit(1)
+    }, STOP_DEADLINE_MS).unref()
+    app.close().catch((error: unknown) => {
+      app.log.error({ err: error }, 'stopping failed')
+      process.exitCode = 1
+    })
+  }
+  process.on('SIGINT', stop).on('SIGTERM', stop)
+}

@@ -1,0 +1,100 @@
+/** `eaas tenant`: the operator's hand on tenants, beside a running server or without one. */
+import type { wire } from '@eaas/protocol'
+import { authentic, tenantMac } from '../audit/row-mac.js'
+import type { Config } from '../config.js'
+import { deriveRowKey, openSecret } from '../crypto/key-hierarchy.js'
+import { createTenant, type NewTenant } from '../operations/create-tenant.js'
+import type { Services } from '../operations/operation.js'
+import { performAsSystem } from '../operations/perform.js'
+import { readTenant } from '../operations/read-tenant.js'
+import { type TenantChanges, updateTenant, viewTenant } from '../operations/update-tenant.js'
+import { lockInstance } from '../store/instance.js'
+import { listTenants, type TenantRow } from '../store/tenants.js'
+import { print, printJson, table } from './output.js'
+import { getTenantId, withServices } from './with-services.js'
+
+interface Format {
+  json: boolean
+}
+
+/** Creates a tenant and prints it with its first API key, which is shown only here. */
+export async function tenantCreate(
+  config: Config,
+  { name, envelopeOnly, json }: Format & { name: string; envelopeOnly: boolean },
+): Promise<void> {
+  const tenant = await withServices(config, (services) =>
+    services.sql.begin(async (sql) => {
+      await lockInstance(sql) // one at a time: the name is looked for before it is taken
+      return createTenant(services, sql, { name, envelope_only: envelopeOnly })
+    }),
+  )
+  if (json) printJson(tenant)
+  else print(describeNewTenant(tenant))
+}
+
+/** Prints every tenant. */
+export async function tenantList(config: Config, { json }: Format): Promise<void> {
+  const tenants = await withServices(config, async (services) =>
+    (await listTenants(services.sql)).map((row) => viewTenant(authenticTenant(services, row))),
+  )
+  if (json) return printJson({ tenants, count: tenants.length })
+  const rows = tenants.map((tenant) => [tenant.name, tenant.tenant_id, mode(tenant), quota(tenant), tenant.created_at])
+  print(table(['NAME', 'ID', 'MODE', 'ENCRYPTS A MONTH', 'CREATED'], rows))
+}
+
+/** Prints one tenant. */
+export async function tenantShow(config: Config, tenant: string, { json }: Format): Promise<void> {
+  const shown = await withServices(config, async (services) =>
+    performAsSystem(services, await getTenantId(services, tenant), readTenant()),
+  )
+  printTenant(shown, json)
+}
+
+/** Changes a tenant's settings; what changed is written into that tenant's own log. */
+export async function tenantSet(
+  config: Config,
+  tenant: string,
+  changes: TenantChanges,
+  { json }: Format,
+): Promise<void> {
+  const changed = await withServices(config, async (services) =>
+    performAsSystem(services, await getTenantId(services, tenant), updateTenant(changes)),
+  )
+  printTenant(changed, json)
+}
+
+function authenticTenant({ rootKey }: Services, row: TenantRow): TenantRow {
+  const place = { purpose: 'audit-key' as const, tenant_id: row.tenant_id }
+  return authentic(row, tenantMac, deriveRowKey(openSecret(rootKey, place, row.wrapped_audit_key)))
+}
+
+function printTenant(tenant: wire.Tenant, json: boolean): void {
+  if (json) printJson(tenant)
+  else print(describeTenant(tenant))
+}
+
+function describeTenant(tenant: wire.Tenant): string {
+  return [
+    `name              ${tenant.name}`,
+    `id                ${tenant.tenant_id}`,
+    `mode              ${mode(tenant)}`,
+    `encrypts a month  ${quota(tenant)}`,
+    `created           ${tenant.created_at}`,
+  ].join('\n')
+}
+
+function mode({ envelope_only }: wire.Tenant): string {
+  return envelope_only ? 'envelope only' : 'server mode open'
+}
+
+function quota({ monthly_encrypt_quota }: wire.Tenant): string {
+  return monthly_encrypt_quota === null ? 'no limit' : String(monthly_encrypt_quota)
+}
+
+function describeNewTenant({ tenant_id, name, envelope_only, api_key }: NewTenant): string {
+  return `Tenant ${name} (${tenant_id}) was created${envelope_only ? '' : ', with server mode open'}.
+Its API key, shown only now:
+
+  ${api_key.secret}
+`
+}

@@ -1,0 +1,82 @@
+/** `eaas audit verify-export`: needs a file and a public key, no server and no secret. */
+import { createReadStream } from 'node:fs'
+import { readFile, stat } from 'node:fs/promises'
+import { CheckpointError, readCheckpoint } from '../audit/checkpoint.js'
+import { splitLines } from '../audit/split-lines.js'
+import { type ExportVerdict, verifyExport } from '../audit/verify-export.js'
+import { print, printJson, showProgress } from './output.js'
+
+const KEY_START = 'eaas-audit+'
+
+export interface VerifyExportCommand {
+  /** a key, or a file that holds it */
+  publicKey?: string
+  /** a file with a note; only with a public key */
+  checkpoint?: string
+  json: boolean
+}
+
+/** Verifies an export; returns whether it is valid. */
+export async function auditVerifyExport(
+  file: string,
+  { publicKey, checkpoint, json }: VerifyExportCommand,
+): Promise<boolean> {
+  const known = publicKey === undefined ? undefined : await readKey(publicKey)
+  const note = checkpoint === undefined ? undefined : await readNote(checkpoint, known ?? '')
+  const { size } = await stat(file)
+  const stream = createReadStream(file)
+  const progress = showProgress('verified')
+  const verdict = await verifyExport(splitLines(stream), {
+    ...(known === undefined ? {} : { publicKey: known }),
+    ...(note === undefined ? {} : { checkpoint: note }),
+    onProgress: (entries) => progress(`${entries} entries, ${Math.round((100 * stream.bytesRead) / size)} %`),
+  })
+  progress.done()
+  if (json) printJson(verdict)
+  else print(...describe(verdict))
+  return verdict.valid
+}
+
+function describe({ valid, line, reason, broken_at, ...verdict }: ExportVerdict): string[] {
+  const { verified_entries, after_id = 0, last_id = after_id } = verdict
+  if (!valid) {
+    const where = broken_at === undefined ? `line ${line}` : `line ${line}, entry ${broken_at}`
+    return [`The export is NOT valid: ${reason} (${where}).`, `entries     ${verified_entries} verified before that`]
+  }
+  return [
+    'The export is valid.',
+    `tenant      ${verdict.tenant_id}`,
+    `entries     ${verified_entries}${verified_entries === 0 ? '' : `, from ${after_id + 1} to ${last_id}`}`,
+    `signed      ${verdict.signed_at}`,
+    ...(verdict.checkpoint_compared === true
+      ? ['checkpoint  the log was not rewritten, cut or rolled back before it']
+      : []),
+    ...(verdict.checkpoint_compared === false
+      ? ['UNUSED      the checkpoint is of an entry before the first one: it says nothing of this export']
+      : []),
+    ...(verdict.whole
+      ? []
+      : [`PART        the entries before ${after_id + 1} are not in it, and no purge explains that`]),
+    ...(verdict.trusted_key
+      ? []
+      : ['WARNING     the public key came from the file itself: give the one that you know with --public-key']),
+  ]
+}
+
+async function readKey(text: string): Promise<string> {
+  if (text.startsWith(KEY_START)) return text
+  const key = (await readFile(text, 'utf8')).trim()
+  if (!key.startsWith(KEY_START)) throw new CheckpointError(`${text}: this is no public key, which begins ${KEY_START}`)
+  return key
+}
+
+// What is wrong with the checkpoint itself is not the export's fault.
+async function readNote(file: string, publicKey: string): Promise<string> {
+  const note = await readFile(file, 'utf8')
+  try {
+    readCheckpoint(note, publicKey)
+  } catch (error) {
+    throw error instanceof CheckpointError ? new CheckpointError(`${file}: ${error.message}`) : error
+  }
+  return note
+}

@@ -1,0 +1,29 @@
+/** What the operator's commands share: an installation opened beside the running server, and tenants by name or id. */
+import { isUuid } from '@eaas/protocol'
+import type { Config } from '../config.js'
+import { openInstallation } from '../installation.js'
+import type { Services } from '../operations/operation.js'
+import { Refusal } from '../operations/refusal.js'
+import { findTenantByName } from '../store/tenants.js'
+
+/** Opens the installation, beside a server where one runs, does the work and closes it. */
+export async function withServices<T>(config: Config, work: (services: Services) => Promise<T>): Promise<T> {
+  const installation = await openInstallation({
+    config,
+    beside: true,
+    onAlarm: (message, details) => process.stderr.write(`eaas: ${message} ${JSON.stringify(details)}\n`),
+  })
+  try {
+    return await work(installation.services)
+  } finally {
+    await installation.close()
+  }
+}
+
+/** The id of a tenant given by its name or id. @throws Refusal E_NOT_FOUND */
+export async function getTenantId({ sql, states }: Services, tenant: string): Promise<string> {
+  const named = await findTenantByName(sql, tenant)
+  if (named) return named.tenant_id
+  if (isUuid(tenant) && (await states.find(tenant))) return tenant
+  throw new Refusal('E_NOT_FOUND', `there is no tenant ${tenant}; see: eaas tenant list`)
+}

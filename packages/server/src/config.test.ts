@@ -1,0 +1,191 @@
+// The configuration: every variable, what it may hold, and that no message shows a secret.
+import { resolve } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { type Config, ConfigError, readConfig, VARIABLES } from './config.js'
+
+const SECRETS = {
+  EAAS_ROOT_KEY: 'p6enp6enp6enp6enp6enp6enp6enp6enp6enp6enp6c=',
+  EAAS_DATABASE_URL: 'postgres://eaas:hunter2hunter2@localhost/eaas',
+}
+
+describe('the configuration', () => {
+  it('of an empty environment is the documented one', () => {
+    expect(readConfig({})).toEqual({
+      databaseUrl: undefined,
+      rootKey: { value: undefined, file: undefined },
+      dataDir: resolve('.eaas'),
+      host: '127.0.0.1',
+      port: 8420,
+      trustProxy: [],
+      corsOrigins: [],
+      destroyWindowDays: 7,
+      auditRetentionMonths: 60,
+      auditArchiveDir: undefined,
+      checkpointFile: undefined,
+      checkpointMinutes: 60,
+      logLevel: 'info',
+      unknownVariables: [],
+    } satisfies Config)
+  })
+
+  it.each([
+    ['EAAS_DATABASE_URL', 'postgres://localhost/eaas', { databaseUrl: 'postgres://localhost/eaas' }],
+    ['EAAS_DATA_DIR', '/var/lib/eaas', { dataDir: '/var/lib/eaas' }],
+    ['EAAS_DATA_DIR', 'data', { dataDir: resolve('data') }],
+    ['EAAS_ROOT_KEY', 'AAAA', { rootKey: { value: 'AAAA', file: undefined } }],
+    ['EAAS_ROOT_KEY_FILE', '/run/secrets/key', { rootKey: { value: undefined, file: '/run/secrets/key' } }],
+    ['EAAS_HOST', '0.0.0.0', { host: '0.0.0.0' }],
+    ['EAAS_PORT', '0', { port: 0 }],
+    ['EAAS_PORT', '65535', { port: 65_535 }],
+    ['EAAS_TRUST_PROXY', '10.0.0.0/8', { trustProxy: ['10.0.0.0/8'] }],
+    ['EAAS_TRUST_PROXY', ' 10.0.0.1 ,, ::1,', { trustProxy: ['10.0.0.1', '::1'] }],
+    ['EAAS_CORS_ORIGINS', 'https://app.example.org', { corsOrigins: ['https://app.example.org'] }],
+    [
+      'EAAS_CORS_ORIGINS',
+      ' http://localhost:5173 ,, https://a.b,',
+      { corsOrigins: ['http://localhost:5173', 'https://a.b'] },
+    ],
+    ['EAAS_DESTROY_WINDOW_DAYS', '0', { destroyWindowDays: 0 }],
+    ['EAAS_DESTROY_WINDOW_DAYS', '3650', { destroyWindowDays: 3_650 }],
+    ['EAAS_AUDIT_RETENTION_MONTHS', '0', { auditRetentionMonths: 0 }],
+    ['EAAS_AUDIT_RETENTION_MONTHS', '1200', { auditRetentionMonths: 1_200 }],
+    ['EAAS_AUDIT_ARCHIVE_DIR', '/archive', { auditArchiveDir: '/archive' }],
+    ['EAAS_CHECKPOINT_FILE', '-', { checkpointFile: '-' }],
+    ['EAAS_CHECKPOINT_MINUTES', '1', { checkpointMinutes: 1 }],
+    ['EAAS_CHECKPOINT_MINUTES', '10080', { checkpointMinutes: 10_080 }],
+    ['EAAS_LOG_LEVEL', 'silent', { logLevel: 'silent' }],
+    ['EAAS_LOG_LEVEL', 'debug', { logLevel: 'debug' }],
+  ])('takes %s=%s', (name, value, expected) => {
+    expect(readConfig({ [name]: value })).toEqual({ ...readConfig({}), ...expected })
+  })
+
+  it('has a test and a line of help for every variable', () => {
+    expect(Object.keys(VARIABLES).sort()).toEqual([
+      'EAAS_AUDIT_ARCHIVE_DIR',
+      'EAAS_AUDIT_RETENTION_MONTHS',
+      'EAAS_CHECKPOINT_FILE',
+      'EAAS_CHECKPOINT_MINUTES',
+      'EAAS_CORS_ORIGINS',
+      'EAAS_DATABASE_URL',
+      'EAAS_DATA_DIR',
+      'EAAS_DESTROY_WINDOW_DAYS',
+      'EAAS_HOST',
+      'EAAS_LOG_LEVEL',
+      'EAAS_PORT',
+      'EAAS_ROOT_KEY',
+      'EAAS_ROOT_KEY_FILE',
+      'EAAS_TRUST_PROXY',
+    ])
+    for (const meaning of Object.values(VARIABLES)) expect(meaning).not.toBe('')
+  })
+
+  it.each(Object.keys(VARIABLES))('takes an empty %s as unset', (name) => {
+    expect(readConfig({ [name]: '' })).toEqual(readConfig({}))
+    expect(readConfig({ [name]: undefined })).toEqual(readConfig({}))
+  })
+
+  it.each([
+    ['EAAS_PORT', '65536'],
+    ['EAAS_PORT', '-1'],
+    ['EAAS_PORT', '80.5'],
+    ['EAAS_PORT', '8e3'],
+    ['EAAS_PORT', '0x50'],
+    ['EAAS_PORT', ' 80'],
+    ['EAAS_PORT', '80\n'],
+    ['EAAS_PORT', '+80'],
+    ['EAAS_PORT', 'http'],
+    ['EAAS_PORT', '\u0668\u0660'],
+    ['EAAS_PORT', '9'.repeat(400)],
+    ['EAAS_DESTROY_WINDOW_DAYS', '3651'],
+    ['EAAS_DESTROY_WINDOW_DAYS', '-1'],
+    ['EAAS_DESTROY_WINDOW_DAYS', '0.5'],
+    ['EAAS_DESTROY_WINDOW_DAYS', 'never'],
+    ['EAAS_AUDIT_RETENTION_MONTHS', '1201'],
+    ['EAAS_AUDIT_RETENTION_MONTHS', '-1'],
+    ['EAAS_AUDIT_RETENTION_MONTHS', 'forever'],
+    ['EAAS_CHECKPOINT_MINUTES', '0'],
+    ['EAAS_CHECKPOINT_MINUTES', '10081'],
+    ['EAAS_CHECKPOINT_MINUTES', '1.5'],
+    ['EAAS_LOG_LEVEL', 'INFO'],
+    ['EAAS_LOG_LEVEL', 'verbose'],
+    ['EAAS_LOG_LEVEL', 'trace'],
+    ['EAAS_LOG_LEVEL', 'toString'],
+    ['EAAS_LOG_LEVEL', ' info'],
+    ['EAAS_CORS_ORIGINS', '*'],
+    ['EAAS_CORS_ORIGINS', 'null'],
+    ['EAAS_CORS_ORIGINS', 'app.example.org'],
+    ['EAAS_CORS_ORIGINS', 'https://app.example.org/'],
+    ['EAAS_CORS_ORIGINS', 'https://app.example.org/page'],
+    ['EAAS_CORS_ORIGINS', 'https://user@app.example.org'],
+    ['EAAS_CORS_ORIGINS', 'https://*.example.org'],
+    ['EAAS_CORS_ORIGINS', 'ftp://app.example.org'],
+    ['EAAS_TRUST_PROXY', 'true'],
+    ['EAAS_TRUST_PROXY', '1'],
+    ['EAAS_TRUST_PROXY', '*'],
+    ['EAAS_TRUST_PROXY', '10.0.0.0/33'],
+    ['EAAS_TRUST_PROXY', '10.0.0.0/'],
+    ['EAAS_TRUST_PROXY', '10.0.0.0/8/8'],
+    ['EAAS_TRUST_PROXY', '010.0.0.1'],
+    ['EAAS_TRUST_PROXY', '::/129'],
+    ['EAAS_TRUST_PROXY', '10.0.0.1, proxy.example.com'],
+    ['EAAS_TRUST_PROXY', '10.0.0.1 10.0.0.2'],
+    ['EAAS_TRUST_PROXY', 'fe80::1%eth0'],
+  ])('refuses %s=%s, naming the variable', (name, value) => {
+    expect(() => readConfig({ [name]: value })).toThrow(
+      expect.objectContaining({ name: 'ConfigError', message: expect.stringMatching(`^${name} must `) }),
+    )
+  })
+
+  it.each([
+    'EAAS_ROOTKEY',
+    'EAAS_DB_URL',
+    'EAAS_',
+    'EAAS_port',
+    'EAAS_PORT_',
+    'EAAS_toString',
+    'EAAS_TESTS',
+    'EAAS_VECTORS_DIR',
+  ])('finds %s to be no variable of it, by its name alone', (name) => {
+    expect(readConfig({ [name]: SECRETS.EAAS_ROOT_KEY })).toEqual({ ...readConfig({}), unknownVariables: [name] })
+    expect(readConfig({ [name]: '' }).unknownVariables).toEqual([name])
+  })
+
+  it('leaves the variables of others alone, and those of the tests', () => {
+    const others = {
+      PATH: '/bin',
+      PORT: '80',
+      eaas_port: '1',
+      MY_EAAS_PORT: '1',
+      EAAS_TEST_SLOW: '1',
+      EAAS_VECTORS: '/v',
+    }
+    expect(readConfig(others)).toEqual(readConfig({}))
+    const ours = Object.fromEntries(Object.keys(VARIABLES).map((name) => [name, '']))
+    expect(readConfig(ours)).toEqual(readConfig({}))
+  })
+
+  it('shows no secret in any message, whatever else is wrong', () => {
+    const wrongs = [
+      { EAAS_PORT: 'x' },
+      { EAAS_LOG_LEVEL: 'x' },
+      { EAAS_DESTROY_WINDOW_DAYS: 'x' },
+      { EAAS_CHECKPOINT_MINUTES: 'x' },
+    ]
+    for (const wrong of [...wrongs, { EAAS_TRUST_PROXY: 'true' }]) {
+      const refused = () => readConfig({ ...SECRETS, ...wrong })
+      expect(refused).toThrow(ConfigError)
+      for (const part of ['p6en', 'hunter2', 'postgres:']) {
+        expect(refused).toThrow(expect.objectContaining({ message: expect.not.stringContaining(part) }))
+      }
+    }
+  })
+
+  it('reads nothing but what it is handed', () => {
+    process.env.EAAS_PORT = '1'
+    try {
+      expect(readConfig({}).port).toBe(8420)
+    } finally {
+      delete process.env.EAAS_PORT
+    }
+  })
+})

@@ -1,0 +1,141 @@
+/** The server's configuration: the only reader of the environment. */
+import { isIP } from 'node:net'
+import { resolve } from 'node:path'
+
+const MAX_PORT = 65_535
+const MAX_DESTROY_WINDOW_DAYS = 3_650
+const MAX_RETENTION_MONTHS = 1_200
+const MAX_CHECKPOINT_MINUTES = 10_080
+const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'silent'] as const
+
+export type LogLevel = (typeof LOG_LEVELS)[number]
+
+export interface Config {
+  /** undefined: the embedded database in `dataDir` */
+  databaseUrl: string | undefined
+  rootKey: { value: string | undefined; file: string | undefined }
+  dataDir: string
+  host: string
+  port: number
+  trustProxy: string[]
+  /** origins of pages that may call the API from a browser; none by default */
+  corsOrigins: string[]
+  destroyWindowDays: number
+  auditRetentionMonths: number
+  /** where purged entries are exported to first; undefined: nowhere */
+  auditArchiveDir: string | undefined
+  /** where checkpoints are written to, `-` is standard output; undefined: nowhere */
+  checkpointFile: string | undefined
+  checkpointMinutes: number
+  logLevel: LogLevel
+  /** variables that look like ours and are not: perhaps misspelt, perhaps somebody else's */
+  unknownVariables: string[]
+}
+
+/** Thrown when a variable holds what it can't; the message names it, and never shows a secret. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError'
+}
+
+/** Each variable with what `--help` says of it. */
+export const VARIABLES = {
+  EAAS_DATABASE_URL: 'PostgreSQL to use, postgres://user:password@host:port/database (default: an embedded database)',
+  EAAS_DATA_DIR: 'directory of the embedded database and its root key (default: .eaas)',
+  EAAS_ROOT_KEY: 'the root key, base64 of 32 bytes (default: root.key in the data directory, embedded database only)',
+  EAAS_ROOT_KEY_FILE: 'a file that holds the root key instead',
+  EAAS_HOST: 'address to listen on (default: 127.0.0.1)',
+  EAAS_PORT: 'port to listen on, 0 for any free one (default: 8420)',
+  EAAS_TRUST_PROXY:
+    'addresses or CIDR ranges of the proxies whose X-Forwarded-For is believed, by commas (default: none)',
+  EAAS_CORS_ORIGINS: 'origins of pages that may call the API, as https://app.example.org, by commas (default: none)',
+  EAAS_DESTROY_WINDOW_DAYS:
+    'days between asking for the destruction of a key and the destruction, 0 is at once (default: 7)',
+  EAAS_AUDIT_RETENTION_MONTHS: 'months after which audit entries are purged for good, 0 keeps them (default: 60)',
+  EAAS_AUDIT_ARCHIVE_DIR: 'directory that entries are exported to before they are purged (default: none)',
+  EAAS_CHECKPOINT_FILE: 'file that signed checkpoints are appended to, - is standard output (default: none)',
+  EAAS_CHECKPOINT_MINUTES: 'minutes between two checkpoints of a log that grew (default: 60)',
+  EAAS_LOG_LEVEL: `${LOG_LEVELS.join(', ')} (default: info)`,
+} as const satisfies Record<string, string>
+
+type Environment = Readonly<Record<string, string | undefined>>
+
+/** Reads the configuration. An empty variable counts as unset. @throws ConfigError */
+export function readConfig(environment: Environment): Config {
+  const get = (name: keyof typeof VARIABLES) => environment[name] || undefined
+  return {
+    databaseUrl: get('EAAS_DATABASE_URL'),
+    rootKey: { value: get('EAAS_ROOT_KEY'), file: get('EAAS_ROOT_KEY_FILE') },
+    dataDir: resolve(get('EAAS_DATA_DIR') ?? '.eaas'),
+    host: get('EAAS_HOST') ?? '127.0.0.1',
+    port: wholeNumber('EAAS_PORT', get('EAAS_PORT') ?? '8420', MAX_PORT),
+    trustProxy: proxies(get('EAAS_TRUST_PROXY') ?? ''),
+    corsOrigins: origins(get('EAAS_CORS_ORIGINS') ?? ''),
+    destroyWindowDays: wholeNumber(
+      'EAAS_DESTROY_WINDOW_DAYS',
+      get('EAAS_DESTROY_WINDOW_DAYS') ?? '7',
+      MAX_DESTROY_WINDOW_DAYS,
+    ),
+    auditRetentionMonths: wholeNumber(
+      'EAAS_AUDIT_RETENTION_MONTHS',
+      get('EAAS_AUDIT_RETENTION_MONTHS') ?? '60',
+      MAX_RETENTION_MONTHS,
+    ),
+    auditArchiveDir: get('EAAS_AUDIT_ARCHIVE_DIR'),
+    checkpointFile: get('EAAS_CHECKPOINT_FILE'),
+    checkpointMinutes: wholeNumber(
+      'EAAS_CHECKPOINT_MINUTES',
+      get('EAAS_CHECKPOINT_MINUTES') ?? '60',
+      MAX_CHECKPOINT_MINUTES,
+      1,
+    ),
+    logLevel: logLevel(get('EAAS_LOG_LEVEL') ?? 'info'),
+    unknownVariables: Object.keys(environment).filter(isUnknown),
+  }
+}
+
+function isUnknown(name: string): boolean {
+  return /^EAAS_(?!TEST_|VECTORS$)/.test(name) && !(name in VARIABLES)
+}
+
+function wholeNumber(name: keyof typeof VARIABLES, text: string, max: number, min = 0): number {
+  const value = Number(text)
+  if (!/^\d+$/.test(text) || value > max || value < min)
+    throw new ConfigError(`${name} must be a whole number from ${min} to ${max}, got ${text}`)
+  return value
+}
+
+// Each by its name: a wildcard would let every page of the web use an API key that it got hold of.
+function origins(text: string): string[] {
+  const list = splitList(text)
+  for (const origin of list) {
+    if (!/^https?:[^*]+$/.test(origin) || !URL.canParse(origin) || new URL(origin).origin !== origin) {
+      throw new ConfigError(`EAAS_CORS_ORIGINS must list origins as https://app.example.org, by commas, got ${origin}`)
+    }
+  }
+  return list
+}
+
+function splitList(text: string): string[] {
+  return text
+    .split(',')
+    .map((part) => part.trim())
+    .filter(Boolean)
+}
+
+// Strictly: the framework would take `1` as 0.0.0.1, and whoever meant one hop would trust nobody without a word.
+function proxies(text: string): string[] {
+  const ranges = splitList(text)
+  for (const range of ranges) {
+    const [address = '', prefix = '0', ...rest] = range.split('/')
+    const bits = { 0: -1, 4: 32, 6: 128 }[isIP(address)] ?? -1
+    if (rest.length > 0 || address.includes('%') || !/^\d{1,3}$/.test(prefix) || Number(prefix) > bits)
+      throw new ConfigError(`EAAS_TRUST_PROXY must list addresses or CIDR ranges, by commas, got ${range}`)
+  }
+  return ranges
+}
+
+function logLevel(text: string): LogLevel {
+  const level = LOG_LEVELS.find((known) => known === text)
+  if (!level) throw new ConfigError(`EAAS_LOG_LEVEL must be one of ${LOG_LEVELS.join(', ')}, got ${text}`)
+  return level
+}

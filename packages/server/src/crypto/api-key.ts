@@ -1,0 +1,34 @@
+/**
+ * API keys: `eaas_sk_<tenant>_<secret>`. The tenant's UUID stands in it, 32 hexadecimal digits, so that authentication
+ * looks in one tenant only; the secret is 43 characters of 62, 256 bits. Stored is an HMAC under the pepper, nothing else.
+ */
+import { createHmac, type KeyObject, randomInt } from 'node:crypto'
+
+const PREFIX = 'eaas_sk_'
+const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+const SECRET_CHARACTERS = 43
+const SHOWN_SECRET_CHARACTERS = 4
+const PATTERN = /^eaas_sk_([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})_[0-9A-Za-z]{43}$/
+
+/** Makes a new API key for a tenant. */
+export function generateApiKey(tenant_id: string): string {
+  let secret = ''
+  for (let at = 0; at < SECRET_CHARACTERS; at++) secret += ALPHABET[randomInt(ALPHABET.length)]
+  return `${PREFIX}${tenant_id.replaceAll('-', '')}_${secret}`
+}
+
+/** The tenant that an API key names, or undefined where the text is no API key. */
+export function apiKeyTenant(apiKey: string): string | undefined {
+  const match = PATTERN.exec(apiKey)
+  return match ? match.slice(1).join('-') : undefined
+}
+
+/** What is stored and looked up in place of an API key: HMAC-SHA-256 under the pepper, in hexadecimal. */
+export function apiKeyDigest(pepper: KeyObject, apiKey: string): string {
+  return createHmac('sha256', pepper).update(apiKey).digest('hex')
+}
+
+/** The part of an API key that lists show: all but the last 39 characters of its secret. */
+export function apiKeyPrefix(apiKey: string): string {
+  return apiKey.slice(0, SHOWN_SECRET_CHARACTERS - SECRET_CHARACTERS)
+}

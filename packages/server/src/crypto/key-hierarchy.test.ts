@@ -1,0 +1,125 @@
+// Sealed secrets and derived keys, see key-hierarchy.md.
+import { createSecretKey, type KeyObject } from 'node:crypto'
+import { decodeHex, encodeHex, OpenError } from '@eaas/protocol'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { open } from './aead.js'
+import { deriveRowKey, openSecret, type SecretPlace, sealSecret } from './key-hierarchy.js'
+import vectors from './key-hierarchy.vectors.json' with { type: 'json' }
+
+const rootKey = keyOf(vectors.root_key)
+const { valid } = vectors
+
+function keyOf(hex: string): KeyObject {
+  return createSecretKey(decodeHex(hex))
+}
+
+/** Vectors know no types: their places are read as the code's. */
+function placeOf(place: object): SecretPlace {
+  return place as SecretPlace
+}
+
+const bytes = (length: number) => fc.uint8Array({ minLength: length, maxLength: length })
+const place: fc.Arbitrary<SecretPlace> = fc.record(
+  {
+    purpose: fc.constantFrom('api-key-pepper', 'signing-key', 'audit-key', 'kek', 'hash-key'),
+    tenant_id: fc.uuid(),
+    id: fc.uuid(),
+    version: fc.integer({ min: 1, max: 2 ** 31 - 1 }),
+  },
+  { requiredKeys: ['purpose'] },
+)
+
+describe('a sealed secret', () => {
+  it.each(vectors.seal)('opens as published: $name', (vector) => {
+    const sealed = decodeHex(vector.sealed)
+    expect(vector.sealed).toBe(`01${vector.iv}${vector.ciphertext}${vector.tag}`)
+    expect(encodeHex(open(rootKey, sealed.subarray(1), decodeHex(vector.aad)))).toBe(vector.secret)
+    const secret = openSecret(keyOf(vector.root_key), placeOf(vector.place), sealed)
+    expect(secret.export().toString('hex')).toBe(vector.secret)
+  })
+
+  it('that every vector to refuse was made of opens', () => {
+    const secret = openSecret(rootKey, placeOf(valid.place), decodeHex(valid.sealed))
+    expect(secret.export().toString('hex')).toBe(valid.secret)
+  })
+
+  it.each(vectors.refuse)('does not open: $name', ({ place, sealed }) => {
+    expect(() => openSecret(rootKey, placeOf(place), decodeHex(sealed))).toThrow(OpenError)
+  })
+
+  it('has more vectors to refuse than to open, each with a name of its own', () => {
+    expect(vectors.refuse.length).toBeGreaterThan(vectors.seal.length)
+    expect(new Set(vectors.refuse.map(({ name }) => name)).size).toBe(vectors.refuse.length)
+  })
+
+  it('opens at no place of another vector', () => {
+    for (const vector of vectors.seal) {
+      for (const elsewhere of vectors.seal) {
+        if (vector === elsewhere) continue
+        expect(() => openSecret(rootKey, placeOf(elsewhere.place), decodeHex(vector.sealed))).toThrow(OpenError)
+      }
+    }
+  })
+
+  it('does not open with any one bit altered', () => {
+    const sealed = decodeHex(valid.sealed)
+    for (let bit = 0; bit < sealed.length * 8; bit++) {
+      const altered = sealed.slice()
+      altered[bit >> 3] = (altered[bit >> 3] ?? 0) ^ (1 << (bit & 7))
+      expect(() => openSecret(rootKey, placeOf(valid.place), altered), `bit ${bit}`).toThrow(OpenError)
+    }
+  })
+
+  it('does not open under a root key with any one bit altered', () => {
+    for (let bit = 0; bit < 256; bit++) {
+      const wrong = decodeHex(vectors.root_key)
+      wrong[bit >> 3] = (wrong[bit >> 3] ?? 0) ^ (1 << (bit & 7))
+      expect(() => openSecret(createSecretKey(wrong), placeOf(valid.place), decodeHex(valid.sealed))).toThrow(OpenError)
+    }
+  })
+
+  it('opens where it was sealed, and nowhere else, whatever the place', () => {
+    fc.assert(
+      fc.property(bytes(32), place, place, (secret, here, there) => {
+        const sealed = sealSecret(rootKey, here, secret)
+        expect(sealed.length).toBe(61)
+        expect(new Uint8Array(openSecret(rootKey, here, sealed).export())).toEqual(secret)
+        for (const name of ['purpose', 'tenant_id', 'id', 'version'] as const) {
+          const { [name]: _, ...rest } = here
+          const moved = there[name] === undefined ? rest : { ...rest, [name]: there[name] }
+          if (moved[name as keyof typeof moved] === here[name]) continue
+          expect(() => openSecret(rootKey, placeOf(moved), sealed)).toThrow(OpenError)
+        }
+      }),
+    )
+  })
+
+  it('never has the same bytes twice', () => {
+    const sealed = Array.from({ length: 200 }, () =>
+      encodeHex(sealSecret(rootKey, placeOf(valid.place), new Uint8Array(32))),
+    )
+    expect(new Set(sealed).size).toBe(sealed.length)
+  })
+
+  it('leaves the secret to the caller, who zeroes it', () => {
+    const secret = decodeHex(valid.secret)
+    sealSecret(rootKey, placeOf(valid.place), secret)
+    expect(encodeHex(secret)).toBe(valid.secret)
+  })
+})
+
+describe('the row key', () => {
+  it.each(vectors.derive)('is the published one', ({ audit_key, row_key }) => {
+    expect(deriveRowKey(keyOf(audit_key)).export().toString('hex')).toBe(row_key)
+  })
+
+  it.each(vectors.refuse_derive)('is not $name', ({ row_key }) => {
+    const [first] = vectors.derive
+    expect(
+      deriveRowKey(keyOf(first?.audit_key ?? ''))
+        .export()
+        .toString('hex'),
+    ).not.toBe(row_key)
+  })
+})

@@ -1,0 +1,89 @@
+/** Where the root key comes from: the environment, a file, or a file that is made for a new embedded database. */
+import type { KeyObject } from 'node:crypto'
+import { link, readFile, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { decodeBase64, encodeBase64, KEY_BYTES } from '@eaas/protocol'
+import { importKey, randomKey } from './aead.js'
+
+const MAKE_ONE = 'Make one with: openssl rand -base64 32'
+
+/** Thrown when there is no usable root key; the message says what to do. */
+export class RootKeyError extends Error {
+  override readonly name = 'RootKeyError'
+}
+
+export interface RootKeySource {
+  /** base64 of 32 bytes, from EAAS_ROOT_KEY */
+  value?: string | undefined
+  /** a file that holds it, from EAAS_ROOT_KEY_FILE */
+  file?: string | undefined
+}
+
+/** Reads the root key that the environment names; undefined when it names none. @throws RootKeyError */
+export async function readRootKey({ value, file }: RootKeySource): Promise<KeyObject | undefined> {
+  if (value !== undefined && file !== undefined) {
+    throw new RootKeyError('EAAS_ROOT_KEY and EAAS_ROOT_KEY_FILE are both set. Set one of them.')
+  }
+  if (value !== undefined) return parseRootKey(value, 'EAAS_ROOT_KEY')
+  if (file !== undefined) return parseRootKey(await readKeyFile(file), file)
+  return undefined
+}
+
+/** The path of the root key of an embedded database. */
+export function embeddedRootKeyPath(dataDir: string): string {
+  return join(dataDir, 'root.key')
+}
+
+/**
+ * Reads the root key in a data directory; makes one (mode 0600) when `mayCreate`, for a new and empty database only.
+ *
+ * @throws RootKeyError when it is missing and may not be made, or is not a key
+ */
+export async function readEmbeddedRootKey(dataDir: string, { mayCreate }: { mayCreate: boolean }): Promise<KeyObject> {
+  const path = embeddedRootKeyPath(dataDir)
+  if (mayCreate) await createKeyFile(path)
+  return parseRootKey(await readKeyFile(path), path)
+}
+
+// Written beside and linked into place: a crash leaves the whole key there or none, never half of one.
+async function createKeyFile(path: string): Promise<void> {
+  const draft = `${path}.${process.pid}.new`
+  const secret = randomKey()
+  await rm(draft, { force: true }) // left by a crash: process ids come again, in containers at every start
+  try {
+    await writeFile(draft, `${encodeBase64(secret)}\n`, { mode: 0o600, flag: 'wx', flush: true })
+    await link(draft, path)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error // a key that is there already is kept
+  } finally {
+    secret.fill(0)
+    await rm(draft, { force: true })
+  }
+}
+
+async function readKeyFile(path: string): Promise<string> {
+  try {
+    return (await readFile(path, 'utf8')).trim()
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT') {
+      throw new RootKeyError(
+        `The root key ${path} is missing. Put back the file that belongs to this database; without it nothing in it opens.`,
+      )
+    }
+    throw new RootKeyError(`The root key ${path} cannot be read (${code}).`)
+  }
+}
+
+function parseRootKey(text: string, source: string): KeyObject {
+  let bytes: Uint8Array
+  try {
+    bytes = decodeBase64(text)
+  } catch {
+    throw new RootKeyError(`The root key in ${source} is not standard base64. ${MAKE_ONE}`)
+  }
+  if (bytes.length !== KEY_BYTES) {
+    throw new RootKeyError(`The root key in ${source} must be ${KEY_BYTES} bytes, got ${bytes.length}. ${MAKE_ONE}`)
+  }
+  return importKey(bytes)
+}

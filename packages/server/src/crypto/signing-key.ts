@@ -1,0 +1,35 @@
+/** The Ed25519 key (RFC 8032) that signs checkpoints; stored as its 32-byte seed, sealed under the root key. */
+import { createPrivateKey, type KeyObject } from 'node:crypto'
+import { concatBytes } from '@eaas/protocol'
+
+/** RFC 8410: what stands before the 32 bytes of an Ed25519 seed in PKCS #8. */
+const PKCS8_PREFIX = Uint8Array.of(
+  0x30,
+  0x2e,
+  0x02,
+  0x01,
+  0x00,
+  0x30,
+  0x05,
+  0x06,
+  0x03,
+  0x2b,
+  0x65,
+  0x70,
+  0x04,
+  0x22,
+  0x04,
+  0x20,
+)
+
+/** The signing key of a seed. */
+export function signingKeyOf(seed: KeyObject): KeyObject {
+  const bytes = seed.export()
+  const der = Buffer.from(concatBytes(PKCS8_PREFIX, bytes))
+  try {
+    return createPrivateKey({ key: der, format: 'der', type: 'pkcs8' })
+  } finally {
+    bytes.fill(0)
+    der.fill(0)
+  }
+}

@@ -1,0 +1,99 @@
+/**
+ * /v1/batch: many calls in one request. Each gets the status and the body that it would have got alone, is checked for its
+ * own permission and has its own entry; all entries are committed together, before any answer is made.
+ */
+import { type ProblemDocument, problemDocument, wire } from '@eaas/protocol'
+import { demandPermissions } from '../operations/admit.js'
+import type { Context, Decision, Operation } from '../operations/operation.js'
+import { Refusal } from '../operations/refusal.js'
+import { inServerMode, refuseServerMode } from '../operations/server-mode.js'
+import { envelopeModeRoutes } from './envelope-mode.js'
+import { parse } from './parse.js'
+import { type Route, route } from './route.js'
+import { serverModeRoutes } from './server-mode.js'
+
+const BODY_LIMIT = 8 * 1_048_576
+
+type Item = wire.Batch['operations'][number]
+interface Result {
+  status: number
+  body: unknown
+}
+
+export const batchRoutes: readonly Route[] = [
+  route({
+    method: 'POST',
+    path: '/v1/batch',
+    operationId: 'batch',
+    summary: 'Make many calls in one request',
+    permissions: [],
+    status: 200,
+    bodyLimit: BODY_LIMIT,
+    body: wire.batch,
+    answer: wire.batchResults,
+    operation: ({ body }) => batch(body.operations),
+  }),
+]
+
+function batch(items: readonly Item[]): Operation<wire.BatchResults> {
+  return async ({ state, caller, services, quotaLeft: quotaAtFirst }) => {
+    let quotaLeft = quotaAtFirst
+    const decisions: Decision<Result>[] = []
+    for (const item of items) {
+      const decision = await decide(item, { state, caller, services, quotaLeft })
+      quotaLeft -= decision.entries.filter(({ action }) => action === 'encrypt').length
+      decisions.push(decision)
+    }
+    return {
+      entries: decisions.flatMap(({ entries }) => entries),
+      release: async () => ({ results: await Promise.all(decisions.map(({ release }) => release())) }),
+      secrets: decisions.flatMap(({ secrets = [] }) => secrets),
+    }
+  }
+}
+
+async function decide(item: Item, context: Context): Promise<Decision<Result>> {
+  const row = routeOf(item.op)
+  try {
+    if (context.caller.apiKey) demandPermissions(context.caller.apiKey, row.permissions)
+    const { entries, release, secrets = [] } = await itemOperation(row, item, context)(context)
+    return { entries, release: () => settle(row.status, release), secrets }
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error
+    return { entries: [], release: () => refused(error) }
+  }
+}
+
+// As for the single call: what is closed is refused before the body is looked at.
+function itemOperation(row: Route, item: Item, { state }: Context): Operation<unknown> {
+  if (row.serverMode && state.tenant.envelope_only) return refuseServerMode(item.op)
+  const { key_id } = item
+  if (typeof key_id !== 'string') throw new Refusal('E_VALIDATION', 'key_id: must be a string')
+  const operation = row.operation({
+    id: key_id,
+    body: row.body && parse(row.body, item, 'must be an object'),
+    query: {},
+  })
+  return row.serverMode ? inServerMode(item.op, operation) : operation
+}
+
+async function settle(status: number, release: Decision<unknown>['release']): Promise<Result> {
+  try {
+    return { status, body: await release() }
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error
+    return refused(error)
+  }
+}
+
+function refused({ status, code, message }: Refusal): { status: number; body: ProblemDocument } {
+  return { status, body: problemDocument(code, message) }
+}
+
+const BATCHABLE = new Map([...envelopeModeRoutes, ...serverModeRoutes].map((row) => [row.path.split('/').at(-1), row]))
+
+function routeOf(op: wire.BatchOperation): Route {
+  const row = BATCHABLE.get(op)
+  if (!row) throw new Error(`no route for the batch operation ${op}`)
+  return row
+}

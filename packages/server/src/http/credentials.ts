@@ -1,0 +1,57 @@
+/** Reads a call's credentials: one `Authorization: Bearer eaas_sk_…` header, spelt exactly so, and the caller's address. */
+import { isIP } from 'node:net'
+import type { FastifyRequest } from 'fastify'
+import { type Credentials, unauthorized } from '../operations/admit.js'
+import type { Services } from '../operations/operation.js'
+import { readCredentials } from '../operations/perform.js'
+import { Refusal } from '../operations/refusal.js'
+
+const SCHEME = 'Bearer '
+/** The end user that a caller acts for: each of its entries names it. */
+export const ON_BEHALF_OF_HEADER = 'eaas-on-behalf-of'
+
+/** Reads the credentials. The API key itself goes no further than here. @throws Refusal E_UNAUTHORIZED */
+export function requestCredentials(services: Services, request: FastifyRequest): Credentials {
+  const { authorization } = request.headers
+  if (!authorization?.startsWith(SCHEME) || headerCount(request, 'authorization') !== 1) throw unauthorized()
+  return readCredentials(services, {
+    apiKey: authorization.slice(SCHEME.length),
+    ip_address: clientAddress(request.ip),
+    on_behalf_of: readHeader(request, ON_BEHALF_OF_HEADER),
+  })
+}
+
+/** Refuses the name of an end user that is not 1 to 255 visible ASCII characters. @throws Refusal E_VALIDATION */
+export function demandOnBehalfOf({ on_behalf_of }: Credentials): void {
+  if (on_behalf_of !== undefined && !/^[\x21-\x2b\x2d-\x7e]{1,255}$/.test(on_behalf_of)) {
+    throw new Refusal(
+      'E_VALIDATION',
+      `${ON_BEHALF_OF_HEADER}: must be 1 to 255 visible ASCII characters, without blanks and commas`,
+    )
+  }
+}
+
+/**
+ * A caller's address in one form: `::ffff:10.0.0.1` on a dual-stack socket is 10.0.0.1, a zone id is dropped. A trusted proxy
+ * that passes on something else gives `unknown`, which is on no allow-list.
+ */
+export function clientAddress(address: string): string {
+  const [plain = ''] = address.split('%')
+  const unmapped = /^::ffff:\d+\.\d+\.\d+\.\d+$/i.test(plain) ? plain.slice('::ffff:'.length) : plain
+  return isIP(unmapped) === 0 ? 'unknown' : unmapped
+}
+
+// Node joins what comes several times by commas, which no user's name may hold.
+function readHeader(request: FastifyRequest, name: string): string | undefined {
+  return request.headers[name]?.toString()
+}
+
+// Node keeps the first of several Authorization headers without a word.
+function headerCount(request: FastifyRequest, name: string): number {
+  const { rawHeaders } = request.raw
+  let count = 0
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    if (rawHeaders[at]?.length === name.length && rawHeaders[at]?.toLowerCase() === name) count += 1
+  }
+  return count
+}

@@ -1,0 +1,109 @@
+/**
+ * GET /metrics: what this process does, for Prometheus. Labels are routes, methods, statuses and actions only: ids of tenants
+ * or keys would tell who does what, to anybody who can reach the page, and make series without end.
+ */
+import type { FastifyInstance } from 'fastify'
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import type { Commit } from '../audit/committer.js'
+import type { Services } from '../operations/operation.js'
+
+const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+const ENTRIES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
+
+/** The route of what no route matched: the path is the caller's text, and not for a label. */
+const UNMATCHED = 'unmatched'
+
+/** The metrics of one application; two in a process do not collide. */
+export interface Metrics {
+  registry: Registry
+  /** told of each batch that the committer committed */
+  observeCommit: (commit: Commit) => void
+}
+
+/** Makes the metrics of the audit log. They come first: the committer is told where to report, then the application is built. */
+export function createMetrics(): Metrics {
+  const registry = new Registry()
+  const registers = [registry]
+  const entries = new Counter({
+    name: 'eaas_audit_entries_total',
+    help: 'Audit entries committed by this process.',
+    labelNames: ['action'],
+    registers,
+  })
+  const batchEntries = new Histogram({
+    name: 'eaas_audit_batch_entries',
+    help: 'Audit entries committed together.',
+    buckets: ENTRIES,
+    registers,
+  })
+  const commitSeconds = new Histogram({
+    name: 'eaas_audit_commit_seconds',
+    help: 'Time that the commit of a batch of audit entries took.',
+    buckets: SECONDS,
+    registers,
+  })
+  return {
+    registry,
+    observeCommit({ actions, seconds }) {
+      for (const action of actions) entries.inc({ action })
+      batchEntries.observe(actions.length)
+      commitSeconds.observe(seconds)
+    },
+  }
+}
+
+/** Registers the route, and measures every call of the application. */
+export function serveMetrics(app: FastifyInstance, { committer }: Services, { registry }: Metrics): void {
+  const registers = [registry]
+  const requests = new Counter({
+    name: 'eaas_http_requests_total',
+    help: 'Requests answered.',
+    labelNames: ['method', 'route', 'status'],
+    registers,
+  })
+  const requestSeconds = new Histogram({
+    name: 'eaas_http_request_duration_seconds',
+    help: 'Time from a request to the end of its answer.',
+    labelNames: ['route'],
+    buckets: SECONDS,
+    registers,
+  })
+  new Gauge({
+    name: 'eaas_audit_alarmed_tenants',
+    help: 'Tenants that are no longer served, because their audit chain in the database is not the one that was written.',
+    registers,
+    collect() {
+      this.set(committer.alarmed().length)
+    },
+  })
+  new Gauge({
+    name: 'eaas_audit_queue_entries',
+    help: 'Audit entries that wait for a commit.',
+    registers,
+    collect() {
+      this.set(committer.waiting())
+    },
+  })
+
+  app.addHook('onResponse', (request, reply, done) => {
+    const route = request.routeOptions.url ?? UNMATCHED
+    requests.inc({ method: request.method, route, status: reply.statusCode })
+    requestSeconds.observe({ route }, reply.elapsedTime / 1_000)
+    done()
+  })
+  app.get('/metrics', async (_, reply) => {
+    const [ofApp, ofProcess] = await Promise.all([registry.metrics(), processRegistry().metrics()])
+    return reply.header('cache-control', 'no-store').type(registry.contentType).send(`${ofApp}\n${ofProcess}`)
+  })
+}
+
+// Once a process, whatever the number of applications: these metrics come with observers that cannot be taken down.
+let ofThisProcess: Registry | undefined
+
+function processRegistry(): Registry {
+  if (!ofThisProcess) {
+    ofThisProcess = new Registry()
+    collectDefaultMetrics({ register: ofThisProcess })
+  }
+  return ofThisProcess
+}

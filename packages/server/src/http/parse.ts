@@ -1,0 +1,15 @@
+/** Unknown input becomes a typed value once, here; what does not fit is refused with the name of the field. */
+import { en } from 'zod/locales'
+import { config, type ZodMiniType } from 'zod/mini'
+import { Refusal } from '../operations/refusal.js'
+
+config(en())
+
+/** Parses by a schema. `otherwise` tells what is wrong where no field can be named. @throws Refusal E_VALIDATION */
+export function parse<Value>(schema: ZodMiniType<Value>, input: unknown, otherwise: string): Value {
+  const result = schema.safeParse(input)
+  if (result.success) return result.data
+  const [issue] = result.error.issues
+  const field = issue?.path.join('.')
+  throw new Refusal('E_VALIDATION', issue && field ? `${field}: ${issue.message}` : otherwise)
+}

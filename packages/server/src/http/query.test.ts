@@ -1,0 +1,169 @@
+// Query strings: text that becomes numbers and times without coercion.
+import { describe, expect, it } from 'vitest'
+import type { ZodMiniType } from 'zod/mini'
+import { parse } from './parse.js'
+import { auditQuery, keysQuery, usageQuery } from './query.js'
+
+function read<Value>(schema: ZodMiniType<Value>, query: Record<string, unknown>): Value {
+  return parse(schema, query, 'the query is not valid')
+}
+
+/** What is no whole number, each with its name. */
+const NO_NUMBERS: [string, unknown][] = [
+  ['nothing', ''],
+  ['a blank', ' '],
+  ['a word', 'ten'],
+  ['negative', '-1'],
+  ['negative zero', '-0'],
+  ['an exponent', '1e3'],
+  ['hexadecimal', '0x10'],
+  ['octal', '0o7'],
+  ['binary', '0b1'],
+  ['a fraction', '1.5'],
+  ['a fraction of zeros', '5.0'],
+  ['a full stop behind', '5.'],
+  ['a blank in front', ' 5'],
+  ['a blank behind', '5 '],
+  ['a plus', '+5'],
+  ['a plus that became a blank', ' 5'],
+  ['a zero in front', '05'],
+  ['a line feed behind', '5\n'],
+  ['a NUL behind', '5\0'],
+  ['thousands', '1,000'],
+  ['an underscore', '1_000'],
+  ['an n behind', '5n'],
+  ['NaN', 'NaN'],
+  ['Infinity', 'Infinity'],
+  ['null', 'null'],
+  ['true', 'true'],
+  ['Arabic digits', '\u0665'],
+  ['full-width digits', '\uff15'],
+  ['a superscript', '\u00b2'],
+  ['2^63', '9223372036854775808'],
+  ['2^63 - 1', '9223372036854775807'],
+  ['10^20', '100000000000000000000'],
+  ['10^400', `1${'0'.repeat(400)}`],
+  ['twice', ['5', '6']],
+  ['twice the same', ['5', '5']],
+  ['an object', { a: '5' }],
+  ['a number, which no query string holds', 5],
+]
+
+describe('limit', () => {
+  it.each([
+    ['1', 1],
+    ['5', 5],
+    ['99', 99],
+    ['100', 100],
+    ['101', 100],
+    ['1000', 100],
+    ['2147483647', 100],
+    ['2147483648', 100],
+    ['9007199254740992', 100],
+    ['9999999999999999', 100],
+  ])('of the log may be %s, which is %d: there is a cap, and no error above it', (text, limit) => {
+    expect(read(auditQuery, { limit: text }).limit).toBe(limit)
+  })
+
+  it('of the log is 50 where it is not given', () => {
+    expect(read(auditQuery, {})).toEqual({ limit: 50, offset: 0, order: 'desc' })
+  })
+
+  it('of keys has no default', () => {
+    expect(read(keysQuery, {})).toEqual({})
+  })
+
+  it.each([...NO_NUMBERS, ['zero', '0']])('is refused: %s', (_, limit) => {
+    expect(() => read(auditQuery, { limit })).toThrow(invalid('limit'))
+    expect(() => read(keysQuery, { limit })).toThrow(invalid('limit'))
+  })
+})
+
+describe.each(['offset', 'after_id'] as const)('%s', (name) => {
+  it.each([
+    ['0', 0],
+    ['1', 1],
+    ['2147483648', 2 ** 31],
+    ['9007199254740992', 2 ** 53],
+  ])('may be %s', (text, value) => {
+    expect(read(auditQuery, { [name]: text })[name]).toBe(value)
+  })
+
+  it.each(NO_NUMBERS)('is refused: %s', (_, value) => {
+    expect(() => read(auditQuery, { [name]: value })).toThrow(invalid(name))
+  })
+
+  it('never is more than what a bigint of the database holds', () => {
+    expect(read(auditQuery, { [name]: '9999999999999999' })[name]).toBeLessThan(2 ** 63)
+    expect(Number.isInteger(read(auditQuery, { [name]: '9999999999999999' })[name])).toBe(true)
+  })
+})
+
+describe('a time', () => {
+  it('is rounded inwards, so that both bounds stay inclusive', () => {
+    const time = '2026-08-11T09:30:00.0001Z'
+    const { date_from, date_to } = read(auditQuery, { date_from: time, date_to: time })
+    expect(date_from).toBe('2026-08-11T09:30:00.001Z')
+    expect(date_to).toBe('2026-08-11T09:30:00.000Z')
+  })
+
+  it.each([
+    ['nothing', ''],
+    ['a number', '1'],
+    ['a date only', '2026-08-11'],
+    ['no zone', '2026-08-11T09:30:00'],
+    ['30 February', '2026-02-30T00:00:00Z'],
+    ['a bare plus, which is a blank by now', '2026-08-11T09:30:00 02:00'],
+    ['twice', ['2026-08-11T09:30:00Z', '2026-08-11T09:30:00Z']],
+  ])('is refused, never ignored: %s', (_, time) => {
+    expect(() => read(auditQuery, { date_from: time })).toThrow(invalid('date_from'))
+    expect(() => read(auditQuery, { date_to: time })).toThrow(invalid('date_to'))
+  })
+})
+
+describe('a filter', () => {
+  it('takes what is', () => {
+    const filter = { key_id: '0b54f9a4-6f0e-4c1c-9d2a-5e7a1c3b8f60', action: 'key.wrap', order: 'asc' }
+    expect(read(auditQuery, filter)).toMatchObject(filter)
+    expect(read(keysQuery, { status: 'active', name: 'ключ 🗝' })).toEqual({ status: 'active', name: 'ключ 🗝' })
+    expect(read(usageQuery, { month: '2026-08' })).toEqual({ month: '2026-08' })
+    expect(read(usageQuery, {})).toEqual({})
+  })
+
+  it.each([
+    ['a name for a key', auditQuery, 'key_id', 'users'],
+    ['a UUID in capitals', auditQuery, 'key_id', '0B54F9A4-6F0E-4C1C-9D2A-5E7A1C3B8F60'],
+    ['a UUID without dashes', auditQuery, 'key_id', '0b54f9a46f0e4c1c9d2a5e7a1c3b8f60'],
+    ['no UUID', auditQuery, 'key_id', ''],
+    ['an unknown action', auditQuery, 'action', 'key.steal'],
+    ['an action in capitals', auditQuery, 'action', 'KEY.WRAP'],
+    ['a property of every object as the action', auditQuery, 'action', 'toString'],
+    ['no action', auditQuery, 'action', ''],
+    ['two actions', auditQuery, 'action', ['key.wrap', 'key.unwrap']],
+    ['an order in capitals', auditQuery, 'order', 'ASC'],
+    ['an order with SQL behind', auditQuery, 'order', 'asc; drop table keys'],
+    ['an unknown status', keysQuery, 'status', 'lost'],
+    ['a name with a NUL, which the database refuses', keysQuery, 'name', 'a\0'],
+    ['two names', keysQuery, 'name', ['a', 'b']],
+    ['month 0', usageQuery, 'month', '2026-00'],
+    ['month 13', usageQuery, 'month', '2026-13'],
+    ['year 0', usageQuery, 'month', '0000-01'],
+    ['a day', usageQuery, 'month', '2026-08-11'],
+    ['a month of one digit', usageQuery, 'month', '2026-8'],
+    ['no month', usageQuery, 'month', ''],
+    ['a line feed behind the month', usageQuery, 'month', '2026-08\n'],
+    ['Arabic digits in the month', usageQuery, 'month', '\u0662\u0660\u0662\u0666-08'],
+  ])('refuses %s', (_, schema, name, value) => {
+    expect(() => read(schema as ZodMiniType<unknown>, { [name]: value })).toThrow(invalid(name))
+  })
+
+  it('ignores what it does not know, also the names of every object', () => {
+    const query = JSON.parse('{"__proto__":"1","constructor":"1","toString":"1","limits":"5"}')
+    expect(read(auditQuery, query)).toEqual({ limit: 50, offset: 0, order: 'desc' })
+    expect(({} as { limits?: unknown }).limits).toBeUndefined()
+  })
+})
+
+function invalid(field: string) {
+  return expect.objectContaining({ code: 'E_VALIDATION', message: expect.stringMatching(`^${field}: `) })
+}

@@ -1,0 +1,28 @@
+/** The server as a library: the whole API as a Fastify application, to listen by itself or to mount in another one. */
+import type { FastifyInstance } from 'fastify'
+import { type Config, readConfig } from './config.js'
+import { openServer } from './server.js'
+
+export { type Config, ConfigError, readConfig } from './config.js'
+export { RootKeyError } from './crypto/root-key.js'
+export { DataDirectoryInUseError } from './store/data-directory-lock.js'
+
+export interface BuildServerOptions {
+  /** as `readConfig` makes it; by default of this process's environment */
+  config?: Config
+  /** milliseconds since 1970 */
+  now?: () => number
+}
+
+/**
+ * Opens the database that the configuration names and returns the application, which listens to nothing yet. Closing the
+ * application answers what is under way, commits, and closes the database.
+ *
+ * @throws ConfigError, RootKeyError, DataDirectoryInUseError, or the database's own error
+ */
+export async function buildServer({
+  config = readConfig(process.env),
+  now,
+}: BuildServerOptions = {}): Promise<FastifyInstance> {
+  return (await openServer({ config, now })).app
+}

@@ -1,0 +1,147 @@
+/**
+ * An installation: one database and the root key that belongs to it. Opening it connects, checks the root key before anything
+ * is written, migrates, and gives the services that the operations run on.
+ */
+import type { KeyObject } from 'node:crypto'
+import { type Commit, createCommitter } from './audit/committer.js'
+import type { Config } from './config.js'
+import { openSecret } from './crypto/key-hierarchy.js'
+import { embeddedRootKeyPath, RootKeyError, readEmbeddedRootKey, readRootKey } from './crypto/root-key.js'
+import { signingKeyOf } from './crypto/signing-key.js'
+import { MIGRATIONS_DIRECTORY } from './migrations-directory.js'
+import { sealNewSecret } from './operations/key-secrets.js'
+import type { Services } from './operations/operation.js'
+import { createTenantStates } from './operations/tenant-state.js'
+import type { Sql } from './store/db.js'
+import { findInstance, type InstanceRow, insertInstance } from './store/instance.js'
+import { migrate } from './store/migrations.js'
+import { openStore, type Store } from './store/open-store.js'
+import type { Durability } from './store/settings.js'
+import { hasTenants } from './store/tenants.js'
+
+export interface Installation {
+  services: Services
+  durability: Durability
+  /** where the database is, for people; without credentials */
+  database: string
+  close(): Promise<void>
+}
+
+export interface OpenOptions {
+  config: Config
+  /** told when a tenant's chain in the database is not the one that was written */
+  onAlarm: (message: string, details: Record<string, unknown>) => void
+  /** work beside a server that holds the embedded database, through its socket; refused otherwise */
+  beside?: boolean
+  now?: () => number
+  /** told of each batch of audit entries after its commit */
+  observeCommit?: (commit: Commit) => void
+}
+
+/** Opens an installation. @throws RootKeyError, DataDirectoryInUseError, NewerSchemaError, or the database's own error */
+export async function openInstallation({
+  config,
+  onAlarm,
+  beside = false,
+  now = Date.now,
+  observeCommit,
+}: OpenOptions): Promise<Installation> {
+  const fromEnvironment = await readRootKey(config.rootKey)
+  const store = await openStore(config, { beside })
+  try {
+    const rootKey = await findRootKey(store, config, fromEnvironment)
+    const secrets = await unlock(store.sql, rootKey, now)
+    const states = createTenantStates({ sql: store.sql, rootKey })
+    const committer = createCommitter({
+      sql: store.sql,
+      now,
+      onAlarm: (tenant_id, reason) =>
+        onAlarm('the audit chain is broken; this tenant is no longer served', { tenant_id, reason }),
+      observe: observeCommit,
+    })
+    return {
+      services: {
+        sql: store.sql,
+        rootKey,
+        ...secrets,
+        states,
+        committer,
+        now,
+        destroyWindowDays: config.destroyWindowDays,
+      },
+      durability: store.durability,
+      database: store.description,
+      async close() {
+        await committer.drain()
+        await store.close()
+      },
+    }
+  } catch (error) {
+    await store.close()
+    throw error
+  }
+}
+
+/** The root key of an opened store: from the environment, or the embedded database's own. @throws RootKeyError */
+export async function findRootKey(
+  { sql, isEmbedded }: Store,
+  { dataDir }: Config,
+  fromEnvironment: KeyObject | undefined,
+): Promise<KeyObject> {
+  if (fromEnvironment) return fromEnvironment
+  if (!isEmbedded) {
+    throw new RootKeyError(
+      'EAAS_DATABASE_URL is set, so the root key must come from EAAS_ROOT_KEY or EAAS_ROOT_KEY_FILE. ' +
+        'Make one with: openssl rand -base64 32',
+    )
+  }
+  return readEmbeddedRootKey(dataDir, { mayCreate: (await findInstance(sql)) === undefined })
+}
+
+/** What belongs to the whole installation. */
+export interface InstallationSecrets {
+  pepper: KeyObject
+  signingKey: KeyObject
+}
+
+// They were sealed under the root key that belongs to this database: opening them first keeps a wrong one from writing.
+async function unlock(sql: Sql, rootKey: KeyObject, now: () => number): Promise<InstallationSecrets> {
+  const known = await findInstance(sql)
+  if (known) {
+    const secrets = openSecrets(rootKey, known)
+    await migrate(sql, MIGRATIONS_DIRECTORY)
+    return secrets
+  }
+  await migrate(sql, MIGRATIONS_DIRECTORY)
+  if (await hasTenants(sql)) {
+    throw new RootKeyError(
+      'The database holds tenants but not the row that its root key is checked by. Restore a backup.',
+    )
+  }
+  await insertInstance(sql, {
+    wrapped_pepper: sealNewSecret(rootKey, { purpose: 'api-key-pepper' }),
+    wrapped_signing_key: sealNewSecret(rootKey, { purpose: 'signing-key' }),
+    created_at: new Date(now()).toISOString(),
+  })
+  const inserted = await findInstance(sql) // perhaps another process's, which was quicker
+  if (!inserted) throw new Error('the row of the installation could not be read back')
+  return openSecrets(rootKey, inserted)
+}
+
+/** Opens what only the root key of this database opens. @throws RootKeyError */
+export function openSecrets(
+  rootKey: KeyObject,
+  { wrapped_pepper, wrapped_signing_key }: InstanceRow,
+): InstallationSecrets {
+  try {
+    return {
+      pepper: openSecret(rootKey, { purpose: 'api-key-pepper' }, wrapped_pepper),
+      signingKey: signingKeyOf(openSecret(rootKey, { purpose: 'signing-key' }, wrapped_signing_key)),
+    }
+  } catch {
+    throw new RootKeyError(
+      'The root key does not belong to this database. Set the one that the database was started with first ' +
+        `(EAAS_ROOT_KEY, EAAS_ROOT_KEY_FILE, or ${embeddedRootKeyPath('the data directory')}).`,
+    )
+  }
+}

@@ -1,0 +1,53 @@
+/** Whether a caller may do what it asks for: the API key, its address list, its permission, in this order. */
+import type { Permission } from '@eaas/protocol'
+import type { ApiKeyRow } from '../store/api-keys.js'
+import { isAllowed } from './address-list.js'
+import { Refusal } from './refusal.js'
+
+/** Who calls, and from where. */
+export interface Credentials {
+  tenant_id: string
+  /** HMAC of the API key under the pepper */
+  digest: string
+  ip_address: string
+  /** the end user that the caller says it acts for, which takes a permission of its own */
+  on_behalf_of: string | undefined
+}
+
+/** A caller, and what it needs to be allowed. */
+export interface Access {
+  credentials: Credentials
+  permissions: readonly Permission[]
+}
+
+/**
+ * Returns the API key that was found by the caller's digest. `now` is in milliseconds since 1970.
+ *
+ * @throws Refusal E_UNAUTHORIZED, E_IP_NOT_ALLOWED, E_MISSING_PERMISSION
+ */
+export function admit(apiKey: ApiKeyRow | undefined, { credentials, permissions }: Access, now: number): ApiKeyRow {
+  const { ip_address, on_behalf_of } = credentials
+  if (!apiKey || apiKeyStatus(apiKey, now) !== 'active') throw unauthorized()
+  if (apiKey.allowed_ips.length > 0 && !isAllowed(apiKey.allowed_ips, ip_address)) {
+    throw new Refusal('E_IP_NOT_ALLOWED', `ip_not_allowed: ${ip_address} is not on the allow-list of this API key`)
+  }
+  demandPermissions(apiKey, on_behalf_of === undefined ? permissions : [...permissions, 'audit:on_behalf_of'])
+  return apiKey
+}
+
+/** @throws Refusal E_MISSING_PERMISSION naming the first of the permissions that the API key lacks */
+export function demandPermissions(apiKey: ApiKeyRow, permissions: readonly Permission[]): void {
+  const missing = permissions.find((permission) => !apiKey.permissions.includes(permission))
+  if (missing) throw new Refusal('E_MISSING_PERMISSION', `missing permission: ${missing}`)
+}
+
+/** The status of an API key at a time, in milliseconds since 1970. */
+export function apiKeyStatus(apiKey: ApiKeyRow, now: number): 'active' | 'expired' | 'revoked' {
+  if (apiKey.revoked_at !== null) return 'revoked'
+  return apiKey.expires_at !== null && Date.parse(apiKey.expires_at) <= now ? 'expired' : 'active'
+}
+
+/** The answer to every credential that does not open: it never tells why. */
+export function unauthorized(): Refusal {
+  return new Refusal('E_UNAUTHORIZED', 'a valid API key is required: Authorization: Bearer eaas_sk_…')
+}

@@ -1,0 +1,57 @@
+/** key.create: a new key with its first version and its hash key. */
+import { randomUUID } from 'node:crypto'
+import { wire } from '@eaas/protocol'
+import { keyMac, keyVersionMac, sealRow } from '../audit/row-mac.js'
+import { insertKey, insertKeyVersion, isKeyNameTaken, type KeyRow } from '../store/keys.js'
+import { sealNewSecret } from './key-secrets.js'
+import { viewKey } from './key-view.js'
+import type { Operation } from './operation.js'
+import { Refusal } from './refusal.js'
+
+/** Creates a key. @throws Refusal E_NAME_TAKEN */
+export function createKey({ name }: { name: string }): Operation<wire.Key> {
+  return async ({ state, services }) => {
+    const { tenant_id } = state.tenant
+    if (await isKeyNameTaken(services.sql, tenant_id, name)) {
+      throw new Refusal('E_NAME_TAKEN', 'a key of this name exists already; names are never given twice')
+    }
+    const key_id = randomUUID()
+    const wrapped_kek = sealNewSecret(services.rootKey, { purpose: 'kek', tenant_id, id: key_id, version: 1 })
+    const wrapped_hash_key = sealNewSecret(services.rootKey, { purpose: 'hash-key', tenant_id, id: key_id })
+    let row: KeyRow
+    return {
+      entries: [{ action: 'key.create', key_id, key_version: 1 }],
+      async change(sql, { entry_id, created_at }) {
+        row = sealRow(
+          {
+            tenant_id,
+            key_id,
+            name,
+            algorithm: wire.ALGORITHM,
+            status: 'active',
+            current_version: 1,
+            rotation_interval_days: null,
+            next_rotation_at: null,
+            destroy_at: null,
+            wrapped_hash_key,
+            created_at,
+            updated_at: created_at,
+            entry_id,
+          },
+          keyMac,
+          state.rowKey,
+        )
+        await insertKey(sql, row)
+        await insertKeyVersion(
+          sql,
+          sealRow(
+            { tenant_id, key_id, version: 1, status: 'active', wrapped_kek, created_at, entry_id },
+            keyVersionMac,
+            state.rowKey,
+          ),
+        )
+      },
+      release: () => viewKey(row),
+    }
+  }
+}

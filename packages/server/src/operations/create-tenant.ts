@@ -1,0 +1,98 @@
+/** A new tenant with its audit key, its chain and its first API key. The operator's doing: no route leads here. */
+import { randomUUID } from 'node:crypto'
+import { PERMISSIONS, SYSTEM_ACTOR } from '@eaas/protocol'
+import { extendChain, genesisHead } from '../audit/chain.js'
+import { apiKeyMac, sealRow, tenantMac } from '../audit/row-mac.js'
+import { apiKeyDigest, apiKeyPrefix, generateApiKey } from '../crypto/api-key.js'
+import { deriveRowKey, openSecret } from '../crypto/key-hierarchy.js'
+import { type ApiKeyRow, insertApiKey } from '../store/api-keys.js'
+import { appendEntries, insertHead } from '../store/audit.js'
+import type { Transaction } from '../store/db.js'
+import { findTenantByName, insertTenant } from '../store/tenants.js'
+import { sealNewSecret } from './key-secrets.js'
+import type { Services } from './operation.js'
+import { Refusal } from './refusal.js'
+
+export interface NewTenant {
+  tenant_id: string
+  name: string
+  envelope_only: boolean
+  created_at: string
+  api_key: { id: string; name: string; prefix: string; permissions: string[]; created_at: string; secret: string }
+}
+
+/**
+ * Creates a tenant in one transaction; its first API key holds every permission, and its secret is shown here only.
+ *
+ * @throws Refusal E_NAME_TAKEN
+ */
+export async function createTenant(
+  services: Pick<Services, 'rootKey' | 'pepper' | 'now'>,
+  sql: Transaction,
+  { name, envelope_only }: { name: string; envelope_only: boolean },
+): Promise<NewTenant> {
+  if (await findTenantByName(sql, name)) throw new Refusal('E_NAME_TAKEN', `a tenant named ${name} exists already`)
+  const tenant_id = randomUUID()
+  const wrapped_audit_key = sealNewSecret(services.rootKey, { purpose: 'audit-key', tenant_id })
+  const auditKey = openSecret(services.rootKey, { purpose: 'audit-key', tenant_id }, wrapped_audit_key)
+  const rowKey = deriveRowKey(auditKey)
+
+  const api_key_id = randomUUID()
+  const secret = generateApiKey(tenant_id)
+  const now = services.now()
+  const created_at = new Date(now).toISOString()
+  const genesis = genesisHead(auditKey, tenant_id, created_at)
+  const { entries, head } = extendChain(
+    genesis,
+    [
+      {
+        action: 'api_key.create',
+        key_id: null,
+        key_version: null,
+        actor: SYSTEM_ACTOR,
+        ip_address: null,
+        metadata: JSON.stringify({ api_key_id }),
+      },
+    ],
+    { auditKey, now },
+  )
+  const entry_id = head.last_id
+  const apiKey: ApiKeyRow = sealRow(
+    {
+      tenant_id,
+      api_key_id,
+      digest: apiKeyDigest(services.pepper, secret),
+      name: 'first key',
+      prefix: apiKeyPrefix(secret),
+      permissions: [...PERMISSIONS],
+      allowed_ips: [],
+      expires_at: null,
+      revoked_at: null,
+      created_at,
+      entry_id,
+    },
+    apiKeyMac,
+    rowKey,
+  )
+  await insertTenant(
+    sql,
+    sealRow(
+      { tenant_id, name, envelope_only, monthly_encrypt_quota: null, wrapped_audit_key, created_at, entry_id },
+      tenantMac,
+      rowKey,
+    ),
+  )
+  await insertHead(sql, genesis)
+  await insertApiKey(sql, apiKey)
+  if (!(await appendEntries(sql, { previous: genesis, next: head, entries }))) {
+    throw new Error('the chain of a new tenant could not be started')
+  }
+  const { name: apiKeyName, prefix, permissions } = apiKey
+  return {
+    tenant_id,
+    name,
+    envelope_only,
+    created_at,
+    api_key: { id: api_key_id, name: apiKeyName, prefix, permissions, created_at, secret },
+  }
+}

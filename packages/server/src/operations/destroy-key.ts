@@ -1,0 +1,91 @@
+/**
+ * key.destroy: scheduled by a caller, cancelled by one, completed by the server when the waiting period is over. What is
+ * destroyed is the key material and the hash key; the record, its audit entries and its name stay.
+ */
+import type { wire } from '@eaas/protocol'
+import type { KeyRow } from '../store/keys.js'
+import { writeKey, writeKeyVersion } from './change-key.js'
+import { viewKey } from './key-view.js'
+import { getKeyIn } from './open-key.js'
+import type { Decision, Operation } from './operation.js'
+import { Refusal } from './refusal.js'
+import type { OpenKey, TenantState } from './tenant-state.js'
+
+const MS_PER_DAY = 86_400_000
+
+/** Schedules the destruction of a disabled key; completes it at once where there is no waiting period. @throws Refusal E_NOT_FOUND, E_STATE, E_VALIDATION */
+export function destroyKey({ key_id, confirm }: { key_id: string; confirm: string }): Operation<wire.Key> {
+  return async ({ state, services }) => {
+    const states = ['disabled', 'pending_destruction', 'destroyed'] as const
+    const key = await getKeyIn(state, key_id, { states, to: 'destroy' })
+    if (confirm !== key.row.name) throw new Refusal('E_VALIDATION', "confirm: must be the key's name")
+    if (key.row.status !== 'disabled') return { entries: [], release: () => viewKey(key.row) }
+    return services.destroyWindowDays === 0
+      ? completion(state, key)
+      : statusChange(state, key, {
+          step: 'scheduled',
+          status: 'pending_destruction',
+          destroy_at: new Date(services.now() + services.destroyWindowDays * MS_PER_DAY).toISOString(),
+        })
+  }
+}
+
+/** Cancels a destruction that is waiting: the key is disabled again. @throws Refusal E_NOT_FOUND, E_STATE */
+export function cancelDestruction({ key_id }: { key_id: string }): Operation<wire.Key> {
+  return async ({ state }) => {
+    const key = await getKeyIn(state, key_id, { states: ['pending_destruction'], to: 'cancel its destruction' })
+    return statusChange(state, key, { step: 'cancelled', status: 'disabled', destroy_at: null })
+  }
+}
+
+/** Completes a destruction whose waiting period is over; nothing happens where another process was quicker. */
+export function destroyKeyIfDue({ key_id }: { key_id: string }): Operation<wire.Key | undefined> {
+  return async ({ state, services }) => {
+    const key = await state.findKey(key_id)
+    const isDue =
+      key?.row.status === 'pending_destruction' &&
+      key.row.destroy_at !== null &&
+      Date.parse(key.row.destroy_at) <= services.now()
+    return isDue ? completion(state, key) : { entries: [], release: () => undefined }
+  }
+}
+
+function statusChange(
+  state: TenantState,
+  key: OpenKey,
+  { step, status, destroy_at }: { step: string; status: KeyRow['status']; destroy_at: string | null },
+): Decision<wire.Key> {
+  let row: KeyRow
+  return {
+    entries: [{ action: 'key.destroy', key_id: key.row.key_id, metadata: { step, ...(destroy_at && { destroy_at }) } }],
+    async change(sql, at) {
+      row = await writeKey(sql, { row: key.row, changes: { status, destroy_at }, at, rowKey: state.rowKey })
+    },
+    release: () => viewKey(row),
+  }
+}
+
+function completion(state: TenantState, key: OpenKey): Decision<wire.Key> {
+  const { rowKey } = state
+  let row: KeyRow
+  return {
+    entries: [
+      { action: 'key.destroy', key_id: key.row.key_id, metadata: { step: 'completed', versions: key.versions.size } },
+    ],
+    async change(sql, at) {
+      const changes: Partial<KeyRow> = {
+        status: 'destroyed',
+        destroy_at: null,
+        wrapped_hash_key: null,
+        rotation_interval_days: null,
+        next_rotation_at: null,
+      }
+      row = await writeKey(sql, { row: key.row, changes, at, rowKey })
+      for (const version of key.versions.values()) {
+        const erased = { status: 'destroyed' as const, wrapped_kek: null }
+        await writeKeyVersion(sql, { row: version.row, changes: erased, at, rowKey })
+      }
+    },
+    release: () => viewKey(row),
+  }
+}

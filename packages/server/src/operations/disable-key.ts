@@ -1,0 +1,35 @@
+/** key.disable and key.enable: a disabled key opens what it protected, and protects nothing new. */
+import type { Action, wire } from '@eaas/protocol'
+import type { KeyRow } from '../store/keys.js'
+import { writeKey } from './change-key.js'
+import { viewKey } from './key-view.js'
+import { getKeyIn } from './open-key.js'
+import type { Operation } from './operation.js'
+
+/** Disables a key; one that is disabled stays so. @throws Refusal E_NOT_FOUND, E_STATE */
+export function disableKey({ key_id }: { key_id: string }): Operation<wire.Key> {
+  return setStatus(key_id, { status: 'disabled', action: 'key.disable', to: 'disable' })
+}
+
+/** Enables a key; one that is active stays so. @throws Refusal E_NOT_FOUND, E_STATE */
+export function enableKey({ key_id }: { key_id: string }): Operation<wire.Key> {
+  return setStatus(key_id, { status: 'active', action: 'key.enable', to: 'enable' })
+}
+
+function setStatus(
+  key_id: string,
+  { status, action, to }: { status: 'active' | 'disabled'; action: Action; to: string },
+): Operation<wire.Key> {
+  return async ({ state }) => {
+    const key = await getKeyIn(state, key_id, { states: ['active', 'disabled'], to })
+    let row: KeyRow = key.row
+    if (row.status === status) return { entries: [], release: () => viewKey(row) }
+    return {
+      entries: [{ action, key_id }],
+      async change(sql, at) {
+        row = await writeKey(sql, { row: key.row, changes: { status }, at, rowKey: state.rowKey })
+      },
+      release: () => viewKey(row),
+    }
+  }
+}

@@ -1,0 +1,40 @@
+/** key.export: the way out. With the published formats, everything that the key protects can be opened without this server. */
+import { encodeHex, wire } from '@eaas/protocol'
+import { getKeyIn, OPENING_STATES } from './open-key.js'
+import type { Operation } from './operation.js'
+
+const WARNING =
+  'Whoever holds this export opens everything that this key ever protected, and computes its blind indexes. ' +
+  'Keep it offline. The server cannot take it back.'
+
+/** Exports a key: the KEK of each version and the hash key, in hexadecimal. @throws Refusal E_NOT_FOUND, E_STATE */
+export function exportKey({ key_id }: { key_id: string }): Operation<wire.KeyExport> {
+  return async ({ state, services }) => {
+    const key = await getKeyIn(state, key_id, { states: OPENING_STATES, to: 'export' })
+    const { hashKey } = key
+    if (!hashKey) throw new Error(`key ${key_id} has no hash key`)
+    const versions = [...key.versions.values()].map(({ row, kek }) => {
+      if (!kek) throw new Error(`version ${row.version} of key ${key_id} has no KEK`)
+      return { row, secret: kek.export() }
+    })
+    const hashSecret = hashKey.export()
+    return {
+      entries: [{ action: 'key.export', key_id, key_version: key.row.current_version }],
+      release: () => ({
+        tenant_id: state.tenant.tenant_id, // what the wrapped keys are bound to, besides what follows
+        key_id,
+        name: key.row.name,
+        algorithm: wire.ALGORITHM,
+        versions: versions.map(({ row: { version, status }, secret }) => ({
+          version,
+          dek_hex: encodeHex(secret),
+          status,
+        })),
+        hash_key_hex: encodeHex(hashSecret),
+        exported_at: new Date(services.now()).toISOString(),
+        warning: WARNING,
+      }),
+      secrets: [hashSecret, ...versions.map(({ secret }) => secret)],
+    }
+  }
+}

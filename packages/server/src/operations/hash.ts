@@ -1,0 +1,15 @@
+/** hash: the blind index of a value. It writes no entry; the hash key is not rotated with the key. */
+import type { wire } from '@eaas/protocol'
+import { blindIndex } from '../crypto/blind-index.js'
+import { getKeyIn } from './open-key.js'
+import type { Operation } from './operation.js'
+
+/** Hashes a value under the key's hash key. @throws Refusal E_NOT_FOUND, E_STATE */
+export function hash({ key_id, value }: { key_id: string; value: string }): Operation<wire.Hashed> {
+  return async ({ state }) => {
+    const key = await getKeyIn(state, key_id, { states: ['active'], to: 'hash' })
+    const { hashKey } = key
+    if (!hashKey) throw new Error(`key ${key_id} has no hash key`)
+    return { entries: [], release: () => ({ hash: blindIndex(hashKey, value), key_id }) }
+  }
+}

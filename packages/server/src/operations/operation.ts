@@ -1,0 +1,76 @@
+/** What an operation is: a decision on the state of a tenant. Each one is a file of this folder. */
+import type { KeyObject } from 'node:crypto'
+import type { Action } from '@eaas/protocol'
+import type { Committer } from '../audit/committer.js'
+import type { ApiKeyRow } from '../store/api-keys.js'
+import type { Sql, Transaction } from '../store/db.js'
+import type { TenantState, TenantStates } from './tenant-state.js'
+
+/** What operations and their runner lean on; one a process. */
+export interface Services {
+  sql: Sql
+  rootKey: KeyObject
+  pepper: KeyObject
+  /** signs checkpoints */
+  signingKey: KeyObject
+  states: TenantStates
+  committer: Committer
+  /** milliseconds since 1970 */
+  now: () => number
+  /** days between asking for a key's destruction and the destruction; 0 is at once */
+  destroyWindowDays: number
+}
+
+/** Who acts. */
+export interface Caller {
+  /** the API key's id, or `system` */
+  actor: string
+  ip_address: string | null
+  /** the end user for whom, in the words of the caller; each entry's metadata names it */
+  on_behalf_of: string | undefined
+  /** undefined for what the server or its operator does */
+  apiKey: ApiKeyRow | undefined
+}
+
+export interface Context {
+  state: TenantState
+  caller: Caller
+  services: Services
+  /** how many encrypt calls the tenant's quota leaves this month, as far as this decision has to know */
+  quotaLeft: number
+}
+
+/** An entry as an operation words it; who and from where is added when it is committed. */
+export interface EntryNote {
+  action: Action
+  key_id?: string
+  key_version?: number
+  /** small, flat, nothing secret; stored as canonical JSON */
+  metadata?: Record<string, string | number | boolean | null>
+}
+
+/** Where the entries of a management change stand in the log. */
+export interface EntryPlace {
+  /** the id of the first entry */
+  entry_id: number
+  created_at: string
+}
+
+export interface Decision<Answer> {
+  /** committed before anything is released; none for calls that only read */
+  entries: readonly EntryNote[]
+  /** the rows of a management change, written in the transaction of the entries; uses that transaction only */
+  change?: (sql: Transaction, at: EntryPlace) => Promise<void>
+  /** makes the answer, after the commit; throws where the decision is a refusal that has to be on record */
+  release: () => Answer | Promise<Answer>
+  /**
+   * Whether the answer is about what is in the database, be it as the server wrote it or not: verification answers where
+   * every other call fails.
+   */
+  evidence?: boolean
+  /** zeroed when the answer is made, and when it can't be made */
+  secrets?: readonly Uint8Array[]
+}
+
+/** May run more than once for one call, and changes nothing by itself. @throws Refusal */
+export type Operation<Answer> = (context: Context) => Decision<Answer> | Promise<Decision<Answer>>

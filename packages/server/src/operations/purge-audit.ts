@@ -1,0 +1,117 @@
+/**
+ * audit.purge: retention. First the mark, with its entry, in one short transaction: from then on the entries up to it count as
+ * gone. Then they are deleted in small batches, which lock nothing that an append needs. A crash in between leaves rows below the
+ * mark, which nothing reads and the next purge deletes.
+ */
+import { NO_MARK_MAC, type PurgeMark, purgeMarkMac } from '../audit/chain.js'
+import { readAuthenticEntry } from '../audit/read-entry.js'
+import { findHead } from '../store/audit.js'
+import {
+  countPurged,
+  countStretch,
+  findLastIdBefore,
+  findLastMark,
+  findNewestEntryTime,
+  insertMark,
+} from '../store/audit-retention.js'
+import type { Sql } from '../store/db.js'
+import type { Operation } from './operation.js'
+import { Refusal } from './refusal.js'
+
+/** A clock this far ahead of the newest entry of all tenants is taken for wrong, in milliseconds. */
+const IMPLAUSIBLE_LEAP_MS = 366 * 86_400_000
+/** The share of a tenant's entries that one purge may take unless it is told otherwise. */
+export const DEFAULT_MAX_SHARE = 0.5
+
+export interface PurgeOptions {
+  retentionMonths: number
+  /** share of the entries that may go, 0 to 1 */
+  maxShare?: number
+  /** only say what would go */
+  dryRun?: boolean
+}
+
+export interface PurgePlan {
+  /** the last entry that goes; 0 where none does */
+  purged_through: number
+  entries: number
+  cutoff: string
+}
+
+/** Marks what is older than the retention as purged; returns what goes. @throws Refusal E_STATE when the purge is implausible */
+export function purgeAudit({
+  retentionMonths,
+  maxShare = DEFAULT_MAX_SHARE,
+  dryRun = false,
+}: PurgeOptions): Operation<PurgePlan> {
+  return async ({ state, services }) => {
+    const { tenant_id } = state.tenant
+    const { sql } = services
+    await demandPlausibleClock(sql, services.now())
+    const cutoff = monthsBefore(services.now(), retentionMonths)
+    const mark = await findLastMark(sql, tenant_id)
+    const after_id = mark?.purged_through ?? 0
+    const purged_through = await findLastIdBefore(sql, tenant_id, cutoff)
+    if (purged_through <= after_id) {
+      return { entries: [], release: () => ({ purged_through: after_id, entries: 0, cutoff }) }
+    }
+    const plan = { purged_through, entries: purged_through - after_id, cutoff }
+    await demandShare(sql, { tenant_id, after_id, entries: plan.entries, maxShare })
+    if (dryRun) return { entries: [], release: () => plan }
+    const entry = await readAuthenticEntry(sql, { tenant_id, id: purged_through, auditKey: state.auditKey }, mark?.hash)
+    if (!entry) throw new Refusal('E_STATE', `nothing is purged: entry ${purged_through} is not as it was written`)
+    const counts = await countStretch(sql, { tenant_id, after_id, through_id: purged_through })
+    return {
+      entries: [{ action: 'audit.purge', metadata: { ...plan } }],
+      async change(transaction, { created_at }) {
+        const previous_mac = mark?.mac ?? NO_MARK_MAC
+        const unsealed: Omit<PurgeMark, 'mac'> = { tenant_id, ...plan, hash: entry.hash, created_at, previous_mac }
+        await insertMark(transaction, { ...unsealed, mac: purgeMarkMac(state.auditKey, unsealed) })
+        await countPurged(transaction, tenant_id, counts)
+      },
+      release: () => plan,
+    }
+  }
+}
+
+// A clock that leapt ahead would make everything too old at once.
+async function demandPlausibleClock(sql: Sql, now: number): Promise<void> {
+  const newest = await findNewestEntryTime(sql)
+  if (newest !== undefined && now - Date.parse(newest) > IMPLAUSIBLE_LEAP_MS) {
+    throw new Refusal(
+      'E_STATE',
+      `nothing is purged: the newest audit entry is of ${newest}, over a year before this clock. Check the clock, ` +
+        'or write any entry first',
+    )
+  }
+}
+
+async function demandShare(
+  sql: Sql,
+  {
+    tenant_id,
+    after_id,
+    entries,
+    maxShare,
+  }: { tenant_id: string; after_id: number; entries: number; maxShare: number },
+): Promise<void> {
+  const all = ((await findHead(sql, tenant_id))?.last_id ?? 0) - after_id
+  if (entries > all * maxShare) {
+    throw new Refusal(
+      'E_STATE',
+      `nothing is purged: ${entries} of ${all} entries would go, more than the share of ${maxShare}. ` +
+        'If that is meant, give a larger share: eaas purge --max-share',
+    )
+  }
+}
+
+/** The same time of day some months before, on the last day of a shorter month. */
+function monthsBefore(now: number, months: number): string {
+  const date = new Date(now)
+  const day = date.getUTCDate()
+  date.setUTCDate(1)
+  date.setUTCMonth(date.getUTCMonth() - months)
+  const lastDay = new Date(Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1, 0)).getUTCDate()
+  date.setUTCDate(Math.min(day, lastDay))
+  return date.toISOString()
+}

@@ -1,0 +1,200 @@
+/** Reading the audit log: a page of entries, its verification, a checkpoint, an export. No entry. */
+import type { KeyObject } from 'node:crypto'
+import { Readable } from 'node:stream'
+import type { wire } from '@eaas/protocol'
+import { type AuditEntry, genesisHash, type Head, isHeadAuthentic } from '../audit/chain.js'
+import { CheckpointError, encodePublicKey, readCheckpoint, signCheckpoint } from '../audit/checkpoint.js'
+import { entryLine, headerLine, trailerLine } from '../audit/export.js'
+import { readAuthenticEntry } from '../audit/read-entry.js'
+import { verifyLog } from '../audit/verify.js'
+import { findHead, readChain } from '../store/audit.js'
+import { type EntryFilter, listEntries, type Page } from '../store/audit-list.js'
+import { findLastMark } from '../store/audit-retention.js'
+import type { Sql } from '../store/db.js'
+import type { Context, Operation, Services } from './operation.js'
+import { Refusal } from './refusal.js'
+import type { TenantState } from './tenant-state.js'
+
+/** Verifications that run at once in a process; more are refused, so that they can't be used to stop it. */
+const VERIFICATIONS_AT_ONCE = 2
+/** Entries of an export that are read at a time. */
+const EXPORT_PAGE_ENTRIES = 500
+
+/** Lists entries, newest first unless the page says otherwise, with the exact number of all that match. */
+export function listAudit(filter: EntryFilter, page: Page): Operation<wire.EntryList> {
+  return async ({ state, services: { sql } }) => ({
+    entries: [],
+    async release() {
+      const { tenant, purged_through } = state
+      const { entries, total } = await listEntries(sql, { tenant_id: tenant.tenant_id, purged_through }, filter, page)
+      const logs = entries.map(viewEntry)
+      return { logs, count: logs.length, total, limit: page.limit, offset: page.offset }
+    },
+  })
+}
+
+export interface VerifyScope {
+  /** only the entries after this id */
+  after_id?: number | undefined
+  /** only the entries up to this id */
+  through_id?: number | undefined
+  /** a note that was kept from earlier */
+  checkpoint?: string | undefined
+  onProgress?: ((entries: number) => void) | undefined
+}
+
+let verifications = 0
+
+/** Verifies the tenant's chain in place. @throws Refusal E_VALIDATION, E_UNAVAILABLE when too many verifications run */
+export function verifyAudit({ checkpoint, ...scope }: VerifyScope): Operation<wire.Verification> {
+  return async ({ state, services }) => {
+    const kept = checkpoint === undefined ? undefined : readKept(checkpoint, state, services)
+    return {
+      entries: [],
+      evidence: true,
+      async release() {
+        if (verifications >= VERIFICATIONS_AT_ONCE) {
+          throw new Refusal('E_UNAVAILABLE', 'other verifications are running; try again when they are done')
+        }
+        verifications += 1
+        try {
+          const { tenant, auditKey, rowKey } = state
+          const { tenant_id } = tenant
+          await demandStretch(services.sql, { tenant_id, auditKey, ...scope })
+          return await verifyLog(services.sql, { tenant_id, auditKey, rowKey, checkpoint: kept, ...scope })
+        } finally {
+          verifications -= 1
+        }
+      },
+    }
+  }
+}
+
+// What a head that is not the server's says of the end is for the verification to tell.
+async function demandStretch(
+  sql: Sql,
+  { tenant_id, auditKey, after_id = 0, through_id }: { tenant_id: string; auditKey: KeyObject } & VerifyScope,
+): Promise<void> {
+  if (through_id !== undefined && after_id >= through_id) {
+    throw new Refusal('E_VALIDATION', 'through_id must be greater than after_id')
+  }
+  const head = await findHead(sql, tenant_id)
+  if (head && isHeadAuthentic(auditKey, head) && after_id > head.last_id) {
+    throw new Refusal('E_VALIDATION', `after_id: the log ends at ${head.last_id}`)
+  }
+}
+
+/** Signs a statement of where the tenant's log ends now. */
+export function readAuditCheckpoint(): Operation<wire.Checkpoint> {
+  return async (context) => ({
+    entries: [],
+    release: async () => {
+      const head = await currentHead(context)
+      return signed(context, head)
+    },
+  })
+}
+
+export interface ExportScope {
+  /** only the entries after this id */
+  after_id?: number | undefined
+  /** only the entries up to this id */
+  through_id?: number | undefined
+}
+
+/** Exports the log, or a stretch of it, as lines (export.md). @throws Refusal E_VALIDATION */
+export function exportAudit(scope: ExportScope): Operation<Readable> {
+  return async (context) => ({
+    entries: [],
+    async release() {
+      const { services, state } = context
+      const { tenant_id } = state.tenant
+      const start = await findStart(context, scope.after_id)
+      const end = await findEnd(context, scope.through_id)
+      if (start.last_id > end.last_id) throw new Refusal('E_VALIDATION', `after_id: the log ends at ${end.last_id}`)
+      const trailer = signed(context, end)
+
+      async function* lines() {
+        yield headerLine({ tenant_id, after_id: start.last_id, after_hash: start.hash })
+        let last = start.last_id
+        while (last < end.last_id) {
+          const range = { tenant_id, after_id: last, through_id: end.last_id, limit: EXPORT_PAGE_ENTRIES }
+          const page = await readChain(services.sql, range)
+          const gap = page.findIndex(({ id }, at) => id !== last + 1 + at)
+          if (gap >= 0 || page.length === 0) {
+            const missing = last + 1 + Math.max(gap, 0)
+            throw new Refusal('E_STATE', `entry ${missing} is missing: the export can't be completed`)
+          }
+          yield page.map(entryLine).join('')
+          last += page.length
+        }
+        yield trailerLine(trailer)
+      }
+      return Readable.from(lines(), { objectMode: false })
+    },
+  })
+}
+
+function readKept(note: string, { tenant }: TenantState, { signingKey }: Services) {
+  try {
+    const kept = readCheckpoint(note, encodePublicKey(signingKey))
+    if (kept.tenant_id !== tenant.tenant_id) throw new CheckpointError("the checkpoint is another tenant's")
+    return kept
+  } catch (error) {
+    if (!(error instanceof CheckpointError)) throw error
+    throw new Refusal('E_VALIDATION', `checkpoint: ${error.message}`)
+  }
+}
+
+// What is signed has to be what this server wrote: a head that is not its own is never vouched for.
+async function currentHead({ services, state }: Context) {
+  const head = await findHead(services.sql, state.tenant.tenant_id)
+  if (!head || !isHeadAuthentic(state.auditKey, head)) throw new Error('the head of the log is missing or forged')
+  return head
+}
+
+function signed(
+  { services, state }: Context,
+  { last_id, hash }: { last_id: number; hash: Uint8Array },
+): wire.Checkpoint {
+  const created_at = new Date(services.now()).toISOString()
+  const statement = { tenant_id: state.tenant.tenant_id, last_id, hash, created_at }
+  return {
+    checkpoint: signCheckpoint(services.signingKey, statement),
+    public_key: encodePublicKey(services.signingKey),
+  }
+}
+
+/** A place in the chain: an entry's id and its hash. */
+type Place = Pick<Head, 'last_id' | 'hash'>
+
+async function findStart(context: Context, after_id: number | undefined): Promise<Place> {
+  const first = await firstPlace(context)
+  if (after_id === undefined || after_id <= first.last_id) return first
+  return getPlace(context, 'after_id', after_id)
+}
+
+async function findEnd(context: Context, through_id: number | undefined): Promise<Place> {
+  const head = await currentHead(context)
+  if (through_id === undefined || through_id >= head.last_id) return head
+  return getPlace(context, 'through_id', through_id)
+}
+
+async function firstPlace({ services: { sql }, state }: Context): Promise<Place> {
+  const { tenant_id } = state.tenant
+  const mark = await findLastMark(sql, tenant_id)
+  return mark ? { last_id: mark.purged_through, hash: mark.hash } : { last_id: 0, hash: genesisHash(tenant_id) }
+}
+
+async function getPlace(context: Context, field: string, id: number): Promise<Place> {
+  const { services, state } = context
+  const { hash } = await firstPlace(context)
+  const where = { tenant_id: state.tenant.tenant_id, id, auditKey: state.auditKey }
+  const entry = await readAuthenticEntry(services.sql, where, hash)
+  if (!entry) throw new Refusal('E_VALIDATION', `${field}: there is no entry ${id}, or it is not as it was written`)
+  return { last_id: id, hash: entry.hash }
+}
+
+function viewEntry({ metadata, ...entry }: AuditEntry): wire.Entry {
+  return { ...entry, metadata: metadata === null ? null : (JSON.parse(metadata) as Record<string, unknown>) }
+}

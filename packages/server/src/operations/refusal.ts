@@ -1,0 +1,23 @@
+/** A call that the server refuses, as a value of the domain: a problem code and a sentence for the caller. */
+import { PROBLEMS, type ProblemCode } from '@eaas/protocol'
+
+/** Thrown by operations; `http/errors` turns it into the problem document. `detail` holds nothing secret. */
+export class Refusal extends Error {
+  override readonly name = 'Refusal'
+  readonly code: ProblemCode
+
+  constructor(code: ProblemCode, detail: string) {
+    super(detail)
+    this.code = code
+  }
+
+  /** The HTTP status that goes with the code. */
+  get status(): number {
+    return PROBLEMS[this.code].status
+  }
+}
+
+/** The answer for a key that the tenant does not have: the same for a neighbour's key and for text that is no id. */
+export function keyNotFound(): Refusal {
+  return new Refusal('E_NOT_FOUND', 'key not found')
+}

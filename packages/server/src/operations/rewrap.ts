@@ -1,0 +1,21 @@
+/** rewrap: a wrapped key under the key's current version. The DEK is never shown; on record it is a key.wrap. */
+import { encodeBase64, type wire } from '@eaas/protocol'
+import { wrapDek } from '../crypto/wrapped-key.js'
+import { currentVersion, getKeyIn } from './open-key.js'
+import type { Operation } from './operation.js'
+import { openWrappedKey } from './unwrap.js'
+
+/** Rewraps. @throws Refusal E_NOT_FOUND, E_STATE, E_WRAPPED_KEY */
+export function rewrap({ key_id, wrapped_key }: { key_id: string; wrapped_key: string }): Operation<wire.Wrapped> {
+  return async ({ state }) => {
+    const key = await getKeyIn(state, key_id, { states: ['active'], to: 'rewrap' })
+    const { kek, aad, row } = currentVersion(key)
+    const { dek, version } = openWrappedKey(key, wrapped_key)
+    const token = wrapDek(kek, row.version, aad, dek)
+    return {
+      entries: [{ action: 'key.wrap', key_id, key_version: row.version, metadata: { rewrapped_from: version } }],
+      release: () => ({ wrapped_key: encodeBase64(token), key_id, key_version: row.version }),
+      secrets: [dek],
+    }
+  }
+}

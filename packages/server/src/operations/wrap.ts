@@ -1,0 +1,20 @@
+/** key.wrap: wraps a DEK under the current version of a key. */
+import { decodeBase64, encodeBase64, type wire } from '@eaas/protocol'
+import { wrapDek } from '../crypto/wrapped-key.js'
+import { currentVersion, getKeyIn } from './open-key.js'
+import type { Operation } from './operation.js'
+
+/** Wraps. `dek` is base64 of 32 bytes. @throws Refusal E_NOT_FOUND, E_STATE */
+export function wrap({ key_id, dek }: { key_id: string; dek: string }): Operation<wire.Wrapped> {
+  return async ({ state }) => {
+    const key = await getKeyIn(state, key_id, { states: ['active'], to: 'wrap' })
+    const { kek, aad, row } = currentVersion(key)
+    const secret = decodeBase64(dek)
+    const token = wrapDek(kek, row.version, aad, secret)
+    return {
+      entries: [{ action: 'key.wrap', key_id, key_version: row.version }],
+      release: () => ({ wrapped_key: encodeBase64(token), key_id, key_version: row.version }),
+      secrets: [secret],
+    }
+  }
+}

@@ -1,0 +1,81 @@
+/** Retention, tenant by tenant: archives what is too old when told to, marks it, deletes it in batches that others hardly notice. */
+import { createWriteStream } from 'node:fs'
+import { mkdir, rename } from 'node:fs/promises'
+import { join } from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Services } from './operations/operation.js'
+import { performAsSystem } from './operations/perform.js'
+import { type PurgeOptions, type PurgePlan, purgeAudit } from './operations/purge-audit.js'
+import { exportAudit } from './operations/read-audit.js'
+import { deleteOldest } from './store/audit-retention.js'
+import { listTenants } from './store/tenants.js'
+
+/** Entries deleted in one statement, and the rest after it, in milliseconds. */
+const BATCH_ENTRIES = 2_000
+const PAUSE_MS = 20
+
+export interface PurgeTenantOptions extends PurgeOptions {
+  /** directory that the entries are exported to before they are marked */
+  archiveDir?: string | undefined
+  onProgress?: ((deleted: number) => void) | undefined
+  signal?: AbortSignal | undefined
+}
+
+/** Purges one tenant's log; returns what went. What an earlier run marked and did not get to is deleted too. @throws Refusal E_STATE */
+export async function purgeTenant(
+  services: Services,
+  tenant_id: string,
+  { archiveDir, onProgress, signal, ...options }: PurgeTenantOptions,
+): Promise<PurgePlan> {
+  if (archiveDir !== undefined && !options.dryRun) {
+    const plan = await performAsSystem(services, tenant_id, purgeAudit({ ...options, dryRun: true }))
+    if (plan.entries > 0) await archive(services, { tenant_id, archiveDir, through_id: plan.purged_through })
+  }
+  const plan = await performAsSystem(services, tenant_id, purgeAudit(options))
+  if (options.dryRun || plan.purged_through === 0) return plan
+  let deleted = 0
+  while (!signal?.aborted) {
+    const batch = { tenant_id, through_id: plan.purged_through, limit: BATCH_ENTRIES }
+    const count = await deleteOldest(services.sql, batch)
+    if (count === 0) break
+    deleted += count
+    onProgress?.(deleted)
+    await sleep(PAUSE_MS)
+  }
+  return plan
+}
+
+export interface PurgeTenantsOptions extends PurgeTenantOptions {
+  onPurged: (tenant_id: string, plan: PurgePlan) => void
+  /** told of a tenant whose purge was refused or failed; the others go on */
+  onRefused: (tenant_id: string, error: unknown) => void
+}
+
+/** Purges every tenant's log. */
+export async function purgeTenants(
+  services: Services,
+  { onPurged, onRefused, ...options }: PurgeTenantsOptions,
+): Promise<void> {
+  for (const { tenant_id } of await listTenants(services.sql)) {
+    if (options.signal?.aborted) return
+    try {
+      const plan = await purgeTenant(services, tenant_id, options)
+      if (plan.entries > 0) onPurged(tenant_id, plan)
+    } catch (error) {
+      onRefused(tenant_id, error)
+    }
+  }
+}
+
+// Written beside and renamed: what bears the name is whole.
+async function archive(
+  services: Services,
+  { tenant_id, archiveDir, through_id }: { tenant_id: string; archiveDir: string; through_id: number },
+): Promise<void> {
+  await mkdir(archiveDir, { recursive: true, mode: 0o700 })
+  const path = join(archiveDir, `${tenant_id}-through-${through_id}.ndjson`)
+  const lines = await performAsSystem(services, tenant_id, exportAudit({ through_id }))
+  await pipeline(lines, createWriteStream(`${path}.part`, { mode: 0o600, flush: true }))
+  await rename(`${path}.part`, path)
+}

@@ -1,0 +1,91 @@
+/** The server put together: an installation, the application on it, and the work that is due without anybody asking. */
+import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
+import { buildApp } from './app.js'
+import type { Config } from './config.js'
+import { doDueWork } from './due-work.js'
+import { createCheckpointEmitter } from './emit-checkpoints.js'
+import { createMetrics } from './http/metrics.js'
+import { type Installation, openInstallation } from './installation.js'
+import { loggerOptions } from './logger.js'
+import { type Periodic, startPeriodic } from './periodic.js'
+import { purgeTenants } from './retention.js'
+
+const MINUTE_MS = 60_000
+/** Policies are carried out within a minute of their time. */
+const DUE_WORK_MS = 20_000
+const RETENTION_MS = 24 * 60 * MINUTE_MS
+
+export interface Server {
+  /** Closing it answers what is under way, commits, and closes the database. */
+  app: FastifyInstance
+  installation: Installation
+}
+
+/** Opens the database that the configuration names and builds the application; listens to nothing yet. */
+export async function openServer({
+  config,
+  now,
+}: {
+  config: Config
+  now?: (() => number) | undefined
+}): Promise<Server> {
+  let app: FastifyInstance | undefined
+  const metrics = createMetrics()
+  const installation = await openInstallation({
+    config,
+    onAlarm: (message, details) => app?.log.fatal(details, message),
+    observeCommit: metrics.observeCommit,
+    ...(now === undefined ? {} : { now }),
+  })
+  const { services, durability } = installation
+  app = buildApp({
+    services,
+    durability,
+    logger: loggerOptions(config.logLevel),
+    trustProxy: config.trustProxy,
+    corsOrigins: config.corsOrigins,
+    metrics,
+  })
+  const schedule = startSchedule(config, installation, app.log)
+  app.addHook('onClose', async () => {
+    await Promise.all(schedule.map((periodic) => periodic.stop()))
+    await installation.close()
+  })
+  if (durability === 'asynchronous') {
+    app.log.warn('commits are not synchronous: a power cut can lose acknowledged audit entries')
+  }
+  return { app, installation }
+}
+
+function startSchedule(config: Config, { services }: Installation, log: FastifyBaseLogger): Periodic[] {
+  const failed = (what: string) => (error: unknown) => log.error({ err: error }, `${what} failed; it is tried again`)
+  const schedule = [
+    startPeriodic({
+      intervalMs: DUE_WORK_MS,
+      work: async () => {
+        const changed = await doDueWork(services, (error, key_id) =>
+          log.error({ err: error, key_id }, 'rotating or destroying a key failed; it is tried again'),
+        )
+        if (changed > 0) log.info({ keys: changed }, 'rotated or destroyed keys that were due')
+      },
+      onError: failed('looking for keys that are due'),
+    }),
+  ]
+  if (config.checkpointFile !== undefined) {
+    const emit = createCheckpointEmitter(services, config.checkpointFile)
+    const onError = failed('writing checkpoints')
+    schedule.push(startPeriodic({ intervalMs: config.checkpointMinutes * MINUTE_MS, work: emit, onError }))
+  }
+  if (config.auditRetentionMonths > 0) {
+    const work = (signal: AbortSignal) =>
+      purgeTenants(services, {
+        retentionMonths: config.auditRetentionMonths,
+        archiveDir: config.auditArchiveDir,
+        signal,
+        onPurged: (tenant_id, plan) => log.info({ tenant_id, ...plan }, 'purged audit entries'),
+        onRefused: (tenant_id, error) => log.error({ err: error, tenant_id }, 'purging the audit log failed'),
+      })
+    schedule.push(startPeriodic({ intervalMs: RETENTION_MS, work, onError: failed('retention') }))
+  }
+  return schedule
+}

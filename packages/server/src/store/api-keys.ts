@@ -1,0 +1,70 @@
+/** The rows of API keys. */
+import type { Permission } from '@eaas/protocol'
+import type { Queryable, Transaction } from './db.js'
+
+export interface ApiKeyRow {
+  tenant_id: string
+  api_key_id: string
+  /** HMAC of the API key under the pepper, in hexadecimal */
+  digest: string
+  name: string
+  prefix: string
+  permissions: Permission[]
+  allowed_ips: string[]
+  expires_at: string | null
+  revoked_at: string | null
+  created_at: string
+  entry_id: number
+  mac: Uint8Array
+}
+
+/** Inserts an API key. */
+export async function insertApiKey(sql: Transaction, row: ApiKeyRow): Promise<void> {
+  await sql`
+    insert into api_keys (tenant_id, api_key_id, digest, name, prefix, permissions, allowed_ips, expires_at, revoked_at,
+                          created_at, entry_id, mac)
+    values (${row.tenant_id}, ${row.api_key_id}, ${row.digest}, ${row.name}, ${row.prefix}, ${row.permissions},
+            ${row.allowed_ips}, ${row.expires_at}, ${row.revoked_at}, ${row.created_at}, ${row.entry_id}, ${row.mac})`
+}
+
+/** Finds the API key that has this digest. */
+export async function findApiKeyByDigest(
+  sql: Queryable,
+  tenant_id: string,
+  digest: string,
+): Promise<ApiKeyRow | undefined> {
+  const [row] = await sql<ApiKeyRow[]>`
+    select ${columns(sql)} from api_keys where tenant_id = ${tenant_id} and digest = ${digest}`
+  return row
+}
+
+/** Finds an API key by its id. */
+export async function findApiKey(
+  sql: Queryable,
+  tenant_id: string,
+  api_key_id: string,
+): Promise<ApiKeyRow | undefined> {
+  const [row] = await sql<ApiKeyRow[]>`
+    select ${columns(sql)} from api_keys where tenant_id = ${tenant_id} and api_key_id = ${api_key_id}`
+  return row
+}
+
+/** The tenant's API keys, oldest first. */
+export async function listApiKeys(sql: Queryable, tenant_id: string): Promise<ApiKeyRow[]> {
+  return sql<ApiKeyRow[]>`
+    select ${columns(sql)} from api_keys where tenant_id = ${tenant_id} order by created_at, api_key_id`
+}
+
+/** Writes what can change of an API key. */
+export async function updateApiKey(sql: Transaction, row: ApiKeyRow): Promise<void> {
+  await sql`
+    update api_keys
+    set name = ${row.name}, permissions = ${row.permissions}, allowed_ips = ${row.allowed_ips},
+        expires_at = ${row.expires_at}, revoked_at = ${row.revoked_at}, entry_id = ${row.entry_id}, mac = ${row.mac}
+    where tenant_id = ${row.tenant_id} and api_key_id = ${row.api_key_id}`
+}
+
+function columns(sql: Queryable) {
+  return sql`api_key_id, tenant_id, digest, name, prefix, permissions, allowed_ips, expires_at, revoked_at, created_at,
+             entry_id, mac`
+}

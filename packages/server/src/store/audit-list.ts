@@ -1,0 +1,143 @@
+/**
+ * Pages of the audit log with exact totals. Times never go back within a chain, so a range of times is a range of ids: both are
+ * found by index, and everything else goes by id. Totals come from the counts of whole days, and count rows on the two ragged ones
+ * only.
+ */
+import type { Action } from '@eaas/protocol'
+import type { AuditEntry } from '../audit/chain.js'
+import type { Queryable } from './db.js'
+
+/** What to list; times are inclusive, RFC 3339. */
+export interface EntryFilter {
+  key_id?: string | undefined
+  action?: Action | undefined
+  date_from?: string | undefined
+  date_to?: string | undefined
+  after_id?: number | undefined
+}
+
+export interface Page {
+  limit: number
+  offset: number
+  order: 'asc' | 'desc'
+}
+
+/** One page, and how many entries there are in all. Entries up to `purged_through` count as gone. */
+export async function listEntries(
+  sql: Queryable,
+  log: { tenant_id: string; purged_through: number },
+  filter: EntryFilter,
+  page: Page,
+): Promise<{ entries: AuditEntry[]; total: number }> {
+  const range = await findRange(sql, log, filter)
+  if (range.through_id <= range.after_id) return { entries: [], total: 0 }
+  if (filter.key_id === undefined && filter.action === undefined) {
+    return {
+      entries: await readPage(sql, log.tenant_id, filter, narrow(range, page), { ...page, offset: 0 }),
+      total: range.through_id - range.after_id,
+    }
+  }
+  return {
+    entries: await readPage(sql, log.tenant_id, filter, range, page),
+    total: await countEntries(sql, log.tenant_id, filter, range),
+  }
+}
+
+/** The entries after one id, up to and with another. */
+interface Range {
+  after_id: number
+  through_id: number
+}
+
+async function findRange(
+  sql: Queryable,
+  { tenant_id, purged_through }: { tenant_id: string; purged_through: number },
+  { date_from, date_to, after_id = 0 }: EntryFilter,
+): Promise<Range> {
+  const [row] = await sql<{ before_from: number | null; through: number | null }[]>`
+    select
+      ${date_from === undefined ? sql`0::bigint` : lastIdBefore(sql, tenant_id, sql`< ${date_from}`)} as before_from,
+      ${date_to === undefined ? lastId(sql, tenant_id) : lastIdBefore(sql, tenant_id, sql`<= ${date_to}`)} as through`
+  return { after_id: Math.max(row?.before_from ?? 0, purged_through, after_id), through_id: row?.through ?? 0 }
+}
+
+function lastId(sql: Queryable, tenant_id: string) {
+  return sql`(select id from audit_log where tenant_id = ${tenant_id} order by id desc limit 1)`
+}
+
+function lastIdBefore(sql: Queryable, tenant_id: string, bound: ReturnType<typeof sql>) {
+  return sql`(
+    select id from audit_log where tenant_id = ${tenant_id} and created_at ${bound}
+    order by created_at desc, id desc limit 1)`
+}
+
+// Without a filter the ids of a page are known beforehand, however far down it is.
+function narrow({ after_id, through_id }: Range, { limit, offset, order }: Page): Range {
+  if (order === 'asc')
+    return { after_id: after_id + offset, through_id: Math.min(through_id, after_id + offset + limit) }
+  return { after_id: Math.max(after_id, through_id - offset - limit), through_id: through_id - offset }
+}
+
+async function readPage(
+  sql: Queryable,
+  tenant_id: string,
+  filter: EntryFilter,
+  range: Range,
+  { limit, offset, order }: Page,
+): Promise<AuditEntry[]> {
+  return sql<AuditEntry[]>`
+    select tenant_id, id, action, key_id, key_version, actor, ip_address, metadata, created_at
+    from audit_log where ${within(sql, tenant_id, filter, range)}
+    order by id ${order === 'asc' ? sql`asc` : sql`desc`}
+    limit ${limit} offset ${offset}`
+}
+
+async function countEntries(sql: Queryable, tenant_id: string, filter: EntryFilter, range: Range): Promise<number> {
+  if (filter.date_from === undefined && filter.date_to === undefined && filter.after_id === undefined) {
+    return sumDays(sql, tenant_id, filter, { first: '0001-01-01', last: '9999-12-31' })
+  }
+  const [days] = await sql<{ first: string; last: string }[]>`
+    select min(day) as first, max(day) as last from (
+      select (created_at at time zone 'UTC')::date as day from audit_log
+      where tenant_id = ${tenant_id} and id in (${range.after_id + 1}, ${range.through_id})
+    ) as ends`
+  if (!days?.first || days.first === days.last) return countRows(sql, tenant_id, filter, range)
+  const [edges] = await sql<{ first_end: number; last_start: number }[]>`
+    select ${lastIdBefore(sql, tenant_id, sql`< ((${days.first}::date + 1)::timestamp at time zone 'UTC')`)} as first_end,
+           ${lastIdBefore(sql, tenant_id, sql`< (${days.last}::date::timestamp at time zone 'UTC')`)} as last_start`
+  if (!edges) throw new Error('the edges of a range of entries were not found')
+  const parts = [
+    await countRows(sql, tenant_id, filter, { after_id: range.after_id, through_id: edges.first_end }),
+    await sumDays(sql, tenant_id, filter, { after: days.first, before: days.last }),
+    await countRows(sql, tenant_id, filter, { after_id: edges.last_start, through_id: range.through_id }),
+  ]
+  return parts.reduce((sum, part) => sum + part, 0)
+}
+
+async function sumDays(
+  sql: Queryable,
+  tenant_id: string,
+  { key_id, action }: EntryFilter,
+  days: { first: string; last: string } | { after: string; before: string },
+): Promise<number> {
+  const [row] = await sql<{ entries: number }[]>`
+    select coalesce(sum(entries - purged), 0)::bigint as entries from audit_counts
+    where tenant_id = ${tenant_id}
+      and ${'first' in days ? sql`day between ${days.first} and ${days.last}` : sql`day > ${days.after} and day < ${days.before}`}
+      ${key_id === undefined ? sql`` : sql`and key_id = ${key_id}`}
+      ${action === undefined ? sql`` : sql`and action = ${action}`}`
+  return row?.entries ?? 0
+}
+
+async function countRows(sql: Queryable, tenant_id: string, filter: EntryFilter, range: Range): Promise<number> {
+  const [row] = await sql<{ entries: number }[]>`
+    select count(*) as entries from audit_log where ${within(sql, tenant_id, filter, range)}`
+  return row?.entries ?? 0
+}
+
+function within(sql: Queryable, tenant_id: string, { key_id, action }: EntryFilter, { after_id, through_id }: Range) {
+  return sql`
+    tenant_id = ${tenant_id} and id > ${after_id} and id <= ${through_id}
+    ${key_id === undefined ? sql`` : sql`and key_id = ${key_id}`}
+    ${action === undefined ? sql`` : sql`and action = ${action}`}`
+}

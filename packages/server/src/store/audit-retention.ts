@@ -1,0 +1,96 @@
+/** What retention does to the audit log: finding what is too old, marking it, taking it. */
+import type { Action } from '@eaas/protocol'
+import type { PurgeMark } from '../audit/chain.js'
+import type { Queryable, Transaction } from './db.js'
+
+/** Finds the mark of the last purge. */
+export async function findLastMark(sql: Queryable, tenant_id: string): Promise<PurgeMark | undefined> {
+  const [row] = await sql<PurgeMark[]>`
+    select tenant_id, purged_through, hash, entries, cutoff, created_at, previous_mac, mac
+    from purge_marks where tenant_id = ${tenant_id} order by purged_through desc limit 1`
+  return row
+}
+
+/** Inserts a mark. */
+export async function insertMark(sql: Transaction, mark: PurgeMark): Promise<void> {
+  await sql`
+    insert into purge_marks (tenant_id, purged_through, hash, entries, cutoff, created_at, previous_mac, mac)
+    values (${mark.tenant_id}, ${mark.purged_through}, ${mark.hash}, ${mark.entries}, ${mark.cutoff}, ${mark.created_at},
+            ${mark.previous_mac}, ${mark.mac})`
+}
+
+/** The id of the last entry that is older than a time; 0 where there is none. */
+export async function findLastIdBefore(sql: Queryable, tenant_id: string, cutoff: string): Promise<number> {
+  const [row] = await sql<{ id: number }[]>`
+    select id from audit_log where tenant_id = ${tenant_id} and created_at < ${cutoff}
+    order by created_at desc, id desc limit 1`
+  return row?.id ?? 0
+}
+
+/** Entries counted in one statement: some tenths of a second. */
+const COUNTED_ENTRIES = 100_000
+
+/** How many entries of each kind a stretch of the log has. */
+export interface KindCount {
+  day: string
+  action: Action
+  key_id: string
+  entries: number
+}
+
+/** Counts a stretch of the log by day, action and key. A long one takes several statements, each well within its time. */
+export async function countStretch(
+  sql: Queryable,
+  { tenant_id, after_id, through_id }: { tenant_id: string; after_id: number; through_id: number },
+): Promise<KindCount[]> {
+  const counts = new Map<string, KindCount>()
+  for (let from = after_id; from < through_id; from += COUNTED_ENTRIES) {
+    const part = { tenant_id, after_id: from, through_id: Math.min(through_id, from + COUNTED_ENTRIES) }
+    for (const kind of await countPart(sql, part)) {
+      const name = `${kind.day} ${kind.action} ${kind.key_id}`
+      counts.set(name, { ...kind, entries: kind.entries + (counts.get(name)?.entries ?? 0) })
+    }
+  }
+  return [...counts.values()]
+}
+
+function countPart(
+  sql: Queryable,
+  { tenant_id, after_id, through_id }: { tenant_id: string; after_id: number; through_id: number },
+): Promise<KindCount[]> {
+  return sql<KindCount[]>`
+    select (created_at at time zone 'UTC')::date as day, action,
+           coalesce(key_id, '00000000-0000-0000-0000-000000000000') as key_id, count(*) as entries
+    from audit_log
+    where tenant_id = ${tenant_id} and id > ${after_id} and id <= ${through_id}
+    group by 1, 2, 3`
+}
+
+/** Notes in the counts what a purge takes. */
+export async function countPurged(sql: Transaction, tenant_id: string, counts: readonly KindCount[]): Promise<void> {
+  await sql`
+    update audit_counts as c set purged = c.purged + n.entries
+    from unnest(
+      ${counts.map((kind) => kind.day)}::date[], ${counts.map((kind) => kind.action)}::text[],
+      ${counts.map((kind) => kind.key_id)}::uuid[], ${counts.map((kind) => kind.entries)}::bigint[]
+    ) as n (day, action, key_id, entries)
+    where c.tenant_id = ${tenant_id} and c.day = n.day and c.action = n.action and c.key_id = n.key_id`
+}
+
+/** Deletes the oldest entries, `limit` of them at most, up to and with an id; returns how many it deleted. */
+export async function deleteOldest(
+  sql: Queryable,
+  { tenant_id, through_id, limit }: { tenant_id: string; through_id: number; limit: number },
+): Promise<number> {
+  const result = await sql`
+    delete from audit_log where tenant_id = ${tenant_id} and id <= least(${through_id}::bigint, (
+      select min(id) + ${limit} - 1 from audit_log where tenant_id = ${tenant_id}
+    ))`
+  return result.count
+}
+
+/** The time of the newest entry of all tenants: what a clock is held against. */
+export async function findNewestEntryTime(sql: Queryable): Promise<string | undefined> {
+  const [row] = await sql<{ newest: string | null }[]>`select max(created_at) as newest from heads`
+  return row?.newest ?? undefined
+}

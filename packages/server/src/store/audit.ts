@@ -1,0 +1,124 @@
+/** The audit log and the heads of its chains. */
+import type { Action } from '@eaas/protocol'
+import type { ChainedEntry, Head } from '../audit/chain.js'
+import type { Queryable, Transaction } from './db.js'
+
+/** What entries without a key are counted under. */
+const NIL_UUID = '00000000-0000-0000-0000-000000000000'
+
+/** Finds the head of a tenant's chain. */
+export async function findHead(sql: Queryable, tenant_id: string): Promise<Head | undefined> {
+  const [row] = await sql<Head[]>`
+    select tenant_id, last_id, hash, policy_version, created_at, mac from heads where tenant_id = ${tenant_id}`
+  return row
+}
+
+/** Finds the head and locks it until the transaction ends. */
+export async function lockHead(sql: Transaction, tenant_id: string): Promise<Head | undefined> {
+  const [row] = await sql<Head[]>`
+    select tenant_id, last_id, hash, policy_version, created_at, mac from heads where tenant_id = ${tenant_id} for update`
+  return row
+}
+
+/** Where each tenant's chain ends, as the rows say; the caller checks what it relies on. */
+export async function listHeads(sql: Queryable): Promise<Pick<Head, 'tenant_id' | 'last_id'>[]> {
+  return sql<Pick<Head, 'tenant_id' | 'last_id'>[]>`select tenant_id, last_id from heads order by tenant_id`
+}
+
+/** Inserts the head of a new tenant. */
+export async function insertHead(sql: Transaction, head: Head): Promise<void> {
+  await sql`
+    insert into heads (tenant_id, last_id, hash, policy_version, created_at, mac)
+    values (${head.tenant_id}, ${head.last_id}, ${head.hash}, ${head.policy_version}, ${head.created_at}, ${head.mac})`
+}
+
+/**
+ * Appends entries in one statement: moves the head from `previous` to `next`, inserts the entries and counts them.
+ * Returns false, and leaves everything as it was, when the head in the database is not `previous`.
+ */
+export async function appendEntries(
+  sql: Queryable,
+  { previous, next, entries }: { previous: Head; next: Head; entries: readonly ChainedEntry[] },
+): Promise<boolean> {
+  const counts = countByKind(entries)
+  const [first] = entries
+  if (first === undefined) throw new Error('there is nothing to append')
+  const [result] = await sql<{ moved: boolean }[]>`
+    with moved as (
+      update heads
+      set last_id = ${next.last_id}, hash = ${next.hash}, policy_version = ${next.policy_version},
+          created_at = ${next.created_at}, mac = ${next.mac}
+      where tenant_id = ${next.tenant_id} and last_id = ${previous.last_id} and hash = ${previous.hash}
+        and policy_version = ${previous.policy_version} and mac = ${previous.mac}
+      returning tenant_id
+    ), inserted as (
+      insert into audit_log (tenant_id, id, action, key_id, key_version, actor, ip_address, metadata, created_at, hash, mac)
+      select moved.tenant_id, e.id, e.action, e.key_id, e.key_version, e.actor, e.ip_address, e.metadata,
+             ${first.created_at}::timestamptz, e.hash, e.mac
+      from moved, unnest(
+        ${entries.map((entry) => entry.id)}::bigint[], ${entries.map((entry) => entry.action)}::text[],
+        ${entries.map((entry) => entry.key_id)}::uuid[], ${entries.map((entry) => entry.key_version)}::integer[],
+        ${entries.map((entry) => entry.actor)}::text[], ${entries.map((entry) => entry.ip_address)}::text[],
+        ${entries.map((entry) => entry.metadata)}::text[], ${sql.array(entries.map((entry) => entry.hash))}::bytea[],
+        ${sql.array(entries.map((entry) => entry.mac))}::bytea[]
+      ) as e (id, action, key_id, key_version, actor, ip_address, metadata, hash, mac)
+    ), counted as (
+      insert into audit_counts as c (tenant_id, day, action, key_id, entries)
+      select moved.tenant_id, (${first.created_at}::timestamptz at time zone 'UTC')::date, n.action, n.key_id, n.entries
+      from moved, unnest(
+        ${counts.map((kind) => kind.action)}::text[], ${counts.map((kind) => kind.key_id)}::uuid[],
+        ${counts.map((kind) => kind.entries)}::bigint[]
+      ) as n (action, key_id, entries)
+      on conflict (tenant_id, day, action, key_id) do update set entries = c.entries + excluded.entries
+    )
+    select exists (select 1 from moved) as moved`
+  return result?.moved ?? false
+}
+
+function countByKind(entries: readonly ChainedEntry[]): { action: Action; key_id: string; entries: number }[] {
+  const kinds = new Map<string, { action: Action; key_id: string; entries: number }>()
+  for (const { action, key_id } of entries) {
+    const name = `${action} ${key_id}`
+    const kind = kinds.get(name)
+    if (kind) kind.entries += 1
+    else kinds.set(name, { action, key_id: key_id ?? NIL_UUID, entries: 1 })
+  }
+  return [...kinds.values()]
+}
+
+/** The hash of one entry as it stands in the log; undefined where there is no such entry. */
+export async function findEntryHash(sql: Queryable, tenant_id: string, id: number): Promise<Uint8Array | undefined> {
+  const [row] = await sql<{ hash: Uint8Array }[]>`
+    select hash from audit_log where tenant_id = ${tenant_id} and id = ${id}`
+  return row?.hash
+}
+
+/** A stretch of the chain in order: the entries after `after_id`, up to and with `through_id`, `limit` of them at most. */
+export async function readChain(
+  sql: Queryable,
+  {
+    tenant_id,
+    after_id,
+    through_id,
+    limit,
+  }: { tenant_id: string; after_id: number; through_id: number; limit: number },
+): Promise<ChainedEntry[]> {
+  return sql<ChainedEntry[]>`
+    select tenant_id, id, action, key_id, key_version, actor, ip_address, metadata, created_at, hash, mac
+    from audit_log
+    where tenant_id = ${tenant_id} and id > ${after_id} and id <= ${through_id}
+    order by id limit ${limit}`
+}
+
+/** How many entries of each action a tenant has in a month, `YYYY-MM` in UTC. A purge takes nothing away from them. */
+export async function countMonth(
+  sql: Queryable,
+  tenant_id: string,
+  month: string,
+): Promise<{ action: Action; entries: number }[]> {
+  const first = `${month}-01`
+  return sql<{ action: Action; entries: number }[]>`
+    select action, sum(entries)::bigint as entries from audit_counts
+    where tenant_id = ${tenant_id} and day >= ${first}::date and day < ${first}::date + interval '1 month'
+    group by action order by action`
+}

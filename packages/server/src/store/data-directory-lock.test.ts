@@ -1,0 +1,196 @@
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { type Child, type Compiled, compileForChildren } from './child-of-test.js'
+import { DataDirectoryInUseError, findLockHolder, lockDataDirectory } from './data-directory-lock.js'
+
+const HOLD = `
+import { lockDataDirectory } from './data-directory-lock.js'
+await lockDataDirectory(process.argv[1])
+console.log('holding')
+setInterval(() => {}, 1000)
+`
+/** Tries once, says how it went, and keeps what it won. */
+const TRY = `
+import { lockDataDirectory } from './data-directory-lock.js'
+await lockDataDirectory(process.argv[1]).then(
+  () => { console.log('won'); setInterval(() => {}, 1000) },
+  (error) => console.log(error.name),
+)
+`
+const TAKE_AND_EXIT = `
+import { lockDataDirectory } from './data-directory-lock.js'
+await lockDataDirectory(process.argv[1])
+process.exit(0)
+`
+
+describe('the lock of a data directory', () => {
+  let compiled: Compiled
+  let directory: string
+  let children: Child[]
+
+  beforeAll(() => {
+    compiled = compileForChildren()
+  })
+  afterAll(() => compiled.remove())
+  beforeEach(() => {
+    directory = mkdtempSync(join(tmpdir(), 'eaas-lock-'))
+    children = []
+  })
+  afterEach(async () => {
+    for (const child of children) child.process.kill('SIGKILL')
+    await Promise.all(children.map((child) => child.ended))
+    rmSync(directory, { recursive: true, force: true })
+  })
+
+  function child(script: string): Child {
+    const started = compiled.start(script, directory)
+    children.push(started)
+    return started
+  }
+
+  async function killedHolder(): Promise<Child> {
+    const holder = child(HOLD)
+    await holder.printed('holding')
+    holder.process.kill('SIGKILL')
+    await holder.ended
+    return holder
+  }
+
+  function highestLockFile(): string {
+    const number = Math.max(
+      ...readdirSync(directory)
+        .flatMap((name) => /^server\.lock\.(\d+)$/.exec(name)?.[1] ?? [])
+        .map(Number),
+    )
+    return join(directory, `server.lock.${number}`)
+  }
+
+  it('refuses a second process, naming the first one and what to do', async () => {
+    const holder = child(HOLD)
+    await holder.printed('holding')
+
+    const refusal = await lockDataDirectory(directory).catch((error: unknown) => error)
+    expect(refusal).toBeInstanceOf(DataDirectoryInUseError)
+    expect(String(refusal)).toContain(`process ${holder.process.pid} `)
+    expect(String(refusal)).toContain('Stop that process first')
+    expect(await findLockHolder(directory)).toMatchObject({ pid: holder.process.pid })
+  })
+
+  it('refuses a second holder within one process', async () => {
+    const lock = await lockDataDirectory(directory)
+    await expect(lockDataDirectory(directory)).rejects.toThrow(DataDirectoryInUseError)
+    await lock.release()
+  })
+
+  it('goes to the next process once it is released, and leaves nobody holding it between', async () => {
+    for (let round = 0; round < 3; round++) {
+      const lock = await lockDataDirectory(directory)
+      await lock.release()
+      expect(await findLockHolder(directory)).toBeUndefined()
+    }
+  })
+
+  it('is released by kill -9', async () => {
+    await killedHolder()
+    expect(await findLockHolder(directory)).toBeUndefined()
+    const lock = await lockDataDirectory(directory)
+    await lock.release()
+  })
+
+  it('is released by an exit without release', async () => {
+    await child(TAKE_AND_EXIT).ended
+    const lock = await lockDataDirectory(directory)
+    await lock.release()
+  })
+
+  it('does not believe a recycled pid: a dead lock that names a living process does not block', async () => {
+    await killedHolder()
+    const file = highestLockFile()
+    writeFileSync(file, JSON.stringify({ ...JSON.parse(readFileSync(file, 'utf8')), pid: process.pid }))
+    const lock = await lockDataDirectory(directory)
+    await lock.release()
+  })
+
+  it('does not let in a process whose own pid the lock names, as pid 1 in two containers', async () => {
+    const holder = child(HOLD)
+    await holder.printed('holding')
+    const file = highestLockFile()
+    writeFileSync(file, JSON.stringify({ ...JSON.parse(readFileSync(file, 'utf8')), pid: process.pid }))
+    await expect(lockDataDirectory(directory)).rejects.toThrow(DataDirectoryInUseError)
+  })
+
+  it('holds while its process is stopped', async () => {
+    const holder = child(HOLD)
+    await holder.printed('holding')
+    holder.process.kill('SIGSTOP')
+    await expect(lockDataDirectory(directory)).rejects.toThrow(DataDirectoryInUseError)
+  })
+
+  it('goes to exactly one of many that race for a dead lock', { timeout: 60_000 }, async () => {
+    for (let round = 0; round < 4; round++) {
+      await killedHolder()
+      const racers = Array.from({ length: 6 }, () => child(TRY))
+      await Promise.all(racers.map((racer) => Promise.race([racer.printed('won'), racer.printed('InUse')])))
+      expect(racers.filter((racer) => racer.output().includes('won'))).toHaveLength(1)
+      for (const racer of racers) racer.process.kill('SIGKILL')
+      await Promise.all(racers.map((racer) => racer.ended))
+    }
+  })
+
+  it('goes to exactly one of many that race within one process', async () => {
+    await killedHolder()
+    const attempts = await Promise.allSettled(Array.from({ length: 20 }, () => lockDataDirectory(directory)))
+    const won = attempts.filter((attempt) => attempt.status === 'fulfilled')
+    expect(won).toHaveLength(1)
+    for (const { value } of won) await value.release()
+  })
+
+  it('never gives a number out twice, so a process that slept cannot claim an old one', async () => {
+    const first = await lockDataDirectory(directory)
+    const taken = highestLockFile()
+    await first.release()
+    expect(highestLockFile()).toBe(taken)
+  })
+
+  it('belongs to the highest number, however far it is from the last', async () => {
+    const holder = child(HOLD)
+    await holder.printed('holding')
+    const live = readFileSync(highestLockFile(), 'utf8')
+    rmSync(highestLockFile())
+    writeFileSync(join(directory, 'server.lock.5'), live)
+    await expect(lockDataDirectory(directory)).rejects.toThrow(DataDirectoryInUseError)
+    expect(readdirSync(directory)).not.toContain('server.lock.1')
+  })
+
+  it('cleans up after dead holders', async () => {
+    await killedHolder()
+    await killedHolder()
+    const lock = await lockDataDirectory(directory)
+    expect(readdirSync(directory).filter((name) => name.startsWith('server.lock.'))).toHaveLength(1)
+    expect(readdirSync(directory).filter((name) => name.startsWith('alive-'))).toHaveLength(1)
+    await lock.release()
+  })
+
+  it('keeps its socket to the owner', async () => {
+    const lock = await lockDataDirectory(directory)
+    const socket = readdirSync(directory).find((name) => name.startsWith('alive-')) ?? ''
+    expect(statSync(join(directory, socket)).mode & 0o777).toBe(0o600)
+    await lock.release()
+  })
+
+  it('says what to do about a damaged lock file', async () => {
+    writeFileSync(join(directory, 'server.lock.1'), '')
+    await expect(lockDataDirectory(directory)).rejects.toThrow(/server\.lock\.1 is damaged\..*delete this file/)
+  })
+
+  it('works in a directory too deep for the path of a unix socket', async () => {
+    const deep = join(directory, 'd'.repeat(120))
+    mkdirSync(deep)
+    const lock = await lockDataDirectory(deep)
+    expect(readdirSync(deep).some((name) => name.startsWith('alive-'))).toBe(true)
+    await expect(lockDataDirectory(deep)).rejects.toThrow(DataDirectoryInUseError)
+    await lock.release()
+  })
+})

@@ -1,0 +1,197 @@
+// One process on a data directory: PGlite lets two open the same one, and loses rows without an error.
+//
+// Whoever holds the lock listens on a unix socket of its own in the directory, and a lock file names that socket. The
+// kernel closes the socket with the process, so "does it answer?" is the one question asked about a holder. A pid says
+// less: it may be recycled, and in two containers both are 1. It is written down for people.
+//
+// Lock files are numbered (`server.lock.7`). The holder is the highest number, if its socket answers. To take over from
+// a dead holder n is to create n + 1, which `link` grants to one process only. The highest file is never deleted, not
+// even on release: were a number used twice, a process that slept since it saw n die could win n + 1 a second time.
+//
+// The directory must be on a file system of this host (a unix socket does not answer across NFS).
+
+import { randomBytes } from 'node:crypto'
+import { chmodSync, linkSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { connect, createServer, type Server } from 'node:net'
+import { hostname } from 'node:os'
+import { join } from 'node:path'
+import { z } from 'zod'
+import { shortSocketPath } from './short-socket-path.js'
+
+const LOCK_FILE = /^server\.lock\.(\d{1,15})$/
+
+const Holder = z.object({
+  pid: z.number(),
+  host: z.string(),
+  started_at: z.string(),
+  /** File name of the socket that answers as long as the holder lives. */
+  socket: z.string().regex(/^alive-[0-9a-f]+\.sock$/),
+})
+
+/** Who holds a data directory, as its lock file says. */
+export type LockHolder = z.infer<typeof Holder>
+
+/** A lock held by this process; the kernel releases it when the process ends in whatever way. */
+export interface DataDirectoryLock {
+  release(): Promise<void>
+}
+
+/** Thrown when another process holds the data directory. */
+export class DataDirectoryInUseError extends Error {
+  override readonly name = 'DataDirectoryInUseError'
+  readonly holder: LockHolder
+
+  constructor(directory: string, holder: LockHolder) {
+    super(
+      `The data directory ${directory} is in use by process ${holder.pid} on ${holder.host}, started at ` +
+        `${holder.started_at}. Two servers on one directory would lose data. Stop that process first, or give this one ` +
+        `a data directory of its own; for several servers use PostgreSQL.`,
+    )
+    this.holder = holder
+  }
+}
+
+/**
+ * Takes the lock on an existing directory (mode 0700). A lock whose holder died is taken over.
+ *
+ * @throws DataDirectoryInUseError when a living process holds it, this one included.
+ */
+export async function lockDataDirectory(directory: string): Promise<DataDirectoryLock> {
+  const token = randomBytes(8).toString('hex')
+  const holder: LockHolder = {
+    pid: process.pid,
+    host: hostname(),
+    started_at: new Date().toISOString(),
+    socket: `alive-${token}.sock`,
+  }
+  // The socket answers before the lock file names it: there is no moment in which a holder looks dead.
+  const alive = await listen(shortSocketPath(directory, holder.socket))
+  const draft = join(directory, `lock-draft-${token}`)
+  try {
+    // Flushed before it is linked: a lock file left empty by a power cut could not be judged.
+    writeFileSync(draft, `${JSON.stringify(holder)}\n`, { mode: 0o600, flag: 'wx', flush: true })
+    await removeLeftovers(directory, await claim(directory, draft))
+  } catch (error) {
+    await closed(alive)
+    throw error
+  } finally {
+    rmSync(draft, { force: true })
+  }
+  return { release: () => closed(alive) }
+}
+
+/** Returns who holds the directory now, or undefined when nobody does. */
+export async function findLockHolder(directory: string): Promise<LockHolder | undefined> {
+  const number = highestLock(directory)
+  if (number === 0) return undefined
+
+  const holder = readHolder(directory, number)
+  // Gone: somebody took over and cleaned up between the two reads.
+  if (!holder) return findLockHolder(directory)
+  return (await answers(shortSocketPath(directory, holder.socket))) ? holder : undefined
+}
+
+/** Tells whether somebody listens on a unix socket. Anything but a plain no counts as yes: in doubt stay out. */
+export function answers(socketPath: string): Promise<boolean> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(socketPath, () => {
+      socket.destroy()
+      resolve(true)
+    })
+    socket.on('error', ({ code, message }: NodeJS.ErrnoException) => {
+      if (code === 'ECONNREFUSED' || code === 'ENOENT') return resolve(false)
+      // A holder that was stopped (SIGSTOP) and whose backlog is full.
+      if (code === 'EAGAIN' || code === 'ETIMEDOUT') return resolve(true)
+      reject(new Error(`Cannot tell whether a server is running: ${socketPath} gives ${code ?? message}.`))
+    })
+  })
+}
+
+/** Creates the next lock file once the holder of the highest is dead, and returns its number. */
+async function claim(directory: string, draft: string): Promise<number> {
+  for (;;) {
+    const highest = highestLock(directory)
+    if (highest > 0) {
+      const holder = readHolder(directory, highest)
+      if (!holder) continue
+      if (await answers(shortSocketPath(directory, holder.socket))) throw new DataDirectoryInUseError(directory, holder)
+    }
+    const mine = highest + 1
+    if (!linkIfAbsent(draft, lockFile(directory, mine))) continue
+    // Our view of `highest` may be old, and the file we created one that a later holder had cleaned up.
+    if (highestLock(directory) === mine) return mine
+    rmSync(lockFile(directory, mine), { force: true })
+  }
+}
+
+/**
+ * Removes what dead holders left. A lower number may for a moment also be that of a rival that is about to notice that
+ * it lost: its socket answers and stays, it might claim again. So does a socket that no lock file names yet.
+ */
+async function removeLeftovers(directory: string, mine: number): Promise<void> {
+  for (const number of lockNumbers(directory)) {
+    if (number >= mine) continue
+    const loser = readHolder(directory, number)
+    if (!loser || (await answers(shortSocketPath(directory, loser.socket)))) continue
+    rmSync(join(directory, loser.socket), { force: true })
+    rmSync(lockFile(directory, number), { force: true })
+  }
+}
+
+function lockFile(directory: string, number: number): string {
+  return join(directory, `server.lock.${number}`)
+}
+
+function lockNumbers(directory: string): number[] {
+  return readdirSync(directory)
+    .flatMap((name) => LOCK_FILE.exec(name)?.[1] ?? [])
+    .map(Number)
+}
+
+function highestLock(directory: string): number {
+  return Math.max(0, ...lockNumbers(directory))
+}
+
+function readHolder(directory: string, number: number): LockHolder | undefined {
+  let text: string
+  try {
+    text = readFileSync(lockFile(directory, number), 'utf8')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw error
+  }
+  try {
+    return Holder.parse(JSON.parse(text))
+  } catch {
+    throw new Error(
+      `The lock file ${lockFile(directory, number)} is damaged. Make sure that no server uses the directory, then ` +
+        `delete this file.`,
+    )
+  }
+}
+
+function linkIfAbsent(existing: string, path: string): boolean {
+  try {
+    linkSync(existing, path)
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false
+    throw error
+  }
+}
+
+function listen(path: string): Promise<Server> {
+  return new Promise((resolve, reject) => {
+    const server = createServer((socket) => socket.destroy())
+    server.once('error', reject)
+    server.listen(path, () => {
+      chmodSync(path, 0o600)
+      server.unref()
+      resolve(server)
+    })
+  })
+}
+
+function closed(server: Server): Promise<void> {
+  return new Promise((resolve) => server.close(() => resolve()))
+}

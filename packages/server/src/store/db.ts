@@ -1,0 +1,84 @@
+/** The connection: postgres.js for PostgreSQL and the embedded database alike, with one set of types for both. */
+import postgres from 'postgres'
+
+/**
+ * Types of the driver's values: times are RFC 3339 strings with milliseconds, bigints are safe numbers. What is neither, the server
+ * never wrote: it comes as a value that no MAC agrees with, so that verification names it rather than fails over it.
+ */
+const types = {
+  timestamptz: {
+    to: 1184,
+    from: [1184],
+    serialize: (time: string) => time,
+    parse: readTime,
+  },
+  bigint: { to: 20, from: [20], serialize: String, parse: readInteger },
+  date: { to: 1082, from: [1082], serialize: (day: string) => day, parse: (text: string) => text },
+}
+
+type Types = { timestamptz: string; bigint: number; date: string }
+
+export type Sql = postgres.Sql<Types>
+/** A transaction: like `sql`, but every query runs in it. Within one, no other connection may be awaited. */
+export type Transaction = postgres.TransactionSql<Types>
+/** Where a query may run. */
+export type Queryable = Sql | Transaction
+
+/** How long one statement may take before the database gives up, in milliseconds. */
+export const STATEMENT_TIMEOUT_MS = 5_000
+const LOCK_TIMEOUT_MS = 4_000
+const CONNECT_TIMEOUT_S = 5
+const IDLE_TIMEOUT_S = 300
+/** Between two attempts to connect at most. The driver's own delay grows to 20 s: so long would an outage outlast itself. */
+const RECONNECT_DELAY_S = 1
+
+export interface ConnectOptions {
+  /** PostgreSQL's URL, or the unix socket of the embedded database */
+  url?: string | undefined
+  socketPath?: string | undefined
+  /** connections held at most; the embedded database serves them over one back end, so it gets 1 */
+  max: number
+}
+
+/** Connects lazily: the first query opens the first connection. */
+export function connect({ url, socketPath, max }: ConnectOptions): Sql {
+  const options: postgres.Options<Record<string, postgres.PostgresType>> = {
+    max,
+    types,
+    connect_timeout: CONNECT_TIMEOUT_S,
+    idle_timeout: IDLE_TIMEOUT_S,
+    backoff: reconnectDelay,
+    onnotice: () => undefined, // "relation exists, skipping": nothing that an operator can act on
+    connection: socketPath
+      ? {}
+      : { application_name: 'eaas', statement_timeout: STATEMENT_TIMEOUT_MS, lock_timeout: LOCK_TIMEOUT_MS },
+  }
+  const sql = url
+    ? postgres(url, options)
+    : postgres({ ...options, path: socketPath, user: 'postgres', database: 'postgres' } as postgres.Options<
+        typeof types
+      >)
+  return sql as unknown as Sql
+}
+
+/** In seconds, longer with each failed attempt, and drawn, so that the connections of a pool do not all come at once. */
+function reconnectDelay(attempts: number): number {
+  return (0.5 + Math.random() / 2) * Math.min(3 ** attempts / 100, RECONNECT_DELAY_S)
+}
+
+/** Entries of one commit have one time: most are read again and again. */
+let lastRead = { text: '', time: '' }
+
+/** `infinity`, say, stays as it is. */
+function readTime(text: string): string {
+  if (text !== lastRead.text) {
+    const time = new Date(text)
+    lastRead = { text, time: Number.isNaN(time.getTime()) ? text : time.toISOString() }
+  }
+  return lastRead.time
+}
+
+/** Beyond 2^53 it is the last number before: larger than all that there are, and still one that can be asked for. */
+function readInteger(text: string): number {
+  return Math.max(Number.MIN_SAFE_INTEGER, Math.min(Number(text), Number.MAX_SAFE_INTEGER))
+}

@@ -1,0 +1,75 @@
+// PGlite's file system on the host's disk, with the fsync that PGlite leaves out.
+//
+// PostgreSQL asks for an fsync at each commit, but Emscripten's NODEFS has no such operation and answers "done"
+// (and its fdatasync, PostgreSQL's default on Linux, never reaches the file system at all). So we add the operation
+// and start PostgreSQL with the settings that lead to it.
+
+import { fsyncSync } from 'node:fs'
+import { PGlite } from '@electric-sql/pglite'
+import { NodeFS } from '@electric-sql/pglite/nodefs'
+
+/** Errno numbers as Emscripten's libc has them: WASI's, not the host's (wasi-libc, `__errno_values.h`). */
+const WASI_ERRNO: Record<string, number> = { EBADF: 8, EINVAL: 28, EIO: 29, ENOSPC: 51, EROFS: 69, EDQUOT: 19 }
+
+/** The part of Emscripten's module that we touch; PGlite's own types say `any` here. */
+interface EmscriptenModule {
+  FS: {
+    ErrnoError: new (errno: number) => Error
+    filesystems: { NODEFS: { stream_ops: { fsync?: (stream: { nfd: number }) => number } } }
+  }
+}
+
+/** Start parameters under which each commit waits for an fsync: PGlite's own without `-F`, which turns fsync off. */
+export const DURABLE_START_PARAMS: readonly string[] = [
+  ...PGlite.defaultStartParams.filter((param) => param !== '-F'),
+  ...['-c', 'fsync=on', '-c', 'synchronous_commit=on', '-c', 'full_page_writes=on', '-c', 'wal_sync_method=fsync'],
+]
+
+/** A directory of the host as PGlite's file system, on which PostgreSQL's fsync is the host's. */
+export class DurableNodeFS extends NodeFS {
+  /** How many times PostgreSQL asked for an fsync and the host did it. */
+  hostFsyncs = 0
+  /**
+   * Why PostgreSQL gave up (PANIC: a failed fsync, a disk full under its log), once it did. PGlite must not be called
+   * again then: it would spin for ever. Opening the directory anew recovers from the log.
+   */
+  failure: Error | undefined
+
+  override async init(...[database, options]: Parameters<NodeFS['init']>): ReturnType<NodeFS['init']> {
+    const { emscriptenOpts } = await super.init(database, options)
+    const addFsync = (module: EmscriptenModule) => {
+      module.FS.filesystems.NODEFS.stream_ops.fsync = (stream) => this.#fsync(stream.nfd, module)
+    }
+    return {
+      emscriptenOpts: {
+        ...emscriptenOpts,
+        preRun: [emscriptenOpts.preRun ?? [], addFsync].flat(),
+        onAbort: (what: unknown) => {
+          this.failure ??= new Error(`the embedded PostgreSQL stopped: ${String(what) || 'aborted'}`)
+        },
+      },
+    }
+  }
+
+  #fsync(fd: number, module: EmscriptenModule): number {
+    try {
+      fsyncSync(fd)
+    } catch (error) {
+      // As an errno PostgreSQL understands it, and panics rather than believe the data is safe.
+      const { code = 'EIO' } = error as NodeJS.ErrnoException
+      throw new module.FS.ErrnoError(WASI_ERRNO[code] ?? WASI_ERRNO.EIO ?? 29)
+    }
+    this.hostFsyncs++
+    return 0
+  }
+}
+
+/**
+ * Commits a record that leaves no row behind and tells whether the host did an fsync for it.
+ * The hook above reaches into PGlite: this is how a version that moved its parts shows itself at start.
+ */
+export async function commitsReachTheDisk(database: PGlite, fs: DurableNodeFS): Promise<boolean> {
+  const before = fs.hostFsyncs
+  await database.query(`select pg_logical_emit_message(true, 'eaas', 'fsync self-test')`)
+  return fs.hostFsyncs > before
+}

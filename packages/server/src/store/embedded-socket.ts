@@ -1,0 +1,280 @@
+// Serves one PGlite to several PostgreSQL clients over a unix socket (protocol 3.0, PostgreSQL manual chapter 54).
+//
+// PGlite is one back end: whatever a session leaves half done, the next message of another client would run into. So a
+// client has the back end to itself for a whole turn: from its first message to the Sync or Query after which no
+// transaction is open. @electric-sql/pglite-socket 0.2 hands it over between messages, and there a statement that fails
+// to parse made other clients hang and take each other's rows.
+//
+// Shared by all clients, because there is one session: `set` without `local`, session-level advisory locks, temporary
+// tables. Prepared statements too, so names must not collide (postgres.js draws them at random).
+
+import { chmodSync } from 'node:fs'
+import { createServer, type Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { PGlite } from '@electric-sql/pglite'
+
+/** The server's own connection, a few commands beside it, and a person with psql. */
+const MAX_CONNECTIONS = 16
+/** How long a client may keep the back end without sending anything: everybody else waits for it. */
+const IDLE_IN_TURN_MS = 30_000
+/** How long close() lets clients finish by themselves. */
+const CLOSE_GRACE_MS = 5_000
+const DRAIN_POLL_MS = 10
+/** A request body is at most 1 MB; this only keeps a broken client from filling the memory. */
+const MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+
+const PROTOCOL_3_0 = 196_608
+const CANCEL_REQUEST = 80_877_102
+const SSL_REQUEST = 80_877_103
+const GSSENC_REQUEST = 80_877_104
+
+const TERMINATE = 0x58 // X
+const PARSE = 0x50 // P
+/** Messages after which the back end is between two sessions' work: Sync, Query, FunctionCall, and the start-up. */
+const ENDS_A_TURN: ReadonlySet<number | undefined> = new Set([0x53, 0x51, 0x46, 0x00])
+
+const SYNC = message('S', '')
+const ROLLBACK = message('Q', 'rollback\0')
+
+interface Client {
+  socket: Socket
+  /** Bytes that are no whole message yet. */
+  received: Buffer
+  /** Whole messages that wait for the back end. */
+  messages: Buffer[]
+  started: boolean
+  gone: boolean
+  /** Names of prepared statements, to be dropped with the connection: the back end outlives it. */
+  statements: Set<string>
+}
+
+interface Task {
+  statement: string
+  resolve: () => void
+  reject: (reason: unknown) => void
+}
+
+export interface EmbeddedSocketOptions {
+  database: PGlite
+  path: string
+  /** Why PostgreSQL gave up, once it did; it must not be called again then. */
+  failure: () => Error | undefined
+  /** Called once when it did: clients were disconnected without an answer. */
+  onFailure: (error: Error) => void
+}
+
+export interface EmbeddedSocket {
+  /** Runs one statement in a turn of its own, its answer unread. */
+  run(statement: string): Promise<void>
+  /** Refuses new clients, gives those connected five seconds to finish, rolls back what they leave open. */
+  close(): Promise<void>
+}
+
+/**
+ * Listens on a unix socket that does not exist yet; only the owner may connect (mode 0600).
+ *
+ * @throws Error of the system when the socket cannot be made.
+ */
+export async function serveOnSocket(options: EmbeddedSocketOptions): Promise<EmbeddedSocket> {
+  const { database, path, failure, onFailure } = options
+  const clients = new Set<Client>()
+  /** Clients with something to do, and no turn. */
+  const waiting: Client[] = []
+  let turn: Client | undefined
+  let idleTimer: NodeJS.Timeout | undefined
+  let working = false
+  let failed = false
+  let tasks: Task[] = []
+
+  const server = createServer(welcome)
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(path, resolve)
+  })
+  chmodSync(path, 0o600)
+  return { run, close }
+
+  function welcome(socket: Socket): void {
+    const client: Client = {
+      socket,
+      received: Buffer.alloc(0),
+      messages: [],
+      started: false,
+      gone: false,
+      statements: new Set(),
+    }
+    socket.on('error', () => socket.destroy()) // 'close' follows, and says all we need to know
+    if (failed || clients.size >= MAX_CONNECTIONS) {
+      // Once it has spoken: a client that is cut off while it introduces itself never reads the reason.
+      socket.setTimeout(CLOSE_GRACE_MS, () => socket.destroy())
+      socket.once('data', () => {
+        if (failed) refuse(client, '57P02', 'the embedded database stopped; restart the server')
+        else refuse(client, '53300', `the embedded database serves at most ${MAX_CONNECTIONS} connections`)
+      })
+      return
+    }
+
+    clients.add(client)
+    socket.on('data', (bytes) => {
+      receive(client, bytes)
+      if (client.messages.length > 0) enqueue(client)
+    })
+    socket.on('close', () => {
+      client.gone = true
+      client.messages = []
+      enqueue(client)
+    })
+  }
+
+  function enqueue(client: Client): void {
+    if (turn !== client && !waiting.includes(client)) waiting.push(client)
+    void work()
+  }
+
+  /** Hands the back end from turn to turn until nobody has anything for it. */
+  async function work(): Promise<void> {
+    if (working || failed) return
+    working = true
+    clearTimeout(idleTimer)
+    try {
+      while (await step()) if (failure()) throw failure()
+    } catch (error) {
+      fail(failure() ?? (error as Error))
+    } finally {
+      working = false
+    }
+  }
+
+  /** Does the next piece of work; false when there is none, or when the client whose turn it is has to speak first. */
+  async function step(): Promise<boolean> {
+    const task = turn ? undefined : tasks.shift()
+    if (task) {
+      await execute(message('Q', `${task.statement}\0`))
+      task.resolve()
+      return true
+    }
+    turn ??= waiting.shift()
+    if (!turn) return false
+
+    const client = turn
+    if (client.gone) {
+      await cleanUpAfter(client)
+      turn = undefined
+      return true
+    }
+    const next = client.messages.shift()
+    if (!next) {
+      idleTimer = setTimeout(() => refuse(client, '25P03', 'idle for too long within a transaction'), IDLE_IN_TURN_MS)
+      idleTimer.unref()
+      return false
+    }
+    const answer = await execute(next)
+    // A commit is only told to the client when its fsync did not fail.
+    if (failure()) return true
+    client.socket.write(answer)
+    if (next[0] === PARSE) client.statements.add(statementName(next))
+    if (ENDS_A_TURN.has(next[0]) && !database.isInTransaction()) {
+      turn = undefined
+      if (client.messages.length > 0 || client.gone) waiting.push(client)
+    }
+    return true
+  }
+
+  /** Message by message: after a PANIC PGlite would spin for ever over what is left of a batch. */
+  async function execute(bytes: Buffer): Promise<Buffer> {
+    const parts: Buffer[] = []
+    await database.execProtocolRawStream(new Uint8Array(bytes), {
+      syncToFs: false, // a matter of browsers' file systems; ours does it in the commit
+      onRawData: (part) => parts.push(Buffer.from(part)), // a copy: PGlite reuses its memory
+    })
+    return Buffer.concat(parts)
+  }
+
+  async function cleanUpAfter(client: Client): Promise<void> {
+    if (client.started) {
+      await execute(SYNC) // ends an extended query that its client left, or an error that skips until the next Sync
+      if (database.isInTransaction()) await execute(ROLLBACK)
+      for (const name of client.statements) await execute(message('C', `S${name}\0`))
+      await execute(SYNC)
+    }
+    clients.delete(client)
+  }
+
+  function run(statement: string): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (failed) return reject(failure())
+      tasks.push({ statement, resolve, reject })
+      void work()
+    })
+  }
+
+  function fail(error: Error): void {
+    failed = true
+    clearTimeout(idleTimer)
+    for (const client of clients) client.socket.destroy()
+    for (const task of tasks) task.reject(error)
+    tasks = []
+    onFailure(error)
+  }
+
+  async function close(): Promise<void> {
+    const stopped = new Promise((resolve) => server.close(resolve))
+    const timer = setTimeout(() => {
+      for (const client of clients) client.socket.destroy()
+    }, CLOSE_GRACE_MS)
+    // A client leaves the set once it is cleaned up after; `server.close` calls back before that.
+    while (clients.size > 0 && !failed) await sleep(DRAIN_POLL_MS)
+    await stopped
+    clearTimeout(timer)
+    clearTimeout(idleTimer)
+  }
+}
+
+/** Cuts received bytes into whole messages and answers what comes before the start-up message. */
+function receive(client: Client, bytes: Buffer): void {
+  client.received = client.received.length === 0 ? bytes : Buffer.concat([client.received, bytes])
+  while (client.socket.writable) {
+    const { received, started } = client
+    const lengthAt = started ? 1 : 0
+    if (received.length < lengthAt + 4) return
+    const length = received.readInt32BE(lengthAt) + lengthAt
+    if (length < lengthAt + 4 || length > MAX_MESSAGE_BYTES) {
+      refuse(client, '08P01', `message of ${length} bytes; this is not PostgreSQL's protocol`)
+      return
+    }
+    if (received.length < length) return
+
+    client.received = received.subarray(length)
+    const whole = received.subarray(0, length)
+    if (!started) receiveFirst(client, whole)
+    else if (whole[0] === TERMINATE) client.socket.end()
+    else client.messages.push(whole)
+  }
+}
+
+function receiveFirst(client: Client, whole: Buffer): void {
+  const code = whole.length >= 8 ? whole.readInt32BE(4) : 0
+  if (code === SSL_REQUEST || code === GSSENC_REQUEST) client.socket.write('N')
+  // A statement runs to its end before anything else is read, so there is never one to cancel.
+  else if (code === CANCEL_REQUEST) client.socket.end()
+  else if (code === PROTOCOL_3_0) {
+    client.started = true
+    client.messages.push(whole)
+  } else refuse(client, '08P01', `protocol ${code} is not supported`)
+}
+
+function refuse({ socket }: Pick<Client, 'socket'>, code: string, reason: string): void {
+  socket.end(message('E', `SFATAL\0VFATAL\0C${code}\0M${reason}\0\0`))
+  socket.destroySoon()
+}
+
+function message(type: string, body: string): Buffer {
+  const bytes = Buffer.from(`${type}0000${body}`)
+  bytes.writeInt32BE(bytes.length - 1, 1)
+  return bytes
+}
+
+/** The name in a Parse message: a string up to NUL after type and length. */
+function statementName(parse: Buffer): string {
+  return parse.toString('utf8', 5, parse.indexOf(0, 5))
+}

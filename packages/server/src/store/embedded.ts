@@ -1,0 +1,189 @@
+// The embedded database: PGlite in this process, reached through a unix socket like any PostgreSQL.
+//
+// In the data directory: `postgres/` (the database), `.s.PGSQL.5432` (the socket), `server.lock.*` and `alive-*.sock`
+// (data-directory-lock.ts).
+
+import { chmodSync, mkdirSync, rmSync, statSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { PGlite } from '@electric-sql/pglite'
+import { answers, findLockHolder, lockDataDirectory } from './data-directory-lock.js'
+import { createClusterIfAbsent } from './embedded-cluster.js'
+import { commitsReachTheDisk, DURABLE_START_PARAMS, DurableNodeFS } from './embedded-fsync.js'
+import { type EmbeddedSocket, serveOnSocket } from './embedded-socket.js'
+import { shortSocketPath } from './short-socket-path.js'
+
+/** The name that libpq and psql look for when they are given the directory as host. */
+const SOCKET_NAME = '.s.PGSQL.5432'
+/** PGlite's default of 160 MB lies in this process's memory; a small key table and an append-only log need little. */
+const SHARED_BUFFERS = '16MB'
+const MAINTENANCE_INTERVAL_MS = 1_000
+/** PostgreSQL's own checkpoint_timeout. */
+const CHECKPOINT_INTERVAL_MS = 5 * 60_000
+/** About one fsync a commit, of 1 to 8 kB of log each. */
+const CHECKPOINT_AFTER_FSYNCS = 10_000
+/** Well before the 2^31 transactions after which PostgreSQL refuses to write. */
+const VACUUM_AFTER_TRANSACTIONS = 1_000_000
+/** How long a command waits for a server that holds the lock but is still starting. */
+const STARTING_TIMEOUT_MS = 30_000
+
+export interface EmbeddedOptions {
+  /** Made with mode 0700 where it is missing. */
+  dataDir: string
+  /**
+   * Called when PostgreSQL gave up after a failed write or fsync: connections are closed, none are served until the
+   * directory is opened anew, which recovers every acknowledged commit. Default: throw, which ends the process.
+   */
+  onFailure?: (error: Error) => void
+}
+
+export interface Embedded {
+  /** `path` for postgres.js. */
+  socketPath: string
+  /** Whether the database was created just now. */
+  fresh: boolean
+  /** `none`: commits survive a crash of the process, but not a power cut. Say so loudly. */
+  durability: 'fsync' | 'none'
+  /** Waits up to five seconds for clients to finish, shuts down, releases the directory. */
+  close(): Promise<void>
+}
+
+/** A server that holds a data directory now. */
+export interface RunningEmbedded {
+  pid: number
+  /** `path` for postgres.js. */
+  socketPath: string
+}
+
+/**
+ * Opens the database of a data directory, which is locked until `close` or the end of the process.
+ *
+ * @throws DataDirectoryInUseError when another process has it open.
+ * @throws Error when the directory or the database cannot be opened.
+ */
+export async function openEmbedded({ dataDir, onFailure = crash }: EmbeddedOptions): Promise<Embedded> {
+  const directory = resolve(dataDir)
+  makePrivate(directory)
+  const lock = await lockDataDirectory(directory)
+  try {
+    const cluster = join(directory, 'postgres')
+    const fresh = await createClusterIfAbsent(cluster)
+    const fs = new DurableNodeFS(cluster)
+    const database = await openCluster(fs)
+    const durability = (await commitsReachTheDisk(database, fs)) ? 'fsync' : 'none'
+    await vacuumIfDue(database)
+
+    const socketPath = shortSocketPath(directory, SOCKET_NAME)
+    rmSync(socketPath, { force: true }) // of a holder that was killed; we hold the lock, so it is nobody's
+    const socket = await serveOnSocket({ database, path: socketPath, failure: () => fs.failure, onFailure })
+    const stopMaintenance = maintain(socket, fs)
+    return {
+      socketPath,
+      fresh,
+      durability,
+      async close() {
+        stopMaintenance()
+        await socket.close()
+        if (!fs.failure) await database.close()
+        await lock.release()
+      },
+    }
+  } catch (error) {
+    await lock.release()
+    throw error
+  }
+}
+
+/**
+ * Finds the process that holds a data directory, so that a command can work through its socket; undefined when there is
+ * none, and the command may open the directory itself. Waits up to 30 seconds for one that is still starting.
+ *
+ * @throws Error when a process holds the directory but does not serve it.
+ */
+export async function findRunningEmbedded(dataDir: string): Promise<RunningEmbedded | undefined> {
+  const directory = resolve(dataDir)
+  if (!statSync(directory, { throwIfNoEntry: false })) return undefined
+
+  const deadline = Date.now() + STARTING_TIMEOUT_MS
+  while (Date.now() < deadline) {
+    const holder = await findLockHolder(directory)
+    if (!holder) return undefined
+    const socketPath = shortSocketPath(directory, SOCKET_NAME)
+    if (await answers(socketPath)) return { pid: holder.pid, socketPath }
+    await sleep(100)
+  }
+  throw new Error(
+    `A process holds the data directory ${directory} but does not answer on ${SOCKET_NAME}. Look at its log; it may ` +
+      `still be recovering after a crash.`,
+  )
+}
+
+async function openCluster(fs: DurableNodeFS): Promise<PGlite> {
+  const said: string[] = []
+  try {
+    return await PGlite.create({
+      fs,
+      startParams: [...DURABLE_START_PARAMS, '-c', `shared_buffers=${SHARED_BUFFERS}`],
+      onStderr: (line) => {
+        said.push(line)
+        return false
+      },
+    })
+  } catch (error) {
+    throw new Error(`Cannot open the embedded database: ${said.slice(-5).join('; ') || String(error)}`, {
+      cause: error,
+    })
+  }
+}
+
+/** PGlite runs no checkpointer: without this the log would grow, and with it the recovery after a crash, for ever. */
+function maintain(socket: EmbeddedSocket, fs: DurableNodeFS): () => void {
+  let checkpointAt = Date.now()
+  let fsyncsThen = fs.hostFsyncs
+  let fsyncsAtVacuum = fs.hostFsyncs
+  let busy = false
+
+  const checkpointIfDue = async () => {
+    const written = fs.hostFsyncs - fsyncsThen
+    const late = Date.now() - checkpointAt >= CHECKPOINT_INTERVAL_MS
+    if (busy || written === 0 || (written < CHECKPOINT_AFTER_FSYNCS && !late)) return
+    busy = true
+    if (fs.hostFsyncs - fsyncsAtVacuum >= VACUUM_AFTER_TRANSACTIONS) {
+      await socket.run('vacuum (freeze, analyze)')
+      fsyncsAtVacuum = fs.hostFsyncs
+    }
+    await socket.run('checkpoint')
+    checkpointAt = Date.now()
+    fsyncsThen = fs.hostFsyncs
+    busy = false
+  }
+  // Rejected only when PostgreSQL gave up, which onFailure tells; `busy` stays, so it is not tried again.
+  const timer = setInterval(() => checkpointIfDue().catch(() => clearInterval(timer)), MAINTENANCE_INTERVAL_MS)
+  timer.unref()
+  return () => clearInterval(timer)
+}
+
+/** PGlite runs no autovacuum either; a server that is restarted often would never reach its own count. */
+async function vacuumIfDue(database: PGlite): Promise<void> {
+  const { rows } = await database.query<{ age: number }>(
+    'select age(datfrozenxid) as age from pg_database where datname = current_database()',
+  )
+  if (Number(rows[0]?.age) >= VACUUM_AFTER_TRANSACTIONS) await database.exec('vacuum (freeze, analyze)')
+}
+
+function makePrivate(directory: string): void {
+  mkdirSync(directory, { recursive: true, mode: 0o700 })
+  const { uid, mode } = statSync(directory)
+  if ((mode & 0o077) === 0) return
+  if (uid !== process.getuid?.()) {
+    throw new Error(
+      `The data directory ${directory} is open to others (mode ${(mode & 0o777).toString(8)}) and belongs to user ` +
+        `${uid}, not to the user of this process. Give it to this user, or name a directory below it.`,
+    )
+  }
+  chmodSync(directory, 0o700)
+}
+
+function crash(error: Error): never {
+  throw error
+}

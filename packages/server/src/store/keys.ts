@@ -1,0 +1,132 @@
+/** The rows of keys and their versions. */
+import type { wire } from '@eaas/protocol'
+import type { Queryable, Transaction } from './db.js'
+
+export interface KeyRow {
+  tenant_id: string
+  key_id: string
+  name: string
+  algorithm: string
+  status: wire.KeyStatus
+  current_version: number
+  rotation_interval_days: number | null
+  next_rotation_at: string | null
+  destroy_at: string | null
+  wrapped_hash_key: Uint8Array | null
+  created_at: string
+  updated_at: string
+  entry_id: number
+  mac: Uint8Array
+}
+
+export interface KeyVersionRow {
+  tenant_id: string
+  key_id: string
+  version: number
+  status: wire.VersionStatus
+  wrapped_kek: Uint8Array | null
+  created_at: string
+  entry_id: number
+  mac: Uint8Array
+}
+
+/** Inserts a key. */
+export async function insertKey(sql: Transaction, row: KeyRow): Promise<void> {
+  await sql`
+    insert into keys (tenant_id, key_id, name, algorithm, status, current_version, rotation_interval_days,
+                      next_rotation_at, destroy_at, wrapped_hash_key, created_at, updated_at, entry_id, mac)
+    values (${row.tenant_id}, ${row.key_id}, ${row.name}, ${row.algorithm}, ${row.status}, ${row.current_version},
+            ${row.rotation_interval_days}, ${row.next_rotation_at}, ${row.destroy_at}, ${row.wrapped_hash_key},
+            ${row.created_at}, ${row.updated_at}, ${row.entry_id}, ${row.mac})`
+}
+
+/** Writes what can change of a key. */
+export async function updateKey(sql: Transaction, row: KeyRow): Promise<void> {
+  await sql`
+    update keys
+    set status = ${row.status}, current_version = ${row.current_version},
+        rotation_interval_days = ${row.rotation_interval_days}, next_rotation_at = ${row.next_rotation_at},
+        destroy_at = ${row.destroy_at}, wrapped_hash_key = ${row.wrapped_hash_key}, updated_at = ${row.updated_at},
+        entry_id = ${row.entry_id}, mac = ${row.mac}
+    where tenant_id = ${row.tenant_id} and key_id = ${row.key_id}`
+}
+
+/** Inserts a key version. */
+export async function insertKeyVersion(sql: Transaction, row: KeyVersionRow): Promise<void> {
+  await sql`
+    insert into key_versions (tenant_id, key_id, version, status, wrapped_kek, created_at, entry_id, mac)
+    values (${row.tenant_id}, ${row.key_id}, ${row.version}, ${row.status}, ${row.wrapped_kek}, ${row.created_at},
+            ${row.entry_id}, ${row.mac})`
+}
+
+/** Writes what can change of a key version. */
+export async function updateKeyVersion(sql: Transaction, row: KeyVersionRow): Promise<void> {
+  await sql`
+    update key_versions
+    set status = ${row.status}, wrapped_kek = ${row.wrapped_kek}, entry_id = ${row.entry_id}, mac = ${row.mac}
+    where tenant_id = ${row.tenant_id} and key_id = ${row.key_id} and version = ${row.version}`
+}
+
+/** Finds a key by its id. */
+export async function findKey(sql: Queryable, tenant_id: string, key_id: string): Promise<KeyRow | undefined> {
+  const [row] = await sql<KeyRow[]>`
+    select ${keyColumns(sql)} from keys where tenant_id = ${tenant_id} and key_id = ${key_id}`
+  return row
+}
+
+/** Whether a key of this name exists, whatever its status. */
+export async function isKeyNameTaken(sql: Queryable, tenant_id: string, name: string): Promise<boolean> {
+  const [row] = await sql<{ found: boolean }[]>`
+    select exists (select 1 from keys where tenant_id = ${tenant_id} and name = ${name}) as found`
+  return row?.found ?? false
+}
+
+/** The versions of a key, oldest first. */
+export async function listKeyVersions(sql: Queryable, tenant_id: string, key_id: string): Promise<KeyVersionRow[]> {
+  return sql<KeyVersionRow[]>`
+    select tenant_id, key_id, version, status, wrapped_kek, created_at, entry_id, mac
+    from key_versions where tenant_id = ${tenant_id} and key_id = ${key_id}
+    order by version`
+}
+
+/** The versions of all of a tenant's keys. */
+export async function listTenantKeyVersions(sql: Queryable, tenant_id: string): Promise<KeyVersionRow[]> {
+  return sql<KeyVersionRow[]>`
+    select tenant_id, key_id, version, status, wrapped_kek, created_at, entry_id, mac
+    from key_versions where tenant_id = ${tenant_id}`
+}
+
+export interface KeyFilter {
+  status?: wire.KeyStatus | undefined
+  name?: string | undefined
+  limit?: number | undefined
+  offset?: number | undefined
+}
+
+/** The tenant's keys, oldest first. */
+export async function listKeys(sql: Queryable, tenant_id: string, filter: KeyFilter): Promise<KeyRow[]> {
+  return sql<KeyRow[]>`
+    select ${keyColumns(sql)} from keys
+    where tenant_id = ${tenant_id}
+      ${filter.status === undefined ? sql`` : sql`and status = ${filter.status}`}
+      ${filter.name === undefined ? sql`` : sql`and name = ${filter.name}`}
+    order by created_at, key_id
+    limit ${filter.limit ?? null} offset ${filter.offset ?? 0}`
+}
+
+/** Keys of all tenants whose rotation or destruction is due at a time, the longest overdue first. */
+export async function listDueKeys(
+  sql: Queryable,
+  now: string,
+  limit: number,
+): Promise<Pick<KeyRow, 'tenant_id' | 'key_id' | 'status'>[]> {
+  return sql<Pick<KeyRow, 'tenant_id' | 'key_id' | 'status'>[]>`
+    select tenant_id, key_id, status from keys
+    where (status = 'active' and next_rotation_at <= ${now}) or (status = 'pending_destruction' and destroy_at <= ${now})
+    order by coalesce(destroy_at, next_rotation_at) limit ${limit}`
+}
+
+function keyColumns(sql: Queryable) {
+  return sql`tenant_id, key_id, name, algorithm, status, current_version, rotation_interval_days, next_rotation_at,
+             destroy_at, wrapped_hash_key, created_at, updated_at, entry_id, mac`
+}

@@ -1,0 +1,63 @@
+/** Brings the database to the schema of this version: plain SQL files in order, each in one transaction, once. */
+import { readdir, readFile } from 'node:fs/promises'
+import type { Sql } from './db.js'
+
+const FILE_NAME = /^(\d{3})-[a-z0-9-]+\.sql$/
+/** Two processes that create the lock table at once: PostgreSQL reports the loser as a unique violation. */
+const UNIQUE_VIOLATION = '23505'
+
+/** Thrown when the database was written by a newer version of the server. */
+export class NewerSchemaError extends Error {
+  override readonly name = 'NewerSchemaError'
+}
+
+/**
+ * Applies the migrations that are missing; returns their numbers. Processes that start together take turns on the lock row.
+ *
+ * @throws NewerSchemaError
+ */
+export async function migrate(sql: Sql, directory: URL): Promise<number[]> {
+  await ensureTable(sql)
+  const migrations = await readMigrations(directory)
+  return sql.begin(async (transaction) => {
+    const [lock] = await transaction<{ version: number }[]>`select version from schema_version where id = 1 for update`
+    const version = lock?.version ?? 0
+    const newest = migrations.at(-1)?.version ?? 0
+    if (version > newest) {
+      throw new NewerSchemaError(
+        `The database has schema ${version}, this server knows ${newest} at most. Start the newer version of the server.`,
+      )
+    }
+    const missing = migrations.filter((migration) => migration.version > version)
+    for (const migration of missing) await transaction.unsafe(migration.text)
+    if (missing.length > 0) await transaction`update schema_version set version = ${newest} where id = 1`
+    return missing.map((migration) => migration.version)
+  })
+}
+
+/** The number of the last migration that was applied; 0 for a new database. */
+export async function findSchemaVersion(sql: Sql): Promise<number> {
+  const [table] = await sql<{ found: boolean }[]>`select to_regclass('schema_version') is not null as found`
+  if (!table?.found) return 0
+  const [row] = await sql<{ version: number }[]>`select version from schema_version where id = 1`
+  return row?.version ?? 0
+}
+
+async function ensureTable(sql: Sql): Promise<void> {
+  try {
+    await sql`create table if not exists schema_version (id integer primary key check (id = 1), version integer not null)`
+  } catch (error) {
+    if ((error as { code?: string }).code !== UNIQUE_VIOLATION) throw error // the other process has just created it
+  }
+  await sql`insert into schema_version (id, version) values (1, 0) on conflict (id) do nothing`
+}
+
+async function readMigrations(directory: URL): Promise<{ version: number; text: string }[]> {
+  const names = (await readdir(directory)).filter((name) => FILE_NAME.test(name)).sort()
+  return Promise.all(
+    names.map(async (name) => ({
+      version: Number(name.slice(0, 3)),
+      text: await readFile(new URL(name, directory), 'utf8'),
+    })),
+  )
+}

@@ -1,0 +1,82 @@
+/** Opening the database, whichever it is. */
+import { connect, type Sql } from './db.js'
+import { findRunningEmbedded, openEmbedded } from './embedded.js'
+import { type Durability, findDurability } from './settings.js'
+
+/** Connections to PostgreSQL. The embedded database serves every client over one back end and gets one. */
+const POSTGRES_CONNECTIONS = 10
+const CLOSE_TIMEOUT_S = 5
+
+/** Where the database is: on PostgreSQL, or else in the data directory. */
+export interface Location {
+  databaseUrl: string | undefined
+  dataDir: string
+}
+
+/** A database, opened. */
+export interface Store {
+  sql: Sql
+  isEmbedded: boolean
+  durability: Durability
+  description: string
+  close(): Promise<void>
+}
+
+/**
+ * Opens the database that the configuration names: PostgreSQL, or the embedded one, which is locked for this process; `beside`
+ * connects to the process that holds it instead, where there is one.
+ *
+ * @throws DataDirectoryInUseError, or the database's own error
+ */
+export async function openStore(config: Location, { beside }: { beside: boolean }): Promise<Store> {
+  if (config.databaseUrl !== undefined) return openPostgres(config.databaseUrl)
+  const running = beside ? await findRunningEmbedded(config.dataDir) : undefined
+  if (running) {
+    const sql = connect({ socketPath: running.socketPath, max: 1 })
+    return {
+      sql,
+      isEmbedded: true,
+      durability: 'synchronous',
+      description: describeEmbedded(config),
+      close: () => end(sql),
+    }
+  }
+  const embedded = await openEmbedded({ dataDir: config.dataDir })
+  const sql = connect({ socketPath: embedded.socketPath, max: 1 })
+  return {
+    sql,
+    isEmbedded: true,
+    durability: embedded.durability === 'fsync' ? 'synchronous' : 'asynchronous',
+    description: describeEmbedded(config),
+    async close() {
+      await end(sql)
+      await embedded.close()
+    },
+  }
+}
+
+async function openPostgres(url: string): Promise<Store> {
+  const sql = connect({ url, max: POSTGRES_CONNECTIONS })
+  try {
+    const { host, pathname } = new URL(url)
+    const durability = await findDurability(sql)
+    return {
+      sql,
+      isEmbedded: false,
+      durability,
+      description: `PostgreSQL at ${host}${pathname}`,
+      close: () => end(sql),
+    }
+  } catch (error) {
+    await end(sql)
+    throw error
+  }
+}
+
+function describeEmbedded({ dataDir }: Location): string {
+  return `embedded, in ${dataDir}`
+}
+
+function end(sql: Sql): Promise<void> {
+  return sql.end({ timeout: CLOSE_TIMEOUT_S })
+}

@@ -1,0 +1,28 @@
+import { copyFile, mkdir } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { defineConfig } from 'tsup'
+import { mendedPostgres } from './mended-postgres.js'
+
+const require = createRequire(import.meta.url)
+
+export default defineConfig({
+  entry: ['src/main.ts', 'src/index.ts'],
+  format: 'esm',
+  target: 'node20',
+  platform: 'node',
+  clean: true,
+  dts: { entry: 'src/index.ts', resolve: ['@eaas/protocol'] },
+  // Private, so inlined. The driver, because it is mended.
+  noExternal: ['@eaas/protocol', 'postgres'],
+  esbuildPlugins: [mendedPostgres],
+  onSuccess: copySwaggerUi,
+})
+
+// The page of /docs needs two files of Swagger UI and none of the code that serves them elsewhere.
+async function copySwaggerUi(): Promise<void> {
+  await mkdir('dist/swagger-ui', { recursive: true })
+  for (const name of ['swagger-ui-bundle.js', 'swagger-ui.css']) {
+    await copyFile(require.resolve(`@fastify/swagger-ui/static/${name}`), `dist/swagger-ui/${name}`)
+  }
+  await copyFile('licenses/swagger-ui.txt', 'dist/swagger-ui/LICENSE')
+}

@@ -1,0 +1,44 @@
+// Which CPU does what: the process under test has one for itself, the load and the database share the others.
+import { spawnSync } from 'node:child_process'
+import { readdirSync, readFileSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
+import { dirname, join } from 'node:path'
+
+export interface Pinning {
+  /** the CPU of the process under test, as taskset takes it */
+  tested: string
+  /** the CPUs of everything else */
+  others: string
+}
+
+/** How processes are pinned, or undefined where they can't be: one CPU only, or no taskset. */
+export function findPinning(): Pinning | undefined {
+  const count = availableParallelism()
+  if (count < 2 || spawnSync('taskset', ['--version']).status !== 0) return undefined
+  return { tested: '0', others: count === 2 ? '1' : `1-${count - 1}` }
+}
+
+/** The command with taskset in front. */
+export function pinned(cpus: string | undefined, command: string[]): [string, ...string[]] {
+  const [program = '', ...args] = cpus === undefined ? command : ['taskset', '-c', cpus, ...command]
+  return [program, ...args]
+}
+
+/** Pins a PostgreSQL that runs, with all its processes; those that it makes later inherit it. */
+export function pinPostgres({ logFile }: { logFile: string }, cpus: string | undefined): void {
+  if (cpus === undefined) return
+  const [postmaster = ''] = readFileSync(join(dirname(logFile), 'data/postmaster.pid'), 'utf8').split('\n')
+  for (const pid of [postmaster, ...childrenOf(postmaster)]) spawnSync('taskset', ['-cp', cpus, pid])
+}
+
+function childrenOf(parent: string): string[] {
+  return readdirSync('/proc').filter((pid) => {
+    if (!/^\d+$/.test(pid)) return false
+    try {
+      const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+      return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1] === parent
+    } catch {
+      return false // gone meanwhile
+    }
+  })
+}

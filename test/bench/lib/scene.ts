@@ -1,0 +1,129 @@
+// What every server measurement needs: PostgreSQL with durable commits, servers on it, tenants with a key and its tokens.
+import { randomBytes } from 'node:crypto'
+import { findPostgres } from '../../support/find-postgres.js'
+import { type GuardedDir, guardedDir } from '../../support/guarded-dir.js'
+import { type PostgresServer, startPostgres } from '../../support/postgres.js'
+import { findPinning, type Pinning, pinPostgres } from './cpus.js'
+import { type LoadOptions, load, type Target, type Throughput } from './load.js'
+import { cpuMs, type Database, eaas, type Place, type Running } from './process.js'
+
+export interface Options {
+  quick: boolean
+  full: boolean
+  rounds: number
+  /** of load a case and round */
+  seconds: number
+}
+
+export interface Scene {
+  options: Options
+  guard: GuardedDir
+  pinning: Pinning | undefined
+  place: Place
+  postgres: PostgresServer
+  /** An empty database of its own. */
+  database(): Promise<Database>
+  /** An empty folder of the embedded database. */
+  dataDir(): Database
+  load(target: Target, overrides?: Partial<LoadOptions>): Promise<Throughput>
+  close(): Promise<void>
+}
+
+let names = 0
+
+export async function openScene(options: Options): Promise<Scene> {
+  const bin = findPostgres()
+  if (bin === undefined) throw new Error('the bench needs PostgreSQL: install it, or set EAAS_TEST_POSTGRES_BIN')
+  const pinning = findPinning()
+  const guard = guardedDir('eaas-bench')
+  const postgres = await startPostgres({ bin })
+  pinPostgres(postgres, pinning?.others)
+  const { seconds } = options
+  return {
+    options,
+    guard,
+    pinning,
+    place: { guard, cpus: pinning?.tested },
+    postgres,
+    database: async () => ({ url: await postgres.createDatabase(`bench_${++names}`) }),
+    dataDir: () => ({ dataDir: `${guard.path}/data-${++names}` }),
+    load: (target, overrides = {}) =>
+      load(target, { connections: 64, seconds, cpus: pinning?.others, folder: guard.path, ...overrides }),
+    async close() {
+      await guard.remove()
+      await postgres.remove()
+    },
+  }
+}
+
+const TOKENS = 64
+
+export interface Tenant {
+  tenant_id: string
+  secret: string
+  keyId: string
+  /** wrapped keys under the key */
+  tokens: string[]
+  // biome-ignore lint/suspicious/noExplicitAny: the callers know what they asked for
+  post(path: string, body: unknown): Promise<any>
+}
+
+/** Posts with an API key. @throws unless the answer is a success */
+export function callerOf({ url }: Running, secret: string): Tenant['post'] {
+  const headers = { authorization: `Bearer ${secret}`, 'content-type': 'application/json' }
+  return async (path, body) => {
+    const response = await fetch(url + path, { method: 'POST', headers, body: JSON.stringify(body) })
+    if (!response.ok) throw new Error(`${path} was answered ${response.status}: ${await response.text()}`)
+    return response.json()
+  }
+}
+
+/** Makes a tenant with server mode, one key, and wrapped keys under it. */
+export async function makeTenant(database: Database, server: Running): Promise<Tenant> {
+  const name = `bench ${++names}`
+  const { tenant_id, api_key } = await eaas(database, ['tenant', 'create', '--name', name, '--envelope-only', 'false'])
+  const post = callerOf(server, api_key.secret)
+  const { id: keyId } = await post('/v1/keys', { name: 'bench' })
+  const dek = () => randomBytes(32).toString('base64')
+  const operations = Array.from({ length: TOKENS }, () => ({ op: 'wrap', key_id: keyId, dek: dek() }))
+  const { results } = await post('/v1/batch', { operations })
+  const tokens = results.map(({ body }: { body: { wrapped_key: string } }) => body.wrapped_key)
+  return { tenant_id, secret: api_key.secret, keyId, tokens, post }
+}
+
+export function unwrapTarget({ url }: Running, { keyId, tokens, secret }: Tenant): Target {
+  const bodies = tokens.map((wrapped_key) => JSON.stringify({ wrapped_key }))
+  return { url, path: `/v1/keys/${keyId}/unwrap`, bodies, secret }
+}
+
+/** Throughput, with the CPU time that the process under test used for a request, in µs. */
+export interface Cost extends Throughput {
+  cpuUs: number
+}
+
+/** Puts a load on a process and says what it cost. */
+export async function measure(
+  scene: Scene,
+  server: Running,
+  target: Target,
+  overrides?: Partial<LoadOptions>,
+): Promise<Cost> {
+  const before = cpuMs(server.pid)
+  const result = await scene.load(target, overrides)
+  return { ...result, cpuUs: ((cpuMs(server.pid) - before) * 1_000) / result.requests }
+}
+
+/** Remembers each measurement whole, and gives the rounds what they compare. */
+export function recorder() {
+  const costs = new Map<string, Cost[]>()
+  return {
+    costs,
+    async record(name: string, measuring: Promise<Cost>): Promise<number> {
+      const cost = await measuring
+      costs.set(name, [...(costs.get(name) ?? []), cost])
+      return cost.perSecond
+    },
+    /** one figure of a case, without the round that warmed up */
+    figures: (name: string, figure: keyof Cost) => (costs.get(name) ?? []).slice(1).map((cost) => cost[figure]),
+  }
+}

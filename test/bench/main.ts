@@ -1,0 +1,91 @@
+// `npm run bench`: runs the parts and says what they found; see docs/performance.md.
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { parseArgs } from 'node:util'
+import { findPostgres } from '../support/find-postgres.js'
+import { measureAppend, measureScale } from './audit/audit.js'
+import { describeMachine, formatMachine } from './lib/machine.js'
+import { barTable, type Findings, formatTable, isMet, writeResults } from './lib/report.js'
+import { openScene, type Scene } from './lib/scene.js'
+import { plotSvg } from './lib/svg.js'
+import { measureChromium } from './sdk/chromium.js'
+import { measureSdk } from './sdk/sdk.js'
+import { measureCalls } from './server/calls.js'
+import { measureEmbedded, measureIdle } from './server/embedded.js'
+import { measureGrowth } from './server/growth.js'
+import { measureProcesses } from './server/processes.js'
+import { profileUnwrap } from './server/profile.js'
+
+const PARTS: Record<string, Record<string, (scene: Scene) => Promise<Findings>>> = {
+  server: {
+    calls: measureCalls,
+    processes: measureProcesses,
+    embedded: measureEmbedded,
+    idle: measureIdle,
+    growth: measureGrowth,
+  },
+  audit: { append: measureAppend, scale: measureScale },
+  sdk: { node: measureSdk, chromium: measureChromium },
+  profile: { profile: profileUnwrap },
+}
+const HERE = fileURLToPath(new URL('.', import.meta.url))
+
+const { values } = parseArgs({
+  options: {
+    only: { type: 'string', multiple: true },
+    quick: { type: 'boolean', default: false },
+    full: { type: 'boolean', default: false },
+    rounds: { type: 'string' },
+    seconds: { type: 'string' },
+    svg: { type: 'string' },
+  },
+})
+const { quick, full } = values
+const options = {
+  quick,
+  full,
+  rounds: Number(values.rounds ?? (quick ? 3 : 7)),
+  seconds: Number(values.seconds ?? (quick ? 2 : 5)),
+}
+const wanted = values.only?.flatMap((names) => names.split(',')) ?? ['server', 'audit', 'sdk']
+for (const name of wanted) {
+  const [part = '', measurement] = name.split('/')
+  if (PARTS[part] && (measurement === undefined || PARTS[part][measurement])) continue
+  console.error(`bench: there is no part ${name}; see npm run bench -- --help`)
+  process.exit(2)
+}
+
+const machine = describeMachine(findPostgres())
+console.log(`${formatMachine(machine)}\noptions: ${JSON.stringify(options)}\n`)
+const scene = await openScene(options)
+const found: Findings = { bars: [], tables: [], plots: [] }
+try {
+  for (const name of wanted) {
+    const [part = '', only] = name.split('/')
+    for (const [measurement, measure] of Object.entries(PARTS[part] ?? {})) {
+      if (only !== undefined && measurement !== only) continue
+      const startedAt = performance.now()
+      const findings = await measure(scene)
+      for (const table of findings.tables) console.log(formatTable(table))
+      if (findings.bars.length > 0) console.log(formatTable(barTable(findings.bars)))
+      console.log(`${part}/${measurement} took ${Math.round((performance.now() - startedAt) / 1_000)} s\n`)
+      found.bars.push(...findings.bars)
+      found.tables.push(...findings.tables)
+      found.plots.push(...findings.plots)
+    }
+  }
+} finally {
+  await scene.close()
+}
+
+const after = describeMachine(undefined).load
+const measuredBars = found.bars.map((row) => ({ ...row, met: isMet(row) }))
+writeResults(`${HERE}results`, { machine: { ...machine, load_after: after }, options, ...found, bars: measuredBars })
+if (values.svg !== undefined) {
+  mkdirSync(values.svg, { recursive: true })
+  for (const plot of found.plots) writeFileSync(`${values.svg}/${plot.file}.svg`, plotSvg(plot))
+}
+const withBar = found.bars.filter(({ atLeast, atMost }) => atLeast !== undefined || atMost !== undefined)
+console.log(
+  `load after: ${after}\n${withBar.filter(isMet).length} of ${withBar.length} bars met; test/bench/results/latest.json`,
+)

@@ -1,0 +1,10 @@
+// What a program pays before its first value is encrypted: prints `RESULT <json>`, in milliseconds. Run in a fresh process.
+const { baseUrl, apiKey, keyId } = JSON.parse(process.argv[2])
+const startedAt = performance.now()
+const { createClient } = await import('@eaas/sdk')
+const importedAt = performance.now()
+const eaas = createClient({ baseUrl, apiKey })
+await eaas.encrypt('Ada Lovelace', { keyId })
+const encryptedAt = performance.now()
+eaas.close()
+console.log(`RESULT ${JSON.stringify({ import: importedAt - startedAt, first: encryptedAt - importedAt })}`)

@@ -1,0 +1,182 @@
+// The SDK against other ways to do the same; see worker.mjs. The service is a real one, on the embedded database.
+import { spawnSync } from 'node:child_process'
+import { readFileSync, statSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { gzipSync } from 'node:zlib'
+import { startServer } from '../lib/process.js'
+import { type BarRow, type Findings, short, type Table, withSpread } from '../lib/report.js'
+import { ratios, type Spread, spread } from '../lib/rounds.js'
+import { makeTenant, type Scene } from '../lib/scene.js'
+import { runWorker } from '../lib/worker.js'
+import { type Measured, peersOf, textPlot, textTable } from './text.js'
+
+const EAAS = 'eaas'
+const CLOAK = 'cloak'
+const AWS = 'aws-crypto, caching CMM'
+const BYTES = [2 ** 20, 2 ** 24]
+
+export async function measureSdk(scene: Scene): Promise<Findings> {
+  const { quick, rounds } = scene.options
+  const database = scene.dataDir()
+  const server = await startServer({ guard: scene.guard, cpus: scene.pinning?.others }, database, {
+    environment: { EAAS_LOG_LEVEL: 'silent' },
+  })
+  try {
+    const { secret, keyId } = await makeTenant(database, server)
+    const target = { baseUrl: server.url, apiKey: secret, keyId }
+    const results = await runWorker(scene, 'sdk/worker.mjs', { ...target, rounds, targetMs: quick ? 10 : 30 })
+    const engine = await runWorker(scene, 'sdk/engine-worker.ts', { sizes: BYTES, rounds, targetMs: 100 })
+    const first: { import: number; first: number }[] = []
+    for (let at = 0; at < Math.max(5, rounds); at++) first.push(await runWorker(scene, 'sdk/first.mjs', target))
+    const cost = firstCost(first)
+    return {
+      bars: [
+        ...textBars(results.text),
+        ...byteBars('bytes in, bytes out', engine, 0.5),
+        ...byteBars('bytes to an envelope in base64', results.bytes),
+        ...manyBars(results.many),
+        ...nobleBars(results.noble),
+        ...cost,
+      ],
+      tables: [
+        textTable(results.text, 'encrypt', 'Node'),
+        textTable(results.text, 'decrypt', 'Node'),
+        sizeTable(results.sizes),
+      ],
+      plots: [textPlot(results.text, 'encrypt', 'Node'), textPlot(results.text, 'decrypt', 'Node')],
+    }
+  } finally {
+    await server.stop()
+  }
+}
+
+/** Bars for text there and back; at 64 KiB, for each direction. */
+function textBars(text: Record<string, Measured>): BarRow[] {
+  const bars: BarRow[] = []
+  for (const [size, measured] of Object.entries(text)) {
+    const one = (peer: string, direction: string) => measured[`${peer}/${direction}`] ?? []
+    const both = (peer: string) => one(peer, 'encrypt').map((us, at) => us + (one(peer, 'decrypt')[at] ?? Number.NaN))
+    const fastest = (cost: (peer: string) => number[]) =>
+      peersOf(measured)
+        .filter((peer) => /^(cloak|ciphersweet)/.test(peer))
+        .sort((a, b) => spread(cost(a)).median - spread(cost(b)).median)[0] ?? CLOAK
+    const against = (what: string, cost: (peer: string) => number[], atLeast?: number, peer = fastest(cost)) =>
+      bars.push({
+        what: `text of ${size} B, ${what}`,
+        against: peer,
+        measured: spread(ratios(cost(peer), cost(EAAS))),
+        ...(atLeast === undefined ? {} : { atLeast }),
+      })
+    const large = Number(size) >= 65_536
+    if (!large) against('there and back', both, 1.4)
+    against('encrypt', (peer) => one(peer, 'encrypt'), large ? 3 : undefined)
+    against('decrypt', (peer) => one(peer, 'decrypt'), large ? 2.5 : undefined)
+    if (!large) against('there and back', both, 30, AWS)
+  }
+  return bars
+}
+
+function byteBars(what: string, bytes: Record<string, Measured>, atLeast?: number): BarRow[] {
+  return Object.entries(bytes).flatMap(([size, measured]) => {
+    const openssl = opensslBytesPerSecond(Number(size))
+    return ['encrypt', 'decrypt'].map((direction) => ({
+      what: `${Number(size) / 2 ** 20} MiB, ${what}, ${direction}`,
+      against: 'openssl speed -evp aes-256-gcm',
+      measured: spread((measured[direction] ?? []).map((us) => (Number(size) * 1e6) / us / openssl)),
+      ...(atLeast === undefined ? {} : { atLeast }),
+      note: `openssl: ${short(openssl / 2 ** 20)} MiB/s`,
+    }))
+  })
+}
+
+/** openssl counts CPU time too. */
+function opensslBytesPerSecond(size: number): number {
+  const { stdout } = spawnSync(
+    'openssl',
+    ['speed', '-mr', '-seconds', '1', '-bytes', String(size), '-evp', 'aes-256-gcm'],
+    {
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
+    },
+  )
+  return Number(stdout.trim().split(':').at(-1))
+}
+
+interface Many {
+  together: number[]
+  togetherCpu: number[]
+  singles: number[]
+  asking: number[]
+  requests: Record<string, number>
+}
+
+function manyBars({ together, togetherCpu, singles, asking, requests }: Many): BarRow[] {
+  const what = '6,000 fields of 40 B in 1,000 records, one call'
+  const requested = requests.together ?? Number.NaN
+  return [
+    {
+      what,
+      against: '6,000 awaited calls, each with a DEK of its own',
+      measured: spread(ratios(asking, together)),
+      atLeast: 20,
+      note: 'by elapsed time; measured with 600 of them',
+    },
+    {
+      what,
+      against: '6,000 awaited calls with a warm DEK',
+      measured: spread(ratios(singles, together)),
+      note: `one call: ${short(spread(togetherCpu).median)} ms of CPU`,
+    },
+    {
+      what: `${what}: requests`,
+      against: '',
+      measured: { median: requested, min: requested, max: requested },
+      atMost: 1,
+    },
+  ]
+}
+
+function nobleBars(noble: Record<string, Measured>): BarRow[] {
+  return Object.entries(noble).flatMap(([size, measured]) =>
+    ['encrypt', 'decrypt'].map((direction) => ({
+      what: `noble engine, text of ${size} B, ${direction}`,
+      against: 'stock noble gcm() with UTF-8 and base64',
+      measured: spread(ratios(measured[`stock/${direction}`] ?? [], measured[`eaas/${direction}`] ?? [])),
+      atLeast: 1,
+    })),
+  )
+}
+
+function firstCost(first: readonly { import: number; first: number }[]): BarRow[] {
+  const entry = fileURLToPath(new URL('../../../packages/sdk/dist/index.js', import.meta.url))
+  const gzipped = gzipSync(readFileSync(entry)).length / 1_024
+  const fixed = (value: number): Spread => ({ median: value, min: value, max: value })
+  return [
+    { what: "import '@eaas/sdk'", against: '', measured: spread(first.map((one) => one.import)), unit: 'ms' },
+    {
+      what: 'first encrypt after it, with its wrap',
+      against: '',
+      measured: spread(first.map((one) => one.first)),
+      unit: 'ms',
+    },
+    {
+      what: 'dist/index.js',
+      against: '',
+      measured: fixed(statSync(entry).size / 1_024),
+      unit: 'KB',
+      note: `${short(gzipped)} KB gzipped, its dependencies apart`,
+    },
+  ]
+}
+
+function sizeTable(sizes: Record<string, Measured>): Table {
+  return {
+    title: 'Growth: size of the value, SDK on Node: CPU µs a value',
+    columns: ['bytes', 'encrypt', 'decryptText'],
+    rows: Object.entries(sizes).map(([size, measured]) => [
+      size,
+      withSpread(spread(measured.encrypt ?? [])),
+      withSpread(spread(measured.decrypt ?? [])),
+    ]),
+  }
+}

@@ -1,0 +1,108 @@
+// One process, 64 connections, PostgreSQL with fsync: each call against a raw Fastify echo in the same rounds.
+import { randomBytes } from 'node:crypto'
+import type { Target } from '../lib/load.js'
+import { startProgram, startServer } from '../lib/process.js'
+import type { Findings } from '../lib/report.js'
+import { short, withSpread } from '../lib/report.js'
+import { interleave, ratios, spread } from '../lib/rounds.js'
+import { makeTenant, measure, recorder, type Scene, unwrapTarget } from '../lib/scene.js'
+
+const ITEMS = 100
+
+export async function measureCalls(scene: Scene): Promise<Findings> {
+  const { place, options } = scene
+  const silentOn = await scene.database()
+  const loggingOn = await scene.database()
+  const silent = await startServer(place, silentOn, { environment: { EAAS_LOG_LEVEL: 'silent' } })
+  const logging = await startServer(place, loggingOn)
+  const echo = await startProgram(place, 'server/echo-fastify.mjs')
+  const http = await startProgram(place, 'server/echo-http.mjs')
+  try {
+    const tenant = await makeTenant(silentOn, silent)
+    const loggingTenant = await makeTenant(loggingOn, logging)
+    const { keyId, secret, tokens, post } = tenant
+    const unwrap = unwrapTarget(silent, tenant)
+    const to = (path: string, bodies: unknown[]): Target => ({
+      url: silent.url,
+      path,
+      secret,
+      bodies: bodies.map((body) => JSON.stringify(body)),
+    })
+    const plaintext = randomBytes(128).toString('hex')
+    const { plaintext: _, ...bundle } = { plaintext, ...(await post('/v1/encrypt', { key_id: keyId, plaintext })) }
+    const operations = Array.from({ length: ITEMS }, (_, at) => ({
+      op: 'unwrap',
+      key_id: keyId,
+      wrapped_key: tokens[at % tokens.length],
+    }))
+    const { costs, record, figures } = recorder()
+    const bodies = unwrap.bodies
+    const on = (server: typeof silent, target: Target, name: string) => () =>
+      record(name, measure(scene, server, target))
+    const measured = await interleave(
+      {
+        echo: on(echo, { url: echo.url, path: '/echo', bodies }, 'echo'),
+        http: on(http, { url: http.url, path: '/echo', bodies }, 'http'),
+        unwrap: on(silent, unwrap, 'unwrap'),
+        'unwrap, log info': on(logging, unwrapTarget(logging, loggingTenant), 'unwrap, log info'),
+        wrap: on(silent, to(`/v1/keys/${keyId}/wrap`, [{ dek: randomBytes(32).toString('base64') }]), 'wrap'),
+        'encrypt 256 B': on(silent, to('/v1/encrypt', [{ key_id: keyId, plaintext }]), 'encrypt 256 B'),
+        'decrypt 256 B': on(silent, to('/v1/decrypt', [bundle]), 'decrypt 256 B'),
+        hash: on(silent, to('/v1/hash', [{ key_id: keyId, value: 'ada@example.org' }]), 'hash'),
+        'batch of 100 unwraps': on(silent, to('/v1/batch', [{ operations }]), 'batch of 100 unwraps'),
+      },
+      options,
+    )
+    const against = (name: keyof typeof measured, atLeast: number) => ({
+      what: `${name}, 64 connections`,
+      against: 'raw Fastify echo',
+      measured: spread(ratios(measured[name], measured.echo)),
+      atLeast,
+      note: `by CPU time a request: ${short(spread(figures('echo', 'cpuUs')).median / spread(figures(name, 'cpuUs')).median)}`,
+    })
+    return {
+      bars: [
+        against('unwrap', 0.45),
+        against('unwrap, log info', 0.45),
+        against('wrap', 0.4),
+        against('encrypt 256 B', 0.4),
+        against('decrypt 256 B', 0.4),
+        against('hash', 0.4),
+        {
+          what: 'batch of 100 unwraps, items a second',
+          against: 'single unwraps',
+          measured: spread(
+            ratios(
+              measured['batch of 100 unwraps'].map((value) => value * ITEMS),
+              measured.unwrap,
+            ),
+          ),
+          atLeast: 4,
+        },
+        {
+          what: 'unwrap, log at info as shipped',
+          against: 'log silent',
+          measured: spread(ratios(measured['unwrap, log info'], measured.unwrap)),
+          atLeast: 0.85,
+        },
+      ],
+      tables: [
+        {
+          title: 'Calls, one process, 64 connections, PostgreSQL with fsync',
+          columns: ['call', 'requests a second', 'p50 ms', 'p99 ms', 'CPU µs a request', 'failed'],
+          rows: [...costs.keys()].map((name) => [
+            name,
+            withSpread(spread(figures(name, 'perSecond'))),
+            short(spread(figures(name, 'p50')).median),
+            short(spread(figures(name, 'p99')).median),
+            withSpread(spread(figures(name, 'cpuUs'))),
+            String(figures(name, 'failed').reduce((sum, count) => sum + count, 0)),
+          ]),
+        },
+      ],
+      plots: [],
+    }
+  } finally {
+    await Promise.all([silent, logging, echo, http].map((process) => process.stop()))
+  }
+}

@@ -1,0 +1,106 @@
+// Where the time of an unwrap goes: V8's sampling profiler in the server, under load, by function.
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { startServer } from '../lib/process.js'
+import { type Findings, short, type Table } from '../lib/report.js'
+import { type Cost, makeTenant, measure, type Scene, unwrapTarget } from '../lib/scene.js'
+
+const SHOWN = 40
+
+interface Profile {
+  nodes: { id: number; callFrame: { functionName: string; url: string; lineNumber: number } }[]
+  samples: number[]
+  timeDeltas: number[]
+}
+
+export async function profileUnwrap(scene: Scene): Promise<Findings> {
+  const folder = mkdtempSync(join(tmpdir(), 'eaas-bench-profile-'))
+  try {
+    const database = await scene.database()
+    const server = await startServer(scene.place, database, {
+      environment: { EAAS_LOG_LEVEL: 'silent' },
+      nodeArgs: ['--cpu-prof', '--cpu-prof-interval', '250', '--cpu-prof-dir', folder],
+    })
+    const target = unwrapTarget(server, await makeTenant(database, server))
+    const cost = await measure(scene, server, target, { seconds: scene.options.quick ? 3 : 15 })
+    await server.stop()
+    const [file = ''] = readdirSync(folder)
+    const profile = readProfile(join(folder, file))
+    return { bars: [], tables: [bySource(profile, cost), byFunction(profile, cost)], plots: [] }
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+/** A function's own time. */
+interface Self {
+  name: string
+  /** the file that it was written in, or the module of Node, or what V8 says that it did */
+  source: string
+  us: number
+}
+
+function readProfile(path: string): Self[] {
+  const { nodes, samples, timeDeltas }: Profile = JSON.parse(readFileSync(path, 'utf8'))
+  const functions = new Map(
+    nodes.map(({ id, callFrame: { functionName, url, lineNumber } }): [number, Self] => {
+      const source = url === '' ? functionName : sourceOf(url, lineNumber)
+      return [id, { name: functionName || `(anonymous, line ${lineNumber + 1})`, source, us: 0 }]
+    }),
+  )
+  samples.forEach((id, at) => {
+    const found = functions.get(id)
+    if (found) found.us += timeDeltas[at + 1] ?? 0
+  })
+  return [...functions.values()].filter(({ name, us }) => name !== '(idle)' && us > 0)
+}
+
+const bundles = new Map<string, string[]>()
+
+/** The build keeps a comment with the source's path above what came from it. */
+function sourceOf(url: string, line: number): string {
+  if (url.startsWith('node:')) return url.split('/').slice(0, 2).join('/')
+  const [, dependency] = /^.*\/node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(url) ?? []
+  if (dependency !== undefined) return dependency
+  if (!url.startsWith('file:')) return url
+  const lines = bundles.get(url) ?? readFileSync(new URL(url), 'utf8').split('\n')
+  bundles.set(url, lines)
+  for (let at = line; at >= 0; at--) {
+    const [, source] = /^\/\/ (\S+\.[jt]s)$/.exec(lines[at] ?? '') ?? []
+    if (source !== undefined) return source.replace(/^.*node_modules\/(?=postgres)/, '').replace(/^\.\.\//, '')
+  }
+  return url
+}
+
+function bySource(profile: readonly Self[], { requests, cpuUs }: Cost): Table {
+  return sharesOf(profile, ({ source }) => source, {
+    title: `Where an unwrap spends its time: ${short(cpuUs)} µs of CPU with the profiler on, ${requests} requests`,
+    cpuUs,
+  })
+}
+
+function byFunction(profile: readonly Self[], { cpuUs }: Cost): Table {
+  return sharesOf(profile, ({ name, source }) => (name === source ? name : `${name}, ${source}`), {
+    title: 'The same by function',
+    cpuUs,
+  })
+}
+
+function sharesOf(
+  profile: readonly Self[],
+  nameOf: (self: Self) => string,
+  { title, cpuUs }: { title: string; cpuUs: number },
+): Table {
+  const sums = new Map<string, number>()
+  for (const self of profile) sums.set(nameOf(self), (sums.get(nameOf(self)) ?? 0) + self.us)
+  const total = [...sums.values()].reduce((sum, us) => sum + us, 0)
+  return {
+    title,
+    columns: ['own time', 'share', 'CPU µs a request'],
+    rows: [...sums]
+      .sort(([, a], [, b]) => b - a)
+      .slice(0, SHOWN)
+      .map(([name, us]) => [name, `${((100 * us) / total).toFixed(1)} %`, short((us / total) * cpuUs)]),
+  }
+}

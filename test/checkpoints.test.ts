@@ -1,0 +1,282 @@
+// Signed checkpoints: of what the log is, to whoever asks and on a schedule; and never of what the server did not write.
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { entryHash, genesisHash } from '../packages/server/src/audit/chain.js'
+import { readCheckpoint } from '../packages/server/src/audit/checkpoint.js'
+import { splitLines } from '../packages/server/src/audit/split-lines.js'
+import { verifyExport } from '../packages/server/src/audit/verify-export.js'
+import { createCheckpointEmitter } from '../packages/server/src/emit-checkpoints.js'
+import { readChain } from '../packages/server/src/store/audit.js'
+import { freshDatabase } from './support/database.js'
+import { createTenantByCli, runEaas, startEaas } from './support/eaas-process.js'
+import { type Caller, ROOT_KEY, type Service, startService } from './support/service.js'
+
+const NOW = Date.parse('2026-03-01T00:00:00.000Z')
+/** What a note has that no refusal may. */
+const SIGNATURE = /— eaas-audit|eaas\/audit\/checkpoint/
+
+let service: Service
+let publicKey: string
+let folder: string
+let owner: Caller
+let tenant_id: string
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'eaas-checkpoints-'))
+  service = await startService({ now: () => NOW })
+  const { code, stdout } = await runEaas(['audit', 'public-key'], { database: service.database, rootKey: ROOT_KEY })
+  expect(code).toBe(0)
+  publicKey = stdout.trim()
+})
+afterAll(async () => {
+  await service?.close()
+  await rm(folder, { recursive: true, force: true })
+})
+
+// Five entries: the tenant's first one and four keys.
+beforeEach(async () => {
+  owner = await service.createTenant()
+  tenant_id = owner.tenant.tenant_id
+  for (const name of ['a', 'b', 'c', 'd']) await owner.call('POST', '/v1/keys', { name })
+})
+
+const chain = () => readChain(service.services.sql, { tenant_id, after_id: 0, through_id: 100, limit: 100 })
+const later = (name: string) => owner.call('POST', '/v1/keys', { name })
+
+describe('a checkpoint', () => {
+  it('states the last entry, signed by the key that the operator gives out', async () => {
+    const { status, body } = await owner.call('GET', '/v1/audit/checkpoint')
+    expect([status, body.public_key]).toEqual([200, publicKey])
+    const last = (await chain()).at(-1)
+    expect(readCheckpoint(body.checkpoint, publicKey)).toEqual({
+      tenant_id,
+      last_id: 5,
+      hash: new Uint8Array(last?.hash ?? []),
+      created_at: '2026-03-01T00:00:00.000Z',
+    })
+  })
+
+  it('is the same by the command line, as a note or as JSON', async () => {
+    const options = { database: service.database, rootKey: ROOT_KEY }
+    const note = await runEaas(['audit', 'checkpoint', '--tenant', tenant_id], options)
+    expect(readCheckpoint(note.stdout, publicKey)).toMatchObject({ tenant_id, last_id: 5 })
+    const json = await runEaas(['audit', 'checkpoint', '--tenant', tenant_id, '--json'], options)
+    expect(readCheckpoint(JSON.parse(json.stdout).checkpoint, publicKey)).toMatchObject({ tenant_id, last_id: 5 })
+  })
+
+  it('holds against the log that went on since, and against an export of it', async () => {
+    const { checkpoint } = (await owner.call('GET', '/v1/audit/checkpoint')).body
+    await later('e')
+    const { status, body } = await owner.call('GET', `/v1/audit/verify?checkpoint=${encodeURIComponent(checkpoint)}`)
+    expect([status, body.valid, body.checkpoint]).toEqual([200, true, { id: 5, compared: true }])
+    const file = (await owner.call('GET', '/v1/audit/export')).body as string
+    expect(await verifyExport(splitLines([Buffer.from(file)]), { publicKey, checkpoint })).toMatchObject({
+      valid: true,
+      checkpoint_compared: true,
+      last_id: 6,
+    })
+  })
+
+  it("is no use where it is altered, another tenant's, or another installation's", async () => {
+    const { checkpoint } = (await owner.call('GET', '/v1/audit/checkpoint')).body
+    const other = await service.createTenant()
+    const altered = checkpoint.replace('\n5\n', '\n4\n')
+    for (const [caller, note] of [
+      [owner, altered],
+      [owner, ''],
+      [owner, 'x'],
+      [owner, checkpoint.trimEnd()],
+      [other, checkpoint],
+    ] as const) {
+      const { status, body } = await caller.call('GET', `/v1/audit/verify?checkpoint=${encodeURIComponent(note)}`)
+      expect([note, status, body.code]).toEqual([note, 400, 'E_VALIDATION'])
+    }
+  })
+})
+
+interface Line {
+  tenant_id: string
+  checkpoint: string
+  public_key: string
+}
+
+async function linesOf(path: string): Promise<Line[]> {
+  const text = await readFile(path, 'utf8')
+  expect(text.endsWith('\n')).toBe(true)
+  return text
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+}
+
+/** The ids that a file has checkpoints of, of our tenant, each verified. */
+async function emittedIds(path: string): Promise<number[]> {
+  return (await linesOf(path)).flatMap((line) => {
+    const statement = readCheckpoint(line.checkpoint, publicKey)
+    expect([statement.tenant_id, line.public_key]).toEqual([line.tenant_id, publicKey])
+    return line.tenant_id === tenant_id ? [statement.last_id] : []
+  })
+}
+
+describe('checkpoints on a schedule', () => {
+  it('are written for each log that grew, and for no other', async () => {
+    const path = join(folder, 'grew')
+    const emit = createCheckpointEmitter(service.services, path)
+    await emit()
+    expect(await emittedIds(path)).toEqual([5])
+    const tenants = new Set((await linesOf(path)).map((line) => line.tenant_id))
+    expect(tenants.size).toBe((await linesOf(path)).length)
+    await emit()
+    expect(await emittedIds(path)).toEqual([5])
+    await later('e')
+    const before = (await linesOf(path)).length
+    await emit()
+    await emit()
+    expect(await emittedIds(path)).toEqual([5, 6])
+    expect(await linesOf(path)).toHaveLength(before + 1)
+  })
+
+  it('are appended to what the file has', async () => {
+    const path = join(folder, 'appended')
+    await createCheckpointEmitter(service.services, path)()
+    await later('e')
+    await createCheckpointEmitter(service.services, path)()
+    expect(await emittedIds(path)).toEqual([5, 6])
+  })
+
+  it('that could not be written are written next time', async () => {
+    const emit = createCheckpointEmitter(service.services, join(folder, 'nowhere', 'file'))
+    await expect(emit()).rejects.toThrow('ENOENT')
+    await expect(emit()).rejects.toThrow('ENOENT')
+  })
+
+  it('are written by the running server to where its configuration says', async () => {
+    const database = await freshDatabase('checkpoints')
+    const { tenant_id } = await createTenantByCli({ database }, 'scheduled')
+    const path = join(folder, 'server')
+    const eaas = await startEaas({ database, environment: { EAAS_CHECKPOINT_FILE: path } })
+    const known = (await runEaas(['audit', 'public-key'], { database })).stdout.trim()
+    await eaas.stop()
+    const [line] = await linesOf(path)
+    expect(readCheckpoint(line?.checkpoint ?? '', known)).toMatchObject({ tenant_id, last_id: 1 })
+    const printing = await startEaas({ database, environment: { EAAS_CHECKPOINT_FILE: '-' } })
+    const { stdout } = await printing.stop()
+    const printed = stdout.split('\n').filter((text) => text.startsWith('{"tenant_id"'))
+    expect(printed).toHaveLength(1)
+    expect(readCheckpoint(JSON.parse(printed[0] ?? '').checkpoint, known)).toMatchObject({ tenant_id, last_id: 1 })
+  })
+})
+
+/** Whether a route answers with anything that is signed. */
+async function expectNothingSigned(path: string, statuses: number[]): Promise<void> {
+  const { status, body } = await owner.call('GET', path)
+  expect([path, statuses.includes(status) ? statuses : status]).toEqual([path, statuses])
+  expect(JSON.stringify(body)).not.toMatch(SIGNATURE)
+}
+
+type Change = [string, (sql: Service['services']['sql']) => Promise<unknown>]
+
+describe('the server signs nothing', () => {
+  const HEADS: Change[] = [
+    ['with another hash', (sql) => sql`update heads set hash = ${Buffer.alloc(32)} where tenant_id = ${tenant_id}`],
+    ['that was set back', (sql) => sql`update heads set last_id = 4 where tenant_id = ${tenant_id}`],
+    ['that was set forward', (sql) => sql`update heads set last_id = 6 where tenant_id = ${tenant_id}`],
+    ['with another policy version', (sql) => sql`update heads set policy_version = 99 where tenant_id = ${tenant_id}`],
+    ['with another time', (sql) => sql`update heads set created_at = now() where tenant_id = ${tenant_id}`],
+    ['without a MAC', (sql) => sql`update heads set mac = ${Buffer.alloc(0)} where tenant_id = ${tenant_id}`],
+    [
+      'with the MAC of its entry',
+      (sql) => sql`
+      update heads h set mac = e.mac from audit_log e
+      where h.tenant_id = ${tenant_id} and e.tenant_id = h.tenant_id and e.id = h.last_id`,
+    ],
+    [
+      "with another tenant's head",
+      (sql) => sql`
+      update heads h set last_id = o.last_id, hash = o.hash, created_at = o.created_at, mac = o.mac,
+        policy_version = o.policy_version
+      from (select * from heads where tenant_id <> ${tenant_id} limit 1) o where h.tenant_id = ${tenant_id}`,
+    ],
+    ['that is gone', (sql) => sql`delete from heads where tenant_id = ${tenant_id}`],
+  ]
+
+  it.each(HEADS)('for a head %s', async (_, change) => {
+    await service.createTenant()
+    await change(service.services.sql)
+    await expectNothingSigned('/v1/audit/checkpoint', [401, 500, 503])
+    await expectNothingSigned('/v1/audit/export', [401, 500, 503])
+    await expectNothingSigned('/v1/audit/export?through_id=3', [401, 500, 503])
+    const path = join(folder, `tampered-${tenant_id}`)
+    const emit = createCheckpointEmitter(service.services, path)
+    await emit().catch(() => undefined) // refused; or the tenant is no longer listed
+    const text = await readFile(path, 'utf8').catch(() => '')
+    expect(text).not.toContain(`"tenant_id":"${tenant_id}"`)
+    await service.services.sql`delete from heads where tenant_id = ${tenant_id}`
+  })
+
+  const ENTRIES: Change[] = [
+    ['with another actor', (sql) => sql`update audit_log set actor = 'x' where tenant_id = ${tenant_id} and id = 3`],
+    [
+      'a millisecond later',
+      (sql) => sql`
+      update audit_log set created_at = created_at + interval '1 ms' where tenant_id = ${tenant_id} and id = 3`,
+    ],
+    [
+      'with another hash',
+      (sql) => sql`
+      update audit_log set hash = ${Buffer.alloc(32)} where tenant_id = ${tenant_id} and id = 3`,
+    ],
+    [
+      'with another MAC',
+      (sql) => sql`
+      update audit_log set mac = ${Buffer.alloc(32)} where tenant_id = ${tenant_id} and id = 3`,
+    ],
+    [
+      'after another entry',
+      (sql) => sql`
+      update audit_log set hash = ${Buffer.alloc(32)} where tenant_id = ${tenant_id} and id = 2`,
+    ],
+    ['that is gone', (sql) => sql`delete from audit_log where tenant_id = ${tenant_id} and id = 3`],
+    ['whose predecessor is gone', (sql) => sql`delete from audit_log where tenant_id = ${tenant_id} and id = 2`],
+    [
+      'that was chained anew by somebody without the key',
+      async (sql) => {
+        const [first, second, third] = await chain()
+        if (!first || !second || !third) throw new Error('the log is too short')
+        const hash = entryHash(entryHash(first.hash, second), { ...third, actor: 'x' })
+        await sql`update audit_log set actor = 'x', hash = ${hash} where tenant_id = ${tenant_id} and id = 3`
+      },
+    ],
+  ]
+
+  it.each(ENTRIES)('for a stretch that ends or begins with an entry %s', async (_, change) => {
+    await change(service.services.sql)
+    await expectNothingSigned('/v1/audit/export?through_id=3', [400])
+    await expectNothingSigned('/v1/audit/export?after_id=3', [400])
+  })
+
+  it('that vouches for an altered entry in the midst: the export has it as it stands, and does not verify', async () => {
+    await service.services.sql`update audit_log set actor = 'x' where tenant_id = ${tenant_id} and id = 2`
+    for (const query of ['', '?through_id=4']) {
+      const file = (await owner.call('GET', `/v1/audit/export${query}`)).body as string
+      const verdict = await verifyExport(splitLines([Buffer.from(file)]), { publicKey })
+      expect(verdict).toMatchObject({ valid: false, broken_at: 2, line: 3 })
+    }
+  })
+
+  it('for a log that was written anew from its genesis without the key', async () => {
+    const { sql } = service.services
+    let hash = genesisHash(tenant_id)
+    for (const entry of await chain()) {
+      hash = entryHash(hash, { ...entry, ip_address: '192.0.2.1' })
+      await sql`
+        update audit_log set ip_address = '192.0.2.1', hash = ${hash} where tenant_id = ${tenant_id} and id = ${entry.id}`
+    }
+    await sql`update heads set hash = ${hash} where tenant_id = ${tenant_id}`
+    await expectNothingSigned('/v1/audit/checkpoint', [500, 503])
+    await expectNothingSigned('/v1/audit/export', [500, 503])
+    await expectNothingSigned('/v1/audit/export?through_id=3', [500, 503])
+  })
+})

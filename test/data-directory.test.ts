@@ -1,0 +1,98 @@
+// One server on a data directory, and the commands beside it, as real processes.
+import { beforeAll, describe, expect, it } from 'vitest'
+import { backend, freshDatabase, type TestDatabase } from './support/database.js'
+import { createTenantByCli, runEaas, startEaas } from './support/eaas-process.js'
+import { callsOf } from './support/load.js'
+
+const TIMEOUT_MS = 120_000
+
+describe.skipIf(backend() === 'postgres')('a data directory (PostgreSQL has none)', () => {
+  let database: TestDatabase
+
+  beforeAll(async () => {
+    database = await freshDatabase('directory')
+  })
+
+  it('refuses a second server with a sentence that says what to do, and the first goes on', {
+    timeout: TIMEOUT_MS,
+  }, async () => {
+    const first = await startEaas({ database })
+    const second = await runEaas(['start'], { database })
+    expect(second.code).toBe(1)
+    expect(second.stdout).toBe('')
+    expect(second.stderr).toMatch(/^eaas: The data directory .+ is in use by process \d+ .+ Stop that process first/)
+    expect(second.stderr).toContain(`process ${first.pid} `)
+    expect(second.stderr).not.toMatch(/\n\s+at /)
+
+    expect((await fetch(`${first.url}/health`)).status).toBe(200)
+    expect((await first.stop()).code).toBe(0)
+  })
+
+  it('is free after kill -9, for a server and for a command', { timeout: TIMEOUT_MS }, async () => {
+    const eaas = await startEaas({ database })
+    await eaas.kill9()
+    const { api_key } = await createTenantByCli({ database }, 'after the crash')
+    await eaas.start()
+    const { status } = await callsOf(api_key.secret)(eaas.url, 'GET', '/v1/keys')
+    expect(status).toBe(200)
+    await eaas.kill9()
+    await eaas.start()
+    await eaas.stop()
+  })
+
+  it('makes its root key on the first start and needs no other after it', { timeout: TIMEOUT_MS }, async () => {
+    const database = await freshDatabase('directory', { created: false })
+    const eaas = await startEaas({ database, rootKey: null })
+    const { stdout } = await eaas.stop()
+    const [secret = ''] = /eaas_sk_\w+/.exec(stdout) ?? []
+    await eaas.start()
+    const { status } = await callsOf(secret)(eaas.url, 'POST', '/v1/keys', { name: 'users' })
+    expect(status).toBe(201)
+    expect((await eaas.stop()).stdout).not.toContain('eaas_sk_') // shown once
+  })
+})
+
+describe('eaas tenant create', () => {
+  let database: TestDatabase
+
+  beforeAll(async () => {
+    database = await freshDatabase('directory')
+  })
+
+  const tenant = (name: string) => ({
+    tenant_id: expect.stringMatching(/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/),
+    name,
+    envelope_only: true,
+    created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+    api_key: {
+      id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      name: 'first key',
+      prefix: expect.stringMatching(/^eaas_sk_[0-9a-f]{32}_.{4}$/),
+      permissions: expect.arrayContaining(['encrypt', 'decrypt', 'keys:create', 'audit:read', 'api_keys:manage']),
+      created_at: expect.any(String),
+      secret: expect.stringMatching(/^eaas_sk_[0-9a-f]{32}_[0-9A-Za-z]{43}$/),
+    },
+  })
+
+  it('prints the same JSON with a server running and without one, and the API key works', {
+    timeout: TIMEOUT_MS,
+  }, async () => {
+    const without = await createTenantByCli({ database }, 'without a server')
+    const eaas = await startEaas({ database })
+    const beside = await createTenantByCli({ database }, 'beside a server')
+    expect(without).toEqual(tenant('without a server'))
+    expect(beside).toEqual(tenant('beside a server'))
+    for (const { tenant_id, api_key } of [without, beside]) {
+      const call = callsOf(api_key.secret)
+      expect((await call(eaas.url, 'GET', '/v1/tenant')).body.tenant_id).toBe(tenant_id)
+      expect((await call(eaas.url, 'GET', '/v1/audit/verify')).body).toMatchObject({ valid: true, total_entries: 1 })
+    }
+    await eaas.stop()
+  })
+
+  it('refuses a name that is taken, in one sentence', { timeout: TIMEOUT_MS }, async () => {
+    await createTenantByCli({ database }, 'taken')
+    const again = await runEaas(['tenant', 'create', '--name', 'taken', '--json'], { database })
+    expect(again).toEqual({ code: 1, stdout: '', stderr: 'eaas: a tenant named taken exists already\n' })
+  })
+})

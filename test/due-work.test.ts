@@ -1,0 +1,92 @@
+// Rotation by policy: done by the server, exactly once, whatever the number of processes and however long it was down.
+import { afterEach, describe, expect, it } from 'vitest'
+import { doDueWork } from '../packages/server/src/due-work.js'
+import { backend, freshDatabase } from './support/database.js'
+import { type Service, startService } from './support/service.js'
+
+const DAY_MS = 86_400_000
+
+let now = Date.now()
+const running: Service[] = []
+
+afterEach(async () => {
+  for (const service of running.splice(0)) await service.close()
+})
+
+async function start(count: number): Promise<Service[]> {
+  const database = await freshDatabase()
+  for (let at = 0; at < count; at++) running.push(await startService({ database, now: () => now }))
+  return running
+}
+
+describe('a rotation policy', () => {
+  it('is carried out once when it is due, by the system, and then again an interval later', async () => {
+    const [service] = await start(1)
+    const owner = await service?.createTenant()
+    if (!service || !owner) throw new Error('no service')
+    const { id } = (await owner.call('POST', '/v1/keys', { name: 'k' })).body
+    const set = (await owner.call('PATCH', `/v1/keys/${id}/rotation`, { interval_days: 2 })).body
+    expect(set.rotation).toEqual({ interval_days: 2, next_rotation_at: new Date(now + 2 * DAY_MS).toISOString() })
+    now += 2 * DAY_MS - 1
+    expect(await doDueWork(service.services)).toBe(0)
+    now += 1
+    expect(await doDueWork(service.services)).toBe(1)
+    expect(await doDueWork(service.services)).toBe(0)
+    const rotated = (await owner.call('GET', `/v1/keys/${id}`)).body
+    expect([rotated.current_version, rotated.rotation.next_rotation_at]).toEqual([
+      2,
+      new Date(now + 2 * DAY_MS).toISOString(),
+    ])
+    const [entry] = (await owner.call('GET', '/v1/audit?limit=1')).body.logs
+    expect(entry).toMatchObject({ action: 'key.rotate', key_id: id, key_version: 2, actor: 'system', ip_address: null })
+  })
+
+  it('that was missed for a long time is made up for by one rotation', async () => {
+    const [service] = await start(1)
+    const owner = await service?.createTenant()
+    if (!service || !owner) throw new Error('no service')
+    const { id } = (await owner.call('POST', '/v1/keys', { name: 'k' })).body
+    await owner.call('PATCH', `/v1/keys/${id}/rotation`, { interval_days: 1 })
+    now += 100 * DAY_MS
+    expect([await doDueWork(service.services), await doDueWork(service.services)]).toEqual([1, 0])
+    expect((await owner.call('GET', `/v1/keys/${id}`)).body.current_version).toBe(2)
+  })
+
+  it('rests while the key is disabled, and ends with null', async () => {
+    const [service] = await start(1)
+    const owner = await service?.createTenant()
+    if (!service || !owner) throw new Error('no service')
+    const { id } = (await owner.call('POST', '/v1/keys', { name: 'k' })).body
+    await owner.call('PATCH', `/v1/keys/${id}/rotation`, { interval_days: 1 })
+    await owner.call('DELETE', `/v1/keys/${id}`)
+    now += 2 * DAY_MS
+    expect(await doDueWork(service.services)).toBe(0)
+    await owner.call('POST', `/v1/keys/${id}/enable`)
+    expect(await doDueWork(service.services)).toBe(1)
+    expect((await owner.call('PATCH', `/v1/keys/${id}/rotation`, { interval_days: null })).body.rotation).toBeNull()
+    now += 5 * DAY_MS
+    expect(await doDueWork(service.services)).toBe(0)
+  })
+
+  it.each([0, 3_651, 1.5, '30', undefined, true])('refuses an interval of %j days', async (interval_days) => {
+    const [service] = await start(1)
+    const owner = await service?.createTenant()
+    const { id } = (await owner?.call('POST', '/v1/keys', { name: 'k' }))?.body ?? {}
+    expect((await owner?.call('PATCH', `/v1/keys/${id}/rotation`, { interval_days }))?.status).toBe(400)
+  })
+
+  // The embedded database belongs to one process.
+  it.runIf(backend() === 'postgres')('is carried out once by four processes that all see it due', async () => {
+    const services = await start(4)
+    const owner = await services[0]?.createTenant()
+    if (!owner) throw new Error('no service')
+    const ids: string[] = []
+    for (let at = 0; at < 10; at++) ids.push((await owner.call('POST', '/v1/keys', { name: `k${at}` })).body.id)
+    for (const id of ids) await owner.call('PATCH', `/v1/keys/${id}/rotation`, { interval_days: 1 })
+    now += DAY_MS
+    const changed = await Promise.all(services.map(({ services }) => doDueWork(services)))
+    expect(changed.reduce((sum, count) => sum + count, 0)).toBe(ids.length)
+    for (const id of ids) expect((await owner.call('GET', `/v1/keys/${id}`)).body.current_version).toBe(2)
+    expect((await owner.call('GET', '/v1/audit/verify')).body.valid).toBe(true)
+  })
+})

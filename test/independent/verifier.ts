@@ -1,0 +1,264 @@
+// An independent verifier of a tenant's log, written from chain.md 9, checkpoint.md, row-mac.ts' header and the migrations
+// alone. Like the checker beside it, it imports nothing of the project: every attack must be told alike by two programs.
+import { createHash, createHmac, createPublicKey, timingSafeEqual, verify } from 'node:crypto'
+import { type Entry, entriesOf, type Queryable } from './checker.js'
+
+/** What chain.md 9 says of a log. */
+export interface Finding {
+  valid: boolean
+  reason?: string
+  broken_at?: number
+  verified_entries: number
+  purged_through: number
+}
+
+export interface Question {
+  tenant_id: string
+  auditKey: Buffer
+  /** what a note that was kept states */
+  checkpoint?: Statement | undefined
+}
+
+/** What a checkpoint states (checkpoint.md 1). */
+export interface Statement {
+  tenant_id: string
+  last_id: number
+  hash: Buffer
+}
+
+type Row = Record<string, string | number | boolean | string[] | null>
+
+/** The columns of a row's MAC in their order, each as its JSON value: row-mac.ts. `hex` and `time` are SQL's forms of them. */
+const ROWS = {
+  tenants: {
+    name: () => 'tenant',
+    columns:
+      'tenant_id name envelope_only monthly_encrypt_quota:int wrapped_audit_key:hex created_at:time entry_id:int',
+  },
+  keys: {
+    name: (row: Row) => `key ${row.key_id}`,
+    columns:
+      'tenant_id key_id name algorithm status current_version rotation_interval_days next_rotation_at:time destroy_at:time ' +
+      'wrapped_hash_key:hex created_at:time updated_at:time entry_id:int',
+  },
+  key_versions: {
+    name: (row: Row) => `version ${row.version} of key ${row.key_id}`,
+    columns: 'tenant_id key_id version status wrapped_kek:hex created_at:time entry_id:int',
+  },
+  api_keys: {
+    name: (row: Row) => `API key ${row.api_key_id}`,
+    columns:
+      'tenant_id api_key_id digest name prefix permissions allowed_ips expires_at:time revoked_at:time created_at:time entry_id:int',
+  },
+} as const
+
+/** Verifies a log in the order of chain.md 9; to be called within one snapshot while others write. */
+export async function verifyIndependently(sql: Queryable, question: Question): Promise<Finding> {
+  const { tenant_id, auditKey, checkpoint } = question
+  const mark = await newestMark(sql, question)
+  if (mark === 'forged') {
+    return { valid: false, reason: 'mark_forged', broken_at: 1, verified_entries: 0, purged_through: 0 }
+  }
+  const head = await headOf(sql, question)
+  const last = await sql`select max(id)::text as id from audit_log where tenant_id = ${tenant_id}`
+  const lastRow = Number(last[0]?.id ?? 0)
+  const end = head && head !== 'forged' ? head.last_id : lastRow
+  const purged_through = mark?.purged_through ?? 0
+  let at = { id: purged_through, hash: mark?.hash ?? sha256('eaas/audit/genesis/v1', tenant_id), created_at: '' }
+  let verified_entries = 0
+  let purgedByLog = 0
+  const writers = new Map<string, number>()
+  const fault = (reason: string, broken_at = at.id + 1): Finding => ({
+    valid: false,
+    reason,
+    broken_at,
+    verified_entries,
+    purged_through,
+  })
+  const contradicts = () => checkpoint?.last_id === at.id && !checkpoint.hash.equals(at.hash)
+
+  if (contradicts()) return fault('checkpoint_mismatch', at.id)
+  for await (const entry of entriesOf(sql, tenant_id)) {
+    if (entry.id <= purged_through) continue
+    if (entry.id > end) break
+    const hash = sha256('eaas/audit/hash/v1', at.hash, bytesOf(entry))
+    if (entry.id !== at.id + 1) return fault('entry_missing')
+    if (!entry.hash.equals(hash)) return fault('entry_altered')
+    if (!same(entry.mac, hmac(auditKey, 'eaas/audit/mac/v1', hash))) return fault('entry_forged')
+    if (entry.created_at < at.created_at) return fault('time_went_back')
+    for (const name of rowsToldOf(entry)) writers.set(name, entry.id)
+    if (entry.action === 'audit.purge') purgedByLog = JSON.parse(entry.metadata ?? '{}').purged_through
+    verified_entries += 1
+    at = entry
+    if (contradicts()) return fault('checkpoint_mismatch', at.id)
+  }
+  if (at.id < end) return fault('entry_missing')
+  if (!head) return fault('head_missing')
+  if (head === 'forged') return fault('head_forged')
+  if (!head.hash.equals(at.hash)) return fault('head_mismatch')
+  if (lastRow > end) return fault('entry_beyond_head')
+  if (checkpoint && checkpoint.last_id > end) return fault('behind_checkpoint')
+  if (purgedByLog !== purged_through) return fault('mark_mismatch', Math.min(purgedByLog, purged_through) + 1)
+  const wrong = await findWrongRow(sql, question, { writers, purged_through, end })
+  return wrong ? fault(wrong.reason, wrong.broken_at) : { valid: true, verified_entries, purged_through }
+}
+
+/**
+ * Whether the chain alone is in order: each entry follows from the one before, and the server wrote it. Looks at no head, no mark and
+ * no other row. `start` is what the first entry follows from; an entry that stands first without following it is taken as it is.
+ */
+export async function isChainSound(
+  sql: Queryable,
+  { tenant_id, auditKey }: Question,
+  start: { id: number; hash: Buffer },
+): Promise<boolean> {
+  let before: Entry | undefined
+  for await (const entry of entriesOf(sql, tenant_id, Number.MIN_SAFE_INTEGER)) {
+    if (before && (entry.id !== before.id + 1 || entry.created_at < before.created_at)) return false
+    const known = before ?? (entry.id === start.id + 1 ? start : undefined)
+    if (known && !entry.hash.equals(sha256('eaas/audit/hash/v1', known.hash, bytesOf(entry)))) return false
+    if (!same(entry.mac, hmac(auditKey, 'eaas/audit/mac/v1', entry.hash))) return false
+    before = entry
+  }
+  return true
+}
+
+function bytesOf(entry: Entry): string {
+  const { tenant_id, id, action, key_id, key_version, actor, ip_address, metadata, created_at } = entry
+  const columns = [tenant_id, id, action, key_id, key_version, actor, ip_address, metadata, created_at]
+  return JSON.stringify(['eaas/audit/entry/v1', ...columns])
+}
+
+async function newestMark(sql: Queryable, { tenant_id, auditKey }: Question) {
+  const [mark] = await sql`
+    select purged_through::text, encode(hash, 'hex') as hash, entries::text, ${timeText(sql, 'cutoff')},
+           ${timeText(sql, 'created_at')}, encode(previous_mac, 'hex') as previous_mac, encode(mac, 'hex') as mac
+    from purge_marks where tenant_id = ${tenant_id} order by purge_marks.purged_through desc limit 1`
+  if (!mark) return undefined
+  const purged_through = Number(mark.purged_through)
+  const numbers = [purged_through, mark.hash, Number(mark.entries)]
+  const text = ['eaas/audit/purge-mark/v1', tenant_id, ...numbers, cut(mark.cutoff), cut(mark.created_at)]
+  const mac = hmac(auditKey, JSON.stringify([...text, mark.previous_mac]))
+  return same(mac, Buffer.from(mark.mac, 'hex')) ? { purged_through, hash: Buffer.from(mark.hash, 'hex') } : 'forged'
+}
+
+async function headOf(sql: Queryable, { tenant_id, auditKey }: Question) {
+  const [head] = await sql`
+    select last_id::text, encode(hash, 'hex') as hash, policy_version::text, ${timeText(sql, 'created_at')},
+           encode(mac, 'hex') as mac
+    from heads where tenant_id = ${tenant_id}`
+  if (!head) return undefined
+  const last_id = Number(head.last_id)
+  const text = ['eaas/audit/head/v1', tenant_id, last_id, head.hash, Number(head.policy_version), cut(head.created_at)]
+  const isGood = same(hmac(auditKey, JSON.stringify(text)), Buffer.from(head.mac, 'hex'))
+  return isGood ? { last_id, hash: Buffer.from(head.hash, 'hex') } : 'forged'
+}
+
+/** The second table of chain.md 9. */
+function rowsToldOf({ action, id, key_id, key_version, metadata }: Entry): string[] {
+  const told = (metadata === null ? {} : JSON.parse(metadata)) as Record<string, unknown>
+  const key = `key ${key_id}`
+  const version = (number: number) => `version ${number} of ${key}`
+  if (action === 'tenant.update') return ['tenant']
+  if (action.startsWith('api_key.')) return [`API key ${told.api_key_id}`, ...(id === 1 ? ['tenant'] : [])]
+  if (action === 'key.create') return [key, version(1)]
+  if (action === 'key.rotate') return [key, version(Number(key_version)), version(Number(key_version) - 1)]
+  if (action === 'key.destroy') {
+    const names = [key]
+    if (told.step === 'completed') for (let at = 1; at <= Number(told.versions); at++) names.push(version(at))
+    return names
+  }
+  return ['key.enable', 'key.disable', 'key.rotation_policy'].includes(action) ? [key] : []
+}
+
+async function findWrongRow(
+  sql: Queryable,
+  { tenant_id, auditKey }: Question,
+  { writers, purged_through, end }: { writers: Map<string, number>; purged_through: number; end: number },
+): Promise<{ reason: string; broken_at: number } | undefined> {
+  const rowKey = hmac(auditKey, 'eaas/row-key/v1')
+  const wrong: { reason: string; broken_at: number }[] = []
+  const absent = new Map(writers)
+  for (const [table, { name, columns }] of Object.entries(ROWS)) {
+    for (const { values, row, mac } of await readRows(sql, { table, columns, tenant_id })) {
+      const writer = writers.get(name(row))
+      absent.delete(name(row))
+      const entry_id = Number(row.entry_id)
+      const isGood = same(mac, hmac(rowKey, JSON.stringify(['eaas/row/v1', table, values])))
+      if (!isGood) wrong.push({ reason: 'row_forged', broken_at: writer ?? end + 1 })
+      else if (writer === undefined ? entry_id > purged_through : entry_id !== writer) {
+        wrong.push({ reason: 'row_replaced', broken_at: writer ?? Math.min(entry_id, end + 1) })
+      }
+    }
+  }
+  for (const writer of absent.values()) wrong.push({ reason: 'row_missing', broken_at: writer })
+  return wrong.sort((a, b) => a.broken_at - b.broken_at)[0]
+}
+
+async function readRows(
+  sql: Queryable,
+  { table, columns, tenant_id }: { table: string; columns: string; tenant_id: string },
+): Promise<{ values: unknown[]; row: Row; mac: Buffer }[]> {
+  const forms = columns.split(' ').map((column) => column.split(':') as [string, string?])
+  const selected = forms.map(([column, form]) => {
+    if (form === 'hex') return `encode(${column}, 'hex') as ${column}`
+    if (form === 'time') {
+      return `coalesce(to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), ${column}::text) as ${column}`
+    }
+    return /_id$/.test(column) || form === 'int' ? `${column}::text` : column
+  })
+  const rows = await sql.unsafe(
+    `select ${selected.join(', ')}, encode(mac, 'hex') as mac from ${table} where tenant_id = $1`,
+    [tenant_id],
+  )
+  return rows.map((row) => ({
+    row: row as unknown as Row,
+    mac: Buffer.from(row.mac, 'hex'),
+    values: forms.map(([column, form]) => {
+      const value = row[column]
+      if (value === null) return null
+      return form === 'int' ? Number(value) : form === 'time' ? cut(value) : value
+    }),
+  }))
+}
+
+/** Reads a note (checkpoint.md 1 to 4). @throws when it is not one that the key signed */
+export function readNote(note: string, publicKey: string): Statement {
+  const [text = '', signature = '', ...rest] = note.split(/(?<=\n)\n/)
+  const lines = text.split('\n')
+  const [origin, tenant_id = '', last_id = '', hash = '', , end] = lines
+  const isStatement = lines.length === 6 && origin === 'eaas/audit/checkpoint/v1' && end === ''
+  const signed = /^\u2014 eaas-audit (\S+)\n$/.exec(signature)?.[1]
+  if (!isStatement || rest.length > 0 || signed === undefined) throw new Error('this is no checkpoint')
+  const [, id = '', encoded = ''] = /^eaas-audit\+([0-9a-f]{8})\+(.+)$/.exec(publicKey) ?? []
+  const key = Buffer.from(encoded, 'base64').subarray(1)
+  const keyId = sha256('eaas-audit\n\u0001', key).subarray(0, 4)
+  const bytes = Buffer.from(signed, 'base64')
+  if (keyId.toString('hex') !== id || !bytes.subarray(0, 4).equals(keyId)) throw new Error('another key signed it')
+  const spki = Buffer.concat([Buffer.from('302a300506032b6570032100', 'hex'), key])
+  const verifier = createPublicKey({ key: spki, format: 'der', type: 'spki' })
+  if (!verify(null, Buffer.from(text), verifier, bytes.subarray(4))) throw new Error('its signature does not verify')
+  return { tenant_id, last_id: Number(last_id), hash: Buffer.from(hash, 'base64') }
+}
+
+/** `infinity` has no such form, and is shown as it is. */
+function timeText(sql: Queryable, column: string) {
+  return sql`coalesce(to_char(${sql(column)} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), ${sql(column)}::text) as ${sql(column)}`
+}
+
+/** Microseconds that are zero are not shown (chain.md 1); others are, and never match. */
+function cut(time: string): string {
+  return time.replace(/000Z$/, 'Z')
+}
+
+function sha256(...parts: (string | Buffer)[]): Buffer {
+  return parts.reduce((hash, part) => hash.update(part), createHash('sha256')).digest()
+}
+
+function hmac(key: Buffer, ...parts: (string | Buffer)[]): Buffer {
+  return parts.reduce((mac, part) => mac.update(part), createHmac('sha256', key)).digest()
+}
+
+function same(a: Buffer, b: Buffer): boolean {
+  return a.length === b.length && timingSafeEqual(a, b)
+}

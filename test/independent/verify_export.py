@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""Verifies an export of an EaaS audit log from the file and a public key alone.
+
+Written from export.md, checkpoint.md and chain.md, not from the server's code. Exit code 0: valid; 1: not valid; 2: not understood;
+3: consistent, but the signature could not be checked, for want of the Python package `cryptography`.
+"""
+import argparse, base64, hashlib, json, os, re, sys
+try:
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+except ImportError:
+    InvalidSignature, Ed25519PublicKey = ValueError, None
+# The lines as they have to be spelt: what matches needs no parser, and an entry's bytes are the pieces of its line.
+INTEGER, STRING = "(0|[1-9][0-9]{0,15})", r'("(?:[^"\\\0-\x1f]|\\["\\bfnrt]|\\u00(?:0[1-7be-f]|1[0-9a-f]))*")'
+UUID, HASH = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", '"([0-9a-f]{64})"'
+TIME = r"[0-9]{4}(?:-[0-9]{2}){2}T(?:[0-9]{2}:){2}[0-9]{2}\.[0-9]{3}Z"
+HEADER = re.compile(f'{{"format":"eaas/audit/export/v1","tenant_id":"({UUID})","after_id":{INTEGER},"after_hash":{HASH}}}\n')
+ENTRY = re.compile(f'{{"id":{INTEGER},"action":{STRING},"key_id":(null|"{UUID}"),"key_version":(null|{INTEGER[1:-1]}),'
+                   f'"actor":{STRING},"ip_address":(null|{STRING[1:-1]}),"metadata":(null|{STRING[1:-1]}),'
+                   f'"created_at":("{TIME}"),"hash":{HASH}}}\n')
+TRAILER = re.compile(f'{{"checkpoint":{STRING},"public_key":{STRING}}}\n')
+NOTE = re.compile(f"(eaas/audit/checkpoint/v1\n({UUID})\n([1-9][0-9]{{0,15}})\n(.+)\n({TIME})\n)\n\u2014 eaas-audit (.+)\n")
+MAX_LINE_BYTES = 16 * 2**20
+
+
+def demand(condition, reason):
+    if not condition:
+        raise ValueError(reason)
+
+
+def read(form, text, what):
+    match = form.fullmatch(text)
+    demand(match, f"this is not {what}, spelt as the format demands")
+    demand(not any(len(part) == 16 and part.isdigit() and int(part) >= 2**53 for part in match.groups()), "a number is too high")
+    return match.groups()
+
+
+def unbase64(text, length):
+    data = base64.b64decode(text, validate=True)
+    demand(base64.b64encode(data).decode() == text and len(data) == length, f"this is not the base64 of {length} bytes")
+    return data
+
+
+def read_note(note, public_key):
+    name, key_id, encoded = [*public_key.split("+", 2), "", ""][:3]
+    key = unbase64(encoded, 33)
+    known = hashlib.sha256(b"eaas-audit\n" + key).digest()[:4]
+    demand((name, key_id, key[:1]) == ("eaas-audit", known.hex(), b"\1"), "this is no public key of an audit log")
+    text, tenant, last_id, hash_, time, signed = read(NOTE, note, "a checkpoint")
+    hash_, signature = unbase64(hash_, 32), unbase64(signed, 68)
+    demand(signature[:4] == known, "the checkpoint was signed by another key")
+    if Ed25519PublicKey:
+        Ed25519PublicKey.from_public_bytes(key[1:]).verify(signature[4:], text.encode())
+    return tenant, int(last_id), hash_, time
+
+
+def purged_through(metadata):
+    try:
+        value = json.loads(json.loads(metadata))["purged_through"]
+        return value if type(value) in (int, float) else None
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return None
+
+
+def verify(file, public_key=None, checkpoint=None):
+    """Reads a binary file to its end; returns the verdict, which says why and at which line where it is not valid."""
+    verdict, line = {"valid": False, "verified_entries": 0}, 1
+    try:
+        tenant, after_id, after_hash = read(HEADER, file.readline(MAX_LINE_BYTES).decode(), "the header of an export")
+        last_id, last, time, purge, compared = int(after_id), bytes.fromhex(after_hash), "", None, False
+        demand(last_id or last == hashlib.sha256(b"eaas/audit/genesis/v1" + tenant.encode()).digest(), "not the genesis hash")
+        demand(checkpoint is None or public_key, "a checkpoint needs the public key that it is checked by")
+        kept = (tenant, -1) if checkpoint is None else read_note(checkpoint, public_key)
+        demand(kept[0] == tenant, "the checkpoint is another tenant's")
+        verdict.update(tenant_id=tenant, after_id=last_id)
+        while True:
+            demand(kept[1] != last_id or kept[2] == last, f"entry {last_id} is not the one of the checkpoint: it was rewritten")
+            compared, line = compared or kept[1] == last_id, line + 1
+            text = file.readline(MAX_LINE_BYTES).decode()
+            demand(text, "the file ends without its trailer: it was cut")
+            if text.startswith('{"checkpoint"'):
+                break
+            id_, *columns, hash_ = read(ENTRY, text, "an entry")
+            demand(int(id_) == last_id + 1, f"entry {last_id + 1} is missing")
+            written = ",".join(['["eaas/audit/entry/v1"', f'"{tenant}"', id_, *columns]) + "]"
+            last_id, last = last_id + 1, hashlib.sha256(b"eaas/audit/hash/v1" + last + written.encode()).digest()
+            demand(last.hex() == hash_, f"entry {last_id} was altered")
+            demand(columns[-1] >= time, f"the time of entry {last_id} went back")
+            time, purge = columns[-1], purged_through(columns[-2]) if columns[0] == '"audit.purge"' else purge
+            verdict["verified_entries"] += 1
+        note, signer = map(json.loads, read(TRAILER, text, "the trailer of an export"))
+        demand(public_key in (None, signer), "the export names another public key than the one that was given")
+        signed = read_note(note, signer)
+        demand(signed[:3] == (tenant, last_id, last), "the checkpoint does not agree with the last entry")
+        demand(kept[1] <= last_id, f"the log ends before the checkpoint, which knows {kept[1]} entries")
+        line += 1
+        demand(not file.read(1), "there is something after the trailer")
+    except (ValueError, InvalidSignature) as fault:
+        return {**verdict, "line": line, "reason": str(fault) or "the signature of the checkpoint does not verify"}
+    verdict.update({} if checkpoint is None else {"checkpoint_compared": compared})
+    return {**verdict, "valid": True, "signed_at": signed[3], "whole": verdict["after_id"] in (0, purge, kept[1])}
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("file", help="what eaas audit export wrote")
+    parser.add_argument("--public-key", metavar="KEY", help="eaas-audit+..., or a file that holds it")
+    parser.add_argument("--checkpoint", metavar="FILE", help="a checkpoint that was kept")
+    args = parser.parse_args()
+    known, kept_note = (open(path, encoding="utf-8", newline="").read() if os.path.exists(path or "") else path
+                        for path in (args.public_key, args.checkpoint))
+    with open(args.file, "rb") as export:
+        answer = verify(export, known and known.strip(), kept_note)
+    print(json.dumps(answer))
+    if not known:
+        print("WARNING: the public key came from the file itself: give the one that you know", file=sys.stderr)
+    if not Ed25519PublicKey:
+        print("!!! THE SIGNATURE WAS NOT CHECKED: this needs the Python package cryptography", file=sys.stderr)
+    sys.exit(1 if not answer["valid"] else 0 if Ed25519PublicKey else 3)

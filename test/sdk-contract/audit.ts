@@ -1,0 +1,123 @@
+import { expect } from 'vitest'
+import type { ContractCase } from './contract-case.js'
+
+export const AUDIT_CASES: ContractCase[] = [
+  {
+    rule: 'has an entry for each change and each use, and none for what was refused or read',
+    async run({ connect, raw }) {
+      const eaas = connect()
+      const { id: keyId } = await eaas.keys.create({ name: 'users' })
+      await eaas.keys.list()
+      await eaas.keys.get(keyId)
+      await eaas.hash('x', { keyId })
+      await raw('POST', '/v1/keys', { name: 'users' })
+      const { logs, total } = await eaas.audit.list()
+      expect(logs.map(({ action, actor }) => [action, actor === 'system'])).toEqual([
+        ['key.create', false],
+        ['api_key.create', true],
+      ])
+      expect(total).toBe(2)
+    },
+  },
+  {
+    rule: 'is listed by page, order, key, action and time',
+    async run({ connect, pass, now, raw }) {
+      const eaas = connect()
+      const { audit, keys } = eaas
+      const { id: a } = await keys.create({ name: 'a' })
+      await pass(1_000)
+      const { id: b } = await keys.create({ name: 'b' })
+      const middle = new Date(now())
+      for (const id of [a, b, a]) await keys.rotate(id)
+      await pass(1_000)
+      await keys.disable(a)
+      const ids = async (options: Parameters<typeof audit.list>[0]) =>
+        (await audit.list(options)).logs.map(({ id }) => id)
+      expect(await ids({})).toEqual([7, 6, 5, 4, 3, 2, 1])
+      expect(await ids({ order: 'asc', limit: 2 })).toEqual([1, 2])
+      expect(await ids({ order: 'asc', limit: 2, offset: 6 })).toEqual([7])
+      expect(await ids({ offset: 100 })).toEqual([])
+      expect(await ids({ after_id: 5 })).toEqual([7, 6])
+      expect(await ids({ order: 'asc', after_id: 7 })).toEqual([])
+      expect(await ids({ key_id: b })).toEqual([5, 3])
+      expect(await ids({ action: 'key.rotate' })).toEqual([6, 5, 4])
+      expect(await ids({ action: 'key.rotate', key_id: a, order: 'asc' })).toEqual([4, 6])
+      expect(await ids({ action: 'key.export' })).toEqual([])
+      expect(await ids({ date_from: middle })).toEqual([7, 6, 5, 4, 3])
+      expect(await ids({ date_to: middle })).toEqual([3, 2, 1])
+      expect(await ids({ date_from: middle, date_to: middle })).toEqual([3])
+      const finer = new Date(middle.getTime() + 7_200_000).toISOString().replace('Z', '0001+02:00')
+      expect(await ids({ date_from: finer })).toEqual([7, 6, 5, 4])
+      expect(await ids({ date_to: finer })).toEqual([3, 2, 1])
+      expect(await ids({ date_from: '2026-06-01T00:00:00-00:00', date_to: middle })).toEqual([])
+      expect(await raw('GET', '/v1/audit?date_from=0000-01-01T00:00:00Z&date_to=9999-12-31T23:59:59-23:59')).toBe(200)
+      expect(await raw('GET', '/v1/audit?limit=1000')).toBe(200)
+    },
+  },
+  {
+    rule: 'is gone through entry by entry, either way',
+    async run({ connect }) {
+      const { audit, keys } = connect()
+      const { id } = await keys.create({ name: 'a' })
+      for (let at = 0; at < 120; at++) await keys.rotate(id)
+      for (const order of ['asc', 'desc'] as const) {
+        const seen: number[] = []
+        for await (const entry of audit.entries({ order })) seen.push(entry.id)
+        const all = Array.from({ length: 122 }, (_, at) => at + 1)
+        expect(seen).toEqual(order === 'asc' ? all : all.reverse())
+      }
+    },
+  },
+  {
+    rule: 'is verified: valid, with its head',
+    async run({ connect, pass }) {
+      const { audit, keys } = connect()
+      const before = await audit.verify()
+      await pass(1_000)
+      await keys.create({ name: 'a' })
+      const after = await audit.verify()
+      expect(after).toMatchObject({ valid: true, total_entries: 2, verified_entries: 2, head: { id: 2 } })
+      expect(after.head?.hash).not.toBe(before.head?.hash)
+    },
+  },
+  {
+    rule: 'names the end user that a caller acts for, if it may',
+    async run({ connect, raw }) {
+      const { audit, keys, apiKeys } = connect()
+      const { id } = await keys.create({ name: 'a' })
+      const dek = Buffer.alloc(32).toString('base64')
+      const user = { 'eaas-on-behalf-of': 'user:7' }
+      expect(await raw('POST', `/v1/keys/${id}/wrap`, { dek }, user)).toBe(200)
+      const operations = [{ op: 'wrap', key_id: id, dek }]
+      expect(await raw('POST', '/v1/batch', { operations }, user)).toBe(200)
+      expect((await audit.list()).logs.map(({ metadata }) => metadata?.on_behalf_of)).toEqual([
+        'user:7',
+        'user:7',
+        undefined,
+        undefined,
+      ])
+      for (const wrong of ['a b', 'a,b', 'x'.repeat(256), 'é']) {
+        expect([wrong, await raw('GET', '/v1/keys', undefined, { 'eaas-on-behalf-of': wrong })]).toEqual([wrong, 400])
+      }
+      const { secret } = await apiKeys.create({ name: 'x', permissions: ['encrypt'] })
+      const authorization = `Bearer ${secret}`
+      expect(await raw('POST', `/v1/keys/${id}/wrap`, { dek }, { ...user, authorization })).toBe(403)
+    },
+  },
+  {
+    rule: 'is counted by month and action; the tenant and its health are told',
+    async run({ connect }) {
+      const eaas = connect()
+      const { id: keyId } = await eaas.keys.create({ name: 'a' })
+      await eaas.encrypt('x', { keyId })
+      expect(await eaas.usage()).toEqual({
+        month: '2026-05',
+        operations: { 'api_key.create': 1, 'key.create': 1, 'key.wrap': 1 },
+      })
+      expect((await eaas.usage('2026-05')).month).toBe('2026-05')
+      expect((await eaas.usage('2026-06')).operations).toEqual({})
+      expect((await eaas.tenant()).monthly_encrypt_quota).toBeNull()
+      expect((await eaas.health()).status).toBe('healthy')
+    },
+  },
+]

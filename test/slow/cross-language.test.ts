@@ -1,0 +1,13 @@
+// Messages of 16 MiB between our engines and another language; smaller ones are in test/unit.
+import { describe, it } from 'vitest'
+import { ENGINES, expectExchange } from '../support/cross-language.js'
+import { findObstacle } from '../support/other-language.js'
+
+const obstacle = findObstacle()
+if (obstacle) console.warn(`No messages of 16 MiB crossed languages: ${obstacle}.`)
+
+describe.skipIf(obstacle).each(ENGINES)('another language, with %s', (_, aead) => {
+  it('opens what is sealed here and seals what opens here: 2^24 bytes', () => {
+    expectExchange({ bytes: 2 ** 24, messages: 5, aead })
+  })
+})

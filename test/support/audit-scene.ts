@@ -1,0 +1,298 @@
+// A database with two tenants whose logs hold every action, and copies of it from three moments: the attacks on the log start
+// from it and are undone by it. Its servers are as many as a test wants, each with caches of its own.
+import { createSecretKey, type KeyObject, randomBytes } from 'node:crypto'
+import type { FastifyInstance } from 'fastify'
+import type postgres from 'postgres'
+import { buildApp } from '../../packages/server/src/app.js'
+import { createCommitter } from '../../packages/server/src/audit/committer.js'
+import { deriveRowKey } from '../../packages/server/src/crypto/key-hierarchy.js'
+import { doDueWork } from '../../packages/server/src/due-work.js'
+import type { Services } from '../../packages/server/src/operations/operation.js'
+import { performAsSystem } from '../../packages/server/src/operations/perform.js'
+import { createTenantStates } from '../../packages/server/src/operations/tenant-state.js'
+import { updateTenant } from '../../packages/server/src/operations/update-tenant.js'
+import { purgeTenant } from '../../packages/server/src/retention.js'
+import { type Entry, entriesOf, openAuditKey } from '../independent/checker.js'
+import { ROOT_KEY, type Service, startService } from './service.js'
+
+const DAY_MS = 86_400_000
+const START = Date.parse('2026-01-05T09:00:00.000Z')
+/** Every table that a tenant has rows in. */
+export const TABLES = [
+  'tenants',
+  'heads',
+  'audit_log',
+  'audit_counts',
+  'purge_marks',
+  'keys',
+  'key_versions',
+  'api_keys',
+]
+
+/** What was copied when: before the last changes of rights, before the last plain entries, at the end. */
+export type Moment = 'early' | 'late' | 'final'
+
+export interface Answer {
+  status: number
+  // biome-ignore lint/suspicious/noExplicitAny: the tests look at the fields that they expect, whatever the answer is
+  body: any
+}
+
+/** A server on the scene's database, with caches and a memory of its own. */
+export interface Server {
+  services: Services
+  alarms: string[]
+  call(secret: string, method: string, path: string, body?: unknown): Promise<Answer>
+}
+
+/** A tenant with names for what the attacks need. */
+export interface Target {
+  tenant_id: string
+  /** its first API key, which may do everything and is never attacked */
+  secret: string
+  auditKey: KeyObject
+  rowKey: KeyObject
+  /** the entries that are there at the end, in order */
+  entries: readonly Entry[]
+  /** the last entry that a purge took, and that the purge before it took; 0 where none did */
+  purged_through: number
+  purgedBefore: number
+  /** the key of most entries: active, of several versions */
+  key_id: string
+  /** a second active key */
+  other_key_id: string
+  /** disabled after `early`, active then */
+  disabled_key_id: string
+  /** a DEK wrapped under the first version of `key_id`, and under its current one */
+  wrapped: { first: string; current: string }
+  limited: ApiKey
+  expired: ApiKey
+  /** revoked after `early` */
+  revoked: ApiKey
+}
+
+interface ApiKey {
+  id: string
+  secret: string
+}
+
+export interface Scene {
+  service: Service
+  sql: postgres.Sql
+  /** the tenant whose log was purged twice, and the one whose log is whole */
+  purged: Target
+  whole: Target
+  now(): number
+  /** Makes a server that has seen nothing yet. */
+  server(): Server
+  /** Puts every row back as it was. */
+  restore(moment: Moment): Promise<void>
+  close(): Promise<void>
+}
+
+/** Makes the scene, on a fresh database of the running project's back end. */
+export async function makeScene(): Promise<Scene> {
+  let now = START
+  const service = await startService({ now: () => now })
+  const sql = service.services.sql as unknown as postgres.Sql
+  const pass = (days: number) => {
+    now += days * DAY_MS
+  }
+  const apps: FastifyInstance[] = []
+  const people = {
+    purged: await newPerson(service, 'purged'),
+    whole: await newPerson(service, 'whole'),
+  }
+  const { tenant_id } = people.purged
+  const purge = () => purgeTenant(service.services, tenant_id, { retentionMonths: 1, maxShare: 1 })
+  await live(service, people.purged, pass)
+  await live(service, people.whole, pass)
+  pass(17) // the first entries are over a month old now, those after the first nine days are not
+  const { purged_through: purgedBefore } = await purge()
+  await live(service, people.purged, pass)
+  const { purged_through } = await purge()
+  if (purgedBefore === 0 || purged_through <= purgedBefore) throw new Error('the scene needs two purges')
+
+  await copyTables(sql, 'early')
+  for (const person of Object.values(people)) await changeRights(person)
+  await copyTables(sql, 'late')
+  for (const person of Object.values(people)) await wrapSome(person, 4)
+  await copyTables(sql, 'final')
+
+  return {
+    service,
+    sql,
+    purged: await target(sql, people.purged, { purged_through, purgedBefore }),
+    whole: await target(sql, people.whole, { purged_through: 0, purgedBefore: 0 }),
+    now: () => now,
+    server() {
+      const server = serverOf(service)
+      apps.push(server.app)
+      return server
+    },
+    restore: (moment) => restoreTables(sql, moment),
+    async close() {
+      for (const app of apps) await app.close()
+      await service.close()
+    },
+  }
+}
+
+/** A server of its own on a service's database: what it has cached and witnessed is nobody else's. */
+export function serverOf({ services: shared }: Service): Server & { app: FastifyInstance } {
+  const { sql, rootKey, now } = shared
+  const alarms: string[] = []
+  const committer = createCommitter({ sql, now, onAlarm: (_, reason) => alarms.push(reason) })
+  const services = { ...shared, committer, states: createTenantStates({ sql, rootKey }) }
+  const app = buildApp({ services, durability: 'synchronous', logger: false })
+  return {
+    app,
+    services,
+    alarms,
+    async call(secret, method, url, body) {
+      const answer = await app.inject({
+        method: method as 'GET',
+        url,
+        headers: { authorization: `Bearer ${secret}` },
+        ...(body === undefined ? {} : { payload: body as object }),
+      })
+      const isJson =
+        /json/.test(String(answer.headers['content-type'])) && !/ndjson/.test(String(answer.headers['content-type']))
+      return { status: answer.statusCode, body: isJson && answer.body ? answer.json() : answer.body }
+    },
+  }
+}
+
+/** Copies every table into a schema of that name. */
+export async function copyTables(sql: postgres.Sql, moment: string): Promise<void> {
+  await sql.unsafe(`create schema ${moment}`)
+  for (const table of TABLES) await sql.unsafe(`create table ${moment}.${table} as table public.${table}`)
+}
+
+/** Puts the rows of every table, or of some, back as they were copied. */
+export async function restoreTables(
+  sql: postgres.Sql,
+  moment: string,
+  tables: readonly string[] = TABLES,
+): Promise<void> {
+  const statements = tables.map(
+    (table) => `delete from ${table}; insert into ${table} select * from ${moment}.${table}`,
+  )
+  await sql.unsafe(statements.join('; ')) // sent as one, so in one transaction
+}
+
+interface Person extends Pick<Target, 'tenant_id' | 'secret'> {
+  call: (method: string, path: string, body?: unknown) => Promise<Answer>
+  known: Pick<Target, 'key_id' | 'other_key_id' | 'disabled_key_id' | 'wrapped' | 'limited' | 'expired' | 'revoked'>
+}
+
+async function newPerson(service: Service, name: string): Promise<Person> {
+  const owner = await service.createTenant({ name })
+  return {
+    tenant_id: owner.tenant.tenant_id,
+    secret: owner.secret,
+    known: undefined as unknown as Person['known'],
+    async call(method, path, body) {
+      const answer = await owner.call(method, path, body)
+      if (answer.status >= 300 && answer.body?.code !== 'E_ENVELOPE_ONLY') {
+        throw new Error(`${method} ${path} was answered ${answer.status}: ${JSON.stringify(answer.body)}`)
+      }
+      return answer
+    },
+  }
+}
+
+/** Does everything that leaves an entry, but the purge; nine days pass. */
+async function live(service: Service, person: Person, pass: (days: number) => void): Promise<void> {
+  const { call, tenant_id } = person
+  const { services } = service
+  const unique = () => randomBytes(4).toString('hex')
+  const post = async (path: string, body?: unknown) => (await call('POST', path, body)).body
+  const newKey = async (): Promise<{ id: string; name: string }> => post('/v1/keys', { name: `key ${unique()}` })
+  const newApiKey = async (body: object): Promise<ApiKey> =>
+    post('/v1/api-keys', { name: `client ${unique()}`, ...body })
+  const wrap = async (id: string): Promise<string> => (await post(`/v1/keys/${id}/wrap`, { dek: dek() })).wrapped_key
+
+  const [key, other, disabled, doomed, due] = [
+    await newKey(),
+    await newKey(),
+    await newKey(),
+    await newKey(),
+    await newKey(),
+  ]
+  const first = await wrap(key.id)
+  await post(`/v1/keys/${key.id}/rotate`)
+  const second = await wrap(key.id)
+  await post(`/v1/keys/${key.id}/unwrap`, { wrapped_key: first })
+  await post(`/v1/keys/${key.id}/rewrap`, { wrapped_key: second })
+  await post(`/v1/keys/${key.id}/rotate`)
+  const limited = await newApiKey({ permissions: ['keys:read'], allowed_ips: ['10.0.0.0/8', '127.0.0.1'] })
+  const expired = await newApiKey({
+    permissions: ['encrypt', 'keys:read'],
+    expires_at: new Date(services.now() + DAY_MS).toISOString(),
+  })
+  const revoked = await newApiKey({ permissions: ['encrypt', 'keys:read'] })
+  const former = await newApiKey({ permissions: ['decrypt'] })
+  await call('PATCH', `/v1/api-keys/${limited.id}`, { allowed_ips: ['10.0.0.0/8'], name: 'limited' })
+  await call('DELETE', `/v1/api-keys/${former.id}`)
+  await call('PATCH', `/v1/keys/${other.id}/rotation`, { interval_days: 3650 })
+  await call('PATCH', `/v1/keys/${due.id}/rotation`, { interval_days: 2 })
+  await call('DELETE', `/v1/keys/${disabled.id}`)
+  await post(`/v1/keys/${disabled.id}/enable`)
+  await post(`/v1/keys/${key.id}/export`)
+  await post('/v1/encrypt', { key_id: key.id, plaintext: 'x' }) // refused, on record
+  await performAsSystem(services, tenant_id, updateTenant({ envelope_only: false, monthly_encrypt_quota: 1_000 }))
+  const bundle = await post('/v1/encrypt', { key_id: other.id, plaintext: 'ada' })
+  await post('/v1/decrypt', bundle)
+  await performAsSystem(services, tenant_id, updateTenant({ envelope_only: true }))
+  await call('DELETE', `/v1/keys/${doomed.id}`)
+  await post(`/v1/keys/${doomed.id}/destroy`, { confirm: doomed.name })
+  await post(`/v1/keys/${doomed.id}/destroy/cancel`)
+  await post(`/v1/keys/${doomed.id}/destroy`, { confirm: doomed.name })
+  pass(9)
+  await doDueWork(services)
+  await call('PATCH', `/v1/keys/${due.id}/rotation`, { interval_days: null })
+  const [current] = await Promise.all([wrap(key.id), wrap(other.id), wrap(due.id)])
+  await post('/v1/batch', {
+    operations: [
+      { op: 'wrap', key_id: key.id, dek: dek() },
+      { op: 'unwrap', key_id: key.id, wrapped_key: current },
+      { op: 'encrypt', key_id: key.id, plaintext: 'x' },
+    ],
+  })
+  person.known = {
+    key_id: key.id,
+    other_key_id: other.id,
+    disabled_key_id: disabled.id,
+    wrapped: { first, current },
+    limited,
+    expired,
+    revoked,
+  }
+}
+
+/** Takes rights away, so that the rows from before are worth putting back. */
+async function changeRights({ call, known }: Person): Promise<void> {
+  await call('DELETE', `/v1/keys/${known.disabled_key_id}`)
+  await call('DELETE', `/v1/api-keys/${known.revoked.id}`)
+  await call('POST', `/v1/keys/${known.other_key_id}/rotate`)
+}
+
+async function wrapSome({ call, known }: Person, times: number): Promise<void> {
+  for (let at = 0; at < times; at++) await call('POST', `/v1/keys/${known.key_id}/wrap`, { dek: dek() })
+}
+
+async function target(
+  sql: postgres.Sql,
+  { tenant_id, secret, known }: Person,
+  purge: Pick<Target, 'purged_through' | 'purgedBefore'>,
+): Promise<Target> {
+  const entries: Entry[] = []
+  for await (const entry of entriesOf(sql, tenant_id)) entries.push(entry)
+  const auditKey = createSecretKey(await openAuditKey(sql, Buffer.from(ROOT_KEY, 'base64'), tenant_id))
+  return { tenant_id, secret, auditKey, rowKey: deriveRowKey(auditKey), entries, ...known, ...purge }
+}
+
+export function dek(): string {
+  return randomBytes(32).toString('base64')
+}

@@ -1,0 +1,58 @@
+// The database of a test file: empty, its own, on the back end that the running project stands for.
+import { randomBytes } from 'node:crypto'
+import { cp, mkdtemp, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import postgres from 'postgres'
+import { inject } from 'vitest'
+import { createDatabase } from './postgres.js'
+
+export type Backend = 'embedded' | 'postgres'
+
+declare module 'vitest' {
+  export interface ProvidedContext {
+    backend: Backend
+    /** Superuser's URL of the PostgreSQL of this run; '' on the embedded back end. */
+    postgresUrl: string
+    /** Folder for embedded databases, removed after the run; '' on PostgreSQL. In it, `template/postgres` is a new one. */
+    embeddedDir: string
+  }
+}
+
+export type TestDatabase =
+  | { backend: 'postgres'; url: string; drop: () => Promise<void> }
+  | { backend: 'embedded'; dataDir: string; drop: () => Promise<void> }
+
+/** The back end this file runs on now: every file of the database suites runs once on each. */
+export function backend(): Backend {
+  return inject('backend')
+}
+
+/**
+ * Makes an empty database: the URL of one on PostgreSQL, or a data folder for an embedded one. Nobody need drop it: all of
+ * them go at the end of the run.
+ * @param name tells it from others when looking on; letters, digits and `_`
+ * @param created whether an embedded database is copied into the folder, which is ten times faster than creating one;
+ * `false` leaves the folder empty, as it is before the first start
+ */
+export async function freshDatabase(name = 'test', { created = true } = {}): Promise<TestDatabase> {
+  if (backend() === 'embedded') {
+    const dataDir = await mkdtemp(join(inject('embeddedDir'), `${name}-`))
+    if (created) {
+      await cp(join(inject('embeddedDir'), 'template', 'postgres'), join(dataDir, 'postgres'), { recursive: true })
+    }
+    return { backend: 'embedded', dataDir, drop: () => rm(dataDir, { recursive: true, force: true }) }
+  }
+  const adminUrl = inject('postgresUrl')
+  const unique = `${name}_${randomBytes(6).toString('hex')}`
+  const url = await createDatabase(adminUrl, unique)
+  return { backend: 'postgres', url, drop: () => dropDatabase(adminUrl, unique) }
+}
+
+async function dropDatabase(adminUrl: string, name: string): Promise<void> {
+  const sql = postgres(adminUrl, { max: 1, onnotice: () => undefined })
+  try {
+    await sql`drop database if exists ${sql(name)} with (force)`
+  } finally {
+    await sql.end()
+  }
+}

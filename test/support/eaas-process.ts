@@ -1,0 +1,196 @@
+// The built server as a child process: started, killed with SIGKILL, stopped with SIGTERM, started again on its data.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import postgres from 'postgres'
+import type { TestDatabase } from './database.js'
+import { type GuardedDir, guardedDir } from './guarded-dir.js'
+
+/** The program, as it is built. */
+export const EAAS = fileURLToPath(new URL('../../packages/server/bin/eaas.mjs', import.meta.url))
+/** A start includes the recovery of the database; slow machines need their time. */
+const START_TIMEOUT_MS = 60_000
+const KEPT_OUTPUT = 65_536
+
+/** The root key that processes get unless the test says otherwise. */
+export const ROOT_KEY = Buffer.alloc(32, 9).toString('base64')
+
+export interface EaasOptions {
+  database: TestDatabase
+  /** base64; null leaves it out, so that an embedded database uses its own file. ROOT_KEY if not given. */
+  rootKey?: string | null
+  environment?: Record<string, string>
+}
+
+export interface Ended {
+  code: number | null
+  stdout: string
+  stderr: string
+}
+
+export interface EaasProcess {
+  /** Where it listens now; another port after each start. */
+  readonly url: string
+  readonly pid: number
+  readonly stdout: string
+  readonly stderr: string
+  /** Starts again on the same data after `kill9` or `stop`; resolves when it listens. */
+  start(): Promise<void>
+  /** SIGKILL; resolves when the process is gone. */
+  kill9(): Promise<void>
+  /** SIGTERM; resolves when it has ended, with its exit code. */
+  stop(): Promise<Ended>
+}
+
+/**
+ * Starts `eaas start` and resolves when it listens.
+ * @throws with the end of its standard error when it ends instead
+ */
+export async function startEaas(options: EaasOptions): Promise<EaasProcess> {
+  let run: Run | undefined
+  const running = () => {
+    if (!run) throw new Error('the server was never started')
+    return run
+  }
+  const eaas: EaasProcess = {
+    get url() {
+      return running().url
+    },
+    get pid() {
+      return running().child.pid ?? 0
+    },
+    get stdout() {
+      return running().stdout
+    },
+    get stderr() {
+      return running().stderr
+    },
+    async start() {
+      if (run && isRunning(run.child)) throw new Error('the server runs already: stop() or kill9() it first')
+      run = launch(['start'], environmentOf(options))
+      await untilListening(run)
+    },
+    async kill9() {
+      running().child.kill('SIGKILL')
+      await running().ended
+    },
+    async stop() {
+      running().child.kill('SIGTERM')
+      return running().ended
+    },
+  }
+  await eaas.start()
+  return eaas
+}
+
+/** Runs an `eaas` command to its end. */
+export function runEaas(args: string[], options: EaasOptions): Promise<Ended> {
+  return launch(args, environmentOf(options)).ended
+}
+
+/**
+ * Connects to the database of a test; an embedded one only while a server holds it, whose socket is used. The caller ends
+ * the connection.
+ */
+export function connectTo(database: TestDatabase): postgres.Sql {
+  const quiet = { max: 1, onnotice: () => undefined }
+  if (database.backend === 'postgres') return postgres(database.url, quiet)
+  const path = `${database.dataDir}/.s.PGSQL.5432`
+  return postgres({ ...quiet, path, user: 'postgres', database: 'postgres' } as postgres.Options<
+    Record<string, postgres.PostgresType>
+  >)
+}
+
+/** Creates a tenant by the command line, beside a running server or without one. */
+export async function createTenantByCli(
+  options: EaasOptions,
+  name: string,
+): Promise<{ tenant_id: string; api_key: { id: string; secret: string } }> {
+  const { code, stdout, stderr } = await runEaas(['tenant', 'create', '--name', name, '--json'], options)
+  if (code !== 0) throw new Error(`eaas tenant create ended with code ${code}: ${stderr}`)
+  return JSON.parse(stdout)
+}
+
+interface Run {
+  child: ChildProcess
+  url: string
+  stdout: string
+  stderr: string
+  ended: Promise<Ended>
+}
+
+let guard: GuardedDir | undefined
+const running = new Set<number>()
+
+/** The guard ends them with us, and its folder is where they work: they leave nothing in the project's. */
+function launch(args: string[], environment: Record<string, string>): Run {
+  guard ??= guardedDir('eaas-test-process')
+  const child = spawn(process.execPath, [EAAS, ...args], {
+    cwd: guard.path,
+    env: environment,
+    detached: true, // Ctrl-C reaches the tests only
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  const run: Run = { child, url: '', stdout: '', stderr: '', ended: endOf(child, () => run) }
+  child.stdout?.setEncoding('utf8').on('data', (text: string) => {
+    run.stdout = (run.stdout + text).slice(-KEPT_OUTPUT)
+  })
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+    run.stderr = (run.stderr + text).slice(-KEPT_OUTPUT)
+  })
+  if (child.pid !== undefined) watch(child.pid)
+  return run
+}
+
+function watch(pid: number): void {
+  running.add(pid)
+  guard?.watch([...running])
+}
+
+async function endOf(child: ChildProcess, run: () => Run): Promise<Ended> {
+  const [code] = (await once(child, 'close')) as [number | null]
+  if (child.pid !== undefined) running.delete(child.pid)
+  guard?.watch([...running])
+  return { code, stdout: run().stdout, stderr: run().stderr }
+}
+
+async function untilListening(run: Run): Promise<void> {
+  const { child } = run
+  const listening = new Promise<'listening'>((resolve) => {
+    child.stdout?.on('data', () => {
+      const [, url] = /^EaaS is listening on (\S+)\n/m.exec(run.stdout) ?? []
+      if (url === undefined) return
+      run.url = url
+      resolve('listening')
+    })
+  })
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<'late'>((resolve) => {
+    timer = setTimeout(() => resolve('late'), START_TIMEOUT_MS)
+  })
+  const outcome = await Promise.race([listening, run.ended, late])
+  clearTimeout(timer)
+  if (outcome === 'listening') return
+  if (outcome === 'late') child.kill('SIGKILL')
+  const { code, stderr } = await run.ended
+  throw new Error(`eaas start ${outcome === 'late' ? 'did not listen' : `ended with code ${code}`}: ${stderr}`)
+}
+
+/** The caller's own EAAS_* and NODE_* variables stay out. */
+function environmentOf({ database, rootKey = ROOT_KEY, environment = {} }: EaasOptions): Record<string, string> {
+  const { PATH = '', HOME = '', TMPDIR } = process.env
+  return {
+    PATH,
+    HOME,
+    ...(TMPDIR === undefined ? {} : { TMPDIR }),
+    EAAS_PORT: '0',
+    EAAS_LOG_LEVEL: 'warn',
+    ...(rootKey === null ? {} : { EAAS_ROOT_KEY: rootKey }),
+    ...(database.backend === 'postgres' ? { EAAS_DATABASE_URL: database.url } : { EAAS_DATA_DIR: database.dataDir }),
+    ...environment,
+  }
+}
+
+function isRunning(child: ChildProcess): boolean {
+  return child.exitCode === null && child.signalCode === null
+}

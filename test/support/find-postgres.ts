@@ -1,0 +1,89 @@
+// The PostgreSQL binaries of this machine: found, or installed where the system is plainly ours to install on.
+import { execFileSync, spawnSync } from 'node:child_process'
+import { existsSync, mkdirSync, readdirSync, realpathSync, writeFileSync } from 'node:fs'
+import { delimiter, dirname, join } from 'node:path'
+
+/** Folders that hold one PostgreSQL per major version: Debian, Red Hat, Homebrew (both prefixes), Postgres.app. */
+const VERSIONED = [
+  { parent: '/usr/lib/postgresql', name: /^\d+$/ },
+  { parent: '/usr', name: /^pgsql-\d+$/ },
+  { parent: '/opt/homebrew/opt', name: /^postgresql(@\d+)?$/ },
+  { parent: '/usr/local/opt', name: /^postgresql(@\d+)?$/ },
+  { parent: '/Applications/Postgres.app/Contents/Versions', name: /^\d+$/ },
+]
+
+/**
+ * Finds the folder with `postgres` and `initdb`: EAAS_TEST_POSTGRES_BIN, the PATH, `pg_config --bindir`, then the usual
+ * places, newest version first. EAAS_TEST_POSTGRES_BIN=none means none.
+ * @throws when EAAS_TEST_POSTGRES_BIN names a folder without the binaries
+ */
+export function findPostgres(): string | undefined {
+  const named = process.env.EAAS_TEST_POSTGRES_BIN
+  if (named === 'none') return undefined
+  if (named) {
+    if (holdsPostgres(named)) return named
+    throw new Error(`EAAS_TEST_POSTGRES_BIN is ${named}, where there is no postgres and initdb: name their folder`)
+  }
+  const candidates = [...pathFolders(), ...pgConfigFolder(), ...versionedFolders()]
+  return candidates.find(holdsPostgres)
+}
+
+/**
+ * Finds PostgreSQL, or installs it with apt-get when we are root on a Debian-like system, or says in one line that there
+ * is none.
+ */
+export function findOrInstallPostgres(): string | undefined {
+  const found = findPostgres()
+  if (found) return found
+  if (process.env.EAAS_TEST_POSTGRES_BIN !== 'none' && process.getuid?.() === 0 && existsSync('/usr/bin/apt-get')) {
+    console.error('No PostgreSQL found: installing the package postgresql with apt-get (we are root) …')
+    installWithApt()
+  }
+  const installed = findPostgres()
+  if (!installed) {
+    console.error(
+      '!!! NO POSTGRESQL FOUND: the suite runs on the embedded database only. Install PostgreSQL or set EAAS_TEST_POSTGRES_BIN.',
+    )
+  }
+  return installed
+}
+
+function holdsPostgres(folder: string): boolean {
+  return existsSync(join(folder, 'postgres')) && existsSync(join(folder, 'initdb'))
+}
+
+/** Follows links: initdb looks for its share files beside the real binary. */
+function pathFolders(): string[] {
+  const folders = (process.env.PATH ?? '').split(delimiter).filter((folder) => folder && holdsPostgres(folder))
+  return folders.map((folder) => dirname(realpathSync(join(folder, 'postgres'))))
+}
+
+function pgConfigFolder(): string[] {
+  const answer = spawnSync('pg_config', ['--bindir'], { encoding: 'utf8' })
+  return answer.status === 0 ? [answer.stdout.trim()] : []
+}
+
+function versionedFolders(): string[] {
+  return VERSIONED.flatMap(({ parent, name }) => {
+    const versions = existsSync(parent) ? readdirSync(parent).filter((entry) => name.test(entry)) : []
+    return versions.sort((a, b) => majorOf(b) - majorOf(a)).map((version) => join(parent, version, 'bin'))
+  })
+}
+
+function majorOf(version: string): number {
+  return Number(/\d+$/.exec(version)?.[0] ?? 0)
+}
+
+/** Debian's package makes and starts a cluster `main` on 5432; the setting must be there before the package is. */
+function installWithApt(): void {
+  mkdirSync('/etc/postgresql-common/createcluster.d', { recursive: true })
+  writeFileSync('/etc/postgresql-common/createcluster.d/no-main-cluster.conf', 'create_main_cluster = false\n')
+  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
+  try {
+    execFileSync('apt-get', ['update', '-qq'], { env, stdio: ['ignore', 'ignore', 'inherit'] })
+    const install = ['install', '-y', '-qq', '--no-install-recommends', 'postgresql']
+    execFileSync('apt-get', install, { env, stdio: ['ignore', 'ignore', 'inherit'] })
+  } catch (error) {
+    console.error(`apt-get could not install postgresql: ${error instanceof Error ? error.message : error}`)
+  }
+}

@@ -1,0 +1,46 @@
+// Mutants of the server: each has one part left out of one of its MACs, by a patch of the text of its source.
+import { readFileSync } from 'node:fs'
+
+const AUDIT = new URL('../../packages/server/src/audit/', import.meta.url)
+
+/** What is authenticated, and the function that writes its parts into an array. */
+const SEALED = [
+  { what: 'entry', file: 'chain.ts', writer: 'entryBytes' },
+  { what: 'head', file: 'chain.ts', writer: 'headMac' },
+  { what: 'mark', file: 'chain.ts', writer: 'purgeMarkMac' },
+  { what: 'tenants', file: 'row-mac.ts', writer: 'tenantMac' },
+  { what: 'keys', file: 'row-mac.ts', writer: 'keyMac' },
+  { what: 'key_versions', file: 'row-mac.ts', writer: 'keyVersionMac' },
+  { what: 'api_keys', file: 'row-mac.ts', writer: 'apiKeyMac' },
+] as const
+
+/** `tenant_id`, `entry.tenant_id`, `encodeHex(row.tenant_id)`; a label, in capitals, is no part */
+const PART = /^\s*(?:\w+\()?(?:\w+\.)?([a-z_]+)\)?\s*$/
+
+export type Sealed = (typeof SEALED)[number]['what']
+
+export interface Mutant {
+  what: Sealed
+  /** the column that is left out */
+  column: string
+  /** of packages/server/src/audit */
+  file: (typeof SEALED)[number]['file']
+  /** the file's text without the column */
+  text: string
+}
+
+/** Every mutant there is: one for each part of each array that is authenticated. */
+export function listMutants(): Mutant[] {
+  return SEALED.flatMap(({ what, file, writer }) => {
+    const text = readFileSync(new URL(file, AUDIT), 'utf8')
+    const body = text.indexOf('{\n', text.indexOf(`export function ${writer}(`))
+    const from = text.indexOf('[', body) + 1
+    const to = text.indexOf('])', from)
+    const elements = text.slice(from, to).split(',')
+    return elements.flatMap((element, at) => {
+      const column = PART.exec(element)?.[1]
+      const without = elements.filter((_, other) => other !== at).join(',')
+      return column === undefined ? [] : [{ what, file, column, text: text.slice(0, from) + without + text.slice(to) }]
+    })
+  })
+}

@@ -1,0 +1,59 @@
+// AES-256-GCM in another language: test/independent/vectors.py in a process of its own, with OpenSSL behind it.
+import { spawnSync } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { concatBytes, lengthPrefixed } from '../../packages/protocol/src/bytes.js'
+
+const PROGRAM = fileURLToPath(new URL('../independent/vectors.py', import.meta.url))
+const MAX_ANSWER_BYTES = 2 ** 30
+
+export interface Job {
+  key: Uint8Array
+  iv: Uint8Array
+  aad: Uint8Array
+  /** plaintext to seal, or ciphertext ‖ tag to open */
+  text: Uint8Array
+}
+
+/** Why the other language can't be had here; undefined where it can. */
+export function findObstacle(): string | undefined {
+  const job = { key: new Uint8Array(32), iv: new Uint8Array(12), aad: new Uint8Array(0), text: new Uint8Array(0) }
+  const { error, status, stderr } = run('seal', [job])
+  if (error) return `python3 cannot be started (${(error as NodeJS.ErrnoException).code})`
+  if (status === 0) return undefined
+  return `python3 has neither the package cryptography nor OpenSSL 3: ${stderr.toString().trim().split('\n').at(-1)}`
+}
+
+/** Seals in the other language: ciphertext ‖ tag of each job. */
+export function sealElsewhere(jobs: readonly Job[]): Uint8Array[] {
+  return answers('seal', jobs)
+}
+
+/** Opens in the other language: each plaintext, or undefined where it does not open. */
+export function openElsewhere(jobs: readonly Job[]): (Uint8Array | undefined)[] {
+  return answers('open', jobs).map((answer) => (answer[0] === 1 ? answer.subarray(1) : undefined))
+}
+
+/** Whether the committed vectors are what the program writes; its words where they are not. */
+export function checkVectors(): { status: number | null; output: string } {
+  const { status, stdout, stderr } = run('check', [])
+  return { status, output: `${stdout}${stderr}` }
+}
+
+function answers(command: string, jobs: readonly Job[]): Uint8Array[] {
+  const { status, stdout, stderr } = run(command, jobs)
+  if (status !== 0) throw new Error(`the other language failed: ${stderr}`)
+  const view = new DataView(stdout.buffer, stdout.byteOffset, stdout.byteLength)
+  const found: Uint8Array[] = []
+  for (let at = 0; at < stdout.length; ) {
+    const length = view.getUint32(at)
+    found.push(new Uint8Array(stdout.subarray(at + 4, at + 4 + length)))
+    at += 4 + length
+  }
+  if (found.length !== jobs.length) throw new Error(`${found.length} answers to ${jobs.length} jobs`)
+  return found
+}
+
+function run(command: string, jobs: readonly Job[]) {
+  const input = concatBytes(...jobs.map(({ key, iv, aad, text }) => lengthPrefixed(key, iv, aad, text)))
+  return spawnSync('python3', ['-B', PROGRAM, command], { input, maxBuffer: MAX_ANSWER_BYTES })
+}

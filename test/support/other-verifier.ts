@@ -1,0 +1,59 @@
+// The verifier of exports in another language, test/independent/verify_export.py: many files in one process of its own.
+import { spawnSync } from 'node:child_process'
+import { dirname } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+export const VERIFIER = fileURLToPath(new URL('../independent/verify_export.py', import.meta.url))
+const MAX_ANSWER_BYTES = 2 ** 28
+const DRIVER = `
+import base64, io, json, sys
+from verify_export import Ed25519PublicKey, verify
+if not Ed25519PublicKey:
+    sys.exit("the package cryptography is missing")
+for line in sys.stdin:
+    file, *known = json.loads(line)
+    print(json.dumps(verify(io.BytesIO(base64.b64decode(file)), *known)))
+`
+
+export interface VerifierJob {
+  file: Uint8Array
+  publicKey: string
+  checkpoint?: string | undefined
+}
+
+/** What both verifiers say of a file. */
+export interface OtherVerdict {
+  valid: boolean
+  verified_entries: number
+  line?: number
+  whole?: boolean
+  reason?: string
+}
+
+/** Why the other verifier can't be had here; undefined where it can. */
+export function findObstacleToVerifier(): string | undefined {
+  const { error, status, stderr } = run([])
+  if (error) return `python3 cannot be started (${(error as NodeJS.ErrnoException).code})`
+  return status === 0 ? undefined : stderr.trim().split('\n').at(-1)
+}
+
+/** Verifies files in the other language. */
+export function verifyElsewhere(jobs: readonly VerifierJob[]): OtherVerdict[] {
+  const { status, stdout, stderr } = run(jobs)
+  if (status !== 0) throw new Error(`the other verifier failed: ${stderr}`)
+  const verdicts = stdout.split('\n').slice(0, -1)
+  if (verdicts.length !== jobs.length) throw new Error(`${verdicts.length} answers to ${jobs.length} files`)
+  return verdicts.map((verdict) => JSON.parse(verdict) as OtherVerdict)
+}
+
+function run(jobs: readonly VerifierJob[]) {
+  const lines = jobs.map(({ file, publicKey, checkpoint = null }) =>
+    JSON.stringify([Buffer.from(file).toString('base64'), publicKey, checkpoint]),
+  )
+  return spawnSync('python3', ['-B', '-c', DRIVER], {
+    input: lines.map((line) => `${line}\n`).join(''),
+    encoding: 'utf8',
+    env: { ...process.env, PYTHONPATH: dirname(VERIFIER) },
+    maxBuffer: MAX_ANSWER_BYTES,
+  })
+}

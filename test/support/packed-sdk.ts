@@ -1,0 +1,87 @@
+// `@eaas/sdk` as npm would publish it, unpacked into a folder of its own with nothing else than what it declares.
+import { execFile, spawn } from 'node:child_process'
+import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { dirname, join } from 'node:path'
+import { promisify } from 'node:util'
+import { ROOT } from './source-files.js'
+
+const run = promisify(execFile)
+const SUITE_TIMEOUT_MS = 120_000
+
+/** What the suite of test/runtimes says. */
+export interface SuiteOutcome {
+  engines: string[]
+  passed: number
+  failed: string[]
+}
+
+export interface SuiteRun extends SuiteOutcome {
+  /** Requests that came because a redirect was followed. */
+  followed: number
+}
+
+/**
+ * Packs the SDK as it was built and unpacks it below a folder's node_modules. Its packages are links to those of this
+ * checkout, so that no network is needed; packages that it does not declare are not there. The suite lies beside it.
+ */
+export async function installPackedSdk(folder: string): Promise<void> {
+  const source = join(ROOT, 'packages/sdk')
+  const modules = join(folder, 'node_modules')
+  const target = join(modules, '@eaas/sdk')
+  mkdirSync(target, { recursive: true })
+  const { stdout } = await run('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', folder], {
+    cwd: source,
+  })
+  const [{ filename }] = JSON.parse(stdout) as [{ filename: string }]
+  await run('tar', ['-xzf', join(folder, filename), '-C', target, '--strip-components=1'])
+  const { dependencies } = JSON.parse(readFileSync(join(target, 'package.json'), 'utf8')) as { dependencies: object }
+  for (const name of Object.keys(dependencies)) {
+    mkdirSync(dirname(join(modules, name)), { recursive: true })
+    symlinkSync(join(ROOT, 'node_modules', name), join(modules, name))
+  }
+  writeFileSync(join(folder, 'package.json'), '{ "private": true, "type": "module" }')
+  cpSync(join(ROOT, 'test/runtimes'), folder, { recursive: true })
+  cpSync(join(ROOT, 'packages/protocol/src/envelope.vectors.json'), join(folder, 'envelope.vectors.json'))
+}
+
+/** Runs the suite, with a server beside it that redirects whatever comes. */
+export async function runSuite(ask: (redirecting: string) => Promise<SuiteOutcome>): Promise<SuiteRun> {
+  let followed = 0
+  const server = createServer((request, response) => {
+    if (request.url === '/followed') followed += 1
+    response.writeHead(307, { location: '/followed', 'content-type': 'application/json' }).end('{}')
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  try {
+    const outcome = await ask(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+    return { ...outcome, followed }
+  } finally {
+    server.closeAllConnections()
+    server.close()
+  }
+}
+
+/** Runs the suite by a command line that takes a script. @throws with what it said when it does not end well */
+export function runSuiteBy(command: string, args: readonly string[], folder: string): Promise<SuiteRun> {
+  return runSuite(
+    (redirecting) =>
+      new Promise((resolve, reject) => {
+        const options = { cwd: folder, timeout: SUITE_TIMEOUT_MS, stdio: ['ignore', 'pipe', 'pipe'] as const }
+        const child = spawn(command, [...args, 'main.mjs', redirecting], { ...options, stdio: [...options.stdio] })
+        let [output, errors] = ['', '']
+        child.stdout.setEncoding('utf8').on('data', (text: string) => {
+          output += text
+        })
+        child.stderr.setEncoding('utf8').on('data', (text: string) => {
+          errors += text
+        })
+        child.once('error', reject)
+        child.once('close', (code) => {
+          if (code === 0) resolve(JSON.parse(output) as SuiteOutcome)
+          else reject(new Error(`${command} ended with ${code}: ${errors.slice(-2_000)}`))
+        })
+      }),
+  )
+}

@@ -1,0 +1,288 @@
+// A real PostgreSQL for the tests: its own data folder and port, durable settings, and crashes on demand.
+import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { chownSync, closeSync, existsSync, openSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import postgres from 'postgres'
+import { type GuardedDir, guardedDir } from './guarded-dir.js'
+
+/** Crash recovery replays what fsync kept; slow disks need their time. */
+const READY_TIMEOUT_MS = 60_000
+
+/** What makes an acknowledged commit survive; the tests of durability rest on it. */
+const DURABLE = { fsync: 'on', synchronous_commit: 'on', full_page_writes: 'on' }
+
+export interface PostgresOptions {
+  /** Folder with `postgres` and `initdb`, from `findPostgres`. */
+  bin: string
+  /** Server settings beside the durable ones, say `{ max_connections: '20' }`; the default is 200 connections. */
+  settings?: Record<string, string>
+  /** Where the data folder is made: a small tmpfs for a full disk, the temp folder if not given. */
+  parentDir?: string
+}
+
+export interface PostgresServer {
+  /** Of the database `postgres`, as superuser, with the password. */
+  readonly url: string
+  readonly port: number
+  readonly logFile: string
+  /** Starts again on the same data and port after `kill` or `stop`; resolves when queries are answered. */
+  start(): Promise<void>
+  /** Ends with a clean (fast) shutdown and keeps the data. */
+  stop(): Promise<void>
+  /** SIGKILL to the postmaster and all its children at once, as a crash does; keeps the data. */
+  kill(): Promise<void>
+  /** Makes an empty database and gives its URL; throws if the name is taken. */
+  createDatabase(name: string): Promise<string>
+  /** Ends the server and deletes its data. Happens by itself when this process ends, by whatever way. */
+  remove(): Promise<void>
+}
+
+/**
+ * Makes a fresh cluster and starts it on 127.0.0.1, as an unprivileged account when we are root.
+ * @throws with the end of the server's log when it does not come up
+ */
+export async function startPostgres({ bin, settings = {}, parentDir }: PostgresOptions): Promise<PostgresServer> {
+  const account = unprivilegedAccount()
+  const guard = guardedDir('eaas-test-postgres', parentDir)
+  const data = join(guard.path, 'data')
+  const logFile = join(guard.path, 'postgres.log')
+  const password = randomBytes(16).toString('hex')
+  const port = await freePort()
+  const url = `postgres://postgres:${password}@127.0.0.1:${port}/postgres`
+  const context = { bin, guard, account, data, logFile, url }
+  try {
+    await initCluster(context, password)
+  } catch (error) {
+    await guard.remove()
+    throw error
+  }
+
+  const all = { max_connections: '200', ...DURABLE, ...settings, port: String(port) }
+  let postmaster: ChildProcess | undefined
+  const server: PostgresServer = {
+    url,
+    port,
+    logFile,
+    start: async () => {
+      if (postmaster && isRunning(postmaster)) throw new Error('PostgreSQL runs already: stop() or kill() it first')
+      postmaster = launch(context, all)
+      await untilReady(context, postmaster)
+    },
+    stop: async () => end(postmaster, (child) => child.kill('SIGINT')),
+    kill: async () => end(postmaster, killFamily),
+    createDatabase: (name) => createDatabase(url, name),
+    remove: async () => {
+      await end(postmaster, (child) => child.kill('SIGQUIT'))
+      await guard.remove()
+    },
+  }
+  try {
+    await server.start()
+  } catch (error) {
+    await server.remove()
+    throw error
+  }
+  return server
+}
+
+/**
+ * Makes an empty database on the server of `adminUrl` and gives its URL.
+ * @param name lower-case letters, digits and `_`
+ * @throws if the name is taken (42P04)
+ */
+export async function createDatabase(adminUrl: string, name: string): Promise<string> {
+  if (!/^[a-z][a-z0-9_]{0,62}$/.test(name)) throw new Error(`database name must match [a-z][a-z0-9_]*, got ${name}`)
+  const sql = postgres(adminUrl, { max: 1 })
+  try {
+    await sql`create database ${sql(name)}`
+  } finally {
+    await sql.end()
+  }
+  const url = new URL(adminUrl)
+  url.pathname = `/${name}`
+  return url.href
+}
+
+interface Account {
+  uid: number
+  gid: number
+}
+
+interface Cluster {
+  bin: string
+  guard: GuardedDir
+  account: Account | undefined
+  data: string
+  logFile: string
+  url: string
+}
+
+/** PostgreSQL refuses to run as root. */
+function unprivilegedAccount(): Account | undefined {
+  if (process.getuid?.() !== 0) return undefined
+  for (const name of ['postgres', 'nobody']) {
+    const uid = spawnSync('id', ['-u', name], { encoding: 'utf8' })
+    const gid = spawnSync('id', ['-g', name], { encoding: 'utf8' })
+    if (uid.status === 0 && gid.status === 0) return { uid: Number(uid.stdout), gid: Number(gid.stdout) }
+  }
+  throw new Error('PostgreSQL does not run as root: make an account `postgres` or `nobody`, or run the tests as a user')
+}
+
+async function initCluster({ bin, guard, account, data, logFile }: Cluster, password: string): Promise<void> {
+  const passwordFile = join(guard.path, 'password')
+  writeFileSync(passwordFile, password, { mode: 0o600 })
+  if (account) for (const path of [guard.path, passwordFile]) chownSync(path, account.uid, account.gid)
+  const args = ['-D', data, '-U', 'postgres', '--auth=scram-sha-256', `--pwfile=${passwordFile}`]
+  const child = run({ bin, guard, account, logFile }, [
+    'initdb',
+    ...args,
+    '--encoding=UTF8',
+    '--no-locale',
+    '--no-sync',
+  ])
+  guard.watch([pidOf(child, 'initdb')])
+  const [code] = await once(child, 'exit')
+  if (code !== 0) throw new Error(`initdb ended with code ${code}. ${logTail(logFile)}`)
+}
+
+function launch(cluster: Cluster, settings: Record<string, string>): ChildProcess {
+  // Sockets of the file system are off: their path may be too long in a temp folder, and other servers use /tmp.
+  const fixed = { listen_addresses: '127.0.0.1', unix_socket_directories: '' }
+  const options = Object.entries({ ...fixed, ...settings }).flatMap(([name, value]) => ['-c', `${name}=${value}`])
+  const child = run(cluster, ['postgres', '-D', cluster.data, ...options])
+  cluster.guard.watch([pidOf(child, 'postgres')])
+  // The guard ends it with us, so it need not hold our event loop.
+  child.unref()
+  return child
+}
+
+/** In a session of its own, so that Ctrl-C reaches the tests only; without the caller's PG* variables. */
+function run(
+  { bin, guard, account, logFile }: Pick<Cluster, 'bin' | 'guard' | 'account' | 'logFile'>,
+  [program = '', ...args]: string[],
+): ChildProcess {
+  const log = openSync(logFile, 'a')
+  const env = { PATH: process.env.PATH ?? '', HOME: guard.path, LC_ALL: 'C', TZ: 'UTC' }
+  try {
+    const options = { cwd: guard.path, env, detached: true, ...account }
+    const child = spawn(join(bin, program), args, { ...options, stdio: ['ignore', log, log] })
+    // Not started: there is no pid then, and `pidOf` throws. Without a listener the event would end the process.
+    child.on('error', () => undefined)
+    return child
+  } finally {
+    closeSync(log)
+  }
+}
+
+async function untilReady({ url, logFile }: Cluster, child: ChildProcess): Promise<void> {
+  const deadline = Date.now() + READY_TIMEOUT_MS
+  let refusal: unknown
+  while (Date.now() < deadline) {
+    if (!isRunning(child)) throw new Error(`PostgreSQL ended with code ${child.exitCode}. ${logTail(logFile)}`)
+    const sql = postgres(url, { max: 1, connect_timeout: 5 })
+    try {
+      await sql`select 1`
+      return
+    } catch (error) {
+      refusal = error
+      await sleep(50)
+    } finally {
+      await sql.end({ timeout: 1 })
+    }
+  }
+  throw new Error(`PostgreSQL was not ready within ${READY_TIMEOUT_MS} ms: ${refusal}. ${logTail(logFile)}`)
+}
+
+async function end(child: ChildProcess | undefined, how: (child: ChildProcess) => unknown): Promise<void> {
+  if (!child || !isRunning(child)) return
+  child.ref()
+  const exited = once(child, 'exit')
+  await how(child)
+  await exited
+}
+
+/** Stopped first, so that no child is born between the look and the kill. */
+async function killFamily(postmaster: ChildProcess): Promise<void> {
+  const pid = pidOf(postmaster, 'postgres')
+  process.kill(pid, 'SIGSTOP')
+  const family = [...childrenOf(pid), pid]
+  for (const member of family) killIfThere(member)
+  // They hold the shared memory until they are gone, and a start is refused until then.
+  while (family.some(isAlive)) await sleep(10)
+}
+
+function killIfThere(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error
+  }
+}
+
+/** A zombie is not alive: it holds nothing any more, and stays where nobody reaps orphans. */
+function isAlive(pid: number): boolean {
+  return processes().some((process) => process.pid === pid && !process.state.startsWith('Z'))
+}
+
+function childrenOf(parent: number): number[] {
+  return processes().flatMap(({ pid, ppid }) => (ppid === parent ? [pid] : []))
+}
+
+interface Process {
+  pid: number
+  ppid: number
+  state: string
+}
+
+/** From /proc, since slim containers have no `ps`; from `ps` where there is no /proc. */
+function processes(): Process[] {
+  const rows = existsSync('/proc/self/stat')
+    ? readdirSync('/proc').filter(isNumber).map(statOf)
+    : execFileSync('ps', ['-A', '-o', 'pid=,stat=,ppid='], { encoding: 'utf8' }).split('\n')
+  return rows.flatMap((row) => {
+    const [pid = '', state = '', ppid = ''] = row.trim().split(/\s+/)
+    return isNumber(pid) ? [{ pid: Number(pid), ppid: Number(ppid), state }] : []
+  })
+}
+
+/** `pid (name) state ppid …`, where the name may hold blanks and brackets. A process gone meanwhile has no row. */
+function statOf(pid: string): string {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    return `${pid} ${stat.slice(stat.lastIndexOf(')') + 2)}`
+  } catch {
+    return ''
+  }
+}
+
+function isNumber(text: string): boolean {
+  return /^\d+$/.test(text)
+}
+
+function isRunning(child: ChildProcess): boolean {
+  return child.exitCode === null && child.signalCode === null
+}
+
+function pidOf(child: ChildProcess, program: string): number {
+  if (child.pid === undefined) throw new Error(`${program} could not be started: is it executable for this account?`)
+  return child.pid
+}
+
+function logTail(logFile: string): string {
+  return `The end of its log:\n${readFileSync(logFile, 'utf8').split('\n').slice(-15).join('\n')}`
+}
+
+/** The system's choice; it stays free unless someone else takes it within the next second. */
+async function freePort(): Promise<number> {
+  const probe = createServer().listen(0, '127.0.0.1')
+  await once(probe, 'listening')
+  const address = probe.address()
+  if (address === null || typeof address === 'string') throw new Error('no free TCP port on 127.0.0.1')
+  probe.close()
+  await once(probe, 'close')
+  return address.port
+}

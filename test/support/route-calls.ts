@@ -1,0 +1,108 @@
+// How each route of the table is called with success: what the matrices of the contract are generated from. A route that is
+// missing here fails them.
+import { randomBytes } from 'node:crypto'
+import { ROUTES } from '../../packages/server/src/http/routes.js'
+import type { Caller } from './service.js'
+
+/** What calls are made on: one tenant's key, with things made under it. */
+export interface Ground {
+  key_id: string
+  wrapped_key: string
+  bundle: Record<string, unknown>
+  api_key_id: string
+  name: string
+}
+
+/** The fields of a call: `id` stands in the path, the rest is sent. */
+export interface RouteCall {
+  body?: unknown
+  query?: string
+}
+
+const unique = () => randomBytes(8).toString('hex')
+const dek = () => randomBytes(32).toString('base64')
+
+type Rule = {
+  on?: 'key' | 'api_key'
+  call: (ground: Ground) => RouteCall
+  before?: (owner: Caller, id: string) => Promise<void>
+}
+
+async function disable(owner: Caller, id: string): Promise<void> {
+  await owner.call('DELETE', `/v1/keys/${id}`)
+}
+
+async function scheduleDestruction(owner: Caller, id: string): Promise<void> {
+  await disable(owner, id)
+  const { name } = (await owner.call('GET', `/v1/keys/${id}`)).body
+  await owner.call('POST', `/v1/keys/${id}/destroy`, { confirm: name })
+}
+
+/** One rule a route, named `METHOD path`. */
+export const RULES: Record<string, Rule> = {
+  'POST /v1/keys': { call: () => ({ body: { name: unique() } }) },
+  'GET /v1/keys': { call: () => ({}) },
+  'GET /v1/keys/:id': { on: 'key', call: () => ({}) },
+  'POST /v1/keys/:id/rotate': { on: 'key', call: () => ({}) },
+  'PATCH /v1/keys/:id/rotation': { on: 'key', call: () => ({ body: { interval_days: 30 } }) },
+  'DELETE /v1/keys/:id': { on: 'key', call: () => ({}) },
+  'POST /v1/keys/:id/enable': { on: 'key', before: disable, call: () => ({}) },
+  'POST /v1/keys/:id/destroy': { on: 'key', before: disable, call: ({ name }) => ({ body: { confirm: name } }) },
+  'POST /v1/keys/:id/destroy/cancel': { on: 'key', before: scheduleDestruction, call: () => ({}) },
+  'POST /v1/keys/:id/export': { on: 'key', call: () => ({}) },
+  'POST /v1/keys/:id/wrap': { on: 'key', call: () => ({ body: { dek: dek() } }) },
+  'POST /v1/keys/:id/unwrap': { on: 'key', call: ({ wrapped_key }) => ({ body: { wrapped_key } }) },
+  'POST /v1/keys/:id/rewrap': { on: 'key', call: ({ wrapped_key }) => ({ body: { wrapped_key } }) },
+  'POST /v1/hash': { call: ({ key_id }) => ({ body: { key_id, value: 'x' } }) },
+  'POST /v1/encrypt': { call: ({ key_id }) => ({ body: { key_id, plaintext: 'x' } }) },
+  'POST /v1/decrypt': { call: ({ bundle }) => ({ body: bundle }) },
+  'POST /v1/batch': { call: ({ key_id }) => ({ body: { operations: [{ op: 'wrap', key_id, dek: dek() }] } }) },
+  'GET /v1/audit': { call: ({ key_id }) => ({ query: `?key_id=${key_id}` }) },
+  'GET /v1/audit/verify': { call: () => ({}) },
+  'GET /v1/audit/checkpoint': { call: () => ({}) },
+  'GET /v1/audit/export': { call: () => ({}) },
+  'GET /v1/api-keys': { call: () => ({}) },
+  'POST /v1/api-keys': { call: () => ({ body: { name: unique(), permissions: [] } }) },
+  'PATCH /v1/api-keys/:id': { on: 'api_key', call: () => ({ body: { name: unique() } }) },
+  'DELETE /v1/api-keys/:id': { on: 'api_key', call: () => ({}) },
+  'GET /v1/tenant': { call: () => ({}) },
+  'GET /v1/usage': { call: () => ({}) },
+}
+
+/** Every route with its rule. @throws when a route has none */
+export function routesWithRules() {
+  return ROUTES.map((row) => {
+    const name = `${row.method} ${row.path}`
+    const rule = RULES[name]
+    if (!rule) throw new Error(`test/support/route-calls.ts has no rule for ${name}: say there how it is called`)
+    return { name, row, rule }
+  })
+}
+
+/** Makes a key with things under it. The tenant must have server mode open. */
+export async function makeGround(owner: Caller): Promise<Ground> {
+  const { key_id, name } = await must(owner.call('POST', '/v1/keys', { name: `ground ${unique()}` }))
+  const { wrapped_key } = await must(owner.call('POST', `/v1/keys/${key_id}/wrap`, { dek: dek() }))
+  const bundle = await must(owner.call('POST', '/v1/encrypt', { key_id, plaintext: 'secret' }))
+  const { id } = await must(owner.call('POST', '/v1/api-keys', { name: 'ground', permissions: [] }))
+  return { key_id, wrapped_key, bundle, api_key_id: id, name }
+}
+
+/** The call of a rule with the ids of a ground. */
+export async function callRoute(
+  caller: Caller,
+  { row, rule }: ReturnType<typeof routesWithRules>[number],
+  ground: Ground,
+  headers?: Record<string, string>,
+) {
+  const { body, query = '' } = rule.call(ground)
+  const id = rule.on === 'api_key' ? ground.api_key_id : ground.key_id
+  return caller.call(row.method, row.path.replace(':id', id) + query, body, headers)
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: each call knows the fields of its own answer
+async function must(answer: ReturnType<Caller['call']>): Promise<any> {
+  const { status, body } = await answer
+  if (status >= 300) throw new Error(`the ground could not be made: ${status} ${JSON.stringify(body)}`)
+  return body
+}

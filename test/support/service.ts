@@ -1,0 +1,113 @@
+// A whole service in the test's process, on the back end that the running project stands for, reached over real HTTP.
+import type { AddressInfo } from 'node:net'
+import { buildApp } from '../../packages/server/src/app.js'
+import { readConfig } from '../../packages/server/src/config.js'
+import { createMetrics } from '../../packages/server/src/http/metrics.js'
+import { openInstallation } from '../../packages/server/src/installation.js'
+import { createTenant, type NewTenant } from '../../packages/server/src/operations/create-tenant.js'
+import type { Services } from '../../packages/server/src/operations/operation.js'
+import { freshDatabase, type TestDatabase } from './database.js'
+
+export const ROOT_KEY = Buffer.alloc(32, 7).toString('base64')
+
+export interface ServiceOptions {
+  /** one that another service of the test uses too (PostgreSQL only); a fresh one if not given */
+  database?: TestDatabase
+  now?: () => number
+  environment?: Record<string, string>
+}
+
+export interface Service {
+  url: string
+  services: Services
+  database: TestDatabase
+  /** what was alarmed about, in order */
+  alarms: Record<string, unknown>[]
+  createTenant(options?: { envelope_only?: boolean; name?: string }): Promise<Caller>
+  /** A caller with any API key. */
+  caller(secret: string): Caller
+  close(): Promise<void>
+}
+
+export interface Answer<Body> {
+  status: number
+  headers: Headers
+  body: Body
+}
+
+/** Calls the service with one API key. */
+export interface Caller {
+  secret: string
+  tenant: NewTenant
+  // biome-ignore lint/suspicious/noExplicitAny: the tests look at the fields that they expect, whatever the answer is
+  call<Body = any>(
+    method: string,
+    path: string,
+    body?: unknown,
+    headers?: Record<string, string>,
+  ): Promise<Answer<Body>>
+}
+
+let tenants = 0
+
+/** Starts a service; each has caches of its own, so two on one database are two processes as far as they can tell. */
+export async function startService({ database, now, environment = {} }: ServiceOptions = {}): Promise<Service> {
+  const used = database ?? (await freshDatabase())
+  const config = readConfig({
+    EAAS_ROOT_KEY: ROOT_KEY,
+    EAAS_LOG_LEVEL: 'silent',
+    ...(used.backend === 'postgres' ? { EAAS_DATABASE_URL: used.url } : { EAAS_DATA_DIR: used.dataDir }),
+    ...environment,
+  })
+  const alarms: Record<string, unknown>[] = []
+  const metrics = createMetrics()
+  const installation = await openInstallation({
+    config,
+    observeCommit: metrics.observeCommit,
+    onAlarm: (message, details) => alarms.push({ message, ...details }),
+    ...(now ? { now } : {}),
+  })
+  const { services, durability } = installation
+  const { trustProxy, corsOrigins } = config
+  const app = buildApp({ services, durability, logger: false, trustProxy, corsOrigins, metrics })
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  const url = `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`
+  return {
+    url,
+    services,
+    database: used,
+    alarms,
+    async createTenant({ envelope_only = true, name = `tenant ${++tenants}` } = {}) {
+      const tenant = await services.sql.begin((sql) => createTenant(services, sql, { name, envelope_only }))
+      return callerOf(url, tenant.api_key.secret, tenant)
+    },
+    caller: (secret) => callerOf(url, secret, undefined as unknown as NewTenant),
+    async close() {
+      await app.close()
+      await installation.close()
+    },
+  }
+}
+
+function callerOf(url: string, secret: string, tenant: NewTenant): Caller {
+  return {
+    secret,
+    tenant,
+    async call(method, path, body, headers = {}) {
+      const isRaw = typeof body === 'string' || body instanceof Uint8Array
+      const response = await fetch(url + path, {
+        method,
+        redirect: 'manual',
+        headers: {
+          authorization: `Bearer ${secret}`,
+          ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+          ...headers,
+        },
+        ...(body === undefined ? {} : { body: isRaw ? (body as string) : JSON.stringify(body) }),
+      })
+      const text = await response.text()
+      const isJson = /^application\/(problem\+)?json/.test(response.headers.get('content-type') ?? '')
+      return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text || undefined }
+    },
+  }
+}

@@ -1,0 +1,92 @@
+// The TypeScript in Markdown: the blocks marked ts of a page are one program, compiled as strictly as our own code, and run.
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import ts from 'typescript'
+
+const root = fileURLToPath(new URL('../..', import.meta.url))
+/** The pages whose snippets must hold. */
+export const PAGES = [
+  'README.md',
+  'packages/sdk/README.md',
+  ...readdirSync(join(root, 'docs/sdk'))
+    .filter((name) => name.endsWith('.md'))
+    .map((name) => `docs/sdk/${name}`),
+]
+
+const BLOCK = /^```ts\n(?<code>.*?)^```$/gms
+const IMPORT = /^import [^\n]+$/gm
+/** A printed value that the page promises: `console.log(…) // → 1`. */
+const PROMISE = /^(?<indent> *)console\.log\((?<printed>.*)\) \/\/ → (?<text>.*)$/gm
+
+/**
+ * Makes a program of a page. Each block stands in the scope of those before it, and may name anew what they named. Lines
+ * stay where they are, so that what TypeScript and stack traces say is about the page.
+ */
+export function programOf(markdown: string): string {
+  let program = ''
+  let end = 0
+  let imports = ''
+  const blocks = [...markdown.matchAll(BLOCK)]
+  for (const { 0: block, 1: code = '', index } of blocks) {
+    const body = code
+      .replaceAll(IMPORT, (line) => {
+        if (!imports.includes(line)) imports += `${line}; `
+        return ''
+      })
+      .replaceAll(PROMISE, (_, indent, printed, text) => `${indent}promised(${JSON.stringify(text)}, ${printed})`)
+    program += `${linesOf(markdown.slice(end, index))}{\n${body}`
+    end = index + block.length
+  }
+  return blocks.length === 0 ? '' : `${imports}export {};${program}${'}'.repeat(blocks.length)}\n`
+}
+
+/**
+ * The errors of TypeScript in programs, by their pages, as `page:line: message`. All are compiled at once, with the SDK
+ * taken from its sources.
+ *
+ * @param globals a file with a type `Prelude`: what the programs may use without having declared it
+ */
+export function compilePrograms(programs: ReadonlyMap<string, string>, globals: string, names: readonly string[]) {
+  const configured = ts.readConfigFile(join(root, 'tsconfig.json'), ts.sys.readFile)
+  const { options: own } = ts.parseJsonConfigFileContent(configured.config, ts.sys, root)
+  const sdk = (name: string) => [join(root, `packages/sdk/src/${name}.ts`)]
+  const paths = { '@eaas/sdk': sdk('index'), '@eaas/sdk/*': sdk('*') }
+  // A page shows what there is, and need not use it.
+  const options = { ...own, paths, noUnusedLocals: false, noUnusedParameters: false }
+  const declared = names.map((name) => `const ${name}: Prelude[${JSON.stringify(name)}]`).join('\n')
+  const declarations = `import type { Prelude } from '${globals}'\ndeclare global {\n${declared}\n}\n`
+  const pathOf = (page: string) => join(root, `${page}.ts`)
+  const files = new Map([
+    [pathOf('prelude-globals'), declarations],
+    ...[...programs].map(([page, program]) => [pathOf(page), program] as const),
+  ])
+  const host = ts.createCompilerHost(options)
+  const { fileExists, readFile, getSourceFile } = host
+  host.fileExists = (path) => files.has(path) || fileExists(path)
+  host.readFile = (path) => files.get(path) ?? readFile(path)
+  host.getSourceFile = (path, languageVersion, ...rest) => {
+    const code = files.get(path)
+    return code === undefined
+      ? getSourceFile(path, languageVersion, ...rest)
+      : ts.createSourceFile(path, code, languageVersion)
+  }
+  const program = ts.createProgram([...files.keys()], options, host)
+  const errorsOf = (page: string) => {
+    const source = program.getSourceFile(pathOf(page))
+    return ts.getPreEmitDiagnostics(program, source).map(({ messageText, start = 0 }) => {
+      const line = (source?.getLineAndCharacterOfPosition(start).line ?? 0) + 1
+      return `${page}:${line}: ${ts.flattenDiagnosticMessageText(messageText, '\n')}`
+    })
+  }
+  return new Map([...programs.keys()].map((page) => [page, errorsOf(page)]))
+}
+
+/** Reads a file of the project. */
+export function readPage(page: string): string {
+  return readFileSync(join(root, page), 'utf8')
+}
+
+function linesOf(text: string): string {
+  return text.replaceAll(/[^\n]/g, '')
+}

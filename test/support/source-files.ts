@@ -1,0 +1,132 @@
+// Source files as the compiler reads them: what a file imports and which names it uses, comments and strings apart.
+import { readdirSync, readFileSync } from 'node:fs'
+import { join, relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import ts from 'typescript'
+
+export const ROOT = fileURLToPath(new URL('../../', import.meta.url))
+
+export interface Import {
+  /** as it is written */
+  specifier: string
+  /** gone once the types are stripped */
+  typeOnly: boolean
+  /** `import(…)` within code */
+  dynamic: boolean
+}
+
+export interface SourceFile {
+  /** from the root of the project, with slashes */
+  path: string
+  imports: Import[]
+  tree: ts.SourceFile
+}
+
+/** All files below a folder, from the root of the project, without what is installed or built. */
+export function filesBelow(folder: string): string[] {
+  return readdirSync(join(ROOT, folder), { withFileTypes: true }).flatMap((entry) => {
+    const path = `${folder}/${entry.name}`
+    if (entry.isDirectory()) return /^(node_modules|dist|\..*)$/.test(entry.name) ? [] : filesBelow(path)
+    return [path]
+  })
+}
+
+/** The sources below a folder; tests and what only tests use are none. */
+export function sourcesBelow(folder: string): SourceFile[] {
+  return filesBelow(folder)
+    .filter((path) => /\.ts$/.test(path) && !/\.test\.ts$|\/test-support\//.test(path) && !isTestProgram(path))
+    .map((path) => parseSource(path, readFileSync(join(ROOT, path), 'utf8')))
+}
+
+// Programs that tests start as a process of their own, as in child-of-test.ts.
+function isTestProgram(path: string): boolean {
+  return /-of-test\.ts$/.test(path)
+}
+
+/** Reads one source. */
+export function parseSource(path: string, text: string): SourceFile {
+  const tree = ts.createSourceFile(path, text, ts.ScriptTarget.Latest, true)
+  const imports: Import[] = []
+  visit(tree, (node) => {
+    if ((ts.isImportDeclaration(node) || ts.isExportDeclaration(node)) && node.moduleSpecifier) {
+      const typeOnly = ts.isImportDeclaration(node) ? node.importClause?.isTypeOnly === true : node.isTypeOnly
+      imports.push({ specifier: textOf(node.moduleSpecifier), typeOnly, dynamic: false })
+    }
+    if (ts.isImportTypeNode(node) && ts.isLiteralTypeNode(node.argument)) {
+      imports.push({ specifier: textOf(node.argument.literal), typeOnly: true, dynamic: false })
+    }
+    if (ts.isCallExpression(node) && isImporter(node.expression) && node.arguments[0]) {
+      imports.push({ specifier: textOf(node.arguments[0]), typeOnly: false, dynamic: true })
+    }
+  })
+  return { path, imports, tree }
+}
+
+function isImporter(callee: ts.Expression): boolean {
+  return callee.kind === ts.SyntaxKind.ImportKeyword || (ts.isIdentifier(callee) && callee.text === 'require')
+}
+
+function textOf(node: ts.Node): string {
+  return ts.isStringLiteralLike(node) ? node.text : `(${node.getText()})`
+}
+
+/** Calls back for a node and everything within. */
+export function visit(node: ts.Node, found: (node: ts.Node) => void): void {
+  found(node)
+  ts.forEachChild(node, (child) => visit(child, found))
+}
+
+/** Whether a file uses a name, as a variable, a type or a member. */
+export function usesName({ tree }: SourceFile, name: string): boolean {
+  let uses = false
+  visit(tree, (node) => {
+    uses ||= ts.isIdentifier(node) && node.text === name
+  })
+  return uses
+}
+
+/** Whether a name stands for itself: not as the member of something, nor as the name of a member. */
+export function usesGlobal({ tree }: SourceFile, name: string): boolean {
+  let uses = false
+  visit(tree, (node) => {
+    if (!ts.isIdentifier(node) || node.text !== name) return
+    const { parent } = node
+    const isMember =
+      (ts.isPropertyAccessExpression(parent) || ts.isPropertySignature(parent) || ts.isPropertyAssignment(parent)) &&
+      parent.name === node
+    uses ||= !isMember
+  })
+  return uses
+}
+
+/** The templates of a file that are tagged with this name. */
+export function taggedTemplates({ tree }: SourceFile, tag: string): string[] {
+  const templates: string[] = []
+  visit(tree, (node) => {
+    if (ts.isTaggedTemplateExpression(node) && lastName(node.tag) === tag) templates.push(node.getText())
+  })
+  return templates
+}
+
+function lastName(node: ts.Expression): string {
+  return ts.isPropertyAccessExpression(node) ? node.name.text : node.getText()
+}
+
+/** Where a file says `env`: the call that `process.env` is handed to, as `readConfig(process.env)`, or what it stands in. */
+export function environmentReads({ tree }: SourceFile): string[] {
+  const reads: string[] = []
+  visit(tree, (node) => {
+    if (!(ts.isIdentifier(node) || ts.isStringLiteralLike(node)) || node.text !== 'env') return
+    const { parent } = node
+    const isHandedOn = parent.getText() === 'process.env' && ts.isCallExpression(parent.parent)
+    reads.push(isHandedOn || ts.isPropertyAccessExpression(parent.parent) ? parent.parent.getText() : parent.getText())
+  })
+  return reads
+}
+
+/** Where a relative import leads, from the root of the project; undefined for packages. */
+export function resolveImport({ path }: SourceFile, specifier: string): string | undefined {
+  if (!specifier.startsWith('.')) return undefined
+  const target = relative(ROOT, join(ROOT, path, '..', specifier))
+  return target.replaceAll('\\', '/').replace(/\.js$/, '.ts')
+}

@@ -1,0 +1,324 @@
+// The rules of the house, read from the import lines: who may know whom, and who touches what.
+import { existsSync, readFileSync } from 'node:fs'
+import { isBuiltin } from 'node:module'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import {
+  environmentReads,
+  type Import,
+  parseSource,
+  ROOT,
+  resolveImport,
+  type SourceFile,
+  sourcesBelow,
+  taggedTemplates,
+  usesGlobal,
+  usesName,
+} from '../support/source-files.js'
+
+const protocol = sourcesBelow('packages/protocol/src')
+const sdk = sourcesBelow('packages/sdk/src')
+const server = sourcesBelow('packages/server/src')
+const all = [...protocol, ...sdk, ...server]
+
+const SERVER = 'packages/server/src/'
+
+/** Every import that breaks a rule, as a line to read. */
+function breaches(files: readonly SourceFile[], isBreach: (file: SourceFile, found: Import) => boolean): string[] {
+  return files.flatMap((file) =>
+    file.imports.filter((found) => isBreach(file, found)).map(({ specifier }) => `${file.path} imports ${specifier}`),
+  )
+}
+
+function pathsOf(files: readonly SourceFile[]): string[] {
+  return files.map(({ path }) => path)
+}
+
+/** The files that import a package, or a part of it. */
+function importersOf(files: readonly SourceFile[], name: string): SourceFile[] {
+  return files.filter(({ imports }) => imports.some(({ specifier }) => packageOf(specifier) === name))
+}
+
+function packageOf(specifier: string): string {
+  return specifier
+    .split('/')
+    .slice(0, specifier.startsWith('@') ? 2 : 1)
+    .join('/')
+}
+
+describe('the packages', () => {
+  it('are there to be read', () => {
+    expect(protocol.length).toBeGreaterThan(5)
+    expect(sdk.length).toBeGreaterThan(10)
+    expect(server.length).toBeGreaterThan(40)
+  })
+
+  it('reach each other by name only, never by a path', () => {
+    const home = (path: string) => path.split('/').slice(0, 3).join('/')
+    expect(
+      breaches(all, (file, { specifier }) => {
+        const target = resolveImport(file, specifier)
+        return target !== undefined && home(target) !== home(file.path)
+      }),
+    ).toEqual([])
+  })
+
+  it.each(['protocol', 'sdk', 'server'])('of %s declare each package that they import', (name) => {
+    const manifest = JSON.parse(readFileSync(join(ROOT, `packages/${name}/package.json`), 'utf8'))
+    const declared = Object.keys({ ...manifest.dependencies, ...manifest.devDependencies })
+    const files = all.filter(({ path }) => path.startsWith(`packages/${name}/`))
+    expect(
+      breaches(files, (_, { specifier }) => {
+        return !specifier.startsWith('.') && !isBuiltin(specifier) && !declared.includes(packageOf(specifier))
+      }),
+    ).toEqual([])
+  })
+
+  it('import nothing by a name that is computed', () => {
+    expect(breaches(all, (_, { specifier }) => specifier.startsWith('('))).toEqual([])
+  })
+})
+
+describe('the protocol', () => {
+  it('imports nothing of ours', () => {
+    expect(breaches(protocol, (_, { specifier }) => specifier.startsWith('@eaas/'))).toEqual([])
+  })
+
+  it('imports nothing of Node, not even a type', () => {
+    expect(breaches(protocol, (_, { specifier }) => isBuiltin(specifier))).toEqual([])
+  })
+})
+
+describe('what runs in browsers', () => {
+  const portable = [...protocol, ...sdk]
+
+  it('imports nothing of Node but types', () => {
+    expect(breaches(portable, (_, { specifier, typeOnly }) => isBuiltin(specifier) && !typeOnly)).toEqual([])
+  })
+
+  it('never says Buffer, which is not there', () => {
+    expect(pathsOf(portable.filter((file) => usesGlobal(file, 'Buffer')))).toEqual([])
+  })
+
+  it('reaches the Buffer of Node through globalThis in one place', () => {
+    expect(pathsOf(portable.filter((file) => usesName(file, 'Buffer')))).toEqual(['packages/protocol/src/bytes.ts'])
+  })
+
+  it('imports no other package of ours than the protocol', () => {
+    expect(
+      breaches(sdk, (_, { specifier }) => specifier.startsWith('@eaas/') && packageOf(specifier) !== '@eaas/protocol'),
+    ).toEqual([])
+  })
+
+  it('knows ky in one file', () => {
+    expect(pathsOf(importersOf(all, 'ky'))).toEqual(['packages/sdk/src/http/http.ts'])
+  })
+})
+
+describe('ciphers', () => {
+  const mayTouch = /^packages\/(server\/src\/crypto|sdk\/src\/engines)\/|^packages\/protocol\/src\/(noble-)?aead\.ts$/
+
+  it('are touched by crypto/, the engines of the SDK and the AEAD of the protocol only', () => {
+    const touching = all.filter(
+      (file) =>
+        importersOf([file], '@noble/ciphers').length > 0 ||
+        ['createCipheriv', 'createDecipheriv', 'subtle', 'gcm'].some((name) => usesName(file, name)),
+    )
+    expect(touching.length).toBeGreaterThanOrEqual(3)
+    expect(pathsOf(touching).filter((path) => !mayTouch.test(path))).toEqual([])
+  })
+})
+
+describe('the server', () => {
+  /** Who else than http/ knows Fastify: what builds, opens, starts and logs for the application. */
+  const APPLICATION = ['app', 'index', 'server', 'due-work', 'logger', 'cli/start'].map((name) => `${SERVER}${name}.ts`)
+  /** They hand its instance or its logger on, and need its types alone. */
+  const TYPES_ALONE = ['index', 'server', 'due-work', 'logger', 'cli/start'].map((name) => `${SERVER}${name}.ts`)
+
+  it('knows Fastify in http/ and where the application is put together', () => {
+    const knowing = pathsOf(importersOf(server, 'fastify'))
+    expect(knowing.length).toBeGreaterThan(3)
+    expect(knowing.filter((path) => !path.startsWith(`${SERVER}http/`) && !APPLICATION.includes(path))).toEqual([])
+  })
+
+  it('builds a Fastify application in one file', () => {
+    const values = server.filter(({ imports }) =>
+      imports.some(({ specifier, typeOnly }) => packageOf(specifier) === 'fastify' && !typeOnly),
+    )
+    expect(pathsOf(values)).toEqual([`${SERVER}app.ts`])
+    expect(TYPES_ALONE.filter((path) => pathsOf(values).includes(path))).toEqual([])
+  })
+
+  it('writes SQL in store/ only', () => {
+    const writing = server.filter((file) => taggedTemplates(file, 'sql').length > 0)
+    expect(writing.length).toBeGreaterThan(3)
+    expect(pathsOf(writing).filter((path) => !path.startsWith(`${SERVER}store/`))).toEqual([])
+    const inTransactions = server.filter((file) => taggedTemplates(file, 'transaction').length > 0)
+    expect(pathsOf(inTransactions).filter((path) => !path.startsWith(`${SERVER}store/`))).toEqual([])
+  })
+
+  it('runs text as SQL in the migrations only', () => {
+    const running = server.filter((file) => usesName(file, 'unsafe'))
+    expect(pathsOf(running)).toEqual([`${SERVER}store/migrations.ts`])
+  })
+
+  it.each(['postgres', '@electric-sql/pglite'])('knows %s in store/ only', (name) => {
+    const knowing = pathsOf(importersOf(server, name))
+    expect(knowing).not.toEqual([])
+    expect(knowing.filter((path) => !path.startsWith(`${SERVER}store/`))).toEqual([])
+  })
+
+  it('knows the command line in main.ts and cli/ only', () => {
+    const knowing = pathsOf(importersOf(server, 'commander'))
+    expect(knowing.filter((path) => path !== `${SERVER}main.ts` && !path.startsWith(`${SERVER}cli/`))).toEqual([])
+  })
+
+  it('hands its environment to readConfig, and reads it nowhere else', () => {
+    const MAY_HAND_IN = /^packages\/server\/src\/(main|index|config)\.ts$|^packages\/server\/src\/cli\//
+    const reading = server.flatMap((file) => environmentReads(file).map((read) => `${file.path}: ${read}`))
+    expect(reading.length).toBeGreaterThan(0)
+    expect(reading.filter((line) => !line.endsWith(': readConfig(process.env)'))).toEqual([])
+    expect(reading.filter((line) => !MAY_HAND_IN.test(line.slice(0, line.indexOf(':'))))).toEqual([])
+  })
+})
+
+/** From the ground, which is the configuration and the places of files, up. What has no folder is the application's. */
+const ORDER = ['ground', 'store', 'audit', 'crypto', 'operations', 'http', 'application', 'cli', 'main'] as const
+type Part = (typeof ORDER)[number]
+
+/** Parts that know less than their place would let them: these, themselves and the ground. */
+const KNOWS: Partial<Record<Part, readonly Part[]>> = {
+  store: [],
+  audit: ['store'],
+  crypto: [],
+  operations: ['crypto', 'audit', 'store'],
+  http: ['operations'],
+}
+
+/** Imports that break the order, each with its reason. */
+const EXCEPTIONS: Record<string, string> = {
+  'http/errors.ts audit/append-errors.ts': 'the errors of the committer become problem documents there',
+  'http/errors.ts store/deadline.ts': 'and so does the one of a database that does not answer',
+  'http/metrics.ts audit/committer.ts':
+    'the metrics are told of each commit, in the words of the committer; a type alone',
+  'http/health.ts store/settings.ts': '/health asks the database itself, before there is a tenant to operate for',
+}
+
+function partOf(path: string): Part {
+  const name = path.slice(SERVER.length)
+  if (name === 'main.ts') return 'main'
+  if (name === 'config.ts' || /^[a-z-]+-directory\.ts$/.test(name)) return 'ground'
+  const [folder = ''] = name.split('/')
+  if (!name.includes('/')) return 'application'
+  const part = ORDER.find((known) => known === folder)
+  if (!part) throw new Error(`${path} belongs to no part that has a place in the order`)
+  return part
+}
+
+function mayKnow(from: Part, to: Part): boolean {
+  if (from === to) return true
+  return KNOWS[from] ? [...KNOWS[from], 'ground'].includes(to) : ORDER.indexOf(to) < ORDER.indexOf(from)
+}
+
+describe('the parts of the server', () => {
+  const steps = server.flatMap((file) =>
+    file.imports.flatMap(({ specifier, typeOnly }) => {
+      const target = resolveImport(file, specifier)
+      return target === undefined ? [] : [{ file: file.path, target, typeOnly }]
+    }),
+  )
+  const name = ({ file, target }: { file: string; target: string }) =>
+    `${file.slice(SERVER.length)} ${target.slice(SERVER.length)}`
+  // Rows of the log are the chain's own: the store takes their types, and nothing that runs.
+  const isTypeOfAudit = ({ file, target, typeOnly }: (typeof steps)[number]) =>
+    typeOnly && partOf(file) === 'store' && partOf(target) === 'audit'
+  const upward = steps.filter((step) => !mayKnow(partOf(step.file), partOf(step.target)) && !isTypeOfAudit(step))
+
+  it('let an export be verified by the code of the specs alone, without database, configuration or secret', () => {
+    const reached = new Set<string>()
+    const walk = (path: string) => {
+      if (reached.has(path)) return
+      reached.add(path)
+      for (const { file, target, typeOnly } of steps) if (file === path && !typeOnly) walk(target)
+    }
+    walk(`${SERVER}audit/verify-export.ts`)
+    const files = ['chain', 'checkpoint', 'export', 'read-export', 'verify-export']
+    expect([...reached].sort()).toEqual(files.map((name) => `${SERVER}audit/${name}.ts`))
+    const packages = server
+      .filter(({ path }) => reached.has(path))
+      .flatMap(({ imports }) => imports.filter(({ specifier }) => !specifier.startsWith('.')))
+      .map(({ specifier }) => packageOf(specifier))
+    expect([...new Set(packages)].sort()).toEqual(['@eaas/protocol', 'node:crypto', 'zod'])
+  })
+
+  it('know what stands below them: main, cli, app, http, operations, then crypto, audit and store', () => {
+    expect(steps.length).toBeGreaterThan(100)
+    expect(upward.map(name).filter((step) => !(step in EXCEPTIONS))).toEqual([])
+  })
+
+  it.each(Object.keys(EXCEPTIONS))('still need the exception %s', (exception) => {
+    expect(upward.map(name)).toContain(exception)
+  })
+
+  it('import files that are there', () => {
+    expect(steps.filter(({ target }) => !existsSync(join(ROOT, target))).map(name)).toEqual([])
+  })
+
+  it('have no circle of files that need each other to run', () => {
+    const next = new Map<string, string[]>()
+    for (const { file, target, typeOnly } of steps) if (!typeOnly) next.set(file, [...(next.get(file) ?? []), target])
+    const done = new Set<string>()
+    const circles: string[] = []
+    const walk = (path: string, way: string[]) => {
+      if (way.includes(path)) circles.push([...way.slice(way.indexOf(path)), path].join(' -> '))
+      if (done.has(path) || way.includes(path)) return
+      for (const target of next.get(path) ?? []) walk(target, [...way, path])
+      done.add(path)
+    }
+    for (const path of next.keys()) walk(path, [])
+    expect(circles).toEqual([])
+  })
+})
+
+describe('the reader of these rules', () => {
+  const file = parseSource(
+    `${SERVER}http/sample.ts`,
+    `import a from 'fastify'
+     import type { B } from '../audit/chain.js'
+     import { type C } from './route.js'
+     export * from "./parse.js"
+     import {
+       d,
+     } from 'node:fs'
+     type E = import('postgres').Sql
+     const f = await import('ky')
+     // import g from 'commander'
+     const h = "import i from 'zod'"
+     const j = [Buffer.from(''), globalThis.Buffer, process.env.HOME, readConfig(process.env)]
+     sql\`select 1\`
+     services.sql\`select 2\``,
+  )
+
+  it('sees every form of an import, and none in comments and strings', () => {
+    expect(file.imports.map(({ specifier, typeOnly }) => [specifier, typeOnly])).toEqual([
+      ['fastify', false],
+      ['../audit/chain.js', true],
+      ['./route.js', false],
+      ['./parse.js', false],
+      ['node:fs', false],
+      ['postgres', true],
+      ['ky', false],
+    ])
+    expect(resolveImport(file, '../audit/chain.js')).toBe(`${SERVER}audit/chain.ts`)
+  })
+
+  it('sees names, SQL and the environment', () => {
+    expect(usesGlobal(file, 'Buffer')).toBe(true)
+    expect(usesGlobal(parseSource('a.ts', 'globalThis.Buffer'), 'Buffer')).toBe(false)
+    expect(taggedTemplates(file, 'sql')).toHaveLength(2)
+    expect(environmentReads(file)).toEqual(['process.env.HOME', 'readConfig(process.env)'])
+    for (const text of ['const { env } = process', 'process["env"].A']) {
+      expect(environmentReads(parseSource('a.ts', text)), text).not.toEqual([])
+    }
+  })
+})

@@ -1,0 +1,169 @@
+// The package as an application gets it: what is in it, its types, its size, and that it runs.
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { createRequire, isBuiltin } from 'node:module'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import { build, type Metafile } from 'esbuild'
+import ts from 'typescript'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { installPackedSdk, runSuiteBy } from '../support/packed-sdk.js'
+
+const KB = 1_024
+const ENTRIES = ['@eaas/sdk', '@eaas/sdk/broker', '@eaas/sdk/offline', '@eaas/sdk/testing']
+const TIMEOUT_MS = 120_000
+
+/** Uses each entry as an application does; what is wrong must not compile. */
+const APPLICATION = `
+import { createClient, isEaasError, json, text, type Client, type Envelope, type EaasErrorCode } from '@eaas/sdk'
+import { createBroker, type Broker } from '@eaas/sdk/broker'
+import { createDek, open, openExport, seal } from '@eaas/sdk/offline'
+import { createTestService, type TestService } from '@eaas/sdk/testing'
+
+const service: TestService = createTestService({ envelopeOnly: false })
+export const eaas: Client = createClient(service)
+export const broker: Broker = createBroker({ ...service, authenticate: () => ({ id: 'ada' }), allow: { wrap: [] } })
+export async function run(keyId: string): Promise<string> {
+  const users = eaas.model({ keyId, fields: { email: text({ index: 'email_index' }), prefs: json<{ dark: boolean }>() } })
+  const row = await users.encrypt({ id: 7, email: 'ada@example.org', prefs: { dark: true } })
+  const index: string = row.email_index
+  const dark: boolean = (await users.decrypt(row)).prefs.dark
+  const envelope: Envelope = await seal('x', { dek: createDek(), wrapped: { wrapped_key: 'AAAA', key_id: keyId, key_version: 1 } })
+  const bytes: Uint8Array = await open(envelope, createDek())
+  const exported = openExport(await eaas.keys.export(keyId))
+  const code: EaasErrorCode | undefined = await exported.decrypt(envelope).then(() => undefined, (error) => isEaasError(error) ? error.code : undefined)
+  service.failNext({ operation: 'unwrap', code: 'E_STATE' })
+  // @ts-expect-error: a number is no value
+  await eaas.encrypt(7, { keyId })
+  // @ts-expect-error: there is no such field
+  row.phone
+  // @ts-expect-error: there is no such operation
+  service.failNext({ operation: 'steal', status: 500 })
+  return [index, dark, bytes.length, code].join()
+}
+`
+
+let folder: string
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'eaas-packed-'))
+  await installPackedSdk(folder)
+  await writeFile(join(folder, 'application.ts'), APPLICATION)
+}, TIMEOUT_MS)
+afterAll(() => rm(folder, { recursive: true, force: true }))
+
+describe('the package', () => {
+  it('holds what was built, its README and its licence, and nothing else', () => {
+    const home = join(folder, 'node_modules/@eaas/sdk')
+    const entries = readdirSync(home, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
+    const files = entries.map(({ parentPath, name }) => join(parentPath, name).slice(home.length + 1))
+    expect(files.filter((path) => !path.startsWith('dist/')).sort()).toEqual(['LICENSE', 'README.md', 'package.json'])
+    expect(files.filter((path) => !/\.(js|d\.ts)$/.test(path) && path.startsWith('dist/'))).toEqual([])
+    const { exports } = JSON.parse(readFileSync(join(home, 'package.json'), 'utf8')) as {
+      exports: Record<string, object>
+    }
+    expect(Object.keys(exports).map((path) => path.replace('.', '@eaas/sdk'))).toEqual(ENTRIES)
+    const targets = Object.values(exports).flatMap((conditions) => Object.values(conditions) as string[])
+    expect(targets.filter((path) => !existsSync(join(home, path)))).toEqual([])
+  })
+
+  it.each([
+    ['node16', ts.ModuleKind.Node16, ts.ModuleResolutionKind.Node16],
+    ['bundler', ts.ModuleKind.ESNext, ts.ModuleResolutionKind.Bundler],
+  ])(
+    'has types that are right to their last file, as %s looks for them',
+    (_, module, moduleResolution) => {
+      const program = ts.createProgram([join(folder, 'application.ts')], {
+        module,
+        moduleResolution,
+        target: ts.ScriptTarget.ES2022,
+        lib: ['lib.es2022.d.ts', 'lib.dom.d.ts', 'lib.dom.iterable.d.ts'],
+        strict: true,
+        exactOptionalPropertyTypes: true,
+        skipLibCheck: false,
+        noEmit: true,
+        types: [], // an application of the browser has none of Node's
+      })
+      const complaints = ts.getPreEmitDiagnostics(program).map(({ file, messageText }) => {
+        return `${file?.fileName ?? ''}: ${ts.flattenDiagnosticMessageText(messageText, '\n')}`
+      })
+      expect(complaints).toEqual([])
+      const checked = program.getSourceFiles().map(({ fileName }) => fileName)
+      expect(checked.filter((path) => path.includes('@eaas/sdk/dist')).length).toBeGreaterThanOrEqual(ENTRIES.length)
+    },
+    TIMEOUT_MS,
+  )
+
+  it('can be required too, by programs of CommonJS', () => {
+    const require = createRequire(join(folder, 'application.cjs'))
+    for (const entry of ENTRIES) expect(Object.keys(require(entry) as object).length).toBeGreaterThan(0)
+    const { createClient } = require('@eaas/sdk') as { createClient: unknown }
+    expect(createClient).toBeTypeOf('function')
+  })
+
+  it('passes the suite of all runtimes under this Node, with each engine', async () => {
+    const { failed, ...outcome } = await runSuiteBy(process.execPath, [], folder)
+    expect(failed).toEqual([])
+    expect(outcome).toEqual({ engines: ['noble', 'node', 'web'], passed: expect.any(Number), followed: 0 })
+    expect(outcome.passed).toBeGreaterThan(300)
+  }, 120_000)
+})
+
+describe('the package in a browser', () => {
+  it.each(ENTRIES)('imports nothing of Node, nor what is not there: %s', async (entry) => {
+    const { outputs, text } = await bundle(entry)
+    const imports = Object.values(outputs).flatMap((output) => output.imports.filter(({ external }) => external))
+    expect(imports).toEqual([])
+    // A bundler that is told nothing of Node would leave these in.
+    expect(text.match(/(?:from|import|require)\s*\(?\s*["'](?:node:[^"']+)["']/g)).toBeNull()
+    expect(text).not.toMatch(/\bBuffer\.(from|alloc)/)
+  })
+
+  it('would be told of an import of Node', async () => {
+    await expect(bundle('node:fs')).rejects.toThrow('Could not resolve')
+    expect(isBuiltin('node:fs')).toBe(true)
+  })
+
+  it.each([
+    ['@eaas/sdk', 16],
+    ['@eaas/sdk/offline', 6],
+  ])('loads no more at once than its sources would: %s, %d KB', async (entry, limit) => {
+    const { outputs, sizes } = await bundle(entry)
+    const seen = new Set<string>()
+    const visit = (path: string) => {
+      if (seen.has(path)) return
+      seen.add(path)
+      for (const { path: next, kind } of outputs[path]?.imports ?? []) if (kind === 'import-statement') visit(next)
+    }
+    visit(Object.keys(outputs).find((path) => outputs[path]?.entryPoint === '<stdin>') ?? '')
+    expect(seen.size).toBeGreaterThan(0)
+    const size = [...seen].reduce((sum, path) => sum + (sizes[path] ?? 0), 0)
+    expect(size).toBeGreaterThan(KB)
+    expect(size).toBeLessThanOrEqual(limit * KB)
+  })
+})
+
+/** Bundles all of an entry for browsers, as an application that uses everything of it. */
+async function bundle(
+  entry: string,
+): Promise<{ outputs: Metafile['outputs']; text: string; sizes: Record<string, number> }> {
+  const { outputFiles, metafile } = await build({
+    stdin: { contents: `export * from '${entry}'`, resolveDir: folder },
+    absWorkingDir: folder,
+    bundle: true,
+    splitting: true,
+    minify: true,
+    format: 'esm',
+    platform: 'browser',
+    target: 'es2022',
+    outdir: 'out',
+    write: false,
+    metafile: true,
+    logLevel: 'silent',
+  })
+  const sizes = Object.fromEntries(
+    outputFiles.map(({ path, contents }) => [path.slice(folder.length + 1), gzipSync(contents, { level: 9 }).length]),
+  )
+  return { outputs: metafile.outputs, text: outputFiles.map(({ text }) => text).join('\n'), sizes }
+}

@@ -1,0 +1,75 @@
+// The test suites: `unit` needs no database; the database suites run once on each back end, `embedded` and `postgres`.
+// EAAS_TEST_SLOW=1 (npm run test:slow) runs test/slow instead, on each back end.
+import { availableParallelism } from 'node:os'
+import { fileURLToPath } from 'node:url'
+import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config'
+import { MENDED_FILE, mendPostgres } from './packages/server/mended-postgres.js'
+import type { Backend } from './test/support/database.js'
+import { findOrInstallPostgres } from './test/support/find-postgres.js'
+
+const SLOW_TIMEOUT_MS = 30 * 60_000
+
+const slow = process.env.EAAS_TEST_SLOW === '1'
+const packages = fileURLToPath(new URL('packages', import.meta.url))
+const notHere = ['**/node_modules/**', '**/dist/**']
+
+// Spread into each project rather than inherited with `extends`, which reads this file, and so looks for PostgreSQL,
+// once more for each.
+const resolve = {
+  // Sources, so that tests need no build; what spawns the `eaas` binary runs the built one.
+  alias: [
+    { find: /^@eaas\/(sdk|server)$/, replacement: `${packages}/$1/src/index.ts` },
+    { find: /^@eaas\/(sdk|server)\/(.+)$/, replacement: `${packages}/$1/src/$2.ts` },
+  ],
+}
+const common = {
+  pool: 'forks' as const,
+  // Two cores: a second worker fills the waits of the first for the database. More than four only crowd PostgreSQL.
+  maxWorkers: Math.min(4, Math.max(2, availableParallelism() - 1)),
+  testTimeout: slow ? SLOW_TIMEOUT_MS : 30_000,
+  hookTimeout: 60_000,
+  setupFiles: ['./test/support/end-with-run.ts'],
+  server: { deps: { inline: ['postgres'] } },
+}
+
+// The driver as the server is built with it.
+const plugins = [
+  {
+    name: 'mended-postgres',
+    transform: (text: string, id: string) => (MENDED_FILE.test(id) ? mendPostgres(text) : undefined),
+  },
+]
+
+const onPostgres = findOrInstallPostgres() ? [database('postgres')] : []
+const projects = [database('embedded'), ...onPostgres]
+
+export default defineConfig({ test: { ...common, projects: slow ? projects : [unit(), ...projects] } })
+
+function unit(): TestProjectInlineConfiguration {
+  return {
+    resolve,
+    plugins,
+    test: {
+      ...common,
+      name: 'unit',
+      include: ['packages/*/src/**/*.test.ts', 'test/unit/**/*.test.ts'],
+      exclude: [...notHere, '**/*.db.test.ts'],
+    },
+  }
+}
+
+function database(backend: Backend): TestProjectInlineConfiguration {
+  const everyday = ['test/**/*.test.ts', 'packages/server/src/**/*.db.test.ts']
+  return {
+    resolve,
+    plugins,
+    test: {
+      ...common,
+      name: backend,
+      include: slow ? ['test/slow/**/*.test.ts'] : everyday,
+      exclude: [...notHere, 'test/unit/**', ...(slow ? [] : ['test/slow/**'])],
+      globalSetup: ['./test/support/global-setup.ts'],
+      provide: { backend },
+    },
+  }
+}
