@@ -1,5 +1,6 @@
-// The driver, mended while it is bundled: postgres.js 3.4.9 ends the process or hangs when a connection dies at the wrong
-// moment (its issues 1154, 1208; pull requests 1168, 1209). To be dropped with the first release that has the mends.
+// The driver, mended while it is bundled: postgres.js 3.4.9 ends the process, hangs, or answers with the rows or the error of
+// another query when a connection dies or a statement fails at the wrong moment (its issues 1119, 1154, 1181, 1208, 1223;
+// pull requests 1120, 1168, 1209). To be dropped with the first release that has the mends.
 import { readFile } from 'node:fs/promises'
 import type { Plugin } from 'esbuild'
 
@@ -29,6 +30,25 @@ const MENDS: readonly [found: string, mended: string][] = [
   ],
   // A connection that dies while it asks for the types of arrays: a rejection that nobody handled ended the process.
   ['return fetchArrayTypes()\n', 'return fetchArrayTypes().catch(errored)\n'],
+  // What a failed statement had sent counted for the next one: its rows came behind holes, so that there seemed to be none.
+  ['result = new Result()\n    connectTimer', 'result = new Result()\n    rows = 0\n    connectTimer'],
+  // So did what a connection that died had sent, and its error, on the connection that took its place.
+  [
+    `if (initial)
+      return reconnect()
+
+    !hadError && (query || sent.length) && error(Errors.connection('CONNECTION_CLOSED', options, socket))
+`,
+    `!initial && !hadError && (query || sent.length) && error(${CLOSED})
+    query = results = errorResponse = null
+    result = new Result()
+    rows = 0
+
+    if (initial)
+      return reconnect()
+
+`,
+  ],
 ]
 
 /** Mends the driver's text. @throws when it is another driver, and so has to be looked at again */

@@ -1,0 +1,102 @@
+// The driver against a PostgreSQL that fails in the middle of an answer: no query sees anything of another one's.
+import { createServer, type Socket } from 'node:net'
+import { afterEach, describe, expect, it } from 'vitest'
+import { connect, type Sql } from './db.js'
+
+const FETCH_TYPES = 'pg_type'
+const INT4 = 23
+
+/** Answers every query with one row, { n: 1 }; a query that contains `fail` with that row and then an error. */
+async function startDatabase({ cut }: { cut: boolean }): Promise<{ sql: Sql; close: () => Promise<void> }> {
+  const server = createServer((socket) => {
+    let received = Buffer.alloc(0)
+    let started = false
+    let text = ''
+    socket.on('error', () => undefined) // the driver may write to a connection that was cut
+    socket.on('data', (chunk) => {
+      received = Buffer.concat([received, chunk])
+      for (;;) {
+        const head = started ? 1 : 0 // the first message has no type
+        if (received.length < head + 4) return
+        const length = head + received.readInt32BE(head)
+        if (received.length < length) return
+        const type = started ? String.fromCharCode(received[0] as number) : 'startup'
+        if (type === 'P') text = received.toString('utf8', 5, length)
+        received = received.subarray(length)
+        started = true
+        answer(socket, type, text)
+      }
+    })
+  })
+
+  function answer(socket: Socket, type: string, text: string): void {
+    if (type === 'startup') socket.write(Buffer.concat([message('R', int(0)), readyForQuery()]))
+    else if (type === 'P') socket.write(message('1'))
+    else if (type === 'B') socket.write(message('2'))
+    else if (type === 'S') socket.write(readyForQuery())
+    else if (type === 'D') socket.write(Buffer.concat([message('t', short(0)), rowDescription()]))
+    else if (type === 'E') {
+      if (text.includes(FETCH_TYPES)) return void socket.write(commandComplete())
+      socket.write(dataRow())
+      if (!text.includes('fail')) return void socket.write(commandComplete())
+      socket.write(errorResponse(cut ? '57P01' : '57014'))
+      if (cut) socket.end()
+    }
+  }
+
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as { port: number }
+  const sql = connect({ url: `postgres://user@127.0.0.1:${port}/database`, max: 1 })
+  return {
+    sql,
+    async close() {
+      await sql.end({ timeout: 1 })
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+}
+
+function message(type: string, ...parts: Buffer[]): Buffer {
+  const body = Buffer.concat(parts)
+  return Buffer.concat([Buffer.from(type), int(body.length + 4), body])
+}
+
+function int(value: number): Buffer {
+  const bytes = Buffer.alloc(4)
+  bytes.writeInt32BE(value)
+  return bytes
+}
+
+function short(value: number): Buffer {
+  const bytes = Buffer.alloc(2)
+  bytes.writeInt16BE(value)
+  return bytes
+}
+
+const readyForQuery = () => message('Z', Buffer.from('I'))
+const commandComplete = () => message('C', Buffer.from('SELECT 1\0'))
+const dataRow = () => message('D', short(1), int(1), Buffer.from('1'))
+const errorResponse = (code: string) => message('E', Buffer.from(`SFATAL\0C${code}\0Mended\0\0`))
+const rowDescription = () =>
+  message('T', short(1), Buffer.from('n\0'), int(0), short(0), int(INT4), short(4), int(-1), short(0))
+
+describe('a query after one that failed in the middle of its rows', () => {
+  let database: Awaited<ReturnType<typeof startDatabase>> | undefined
+  afterEach(() => database?.close())
+
+  it('has its own rows, from the first on, on the same connection', async () => {
+    database = await startDatabase({ cut: false })
+    const { sql } = database
+    const failed = expect(sql`select 1 as fail`).rejects.toMatchObject({ code: '57014' })
+    const next = sql`select 1 as n` // in the pipeline behind it
+    await failed
+    expect([...(await next)]).toEqual([{ n: 1 }])
+  })
+
+  it('has its own rows and no error of another one, on the connection that takes the place of one that was cut', async () => {
+    database = await startDatabase({ cut: true })
+    const { sql } = database
+    await expect(sql`select 1 as fail`).rejects.toMatchObject({ code: 'CONNECTION_CLOSED' })
+    for (let i = 0; i < 3; i++) expect([...(await sql`select 1 as n`)]).toEqual([{ n: 1 }])
+  })
+})
