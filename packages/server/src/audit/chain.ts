@@ -1,6 +1,7 @@
 /** The bytes, hashes and MACs of the audit chain, see chain.md. Pure. */
-import { createHmac, hash as digest, type KeyObject, timingSafeEqual } from 'node:crypto'
+import { hash as digest, type KeyObject, timingSafeEqual } from 'node:crypto'
 import { type Action, encodeHex, encodeUtf8 } from '@eaas/protocol'
+import { hmac } from '../crypto/hmac.js'
 
 const ENTRY_LABEL = 'eaas/audit/entry/v1'
 const GENESIS_LABEL = encodeUtf8('eaas/audit/genesis/v1')
@@ -70,14 +71,14 @@ export function entryHash(previous: Uint8Array, entry: AuditEntry): Uint8Array {
 
 /** mac_n from h_n (chain.md 3). */
 export function entryMac(auditKey: KeyObject, hash: Uint8Array): Uint8Array {
-  return fromHex(createHmac('sha256', auditKey).update(MAC_LABEL).update(hash).digest('hex'))
+  return hmac(auditKey, Buffer.concat([MAC_LABEL, hash]))
 }
 
 /** The MAC of a head (chain.md 5). */
 export function headMac(auditKey: KeyObject, head: Omit<Head, 'mac'>): Uint8Array {
   const { tenant_id, last_id, hash, policy_version, created_at } = head
   const text = JSON.stringify([HEAD_LABEL, tenant_id, last_id, encodeHex(hash), policy_version, created_at])
-  return createHmac('sha256', auditKey).update(text).digest()
+  return hmac(auditKey, text)
 }
 
 /** Whether a head is as the server wrote it. */
@@ -113,7 +114,7 @@ export function purgeMarkMac(auditKey: KeyObject, mark: Omit<PurgeMark, 'mac'>):
     created_at,
     encodeHex(previous_mac),
   ])
-  return createHmac('sha256', auditKey).update(text).digest()
+  return hmac(auditKey, text)
 }
 
 /** Compares two byte strings in constant time. */

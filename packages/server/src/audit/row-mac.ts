@@ -5,8 +5,9 @@
  * mac = HMAC-SHA-256(row key, UTF-8 of ["eaas/row/v1", table, [columns in the order below]]), row key as in
  * key-hierarchy.md 4, the array written as in chain.md 1, bytes in hexadecimal.
  */
-import { createHmac, type KeyObject } from 'node:crypto'
+import type { KeyObject } from 'node:crypto'
 import { encodeHex } from '@eaas/protocol'
+import { hmac } from '../crypto/hmac.js'
 import type { ApiKeyRow } from '../store/api-keys.js'
 import type { KeyRow, KeyVersionRow } from '../store/keys.js'
 import type { TenantRow } from '../store/tenants.js'
@@ -116,9 +117,7 @@ export function sealRow<Row>(
 type Column = string | number | boolean | null | readonly string[]
 
 function rowMac(rowKey: KeyObject, table: string, columns: readonly Column[]): Uint8Array {
-  return createHmac('sha256', rowKey)
-    .update(JSON.stringify(['eaas/row/v1', table, columns]))
-    .digest()
+  return hmac(rowKey, JSON.stringify(['eaas/row/v1', table, columns]))
 }
 
 function hexOrNull(bytes: Uint8Array | null): string | null {

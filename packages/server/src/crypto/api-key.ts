@@ -2,7 +2,8 @@
  * API keys: `eaas_sk_<tenant>_<secret>`. The tenant's UUID stands in it, 32 hexadecimal digits, so that authentication
  * looks in one tenant only; the secret is 43 characters of 62, 256 bits. Stored is an HMAC under the pepper, nothing else.
  */
-import { createHmac, type KeyObject, randomInt } from 'node:crypto'
+import { type KeyObject, randomInt } from 'node:crypto'
+import { hmacHex } from './hmac.js'
 
 const PREFIX = 'eaas_sk_'
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
@@ -25,7 +26,7 @@ export function apiKeyTenant(apiKey: string): string | undefined {
 
 /** What is stored and looked up in place of an API key: HMAC-SHA-256 under the pepper, in hexadecimal. */
 export function apiKeyDigest(pepper: KeyObject, apiKey: string): string {
-  return createHmac('sha256', pepper).update(apiKey).digest('hex')
+  return hmacHex(pepper, apiKey)
 }
 
 /** The part of an API key that lists show: all but the last 39 characters of its secret. */

@@ -1,7 +1,7 @@
 /** The audit log and the heads of its chains. */
 import type { Action } from '@eaas/protocol'
 import type { ChainedEntry, Head } from '../audit/chain.js'
-import type { Queryable, Transaction } from './db.js'
+import { type Queryable, readInteger, readTime, type Transaction } from './db.js'
 
 /** What entries without a key are counted under. */
 const NIL_UUID = '00000000-0000-0000-0000-000000000000'
@@ -93,7 +93,24 @@ export async function findEntryHash(sql: Queryable, tenant_id: string, id: numbe
   return row?.hash
 }
 
-/** A stretch of the chain in order: the entries after `after_id`, up to and with `through_id`, `limit` of them at most. */
+/** An entry as the database writes it in JSON. */
+type EntryFields = [
+  id: number,
+  action: Action,
+  key_id: string | null,
+  key_version: number | null,
+  actor: string,
+  ip_address: string | null,
+  metadata: string | null,
+  created_at: string,
+  hash: string,
+  mac: string,
+]
+
+/**
+ * A stretch of the chain in order: the entries after `after_id`, up to and with `through_id`, `limit` of them at most. They come
+ * as one JSON text, which is read in a third of the time that the driver takes for as many rows.
+ */
 export async function readChain(
   sql: Queryable,
   {
@@ -103,11 +120,31 @@ export async function readChain(
     limit,
   }: { tenant_id: string; after_id: number; through_id: number; limit: number },
 ): Promise<ChainedEntry[]> {
-  return sql<ChainedEntry[]>`
-    select tenant_id, id, action, key_id, key_version, actor, ip_address, metadata, created_at, hash, mac
-    from audit_log
-    where tenant_id = ${tenant_id} and id > ${after_id} and id <= ${through_id}
-    order by id limit ${limit}`
+  const [row] = await sql<{ entries: EntryFields[] | null }[]>`
+    select json_agg(json_build_array(
+      id, action, key_id, key_version, actor, ip_address, metadata, created_at, encode(hash, 'hex'), encode(mac, 'hex')
+    ) order by id) as entries
+    from (
+      select id, action, key_id, key_version, actor, ip_address, metadata, created_at, hash, mac
+      from audit_log
+      where tenant_id = ${tenant_id} and id > ${after_id} and id <= ${through_id}
+      order by id limit ${limit}
+    ) as stretch`
+  return (row?.entries ?? []).map(
+    ([id, action, key_id, key_version, actor, ip_address, metadata, created_at, hash, mac]): ChainedEntry => ({
+      tenant_id,
+      id: readInteger(id),
+      action,
+      key_id,
+      key_version,
+      actor,
+      ip_address,
+      metadata,
+      created_at: readTime(created_at),
+      hash: Buffer.from(hash, 'hex'),
+      mac: Buffer.from(mac, 'hex'),
+    }),
+  )
 }
 
 /** How many entries of each action a tenant has in a month, `YYYY-MM` in UTC. A purge takes nothing away from them. */

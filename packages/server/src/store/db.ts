@@ -69,8 +69,8 @@ function reconnectDelay(attempts: number): number {
 /** Entries of one commit have one time: most are read again and again. */
 let lastRead = { text: '', time: '' }
 
-/** `infinity`, say, stays as it is. */
-function readTime(text: string): string {
+/** A time of the database in RFC 3339, UTC, milliseconds; `infinity`, say, stays as it is. */
+export function readTime(text: string): string {
   if (text !== lastRead.text) {
     const time = new Date(text)
     lastRead = { text, time: Number.isNaN(time.getTime()) ? text : time.toISOString() }
@@ -79,6 +79,6 @@ function readTime(text: string): string {
 }
 
 /** Beyond 2^53 it is the last number before: larger than all that there are, and still one that can be asked for. */
-function readInteger(text: string): number {
-  return Math.max(Number.MIN_SAFE_INTEGER, Math.min(Number(text), Number.MAX_SAFE_INTEGER))
+export function readInteger(value: string | number): number {
+  return Math.max(Number.MIN_SAFE_INTEGER, Math.min(Number(value), Number.MAX_SAFE_INTEGER))
 }

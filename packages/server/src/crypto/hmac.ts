@@ -1,0 +1,59 @@
+/**
+ * HMAC-SHA-256 (RFC 2104) of short messages, by two one-shot digests. An `Hmac` of node:crypto is an object outside the heap for
+ * each call, which costs more to make and to collect than a short message costs to authenticate.
+ */
+import { createHmac, hash, type KeyObject } from 'node:crypto'
+
+const ALGORITHM = 'sha256'
+const BLOCK_BYTES = 64
+const DIGEST_BYTES = 32
+const SHORT_BYTES = 4_096
+
+/** A key under each of the two pads. */
+interface PaddedKey {
+  inner: Uint8Array
+  outer: Uint8Array
+}
+
+const paddedKeys = new WeakMap<KeyObject, PaddedKey>()
+
+// What is digested is put together here and not in buffers of Node's pool, which others are handed next.
+const innerBlock = Buffer.allocUnsafeSlow(BLOCK_BYTES + SHORT_BYTES)
+const outerBlock = Buffer.allocUnsafeSlow(BLOCK_BYTES + DIGEST_BYTES)
+
+/** HMAC-SHA-256 of a message, or of the UTF-8 of a text, in hexadecimal. */
+export function hmacHex(key: KeyObject, message: Uint8Array | string): string {
+  const bytes = typeof message === 'string' ? Buffer.from(message) : message
+  if (bytes.length > SHORT_BYTES) return createHmac(ALGORITHM, key).update(bytes).digest('hex')
+  const { inner, outer } = paddedKey(key)
+  innerBlock.set(inner)
+  innerBlock.set(bytes, BLOCK_BYTES)
+  outerBlock.set(outer)
+  outerBlock.write(hash(ALGORITHM, innerBlock.subarray(0, BLOCK_BYTES + bytes.length), 'hex'), BLOCK_BYTES, 'hex')
+  return hash(ALGORITHM, outerBlock, 'hex')
+}
+
+/** HMAC-SHA-256 of a message, or of the UTF-8 of a text: 32 bytes. */
+export function hmac(key: KeyObject, message: Uint8Array | string): Uint8Array {
+  return Buffer.from(hmacHex(key, message), 'hex')
+}
+
+// The keys here are 32 bytes; RFC 2104 digests those that are longer than a block first.
+function paddedKey(key: KeyObject): PaddedKey {
+  const known = paddedKeys.get(key)
+  if (known) return known
+  const secret = key.export()
+  if (secret.length > BLOCK_BYTES) throw new Error(`a key must be at most ${BLOCK_BYTES} bytes, got ${secret.length}`)
+  const padded = { inner: xor(secret, 0x36), outer: xor(secret, 0x5c) }
+  secret.fill(0)
+  paddedKeys.set(key, padded)
+  return padded
+}
+
+function xor(secret: Uint8Array, pad: number): Uint8Array {
+  const block = new Uint8Array(BLOCK_BYTES).fill(pad)
+  secret.forEach((byte, at) => {
+    block[at] = byte ^ pad
+  })
+  return block
+}
