@@ -22,10 +22,13 @@ import {
 import type { Checkpoint } from './checkpoint.js'
 import { createRowAudit } from './row-audit.js'
 
-/** Entries read at a time: each query costs as much as dozens of them. */
-const PAGE_ENTRIES = 1_000
-/** Entries computed between two turns of the event loop: about a millisecond of work. */
-const TURN_ENTRIES = 100
+/**
+ * Entries read at a time, and then computed: each query costs as much as dozens of them. Reading ahead would be faster by a third, but
+ * keep two processors busy, the database's and the server's, while other calls wait for either.
+ */
+const PAGE_ENTRIES = 500
+/** Entries computed between two turns of the event loop: a quarter of a millisecond of work. */
+const TURN_ENTRIES = 50
 const PROGRESS_ENTRIES = 10_000
 
 /** What makes a log invalid. */
@@ -116,17 +119,12 @@ export async function verifyLog(sql: Sql, options: VerifyOptions): Promise<wire.
   }
   const rows = createRowAudit(options.rowKey)
   if (contradicts()) return answer('checkpoint_mismatch', place.id)
-  const readAfter = (after_id: number) => readChain(sql, { ...options, after_id, through_id, limit: PAGE_ENTRIES })
-  let reading = readAfter(place.id)
   while (place.id < through_id) {
-    const page = await reading
+    const page = await readChain(sql, { ...options, after_id: place.id, through_id, limit: PAGE_ENTRIES })
     if (page[0]?.id !== place.id + 1 && (await isPurgedBeyond(sql, options.tenant_id, place.id))) {
       return verifyLog(sql, options) // a purge took what was being read: from its mark once more
     }
-    const last = page.at(-1)
-    if (!last) return answer('entry_missing')
-    reading = readAfter(last.id) // while this one is computed
-    reading.catch(() => undefined) // whoever awaits it is told
+    if (page.length === 0) return answer('entry_missing')
     for (const [at, entry] of page.entries()) {
       if (at % TURN_ENTRIES === 0) await turn() // calls that came meanwhile go first
       const fault = findFault(place, entry, options.auditKey)
