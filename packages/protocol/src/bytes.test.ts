@@ -68,6 +68,33 @@ describe.each(platforms)('base64 %s', (name, load) => {
     expect(bytes.encodeBase64(memory.subarray(4, 8))).toBe('BAUGBw==')
   })
 
+  it('accepts no canonical text with a character or two in the place of others', () => {
+    fc.assert(
+      fc.property(
+        fc.uint8Array({ minLength: 1, maxLength: 20 }),
+        fc.array(fc.tuple(fc.nat(), fc.string({ unit: 'binary', minLength: 1, maxLength: 2 })), {
+          minLength: 1,
+          maxLength: 2,
+        }),
+        (input, changes) => {
+          const right = bytes.encodeBase64(input)
+          const wrong = changes.reduce((text, [place, put]) => {
+            const at = place % text.length
+            return text.slice(0, at) + put + text.slice(at + put.length)
+          }, right)
+          let decoded: Uint8Array | undefined
+          try {
+            decoded = bytes.decodeBase64(wrong)
+          } catch (error) {
+            expect((error as Error).name).toBe('FormatError')
+          }
+          if (decoded) expect(bytes.encodeBase64(decoded)).toBe(wrong)
+        },
+      ),
+      { numRuns: 2_000 },
+    )
+  })
+
   it('accepts no text but the one that the bytes encode to', () => {
     const alphabet = [...'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=-_ \n*']
     fc.assert(
@@ -99,6 +126,7 @@ describe.each(platforms)('base64 %s', (name, load) => {
     ['a line feed inside', 'AA\nAA'],
     ['a character outside the alphabet', 'AA*A'],
     ['a letter that is not ASCII', 'ĀAAA'],
+    ['a letter whose low eight bits are one of the alphabet', 'ŁAAA'],
     ['a lone surrogate', 'AAA\ud800'],
     ['five characters', 'AAAAA'],
   ])('refuses %s, and does not repeat it', (_, text) => {

@@ -8,6 +8,7 @@ export class FormatError extends Error {
 const BTOA_PART = 8_192
 
 interface NodeBuffer {
+  byteLength(text: string): number
   from(text: string, encoding: 'base64' | 'hex'): Uint8Array
   from(bytes: ArrayBufferLike, offset: number, length: number): { toString(encoding: 'base64' | 'hex'): string }
 }
@@ -36,18 +37,29 @@ export function encodeBase64(bytes: Uint8Array): string {
  */
 export function decodeBase64(text: string): Uint8Array {
   const bytes = lenientBase64(text)
-  // The decoders of the platforms accept more than the standard allows; canonical text is what encodes to itself.
-  if (bytes === undefined || encodeBase64(bytes) !== text) throw new FormatError('not canonical base64')
+  if (bytes === undefined || !isCanonical(text, bytes)) throw new FormatError('not canonical base64')
   return bytes
 }
 
 function lenientBase64(text: string): Uint8Array | undefined {
-  if (nodeBuffer) return view(nodeBuffer.from(text, 'base64'))
+  if (nodeBuffer) {
+    const isAscii = nodeBuffer.byteLength(text) === text.length // it takes each character for the low 8 bits of its code
+    return isAscii ? view(nodeBuffer.from(text, 'base64')) : undefined
+  }
   try {
     return nativeFromBase64 ? nativeFromBase64(text) : Uint8Array.from(atob(text), (char) => char.charCodeAt(0))
   } catch {
     return undefined // the caller says why, in one sentence for every cause
   }
+}
+
+// The decoders of the platforms accept more than the standard allows. What they skip is missing in the length, and what the last
+// characters say beyond the last byte shows when they are encoded again, at a tenth of what it costs to encode all.
+function isCanonical(text: string, bytes: Uint8Array): boolean {
+  const padding = text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0
+  if (text.length % 4 !== 0 || bytes.length !== (text.length / 4) * 3 - padding) return false
+  if (text.includes('-') || text.includes('_')) return false
+  return padding === 0 || encodeBase64(bytes.subarray(padding - 3)) === text.slice(-4)
 }
 
 /** What `btoa` takes: a character for each byte. By parts, since a call takes only so many arguments. */

@@ -8,10 +8,16 @@ import { demandOnBehalfOf, requestCredentials } from './credentials.js'
 import { parse } from './parse.js'
 import type { Route } from './route.js'
 
-const admitted = new WeakMap<FastifyRequest, Credentials>()
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** of a call that was admitted */
+    credentials: Credentials | null
+  }
+}
 
 /** Registers the routes. */
 export function serveRoutes(app: FastifyInstance, services: Services, routes: readonly Route[]): void {
+  app.decorateRequest('credentials', null)
   for (const row of routes) {
     app.route({
       method: row.method,
@@ -32,11 +38,11 @@ async function admitCaller(services: Services, row: Route, request: FastifyReque
   demandOnBehalfOf(credentials)
   if (row.serverMode && envelope_only)
     await perform(services, { credentials, permissions }, refuseServerMode(nameOf(row)))
-  admitted.set(request, credentials)
+  request.credentials = credentials
 }
 
 async function answer(services: Services, row: Route, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
-  const credentials = admitted.get(request)
+  const { credentials } = request
   if (!credentials) throw new Error('a handler was reached without admission')
   const { id = '' } = request.params as { id?: string }
   const operation = row.operation({
