@@ -79,7 +79,7 @@ async function attack(filter: string): Promise<Run> {
     filter,
   ]
   const env = { ...process.env, EAAS_TEST_ONE_VERIFIER: '1', EAAS_TEST_POSTGRES_BIN: 'none', EAAS_TEST_SLOW: '' }
-  const child = spawn(process.execPath, [vitest, ...args, 'test/tamper.test.ts'], { cwd: copy, env, stdio: 'ignore' })
+  const child = spawn(process.execPath, [vitest, ...args, 'test/tamper/'], { cwd: copy, env, stdio: 'ignore' })
   await once(child, 'exit')
   const { testResults } = JSON.parse(await readFile(report, 'utf8')) as {
     testResults: {

@@ -6,7 +6,8 @@ import fastify from 'fastify'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { type Broker, type BrokerOptions, createBroker, encodeUserId, toNodeHandler, UpstreamError } from './broker.js'
 import { createClient } from './index.js'
-import { API_KEY, problem, Service } from './test-support/service.js'
+import { useService } from './test-support/clients.js'
+import { API_KEY, problem } from './test-support/service.js'
 
 interface User {
   id: string
@@ -19,7 +20,7 @@ const USERS: Record<string, User> = {
 }
 const DEK = randomBytes(32).toString('base64')
 
-let service: Service
+const service = useService()
 let application: Server
 let broker: Broker
 let url: string
@@ -42,7 +43,6 @@ function make(options: Partial<BrokerOptions<User>> = {}): Broker {
 }
 
 beforeAll(async () => {
-  service = await Service.start()
   application = createServer((request, response) => toNodeHandler(broker)(request, response))
   await new Promise<void>((resolve) => application.listen(0, '127.0.0.1', resolve))
   url = `http://127.0.0.1:${(application.address() as AddressInfo).port}`
@@ -50,12 +50,9 @@ beforeAll(async () => {
 afterAll(async () => {
   application.closeAllConnections()
   await new Promise((resolve) => application.close(resolve))
-  await service.stop()
 })
 beforeEach(() => {
   reported = []
-  service.requests.length = 0
-  service.intercept = undefined
   keyId = service.createKey()
   otherKey = service.createKey()
   broker = make()

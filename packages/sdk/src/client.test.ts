@@ -2,34 +2,20 @@ import { createHash } from 'node:crypto'
 import { inspect } from 'node:util'
 import { decodeBase64, decodeHex, type Envelope, encodeBase64, encodeUtf8 } from '@eaas/protocol'
 import fc from 'fast-check'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import vectors from '../../protocol/src/envelope.vectors.json' with { type: 'json' }
-import { type Client, type ClientOptions, createClient } from './index.js'
-import { failure } from './test-support/clients.js'
-import { API_KEY, problem, Service, send } from './test-support/service.js'
+import type { ClientOptions } from './index.js'
+import { clientsOf, failure, useService } from './test-support/clients.js'
+import { API_KEY, problem, send } from './test-support/service.js'
 
-let service: Service
+const service = useService()
 let keyId: string
-const clients: Client[] = []
+const connect = clientsOf(service)
 
-function connect(options: Partial<ClientOptions> = {}): Client {
-  const client = createClient({ baseUrl: service.url, apiKey: API_KEY, ...options })
-  clients.push(client)
-  return client
-}
-
-beforeAll(async () => {
-  service = await Service.start()
-})
-afterAll(() => service.stop())
 beforeEach(() => {
-  service.requests.length = 0
-  service.intercept = undefined
-  service.planted.clear()
   keyId = service.createKey()
 })
 afterEach(() => {
-  for (const client of clients.splice(0)) client.close()
   vi.restoreAllMocks()
   vi.unstubAllGlobals()
 })

@@ -1,13 +1,14 @@
 import { inspect } from 'node:util'
 import { decodeHex, encodeBase64, encodeHex } from '@eaas/protocol'
 import fc from 'fast-check'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import envelopeVectors from '../../protocol/src/envelope.vectors.json' with { type: 'json' }
 import indexVectors from '../../server/src/crypto/blind-index.vectors.json' with { type: 'json' }
 import tokenVectors from '../../server/src/crypto/wrapped-key.vectors.json' with { type: 'json' }
 import { type Client, createClient, text } from './index.js'
 import { createDek, open, openExport, openText, seal } from './offline.js'
-import { API_KEY, Service } from './test-support/service.js'
+import { useService } from './test-support/clients.js'
+import { API_KEY } from './test-support/service.js'
 
 const key_id = '0b54f9a4-6f0e-4c1c-9d2a-5e7a1c3b8f60'
 const tenant_id = '7c9e6679-7425-40de-944b-e07fc1f90ae7'
@@ -66,12 +67,8 @@ describe('seal and open', () => {
 })
 
 describe('an export', () => {
-  let service: Service
+  const service = useService()
   let eaas: Client
-  beforeAll(async () => {
-    service = await Service.start()
-  })
-  afterAll(() => service.stop())
   beforeEach(() => {
     eaas = createClient({ baseUrl: service.url, apiKey: API_KEY })
   })

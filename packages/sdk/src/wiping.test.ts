@@ -1,10 +1,11 @@
 // A secret that is done with is overwritten, whatever way it went. What cannot be overwritten, strings, is not looked at here.
 import { type Envelope, nobleAead } from '@eaas/protocol'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { createBroker } from './broker.js'
 import { type Client, type ClientOptions, createClient, text } from './index.js'
 import { openExport, seal } from './offline.js'
-import { API_KEY, problem, Service, send } from './test-support/service.js'
+import { useService } from './test-support/clients.js'
+import { API_KEY, problem, send } from './test-support/service.js'
 import { wrappedKeyAad, writeWrappedKey } from './wrapped-key.js'
 
 const SECRET_BYTES = 32
@@ -39,7 +40,7 @@ vi.mock('./engines/node.js', async (load) => {
   }
 })
 
-let service: Service
+const service = useService()
 let keyId: string
 /** Every DEK that was drawn, and every copy that was made of 32 bytes. */
 const drawn: Uint8Array[] = []
@@ -58,12 +59,7 @@ function expectWiped(secrets: readonly Uint8Array[], count: number): void {
   )
 }
 
-beforeAll(async () => {
-  service = await Service.start()
-})
-afterAll(() => service.stop())
 beforeEach(() => {
-  service.intercept = undefined
   keyId = service.createKey()
   for (const list of [decoded, opened, drawn, copies]) list.length = 0
   const draw = crypto.getRandomValues.bind(crypto)

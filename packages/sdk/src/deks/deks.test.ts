@@ -1,20 +1,13 @@
 import { inspect } from 'node:util'
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { clientsOf } from '../test-support/clients.js'
-import { type Intercept, problem, Service, send } from '../test-support/service.js'
+import { beforeEach, describe, expect, it } from 'vitest'
+import { clientsOf, useService } from '../test-support/clients.js'
+import { type Intercept, problem, send } from '../test-support/service.js'
 
-let service: Service
+const service = useService()
 let keyId: string
-const connect = clientsOf(() => service)
+const connect = clientsOf(service)
 
-beforeAll(async () => {
-  service = await Service.start()
-})
-afterAll(() => service.stop())
 beforeEach(() => {
-  service.requests.length = 0
-  service.intercept = undefined
-  service.planted.clear()
   keyId = service.createKey()
 })
 

@@ -1,10 +1,11 @@
 import { type Aead, decodeHex, encodeBase64, encodeHex, OpenError } from '@eaas/protocol'
 import fc from 'fast-check'
-import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { type AesGcmTest, loadWycheproof } from '../../../../test/support/vectors.js'
 import vectors from '../../../protocol/src/envelope.vectors.json' with { type: 'json' }
 import type { Client } from '../index.js'
-import { API_KEY, Service } from '../test-support/service.js'
+import { useService } from '../test-support/clients.js'
+import { API_KEY } from '../test-support/service.js'
 import { nobleAead } from './noble.js'
 import { createNodeAead } from './node.js'
 import { passing, selectEngine } from './select.js'
@@ -239,20 +240,18 @@ const others = groups.filter(({ ivSize, tagSize }) => ivSize !== 96 || tagSize !
 describe.runIf(wycheproof)('Wycheproof AES-GCM', () => {
   const sealedOf = (test: AesGcmTest) => decodeHex(test.ct + test.tag)
   const withoutAad = fitting.filter(({ aad }) => aad === '')
-  let service: Service
+  const service = useService()
   let keyId: string
   let createClient: typeof import('../index.js').createClient
   const clients: Client[] = []
 
   beforeAll(async () => {
     createClient = (await import('../index.js')).createClient // with parts of its own: the others were reset above
-    service = await Service.start()
     keyId = service.createKey()
   })
   afterEach(() => {
     for (const client of clients.splice(0)) client.close()
   })
-  afterAll(() => service.stop())
 
   function openEnvelope(engine: 'noble' | 'node' | 'web', test: AesGcmTest): Promise<Uint8Array> {
     const eaas = createClient({ baseUrl: service.url, apiKey: API_KEY, engine })

@@ -1,13 +1,13 @@
 import { inspect } from 'node:util'
 import type { Envelope } from '@eaas/protocol'
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import type { Client } from '../index.js'
-import { clientsOf, failure } from '../test-support/clients.js'
-import { API_KEY, type Intercept, problem, type Recorded, Service, send } from '../test-support/service.js'
+import { clientsOf, failure, useService } from '../test-support/clients.js'
+import { API_KEY, type Intercept, problem, type Recorded, send } from '../test-support/service.js'
 
-let service: Service
+const service = useService()
 let keyId: string
-const connect = clientsOf(() => service)
+const connect = clientsOf(service)
 
 /** Envelopes of so many DEKs; forgets the requests that made them. */
 async function sealEach(count: number): Promise<Envelope[]> {
@@ -20,14 +20,7 @@ async function sealEach(count: number): Promise<Envelope[]> {
 
 const operations = () => service.requests.map(({ operation }) => operation)
 
-beforeAll(async () => {
-  service = await Service.start()
-})
-afterAll(() => service.stop())
 beforeEach(() => {
-  service.requests.length = 0
-  service.intercept = undefined
-  service.planted.clear()
   keyId = service.createKey()
 })
 

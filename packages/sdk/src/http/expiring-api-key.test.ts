@@ -1,18 +1,12 @@
 // What pages hold: API keys that live for minutes, or none at all before a broker.
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, describe, expect, it, vi } from 'vitest'
 import { type ClientOptions, createClient, expiringApiKey, type ShortLivedApiKey } from '../index.js'
-import { API_KEY, Service } from '../test-support/service.js'
+import { useService } from '../test-support/clients.js'
+import { API_KEY } from '../test-support/service.js'
 
 const MINUTE_MS = 60_000
 
-let service: Service
-beforeAll(async () => {
-  service = await Service.start()
-})
-afterAll(() => service.stop())
-beforeEach(() => {
-  service.requests.length = 0
-})
+const service = useService()
 afterEach(() => {
   vi.useRealTimers()
   vi.unstubAllGlobals()

@@ -5,20 +5,15 @@ import { gzipSync } from 'node:zlib'
 import type { Envelope } from '@eaas/protocol'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Client } from '../index.js'
-import { clientsOf, failure } from '../test-support/clients.js'
-import { API_KEY, type Intercept, problem, Service, send } from '../test-support/service.js'
+import { clientsOf, failure, useService } from '../test-support/clients.js'
+import { API_KEY, type Intercept, problem, send } from '../test-support/service.js'
 
-let service: Service
+const service = useService()
 let keyId: string
 let stored: Envelope
-const connect = clientsOf(() => service)
+const connect = clientsOf(service)
 
-beforeAll(async () => {
-  service = await Service.start()
-})
-afterAll(() => service.stop())
 beforeEach(async () => {
-  service.intercept = undefined
   keyId = service.createKey()
   stored = await connect().encrypt('SECRET', { keyId })
   service.requests.length = 0

@@ -1,7 +1,7 @@
 import { inspect } from 'node:util'
 import { type Envelope, encodeBase64 } from '@eaas/protocol'
 import fc from 'fast-check'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, expectTypeOf, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, expectTypeOf, it, vi } from 'vitest'
 import {
   boolean,
   bytes,
@@ -15,16 +15,16 @@ import {
   type StoredRow,
   text,
 } from '../index.js'
-import { clientsOf } from '../test-support/clients.js'
-import { problem, Service, send } from '../test-support/service.js'
+import { clientsOf, useService } from '../test-support/clients.js'
+import { problem, send } from '../test-support/service.js'
 
 interface Prefs {
   theme: 'dark' | 'light'
 }
 
-let service: Service
+const service = useService()
 let keyId: string
-const connect = clientsOf(() => service)
+const connect = clientsOf(service)
 
 function usersOf<T extends 'full' | 'compact' = 'full'>(eaas: Client, format: T = 'full' as T) {
   return eaas.model({
@@ -59,13 +59,7 @@ const ada = {
 
 const operations = () => service.requests.map(({ operation }) => operation)
 
-beforeAll(async () => {
-  service = await Service.start()
-})
-afterAll(() => service.stop())
 beforeEach(() => {
-  service.requests.length = 0
-  service.intercept = undefined
   keyId = service.createKey()
 })
 afterEach(() => {

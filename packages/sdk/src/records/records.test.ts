@@ -1,8 +1,8 @@
 import { type Envelope, encodeBase64 } from '@eaas/protocol'
-import { afterAll, beforeAll, beforeEach, describe, expect, expectTypeOf, it, vi } from 'vitest'
+import { beforeEach, describe, expect, expectTypeOf, it, vi } from 'vitest'
 import { type Client, type Progress, text } from '../index.js'
-import { clientsOf } from '../test-support/clients.js'
-import { problem, Service, send } from '../test-support/service.js'
+import { clientsOf, useService } from '../test-support/clients.js'
+import { problem, send } from '../test-support/service.js'
 
 interface Person {
   id: number
@@ -12,9 +12,9 @@ interface Person {
   photo: Uint8Array
 }
 
-let service: Service
+const service = useService()
 let keyId: string
-const connect = clientsOf(() => service)
+const connect = clientsOf(service)
 
 const people: Person[] = [
   { id: 1, full_name: 'Ada Lovelace', email: 'ada@example.org', phone: '1', photo: new Uint8Array([1, 255]) },
@@ -22,13 +22,7 @@ const people: Person[] = [
   { id: 3, full_name: 'Ada Lovelace', email: '', phone: '3', photo: new Uint8Array([3]) },
 ]
 
-beforeAll(async () => {
-  service = await Service.start()
-})
-afterAll(() => service.stop())
 beforeEach(() => {
-  service.requests.length = 0
-  service.intercept = undefined
   keyId = service.createKey()
 })
 

@@ -1,16 +1,12 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Client, createClient } from '../index.js'
-import { API_KEY, Service, TENANT_ID } from '../test-support/service.js'
+import { useService } from '../test-support/clients.js'
+import { API_KEY, TENANT_ID } from '../test-support/service.js'
 
-let service: Service
+const service = useService()
 let eaas: Client
 
-beforeAll(async () => {
-  service = await Service.start()
-})
-afterAll(() => service.stop())
 beforeEach(() => {
-  service.requests.length = 0
   eaas = createClient({ baseUrl: service.url, apiKey: API_KEY })
 })
 afterEach(() => eaas.close())

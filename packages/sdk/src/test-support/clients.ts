@@ -1,17 +1,26 @@
-// What tests of the client share: clients that end with their test, and calls that must fail.
+// What tests of the client share: a service, clients that end with their test, and calls that must fail.
 import { inspect } from 'node:util'
-import { afterEach, expect } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, expect } from 'vitest'
 import { type Client, type ClientOptions, createClient, type EaasError, isEaasError } from '../index.js'
-import { API_KEY, type Service } from './service.js'
+import { API_KEY, Service } from './service.js'
+
+/** A service that runs while the tests around this call do, and has forgotten the one before when the next begins. */
+export function useService(): Service {
+  const service = new Service()
+  beforeAll(() => service.start())
+  afterAll(() => service.stop())
+  beforeEach(() => service.reset())
+  return service
+}
 
 /** Gives a function that makes clients of a service; each is closed at the end of the test that made it. */
-export function clientsOf(service: () => Service): (options?: Partial<ClientOptions>) => Client {
+export function clientsOf(service: Service): (options?: Partial<ClientOptions>) => Client {
   const clients: Client[] = []
   afterEach(() => {
     for (const client of clients.splice(0)) client.close()
   })
   return (options = {}) => {
-    const client = createClient({ baseUrl: service().url, apiKey: API_KEY, ...options })
+    const client = createClient({ baseUrl: service.url, apiKey: API_KEY, ...options })
     clients.push(client)
     return client
   }

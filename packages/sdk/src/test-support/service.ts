@@ -37,7 +37,7 @@ interface Answer {
 }
 
 export class Service {
-  /** Base URL, without a trailing slash. */
+  /** Base URL, without a trailing slash; empty until it has started. */
   url = ''
   readonly requests: Recorded[] = []
   /** DEKs that unwrap for tokens that the service did not make. */
@@ -48,16 +48,21 @@ export class Service {
   readonly #keys = new Map<string, ServiceKey>()
   readonly #server = createServer((request, response) => void this.#serve(request, response))
 
-  static async start(): Promise<Service> {
-    const service = new Service()
-    await new Promise<void>((resolve) => service.#server.listen(0, '127.0.0.1', resolve))
-    service.url = `http://127.0.0.1:${(service.#server.address() as AddressInfo).port}`
-    return service
+  async start(): Promise<void> {
+    await new Promise<void>((resolve) => this.#server.listen(0, '127.0.0.1', resolve))
+    this.url = `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
   }
 
   async stop(): Promise<void> {
     this.#server.closeAllConnections()
     await new Promise((resolve) => this.#server.close(resolve))
+  }
+
+  /** Forgets what it was asked and what it was told to do; its keys stay. */
+  reset(): void {
+    this.requests.length = 0
+    this.intercept = undefined
+    this.planted.clear()
   }
 
   createKey(name: string = randomUUID()): string {
