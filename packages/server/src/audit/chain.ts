@@ -71,14 +71,14 @@ export function entryHash(previous: Uint8Array, entry: AuditEntry): Uint8Array {
 
 /** mac_n from h_n (chain.md 3). */
 export function entryMac(auditKey: KeyObject, hash: Uint8Array): Uint8Array {
-  return hmac(auditKey, Buffer.concat([MAC_LABEL, hash]))
+  return hmac(auditKey, MAC_LABEL, hash)
 }
 
 /** The MAC of a head (chain.md 5). */
 export function headMac(auditKey: KeyObject, head: Omit<Head, 'mac'>): Uint8Array {
   const { tenant_id, last_id, hash, policy_version, created_at } = head
   const text = JSON.stringify([HEAD_LABEL, tenant_id, last_id, encodeHex(hash), policy_version, created_at])
-  return hmac(auditKey, text)
+  return hmac(auditKey, Buffer.from(text))
 }
 
 /** Whether a head is as the server wrote it. */
@@ -114,7 +114,7 @@ export function purgeMarkMac(auditKey: KeyObject, mark: Omit<PurgeMark, 'mac'>):
     created_at,
     encodeHex(previous_mac),
   ])
-  return hmac(auditKey, text)
+  return hmac(auditKey, Buffer.from(text))
 }
 
 /** Compares two byte strings in constant time. */

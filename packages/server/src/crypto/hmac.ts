@@ -21,21 +21,30 @@ const paddedKeys = new WeakMap<KeyObject, PaddedKey>()
 const innerBlock = Buffer.allocUnsafeSlow(BLOCK_BYTES + SHORT_BYTES)
 const outerBlock = Buffer.allocUnsafeSlow(BLOCK_BYTES + DIGEST_BYTES)
 
-/** HMAC-SHA-256 of a message, or of the UTF-8 of a text, in hexadecimal. */
-export function hmacHex(key: KeyObject, message: Uint8Array | string): string {
-  const bytes = typeof message === 'string' ? Buffer.from(message) : message
-  if (bytes.length > SHORT_BYTES) return createHmac(ALGORITHM, key).update(bytes).digest('hex')
+/** HMAC-SHA-256 of a message, which may come in parts, in hexadecimal. */
+export function hmacHex(key: KeyObject, ...message: readonly Uint8Array[]): string {
   const { inner, outer } = paddedKey(key)
   innerBlock.set(inner)
-  innerBlock.set(bytes, BLOCK_BYTES)
+  let end = BLOCK_BYTES
+  for (const part of message) {
+    if (end + part.length > innerBlock.length) return longHmacHex(key, message)
+    innerBlock.set(part, end)
+    end += part.length
+  }
   outerBlock.set(outer)
-  outerBlock.write(hash(ALGORITHM, innerBlock.subarray(0, BLOCK_BYTES + bytes.length), 'hex'), BLOCK_BYTES, 'hex')
+  outerBlock.write(hash(ALGORITHM, innerBlock.subarray(0, end), 'hex'), BLOCK_BYTES, 'hex')
   return hash(ALGORITHM, outerBlock, 'hex')
 }
 
-/** HMAC-SHA-256 of a message, or of the UTF-8 of a text: 32 bytes. */
-export function hmac(key: KeyObject, message: Uint8Array | string): Uint8Array {
-  return Buffer.from(hmacHex(key, message), 'hex')
+/** HMAC-SHA-256 of a message, which may come in parts: 32 bytes. */
+export function hmac(key: KeyObject, ...message: readonly Uint8Array[]): Uint8Array {
+  return Buffer.from(hmacHex(key, ...message), 'hex')
+}
+
+function longHmacHex(key: KeyObject, message: readonly Uint8Array[]): string {
+  const made = createHmac(ALGORITHM, key)
+  for (const part of message) made.update(part)
+  return made.digest('hex')
 }
 
 // The keys here are 32 bytes; RFC 2104 digests those that are longer than a block first.
