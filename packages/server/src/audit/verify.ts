@@ -26,9 +26,9 @@ import { createRowAudit } from './row-audit.js'
  * Entries read at a time, and then computed: each query costs as much as dozens of them. Reading ahead would be faster by a third, but
  * keep two processors busy, the database's and the server's, while other calls wait for either.
  */
-const PAGE_ENTRIES = 500
-/** Entries computed between two turns of the event loop: a quarter of a millisecond of work. */
-const TURN_ENTRIES = 50
+const PAGE_ENTRIES = 250
+/** Entries computed between two turns of the event loop: an eighth of a millisecond of work. */
+const TURN_ENTRIES = 25
 const PROGRESS_ENTRIES = 10_000
 
 /** What makes a log invalid. */
