@@ -12,6 +12,7 @@ import { listMutants, type Mutant, type Sealed } from './support/mutants.js'
 
 const AUDIT = new URL('../packages/server/src/audit/', import.meta.url)
 const PROTOCOL = new URL('../packages/protocol/src/index.ts', import.meta.url)
+const HMAC = new URL('../packages/server/src/crypto/hmac.ts', import.meta.url)
 const MUTANTS = listMutants()
 const TABLES: Record<Sealed, string> = {
   entry: 'audit_log',
@@ -40,6 +41,7 @@ async function load(name: string, mutant?: Mutant): Promise<Server> {
     const text = mutant?.file === file ? mutant.text : await readFile(new URL(file, AUDIT), 'utf8')
     const resolved = text
       .replaceAll("'@eaas/protocol'", `'${fileURLToPath(PROTOCOL)}'`)
+      .replaceAll("'../crypto/hmac.js'", `'${fileURLToPath(HMAC)}'`)
       .replaceAll("'./chain.js'", `'./${name}-chain.ts'`)
     await writeFile(join(folder, `${name}-${file}`), resolved)
   }
