@@ -78,7 +78,7 @@ export function entryMac(auditKey: KeyObject, hash: Uint8Array): Uint8Array {
 export function headMac(auditKey: KeyObject, head: Omit<Head, 'mac'>): Uint8Array {
   const { tenant_id, last_id, hash, policy_version, created_at } = head
   const text = JSON.stringify([HEAD_LABEL, tenant_id, last_id, encodeHex(hash), policy_version, created_at])
-  return hmac(auditKey, Buffer.from(text))
+  return hmac(auditKey, text)
 }
 
 /** Whether a head is as the server wrote it. */
@@ -114,7 +114,7 @@ export function purgeMarkMac(auditKey: KeyObject, mark: Omit<PurgeMark, 'mac'>):
     created_at,
     encodeHex(previous_mac),
   ])
-  return hmac(auditKey, Buffer.from(text))
+  return hmac(auditKey, text)
 }
 
 /** Compares two byte strings in constant time. */

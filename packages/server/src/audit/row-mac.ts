@@ -117,7 +117,7 @@ export function sealRow<Row>(
 type Column = string | number | boolean | null | readonly string[]
 
 function rowMac(rowKey: KeyObject, table: string, columns: readonly Column[]): Uint8Array {
-  return hmac(rowKey, Buffer.from(JSON.stringify(['eaas/row/v1', table, columns])))
+  return hmac(rowKey, JSON.stringify(['eaas/row/v1', table, columns]))
 }
 
 function hexOrNull(bytes: Uint8Array | null): string | null {

@@ -4,5 +4,5 @@ import { hmacHex } from './hmac.js'
 
 /** The index of a well-formed string under a key's hash key: 64 hexadecimal digits (blind-index.md 1). */
 export function blindIndex(hashKey: KeyObject, value: string): string {
-  return hmacHex(hashKey, Buffer.from(value))
+  return hmacHex(hashKey, value)
 }

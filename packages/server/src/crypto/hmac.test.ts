@@ -17,8 +17,8 @@ describe('HMAC-SHA-256', () => {
     ],
   ])('agrees with RFC 4231 under the key %s', (key, message, expected) => {
     const secret = createSecretKey(Buffer.from(key, 'hex'))
-    expect(hmacHex(secret, Buffer.from(message))).toBe(expected)
-    expect(hmac(secret, Buffer.from(message))).toEqual(Buffer.from(expected, 'hex'))
+    expect(hmacHex(secret, message)).toBe(expected)
+    expect(hmac(secret, message)).toEqual(Buffer.from(expected, 'hex'))
   })
 
   it('agrees with node:crypto for every length around those where it goes another way, whichever key came before', () => {
@@ -39,6 +39,14 @@ describe('HMAC-SHA-256', () => {
     const key = createSecretKey(randomBytes(32))
     const parts = lengths.map((length) => randomBytes(length))
     expect(hmacHex(key, ...parts)).toBe(createHmac('sha256', key).update(Buffer.concat(parts)).digest('hex'))
+  })
+
+  it.each([0, 1, 1_365, 1_366, 5_000])('takes a text of %i characters as its UTF-8', (length) => {
+    const key = createSecretKey(randomBytes(32))
+    for (const character of ['a', 'ü', '€', '🔑']) {
+      const text = character.repeat(length)
+      expect(hmacHex(key, 'text: ', text)).toBe(createHmac('sha256', key).update(`text: ${text}`).digest('hex'))
+    }
   })
 
   it('refuses a key that it would have to digest first', () => {

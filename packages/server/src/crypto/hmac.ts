@@ -8,6 +8,7 @@ const ALGORITHM = 'sha256'
 const BLOCK_BYTES = 64
 const DIGEST_BYTES = 32
 const SHORT_BYTES = 4_096
+const MOST_BYTES_A_CHARACTER = 3
 
 /** A key under each of the two pads. */
 interface PaddedKey {
@@ -17,34 +18,47 @@ interface PaddedKey {
 
 const paddedKeys = new WeakMap<KeyObject, PaddedKey>()
 
-// What is digested is put together here and not in buffers of Node's pool, which others are handed next.
+// What is digested is put together here, and wiped: Node's pool, from which buffers come otherwise, keeps what was in it.
 const innerBlock = Buffer.allocUnsafeSlow(BLOCK_BYTES + SHORT_BYTES)
 const outerBlock = Buffer.allocUnsafeSlow(BLOCK_BYTES + DIGEST_BYTES)
 
+/** Bytes, or a text that stands for its UTF-8. */
+type Part = Uint8Array | string
+
 /** HMAC-SHA-256 of a message, which may come in parts, in hexadecimal. */
-export function hmacHex(key: KeyObject, ...message: readonly Uint8Array[]): string {
+export function hmacHex(key: KeyObject, ...message: readonly Part[]): string {
+  if (message.reduce((sum, part) => sum + mostBytes(part), 0) > SHORT_BYTES) return longHmacHex(key, message)
   const { inner, outer } = paddedKey(key)
   innerBlock.set(inner)
   let end = BLOCK_BYTES
-  for (const part of message) {
-    if (end + part.length > innerBlock.length) return longHmacHex(key, message)
-    innerBlock.set(part, end)
-    end += part.length
-  }
+  for (const part of message) end += put(part, end)
   outerBlock.set(outer)
   outerBlock.write(hash(ALGORITHM, innerBlock.subarray(0, end), 'hex'), BLOCK_BYTES, 'hex')
-  return hash(ALGORITHM, outerBlock, 'hex')
+  const mac = hash(ALGORITHM, outerBlock, 'hex')
+  innerBlock.fill(0, 0, end)
+  outerBlock.fill(0)
+  return mac
 }
 
 /** HMAC-SHA-256 of a message, which may come in parts: 32 bytes. */
-export function hmac(key: KeyObject, ...message: readonly Uint8Array[]): Uint8Array {
+export function hmac(key: KeyObject, ...message: readonly Part[]): Uint8Array {
   return Buffer.from(hmacHex(key, ...message), 'hex')
 }
 
-function longHmacHex(key: KeyObject, message: readonly Uint8Array[]): string {
+function longHmacHex(key: KeyObject, message: readonly Part[]): string {
   const made = createHmac(ALGORITHM, key)
   for (const part of message) made.update(part)
   return made.digest('hex')
+}
+
+function mostBytes(part: Part): number {
+  return typeof part === 'string' ? MOST_BYTES_A_CHARACTER * part.length : part.length
+}
+
+function put(part: Part, at: number): number {
+  if (typeof part === 'string') return innerBlock.write(part, at)
+  innerBlock.set(part, at)
+  return part.length
 }
 
 // The keys here are 32 bytes; RFC 2104 digests those that are longer than a block first.
