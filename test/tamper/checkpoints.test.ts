@@ -24,6 +24,7 @@ import {
 
 useScene()
 
+/** Verification alone sees nothing; with the checkpoint each way of verifying names the same entry. */
 async function expectNoticedByCheckpointOnly(target: Target, kept: Kept, fault: Fault): Promise<void> {
   const server = scene.server()
   const expected = { valid: false, ...fault }

@@ -11,7 +11,7 @@ import { expectNoticed, LOGS, lastId, of, run, scene, useScene } from './attacks
 useScene()
 
 it('the MACs of rows are the ones that their tables hold', async () => {
-  // Guards the attacks above: they say nothing if the rows did not verify in the first place.
+  // Guards the attacks below: they say nothing if the rows did not verify in the first place.
   for (const target of [scene.whole, scene.purged]) {
     const { rows } = await readEvidence(scene.service.services.sql, target.tenant_id)
     const macs = [

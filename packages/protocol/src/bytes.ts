@@ -54,7 +54,7 @@ function lenientBase64(text: string): Uint8Array | undefined {
 }
 
 // The decoders of the platforms accept more than the standard allows. What they skip is missing in the length, and what the last
-// characters say beyond the last byte shows when they are encoded again, at a tenth of what it costs to encode all.
+// characters say beyond the last byte shows when they are encoded again, which costs less than to encode all.
 function isCanonical(text: string, bytes: Uint8Array): boolean {
   const padding = text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0
   if (text.length % 4 !== 0 || bytes.length !== (text.length / 4) * 3 - padding) return false

@@ -1,7 +1,17 @@
 import { createHmac, createSecretKey, randomBytes } from 'node:crypto'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { loadWycheproof } from '../../../../test/support/vectors.js'
 import { hmac, hmacHex } from './hmac.js'
+
+const digested = vi.hoisted((): Uint8Array[] => [])
+vi.mock('node:crypto', async (load) => {
+  const real = await load<typeof import('node:crypto')>()
+  const hash = (algorithm: string, data: Uint8Array, encoding: 'hex') => {
+    digested.push(data)
+    return real.hash(algorithm, data, encoding)
+  }
+  return { ...real, hash }
+})
 
 const wycheproof = loadWycheproof('hmac_sha256_test')
 
@@ -47,6 +57,13 @@ describe('HMAC-SHA-256', () => {
       const text = character.repeat(length)
       expect(hmacHex(key, 'text: ', text)).toBe(createHmac('sha256', key).update(`text: ${text}`).digest('hex'))
     }
+  })
+
+  it('wipes what it put together: key, message and inner digest', () => {
+    digested.length = 0
+    hmacHex(createSecretKey(randomBytes(32)), 'SECRET', randomBytes(100))
+    expect(digested.map(({ length }) => length)).toEqual([64 + 106, 64 + 32])
+    for (const block of digested) expect(block.every((byte) => byte === 0)).toBe(true)
   })
 
   it('refuses a key that it would have to digest first', () => {

@@ -109,7 +109,7 @@ type EntryFields = [
 
 /**
  * A stretch of the chain in order: the entries after `after_id`, up to and with `through_id`, `limit` of them at most. They come
- * as one JSON text, which is read in a third of the time that the driver takes for as many rows.
+ * as one JSON text, which is read in about half of the time that the driver takes for as many rows.
  */
 export async function readChain(
   sql: Queryable,
