@@ -1,12 +1,12 @@
 import { inspect } from 'node:util'
-import { decodeHex, encodeBase64, encodeHex } from '@eaas/protocol'
+import { decodeHex, encodeBase64, encodeHex, encodeUtf8 } from '@eaas/protocol'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import envelopeVectors from '../../protocol/src/envelope.vectors.json' with { type: 'json' }
 import indexVectors from '../../server/src/crypto/blind-index.vectors.json' with { type: 'json' }
 import tokenVectors from '../../server/src/crypto/wrapped-key.vectors.json' with { type: 'json' }
 import { type Client, createClient, text } from './index.js'
-import { createDek, open, openExport, openText, seal } from './offline.js'
+import * as offline from './offline.js'
 import { useService } from './test-support/clients.js'
 import { API_KEY } from './test-support/service.js'
 
@@ -15,18 +15,33 @@ const tenant_id = '7c9e6679-7425-40de-944b-e07fc1f90ae7'
 const wrapped = { wrapped_key: 'AAAA', key_id, key_version: 1 }
 const hex = '11'.repeat(32)
 
+const { createDek, open, openExport, openText, seal } = offline
 const platforms = [
-  ['Node', () => undefined],
-  ['a browser', () => vi.stubGlobal('process', {})], // not undefined: the test runner writes to it at any time
+  ['Node', async () => offline],
+  ['a browser', arriveInBrowser],
 ] as const
+
+/** The entry as a browser loads it: each copy of the modules chooses its engine once. */
+async function arriveInBrowser(): Promise<typeof offline> {
+  vi.stubGlobal('process', {}) // not undefined: the test runner writes to it at any time
+  vi.resetModules()
+  return import('./offline.js')
+}
 
 afterEach(() => {
   vi.unstubAllGlobals()
 })
 
+it('takes the engine of browsers in a browser', async () => {
+  const { createDek, seal } = await arriveInBrowser()
+  const encrypt = vi.spyOn(crypto.subtle, 'encrypt')
+  await seal('x', { dek: createDek(), wrapped })
+  expect(encrypt).toHaveBeenCalled()
+})
+
 describe('seal and open', () => {
   it.each(platforms)('give back any text and any bytes on %s, and leave the DEK alone', async (_, arrive) => {
-    arrive()
+    const { createDek, open, openText, seal } = await arrive()
     const dek = createDek()
     const before = dek.slice()
     await fc.assert(
@@ -37,6 +52,30 @@ describe('seal and open', () => {
       { numRuns: 50 },
     )
     expect(dek).toEqual(before)
+  })
+
+  it.each(platforms)('have taken all they need once they return on %s: both may be wiped then', async (_, arrive) => {
+    const { createDek, openText, seal } = await arrive()
+    for (const dek of [createDek(), Buffer.from(createDek())]) {
+      const kept = new Uint8Array(dek)
+      const value = encodeUtf8('SECRET')
+      const sealing = seal(value, { dek, wrapped })
+      dek.fill(0)
+      value.fill(0)
+      const envelope = await sealing
+      dek.set(kept)
+      const opening = openText(envelope, dek)
+      dek.fill(0)
+      expect(await opening).toBe('SECRET')
+    }
+  })
+
+  it.each(platforms)('leave a DEK alone that is a Buffer on %s', async (_, arrive) => {
+    const { createDek, openText, seal } = await arrive()
+    const dek = Buffer.from(createDek())
+    const before = new Uint8Array(dek)
+    expect(await openText(await seal('x', { dek, wrapped }), dek)).toBe('x')
+    expect(new Uint8Array(dek)).toEqual(before)
   })
 
   it('open the published ciphertext', async () => {
@@ -77,7 +116,7 @@ describe('an export', () => {
   it.each(platforms)(
     'opens the published wrapped keys on %s, also one after the other under one version',
     async (_, arrive) => {
-      arrive()
+      const { openExport } = await arrive()
       for (const vector of tokenVectors.wrap) {
         const versions = [{ version: vector.key_version, dek_hex: vector.kek }]
         const key = openExport({ tenant_id: vector.tenant_id, key_id: vector.key_id, versions })
@@ -107,7 +146,7 @@ describe('an export', () => {
   })
 
   it.each(platforms)('opens envelopes and bundles on %s', async (_, arrive) => {
-    arrive()
+    const { openExport, seal } = await arrive()
     const { wrapped_key, key_version, dek } = tokenVectors.valid
     const own = { dek: decodeHex(dek), wrapped: { wrapped_key, key_version, key_id: reader.key_id } }
     const key = openExport(reader)

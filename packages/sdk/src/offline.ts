@@ -54,11 +54,19 @@ export async function seal(
   value: string | Uint8Array,
   { dek, wrapped }: { dek: Uint8Array; wrapped: WrappedKey },
 ): Promise<Envelope> {
-  const engine = await selectEngine('auto')
-  const iv = takeIv()
-  const envelope = encodeEnvelope(wrapped, iv, await engine.seal(copyDek(dek), iv, readValue(value)))
-  readEnvelope(envelope) // what `wrapped` holds can be stored and read again
-  return envelope
+  // Before anything is awaited: the caller may wipe both as soon as the call returns.
+  const plaintext = new Uint8Array(readValue(value))
+  const key = copyDek(dek)
+  try {
+    const engine = await selectEngine('auto')
+    const iv = takeIv()
+    const envelope = encodeEnvelope(wrapped, iv, await engine.seal(key, iv, plaintext))
+    readEnvelope(envelope) // what `wrapped` holds can be stored and read again
+    return envelope
+  } finally {
+    key.fill(0)
+    plaintext.fill(0)
+  }
 }
 
 /**
@@ -69,7 +77,12 @@ export async function seal(
  */
 export async function open(envelope: Envelope | Bundle, dek: Uint8Array): Promise<Uint8Array> {
   const { iv, sealed } = readEnvelope(envelope)
-  return openBytes(await selectEngine('auto'), copyDek(dek), { iv, sealed })
+  const key = copyDek(dek) // before anything is awaited, as in `seal`
+  try {
+    return await openBytes(await selectEngine('auto'), key, { iv, sealed })
+  } finally {
+    key.fill(0)
+  }
 }
 
 /** Opens an envelope to text. @throws ContentError when the bytes are not UTF-8; otherwise as `open` */
@@ -188,9 +201,9 @@ async function openBytes(engine: Engine, key: Uint8Array, { iv, sealed, aad }: S
   }
 }
 
-// The engine of browsers takes the bytes in and wipes them; the caller's stay.
+// Not `slice`, which of a Buffer is the caller's own memory.
 function copyDek(dek: unknown): Uint8Array {
-  if (dek instanceof Uint8Array && dek.length === KEY_BYTES) return dek.slice()
+  if (dek instanceof Uint8Array && dek.length === KEY_BYTES) return new Uint8Array(dek)
   return refuse(`dek must be ${KEY_BYTES} bytes, got ${dek instanceof Uint8Array ? dek.length : kindOf(dek)}`)
 }
 

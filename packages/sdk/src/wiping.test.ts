@@ -3,7 +3,7 @@ import { type Envelope, nobleAead } from '@eaas/protocol'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { createBroker } from './broker.js'
 import { type Client, type ClientOptions, createClient, text } from './index.js'
-import { openExport, seal } from './offline.js'
+import { open, openExport, seal } from './offline.js'
 import { useService } from './test-support/clients.js'
 import { API_KEY, problem, send } from './test-support/service.js'
 import { wrappedKeyAad, writeWrappedKey } from './wrapped-key.js'
@@ -14,6 +14,10 @@ const SECRET_BYTES = 32
 const decoded: Uint8Array[] = []
 /** What the engines opened to 32 bytes: DEKs out of wrapped keys. */
 const opened: Uint8Array[] = []
+/** The keys and the plaintexts that were sealed, as the engine got them. */
+const sealed: Uint8Array[] = []
+/** The keys that were opened with, as the engine got them. */
+const openedWith: Uint8Array[] = []
 
 vi.mock('@eaas/protocol', async (load) => {
   const protocol = await load<typeof import('@eaas/protocol')>()
@@ -30,12 +34,17 @@ vi.mock('./engines/node.js', async (load) => {
     createNodeAead() {
       const aead = node.createNodeAead()
       if (!aead) throw new Error('these tests need node:crypto')
+      const seal: typeof aead.seal = (...args) => {
+        sealed.push(args[0], args[2])
+        return aead.seal(...args)
+      }
       const open: typeof aead.open = (...args) => {
+        openedWith.push(args[0])
         const bytes = aead.open(...args)
         if (bytes.length === SECRET_BYTES) opened.push(bytes)
         return bytes
       }
-      return { ...aead, open }
+      return { ...aead, seal, open }
     },
   }
 })
@@ -61,7 +70,7 @@ function expectWiped(secrets: readonly Uint8Array[], count: number): void {
 
 beforeEach(() => {
   keyId = service.createKey()
-  for (const list of [decoded, opened, drawn, copies]) list.length = 0
+  for (const list of [decoded, opened, sealed, openedWith, drawn, copies]) list.length = 0
   const draw = crypto.getRandomValues.bind(crypto)
   vi.spyOn(crypto, 'getRandomValues').mockImplementation((bytes) => {
     if (bytes instanceof Uint8Array && bytes.length === SECRET_BYTES) drawn.push(bytes)
@@ -134,6 +143,17 @@ it('copies of DEKs that a model opens rows with are wiped, when all open and whe
     spy.mockRestore()
     expectWiped(copies, 2)
   }
+})
+
+it('copies of a DEK and of a value that are sealed without a service are wiped, and the DEK that it is opened with', async () => {
+  const dek = new Uint8Array(SECRET_BYTES).fill(5)
+  const value = new Uint8Array(SECRET_BYTES).fill(6)
+  const envelope = await seal(value, { dek, wrapped: { wrapped_key: 'AAAA', key_id: keyId, key_version: 1 } })
+  expectWiped(sealed.slice(-2), 2)
+  expect(await open(envelope, dek)).toEqual(value)
+  expectWiped(openedWith.slice(-1), 1)
+  await expect(open({ ...envelope, iv: 'AAAAAAAAAAAAAAAA' }, dek)).rejects.toMatchObject({ code: 'E_DECRYPTION' })
+  expectWiped(openedWith.slice(-1), 1)
 })
 
 describe('an export', () => {
