@@ -87,7 +87,7 @@ export class DecryptDeks {
   /** Remembers a DEK that is known to be right; copies it. */
   add(wrapped: WrappedKey, dek: Uint8Array): void {
     if (this.#closed) return
-    this.#keep(nameOf(wrapped), dek.slice())
+    this.#keep(nameOf(wrapped), new Uint8Array(dek)) // `slice` of a Buffer copies nothing
   }
 
   /** Wipes every DEK and fails all who wait. */

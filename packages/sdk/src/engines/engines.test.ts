@@ -115,6 +115,13 @@ describe('engine web', () => {
     importKey.mockRestore()
   })
 
+  it('copies a DEK into memory of its own, one that is a Buffer too', async () => {
+    const dek = Buffer.alloc(32, 7)
+    const copy = web.copy?.(dek)
+    dek.fill(0)
+    expect(copy).toEqual(new Uint8Array(32).fill(7))
+  })
+
   it('opens with one error for every cause', async () => {
     const key = () => new Uint8Array(32)
     const iv = new Uint8Array(12)

@@ -26,7 +26,7 @@ export function createWebEngine(): Engine | undefined {
   return {
     isAsync: true,
     copy(dek) {
-      const copy = dek.slice()
+      const copy = new Uint8Array(dek) // `slice` of a Buffer copies nothing
       const key = keys.get(dek)
       if (key) keys.set(copy, key) // the bytes are wiped already
       return copy
