@@ -59,6 +59,17 @@ describe('a short-lived API key', () => {
     expect(await apiKey()).toBe('key-1')
   })
 
+  it('is fetched anew after a failure that was thrown at once', async () => {
+    const reason = new Error('not logged in')
+    const apiKey = expiringApiKey(
+      minting(MINUTE_MS).mockImplementationOnce(() => {
+        throw reason
+      }),
+    )
+    await expect(apiKey()).rejects.toBe(reason)
+    expect(await apiKey()).toBe('key-1')
+  })
+
   it('is not fetched at each call because the clock here is wrong', async () => {
     vi.useFakeTimers()
     const late = minting(-10 * MINUTE_MS)

@@ -38,17 +38,16 @@ export function expiringApiKey(fetchKey: () => Promise<ShortLivedApiKey>): Expir
   let fetching: Promise<string> | undefined
 
   const renew = async () => {
-    try {
-      const { secret, useForMs } = readKey(await fetchKey())
-      current = { secret, renewAt: performance.now() + useForMs }
-      return secret
-    } finally {
-      fetching = undefined
-    }
+    const { secret, useForMs } = readKey(await fetchKey())
+    current = { secret, renewAt: performance.now() + useForMs }
+    return secret
+  }
+  const forget = () => {
+    fetching = undefined
   }
   return async (refused) => {
     if (current && current.secret !== refused && performance.now() < current.renewAt) return current.secret
-    fetching ??= renew()
+    fetching ??= renew().finally(forget) // not inside `renew`, which may fail before this is assigned
     return fetching
   }
 }
