@@ -63,6 +63,12 @@ describe.each(platforms)('base64 %s', (name, load) => {
     )
   })
 
+  it.each([0, 1, 2, 32, 65_536])('decodes %d bytes into memory of their own', (length) => {
+    const decoded = bytes.decodeBase64(bytes.encodeBase64(new Uint8Array(length).fill(7)))
+    expect(decoded).toEqual(new Uint8Array(length).fill(7))
+    expect(decoded.buffer.byteLength).toBe(length)
+  })
+
   it('encodes a view, not the memory around it', () => {
     const memory = Uint8Array.from({ length: 20 }, (_, at) => at)
     expect(bytes.encodeBase64(memory.subarray(4, 8))).toBe('BAUGBw==')

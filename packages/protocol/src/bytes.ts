@@ -9,8 +9,8 @@ const BTOA_PART = 8_192
 
 interface NodeBuffer {
   byteLength(text: string): number
-  from(text: string, encoding: 'base64' | 'hex'): Uint8Array
-  from(bytes: ArrayBufferLike, offset: number, length: number): { toString(encoding: 'base64' | 'hex'): string }
+  alloc(length: number): Uint8Array & { write(text: string, encoding: 'base64'): number }
+  from(bytes: ArrayBufferLike, offset: number, length: number): { toString(encoding: 'base64'): string }
 }
 
 interface NativeBase64 {
@@ -31,20 +31,24 @@ export function encodeBase64(bytes: Uint8Array): string {
 
 /**
  * Decodes canonical standard base64 (RFC 4648 section 4). URL-safe characters, missing padding, white space and
- * non-zero trailing bits are refused.
+ * non-zero trailing bits are refused. The bytes have memory of their own.
  *
  * @throws FormatError when the text is not canonical
  */
 export function decodeBase64(text: string): Uint8Array {
-  const bytes = lenientBase64(text)
-  if (bytes === undefined || !isCanonical(text, bytes)) throw new FormatError('not canonical base64')
+  const padding = text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0
+  const length = (text.length / 4) * 3 - padding
+  const bytes = text.length % 4 === 0 ? lenientBase64(text, length) : undefined
+  if (bytes?.length !== length || !isCanonical(text, bytes, padding)) throw new FormatError('not canonical base64')
   return bytes
 }
 
-function lenientBase64(text: string): Uint8Array | undefined {
+/** The bytes, or undefined; other than `length` where the platform skipped something. */
+function lenientBase64(text: string, length: number): Uint8Array | undefined {
   if (nodeBuffer) {
-    const isAscii = nodeBuffer.byteLength(text) === text.length // it takes each character for the low 8 bits of its code
-    return isAscii ? view(nodeBuffer.from(text, 'base64')) : undefined
+    if (nodeBuffer.byteLength(text) !== text.length) return undefined // it takes each character for the low 8 bits of its code
+    const bytes = nodeBuffer.alloc(length) // not `from`: a DEK would lie in memory that it shares with other Buffers
+    return bytes.write(text, 'base64') === length ? view(bytes) : undefined
   }
   try {
     return nativeFromBase64 ? nativeFromBase64(text) : Uint8Array.from(atob(text), (char) => char.charCodeAt(0))
@@ -55,9 +59,7 @@ function lenientBase64(text: string): Uint8Array | undefined {
 
 // The decoders of the platforms accept more than the standard allows. What they skip is missing in the length, and what the last
 // characters say beyond the last byte shows when they are encoded again, which costs less than to encode all.
-function isCanonical(text: string, bytes: Uint8Array): boolean {
-  const padding = text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0
-  if (text.length % 4 !== 0 || bytes.length !== (text.length / 4) * 3 - padding) return false
+function isCanonical(text: string, bytes: Uint8Array, padding: number): boolean {
   if (text.includes('-') || text.includes('_')) return false
   return padding === 0 || encodeBase64(bytes.subarray(padding - 3)) === text.slice(-4)
 }
