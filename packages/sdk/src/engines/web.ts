@@ -33,8 +33,13 @@ export function createWebEngine(): Engine | undefined {
     },
     async seal(dek, iv, plaintext, aad) {
       demandLengths(dek, iv)
-      const sealed = await subtle.encrypt(paramsOf(iv, aad), await keyOf(dek), plaintext as BufferSource)
-      return new Uint8Array(sealed)
+      const key = keyOf(dek)
+      const copy = new Uint8Array(plaintext) // until the key is there, the caller may change it; it may be shared memory too
+      try {
+        return new Uint8Array(await subtle.encrypt(paramsOf(iv, aad), await key, copy))
+      } finally {
+        copy.fill(0)
+      }
     },
     async open(dek, iv, sealed, aad) {
       demandLengths(dek, iv)
