@@ -84,6 +84,18 @@ describe('an iv', () => {
     expect(draws).toBe(2)
   })
 
+  it('is drawn in the turn that takes it: no process that starts from a snapshot has it too', async () => {
+    const pools: Uint8Array[] = []
+    const take = createIvPool((bytes) => {
+      pools.push(bytes)
+      bytes.fill(pools.length)
+    })
+    expect(take()).toEqual(new Uint8Array(12).fill(1))
+    await new Promise((resolve) => setImmediate(resolve))
+    expect(pools[0]).toEqual(new Uint8Array(512 * 12))
+    expect(take()).toEqual(new Uint8Array(12).fill(2))
+  })
+
   it('is never taken from a draw that failed half-way', () => {
     let fail = false
     const take = createIvPool((bytes) => {

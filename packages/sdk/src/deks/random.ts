@@ -36,17 +36,24 @@ export function randomDek(fill: FillRandom = fillRandom): Uint8Array {
 }
 
 /**
- * Makes a source of ivs (envelope.md 2): each call returns 12 random bytes of its own, handed out once.
+ * Makes a source of ivs (envelope.md 2): each call returns 12 random bytes of its own, handed out once. On Node what is left of
+ * a draw is wiped at the next turn of the event loop: processes that start from one snapshot (`node --build-snapshot`) would
+ * all begin with it.
  *
  * @throws RandomnessError at a call that has to draw and cannot
  */
 export function createIvPool(fill: FillRandom = fillRandom): () => Uint8Array {
   const pool = new Uint8Array(POOL_IVS * IV_BYTES)
   let at = pool.length
+  const dropRest = () => {
+    pool.fill(0)
+    at = pool.length
+  }
   return function takeIv() {
     if (at === pool.length) {
       fill(pool) // when it throws, `at` still says that the pool is empty
       at = 0
+      ;(globalThis as { setImmediate?: (run: () => void) => unknown }).setImmediate?.(dropRest)
     }
     const iv = pool.slice(at, at + IV_BYTES)
     pool.fill(0, at, at + IV_BYTES)
