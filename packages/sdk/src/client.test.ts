@@ -4,7 +4,7 @@ import { decodeBase64, decodeHex, type Envelope, encodeBase64, encodeUtf8 } from
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import vectors from '../../protocol/src/envelope.vectors.json' with { type: 'json' }
-import type { ClientOptions } from './index.js'
+import { type ClientOptions, createClient, text } from './index.js'
 import { clientsOf, failure, useService } from './test-support/clients.js'
 import { API_KEY, problem, send } from './test-support/service.js'
 
@@ -359,6 +359,19 @@ describe('requests', () => {
   )
 })
 
+it.each(['node', 'web', 'noble'] as const)(
+  'bytes are sealed as they were at the call, whatever becomes of them meanwhile, by engine %s',
+  async (engine) => {
+    const eaas = connect({ engine })
+    for (const dek of ['shared', 'shared', 'call'] as const) {
+      const bytes = new TextEncoder().encode('as it was')
+      const sealing = eaas.encrypt(bytes, { keyId, dek })
+      bytes.fill(0)
+      expect(await eaas.decryptText(await sealing)).toBe('as it was')
+    }
+  },
+)
+
 describe('signals and close', () => {
   it('an aborted signal refuses before any network', async () => {
     const eaas = connect()
@@ -533,6 +546,8 @@ describe('options', () => {
     ['no age', { deks: { maxAgeMs: Number.NaN } }],
     ['a negative cache', { deks: { cacheSize: -1 } }],
     ['no age of the cache', { deks: { cacheMaxAgeMs: 0 } }],
+    ['a cache that is on or off by its text', { deks: { cache: 'false' as unknown as boolean } }],
+    ['DEKs by a word', { deks: 'default' as unknown as object }],
   ] satisfies [string, Partial<ClientOptions>][])('refuses %s, without repeating a secret', (_, wrong) => {
     try {
       connect(wrong)
@@ -541,6 +556,33 @@ describe('options', () => {
       expect(error).toMatchObject({ code: 'E_INVALID_INPUT' })
       expect(inspect(error)).not.toContain('SECRET')
     }
+  })
+
+  it('refuses calls without their options in its own words', async () => {
+    const eaas = connect()
+    const untyped = eaas as unknown as Record<string, (...args: unknown[]) => unknown>
+    const loose = createClient as (options?: unknown) => unknown
+    const define = (options?: unknown) => () => untyped.model?.(options)
+    for (const call of [
+      () => loose(),
+      () => loose('http://127.0.0.1'),
+      define(),
+      define({ keyId }),
+      define({ keyId, fields: 5 }),
+    ]) {
+      expect(call).toThrow(expect.objectContaining({ code: 'E_INVALID_INPUT' }))
+    }
+    const indexes = { both: ['a', 'b'] }
+    expect(define({ keyId, fields: { a: text(), b: text() }, indexes })).toThrow(
+      expect.objectContaining({ code: 'E_INVALID_INPUT' }),
+    )
+    for (const name of ['encrypt', 'encryptJson', 'hash', 'encryptMany', 'decryptMany']) {
+      await expect(untyped[name]?.('x'), name).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
+    }
+    await expect(eaas.keys.create(undefined as never)).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
+    const controller = new AbortController() as unknown as AbortSignal
+    await expect(eaas.encrypt('x', { keyId, signal: controller })).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
+    expect(service.requests).toEqual([])
   })
 
   it('takes 2^31 messages a DEK, the most that the format allows', () => {

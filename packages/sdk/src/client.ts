@@ -10,9 +10,11 @@ import { pageOrigin } from './http/base-url.js'
 import { createBatcher } from './http/batcher.js'
 import { type ApiKey, createHttp } from './http/calls.js'
 import {
+  type Bytes,
   demandHashable,
   demandKeyId,
   demandNotAborted,
+  demandOptions,
   demandWhole,
   kindOf,
   readJson,
@@ -32,11 +34,11 @@ import type {
   OpenableField,
   SealableField,
 } from './records/records.js'
-import { type ApiKeys, createApiKeys } from './resources/api-keys.js'
-import { type Audit, createAudit } from './resources/audit.js'
-import { type CallOptions, createKeys, type Keys } from './resources/keys.js'
-
-import { createServerMode, type ServerMode } from './resources/server-mode.js'
+import type { ApiKeys } from './resources/api-keys.js'
+import type { Audit } from './resources/audit.js'
+import type { CallOptions, Keys } from './resources/keys.js'
+import { createResources } from './resources/resources.js'
+import type { ServerMode } from './resources/server-mode.js'
 import type { Health, Tenant, Usage } from './resources/wire-types.js'
 
 const HOUR_MS = 3_600_000
@@ -46,7 +48,7 @@ const MAX_RETRIES = 10
 
 /** How long and for how much a DEK serves. */
 export interface DekOptions {
-  /** Messages that one DEK seals at most; 2^20 by default, 2^31 at most. */
+  /** Messages that one DEK of a key seals at most; 2^20 by default, 2^31 at most. DEKs of a call or a record are not counted. */
   maxMessages?: number
   /** Bytes of plaintext that one DEK seals at most; 64 GiB by default. */
   maxBytes?: number
@@ -109,6 +111,7 @@ export interface EncryptOptions extends CallOptions {
 export interface Client {
   /**
    * Seals text (as UTF-8) or bytes under a key, and returns the envelope to store. The plaintext never leaves the process.
+   * Bytes are sealed as they are at the call.
    * Uses the network only when the key has no DEK at hand: one wrap, shared by all calls that wait for it. Aborting the
    * signal ends the caller's waiting, not the shared request.
    *
@@ -120,7 +123,7 @@ export interface Client {
    * ```
    */
   encrypt(value: string | Uint8Array, options: EncryptOptions): Promise<Envelope>
-  /** Seals the JSON text of a value; otherwise as `encrypt`. */
+  /** Seals the JSON text of a value, as `JSON.stringify` makes it: a Map becomes `{}`, NaN null. Otherwise as `encrypt`. */
   encryptJson(value: unknown, options: EncryptOptions): Promise<Envelope>
   /**
    * Opens an envelope, or a bundle of server mode, to bytes. Uses the network only when its DEK is not cached: one unwrap,
@@ -129,7 +132,7 @@ export interface Client {
    * @throws InvalidInputError when it is no envelope, before any network
    * @throws DecryptionError when it is altered, or sealed under another key
    */
-  decrypt(envelope: Envelope | Bundle, options?: CallOptions): Promise<Uint8Array>
+  decrypt(envelope: Envelope | Bundle, options?: CallOptions): Promise<Bytes>
   /** Opens an envelope to text. @throws ContentError when the bytes are not UTF-8; otherwise as `decrypt` */
   decryptText(envelope: Envelope | Bundle, options?: CallOptions): Promise<string>
   /** Opens an envelope to the JSON value in it; `T` is not checked. @throws ContentError when it holds no JSON; otherwise as `decrypt` */
@@ -137,7 +140,8 @@ export interface Client {
   /**
    * Seals the chosen fields of many records and returns new records; `null` and `undefined` stay as they are, and so do
    * the other fields. All rows share the key's DEK: one wrap, or none. With `index`, adds a column for each blind index:
-   * one request for each distinct value. Values are checked before anything is sent; the call fails as a whole.
+   * one request for each distinct value. Values are checked before anything is sent; the call fails as a whole. The records
+   * must not change until it is done.
    *
    * @throws InvalidInputError with `place`, the record and field of a value that is not text or bytes
    * @example
@@ -164,7 +168,7 @@ export interface Client {
   decryptMany<R extends object, const F extends OpenableField<R>, A extends 'text' | 'bytes' = 'text'>(
     records: readonly R[],
     options: DecryptManyOptions<F, A>,
-  ): Promise<DecryptedRecord<R, F, A extends 'bytes' ? Uint8Array : string>[]>
+  ): Promise<DecryptedRecord<R, F, A extends 'bytes' ? Bytes : string>[]>
   /**
    * Has the blind index of a text made, 64 hexadecimal digits: the same for the same text and key, for ever, so that a
    * database can find it. One request; the text is sent to the service. Nothing is trimmed or lowered.
@@ -248,24 +252,29 @@ export function createClient(options: ClientOptions): Client {
     encryptDeks,
     decryptDeks,
   })
-  const records = { envelopes, decryptDeks, batcher, wrap }
-  const keys = createKeys(http)
+  const records = { envelopes, decryptDeks, batcher, wrap, closed: closing.signal }
+  const resources = createResources(http)
   const models = {
     ...records,
     maxMessages: settings.encryptLimits.maxMessages,
     currentVersion: async (keyId: string, signal: AbortSignal | undefined) =>
-      (await keys.get(keyId, { signal })).current_version,
+      (await resources.keys.get(keyId, { signal })).current_version,
   }
 
-  const encrypt = async (value: string | Uint8Array, { keyId, dek = 'shared', signal }: EncryptOptions) => {
+  const encrypt = async (
+    value: string | Uint8Array,
+    { keyId, dek = 'shared', signal }: Partial<EncryptOptions> = {},
+  ) => {
     demandNotAborted(signal)
     demandKeyId(keyId)
     demandScope(dek)
-    const bytes = readValue(value)
     const loading = envelopes.ready()
+    const given = readValue(value)
+    // Taken now where it has to wait: the caller may wipe or change what was passed.
+    const bytes = loading || dek !== 'shared' ? new Uint8Array(given) : given
     if (loading) await loading
     if (dek === 'shared') return envelopes.seal(bytes, keyId, signal)
-    const own = await makeOwnDek(wrap, keyId)
+    const own = await makeOwnDek(wrap, keyId, signal)
     try {
       demandNotAborted(signal)
       return await envelopes.sealWith(own, bytes)
@@ -294,7 +303,7 @@ export function createClient(options: ClientOptions): Client {
       const { decryptRecords } = await loadPart(() => import('./parts.js'))
       return decryptRecords(records, rows, options)
     },
-    async hash(value: string, { keyId, signal }: HashOptions) {
+    async hash(value: string, { keyId, signal }: Partial<HashOptions> = {}) {
       demandNotAborted(signal)
       demandKeyId(keyId)
       demandHashable(value)
@@ -306,10 +315,7 @@ export function createClient(options: ClientOptions): Client {
       return { ...envelope, wrapped_key, key_version }
     },
     model: (options: ModelOptions<Fields, Compounds<Fields>, RowFormat, string>) => createModel(models, options),
-    keys: Object.freeze(keys),
-    apiKeys: Object.freeze(createApiKeys(http)),
-    audit: Object.freeze(createAudit(http)),
-    server: Object.freeze(createServerMode(http)),
+    ...resources,
     tenant: async ({ signal }: CallOptions = {}) =>
       http({ method: 'GET', path: 'v1/tenant', answer: 'tenant', repeatable: true, signal }),
     async usage(month?: string, { signal }: CallOptions = {}) {
@@ -329,7 +335,9 @@ export function createClient(options: ClientOptions): Client {
 }
 
 function readOptions(options: ClientOptions) {
+  demandOptions('createClient()', options)
   const { baseUrl, apiKey, engine = 'auto', timeoutMs = 30_000, retries = 2, deks = {} } = options
+  demandOptions('deks', deks)
   const canBeLeftOut = apiKey === undefined && pageOrigin() !== undefined
   if (typeof apiKey !== 'string' && typeof apiKey !== 'function' && !canBeLeftOut) {
     throw new InvalidInputError(`apiKey must be a string or a function, got ${kindOf(apiKey)}`)
@@ -342,7 +350,10 @@ function readOptions(options: ClientOptions) {
   const { maxMessages = 2 ** 20, maxBytes = 64 * 2 ** 30, maxAgeMs = runsInNode() ? HOUR_MS : 15 * MINUTE_MS } = deks
   const { cache = true, cacheSize = 1_024, cacheMaxAgeMs = 5 * MINUTE_MS } = deks
   const { verify = false } = deks
-  if (typeof verify !== 'boolean') throw new InvalidInputError('deks.verify must be true or false')
+  for (const [name, value] of Object.entries({ cache, verify })) {
+    if (typeof value !== 'boolean')
+      throw new InvalidInputError(`deks.${name} must be true or false, got ${kindOf(value)}`)
+  }
   demandWhole('deks.maxMessages', maxMessages, 1, DEK_MAX_MESSAGES)
   demandWhole('deks.maxBytes', maxBytes, 1, Number.MAX_SAFE_INTEGER)
   demandWhole('deks.maxAgeMs', maxAgeMs, 1, Number.MAX_SAFE_INTEGER)

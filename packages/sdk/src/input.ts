@@ -3,6 +3,17 @@ import { decodeUtf8, encodeUtf8, FormatError, isUuid, isWellFormed } from '@eaas
 import { AbortedError, ContentError, InvalidInputError, type RecordPlace } from './errors.js'
 import { MAX_PLAINTEXT_BYTES } from './records/envelopes.js'
 
+/** So many bytes of JSON fit into a call of the API, which takes 1 MiB, with what goes along. */
+const MAX_HASHED_JSON_BYTES = 1_000_000
+/** How many bytes of JSON one code unit becomes at most. */
+const MOST_ESCAPED = 6
+
+/** Bytes in memory of their own, which platforms take as a `BufferSource`: `Uint8Array<ArrayBuffer>` since TypeScript 5.7. */
+export type Bytes = ReturnType<typeof Uint8Array.of>
+
+/** A record, whatever is in it. */
+export type Row = Record<string, unknown>
+
 /** Refuses what is not a key's id. @throws InvalidInputError */
 export function demandKeyId(keyId: unknown): asserts keyId is string {
   if (typeof keyId === 'string' && isUuid(keyId)) return
@@ -58,7 +69,7 @@ export function toText(bytes: Uint8Array, place?: RecordPlace): string {
   } catch {
     throw new ContentError(
       'the decrypted value is not UTF-8 text',
-      'Use decrypt(), or `as: "bytes"` with decryptMany().',
+      'Read it as bytes: decrypt(), `as: "bytes"` with decryptMany(), bytes() in a model.',
       place,
     )
   }
@@ -78,8 +89,21 @@ export function toJson(bytes: Uint8Array): unknown {
 export function demandHashable(value: unknown, place?: RecordPlace): asserts value is string {
   if (typeof value !== 'string')
     throw new InvalidInputError(`a blind index is made of text, got ${kindOf(value)}`, undefined, place)
-  readText(value, place)
-  if (value.includes('\0')) throw new InvalidInputError('text for a blind index must not hold a NUL', undefined, place)
+  if (!isWellFormed(value) || value.includes('\0')) {
+    throw new InvalidInputError(
+      'text for a blind index must hold no NUL and no lone surrogate',
+      'Correct the value, or normalise it to text that has neither.',
+      place,
+    )
+  }
+  if (value.length * MOST_ESCAPED <= MAX_HASHED_JSON_BYTES) return
+  if (encodeUtf8(JSON.stringify(value)).length > MAX_HASHED_JSON_BYTES) {
+    throw new InvalidInputError(
+      'text for a blind index must be at most 1,000,000 bytes as JSON',
+      'Normalise it to something shorter, or leave the index out.',
+      place,
+    )
+  }
 }
 
 /** Refuses what is not a name for a key or an API key. @throws InvalidInputError */
@@ -118,9 +142,19 @@ export function readTime(value: string | Date, name: string): string {
   return value.toISOString()
 }
 
-/** Refuses to begin when the signal is aborted already. @throws AbortedError */
+/** Refuses what holds no options. @throws InvalidInputError */
+export function demandOptions(name: string, options: unknown): asserts options is object {
+  if (typeof options === 'object' && options !== null && !Array.isArray(options)) return
+  throw new InvalidInputError(`${name} takes an object of options, got ${kindOf(options)}`)
+}
+
+/** Refuses to begin when the signal is aborted already. @throws AbortedError; InvalidInputError when it is no signal */
 export function demandNotAborted(signal: AbortSignal | undefined): void {
-  if (signal?.aborted) throw new AbortedError('signal')
+  if (signal === undefined) return
+  if (typeof signal?.aborted !== 'boolean') {
+    throw new InvalidInputError(`signal must be an AbortSignal, got ${kindOf(signal)}`, 'Pass `controller.signal`.')
+  }
+  if (signal.aborted) throw new AbortedError('signal')
 }
 
 /** Whether it can be the name of a field or a column. */
@@ -129,10 +163,21 @@ export function isName(value: unknown): value is string {
   return typeof value === 'string' && value !== '' && value !== '__proto__'
 }
 
+/** The value of a record under a name, its own or its class's, such as an accessor of an ORM's; nothing that all objects have. */
+export function valueIn(record: object, name: string): unknown {
+  return name in Object.prototype && !Object.hasOwn(record, name) ? undefined : (record as Row)[name]
+}
+
+export function isMissing(value: unknown): value is null | undefined {
+  return value === null || value === undefined
+}
+
 /** What a value is, in a word that tells nothing of its content. */
 export function kindOf(value: unknown): string {
   if (value === null) return 'null'
   if (Array.isArray(value)) return 'an array'
+  if (value instanceof Date) return Number.isNaN(value.getTime()) ? 'an invalid Date' : 'a Date'
+  if (typeof value === 'number' && !Number.isFinite(value)) return String(value)
   return typeof value === 'object' ? 'an object' : typeof value
 }
 

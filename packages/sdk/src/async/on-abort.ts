@@ -1,4 +1,5 @@
 /** Listens to signals that many calls share: one listener for each signal, or Node warns of a leak at the eleventh. */
+import { AbortedError } from '../errors.js'
 
 const listeners = new WeakMap<AbortSignal, Set<() => void>>()
 
@@ -18,4 +19,12 @@ function listen(signal: AbortSignal): Set<() => void> {
   }
   signal.addEventListener('abort', runAll, { once: true })
   return runs
+}
+
+/** What the promise becomes, unless the signal is aborted before. @throws AbortedError by rejection */
+export function untilAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const ignoreSignal = onAbort(signal, () => reject(new AbortedError('signal')))
+    promise.then(resolve, reject).finally(ignoreSignal)
+  })
 }

@@ -1,5 +1,6 @@
 /** DEKs outside the ones that all calls share: made for one call or one record, wiped by whoever asked. */
 import type { WrappedKey } from '@eaas/protocol'
+import { untilAborted } from '../async/on-abort.js'
 import { InvalidInputError, ProtocolError } from '../errors.js'
 import type { Batcher } from '../http/batcher.js'
 import type { OwnDek } from '../records/envelopes.js'
@@ -41,11 +42,11 @@ export function createWrap({ wrap, unwrap }: Batcher, verify: boolean): Wrap {
   }
 }
 
-/** Makes a DEK and has it wrapped. The caller wipes it. */
-export async function makeOwnDek(wrap: Wrap, keyId: string): Promise<OwnDek> {
+/** Makes a DEK and has it wrapped. The caller wipes it. @throws AbortedError at once when the signal is aborted meanwhile */
+export async function makeOwnDek(wrap: Wrap, keyId: string, signal: AbortSignal | undefined): Promise<OwnDek> {
   const dek = randomDek()
   try {
-    return { dek, wrapped: await wrap(dek, keyId) }
+    return { dek, wrapped: await untilAborted(wrap(dek, keyId), signal) }
   } catch (error) {
     dek.fill(0)
     throw error

@@ -5,9 +5,9 @@
  * the length of its normalised text in UTF-8 bytes, in decimal, a colon, and the text: `eaas/compound/v1:3:Ada:5:Paris`. The
  * lengths come first, so that no two lists of texts give the same.
  */
-import { encodeUtf8, isWellFormed } from '@eaas/protocol'
-import { InvalidInputError } from '../errors.js'
-import { demandWhole } from '../input.js'
+import { encodeUtf8 } from '@eaas/protocol'
+import { InvalidInputError, type RecordPlace } from '../errors.js'
+import { demandHashable, demandWhole } from '../input.js'
 
 /**
  * What is done to a text before its index is made: `trim` (white space at both ends), `lowercase` (of Unicode, no locale's),
@@ -40,13 +40,13 @@ export function demandIndex(column: string, normalize: readonly unknown[], bits:
 }
 
 /** Normalises a text for its index. @throws InvalidInputError when what comes out cannot be indexed */
-export function normalizeText(text: string, normalize: readonly Normalizer[]): string {
-  let normalized: unknown = text
-  for (const one of normalize) normalized = (typeof one === 'function' ? one : NORMALIZERS[one])(normalized as string)
-  if (typeof normalized !== 'string') throw new InvalidInputError('a normalizer must return text')
-  if (!isWellFormed(normalized) || normalized.includes('\0')) {
-    throw new InvalidInputError('text for a blind index must hold no NUL and no lone surrogate')
+export function normalizeText(text: string, normalize: readonly Normalizer[], place: RecordPlace): string {
+  let normalized = text
+  for (const one of normalize) {
+    normalized = (typeof one === 'function' ? one : NORMALIZERS[one])(normalized)
+    if (typeof normalized !== 'string') throw new InvalidInputError('a normalizer must return text', undefined, place)
   }
+  demandHashable(normalized, place)
   return normalized
 }
 

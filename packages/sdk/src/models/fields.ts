@@ -1,7 +1,7 @@
 /** The kinds of fields that a model seals: how a value becomes bytes, and which blind index it has. */
 import { encodeUtf8 } from '@eaas/protocol'
 import { ContentError, InvalidInputError, type RecordPlace } from '../errors.js'
-import { demandValue, kindOf, readJson, readValue, toText } from '../input.js'
+import { type Bytes, demandValue, kindOf, readJson, readValue, toText } from '../input.js'
 import type { Normalizer } from './blind-index.js'
 
 /**
@@ -71,7 +71,7 @@ export function text<const O extends TextOptions>(options?: O): Field<string, ne
 }
 
 /** Bytes, sealed as they are. */
-export function bytes(): Field<Uint8Array, never, never, false> {
+export function bytes(): Field<Bytes, never, never, false> {
   return makeField({
     kind: 'bytes',
     demand(value, place) {

@@ -1,22 +1,27 @@
 /** Sealing and opening the rows of a model: loops that await nothing for each field where the engine answers at once. */
-import { type Envelope, type EnvelopeParts, FormatError } from '@eaas/protocol'
+import type { Envelope } from '@eaas/protocol'
 import { createBacklog } from '../async/backlog.js'
 import { createPace, type Pace } from '../async/pace.js'
-import { type EaasError, InvalidInputError, isEaasError, type RecordPlace } from '../errors.js'
-import { demandNotAborted } from '../input.js'
+import { type EaasError, InvalidInputError, isEaasError } from '../errors.js'
+import { demandNotAborted, isMissing, type Row, valueIn } from '../input.js'
 import { type OwnDek, readEnvelope } from '../records/envelopes.js'
 import {
   BLOCK_RECORDS,
+  demandIndexColumn,
+  demandList,
+  demandRow,
   demandRows,
   hashEach,
   nameOf,
+  type OpenJob,
   type Progress,
   type RecordsOptions,
   restAndReport,
+  unwrapEach,
   withDeks,
 } from '../records/records.js'
 import { columnText, columnValue, type Definition, type IndexColumn, indexText, type PlacedField } from './model.js'
-import { demandPath, envelopeAt, getAt, isMissing, type Path, packRow, type Row, withValues } from './rows.js'
+import { demandPath, envelopeAt, getAt, isHeader, isHeaderUsed, type Path, packRow, withValues } from './rows.js'
 
 /** What a model needs of its client. */
 export interface ModelDeps extends RecordsOptions {
@@ -43,42 +48,78 @@ interface Options {
   onProgress?: ((progress: Progress) => void) | undefined
 }
 
+interface SealOptions extends Options {
+  /** Whether the DEK must be another than the key's own. */
+  ownDek?: boolean
+}
+
+/** Rows that opened, and where each of them stands in the list that was given. */
+interface Opened extends RowsResult<Row> {
+  indexes: number[]
+}
+
 export interface ModelRows {
-  seal(rows: readonly Row[], options: Options & { ownDek?: boolean }): Promise<Row[]>
-  open(rows: readonly Row[], options: Options): Promise<RowsResult<Row> & { indexes: number[] }>
+  /** Seals all rows, or none. */
+  seal(rows: readonly Row[], options: SealOptions): Promise<Row[]>
+  /** Seals each row by itself; `indexes` are the places that errors name. */
+  sealEach(rows: readonly Row[], options: SealOptions & { indexes: readonly number[] }): Promise<(Row | EaasError)[]>
+  /** Opens each row by itself; the first one's place is `first`, 0 by default. */
+  open(rows: readonly Row[], options: Options & { first?: number }): Promise<Opened>
   /** Has the indexes of texts made, by their columns. */
   hash(texts: ReadonlyMap<IndexColumn, string>, signal: AbortSignal | undefined): Promise<Row>
 }
 
+/** The text of each index of a row, in the order of the columns; undefined where a value is missing. */
+type Texts = readonly (string | undefined)[]
+
 /** Makes what seals and opens rows as the definition says. */
 export function createModelRows(deps: ModelDeps, definition: Definition): ModelRows {
   const { keyId, columns } = definition
-  return {
-    async seal(records, { ownDek = false, ...options }) {
-      const { signal } = options
-      demandNotAborted(signal)
-      const rows = demandRows(records)
-      const pace = createPace()
-      const texts = await readTexts(definition, rows, pace, signal)
-      await deps.envelopes.ready()
-      const values = new Set(texts.flat().filter((text) => text !== undefined))
-      const hashing = hashEach(deps.batcher, values, { keyId, signal }) // in one request with the wrap
-      const sealing = sealRows(deps, definition, rows, { ...options, pace, ownDek })
-      const [hashes, sealed] = await Promise.all([hashing, sealing])
-      for (const [at, row] of sealed.entries()) {
-        for (const [number, column] of columns.entries()) {
-          const text = texts[at]?.[number]
-          row[column.column] = text === undefined ? null : columnValue(column, hashes.get(text) ?? '')
-        }
+
+  const sealRead = async (rows: readonly Row[], texts: readonly Texts[], pace: Pace, options: SealOptions) => {
+    await deps.envelopes.ready()
+    const values = new Set(texts.flat().filter((text) => text !== undefined))
+    const hashing = hashEach(deps.batcher, values, { keyId, signal: options.signal }) // in one request with the wrap
+    const [hashes, sealed] = await Promise.all([hashing, sealRows(deps, definition, rows, { ...options, pace })])
+    for (const [at, row] of sealed.entries()) {
+      for (const [number, column] of columns.entries()) {
+        const text = texts[at]?.[number]
+        row[column.column] = text === undefined ? null : columnValue(column, hashes.get(text) ?? '')
       }
-      options.onProgress?.({ done: rows.length, total: rows.length })
-      return sealed
-    },
-    async open(records, options) {
+    }
+    options.onProgress?.({ done: rows.length, total: rows.length })
+    return sealed
+  }
+  return {
+    async seal(records, options) {
       demandNotAborted(options.signal)
       const rows = demandRows(records)
+      const pace = createPace()
+      const texts: Texts[] = []
+      for (const read of readEach(definition, rows, [...rows.keys()])) {
+        if (pace.due()) await rest(pace, options)
+        if (isEaasError(read)) throw read
+        texts.push(read)
+      }
+      return sealRead(rows, texts, pace, options)
+    },
+    async sealEach(rows, { indexes, ...options }) {
+      const read = [...readEach(definition, rows, indexes)]
+      const texts = read.filter((one): one is Texts => !isEaasError(one))
+      const good = rows.filter((_, at) => !isEaasError(read[at]))
+      try {
+        const sealed = (await sealRead(good, texts, createPace(), options)).values()
+        return read.map((one) => (isEaasError(one) ? one : (sealed.next().value ?? {})))
+      } catch (error) {
+        if (!isEaasError(error) || error.code === 'E_ABORTED') throw error
+        return read.map((one) => (isEaasError(one) ? one : error)) // the service could not be asked
+      }
+    },
+    async open(records, { first = 0, ...options }) {
+      demandNotAborted(options.signal)
+      demandList(records)
       await deps.envelopes.ready()
-      return openRows(deps, definition, rows, options)
+      return openRows(deps, definition, records, { ...options, first })
     },
     async hash(texts, signal) {
       const hashes = await hashEach(deps.batcher, new Set(texts.values()), { keyId, signal })
@@ -89,27 +130,39 @@ export function createModelRows(deps: ModelDeps, definition: Definition): ModelR
   }
 }
 
-/** Checks every value, and makes the text of each index of each row; undefined where a value is missing. */
-async function readTexts(
-  { fields, columns }: Definition,
+async function rest(pace: Pace, { signal }: Options): Promise<void> {
+  await pace.rest()
+  demandNotAborted(signal)
+}
+
+/** Checks every value of each row, and makes the texts of its indexes. */
+function* readEach(
+  definition: Definition,
   rows: readonly Row[],
-  pace: Pace,
-  signal: AbortSignal | undefined,
-): Promise<(string | undefined)[][]> {
-  const texts: (string | undefined)[][] = []
-  for (const [index, row] of rows.entries()) {
-    if (pace.due()) {
-      await pace.rest()
-      demandNotAborted(signal)
-    }
-    for (const { path, name, spec } of fields) {
-      demandPath(row, path, index)
-      const value = getAt(row, path)
-      if (!isNothing(spec.missing, value)) spec.demand(value, { index, field: name })
-    }
-    texts.push(columns.map((column) => textOf(column, row, index)))
+  indexes: readonly number[],
+): Generator<Texts | EaasError, void, undefined> {
+  for (const [at, row] of rows.entries()) yield attempt(() => readTexts(definition, row, indexes[at] ?? at))
+}
+
+function readTexts({ fields, columns, format, header }: Definition, row: Row, index: number): Texts {
+  for (const { path, name, spec } of fields) {
+    demandPath(row, path, index)
+    const value = getAt(row, path)
+    if (!isNothing(spec.missing, value)) spec.demand(value, { index, field: name })
   }
-  return texts
+  if (format === 'compact') demandHeaderColumn(row, header, index)
+  return columns.map((column) => {
+    demandIndexColumn(row, column.column, { index, field: column.fields[0]?.name ?? '' })
+    return textOf(column, row, index)
+  })
+}
+
+/** Refuses a row whose own column would be lost under what the compact form adds. @throws InvalidInputError */
+function demandHeaderColumn(row: Row, header: string, index: number): void {
+  const value = valueIn(row, header)
+  if (isMissing(value) || isHeader(value)) return
+  const message = `record ${index}: the compact form would overwrite the column ${JSON.stringify(header)}`
+  throw new InvalidInputError(message, 'Name another column for it: `header` of the model.')
 }
 
 function textOf(column: IndexColumn, row: Row, index: number): string | undefined {
@@ -122,16 +175,11 @@ function textOf(column: IndexColumn, row: Row, index: number): string | undefine
   return columnText(column, texts)
 }
 
-interface SealOptions extends Options {
-  pace: Pace
-  ownDek: boolean
-}
-
 async function sealRows(
   deps: ModelDeps,
   definition: Definition,
   rows: readonly Row[],
-  options: SealOptions,
+  options: SealOptions & { pace: Pace },
 ): Promise<Row[]> {
   const { envelopes } = deps
   const { keyId, fields, format, header } = definition
@@ -145,10 +193,10 @@ async function sealRows(
     const full = withValues(rows[at] ?? {}, values)
     out[at] = format === 'compact' ? packRow(full, paths, header, at) : full
   }
-  await withDeks(deps, { keyId, dek, count: rows.length }, async (start, end, dekOf) => {
+  await withDeks(deps, { keyId, dek, count: rows.length, signal }, async (start, end, dekOf) => {
     for (let at = start; at < end; at++) {
       // Not before the first one: its DEK is asked for in the turn in which the indexes are.
-      if (at > 0 && pace.due()) await restAndReport(pace, options, { done: at, total: rows.length })
+      if (at > 0 && pace.due()) await restAndReport(deps, pace, options, { done: at, total: rows.length })
       const present = fields.filter(({ path, spec }) => !isNothing(spec.missing, getAt(rows[at] ?? {}, path)))
       const plaintexts = present.map(({ path, name, spec }) =>
         spec.encode(getAt(rows[at] ?? {}, path), { index: at, field: name }),
@@ -172,54 +220,49 @@ function sealAllWith({ envelopes }: ModelDeps, own: OwnDek, plaintexts: readonly
   return envelopes.isSync() ? (sealed as Envelope[]) : Promise.all(sealed)
 }
 
-interface Job {
-  place: RecordPlace
+interface Job extends OpenJob {
   field: PlacedField
-  parts: EnvelopeParts
 }
 
 /** What became of one value. */
-type Opened = { value: unknown } | { error: EaasError }
+type Outcome = { value: unknown } | { error: EaasError }
 
 /** Opens rows; each fails by itself. */
 async function openRows(
   deps: ModelDeps,
   definition: Definition,
-  rows: readonly Row[],
-  options: Options,
-): Promise<RowsResult<Row> & { indexes: number[] }> {
-  const { signal } = options
+  rows: readonly unknown[],
+  options: Options & { first: number },
+): Promise<Opened> {
+  const { signal, first } = options
   const pace = createPace()
   const deks = new Map<string, Uint8Array>()
-  const result: RowsResult<Row> & { indexes: number[] } = { ok: [], failed: [], indexes: [] }
+  const result: Opened = { ok: [], failed: [], indexes: [] }
   try {
     for (let start = 0; start < rows.length; start += BLOCK_RECORDS) {
       const block = rows.slice(start, start + BLOCK_RECORDS)
-      const jobs = block.map((row, at) => readRow(definition, row, start + at))
-      const refused = await unwrapAll(
-        deps,
-        jobs.flatMap((job) => (Array.isArray(job) ? job : [])),
-        deks,
-        signal,
-      )
+      const read = block.map((row, at) => attempt(() => readJobs(definition, row, first + start + at)))
+      const jobs = read.flatMap((one) => (isEaasError(one) ? [] : one))
+      const refused = await unwrapEach(deps, jobs, deks, signal)
       const backlog = createBacklog(deps.envelopes.isSync())
-      const opened = new Map<Job, Opened>()
-      for (const job of jobs.flatMap((job) => (Array.isArray(job) ? job : []))) {
-        if (pace.due()) await restAndReport(pace, options, { done: job.place.index, total: rows.length })
+      const opened = new Map<Job, Outcome>()
+      for (const job of jobs) {
+        if (pace.due()) {
+          await restAndReport(deps, pace, options, { done: job.place.index - first, total: rows.length })
+        }
         const dek = deks.get(nameOf(job.parts))
         if (!dek) continue
         const promise = openOne(deps, job, dek, (outcome) => opened.set(job, outcome))
         if (promise) await backlog.add(promise)
       }
       await backlog.flush()
-      for (const [at, job] of jobs.entries()) {
-        const outcome = Array.isArray(job)
-          ? join(definition, block[at] ?? {}, job, { opened, refused })
-          : { error: job }
-        if ('error' in outcome) result.failed.push({ index: start + at, error: outcome.error })
+      for (const [at, one] of read.entries()) {
+        const index = first + start + at
+        const row = isEaasError(one) ? one : join(definition, block[at] as Row, one, { opened, refused })
+        if (isEaasError(row)) result.failed.push({ index, error: row })
         else {
-          result.ok.push(outcome.row)
-          result.indexes.push(start + at)
+          result.ok.push(row)
+          result.indexes.push(index)
         }
       }
     }
@@ -230,70 +273,26 @@ async function openRows(
   return result
 }
 
-function readRow({ fields, header }: Definition, row: Row, index: number): Job[] | EaasError {
-  try {
-    return fields.flatMap((field) => {
-      const place = { index, field: field.name }
-      demandPath(row, field.path, index)
-      const value = getAt(row, field.path)
-      if (isMissing(value)) {
-        if (isNothing(field.spec.missing, value)) return []
-        throw new InvalidInputError('the value is missing', 'Declare the field optional() or nullable().', place)
-      }
-      return [{ place, field, parts: readEnvelope(envelopeOf(row, field.path, header, place), place) }]
-    })
-  } catch (error) {
-    if (!isEaasError(error)) throw error
-    return error
-  }
-}
-
-function envelopeOf(row: Row, path: Path, header: string, place: RecordPlace): unknown {
-  try {
-    return envelopeAt(row, path, header)
-  } catch (error) {
-    if (!(error instanceof FormatError)) throw error
-    throw new InvalidInputError(
-      `not an envelope: ${error.message}`,
-      `Read the column ${JSON.stringify(header)} too.`,
-      place,
-    )
-  }
-}
-
-/** One unwrap for each wrapped key not met before, all in one request; tells which were refused. */
-async function unwrapAll(
-  { decryptDeks, envelopes }: ModelDeps,
-  jobs: readonly Job[],
-  deks: Map<string, Uint8Array>,
-  signal: AbortSignal | undefined,
-): Promise<Map<string, EaasError>> {
-  const firsts = new Map<string, Job>()
-  for (const job of jobs) {
-    const name = nameOf(job.parts)
-    if (!deks.has(name) && !firsts.has(name)) firsts.set(name, job)
-  }
-  const refused = new Map<string, EaasError>()
-  const unwrap = async ([name, { parts, place }]: [string, Job]) => {
-    try {
-      await decryptDeks.use(parts, signal, (dek) => {
-        deks.set(name, envelopes.copyDek(dek))
-        return envelopes.openWith(dek, parts, place) // shows that it is the right one, and may be cached
-      })
-    } catch (error) {
-      if (!isEaasError(error) || error.code === 'E_ABORTED') throw error
-      if (!deks.has(name)) refused.set(name, error)
-    }
-  }
-  await Promise.all([...firsts].map(unwrap))
-  return refused
+/** The envelopes of a row. @throws InvalidInputError when it is no row of the model */
+export function readJobs({ fields, header }: Definition, row: unknown, index: number): Job[] {
+  demandRow(row, index)
+  return fields.flatMap((field) => {
+    const place = { index, field: field.name }
+    demandPath(row, field.path, index)
+    const value = getAt(row, field.path)
+    if (!isMissing(value))
+      return [{ place, field, parts: readEnvelope(envelopeAt(row, field.path, header, place), place) }]
+    if (isLeftOut(field, value)) return []
+    const hint = 'Read its column too; where there may be none, declare the field optional() or nullable().'
+    throw new InvalidInputError(`the value is ${String(value)}`, hint, place)
+  })
 }
 
 function openOne(
   { envelopes }: ModelDeps,
-  { parts, place, field }: Job,
+  { parts, place, field, plaintext }: Job,
   dek: Uint8Array,
-  tell: (outcome: Opened) => void,
+  tell: (outcome: Outcome) => void,
 ): Promise<void> | undefined {
   const fail = (error: unknown) => {
     if (!isEaasError(error)) throw error
@@ -307,7 +306,7 @@ function openOne(
     }
   }
   try {
-    const bytes = envelopes.openWith(dek, parts, place)
+    const bytes = plaintext ?? envelopes.openWith(dek, parts, place)
     if (bytes instanceof Promise) return bytes.then(read, fail)
     read(bytes)
   } catch (error) {
@@ -317,30 +316,47 @@ function openOne(
 }
 
 interface Outcomes {
-  opened: ReadonlyMap<Job, Opened>
+  opened: ReadonlyMap<Job, Outcome>
   refused: ReadonlyMap<string, EaasError>
 }
 
-function join(
-  { columns, header }: Definition,
-  row: Row,
-  jobs: readonly Job[],
-  { opened, refused }: Outcomes,
-): { row: Row } | { error: EaasError } {
+/** The row that its values make, or the first error. */
+function join(definition: Definition, row: Row, jobs: readonly Job[], { opened, refused }: Outcomes): Row | EaasError {
+  const { fields, columns, header } = definition
   const values: [Path, unknown][] = []
   for (const job of jobs) {
     const outcome = opened.get(job)
-    const error = outcome && 'error' in outcome ? outcome.error : refused.get(nameOf(job.parts))
-    if (error) return { error }
-    if (outcome && 'value' in outcome) values.push([job.field.path, outcome.value])
+    if (!outcome || 'error' in outcome) {
+      const error = outcome?.error ?? refused.get(nameOf(job.parts))
+      if (error) return error
+    } else values.push([job.field.path, outcome.value])
+  }
+  for (const { path, spec } of fields) {
+    // What was left out comes back from a database as null.
+    if (getAt(row, path) === null && !spec.missing.includes(null)) values.push([path, undefined])
   }
   const plain = withValues(row, values)
   for (const { column } of columns) delete plain[column]
-  const shared = plain[header]
-  if (shared === null || (typeof shared === 'object' && 'wrapped_key' in shared)) delete plain[header]
-  return { row: plain }
+  const paths = fields.map(({ path }) => path)
+  if (isHeaderUsed(row, paths, header)) delete plain[header]
+  return plain
+}
+
+/** Whether a value may be missing in a row that was stored: databases have null for what was left out. */
+function isLeftOut({ spec }: PlacedField, value: null | undefined): boolean {
+  return isNothing(spec.missing, value) || (value === null && spec.missing.includes(undefined))
 }
 
 function isNothing(missing: readonly unknown[], value: unknown): boolean {
   return isMissing(value) && missing.includes(value)
+}
+
+/** What the function gives, or the error that it throws. */
+export function attempt<T>(run: () => T): T | EaasError {
+  try {
+    return run()
+  } catch (error) {
+    if (!isEaasError(error)) throw error
+    return error
+  }
 }

@@ -1,5 +1,6 @@
 /** The types of models: from the fields of a definition to the rows that it seals and opens. */
 import type { Envelope } from '@eaas/protocol'
+import type { Bytes } from '../input.js'
 import type { Bundle } from '../records/envelopes.js'
 import type { Field } from './fields.js'
 import type { CompactField, EnvelopeHeader } from './rows.js'
@@ -21,7 +22,7 @@ export type JoinableField<F extends Fields> = {
 /** The fields that have an index of their own, or are part of one. */
 export type IndexedField<F extends Fields, C> =
   | { [P in keyof F & string]: [IndexOf<F[P]>] extends [never] ? never : P }[keyof F & string]
-  | (C[keyof C] extends { readonly fields: readonly (infer P)[] } ? P : never)
+  | { [N in keyof C]: C[N] extends { readonly fields: readonly (infer P)[] } ? P : never }[keyof C]
 
 /** Indexes of several fields, by their columns. */
 export type Compounds<F extends Fields> = Readonly<
@@ -44,16 +45,24 @@ type Shape<F extends Fields, V extends { [P in keyof F]: unknown }> = Intersect<
   { [P in keyof F & string]: Nest<P, V[P], IsOptional<F[P]>> }[keyof F & string]
 >
 
+/** Bytes are taken wherever they lie, and given back in memory of their own. */
+type Taken<V> = V extends Bytes ? Uint8Array : V
 /** What a model takes at least: its fields, with the values that the application sees. */
-export type PlainShape<F extends Fields> = Shape<F, { [P in keyof F]: Value<F[P]> | MissingOf<F[P]> }>
+export type PlainShape<F extends Fields> = Shape<F, { [P in keyof F]: Taken<Value<F[P]>> | MissingOf<F[P]> }>
+/** What stands for no value in a row that was stored: databases have null for what was left out, too. */
+type StoredMissing<M> = M | (undefined extends M ? null : never)
 /** What a model opens at least: its fields, sealed, in either form. */
 export type SealedShape<F extends Fields> = Shape<
   F,
-  { [P in keyof F]: Envelope | Bundle | CompactField | MissingOf<F[P]> }
+  { [P in keyof F]: Envelope | Bundle | CompactField | StoredMissing<MissingOf<F[P]>> }
 >
 
 type SealedField<T extends Format> = T extends 'compact' ? CompactField : Envelope
 type Replaced<V, M, New> = Extract<V, M> | (Exclude<V, M> extends never ? never : New)
+/** Null opens to undefined where only that may stand for no value. */
+type Opened<V, M, New> =
+  | Replaced<Exclude<V, Exclude<null, M>>, M, New>
+  | (null extends V ? (null extends M ? never : undefined) : never)
 
 type Seal<R, F extends Fields, T extends Format, P extends string = ''> = {
   [K in keyof R]: `${P}${K & string}` extends infer N extends keyof F & string
@@ -68,7 +77,7 @@ type Seal<R, F extends Fields, T extends Format, P extends string = ''> = {
 }
 type Open<R, F extends Fields, P extends string = ''> = {
   [K in keyof R]: `${P}${K & string}` extends infer N extends keyof F & string
-    ? Replaced<R[K], MissingOf<F[N]>, Value<F[N]>>
+    ? Opened<R[K], MissingOf<F[N]>, Value<F[N]>>
     : Extract<keyof F, `${P}${K & string}.${string}`> extends never
       ? R[K]
       : R[K] extends infer V
@@ -96,8 +105,18 @@ type HeaderColumn<T extends Format, H extends string> = T extends 'compact'
 export type SealedRow<R, F extends Fields, C, T extends Format, H extends string> = Show<
   Seal<R, F, T> & IndexColumns<F, C> & HeaderColumn<T, H>
 >
+/** The column of the compact form, where it is that, and not a column of the application. */
+type HeaderName<R, H extends string> = H extends keyof R
+  ? NonNullable<R[H]> extends EnvelopeHeader
+    ? NonNullable<R[H]> extends { ciphertext: unknown }
+      ? never
+      : H
+    : never
+  : never
 /** The row that a model opens `R` to: the index columns are left out, and so is what the compact form adds. */
-export type OpenedRow<R, F extends Fields, C, H extends string> = Show<Omit<Open<R, F>, IndexName<F, C> | H>>
+export type OpenedRow<R, F extends Fields, C, H extends string> = Show<
+  Omit<Open<R, F>, IndexName<F, C> | HeaderName<R, H>>
+>
 
 /** The columns that a question gives: the indexes all of whose fields are in it. */
 export type QueryColumns<F extends Fields, C, Q> = {

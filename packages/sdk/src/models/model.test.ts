@@ -2,6 +2,7 @@ import { inspect } from 'node:util'
 import { type Envelope, encodeBase64 } from '@eaas/protocol'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, expectTypeOf, it, vi } from 'vitest'
+import vectors from '../../../protocol/src/envelope.vectors.json' with { type: 'json' }
 import {
   boolean,
   bytes,
@@ -215,6 +216,113 @@ describe('a model', () => {
     })
   })
 
+  it('packs a row of both forms only when all its fields share a DEK', async () => {
+    const notes = connect().model({ keyId, fields: { a: text(), b: text() } })
+    const packed = notes.pack(await notes.encrypt({ a: 'a', b: 'b' }))
+    const mixed = { ...packed, b: await connect().encrypt('c', { keyId }) }
+    expect(await notes.decrypt(mixed)).toEqual({ a: 'a', b: 'c' })
+    expect(() => notes.pack(mixed)).toThrow(expect.objectContaining({ code: 'E_INVALID_INPUT' }))
+    const half = { ...packed, a: notes.unpack(packed).a }
+    expect(notes.pack(half)).toEqual(packed)
+  })
+
+  it('refuses to pack or unpack what it cannot give back', async () => {
+    const notes = connect().model({ keyId, fields: { a: text() } })
+    const row = await notes.encrypt({ a: 'a' })
+    const { envelope: _, ...headless } = notes.pack(row)
+    const place = { index: 0, field: 'a' }
+    for (const call of [
+      () => notes.pack({ a: JSON.stringify(row.a) } as never),
+      () => notes.pack({ a: { ...row.a, iv: 'AAAA' } }),
+      () => notes.pack(headless as never),
+      () => notes.unpack(headless as never),
+    ]) {
+      expect(call).toThrow(expect.objectContaining({ code: 'E_INVALID_INPUT', place }))
+    }
+  })
+
+  it.each(['full', 'compact'] as const)(
+    'leaves a column of the application alone that has its names, format %s',
+    async (format) => {
+      const eaas = connect()
+      const envelope = await eaas.encrypt('its own', { keyId })
+      const notes = eaas.model({ keyId, format, header: 'shared', fields: { a: text().nullable() } })
+      for (const row of [
+        { a: 'a', envelope },
+        { a: 'a', envelope: null },
+        { a: null, envelope },
+      ]) {
+        expect(await notes.decrypt(await notes.encrypt(row))).toEqual(row)
+      }
+      const full = eaas.model({ keyId, fields: { a: text() } })
+      for (const own of [envelope, null, 'C5, white']) {
+        const sealed = await full.encrypt({ a: 'a', envelope: own })
+        expect(await full.decrypt(sealed)).toEqual({ a: 'a', envelope: own })
+        for await (const { items } of full.reseal([sealed])) expect(items[0]).toMatchObject({ row: { envelope: own } })
+      }
+    },
+  )
+
+  it('refuses a row of which a column would be lost under an index or the compact form', async () => {
+    const compact = connect().model({ keyId, format: 'compact', fields: { a: text() } })
+    for (const envelope of ['C5, white', vectors.valid]) {
+      await expect(compact.encrypt({ a: 'a', envelope })).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
+    }
+    const indexed = connect().model({ keyId, fields: { a: text({ index: 'id' }) } })
+    await expect(indexed.encrypt({ a: 'a', id: 7 })).rejects.toMatchObject({ place: { index: 0, field: 'a' } })
+    const many = { keyId, fields: ['a'], index: { a: 'id' } } as const
+    await expect(connect().encryptMany([{ a: 'a', id: 7 }], many)).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
+    expect(service.requests).toEqual([])
+    const stored = await compact.encrypt({ a: 'a' })
+    const changed = await compact.encrypt({ ...stored, a: 'b' }) // what was added to a row may be there when it is sealed anew
+    expect(await compact.decrypt(changed)).toEqual({ a: 'b' })
+    const { id } = await indexed.encrypt({ a: 'a' })
+    expect((await indexed.encrypt({ a: 'b', id } as { a: string })).id).not.toBe(id)
+  })
+
+  it('reads null where a value was left out, as databases store it', async () => {
+    const notes = connect().model({ keyId, fields: { a: text(), b: text().optional(), 'c.d': text().optional() } })
+    const row = { ...(await notes.encrypt({ a: 'a' })), b: null, c: { d: null, e: 1 } }
+    const back = await notes.decrypt(row)
+    expect(Object.keys(back)).toEqual(['a', 'c'])
+    expect(back).toEqual({ a: 'a', c: { e: 1 } })
+    await expect(notes.decrypt({ ...row, a: null } as never)).rejects.toMatchObject({
+      code: 'E_INVALID_INPUT',
+      hint: expect.stringContaining('column'),
+    })
+  })
+
+  it('seals what an accessor of a class gives, and nothing that all objects have', async () => {
+    class User {
+      #email = 'ada@example.org'
+      get email() {
+        return this.#email
+      }
+    }
+    const users = connect().model({
+      keyId,
+      fields: { email: text().optional(), constructor: text().optional() } as never,
+    })
+    const row = await users.encrypt(new User() as never)
+    expect(await users.decrypt(row as never)).toEqual({ email: 'ada@example.org' })
+    expect(await connect().encryptMany([{}], { keyId, fields: ['constructor' as never] })).toEqual([{}])
+  })
+
+  it('ends at once when the signal is aborted while a DEK of its own is made', async () => {
+    service.intercept = () => true
+    for (const dek of ['shared', 'call', 'record'] as const) {
+      const eaas = connect()
+      const notes = eaas.model({ keyId, dek, fields: { a: text() } })
+      for (const call of [
+        (signal: AbortSignal) => eaas.encrypt('x', { keyId, dek, signal }),
+        (signal: AbortSignal) => eaas.encryptMany([{ a: 'x' }], { keyId, dek, fields: ['a'], signal }),
+        (signal: AbortSignal) => notes.encryptMany([{ a: 'x' }], { signal }),
+      ]) {
+        await expect(call(AbortSignal.timeout(20))).rejects.toMatchObject({ code: 'E_ABORTED' })
+      }
+    }
+  })
+
   it('shares the DEK of a record between all its fields, however few messages a DEK may seal', async () => {
     const notes = connect({ deks: { maxMessages: 5 } }).model({ keyId, fields: { a: text(), b: text() } })
     const rows = await notes.encryptMany(Array.from({ length: 20 }, () => ({ a: 'a', b: 'b' })))
@@ -275,6 +383,23 @@ describe('a model', () => {
       [4, 'E_INVALID_INPUT'],
     ])
     expect(failed[0]?.error).toMatchObject({ place: { index: 0, field: 'email' } })
+  })
+
+  it('says of a row that is none what it is, and opens the others', async () => {
+    const notes = connect().model({ keyId, fields: { a: text() } })
+    const row = await notes.encrypt({ a: 'a' })
+    const list = [row, null, [], { a: JSON.stringify(row.a) }, row] as never[]
+    const { ok, failed } = await notes.decryptMany(list)
+    expect(ok).toEqual([{ a: 'a' }, { a: 'a' }])
+    expect(failed.map(({ index, error }) => [index, error.code])).toEqual([
+      [1, 'E_INVALID_INPUT'],
+      [2, 'E_INVALID_INPUT'],
+      [3, 'E_INVALID_INPUT'],
+    ])
+    expect(failed[2]?.error.hint).toContain('JSON')
+    const items = []
+    for await (const batch of notes.rewrap(list)) items.push(...batch.items)
+    expect(items.map(({ status }) => status)).toEqual(['current', 'failed', 'failed', 'failed', 'current'])
   })
 
   it('says of every row that the service could not be asked, and of none when the signal was aborted', async () => {
@@ -382,6 +507,21 @@ describe('the indexes of a model', () => {
     const row = await notes.encrypt({ n: -0, d: new Date(0) })
     expect(await notes.index({ n: 0, d: new Date(0) })).toEqual({ n_index: row.n_index, d_index: row.d_index })
     expect(row.d_index).toBe(await eaas.hash('1970-01-01T00:00:00.000Z', { keyId }))
+  })
+
+  it('refuse a query without a value, and text that no call takes', async () => {
+    const notes = connect().model({ keyId, fields: { a: text({ index: 'a_index' }).nullable() } })
+    await expect(notes.index({ a: null as never })).rejects.toMatchObject({ hint: expect.stringContaining('null') })
+    const long = 'x'.repeat(1_000_000)
+    const place = { index: 1, field: 'a' }
+    await expect(notes.encryptMany([{ a: 'a' }, { a: long }])).rejects.toMatchObject({ code: 'E_INVALID_INPUT', place })
+    await expect(connect().hash('\n'.repeat(500_000), { keyId })).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
+    expect(service.requests).toEqual([])
+    const broken = connect().model({
+      keyId,
+      fields: { a: text({ index: 'a_index', normalize: [() => undefined as never, 'trim'] }) },
+    })
+    await expect(broken.encrypt({ a: 'a' })).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
   })
 
   it('warn once of what has few possible values, unless they are told not to', () => {
@@ -547,6 +687,35 @@ describe('reseal', () => {
   })
 })
 
+describe('reseal of rows that cannot be sealed', () => {
+  it('says which, by their places among all rows, and goes on with the others', async () => {
+    const plain = connect().model({ keyId, fields: { a: text() } })
+    const rows = await plain.encryptMany(['1', '2', '3\0', '4', '5'].map((a) => ({ a })))
+    const indexed = connect().model({ keyId, fields: { a: text({ index: 'a_index' }) } })
+    const list = rows.map((row, at) => (at === 4 ? { a: { ...row.a, iv: encodeBase64(new Uint8Array(12)) } } : row))
+    const items = []
+    for await (const batch of indexed.reseal(list, { batchSize: 2 })) items.push(...batch.items)
+    expect(items.map((item) => [item.index, item.status])).toEqual([
+      [0, 'changed'],
+      [1, 'changed'],
+      [2, 'failed'],
+      [3, 'changed'],
+      [4, 'failed'],
+    ])
+    expect(items[2]).toMatchObject({ error: { code: 'E_INVALID_INPUT', place: { index: 2, field: 'a' } } })
+    expect(items[4]).toMatchObject({ error: { code: 'E_DECRYPTION', place: { index: 4, field: 'a' } } })
+  })
+
+  it('says of each row that the service could not be asked', async () => {
+    const notes = connect({ retries: 0 }).model({ keyId, fields: { a: text() } })
+    const rows = await notes.encryptMany([{ a: '1' }, { a: '2' }])
+    service.intercept = ({ operation }, response) => operation === 'wrap' && !!response.destroy()
+    const items = []
+    for await (const batch of notes.reseal(rows)) items.push(...batch.items)
+    expect(items.map((item) => item.status === 'failed' && item.error.code)).toEqual(['E_NETWORK', 'E_NETWORK'])
+  })
+})
+
 describe('the types of a model', () => {
   it('say what it takes, stores and gives back', async () => {
     const typed = () =>
@@ -590,6 +759,22 @@ describe('the types of a model', () => {
     expectTypeOf<Compact['sealed']>().toEqualTypeOf<EnvelopeHeader | null>()
     const where = () => model.index({ email: 'x' })
     expectTypeOf<keyof Awaited<ReturnType<typeof where>>>().toEqualTypeOf<'email_index'>()
+    const single = () => connect().model({ keyId, fields: { a: text({ index: 'a_index' }), b: text() } })
+    const opened = async (row: { a: Envelope; b: Envelope | null; envelope: Envelope }) =>
+      connect()
+        .model({ keyId, fields: { a: text(), b: text().optional() } })
+        .decrypt(row)
+    expectTypeOf<Awaited<ReturnType<typeof opened>>>().toEqualTypeOf<{
+      a: string
+      b: string | undefined
+      envelope: Envelope
+    }>()
+    const photo = async () => {
+      const photos = connect().model({ keyId, fields: { photo: bytes() } })
+      const { photo } = await photos.decrypt(await photos.encrypt({ photo: new Uint8Array(new SharedArrayBuffer(1)) }))
+      return new Blob([photo])
+    }
+    expect(typeof photo).toBe('function')
     const both = () => model.index({ email: 'x', phone: 'y' })
     expectTypeOf<keyof Awaited<ReturnType<typeof both>>>().toEqualTypeOf<'email_index' | 'both_index'>()
     expectTypeOf<PlainRow<typeof model>['email']>().toEqualTypeOf<string>()
@@ -612,6 +797,10 @@ describe('the types of a model', () => {
       model.decrypt(user),
       // @ts-expect-error prefs has no index
       model.index({ prefs: { theme: 'dark' } }),
+      // @ts-expect-error b has no index
+      single().index({ b: 'x' }),
+      // @ts-expect-error b has no index
+      single().matches({}, { a: 'x', b: 'x' }),
       // @ts-expect-error email is text
       model.index({ email: 5 }),
       // @ts-expect-error no such field

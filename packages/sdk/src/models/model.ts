@@ -2,7 +2,7 @@
 
 import { type DekScope, demandScope } from '../deks/own-dek.js'
 import { InvalidInputError } from '../errors.js'
-import { demandKeyId, demandNotAborted, isName, kindOf } from '../input.js'
+import { demandKeyId, demandNotAborted, demandOptions, isMissing, isName, kindOf, type Row } from '../input.js'
 import { loadPart } from '../load-part.js'
 import type { Progress } from '../records/records.js'
 import type { CallOptions } from '../resources/keys.js'
@@ -20,7 +20,7 @@ import type {
   SealedShape,
 } from './model-types.js'
 import type { RewrapBatch, RewrapOptions } from './rotation.js'
-import { getAt, isMissing, type Path, packRow, type Row, unpackRow } from './rows.js'
+import { getAt, type Path, packRow, unpackRow } from './rows.js'
 
 export type RowFormat = 'full' | 'compact'
 
@@ -61,9 +61,10 @@ export interface Model<F extends Fields, C, T extends RowFormat, H extends strin
   readonly '~types'?: { plain: PlainShape<F>; stored: SealedRow<PlainShape<F>, F, C, T, H> }
   /**
    * Seals a row: returns a new one with its fields sealed and the columns of its indexes added; what is no field of the model
-   * stays as it is. Wraps and hashes go out together, as one request, or none.
+   * stays as it is. Wraps and hashes go out together, as one request, or none. The row must not change until it is done.
    *
-   * @throws InvalidInputError with `place` when a value is not what its field takes, before any network
+   * @throws InvalidInputError with `place` when a value is not what its field takes, or a column of the row would be lost under
+   * one that is added; before any network
    * @example
    * ```ts
    * const row = await users.encrypt({ id: 7, email: 'Ada@example.org' })
@@ -73,15 +74,17 @@ export interface Model<F extends Fields, C, T extends RowFormat, H extends strin
   /** Seals many rows; all values are checked before anything is sent, and the call fails as a whole. Otherwise as `encrypt`. */
   encryptMany<R extends PlainShape<F>>(rows: readonly R[], options?: RowsOptions): Promise<SealedRow<R, F, C, T, H>[]>
   /**
-   * Opens a row, in either form, and leaves the columns of the indexes out: what `encrypt` was given comes back.
+   * Opens a row, in either form, and leaves the columns of the indexes out: what `encrypt` was given comes back. Null in an
+   * optional field is what a database has for a value that was left out, and is left out.
    *
    * @throws InvalidInputError, DecryptionError or ContentError with `place`
    */
   decrypt<R extends SealedShape<F>>(row: R, options?: CallOptions): Promise<OpenedRow<R, F, C, H>>
   /**
    * Opens many rows, with one request for all the DEKs that are not cached. A row that does not open loses no other: it is in
-   * `failed`, with its index and its error, whatever the error is, that the service could not be asked included. Only
-   * `E_ABORTED` is thrown.
+   * `failed`, with its index and its error, whatever the error is, that the service could not be asked included.
+   *
+   * @throws AbortedError, InvalidInputError when it is no array, and what a function passed as `apiKey` throws; nothing else
    *
    * @example
    * ```ts
@@ -123,15 +126,20 @@ export interface Model<F extends Fields, C, T extends RowFormat, H extends strin
   ): AsyncGenerator<RewrapBatch<R>, void, undefined>
   /**
    * Opens rows and seals them anew, under new DEKs, with new ciphertexts and indexes: helps against a DEK that leaked, and
-   * after a change of `normalize` or `bits`. What was copied before stays readable with the old DEK.
+   * after a change of `index`, `normalize` or `bits`. What was copied before stays readable with the old DEK. A row that does
+   * not open, or cannot be sealed, is `failed` and loses no other.
    */
   reseal<R extends SealedShape<F>>(
     rows: Iterable<R> | AsyncIterable<R>,
     options?: RewrapOptions,
   ): AsyncGenerator<RewrapBatch<SealedRow<OpenedRow<R, F, C, H>, F, C, T, H>>, void, undefined>
-  /** Turns a row of envelopes into the compact form. @throws InvalidInputError when its fields do not share a DEK */
+  /**
+   * Turns a row of envelopes into the compact form; of an envelope, what the format has is kept.
+   *
+   * @throws InvalidInputError when a field is no envelope, or its fields do not share a DEK
+   */
   pack<R extends SealedShape<F>>(row: R): SealedRow<OpenedRow<R, F, C, H>, F, C, 'compact', H>
-  /** Turns a row of the compact form into envelopes, exactly as they were. */
+  /** Turns a row of the compact form into envelopes, as they were. @throws InvalidInputError without the column `header` */
   unpack<R extends SealedShape<F>>(row: R): SealedRow<OpenedRow<R, F, C, H>, F, C, 'full', H>
 }
 
@@ -232,11 +240,7 @@ export function indexText({ name, spec }: PlacedField, value: unknown, index = 0
   const place = { index, field: name }
   spec.demand(value, place)
   if (!spec.toIndexText) throw new InvalidInputError(`a field of ${spec.kind} has no index`, undefined, place)
-  try {
-    return normalizeText(spec.toIndexText(value), spec.normalize)
-  } catch (error) {
-    throw error instanceof InvalidInputError ? new InvalidInputError(error.message, error.hint, place) : error
-  }
+  return normalizeText(spec.toIndexText(value), spec.normalize, place)
 }
 
 /** The text that a column is made of, given the text of each of its fields. */
@@ -259,8 +263,17 @@ function fieldsOf({ columns }: Definition, query: Row): PlacedField[] {
   })
 }
 
+function valueToFind({ name }: PlacedField, query: Row): unknown {
+  const value = query[name]
+  if (!isMissing(value)) return value
+  const hint = 'The index of a missing value is null: look for that.'
+  throw new InvalidInputError(`the query has no value for ${JSON.stringify(name)}`, hint)
+}
+
 function textsOf(definition: Definition, query: Row): Map<IndexColumn, string> {
-  const texts = new Map(fieldsOf(definition, query).map((field) => [field, indexText(field, query[field.name])]))
+  const texts = new Map(
+    fieldsOf(definition, query).map((field) => [field, indexText(field, valueToFind(field, query))]),
+  )
   const complete = definition.columns.filter(({ fields }) => fields.every((field) => texts.has(field)))
   if (complete.length === 0) {
     throw new InvalidInputError(
@@ -280,6 +293,7 @@ function textsOf(definition: Definition, query: Row): Map<IndexColumn, string> {
 }
 
 function readDefinition(options: ModelOptions<Fields, Compounds<Fields>, RowFormat, string>): Definition {
+  demandOptions('model()', options)
   const {
     keyId,
     fields: given,
@@ -291,6 +305,8 @@ function readDefinition(options: ModelOptions<Fields, Compounds<Fields>, RowForm
   } = options
   demandKeyId(keyId)
   demandScope(dek)
+  demandOptions('fields', given)
+  demandOptions('indexes', indexes)
   if (format !== 'full' && format !== 'compact') throw new InvalidInputError('format must be "full" or "compact"')
   const fields = Object.entries(given).map(([name, field]) => {
     const path = name.split('.')
@@ -315,6 +331,8 @@ function readDefinition(options: ModelOptions<Fields, Compounds<Fields>, RowForm
   }
   for (const [column, { fields: names, bits }] of Object.entries(indexes)) {
     demandIndex(column, [], bits)
+    if (!Array.isArray(names))
+      throw new InvalidInputError(`${JSON.stringify(column)}: fields must be an array of names`)
     const parts = names.map((name) => {
       const field = byName.get(name)
       if (field?.spec.toIndexText) return field
@@ -323,7 +341,7 @@ function readDefinition(options: ModelOptions<Fields, Compounds<Fields>, RowForm
     if (parts.length < 2) throw new InvalidInputError(`${JSON.stringify(column)} must name at least two fields`)
     columns.push({ column, fields: parts, bits, compound: true })
   }
-  demandColumns(columns, fields, format === 'compact' ? header : undefined)
+  demandColumns(columns, fields, header)
   if (warn)
     for (const { column, fields } of columns)
       warnOfFewValues(
@@ -333,15 +351,14 @@ function readDefinition(options: ModelOptions<Fields, Compounds<Fields>, RowForm
   return { keyId, fields, columns, format, header, dek }
 }
 
-function demandColumns(
-  columns: readonly IndexColumn[],
-  fields: readonly PlacedField[],
-  header: string | undefined,
-): void {
+function demandColumns(columns: readonly IndexColumn[], fields: readonly PlacedField[], header: string): void {
   const taken = new Set(fields.map(({ path }) => path[0]))
-  for (const column of [...columns.map(({ column }) => column), ...(header === undefined ? [] : [header])]) {
+  for (const column of [...columns.map(({ column }) => column), header]) {
     if (!isName(column)) throw new InvalidInputError('a column must have a name')
-    if (taken.has(column)) throw new InvalidInputError(`the column ${JSON.stringify(column)} is taken already`)
+    if (taken.has(column)) {
+      const hint = column === header ? 'Name another one for the compact form: `header`.' : 'Name another one.'
+      throw new InvalidInputError(`the column ${JSON.stringify(column)} is taken already`, hint)
+    }
     taken.add(column)
   }
 }

@@ -1,13 +1,12 @@
 /** Bringing stored rows to the current version of their key, or to new DEKs: see `rewrap` and `reseal` of a model. */
 import type { WrappedKey } from '@eaas/protocol'
 import { type EaasError, isEaasError } from '../errors.js'
-import { demandNotAborted, demandWhole } from '../input.js'
-import { readEnvelope } from '../records/envelopes.js'
-import { demandRows } from '../records/records.js'
+import { demandNotAborted, demandWhole, type Row } from '../input.js'
+import { nameOf } from '../records/records.js'
 import type { CallOptions } from '../resources/keys.js'
 import type { Definition } from './model.js'
-import type { ModelDeps, ModelRows } from './model-rows.js'
-import { envelopeAt, getAt, isCompact, isMissing, type Path, type Row, withValues } from './rows.js'
+import { attempt, type ModelDeps, type ModelRows, readJobs } from './model-rows.js'
+import { getAt, isCompact, type Path, withValues } from './rows.js'
 
 const BATCH_ROWS = 500
 const MAX_BATCH_ROWS = 10_000
@@ -60,9 +59,9 @@ export async function* rewrapRows(
       refused.set(name, error)
     }
   }
-  const rewrapOne = (row: Row, index: number): RewrapItem<Row> => {
+  const rewrapOne = (row: Row, keys: WrappedKeys, index: number): RewrapItem<Row> => {
     const values: [Path, unknown][] = []
-    for (const [path, wrapped] of wrappedKeys(definition, row, index)) {
+    for (const [path, wrapped] of keys) {
       const error = refused.get(nameOf(wrapped))
       if (error) return { index, status: 'failed', error }
       const { wrapped_key, key_version } = known.get(nameOf(wrapped)) ?? wrapped
@@ -77,15 +76,15 @@ export async function* rewrapRows(
     if (known.size > MAX_KNOWN) known.clear()
     refused.clear()
     const asked = new Map<string, WrappedKey>()
-    const items = batch.map((row, at) => attempt(start + at, () => [...wrappedKeys(definition, row, start + at)]))
-    for (const found of items) {
-      if (!Array.isArray(found)) continue
-      for (const [, wrapped] of found) if (!known.has(nameOf(wrapped))) asked.set(nameOf(wrapped), wrapped)
+    const read = batch.map((row, at) => attempt(() => wrappedKeys(definition, row, start + at)))
+    for (const keys of read) {
+      if (isEaasError(keys)) continue
+      for (const [, wrapped] of keys) if (!known.has(nameOf(wrapped))) asked.set(nameOf(wrapped), wrapped)
     }
     await Promise.all([...asked].map(ask))
-    return batch.map((row, at) => {
-      const found = items[at]
-      return Array.isArray(found) || !found ? rewrapOne(row, start + at) : found
+    return read.map((keys, at) => {
+      const index = start + at
+      return isEaasError(keys) ? { index, status: 'failed', error: keys } : rewrapOne(batch[at] ?? {}, keys, index)
     })
   })
 }
@@ -97,29 +96,31 @@ export async function* resealRows(
   options: RewrapOptions,
 ): AsyncGenerator<RewrapBatch<Row>, void, undefined> {
   const { signal } = options
-  yield* inBatches(rows, options, async (batch, start) => {
-    const { ok, failed, indexes } = await model.open(batch, { signal })
-    const sealed = await model.seal(ok, { signal, ownDek: true })
-    const items: RewrapItem<Row>[] = failed.map(({ index, error }) => ({
-      index: start + index,
-      status: 'failed',
-      error,
-    }))
-    for (const [at, row] of sealed.entries()) items.push({ index: start + (indexes[at] ?? 0), status: 'changed', row })
+  yield* inBatches(rows, options, async (batch, first) => {
+    const { ok, failed, indexes } = await model.open(batch, { signal, first })
+    const sealed = await model.sealEach(ok, { signal, indexes, ownDek: true })
+    const items: RewrapItem<Row>[] = failed.map(({ index, error }) => ({ index, status: 'failed', error }))
+    for (const [at, row] of sealed.entries()) {
+      const index = indexes[at] ?? first
+      items.push(isEaasError(row) ? { index, status: 'failed', error: row } : { index, status: 'changed', row })
+    }
     return items.sort((a, b) => a.index - b.index)
   })
 }
 
-/** Where the wrapped keys of a row are: in the envelopes, or in what the compact form stores once. */
-function* wrappedKeys({ fields, header }: Definition, row: Row, index: number): Generator<[Path, WrappedKey]> {
+/** The wrapped keys of a row, and where they are: in the envelopes, or in what the compact form stores once. */
+type WrappedKeys = [Path, WrappedKey][]
+
+function wrappedKeys(definition: Definition, row: Row, index: number): WrappedKeys {
+  const keys: WrappedKeys = []
   let headerSeen = false
-  for (const { path, name } of fields) {
-    const value = getAt(row, path)
-    if (isMissing(value) || (isCompact(value) && headerSeen)) continue
-    const wrapped = readEnvelope(envelopeAt(row, path, header), { index, field: name })
-    yield [isCompact(value) ? [header] : path, wrapped]
-    headerSeen ||= isCompact(value)
+  for (const { field, parts } of readJobs(definition, row, index)) {
+    const isInHeader = isCompact(getAt(row, field.path))
+    if (!isInHeader) keys.push([field.path, parts])
+    else if (!headerSeen) keys.push([[definition.header], parts])
+    headerSeen ||= isInHeader
   }
+  return keys
 }
 
 async function* inBatches(
@@ -131,7 +132,7 @@ async function* inBatches(
   const progress = { done: 0, changed: 0, current: 0, failed: 0 }
   const finish = async (batch: readonly Row[]): Promise<RewrapBatch<Row>> => {
     demandNotAborted(signal)
-    const items = await run(demandRows(batch), progress.done)
+    const items = await run(batch, progress.done)
     progress.done += batch.length
     for (const { status } of items) progress[status]++
     return { items, progress: { ...progress } }
@@ -143,17 +144,4 @@ async function* inBatches(
     batch = []
   }
   if (batch.length > 0) yield await finish(batch)
-}
-
-function attempt<T>(index: number, run: () => T): T | RewrapItem<Row> {
-  try {
-    return run()
-  } catch (error) {
-    if (!isEaasError(error)) throw error
-    return { index, status: 'failed', error }
-  }
-}
-
-function nameOf({ key_id, wrapped_key }: WrappedKey): string {
-  return `${key_id}/${wrapped_key}`
 }

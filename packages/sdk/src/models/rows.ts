@@ -1,8 +1,8 @@
 /** Rows as a model stores them: fields by their paths, and the compact form, lossless to envelopes both ways. */
-import { FormatError } from '@eaas/protocol'
-import { InvalidInputError } from '../errors.js'
+import { InvalidInputError, type RecordPlace } from '../errors.js'
+import { isMissing, type Row, valueIn } from '../input.js'
+import { readEnvelope } from '../records/envelopes.js'
 
-export type Row = Record<string, unknown>
 /** A field's name cut at its dots. */
 export type Path = readonly string[]
 
@@ -27,13 +27,16 @@ const HEADER_FIELDS = ['wrapped_key', 'key_id', 'key_version', 'envelope_version
 export function getAt(row: Row, path: Path): unknown {
   let value: unknown = row
   for (const name of path) {
-    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return undefined
-    value = (value as Row)[name]
+    if (typeof value !== 'object' || value === null) return undefined
+    value = valueIn(value, name)
   }
   return value
 }
 
-/** A copy of a row with other values at some paths; what is not on one of them is shared with the row. */
+/**
+ * A copy of a row with other values at some paths, and without those that are undefined; what is not on one of the paths is
+ * shared with the row.
+ */
 export function withValues(row: Row, values: Iterable<readonly [Path, unknown]>): Row {
   const copy = { ...row }
   const own = new Set<unknown>([copy])
@@ -48,7 +51,9 @@ export function withValues(row: Row, values: Iterable<readonly [Path, unknown]>)
       }
       parent = child as Row
     }
-    parent[path.at(-1) ?? ''] = value
+    const last = path.at(-1) ?? ''
+    if (value === undefined) delete parent[last]
+    else parent[last] = value
   }
   return copy
 }
@@ -57,9 +62,8 @@ export function withValues(row: Row, values: Iterable<readonly [Path, unknown]>)
 export function demandPath(row: Row, path: Path, index: number): void {
   let value: unknown = row
   for (const name of path.slice(0, -1)) {
-    if (!Object.hasOwn(value as Row, name)) return
-    value = (value as Row)[name]
-    if (value === undefined || value === null) return
+    value = valueIn(value as Row, name)
+    if (isMissing(value)) return
     if (typeof value !== 'object' || Array.isArray(value)) {
       throw new InvalidInputError(`${name} must be an object`, undefined, { index, field: path.join('.') })
     }
@@ -69,15 +73,17 @@ export function demandPath(row: Row, path: Path, index: number): void {
 /**
  * Turns envelopes into the compact form: what they share goes into the column `header`, and `{ c, i }` stays in the fields.
  *
- * @throws InvalidInputError when the fields are sealed under different DEKs
+ * @throws InvalidInputError when a field is no envelope, or sealed under another DEK than the others
  */
 export function packRow(row: Row, paths: readonly Path[], header: string, index = 0): Row {
   let shared: EnvelopeHeader | undefined
   const fields: [Path, unknown][] = []
   for (const path of paths) {
     const value = getAt(row, path)
-    if (isMissing(value) || isCompact(value)) continue
-    const envelope = value as Row
+    if (isMissing(value)) continue
+    const place = { index, field: path.join('.') }
+    const envelope = envelopeAt(row, path, header, place)
+    readEnvelope(envelope, place)
     const own: Row = {}
     for (const name of HEADER_FIELDS) if (Object.hasOwn(envelope, name)) own[name] = envelope[name]
     shared ??= own as unknown as EnvelopeHeader
@@ -85,46 +91,58 @@ export function packRow(row: Row, paths: readonly Path[], header: string, index 
       throw new InvalidInputError(
         'the fields of this record are sealed under different DEKs',
         'Keep it as it is, or reseal it: all its fields then share one.',
-        { index, field: path.join('.') },
+        place,
       )
     }
     fields.push([path, { c: envelope.ciphertext, i: envelope.iv }])
   }
-  if (!shared) return header in row ? row : { ...row, [header]: null }
-  return { ...withValues(row, fields), [header]: shared }
+  return { ...withValues(row, fields), [header]: shared ?? null }
 }
 
-/** Turns the compact form back into envelopes, exactly as they were; a row that holds envelopes already stays as it is. */
+/**
+ * Turns the compact form back into envelopes, exactly as they were; a row that holds envelopes already stays as it is.
+ *
+ * @throws InvalidInputError when the column of what its fields share is missing
+ */
 export function unpackRow(row: Row, paths: readonly Path[], header: string): Row {
-  const fields: [Path, unknown][] = []
-  for (const path of paths) {
-    const value = getAt(row, path)
-    if (isCompact(value)) fields.push([path, expand(value, row[header])])
-  }
-  const { [header]: dropped, ...rest } = row
-  if (fields.length > 0) return withValues(rest, fields)
-  return dropped === null || isHeader(dropped) ? rest : row
+  if (!isHeaderUsed(row, paths, header)) return row
+  const fields = paths.flatMap((path): [Path, unknown][] => {
+    const place = { index: 0, field: path.join('.') }
+    return isCompact(getAt(row, path)) ? [[path, envelopeAt(row, path, header, place)]] : []
+  })
+  return withValues(row, [...fields, [[header], undefined]])
 }
 
-/** The envelope that a field is, whichever form it is stored in. @throws FormatError */
-export function envelopeAt(row: Row, path: Path, header: string): unknown {
+/**
+ * The envelope that a field is, whichever form it is stored in; not yet known to be one.
+ *
+ * @throws InvalidInputError when the column of what the fields share is missing
+ */
+export function envelopeAt(row: Row, path: Path, header: string, place: RecordPlace): Row {
   const value = getAt(row, path)
-  return isCompact(value) ? expand(value, row[header]) : value
+  if (!isCompact(value)) return value as Row
+  const shared = valueIn(row, header)
+  if (!isHeader(shared)) {
+    const column = JSON.stringify(header)
+    throw new InvalidInputError(`the column ${column} is missing`, `Read the column ${column} too.`, place)
+  }
+  return { ciphertext: value.c, iv: value.i, ...shared }
 }
 
-export function isMissing(value: unknown): value is null | undefined {
-  return value === null || value === undefined
+/**
+ * Whether the column `header` is the compact form's, and not one of the application: a field refers to it, or it is null as
+ * in a record that has none.
+ */
+export function isHeaderUsed(row: Row, paths: readonly Path[], header: string): boolean {
+  const values = paths.map((path) => getAt(row, path))
+  return values.some(isCompact) || (row[header] === null && values.every(isMissing))
 }
 
 export function isCompact(value: unknown): value is CompactField {
   return typeof value === 'object' && value !== null && 'c' in value && 'i' in value
 }
 
-function isHeader(value: unknown): boolean {
-  return typeof value === 'object' && value !== null && 'wrapped_key' in value
-}
-
-function expand({ c, i }: CompactField, header: unknown): Row {
-  if (!isHeader(header)) throw new FormatError('the column of what its fields share is missing')
-  return { ciphertext: c, iv: i, ...(header as Row) }
+/** Whether a value is what a record's envelopes share, and not an envelope itself. */
+export function isHeader(value: unknown): value is EnvelopeHeader {
+  return typeof value === 'object' && value !== null && 'wrapped_key' in value && !('ciphertext' in value)
 }

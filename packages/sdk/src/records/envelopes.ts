@@ -41,7 +41,7 @@ export interface Envelopes {
   ready(): Promise<unknown> | undefined
   /** Whether the engine answers at once; a promise then means that a DEK is waited for. */
   isSync(): boolean
-  /** Seals bytes. */
+  /** Seals bytes, as they are at the call. */
   seal(plaintext: Uint8Array, keyId: string, signal: AbortSignal | undefined): Soon<Envelope>
   /** Seals the values of one record, all under one DEK. */
   sealAll(plaintexts: readonly Uint8Array[], keyId: string, signal: AbortSignal | undefined): Soon<Envelope[]>
@@ -103,9 +103,13 @@ export function createEnvelopes(options: EnvelopesOptions): Envelopes {
     sealWith,
     openWith,
     seal(plaintext, keyId, signal) {
-      return encryptDeks.use(keyId, { messages: 1, bytes: plaintext.length }, signal, (dek, wrapped) =>
-        sealWith({ dek, wrapped }, plaintext),
-      )
+      let taken: Uint8Array | undefined
+      const sealed = encryptDeks.use(keyId, { messages: 1, bytes: plaintext.length }, signal, (dek, wrapped) => {
+        taken ??= plaintext
+        return sealWith({ dek, wrapped }, taken)
+      })
+      taken ??= new Uint8Array(plaintext) // a DEK is waited for, and meanwhile the caller may wipe what was passed
+      return sealed
     },
     sealAll(plaintexts, keyId, signal) {
       const bytes = plaintexts.reduce((sum, { length }) => sum + length, 0)
@@ -128,7 +132,9 @@ export function readEnvelope(envelope: unknown, place?: RecordPlace): EnvelopePa
     if (!(error instanceof FormatError)) throw error
     throw new InvalidInputError(
       `not an envelope: ${error.message}`,
-      'Pass an envelope exactly as encrypt() returned it.',
+      typeof envelope === 'string'
+        ? 'It is text: parse it as JSON first.'
+        : 'Pass an envelope exactly as encrypt() returned it.',
       place,
     )
   }

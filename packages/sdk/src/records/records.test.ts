@@ -2,7 +2,7 @@ import { type Envelope, encodeBase64 } from '@eaas/protocol'
 import { beforeEach, describe, expect, expectTypeOf, it, vi } from 'vitest'
 import { type Client, type Progress, text } from '../index.js'
 import { clientsOf, useService } from '../test-support/clients.js'
-import { problem, send } from '../test-support/service.js'
+import { API_KEY, problem, send } from '../test-support/service.js'
 
 interface Person {
   id: number
@@ -155,6 +155,50 @@ describe('encryptMany and decryptMany', () => {
     const stop = () => controller.abort()
     const call = eaas.encryptMany(list, { keyId, fields: ['a'], signal, onProgress: stop })
     await expect(call).rejects.toMatchObject({ code: 'E_ABORTED' })
+  })
+
+  it('end when the client is closed, in the middle of any of them', async () => {
+    const list = Array.from({ length: 30_000 }, () => ({ a: 'text' }))
+    const rows = await connect().encryptMany(list, { keyId, fields: ['a'] })
+    for (const call of [
+      (eaas: Client, onProgress: () => void) =>
+        eaas.encryptMany(list, { keyId, dek: 'call', fields: ['a'], onProgress }),
+      (eaas: Client, onProgress: () => void) => eaas.decryptMany(rows, { fields: ['a'], onProgress }),
+      (eaas: Client, onProgress: () => void) =>
+        eaas.model({ keyId, fields: { a: text() } }).decryptMany(rows, { onProgress }),
+    ]) {
+      const eaas = connect()
+      await expect(call(eaas, () => eaas.close())).rejects.toMatchObject({ code: 'E_ABORTED' })
+    }
+  })
+
+  it('leave no DEK behind that arrives after another one could not be asked for', async () => {
+    const rows = await connect().encryptMany(
+      Array.from({ length: 20 }, () => ({ a: 'x' })),
+      { keyId, dek: 'record', fields: ['a'] },
+    )
+    service.intercept = ({ operation }, response) => {
+      if (operation === 'batch') send(response, problem(404, 'Not Found', 'E_NOT_FOUND')) // so that each is asked for alone
+      return operation === 'batch'
+    }
+    let asked = 0
+    const apiKey = () => {
+      if (++asked === 2) throw new Error('no API key')
+      return API_KEY
+    }
+    const copies: Uint8Array[] = []
+    const slice = Uint8Array.prototype.slice
+    vi.spyOn(Uint8Array.prototype, 'slice').mockImplementation(function (this: Uint8Array, ...range) {
+      const copy = Reflect.apply(slice, this, range)
+      if (copy.length === 32) copies.push(copy)
+      return copy
+    })
+    await expect(connect({ apiKey }).decryptMany(rows, { fields: ['a'] })).rejects.toThrow('no API key')
+    await vi.waitFor(() => expect(service.requests.filter(({ operation }) => operation === 'unwrap')).toHaveLength(19))
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    vi.restoreAllMocks()
+    expect(copies).toHaveLength(19)
+    expect(copies.filter((copy) => copy.some((byte) => byte !== 0))).toEqual([])
   })
 
   it('leave no DEK behind: every copy is zeroed, when all opens and when something does not', async () => {

@@ -4,17 +4,21 @@ import { createBacklog } from '../async/backlog.js'
 import { createPace, type Pace } from '../async/pace.js'
 import type { DecryptDeks } from '../deks/decrypt-deks.js'
 import { type DekScope, demandScope, makeOwnDek, type Wrap } from '../deks/own-dek.js'
-import { InvalidInputError, type RecordPlace } from '../errors.js'
+import { AbortedError, type EaasError, InvalidInputError, isEaasError, type RecordPlace } from '../errors.js'
 import type { Batcher } from '../http/batcher.js'
 import {
   demandHashable,
   demandKeyId,
   demandNotAborted,
+  demandOptions,
   demandValue,
+  isMissing,
   isName,
   kindOf,
+  type Row,
   readValue,
   toText,
+  valueIn,
 } from '../input.js'
 import { type Bundle, type Envelopes, type OwnDek, readEnvelope } from './envelopes.js'
 
@@ -75,6 +79,8 @@ export interface RecordsOptions {
   envelopes: Envelopes
   decryptDeks: DecryptDeks
   batcher: Batcher
+  /** Aborted when the client is closed. */
+  closed: AbortSignal
 }
 
 /** So many records' envelopes are decoded at a time: memory stays flat however long the list is. */
@@ -82,14 +88,13 @@ export const BLOCK_RECORDS = 1_000
 /** So many blind indexes are asked for at a time: a few requests that are full. */
 const BLOCK_HASHES = 4_000
 
-type Row = Record<string, unknown>
-
 /** Seals the fields of all records; see `Client.encryptMany`. */
 export async function encryptRecords(
   deps: RecordsOptions,
   records: readonly object[],
   options: EncryptManyOptions<string, Record<string, string>>,
 ): Promise<Row[]> {
+  demandOptions('encryptMany()', options)
   const { envelopes, batcher } = deps
   const { keyId, fields, index = {}, dek = 'shared', signal } = options
   demandNotAborted(signal)
@@ -104,14 +109,14 @@ export async function encryptRecords(
   const hashes = await hashAll(batcher, rows, options, pace)
   const sealed: Row[] = []
   const backlog = createBacklog(envelopes.isSync())
-  await withDeks(deps, { keyId, dek, count: rows.length }, async (start, end, dekOf) => {
+  await withDeks(deps, { keyId, dek, count: rows.length, signal }, async (start, end, dekOf) => {
     for (let at = start; at < end; at++) {
-      if (pace.due()) await restAndReport(pace, options, { done: at, total: rows.length })
+      if (pace.due()) await restAndReport(deps, pace, options, { done: at, total: rows.length })
       const row = rows[at] ?? {}
       const own = dekOf(at)
       const out = { ...row }
       for (const field of fields) {
-        const value = row[field]
+        const value = valueIn(row, field)
         if (isMissing(value)) continue
         const plaintext = readValue(value, { index: at, field })
         const envelope = own ? envelopes.sealWith(own, plaintext) : envelopes.seal(plaintext, keyId, signal)
@@ -119,7 +124,7 @@ export async function encryptRecords(
         else await backlog.add(envelope.then((sealed) => Object.assign(out, { [field]: sealed })))
       }
       for (const [field, column] of Object.entries(index)) {
-        const value = row[field]
+        const value = valueIn(row, field)
         out[column] = isMissing(value) ? value : hashes.get(value as string)
       }
       sealed.push(out)
@@ -136,6 +141,7 @@ export async function decryptRecords(
   records: readonly object[],
   options: DecryptManyOptions<string, 'text' | 'bytes'>,
 ): Promise<Row[]> {
+  demandOptions('decryptMany()', options)
   const { fields, as = 'text', signal } = options
   demandNotAborted(signal)
   demandFields(fields)
@@ -144,7 +150,7 @@ export async function decryptRecords(
   const pace = createPace()
   await deps.envelopes.ready()
   const backlog = createBacklog(deps.envelopes.isSync())
-  const opened = rows.map((row) => ({ ...row }))
+  const opened: Row[] = rows.map((row) => ({ ...row }))
   const deks = new Map<string, Uint8Array>()
   try {
     for (let start = 0; start < rows.length; start += BLOCK_RECORDS) {
@@ -153,9 +159,11 @@ export async function decryptRecords(
         const row = opened[job.place.index]
         if (row) row[job.place.field] = as === 'text' ? toText(plaintext, job.place) : plaintext
       }
-      await openFirstOfEach(deps, jobs, deks, signal)
+      demandNotAborted(signal)
+      const [refused] = (await unwrapEach(deps, jobs, deks, signal)).values()
+      if (refused) throw refused
       for (const job of jobs) {
-        if (pace.due()) await restAndReport(pace, options, { done: job.place.index, total: rows.length })
+        if (pace.due()) await restAndReport(deps, pace, options, { done: job.place.index, total: rows.length })
         const dek = deks.get(nameOf(job.parts))
         const plaintext = job.plaintext ?? (dek && deps.envelopes.openWith(dek, job.parts, job.place))
         if (plaintext instanceof Promise) await backlog.add(plaintext.then((bytes) => finish(job, bytes)))
@@ -176,13 +184,15 @@ export async function decryptRecords(
  */
 export async function withDeks(
   { wrap, decryptDeks }: Pick<RecordsOptions, 'wrap' | 'decryptDeks'>,
-  { keyId, dek, count }: { keyId: string; dek: DekScope; count: number },
+  { keyId, dek, count, signal }: { keyId: string; dek: DekScope; count: number; signal: AbortSignal | undefined },
   task: (start: number, end: number, dekOf: (at: number) => OwnDek | undefined) => Promise<void>,
 ): Promise<void> {
   const block = dek === 'record' ? BLOCK_RECORDS : count
   for (let start = 0; start < count; start += block) {
     const end = Math.min(count, start + block)
-    const own = await makeDeks(wrap, keyId, dek === 'shared' ? 0 : dek === 'call' ? 1 : end - start)
+    const own = await makeDeks(dek === 'shared' ? 0 : dek === 'call' ? 1 : end - start, () =>
+      makeOwnDek(wrap, keyId, signal),
+    )
     try {
       if (dek === 'call' && own[0]) decryptDeks.add(own[0].wrapped, own[0].dek)
       await task(start, end, (at) => own[dek === 'call' ? 0 : at - start])
@@ -192,8 +202,8 @@ export async function withDeks(
   }
 }
 
-async function makeDeks(wrap: Wrap, keyId: string, count: number): Promise<OwnDek[]> {
-  const made = await Promise.allSettled(Array.from({ length: count }, () => makeOwnDek(wrap, keyId)))
+async function makeDeks(count: number, make: () => Promise<OwnDek>): Promise<OwnDek[]> {
+  const made = await Promise.allSettled(Array.from({ length: count }, make))
   const deks = made.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
   const failed = made.find((result) => result.status === 'rejected')
   if (!failed) return deks
@@ -201,9 +211,11 @@ async function makeDeks(wrap: Wrap, keyId: string, count: number): Promise<OwnDe
   throw failed.reason
 }
 
-interface OpenJob {
+/** One value to open. */
+export interface OpenJob {
   place: RecordPlace
   parts: EnvelopeParts
+  /** Where it was opened already, to see whether its DEK is the right one. */
   plaintext?: Uint8Array
 }
 
@@ -211,7 +223,7 @@ function readJobs(rows: readonly Row[], fields: readonly string[], start: number
   const jobs: OpenJob[] = []
   for (let index = start; index < Math.min(start + BLOCK_RECORDS, rows.length); index++) {
     for (const field of fields) {
-      const value = rows[index]?.[field]
+      const value = valueIn(rows[index] ?? {}, field)
       if (isMissing(value)) continue
       const place = { index, field }
       jobs.push({ place, parts: readEnvelope(value, place) })
@@ -220,26 +232,42 @@ function readJobs(rows: readonly Row[], fields: readonly string[], start: number
   return jobs
 }
 
-/** One unwrap for each wrapped key not met before; the first envelope of each shows that its DEK is the right one. */
-async function openFirstOfEach(
+/**
+ * One unwrap for each wrapped key not met before, all in one request; the first envelope of each shows that its DEK is the
+ * right one. Tells which were refused, by the names of their wrapped keys and in the order of the jobs. The caller wipes
+ * `deks`, to which nothing is added afterwards, whatever becomes of the call.
+ */
+export async function unwrapEach(
   { decryptDeks, envelopes }: RecordsOptions,
   jobs: readonly OpenJob[],
   deks: Map<string, Uint8Array>,
   signal: AbortSignal | undefined,
-): Promise<void> {
+): Promise<Map<string, EaasError>> {
   const firsts = new Map<string, OpenJob>()
   for (const job of jobs) {
     const name = nameOf(job.parts)
     if (!deks.has(name) && !firsts.has(name)) firsts.set(name, job)
   }
-  demandNotAborted(signal)
-  const openFirst = async ([name, job]: [string, OpenJob]) => {
-    job.plaintext = await decryptDeks.use(job.parts, signal, (dek) => {
-      deks.set(name, envelopes.copyDek(dek))
-      return envelopes.openWith(dek, job.parts, job.place)
-    })
+  const unwrap = async ([name, job]: [string, OpenJob]): Promise<EaasError | undefined> => {
+    try {
+      job.plaintext = await decryptDeks.use(job.parts, signal, (dek) => {
+        deks.set(name, envelopes.copyDek(dek))
+        return envelopes.openWith(dek, job.parts, job.place) // shows that it is the right one, and may be cached
+      })
+    } catch (error) {
+      if (!isEaasError(error) || error.code === 'E_ABORTED') throw error
+      return error
+    }
+    return undefined
   }
-  await Promise.all([...firsts].map(openFirst)) // together, so that their unwraps are one request
+  const outcomes = await Promise.allSettled([...firsts].map(unwrap))
+  const refused = new Map<string, EaasError>()
+  for (const [at, name] of [...firsts.keys()].entries()) {
+    const outcome = outcomes[at]
+    if (outcome?.status === 'rejected') throw outcome.reason
+    if (outcome?.value) refused.set(name, outcome.value)
+  }
+  return refused
 }
 
 interface CheckOptions {
@@ -258,10 +286,14 @@ async function checkRows(rows: readonly Row[], { fields, index, pace, signal }: 
       demandNotAborted(signal)
     }
     for (const field of fields) {
-      const value = row[field]
+      const value = valueIn(row, field)
       if (!isMissing(value)) demandValue(value, { index: at, field })
     }
-    for (const field of indexed) if (!isMissing(row[field])) demandHashable(row[field], { index: at, field })
+    for (const field of indexed) {
+      const value = valueIn(row, field)
+      if (!isMissing(value)) demandHashable(value, { index: at, field })
+      demandIndexColumn(row, index[field] ?? '', { index: at, field })
+    }
   }
 }
 
@@ -275,7 +307,7 @@ async function hashAll(
   const values = new Set<string>()
   for (const field of Object.keys(index)) {
     for (const row of rows) {
-      const value = row[field]
+      const value = valueIn(row, field)
       if (typeof value === 'string') values.add(value)
     }
     if (pace.due()) await pace.rest()
@@ -298,23 +330,46 @@ export async function hashEach(
   return hashes
 }
 
+/** Gives the event loop a turn, and tells how far the work is. @throws AbortedError when it is to end */
 export async function restAndReport(
+  { closed }: Pick<RecordsOptions, 'closed'>,
   pace: Pace,
   { signal, onProgress }: { signal?: AbortSignal | undefined; onProgress?: ((progress: Progress) => void) | undefined },
   progress: Progress,
 ): Promise<void> {
   await pace.rest()
   demandNotAborted(signal)
+  if (closed.aborted) throw new AbortedError('closed')
   onProgress?.(progress)
 }
 
-export function demandRows(records: unknown): Row[] {
-  if (!Array.isArray(records)) throw new InvalidInputError(`records must be an array, got ${kindOf(records)}`)
-  const wrong = records.findIndex(
-    (record: unknown) => typeof record !== 'object' || record === null || Array.isArray(record),
+/** Refuses a record whose column for an index holds what is no index, and would be lost. @throws InvalidInputError */
+export function demandIndexColumn(record: Row, column: string, place: RecordPlace): void {
+  const value = valueIn(record, column)
+  if (isMissing(value) || (typeof value === 'string' && /^[0-9a-f]{1,64}$/.test(value))) return
+  throw new InvalidInputError(
+    `its index would overwrite the column ${JSON.stringify(column)}`,
+    'Give the index a column of its own.',
+    place,
   )
-  if (wrong >= 0) throw new InvalidInputError(`record ${wrong} must be an object, got ${kindOf(records[wrong])}`)
+}
+
+/** Refuses what is no record. @throws InvalidInputError */
+export function demandRow(record: unknown, index: number): asserts record is Row {
+  if (typeof record === 'object' && record !== null && !Array.isArray(record)) return
+  throw new InvalidInputError(`record ${index} must be an object, got ${kindOf(record)}`)
+}
+
+/** Refuses what is no list of records. @throws InvalidInputError */
+export function demandRows(records: unknown): Row[] {
+  demandList(records)
+  for (const [index, record] of records.entries()) demandRow(record, index)
   return records as Row[]
+}
+
+/** Refuses what is no list. @throws InvalidInputError */
+export function demandList(records: unknown): asserts records is readonly unknown[] {
+  if (!Array.isArray(records)) throw new InvalidInputError(`records must be an array, got ${kindOf(records)}`)
 }
 
 function demandFields(fields: unknown): asserts fields is readonly string[] {
@@ -336,10 +391,7 @@ function demandIndex(index: Readonly<Record<string, unknown>>, fields: readonly 
   if (new Set(columns).size < columns.length) throw new InvalidInputError('index must name each column once')
 }
 
-export function isMissing(value: unknown): value is Missing {
-  return value === null || value === undefined
-}
-
-export function nameOf({ key_id, wrapped_key }: EnvelopeParts): string {
+/** What a wrapped key is known by. */
+export function nameOf({ key_id, wrapped_key }: Pick<EnvelopeParts, 'key_id' | 'wrapped_key'>): string {
   return `${key_id}/${wrapped_key}`
 }

@@ -69,7 +69,7 @@ export function createKeys(http: Http): Keys {
   }
   return {
     async create(key, { signal } = {}) {
-      demandName(key.name)
+      demandName(key?.name)
       const body = { name: key.name }
       return http({ method: 'POST', path: 'v1/keys', body, answer: 'key', repeatable: false, signal })
     },

@@ -2,7 +2,7 @@
 import { decodeBase64, encodeBase64 } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import type { Http } from '../http/calls.js'
-import { demandKeyId, readValue, toText } from '../input.js'
+import { type Bytes, demandKeyId, readValue, toText } from '../input.js'
 import type { Bundle } from '../records/envelopes.js'
 import type { CallOptions } from './keys.js'
 
@@ -17,7 +17,7 @@ export interface ServerMode {
   /** Sends text (as UTF-8) or bytes to the service to be sealed. `decrypt` of the client opens the bundle locally too. */
   encrypt(plaintext: string | Uint8Array, options: CallOptions & { keyId: string }): Promise<Bundle>
   /** Sends an envelope or a bundle to the service to be opened to bytes. */
-  decrypt(envelope: Bundle, options?: CallOptions): Promise<Uint8Array>
+  decrypt(envelope: Bundle, options?: CallOptions): Promise<Bytes>
   /** The same, to text. @throws ContentError when the bytes are not UTF-8 */
   decryptText(envelope: Bundle, options?: CallOptions): Promise<string>
 }
@@ -32,7 +32,7 @@ export function createServerMode(http: Http): ServerMode {
     const body = { ciphertext, wrapped_key, iv, key_id, key_version, encoding: 'base64' }
     const answer = 'decrypted'
     const { plaintext } = await http({ method: 'POST', path: 'v1/decrypt', body, answer, repeatable: true, signal })
-    return decodeBase64(plaintext)
+    return new Uint8Array(decodeBase64(plaintext))
   }
   return {
     async encrypt(plaintext, { keyId, signal }) {
