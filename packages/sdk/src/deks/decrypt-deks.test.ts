@@ -181,6 +181,35 @@ describe('a DEK that opens by promise', () => {
     expect(source.asked).toEqual(['a'])
   })
 
+  it('is kept as soon as it has opened something, while others still open, and until its time from its arrival', async () => {
+    const { cache, source } = start()
+    const opened: (() => void)[] = []
+    const open = () => new Promise<void>((resolve) => opened.push(resolve))
+    const first = cache.use(token('a'), undefined, open)
+    await vi.waitFor(() => expect(opened.length).toBe(1))
+    source.time = 400
+    void cache.use(token('a'), undefined, open)
+    opened[0]?.()
+    await first
+    expect(opened.length).toBe(2)
+    expect(cache.use(token('a'), undefined, () => 'at once')).toBe('at once')
+    source.time = 1_000
+    await cache.use(token('a'), undefined, async () => 'x')
+    expect(source.asked).toEqual(['a', 'a'])
+    expect(source.deks.map(isZero)).toEqual([true, false])
+  })
+
+  it('is zeroed when the client is closed while something is opened with it', async () => {
+    const { cache, source } = start()
+    const opened: (() => void)[] = []
+    const first = cache.use(token('a'), undefined, () => new Promise<void>((resolve) => opened.push(resolve)))
+    await vi.waitFor(() => expect(opened.length).toBe(1))
+    cache.close()
+    opened[0]?.()
+    await first
+    await vi.waitFor(() => expect(source.deks.map(isZero)).toEqual([true]))
+  })
+
   it('is zeroed and not kept when it opens nothing', async () => {
     const { cache, source } = start()
     const failing = async () => failToOpen()

@@ -32,8 +32,8 @@ interface CachedDek {
 
 interface ArrivedDek {
   dek: Uint8Array
-  /** Whether something authentic was opened with it: only then is it known to be the right one. */
-  proven: boolean
+  /** To be called when something authentic was opened with it: only then is it known to be the right one. */
+  prove(): void
   /** What is being opened with it, and settles without an error. */
   opening: Promise<void>[]
 }
@@ -69,12 +69,9 @@ export class DecryptDeks {
     const waiters = flying ?? new Set<Waiter<ArrivedDek>>()
     const openArrived = (arrived: ArrivedDek) => {
       const opened = open(arrived.dek)
-      const prove = () => {
-        arrived.proven = true
-      }
       // What it fails with is told to the caller, who has the same promise.
-      if (opened instanceof Promise) arrived.opening.push(opened.then(prove, () => undefined))
-      else prove()
+      if (opened instanceof Promise) arrived.opening.push(opened.then(arrived.prove, () => undefined))
+      else arrived.prove()
       return opened
     }
     const waiting = joinWaiters<ArrivedDek, T, Waiter<ArrivedDek>>(waiters, signal, openArrived, (waiter) => waiter)
@@ -87,7 +84,7 @@ export class DecryptDeks {
   /** Remembers a DEK that is known to be right; copies it. */
   add(wrapped: WrappedKey, dek: Uint8Array): void {
     if (this.#closed) return
-    this.#keep(nameOf(wrapped), new Uint8Array(dek)) // `slice` of a Buffer copies nothing
+    this.#keep(nameOf(wrapped), new Uint8Array(dek), this.#source.now()) // `slice` of a Buffer copies nothing
   }
 
   /** Wipes every DEK and fails all who wait. */
@@ -115,16 +112,27 @@ export class DecryptDeks {
   async #unwrap(name: string, wrapped: WrappedKey, waiters: Set<Waiter<ArrivedDek>>): Promise<void> {
     try {
       const dek = await this.#source.unwrap(wrapped)
-      const arrived: ArrivedDek = { dek, proven: false, opening: [] }
-      for (;;) {
-        for (const waiter of waiters) waiter.serve(arrived)
-        if (arrived.opening.length === 0) break
-        await Promise.all(arrived.opening.splice(0)) // who comes meanwhile waits for the same DEK
+      const arrivedAt = this.#source.now()
+      const opening: Promise<void>[] = []
+      let proven = false
+      const serve = () => {
+        for (const waiter of waiters) waiter.serve({ dek, prove, opening })
       }
-      this.#land(name, waiters)
+      const prove = () => {
+        if (proven) return
+        proven = true
+        this.#land(name, waiters)
+        serve() // who came meanwhile: whoever comes from now on finds it in the cache
+        this.#keep(name, dek, arrivedAt)
+      }
+      do {
+        serve()
+        await Promise.all(opening.splice(0)) // who comes meanwhile waits for the same DEK
+      } while (waiters.size > 0 || opening.length > 0)
+      if (proven) return
       // A wrong DEK, kept, would make every envelope of it unreadable until it expires.
-      if (arrived.proven && !this.#closed) this.#keep(name, dek)
-      else dek.fill(0)
+      this.#land(name, waiters)
+      dek.fill(0)
     } catch (error) {
       this.#land(name, waiters)
       for (const waiter of waiters) waiter.fail(error)
@@ -135,9 +143,9 @@ export class DecryptDeks {
     if (this.#flights.get(name) === waiters) this.#flights.delete(name)
   }
 
-  #keep(name: string, dek: Uint8Array): void {
+  #keep(name: string, dek: Uint8Array, since: number): void {
     this.#drop(name)
-    if (this.#limits.maxDeks === 0) {
+    if (this.#closed || this.#limits.maxDeks === 0) {
       dek.fill(0)
       return
     }
@@ -145,7 +153,7 @@ export class DecryptDeks {
       if (this.#cache.size < this.#limits.maxDeks) break
       this.#drop(oldest)
     }
-    this.#cache.set(name, { dek, expiresAt: this.#source.now() + this.#limits.maxAgeMs })
+    this.#cache.set(name, { dek, expiresAt: since + this.#limits.maxAgeMs })
     this.#sweeper.start()
   }
 
