@@ -139,15 +139,17 @@ describe('one that fails in a batch', () => {
   it('shows no secret: neither the API key nor what it sent', async () => {
     service.intercept = (request, response) => {
       const results = request.operations.map(({ value }) =>
-        problem(400, `Bad ${value}`, 'E_VALIDATION', `${request.headers.authorization} ${value}`),
+        problem(400, `Bad ${value}`, 'E_VALIDATION', `${request.headers.authorization} ${request.body}`),
       )
       send(response, { status: 200, body: { results } })
       return true
     }
     const eaas = connect()
-    for (const result of await Promise.allSettled(['SECRET1', 'SECRET2'].map((value) => eaas.hash(value, { keyId })))) {
+    for (const result of await Promise.allSettled(
+      ['SECRET', 'SECRET2', 'a SECRET2LONGER'].map((value) => eaas.hash(value, { keyId })),
+    )) {
       expect(result).toMatchObject({ status: 'rejected', reason: { code: 'E_API', status: 400 } })
-      expect(inspect(result, { depth: 9, showHidden: true })).not.toMatch(new RegExp(`SECRET|${API_KEY}`))
+      expect(inspect(result, { depth: 9, showHidden: true })).not.toMatch(new RegExp(`SECRET|LONGER|\\]2|${API_KEY}`))
     }
   })
 })

@@ -454,6 +454,33 @@ describe('a malicious service', () => {
     expect(error).toMatchObject({ code: 'E_API', requestId: undefined })
   })
 
+  it.each<[string, (value: string) => Intercept]>([
+    [
+      'the request id',
+      (value) => (_, response) => {
+        const headers = { 'content-type': 'application/problem+json', 'x-request-id': `${value}.${API_KEY}` }
+        response.writeHead(400, headers).end(JSON.stringify(problem(400, 'Bad Request', 'E_VALIDATION').body))
+        return true
+      },
+    ],
+    ['the content type', (value) => body('{}', { 'content-type': `text/${value}; ${API_KEY}` })],
+    ['a name', (value) => body(JSON.stringify({ month: '2026-01', operations: { [value + API_KEY]: 'x' } }))],
+  ])('cannot put a secret into an error by %s', async (_, intercept) => {
+    service.intercept = intercept('SECRET')
+    const errors = [await failure(connect().hash('SECRET', { keyId })), await failure(connect().usage())]
+    for (const error of errors.slice(0, 1)) expect(inspect(error, { depth: 9 })).not.toMatch(/SECRET/i)
+    for (const error of errors) expect(inspect(error, { depth: 9 }).toLowerCase()).not.toContain(API_KEY.toLowerCase())
+  })
+
+  it('cannot put anything but visible text of a fair length into an error by a name that it makes up', async () => {
+    const name = `\u001b[31m\r\nerror: fake ${'x'.repeat(100_000)}`
+    service.intercept = body(JSON.stringify({ month: '2026-01', operations: { [name]: 'x' } }))
+    const error = await failure(connect().usage())
+    expect(error.message).toContain('error: fake')
+    expect(error.message).not.toMatch(/\p{Cc}/u)
+    expect(error.message.length).toBeLessThan(2_000)
+  })
+
   it('is not sent cookies, a referrer, or anything but the bearer token', async () => {
     await connect().keys.list()
     const headers = service.requests[0]?.headers as IncomingMessage['headers']

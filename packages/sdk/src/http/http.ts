@@ -65,7 +65,7 @@ export async function send<A extends keyof Answers>(
   options: SendOptions,
 ): Promise<Answers[A]> {
   const answer = await exchange(url, call, options)
-  return readAnswer(call, answer, options.apiKey)
+  return readAnswer(call, answer, secretsOf(call, options.apiKey))
 }
 
 async function exchange(url: URL, call: Call, { apiKey, fetch, retries, signal }: SendOptions): Promise<Answer> {
@@ -156,7 +156,7 @@ async function receive(call: Call, response: Response): Promise<Answer> {
   const requestId = response.headers.get('x-request-id') ?? ''
   return {
     status: response.status,
-    contentType: (response.headers.get('content-type') ?? '').replace(/;.*$/s, '').trim().toLowerCase(),
+    contentType: response.headers.get('content-type') ?? '',
     requestId: /^[\x21-\x7e]{1,128}$/.test(requestId) ? requestId : undefined,
     text: await readText(call, response),
   }
@@ -189,17 +189,18 @@ async function readText(call: Call, response: Response): Promise<string> {
   return text + decode()
 }
 
-function readAnswer<A extends keyof Answers>(call: Call<A>, answer: Answer, apiKey: string | undefined): Answers[A] {
+function readAnswer<A extends keyof Answers>(call: Call<A>, answer: Answer, secrets: readonly string[]): Answers[A] {
   const { status, contentType } = answer
+  const mediaType = contentType.replace(/;.*$/s, '').trim().toLowerCase()
   const succeeded = isSuccess(call, status)
   if (call.answer === 'nothing' && status === 204 && answer.text === '') return undefined as Answers[A]
   const expected = succeeded ? 'application/json' : PROBLEM_CONTENT_TYPE
-  if (contentType !== expected) {
-    const got = contentType === '' ? 'no content type' : JSON.stringify(clean(contentType, secretsOf(call, apiKey)))
+  if (mediaType !== expected) {
+    const got = contentType === '' ? 'no content type' : JSON.stringify(clean(contentType, secrets))
     const retryable = call.repeatable && RETRY_STATUSES.has(status)
     throw new ProtocolError(`${nameOf(call)}: status ${status} must come as ${expected}, got ${got}`, status, retryable)
   }
-  return readBody(call, { ...answer, json: parseJson(call, answer) }, apiKey)
+  return readBody(call, { ...answer, json: parseJson(call, answer) }, secrets)
 }
 
 interface ParsedAnswer {
@@ -211,35 +212,35 @@ interface ParsedAnswer {
 function readBody<A extends keyof Answers>(
   call: Call<A>,
   answer: ParsedAnswer,
-  apiKey: string | undefined,
+  secrets: readonly string[],
 ): Answers[A] {
-  const { status, json, requestId } = answer
+  const { status, requestId } = answer
   if (isSuccess(call, status)) {
-    if (call.answer === 'batch') return readResults(call, answer, apiKey) as Answers[A]
+    if (call.answer === 'batch') return readResults(call, answer, secrets) as Answers[A]
     if (call.answer === 'nothing') throw new ProtocolError(`${nameOf(call)}: expected 204 and no body`, status)
     const schema = ANSWERS[call.answer as keyof typeof ANSWERS] as unknown as ZodMiniType<Answers[A]>
-    const value = parse(call, schema, json, status)
+    const value = parse(call, schema, answer, secrets)
     demandAbout(call, value, status)
     return value
   }
-  const problem = parse(call, wire.problem, json, status)
+  const problem = parse(call, wire.problem, answer, secrets)
   if (problem.status !== status) {
     throw new ProtocolError(`${nameOf(call)}: status ${status} came with a problem of status ${problem.status}`, status)
   }
-  const secrets = secretsOf(call, apiKey)
   const shown = {
     status,
     title: clean(problem.title, secrets),
     detail: clean(problem.detail, secrets),
     problem: clean(problem.code, secrets),
-    requestId,
+    requestId: requestId && clean(requestId, secrets),
   }
   throw new ApiError(nameOf(call), shown, call.repeatable && RETRY_STATUSES.has(status))
 }
 
 /** Each part of a batch is read as its own call would be: one that failed does not spoil the others. */
-function readResults(call: Call, { status, json, requestId }: ParsedAnswer, apiKey: string | undefined): Outcome[] {
-  const { results } = parse(call, wire.batchResults, json, status)
+function readResults(call: Call, answer: ParsedAnswer, secrets: readonly string[]): Outcome[] {
+  const { status, requestId } = answer
+  const { results } = parse(call, wire.batchResults, answer, secrets)
   const parts = call.parts ?? []
   if (results.length !== parts.length) {
     const counts = `expected ${parts.length} results, got ${results.length}`
@@ -248,7 +249,7 @@ function readResults(call: Call, { status, json, requestId }: ParsedAnswer, apiK
   return parts.map((part, at) => {
     const { status, body } = results[at] ?? { status: 0, body: undefined }
     try {
-      return { value: readBody(part, { status, json: body, requestId }, apiKey) }
+      return { value: readBody(part, { status, json: body, requestId }, secrets) }
     } catch (error) {
       if (!isEaasError(error)) throw error
       return { error }
@@ -256,8 +257,10 @@ function readResults(call: Call, { status, json, requestId }: ParsedAnswer, apiK
   })
 }
 
+/** What no error may show; the longest first, since one may be the beginning of another. */
 function secretsOf(call: Call, apiKey: string | undefined): string[] {
-  return [...(apiKey === undefined ? [] : [apiKey]), ...(call.secrets ?? [])]
+  const secrets = [...(apiKey === undefined ? [] : [apiKey]), ...(call.secrets ?? [])]
+  return secrets.sort((a, b) => b.length - a.length)
 }
 
 function isSuccess(call: Call, status: number): boolean {
@@ -273,12 +276,12 @@ function parseJson(call: Call, answer: Answer): unknown {
   }
 }
 
-function parse<T>(call: Call, schema: ZodMiniType<T>, json: unknown, status: number): T {
+function parse<T>(call: Call, schema: ZodMiniType<T>, { json, status }: ParsedAnswer, secrets: readonly string[]): T {
   const parsed = schema.safeParse(json)
   if (parsed.success) return parsed.data
   const issue = parsed.error.issues[0]
   const where = issue && issue.path.length > 0 ? issue.path.join('.') : 'the body'
-  const what = `${where}: ${issue?.message ?? 'invalid'}`
+  const what = clean(`${where}: ${issue?.message ?? 'invalid'}`, secrets) // `where` may be a name that the other end made up
   throw new ProtocolError(`${nameOf(call)}: the answer is not the contract: ${what}`, status)
 }
 
