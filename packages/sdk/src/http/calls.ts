@@ -92,8 +92,10 @@ export function createHttp(options: HttpOptions): Http {
     return withDeadline(call, options, async (signal) => {
       const { fetch, retries } = options
       const [apiKey, { send }] = await Promise.all([readApiKey(options.apiKey), loadPart(() => import('../parts.js'))])
-      const sendWith = (key: string | undefined) =>
-        send(new URL(call.path, base), call, { apiKey: key, fetch, retries, signal })
+      const sendWith = (key: string | undefined) => {
+        signal.throwIfAborted() // the API key may have come late, and not every fetch looks at its signal
+        return send(new URL(call.path, base), call, { apiKey: key, fetch, retries, signal })
+      }
       try {
         return await sendWith(apiKey)
       } catch (error) {

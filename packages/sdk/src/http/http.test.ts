@@ -242,6 +242,31 @@ describe('retries', () => {
     expect(error.message).toContain(`${baseUrl} (ECONNREFUSED)`)
   })
 
+  it.each<[string, string, (eaas: Client, controller: AbortController) => unknown]>([
+    ['the signal is aborted', 'E_ABORTED', (_, controller) => controller.abort()],
+    ['the client is closed', 'E_ABORTED', (eaas) => eaas.close()],
+    ['the deadline has passed', 'E_TIMEOUT', () => undefined],
+  ])('nothing is sent any more once %s, however late the API key comes', async (_, code, end) => {
+    for (const refused of [false, true]) {
+      const fetch = vi.fn<typeof globalThis.fetch>(async (url) => globalThis.fetch(url, { headers: {} })) // 401
+      let give: (apiKey: string) => void = () => undefined
+      const late = new Promise<string>((resolve) => {
+        give = resolve
+      })
+      const apiKey = (key?: string) => (refused && key === undefined ? 'eaas_sk_refused' : late)
+      const eaas = connect({ fetch, apiKey, timeoutMs: 300 })
+      const controller = new AbortController()
+      const error = failure(eaas.keys.list({ signal: controller.signal }))
+      await vi.waitFor(() => expect(fetch).toHaveBeenCalledTimes(refused ? 1 : 0))
+      await new Promise((resolve) => setTimeout(resolve, 50))
+      end(eaas, controller)
+      expect((await error).code).toBe(code)
+      give(API_KEY)
+      await new Promise((resolve) => setTimeout(resolve, 20))
+      expect(fetch).toHaveBeenCalledTimes(refused ? 1 : 0)
+    }
+  })
+
   it('no error holds the request, and with it the API key or the DEK', async () => {
     for (const intercept of [failing(503), ((_, response) => !!response.destroy()) satisfies Intercept]) {
       service.intercept = intercept
