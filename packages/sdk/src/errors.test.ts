@@ -1,4 +1,6 @@
+import { fileURLToPath } from 'node:url'
 import { inspect } from 'node:util'
+import { build } from 'esbuild'
 import { describe, expect, it } from 'vitest'
 import {
   AbortedError,
@@ -17,7 +19,7 @@ import {
 const answer = { status: 409, title: 'Conflict', detail: 'taken', problem: 'E_NAME_TAKEN', requestId: undefined }
 const errors = [
   new InvalidInputError('wrong'),
-  new ApiError('POST /v1/keys', answer, false),
+  new ApiError('POST /v1/keys', answer, 'Do it.', false),
   new NetworkError('gone', 'look', true),
   new TimeoutError('late', 'wait', true),
   new AbortedError('signal'),
@@ -43,6 +45,22 @@ describe('the errors', () => {
     }
     for (const error of errors.filter(({ code }) => !['E_NETWORK', 'E_TIMEOUT', 'E_CONTENT'].includes(code))) {
       expect(error.hint).toMatch(/^[A-Z].*\.$/)
+    }
+  })
+
+  it('keep their names when a bundler renames their classes', async () => {
+    const entry = fileURLToPath(new URL('errors.ts', import.meta.url))
+    const { outputFiles } = await build({
+      entryPoints: [entry],
+      bundle: true,
+      minify: true,
+      format: 'esm',
+      write: false,
+    })
+    const minified = await import(`data:text/javascript,${encodeURIComponent(outputFiles[0]?.text ?? '')}`)
+    for (const name of ['NetworkError', 'DecryptionError', 'InvalidInputError']) {
+      expect(minified[name].name).not.toBe(name)
+      expect(new minified[name]().name).toBe(name)
     }
   })
 

@@ -16,6 +16,8 @@ export interface RecordPlace {
  * plaintext, and no error of another library is chained to it.
  */
 export abstract class EaasBaseError extends Error {
+  /** The name of the class; spelt out in each, since minifiers rename classes. */
+  abstract override readonly name: string
   /** The kind of error; stable, made to be compared with. */
   abstract readonly code: string
   /** Whether the same call may be made again without harm, and may succeed then. */
@@ -27,7 +29,6 @@ export abstract class EaasBaseError extends Error {
     super(message)
     this.retryable = retryable
     this.hint = hint
-    hide(this, 'name', new.target.name)
   }
 
   /** @internal */
@@ -38,8 +39,9 @@ export abstract class EaasBaseError extends Error {
 
 /** An argument, an option or a stored envelope is not what the call takes. Found before any network. */
 export class InvalidInputError extends EaasBaseError {
+  override readonly name = 'InvalidInputError'
   readonly code = 'E_INVALID_INPUT'
-  /** Set by `encryptMany` and `decryptMany`: which value of which record. */
+  /** Set where the value is one of a record, by `encryptMany`, `decryptMany` and models: which value of which record. */
   declare readonly place?: RecordPlace
 
   constructor(message: string, hint = 'Correct the value named in the message.', place?: RecordPlace) {
@@ -62,6 +64,7 @@ export interface ApiProblem {
 
 /** The service refused the call, and said why in a problem document. */
 export class ApiError extends EaasBaseError implements ApiProblem {
+  override readonly name = 'ApiError'
   readonly code = 'E_API'
   readonly status: number
   readonly title: string
@@ -69,8 +72,8 @@ export class ApiError extends EaasBaseError implements ApiProblem {
   readonly problem: string
   readonly requestId: string | undefined
 
-  constructor(call: string, answer: ApiProblem, retryable: boolean) {
-    super(`${call}: ${answer.status} ${answer.title} (${answer.problem}): ${answer.detail}`, apiHint(answer), retryable)
+  constructor(call: string, answer: ApiProblem, hint: string, retryable: boolean) {
+    super(`${call}: ${answer.status} ${answer.title} (${answer.problem}): ${answer.detail}`, hint, retryable)
     this.status = answer.status
     this.title = answer.title
     this.detail = answer.detail
@@ -81,16 +84,19 @@ export class ApiError extends EaasBaseError implements ApiProblem {
 
 /** No answer came: the service could not be reached, or the connection broke, at every attempt. */
 export class NetworkError extends EaasBaseError {
+  override readonly name = 'NetworkError'
   readonly code = 'E_NETWORK'
 }
 
 /** The deadline over all attempts (`timeoutMs`) passed. */
 export class TimeoutError extends EaasBaseError {
+  override readonly name = 'TimeoutError'
   readonly code = 'E_TIMEOUT'
 }
 
 /** The caller's `signal` was aborted, or the client is closed. */
 export class AbortedError extends EaasBaseError {
+  override readonly name = 'AbortedError'
   readonly code = 'E_ABORTED'
 
   constructor(reason: 'signal' | 'closed') {
@@ -104,6 +110,7 @@ export class AbortedError extends EaasBaseError {
 
 /** The answer is not what the contract of the API says: a proxy's page, a redirect, a wrong version, or an attack. */
 export class ProtocolError extends EaasBaseError {
+  override readonly name = 'ProtocolError'
   readonly code = 'E_PROTOCOL'
   /** HTTP status of the answer. */
   readonly status: number
@@ -123,8 +130,9 @@ export class ProtocolError extends EaasBaseError {
  * plaintext is released.
  */
 export class DecryptionError extends EaasBaseError {
+  override readonly name = 'DecryptionError'
   readonly code = 'E_DECRYPTION'
-  /** Set by `decryptMany`: which value of which record. */
+  /** Set where the value is one of a record, by `decryptMany` and models: which value of which record. */
   declare readonly place?: RecordPlace
 
   constructor(place?: RecordPlace) {
@@ -138,8 +146,9 @@ export class DecryptionError extends EaasBaseError {
 
 /** A value was opened and is authentic, but is not of the kind that was asked for: no UTF-8 text, or no JSON. */
 export class ContentError extends EaasBaseError {
+  override readonly name = 'ContentError'
   readonly code = 'E_CONTENT'
-  /** Set by `decryptMany`: which value of which record. */
+  /** Set where the value is one of a record, by `decryptMany` and models: which value of which record. */
   declare readonly place?: RecordPlace
 
   constructor(message: string, hint: string, place?: RecordPlace) {
@@ -150,6 +159,7 @@ export class ContentError extends EaasBaseError {
 
 /** The platform gives no secure randomness, and so nothing can be encrypted. */
 export class RandomnessError extends EaasBaseError {
+  override readonly name = 'RandomnessError'
   readonly code = 'E_RANDOMNESS'
 
   constructor(message: string) {
@@ -189,19 +199,4 @@ export function isEaasError(value: unknown): value is EaasError {
 
 function placed(message: string, place: RecordPlace | undefined): string {
   return place ? `record ${place.index}, field ${JSON.stringify(place.field)}: ${message}` : message
-}
-
-function hide(error: Error, field: string, value: string): void {
-  Object.defineProperty(error, field, { value, enumerable: false, configurable: true })
-}
-
-function apiHint({ status }: ApiProblem): string {
-  if (status === 401) return 'Check the API key: missing, unknown, expired or revoked.'
-  if (status === 403)
-    return 'Check the permissions and the allowed addresses of the API key, and what the tenant allows.'
-  if (status === 404) return 'Check the id, and that the API key belongs to the same tenant.'
-  if (status === 409) return 'Look at the state of the key, then decide.'
-  if (status === 429) return 'Wait for the next month, or have the quota raised.'
-  if (status >= 500) return 'Try again later, and quote the request id to whoever runs the service.'
-  return 'Correct what the detail names.'
 }

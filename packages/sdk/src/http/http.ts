@@ -4,6 +4,7 @@ import * as wire from '@eaas/protocol/answers'
 import ky, { HTTPError } from 'ky'
 import type { ZodMiniType } from 'zod/mini'
 import { ApiError, isEaasError, NetworkError, ProtocolError } from '../errors.js'
+import { apiHint } from './api-hint.js'
 import { type Answers, type Call, hintFor, nameOf, type Outcome } from './calls.js'
 
 /** No answer of the API that the SDK reads is longer, decompressed. */
@@ -234,7 +235,7 @@ function readBody<A extends keyof Answers>(
     problem: clean(problem.code, secrets),
     requestId: requestId && clean(requestId, secrets),
   }
-  throw new ApiError(nameOf(call), shown, call.repeatable && RETRY_STATUSES.has(status))
+  throw new ApiError(nameOf(call), shown, apiHint(shown), call.repeatable && RETRY_STATUSES.has(status))
 }
 
 /** Each part of a batch is read as its own call would be: one that failed does not spoil the others. */
