@@ -9,9 +9,9 @@ const root = fileURLToPath(new URL('../..', import.meta.url))
 export const PAGES = [
   'README.md',
   'packages/sdk/README.md',
-  ...readdirSync(join(root, 'docs/sdk'))
+  ...readdirSync(join(root, 'packages/sdk/docs'))
     .filter((name) => name.endsWith('.md'))
-    .map((name) => `docs/sdk/${name}`),
+    .map((name) => `packages/sdk/docs/${name}`),
 ]
 
 const BLOCK = /^```ts\n(?<code>.*?)^```$/gms

@@ -1,4 +1,4 @@
-// docs/sdk/errors.md names each code there is, and none besides.
+// packages/sdk/docs/errors.md names each code there is, and none besides.
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
@@ -25,7 +25,7 @@ const BROKER: Record<Exclude<BrokerProblemCode, ProblemCode>, number> = {
   E_BAD_GATEWAY: 502,
 }
 
-const page = readFileSync(fileURLToPath(new URL('../../docs/sdk/errors.md', import.meta.url)), 'utf8')
+const page = readFileSync(fileURLToPath(new URL('../../packages/sdk/docs/errors.md', import.meta.url)), 'utf8')
 
 describe('the page of errors', () => {
   it('has a section for each code of the SDK, with its cause and its remedy', () => {

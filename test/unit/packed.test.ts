@@ -54,11 +54,16 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
 describe('the package', () => {
-  it('holds what was built, its README and its licence, and nothing else', () => {
+  it('holds what was built, its README, its pages and its licence, and nothing else', () => {
     const home = join(folder, 'node_modules/@eaas/sdk')
     const entries = readdirSync(home, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
     const files = entries.map(({ parentPath, name }) => join(parentPath, name).slice(home.length + 1))
-    expect(files.filter((path) => !path.startsWith('dist/')).sort()).toEqual(['LICENSE', 'README.md', 'package.json'])
+    expect(files.filter((path) => !/^(dist|docs)\//.test(path)).sort()).toEqual([
+      'LICENSE',
+      'README.md',
+      'package.json',
+    ])
+    expect(files.filter((path) => path.startsWith('docs/') && !path.endsWith('.md'))).toEqual([])
     expect(files.filter((path) => !/\.(js|d\.ts)$/.test(path) && path.startsWith('dist/'))).toEqual([])
     const { exports } = JSON.parse(readFileSync(join(home, 'package.json'), 'utf8')) as {
       exports: Record<string, object>
@@ -66,6 +71,14 @@ describe('the package', () => {
     expect(Object.keys(exports).map((path) => path.replace('.', '@eaas/sdk'))).toEqual(ENTRIES)
     const targets = Object.values(exports).flatMap((conditions) => Object.values(conditions) as string[])
     expect(targets.filter((path) => !existsSync(join(home, path)))).toEqual([])
+  })
+
+  it('holds the pages that its README names', () => {
+    const home = join(folder, 'node_modules/@eaas/sdk')
+    const readme = readFileSync(join(home, 'README.md'), 'utf8')
+    const pages = [...readme.matchAll(/\]\((docs\/[^)#]+)/g)].map(([, path = '']) => path)
+    expect(pages.length).toBeGreaterThan(5)
+    expect(pages.filter((path) => !existsSync(join(home, path)))).toEqual([])
   })
 
   it.each([

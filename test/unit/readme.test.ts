@@ -8,7 +8,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url))
 const folders = [
   '.',
   'docs',
-  'docs/sdk',
+  'packages/sdk/docs',
   'packages/sdk',
   ...readdirSync(join(root, 'examples')).map((name) => `examples/${name}`),
 ]
