@@ -193,6 +193,21 @@ describe('a DEK that seals', () => {
     expect(await use(1, ids[1])).toBe('token 4')
   })
 
+  it.each([
+    ['is wrapped', undefined, 18],
+    ['could not be wrapped', new Error('refused'), 20],
+  ])('is zeroed too when more keys than are kept came at once, as soon as it %s', async (_, fail, zeroed) => {
+    const { source, use } = start({ maxKeys: 2 })
+    source.fail = fail
+    const ids = Array.from({ length: 20 }, (_, at) => `00000000-0000-4000-8000-0000000000${at + 10}`)
+    await Promise.allSettled(ids.map((id) => use(1, id)))
+    await settle()
+    expect(source.deks.map(isZero)).toEqual(Array.from({ length: 20 }, (_, at) => at < zeroed))
+    source.fail = undefined
+    await use(1, ids[19])
+    expect(source.deks.length).toBe(fail ? 21 : 20)
+  })
+
   it('is zeroed soon after its age even when nobody asks again', async () => {
     vi.useFakeTimers()
     const { source, use } = start()

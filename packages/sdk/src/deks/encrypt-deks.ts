@@ -113,18 +113,18 @@ export class EncryptDeks {
 
   #slot(keyId: string): Slot {
     const slot = this.#slots.get(keyId) ?? { making: false, preparePausedUntil: 0, waiters: new Set() }
-    if (this.#slots.size < 2 && this.#slots.has(keyId)) return slot
+    if (this.#slots.size < 2 && this.#slots.has(keyId)) return slot // one key needs no order, which is a third of the time here
     this.#slots.delete(keyId)
     this.#slots.set(keyId, slot) // the order of the map is the order of use
-    if (this.#slots.size > this.#limits.maxKeys) this.#evict(slot)
+    this.#evict(slot)
     return slot
   }
 
-  #evict(keep: Slot): void {
+  /** Drops those longest unused, until no more are left than are kept; those that are being made have their turn later. */
+  #evict(keep?: Slot): void {
     for (const [keyId, slot] of this.#slots) {
-      if (slot === keep || slot.making) continue
-      this.#drop(keyId, slot)
-      return
+      if (this.#slots.size <= this.#limits.maxKeys) return
+      if (slot !== keep && !slot.making) this.#drop(keyId, slot)
     }
   }
 
@@ -173,18 +173,19 @@ export class EncryptDeks {
   #make(keyId: string, slot: Slot): void {
     if (slot.making) return
     slot.making = true
-    this.#makeNext(keyId, slot).then(
-      () => {
-        slot.making = false
-        this.#serve(keyId, slot)
-      },
-      (error: unknown) => {
-        slot.making = false
-        slot.preparePausedUntil = this.#source.now() + PREPARE_PAUSE_MS
-        // With nobody waiting it was a preparation: whoever needs a DEK later asks again, and is told.
-        for (const waiter of slot.waiters) waiter.fail(error)
-      },
-    )
+    const made = () => {
+      slot.making = false
+      this.#serve(keyId, slot)
+    }
+    const failed = (error: unknown) => {
+      slot.making = false
+      slot.preparePausedUntil = this.#source.now() + PREPARE_PAUSE_MS
+      // With nobody waiting it was a preparation: whoever needs a DEK later asks again, and is told.
+      for (const waiter of slot.waiters) waiter.fail(error)
+    }
+    void this.#makeNext(keyId, slot)
+      .then(made, failed)
+      .then(() => this.#evict())
   }
 
   async #makeNext(keyId: string, slot: Slot): Promise<void> {
