@@ -201,6 +201,28 @@ describe('a batch', () => {
     const hashes = await Promise.all(Array.from({ length: 10 }, (_, at) => eaas.hash(`${at}`, { keyId })))
     expect(hashes[7]).toBe(await eaas.hash('7', { keyId }))
     expect(new Set(hashes).size).toBe(10)
+    service.requests.length = 0
+    await Promise.all(Array.from({ length: 10 }, (_, at) => eaas.hash(`${at}`, { keyId })))
+    expect(service.requests.every(({ operations }) => operations.length <= 3)).toBe(true) // learnt
+  })
+
+  it('is halved with no more than six requests at once, and no fewer', async () => {
+    let [now, most] = [0, 0]
+    const fetch: typeof globalThis.fetch = async (...call) => {
+      now++
+      most = Math.max(most, now)
+      await new Promise((resolve) => setTimeout(resolve, 5))
+      return globalThis.fetch(...call).finally(() => now--)
+    }
+    service.intercept = ({ operation }, response) => {
+      if (operation !== 'batch') return false
+      send(response, problem(413, 'Content Too Large', 'E_BODY_TOO_LARGE'))
+      return true
+    }
+    const eaas = connect({ fetch })
+    const hashes = await Promise.all(Array.from({ length: 64 }, (_, at) => eaas.hash(`${at}`, { keyId })))
+    expect(new Set(hashes).size).toBe(64)
+    expect(most).toBe(6)
   })
 
   it('ends with close()', async () => {

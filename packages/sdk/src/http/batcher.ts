@@ -16,7 +16,7 @@ const MAX_OPERATIONS = 1_000
  * commonly let through. The service takes 8 MiB.
  */
 const MAX_UNITS = 256 * 1_024
-/** How many batches are in flight at once: what a browser allows one origin anyway. */
+/** How many requests of one turn are in flight at once: what a browser allows one origin anyway. */
 const CONCURRENCY = 6
 
 export interface Batcher {
@@ -76,17 +76,26 @@ type Ask = <A extends OperationAnswer>(question: Question<A>) => Promise<Answers
 
 function createQueue(http: Http): Ask {
   let queue = new Set<Asked>()
-  let canBatch = true
+  /** Less once something in front of the service has taken no more; 0 where the service takes no batch at all. */
+  let maxUnits = MAX_UNITS
 
   const flush = async () => {
     await turn()
-    const asked = queue
+    const parts = split([...queue], maxUnits)
     queue = new Set()
-    await forEachBounded(canBatch ? split([...asked]) : [...asked].map((one) => [one]), sendTogether)
+    let idle = CONCURRENCY
+    const sendNext = () => {
+      for (; idle > 0 && parts.length > 0; idle--) void send(parts.shift() ?? [], parts).then(sent)
+    }
+    const sent = () => {
+      idle++
+      sendNext()
+    }
+    sendNext()
   }
 
-  /** Sends what goes together, and settles each of them; never fails itself. */
-  const sendTogether = async (asked: readonly Asked[]): Promise<void> => {
+  /** Sends what goes together, and settles each of them or adds it to the parts that are still to be sent; never fails itself. */
+  const send = async (asked: readonly Asked[], parts: Asked[][]): Promise<void> => {
     const [first] = asked
     if (!first) return
     if (asked.length === 1) return first.settle(await outcomeOf(http(first.call)))
@@ -94,11 +103,11 @@ function createQueue(http: Http): Ask {
     if ('value' in outcome) {
       for (const [at, one] of asked.entries()) one.settle((outcome.value as Outcome[])[at] as Outcome)
     } else if (isTooLarge(outcome.error)) {
-      const half = asked.length >> 1
-      await Promise.all([sendTogether(asked.slice(0, half)), sendTogether(asked.slice(half))])
+      maxUnits = Math.min(maxUnits, asked.reduce((sum, { units }) => sum + units, 0) / 2)
+      parts.push(...split(asked, maxUnits))
     } else if (isNoSuchRoute(outcome.error)) {
-      canBatch = false
-      await forEachBounded(asked, (one) => sendTogether([one]))
+      maxUnits = 0
+      parts.push(...split(asked, maxUnits))
     } else for (const one of asked) one.settle(outcome)
   }
 
@@ -145,12 +154,12 @@ function batchOf(asked: readonly Asked[]): Call<'batch'> {
 }
 
 /** Parts of at most so many operations and so much text; what is longer by itself goes alone. */
-function split(asked: readonly Asked[]): Asked[][] {
+function split(asked: readonly Asked[], maxUnits: number): Asked[][] {
   const parts: Asked[][] = []
   let part: Asked[] = []
   let units = 0
   for (const one of asked) {
-    if (part.length === MAX_OPERATIONS || (part.length > 0 && units + one.units > MAX_UNITS)) {
+    if (part.length === MAX_OPERATIONS || (part.length > 0 && units + one.units > maxUnits)) {
       parts.push(part)
       part = []
       units = 0
@@ -177,21 +186,4 @@ function isTooLarge(error: unknown): boolean {
 // A service from before there was a batch. A proxy's page does not count: no other route would answer either.
 function isNoSuchRoute(error: unknown): boolean {
   return isEaasError(error) && error.code === 'E_API' && (error.status === 404 || error.status === 405)
-}
-
-/** Runs the task for every item, a few at a time; after the first failure no further one is begun. */
-export async function forEachBounded<T>(items: Iterable<T>, task: (item: T) => Promise<void>): Promise<void> {
-  const queue = items[Symbol.iterator]()
-  let failed = false
-  const worker = async () => {
-    for (let next = queue.next(); !next.done && !failed; next = queue.next()) {
-      try {
-        await task(next.value)
-      } catch (error) {
-        failed = true
-        throw error
-      }
-    }
-  }
-  await Promise.all(Array.from({ length: CONCURRENCY }, worker))
 }
