@@ -3,7 +3,7 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import { createServer, type IncomingHttpHeaders, type Server, request as send } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import fastify from 'fastify'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { type Broker, type BrokerOptions, createBroker, encodeUserId, toNodeHandler, UpstreamError } from './broker.js'
 import { createClient } from './index.js'
 import { useService } from './test-support/clients.js'
@@ -174,6 +174,15 @@ describe('a broker', () => {
     expect((await ask(wrapPath(), { body: { dek: DEK } })).status).toBe(200)
     expect((await ask(wrapPath(otherKey), { body: { dek: DEK } })).status).toBe(403)
     expect((await ask('/api/eaas/v1/hash', { body: { value: 'v', key_id: keyId } })).status).toBe(403)
+  })
+
+  it('passes on a refusal that only speaks of what would be a fault of its own', async () => {
+    service.intercept = (_, response) => {
+      const { body } = problem(403, 'Forbidden', 'E_WRAPPED_KEY', 'not E_IP_NOT_ALLOWED')
+      response.writeHead(403, { 'content-type': 'application/problem+json' }).end(JSON.stringify(body))
+      return true
+    }
+    expect(await ask(wrapPath(), wrapBody)).toMatchObject({ status: 403, body: { code: 'E_WRAPPED_KEY' } })
   })
 
   it('passes the refusals of the service on as they are', async () => {
@@ -467,6 +476,24 @@ describe('a broker refuses', () => {
     expect(service.requests).toEqual([])
   })
 
+  it.each([
+    [
+      'throws',
+      () => {
+        throw new Error('the log is full')
+      },
+    ],
+    ['rejects', async () => Promise.reject(new Error('the log is full'))],
+  ])('as ever when onError %s', async (_, onError) => {
+    const unhandled = vi.fn()
+    process.on('unhandledRejection', unhandled)
+    broker = make({ onError, allow: () => Promise.reject(new Error('SECRET')) })
+    expect(await ask(wrapPath(), wrapBody)).toMatchObject({ status: 500, body: { code: 'E_INTERNAL' } })
+    await new Promise((resolve) => setImmediate(resolve))
+    process.off('unhandledRejection', unhandled)
+    expect(unhandled).not.toHaveBeenCalled()
+  })
+
   it('what is allowed by anything but true', async () => {
     for (const verdict of [undefined, null, 1, 'yes', {}]) {
       broker = make({ allow: () => verdict as unknown as boolean })
@@ -488,6 +515,7 @@ describe('a broker before a service that misbehaves', () => {
     ['answers 201', 201, json, '{}'],
     ['knows the API key no more', 401, problemType, JSON.stringify(problem(401, 'U', 'E_UNAUTHORIZED').body)],
     ['lists other addresses', 403, problemType, '{"code":"E_IP_NOT_ALLOWED","detail":"ip_not_allowed: 10.0.0.7"}'],
+    ['misses a permission', 403, problemType, '{"code":"E_MISSING_PERMISSION","detail":"audit:on_behalf_of 10.0.0.7"}'],
     ['repeats the API key', 400, problemType, JSON.stringify({ detail: API_KEY })],
   ])('does not pass on what %s', async (_, status, headers, body) => {
     service.intercept = (_, response) => {

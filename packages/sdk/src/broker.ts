@@ -111,8 +111,9 @@ export function createBroker<U extends BrokerUser>(options: BrokerOptions<U>): B
     const cors = corsHeaders(request, origins)
     try {
       const url = new URL(request.url)
-      if (cors && request.method === 'OPTIONS') return preflight(readRoute('POST', url, basePath), cors)
-      const route = readRoute(request.method, url, basePath)
+      const isPreflight = cors !== undefined && request.method === 'OPTIONS'
+      const route = readRoute(isPreflight ? 'POST' : request.method, url, basePath)
+      if (isPreflight) return preflight(cors)
       demandSameOrigin(request, url, origins)
       return withHeaders(await serve(settings, route, request), cors)
     } catch (error) {
@@ -191,7 +192,7 @@ function corsHeaders(request: Request, origins: ReadonlySet<string>): Record<str
   }
 }
 
-function preflight(_: Route, cors: Record<string, string>): Response {
+function preflight(cors: Record<string, string>): Response {
   const asked = { 'access-control-allow-methods': 'POST', 'access-control-allow-headers': 'content-type' }
   const headers = { ...cors, ...asked, 'access-control-max-age': String(PREFLIGHT_MAX_AGE_S) }
   return new Response(null, { status: 204, headers })
@@ -239,7 +240,14 @@ function readOptions<U extends BrokerUser>(options: BrokerOptions<U>): Settings<
     basePath,
     origins: new Set(origins),
     maxBodyBytes,
-    onError: options.onError ?? ((error) => console.error(error)),
+    onError: reportTo(options.onError ?? ((error) => console.error(error))),
+  }
+}
+
+/** Reports without a failure of its own, at once or by promise: the page gets its answer all the same. */
+function reportTo(onError: (error: unknown) => unknown): (error: unknown) => void {
+  return (error) => {
+    new Promise((resolve) => resolve(onError(error))).catch(() => undefined)
   }
 }
 

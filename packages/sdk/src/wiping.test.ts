@@ -199,7 +199,7 @@ describe('the bytes of a message that holds a DEK are wiped once they are read',
     expect(answer).toEqual(new Uint8Array(answer.length))
   })
 
-  it('of an answer that a broker passes on', async () => {
+  it('of a request to a broker, and of the answer that it passes on', async () => {
     const answer = bytesOf({ dek, key_id: keyId, key_version: 1 })
     const broker = createBroker({
       baseUrl: service.url,
@@ -208,14 +208,17 @@ describe('the bytes of a message that holds a DEK are wiped once they are read',
       allow: () => true,
       fetch: async () => new Response(streamOf(answer), { headers: { 'content-type': 'application/json' } }),
     })
+    const asked = bytesOf({ wrapped_key: 'AAAA' })
     const request = new Request(`https://app.test/api/eaas/v1/keys/${keyId}/unwrap`, {
       method: 'POST',
       headers: { 'content-type': 'application/json', 'sec-fetch-site': 'same-origin' },
-      body: JSON.stringify({ wrapped_key: 'AAAA' }),
-    })
+      body: streamOf(asked),
+      duplex: 'half',
+    } as RequestInit)
     const response = await broker(request)
     expect(await response.json()).toMatchObject({ dek })
     expect(answer).toEqual(new Uint8Array(answer.length))
+    expect(asked).toEqual(new Uint8Array(asked.length))
   })
 })
 

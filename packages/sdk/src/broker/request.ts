@@ -1,6 +1,7 @@
 /** Reads what a page asks of a broker: which call, from where, and nothing of the body that the call does not have. */
-import { decodeUtf8, isUuid } from '@eaas/protocol'
+import { isUuid } from '@eaas/protocol'
 import { BrokerRefusal } from './problem.js'
+import { readText } from './read-text.js'
 
 /** What a broker passes on; every other operation of the API stays closed. */
 export const BROKER_OPERATIONS = ['wrap', 'unwrap', 'hash'] as const
@@ -69,44 +70,12 @@ export function demandJson(request: Request): void {
 export async function readBody(request: Request, maxBytes: number): Promise<unknown> {
   const tooLarge = new BrokerRefusal('E_BODY_TOO_LARGE', `the body must be at most ${maxBytes} bytes`)
   if (Number(request.headers.get('content-length')) > maxBytes) throw tooLarge
-  const chunks: Uint8Array[] = []
-  let length = 0
-  const reader = request.body?.getReader()
-  while (reader) {
-    const { done, value } = await readChunk(reader)
-    if (done) break
-    length += value.length
-    if (length > maxBytes) {
-      reader.cancel().catch(() => undefined) // refused already; that the rest cannot be cancelled changes nothing
-      throw tooLarge
-    }
-    chunks.push(value)
-  }
-  return parseJson(chunks, length)
-}
-
-async function readChunk(reader: ReadableStreamDefaultReader<Uint8Array>) {
   try {
-    return await reader.read()
-  } catch {
-    throw new BrokerRefusal('E_MALFORMED_REQUEST', 'the body broke off')
-  }
-}
-
-function parseJson(chunks: readonly Uint8Array[], length: number): unknown {
-  const bytes = new Uint8Array(length)
-  let at = 0
-  for (const chunk of chunks) {
-    bytes.set(chunk, at)
-    at += chunk.length
-  }
-  try {
-    return JSON.parse(decodeUtf8(bytes))
-  } catch {
+    return JSON.parse(await readText(request.body, maxBytes, tooLarge))
+  } catch (error) {
+    if (error === tooLarge) throw error
     // The parser's message quotes the text.
-    throw new BrokerRefusal('E_MALFORMED_REQUEST', 'the body is not valid JSON in UTF-8')
-  } finally {
-    bytes.fill(0) // it may hold a DEK
+    throw new BrokerRefusal('E_MALFORMED_REQUEST', 'the body broke off, or is not valid JSON in UTF-8')
   }
 }
 

@@ -1,9 +1,12 @@
 /** Asks the service on a broker's behalf, and lets nothing of its answer through but what the contract has. */
 import { PROBLEM_CONTENT_TYPE } from '@eaas/protocol'
 import { BrokerRefusal } from './problem.js'
+import { readText } from './read-text.js'
 
 /** The longest answer is the one to a batch of a thousand. */
 const MAX_ANSWER_BYTES = 16 * 1_048_576
+/** What the service says of the broker's own API key, besides 401: used from elsewhere, or without a permission that it needs. */
+const OWN_FAULTS = ['E_IP_NOT_ALLOWED', 'E_MISSING_PERMISSION']
 const ON_BEHALF_OF_HEADER = 'eaas-on-behalf-of'
 
 export interface Upstream {
@@ -72,32 +75,24 @@ async function readAnswer(response: Response, call: UpstreamCall): Promise<Upstr
     await response.body?.cancel()
     throw badGateway(`the service answered ${status} as ${JSON.stringify(contentType)}`)
   }
-  const text = await readText(response)
+  const tooLong = badGateway(`the service's answer is longer than ${MAX_ANSWER_BYTES} bytes`)
+  const text = await readText(response.body, MAX_ANSWER_BYTES, tooLong)
+  const code = isError ? codeOf(text) : undefined
+  const fault = status === 401 ? 'E_UNAUTHORIZED' : OWN_FAULTS.find((own) => own === code)
   // Not the session's fault: a page told 401 would send its user to log in.
-  if (status === 401 || (status === 403 && text.includes('E_IP_NOT_ALLOWED')))
-    throw badGateway("the service refused the broker's API key")
+  if (fault) throw badGateway(`the service refused the broker's API key: ${fault}`)
   if (text.includes(call.apiKey)) throw badGateway("the service's answer holds the broker's API key")
   const requestId = response.headers.get('x-request-id') ?? ''
   return { status, contentType, text, requestId: /^[\x21-\x7e]{1,128}$/.test(requestId) ? requestId : undefined }
 }
 
-async function readText(response: Response): Promise<string> {
-  const decoder = new TextDecoder('utf-8', { fatal: true })
-  const reader = response.body?.getReader()
-  let text = ''
-  let length = 0
-  while (reader) {
-    const { done, value } = await reader.read()
-    if (done) break
-    length += value.length
-    if (length > MAX_ANSWER_BYTES) {
-      await reader.cancel()
-      throw badGateway(`the service's answer is longer than ${MAX_ANSWER_BYTES} bytes`)
-    }
-    text += decoder.decode(value, { stream: true })
-    value.fill(0) // it may hold a DEK
+/** The `code` of a problem document; undefined where it has none. */
+function codeOf(text: string): unknown {
+  try {
+    return (JSON.parse(text) as { code?: unknown } | null)?.code
+  } catch {
+    return undefined // passed on as it came: whoever reads it refuses it
   }
-  return text + decoder.decode()
 }
 
 /** The refusal of an answer that a page must not see. */
