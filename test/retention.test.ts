@@ -1,8 +1,9 @@
 // Retention: what a purge takes, what it leaves, and that the log can be verified before it, during it and after it.
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { archiveEntries } from '../packages/server/src/archive-entries.js'
 import { splitLines } from '../packages/server/src/audit/split-lines.js'
 import { verifyExport } from '../packages/server/src/audit/verify-export.js'
 import { performAsSystem } from '../packages/server/src/operations/perform.js'
@@ -81,6 +82,7 @@ beforeEach(async () => {
 
 const purge = (options: Partial<PurgeTenantOptions> = {}) =>
   purgeTenant(service.services, tenant_id, { ...RETENTION, ...options })
+const archiveName = () => `${tenant_id}-through-${OLD}.ndjson`
 /** The mark alone, as after a crash before anything is deleted. */
 const mark = () => performAsSystem(service.services, tenant_id, purgeAudit(RETENTION))
 
@@ -319,6 +321,78 @@ describe('an archive', () => {
       after_id: purged_through,
       checkpoint_compared: true,
     })
+  })
+
+  it('has everything that goes, however long it takes to write', async () => {
+    const archiveDir = join(folder, 'slow')
+    // By the time that the archive is written, everything else has become too old as well.
+    now = Date.parse(history[39]?.created_at ?? '') + 366 * DAY_MS
+    let clock = now
+    const ticking = { ...service.services, now: () => (clock += 10 * DAY_MS) }
+    const { purged_through } = await purgeTenant(ticking, tenant_id, { ...RETENTION, archiveDir })
+    expect(await readdir(archiveDir)).toEqual([`${tenant_id}-through-${purged_through}.ndjson`])
+    expect((await rowsLeft())[0]).toBe(purged_through + 1)
+  })
+
+  it('is one and whole when several purge at once', async () => {
+    const archiveDir = join(folder, 'at-once')
+    const plans = await Promise.all([1, 2, 3].map(() => purge({ archiveDir })))
+    expect(plans.map(({ entries }) => entries).sort()).toEqual([0, 0, OLD])
+    expect(await readdir(archiveDir)).toEqual([archiveName()])
+    const file = await readFile(join(archiveDir, archiveName()))
+    expect(await verifyExport(splitLines([file]))).toMatchObject({ valid: true, whole: true, last_id: OLD })
+    expect((await rowsLeft())[0]).toBe(OLD + 1)
+  })
+
+  it('that an earlier run left before its mark is taken as it is', async () => {
+    const archiveDir = join(folder, 'earlier')
+    await archiveEntries(service.services, { tenant_id, after_id: 0, through_id: OLD }, archiveDir)
+    const before = await readFile(join(archiveDir, archiveName()))
+    now += 1_000
+    expect(await purge({ archiveDir })).toMatchObject({ entries: OLD })
+    expect(await readFile(join(archiveDir, archiveName()))).toEqual(before)
+  })
+
+  it.each([
+    ['foreign', 'something else\n'],
+    ['cut', undefined],
+  ])('is never written over a file that is no archive: %s', async (name, content) => {
+    const archiveDir = join(folder, name)
+    await archiveEntries(service.services, { tenant_id, after_id: 0, through_id: OLD }, archiveDir)
+    const path = join(archiveDir, archiveName())
+    const kept = content ?? (await readFile(path, 'utf8')).slice(0, -300)
+    await writeFile(path, kept)
+    const before = await stored()
+    await expect(purge({ archiveDir })).rejects.toMatchObject({
+      code: 'E_STATE',
+      message: expect.stringContaining(path),
+    })
+    expect(await readFile(path, 'utf8')).toBe(kept)
+    expect(await readdir(archiveDir)).toEqual([archiveName()])
+    expect(await stored()).toEqual(before)
+  })
+
+  it('of fewer entries than will go does not count', async () => {
+    const archiveDir = join(folder, 'fewer')
+    await mkdir(archiveDir)
+    const { body } = await owner.call('GET', `/v1/audit/export?after_id=5&through_id=${OLD}`)
+    await writeFile(join(archiveDir, archiveName()), body as string)
+    const before = await stored()
+    await expect(purge({ archiveDir })).rejects.toMatchObject({ code: 'E_STATE' })
+    expect(await stored()).toEqual(before)
+  })
+
+  it('that does not verify is not one: nothing is purged, and no file is left', async () => {
+    const archiveDir = join(folder, 'unverified')
+    const { sql } = service.services
+    await sql`update audit_log set actor = 'x' where tenant_id = ${tenant_id} and id = 5`
+    const before = await stored()
+    await expect(purge({ archiveDir })).rejects.toMatchObject({
+      code: 'E_STATE',
+      message: expect.stringContaining('entry 5 was altered'),
+    })
+    expect(await readdir(archiveDir)).toEqual([])
+    expect(await stored()).toEqual(before)
   })
 
   it("that can't be written keeps everything where it is", async () => {

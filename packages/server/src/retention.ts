@@ -1,13 +1,9 @@
 /** Retention, tenant by tenant: archives what is too old when told to, marks it, deletes it in batches that others hardly notice. */
-import { createWriteStream } from 'node:fs'
-import { mkdir, rename } from 'node:fs/promises'
-import { join } from 'node:path'
-import { pipeline } from 'node:stream/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { archiveEntries } from './archive-entries.js'
 import type { Services } from './operations/operation.js'
 import { performAsSystem } from './operations/perform.js'
 import { type PurgeOptions, type PurgePlan, purgeAudit } from './operations/purge-audit.js'
-import { exportAudit } from './operations/read-audit.js'
 import { deleteOldest } from './store/audit-retention.js'
 import { listTenants } from './store/tenants.js'
 
@@ -28,22 +24,25 @@ export async function purgeTenant(
   tenant_id: string,
   { archiveDir, onProgress, signal, ...options }: PurgeTenantOptions,
 ): Promise<PurgePlan> {
-  if (archiveDir !== undefined && !options.dryRun) {
-    const plan = await performAsSystem(services, tenant_id, purgeAudit({ ...options, dryRun: true }))
-    if (plan.entries > 0) await archive(services, { tenant_id, archiveDir, through_id: plan.purged_through })
+  const plan = await performAsSystem(services, tenant_id, purgeAudit({ ...options, dryRun: true }))
+  if (options.dryRun) return plan
+  if (archiveDir !== undefined && plan.entries > 0) {
+    const stretch = { tenant_id, after_id: plan.purged_through - plan.entries, through_id: plan.purged_through }
+    await archiveEntries(services, stretch, archiveDir)
   }
-  const plan = await performAsSystem(services, tenant_id, purgeAudit(options))
-  if (options.dryRun || plan.purged_through === 0) return plan
+  // Time has passed since the plan: what has become too old meanwhile is in no archive, and is left for the next purge.
+  const bounded = { ...options, through_id: plan.purged_through }
+  const purged = await performAsSystem(services, tenant_id, purgeAudit(bounded))
   let deleted = 0
   while (!signal?.aborted) {
-    const batch = { tenant_id, through_id: plan.purged_through, limit: BATCH_ENTRIES }
+    const batch = { tenant_id, through_id: purged.purged_through, limit: BATCH_ENTRIES }
     const count = await deleteOldest(services.sql, batch)
     if (count === 0) break
     deleted += count
     onProgress?.(deleted)
     await sleep(PAUSE_MS)
   }
-  return plan
+  return purged
 }
 
 export interface PurgeTenantsOptions extends PurgeTenantOptions {
@@ -66,16 +65,4 @@ export async function purgeTenants(
       onRefused(tenant_id, error)
     }
   }
-}
-
-// Written beside and renamed: what bears the name is whole.
-async function archive(
-  services: Services,
-  { tenant_id, archiveDir, through_id }: { tenant_id: string; archiveDir: string; through_id: number },
-): Promise<void> {
-  await mkdir(archiveDir, { recursive: true, mode: 0o700 })
-  const path = join(archiveDir, `${tenant_id}-through-${through_id}.ndjson`)
-  const lines = await performAsSystem(services, tenant_id, exportAudit({ through_id }))
-  await pipeline(lines, createWriteStream(`${path}.part`, { mode: 0o600, flush: true }))
-  await rename(`${path}.part`, path)
 }

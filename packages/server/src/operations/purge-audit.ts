@@ -29,6 +29,8 @@ export interface PurgeOptions {
   maxShare?: number
   /** only say what would go */
   dryRun?: boolean
+  /** no entry after this one goes, however old it is */
+  through_id?: number
 }
 
 export interface PurgePlan {
@@ -43,6 +45,7 @@ export function purgeAudit({
   retentionMonths,
   maxShare = DEFAULT_MAX_SHARE,
   dryRun = false,
+  through_id = Number.POSITIVE_INFINITY,
 }: PurgeOptions): Operation<PurgePlan> {
   return async ({ state, services }) => {
     const { tenant_id } = state.tenant
@@ -51,7 +54,7 @@ export function purgeAudit({
     const cutoff = monthsBefore(services.now(), retentionMonths)
     const mark = await findLastMark(sql, tenant_id)
     const after_id = mark?.purged_through ?? 0
-    const purged_through = await findLastIdBefore(sql, tenant_id, cutoff)
+    const purged_through = Math.min(through_id, await findLastIdBefore(sql, tenant_id, cutoff))
     if (purged_through <= after_id) {
       return { entries: [], release: () => ({ purged_through: after_id, entries: 0, cutoff }) }
     }

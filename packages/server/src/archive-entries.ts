@@ -1,0 +1,91 @@
+/** The archive of entries that a purge will take: an export in a directory, whole, verified and on disk before any of them goes. */
+import { randomUUID } from 'node:crypto'
+import { createReadStream, createWriteStream } from 'node:fs'
+import { link, mkdir, open, rm } from 'node:fs/promises'
+import { dirname, join, resolve } from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import { encodePublicKey } from './audit/checkpoint.js'
+import { splitLines } from './audit/split-lines.js'
+import { verifyExport } from './audit/verify-export.js'
+import type { Services } from './operations/operation.js'
+import { performAsSystem } from './operations/perform.js'
+import { exportAudit } from './operations/read-audit.js'
+import { Refusal } from './operations/refusal.js'
+
+/** The entries after an id, up to and with another. */
+export interface Stretch {
+  tenant_id: string
+  after_id: number
+  through_id: number
+}
+
+/**
+ * Exports a stretch of a log to a file of its own. What bears an archive's name has all of the entries and verifies; an archive that
+ * is there is never written over: it counts when it has the entries, and otherwise nothing is archived.
+ *
+ * @throws Refusal E_STATE when the entries or the file that is there don't verify, E_VALIDATION, or the file system's own error
+ */
+export async function archiveEntries(services: Services, stretch: Stretch, directory: string): Promise<void> {
+  const { tenant_id, through_id } = stretch
+  const folder = resolve(directory)
+  const path = join(folder, `${tenant_id}-through-${through_id}.ndjson`)
+  await makeDirectory(folder)
+  if (!(await isArchived(services, stretch, path))) {
+    // A name of its own: several processes may archive the same entries at once. What a crash leaves behind bears it still.
+    const draft = `${path}.${randomUUID()}.part`
+    try {
+      const lines = await performAsSystem(services, tenant_id, exportAudit({ through_id }))
+      await pipeline(lines, createWriteStream(draft, { flags: 'wx', mode: 0o600, flush: true }))
+      await demandArchive(services, stretch, draft)
+      await link(draft, path)
+    } catch (error) {
+      // Another process was quicker: it has archived them, and may have purged them under this export.
+      if (!(await isArchived(services, stretch, path))) throw error
+    } finally {
+      await rm(draft, { force: true })
+    }
+  }
+  await syncDirectory(folder) // the other process may not have come to it yet
+}
+
+async function isArchived(services: Services, stretch: Stretch, path: string): Promise<boolean> {
+  try {
+    await demandArchive(services, stretch, path)
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    return false
+  }
+}
+
+/** @throws Refusal E_STATE when the file is not an export with all of the entries */
+async function demandArchive(services: Services, { tenant_id, after_id, through_id }: Stretch, path: string) {
+  const publicKey = encodePublicKey(services.signingKey)
+  const verdict = await verifyExport(splitLines(createReadStream(path)), { publicKey })
+  const isComplete = verdict.tenant_id === tenant_id && (verdict.after_id ?? Infinity) <= after_id
+  if (verdict.valid && isComplete && verdict.last_id === through_id) return
+  throw new Refusal(
+    'E_STATE',
+    `nothing is purged: ${path} is no archive of the entries ${after_id + 1} to ${through_id}` +
+      `${verdict.reason === undefined ? '' : ` (${verdict.reason})`}. Verify the log; move away a file that is in the way`,
+  )
+}
+
+async function makeDirectory(folder: string): Promise<void> {
+  const made = await mkdir(folder, { recursive: true, mode: 0o700 })
+  if (made === undefined) return
+  for (let parent = dirname(folder); ; parent = dirname(parent)) {
+    await syncDirectory(parent)
+    if (parent === dirname(resolve(made))) return
+  }
+}
+
+// A name is on disk when its directory is.
+async function syncDirectory(folder: string): Promise<void> {
+  const directory = await open(folder)
+  try {
+    await directory.sync()
+  } finally {
+    await directory.close()
+  }
+}
