@@ -252,6 +252,31 @@ describe('a purge', () => {
     expect(report).toMatchObject({ verdict: { valid: true, entries: ALL + 2 - second.purged_through }, faults: [] })
   })
 
+  it('of a log of many kinds of entries leaves several marks, each of few kinds, and takes as much', async () => {
+    expect(await purge({ markKinds: 4 })).toEqual({ purged_through: OLD, entries: OLD, cutoff: monthsBack(PRESENT) })
+    const { marks, counts } = await stored()
+    expect(marks.length).toBeGreaterThan(3)
+    expect(marks.reduce((sum, { entries }) => sum + entries, 0)).toBe(OLD)
+    expect(Math.max(...marks.map(({ entries }) => entries))).toBeLessThan(OLD / 2)
+    expect(counts.reduce((sum, { purged }) => sum + purged, 0)).toBe(OLD)
+    expect((await rowsLeft())[0]).toBe(OLD + 1)
+    const { body } = await owner.call('GET', '/v1/audit?action=audit.purge&order=asc')
+    expect(body.logs.map((entry: { metadata: { purged_through: number } }) => entry.metadata.purged_through)).toEqual(
+      marks.map(({ purged_through }) => purged_through),
+    )
+    await expectShows(OLD, body.logs)
+    await expectVerifies({ total: ALL - OLD + marks.length, purged: OLD })
+    expect(await exported()).toMatchObject({ valid: true, whole: true, after_id: OLD })
+  })
+
+  it('that was stopped between two of its marks goes on from there', async () => {
+    const first = await performAsSystem(service.services, tenant_id, purgeAudit({ ...RETENTION, markKinds: 4 }))
+    expect(first.purged_through).toBeLessThan(OLD / 2)
+    await expectVerifies({ total: ALL - first.entries + 1, purged: first.purged_through })
+    expect(await purge({ maxShare: 0.5 })).toMatchObject({ purged_through: OLD, entries: OLD - first.entries })
+    await expectVerifies({ total: ALL - OLD + 2, purged: OLD })
+  })
+
   it('may take every entry, and leaves the one that tells of it', async () => {
     now = PRESENT + 366 * DAY_MS
     await owner.call('POST', '/v1/keys', { name: 'later' })

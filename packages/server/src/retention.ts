@@ -30,9 +30,7 @@ export async function purgeTenant(
     const stretch = { tenant_id, after_id: plan.purged_through - plan.entries, through_id: plan.purged_through }
     await archiveEntries(services, stretch, archiveDir)
   }
-  // Time has passed since the plan: what has become too old meanwhile is in no archive, and is left for the next purge.
-  const bounded = { ...options, through_id: plan.purged_through }
-  const purged = await performAsSystem(services, tenant_id, purgeAudit(bounded))
+  const purged = await mark(services, tenant_id, { ...options, signal, through_id: plan.purged_through })
   let deleted = 0
   while (!signal?.aborted) {
     const batch = { tenant_id, through_id: purged.purged_through, limit: BATCH_ENTRIES }
@@ -43,6 +41,22 @@ export async function purgeTenant(
     await sleep(PAUSE_MS)
   }
   return purged
+}
+
+// Time has passed since the plan: what has become too old meanwhile is in no archive, and is left for the next purge. Several marks
+// are several purges: each is complete by itself, wherever a crash stops them.
+async function mark(
+  services: Services,
+  tenant_id: string,
+  { signal, ...options }: PurgeOptions & { through_id: number; signal: AbortSignal | undefined },
+): Promise<PurgePlan> {
+  let entries = 0
+  for (;;) {
+    const marked = await performAsSystem(services, tenant_id, purgeAudit(options))
+    entries += marked.entries
+    const isDone = marked.entries === 0 || marked.purged_through >= options.through_id
+    if (isDone || signal?.aborted) return { ...marked, entries }
+  }
 }
 
 export interface PurgeTenantsOptions extends PurgeTenantOptions {

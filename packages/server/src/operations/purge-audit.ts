@@ -1,18 +1,19 @@
 /**
  * audit.purge: retention. First the mark, with its entry, in one short transaction: from then on the entries up to it count as
- * gone. Then they are deleted in small batches, which lock nothing that an append needs. A crash in between leaves rows below the
+ * gone. A log of many kinds of entries gets several marks, one after another, each as short. Then they are deleted in small batches, which lock nothing that an append needs. A crash in between leaves rows below the
  * mark, which nothing reads and the next purge deletes.
  */
 import { NO_MARK_MAC, type PurgeMark, purgeMarkMac } from '../audit/chain.js'
 import { readAuthenticEntry } from '../audit/read-entry.js'
 import { findHead } from '../store/audit.js'
 import {
+  countKinds,
   countPurged,
-  countStretch,
   findLastIdBefore,
   findLastMark,
   findNewestEntryTime,
   insertMark,
+  type KindCount,
 } from '../store/audit-retention.js'
 import type { Sql } from '../store/db.js'
 import type { Operation } from './operation.js'
@@ -22,6 +23,8 @@ import { Refusal } from './refusal.js'
 const IMPLAUSIBLE_LEAP_MS = 366 * 86_400_000
 /** The share of a tenant's entries that one purge may take unless it is told otherwise. */
 export const DEFAULT_MAX_SHARE = 0.5
+/** Writing a kind takes some 20 µs. Each statement counts as many entries, so a mark has less than twice as many kinds. */
+const MARK_KINDS = 10_000
 
 export interface PurgeOptions {
   retentionMonths: number
@@ -31,6 +34,8 @@ export interface PurgeOptions {
   dryRun?: boolean
   /** no entry after this one goes, however old it is */
   through_id?: number
+  /** kinds of entries (by day, action and key) in one mark, about: each is a row that is written while the head is locked */
+  markKinds?: number
 }
 
 export interface PurgePlan {
@@ -40,12 +45,16 @@ export interface PurgePlan {
   cutoff: string
 }
 
-/** Marks what is older than the retention as purged; returns what goes. @throws Refusal E_STATE when the purge is implausible */
+/**
+ * Marks what is older than the retention as purged, or the oldest of it where it is of very many kinds: to be called until nothing
+ * goes. Returns what goes, a dry run all of it. @throws Refusal E_STATE when the purge is implausible
+ */
 export function purgeAudit({
   retentionMonths,
   maxShare = DEFAULT_MAX_SHARE,
   dryRun = false,
   through_id = Number.POSITIVE_INFINITY,
+  markKinds = MARK_KINDS,
 }: PurgeOptions): Operation<PurgePlan> {
   return async ({ state, services }) => {
     const { tenant_id } = state.tenant
@@ -54,16 +63,17 @@ export function purgeAudit({
     const cutoff = monthsBefore(services.now(), retentionMonths)
     const mark = await findLastMark(sql, tenant_id)
     const after_id = mark?.purged_through ?? 0
-    const purged_through = Math.min(through_id, await findLastIdBefore(sql, tenant_id, cutoff))
-    if (purged_through <= after_id) {
+    const last_id = Math.min(through_id, await findLastIdBefore(sql, tenant_id, cutoff))
+    if (last_id <= after_id) {
       return { entries: [], release: () => ({ purged_through: after_id, entries: 0, cutoff }) }
     }
+    const whole = { purged_through: last_id, entries: last_id - after_id, cutoff }
+    await demandShare(sql, { tenant_id, after_id, entries: whole.entries, maxShare })
+    if (dryRun) return { entries: [], release: () => whole }
+    const { counts, purged_through } = await countFirst(sql, { tenant_id, after_id, through_id: last_id }, markKinds)
     const plan = { purged_through, entries: purged_through - after_id, cutoff }
-    await demandShare(sql, { tenant_id, after_id, entries: plan.entries, maxShare })
-    if (dryRun) return { entries: [], release: () => plan }
     const entry = await readAuthenticEntry(sql, { tenant_id, id: purged_through, auditKey: state.auditKey }, mark?.hash)
     if (!entry) throw new Refusal('E_STATE', `nothing is purged: entry ${purged_through} is not as it was written`)
-    const counts = await countStretch(sql, { tenant_id, after_id, through_id: purged_through })
     return {
       entries: [{ action: 'audit.purge', metadata: { ...plan } }],
       async change(transaction, { created_at }) {
@@ -75,6 +85,25 @@ export function purgeAudit({
       release: () => plan,
     }
   }
+}
+
+/** Counts a stretch of the log by kinds, from its beginning until there are many of them; tells how far it came. */
+async function countFirst(
+  sql: Sql,
+  { tenant_id, after_id, through_id }: { tenant_id: string; after_id: number; through_id: number },
+  markKinds: number,
+): Promise<{ counts: KindCount[]; purged_through: number }> {
+  const counts = new Map<string, KindCount>()
+  let counted = after_id
+  while (counted < through_id && counts.size < markKinds) {
+    const part = { tenant_id, after_id: counted, through_id: Math.min(through_id, counted + markKinds) }
+    for (const kind of await countKinds(sql, part)) {
+      const name = `${kind.day} ${kind.action} ${kind.key_id}`
+      counts.set(name, { ...kind, entries: kind.entries + (counts.get(name)?.entries ?? 0) })
+    }
+    counted = part.through_id
+  }
+  return { counts: [...counts.values()], purged_through: counted }
 }
 
 // A clock that leapt ahead would make everything too old at once.

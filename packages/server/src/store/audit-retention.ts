@@ -27,9 +27,6 @@ export async function findLastIdBefore(sql: Queryable, tenant_id: string, cutoff
   return row?.id ?? 0
 }
 
-/** Entries counted in one statement: some tenths of a second. */
-const COUNTED_ENTRIES = 100_000
-
 /** How many entries of each kind a stretch of the log has. */
 export interface KindCount {
   day: string
@@ -38,23 +35,8 @@ export interface KindCount {
   entries: number
 }
 
-/** Counts a stretch of the log by day, action and key. A long one takes several statements, each well within its time. */
-export async function countStretch(
-  sql: Queryable,
-  { tenant_id, after_id, through_id }: { tenant_id: string; after_id: number; through_id: number },
-): Promise<KindCount[]> {
-  const counts = new Map<string, KindCount>()
-  for (let from = after_id; from < through_id; from += COUNTED_ENTRIES) {
-    const part = { tenant_id, after_id: from, through_id: Math.min(through_id, from + COUNTED_ENTRIES) }
-    for (const kind of await countPart(sql, part)) {
-      const name = `${kind.day} ${kind.action} ${kind.key_id}`
-      counts.set(name, { ...kind, entries: kind.entries + (counts.get(name)?.entries ?? 0) })
-    }
-  }
-  return [...counts.values()]
-}
-
-function countPart(
+/** Counts a stretch of the log by day, action and key, in one statement. */
+export function countKinds(
   sql: Queryable,
   { tenant_id, after_id, through_id }: { tenant_id: string; after_id: number; through_id: number },
 ): Promise<KindCount[]> {
