@@ -37,10 +37,15 @@ afterAll(async () => {
 
 // Five entries: the tenant's first one and four keys.
 beforeEach(async () => {
+  failed = []
   owner = await service.createTenant()
   tenant_id = owner.tenant.tenant_id
   for (const name of ['a', 'b', 'c', 'd']) await owner.call('POST', '/v1/keys', { name })
 })
+
+/** The tenants that no checkpoint could be signed of. */
+let failed: string[]
+const noteFailed = (_: unknown, id: string) => void failed.push(id)
 
 const chain = () => readChain(service.services.sql, { tenant_id, after_id: 0, through_id: 100, limit: 100 })
 const later = (name: string) => owner.call('POST', '/v1/keys', { name })
@@ -123,7 +128,7 @@ async function emittedIds(path: string): Promise<number[]> {
 describe('checkpoints on a schedule', () => {
   it('are written for each log that grew, and for no other', async () => {
     const path = join(folder, 'grew')
-    const emit = createCheckpointEmitter(service.services, path)
+    const emit = createCheckpointEmitter(service.services, path, noteFailed)
     await emit()
     expect(await emittedIds(path)).toEqual([5])
     const tenants = new Set((await linesOf(path)).map((line) => line.tenant_id))
@@ -140,16 +145,36 @@ describe('checkpoints on a schedule', () => {
 
   it('are appended to what the file has', async () => {
     const path = join(folder, 'appended')
-    await createCheckpointEmitter(service.services, path)()
+    await createCheckpointEmitter(service.services, path, noteFailed)()
     await later('e')
-    await createCheckpointEmitter(service.services, path)()
+    await createCheckpointEmitter(service.services, path, noteFailed)()
     expect(await emittedIds(path)).toEqual([5, 6])
   })
 
   it('that could not be written are written next time', async () => {
-    const emit = createCheckpointEmitter(service.services, join(folder, 'nowhere', 'file'))
+    const emit = createCheckpointEmitter(service.services, join(folder, 'nowhere', 'file'), noteFailed)
     await expect(emit()).rejects.toThrow('ENOENT')
     await expect(emit()).rejects.toThrow('ENOENT')
+  })
+
+  it('are written for the others where one log is broken, and where a head has no tenant', async () => {
+    const other = await startService({ now: () => NOW })
+    const { sql } = other.services
+    try {
+      for (const name of ['a', 'b', 'c']) await other.createTenant({ name })
+      const [broken, ...sound] = (await sql<{ tenant_id: string }[]>`select tenant_id from heads order by 1`).map(
+        (row) => row.tenant_id,
+      )
+      await sql`update heads set mac = ${Buffer.alloc(32)} where tenant_id = ${broken ?? ''}`
+      const nobody = '00000000-0000-4000-8000-000000000001'
+      await sql`insert into heads select ${nobody}, last_id, hash, policy_version, created_at, mac from heads limit 1`
+      const path = join(folder, 'broken')
+      await createCheckpointEmitter(other.services, path, noteFailed)()
+      expect((await linesOf(path)).map(({ tenant_id }) => tenant_id)).toEqual(sound)
+      expect(failed.sort()).toEqual([broken, nobody].sort())
+    } finally {
+      await other.close()
+    }
   })
 
   it('are written by the running server to where its configuration says', async () => {
@@ -209,8 +234,8 @@ describe('the server signs nothing', () => {
     await expectNothingSigned('/v1/audit/export', [401, 500, 503])
     await expectNothingSigned('/v1/audit/export?through_id=3', [401, 500, 503])
     const path = join(folder, `tampered-${tenant_id}`)
-    const emit = createCheckpointEmitter(service.services, path)
-    await emit().catch(() => undefined) // refused; or the tenant is no longer listed
+    const emit = createCheckpointEmitter(service.services, path, noteFailed)
+    await emit() // told of; or the tenant is no longer listed
     const text = await readFile(path, 'utf8').catch(() => '')
     expect(text).not.toContain(`"tenant_id":"${tenant_id}"`)
     await service.services.sql`delete from heads where tenant_id = ${tenant_id}`

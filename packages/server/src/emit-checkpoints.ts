@@ -7,13 +7,23 @@ import { listHeads } from './store/audit.js'
 
 const STANDARD_OUTPUT = '-'
 
-/** Makes the emitter; each call writes the checkpoints of the logs that grew since the last one. */
-export function createCheckpointEmitter(services: Services, file: string): () => Promise<void> {
+/**
+ * Makes the emitter; each call writes the checkpoints of the logs that grew since the last one. A tenant whose log can't be vouched
+ * for is told of, and does not stop the others; a file that can't be written does.
+ */
+export function createCheckpointEmitter(
+  services: Services,
+  file: string,
+  onError: (error: unknown, tenant_id: string) => void,
+): () => Promise<void> {
   const emitted = new Map<string, number>()
   return async () => {
     for (const { tenant_id, last_id } of await listHeads(services.sql)) {
       if (emitted.get(tenant_id) === last_id) continue
-      const checkpoint = await performAsSystem(services, tenant_id, readAuditCheckpoint())
+      const checkpoint = await performAsSystem(services, tenant_id, readAuditCheckpoint()).catch((error: unknown) =>
+        onError(error, tenant_id),
+      )
+      if (!checkpoint) continue
       await write(file, `${JSON.stringify({ tenant_id, ...checkpoint })}\n`)
       emitted.set(tenant_id, last_id)
     }

@@ -72,7 +72,9 @@ function startSchedule(config: Config, { services }: Installation, log: FastifyB
     }),
   ]
   if (config.checkpointFile !== undefined) {
-    const emit = createCheckpointEmitter(services, config.checkpointFile)
+    const emit = createCheckpointEmitter(services, config.checkpointFile, (error, tenant_id) =>
+      log.error({ err: error, tenant_id }, 'signing a checkpoint failed; it is tried again'),
+    )
     const onError = failed('writing checkpoints')
     schedule.push(startPeriodic({ intervalMs: config.checkpointMinutes * MINUTE_MS, work: emit, onError }))
   }
