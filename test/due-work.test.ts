@@ -1,10 +1,13 @@
 // Rotation by policy: done by the server, exactly once, whatever the number of processes and however long it was down.
+import { randomUUID } from 'node:crypto'
 import { afterEach, describe, expect, it } from 'vitest'
 import { doDueWork } from '../packages/server/src/due-work.js'
+import { type DueKey, listDueKeys } from '../packages/server/src/store/keys.js'
 import { backend, freshDatabase } from './support/database.js'
 import { type Service, startService } from './support/service.js'
 
 const DAY_MS = 86_400_000
+const at = (time: number) => new Date(time).toISOString()
 
 let now = Date.now()
 const running: Service[] = []
@@ -66,6 +69,62 @@ describe('a rotation policy', () => {
     expect((await owner.call('PATCH', `/v1/keys/${id}/rotation`, { interval_days: null })).body.rotation).toBeNull()
     now += 5 * DAY_MS
     expect(await doDueWork(service.services)).toBe(0)
+  })
+
+  it('is carried out however many keys fail before it', async () => {
+    const [service] = await start(1)
+    const owner = await service?.createTenant()
+    const other = await service?.createTenant()
+    if (!service || !owner || !other) throw new Error('no service')
+    const { sql } = service.services
+    const { id } = (await owner.call('POST', '/v1/keys', { name: 'k' })).body
+    await owner.call('PATCH', `/v1/keys/${id}/rotation`, { interval_days: 1 })
+    await other.call('POST', '/v1/keys', { name: 'k' })
+    // All of one time, so that pages end between keys of one time; as nobody but the server may write them, each fails.
+    await sql`
+      insert into keys (tenant_id, key_id, name, algorithm, status, current_version, rotation_interval_days,
+                        next_rotation_at, created_at, updated_at, entry_id, mac)
+      select tenant_id, gen_random_uuid(), 'copy ' || n, algorithm, status, 1, 1, created_at, created_at, updated_at, entry_id, mac
+      from keys, generate_series(1, 1100) n where tenant_id = ${other.tenant.tenant_id}`
+    now += DAY_MS
+    const failed = new Set<string>()
+    const onError = (_: unknown, key_id: string) => void failed.add(key_id)
+    expect([await doDueWork(service.services, { onError }), failed.size]).toEqual([1, 1_100])
+    expect((await owner.call('GET', `/v1/keys/${id}`)).body.current_version).toBe(2)
+  })
+
+  it('waits for the next start when the server stops', async () => {
+    const [service] = await start(1)
+    const owner = await service?.createTenant()
+    if (!service || !owner) throw new Error('no service')
+    const { id } = (await owner.call('POST', '/v1/keys', { name: 'k' })).body
+    await owner.call('PATCH', `/v1/keys/${id}/rotation`, { interval_days: 1 })
+    now += DAY_MS
+    expect(await doDueWork(service.services, { signal: AbortSignal.abort() })).toBe(0)
+    expect(await doDueWork(service.services)).toBe(1)
+  })
+
+  it('is found without reading the keys that have none', async () => {
+    const [service] = await start(1)
+    const owner = await service?.createTenant()
+    if (!service || !owner) throw new Error('no service')
+    const { sql } = service.services
+    await owner.call('POST', '/v1/keys', { name: 'k' })
+    await sql`
+      insert into keys (tenant_id, key_id, name, algorithm, status, current_version, created_at, updated_at, entry_id, mac)
+      select tenant_id, gen_random_uuid(), 'copy ' || n, algorithm, status, 1, created_at, updated_at, entry_id, mac
+      from keys, generate_series(1, 5000) n`
+    await sql`analyze keys`
+    const explained = (strings: TemplateStringsArray, ...values: never[]) => {
+      const [first = '', ...rest] = strings
+      const texts = [first.includes('select') ? `explain ${first}` : first, ...rest]
+      return sql(Object.assign(texts, { raw: texts }), ...values)
+    }
+    const after: DueKey = { tenant_id: owner.tenant.tenant_id, key_id: randomUUID(), status: 'active', due_at: at(now) }
+    for (const from of [undefined, after]) {
+      const plan = await listDueKeys(explained as never, at(now), { after: from, limit: 500 })
+      expect(JSON.stringify(plan)).toMatch(/(Index|Index Only|Bitmap Index) Scan (using|on) keys_due/)
+    }
   })
 
   it.each([0, 3_651, 1.5, '30', undefined, true])('refuses an interval of %j days', async (interval_days) => {

@@ -182,7 +182,7 @@ class History {
       rotate: () => this.#call('POST', `${path}/rotate`),
       policy: () =>
         this.#call('PATCH', `${path}/rotation`, { interval_days: which % 4 === 0 ? null : (which % 4) * 10 }),
-      dueWork: () => doDueWork(world.service.services, (error) => this.#alarms.push(`due work: ${error}`)),
+      dueWork: () => doDueWork(world.service.services, { onError: (error) => this.#alarms.push(`due work: ${error}`) }),
       disable: () => this.#call('DELETE', path),
       enable: () => this.#call('POST', `${path}/enable`),
       destroy: () => this.#call('POST', `${path}/destroy`, { confirm: key.name }),

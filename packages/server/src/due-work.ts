@@ -6,27 +6,41 @@ import { destroyKeyIfDue } from './operations/destroy-key.js'
 import type { Services } from './operations/operation.js'
 import { performAsSystem } from './operations/perform.js'
 import { rotateKeyIfDue } from './operations/rotate-key.js'
-import { listDueKeys } from './store/keys.js'
+import { type DueKey, listDueKeys } from './store/keys.js'
 
-/** Keys taken at a time. */
-const BATCH_KEYS = 500
+/** Keys listed at a time. */
+const PAGE_KEYS = 500
 
-/** Does what is due, once; returns how many keys it changed. A key that fails is told of, and does not stop the others. */
-export async function doDueWork(
-  services: Services,
-  onError: (error: unknown, key_id: string) => void = (error) => {
-    throw error
-  },
-): Promise<number> {
+export interface DueWorkOptions {
+  /** told of a key that failed; it does not stop the others, and is tried again next time. Without it, the error is thrown */
+  onError?: (error: unknown, key_id: string) => void
+  /** ends the work after the key that it has come to */
+  signal?: AbortSignal
+}
+
+/** Does all that is due, once; returns how many keys it changed. */
+export async function doDueWork(services: Services, { onError, signal }: DueWorkOptions = {}): Promise<number> {
   const now = new Date(services.now()).toISOString()
   let changed = 0
-  for (const { tenant_id, key_id, status } of await listDueKeys(services.sql, now, BATCH_KEYS)) {
+  for await (const { tenant_id, key_id, status } of dueKeys(services, now)) {
+    if (signal?.aborted) break
     const operation = status === 'active' ? rotateKeyIfDue({ key_id }) : destroyKeyIfDue({ key_id })
     try {
       if (await performAsSystem(services, tenant_id, operation)) changed += 1
     } catch (error) {
+      if (!onError) throw error
       onError(error, key_id)
     }
   }
   return changed
+}
+
+// What is changed is due no longer, what failed is due still: each page goes on after the last key of the one before.
+async function* dueKeys({ sql }: Services, now: string): AsyncGenerator<DueKey> {
+  for (let after: DueKey | undefined; ; ) {
+    const page = await listDueKeys(sql, now, { after, limit: PAGE_KEYS })
+    yield* page
+    after = page.at(-1)
+    if (!after || page.length < PAGE_KEYS) return
+  }
 }

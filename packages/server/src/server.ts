@@ -62,10 +62,10 @@ function startSchedule(config: Config, { services }: Installation, log: FastifyB
   const schedule = [
     startPeriodic({
       intervalMs: DUE_WORK_MS,
-      work: async () => {
-        const changed = await doDueWork(services, (error, key_id) =>
-          log.error({ err: error, key_id }, 'rotating or destroying a key failed; it is tried again'),
-        )
+      work: async (signal) => {
+        const onError = (error: unknown, key_id: string) =>
+          log.error({ err: error, key_id }, 'rotating or destroying a key failed; it is tried again')
+        const changed = await doDueWork(services, { onError, signal })
         if (changed > 0) log.info({ keys: changed }, 'rotated or destroyed keys that were due')
       },
       onError: failed('looking for keys that are due'),

@@ -114,16 +114,22 @@ export async function listKeys(sql: Queryable, tenant_id: string, filter: KeyFil
     limit ${filter.limit ?? null} offset ${filter.offset ?? 0}`
 }
 
-/** Keys of all tenants whose rotation or destruction is due at a time, the longest overdue first. */
+/** A key whose rotation or destruction is due, and since when. */
+export interface DueKey extends Pick<KeyRow, 'tenant_id' | 'key_id' | 'status'> {
+  due_at: string
+}
+
+/** Keys of all tenants whose rotation or destruction is due at a time, the longest overdue first; those that come after another one. */
 export async function listDueKeys(
   sql: Queryable,
   now: string,
-  limit: number,
-): Promise<Pick<KeyRow, 'tenant_id' | 'key_id' | 'status'>[]> {
-  return sql<Pick<KeyRow, 'tenant_id' | 'key_id' | 'status'>[]>`
-    select tenant_id, key_id, status from keys
-    where (status = 'active' and next_rotation_at <= ${now}) or (status = 'pending_destruction' and destroy_at <= ${now})
-    order by coalesce(destroy_at, next_rotation_at) limit ${limit}`
+  { after, limit }: { after: DueKey | undefined; limit: number },
+): Promise<DueKey[]> {
+  return sql<DueKey[]>`
+    select tenant_id, key_id, status, coalesce(destroy_at, next_rotation_at) as due_at from keys
+    where status in ('active', 'pending_destruction') and coalesce(destroy_at, next_rotation_at) <= ${now}
+      ${after ? sql`and (coalesce(destroy_at, next_rotation_at), tenant_id, key_id) > (${after.due_at}, ${after.tenant_id}, ${after.key_id})` : sql``}
+    order by coalesce(destroy_at, next_rotation_at), tenant_id, key_id limit ${limit}`
 }
 
 function keyColumns(sql: Queryable) {
