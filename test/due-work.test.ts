@@ -1,7 +1,10 @@
-// Rotation by policy: done by the server, exactly once, whatever the number of processes and however long it was down.
+// Rotation by policy, and destruction: done by the server, exactly once, whatever the number of processes and however long it was down.
 import { randomUUID } from 'node:crypto'
 import { afterEach, describe, expect, it } from 'vitest'
 import { doDueWork } from '../packages/server/src/due-work.js'
+import { destroyKey, destroyKeyIfDue } from '../packages/server/src/operations/destroy-key.js'
+import type { Services } from '../packages/server/src/operations/operation.js'
+import { performAsSystem } from '../packages/server/src/operations/perform.js'
 import { type DueKey, listDueKeys } from '../packages/server/src/store/keys.js'
 import { backend, freshDatabase } from './support/database.js'
 import { type Service, startService } from './support/service.js'
@@ -147,5 +150,46 @@ describe('a rotation policy', () => {
     expect(changed.reduce((sum, count) => sum + count, 0)).toBe(ids.length)
     for (const id of ids) expect((await owner.call('GET', `/v1/keys/${id}`)).body.current_version).toBe(2)
     expect((await owner.call('GET', '/v1/audit/verify')).body.valid).toBe(true)
+  })
+})
+
+describe('what is due', () => {
+  it.each([
+    ['this clock', { ahead: true }],
+    ["the database's clock", { ahead: false }],
+  ])('is so by both clocks: %s is eight days ahead', async (_, { ahead }) => {
+    const [service] = await start(1)
+    const owner = await service?.createTenant()
+    if (!service || !owner) throw new Error('no service')
+    const { id } = (await owner.call('POST', '/v1/keys', { name: 'k' })).body
+    await owner.call('DELETE', `/v1/keys/${id}`)
+    const { destroy_at } = (await owner.call('POST', `/v1/keys/${id}/destroy`, { confirm: 'k' })).body
+    expect(destroy_at).toBe(at(now + 7 * DAY_MS))
+    const rotating = (await owner.call('POST', '/v1/keys', { name: 'rotating' })).body.id
+    await owner.call('PATCH', `/v1/keys/${rotating}/rotation`, { interval_days: 7 })
+    const [right, wrong] = [() => now, () => now + 8 * DAY_MS]
+    const services: Services = {
+      ...service.services,
+      now: ahead ? wrong : right,
+      databaseNow: async () => (ahead ? right() : wrong()),
+    }
+    expect(await doDueWork(services)).toBe(0)
+    await performAsSystem(services, owner.tenant.tenant_id, destroyKeyIfDue({ key_id: id }))
+    expect((await owner.call('GET', `/v1/keys/${id}`)).body.status).toBe('pending_destruction')
+    now += 7 * DAY_MS
+    expect(await doDueWork(services)).toBe(2)
+    expect((await owner.call('GET', `/v1/keys/${id}`)).body.status).toBe('destroyed')
+  })
+
+  it('as a destruction is so a waiting period after the later clock', async () => {
+    const [service] = await start(1)
+    const owner = await service?.createTenant()
+    if (!service || !owner) throw new Error('no service')
+    const services: Services = { ...service.services, now: () => now - 8 * DAY_MS }
+    const { id } = (await owner.call('POST', '/v1/keys', { name: 'k' })).body
+    await owner.call('DELETE', `/v1/keys/${id}`)
+    const operation = destroyKey({ key_id: id, confirm: 'k' })
+    const scheduled = await performAsSystem(services, owner.tenant.tenant_id, operation)
+    expect(scheduled.destroy_at).toBe(at(now + 7 * DAY_MS))
   })
 })

@@ -15,7 +15,8 @@ import { backend } from './support/database.js'
 import { runEaas } from './support/eaas-process.js'
 import { type Caller, ROOT_KEY, type Service, startService } from './support/service.js'
 
-const DAY_MS = 86_400_000
+const HOUR_MS = 3_600_000
+const DAY_MS = 24 * HOUR_MS
 /** The newest entries are of this time, which the command line sees as the present; the log begins 400 days before. */
 const PRESENT = Date.now() - 60_000
 const START = PRESENT - 400 * DAY_MS
@@ -353,7 +354,7 @@ describe('an archive', () => {
     // By the time that the archive is written, everything else has become too old as well.
     now = Date.parse(history[39]?.created_at ?? '') + 366 * DAY_MS
     let clock = now
-    const ticking = { ...service.services, now: () => (clock += 10 * DAY_MS) }
+    const ticking = { ...service.services, now: () => (clock += 10 * DAY_MS), databaseNow: async () => clock }
     const { purged_through } = await purgeTenant(ticking, tenant_id, { ...RETENTION, archiveDir })
     expect(await readdir(archiveDir)).toEqual([`${tenant_id}-through-${purged_through}.ndjson`])
     expect((await rowsLeft())[0]).toBe(purged_through + 1)
@@ -459,6 +460,41 @@ describe('a purge is refused', () => {
     }
   })
 
+  it('by a clock that leapt, until it has been served under for four weeks', async () => {
+    let clock = START
+    const alone = await startService({ now: () => clock })
+    try {
+      const caller = await alone.createTenant()
+      const attempt = () => purgeTenant(alone.services, caller.tenant.tenant_id, { ...RETENTION, retentionMonths: 24 })
+      for (let month = 0; month < 5; month++) {
+        clock += 30 * DAY_MS
+        await caller.call('POST', '/v1/keys', { name: `month ${month}` })
+      }
+      const leapt = clock + 730 * DAY_MS
+      for (const days of [0, 1, 27.9]) {
+        clock = leapt + days * DAY_MS
+        await caller.call('POST', '/v1/keys', { name: `day ${days}` })
+        await expect(attempt()).rejects.toMatchObject({ code: 'E_STATE', message: expect.stringContaining('clock') })
+      }
+      clock = leapt + 28 * DAY_MS + 1
+      expect(await attempt()).toMatchObject({ entries: 6 })
+    } finally {
+      await alone.close()
+    }
+  })
+
+  it("by a clock that is far from the database's, whichever is ahead", async () => {
+    const before = await stored()
+    for (const apart of [730 * DAY_MS, 2 * HOUR_MS, -2 * HOUR_MS, -730 * DAY_MS]) {
+      const apartServices = { ...service.services, databaseNow: async () => now + apart }
+      await expect(purgeTenant(apartServices, tenant_id, RETENTION)).rejects.toMatchObject({
+        code: 'E_STATE',
+        message: expect.stringContaining('in the database'),
+      })
+    }
+    expect(await stored()).toEqual(before)
+  })
+
   it('when it would take more than the share that was allowed', async () => {
     const before = await stored()
     for (const maxShare of [0, 0.1, (OLD - 0.5) / ALL]) {
@@ -512,6 +548,14 @@ describe('the retention', () => {
     expect(await purge({ dryRun: true })).toMatchObject({ purged_through: OLD - 1 })
     now += 1
     expect(await purge({ dryRun: true })).toMatchObject({ purged_through: OLD })
+  })
+
+  it('is counted by the earlier of two clocks that agree about the hour', async () => {
+    for (const apart of [HOUR_MS / 2, -HOUR_MS / 2]) {
+      const apartServices = { ...service.services, databaseNow: async () => now + apart }
+      const plan = await purgeTenant(apartServices, tenant_id, { ...RETENTION, dryRun: true })
+      expect(plan.cutoff).toBe(monthsBack(Math.min(now, now + apart)))
+    }
   })
 
   it('never takes an entry before its months are over, whatever the day of the month', async () => {

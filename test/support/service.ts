@@ -14,6 +14,8 @@ export interface ServiceOptions {
   /** one that another service of the test uses too (PostgreSQL only); a fresh one if not given */
   database?: TestDatabase
   now?: () => number
+  /** what the database's clock shows; the same as `now` where that is given */
+  databaseNow?: () => number
   environment?: Record<string, string>
 }
 
@@ -51,7 +53,12 @@ export interface Caller {
 let tenants = 0
 
 /** Starts a service; each has caches of its own, so two on one database are two processes as far as they can tell. */
-export async function startService({ database, now, environment = {} }: ServiceOptions = {}): Promise<Service> {
+export async function startService({
+  database,
+  now,
+  databaseNow = now,
+  environment = {},
+}: ServiceOptions = {}): Promise<Service> {
   const used = database ?? (await freshDatabase())
   const config = readConfig({
     EAAS_ROOT_KEY: ROOT_KEY,
@@ -66,6 +73,7 @@ export async function startService({ database, now, environment = {} }: ServiceO
     observeCommit: metrics.observeCommit,
     onAlarm: (message, details) => alarms.push({ message, ...details }),
     ...(now ? { now } : {}),
+    ...(databaseNow ? { databaseNow: async () => databaseNow() } : {}),
   })
   const { services, durability } = installation
   const { trustProxy, corsOrigins } = config

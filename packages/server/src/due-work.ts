@@ -18,9 +18,9 @@ export interface DueWorkOptions {
   signal?: AbortSignal
 }
 
-/** Does all that is due, once; returns how many keys it changed. */
+/** Does all that is due by this clock and by the database's, once; returns how many keys it changed. */
 export async function doDueWork(services: Services, { onError, signal }: DueWorkOptions = {}): Promise<number> {
-  const now = new Date(services.now()).toISOString()
+  const now = new Date(Math.min(services.now(), await services.databaseNow())).toISOString()
   let changed = 0
   for await (const { tenant_id, key_id, status } of dueKeys(services, now)) {
     if (signal?.aborted) break

@@ -10,7 +10,7 @@ export { DataDirectoryInUseError } from './store/data-directory-lock.js'
 export interface BuildServerOptions {
   /** as `readConfig` makes it; by default of this process's environment */
   config?: Config
-  /** milliseconds since 1970 */
+  /** milliseconds since 1970; destruction, rotation by policy and purges wait for the database's clock as well */
   now?: () => number
 }
 

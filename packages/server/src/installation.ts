@@ -16,7 +16,7 @@ import type { Sql } from './store/db.js'
 import { findInstance, type InstanceRow, insertInstance } from './store/instance.js'
 import { migrate } from './store/migrations.js'
 import { openStore, type Store } from './store/open-store.js'
-import type { Durability } from './store/settings.js'
+import { type Durability, findDatabaseTime } from './store/settings.js'
 import { hasTenants } from './store/tenants.js'
 
 export interface Installation {
@@ -34,6 +34,8 @@ export interface OpenOptions {
   /** work beside a server that holds the embedded database, through its socket; refused otherwise */
   beside?: boolean
   now?: () => number
+  /** what the database's clock shows, in milliseconds since 1970; by default it is asked */
+  databaseNow?: (() => Promise<number>) | undefined
   /** told of each batch of audit entries after its commit */
   observeCommit?: (commit: Commit) => void
 }
@@ -44,6 +46,7 @@ export async function openInstallation({
   onAlarm,
   beside = false,
   now = Date.now,
+  databaseNow,
   observeCommit,
 }: OpenOptions): Promise<Installation> {
   const fromEnvironment = await readRootKey(config.rootKey)
@@ -67,6 +70,7 @@ export async function openInstallation({
         states,
         committer,
         now,
+        databaseNow: databaseNow ?? (() => findDatabaseTime(store.sql)),
         destroyWindowDays: config.destroyWindowDays,
       },
       durability: store.durability,

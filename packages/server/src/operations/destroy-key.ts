@@ -20,13 +20,14 @@ export function destroyKey({ key_id, confirm }: { key_id: string; confirm: strin
     const key = await getKeyIn(state, key_id, { states, to: 'destroy' })
     if (confirm !== key.row.name) throw new Refusal('E_VALIDATION', "confirm: must be the key's name")
     if (key.row.status !== 'disabled') return { entries: [], release: () => viewKey(key.row) }
-    return services.destroyWindowDays === 0
-      ? completion(state, key)
-      : statusChange(state, key, {
-          step: 'scheduled',
-          status: 'pending_destruction',
-          destroy_at: new Date(services.now() + services.destroyWindowDays * MS_PER_DAY).toISOString(),
-        })
+    if (services.destroyWindowDays === 0) return completion(state, key)
+    // From the later clock on, as it ends by the earlier one: a wrong clock makes the waiting period longer, never shorter.
+    const from = Math.max(services.now(), await services.databaseNow())
+    return statusChange(state, key, {
+      step: 'scheduled',
+      status: 'pending_destruction',
+      destroy_at: new Date(from + services.destroyWindowDays * MS_PER_DAY).toISOString(),
+    })
   }
 }
 
@@ -38,14 +39,13 @@ export function cancelDestruction({ key_id }: { key_id: string }): Operation<wir
   }
 }
 
-/** Completes a destruction whose waiting period is over; nothing happens where another process was quicker. */
+/** Completes a destruction whose waiting period is over by this clock and by the database's; nothing happens where another process was quicker. */
 export function destroyKeyIfDue({ key_id }: { key_id: string }): Operation<wire.Key | undefined> {
   return async ({ state, services }) => {
     const key = await state.findKey(key_id)
+    const now = Math.min(services.now(), await services.databaseNow())
     const isDue =
-      key?.row.status === 'pending_destruction' &&
-      key.row.destroy_at !== null &&
-      Date.parse(key.row.destroy_at) <= services.now()
+      key?.row.status === 'pending_destruction' && key.row.destroy_at !== null && Date.parse(key.row.destroy_at) <= now
     return isDue ? completion(state, key) : { entries: [], release: () => undefined }
   }
 }

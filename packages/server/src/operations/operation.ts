@@ -17,6 +17,8 @@ export interface Services {
   committer: Committer
   /** milliseconds since 1970 */
   now: () => number
+  /** the same by the database's clock: what can't be undone has to be due by both */
+  databaseNow: () => Promise<number>
   /** days between asking for a key's destruction and the destruction; 0 is at once */
   destroyWindowDays: number
 }

@@ -11,16 +11,21 @@ import {
   countPurged,
   findLastIdBefore,
   findLastMark,
-  findNewestEntryTime,
+  hasEntryBetween,
   insertMark,
   type KindCount,
 } from '../store/audit-retention.js'
 import type { Sql } from '../store/db.js'
-import type { Operation } from './operation.js'
+import type { Operation, Services } from './operation.js'
 import { Refusal } from './refusal.js'
 
-/** A clock this far ahead of the newest entry of all tenants is taken for wrong, in milliseconds. */
-const IMPLAUSIBLE_LEAP_MS = 366 * 86_400_000
+const MS_PER_DAY = 86_400_000
+/** Clocks this far apart are taken for wrong, in milliseconds: either may be. */
+const CLOCKS_APART_MS = 3_600_000
+/** A clock that leapt ahead as far is taken for wrong, in milliseconds, ... */
+const IMPLAUSIBLE_LEAP_MS = 366 * MS_PER_DAY
+/** ... and what was written in the time before now is not taken for a proof that it did not: the same clock may have dated it. */
+const UNPROVEN_MS = 28 * MS_PER_DAY
 /** The share of a tenant's entries that one purge may take unless it is told otherwise. */
 export const DEFAULT_MAX_SHARE = 0.5
 /** Writing a kind takes some 20 µs. Each statement counts as many entries, so a mark has less than twice as many kinds. */
@@ -59,8 +64,8 @@ export function purgeAudit({
   return async ({ state, services }) => {
     const { tenant_id } = state.tenant
     const { sql } = services
-    await demandPlausibleClock(sql, services.now())
-    const cutoff = monthsBefore(services.now(), retentionMonths)
+    const now = await agreedTime(services)
+    const cutoff = monthsBefore(now, retentionMonths)
     const mark = await findLastMark(sql, tenant_id)
     const after_id = mark?.purged_through ?? 0
     const last_id = Math.min(through_id, await findLastIdBefore(sql, tenant_id, cutoff))
@@ -68,6 +73,7 @@ export function purgeAudit({
       return { entries: [], release: () => ({ purged_through: after_id, entries: 0, cutoff }) }
     }
     const whole = { purged_through: last_id, entries: last_id - after_id, cutoff }
+    await demandPlausibleTime(sql, now)
     await demandShare(sql, { tenant_id, after_id, entries: whole.entries, maxShare })
     if (dryRun) return { entries: [], release: () => whole }
     const { counts, purged_through } = await countFirst(sql, { tenant_id, after_id, through_id: last_id }, markKinds)
@@ -106,14 +112,26 @@ async function countFirst(
   return { counts: [...counts.values()], purged_through: counted }
 }
 
-// A clock that leapt ahead would make everything too old at once.
-async function demandPlausibleClock(sql: Sql, now: number): Promise<void> {
-  const newest = await findNewestEntryTime(sql)
-  if (newest !== undefined && now - Date.parse(newest) > IMPLAUSIBLE_LEAP_MS) {
+/** The earlier of this clock and the database's, in milliseconds. @throws Refusal E_STATE where they are far apart */
+async function agreedTime({ now, databaseNow }: Services): Promise<number> {
+  const [ours, theirs] = [now(), await databaseNow()]
+  if (Math.abs(ours - theirs) > CLOCKS_APART_MS) {
+    const [here, there] = [ours, theirs].map((time) => new Date(time).toISOString())
+    throw new Refusal('E_STATE', `nothing is purged: it is ${here} here and ${there} in the database. Run NTP on both`)
+  }
+  return Math.min(ours, theirs)
+}
+
+// A clock that leapt ahead would make everything too old at once. Calls that are served under it are dated by it: they prove nothing
+// until somebody had four weeks to notice. What is purged is older than that, so a log that goes on always has older entries.
+async function demandPlausibleTime(sql: Sql, now: number): Promise<void> {
+  const from = new Date(now - IMPLAUSIBLE_LEAP_MS).toISOString()
+  const to = new Date(now - UNPROVEN_MS).toISOString()
+  if (!(await hasEntryBetween(sql, from, to))) {
     throw new Refusal(
       'E_STATE',
-      `nothing is purged: the newest audit entry is of ${newest}, over a year before this clock. Check the clock, ` +
-        'or write any entry first',
+      `nothing is purged: no audit entry of any tenant is between ${from} and ${to}. Check the clock. Where it is right, and nothing ` +
+        'was called for over a year, retention goes on four weeks after the first call',
     )
   }
 }

@@ -71,8 +71,15 @@ export async function deleteOldest(
   return result.count
 }
 
-/** The time of the newest entry of all tenants: what a clock is held against. */
-export async function findNewestEntryTime(sql: Queryable): Promise<string | undefined> {
-  const [row] = await sql<{ newest: string | null }[]>`select max(created_at) as newest from heads`
-  return row?.newest ?? undefined
+/** Whether any tenant has an entry of a time from one up to another: one look into the index for each tenant, until there is one. */
+export async function hasEntryBetween(sql: Queryable, from: string, to: string): Promise<boolean> {
+  const [row] = await sql<{ found: boolean }[]>`
+    select exists (
+      select 1 from heads, lateral (
+        select 1 from audit_log
+        where audit_log.tenant_id = heads.tenant_id and audit_log.created_at >= ${from} and audit_log.created_at < ${to}
+        limit 1
+      ) as entry
+    ) as found`
+  return row?.found ?? false
 }

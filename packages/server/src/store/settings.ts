@@ -23,6 +23,13 @@ export function isAnswering(sql: Queryable, ms: number): Promise<boolean> {
   ).catch(() => false)
 }
 
+/** What time it is for the database, in milliseconds since 1970. */
+export async function findDatabaseTime(sql: Queryable): Promise<number> {
+  const [row] = await sql<{ now: string }[]>`select now()`
+  if (!row) throw new Error('the database gave no time')
+  return Date.parse(row.now)
+}
+
 /** What time it is for the database, and the time of the newest audit entry of all. */
 export async function findClock(sql: Queryable): Promise<{ database_now: string; newest_entry: string | null }> {
   const [table] = await sql<{ found: boolean }[]>`select to_regclass('heads') is not null as found`
