@@ -1,5 +1,6 @@
 // A running server whose database is put back or written anew under it.
 import { afterEach, describe, expect, it } from 'vitest'
+import { purgeTenant } from '../../packages/server/src/retention.js'
 import {
   copyTables,
   dek,
@@ -10,6 +11,8 @@ import {
   type Target,
 } from '../support/audit-scene.js'
 import { type Service, startService } from '../support/service.js'
+
+const DAY_MS = 86_400_000
 
 describe('a running server whose database goes back', () => {
   let service: Service
@@ -111,5 +114,65 @@ describe('a running server whose database goes back', () => {
     await rival.app.close()
     expect(server.alarms).toEqual([])
     await expectAlarm(running, () => wrap(running, target))
+  })
+  /** A rival writes another history over the entry that the running server saw last; the row is hidden, as is said. */
+  async function fork(running: Running, hide: (tenant_id: string, last_id: number) => Promise<unknown>): Promise<void> {
+    const { target } = running
+    await copyTables(sql(), 'early')
+    await wrap(running, target)
+    const [seen] = await sql()<{ last_id: number }[]>`
+      select last_id::int from heads where tenant_id = ${target.tenant_id}`
+    await restoreTables(sql(), 'early')
+    const rival = serverOf(service)
+    for (let at = 0; at < 3; at++) {
+      await rival.call(target.secret, 'POST', `/v1/keys/${target.key_id}/wrap`, { dek: dek() })
+    }
+    await rival.app.close()
+    if (!seen) throw new Error('no head')
+    await hide(target.tenant_id, seen.last_id)
+  }
+  const deleteEntry = (tenant_id: string, id: number) => sql()`
+    delete from audit_log where tenant_id = ${tenant_id} and id = ${id}`
+
+  it('raises an alarm at its next append when the log was written anew and the entry that tells of it is hidden', async () => {
+    const running = await start()
+    await fork(running, deleteEntry)
+    await expectAlarm(running, () => wrap(running, running.target))
+  })
+
+  it('takes no word for a purge but that of a mark with its MAC', async () => {
+    const running = await start()
+    await fork(running, async (tenant_id, id) => {
+      await deleteEntry(tenant_id, id)
+      await sql()`
+        insert into purge_marks (tenant_id, purged_through, hash, entries, cutoff, created_at, previous_mac, mac)
+        values (${tenant_id}, ${id}, ${Buffer.alloc(32)}, ${id}, now(), now(), ${Buffer.alloc(32)}, ${Buffer.alloc(32)})`
+    })
+    await expectAlarm(running, () => wrap(running, running.target))
+  })
+})
+
+describe('a running server whose last entry another process purged', () => {
+  it('goes on', async () => {
+    let now = Date.parse('2026-01-05T09:00:00.000Z')
+    const service = await startService({ now: () => now })
+    const rival = serverOf(service)
+    try {
+      const owner = await service.createTenant()
+      const { id } = (await owner.call('POST', '/v1/keys', { name: 'k' })).body
+      now += 400 * DAY_MS
+      const wrap = { dek: dek() }
+      for (let at = 0; at < 3; at++) await rival.call(owner.secret, 'POST', `/v1/keys/${id}/wrap`, wrap)
+      const { purged_through } = await purgeTenant(rival.services, owner.tenant.tenant_id, {
+        retentionMonths: 12,
+        maxShare: 1,
+      })
+      expect(purged_through).toBe(2)
+      expect((await owner.call('POST', `/v1/keys/${id}/wrap`, wrap)).status).toBe(200)
+      expect(service.alarms).toEqual([])
+    } finally {
+      await rival.app.close()
+      await service.close()
+    }
   })
 })

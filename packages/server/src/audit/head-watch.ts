@@ -4,9 +4,10 @@
  */
 import type { KeyObject } from 'node:crypto'
 import { findEntryHash, findHead } from '../store/audit.js'
+import { findLastMark } from '../store/audit-retention.js'
 import type { Queryable } from '../store/db.js'
 import { AuditWriteError } from './append-errors.js'
-import { equalBytes, type Head, isHeadAuthentic } from './chain.js'
+import { equalBytes, type Head, isHeadAuthentic, purgeMarkMac } from './chain.js'
 
 export class HeadWatch {
   #known: Head | undefined
@@ -52,7 +53,7 @@ export class HeadWatch {
   ): Promise<Head> {
     const witnessed = this.#witnessed // before the read: what is committed during it, the read need not show
     const head = this.#check(await find(sql, this.tenant_id), auditKey, witnessed)
-    if (witnessed && witnessed !== head) await this.#demandContinues(sql, head, witnessed)
+    if (witnessed && witnessed !== head) await this.#demandContinues(sql, auditKey, head, witnessed)
     this.#known = head
     return head
   }
@@ -76,12 +77,21 @@ export class HeadWatch {
     return head
   }
 
-  // An entry that a purge took has no row any more; every other one must be the one that was written.
-  async #demandContinues(sql: Queryable, head: Head, { last_id, hash }: Head): Promise<void> {
+  // The entry must be the one that was written, or one that a purge took. The entry is looked for first: a purge marks before it
+  // deletes, so the mark of one that is gone is there.
+  async #demandContinues(sql: Queryable, auditKey: KeyObject, head: Head, { last_id, hash }: Head): Promise<void> {
     const found = head.last_id === last_id ? head.hash : await findEntryHash(sql, this.tenant_id, last_id)
-    if (found && !equalBytes(found, hash)) {
+    if (!found && (await this.#isPurged(sql, auditKey, last_id))) return
+    if (!found) this.#raiseAlarm(`entry ${last_id} of the audit chain is missing, and no purge took it`)
+    if (!equalBytes(found, hash)) {
       this.#raiseAlarm(`entry ${last_id} of the audit chain is not the one that was written`)
     }
+  }
+
+  // Whoever hides the row may write a mark too, but not one with a MAC.
+  async #isPurged(sql: Queryable, auditKey: KeyObject, id: number): Promise<boolean> {
+    const mark = await findLastMark(sql, this.tenant_id)
+    return mark !== undefined && mark.purged_through >= id && equalBytes(mark.mac, purgeMarkMac(auditKey, mark))
   }
 
   #raiseAlarm(reason: string): never {
