@@ -1,6 +1,7 @@
 // Who may do what, generated from the table of routes: credentials, permissions, tenants. A new route joins by itself.
 import { PERMISSIONS, type Permission, PROBLEM_CONTENT_TYPE } from '@eaas/protocol'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { serverOf } from './support/audit-scene.js'
 import { callRoute, makeGround, routesWithRules } from './support/route-calls.js'
 import { type Answer, type Caller, type Service, startService } from './support/service.js'
 
@@ -10,13 +11,23 @@ let now = Date.now()
 let service: Service
 let owner: Caller
 let stranger: Caller
+/** on the same database, with caches of its own */
+let other: ReturnType<typeof serverOf>
 
 beforeAll(async () => {
   service = await startService({ now: () => now })
   owner = await service.createTenant({ envelope_only: false })
   stranger = await service.createTenant({ envelope_only: false })
+  other = serverOf(service)
 })
-afterAll(() => service?.close())
+afterAll(async () => {
+  await other?.app.close()
+  await service?.close()
+})
+
+function callsOn({ call }: typeof other, secret: string): Caller['call'] {
+  return async (method, path, body) => ({ ...(await call(secret, method, path, body)), headers: new Headers() })
+}
 
 async function apiKey(permissions: readonly Permission[], more: Record<string, unknown> = {}) {
   const { status, body } = await owner.call('POST', '/v1/api-keys', { name: 'x', permissions, ...more })
@@ -126,6 +137,16 @@ describe.each(ROUTES)('$name', (route) => {
     await rule.before?.(owner, ground.key_id)
     const alone = await apiKey([...needed])
     expect((await callRoute(alone.caller, route, ground)).status).toBe(row.status)
+  })
+
+  it('is closed by another server, which has the API key cached, the moment that the revocation is acknowledged', async () => {
+    const ground = await makeGround(owner)
+    await rule.before?.(owner, ground.key_id)
+    const { id, caller } = await apiKey(PERMISSIONS)
+    const elsewhere = { ...caller, call: callsOn(other, caller.secret) }
+    expect((await elsewhere.call('GET', '/v1/tenant')).status).toBe(200)
+    expect((await owner.call('DELETE', `/v1/api-keys/${id}`)).status).toBe(204)
+    expect((await callRoute(elsewhere, route, ground)).status).toBe(401)
   })
 
   it("treats a neighbour's ids as if they did not exist", async () => {

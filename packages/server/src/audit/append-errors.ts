@@ -5,6 +5,9 @@ export class AuditWriteError extends Error {
   override readonly name = 'AuditWriteError'
 }
 
+/** Thrown for a tenant whose chain in the database is not the one that was written: it is served no longer. */
+export class ChainAlarmError extends AuditWriteError {}
+
 /** Thrown when more calls wait than the server is ready to hold. */
 export class OverloadError extends Error {
   override readonly name = 'OverloadError'

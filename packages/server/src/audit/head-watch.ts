@@ -6,7 +6,7 @@ import type { KeyObject } from 'node:crypto'
 import { findEntryHash, findHead } from '../store/audit.js'
 import { findLastMark } from '../store/audit-retention.js'
 import type { Queryable } from '../store/db.js'
-import { AuditWriteError } from './append-errors.js'
+import { ChainAlarmError } from './append-errors.js'
 import { equalBytes, type Head, isHeadAuthentic, purgeMarkMac } from './chain.js'
 
 export class HeadWatch {
@@ -29,9 +29,9 @@ export class HeadWatch {
     return this.#alarm !== undefined
   }
 
-  /** @throws AuditWriteError after an alarm */
+  /** @throws ChainAlarmError after an alarm */
   demandNoAlarm(): void {
-    if (this.#alarm !== undefined) throw new AuditWriteError(this.#alarm)
+    if (this.#alarm !== undefined) throw new ChainAlarmError(this.#alarm)
   }
 
   /** To be called when it is not known what was committed: the head is read again before anything is chained to it. */
@@ -45,7 +45,7 @@ export class HeadWatch {
     if (!this.#witnessed || head.last_id >= this.#witnessed.last_id) this.#witnessed = head
   }
 
-  /** Reads the head and checks that the chain goes on from what was written; `find` locks it too, say. @throws AuditWriteError */
+  /** Reads the head and checks that the chain goes on from what was written; `find` locks it too, say. @throws ChainAlarmError */
   async read<Where extends Queryable>(
     sql: Where,
     auditKey: KeyObject,
@@ -58,7 +58,7 @@ export class HeadWatch {
     return head
   }
 
-  /** Reads the policy version of a head that is not behind; does not look into the chain. @throws AuditWriteError */
+  /** Reads the policy version of a head that is not behind; does not look into the chain. @throws ChainAlarmError */
   async readPolicyVersion(sql: Queryable, auditKey: KeyObject): Promise<number> {
     const witnessed = this.#witnessed
     return this.#check(await findHead(sql, this.tenant_id), auditKey, witnessed).policy_version
@@ -97,6 +97,6 @@ export class HeadWatch {
   #raiseAlarm(reason: string): never {
     if (this.#alarm === undefined) this.onAlarm(this.tenant_id, reason)
     this.#alarm = reason
-    throw new AuditWriteError(reason)
+    throw new ChainAlarmError(reason)
   }
 }

@@ -70,6 +70,8 @@ export interface Decision<Answer> {
    * every other call fails.
    */
   evidence?: boolean
+  /** whether another decision follows before anything is done: this one is not held against the database */
+  preliminary?: boolean
   /** zeroed when the answer is made, and when it can't be made */
   secrets?: readonly Uint8Array[]
 }

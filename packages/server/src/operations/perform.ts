@@ -3,6 +3,7 @@
  * the state turns out not to be the current one, decide again.
  */
 import { SYSTEM_ACTOR } from '@eaas/protocol'
+import { ChainAlarmError } from '../audit/append-errors.js'
 import type { EntryDraft } from '../audit/chain.js'
 import type { Outcome } from '../audit/committer.js'
 import { apiKeyDigest, apiKeyTenant } from '../crypto/api-key.js'
@@ -35,7 +36,7 @@ export function readCredentials(
 export function demandAdmission(services: Services, access: Access): Promise<{ envelope_only: boolean }> {
   return carryOut(services, access.credentials.tenant_id, access, ({ state }) => ({
     entries: [],
-    evidence: true, // `perform` looks again
+    preliminary: true, // `perform` looks again
     release: () => ({ envelope_only: state.tenant.envelope_only }),
   }))
 }
@@ -106,11 +107,12 @@ function wipe(decision: Decision<unknown> | undefined): void {
 /** Has a decision's entries committed, under the state that it was made on. */
 function record(
   { state, services, caller }: Context,
-  { entries, change, evidence = false }: Decision<unknown>,
+  { entries, change, evidence = false, preliminary = false }: Decision<unknown>,
 ): Outcome | Promise<Outcome> {
-  if (evidence) return 'committed'
+  if (preliminary) return 'committed'
+  if (evidence) return compare(services, state).catch(committedIfAlarmed)
   if (state.fault) throw state.fault
-  if (entries.length === 0) return isCurrent(services, state).then((current) => (current ? 'committed' : 'stale'))
+  if (entries.length === 0) return compare(services, state)
   return services.committer.append({
     tenant_id: state.tenant.tenant_id,
     auditKey: state.auditKey,
@@ -123,6 +125,16 @@ function record(
 
 async function isCurrent({ committer }: Services, { tenant, auditKey, policy_version }: TenantState): Promise<boolean> {
   return (await committer.currentPolicyVersion({ tenant_id: tenant.tenant_id, auditKey })) === policy_version
+}
+
+async function compare(services: Services, state: TenantState): Promise<Outcome> {
+  return (await isCurrent(services, state)) ? 'committed' : 'stale'
+}
+
+// Where the chain itself is wrong nothing tells what is current any more, and verification has to say what is wrong.
+function committedIfAlarmed(error: unknown): Outcome {
+  if (error instanceof ChainAlarmError) return 'committed'
+  throw error
 }
 
 function draftEntry({ action, key_id, key_version, metadata }: EntryNote, caller: Caller): EntryDraft {
