@@ -10,15 +10,14 @@ import type { KeyObject } from 'node:crypto'
 import type { Action } from '@eaas/protocol'
 import { appendEntries, countMonth, lockHead } from '../store/audit.js'
 import type { Sql, Transaction } from '../store/db.js'
-import { withDeadline } from '../store/deadline.js'
-import { AuditWriteError, auditWriteError, OverloadError } from './append-errors.js'
+import { DATABASE_DEADLINE_MS, withDeadline } from '../store/deadline.js'
+import { AuditWriteError, auditWriteError } from './append-errors.js'
+import { AppendQueue, type Waiting } from './append-queue.js'
 import { type EntryDraft, extendChain, type Head } from './chain.js'
 import { HeadWatch } from './head-watch.js'
 
-/** Entries in one statement at most. */
-const BATCH_ENTRIES = 512
-/** Appends that may wait for one tenant; more are refused at once. */
-const QUEUE_LIMIT = 10_000
+/** Reads of a tenant's policy version at once; calls that come meanwhile share the next one. */
+const READS_AT_ONCE = 8
 /** After a lost race, how long a batch takes the row lock first, in milliseconds: another process writes this tenant. */
 const SHARED_MS = 5_000
 
@@ -49,7 +48,7 @@ export interface Committer {
   append(append: Append): Promise<Outcome>
   /** The policy version in the database now; calls that wait together share one read. @throws AuditWriteError */
   currentPolicyVersion(tenant: { tenant_id: string; auditKey: KeyObject }): Promise<number>
-  /** How many entries wait for a commit, of all tenants. */
+  /** How many entries wait to be committed, of all tenants. */
   waiting(): number
   /** The tenants that are no longer served because their chain in the database is not the one that was written. */
   alarmed(): readonly string[]
@@ -74,30 +73,28 @@ export interface Commit {
   seconds: number
 }
 
-interface Waiting {
-  append: Append
-  resolve: (outcome: Outcome) => void
-  reject: (error: Error) => void
-}
-
 interface TenantLog {
-  queue: Waiting[]
+  queue: AppendQueue
   draining: Promise<void> | undefined
   head: HeadWatch
-  /** until when another process is taken to write this tenant too, milliseconds since 1970 */
+  /** until when another process is taken to write this tenant too, by `performance.now()` */
   sharedUntil: number
+  /** reads of the policy version that are under way, and the one that is shared by whoever asks now */
+  reads: Set<Promise<unknown>>
   nextRead: Promise<number> | undefined
 }
 
 /** Makes the committer; one a process. */
 export function createCommitter({ sql, now, onAlarm, observe }: CommitterOptions): Committer {
   const logs = new Map<string, TenantLog>()
+  const all = { entries: 0 }
 
   function logOf(tenant_id: string): TenantLog {
     let log = logs.get(tenant_id)
     if (!log) {
       const head = new HeadWatch(tenant_id, onAlarm)
-      log = { queue: [], draining: undefined, head, sharedUntil: 0, nextRead: undefined }
+      const queue = new AppendQueue(all)
+      log = { queue, draining: undefined, head, sharedUntil: 0, reads: new Set(), nextRead: undefined }
       logs.set(tenant_id, log)
     }
     return log
@@ -105,29 +102,23 @@ export function createCommitter({ sql, now, onAlarm, observe }: CommitterOptions
 
   function append(append: Append): Promise<Outcome> {
     const log = logOf(append.tenant_id)
-    if (log.queue.length >= QUEUE_LIMIT)
-      return Promise.reject(new OverloadError('too many calls wait for the audit log'))
-    return new Promise((resolve, reject) => {
-      log.queue.push({ append, resolve, reject })
-      log.draining ??= drainLog(log)
-    })
+    const outcome = log.queue.add(append)
+    log.draining ??= drainLog(log)
+    return outcome
   }
 
   async function drainLog(log: TenantLog): Promise<void> {
     await turn() // gathers what arrives in this turn of the event loop
-    while (log.queue.length > 0) {
-      const batch = takeBatch(log.queue)
+    for (let batch = log.queue.take(); batch.length > 0; batch = log.queue.take()) {
       const startedAt = performance.now()
       try {
-        const outcomes = await withDeadline(commit(log, batch))
+        const outcomes = await log.queue.whileAwaited(commit(log, batch))
         const seconds = (performance.now() - startedAt) / 1_000
-        batch.forEach((waiting, at) => {
-          waiting.resolve(outcomes[at] ?? 'stale')
-        })
+        log.queue.resolve(outcomes)
         report(batch, outcomes, seconds)
       } catch (error) {
         log.head.forget() // the outcome is unknown
-        for (const waiting of batch) waiting.reject(auditWriteError(error))
+        log.queue.reject(auditWriteError(error))
       }
     }
     log.draining = undefined
@@ -144,16 +135,17 @@ export function createCommitter({ sql, now, onAlarm, observe }: CommitterOptions
   async function commit(log: TenantLog, batch: readonly Waiting[]): Promise<Outcome[]> {
     log.head.demandNoAlarm()
     const [first] = batch
-    if (first?.append.change) return [await commitChange(log, first.append)]
-    if (now() >= log.sharedUntil && !batch.some(isMetered)) {
+    if (first?.append.change) return [await commitChange(log, first)]
+    if (performance.now() >= log.sharedUntil && !batch.some(isMetered)) {
       const head = await recentHead(log, batch)
+      demandAwaited(batch)
       const attempt = chainOnto(head, batch, Number.POSITIVE_INFINITY)
       if (!attempt.entries) return attempt.outcomes
       if (await appendEntries(sql, { previous: head, next: attempt.next, entries: attempt.entries })) {
         log.head.witness(attempt.next)
         return attempt.outcomes
       }
-      log.sharedUntil = now() + SHARED_MS
+      log.sharedUntil = performance.now() + SHARED_MS
     }
     // Another process writes this tenant too: take turns by the row lock, compare-and-swap alone would starve. Under the
     // lock the count against a quota is exact.
@@ -162,6 +154,7 @@ export function createCommitter({ sql, now, onAlarm, observe }: CommitterOptions
       const attempt = chainOnto(previous, batch, await findQuotaLeft(transaction, batch))
       if (!attempt.entries) return { head: previous, outcomes: attempt.outcomes }
       await mustAppend(transaction, previous, attempt)
+      demandAwaited(batch)
       return { head: attempt.next, outcomes: attempt.outcomes }
     })
     log.head.witness(head)
@@ -170,20 +163,18 @@ export function createCommitter({ sql, now, onAlarm, observe }: CommitterOptions
 
   // One transaction: the rows of the change, its entries, the head with the next policy version. A crash before the commit
   // leaves none of them, a crash after it all of them.
-  async function commitChange(log: TenantLog, append: Append): Promise<Outcome> {
-    const { auditKey, entries: drafts, policy_version, change } = append
+  async function commitChange(log: TenantLog, waiting: Waiting): Promise<Outcome> {
+    const { auditKey, entries: drafts, policy_version, change } = waiting.append
     const next = await sql.begin(async (transaction) => {
       const head = await log.head.read(transaction, auditKey, lockHead)
       if (head.policy_version !== policy_version) return undefined
       const chained = extendChain(head, drafts, { auditKey, now: now(), policy_version: policy_version + 1 })
       await change?.(transaction, { entry_id: head.last_id + 1, created_at: chained.head.created_at })
       await mustAppend(transaction, head, { entries: chained.entries, next: chained.head })
+      demandAwaited([waiting])
       return chained.head
     })
-    if (next === undefined) {
-      log.head.forget()
-      return 'stale'
-    }
+    if (next === undefined) return 'stale'
     log.head.witness(next)
     return 'committed'
   }
@@ -223,26 +214,31 @@ export function createCommitter({ sql, now, onAlarm, observe }: CommitterOptions
   function currentPolicyVersion(tenant: { tenant_id: string; auditKey: KeyObject }): Promise<number> {
     const log = logOf(tenant.tenant_id)
     // Callers of one turn share a read that starts after all of them asked.
-    log.nextRead ??= turn().then(() => {
-      log.nextRead = undefined
-      return readPolicyVersion(log, tenant.auditKey)
-    })
+    log.nextRead ??= readPolicyVersion(log, tenant.auditKey)
     return log.nextRead
   }
 
-  async function readPolicyVersion({ head }: TenantLog, auditKey: KeyObject): Promise<number> {
-    head.demandNoAlarm()
+  async function readPolicyVersion(log: TenantLog, auditKey: KeyObject): Promise<number> {
+    const until = performance.now() + DATABASE_DEADLINE_MS
+    await turn()
+    while (log.reads.size >= READS_AT_ONCE) await Promise.race(log.reads).catch(() => undefined) // each has a deadline
+    log.nextRead = undefined
+    log.head.demandNoAlarm()
+    const read = withDeadline(log.head.readPolicyVersion(sql, auditKey), until - performance.now())
+    log.reads.add(read)
     try {
-      return await withDeadline(head.readPolicyVersion(sql, auditKey))
+      return await read
     } catch (error) {
-      throw auditWriteError(error)
+      throw auditWriteError(error, { mayBeWritten: false })
+    } finally {
+      log.reads.delete(read)
     }
   }
 
   return {
     append,
     currentPolicyVersion,
-    waiting: () => [...logs.values()].reduce((sum, { queue }) => sum + countEntries(queue), 0),
+    waiting: () => all.entries,
     alarmed: () => [...logs].flatMap(([tenant_id, log]) => (log.head.isAlarmed ? [tenant_id] : [])),
     async drain() {
       await Promise.all([...logs.values()].map((log) => log.draining))
@@ -250,17 +246,9 @@ export function createCommitter({ sql, now, onAlarm, observe }: CommitterOptions
   }
 }
 
-/** Takes a management change alone, or all plain appends up to the next change or the size limit. */
-function takeBatch(queue: Waiting[]): Waiting[] {
-  if (queue[0]?.append.change) return queue.splice(0, 1)
-  let entries = 0
-  let size = 0
-  for (const { append } of queue) {
-    entries += append.entries.length
-    if (append.change || (entries > BATCH_ENTRIES && size > 0)) break
-    size += 1
-  }
-  return queue.splice(0, size)
+// What nobody waits for any more is rolled back while that can be.
+function demandAwaited(batch: readonly Waiting[]): void {
+  if (batch.every(({ isGivenUp }) => isGivenUp)) throw new AuditWriteError('nobody waits for these entries any more')
 }
 
 async function mustAppend(
@@ -275,10 +263,6 @@ async function mustAppend(
 
 function isMetered({ append }: { append: Append }): boolean {
   return append.encryptQuota != null && countEncrypts(append) > 0
-}
-
-function countEntries(queue: readonly Waiting[]): number {
-  return queue.reduce((sum, { append }) => sum + append.entries.length, 0)
 }
 
 function countEncrypts({ entries }: Append): number {

@@ -41,8 +41,9 @@ export class HeadWatch {
 
   /** Takes note of a head that was committed. A commit that was given up on may end after later ones: it never goes back. */
   witness(head: Head): void {
+    if (this.#witnessed && head.last_id < this.#witnessed.last_id) return
     this.#known = head
-    if (!this.#witnessed || head.last_id >= this.#witnessed.last_id) this.#witnessed = head
+    this.#witnessed = head
   }
 
   /** Reads the head and checks that the chain goes on from what was written; `find` locks it too, say. @throws ChainAlarmError */

@@ -33,7 +33,9 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
     return sendProblem(
       reply,
       'E_AUDIT_NOT_WRITTEN',
-      'the audit entry could not be written, so the call was not carried out',
+      error.mayBeWritten
+        ? 'it is not known whether the audit entry was written and the call carried out; look before you repeat it'
+        : 'the audit entry could not be written, so the call was not carried out',
     )
   }
   if (error instanceof DatabaseDeadlineError) {

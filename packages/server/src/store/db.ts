@@ -61,6 +61,14 @@ export function connect({ url, socketPath, max }: ConnectOptions): Sql {
   return sql as unknown as Sql
 }
 
+/**
+ * Whether an error is the database's answer to a statement: then the transaction that the statement was in is rolled back. After
+ * anything else, a connection that ended, say, a commit may have been done.
+ */
+export function isRolledBack(error: unknown): boolean {
+  return error instanceof postgres.PostgresError && error.severity === 'ERROR'
+}
+
 /** In seconds, longer with each failed attempt, and drawn, so that the connections of a pool do not all come at once. */
 function reconnectDelay(attempts: number): number {
   return (0.5 + Math.random() / 2) * Math.min(3 ** attempts / 100, RECONNECT_DELAY_S)

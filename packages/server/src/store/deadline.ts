@@ -1,7 +1,7 @@
 /** How long a caller waits for the database before it is told that the call failed. */
 
 /** Milliseconds. Longer than any statement should take, shorter than a client's patience. */
-const DATABASE_DEADLINE_MS = 4_000
+export const DATABASE_DEADLINE_MS = 4_000
 
 /** Thrown when the database did not answer in time. What it was asked may still happen. */
 export class DatabaseDeadlineError extends Error {

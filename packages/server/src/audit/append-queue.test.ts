@@ -1,0 +1,104 @@
+import { createSecretKey } from 'node:crypto'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { DATABASE_DEADLINE_MS } from '../store/deadline.js'
+import { OverloadError } from './append-errors.js'
+import { AppendQueue } from './append-queue.js'
+import type { Append } from './committer.js'
+
+const DRAFT = {
+  action: 'key.wrap',
+  key_id: null,
+  key_version: null,
+  actor: 'system',
+  ip_address: null,
+  metadata: null,
+} as const
+
+function appendOf(entries: number, more: Partial<Append> = {}): Append {
+  const auditKey = createSecretKey(Buffer.alloc(32, 1))
+  return { tenant_id: 'a', auditKey, policy_version: 1, entries: Array.from({ length: entries }, () => DRAFT), ...more }
+}
+
+describe('the appends that wait for a log', () => {
+  it('are bounded by their entries, of the tenant and of all', async () => {
+    const all = { entries: 0 }
+    const [first, ...others] = Array.from({ length: 3 }, () => new AppendQueue(all))
+    const fill = (queue?: AppendQueue) => Array.from({ length: 20 }, () => queue?.add(appendOf(1_000)).catch(String))
+    fill(first)
+    await expect(first?.add(appendOf(1))).rejects.toThrow(OverloadError)
+    others.flatMap(fill)
+    expect(all.entries).toBe(50_000)
+    await expect(others[1]?.add(appendOf(1))).rejects.toThrow(OverloadError)
+    expect(first?.take()).toHaveLength(1)
+    first?.resolve(['committed'])
+    expect(all.entries).toBe(49_000)
+    first?.add(appendOf(1_000)).catch(String)
+    expect(all.entries).toBe(50_000)
+  })
+
+  it('are taken in their order: a change alone, plain ones up to the next change or the size of a statement', () => {
+    const queue = new AppendQueue({ entries: 0 })
+    const change = async () => undefined
+    for (const append of [appendOf(1), appendOf(500), appendOf(12), appendOf(1), appendOf(1, { change }), appendOf(1)])
+      queue.add(append).catch(String)
+    queue.add(appendOf(1_000)).catch(String)
+    const sizes = Array.from({ length: 6 }, () => queue.take().map(({ append }) => append.entries.length))
+    expect(sizes).toEqual([[1, 500], [12, 1], [1], [1], [1_000], []])
+  })
+})
+
+describe('an append that waits for too long', () => {
+  beforeEach(() => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
+  })
+  afterEach(() => {
+    vi.useRealTimers()
+  })
+  const told = async (outcome: Promise<unknown>) =>
+    outcome.then(
+      () => 'committed',
+      (error) => (error.mayBeWritten ? 'perhaps written' : 'not written'),
+    )
+  const never = () => new Promise<never>(() => undefined)
+
+  it('is told so at its own time, and whether it may be written', async () => {
+    const all = { entries: 0 }
+    const queue = new AppendQueue(all)
+    const change = async () => undefined
+    const [begun, waits] = [told(queue.add(appendOf(1, { change }))), told(queue.add(appendOf(1, { change })))]
+    const [taken] = queue.take()
+    const failed = expect(queue.whileAwaited(never())).rejects.toThrow('4000 ms')
+    vi.advanceTimersByTime(DATABASE_DEADLINE_MS)
+    expect(await Promise.all([begun, waits])).toEqual(['perhaps written', 'not written'])
+    await failed
+    expect([taken?.isGivenUp, queue.take(), all.entries]).toEqual([true, [], 0])
+  })
+
+  it('leaves those that came later in the same batch their time', async () => {
+    const queue = new AppendQueue({ entries: 0 })
+    const early = told(queue.add(appendOf(1)))
+    vi.advanceTimersByTime(1_000)
+    const late = told(queue.add(appendOf(1)))
+    queue.take()
+    let isAbandoned = false
+    queue.whileAwaited(never()).catch(() => {
+      isAbandoned = true
+    })
+    vi.advanceTimersByTime(DATABASE_DEADLINE_MS - 1_000)
+    expect([await early, isAbandoned]).toEqual(['perhaps written', false])
+    queue.resolve(['committed', 'committed'])
+    expect(await late).toBe('committed')
+  })
+
+  it('is given up on though the next came when the timer was running already', async () => {
+    const queue = new AppendQueue({ entries: 0 })
+    const first = told(queue.add(appendOf(1)))
+    queue.take()
+    queue.resolve(['committed'])
+    expect(await first).toBe('committed')
+    vi.advanceTimersByTime(3_000)
+    const second = told(queue.add(appendOf(1)))
+    vi.advanceTimersByTime(DATABASE_DEADLINE_MS)
+    expect(await second).toBe('not written')
+  })
+})
