@@ -165,6 +165,20 @@ describe('the monthly quota', () => {
     expect((await tenant.call('GET', '/v1/usage?month=2026-05')).body.operations.encrypt).toBe(5)
   })
 
+  it('is counted in the month of the log where the clock went back behind it', async () => {
+    const tenant = await service.createTenant({ envelope_only: false })
+    const { id } = (await tenant.call('POST', '/v1/keys', { name: 'k' })).body
+    await setQuota(tenant, 2)
+    const month = 40 * 86_400_000
+    now -= month
+    const answers = []
+    for (let at = 0; at < 4; at++) {
+      answers.push((await tenant.call('POST', '/v1/encrypt', { plaintext: 'x', key_id: id })).status)
+    }
+    now += month
+    expect(answers).toEqual([200, 200, 429, 429])
+  })
+
   it('is filled to the last by a batch, item by item', async () => {
     const tenant = await service.createTenant({ envelope_only: false })
     const { id } = (await tenant.call('POST', '/v1/keys', { name: 'k' })).body

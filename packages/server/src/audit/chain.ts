@@ -160,10 +160,10 @@ export function extendChain(
   }
 }
 
-// RFC 3339 in UTC with milliseconds sorts as text.
-function laterTime(previous: string, now: number): string {
+/** The time of an entry after another one: now, in milliseconds since 1970, or where the clock went back, the other's (chain.md 4). */
+export function laterTime(previous: string, now: number): string {
   const time = new Date(now).toISOString()
-  return time > previous ? time : previous
+  return time > previous ? time : previous // RFC 3339 in UTC with milliseconds sorts as text
 }
 
 function sealHead(auditKey: KeyObject, head: Omit<Head, 'mac'>): Head {

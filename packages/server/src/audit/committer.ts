@@ -13,7 +13,7 @@ import type { Sql, Transaction } from '../store/db.js'
 import { DATABASE_DEADLINE_MS, withDeadline } from '../store/deadline.js'
 import { AuditWriteError, auditWriteError } from './append-errors.js'
 import { AppendQueue, type Waiting } from './append-queue.js'
-import { type EntryDraft, extendChain, type Head } from './chain.js'
+import { type EntryDraft, extendChain, type Head, laterTime } from './chain.js'
 import { HeadWatch } from './head-watch.js'
 
 /** Reads of a tenant's policy version at once; calls that come meanwhile share the next one. */
@@ -151,7 +151,7 @@ export function createCommitter({ sql, now, onAlarm, observe }: CommitterOptions
     // lock the count against a quota is exact.
     const { head, outcomes } = await sql.begin(async (transaction) => {
       const previous = await log.head.read(transaction, firstAppend(batch).auditKey, lockHead)
-      const attempt = chainOnto(previous, batch, await findQuotaLeft(transaction, batch))
+      const attempt = chainOnto(previous, batch, await findQuotaLeft(transaction, previous, batch))
       if (!attempt.entries) return { head: previous, outcomes: attempt.outcomes }
       await mustAppend(transaction, previous, attempt)
       demandAwaited(batch)
@@ -195,10 +195,11 @@ export function createCommitter({ sql, now, onAlarm, observe }: CommitterOptions
     return { outcomes, entries: chained.entries, next: chained.head }
   }
 
-  async function findQuotaLeft(transaction: Transaction, batch: readonly Waiting[]): Promise<number> {
+  // Of the month in which the entries will be counted: that is not the clock's where the clock went back.
+  async function findQuotaLeft(transaction: Transaction, previous: Head, batch: readonly Waiting[]): Promise<number> {
     const append = batch.find(isMetered)?.append
     if (append?.encryptQuota == null) return Number.POSITIVE_INFINITY
-    const month = new Date(now()).toISOString().slice(0, 7)
+    const month = laterTime(previous.created_at, now()).slice(0, 7)
     const used = await countMonth(transaction, append.tenant_id, month)
     return Math.max(0, append.encryptQuota - (used.find(({ action }) => action === 'encrypt')?.entries ?? 0))
   }
