@@ -1,6 +1,7 @@
 /** The HTTP application: the table of routes on Fastify, with what every answer has in common. */
 import { randomUUID } from 'node:crypto'
 import Fastify, { type FastifyInstance, type FastifyServerOptions, LogController } from 'fastify'
+import { endConnections } from './http/connections.js'
 import { allowOrigins } from './http/cors.js'
 import { serveDocs } from './http/docs.js'
 import { sendError, sendParserError } from './http/errors.js'
@@ -65,16 +66,7 @@ export function buildApp({
     reply.header('x-request-id', request.id)
     done()
   })
-  // The framework closes idle connections when it stops. Those with a call under way it would leave open afterwards, until
-  // their clients close them, and so keep the process from ending.
-  let isClosing = false
-  app.addHook('preClose', async () => {
-    isClosing = true
-  })
-  app.addHook('onSend', (_, reply, payload, done) => {
-    if (isClosing) reply.header('connection', 'close')
-    done(null, payload)
-  })
+  endConnections(app)
   // One line a request, with the route rather than the URL: what a caller put there by mistake is not logged.
   app.addHook('onResponse', (request, reply, done) => {
     request.log.info(

@@ -24,6 +24,7 @@ export interface Installation {
   durability: Durability
   /** where the database is, for people; without credentials */
   database: string
+  /** Commits what waits and closes the database, once; may be called again. */
   close(): Promise<void>
 }
 
@@ -62,6 +63,7 @@ export async function openInstallation({
         onAlarm('the audit chain is broken; this tenant is no longer served', { tenant_id, reason }),
       observe: observeCommit,
     })
+    let closing: Promise<void> | undefined
     return {
       services: {
         sql: store.sql,
@@ -75,9 +77,9 @@ export async function openInstallation({
       },
       durability: store.durability,
       database: store.description,
-      async close() {
-        await committer.drain()
-        await store.close()
+      close() {
+        closing ??= committer.drain().then(() => store.close())
+        return closing
       },
     }
   } catch (error) {

@@ -1,5 +1,6 @@
 /** `eaas start`: serves the API until it is told to stop. */
 import type { AddressInfo } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import type { Config } from '../config.js'
 import type { Installation } from '../installation.js'
@@ -11,13 +12,15 @@ import { hasTenants } from '../store/tenants.js'
 const FIRST_TENANT = 'default'
 /** What is under way is given this long to finish before the process leaves all the same, in milliseconds. */
 const STOP_DEADLINE_MS = 10_000
+/** What the database is given to close then: the embedded one would leave its socket and its lock behind. */
+const CLOSE_DEADLINE_MS = 3_000
 
 /** Starts the server; returns once it listens. */
 export async function start(config: Config): Promise<void> {
   const { app, installation } = await openServer({ config })
   try {
     await app.listen({ host: config.host, port: config.port, listenTextResolver: () => 'listening' })
-    stopOnSignal(app)
+    stopOnSignal(app, installation)
     const url = baseUrl(app, config)
     const tenant = await createFirstTenant(installation)
     process.stdout.write(`EaaS is listening on ${url}\nDatabase: ${installation.database}\n`)
@@ -60,18 +63,24 @@ function baseUrl(app: FastifyInstance, { host }: Config): string {
   return `http://${name}:${port}`
 }
 
-function stopOnSignal(app: FastifyInstance): void {
+function stopOnSignal(app: FastifyInstance, installation: Installation): void {
   const stop = (signal: NodeJS.Signals) => {
     process.off('SIGINT', stop).off('SIGTERM', stop) // a second one ends the process at once
     app.log.info({ signal }, 'stopping')
-    setTimeout(() => {
-      app.log.error('did not stop in time')
-      process.exit(1)
-    }, STOP_DEADLINE_MS).unref()
-    app.close().catch((error: unknown) => {
-      app.log.error({ err: error }, 'stopping failed')
-      process.exitCode = 1
-    })
+    setTimeout(() => leave(app, installation), STOP_DEADLINE_MS).unref()
+    app.close().then(
+      () => process.exit(), // whoever still holds a connection open holds nobody up
+      (error: unknown) => {
+        app.log.error({ err: error }, 'stopping failed')
+        process.exitCode = 1
+      },
+    )
   }
   process.on('SIGINT', stop).on('SIGTERM', stop)
+}
+
+async function leave(app: FastifyInstance, installation: Installation): Promise<never> {
+  app.log.error('did not stop in time')
+  await Promise.race([installation.close(), sleep(CLOSE_DEADLINE_MS)]).catch(() => undefined)
+  process.exit(1)
 }

@@ -42,6 +42,7 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
     request.log.error({ err: error }, 'database too slow')
     return sendProblem(reply, 'E_UNAVAILABLE', 'the database does not answer; try again later')
   }
+  if (error === request.raw.errored) return sendProblem(reply, 'E_MALFORMED_REQUEST', 'the body did not arrive') // nobody reads it
   const known = FRAMEWORK_ERRORS[(error as { code?: string }).code ?? '']
   if (known) return sendProblem(reply, ...known)
   request.log.error({ err: error }, 'unexpected error')
