@@ -1,7 +1,8 @@
 // Server mode: encrypt and decrypt on the server, for tenants to whom it was opened; refused on record for all others.
 import { createDecipheriv, randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type Caller, type Service, startService } from './support/service.js'
+import { runEaas } from './support/eaas-process.js'
+import { type Caller, ROOT_KEY, type Service, startService } from './support/service.js'
 
 let now = Date.parse('2026-05-31T23:59:00.000Z')
 let service: Service
@@ -135,6 +136,18 @@ describe('an envelope-only tenant', () => {
     const before = (await closed.call('GET', '/v1/audit?limit=1')).body.total
     expect((await service.caller(body.secret).call('POST', '/v1/encrypt', {})).body.code).toBe('E_MISSING_PERMISSION')
     expect((await closed.call('GET', '/v1/audit?limit=1')).body.total).toBe(before)
+  })
+
+  it('is refused no longer, and has no refusal on record, from the moment that another process opened server mode', async () => {
+    const { database } = service
+    const tenant = await service.createTenant()
+    const { id } = (await tenant.call('POST', '/v1/keys', { name: 'k' })).body
+    const encrypt = () => tenant.call('POST', '/v1/encrypt', { plaintext: 'x', key_id: id })
+    expect((await encrypt()).body.code).toBe('E_ENVELOPE_ONLY')
+    const set = ['tenant', 'set', tenant.tenant.tenant_id, '--envelope-only', 'false']
+    expect(await runEaas(set, { database, rootKey: ROOT_KEY })).toMatchObject({ code: 0, stderr: '' })
+    expect((await encrypt()).status).toBe(200)
+    expect((await tenant.call('GET', '/v1/audit?action=envelope_only.refused')).body.total).toBe(1)
   })
 
   it('keeps its blind index', async () => {

@@ -1,9 +1,9 @@
 /** Serves the table of routes: for each row alike, admission, then body and query by their schemas, then its operation. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Credentials } from '../operations/admit.js'
-import type { Services } from '../operations/operation.js'
+import type { Operation, Services } from '../operations/operation.js'
 import { demandAdmission, perform } from '../operations/perform.js'
-import { inServerMode, refuseServerMode } from '../operations/server-mode.js'
+import { inServerMode } from '../operations/server-mode.js'
 import { demandOnBehalfOf, requestCredentials } from './credentials.js'
 import { parse } from './parse.js'
 import type { Route } from './route.js'
@@ -36,10 +36,13 @@ async function admitCaller(services: Services, row: Route, request: FastifyReque
   const { permissions } = row
   const { envelope_only } = await demandAdmission(services, { credentials, permissions })
   demandOnBehalfOf(credentials)
+  // `envelope_only` may be out of date. Performed, it is judged on the current state: a refusal on record must be a true one.
   if (row.serverMode && envelope_only)
-    await perform(services, { credentials, permissions }, refuseServerMode(nameOf(row)))
+    await perform(services, { credentials, permissions }, inServerMode(nameOf(row), goOn))
   request.credentials = credentials
 }
+
+const goOn: Operation<void> = () => ({ entries: [], release: () => undefined })
 
 async function answer(services: Services, row: Route, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
   const { credentials } = request

@@ -29,7 +29,8 @@ export function readCredentials(
 }
 
 /**
- * Lets a caller in before its body is read; tells whether its tenant is envelope-only.
+ * Lets a caller in before its body is read; tells whether its tenant was envelope-only when it was last read. That may have
+ * changed since.
  *
  * @throws Refusal E_UNAUTHORIZED, E_IP_NOT_ALLOWED, E_MISSING_PERMISSION
  */
