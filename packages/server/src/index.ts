@@ -6,6 +6,7 @@ import { openServer } from './server.js'
 export { type Config, ConfigError, readConfig } from './config.js'
 export { RootKeyError } from './crypto/root-key.js'
 export { DataDirectoryInUseError } from './store/data-directory-lock.js'
+export { ForeignDataDirectoryError } from './store/embedded.js'
 
 export interface BuildServerOptions {
   /** as `readConfig` makes it; by default of this process's environment */
@@ -18,7 +19,7 @@ export interface BuildServerOptions {
  * Opens the database that the configuration names and returns the application, which listens to nothing yet. Closing the
  * application answers what is under way, commits, and closes the database.
  *
- * @throws ConfigError, RootKeyError, DataDirectoryInUseError, or the database's own error
+ * @throws ConfigError, RootKeyError, DataDirectoryInUseError, ForeignDataDirectoryError, or the database's own error
  */
 export async function buildServer({
   config = readConfig(process.env),

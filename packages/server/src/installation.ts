@@ -14,8 +14,8 @@ import type { Services } from './operations/operation.js'
 import { createTenantStates } from './operations/tenant-state.js'
 import type { Sql } from './store/db.js'
 import { findInstance, type InstanceRow, insertInstance } from './store/instance.js'
-import { migrate } from './store/migrations.js'
-import { openStore, type Store } from './store/open-store.js'
+import { findSchemaVersion, migrate } from './store/migrations.js'
+import { NoDatabaseError, openStore, type Store } from './store/open-store.js'
 import { type Durability, findDatabaseTime } from './store/settings.js'
 import { hasTenants } from './store/tenants.js'
 
@@ -34,6 +34,8 @@ export interface OpenOptions {
   onAlarm: (message: string, details: Record<string, unknown>) => void
   /** work beside a server that holds the embedded database, through its socket; refused otherwise */
   beside?: boolean
+  /** whether a new installation is made where there is none; so by default */
+  mayCreate?: boolean
   now?: () => number
   /** what the database's clock shows, in milliseconds since 1970; by default it is asked */
   databaseNow?: (() => Promise<number>) | undefined
@@ -41,19 +43,31 @@ export interface OpenOptions {
   observeCommit?: (commit: Commit) => void
 }
 
-/** Opens an installation. @throws RootKeyError, DataDirectoryInUseError, NewerSchemaError, or the database's own error */
+/**
+ * Opens an installation.
+ *
+ * @throws NoDatabaseError, RootKeyError, DataDirectoryInUseError, ForeignDataDirectoryError, NewerSchemaError, or the database's own
+ * error
+ */
 export async function openInstallation({
   config,
   onAlarm,
   beside = false,
+  mayCreate = true,
   now = Date.now,
   databaseNow,
   observeCommit,
 }: OpenOptions): Promise<Installation> {
   const fromEnvironment = await readRootKey(config.rootKey)
-  const store = await openStore(config, { beside })
+  const store = await openStore(config, { beside, mayCreate })
   try {
-    const rootKey = await findRootKey(store, config, fromEnvironment)
+    const isNew = (await findOwnInstance(store.sql)) === undefined
+    if (isNew && !mayCreate) {
+      throw new NoDatabaseError(
+        `There is no installation yet in this database (${store.description}). Make it: eaas start`,
+      )
+    }
+    const rootKey = await findRootKey(store, config, { fromEnvironment, mayCreate: isNew })
     const secrets = await unlock(store.sql, rootKey, now)
     const states = createTenantStates({ sql: store.sql, rootKey })
     const committer = createCommitter({
@@ -88,11 +102,30 @@ export async function openInstallation({
   }
 }
 
+/** The installation's row; undefined in a new database. @throws RootKeyError where the row is gone from one that holds tenants */
+export async function findOwnInstance(sql: Sql): Promise<InstanceRow | undefined> {
+  // In this order: another process may be making both, and makes the row first.
+  const isUsed = (await findSchemaVersion(sql)) > 0 && (await hasTenants(sql))
+  const row = await findInstance(sql)
+  if (isUsed && !row) {
+    throw new RootKeyError(
+      'The database holds tenants but not the row that its root key is checked by. Restore a backup.',
+    )
+  }
+  return row
+}
+
+/** The file that the root key comes from; undefined where the environment holds it. */
+export function rootKeyFile({ rootKey, databaseUrl, dataDir }: Config): string | undefined {
+  if (rootKey.value !== undefined) return undefined
+  return rootKey.file ?? (databaseUrl === undefined ? embeddedRootKeyPath(dataDir) : undefined)
+}
+
 /** The root key of an opened store: from the environment, or the embedded database's own. @throws RootKeyError */
 export async function findRootKey(
-  { sql, isEmbedded }: Store,
+  { isEmbedded }: Pick<Store, 'isEmbedded'>,
   { dataDir }: Config,
-  fromEnvironment: KeyObject | undefined,
+  { fromEnvironment, mayCreate }: { fromEnvironment: KeyObject | undefined; mayCreate: boolean },
 ): Promise<KeyObject> {
   if (fromEnvironment) return fromEnvironment
   if (!isEmbedded) {
@@ -101,7 +134,7 @@ export async function findRootKey(
         'Make one with: openssl rand -base64 32',
     )
   }
-  return readEmbeddedRootKey(dataDir, { mayCreate: (await findInstance(sql)) === undefined })
+  return readEmbeddedRootKey(dataDir, { mayCreate })
 }
 
 /** What belongs to the whole installation. */
@@ -119,11 +152,6 @@ async function unlock(sql: Sql, rootKey: KeyObject, now: () => number): Promise<
     return secrets
   }
   await migrate(sql, MIGRATIONS_DIRECTORY)
-  if (await hasTenants(sql)) {
-    throw new RootKeyError(
-      'The database holds tenants but not the row that its root key is checked by. Restore a backup.',
-    )
-  }
   await insertInstance(sql, {
     wrapped_pepper: sealNewSecret(rootKey, { purpose: 'api-key-pepper' }),
     wrapped_signing_key: sealNewSecret(rootKey, { purpose: 'signing-key' }),

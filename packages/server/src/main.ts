@@ -15,7 +15,9 @@ import { RootKeyError } from './crypto/root-key.js'
 import { DEFAULT_MAX_SHARE } from './operations/purge-audit.js'
 import { Refusal } from './operations/refusal.js'
 import { DataDirectoryInUseError } from './store/data-directory-lock.js'
+import { ForeignDataDirectoryError } from './store/embedded.js'
 import { NewerSchemaError } from './store/migrations.js'
+import { NoDatabaseError } from './store/open-store.js'
 
 const WIDTH = Math.max(...Object.keys(VARIABLES).map((name) => name.length)) + 2
 const ENVIRONMENT = `\nEnvironment:\n${Object.entries(VARIABLES)
@@ -268,7 +270,16 @@ function readPermissions(text: string): Permission[] {
 }
 
 /** Errors that are told in one sentence; anything else is a defect, and shows its stack. */
-const EXPECTED = [CheckpointError, ConfigError, RootKeyError, DataDirectoryInUseError, NewerSchemaError, Refusal]
+const EXPECTED = [
+  CheckpointError,
+  ConfigError,
+  RootKeyError,
+  DataDirectoryInUseError,
+  ForeignDataDirectoryError,
+  NoDatabaseError,
+  NewerSchemaError,
+  Refusal,
+]
 
 try {
   await program.parseAsync()

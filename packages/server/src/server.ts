@@ -2,10 +2,11 @@
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { buildApp } from './app.js'
 import type { Config } from './config.js'
+import { isReadableByAll } from './crypto/root-key.js'
 import { doDueWork } from './due-work.js'
 import { createCheckpointEmitter } from './emit-checkpoints.js'
 import { createMetrics } from './http/metrics.js'
-import { type Installation, openInstallation } from './installation.js'
+import { type Installation, openInstallation, rootKeyFile } from './installation.js'
 import { loggerOptions } from './logger.js'
 import { type Periodic, startPeriodic } from './periodic.js'
 import { purgeTenants } from './retention.js'
@@ -51,6 +52,10 @@ export async function openServer({
     await Promise.all(schedule.map((periodic) => periodic.stop()))
     await installation.close()
   })
+  const keyFile = rootKeyFile(config)
+  if (keyFile !== undefined && (await isReadableByAll(keyFile))) {
+    app.log.warn({ file: keyFile }, 'everybody on this machine can read the root key: chmod 600')
+  }
   if (durability === 'asynchronous') {
     app.log.warn('commits are not synchronous: a power cut can lose acknowledged audit entries')
   }

@@ -6,25 +6,26 @@ import { authentic, tenantMac } from '../audit/row-mac.js'
 import type { Config } from '../config.js'
 import { deriveRowKey, openSecret } from '../crypto/key-hierarchy.js'
 import { readRootKey } from '../crypto/root-key.js'
-import { findRootKey, openSecrets } from '../installation.js'
+import { findOwnInstance, findRootKey, openSecrets, rootKeyFile } from '../installation.js'
+import { MIGRATIONS_DIRECTORY } from '../migrations-directory.js'
 import { findEntryHash, findHead } from '../store/audit.js'
 import type { Sql } from '../store/db.js'
-import { findInstance } from '../store/instance.js'
-import { findSchemaVersion } from '../store/migrations.js'
-import { openStore, type Store } from '../store/open-store.js'
-import { findClock } from '../store/settings.js'
+import { compareSchemas } from '../store/migrations.js'
+import { NoDatabaseError, openStore, type Store } from '../store/open-store.js'
+import { findClock, mayCreateTables } from '../store/settings.js'
 import { listTenants, type TenantRow } from '../store/tenants.js'
+import {
+  examineFile,
+  examineFolder,
+  examineKeyFile,
+  examineNewDirectory,
+  type Finding,
+  type Look,
+} from './examine-files.js'
 import { print, printJson } from './output.js'
 
 /** A clock this far from the database's or behind the log makes expiries and policies wrong, in milliseconds. */
 const CLOCK_TOLERANCE_MS = 60_000
-
-interface Finding {
-  check: string
-  ok: boolean
-  /** what was seen, and what to do where it is not well */
-  detail: string
-}
 
 /** Prints the findings; returns whether all is well. */
 export async function doctor(config: Config, { json }: { json: boolean }): Promise<boolean> {
@@ -32,18 +33,23 @@ export async function doctor(config: Config, { json }: { json: boolean }): Promi
   const isWell = findings.every(({ ok }) => ok)
   if (json) printJson({ ok: isWell, findings })
   else {
-    print(...findings.map(({ check, ok, detail }) => `${ok ? 'ok   ' : 'WRONG'}  ${check.padEnd(12)}  ${detail}`))
+    print(...findings.map((finding) => `${mark(finding)}  ${finding.check.padEnd(15)}  ${finding.detail}`))
     print('', isWell ? 'All is well.' : 'Something is wrong: see above.')
   }
   return isWell
 }
 
+function mark({ ok, warning }: Finding): string {
+  if (!ok) return 'WRONG'
+  return warning ? 'WARN ' : 'ok   '
+}
+
 async function examine(config: Config): Promise<Finding[]> {
   const findings: Finding[] = []
-  const look = async <T>(check: string, work: () => Promise<{ detail: string; found?: T; ok?: boolean }>) => {
+  const look = async <T>(check: string, work: () => Promise<Look<T>>) => {
     try {
-      const { detail, found, ok = true } = await work()
-      findings.push({ check, ok, detail })
+      const { found, ok = true, ...more } = await work()
+      findings.push({ check, ok, ...more })
       return found
     } catch (error) {
       findings.push({ check, ok: false, detail: error instanceof Error ? error.message : String(error) })
@@ -51,15 +57,20 @@ async function examine(config: Config): Promise<Finding[]> {
     }
   }
 
-  if (config.databaseUrl === undefined && !existsSync(config.dataDir)) {
-    return [{ check: 'database', ok: true, detail: `there is none in ${config.dataDir} yet; eaas start makes one` }]
+  const keyFile = rootKeyFile(config)
+  if (keyFile !== undefined && existsSync(keyFile)) await look('root key file', () => examineKeyFile(keyFile))
+  const { checkpointFile, auditArchiveDir } = config
+  if (checkpointFile !== undefined && checkpointFile !== '-') {
+    await look('checkpoint file', () => examineFile('EAAS_CHECKPOINT_FILE', checkpointFile))
   }
-  const store = await look('database', async () => {
-    const opened = await openStore(config, { beside: true })
-    return { found: opened, detail: `${opened.description}, schema ${await findSchemaVersion(opened.sql)}` }
-  })
+  if (auditArchiveDir !== undefined) {
+    await look('audit archive', () => examineFolder('EAAS_AUDIT_ARCHIVE_DIR', auditArchiveDir))
+  }
+
+  const store = await look('database', () => examineDatabase(config))
   if (!store) return findings
   try {
+    await look('schema', () => examineSchema(store))
     await look('durability', async () => examineDurability(store))
     await look('clock', () => examineClock(store.sql))
     const rootKey = await look('root key', () => examineRootKey(store, config))
@@ -68,6 +79,30 @@ async function examine(config: Config): Promise<Finding[]> {
     await store.close()
   }
   return findings
+}
+
+async function examineDatabase(config: Config): Promise<Look<Store>> {
+  try {
+    const store = await openStore(config, { beside: true, mayCreate: false })
+    return { found: store, detail: store.description }
+  } catch (error) {
+    if (!(error instanceof NoDatabaseError)) throw error
+    await examineNewDirectory(config.dataDir)
+    await readRootKey(config.rootKey)
+    return { detail: `there is none in ${config.dataDir} yet; eaas start makes one` }
+  }
+}
+
+async function examineSchema({ sql }: Store) {
+  const { version, newest } = await compareSchemas(sql, MIGRATIONS_DIRECTORY)
+  if (version === newest) return { detail: `${version}` }
+  if (!(await mayCreateTables(sql))) {
+    return {
+      ok: false,
+      detail: `${version}, and this role may not bring it to ${newest}: run eaas migrate as the owner`,
+    }
+  }
+  return { detail: `${version}; the next start brings it to ${newest}` }
 }
 
 function examineDurability({ durability, isEmbedded }: Store) {
@@ -94,9 +129,14 @@ async function examineClock(sql: Sql) {
 }
 
 async function examineRootKey(store: Store, config: Config) {
-  const instance = await findInstance(store.sql)
-  if (!instance) return { detail: 'the database is new: the first start makes what it needs' }
-  const rootKey = await findRootKey(store, config, await readRootKey(config.rootKey))
+  const instance = await findOwnInstance(store.sql)
+  const fromEnvironment = await readRootKey(config.rootKey)
+  const file = rootKeyFile(config)
+  if (!instance && store.isEmbedded && !fromEnvironment && file !== undefined && !existsSync(file)) {
+    return { detail: 'the database is new: the first start makes one' }
+  }
+  const rootKey = await findRootKey(store, config, { fromEnvironment, mayCreate: false })
+  if (!instance) return { detail: 'the database is new: it will belong to this one' }
   openSecrets(rootKey, instance)
   return { found: rootKey, detail: 'opens this database' }
 }

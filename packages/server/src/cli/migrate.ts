@@ -7,7 +7,7 @@ import { print, printJson } from './output.js'
 
 /** Migrates and prints the schema's version before and after. Opening an installation migrates, once its root key is right. */
 export async function migrateDatabase(config: Config, { json }: { json: boolean }): Promise<void> {
-  const store = await openStore(config, { beside: true })
+  const store = await openStore(config, { beside: true, mayCreate: true })
   const before = await findSchemaVersion(store.sql).finally(() => store.close())
   const installation = await openInstallation({
     config,

@@ -22,12 +22,12 @@ export async function tenantCreate(
   config: Config,
   { name, envelopeOnly, json }: Format & { name: string; envelopeOnly: boolean },
 ): Promise<void> {
-  const tenant = await withServices(config, (services) =>
-    services.sql.begin(async (sql) => {
-      await lockInstance(sql) // one at a time: the name is looked for before it is taken
-      return createTenant(services, sql, { name, envelope_only: envelopeOnly })
-    }),
-  )
+  const create = ({ sql, ...services }: Services) =>
+    sql.begin(async (transaction) => {
+      await lockInstance(transaction) // one at a time: the name is looked for before it is taken
+      return createTenant(services, transaction, { name, envelope_only: envelopeOnly })
+    })
+  const tenant = await withServices(config, create, { mayCreate: true })
   if (json) printJson(tenant)
   else print(describeNewTenant(tenant))
 }

@@ -6,11 +6,19 @@ import type { Services } from '../operations/operation.js'
 import { Refusal } from '../operations/refusal.js'
 import { findTenantByName } from '../store/tenants.js'
 
-/** Opens the installation, beside a server where one runs, does the work and closes it. */
-export async function withServices<T>(config: Config, work: (services: Services) => Promise<T>): Promise<T> {
+/**
+ * Opens the installation, beside a server where one runs, does the work and closes it. Where there is none it is made only if that
+ * is said: a command in the wrong directory should say so, and leave nothing there.
+ */
+export async function withServices<T>(
+  config: Config,
+  work: (services: Services) => Promise<T>,
+  { mayCreate = false } = {},
+): Promise<T> {
   const installation = await openInstallation({
     config,
     beside: true,
+    mayCreate,
     onAlarm: (message, details) => process.stderr.write(`eaas: ${message} ${JSON.stringify(details)}\n`),
   })
   try {

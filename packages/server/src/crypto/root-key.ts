@@ -1,6 +1,6 @@
 /** Where the root key comes from: the environment, a file, or a file that is made for a new embedded database. */
 import type { KeyObject } from 'node:crypto'
-import { link, readFile, rm, writeFile } from 'node:fs/promises'
+import { link, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { decodeBase64, encodeBase64, KEY_BYTES } from '@eaas/protocol'
 import { importKey, randomKey } from './aead.js'
@@ -43,6 +43,11 @@ export async function readEmbeddedRootKey(dataDir: string, { mayCreate }: { mayC
   const path = embeddedRootKeyPath(dataDir)
   if (mayCreate) await createKeyFile(path)
   return parseRootKey(await readKeyFile(path), path)
+}
+
+/** Whether everybody on the machine can read the file. */
+export async function isReadableByAll(path: string): Promise<boolean> {
+  return ((await stat(path)).mode & 0o004) !== 0
 }
 
 // Written beside and linked into place: a crash leaves the whole key there or none, never half of one.

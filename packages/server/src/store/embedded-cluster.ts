@@ -23,7 +23,7 @@ require(pglite).PGlite.create(directory).then((database) => database.close()).th
  * @throws Error with what the child process said.
  */
 export async function createClusterIfAbsent(directory: string): Promise<boolean> {
-  if (existsSync(join(directory, 'PG_VERSION'))) return false
+  if (isCluster(directory)) return false
 
   const prefix = `${basename(directory)}.creating-`
   for (const name of readdirSync(dirname(directory))) {
@@ -38,6 +38,11 @@ export async function createClusterIfAbsent(directory: string): Promise<boolean>
   return true
 }
 
+/** Whether a database is there: a directory bears its name only when it is whole. */
+export function isCluster(directory: string): boolean {
+  return existsSync(join(directory, 'PG_VERSION'))
+}
+
 function runInChild(directory: string): Promise<void> {
   const pglite = createRequire(import.meta.url).resolve('@electric-sql/pglite')
   return new Promise((resolve, reject) => {
@@ -48,7 +53,7 @@ function runInChild(directory: string): Promise<void> {
     })
     child.on('error', reject)
     child.on('close', (code, signal) => {
-      if (code === 0 && existsSync(join(directory, 'PG_VERSION'))) return resolve()
+      if (code === 0 && isCluster(directory)) return resolve()
       reject(new Error(`Cannot create the embedded database (${signal ?? `exit code ${code}`}): ${said.trim()}`))
     })
   })

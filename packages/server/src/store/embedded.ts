@@ -8,11 +8,13 @@ import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { PGlite } from '@electric-sql/pglite'
 import { answers, findLockHolder, lockDataDirectory } from './data-directory-lock.js'
-import { createClusterIfAbsent } from './embedded-cluster.js'
+import { createClusterIfAbsent, isCluster } from './embedded-cluster.js'
 import { commitsReachTheDisk, DURABLE_START_PARAMS, DurableNodeFS } from './embedded-fsync.js'
 import { type EmbeddedSocket, serveOnSocket } from './embedded-socket.js'
 import { shortSocketPath } from './short-socket-path.js'
 
+/** Within the data directory. */
+const CLUSTER = 'postgres'
 /** The name that libpq and psql look for when they are given the directory as host. */
 const SOCKET_NAME = '.s.PGSQL.5432'
 /** PGlite's default of 160 MB lies in this process's memory; a small key table and an append-only log need little. */
@@ -59,6 +61,7 @@ export interface RunningEmbedded {
  * Opens the database of a data directory, which is locked until `close` or the end of the process.
  *
  * @throws DataDirectoryInUseError when another process has it open.
+ * @throws ForeignDataDirectoryError when it is another user's.
  * @throws Error when the directory or the database cannot be opened.
  */
 export async function openEmbedded({ dataDir, onFailure = crash }: EmbeddedOptions): Promise<Embedded> {
@@ -66,7 +69,7 @@ export async function openEmbedded({ dataDir, onFailure = crash }: EmbeddedOptio
   makePrivate(directory)
   const lock = await lockDataDirectory(directory)
   try {
-    const cluster = join(directory, 'postgres')
+    const cluster = join(directory, CLUSTER)
     const fresh = await createClusterIfAbsent(cluster)
     const fs = new DurableNodeFS(cluster)
     const database = await openCluster(fs)
@@ -171,17 +174,31 @@ async function vacuumIfDue(database: PGlite): Promise<void> {
   if (Number(rows[0]?.age) >= VACUUM_AFTER_TRANSACTIONS) await database.exec('vacuum (freeze, analyze)')
 }
 
+/** Thrown when the data directory is another user's. */
+export class ForeignDataDirectoryError extends Error {
+  override readonly name = 'ForeignDataDirectoryError'
+}
+
+/** Whether a data directory holds a database. Creates nothing. */
+export function hasEmbeddedDatabase(dataDir: string): boolean {
+  return isCluster(join(resolve(dataDir), CLUSTER))
+}
+
+/** Whoever is not the owner, root above all, would leave files there that lock the owner out. @throws ForeignDataDirectoryError */
+export function demandOwnDirectory(dataDir: string): void {
+  const { uid } = statSync(dataDir)
+  const own = process.getuid?.() ?? uid
+  if (uid === own) return
+  throw new ForeignDataDirectoryError(
+    `The data directory ${dataDir} belongs to user ${uid}, and this process runs as user ${own}: the files that it leaves ` +
+      `there would lock user ${uid} out. Run it as that user: sudo -u '#${uid}' eaas …`,
+  )
+}
+
 function makePrivate(directory: string): void {
   mkdirSync(directory, { recursive: true, mode: 0o700 })
-  const { uid, mode } = statSync(directory)
-  if ((mode & 0o077) === 0) return
-  if (uid !== process.getuid?.()) {
-    throw new Error(
-      `The data directory ${directory} is open to others (mode ${(mode & 0o777).toString(8)}) and belongs to user ` +
-        `${uid}, not to the user of this process. Give it to this user, or name a directory below it.`,
-    )
-  }
-  chmodSync(directory, 0o700)
+  demandOwnDirectory(directory)
+  if ((statSync(directory).mode & 0o077) !== 0) chmodSync(directory, 0o700)
 }
 
 function crash(error: Error): never {

@@ -17,17 +17,13 @@ export class NewerSchemaError extends Error {
  * @throws NewerSchemaError
  */
 export async function migrate(sql: Sql, directory: URL): Promise<number[]> {
-  await ensureTable(sql)
   const migrations = await readMigrations(directory)
+  await ensureTable(sql)
   return sql.begin(async (transaction) => {
     const [lock] = await transaction<{ version: number }[]>`select version from schema_version where id = 1 for update`
     const version = lock?.version ?? 0
-    const newest = migrations.at(-1)?.version ?? 0
-    if (version > newest) {
-      throw new NewerSchemaError(
-        `The database has schema ${version}, this server knows ${newest} at most. Start the newer version of the server.`,
-      )
-    }
+    const newest = newestOf(migrations)
+    demandKnown(version, newest)
     const missing = migrations.filter((migration) => migration.version > version)
     for (const migration of missing) await transaction.unsafe(migration.text)
     if (missing.length > 0) await transaction`update schema_version set version = ${newest} where id = 1`
@@ -35,17 +31,42 @@ export async function migrate(sql: Sql, directory: URL): Promise<number[]> {
   })
 }
 
+/** The schema of the database and the newest that this version of the server knows. @throws NewerSchemaError */
+export async function compareSchemas(sql: Sql, directory: URL): Promise<{ version: number; newest: number }> {
+  const version = await findSchemaVersion(sql)
+  const newest = newestOf(await readMigrations(directory))
+  demandKnown(version, newest)
+  return { version, newest }
+}
+
 /** The number of the last migration that was applied; 0 for a new database. */
 export async function findSchemaVersion(sql: Sql): Promise<number> {
-  const [table] = await sql<{ found: boolean }[]>`select to_regclass('schema_version') is not null as found`
-  if (!table?.found) return 0
+  if (!(await hasTable(sql))) return 0
   const [row] = await sql<{ version: number }[]>`select version from schema_version where id = 1`
   return row?.version ?? 0
 }
 
+function newestOf(migrations: readonly { version: number }[]): number {
+  return migrations.at(-1)?.version ?? 0
+}
+
+function demandKnown(version: number, newest: number): void {
+  if (version <= newest) return
+  throw new NewerSchemaError(
+    `The database has schema ${version}, this server knows ${newest} at most. Start the newer version of the server.`,
+  )
+}
+
+async function hasTable(sql: Sql): Promise<boolean> {
+  const [table] = await sql<{ found: boolean }[]>`select to_regclass('schema_version') is not null as found`
+  return table?.found ?? false
+}
+
+// PostgreSQL asks for the right to create tables even where `if not exists` finds one: a role without it must be able to start.
 async function ensureTable(sql: Sql): Promise<void> {
   try {
-    await sql`create table if not exists schema_version (id integer primary key check (id = 1), version integer not null)`
+    if (!(await hasTable(sql)))
+      await sql`create table if not exists schema_version (id integer primary key check (id = 1), version integer not null)`
   } catch (error) {
     if ((error as { code?: string }).code !== UNIQUE_VIOLATION) throw error // the other process has just created it
   }

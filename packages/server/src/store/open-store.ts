@@ -1,6 +1,6 @@
 /** Opening the database, whichever it is. */
 import { connect, type Sql } from './db.js'
-import { findRunningEmbedded, openEmbedded } from './embedded.js'
+import { findRunningEmbedded, hasEmbeddedDatabase, openEmbedded } from './embedded.js'
 import { type Durability, findDurability } from './settings.js'
 
 /** Connections to PostgreSQL. The embedded database serves every client over one back end and gets one. */
@@ -22,13 +22,24 @@ export interface Store {
   close(): Promise<void>
 }
 
+/** Thrown where a database was expected and none is, as in a wrong directory. */
+export class NoDatabaseError extends Error {
+  override readonly name = 'NoDatabaseError'
+}
+
+export interface OpenStoreOptions {
+  /** connect to the process that holds the embedded database, where there is one */
+  beside: boolean
+  /** whether an embedded database is made where there is none */
+  mayCreate: boolean
+}
+
 /**
- * Opens the database that the configuration names: PostgreSQL, or the embedded one, which is locked for this process; `beside`
- * connects to the process that holds it instead, where there is one.
+ * Opens the database that the configuration names: PostgreSQL, or the embedded one, which is locked for this process.
  *
- * @throws DataDirectoryInUseError, or the database's own error
+ * @throws NoDatabaseError, DataDirectoryInUseError, ForeignDataDirectoryError, or the database's own error
  */
-export async function openStore(config: Location, { beside }: { beside: boolean }): Promise<Store> {
+export async function openStore(config: Location, { beside, mayCreate }: OpenStoreOptions): Promise<Store> {
   if (config.databaseUrl !== undefined) return openPostgres(config.databaseUrl)
   const running = beside ? await findRunningEmbedded(config.dataDir) : undefined
   if (running) {
@@ -40,6 +51,11 @@ export async function openStore(config: Location, { beside }: { beside: boolean 
       description: describeEmbedded(config),
       close: () => end(sql),
     }
+  }
+  if (!mayCreate && !hasEmbeddedDatabase(config.dataDir)) {
+    throw new NoDatabaseError(
+      `There is no database in ${config.dataDir}. Name its directory in EAAS_DATA_DIR, or make one there: eaas start`,
+    )
   }
   const embedded = await openEmbedded({ dataDir: config.dataDir })
   const sql = connect({ socketPath: embedded.socketPath, max: 1 })

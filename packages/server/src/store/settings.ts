@@ -30,6 +30,13 @@ export async function findDatabaseTime(sql: Queryable): Promise<number> {
   return Date.parse(row.now)
 }
 
+/** Whether this role may make tables, which a migration does. */
+export async function mayCreateTables(sql: Queryable): Promise<boolean> {
+  const [row] = await sql<{ may: boolean }[]>`
+    select coalesce(has_schema_privilege(current_schema(), 'create'), false) as may`
+  return row?.may ?? false
+}
+
 /** What time it is for the database, and the time of the newest audit entry of all. */
 export async function findClock(sql: Queryable): Promise<{ database_now: string; newest_entry: string | null }> {
   const [table] = await sql<{ found: boolean }[]>`select to_regclass('heads') is not null as found`
