@@ -1,5 +1,5 @@
 // Signed checkpoints: of what the log is, to whoever asks and on a schedule; and never of what the server did not write.
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
@@ -191,6 +191,73 @@ describe('checkpoints on a schedule', () => {
     const printed = stdout.split('\n').filter((text) => text.startsWith('{"tenant_id"'))
     expect(printed).toHaveLength(1)
     expect(readCheckpoint(JSON.parse(printed[0] ?? '').checkpoint, known)).toMatchObject({ tenant_id, last_id: 1 })
+  })
+})
+
+describe('a checkpoint as it is kept', () => {
+  const options = () => ({ database: service.database, rootKey: ROOT_KEY })
+
+  async function verifyBy(text: string) {
+    const [kept, exported] = [join(folder, 'kept'), join(folder, 'exported')]
+    await writeFile(kept, text)
+    await writeFile(exported, (await owner.call('GET', '/v1/audit/export')).body)
+    const common = ['--checkpoint', kept, '--json']
+    const inPlace = await runEaas(['audit', 'verify', '--tenant', tenant_id, ...common], options())
+    const offline = await runEaas(['audit', 'verify-export', exported, '--public-key', publicKey, ...common], options())
+    return { inPlace, offline }
+  }
+
+  const fetchNote = async () => (await owner.call('GET', '/v1/audit/checkpoint')).body
+
+  const rethrow = (error: unknown) => {
+    throw error
+  }
+
+  async function lines(): Promise<string> {
+    const path = join(folder, `lines-${tenant_id}`)
+    const emit = createCheckpointEmitter(service.services, path, rethrow)
+    await emit()
+    await later('e')
+    await emit()
+    const [older, newer] = (await readFile(path, 'utf8'))
+      .split(/^(?=.*"tenant_id")/m)
+      .filter((line) => line.includes(tenant_id))
+    await (await service.createTenant()).call('GET', '/v1/keys')
+    await createCheckpointEmitter(service.services, `${path}-others`, rethrow)()
+    const others = (await readFile(`${path}-others`, 'utf8')).split('\n').filter((line) => !line.includes(tenant_id))
+    return `EaaS is listening\n${newer}${older}${others.join('\n')}{"tenant_id":"cut sho`
+  }
+
+  it.each([
+    ['a note', 5, async () => (await fetchNote()).checkpoint],
+    ['the answer of the API', 5, async () => JSON.stringify(await fetchNote())],
+    ['the answer of the API, laid out', 5, async () => JSON.stringify(await fetchNote(), null, 2)],
+    ['lines of the server, of which the newest counts', 6, lines],
+  ])('is taken as %s', async (_, id, keep) => {
+    const text = await keep()
+    await later('f')
+    const { inPlace, offline } = await verifyBy(text)
+    expect([inPlace.code, inPlace.stderr]).toEqual([0, ''])
+    expect(JSON.parse(inPlace.stdout)).toMatchObject({ valid: true, checkpoint: { id, compared: true } })
+    expect([offline.code, offline.stderr]).toEqual([0, ''])
+    expect(JSON.parse(offline.stdout)).toMatchObject({ valid: true, checkpoint_compared: true })
+  })
+
+  it("is no use among others' lines alone, nor with a line that somebody forged", async () => {
+    const others = JSON.stringify((await (await service.createTenant()).call('GET', '/v1/audit/checkpoint')).body)
+    const { checkpoint } = await fetchNote()
+    const forged = JSON.stringify({ checkpoint: checkpoint.replace('\n5\n', '\n6\n') })
+    for (const [text, sentence] of [
+      [`${others}\n`, 'it holds no checkpoint of this tenant'],
+      [`${JSON.stringify({ checkpoint })}\n${forged}\n`, 'signature'],
+      ['{}', 'this is no checkpoint of an EaaS audit log'],
+    ] as const) {
+      const { inPlace, offline } = await verifyBy(text)
+      for (const { code, stdout, stderr } of [inPlace, offline]) {
+        expect([sentence, code === 0, stdout]).toEqual([sentence, false, ''])
+        expect(stderr).toContain(sentence)
+      }
+    }
   })
 })
 

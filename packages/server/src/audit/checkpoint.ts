@@ -3,7 +3,8 @@ import { createPublicKey, hash as digest, type KeyObject, sign, verify } from 'n
 import { concatBytes, decodeBase64, encodeBase64, encodeHex, encodeUtf8, isUuid } from '@eaas/protocol'
 import { equalBytes } from './chain.js'
 
-const ORIGIN = 'eaas/audit/checkpoint/v1'
+/** The first line of each note. */
+export const ORIGIN = 'eaas/audit/checkpoint/v1'
 const KEY_NAME = 'eaas-audit'
 /** C2SP signed-note: the type of an Ed25519 signature. */
 const ED25519 = 0x01

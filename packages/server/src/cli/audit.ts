@@ -4,6 +4,7 @@ import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import type { Action, wire } from '@eaas/protocol'
 import { encodePublicKey } from '../audit/checkpoint.js'
+import { findKeptNote } from '../audit/kept-checkpoint.js'
 import type { Config } from '../config.js'
 import { performAsSystem } from '../operations/perform.js'
 import { exportAudit, listAudit, readAuditCheckpoint, verifyAudit } from '../operations/read-audit.js'
@@ -49,7 +50,7 @@ export async function auditList(config: Config, { tenant, action, keyId, limit, 
 }
 
 export interface VerifyOptions extends Of {
-  /** a file with a note */
+  /** a file with a checkpoint, in any form that it is kept in */
   checkpoint?: string
   /** first and last entry of a stretch */
   from?: number
@@ -62,15 +63,17 @@ export async function auditVerify(
   { tenant, checkpoint, from, to, json }: VerifyOptions,
 ): Promise<boolean> {
   const progress = showProgress('verified')
+  const kept = checkpoint === undefined ? undefined : await readFile(checkpoint, 'utf8')
   const scope = {
-    checkpoint: checkpoint === undefined ? undefined : await readFile(checkpoint, 'utf8'),
     after_id: from === undefined ? undefined : from - 1,
     through_id: to,
     onProgress: (entries: number) => progress(`${entries} entries`),
   }
-  const answer = await withServices(config, async (services) =>
-    performAsSystem(services, await getTenantId(services, tenant), verifyAudit(scope)),
-  ).finally(progress.done)
+  const answer = await withServices(config, async (services) => {
+    const tenant_id = await getTenantId(services, tenant)
+    const note = kept === undefined ? undefined : findKeptNote(kept, tenant_id)
+    return performAsSystem(services, tenant_id, verifyAudit({ ...scope, checkpoint: note }))
+  }).finally(progress.done)
   if (json) printJson(answer)
   else print(...describe(answer))
   return answer.valid

@@ -2,6 +2,8 @@
 import { createReadStream } from 'node:fs'
 import { readFile, stat } from 'node:fs/promises'
 import { CheckpointError, readCheckpoint } from '../audit/checkpoint.js'
+import { findKeptNote } from '../audit/kept-checkpoint.js'
+import { readHeader } from '../audit/read-export.js'
 import { splitLines } from '../audit/split-lines.js'
 import { type ExportVerdict, verifyExport } from '../audit/verify-export.js'
 import { print, printJson, showProgress } from './output.js'
@@ -11,7 +13,7 @@ const KEY_START = 'eaas-audit+'
 export interface VerifyExportCommand {
   /** a key, or a file that holds it */
   publicKey?: string
-  /** a file with a note; only with a public key */
+  /** a file with a checkpoint, in any form that it is kept in; only with a public key */
   checkpoint?: string
   json: boolean
 }
@@ -22,7 +24,11 @@ export async function auditVerifyExport(
   { publicKey, checkpoint, json }: VerifyExportCommand,
 ): Promise<boolean> {
   const known = publicKey === undefined ? undefined : await readKey(publicKey)
-  const note = checkpoint === undefined ? undefined : await readNote(checkpoint, known ?? '')
+  const tenant_id = await findTenant(file)
+  const note =
+    checkpoint === undefined || tenant_id === undefined
+      ? undefined
+      : await readNote(checkpoint, { tenant_id, publicKey: known ?? '' })
   const { size } = await stat(file)
   const stream = createReadStream(file)
   const progress = showProgress('verified')
@@ -70,13 +76,29 @@ async function readKey(text: string): Promise<string> {
   return key
 }
 
+/** The tenant that the header names; undefined where there is no header, which the verdict will tell. */
+async function findTenant(file: string): Promise<string | undefined> {
+  for await (const line of splitLines(createReadStream(file))) {
+    try {
+      return readHeader(line).tenant_id
+    } catch {
+      return undefined
+    }
+  }
+  return undefined
+}
+
 // What is wrong with the checkpoint itself is not the export's fault.
-async function readNote(file: string, publicKey: string): Promise<string> {
-  const note = await readFile(file, 'utf8')
+async function readNote(
+  file: string,
+  { tenant_id, publicKey }: { tenant_id: string; publicKey: string },
+): Promise<string> {
+  const text = await readFile(file, 'utf8')
   try {
+    const note = findKeptNote(text, tenant_id)
     readCheckpoint(note, publicKey)
+    return note
   } catch (error) {
     throw error instanceof CheckpointError ? new CheckpointError(`${file}: ${error.message}`) : error
   }
-  return note
 }
