@@ -44,28 +44,39 @@ export function encodeEnvelope(wrapped: WrappedKey, iv: Uint8Array, sealed: Uint
 }
 
 /**
- * Reads an envelope, or a server-mode bundle (envelope.md 5), of unknown origin.
+ * Reads what an envelope says of its DEK (envelope.md 1), of unknown origin.
  *
- * @throws FormatError naming the field that is wrong (envelope.md 6); the message holds nothing of the value
+ * @throws FormatError naming the field that is wrong; the message holds nothing of the value
  */
-export function decodeEnvelope(input: unknown): EnvelopeParts {
+export function decodeWrappedKey(input: unknown): WrappedKey {
   if (typeof input !== 'object' || input === null) throw new FormatError('an envelope must be an object')
   const fields = input as Record<string, unknown>
-  if (fields.envelope_version !== undefined && fields.envelope_version !== 1) {
-    throw new FormatError('envelope_version must be 1')
-  }
   const { key_id, key_version } = fields
   if (typeof key_id !== 'string' || !isUuid(key_id)) throw new FormatError('key_id must be a UUID')
   if (!isKeyVersion(key_version)) throw new FormatError('key_version must be a whole number from 1 to 2^31 - 1')
   const wrapped_key = text(fields, 'wrapped_key')
   if (wrapped_key === '') throw new FormatError('wrapped_key must not be empty')
+  return { wrapped_key, key_id, key_version }
+}
+
+/**
+ * Reads an envelope, or a server-mode bundle (envelope.md 5), of unknown origin.
+ *
+ * @throws FormatError naming the field that is wrong (envelope.md 6); the message holds nothing of the value
+ */
+export function decodeEnvelope(input: unknown): EnvelopeParts {
+  const fields = (input ?? {}) as Record<string, unknown> // what is no object is refused below
+  if (fields.envelope_version !== undefined && fields.envelope_version !== 1) {
+    throw new FormatError('envelope_version must be 1')
+  }
+  const wrapped = decodeWrappedKey(input)
   const iv = bytes(fields, 'iv')
   if (iv.length !== IV_BYTES) throw new FormatError(`iv must be ${IV_BYTES} bytes, got ${iv.length}`)
   const sealed = bytes(fields, 'ciphertext')
   if (sealed.length < TAG_BYTES) {
     throw new FormatError(`ciphertext must be at least ${TAG_BYTES} bytes, got ${sealed.length}`)
   }
-  return { wrapped_key, key_id, key_version, iv, sealed }
+  return { ...wrapped, iv, sealed }
 }
 
 function isKeyVersion(value: unknown): value is number {

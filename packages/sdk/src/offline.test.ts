@@ -9,6 +9,7 @@ import { type Client, createClient, text } from './index.js'
 import * as offline from './offline.js'
 import { useService } from './test-support/clients.js'
 import { API_KEY } from './test-support/service.js'
+import { readWrappedKey } from './wrapped-key.js'
 
 const key_id = '0b54f9a4-6f0e-4c1c-9d2a-5e7a1c3b8f60'
 const tenant_id = '7c9e6679-7425-40de-944b-e07fc1f90ae7'
@@ -98,9 +99,14 @@ describe('seal and open', () => {
       code: 'E_INVALID_INPUT',
       message: 'dek must be 32 bytes, got 31',
     })
-    await expect(seal('x', { dek, wrapped: { ...wrapped, key_id: 'users' } })).rejects.toMatchObject({
-      code: 'E_INVALID_INPUT',
-    })
+    for (const wrong of [{ key_id: 'users' }, { key_version: 0 }, { wrapped_key: '' }]) {
+      const sealing = seal('x', { dek, wrapped: { ...wrapped, ...wrong } })
+      await expect(sealing).rejects.toMatchObject({
+        code: 'E_INVALID_INPUT',
+        message: expect.stringContaining('wrapped'),
+      })
+    }
+    await expect(seal('x', { dek, wrapped: null as never })).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
     await expect(seal('\ud800', { dek, wrapped })).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
   })
 })
@@ -136,7 +142,27 @@ describe('an export', () => {
   it.each(tokenVectors.refuse)('refuses a wrapped key: $name', async ({ wrapped_key }) => {
     const key = openExport(reader)
     expect(encodeHex(await key.unwrap(tokenVectors.valid.wrapped_key))).toBe(tokenVectors.valid.dek)
-    await expect(key.unwrap(wrapped_key)).rejects.toMatchObject({ code: 'E_DECRYPTION' })
+    const { version = 1 } = readWrappedKey(wrapped_key) ?? {}
+    const isHeld = reader.versions.some((held) => held.version === version)
+    await expect(key.unwrap(wrapped_key)).rejects.toMatchObject({ code: isHeld ? 'E_DECRYPTION' : 'E_INVALID_INPUT' })
+  })
+
+  it('says which versions it holds when a wrapped key is of another', async () => {
+    const vector = tokenVectors.valid
+    const versions = reader.versions.filter(({ version }) => version !== vector.key_version)
+    const key = openExport({ ...reader, versions })
+    await expect(key.unwrap(vector.wrapped_key)).rejects.toMatchObject({
+      code: 'E_INVALID_INPUT',
+      message: 'wrapped by version 2: the export holds 1, 3',
+      hint: 'Export the key again.',
+    })
+  })
+
+  it('is closed for what is still waiting for the engine too', async () => {
+    const key = openExport(reader)
+    const unwrapping = key.unwrap(tokenVectors.valid.wrapped_key)
+    key.close()
+    await expect(unwrapping).rejects.toMatchObject({ message: 'the export is closed' })
   })
 
   it.each(tokenVectors.elsewhere)('refuses the wrapped key of another: $name', async (other) => {
@@ -178,6 +204,8 @@ describe('an export', () => {
     ['text that is no JSON', '{"SECRET'],
     ['null', 'null'],
     ['no key_id', { tenant_id, versions: [{ version: 1, dek_hex: hex }] }],
+    ['a version that is null', { tenant_id, key_id, versions: [null] }],
+    ['a version without a number', { tenant_id, key_id, versions: [{ version: '1', dek_hex: hex }] }],
     ['no versions', { tenant_id, key_id, versions: [] }],
     ['a secret in upper case', { tenant_id, key_id, versions: [{ version: 1, dek_hex: 'AB'.repeat(32) }] }],
     ['a secret that is cut', { tenant_id, key_id, versions: [{ version: 1, dek_hex: hex.slice(2) }] }],
@@ -213,7 +241,9 @@ describe('an export', () => {
     other.close()
     await expect(key.hash('x')).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
     await expect(other.hash('x')).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
-    await expect(key.unwrap(vector.wrapped_key)).rejects.toMatchObject({ code: 'E_DECRYPTION' })
+    await expect(key.unwrap(vector.wrapped_key)).rejects.toMatchObject({ message: 'the export is closed' })
+    const envelope = await seal('x', { dek: createDek(), wrapped: { ...wrapped, key_id: vector.key_id } })
+    await expect(key.decrypt(envelope)).rejects.toMatchObject({ message: 'the export is closed' })
   })
 
   it('has an index equal to the one that the service made', async () => {

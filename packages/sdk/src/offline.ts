@@ -4,10 +4,12 @@
  */
 import {
   decodeHex,
+  decodeWrappedKey,
   type Envelope,
   encodeEnvelope,
   encodeHex,
   encodeUtf8,
+  FormatError,
   isUuid,
   KEY_BYTES,
   OpenError,
@@ -54,15 +56,14 @@ export async function seal(
   value: string | Uint8Array,
   { dek, wrapped }: { dek: Uint8Array; wrapped: WrappedKey },
 ): Promise<Envelope> {
-  // Before anything is awaited: the caller may wipe both as soon as the call returns.
+  // All of it before anything is awaited: the caller may wipe DEK and value as soon as the call returns.
+  const header = readWrapped(wrapped)
   const plaintext = new Uint8Array(readValue(value))
   const key = copyDek(dek)
   try {
     const engine = await selectEngine('auto')
     const iv = takeIv()
-    const envelope = encodeEnvelope(wrapped, iv, await engine.seal(key, iv, plaintext))
-    readEnvelope(envelope) // what `wrapped` holds can be stored and read again
-    return envelope
+    return encodeEnvelope(header, iv, await engine.seal(key, iv, plaintext))
   } finally {
     key.fill(0)
     plaintext.fill(0)
@@ -107,7 +108,12 @@ export interface OpenExportOptions {
 /** An export that was opened: all that the key ever protected can be read with it. */
 export interface OpenedExport {
   readonly keyId: string
-  /** Unwraps a wrapped key: returns the DEK, which the caller wipes. @throws DecryptionError when it is not of this key */
+  /**
+   * Unwraps a wrapped key: returns the DEK, which the caller wipes.
+   *
+   * @throws DecryptionError when it is not of this key
+   * @throws InvalidInputError when it is of a version that the export does not hold, and after `close()`
+   */
   unwrap(wrapped_key: string): Promise<Uint8Array>
   /** Opens an envelope or a bundle to bytes. @throws InvalidInputError, DecryptionError */
   decrypt(envelope: Envelope | Bundle): Promise<Uint8Array>
@@ -145,18 +151,28 @@ export function openExport(exported: ExportedKey | string, { tenantId }: OpenExp
   }
   if (tenantId !== undefined && tenantId !== tenant_id) refuse('the export is of another tenant than `tenantId`')
   if (!Array.isArray(versions) || versions.length === 0) refuse('versions must hold at least one version')
-  const keks = new Map(versions.map(({ version, dek_hex }) => [version, readSecret('dek_hex', dek_hex)] as const))
+  const keks = new Map(versions.map(readVersion))
   const hashKey = source.hash_key_hex === undefined ? undefined : readSecret('hash_key_hex', source.hash_key_hex)
   let hmac: Hmac | undefined
 
+  const demandOpen = () => {
+    if (keks.size === 0) refuse('the export is closed', 'Open it again.')
+  }
   const unwrap = async (wrapped_key: string): Promise<Uint8Array> => {
+    const engine = await selectEngine('auto')
+    demandOpen() // not before the engine is there: `close()` wipes the secrets at any time
     const parts = readWrappedKey(wrapped_key)
-    const kek = parts && keks.get(parts.version)
-    if (!kek) throw new DecryptionError()
-    const aad = wrappedKeyAad(tenant_id, key_id, parts.version)
-    return openBytes(await selectEngine('auto'), kek, { ...parts, aad })
+    if (!parts) throw new DecryptionError()
+    const { version } = parts
+    const kek = keks.get(version)
+    if (!kek) {
+      const held = [...keks.keys()].join(', ')
+      return refuse(`wrapped by version ${version}: the export holds ${held}`, 'Export the key again.')
+    }
+    return openBytes(engine, kek, { ...parts, aad: wrappedKeyAad(tenant_id, key_id, version) })
   }
   const decrypt = async (envelope: Envelope | Bundle): Promise<Uint8Array> => {
+    demandOpen()
     const parts = readEnvelope(envelope)
     if (parts.key_id !== key_id) refuse(`sealed under another key: expected ${key_id}, got ${parts.key_id}`)
     const dek = await unwrap(parts.wrapped_key)
@@ -174,8 +190,8 @@ export function openExport(exported: ExportedKey | string, { tenantId }: OpenExp
     decryptJson: async <T>(envelope: Envelope | Bundle) => toJson(await decrypt(envelope)) as T,
     async hash(value) {
       demandHashable(value)
+      demandOpen()
       if (!hashKey) return refuse('the export holds no hash_key_hex')
-      if (keks.size === 0) return refuse('the export is closed', 'Open it again.')
       hmac ??= createHmac(hashKey)
       return encodeHex(await hmac(encodeUtf8(value)))
     },
@@ -205,6 +221,20 @@ async function openBytes(engine: Engine, key: Uint8Array, { iv, sealed, aad }: S
 function copyDek(dek: unknown): Uint8Array {
   if (dek instanceof Uint8Array && dek.length === KEY_BYTES) return new Uint8Array(dek)
   return refuse(`dek must be ${KEY_BYTES} bytes, got ${dek instanceof Uint8Array ? dek.length : kindOf(dek)}`)
+}
+
+function readWrapped(wrapped: unknown): WrappedKey {
+  try {
+    return decodeWrappedKey(wrapped ?? {})
+  } catch (error) {
+    throw error instanceof FormatError ? new InvalidInputError(`wrapped: ${error.message}`) : error
+  }
+}
+
+function readVersion(source: unknown): readonly [version: number, kek: Uint8Array] {
+  const { version, dek_hex } = (source ?? {}) as Partial<ExportedKey['versions'][number]>
+  if (!Number.isInteger(version)) refuse('version must be a whole number')
+  return [version as number, readSecret('dek_hex', dek_hex)]
 }
 
 function readSecret(name: string, hex: unknown): Uint8Array {
