@@ -6,6 +6,10 @@ export async function loadPart<T>(load: () => Promise<T>): Promise<T> {
   try {
     return await load()
   } catch {
-    throw new NetworkError('a part of the SDK could not be loaded', 'Check the network, then try again.', true)
+    throw new NetworkError(
+      'a part of the SDK could not be loaded',
+      'Try again, or reload the page: its file may be gone with an older build.',
+      true,
+    )
   }
 }

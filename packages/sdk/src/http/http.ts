@@ -92,12 +92,10 @@ async function exchange(url: URL, call: Call, { apiKey, fetch, retries, signal }
       retry: {
         limit: call.repeatable ? retries : 0,
         methods: ['get', 'post', 'patch', 'delete'],
-        statusCodes: [...RETRY_STATUSES],
-        afterStatusCodes: [], // Retry-After is not obeyed: it could hold a caller for an hour
         delay: (attempt) => FIRST_DELAY_MS * 2 ** (attempt - 1),
         backoffLimit: MAX_DELAY_MS,
         jitter: true,
-        retryOnTimeout: false,
+        // Says yes or no, and nothing that ky would do by itself comes after it: Retry-After could hold a caller for an hour.
         shouldRetry: ({ error }) =>
           error instanceof HTTPError ? RETRY_STATUSES.has(error.response.status) : !isEaasError(error),
       },
@@ -193,7 +191,8 @@ async function readText(call: Call, response: Response): Promise<string> {
 function readAnswer<A extends keyof Answers>(call: Call<A>, answer: Answer, secrets: readonly string[]): Answers[A] {
   const { status, contentType } = answer
   const mediaType = contentType.replace(/;.*$/s, '').trim().toLowerCase()
-  const succeeded = isSuccess(call, status)
+  // What comes with `alsoStatus` is an answer, or a problem after all.
+  const succeeded = isSuccess(status) || (status === call.alsoStatus && mediaType !== PROBLEM_CONTENT_TYPE)
   if (call.answer === 'nothing' && status === 204 && answer.text === '') return undefined as Answers[A]
   const expected = succeeded ? 'application/json' : PROBLEM_CONTENT_TYPE
   if (mediaType !== expected) {
@@ -201,11 +200,13 @@ function readAnswer<A extends keyof Answers>(call: Call<A>, answer: Answer, secr
     const retryable = call.repeatable && RETRY_STATUSES.has(status)
     throw new ProtocolError(`${nameOf(call)}: status ${status} must come as ${expected}, got ${got}`, status, retryable)
   }
-  return readBody(call, { ...answer, json: parseJson(call, answer) }, secrets)
+  return readBody(call, { ...answer, succeeded, json: parseJson(call, answer) }, secrets)
 }
 
 interface ParsedAnswer {
   status: number
+  /** Whether it must be what the call asks for, and not a problem. */
+  succeeded: boolean
   requestId: string | undefined
   json: unknown
 }
@@ -215,8 +216,8 @@ function readBody<A extends keyof Answers>(
   answer: ParsedAnswer,
   secrets: readonly string[],
 ): Answers[A] {
-  const { status, requestId } = answer
-  if (isSuccess(call, status)) {
+  const { status, succeeded, requestId } = answer
+  if (succeeded) {
     if (call.answer === 'batch') return readResults(call, answer, secrets) as Answers[A]
     if (call.answer === 'nothing') throw new ProtocolError(`${nameOf(call)}: expected 204 and no body`, status)
     const schema = ANSWERS[call.answer as keyof typeof ANSWERS] as unknown as ZodMiniType<Answers[A]>
@@ -250,7 +251,7 @@ function readResults(call: Call, answer: ParsedAnswer, secrets: readonly string[
   return parts.map((part, at) => {
     const { status, body } = results[at] ?? { status: 0, body: undefined }
     try {
-      return { value: readBody(part, { status, json: body, requestId }, secrets) }
+      return { value: readBody(part, { status, succeeded: isSuccess(status), json: body, requestId }, secrets) }
     } catch (error) {
       if (!isEaasError(error)) throw error
       return { error }
@@ -264,8 +265,8 @@ function secretsOf(call: Call, apiKey: string | undefined): string[] {
   return secrets.sort((a, b) => b.length - a.length)
 }
 
-function isSuccess(call: Call, status: number): boolean {
-  return (status >= 200 && status < 300) || status === call.alsoStatus
+function isSuccess(status: number): boolean {
+  return status >= 200 && status < 300
 }
 
 function parseJson(call: Call, answer: Answer): unknown {

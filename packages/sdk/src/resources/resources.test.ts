@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Client, createClient } from '../index.js'
 import { useService } from '../test-support/clients.js'
-import { API_KEY, TENANT_ID } from '../test-support/service.js'
+import { API_KEY, problem, send, TENANT_ID } from '../test-support/service.js'
 
 const service = useService()
 let eaas: Client
@@ -236,6 +236,14 @@ describe('health', () => {
     expect((await eaas.health()).status).toBe('degraded')
     service.intercept = undefined
     expect(service.requests.map(({ url }) => url)).toEqual(['/health', '/health'])
+  })
+
+  it('is an error of the service when a problem comes in its place', async () => {
+    service.intercept = (_, response) => {
+      send(response, problem(503, 'Service Unavailable', 'E_UNAVAILABLE'))
+      return true
+    }
+    await expect(eaas.health()).rejects.toMatchObject({ code: 'E_API', problem: 'E_UNAVAILABLE', retryable: true })
   })
 })
 
