@@ -1,5 +1,5 @@
 /** Reads what a page asks of a broker: which call, from where, and nothing of the body that the call does not have. */
-import { isUuid } from '@eaas/protocol'
+import { isUuid, JSON_MEDIA_TYPE } from '@eaas/protocol'
 import { BrokerRefusal } from './problem.js'
 import { readText } from './read-text.js'
 
@@ -11,7 +11,6 @@ export type BrokerOperation = (typeof BROKER_OPERATIONS)[number]
 const ARGUMENTS = { wrap: 'dek', unwrap: 'wrapped_key', hash: 'value' } as const
 /** As many as the service takes in a batch. */
 const MAX_OPERATIONS = 1_000
-const JSON_MEDIA_TYPE = /^application\/json\s*(?:;\s*charset\s*=\s*"?utf-8"?\s*)?$/i
 
 /** One operation that a page asks for. */
 export interface Asked {

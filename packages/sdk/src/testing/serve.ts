@@ -1,5 +1,5 @@
 /** From a request to its answer, in the order in which the service checks: who calls, what it may, then what it sends. */
-import { decodeUtf8, PROBLEM_CONTENT_TYPE, wire } from '@eaas/protocol'
+import { decodeUtf8, JSON_MEDIA_TYPE, PROBLEM_CONTENT_TYPE, wire } from '@eaas/protocol'
 import { demandPermissions, findApiKey } from './api-keys.js'
 import type { Failing, Failures } from './failures.js'
 import { doDueWork } from './keys.js'
@@ -8,7 +8,6 @@ import { ROUTES, type Route, type TestOperation } from './routes.js'
 import { type Call, note, randomId, type State } from './state.js'
 
 const MIB = 1_048_576
-const JSON_MEDIA_TYPE = /^application\/json\s*(?:;\s*charset\s*=\s*"?utf-8"?\s*)?$/i
 const ENVELOPE_ONLY =
   'E_ENVELOPE_ONLY: this tenant encrypts on the client only. Use wrap and unwrap, or ask the operator to open server mode.'
 const HEALTH: wire.Health = { status: 'healthy', database: 'up', cache: 'up', hsm: 'none', durability: 'synchronous' }
