@@ -1,8 +1,11 @@
 // A database that accepts connections and answers nothing, with every connection of the pool open: whatever is asked is answered,
 // in time, and by what is true.
 import { randomBytes } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { createCommitter } from '../packages/server/src/audit/committer.js'
+import { lockHead } from '../packages/server/src/store/audit.js'
+import { connect } from '../packages/server/src/store/db.js'
 import { backend, freshDatabase } from './support/database.js'
 import { type Caller, type Service, startService } from './support/service.js'
 import { type StallingProxy, startStallingProxy } from './support/stalling-proxy.js'
@@ -84,5 +87,36 @@ describe.skipIf(backend() === 'embedded')('while the database is silent', () => 
     expect(asked).toBeLessThan(10)
     proxy.resume()
     expect((await ended).every(({ status }) => status === 'fulfilled')).toBe(true)
+  })
+})
+
+describe.skipIf(backend() === 'embedded')('a process that stands still in the middle of a change', () => {
+  it('keeps the others from that tenant for some seconds only', async () => {
+    const database = await freshDatabase('still')
+    if (database.backend !== 'postgres') throw new Error('this needs PostgreSQL')
+    const service = await startService({ database })
+    const still = connect({ url: database.url, max: 1 })
+    try {
+      const owner = await service.createTenant()
+      const standing = still.begin(async (transaction) => {
+        await lockHead(transaction, owner.tenant.tenant_id)
+        await sleep(20_000, undefined, { ref: false })
+      })
+      const ended = standing.then(
+        () => 'it ended by itself',
+        (error) => error.code,
+      )
+      const from = performance.now()
+      let status = 0
+      for (let at = 0; status !== 201 && performance.now() - from < 15_000; at++) {
+        await sleep(200)
+        status = (await owner.call('POST', '/v1/keys', { name: `k ${at}` })).status
+      }
+      expect(performance.now() - from).toBeLessThan(8_000)
+      expect(['25P03', 'CONNECTION_CLOSED']).toContain(await ended)
+    } finally {
+      await still.end({ timeout: 1 })
+      await service.close()
+    }
   })
 })

@@ -27,6 +27,12 @@ export type Queryable = Sql | Transaction
 /** How long one statement may take before the database gives up, in milliseconds. */
 export const STATEMENT_TIMEOUT_MS = 5_000
 const LOCK_TIMEOUT_MS = 4_000
+/** How long a transaction may stand still: one of a process that was stopped in it holds what it has locked for all the others. */
+const IDLE_IN_TRANSACTION_MS = 5_000
+/** How long the database waits for packets to be received before it takes this side for gone. */
+const TCP_USER_TIMEOUT_MS = 20_000
+/** After how long without a packet this side asks whether the database is still there. */
+const KEEP_ALIVE_S = 10
 const CONNECT_TIMEOUT_S = 5
 const IDLE_TIMEOUT_S = 300
 /** Between two attempts to connect at most. The driver's own delay grows to 20 s: so long would an outage outlast itself. */
@@ -47,11 +53,18 @@ export function connect({ url, socketPath, max }: ConnectOptions): Sql {
     types,
     connect_timeout: CONNECT_TIMEOUT_S,
     idle_timeout: IDLE_TIMEOUT_S,
+    keep_alive: KEEP_ALIVE_S,
     backoff: reconnectDelay,
     onnotice: () => undefined, // "relation exists, skipping": nothing that an operator can act on
     connection: socketPath
       ? {}
-      : { application_name: 'eaas', statement_timeout: STATEMENT_TIMEOUT_MS, lock_timeout: LOCK_TIMEOUT_MS },
+      : {
+          application_name: 'eaas',
+          statement_timeout: STATEMENT_TIMEOUT_MS,
+          lock_timeout: LOCK_TIMEOUT_MS,
+          idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_MS,
+          tcp_user_timeout: TCP_USER_TIMEOUT_MS,
+        },
   }
   const sql = url
     ? postgres(url, options)
