@@ -4,9 +4,11 @@ import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { createCommitter } from '../packages/server/src/audit/committer.js'
+import { doDueWork } from '../packages/server/src/due-work.js'
 import { lockHead } from '../packages/server/src/store/audit.js'
 import { connect } from '../packages/server/src/store/db.js'
 import { backend, freshDatabase } from './support/database.js'
+import { callRoute, makeGround, routesWithRules } from './support/route-calls.js'
 import { type Caller, type Service, startService } from './support/service.js'
 import { type StallingProxy, startStallingProxy } from './support/stalling-proxy.js'
 
@@ -87,6 +89,21 @@ describe.skipIf(backend() === 'embedded')('while the database is silent', () => 
     expect(asked).toBeLessThan(10)
     proxy.resume()
     expect((await ended).every(({ status }) => status === 'fulfilled')).toBe(true)
+  })
+  it('no call hangs, whatever it reads and when, nor does the work that is due', async () => {
+    const ground = await makeGround(owner)
+    await Promise.all(Array.from({ length: 40 }, () => service.services.sql`select pg_sleep(0.02)`))
+    proxy.stall()
+    const from = performance.now()
+    const answers = await Promise.all(
+      routesWithRules().map(async (route) => ({
+        name: route.name,
+        status: (await callRoute(owner, route, ground)).status,
+        isInTime: performance.now() - from < IN_TIME_MS,
+      })),
+    )
+    expect(answers.filter(({ status, isInTime }) => status < 500 || !isInTime)).toEqual([])
+    await expect(doDueWork(service.services)).rejects.toThrow('did not answer within')
   })
 })
 

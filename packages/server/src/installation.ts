@@ -13,6 +13,7 @@ import { sealNewSecret } from './operations/key-secrets.js'
 import type { Services } from './operations/operation.js'
 import { createTenantStates } from './operations/tenant-state.js'
 import type { Sql } from './store/db.js'
+import { withDeadlines } from './store/deadline.js'
 import { findInstance, type InstanceRow, insertInstance } from './store/instance.js'
 import { findSchemaVersion, migrate } from './store/migrations.js'
 import { NoDatabaseError, openStore, type Store } from './store/open-store.js'
@@ -80,7 +81,7 @@ export async function openInstallation({
     let closing: Promise<void> | undefined
     return {
       services: {
-        sql: store.sql,
+        sql: withDeadlines(store.sql), // states and committer have their own
         rootKey,
         ...secrets,
         states,

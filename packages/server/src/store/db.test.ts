@@ -2,11 +2,12 @@
 import { createServer, type Socket } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
 import { connect, type Sql } from './db.js'
+import { DatabaseDeadlineError, withDeadlines } from './deadline.js'
 
 const FETCH_TYPES = 'pg_type'
 const INT4 = 23
 
-/** Answers every query with one row, { n: 1 }; a query that contains `fail` with that row and then an error. */
+/** Answers every query with one row, { n: 1 }; one that contains `fail` with that row and then an error, `silence` with nothing. */
 async function startDatabase({ cut }: { cut: boolean }): Promise<{ sql: Sql; close: () => Promise<void> }> {
   const server = createServer((socket) => {
     let received = Buffer.alloc(0)
@@ -30,10 +31,12 @@ async function startDatabase({ cut }: { cut: boolean }): Promise<{ sql: Sql; clo
   })
 
   function answer(socket: Socket, type: string, text: string): void {
+    if (text.includes('silence')) return
     if (type === 'startup') socket.write(Buffer.concat([message('R', int(0)), readyForQuery()]))
     else if (type === 'P') socket.write(message('1'))
     else if (type === 'B') socket.write(message('2'))
     else if (type === 'S') socket.write(readyForQuery())
+    else if (type === 'Q') socket.write(Buffer.concat([commandComplete(), readyForQuery()]))
     else if (type === 'D') socket.write(Buffer.concat([message('t', short(0)), rowDescription()]))
     else if (type === 'E') {
       if (text.includes(FETCH_TYPES)) return void socket.write(commandComplete())
@@ -98,5 +101,26 @@ describe('a query after one that failed in the middle of its rows', () => {
     const { sql } = database
     await expect(sql`select 1 as fail`).rejects.toMatchObject({ code: 'CONNECTION_CLOSED' })
     for (let i = 0; i < 3; i++) expect([...(await sql`select 1 as n`)]).toEqual([{ n: 1 }])
+  })
+})
+
+describe('a database whose answers have deadlines', () => {
+  let database: Awaited<ReturnType<typeof startDatabase>> | undefined
+  afterEach(() => database?.close())
+
+  it('answers as ever, and a statement is no longer waited for than that', async () => {
+    database = await startDatabase({ cut: false })
+    const sql = withDeadlines(database.sql, { statementMs: 1_000 })
+    expect([...(await sql`select 1 as n ${sql`-- a part of it`}`)]).toEqual([{ n: 1 }])
+    expect(await sql`select 1 as n`.then(([row]) => row)).toEqual({ n: 1 })
+    await expect(sql`select 1 as fail`).rejects.toMatchObject({ code: '57014' })
+    await expect(sql`select 1 as silence`).rejects.toThrow(DatabaseDeadlineError)
+  })
+
+  it('waits for a transaction as a whole', async () => {
+    database = await startDatabase({ cut: false })
+    const sql = withDeadlines(database.sql, { transactionMs: 1_000 })
+    expect(await sql.begin(async (transaction) => (await transaction`select 1 as n`).length)).toBe(1)
+    await expect(sql.begin((transaction) => transaction`select 1 as silence`)).rejects.toThrow(DatabaseDeadlineError)
   })
 })
