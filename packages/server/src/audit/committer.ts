@@ -46,7 +46,11 @@ export type Outcome = 'committed' | 'stale' | { quotaLeft: number }
 export interface Committer {
   /** Appends entries. @throws AuditWriteError, OverloadError */
   append(append: Append): Promise<Outcome>
-  /** The policy version in the database now; calls that wait together share one read. @throws AuditWriteError */
+  /**
+   * The policy version in the database now; calls that wait together share one read.
+   *
+   * @throws AuditWriteError after an alarm, DatabaseDeadlineError, or the database's own error
+   */
   currentPolicyVersion(tenant: { tenant_id: string; auditKey: KeyObject }): Promise<number>
   /** How many entries wait to be committed, of all tenants. */
   waiting(): number
@@ -229,8 +233,6 @@ export function createCommitter({ sql, now, onAlarm, observe }: CommitterOptions
     log.reads.add(read)
     try {
       return await read
-    } catch (error) {
-      throw auditWriteError(error, { mayBeWritten: false })
     } finally {
       log.reads.delete(read)
     }

@@ -4,7 +4,7 @@ import { PROBLEM_CONTENT_TYPE, PROBLEMS, type ProblemCode, problemDocument } fro
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { AuditWriteError, OverloadError } from '../audit/append-errors.js'
 import { Refusal } from '../operations/refusal.js'
-import { DatabaseDeadlineError } from '../store/deadline.js'
+import { isUnreachable } from '../store/unreachable.js'
 
 /** The framework's errors that a caller can cause. Any other is ours, and a 500. */
 const FRAMEWORK_ERRORS: Readonly<Record<string, [ProblemCode, string]>> = {
@@ -38,8 +38,8 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
         : 'the audit entry could not be written, so the call was not carried out',
     )
   }
-  if (error instanceof DatabaseDeadlineError) {
-    request.log.error({ err: error }, 'database too slow')
+  if (isUnreachable(error)) {
+    request.log.error({ err: error }, 'the database does not answer')
     return sendProblem(reply, 'E_UNAVAILABLE', 'the database does not answer; try again later')
   }
   if (error === request.raw.errored) return sendProblem(reply, 'E_MALFORMED_REQUEST', 'the body did not arrive') // nobody reads it
