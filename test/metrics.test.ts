@@ -91,7 +91,7 @@ describe('metrics', () => {
 
   it('are of one application each: two in a process do not collide', async () => {
     const { services } = service
-    const second = buildApp({ services, durability: 'synchronous', logger: false })
+    const second = buildApp({ services, findDurability: async () => 'synchronous', logger: false })
     try {
       await second.inject({ url: '/openapi.json' })
       const { body } = await second.inject({ url: '/metrics' })

@@ -154,6 +154,20 @@ describe('health', () => {
       { status: 'healthy', database: 'up', cache: 'up', hsm: 'none', durability: 'synchronous' },
     ])
   })
+
+  it.skipIf(backend() === 'embedded')('tells of durability that was taken away since the start', async () => {
+    const { sql } = service.services
+    const durability = async () => (await (await fetch(`${service.url}/health`)).json()).durability
+    const [database] = await sql<{ name: string }[]>`select quote_ident(current_database()) as name`
+    await sql.unsafe(`alter database ${database?.name} set synchronous_commit = off`)
+    await sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`
+    await sql`select pg_terminate_backend(pg_backend_pid())`.catch(() => undefined)
+    await expect.poll(durability).toBe('asynchronous')
+    await sql.unsafe(`alter database ${database?.name} reset synchronous_commit`)
+    await sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`
+    await sql`select pg_terminate_backend(pg_backend_pid())`.catch(() => undefined)
+    await expect.poll(durability).toBe('synchronous')
+  })
 })
 
 // On one back end: nothing of it reaches a database, and it waits for as long as a caller may take.

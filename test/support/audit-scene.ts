@@ -144,7 +144,7 @@ export function serverOf({ services: shared }: Service): Server & { app: Fastify
   const alarms: string[] = []
   const committer = createCommitter({ sql, now, onAlarm: (_, reason) => alarms.push(reason) })
   const services = { ...shared, committer, states: createTenantStates({ sql, rootKey }) }
-  const app = buildApp({ services, durability: 'synchronous', logger: false })
+  const app = buildApp({ services, findDurability: async () => 'synchronous', logger: false })
   return {
     app,
     services,

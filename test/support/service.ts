@@ -75,9 +75,9 @@ export async function startService({
     ...(now ? { now } : {}),
     ...(databaseNow ? { databaseNow: async () => databaseNow() } : {}),
   })
-  const { services, durability } = installation
+  const { services, findDurability } = installation
   const { trustProxy, corsOrigins } = config
-  const app = buildApp({ services, durability, logger: false, trustProxy, corsOrigins, metrics })
+  const app = buildApp({ services, findDurability, logger: false, trustProxy, corsOrigins, metrics })
   await app.listen({ host: '127.0.0.1', port: 0 })
   const url = `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`
   return {

@@ -26,7 +26,8 @@ const TIMEOUT_CHECK_MS = 2_000
 
 export interface AppOptions {
   services: Services
-  durability: Durability
+  /** asks the database; /health tells */
+  findDurability: () => Promise<Durability>
   /** pino's logger, or false */
   logger: FastifyServerOptions['logger']
   /** proxies whose X-Forwarded-For is believed; none by default */
@@ -40,7 +41,7 @@ export interface AppOptions {
 /** Builds the application; listens to nothing yet. */
 export function buildApp({
   services,
-  durability,
+  findDurability,
   logger,
   trustProxy = [],
   corsOrigins = [],
@@ -83,7 +84,7 @@ export function buildApp({
   if (corsOrigins.length > 0) allowOrigins(app, corsOrigins)
   readJsonBodies(app)
   answerNotFound(app)
-  serveHealth(app, services, durability)
+  serveHealth(app, services, findDurability)
   serveMetrics(app, services, metrics)
   serveOpenApi(app)
   serveDocs(app)

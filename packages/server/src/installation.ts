@@ -22,7 +22,10 @@ import { hasTenants } from './store/tenants.js'
 
 export interface Installation {
   services: Services
+  /** when it was opened */
   durability: Durability
+  /** Asks the database for the one in force. */
+  findDurability(): Promise<Durability>
   /** where the database is, for people; without credentials */
   database: string
   /** Commits what waits and closes the database, once; may be called again. */
@@ -91,6 +94,7 @@ export async function openInstallation({
         destroyWindowDays: config.destroyWindowDays,
       },
       durability: store.durability,
+      findDurability: store.findDurability,
       database: store.description,
       close() {
         closing ??= committer.drain().then(() => store.close())

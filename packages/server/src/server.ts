@@ -38,10 +38,10 @@ export async function openServer({
     observeCommit: metrics.observeCommit,
     ...(now === undefined ? {} : { now }),
   })
-  const { services, durability } = installation
+  const { services, durability, findDurability } = installation
   app = buildApp({
     services,
-    durability,
+    findDurability,
     logger: loggerOptions(config.logLevel),
     trustProxy: config.trustProxy,
     corsOrigins: config.corsOrigins,

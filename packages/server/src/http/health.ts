@@ -2,23 +2,30 @@
 import type { wire } from '@eaas/protocol'
 import type { FastifyInstance } from 'fastify'
 import type { Services } from '../operations/operation.js'
-import { type Durability, isAnswering } from '../store/settings.js'
+import { type Durability, durabilityWithin } from '../store/settings.js'
 
 /** How long the database may take to answer before it counts as down, in milliseconds. */
 const PATIENCE_MS = 1_000
 
 /** Registers the route. Calls that come together share one question to the database. */
-export function serveHealth(app: FastifyInstance, { sql, committer }: Services, durability: Durability): void {
-  let asking: Promise<boolean> | undefined
-  const isDatabaseUp = () => {
-    asking ??= isAnswering(sql, PATIENCE_MS).finally(() => {
+export function serveHealth(
+  app: FastifyInstance,
+  { committer }: Services,
+  findDurability: () => Promise<Durability>,
+): void {
+  let durability: Durability = 'asynchronous' // until the database said better
+  let asking: Promise<Durability | undefined> | undefined
+  const ask = () => {
+    asking ??= durabilityWithin(findDurability, PATIENCE_MS).finally(() => {
       asking = undefined
     })
     return asking
   }
 
   app.get('/health', async (_, reply): Promise<wire.Health> => {
-    const database = (await isDatabaseUp()) ? (committer.alarmed().length === 0 ? 'up' : 'alarm') : 'down'
+    const answer = await ask()
+    durability = answer ?? durability
+    const database = answer ? (committer.alarmed().length === 0 ? 'up' : 'alarm') : 'down'
     const status = database === 'up' ? 'healthy' : 'degraded'
     reply.code(status === 'healthy' ? 200 : 503).header('cache-control', 'no-store')
     return { status, database, cache: 'up', hsm: 'none', durability }

@@ -17,7 +17,10 @@ export interface Location {
 export interface Store {
   sql: Sql
   isEmbedded: boolean
+  /** when it was opened */
   durability: Durability
+  /** Asks the database for the one in force, which its operator may have changed. */
+  findDurability(): Promise<Durability>
   description: string
   close(): Promise<void>
 }
@@ -42,31 +45,32 @@ export interface OpenStoreOptions {
 export async function openStore(config: Location, { beside, mayCreate }: OpenStoreOptions): Promise<Store> {
   if (config.databaseUrl !== undefined) return openPostgres(config.databaseUrl)
   const running = beside ? await findRunningEmbedded(config.dataDir) : undefined
-  if (running) {
-    const sql = connect({ socketPath: running.socketPath, max: 1 })
-    return {
-      sql,
-      isEmbedded: true,
-      durability: 'synchronous',
-      description: describeEmbedded(config),
-      close: () => end(sql),
-    }
-  }
+  if (running) return embeddedStore(config, running, { durability: 'synchronous', close: async () => undefined })
   if (!mayCreate && !hasEmbeddedDatabase(config.dataDir)) {
     throw new NoDatabaseError(
       `There is no database in ${config.dataDir}. Name its directory in EAAS_DATA_DIR, or make one there: eaas start`,
     )
   }
   const embedded = await openEmbedded({ dataDir: config.dataDir })
-  const sql = connect({ socketPath: embedded.socketPath, max: 1 })
+  const durability = embedded.durability === 'fsync' ? 'synchronous' : 'asynchronous'
+  return embeddedStore(config, embedded, { durability, close: () => embedded.close() })
+}
+
+function embeddedStore(
+  { dataDir }: Location,
+  { socketPath }: { socketPath: string },
+  { durability, close }: { durability: Durability; close: () => Promise<void> },
+): Store {
+  const sql = connect({ socketPath, max: 1 })
   return {
     sql,
     isEmbedded: true,
-    durability: embedded.durability === 'fsync' ? 'synchronous' : 'asynchronous',
-    description: describeEmbedded(config),
+    durability,
+    findDurability: () => sql`select 1`.then(() => durability), // its settings don't tell what its files do
+    description: `embedded, in ${dataDir}`,
     async close() {
       await end(sql)
-      await embedded.close()
+      await close()
     },
   }
 }
@@ -80,6 +84,7 @@ async function openPostgres(url: string): Promise<Store> {
       sql,
       isEmbedded: false,
       durability,
+      findDurability: () => findDurability(sql),
       description: `PostgreSQL at ${host}${pathname}`,
       close: () => end(sql),
     }
@@ -87,10 +92,6 @@ async function openPostgres(url: string): Promise<Store> {
     await end(sql)
     throw error
   }
-}
-
-function describeEmbedded({ dataDir }: Location): string {
-  return `embedded, in ${dataDir}`
 }
 
 function end(sql: Sql): Promise<void> {

@@ -15,12 +15,9 @@ export async function findDurability(sql: Queryable): Promise<Durability> {
     : 'asynchronous'
 }
 
-/** Whether the database answers within some milliseconds. Why it does not, the calls that failed have logged. */
-export function isAnswering(sql: Queryable, ms: number): Promise<boolean> {
-  return withDeadline(
-    sql`select 1`.then(() => true),
-    ms,
-  ).catch(() => false)
+/** What is in force, when the database answers within some milliseconds. Why it does not, the calls that failed have logged. */
+export function durabilityWithin(find: () => Promise<Durability>, ms: number): Promise<Durability | undefined> {
+  return withDeadline(find(), ms).catch(() => undefined)
 }
 
 /** What time it is for the database, in milliseconds since 1970. */
