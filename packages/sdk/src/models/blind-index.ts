@@ -64,14 +64,15 @@ export function truncate(hash: string, bits: number = HASH_BITS): string {
 }
 
 const LOW_ENTROPY =
-  /^(?:birth(?:day|date)?|dob|born|age|gender|sex|zip(?:code)?|postal|postcode|plz|country|nationality|religion|race|ethnicity|marital|blood|diagnosis|salary|pin)$/
+  /^(?:birth(?:day|date)?|dateofbirth|dob|born|age|gender|sex|zip(?:code)?|postal(?:code)?|postcode|plz|country|nationality|religion|race|ethnicity|marital|blood|diagnosis|salary|pin)$/
 
 const warned = new Set<string>()
 
-/** Warns once a process of an index over what has so few values that they can all be tried. */
+/** Warns once a process of an index, by its column and its fields, over what has so few values that they can all be tried. */
 export function warnOfFewValues(column: string, fields: readonly string[]): void {
-  if (warned.has(column) || !fields.every(hasFewValues)) return
-  warned.add(column)
+  const index = JSON.stringify([column, fields])
+  if (warned.has(index) || !fields.every(hasFewValues)) return
+  warned.add(index)
   console.warn(
     `@eaas/sdk: the index ${JSON.stringify(column)} is over ${fields.join(', ')}, which looks like data of few possible ` +
       'values: whoever reads the column and may call hash can find them all. Leave it out, join it with a field of many ' +
@@ -80,5 +81,7 @@ export function warnOfFewValues(column: string, fields: readonly string[]): void
 }
 
 function hasFewValues(field: string): boolean {
-  return field.split(/[^A-Za-z]+|(?<=[a-z])(?=[A-Z])/).some((word) => LOW_ENTROPY.test(word.toLowerCase()))
+  const words = field.split(/[^A-Za-z]+|(?<=[a-z])(?=[A-Z])/).map((word) => word.toLowerCase())
+  // Two in a row may be one word: `post_code`.
+  return words.some((word, at) => LOW_ENTROPY.test(word) || LOW_ENTROPY.test(word + (words[at + 1] ?? '')))
 }

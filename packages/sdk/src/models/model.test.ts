@@ -11,6 +11,7 @@ import {
   date,
   type EnvelopeHeader,
   json,
+  type Normalizer,
   number,
   type PlainRow,
   type StoredRow,
@@ -441,6 +442,26 @@ describe('the indexes of a model', () => {
     )
   })
 
+  it.each<[string, Normalizer, string, string]>([
+    ['trim', 'trim', '\u00a0 Ada ', 'Ada'],
+    ['lowercase', 'lowercase', 'ADA É', 'ada é'],
+    ['NFC', 'NFC', 'e\u0301ﬁ', 'éﬁ'],
+    ['NFKC', 'NFKC', 'e\u0301ﬁ１', 'éfi1'],
+    ['digits', 'digits', '+33 (0)6-12 ٣x', '330612'],
+    ['a function', (value) => value.replace(/\+.*@/, '@'), 'ada+news@example.org', 'ada@example.org'],
+  ])('are of what the normaliser makes of the text: %s', async (_, normalizer, value, normalized) => {
+    const eaas = connect()
+    const notes = eaas.model({ keyId, fields: { a: text({ index: 'a_index', normalize: [normalizer] }) } })
+    expect(await notes.index({ a: value })).toEqual({ a_index: await eaas.hash(normalized, { keyId }) })
+  })
+
+  it('are of what the normalisers make of it one after the other', async () => {
+    const eaas = connect()
+    const normalize = [(value: string) => `${value}b`, (value: string) => `${value}c`]
+    const notes = eaas.model({ keyId, fields: { a: text({ index: 'a_index', normalize }) } })
+    expect(await notes.index({ a: 'a' })).toEqual({ a_index: await eaas.hash('abc', { keyId }) })
+  })
+
   it('are null where a value is missing, and where one of several is', async () => {
     const users = connect().model({
       keyId,
@@ -542,6 +563,33 @@ describe('the indexes of a model', () => {
     })
     expect(warn).toHaveBeenCalledTimes(1)
   })
+
+  it('warn again of a column of the same name over other fields', () => {
+    const warn = vi.spyOn(console, 'warn').mockImplementation(() => undefined)
+    const define = (field: string) => connect().model({ keyId, fields: { [field]: text({ index: 'same_index' }) } })
+    for (const field of ['zip', 'gender', 'zip']) define(field)
+    expect(warn.mock.calls.map(([message]) => String(message).match(/over (\w+)/)?.[1])).toEqual(['zip', 'gender'])
+  })
+
+  it.each([
+    ...['birth', 'birthday', 'birthdate', 'dateofbirth', 'date_of_birth', 'dob', 'born', 'age', 'gender', 'sex'],
+    ...['zip', 'zipcode', 'zip_code', 'postal', 'postalcode', 'postalCode', 'postcode', 'post_code', 'postCode', 'plz'],
+    ...['country', 'nationality', 'religion', 'race', 'ethnicity', 'marital_status', 'blood', 'diagnosis', 'salary'],
+    ...['pin', 'user.dob', 'user.postCode', 'customerAge', 'AGE'],
+  ])('warn of a field that is called %s', (field) => {
+    const warn = vi.spyOn(console, 'warn').mockImplementation(() => undefined)
+    connect().model({ keyId, fields: { [field]: text({ index: `index of ${field}` }) } })
+    expect(warn).toHaveBeenCalledTimes(1)
+  })
+
+  it.each(['email', 'message', 'image', 'page', 'postman', 'code', 'post', 'engender', 'shipping', 'sexton', 'zipper'])(
+    'do not warn of a field that is called %s',
+    (field) => {
+      const warn = vi.spyOn(console, 'warn').mockImplementation(() => undefined)
+      connect().model({ keyId, fields: { [field]: text({ index: `index of ${field}` }) } })
+      expect(warn).not.toHaveBeenCalled()
+    },
+  )
 })
 
 describe('a definition', () => {
