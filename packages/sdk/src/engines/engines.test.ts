@@ -281,11 +281,12 @@ describe.runIf(wycheproof)('Wycheproof AES-GCM', () => {
     return eaas.decrypt({ ...vectors.valid, envelope_version: 1, key_id: keyId, ciphertext, iv })
   }
 
-  it('has the tests that are counted on: 66 for the cipher, 48 of them for the envelope', () => {
+  it('has the tests that are counted on: 66 for the cipher, 48 of them for the envelope, 39 to refuse for their iv', () => {
     expect(fitting.length).toBe(66)
     expect(fitting.filter(({ result }) => result === 'valid').length).toBe(39)
     expect(withoutAad.length).toBe(48)
-    expect(others.length).toBeGreaterThan(0)
+    expect(others.length).toBe(39)
+    expect(others.filter(({ iv }) => iv.length === 24)).toEqual([])
   })
 
   describe.each(engines)('engine %s', (name, aead) => {
@@ -309,16 +310,13 @@ describe.runIf(wycheproof)('Wycheproof AES-GCM', () => {
       })
     }
 
-    it('refuses every test with another iv or another tag, by the cipher and by the envelope, without a request for the iv', async () => {
+    it('refuses every test with another iv, by the cipher and by the envelope, without a request', async () => {
       for (const test of others) {
-        service.requests.length = 0
         const [key, iv, aad] = [decodeHex(test.key), decodeHex(test.iv), decodeHex(test.aad)]
-        expect(() => aead.open(key, iv, sealedOf(test), aad)).toThrow()
-        await expect(openEnvelope(name, test)).rejects.toMatchObject({
-          code: iv.length === 12 ? expect.stringMatching(/^E_(DECRYPTION|INVALID_INPUT)$/) : 'E_INVALID_INPUT',
-        })
-        if (iv.length !== 12) expect(service.requests).toEqual([])
+        expect(() => aead.open(key, iv, sealedOf(test), aad)).toThrow('iv must be 12 bytes')
+        await expect(openEnvelope(name, test)).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
       }
+      expect(service.requests).toEqual([])
     })
   })
 })
