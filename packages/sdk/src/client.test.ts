@@ -109,21 +109,24 @@ function mayHaveKeyId(envelope: unknown): envelope is object {
 }
 
 describe('an envelope', () => {
-  it('has exactly the six fields of format v1, and a tag of 16 bytes more than the plaintext', async () => {
-    const eaas = connect()
-    await fc.assert(
-      fc.asyncProperty(fc.uint8Array({ maxLength: 100 }), async (plaintext) => {
-        const envelope = await eaas.encrypt(plaintext, { keyId })
-        expect(Object.keys(envelope).sort()).toEqual(
-          ['ciphertext', 'envelope_version', 'iv', 'key_id', 'key_version', 'wrapped_key'].sort(),
-        )
-        expect(envelope).toMatchObject({ key_id: keyId, key_version: 1, envelope_version: 1 })
-        expect(decodeBase64(envelope.ciphertext).length).toBe(plaintext.length + 16)
-        expect(decodeBase64(envelope.iv).length).toBe(12)
-        expect(await eaas.decrypt(envelope)).toEqual(plaintext)
-      }),
-    )
-  })
+  it.each(['node', 'web', 'noble'] as const)(
+    'has exactly the six fields of format v1, and a tag of 16 bytes more than the plaintext, by engine %s',
+    async (engine) => {
+      const eaas = connect({ engine })
+      await fc.assert(
+        fc.asyncProperty(fc.uint8Array({ maxLength: 100 }), async (plaintext) => {
+          const envelope = await eaas.encrypt(plaintext, { keyId })
+          expect(Object.keys(envelope).sort()).toEqual(
+            ['ciphertext', 'envelope_version', 'iv', 'key_id', 'key_version', 'wrapped_key'].sort(),
+          )
+          expect(envelope).toMatchObject({ key_id: keyId, key_version: 1, envelope_version: 1 })
+          expect(decodeBase64(envelope.ciphertext).length).toBe(plaintext.length + 16)
+          expect(decodeBase64(envelope.iv).length).toBe(12)
+          expect(await eaas.decrypt(envelope)).toEqual(plaintext)
+        }),
+      )
+    },
+  )
 
   it('opens after the key was rotated, and a new client seals under the new version', async () => {
     const before = await connect().encrypt('before', { keyId })
