@@ -1,7 +1,7 @@
 import { expect } from 'vitest'
 import type { Client, Permission } from '../../packages/sdk/src/index.js'
 import { type ContractCase, refusal } from './contract-case.js'
-import { DAY_MS } from './scene.js'
+import { DAY_MS, MINUTE_MS } from './scene.js'
 
 const ALL: Permission[] = [
   'encrypt',
@@ -48,6 +48,30 @@ export const API_KEY_CASES: ContractCase[] = [
       expect((await apiKeys.list()).api_keys.at(-1)?.status).toBe('revoked')
       expect(await refusal(apiKeys.update(created.id, { name: 'x' }))).toBe('409 E_STATE')
       await audit.list()
+    },
+  },
+  {
+    rule: 'that are revoked meanwhile seal for an hour and open for 5 minutes with the DEKs that a client holds',
+    async run({ connect, passForClients }) {
+      const owner = connect()
+      const { id: keyId } = await owner.keys.create({ name: 'users' })
+      const { id, secret } = await owner.apiKeys.create({ name: 'app', permissions: ['encrypt', 'decrypt'] })
+      const [writer, reader] = [connect(secret), connect(secret)]
+      const envelope = await writer.encrypt('before', { keyId })
+      expect(await reader.decryptText(envelope)).toBe('before')
+      await owner.apiKeys.revoke(id)
+      passForClients(4 * MINUTE_MS)
+      const later = await writer.encrypt('after', { keyId })
+      for (const eaas of [writer, reader]) expect(await eaas.decryptText(later)).toBe('after')
+      expect(await refusal(reader.encrypt('x', { keyId }))).toBe('401 E_UNAUTHORIZED')
+      passForClients(MINUTE_MS)
+      for (const eaas of [writer, reader]) expect(await refusal(eaas.decrypt(envelope))).toBe('401 E_UNAUTHORIZED')
+      passForClients(48 * MINUTE_MS) // at 54 the next one would be made ready
+      expect((await writer.encrypt('x', { keyId })).wrapped_key).toBe(envelope.wrapped_key)
+      passForClients(7 * MINUTE_MS)
+      expect(await refusal(writer.encrypt('x', { keyId }))).toBe('401 E_UNAUTHORIZED')
+      const { logs } = await owner.audit.list({ key_id: keyId })
+      expect(logs.map(({ action }) => action)).toEqual(['key.unwrap', 'key.wrap', 'key.create'])
     },
   },
   {

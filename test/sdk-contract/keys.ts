@@ -89,6 +89,23 @@ export const KEY_CASES: ContractCase[] = [
     },
   },
   {
+    rule: 'that are disabled meanwhile seal on for who holds a DEK, until its age, and open',
+    async run({ connect, passForClients }) {
+      const owner = connect()
+      const { id: keyId } = await owner.keys.create({ name: 'users' })
+      const [writer, reader] = [connect(), connect()]
+      const envelope = await writer.encrypt('before', { keyId })
+      expect(await reader.decryptText(envelope)).toBe('before')
+      await owner.keys.disable(keyId)
+      passForClients(53 * MINUTE_MS) // at 54 the next one would be made ready
+      expect(await reader.decryptText(await writer.encrypt('after', { keyId }))).toBe('after')
+      passForClients(7 * MINUTE_MS)
+      expect(await refusal(writer.encrypt('x', { keyId }))).toBe('409 E_STATE')
+      expect(await reader.decryptText(envelope)).toBe('before')
+      expect((await owner.audit.list({ action: 'key.unwrap' })).total).toBe(3) // one for each 5 minutes with a read in them
+    },
+  },
+  {
     rule: 'that are disabled open what they sealed, and seal nothing',
     options: { serverMode: true },
     async run({ connect }) {

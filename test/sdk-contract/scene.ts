@@ -1,6 +1,7 @@
 // One tenant of a service as the cases of the contract see it, and what went over the wire while one was played.
 import { randomUUID } from 'node:crypto'
-import { type Client, createClient } from '../../packages/sdk/src/index.js'
+import { vi } from 'vitest'
+import { type Client, createClient, type DekOptions } from '../../packages/sdk/src/index.js'
 import { createTestService } from '../../packages/sdk/src/testing.js'
 import { doDueWork } from '../../packages/server/src/due-work.js'
 import { performAsSystem } from '../../packages/server/src/operations/perform.js'
@@ -28,11 +29,13 @@ export interface Exchange {
 
 export interface Scene {
   /** A client of the tenant's first API key, or of another one. */
-  connect(apiKey?: string): Client
+  connect(apiKey?: string, deks?: DekOptions): Client
   /** A request as no SDK would send it. */
   raw(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<number>
-  /** Lets time pass, and what is due be done. */
+  /** Lets time pass on the service, and what is due be done. */
   pass(ms: number): Promise<void>
+  /** Lets time pass for the clients alone: their DEKs grow older. */
+  passForClients(ms: number): void
   now(): number
 }
 
@@ -116,9 +119,12 @@ async function play(
     return response
   }
   const clients: Client[] = []
+  const clientNow = performance.now.bind(performance)
+  let ahead = 0
+  const timer = vi.spyOn(performance, 'now').mockImplementation(() => clientNow() + ahead)
   await run({
-    connect(apiKey = tenant.apiKey) {
-      const client = createClient({ baseUrl: tenant.baseUrl, apiKey, fetch: recording, retries: 0 })
+    connect(apiKey = tenant.apiKey, deks = {}) {
+      const client = createClient({ baseUrl: tenant.baseUrl, apiKey, fetch: recording, retries: 0, deks })
       clients.push(client)
       return client
     },
@@ -139,8 +145,11 @@ async function play(
       clock.now += ms
       await tenant.doDueWork()
     },
+    passForClients(ms) {
+      ahead += ms
+    },
     now: () => clock.now,
-  })
+  }).finally(() => timer.mockRestore())
   for (const client of clients) client.close()
   const describe = createDescriber(tenant.name)
   return seen.map(({ request, response: { status, headers }, text }) => ({

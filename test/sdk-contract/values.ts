@@ -144,10 +144,28 @@ export const VALUE_CASES: ContractCase[] = [
   },
   {
     rule: 'are wrapped and verified: a client that verifies unwraps what it had wrapped',
+    async run({ connect }) {
+      const eaas = connect(undefined, { verify: true })
+      const { id: keyId } = await eaas.keys.create({ name: 'users' })
+      const envelope = await eaas.encrypt('x', { keyId })
+      expect((await eaas.audit.list()).logs.slice(0, 2).map(({ action }) => action)).toEqual(['key.unwrap', 'key.wrap'])
+      expect(await connect().decryptText(envelope)).toBe('x')
+    },
+  },
+  {
+    rule: 'have DEKs of 32 bytes and wrapped keys, in base64, and nothing is taken from the prototype',
     async run({ connect, raw }) {
       const { keys } = connect()
       const { id } = await keys.create({ name: 'users' })
-      expect(await raw('POST', `/v1/keys/${id}/wrap`, { dek: dek(), more: 'ignored', __proto__: { dek: 1 } })).toBe(200)
+      expect(await raw('POST', `/v1/keys/${id}/wrap`, { dek: dek(), more: 'ignored' })).toBe(200)
+      for (const [body, status] of [
+        [`{"dek":"${dek()}","__proto__":{"dek":1}}`, 200],
+        [`{"__proto__":{"dek":"${dek()}"}}`, 400],
+        [`{"dek":"${dek()}","constructor":{"prototype":{"dek":1}}}`, 200],
+      ] as const) {
+        const headers = { 'content-type': 'application/json' }
+        expect([body, await raw('POST', `/v1/keys/${id}/wrap`, body, headers)]).toEqual([body, status])
+      }
       for (const wrong of [
         dek(0),
         dek(16),
