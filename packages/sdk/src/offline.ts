@@ -20,7 +20,7 @@ import type { Engine } from './engines/engine.js'
 import { createHmac, type Hmac } from './engines/hmac.js'
 import { selectEngine } from './engines/select.js'
 import { DecryptionError, InvalidInputError } from './errors.js'
-import { demandHashable, kindOf, readValue, toJson, toText } from './input.js'
+import { type Bytes, demandHashable, kindOf, readValue, toJson, toText } from './input.js'
 import { type Bundle, readEnvelope } from './records/envelopes.js'
 import { readWrappedKey, wrappedKeyAad } from './wrapped-key.js'
 
@@ -33,6 +33,7 @@ export {
   isEaasError,
   RandomnessError,
 } from './errors.js'
+export type { Bytes } from './input.js'
 export type { Bundle } from './records/envelopes.js'
 
 const takeIv = createIvPool()
@@ -76,7 +77,7 @@ export async function seal(
  * @throws InvalidInputError when it is no envelope, or the DEK is not 32 bytes
  * @throws DecryptionError when it is altered, or sealed under another DEK
  */
-export async function open(envelope: Envelope | Bundle, dek: Uint8Array): Promise<Uint8Array> {
+export async function open(envelope: Envelope | Bundle, dek: Uint8Array): Promise<Bytes> {
   const { iv, sealed } = readEnvelope(envelope)
   const key = copyDek(dek) // before anything is awaited, as in `seal`
   try {
@@ -114,9 +115,9 @@ export interface OpenedExport {
    * @throws DecryptionError when it is not of this key
    * @throws InvalidInputError when it is of a version that the export does not hold, and after `close()`
    */
-  unwrap(wrapped_key: string): Promise<Uint8Array>
+  unwrap(wrapped_key: string): Promise<Bytes>
   /** Opens an envelope or a bundle to bytes. @throws InvalidInputError, DecryptionError */
-  decrypt(envelope: Envelope | Bundle): Promise<Uint8Array>
+  decrypt(envelope: Envelope | Bundle): Promise<Bytes>
   /** Opens to text. @throws ContentError when the bytes are not UTF-8 */
   decryptText(envelope: Envelope | Bundle): Promise<string>
   /** Opens to the JSON value; `T` is not checked. @throws ContentError when it holds no JSON */
@@ -158,7 +159,7 @@ export function openExport(exported: ExportedKey | string, { tenantId }: OpenExp
   const demandOpen = () => {
     if (keks.size === 0) refuse('the export is closed', 'Open it again.')
   }
-  const unwrap = async (wrapped_key: string): Promise<Uint8Array> => {
+  const unwrap = async (wrapped_key: string): Promise<Bytes> => {
     const engine = await selectEngine('auto')
     demandOpen() // not before the engine is there: `close()` wipes the secrets at any time
     const parts = readWrappedKey(wrapped_key)
@@ -171,7 +172,7 @@ export function openExport(exported: ExportedKey | string, { tenantId }: OpenExp
     }
     return openBytes(engine, kek, { ...parts, aad: wrappedKeyAad(tenant_id, key_id, version) })
   }
-  const decrypt = async (envelope: Envelope | Bundle): Promise<Uint8Array> => {
+  const decrypt = async (envelope: Envelope | Bundle): Promise<Bytes> => {
     demandOpen()
     const parts = readEnvelope(envelope)
     if (parts.key_id !== key_id) refuse(`sealed under another key: expected ${key_id}, got ${parts.key_id}`)
@@ -209,9 +210,9 @@ interface Sealed {
   aad?: Uint8Array
 }
 
-async function openBytes(engine: Engine, key: Uint8Array, { iv, sealed, aad }: Sealed): Promise<Uint8Array> {
+async function openBytes(engine: Engine, key: Uint8Array, { iv, sealed, aad }: Sealed): Promise<Bytes> {
   try {
-    return await engine.open(key, iv, sealed, aad)
+    return (await engine.open(key, iv, sealed, aad)) as Bytes // no engine answers in shared memory
   } catch (error) {
     throw error instanceof OpenError ? new DecryptionError() : error
   }

@@ -169,6 +169,7 @@ export class DecryptDeks {
   }
 }
 
-function nameOf({ key_id, wrapped_key }: WrappedKey): string {
+/** What a wrapped key is known by. */
+export function nameOf({ key_id, wrapped_key }: Pick<WrappedKey, 'key_id' | 'wrapped_key'>): string {
   return `${key_id}/${wrapped_key}`
 }

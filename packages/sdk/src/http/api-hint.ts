@@ -1,7 +1,7 @@
 /** What to do when the service, or a broker in front of it, refuses a call: the sentence that the error carries. */
 import type { ApiProblem } from '../errors.js'
 
-/** Returns the remedy of docs/errors.md, in a sentence: by the problem's own code where the status says too little. */
+/** Returns what to do, in a sentence: by the problem's own code where the status says too little. */
 export function apiHint({ status, problem }: Pick<ApiProblem, 'status' | 'problem'>): string {
   switch (problem) {
     case 'E_ROUTE_NOT_FOUND':

@@ -2,6 +2,7 @@
 import type { Envelope } from '@eaas/protocol'
 import { createBacklog } from '../async/backlog.js'
 import { createPace, type Pace } from '../async/pace.js'
+import { nameOf } from '../deks/decrypt-deks.js'
 import { type EaasError, InvalidInputError, isEaasError } from '../errors.js'
 import { demandNotAborted, isMissing, type Row, valueIn } from '../input.js'
 import { type OwnDek, readEnvelope } from '../records/envelopes.js'
@@ -12,7 +13,6 @@ import {
   demandRow,
   demandRows,
   hashEach,
-  nameOf,
   type OpenJob,
   type Progress,
   type RecordsOptions,

@@ -1,8 +1,8 @@
 /** Bringing stored rows to the current version of their key, or to new DEKs: see `rewrap` and `reseal` of a model. */
 import type { WrappedKey } from '@eaas/protocol'
+import { nameOf } from '../deks/decrypt-deks.js'
 import { type EaasError, isEaasError } from '../errors.js'
 import { demandNotAborted, demandWhole, type Row } from '../input.js'
-import { nameOf } from '../records/records.js'
 import type { CallOptions } from '../resources/keys.js'
 import type { Definition } from './model.js'
 import { attempt, type ModelDeps, type ModelRows, readJobs } from './model-rows.js'

@@ -2,7 +2,7 @@
 import type { Envelope, EnvelopeParts } from '@eaas/protocol'
 import { createBacklog } from '../async/backlog.js'
 import { createPace, type Pace } from '../async/pace.js'
-import type { DecryptDeks } from '../deks/decrypt-deks.js'
+import { type DecryptDeks, nameOf } from '../deks/decrypt-deks.js'
 import { type DekScope, demandScope, makeOwnDek, type Wrap } from '../deks/own-dek.js'
 import { AbortedError, type EaasError, InvalidInputError, isEaasError, type RecordPlace } from '../errors.js'
 import type { Batcher } from '../http/batcher.js'
@@ -389,9 +389,4 @@ function demandIndex(index: Readonly<Record<string, unknown>>, fields: readonly 
   if (clash !== undefined)
     throw new InvalidInputError(`index column ${JSON.stringify(clash)} would overwrite a sealed field`)
   if (new Set(columns).size < columns.length) throw new InvalidInputError('index must name each column once')
-}
-
-/** What a wrapped key is known by. */
-export function nameOf({ key_id, wrapped_key }: Pick<EnvelopeParts, 'key_id' | 'wrapped_key'>): string {
-  return `${key_id}/${wrapped_key}`
 }

@@ -32,7 +32,7 @@ export function createServerMode(http: Http): ServerMode {
     const body = { ciphertext, wrapped_key, iv, key_id, key_version, encoding: 'base64' }
     const answer = 'decrypted'
     const { plaintext } = await http({ method: 'POST', path: 'v1/decrypt', body, answer, repeatable: true, signal })
-    return new Uint8Array(decodeBase64(plaintext))
+    return decodeBase64(plaintext) as Bytes
   }
   return {
     async encrypt(plaintext, { keyId, signal }) {
