@@ -95,6 +95,11 @@ export function authentic<Row extends { tenant_id: string; mac: Uint8Array }>(
   return row
 }
 
+/** @throws TamperedRowError unless the row was there to be written: one that is hidden meanwhile must not come back as it was */
+export function demandWritten(written: boolean, { tenant_id }: { tenant_id: string }): void {
+  if (!written) throw new TamperedRowError(`a row of tenant ${tenant_id} was deleted outside the server`)
+}
+
 /** Finds out whether a row is not as the server wrote it. */
 export function findTampering<Row extends { tenant_id: string; mac: Uint8Array }>(
   row: Row,

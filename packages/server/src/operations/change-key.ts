@@ -1,21 +1,21 @@
 /** Writing a changed key: its row, and those of its versions, with the id of the entry that tells of it. */
 import type { KeyObject } from 'node:crypto'
-import { keyMac, keyVersionMac, sealRow } from '../audit/row-mac.js'
+import { demandWritten, keyMac, keyVersionMac, sealRow } from '../audit/row-mac.js'
 import type { Transaction } from '../store/db.js'
 import { type KeyRow, type KeyVersionRow, updateKey, updateKeyVersion } from '../store/keys.js'
 import type { EntryPlace } from './operation.js'
 
-/** Writes what changed of a key; returns its new row. */
+/** Writes what changed of a key; returns its new row. @throws TamperedRowError where there is none any more */
 export async function writeKey(
   sql: Transaction,
   { row, changes, at, rowKey }: { row: KeyRow; changes: Partial<KeyRow>; at: EntryPlace; rowKey: KeyObject },
 ): Promise<KeyRow> {
   const changed = sealRow({ ...row, ...changes, updated_at: at.created_at, entry_id: at.entry_id }, keyMac, rowKey)
-  await updateKey(sql, changed)
+  demandWritten(await updateKey(sql, changed), changed)
   return changed
 }
 
-/** Writes what changed of a key version. */
+/** Writes what changed of a key version. @throws TamperedRowError where there is none any more */
 export async function writeKeyVersion(
   sql: Transaction,
   {
@@ -25,5 +25,6 @@ export async function writeKeyVersion(
     rowKey,
   }: { row: KeyVersionRow; changes: Partial<KeyVersionRow>; at: EntryPlace; rowKey: KeyObject },
 ): Promise<void> {
-  await updateKeyVersion(sql, sealRow({ ...row, ...changes, entry_id: at.entry_id }, keyVersionMac, rowKey))
+  const changed = sealRow({ ...row, ...changes, entry_id: at.entry_id }, keyVersionMac, rowKey)
+  demandWritten(await updateKeyVersion(sql, changed), changed)
 }

@@ -3,6 +3,7 @@
  * destroyed is the key material and the hash key; the record, its audit entries and its name stay.
  */
 import type { wire } from '@eaas/protocol'
+import { TamperedRowError } from '../audit/row-mac.js'
 import type { KeyRow } from '../store/keys.js'
 import { writeKey, writeKeyVersion } from './change-key.js'
 import { viewKey } from './key-view.js'
@@ -70,9 +71,14 @@ function completion(state: TenantState, key: OpenKey): Decision<wire.Key> {
   let row: KeyRow
   return {
     entries: [
-      { action: 'key.destroy', key_id: key.row.key_id, metadata: { step: 'completed', versions: key.versions.size } },
+      {
+        action: 'key.destroy',
+        key_id: key.row.key_id,
+        metadata: { step: 'completed', versions: key.row.current_version },
+      },
     ],
     async change(sql, at) {
+      demandCurrent(key)
       const changes: Partial<KeyRow> = {
         status: 'destroyed',
         destroy_at: null,
@@ -88,4 +94,12 @@ function completion(state: TenantState, key: OpenKey): Decision<wire.Key> {
     },
     release: () => viewKey(row),
   }
+}
+
+// Under the lock of the head nobody rotates: a version beyond the current one means that the key's row is an older one.
+function demandCurrent({ row: { tenant_id, key_id, current_version }, versions }: OpenKey): void {
+  if (versions.size === current_version) return
+  throw new TamperedRowError(
+    `the row of key ${key_id} of tenant ${tenant_id} was put back by somebody else than the server`,
+  )
 }

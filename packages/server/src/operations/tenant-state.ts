@@ -13,7 +13,7 @@ import {
   findTampering,
   keyMac,
   keyVersionMac,
-  type TamperedRowError,
+  TamperedRowError,
   tenantMac,
 } from '../audit/row-mac.js'
 import { deriveRowKey, openSecret } from '../crypto/key-hierarchy.js'
@@ -147,11 +147,13 @@ async function loadKey(
   sql: Sql,
   { rootKey, rowKey, tenant_id, key_id }: { rootKey: KeyObject; rowKey: KeyObject; tenant_id: string; key_id: string },
 ): Promise<OpenKey | undefined> {
-  const row = await findKey(sql, tenant_id, key_id)
-  if (!row) return undefined
+  const found = await findKey(sql, tenant_id, key_id)
+  if (!found) return undefined
+  const row = authentic(found, keyMac, rowKey)
   const versions = await listKeyVersions(sql, tenant_id, key_id)
+  demandVersions(row, versions)
   return {
-    row: authentic(row, keyMac, rowKey),
+    row,
     versions: new Map(
       versions.map((version) => [
         version.version,
@@ -174,4 +176,12 @@ async function loadKey(
         ? undefined
         : openSecret(rootKey, { purpose: 'hash-key', tenant_id, id: key_id }, row.wrapped_hash_key),
   }
+}
+
+// A version that is hidden can't be destroyed, and its wrapped keys seem to be forged. A rotation between the two reads adds one beyond
+// the current version; none is ever taken away.
+function demandVersions({ tenant_id, key_id, current_version }: KeyRow, versions: readonly KeyVersionRow[]): void {
+  const known = versions.filter(({ version }) => version >= 1 && version <= current_version)
+  if (known.length === current_version) return
+  throw new TamperedRowError(`a version of key ${key_id} of tenant ${tenant_id} was deleted outside the server`)
 }

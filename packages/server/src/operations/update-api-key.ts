@@ -1,7 +1,7 @@
 /** api_key.update and api_key.revoke. A field that is absent is kept, `null` clears it, a value sets it. */
 import type { KeyObject } from 'node:crypto'
 import { isUuid, type wire } from '@eaas/protocol'
-import { apiKeyMac, authentic, sealRow } from '../audit/row-mac.js'
+import { apiKeyMac, authentic, demandWritten, sealRow } from '../audit/row-mac.js'
 import { type ApiKeyRow, findApiKey, updateApiKey as updateRow } from '../store/api-keys.js'
 import type { Queryable, Transaction } from '../store/db.js'
 import { demandGrantable, readAllowedIps, readExpiry } from './api-key-rules.js'
@@ -70,6 +70,6 @@ async function writeApiKey(
   { row, changes, at, rowKey }: { row: ApiKeyRow; changes: Partial<ApiKeyRow>; at: EntryPlace; rowKey: KeyObject },
 ): Promise<ApiKeyRow> {
   const changed = sealRow({ ...row, ...changes, entry_id: at.entry_id }, apiKeyMac, rowKey)
-  await updateRow(sql, changed)
+  demandWritten(await updateRow(sql, changed), changed)
   return changed
 }

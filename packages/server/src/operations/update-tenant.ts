@@ -1,6 +1,6 @@
 /** tenant.update: the operator changes a tenant's settings; what changed stands in the tenant's own log. */
 import type { wire } from '@eaas/protocol'
-import { sealRow, tenantMac } from '../audit/row-mac.js'
+import { demandWritten, sealRow, tenantMac } from '../audit/row-mac.js'
 import { type TenantRow, updateTenant as updateRow } from '../store/tenants.js'
 import type { Operation } from './operation.js'
 
@@ -24,7 +24,7 @@ export function updateTenant(changes: TenantChanges): Operation<wire.Tenant> {
       entries: [{ action: 'tenant.update', metadata: changed }],
       async change(sql, { entry_id }) {
         row = sealRow({ ...state.tenant, ...changed, entry_id }, tenantMac, state.rowKey)
-        await updateRow(sql, row)
+        demandWritten(await updateRow(sql, row), row)
       },
       release: () => viewTenant(row),
     }

@@ -55,13 +55,14 @@ export async function listApiKeys(sql: Queryable, tenant_id: string): Promise<Ap
     select ${columns(sql)} from api_keys where tenant_id = ${tenant_id} order by created_at, api_key_id`
 }
 
-/** Writes what can change of an API key. */
-export async function updateApiKey(sql: Transaction, row: ApiKeyRow): Promise<void> {
-  await sql`
+/** Writes what can change of an API key; returns whether it was there. */
+export async function updateApiKey(sql: Transaction, row: ApiKeyRow): Promise<boolean> {
+  const result = await sql`
     update api_keys
     set name = ${row.name}, permissions = ${row.permissions}, allowed_ips = ${row.allowed_ips},
         expires_at = ${row.expires_at}, revoked_at = ${row.revoked_at}, entry_id = ${row.entry_id}, mac = ${row.mac}
     where tenant_id = ${row.tenant_id} and api_key_id = ${row.api_key_id}`
+  return result.count === 1
 }
 
 function columns(sql: Queryable) {

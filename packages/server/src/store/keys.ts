@@ -40,15 +40,16 @@ export async function insertKey(sql: Transaction, row: KeyRow): Promise<void> {
             ${row.created_at}, ${row.updated_at}, ${row.entry_id}, ${row.mac})`
 }
 
-/** Writes what can change of a key. */
-export async function updateKey(sql: Transaction, row: KeyRow): Promise<void> {
-  await sql`
+/** Writes what can change of a key; returns whether it was there. */
+export async function updateKey(sql: Transaction, row: KeyRow): Promise<boolean> {
+  const result = await sql`
     update keys
     set status = ${row.status}, current_version = ${row.current_version},
         rotation_interval_days = ${row.rotation_interval_days}, next_rotation_at = ${row.next_rotation_at},
         destroy_at = ${row.destroy_at}, wrapped_hash_key = ${row.wrapped_hash_key}, updated_at = ${row.updated_at},
         entry_id = ${row.entry_id}, mac = ${row.mac}
     where tenant_id = ${row.tenant_id} and key_id = ${row.key_id}`
+  return result.count === 1
 }
 
 /** Inserts a key version. */
@@ -59,12 +60,13 @@ export async function insertKeyVersion(sql: Transaction, row: KeyVersionRow): Pr
             ${row.entry_id}, ${row.mac})`
 }
 
-/** Writes what can change of a key version. */
-export async function updateKeyVersion(sql: Transaction, row: KeyVersionRow): Promise<void> {
-  await sql`
+/** Writes what can change of a key version; returns whether it was there. */
+export async function updateKeyVersion(sql: Transaction, row: KeyVersionRow): Promise<boolean> {
+  const result = await sql`
     update key_versions
     set status = ${row.status}, wrapped_kek = ${row.wrapped_kek}, entry_id = ${row.entry_id}, mac = ${row.mac}
     where tenant_id = ${row.tenant_id} and key_id = ${row.key_id} and version = ${row.version}`
+  return result.count === 1
 }
 
 /** Finds a key by its id. */

@@ -21,12 +21,13 @@ export async function insertTenant(sql: Queryable, row: TenantRow): Promise<void
 }
 
 /** Writes what can change of a tenant. */
-export async function updateTenant(sql: Transaction, row: TenantRow): Promise<void> {
-  await sql`
+export async function updateTenant(sql: Transaction, row: TenantRow): Promise<boolean> {
+  const result = await sql`
     update tenants
     set envelope_only = ${row.envelope_only}, monthly_encrypt_quota = ${row.monthly_encrypt_quota},
         entry_id = ${row.entry_id}, mac = ${row.mac}
     where tenant_id = ${row.tenant_id}`
+  return result.count === 1
 }
 
 /** All tenants, oldest first, as their rows say; the caller checks their MACs. */
