@@ -1,16 +1,17 @@
 /** A new tenant with its audit key, its chain and its first API key. The operator's doing: no route leads here. */
 import { randomUUID } from 'node:crypto'
-import { PERMISSIONS, SYSTEM_ACTOR } from '@eaas/protocol'
+import { PERMISSIONS } from '@eaas/protocol'
 import { extendChain, genesisHead } from '../audit/chain.js'
 import { apiKeyMac, sealRow, tenantMac } from '../audit/row-mac.js'
-import { apiKeyDigest, apiKeyPrefix, generateApiKey } from '../crypto/api-key.js'
 import { deriveRowKey, openSecret } from '../crypto/key-hierarchy.js'
 import { type ApiKeyRow, insertApiKey } from '../store/api-keys.js'
 import { appendEntries, insertHead } from '../store/audit.js'
 import type { Transaction } from '../store/db.js'
 import { findTenantByName, insertTenant } from '../store/tenants.js'
 import { sealNewSecret } from './key-secrets.js'
+import { newApiKey } from './new-api-key.js'
 import type { Services } from './operation.js'
+import { draftEntry, SYSTEM } from './perform.js'
 import { Refusal } from './refusal.js'
 
 export interface NewTenant {
@@ -37,43 +38,21 @@ export async function createTenant(
   const auditKey = openSecret(services.rootKey, { purpose: 'audit-key', tenant_id }, wrapped_audit_key)
   const rowKey = deriveRowKey(auditKey)
 
-  const api_key_id = randomUUID()
-  const secret = generateApiKey(tenant_id)
+  const { secret, unsealed } = newApiKey(services, {
+    tenant_id,
+    name: 'first key',
+    permissions: [...PERMISSIONS],
+    allowed_ips: [],
+    expires_at: null,
+  })
   const now = services.now()
   const created_at = new Date(now).toISOString()
   const genesis = genesisHead(auditKey, tenant_id, created_at)
-  const { entries, head } = extendChain(
-    genesis,
-    [
-      {
-        action: 'api_key.create',
-        key_id: null,
-        key_version: null,
-        actor: SYSTEM_ACTOR,
-        ip_address: null,
-        metadata: JSON.stringify({ api_key_id }),
-      },
-    ],
-    { auditKey, now },
-  )
+  const { api_key_id } = unsealed
+  const first = draftEntry({ action: 'api_key.create', metadata: { api_key_id } }, SYSTEM)
+  const { entries, head } = extendChain(genesis, [first], { auditKey, now })
   const entry_id = head.last_id
-  const apiKey: ApiKeyRow = sealRow(
-    {
-      tenant_id,
-      api_key_id,
-      digest: apiKeyDigest(services.pepper, secret),
-      name: 'first key',
-      prefix: apiKeyPrefix(secret),
-      permissions: [...PERMISSIONS],
-      allowed_ips: [],
-      expires_at: null,
-      revoked_at: null,
-      created_at,
-      entry_id,
-    },
-    apiKeyMac,
-    rowKey,
-  )
+  const apiKey: ApiKeyRow = sealRow({ ...unsealed, created_at, entry_id }, apiKeyMac, rowKey)
   await insertTenant(
     sql,
     sealRow(

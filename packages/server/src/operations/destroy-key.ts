@@ -7,12 +7,11 @@ import { TamperedRowError } from '../audit/row-mac.js'
 import type { KeyRow } from '../store/keys.js'
 import { writeKey, writeKeyVersion } from './change-key.js'
 import { viewKey } from './key-view.js'
+import { MS_PER_DAY } from './ms-per-day.js'
 import { getKeyIn } from './open-key.js'
 import type { Decision, Operation } from './operation.js'
 import { Refusal } from './refusal.js'
 import type { OpenKey, TenantState } from './tenant-state.js'
-
-const MS_PER_DAY = 86_400_000
 
 /** Schedules the destruction of a disabled key; completes it at once where there is no waiting period. @throws Refusal E_NOT_FOUND, E_STATE, E_VALIDATION */
 export function destroyKey({ key_id, confirm }: { key_id: string; confirm: string }): Operation<wire.Key> {

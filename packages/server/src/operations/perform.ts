@@ -16,7 +16,8 @@ import type { TenantState } from './tenant-state.js'
 /** How often a call decides again before it gives up: each time, somebody else had changed the tenant meanwhile. */
 const MAX_DECISIONS = 50
 
-const SYSTEM: Caller = { actor: SYSTEM_ACTOR, ip_address: null, on_behalf_of: undefined, apiKey: undefined }
+/** The server itself, or its operator. */
+export const SYSTEM: Caller = { actor: SYSTEM_ACTOR, ip_address: null, on_behalf_of: undefined, apiKey: undefined }
 
 /** Reads the credentials of a call. @throws Refusal E_UNAUTHORIZED when the text is no API key */
 export function readCredentials(
@@ -138,7 +139,8 @@ function committedIfAlarmed(error: unknown): Outcome {
   throw error
 }
 
-function draftEntry({ action, key_id, key_version, metadata }: EntryNote, caller: Caller): EntryDraft {
+/** An entry as it is chained: with who acts and from where, its metadata as canonical JSON. */
+export function draftEntry({ action, key_id, key_version, metadata }: EntryNote, caller: Caller): EntryDraft {
   const { actor, ip_address, on_behalf_of } = caller
   const all = on_behalf_of === undefined ? metadata : { ...metadata, on_behalf_of }
   return {

@@ -3,10 +3,9 @@ import type { wire } from '@eaas/protocol'
 import type { KeyRow } from '../store/keys.js'
 import { writeKey } from './change-key.js'
 import { viewKey } from './key-view.js'
+import { MS_PER_DAY } from './ms-per-day.js'
 import { getKeyIn } from './open-key.js'
 import type { Operation } from './operation.js'
-
-const MS_PER_DAY = 86_400_000
 
 /** Sets the interval, counted from now; null ends the policy. @throws Refusal E_NOT_FOUND, E_STATE */
 export function setRotation({

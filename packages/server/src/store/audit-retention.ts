@@ -1,6 +1,7 @@
 /** What retention does to the audit log: finding what is too old, marking it, taking it. */
 import type { Action } from '@eaas/protocol'
 import type { PurgeMark } from '../audit/chain.js'
+import { NIL_UUID } from './audit.js'
 import type { Queryable, Transaction } from './db.js'
 
 /** Finds the mark of the last purge. */
@@ -42,7 +43,7 @@ export function countKinds(
 ): Promise<KindCount[]> {
   return sql<KindCount[]>`
     select (created_at at time zone 'UTC')::date as day, action,
-           coalesce(key_id, '00000000-0000-0000-0000-000000000000') as key_id, count(*) as entries
+           coalesce(key_id, ${NIL_UUID}::uuid) as key_id, count(*) as entries
     from audit_log
     where tenant_id = ${tenant_id} and id > ${after_id} and id <= ${through_id}
     group by 1, 2, 3`

@@ -4,7 +4,7 @@ import type { ChainedEntry, Head } from '../audit/chain.js'
 import { type Queryable, readInteger, readTime, type Transaction } from './db.js'
 
 /** What entries without a key are counted under. */
-const NIL_UUID = '00000000-0000-0000-0000-000000000000'
+export const NIL_UUID = '00000000-0000-0000-0000-000000000000'
 
 /** Finds the head of a tenant's chain. */
 export async function findHead(sql: Queryable, tenant_id: string): Promise<Head | undefined> {
