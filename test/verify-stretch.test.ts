@@ -2,7 +2,15 @@
 import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import Fastify from 'fastify'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { verifyLog } from '../packages/server/src/audit/verify.js'
+import type { Route } from '../packages/server/src/http/route.js'
+import { ROUTES } from '../packages/server/src/http/routes.js'
+import { serveRoutes } from '../packages/server/src/http/serve.js'
+import { performAsSystem } from '../packages/server/src/operations/perform.js'
+import { verifyAudit } from '../packages/server/src/operations/read-audit.js'
 import { purgeTenant } from '../packages/server/src/retention.js'
 import { backend } from './support/database.js'
 import { runEaas } from './support/eaas-process.js'
@@ -125,32 +133,98 @@ describe('a stretch of the log', () => {
   })
 })
 
+function gate<Value = void>() {
+  let open: (value: Value) => void = () => undefined
+  const opened = new Promise<Value>((resolve) => {
+    open = resolve
+  })
+  return { opened, open: (value: Value) => open(value) }
+}
+
 // The embedded database has one connection: what holds the log there holds everything.
 describe.skipIf(backend() === 'embedded')('verifications at once', () => {
-  it('are two; a third one is told to come again, and may then', async () => {
-    let release: () => void = () => undefined
-    let isLocked: () => void = () => undefined
-    const released = new Promise<void>((resolve) => {
-      release = resolve
-    })
-    const locked = new Promise<void>((resolve) => {
-      isLocked = resolve
-    })
-    // While the log is locked, a verification that has begun can't end.
+  /** While the log is locked, verifications that have begun can't end. */
+  async function whileLocked<T>(ask: () => { first: Promise<T>; all: Promise<T>[] }): Promise<{ first: T; all: T[] }> {
+    const [locked, released] = [gate(), gate()]
     const holding = service.services.sql.begin(async (sql) => {
       await sql`lock table audit_log in access exclusive mode`
-      isLocked()
-      await released
+      locked.open()
+      await released.opened
     })
-    await locked
-    const asked = [verify(), verify(), verify()]
-    const first = await Promise.race(asked)
-    release()
+    await locked.opened
+    const asked = ask()
+    const first = await asked.first
+    released.open()
     await holding
-    expect([first.status, first.code]).toEqual([503, 'E_UNAVAILABLE'])
-    const answers = await Promise.all(asked)
-    expect(answers.map(({ status }) => status).sort()).toEqual([200, 200, 503])
+    return { first, all: await Promise.all(asked.all) }
+  }
+  const verifyOf = async (caller: Caller) => (await caller.call('GET', '/v1/audit/verify')).status
+
+  it('are two; a third one is told to come again, and may then', async () => {
+    const others = [await service.createTenant(), await service.createTenant()]
+    const { first, all } = await whileLocked(() => {
+      const asked = [owner, ...others].map(verifyOf)
+      return { first: Promise.race(asked), all: asked }
+    })
+    expect([first, all.sort()]).toEqual([503, [200, 200, 503]])
     expect(await verify()).toMatchObject({ status: 200, valid: true })
+  })
+
+  it('are one of a tenant, which so leaves room for another', async () => {
+    const other = await service.createTenant()
+    const { first, all } = await whileLocked(() => {
+      const asked = [owner, owner].map(verifyOf)
+      return { first: Promise.race(asked), all: [...asked, verifyOf(other)] }
+    })
+    expect([first, all.slice(0, 2).sort(), all[2]]).toEqual([503, [200, 503], 200])
+  })
+})
+
+describe('a verification that nobody waits for', () => {
+  it('ends', async () => {
+    const state = await service.services.states.find(tenant_id)
+    if (!state) throw new Error('no state')
+    const { auditKey, rowKey } = state
+    const options = { tenant_id, auditKey, rowKey }
+    const gone = AbortSignal.abort(new Error('gone'))
+    expect(await verifyLog(service.services.sql, options)).toMatchObject({ valid: true })
+    await expect(verifyLog(service.services.sql, { ...options, signal: gone })).rejects.toThrow('gone')
+    const scope = { signal: gone }
+    await expect(performAsSystem(service.services, tenant_id, verifyAudit(scope))).rejects.toThrow('nobody waited')
+    expect(await verify()).toMatchObject({ status: 200, valid: true })
+  })
+
+  it('is told so when its client leaves, and not before', async () => {
+    const app = Fastify()
+    const [begun, ended] = [gate<AbortSignal>(), gate()]
+    const row = ROUTES.find(({ operationId }) => operationId === 'verifyAudit')
+    if (!row) throw new Error('no route')
+    const operation: Route['operation'] = ({ signal }) => {
+      if (!signal) throw new Error('no signal')
+      signal.addEventListener('abort', () => ended.open())
+      return async () => ({
+        entries: [],
+        release: () => {
+          begun.open(signal)
+          return ended.opened
+        },
+      })
+    }
+    serveRoutes(app, service.services, [{ ...row, operation }])
+    try {
+      const url = await app.listen({ host: '127.0.0.1', port: 0 })
+      const client = new AbortController()
+      const headers = { authorization: `Bearer ${owner.secret}` }
+      const left = fetch(`${url}${row.path}`, { headers, signal: client.signal }).catch(() => 'left')
+      const signal = await begun.opened
+      await sleep(200)
+      expect(signal.aborted).toBe(false)
+      client.abort()
+      await ended.opened
+      expect(await left).toBe('left')
+    } finally {
+      await app.close()
+    }
   })
 })
 

@@ -61,6 +61,8 @@ export interface VerifyOptions {
   through_id?: number | undefined
   /** told now and then how many entries were verified */
   onProgress?: ((entries: number) => void) | undefined
+  /** ends it between two pages */
+  signal?: AbortSignal | undefined
 }
 
 /** A place in the chain that is verified. */
@@ -70,7 +72,11 @@ interface Place {
   created_at: string
 }
 
-/** Verifies a tenant's log (chain.md 9). `broken_at` is the id of the first entry that is missing or not as the server wrote it. */
+/**
+ * Verifies a tenant's log (chain.md 9). `broken_at` is the id of the first entry that is missing or not as the server wrote it.
+ *
+ * @throws the signal's reason once it is aborted
+ */
 export async function verifyLog(sql: Sql, options: VerifyOptions): Promise<wire.Verification> {
   const evidence = await readEvidence(sql, options.tenant_id)
   const { head } = evidence
@@ -120,6 +126,7 @@ export async function verifyLog(sql: Sql, options: VerifyOptions): Promise<wire.
   const rows = createRowAudit(options.rowKey)
   if (contradicts()) return answer('checkpoint_mismatch', place.id)
   while (place.id < through_id) {
+    options.signal?.throwIfAborted()
     const page = await readChain(sql, { ...options, after_id: place.id, through_id, limit: PAGE_ENTRIES })
     if (page[0]?.id !== place.id + 1 && (await isPurgedBeyond(sql, options.tenant_id, place.id))) {
       return verifyLog(sql, options) // a purge took what was being read: from its mark once more

@@ -29,7 +29,7 @@ export const auditRoutes: readonly Route[] = [
     query: verifyQuery,
     answer: wire.verification,
     timeoutMs: WHOLE_LOG_TIMEOUT_MS,
-    operation: ({ query }) => verifyAudit(query),
+    operation: ({ query, signal }) => verifyAudit({ ...query, signal }),
   }),
   route({
     method: 'GET',

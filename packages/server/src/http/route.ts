@@ -8,6 +8,8 @@ export interface RouteInput<Body, Query> {
   id: string
   body: Body
   query: Query
+  /** of a call with a time of its own: aborted when its client leaves, or when that time is over */
+  signal?: AbortSignal
 }
 
 export interface Route<Body = unknown, Query = unknown, Answer = unknown> {

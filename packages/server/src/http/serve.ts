@@ -52,6 +52,7 @@ async function answer(services: Services, row: Route, request: FastifyRequest, r
     id,
     body: row.body && parse(row.body, request.body, 'the body must be a JSON object'),
     query: row.query && parse(row.query, request.query, 'the query is not valid'),
+    ...(row.timeoutMs === undefined ? {} : { signal: request.signal }), // elsewhere there is none until it is asked for
   })
   const value = await perform(
     services,

@@ -15,7 +15,7 @@ import type { Context, Operation, Services } from './operation.js'
 import { Refusal } from './refusal.js'
 import type { TenantState } from './tenant-state.js'
 
-/** Verifications that run at once in a process; more are refused, so that they can't be used to stop it. */
+/** Verifications that run at once in a process, one of a tenant; more are refused, so that they can't be used to stop it. */
 const VERIFICATIONS_AT_ONCE = 2
 /** Entries of an export that are read at a time. */
 const EXPORT_PAGE_ENTRIES = 500
@@ -41,9 +41,12 @@ export interface VerifyScope {
   /** a note that was kept from earlier */
   checkpoint?: string | undefined
   onProgress?: ((entries: number) => void) | undefined
+  /** tells that nobody waits for the answer any more */
+  signal?: AbortSignal | undefined
 }
 
-let verifications = 0
+/** The tenants whose logs are being verified. */
+const verifying = new Set<string>()
 
 /** Verifies the tenant's chain in place. @throws Refusal E_VALIDATION, E_UNAVAILABLE when too many verifications run */
 export function verifyAudit({ checkpoint, ...scope }: VerifyScope): Operation<wire.Verification> {
@@ -53,17 +56,21 @@ export function verifyAudit({ checkpoint, ...scope }: VerifyScope): Operation<wi
       entries: [],
       evidence: true,
       async release() {
-        if (verifications >= VERIFICATIONS_AT_ONCE) {
+        const { tenant, auditKey, rowKey } = state
+        const { tenant_id } = tenant
+        if (verifying.has(tenant_id) || verifying.size >= VERIFICATIONS_AT_ONCE) {
           throw new Refusal('E_UNAVAILABLE', 'other verifications are running; try again when they are done')
         }
-        verifications += 1
+        verifying.add(tenant_id)
         try {
-          const { tenant, auditKey, rowKey } = state
-          const { tenant_id } = tenant
           await demandStretch(services.sql, { tenant_id, auditKey, ...scope })
           return await verifyLog(services.sql, { tenant_id, auditKey, rowKey, checkpoint: kept, ...scope })
+        } catch (error) {
+          throw scope.signal?.aborted
+            ? new Refusal('E_UNAVAILABLE', 'nobody waited for the verification to end')
+            : error
         } finally {
-          verifications -= 1
+          verifying.delete(tenant_id)
         }
       },
     }
