@@ -61,6 +61,8 @@ export interface EmbeddedSocketOptions {
   failure: () => Error | undefined
   /** Called once when it did: clients were disconnected without an answer. */
   onFailure: (error: Error) => void
+  /** How long a client may keep the back end without sending anything, in milliseconds. */
+  idleInTurnMs?: number
 }
 
 export interface EmbeddedSocket {
@@ -76,11 +78,12 @@ export interface EmbeddedSocket {
  * @throws Error of the system when the socket cannot be made.
  */
 export async function serveOnSocket(options: EmbeddedSocketOptions): Promise<EmbeddedSocket> {
-  const { database, path, failure, onFailure } = options
+  const { database, path, failure, onFailure, idleInTurnMs = IDLE_IN_TURN_MS } = options
   const clients = new Set<Client>()
   /** Clients with something to do, and no turn. */
   const waiting: Client[] = []
   let turn: Client | undefined
+  /** Runs while the client whose turn it is says nothing, whatever the others say. */
   let idleTimer: NodeJS.Timeout | undefined
   let working = false
   let failed = false
@@ -135,7 +138,6 @@ export async function serveOnSocket(options: EmbeddedSocketOptions): Promise<Emb
   async function work(): Promise<void> {
     if (working || failed) return
     working = true
-    clearTimeout(idleTimer)
     try {
       while (await step()) if (failure()) throw failure()
     } catch (error) {
@@ -158,16 +160,18 @@ export async function serveOnSocket(options: EmbeddedSocketOptions): Promise<Emb
 
     const client = turn
     if (client.gone) {
+      stopIdleTimer()
       await cleanUpAfter(client)
       turn = undefined
       return true
     }
     const next = client.messages.shift()
     if (!next) {
-      idleTimer = setTimeout(() => refuse(client, '25P03', 'idle for too long within a transaction'), IDLE_IN_TURN_MS)
+      idleTimer ??= setTimeout(() => refuse(client, '25P03', 'idle for too long within a transaction'), idleInTurnMs)
       idleTimer.unref()
       return false
     }
+    stopIdleTimer()
     const answer = await execute(next)
     // A commit is only told to the client when its fsync did not fail.
     if (failure()) return true
@@ -178,6 +182,11 @@ export async function serveOnSocket(options: EmbeddedSocketOptions): Promise<Emb
       if (client.messages.length > 0 || client.gone) waiting.push(client)
     }
     return true
+  }
+
+  function stopIdleTimer(): void {
+    clearTimeout(idleTimer)
+    idleTimer = undefined
   }
 
   /** Message by message: after a PANIC PGlite would spin for ever over what is left of a batch. */
