@@ -6,6 +6,11 @@ const FILE_NAME = /^(\d{3})-[a-z0-9-]+\.sql$/
 /** Two processes that create the lock table at once: PostgreSQL reports the loser as a unique violation. */
 const UNIQUE_VIOLATION = '23505'
 
+/** How long a process waits for another one that migrates. */
+const TURN_TIMEOUT = '10min'
+/** How long a migration waits for a table, on which everybody else waits behind it. What it then does may take its time. */
+const TABLE_TIMEOUT = '10s'
+
 /** Thrown when the database was written by a newer version of the server. */
 export class NewerSchemaError extends Error {
   override readonly name = 'NewerSchemaError'
@@ -20,11 +25,15 @@ export async function migrate(sql: Sql, directory: URL): Promise<number[]> {
   const migrations = await readMigrations(directory)
   await ensureTable(sql)
   return sql.begin(async (transaction) => {
+    // The server's limits are made for calls.
+    await transaction`
+      select set_config('lock_timeout', ${TURN_TIMEOUT}, true), set_config('statement_timeout', '0', true)`
     const [lock] = await transaction<{ version: number }[]>`select version from schema_version where id = 1 for update`
     const version = lock?.version ?? 0
     const newest = newestOf(migrations)
     demandKnown(version, newest)
     const missing = migrations.filter((migration) => migration.version > version)
+    if (missing.length > 0) await transaction`select set_config('lock_timeout', ${TABLE_TIMEOUT}, true)`
     for (const migration of missing) await transaction.unsafe(migration.text)
     if (missing.length > 0) await transaction`update schema_version set version = ${newest} where id = 1`
     return missing.map((migration) => migration.version)
