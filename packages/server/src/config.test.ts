@@ -1,6 +1,8 @@
 // The configuration: every variable, what it may hold, and that no message shows a secret.
-import { resolve } from 'node:path'
-import { describe, expect, it } from 'vitest'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join, resolve } from 'node:path'
+import { afterAll, describe, expect, it } from 'vitest'
 import { type Config, ConfigError, readConfig, VARIABLES } from './config.js'
 
 const SECRETS = {
@@ -67,6 +69,7 @@ describe('the configuration', () => {
       'EAAS_CHECKPOINT_MINUTES',
       'EAAS_CORS_ORIGINS',
       'EAAS_DATABASE_URL',
+      'EAAS_DATABASE_URL_FILE',
       'EAAS_DATA_DIR',
       'EAAS_DESTROY_WINDOW_DAYS',
       'EAAS_HOST',
@@ -148,6 +151,51 @@ describe('the configuration', () => {
   ])('finds %s to be no variable of it, by its name alone', (name) => {
     expect(readConfig({ [name]: SECRETS.EAAS_ROOT_KEY })).toEqual({ ...readConfig({}), unknownVariables: [name] })
     expect(readConfig({ [name]: '' }).unknownVariables).toEqual([name])
+  })
+
+  describe('of the database', () => {
+    const file = join(mkdtempSync(join(tmpdir(), 'eaas-config-')), 'url')
+    const URL_TEXT = 'postgres://eaas:hunter2hunter2@localhost/eaas'
+    afterAll(() => rmSync(dirname(file), { recursive: true }))
+
+    it('may stand in a file', () => {
+      writeFileSync(file, `${URL_TEXT}\n`)
+      expect(readConfig({ EAAS_DATABASE_URL_FILE: file }).databaseUrl).toBe(URL_TEXT)
+    })
+
+    it.each([
+      'mysql://eaas:hunter2hunter2@localhost/eaas',
+      'eaas:hunter2hunter2@localhost',
+      'localhost/eaas',
+      'postgres://a:b:c/d',
+    ])('is a URL of PostgreSQL, and not %s, which is not shown', (text) => {
+      writeFileSync(file, text)
+      for (const [name, environment] of [
+        ['EAAS_DATABASE_URL', { EAAS_DATABASE_URL: text }],
+        ['EAAS_DATABASE_URL_FILE', { EAAS_DATABASE_URL_FILE: file }],
+      ] as const) {
+        const message = refusalOf(environment)
+        expect(message).toContain(`${name} must be postgres://`)
+        expect(message).not.toContain(text)
+      }
+    })
+
+    it('is refused where it is named twice, or its file is not there', () => {
+      const twice = { EAAS_DATABASE_URL: URL_TEXT, EAAS_DATABASE_URL_FILE: file }
+      expect(refusalOf(twice)).toMatch(/are both set/)
+      expect(refusalOf({ EAAS_DATABASE_URL_FILE: `${file}.none` })).toMatch(
+        /^EAAS_DATABASE_URL_FILE names a file .*ENOENT/,
+      )
+    })
+
+    function refusalOf(environment: Record<string, string>): string {
+      try {
+        readConfig(environment)
+      } catch (error) {
+        if (error instanceof ConfigError) return error.message
+      }
+      throw new Error('it was not refused')
+    }
   })
 
   it('leaves the variables of others alone, and those of the tests', () => {

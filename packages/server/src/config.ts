@@ -1,4 +1,5 @@
 /** The server's configuration: the only reader of the environment. */
+import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { resolve } from 'node:path'
 
@@ -40,6 +41,7 @@ export class ConfigError extends Error {
 /** Each variable with what `--help` says of it. */
 export const VARIABLES = {
   EAAS_DATABASE_URL: 'PostgreSQL to use, postgres://user:password@host:port/database (default: an embedded database)',
+  EAAS_DATABASE_URL_FILE: 'a file that holds it instead',
   EAAS_DATA_DIR: 'directory of the embedded database and its root key (default: .eaas)',
   EAAS_ROOT_KEY: 'the root key, base64 of 32 bytes (default: root.key in the data directory, embedded database only)',
   EAAS_ROOT_KEY_FILE: 'a file that holds the root key instead',
@@ -63,7 +65,7 @@ type Environment = Readonly<Record<string, string | undefined>>
 export function readConfig(environment: Environment): Config {
   const get = (name: keyof typeof VARIABLES) => environment[name] || undefined
   return {
-    databaseUrl: get('EAAS_DATABASE_URL'),
+    databaseUrl: databaseUrl(get('EAAS_DATABASE_URL'), get('EAAS_DATABASE_URL_FILE')),
     rootKey: { value: get('EAAS_ROOT_KEY'), file: get('EAAS_ROOT_KEY_FILE') },
     dataDir: resolve(get('EAAS_DATA_DIR') ?? '.eaas'),
     host: get('EAAS_HOST') ?? '127.0.0.1',
@@ -90,6 +92,29 @@ export function readConfig(environment: Environment): Config {
     ),
     logLevel: logLevel(get('EAAS_LOG_LEVEL') ?? 'info'),
     unknownVariables: Object.keys(environment).filter(isUnknown),
+  }
+}
+
+// A URL holds a password: it is never shown.
+function databaseUrl(value: string | undefined, file: string | undefined): string | undefined {
+  if (value !== undefined && file !== undefined) {
+    throw new ConfigError('EAAS_DATABASE_URL and EAAS_DATABASE_URL_FILE are both set. Set one of them.')
+  }
+  const url = file === undefined ? value : readSecretFile('EAAS_DATABASE_URL_FILE', file)
+  if (url === undefined || (/^postgres(?:ql)?:\/\//.test(url) && URL.canParse(url))) return url
+  const name = file === undefined ? 'EAAS_DATABASE_URL' : `the file of EAAS_DATABASE_URL_FILE`
+  throw new ConfigError(
+    `${name} must be postgres://user:password@host:port/database, with % and code for special characters`,
+  )
+}
+
+function readSecretFile(name: keyof typeof VARIABLES, path: string): string {
+  try {
+    return readFileSync(path, 'utf8').trim()
+  } catch (error) {
+    throw new ConfigError(
+      `${name} names a file that cannot be read (${(error as NodeJS.ErrnoException).code}): ${path}`,
+    )
   }
 }
 
