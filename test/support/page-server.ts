@@ -16,7 +16,13 @@ export interface PageServer {
   close(): Promise<void>
 }
 
-/** Bundles the page and serves it. */
+/** The pages by their paths, each with the script that it loads. */
+const PAGES: ReadonlyMap<string, string> = new Map([
+  ['/', 'page'],
+  ['/suite', 'suite'],
+])
+
+/** Bundles the pages and serves them. What is asked for below `/redirecting/` is sent to `/followed`. */
 export async function startPageServer(): Promise<PageServer> {
   const files = await bundle()
   const answered: PageServer['answered'] = []
@@ -40,17 +46,17 @@ export async function startPageServer(): Promise<PageServer> {
     if (path === '/api/key' && request.method === 'POST' && service) {
       return response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(await service.mint()))
     }
+    if (path.startsWith('/redirecting/')) return response.writeHead(307, { location: '/followed' }).end()
     const script = files.get(path)
+    const page = PAGES.get(path)
     const connect = service ? `connect-src 'self' ${service.url}` : ''
-    response.writeHead(script !== undefined || path === '/' ? 200 : 404, {
+    response.writeHead(script !== undefined || page !== undefined ? 200 : 404, {
       'content-type': script === undefined ? 'text/html' : 'text/javascript',
       'content-security-policy': `default-src 'self'; ${connect}`,
       'set-cookie': 'sid=ada; HttpOnly; SameSite=Strict',
     })
-    response.end(
-      script ??
-        '<!doctype html><title>test</title><link rel="icon" href="/none"><script type="module" src="/page.js"></script>',
-    )
+    const module = `<script type="module" src="/${page}.js"></script>`
+    response.end(script ?? `<!doctype html><title>test</title><link rel="icon" href="/none">${page ? module : ''}`)
   }
   const server = createServer((request, response) => {
     serve(request, response).catch((error) => response.writeHead(500).end(String(error)))
@@ -72,8 +78,15 @@ export async function startPageServer(): Promise<PageServer> {
 
 async function bundle(): Promise<Map<string, Uint8Array>> {
   const folder = fileURLToPath(new URL('../browser/', import.meta.url))
+  const sources = fileURLToPath(new URL('../../packages/sdk/src', import.meta.url))
   const { outputFiles } = await build({
-    entryPoints: [`${folder}page.ts`, `${folder}worker.ts`],
+    entryPoints: [`${folder}page.ts`, `${folder}worker.ts`, `${folder}suite.mjs`],
+    alias: Object.fromEntries(
+      ['/broker', '/offline', '/testing', ''].map((entry) => [
+        `@eaas/sdk${entry}`,
+        `${sources}${entry || '/index'}.ts`,
+      ]),
+    ),
     outdir: folder,
     bundle: true,
     splitting: true,

@@ -13,6 +13,7 @@ import { createClient } from '../../packages/sdk/src/index.js'
 import { findOrInstallChromium } from '../support/chromium.js'
 import { createTenantByCli, type EaasProcess, startEaas } from '../support/eaas-process.js'
 import { type GuardedDir, guardedDir } from '../support/guarded-dir.js'
+import type { SuiteOutcome } from '../support/packed-sdk.js'
 import { type PageServer, startPageServer } from '../support/page-server.js'
 import { type RecordedRequest, startRecordingProxy } from '../support/recording-proxy.js'
 
@@ -22,6 +23,8 @@ const TIMEOUT_MS = 60_000
 /** Noise of the machine only adds tasks: one run without is enough. */
 const QUIET_RUNS = 5
 const executablePath = findOrInstallChromium()
+
+type RunSuite = (vectors: unknown, redirecting: string, without: readonly string[]) => Promise<SuiteOutcome>
 
 let browser: Browser
 let dir: GuardedDir
@@ -131,6 +134,27 @@ inChromium('the SDK in a page', () => {
   it('seals and opens the published vectors with every engine that it has, WebCrypto by default', async () => {
     const outcome = await opened.page.evaluate((vectors) => globalThis.harness.runVectors(vectors), vectors.seal)
     expect(outcome).toEqual({ outcomes: sealed, isWeb: true })
+  })
+
+  it('passes the suite of all runtimes', async () => {
+    const other = await open(`${pages.url}/suite`)
+    await other.page.waitForFunction(() => 'runSuite' in globalThis)
+    pages.answered.length = 0
+    // A page cannot set `sec-fetch-site`: what the check sends as a browser would is refused, as it should be.
+    const without = ['a broker stands between a page and the service']
+    const { passed, ...outcome } = await other.page.evaluate(
+      ({ vectors, without }) => {
+        const { runSuite } = globalThis as unknown as { runSuite: RunSuite }
+        return runSuite(vectors, `${location.origin}/redirecting`, without)
+      },
+      { vectors, without },
+    )
+    expect(outcome).toEqual({ engines: ['noble', 'web'], failed: [] })
+    expect(passed).toBeGreaterThan(200)
+    const asked = pages.answered.map(({ path }) => path)
+    expect(asked.filter((path) => !path.endsWith('.js'))).toEqual(['/redirecting/v1/keys', '/redirecting/v1/hash'])
+    expect(await other.violations()).toEqual([])
+    await other.close()
   })
 
   it.each(vectors.refuse)('refuses: $name', async ({ error, envelope }) => {
