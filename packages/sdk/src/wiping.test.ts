@@ -9,6 +9,7 @@ import { API_KEY, problem, send } from './test-support/service.js'
 import { wrappedKeyAad, writeWrappedKey } from './wrapped-key.js'
 
 const SECRET_BYTES = 32
+const ROWS = [{ a: '1' }, { a: '2' }]
 
 /** Every buffer of 32 bytes that was decoded from text: DEKs from the service, secrets of an export. */
 const decoded: Uint8Array[] = []
@@ -116,6 +117,21 @@ describe('a DEK of its own is wiped', () => {
       problem: 'E_STATE',
     })
     expectWiped(drawn, 3)
+  })
+
+  it.each<[string, number, (eaas: Client, signal: AbortSignal) => Promise<unknown>]>([
+    ['one value', 1, (eaas, signal) => eaas.encrypt('x', { keyId, dek: 'call', signal })],
+    ['a call', 1, (eaas, signal) => eaas.encryptMany(ROWS, { keyId, fields: ['a'], dek: 'call', signal })],
+    ['each record', 2, (eaas, signal) => eaas.encryptMany(ROWS, { keyId, fields: ['a'], dek: 'record', signal })],
+  ])('when the signal is aborted while it is wrapped: of %s', async (_, count, call) => {
+    const controller = new AbortController()
+    service.intercept = () => {
+      controller.abort()
+      return true // and no answer
+    }
+    await expect(call(connect(), controller.signal)).rejects.toMatchObject({ code: 'E_ABORTED' })
+    expectWiped(drawn, count)
+    expect(service.wrappedDeks().every((dek) => dek.some((byte) => byte !== 0))).toBe(true)
   })
 
   it('and so is what came back to verify it', async () => {

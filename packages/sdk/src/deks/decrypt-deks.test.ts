@@ -142,6 +142,23 @@ describe('a DEK that opens', () => {
     expect(() => cache.use(token('c'), undefined, () => 0)).toThrow(expect.objectContaining({ code: 'E_ABORTED' }))
   })
 
+  it('is not kept after the close, nor is a copy of it', () => {
+    const { cache } = start()
+    const copies: Uint8Array[] = []
+    const dek = new Uint8Array(32).fill(9)
+    cache.close()
+    class Noting extends Uint8Array {
+      constructor(bytes: Uint8Array) {
+        super(bytes)
+        copies.push(this)
+      }
+    }
+    vi.stubGlobal('Uint8Array', Noting)
+    cache.add(token('a'), dek)
+    vi.unstubAllGlobals()
+    expect(copies.filter((copy) => !isZero(copy))).toEqual([])
+  })
+
   it('is zeroed soon after its age even when nobody asks again', async () => {
     vi.useFakeTimers()
     const { source, use } = start()

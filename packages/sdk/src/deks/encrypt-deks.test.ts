@@ -97,6 +97,17 @@ describe('a DEK that seals', () => {
     expect(source.deks.map(isZero)).toEqual([true, false])
   })
 
+  it('is zeroed at its age together with the next one, which nobody asked for in its time', async () => {
+    const { source, use } = start()
+    await use()
+    source.time = 900
+    await use()
+    await settle() // the next one is ready
+    source.time = 1_900
+    expect(await use()).toBe('token 3')
+    expect(source.deks.map(isZero)).toEqual([true, true, false])
+  })
+
   it.each([
     [
       'messages',
@@ -215,6 +226,22 @@ describe('a DEK that seals', () => {
     source.time = 1_500
     await vi.advanceTimersByTimeAsync(1_000)
     expect(source.deks.map(isZero)).toEqual([true])
+    expect(vi.getTimerCount()).toBe(0)
+  })
+
+  it('is zeroed soon after its age, the next one soon after its own, even when nobody asks again', async () => {
+    vi.useFakeTimers()
+    const { source, use } = start()
+    await use()
+    source.time = 950
+    await use()
+    await vi.advanceTimersByTimeAsync(1_000)
+    source.time = 1_500
+    await vi.advanceTimersByTimeAsync(1_000)
+    expect(source.deks.map(isZero)).toEqual([true, false])
+    source.time = 1_950
+    await vi.advanceTimersByTimeAsync(1_000)
+    expect(source.deks.map(isZero)).toEqual([true, true])
     expect(vi.getTimerCount()).toBe(0)
   })
 
