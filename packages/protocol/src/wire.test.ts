@@ -29,9 +29,33 @@ describe('what checks a DEK', () => {
   })
 })
 
-describe('a wrapped key', () => {
-  it('is not empty', () => {
-    expect(wire.wrapped.safeParse({ wrapped_key: 'AAAA', key_id, key_version: 1 }).success).toBe(true)
-    expect(wire.wrapped.safeParse({ wrapped_key: '', key_id, key_version: 1 }).success).toBe(false)
+describe('a wrapped key that a service answers', () => {
+  const bundle = { ciphertext: 'AAAA', iv: 'AAAA' }
+  const isTaken = (wrapped_key: string) => {
+    const answer = { wrapped_key, key_id, key_version: 1 }
+    const asBundle = wire.bundle.safeParse({ ...answer, ...bundle }).success
+    expect(wire.wrapped.safeParse(answer).success).toBe(asBundle)
+    return asBundle
+  }
+
+  it.each([
+    ['of format 1', btoa('\u0001'.repeat(65))],
+    ['of one byte', 'AA=='],
+    ['of a KMS', btoa('\u0002'.repeat(184))],
+    ['of 1,024 characters', 'A'.repeat(1_024)],
+  ])('may be one %s: it is opaque', (_, wrapped_key) => {
+    expect(isTaken(wrapped_key)).toBe(true)
+  })
+
+  it.each([
+    ['empty', ''],
+    ['a lone surrogate', '\ud800'],
+    ['not base64', 'vault:v1:AAAA'],
+    ['URL-safe base64', '_-_-'],
+    ['base64 without padding', 'AA'],
+    ['followed by a line feed', 'AAAA\n'],
+    ['of 1,028 characters', 'A'.repeat(1_028)],
+  ])('is refused when it is %s', (_, wrapped_key) => {
+    expect(isTaken(wrapped_key)).toBe(false)
   })
 })

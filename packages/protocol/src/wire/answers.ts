@@ -15,6 +15,7 @@ import {
   uuid,
   VERSION_STATUSES,
   version,
+  wrappedKey,
 } from './values.js'
 
 const hex32 = z.string().check(z.regex(/^[0-9a-f]{64}$/, 'must be 64 hexadecimal digits'))
@@ -53,7 +54,7 @@ export const keyExport = z.object({
 
 /* Envelope mode */
 
-export const wrapped = z.object({ wrapped_key: z.string().check(z.minLength(1)), key_id: uuid, key_version: version })
+export const wrapped = z.object({ wrapped_key: wrappedKey, key_id: uuid, key_version: version })
 export const unwrapped = z.object({ dek, key_id: uuid, key_version: version })
 
 export const hashed = z.object({ hash: hex32, key_id: uuid })
@@ -63,7 +64,7 @@ export const hashed = z.object({ hash: hex32, key_id: uuid })
 /** What server mode answers: envelope format v1 without `envelope_version` (envelope.md 5). */
 export const bundle = z.object({
   ciphertext: base64,
-  wrapped_key: base64,
+  wrapped_key: wrappedKey,
   iv: base64,
   key_id: uuid,
   key_version: version,

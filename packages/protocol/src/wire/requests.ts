@@ -3,7 +3,7 @@ import * as z from 'zod/mini'
 import { IV_BYTES } from '../aead.js'
 import { isWellFormed } from '../bytes.js'
 import { PERMISSIONS } from '../permissions.js'
-import { ALGORITHM, base64, dek, isBase64, time, uuid, version } from './values.js'
+import { ALGORITHM, base64, dek, isBase64, time, uuid, version, wrappedKey } from './values.js'
 
 /** Text that PostgreSQL and UTF-8 can carry: no NUL, no lone surrogate. */
 const text = z.string().check(
@@ -20,7 +20,7 @@ const iv = z
   .string()
   .check(z.refine((value) => isBase64(value, IV_BYTES), `must be canonical standard base64 of ${IV_BYTES} bytes`))
 /** The texts that a check narrows beyond what their type says, for those who describe the API. */
-export const FIELDS = { text, name, uuid, base64, dek, iv, time }
+export const FIELDS = { text, name, uuid, base64, wrappedKey, dek, iv, time }
 
 /* Keys */
 

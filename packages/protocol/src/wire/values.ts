@@ -3,6 +3,9 @@ import * as z from 'zod/mini'
 import { KEY_BYTES } from '../aead.js'
 import { decodeBase64, isUuid } from '../bytes.js'
 
+/** Ours are of 88 (wrapped-key.md 1); a KMS's of some hundreds. */
+const WRAPPED_KEY_CHARACTERS = 1_024
+
 export const uuid = z.string().check(z.refine(isUuid, 'must be a UUID, lower case, with dashes'))
 export const base64 = z.string().check(z.refine((value) => isBase64(value), 'must be canonical standard base64'))
 export const dek = z
@@ -10,6 +13,8 @@ export const dek = z
   .check(
     z.refine((value) => isBase64(value, KEY_BYTES), `must be canonical standard base64 of exactly ${KEY_BYTES} bytes`),
   )
+/** What a service may answer as a wrapped key (envelope.md 2). */
+export const wrappedKey = base64.check(z.minLength(1), z.maxLength(WRAPPED_KEY_CHARACTERS))
 export const time = z
   .string()
   .check(z.regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/, 'must be RFC 3339, UTC, with milliseconds'))

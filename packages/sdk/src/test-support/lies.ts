@@ -71,6 +71,10 @@ const FORMS: [RegExp, string[]][] = [
     ],
   ],
   [/^(ciphertext|iv|plaintext)$/, ['x', 'A===', 'AAA', '_-_-', 'AAAA\n', 'AB==', '\ud800']],
+  [
+    /^wrapped_key$/,
+    ['', 'x', 'AAA', '_-_-', 'AAAA\n', 'AB==', '\ud800', 'wrapped:v1', 'A'.repeat(1_028), 'A'.repeat(10_000_000)],
+  ],
   [/^(hash|dek_hex|hash_key_hex)$/, ['', 'x', 'A'.repeat(64), 'a'.repeat(63), 'a'.repeat(65), `${'a'.repeat(64)}\n`]],
   [/^status$/, ['', 'ACTIVE', 'stolen', '__proto__']],
   [/^(algorithm|action)$/, ['', 'none', 'constructor']],

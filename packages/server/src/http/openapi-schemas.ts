@@ -54,16 +54,15 @@ const GROUPS = '[A-Za-z0-9+/]'
 const TWO_BYTES_LEFT = `${GROUPS}{2}[AEIMQUYcgkosw048]=`
 const ONE_BYTE_LEFT = `${GROUPS}[AQgw]==`
 
+const BASE64 = { pattern: `^(?:${GROUPS}{4})*(?:${TWO_BYTES_LEFT}|${ONE_BYTE_LEFT})?$`, contentEncoding: 'base64' }
+
 /** What the checks of `wire.FIELDS` come to in JSON schema. */
 const FIELDS: Record<keyof typeof wire.FIELDS, JsonSchema> = {
   text: { pattern: NO_NUL },
   name: { pattern: NO_NUL, minLength: 1, maxLength: 255 },
   uuid: { format: 'uuid', pattern: '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$' },
-  base64: {
-    description: 'Standard base64 with padding, canonical.',
-    pattern: `^(?:${GROUPS}{4})*(?:${TWO_BYTES_LEFT}|${ONE_BYTE_LEFT})?$`,
-    contentEncoding: 'base64',
-  },
+  base64: { description: 'Standard base64 with padding, canonical.', ...BASE64 },
+  wrappedKey: { description: 'The wrapped DEK, base64. Store it beside what the DEK encrypted.', ...BASE64 },
   dek: {
     description: `A data encryption key (DEK): standard base64 of exactly ${KEY_BYTES} bytes.`,
     pattern: `^(?:${GROUPS}{4}){${Math.floor(KEY_BYTES / 3)}}${TWO_BYTES_LEFT}$`,
@@ -109,7 +108,6 @@ const PROPERTIES: Partial<Record<Component, Record<string, JsonSchema>>> = {
     versions: { description: '`dek_hex` is the 32-byte key of that version, in hexadecimal.' },
     hash_key_hex: { description: 'The key of the blind index, in hexadecimal.' },
   },
-  Wrapped: { wrapped_key: { description: 'The wrapped DEK, base64. Store it beside what the DEK encrypted.' } },
   Hash: { key_id: { description: KEY_ID } },
   Hashed: { hash: { description: "HMAC-SHA-256 of the value's UTF-8 bytes, in hexadecimal; rotation keeps it." } },
   Encrypt: {
