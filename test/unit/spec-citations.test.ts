@@ -4,8 +4,11 @@ import { basename, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { filesBelow, ROOT } from '../support/source-files.js'
 
-// The links of READMEs are readme.test.ts's.
-const files = filesBelow('packages').filter((path) => /\.(ts|mjs|sql|md)$/.test(path) && basename(path) !== 'README.md')
+// The links of READMEs and pages are readme.test.ts's.
+const files = filesBelow('packages').filter(
+  (path) =>
+    /\.(ts|mjs|sql|md)$/.test(path) && basename(path) !== 'README.md' && !/^packages\/[a-z]+\/docs\//.test(path),
+)
 const specs = files.filter((path) => /^packages\/[a-z]+\/src\/.*\.md$/.test(path))
 
 const read = (path: string) => readFileSync(join(ROOT, path), 'utf8')
