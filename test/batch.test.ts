@@ -1,6 +1,7 @@
 // POST /v1/batch: many calls in one request, each as if it had been made alone.
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { buildApp } from '../packages/server/src/app.js'
 import { type Caller, type Service, startService } from './support/service.js'
 
 let service: Service
@@ -19,6 +20,30 @@ const batch = (operations: unknown, caller = owner) => caller.call('POST', '/v1/
 const total = async (caller = owner) => (await caller.call('GET', '/v1/audit?limit=1')).body.total
 
 describe('a batch', () => {
+  it('whose one key was tampered with answers all other calls, and tells the log of that one', async () => {
+    const { sql } = service.services
+    const tampered = (await owner.call('POST', '/v1/keys', { name: 'tampered' })).body.id
+    await sql`update keys set rotation_interval_days = 1 where key_id = ${tampered}`
+    const logged: string[] = []
+    const stream = { write: (line: string) => void logged.push(line) }
+    const logger = { level: 'error', stream }
+    const app = buildApp({ services: service.services, durability: 'synchronous', logger })
+    try {
+      const before = await total()
+      const operations = [key_id, tampered, key_id].map((id) => ({ op: 'wrap', key_id: id, dek: dek() }))
+      const headers = { authorization: `Bearer ${owner.secret}` }
+      const answer = await app.inject({ method: 'POST', url: '/v1/batch', headers, payload: { operations } })
+      const single = await owner.call('POST', `/v1/keys/${tampered}/wrap`, { dek: dek() })
+      const { results } = answer.json()
+      expect(results.map((result: { status: number }) => result.status)).toEqual([200, 500, 200])
+      expect(results[1].body).toEqual(single.body)
+      expect(await total()).toBe(before + 2)
+      expect(logged).toEqual([expect.stringContaining('TamperedRowError')])
+    } finally {
+      await app.close()
+    }
+  })
+
   it('answers each call in its place with the status and body of the single call', async () => {
     const secret = dek()
     const { wrapped_key } = (await owner.call('POST', `/v1/keys/${key_id}/wrap`, { dek: secret })).body

@@ -3,11 +3,13 @@
  * own permission and has its own entry; all entries are committed together, before any answer is made.
  */
 import { type ProblemDocument, problemDocument, wire } from '@eaas/protocol'
+import { TamperedRowError } from '../audit/row-mac.js'
 import { demandPermissions } from '../operations/admit.js'
 import type { Context, Decision, Operation } from '../operations/operation.js'
 import { Refusal } from '../operations/refusal.js'
 import { inServerMode, refuseServerMode } from '../operations/server-mode.js'
 import { envelopeModeRoutes } from './envelope-mode.js'
+import { UNEXPECTED_DETAIL } from './errors.js'
 import { parse } from './parse.js'
 import { type Route, route } from './route.js'
 import { serverModeRoutes } from './server-mode.js'
@@ -15,6 +17,7 @@ import { serverModeRoutes } from './server-mode.js'
 const BODY_LIMIT = 8 * 1_048_576
 
 type Item = wire.Batch['operations'][number]
+type OnError = (error: unknown) => void
 interface Result {
   status: number
   body: unknown
@@ -31,16 +34,16 @@ export const batchRoutes: readonly Route[] = [
     bodyLimit: BODY_LIMIT,
     body: wire.batch,
     answer: wire.batchResults,
-    operation: ({ body }) => batch(body.operations),
+    operation: ({ body, onError }) => batch(body.operations, onError),
   }),
 ]
 
-function batch(items: readonly Item[]): Operation<wire.BatchResults> {
+function batch(items: readonly Item[], onError: OnError): Operation<wire.BatchResults> {
   return async ({ state, caller, services, quotaLeft: quotaAtFirst }) => {
     let quotaLeft = quotaAtFirst
     const decisions: Decision<Result>[] = []
     for (const item of items) {
-      const decision = await decide(item, { state, caller, services, quotaLeft })
+      const decision = await decide(item, { state, caller, services, quotaLeft }, onError)
       quotaLeft -= decision.entries.filter(({ action }) => action === 'encrypt').length
       decisions.push(decision)
     }
@@ -52,20 +55,27 @@ function batch(items: readonly Item[]): Operation<wire.BatchResults> {
   }
 }
 
-async function decide(item: Item, context: Context): Promise<Decision<Result>> {
+async function decide(item: Item, context: Context, onError: OnError): Promise<Decision<Result>> {
   const row = routeOf(item.op)
   try {
     if (context.caller.apiKey) demandPermissions(context.caller.apiKey, row.permissions)
-    const { entries, release, secrets = [] } = await itemOperation(row, item, context)(context)
+    const { entries, release, secrets = [] } = await itemOperation(row, { item, onError }, context)(context)
     return { entries, release: () => settle(row.status, release), secrets }
   } catch (error) {
-    if (!(error instanceof Refusal)) throw error
-    return { entries: [], release: () => refused(error) }
+    if (error instanceof Refusal) return { entries: [], release: () => refused(error) }
+    // A key that was tampered with is none of the other calls' business. Any other error concerns all of them.
+    if (!(error instanceof TamperedRowError)) throw error
+    onError(error)
+    return { entries: [], release: () => refused(new Refusal('E_INTERNAL', UNEXPECTED_DETAIL)) }
   }
 }
 
 // As for the single call: what is closed is refused before the body is looked at.
-function itemOperation(row: Route, item: Item, { state }: Context): Operation<unknown> {
+function itemOperation(
+  row: Route,
+  { item, onError }: { item: Item; onError: OnError },
+  { state }: Context,
+): Operation<unknown> {
   if (row.serverMode && state.tenant.envelope_only) return refuseServerMode(item.op)
   const { key_id } = item
   if (typeof key_id !== 'string') throw new Refusal('E_VALIDATION', 'key_id: must be a string')
@@ -73,6 +83,7 @@ function itemOperation(row: Route, item: Item, { state }: Context): Operation<un
     id: key_id,
     body: row.body && parse(row.body, item, 'must be an object'),
     query: {},
+    onError,
   })
   return row.serverMode ? inServerMode(item.op, operation) : operation
 }

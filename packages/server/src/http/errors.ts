@@ -23,6 +23,10 @@ const PARSER_ERRORS: Readonly<Record<string, [ProblemCode, string]>> = {
   ERR_HTTP_REQUEST_TIMEOUT: ['E_REQUEST_TIMEOUT', 'the request did not arrive in time'],
 }
 
+/** What the log says beside an error that nobody foresaw, and what the caller is told. */
+export const UNEXPECTED = 'unexpected error'
+export const UNEXPECTED_DETAIL = 'unexpected error; the server log has it under this request id'
+
 /** Answers with the problem document of an error; logs what is not the caller's doing. */
 export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   if (error instanceof Refusal) return sendProblem(reply, error.code, error.message)
@@ -45,8 +49,8 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
   if (error === request.raw.errored) return sendProblem(reply, 'E_MALFORMED_REQUEST', 'the body did not arrive') // nobody reads it
   const known = FRAMEWORK_ERRORS[(error as { code?: string }).code ?? '']
   if (known) return sendProblem(reply, ...known)
-  request.log.error({ err: error }, 'unexpected error')
-  return sendProblem(reply, 'E_INTERNAL', 'unexpected error; the server log has it under this request id')
+  request.log.error({ err: error }, UNEXPECTED)
+  return sendProblem(reply, 'E_INTERNAL', UNEXPECTED_DETAIL)
 }
 
 /** Answers with a problem document. */

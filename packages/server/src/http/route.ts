@@ -10,6 +10,8 @@ export interface RouteInput<Body, Query> {
   query: Query
   /** of a call with a time of its own: aborted when its client leaves, or when that time is over */
   signal?: AbortSignal
+  /** logs what was unexpected where the call as a whole does not fail by it */
+  onError: (error: unknown) => void
 }
 
 export interface Route<Body = unknown, Query = unknown, Answer = unknown> {

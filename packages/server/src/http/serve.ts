@@ -5,6 +5,7 @@ import type { Operation, Services } from '../operations/operation.js'
 import { demandAdmission, perform } from '../operations/perform.js'
 import { inServerMode } from '../operations/server-mode.js'
 import { demandOnBehalfOf, requestCredentials } from './credentials.js'
+import { UNEXPECTED } from './errors.js'
 import { parse } from './parse.js'
 import type { Route } from './route.js'
 
@@ -53,6 +54,7 @@ async function answer(services: Services, row: Route, request: FastifyRequest, r
     body: row.body && parse(row.body, request.body, 'the body must be a JSON object'),
     query: row.query && parse(row.query, request.query, 'the query is not valid'),
     ...(row.timeoutMs === undefined ? {} : { signal: request.signal }), // elsewhere there is none until it is asked for
+    onError: (error) => request.log.error({ err: error }, UNEXPECTED),
   })
   const value = await perform(
     services,
