@@ -1,7 +1,9 @@
 /** The `eaas` command. */
 import { ACTIONS, isUuid, isWellFormed, PERMISSIONS, type Permission } from '@eaas/protocol'
 import { Command, Help, InvalidArgumentError, Option } from 'commander'
+import { AuditWriteError } from './audit/append-errors.js'
 import { CheckpointError } from './audit/checkpoint.js'
+import { TamperedRowError } from './audit/row-mac.js'
 import { apiKeyCreate, apiKeyList, apiKeyRevoke } from './cli/api-key.js'
 import { auditCheckpoint, auditExport, auditList, auditPublicKey, auditVerify } from './cli/audit.js'
 import { doctor } from './cli/doctor.js'
@@ -86,7 +88,9 @@ tenant
   .command('list')
   .description('Print every tenant.')
   .addOption(JSON_OPTION)
-  .action((options) => tenantList(config(), options))
+  .action(async (options) => {
+    if (!(await tenantList(config(), options))) process.exitCode = 1
+  })
 
 tenant
   .command('show')
@@ -271,14 +275,16 @@ function readPermissions(text: string): Permission[] {
 
 /** Errors that are told in one sentence; anything else is a defect, and shows its stack. */
 const EXPECTED = [
+  AuditWriteError,
   CheckpointError,
   ConfigError,
-  RootKeyError,
   DataDirectoryInUseError,
   ForeignDataDirectoryError,
-  NoDatabaseError,
   NewerSchemaError,
+  NoDatabaseError,
   Refusal,
+  RootKeyError,
+  TamperedRowError,
 ]
 
 try {

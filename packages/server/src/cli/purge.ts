@@ -5,7 +5,7 @@ import { Refusal } from '../operations/refusal.js'
 import { purgeTenant } from '../retention.js'
 import { listTenants } from '../store/tenants.js'
 import { print, printJson, showProgress } from './output.js'
-import { getTenantId, withServices } from './with-services.js'
+import { getTenantId, messageOf, withServices } from './with-services.js'
 
 export interface PurgeCommand {
   /** name or id; every tenant without it */
@@ -16,9 +16,10 @@ export interface PurgeCommand {
   json: boolean
 }
 
+/** `refused` says why nothing more of a tenant's log goes, whether the purge was refused or failed. */
 type Result = { tenant: string; tenant_id: string } & (PurgePlan | { refused: string })
 
-/** Purges what is older than the retention, of one tenant or of all; returns whether none was refused. */
+/** Purges what is older than the retention, of one tenant or of all; returns whether none was refused or failed. */
 export async function purge(config: Config, command: PurgeCommand): Promise<boolean> {
   const { tenant, dryRun, archive, maxShare, json } = command
   const { auditRetentionMonths: retentionMonths } = config
@@ -37,8 +38,7 @@ export async function purge(config: Config, command: PurgeCommand): Promise<bool
       try {
         results.push({ tenant: name, tenant_id, ...(await purgeTenant(services, tenant_id, options)) })
       } catch (error) {
-        if (!(error instanceof Refusal)) throw error
-        results.push({ tenant: name, tenant_id, refused: error.message })
+        results.push({ tenant: name, tenant_id, refused: messageOf(error) })
       } finally {
         progress.done()
       }

@@ -11,7 +11,7 @@ import { type TenantChanges, updateTenant, viewTenant } from '../operations/upda
 import { lockInstance } from '../store/instance.js'
 import { listTenants, type TenantRow } from '../store/tenants.js'
 import { print, printJson, table } from './output.js'
-import { getTenantId, withServices } from './with-services.js'
+import { getTenantId, messageOf, withServices } from './with-services.js'
 
 interface Format {
   json: boolean
@@ -32,14 +32,32 @@ export async function tenantCreate(
   else print(describeNewTenant(tenant))
 }
 
-/** Prints every tenant. */
-export async function tenantList(config: Config, { json }: Format): Promise<void> {
-  const tenants = await withServices(config, async (services) =>
-    (await listTenants(services.sql)).map((row) => viewTenant(authenticTenant(services, row))),
-  )
-  if (json) return printJson({ tenants, count: tenants.length })
-  const rows = tenants.map((tenant) => [tenant.name, tenant.tenant_id, mode(tenant), quota(tenant), tenant.created_at])
-  print(table(['NAME', 'ID', 'MODE', 'ENCRYPTS A MONTH', 'CREATED'], rows))
+/** Prints every tenant; returns whether all of their rows are as the server wrote them. One that is not is told of by its id alone. */
+export async function tenantList(config: Config, { json }: Format): Promise<boolean> {
+  const tenants: wire.Tenant[] = []
+  const failed: { tenant_id: string; error: string }[] = []
+  await withServices(config, async (services) => {
+    for (const row of await listTenants(services.sql)) {
+      try {
+        tenants.push(viewTenant(authenticTenant(services, row)))
+      } catch (error) {
+        failed.push({ tenant_id: row.tenant_id, error: messageOf(error) })
+      }
+    }
+  })
+  if (json) printJson({ tenants, count: tenants.length, ...(failed.length > 0 && { failed }) })
+  else {
+    const cells = (tenant: wire.Tenant) => [
+      tenant.name,
+      tenant.tenant_id,
+      mode(tenant),
+      quota(tenant),
+      tenant.created_at,
+    ]
+    print(table(['NAME', 'ID', 'MODE', 'ENCRYPTS A MONTH', 'CREATED'], tenants.map(cells)))
+    for (const { tenant_id, error } of failed) process.stderr.write(`eaas: tenant ${tenant_id}: ${error}\n`)
+  }
+  return failed.length === 0
 }
 
 /** Prints one tenant. */

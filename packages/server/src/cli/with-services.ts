@@ -28,6 +28,12 @@ export async function withServices<T>(
   }
 }
 
+/** What went wrong with one tenant, in a sentence, where the others go on. */
+export function messageOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  return error.cause === undefined ? error.message : `${error.message}: ${messageOf(error.cause)}`
+}
+
 /** The id of a tenant given by its name or id. @throws Refusal E_NOT_FOUND */
 export async function getTenantId({ sql, states }: Services, tenant: string): Promise<string> {
   const named = await findTenantByName(sql, tenant)
