@@ -1,7 +1,9 @@
 // One server on a data directory, and the commands beside it, as real processes.
 import { beforeAll, describe, expect, it } from 'vitest'
+import { readConfig } from '../packages/server/src/config.js'
+import { openServer } from '../packages/server/src/server.js'
 import { backend, freshDatabase, type TestDatabase } from './support/database.js'
-import { createTenantByCli, runEaas, startEaas } from './support/eaas-process.js'
+import { createTenantByCli, ROOT_KEY, runEaas, startEaas } from './support/eaas-process.js'
 import { callsOf } from './support/load.js'
 
 const TIMEOUT_MS = 120_000
@@ -38,6 +40,14 @@ describe.skipIf(backend() === 'postgres')('a data directory (PostgreSQL has none
     await eaas.kill9()
     await eaas.start()
     await eaas.stop()
+  })
+
+  it('is free where a server could not be put together', async () => {
+    if (database.backend !== 'embedded') throw new Error('this needs a data directory')
+    const config = readConfig({ EAAS_ROOT_KEY: ROOT_KEY, EAAS_DATA_DIR: database.dataDir, EAAS_LOG_LEVEL: 'silent' })
+    await expect(openServer({ config: { ...config, trustProxy: ['no address'] } })).rejects.toThrow('no address')
+    const { app } = await openServer({ config })
+    await app.close()
   })
 
   it('makes its root key on the first start and needs no other after it', { timeout: TIMEOUT_MS }, async () => {

@@ -39,14 +39,19 @@ export async function openServer({
     ...(now === undefined ? {} : { now }),
   })
   const { services, durability, findDurability } = installation
-  app = buildApp({
-    services,
-    findDurability,
-    logger: loggerOptions(config.logLevel),
-    trustProxy: config.trustProxy,
-    corsOrigins: config.corsOrigins,
-    metrics,
-  })
+  try {
+    app = buildApp({
+      services,
+      findDurability,
+      logger: loggerOptions(config.logLevel),
+      trustProxy: config.trustProxy,
+      corsOrigins: config.corsOrigins,
+      metrics,
+    })
+  } catch (error) {
+    await installation.close() // or the data directory stays locked
+    throw error
+  }
   const schedule = startSchedule(config, installation, app.log)
   app.addHook('onClose', async () => {
     await Promise.all(schedule.map((periodic) => periodic.stop()))
