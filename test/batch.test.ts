@@ -1,6 +1,6 @@
 // POST /v1/batch: many calls in one request, each as if it had been made alone.
 import { randomBytes } from 'node:crypto'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { buildApp } from '../packages/server/src/app.js'
 import { type Caller, type Service, startService } from './support/service.js'
 
@@ -133,6 +133,31 @@ describe('a batch', () => {
       'key.wrap',
       'envelope_only.refused',
     ])
+  })
+
+  it('that fails as a whole zeroes the DEKs of the calls before the one that failed', async () => {
+    const secret = randomBytes(32)
+    const { id } = (await owner.call('POST', '/v1/keys', { name: 'tampered' })).body
+    const { body } = await owner.call('POST', `/v1/keys/${key_id}/wrap`, { dek: secret.toString('base64') })
+    const { wrapped_key } = body
+    await service.services.sql`update keys set mac = ${Buffer.alloc(32)} where key_id = ${id}`
+    const zeroed: string[] = []
+    const spies = [Buffer.prototype, Uint8Array.prototype].map((prototype) => {
+      const fill = prototype.fill as (...args: unknown[]) => Uint8Array
+      return vi.spyOn(prototype, 'fill').mockImplementation(function (this: Uint8Array, ...args: unknown[]) {
+        if (args[0] === 0) zeroed.push(Buffer.from(this).toString('base64'))
+        return fill.apply(this, args)
+      } as never)
+    })
+    try {
+      const { status } = await batch([
+        { op: 'unwrap', key_id, wrapped_key },
+        { op: 'wrap', key_id: id, dek: dek() },
+      ])
+      expect([status, zeroed.includes(secret.toString('base64'))]).toEqual([500, true])
+    } finally {
+      for (const spy of spies) spy.mockRestore()
+    }
   })
 
   it('may be larger than other bodies, up to 8 MiB', async () => {

@@ -1,6 +1,6 @@
 // Server mode: encrypt and decrypt on the server, for tenants to whom it was opened; refused on record for all others.
 import { createDecipheriv, randomBytes } from 'node:crypto'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { runEaas } from './support/eaas-process.js'
 import { type Caller, ROOT_KEY, type Service, startService } from './support/service.js'
 
@@ -65,6 +65,22 @@ describe('encrypt and decrypt', () => {
     for (const { passes, ...body } of cases) {
       const answer = await open.call('POST', '/v1/encrypt', { ...body, key_id })
       expect([answer.status, answer.body.code]).toEqual(passes ? [200, undefined] : [400, 'E_PLAINTEXT_TOO_LARGE'])
+    }
+  })
+
+  it('zero the bytes of what they encrypted', async () => {
+    const plaintext = randomBytes(48).toString('base64')
+    const zeroed: string[] = []
+    const fill = Uint8Array.prototype.fill
+    const spy = vi.spyOn(Uint8Array.prototype, 'fill').mockImplementation(function (this: Uint8Array, ...args) {
+      zeroed.push(Buffer.from(this).toString())
+      return fill.apply(this, args)
+    })
+    try {
+      expect((await open.call('POST', '/v1/encrypt', { plaintext, key_id })).status).toBe(200)
+      expect(zeroed).toContain(plaintext)
+    } finally {
+      spy.mockRestore()
     }
   })
 

@@ -6,6 +6,7 @@ import { type ProblemDocument, problemDocument, wire } from '@eaas/protocol'
 import { TamperedRowError } from '../audit/row-mac.js'
 import { demandPermissions } from '../operations/admit.js'
 import type { Context, Decision, Operation } from '../operations/operation.js'
+import { wipe } from '../operations/perform.js'
 import { Refusal } from '../operations/refusal.js'
 import { inServerMode, refuseServerMode } from '../operations/server-mode.js'
 import { envelopeModeRoutes } from './envelope-mode.js'
@@ -39,19 +40,30 @@ export const batchRoutes: readonly Route[] = [
 ]
 
 function batch(items: readonly Item[], onError: OnError): Operation<wire.BatchResults> {
-  return async ({ state, caller, services, quotaLeft: quotaAtFirst }) => {
-    let quotaLeft = quotaAtFirst
-    const decisions: Decision<Result>[] = []
-    for (const item of items) {
-      const decision = await decide(item, { state, caller, services, quotaLeft }, onError)
-      quotaLeft -= decision.entries.filter(({ action }) => action === 'encrypt').length
-      decisions.push(decision)
-    }
+  return async (context) => {
+    const decisions = await decideAll(items, context, onError)
     return {
       entries: decisions.flatMap(({ entries }) => entries),
       release: async () => ({ results: await Promise.all(decisions.map(({ release }) => release())) }),
       secrets: decisions.flatMap(({ secrets = [] }) => secrets),
     }
+  }
+}
+
+// Where one of them fails otherwise than by a refusal, there is no decision that would hold the secrets of those before it.
+async function decideAll(items: readonly Item[], context: Context, onError: OnError): Promise<Decision<Result>[]> {
+  let { quotaLeft } = context
+  const decisions: Decision<Result>[] = []
+  try {
+    for (const item of items) {
+      const decision = await decide(item, { ...context, quotaLeft }, onError)
+      quotaLeft -= decision.entries.filter(({ action }) => action === 'encrypt').length
+      decisions.push(decision)
+    }
+    return decisions
+  } catch (error) {
+    decisions.forEach(wipe)
+    throw error
   }
 }
 

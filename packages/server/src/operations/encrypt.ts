@@ -3,47 +3,57 @@ import { decodeBase64, encodeBase64, encodeUtf8, IV_BYTES, wire } from '@eaas/pr
 import { randomKey, seal } from '../crypto/aead.js'
 import { wrapDek } from '../crypto/wrapped-key.js'
 import { currentVersion, getKeyIn } from './open-key.js'
-import type { Operation } from './operation.js'
+import type { Context, Decision, Operation } from './operation.js'
 import { Refusal } from './refusal.js'
 
 /** Encrypts. @throws Refusal E_VALIDATION, E_PLAINTEXT_TOO_LARGE, E_NOT_FOUND, E_STATE, E_QUOTA_EXCEEDED */
 export function encrypt({ plaintext, key_id, encoding = 'utf8' }: wire.Encrypt): Operation<wire.Bundle> {
-  const bytes = readPlaintext(plaintext, encoding)
-  return async ({ state, quotaLeft }) => {
-    const key = await getKeyIn(state, key_id, { states: ['active'], to: 'encrypt' })
-    if (quotaLeft < 1) {
-      throw new Refusal(
-        'E_QUOTA_EXCEEDED',
-        `the quota of ${state.tenant.monthly_encrypt_quota} encrypt calls a month is used up`,
-      )
-    }
-    const { kek, aad, row } = currentVersion(key)
-    const dek = randomKey()
-    const sealed = seal(dek, bytes)
-    const token = wrapDek(kek, row.version, aad, dek)
-    return {
-      entries: [{ action: 'encrypt', key_id, key_version: row.version }],
-      release: () => ({
-        ciphertext: encodeBase64(sealed.subarray(IV_BYTES)),
-        wrapped_key: encodeBase64(token),
-        iv: encodeBase64(sealed.subarray(0, IV_BYTES)),
-        key_id,
-        key_version: row.version,
-      }),
-      secrets: [dek],
+  return async (context) => {
+    const bytes = encoding === 'utf8' ? encodeUtf8(plaintext) : readBase64(plaintext)
+    try {
+      demandSize(bytes)
+      return await encryption(context, key_id, bytes)
+    } finally {
+      bytes.fill(0)
     }
   }
 }
 
-function readPlaintext(plaintext: string, encoding: 'utf8' | 'base64'): Uint8Array {
-  const bytes = encoding === 'utf8' ? encodeUtf8(plaintext) : readBase64(plaintext)
-  if (bytes.length > wire.MAX_PLAINTEXT_BYTES) {
+async function encryption(
+  { state, quotaLeft }: Context,
+  key_id: string,
+  bytes: Uint8Array,
+): Promise<Decision<wire.Bundle>> {
+  const key = await getKeyIn(state, key_id, { states: ['active'], to: 'encrypt' })
+  if (quotaLeft < 1) {
     throw new Refusal(
-      'E_PLAINTEXT_TOO_LARGE',
-      `plaintext must be ${wire.MAX_PLAINTEXT_BYTES} bytes at most, got ${bytes.length}; encrypt it locally with the SDK`,
+      'E_QUOTA_EXCEEDED',
+      `the quota of ${state.tenant.monthly_encrypt_quota} encrypt calls a month is used up`,
     )
   }
-  return bytes
+  const { kek, aad, row } = currentVersion(key)
+  const dek = randomKey()
+  const sealed = seal(dek, bytes)
+  const token = wrapDek(kek, row.version, aad, dek)
+  return {
+    entries: [{ action: 'encrypt', key_id, key_version: row.version }],
+    release: () => ({
+      ciphertext: encodeBase64(sealed.subarray(IV_BYTES)),
+      wrapped_key: encodeBase64(token),
+      iv: encodeBase64(sealed.subarray(0, IV_BYTES)),
+      key_id,
+      key_version: row.version,
+    }),
+    secrets: [dek],
+  }
+}
+
+function demandSize({ length }: Uint8Array): void {
+  if (length <= wire.MAX_PLAINTEXT_BYTES) return
+  throw new Refusal(
+    'E_PLAINTEXT_TOO_LARGE',
+    `plaintext must be ${wire.MAX_PLAINTEXT_BYTES} bytes at most, got ${length}; encrypt it locally with the SDK`,
+  )
 }
 
 function readBase64(text: string): Uint8Array {

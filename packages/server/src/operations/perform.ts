@@ -102,7 +102,8 @@ function callerOf(access: Access, found: ApiKeyRow | undefined, { now }: Service
   return { actor: apiKey.api_key_id, ip_address, on_behalf_of, apiKey }
 }
 
-function wipe(decision: Decision<unknown> | undefined): void {
+/** Zeroes the secrets of a decision that is over, whatever came of it. */
+export function wipe(decision: Decision<unknown> | undefined): void {
   for (const secret of decision?.secrets ?? []) secret.fill(0)
 }
 
