@@ -1,5 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { Operation } from '../packages/server/src/operations/operation.js'
+import { performAsSystem } from '../packages/server/src/operations/perform.js'
+import { serverOf } from './support/audit-scene.js'
 import { type Caller, type Service, startService } from './support/service.js'
 
 let service: Service
@@ -172,5 +175,24 @@ describe('the blind index', () => {
     expect((await owner.call('POST', '/v1/hash', { key_id: 'nope', value: 'x' })).status).toBe(404)
     const key_id = await newKey()
     expect((await owner.call('POST', '/v1/hash', `{"key_id":"${key_id}","value":"\\udc00"}`)).status).toBe(400)
+  })
+})
+
+describe('a call on a state that another server has changed', () => {
+  it('is decided twice: on that state, and on the current one', async () => {
+    const { tenant_id } = owner.tenant
+    const other = serverOf(service)
+    try {
+      let decisions = 0
+      const count: Operation<number> = () => {
+        decisions += 1
+        return { entries: [{ action: 'key.wrap' }], release: () => decisions }
+      }
+      expect(await performAsSystem(other.services, tenant_id, count)).toBe(1)
+      await newKey()
+      expect(await performAsSystem(other.services, tenant_id, count)).toBe(3)
+    } finally {
+      await other.app.close()
+    }
   })
 })

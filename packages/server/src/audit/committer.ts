@@ -15,6 +15,7 @@ import { AuditWriteError, auditWriteError } from './append-errors.js'
 import { AppendQueue, type Waiting } from './append-queue.js'
 import { type EntryDraft, extendChain, type Head, laterTime } from './chain.js'
 import { HeadWatch } from './head-watch.js'
+import { turn } from './turn.js'
 
 /** Reads of a tenant's policy version at once; calls that come meanwhile share the next one. */
 const READS_AT_ONCE = 8
@@ -276,8 +277,4 @@ function firstAppend(batch: readonly { append: Append }[]): Append {
   const [first] = batch
   if (!first) throw new Error('an empty batch')
   return first.append
-}
-
-function turn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve))
 }

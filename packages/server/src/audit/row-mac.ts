@@ -111,11 +111,7 @@ export function findTampering<Row extends { tenant_id: string; mac: Uint8Array }
 }
 
 /** Returns the row with its MAC. */
-export function sealRow<Row>(
-  row: Row,
-  mac: (rowKey: KeyObject, row: Row) => Uint8Array,
-  rowKey: KeyObject,
-): Row & { mac: Uint8Array } {
+export function sealRow<Row>(row: Row, mac: Mac<Row>, rowKey: KeyObject): Row & { mac: Uint8Array } {
   return { ...row, mac: mac(rowKey, row) }
 }
 

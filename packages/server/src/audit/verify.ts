@@ -21,6 +21,7 @@ import {
 } from './chain.js'
 import type { Checkpoint } from './checkpoint.js'
 import { createRowAudit } from './row-audit.js'
+import { turn } from './turn.js'
 
 /**
  * Entries read at a time, and then computed: each query costs as much as dozens of them. Reading ahead would be faster by a third, but
@@ -160,10 +161,6 @@ function startOf(tenant_id: string, mark: PurgeMark | undefined): Place {
   return mark
     ? { id: mark.purged_through, hash: mark.hash, created_at: '' }
     : { id: 0, hash: genesisHash(tenant_id), created_at: '' }
-}
-
-function turn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve))
 }
 
 async function isPurgedBeyond(sql: Sql, tenant_id: string, id: number): Promise<boolean> {

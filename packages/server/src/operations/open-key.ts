@@ -16,8 +16,7 @@ export async function getKeyIn(
   key_id: string,
   { states, to }: { states: readonly wire.KeyStatus[]; to: string },
 ): Promise<OpenKey> {
-  const key = await state.findKey(key_id)
-  if (!key) throw keyNotFound()
+  const key = await getKey(state, key_id)
   if (!states.includes(key.row.status)) {
     throw new Refusal('E_STATE', `the key is ${key.row.status}: to ${to} it must be ${states.join(' or ')}`)
   }

@@ -66,39 +66,38 @@ export interface TenantStates {
 /** Tenants whose state is kept at most; the one loaded longest ago goes first. */
 const CACHED_TENANTS = 10_000
 
+interface Loaded {
+  loading: Promise<TenantState | undefined>
+  /** once it is loaded */
+  state: TenantState | undefined
+}
+
 /** Makes the cache of tenants' states; one a process. */
 export function createTenantStates({ sql, rootKey }: { sql: Sql; rootKey: KeyObject }): TenantStates {
-  const states = new Map<string, Promise<TenantState | undefined>>()
+  const states = new Map<string, Loaded>()
 
   function find(tenant_id: string): Promise<TenantState | undefined> {
     const cached = states.get(tenant_id)
-    if (cached) return cached
-    const loading = withDeadline(loadState(sql, rootKey, tenant_id))
-    states.set(tenant_id, loading)
-    loading.then(
-      (state) => state ?? forget(tenant_id, loading),
-      () => forget(tenant_id, loading),
-    )
+    if (cached) return cached.loading
+    const loaded: Loaded = { loading: withDeadline(loadState(sql, rootKey, tenant_id)), state: undefined }
+    states.set(tenant_id, loaded)
+    const forget = () => {
+      if (states.get(tenant_id) === loaded) states.delete(tenant_id)
+    }
+    loaded.loading.then((state) => {
+      loaded.state = state
+      if (!state) forget()
+    }, forget)
     const [oldest] = states.keys()
     if (states.size > CACHED_TENANTS && oldest !== undefined) states.delete(oldest)
-    return loading
-  }
-
-  function forget(tenant_id: string, loading: Promise<TenantState | undefined>): void {
-    if (states.get(tenant_id) === loading) states.delete(tenant_id)
+    return loaded.loading
   }
 
   return {
     find,
     drop(state) {
       const { tenant_id } = state.tenant
-      const cached = states.get(tenant_id)
-      cached?.then(
-        (current) => {
-          if (current === state) forget(tenant_id, cached)
-        },
-        () => undefined, // another state, whose load failed: `find` forgets it, and its callers are told
-      )
+      if (states.get(tenant_id)?.state === state) states.delete(tenant_id)
     },
   }
 }
