@@ -27,7 +27,7 @@ describe('a batch', () => {
     const logged: string[] = []
     const stream = { write: (line: string) => void logged.push(line) }
     const logger = { level: 'error', stream }
-    const app = buildApp({ services: service.services, durability: 'synchronous', logger })
+    const app = buildApp({ services: service.services, findDurability: async () => 'synchronous', logger })
     try {
       const before = await total()
       const operations = [key_id, tampered, key_id].map((id) => ({ op: 'wrap', key_id: id, dek: dek() }))

@@ -278,7 +278,7 @@ describe('eaas audit verify-export', () => {
     const refused = await eaas('audit', 'verify-export', broken, '--public-key', publicKey)
     expect([refused.code, refused.error]).toEqual([1, ''])
     expect(refused.out).toMatch(/^The export is NOT valid: .* \(line \d+/)
-    expect((await eaas('audit', 'verify-export', join(folder, 'nothing'))).code).toBe(1)
+    expect((await eaas('audit', 'verify-export', join(folder, 'nothing'))).code).toBe(3)
     expect((await eaas('audit', 'verify-export')).code).toBe(2)
   })
 

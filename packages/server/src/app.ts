@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import Fastify, { type FastifyInstance, type FastifyServerOptions, LogController } from 'fastify'
 import { endConnections } from './http/connections.js'
 import { allowOrigins } from './http/cors.js'
+import { clientAddress } from './http/credentials.js'
 import { serveDocs } from './http/docs.js'
 import { sendError, sendParserError } from './http/errors.js'
 import { serveHealth } from './http/health.js'
@@ -23,6 +24,9 @@ const REQUEST_TIMEOUT_MS = 30_000
 const HEADERS_TIMEOUT_MS = 15_000
 /** How often Node looks for what is over these times; 30 s by default, so that they could last twice as long. */
 const TIMEOUT_CHECK_MS = 2_000
+
+/** Answers whose log line names the client's address: who guesses API keys, or overdoes it, is to be found. */
+const REFUSALS: ReadonlySet<number> = new Set([401, 403, 429])
 
 export interface AppOptions {
   services: Services
@@ -76,6 +80,7 @@ export function buildApp({
         route: request.routeOptions.url ?? null,
         status: reply.statusCode,
         ms: Math.round(reply.elapsedTime * 10) / 10,
+        ...(REFUSALS.has(reply.statusCode) ? { ip_address: clientAddress(request.ip) } : {}),
       },
       'request',
     )

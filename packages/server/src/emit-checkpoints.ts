@@ -31,6 +31,13 @@ export function createCheckpointEmitter(
 }
 
 async function write(file: string, line: string): Promise<void> {
-  if (file === STANDARD_OUTPUT) process.stdout.write(line)
+  if (file === STANDARD_OUTPUT) await print(line)
   else await appendFile(file, line, { mode: 0o644, flush: true })
+}
+
+// What nobody reads any more was not emitted: it is tried again.
+function print(line: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    process.stdout.write(line, (error) => (error ? reject(error) : resolve()))
+  })
 }

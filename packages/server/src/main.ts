@@ -8,6 +8,7 @@ import { apiKeyCreate, apiKeyList, apiKeyRevoke } from './cli/api-key.js'
 import { auditCheckpoint, auditExport, auditList, auditPublicKey, auditVerify } from './cli/audit.js'
 import { doctor } from './cli/doctor.js'
 import { migrateDatabase } from './cli/migrate.js'
+import { printable } from './cli/output.js'
 import { purge } from './cli/purge.js'
 import { start } from './cli/start.js'
 import { tenantCreate, tenantList, tenantSet, tenantShow } from './cli/tenant.js'
@@ -26,6 +27,8 @@ const ENVIRONMENT = `\nEnvironment:\n${Object.entries(VARIABLES)
   .map(([name, meaning]) => `  ${name.padEnd(WIDTH)}${meaning}`)
   .join('\n')}`
 const SAME_ENVIRONMENT = '\nUses the same environment as the server: see eaas start --help.'
+/** The exit code of a verification that came to no verdict. */
+const NOT_VERIFIED = 3
 const JSON_OPTION = new Option('--json', 'print JSON').default(false)
 const TENANT_OPTION = new Option('--tenant <tenant>', 'name or id of the tenant').makeOptionMandatory()
 
@@ -41,7 +44,8 @@ const program = new Command('eaas')
   .description('Encryption as a service, self-hosted.')
   .showHelpAfterError('Run the command with --help to see what it takes.')
   .addHelpText('after', '\nConfiguration comes from the environment: see eaas start --help.')
-  .addHelpText('after', 'Exit codes: 0 done, 1 refused or failed, 2 not a command that can be understood.')
+  .addHelpText('after', 'Exit codes: 0 done, 1 refused or failed, 2 not a command that can be understood;')
+  .addHelpText('after', 'of audit verify and verify-export: 0 valid, 1 not valid, 3 could not be verified.')
   .configureHelp({
     // That a flag which is not given is false needs no saying.
     optionDescription: (option) =>
@@ -159,7 +163,7 @@ audit
 
 audit
   .command('verify')
-  .description('Verify the log in the database; exit code 1 when it is not valid.')
+  .description('Verify the log in the database. Exit code 1 when it is not valid, 3 when that could not be found out.')
   .addOption(TENANT_OPTION)
   .option('--checkpoint <file>', 'a checkpoint that was kept: the log has to agree with it')
   .option('--from <id>', 'the first entry to verify; the one before is taken as it stands', readPositive)
@@ -167,7 +171,7 @@ audit
   .addOption(JSON_OPTION)
   .action(async (options, command: Command) => {
     if (options.from > options.to) command.error("error: option '--to' must not be before '--from'", { exitCode: 2 })
-    if (!(await auditVerify(config(), options))) process.exitCode = 1
+    await judge(() => auditVerify(config(), options))
   })
 
 audit
@@ -194,7 +198,9 @@ audit
 
 audit
   .command('verify-export')
-  .description('Verify an export offline: needs no server and no secret. Exit code 1 when it is not valid.')
+  .description(
+    'Verify an export offline: needs no server and no secret. Exit code 1 when it is not valid, 3 when that could not be found out.',
+  )
   .argument('<file>', 'what eaas audit export wrote')
   .option('--public-key <key>', 'the public key that you know, or a file with it (default: the one in the export)')
   .option('--checkpoint <file>', 'a checkpoint that was kept: the export has to agree with it; needs --public-key')
@@ -205,7 +211,7 @@ audit
         exitCode: 2,
       })
     }
-    if (!(await auditVerifyExport(file, options))) process.exitCode = 1
+    await judge(() => auditVerifyExport(file, options))
   })
 
 program
@@ -220,6 +226,12 @@ program
   .action(async (options) => {
     if (!(await purge(config(), options))) process.exitCode = 1
   })
+
+/** That something is not valid must not look like anything else: a script may call the auditor on it. */
+async function judge(verify: () => Promise<boolean>): Promise<void> {
+  process.exitCode = NOT_VERIFIED
+  process.exitCode = (await verify()) ? 0 : 1
+}
 
 function readWhole(text: string): number {
   if (!/^\d{1,15}$/.test(text)) throw new InvalidArgumentError('It must be a whole number.')
@@ -287,11 +299,17 @@ const EXPECTED = [
   TamperedRowError,
 ]
 
+// Who reads the output may have seen enough, as `head` has: the command goes on to its end, and closes what it opened.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') throw error
+})
+
 try {
   await program.parseAsync()
 } catch (error) {
-  process.exitCode = 1
-  process.stderr.write(`eaas: ${explain(error)}\n`)
+  process.exitCode ??= 1
+  const lines = explain(error).split('\n').map(printable)
+  process.stderr.write(`eaas: ${lines.join('\n')}\n`)
 }
 
 function explain(error: unknown): string {

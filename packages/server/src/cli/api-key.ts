@@ -48,7 +48,7 @@ export async function apiKeyList(config: Config, { tenant, json }: Of): Promise<
     allowed_ips?.join(' ') ?? 'any',
     permissions.join(' '),
   ])
-  print(table(['NAME', 'ID', 'STATUS', 'EXPIRES', 'ADDRESSES', 'PERMISSIONS'], rows))
+  print(...table(['NAME', 'ID', 'STATUS', 'EXPIRES', 'ADDRESSES', 'PERMISSIONS'], rows))
 }
 
 /** Revokes an API key for good. */

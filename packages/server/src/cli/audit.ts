@@ -8,6 +8,7 @@ import { findKeptNote } from '../audit/kept-checkpoint.js'
 import type { Config } from '../config.js'
 import { performAsSystem } from '../operations/perform.js'
 import { exportAudit, listAudit, readAuditCheckpoint, verifyAudit } from '../operations/read-audit.js'
+import { Refusal } from '../operations/refusal.js'
 import { print, printJson, showProgress, table } from './output.js'
 import { getTenantId, withServices } from './with-services.js'
 
@@ -43,7 +44,7 @@ export async function auditList(config: Config, { tenant, action, keyId, limit, 
     entry.metadata === null ? '' : JSON.stringify(entry.metadata),
   ])
   print(
-    table(['ID', 'TIME', 'ACTION', 'KEY', 'ACTOR', 'ADDRESS', 'METADATA'], rows),
+    ...table(['ID', 'TIME', 'ACTION', 'KEY', 'ACTOR', 'ADDRESS', 'METADATA'], rows),
     '',
     `${list.count} of ${list.total}`,
   )
@@ -75,12 +76,18 @@ export async function auditVerify(
     return performAsSystem(services, tenant_id, verifyAudit({ ...scope, checkpoint: note }))
   }).finally(progress.done)
   if (json) printJson(answer)
-  else print(...describe(answer))
+  else print(...describe(answer, { from, to }))
   return answer.valid
 }
 
-function describe({ valid, reason, broken_at, ...answer }: wire.Verification): string[] {
+function describe(
+  { valid, reason, broken_at, ...answer }: wire.Verification,
+  { from = 1, to }: { from: number | undefined; to: number | undefined },
+): string[] {
   const { verified_entries, total_entries, purged_through, checkpoint } = answer
+  if (valid && to !== undefined && to <= purged_through) {
+    return [`Nothing was verified: entries ${from} to ${to} were purged, as all were through ${purged_through}.`]
+  }
   return [
     valid ? 'The log is valid.' : `The log is NOT valid: ${reason}, entry ${broken_at}.`,
     `entries     ${verified_entries} of ${total_entries} verified`,
@@ -118,14 +125,19 @@ async function* countBytes(lines: Readable, onBytes: (bytes: number) => unknown)
   }
 }
 
-// Never over a file that is there; and what did not get to its end is no export, and does not stay.
+// Never over a file that is there; and what did not get to its end is no export, and does not stay, Ctrl-C or not.
 async function writeNew(path: string, content: AsyncIterable<Buffer>): Promise<void> {
+  const stopping = new AbortController()
+  const stop = () => stopping.abort()
+  process.once('SIGINT', stop).once('SIGTERM', stop)
   const file = await open(path, 'wx', 0o600)
   try {
-    await pipeline(content, file.createWriteStream({ flush: true }))
+    await pipeline(content, file.createWriteStream({ flush: true }), { signal: stopping.signal })
   } catch (error) {
     await rm(path, { force: true })
-    throw error
+    throw stopping.signal.aborted ? new Refusal('E_STATE', `the export was stopped, and ${path} removed`) : error
+  } finally {
+    process.off('SIGINT', stop).off('SIGTERM', stop)
   }
 }
 

@@ -10,7 +10,7 @@ import { readTenant } from '../operations/read-tenant.js'
 import { type TenantChanges, updateTenant, viewTenant } from '../operations/update-tenant.js'
 import { lockInstance } from '../store/instance.js'
 import { listTenants, type TenantRow } from '../store/tenants.js'
-import { print, printJson, table } from './output.js'
+import { print, printable, printJson, table } from './output.js'
 import { getTenantId, messageOf, withServices } from './with-services.js'
 
 interface Format {
@@ -29,7 +29,7 @@ export async function tenantCreate(
     })
   const tenant = await withServices(config, create, { mayCreate: true })
   if (json) printJson(tenant)
-  else print(describeNewTenant(tenant))
+  else print(...describeNewTenant(tenant))
 }
 
 /** Prints every tenant; returns whether all of their rows are as the server wrote them. One that is not is told of by its id alone. */
@@ -54,8 +54,8 @@ export async function tenantList(config: Config, { json }: Format): Promise<bool
       quota(tenant),
       tenant.created_at,
     ]
-    print(table(['NAME', 'ID', 'MODE', 'ENCRYPTS A MONTH', 'CREATED'], tenants.map(cells)))
-    for (const { tenant_id, error } of failed) process.stderr.write(`eaas: tenant ${tenant_id}: ${error}\n`)
+    print(...table(['NAME', 'ID', 'MODE', 'ENCRYPTS A MONTH', 'CREATED'], tenants.map(cells)))
+    for (const { tenant_id, error } of failed) process.stderr.write(`eaas: tenant ${tenant_id}: ${printable(error)}\n`)
   }
   return failed.length === 0
 }
@@ -88,17 +88,17 @@ function authenticTenant({ rootKey }: Services, row: TenantRow): TenantRow {
 
 function printTenant(tenant: wire.Tenant, json: boolean): void {
   if (json) printJson(tenant)
-  else print(describeTenant(tenant))
+  else print(...describeTenant(tenant))
 }
 
-function describeTenant(tenant: wire.Tenant): string {
+function describeTenant(tenant: wire.Tenant): string[] {
   return [
     `name              ${tenant.name}`,
     `id                ${tenant.tenant_id}`,
     `mode              ${mode(tenant)}`,
     `encrypts a month  ${quota(tenant)}`,
     `created           ${tenant.created_at}`,
-  ].join('\n')
+  ]
 }
 
 function mode({ envelope_only }: wire.Tenant): string {
@@ -109,10 +109,12 @@ function quota({ monthly_encrypt_quota }: wire.Tenant): string {
   return monthly_encrypt_quota === null ? 'no limit' : String(monthly_encrypt_quota)
 }
 
-function describeNewTenant({ tenant_id, name, envelope_only, api_key }: NewTenant): string {
-  return `Tenant ${name} (${tenant_id}) was created${envelope_only ? '' : ', with server mode open'}.
-Its API key, shown only now:
-
-  ${api_key.secret}
-`
+function describeNewTenant({ tenant_id, name, envelope_only, api_key }: NewTenant): string[] {
+  return [
+    `Tenant ${name} (${tenant_id}) was created${envelope_only ? '' : ', with server mode open'}.`,
+    'Its API key, shown only now:',
+    '',
+    `  ${api_key.secret}`,
+    '',
+  ]
 }
