@@ -41,8 +41,8 @@ export async function findWays({ writer, reader, keyId }: Scene) {
     if (value === undefined) throw new Error('nothing came back')
     return value
   }
-  const openMany = async (sealed: Sealed) => present((await reads.decryptMany([{ text: sealed as Envelope }])).ok[0])
-  const pack = (sealed: Sealed) => readsPacked.pack({ bytes: sealed as Envelope })
+  const openMany = async (row: Parameters<typeof reads.decryptMany>[0][number]) =>
+    present((await reads.decryptMany([row])).ok[0])
 
   const ofText: Ways<string> = {
     in: {
@@ -60,7 +60,7 @@ export async function findWays({ writer, reader, keyId }: Scene) {
       'decryptText, as JSON text': (sealed) => reader.decryptText(JSON.parse(JSON.stringify(sealed)) as Sealed),
       decryptMany: async (value) => present((await reader.decryptMany([{ value }], { fields: ['value'] }))[0]).value,
       'a model': async (sealed) => present((await reads.decrypt({ text: sealed as Envelope })).text),
-      'a model, many': async (sealed) => present((await openMany(sealed)).text),
+      'a model, many': async (sealed) => present((await openMany({ text: sealed as Envelope })).text),
       'an export': (sealed) => exported.decryptText(sealed),
       'offline, with the DEK': async (sealed) => openText(sealed, await exported.unwrap(sealed.wrapped_key)),
     },
@@ -79,7 +79,8 @@ export async function findWays({ writer, reader, keyId }: Scene) {
       decryptMany: async (value) =>
         present((await reader.decryptMany([{ value }], { fields: ['value'], as: 'bytes' }))[0]).value,
       'a model': async (sealed) => present((await reads.decrypt({ bytes: sealed as Envelope })).bytes),
-      'a compact model': async (sealed) => present((await readsPacked.decrypt(pack(sealed))).bytes),
+      'a compact model': async (sealed) =>
+        present((await readsPacked.decrypt(readsPacked.pack({ bytes: sealed as Envelope }))).bytes),
       'an export': (sealed) => exported.decrypt(sealed),
       'offline, with the DEK': async (sealed) => open(sealed, await exported.unwrap(sealed.wrapped_key)),
     },
@@ -87,11 +88,20 @@ export async function findWays({ writer, reader, keyId }: Scene) {
   const ofJson: Ways<unknown> = {
     in: {
       encryptJson: (value) => writer.encryptJson(value, { keyId }),
+      'encryptMany, as its text': async (value) =>
+        present((await writer.encryptMany([{ value: JSON.stringify(value) }], { keyId, fields: ['value'] }))[0]).value,
       'a model': async (value) => present((await writes.encrypt({ json: value })).json),
+      'a model, many': async (value) => present((await writes.encryptMany([{ json: value }]))[0]?.json),
+      'a compact model': async (value) => present(packs.unpack(await packs.encrypt({ json: value })).json),
     },
     out: {
       decryptJson: (sealed) => reader.decryptJson(sealed),
+      'decryptMany, as its text': async (value) =>
+        JSON.parse(present((await reader.decryptMany([{ value }], { fields: ['value'] }))[0]).value),
       'a model': async (sealed) => (await reads.decrypt({ json: sealed as Envelope })).json,
+      'a model, many': async (sealed) => (await openMany({ json: sealed as Envelope })).json,
+      'a compact model': async (sealed) =>
+        (await readsPacked.decrypt(readsPacked.pack({ json: sealed as Envelope }))).json,
       'an export': (sealed) => exported.decryptJson(sealed),
     },
   }
