@@ -1,7 +1,9 @@
-// Every TypeScript snippet of the pages for users compiles, and runs against the service in memory.
+// Every TypeScript snippet of the pages for users compiles, and runs against the service in memory. The examples in the
+// comments of the sources compile.
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createTestService } from '../../packages/sdk/src/testing.js'
+import { findExamples } from '../support/examples.js'
 import { type GuardedDir, guardedDir } from '../support/guarded-dir.js'
 import { runPage } from '../support/run-page.js'
 import { createPrelude } from '../support/snippet-prelude.js'
@@ -14,12 +16,15 @@ const MISTAKES = {
   'a name that nobody declared': 'Text\n```ts\nawait eaas.decryptText(envelope)\n```\n',
 }
 
+const examples = findExamples()
+
 let dir: GuardedDir
 let errors: Map<string, string[]>
 beforeAll(async () => {
   dir = guardedDir('eaas-test-snippets')
   const pages = new Map([...PAGES.map((page) => [page, readPage(page)] as const), ...Object.entries(MISTAKES)])
   const programs = new Map([...pages].map(([page, markdown]) => [page, programOf(markdown)]))
+  for (const [path, { program }] of examples) programs.set(path, program)
   const { globals } = await createPrelude(createTestService())
   errors = compilePrograms(programs, prelude, Object.keys(globals))
 }, 120_000)
@@ -31,6 +36,17 @@ describe.each(PAGES)('%s', (page) => {
   })
 
   it('has TypeScript that runs', () => run(readPage(page)))
+})
+
+describe('the examples in the comments', () => {
+  it('are there, and are code', () => {
+    expect(examples.size).toBeGreaterThanOrEqual(9)
+    for (const [path, { marked, blocks }] of examples) expect([path, blocks]).toEqual([path, marked])
+  })
+
+  it.each([...examples.keys()])('compile: %s', (path) => {
+    expect(errors.get(path)).toEqual([])
+  })
 })
 
 describe('the pages', () => {
