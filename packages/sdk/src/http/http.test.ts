@@ -1,9 +1,10 @@
+import dns from 'node:dns'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { inspect } from 'node:util'
 import { gzipSync } from 'node:zlib'
 import type { Envelope } from '@eaas/protocol'
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { Client } from '../index.js'
 import { clientsOf, failure, useService } from '../test-support/clients.js'
 import { API_KEY, type Intercept, problem, send } from '../test-support/service.js'
@@ -64,6 +65,17 @@ describe('redirects', () => {
   beforeEach(() => {
     hits.length = 0
   })
+  afterEach(() => {
+    vi.restoreAllMocks()
+  })
+
+  /** The sink under a name below the one that the service would have; names do not resolve here by themselves. */
+  function subDomain(): string {
+    const lookup: unknown = (_: string, __: object, done: (error: null, found: object[]) => void) =>
+      done(null, [{ address: '127.0.0.1', family: 4 }])
+    vi.spyOn(dns, 'lookup').mockImplementation(lookup as typeof dns.lookup)
+    return sinkUrl.replace('127.0.0.1', 'sink.localhost')
+  }
 
   function redirectTo(location: string, status: number): Intercept {
     return (request, response) => {
@@ -81,11 +93,19 @@ describe('redirects', () => {
     expect(hits).toEqual(['/sink'])
   })
 
+  it('control: a sub-domain of the service is found, and leads to the sink', async () => {
+    service.intercept = redirectTo(subDomain(), 307)
+    await fetch(`${service.url}/v1/keys`)
+    expect(hits).toEqual(['/sink'])
+  })
+
+  const health = ['health', true, (eaas: Client) => eaas.health()] as const
+
   describe.each([301, 302, 303, 307, 308])('%d', (status) => {
-    it.each(calls)(
-      'is never followed by %s, to another origin or the same, and is not tried again',
+    it.each([...calls, health])(
+      'is never followed by %s, to another origin, a sub-domain or the same, and is not tried again',
       async (name, _, run) => {
-        for (const target of [sinkUrl, '/sink', `${service.url}/sink`]) {
+        for (const target of [sinkUrl, subDomain(), '/sink', `${service.url}/sink`]) {
           service.requests.length = 0
           service.intercept = redirectTo(target, status)
           const error = await failure(run(connect()))
@@ -212,6 +232,27 @@ describe('retries', () => {
     expect(service.requests.length).toBe(1)
     await failure(connect({ retries: 4 }).keys.list())
     expect(service.requests.length).toBe(6)
+  })
+
+  it.each([
+    ['twice as long each time, and 2 seconds at most', 1, [100, 200, 400, 800, 1_600, 2_000, 2_000]],
+    ['a random share of that', 0.5, [50, 100, 200, 400, 800, 1_600, 2_000]],
+  ])('waits between attempts %s', async (_, random, expected) => {
+    vi.spyOn(Math, 'random').mockReturnValue(random)
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] })
+    onTestFinished(() => {
+      vi.useRealTimers()
+      vi.restoreAllMocks()
+    })
+    const times: number[] = []
+    const fetch = async () => {
+      times.push(Date.now())
+      return Response.json({}, { status: 503, headers: { 'content-type': 'application/problem+json' } })
+    }
+    const failing = failure(connect({ retries: 7, fetch }).keys.list())
+    await vi.advanceTimersByTimeAsync(10_000)
+    await failing
+    expect(times.slice(1).map((time, at) => time - (times[at] ?? 0))).toEqual(expected)
   })
 
   it('does not obey Retry-After', async () => {
