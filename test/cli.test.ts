@@ -34,9 +34,13 @@ interface Run {
 }
 
 function eaas(args: string, more: Record<string, string> = {}): Promise<Run> {
+  return run(args.split(' ').filter(Boolean), more)
+}
+
+function run(args: string[], more: Record<string, string> = {}): Promise<Run> {
   const env = { PATH: process.env.PATH ?? '', EAAS_ROOT_KEY: ROOT_KEY, ...environment, ...more }
   return new Promise((resolve) => {
-    execFile(process.execPath, [EAAS, ...args.split(' ').filter(Boolean)], { env }, (failure, out, error) => {
+    execFile(process.execPath, [EAAS, ...args], { env }, (failure, out, error) => {
       resolve({ code: failure ? Number(failure.code) : 0, out, error })
     })
   })
@@ -115,6 +119,19 @@ describe('eaas', () => {
       check: 'root key',
       detail: expect.stringContaining('does not belong to this database'),
     })
+  })
+
+  it('takes lists with blanks after the commas', async () => {
+    await json('tenant create --name blanks')
+    const lists = ['--permissions', 'encrypt, decrypt', '--allowed-ips', '10.0.0.0/8, ::1']
+    const { code, out } = await run(['api-key', 'create', '--tenant', 'blanks', '--name', 'x', ...lists, '--json'])
+    expect(code).toBe(0)
+    expect(JSON.parse(out)).toMatchObject({ permissions: ['encrypt', 'decrypt'], allowed_ips: ['10.0.0.0/8', '::1'] })
+  })
+
+  it('prints its version, and the public key as JSON', async () => {
+    expect(await eaas('--version')).toEqual({ code: 0, out: expect.stringMatching(/^\d+\.\d+\.\d+\n$/), error: '' })
+    expect(await json('audit public-key')).toEqual({ public_key: expect.stringMatching(/^eaas-audit\+/) })
   })
 
   it('migrate says which schema the database has', async () => {

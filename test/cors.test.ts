@@ -53,6 +53,20 @@ describe('a page of another origin', () => {
     },
   )
 
+  it('is told as without CORS of what is not there, and of an OPTIONS that is no preflight', async () => {
+    const { url } = await start(PAGE)
+    const ask = async (path: string, headers: Record<string, string>) => {
+      const { status, headers: answered } = await fetch(url + path, { method: 'OPTIONS', headers })
+      return [status, answered.get('content-type')]
+    }
+    const asking = { origin: PAGE, 'access-control-request-method': 'POST' }
+    expect(await ask('/v1/nothing', asking)).toEqual([404, 'application/problem+json'])
+    const missing = await fetch(`${url}/v1/nothing`, { headers: { origin: PAGE } })
+    expect([missing.status, missing.headers.get('access-control-allow-origin')]).toEqual([404, PAGE])
+    expect(await ask('/v1/keys', {})).toEqual([405, 'application/problem+json'])
+    expect(await ask('/v1/keys', { origin: PAGE })).toEqual([405, 'application/problem+json'])
+  })
+
   it.each(['*', 'app.example.org', 'https://app.example.org/', 'https://*.example.org/x'])(
     'cannot be named as %s',
     async (origins) => {

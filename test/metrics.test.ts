@@ -1,4 +1,5 @@
 // GET /metrics: what moves them, and what they never tell.
+import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { buildApp } from '../packages/server/src/app.js'
 import { type Caller, type Service, startService } from './support/service.js'
@@ -58,6 +59,11 @@ describe('metrics', () => {
     expect(grown('eaas_audit_batch_entries_sum')).toBe(6)
     expect(grown('eaas_audit_commit_seconds_count')).toBe(2)
     expect(grown('eaas_audit_commit_seconds_sum')).toBeGreaterThan(0)
+  })
+
+  it('show the version that runs', async () => {
+    const { version } = JSON.parse(await readFile(new URL('../packages/server/package.json', import.meta.url), 'utf8'))
+    expect(await scrape()).toContain(`eaas_build_info{version="${version}"} 1`)
   })
 
   it('show that nothing waits, and no tenant is alarmed about', async () => {

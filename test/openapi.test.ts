@@ -408,9 +408,9 @@ describe('the running service', () => {
       for (const method of ['PUT', 'QUERY']) {
         const response = await fetch(service.url + path.replace('{id}', 'x'), { method })
         expect(response.status, `${method} ${path}`).toBe(405)
-        expect(response.headers.get('allow')?.split(', ').sort().join().toLowerCase()).toBe(
-          Object.keys(methods).sort().join(),
-        )
+        const told = response.headers.get('allow')?.toLowerCase().split(', ') ?? []
+        const listed = told.filter((name) => name !== 'head') // which needs no listing beside get
+        expect(listed.sort().join()).toBe(Object.keys(methods).sort().join())
         await response.body?.cancel()
       }
     }

@@ -155,6 +155,11 @@ describe('health', () => {
     ])
   })
 
+  it('is told to HEAD too, by its status', async () => {
+    const { status, headers } = await fetch(`${service.url}/health`, { method: 'HEAD' })
+    expect([status, headers.get('content-type')]).toEqual([200, expect.stringContaining('application/json')])
+  })
+
   it.skipIf(backend() === 'embedded')('tells of durability that was taken away since the start', async () => {
     const { sql } = service.services
     const durability = async () => (await (await fetch(`${service.url}/health`)).json()).durability

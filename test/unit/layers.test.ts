@@ -209,7 +209,7 @@ const EXCEPTIONS: Record<string, string> = {
 function partOf(path: string): Part {
   const name = path.slice(SERVER.length)
   if (name === 'main.ts') return 'main'
-  if (name === 'config.ts' || /^[a-z-]+-directory\.ts$/.test(name)) return 'ground'
+  if (name === 'config.ts' || name === 'version.ts' || /^[a-z-]+-directory\.ts$/.test(name)) return 'ground'
   const [folder = ''] = name.split('/')
   if (!name.includes('/')) return 'application'
   const part = ORDER.find((known) => known === folder)

@@ -21,6 +21,7 @@ import { DataDirectoryInUseError } from './store/data-directory-lock.js'
 import { ForeignDataDirectoryError } from './store/embedded.js'
 import { NewerSchemaError } from './store/migrations.js'
 import { NoDatabaseError } from './store/open-store.js'
+import { VERSION } from './version.js'
 
 const WIDTH = Math.max(...Object.keys(VARIABLES).map((name) => name.length)) + 2
 const ENVIRONMENT = `\nEnvironment:\n${Object.entries(VARIABLES)
@@ -42,6 +43,7 @@ function config(): Config {
 
 const program = new Command('eaas')
   .description('Encryption as a service, self-hosted.')
+  .version(VERSION, '--version', 'print the version')
   .showHelpAfterError('Run the command with --help to see what it takes.')
   .addHelpText('after', '\nConfiguration comes from the environment: see eaas start --help.')
   .addHelpText('after', 'Exit codes: 0 done, 1 refused or failed, 2 not a command that can be understood;')
@@ -130,7 +132,7 @@ apiKey
   .requiredOption('--name <name>', 'name of the API key, 1 to 255 characters', readName)
   .requiredOption('--permissions <list>', `by commas, or all: ${PERMISSIONS.join(',')}`, readPermissions)
   .option('--expires-at <time>', 'RFC 3339 time with an offset (default: never)')
-  .option('--allowed-ips <list>', 'addresses and CIDR ranges, by commas (default: any)', (text) => text.split(','))
+  .option('--allowed-ips <list>', 'addresses and CIDR ranges, by commas (default: any)', readList)
   .addOption(JSON_OPTION)
   .action((options) => apiKeyCreate(config(), options))
 
@@ -194,7 +196,8 @@ audit
 audit
   .command('public-key')
   .description('Print the public key that exports and checkpoints are verified with.')
-  .action(() => auditPublicKey(config()))
+  .addOption(JSON_OPTION)
+  .action((options) => auditPublicKey(config(), options))
 
 audit
   .command('verify-export')
@@ -276,9 +279,13 @@ function readQuota(text: string): number | 'none' {
   return quota
 }
 
+function readList(text: string): string[] {
+  return text.split(',').map((part) => part.trim())
+}
+
 function readPermissions(text: string): Permission[] {
   if (text === 'all') return [...PERMISSIONS]
-  return text.split(',').map((name) => {
+  return readList(text).map((name) => {
     const permission = PERMISSIONS.find((known) => known === name)
     if (!permission) throw new InvalidArgumentError(`There is no permission ${name}.`)
     return permission

@@ -151,6 +151,8 @@ export async function auditCheckpoint(config: Config, { tenant, json }: Of): Pro
 }
 
 /** Prints the public key that checkpoints and exports are verified with. */
-export async function auditPublicKey(config: Config): Promise<void> {
-  print(await withServices(config, async ({ signingKey }) => encodePublicKey(signingKey)))
+export async function auditPublicKey(config: Config, { json }: { json: boolean }): Promise<void> {
+  const public_key = await withServices(config, async ({ signingKey }) => encodePublicKey(signingKey))
+  if (json) printJson({ public_key })
+  else print(public_key)
 }

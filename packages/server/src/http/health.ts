@@ -1,6 +1,6 @@
 /** GET /health: whether the service can do its work, without authentication. */
 import type { wire } from '@eaas/protocol'
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Services } from '../operations/operation.js'
 import { type Durability, durabilityWithin } from '../store/settings.js'
 
@@ -22,12 +22,13 @@ export function serveHealth(
     return asking
   }
 
-  app.get('/health', async (_, reply): Promise<wire.Health> => {
-    const answer = await ask()
-    durability = answer ?? durability
-    const database = answer ? (committer.alarmed().length === 0 ? 'up' : 'alarm') : 'down'
+  const answer = async (_: FastifyRequest, reply: FastifyReply): Promise<wire.Health> => {
+    const found = await ask()
+    durability = found ?? durability
+    const database = found ? (committer.alarmed().length === 0 ? 'up' : 'alarm') : 'down'
     const status = database === 'up' ? 'healthy' : 'degraded'
     reply.code(status === 'healthy' ? 200 : 503).header('cache-control', 'no-store')
     return { status, database, cache: 'up', hsm: 'none', durability }
-  })
+  }
+  app.route({ method: ['GET', 'HEAD'], url: '/health', handler: answer })
 }

@@ -6,6 +6,7 @@ import type { FastifyInstance } from 'fastify'
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import type { Commit } from '../audit/committer.js'
 import type { Services } from '../operations/operation.js'
+import { VERSION } from '../version.js'
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 const ENTRIES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
@@ -55,6 +56,7 @@ export function createMetrics(): Metrics {
 /** Registers the route, and measures every call of the application. */
 export function serveMetrics(app: FastifyInstance, { committer }: Services, { registry }: Metrics): void {
   const registers = [registry]
+  const ofProcess = processRegistry() // now: what it observes begins with the server, not with the first scrape
   const requests = new Counter({
     name: 'eaas_http_requests_total',
     help: 'Requests answered.',
@@ -68,6 +70,12 @@ export function serveMetrics(app: FastifyInstance, { committer }: Services, { re
     buckets: SECONDS,
     registers,
   })
+  new Gauge({
+    name: 'eaas_build_info',
+    help: 'The version that runs; always 1.',
+    labelNames: ['version'],
+    registers,
+  }).set({ version: VERSION }, 1)
   new Gauge({
     name: 'eaas_audit_alarmed_tenants',
     help: 'Tenants that are no longer served, because their audit chain in the database is not the one that was written.',
@@ -92,8 +100,8 @@ export function serveMetrics(app: FastifyInstance, { committer }: Services, { re
     done()
   })
   app.get('/metrics', async (_, reply) => {
-    const [ofApp, ofProcess] = await Promise.all([registry.metrics(), processRegistry().metrics()])
-    return reply.header('cache-control', 'no-store').type(registry.contentType).send(`${ofApp}\n${ofProcess}`)
+    const [app, process] = await Promise.all([registry.metrics(), ofProcess.metrics()])
+    return reply.header('cache-control', 'no-store').type(registry.contentType).send(`${app}\n${process}`)
   })
 }
 

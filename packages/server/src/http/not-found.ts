@@ -2,7 +2,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { sendProblem } from './errors.js'
 
-/** Answers for paths and methods that no route has. To be called before the routes are registered: it listens to that. */
+/** Answers for paths and methods that no route has. To be called before preflights and routes are registered: it listens to that. */
 export function answerNotFound(app: FastifyInstance): void {
   const known: { pattern: RegExp; methods: string[] }[] = []
   app.addHook('onRoute', ({ url, method }) => {
@@ -11,15 +11,29 @@ export function answerNotFound(app: FastifyInstance): void {
     known.push({ pattern, methods: [method].flat() })
   })
   app.setNotFoundHandler((request, reply) => sendNotFound(request, reply))
-  // Before the body is read: a QUERY without a Content-Type would be the framework's own error.
+  // Before preflights are answered: they would be at every path, and one that is none in plain text.
   app.addHook('onRequest', (request, reply, done) => {
-    if (request.is404) sendNotFound(request, reply)
+    if (request.method === 'OPTIONS' && !isPreflight(request)) sendNotFound(request, reply)
     else done()
   })
+  // Before the body is read: a QUERY without a Content-Type would be the framework's own error.
+  app.addHook('preParsing', (request, reply, payload, done) => {
+    if (request.is404) sendNotFound(request, reply)
+    else done(null, payload)
+  })
+
+  function isPreflight(request: FastifyRequest): boolean {
+    const { origin, 'access-control-request-method': method } = request.headers
+    return origin !== undefined && method !== undefined && methodsOf(request).length > 0
+  }
+
+  function methodsOf(request: FastifyRequest): string[] {
+    const [path = ''] = request.url.split('?')
+    return known.filter(({ pattern }) => pattern.test(path)).flatMap((route) => route.methods)
+  }
 
   function sendNotFound(request: FastifyRequest, reply: FastifyReply): FastifyReply {
-    const [path = ''] = request.url.split('?')
-    const methods = known.filter(({ pattern }) => pattern.test(path)).flatMap((route) => route.methods)
+    const methods = methodsOf(request)
     if (methods.length === 0) return sendProblem(reply, 'E_ROUTE_NOT_FOUND', 'there is nothing at this path')
     reply.header('allow', [...new Set(methods)].join(', '))
     return sendProblem(reply, 'E_METHOD_NOT_ALLOWED', 'this path does not take this method')
