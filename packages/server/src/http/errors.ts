@@ -30,6 +30,8 @@ export const UNEXPECTED_DETAIL = 'unexpected error; the server log has it under 
 /** Answers with the problem document of an error; logs what is not the caller's doing. */
 export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   if (error instanceof Refusal) return sendProblem(reply, error.code, error.message)
+  // Nobody reads it; but the client's broken connection must not be taken for the database's.
+  if (error === request.raw.errored) return sendProblem(reply, 'E_MALFORMED_REQUEST', 'the body did not arrive')
   if (error instanceof OverloadError)
     return sendProblem(reply, 'E_UNAVAILABLE', 'too many calls are waiting; try again later')
   if (error instanceof AuditWriteError) {
@@ -46,7 +48,6 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
     request.log.error({ err: error }, 'the database does not answer')
     return sendProblem(reply, 'E_UNAVAILABLE', 'the database does not answer; try again later')
   }
-  if (error === request.raw.errored) return sendProblem(reply, 'E_MALFORMED_REQUEST', 'the body did not arrive') // nobody reads it
   const known = FRAMEWORK_ERRORS[(error as { code?: string }).code ?? '']
   if (known) return sendProblem(reply, ...known)
   request.log.error({ err: error }, UNEXPECTED)
