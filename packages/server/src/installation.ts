@@ -81,16 +81,17 @@ export async function openInstallation({
         onAlarm('the audit chain is broken; this tenant is no longer served', { tenant_id, reason }),
       observe: observeCommit,
     })
+    const sql = withDeadlines(store.sql) // states and committer have their own
     let closing: Promise<void> | undefined
     return {
       services: {
-        sql: withDeadlines(store.sql), // states and committer have their own
+        sql,
         rootKey,
         ...secrets,
         states,
         committer,
         now,
-        databaseNow: databaseNow ?? (() => findDatabaseTime(store.sql)),
+        databaseNow: databaseNow ?? (() => findDatabaseTime(sql)),
         destroyWindowDays: config.destroyWindowDays,
       },
       durability: store.durability,
