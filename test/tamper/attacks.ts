@@ -38,7 +38,7 @@ export interface Expectation {
   headIsBad?: boolean
   /** the attack takes what a server that starts anew needs to let the caller in */
   isShutOut?: boolean
-  /** the chain alone does not show it: docs/auditing.md says so in the first column. What is not about entries never does. */
+  /** the chain alone does not show it: packages/server/docs/auditing.md says so in the first column. What is not about entries never does. */
   isBeyondChain?: boolean
 }
 

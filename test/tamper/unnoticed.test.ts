@@ -1,4 +1,4 @@
-// What no verification notices, so that nobody claims it: docs/auditing.md says the same.
+// What no verification notices, so that nobody claims it: packages/server/docs/auditing.md says the same.
 import { describe, expect, it } from 'vitest'
 import { apiKeyMac } from '../../packages/server/src/audit/row-mac.js'
 import { readEvidence } from '../../packages/server/src/store/audit-evidence.js'

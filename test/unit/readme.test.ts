@@ -8,8 +8,10 @@ const root = fileURLToPath(new URL('../..', import.meta.url))
 const folders = [
   '.',
   'docs',
-  'packages/sdk/docs',
   'packages/sdk',
+  'packages/sdk/docs',
+  'packages/server',
+  'packages/server/docs',
   ...readdirSync(join(root, 'examples')).map((name) => `examples/${name}`),
 ]
 const documents = folders.flatMap((folder) =>
