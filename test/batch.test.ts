@@ -137,10 +137,16 @@ describe('a batch', () => {
 
   it('that fails as a whole zeroes the DEKs of the calls before the one that failed', async () => {
     const secret = randomBytes(32)
-    const { id } = (await owner.call('POST', '/v1/keys', { name: 'tampered' })).body
+    const { id } = (await owner.call('POST', '/v1/keys', { name: 'out of reach' })).body
     const { body } = await owner.call('POST', `/v1/keys/${key_id}/wrap`, { dek: secret.toString('base64') })
     const { wrapped_key } = body
-    await service.services.sql`update keys set mac = ${Buffer.alloc(32)} where key_id = ${id}`
+    const state = await service.services.states.find(owner.tenant.tenant_id)
+    if (!state) throw new Error('no state')
+    const findKey = state.findKey.bind(state)
+    const finding = vi.spyOn(state, 'findKey').mockImplementation(async (wanted) => {
+      if (wanted === id) throw new Error('the database went')
+      return findKey(wanted)
+    })
     const zeroed: string[] = []
     const spies = [Buffer.prototype, Uint8Array.prototype].map((prototype) => {
       const fill = prototype.fill as (...args: unknown[]) => Uint8Array
@@ -156,7 +162,7 @@ describe('a batch', () => {
       ])
       expect([status, zeroed.includes(secret.toString('base64'))]).toEqual([500, true])
     } finally {
-      for (const spy of spies) spy.mockRestore()
+      for (const spy of [finding, ...spies]) spy.mockRestore()
     }
   })
 
