@@ -24,8 +24,8 @@ describe.skipIf(backend() === 'embedded')('a role that may only read and write r
     expect((await runEaas(['migrate'], { database: owner })).code).toBe(0)
     await sql.unsafe(`grant select, insert, update, delete on all tables in schema public to ${role}`)
     const eaas = await startEaas({ database })
-    expect(eaas.stdout).toContain('This is the first start.')
-    expect((await eaas.stop()).code).toBe(0)
+    const { code, stdout } = await eaas.stop()
+    expect([code, stdout]).toEqual([0, expect.stringContaining('This is the first start.')])
     expect((await runEaas(['doctor'], { database })).code).toBe(0)
 
     await sql.unsafe(`drop owned by ${role}; drop role ${role}`)
