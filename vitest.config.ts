@@ -1,11 +1,16 @@
-// The test suites: `unit` needs no database; the database suites run once on each back end, `embedded` and `postgres`.
-// EAAS_TEST_SLOW=1 (npm run test:slow) runs test/slow instead, on each back end.
+// The test suites: `unit` needs no database; the database suites run once on each back end, `embedded` and `postgres`, and the
+// most telling of them through `pgbouncer` too. EAAS_TEST_SLOW=1 (npm run test:slow) runs test/slow instead, on each back end,
+// and all database suites through pgbouncer.
 import { availableParallelism } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config'
-import { MENDED_FILE, mendPostgres } from './packages/server/mended-postgres.js'
+import { MENDED_FILES, mendPostgres } from './packages/server/mended-postgres.js'
 import type { Backend } from './test/support/database.js'
+import { findOrInstallPgbouncer } from './test/support/find-pgbouncer.js'
 import { findOrInstallPostgres } from './test/support/find-postgres.js'
+
+/** What fails first where a session loses its state between two transactions. */
+const THROUGH_A_POOLER = ['commit', 'keys', 'pooled-ledger', 'pooler', 'serving-role']
 
 const SLOW_TIMEOUT_MS = 30 * 60_000
 
@@ -36,12 +41,13 @@ const common = {
 const plugins = [
   {
     name: 'mended-postgres',
-    transform: (text: string, id: string) => (MENDED_FILE.test(id) ? mendPostgres(text) : undefined),
+    transform: (text: string, id: string) => (MENDED_FILES.test(id) ? mendPostgres(text, id) : undefined),
   },
 ]
 
 const onPostgres = findOrInstallPostgres() ? [database('postgres')] : []
-const projects = [database('embedded'), ...onPostgres]
+const throughPooler = onPostgres.length > 0 && findOrInstallPgbouncer() ? [pooled()] : []
+const projects = [database('embedded'), ...onPostgres, ...throughPooler]
 
 export default defineConfig({ test: { ...common, projects: slow ? projects : [unit(), ...projects] } })
 
@@ -69,7 +75,22 @@ function database(backend: Backend): TestProjectInlineConfiguration {
       include: slow ? ['test/slow/**/*.test.ts'] : everyday,
       exclude: [...notHere, 'test/unit/**', ...(slow ? [] : ['test/slow/**'])],
       globalSetup: ['./test/support/global-setup.ts'],
-      provide: { backend },
+      provide: { backend, isPooled: false, poolerPort: 0 },
+    },
+  }
+}
+
+function pooled(): TestProjectInlineConfiguration {
+  const { test, ...rest } = database('postgres')
+  const everyday = THROUGH_A_POOLER.map((name) => `test/${name}.test.ts`)
+  return {
+    ...rest,
+    test: {
+      ...test,
+      name: 'pgbouncer',
+      include: slow ? ['test/**/*.test.ts', 'packages/server/src/**/*.db.test.ts'] : everyday,
+      exclude: [...notHere, 'test/unit/**', ...(slow ? [] : ['test/slow/**'])],
+      provide: { backend: 'postgres', isPooled: true, poolerPort: 0 },
     },
   }
 }

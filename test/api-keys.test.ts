@@ -67,7 +67,7 @@ describe('a new API key', () => {
     [{ expires_at: 'tomorrow' }, 'expires_at'],
     [{ expires_at: 5 }, 'expires_at'],
     [{ allowed_ips: ['127.0.0.1', '10.0.0.0/33'] }, 'allowed_ips.1'],
-    [{ allowed_ips: ['10.0.0.1/8'] }, 'allowed_ips.0'],
+    [{ allowed_ips: ['10.0.0.1/'] }, 'allowed_ips.0'],
     [{ allowed_ips: ['010.0.0.1'] }, 'allowed_ips.0'],
     [{ allowed_ips: ['fe80::1%eth0'] }, 'allowed_ips.0'],
     [{ allowed_ips: ['example.org'] }, 'allowed_ips.0'],

@@ -41,7 +41,7 @@ describe('the audit list', () => {
         key_version: 1,
         actor: owner.tenant.api_key.id,
         ip_address: '127.0.0.1',
-        metadata: null,
+        metadata: { key_version: 1 },
         created_at: '2026-03-01T02:00:00.000Z',
       },
     ])
@@ -54,7 +54,7 @@ describe('the audit list', () => {
     const answer = await list('')
     expect([answer.count, answer.total, answer.limit, answer.offset]).toEqual([50, 123, 50, 0])
     expect(answer.ids).toEqual(Array.from({ length: 50 }, (_, at) => 123 - at))
-    for (const limit of ['101', '500', '2147483648', '9007199254740991']) {
+    for (const limit of ['101', '500', '2147483648', '9007199254740991', '9'.repeat(20), '9'.repeat(300)]) {
       expect([limit, (await list(`?limit=${limit}`)).limit]).toEqual([limit, 100])
     }
   })
@@ -98,7 +98,6 @@ describe('the audit list', () => {
     'limit=%2B5',
     'limit=',
     'limit=5&limit=6',
-    'limit=99999999999999999999',
     'limit=%D9%A5',
     'offset=-1',
     'offset=1.0',

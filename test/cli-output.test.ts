@@ -114,7 +114,8 @@ describe('the exit code of a verification', { timeout: TIMEOUT_MS }, () => {
       expect([args, await codeOf(...args)]).toEqual([args, 3])
     }
     const down = { EAAS_DATABASE_URL: 'postgres://127.0.0.1:1/none', EAAS_PORT: 'x' }
-    const database = { backend: 'postgres' as const, url: down.EAAS_DATABASE_URL, drop: async () => undefined }
+    const url = down.EAAS_DATABASE_URL
+    const database = { backend: 'postgres' as const, url, directUrl: url, drop: async () => undefined }
     expect((await runEaas([...verify, id], { database })).code).toBe(3)
     expect((await runEaas([...verify, id], { database, environment: down })).code).toBe(3)
     await service.services.sql`update audit_log set actor = 'x' where tenant_id = ${id}`

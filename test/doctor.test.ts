@@ -67,6 +67,18 @@ describe('eaas doctor', { timeout: TIMEOUT_MS }, () => {
     expect(await readdir(folder)).toEqual(['file'])
   })
 
+  it('finds wrong that a log is ahead of the clock, and says which one and what to do', async () => {
+    const ahead = await freshDatabase('doctor')
+    await createTenantByCli({ database: ahead }, 'hasty')
+    const server = await startEaas({ database: ahead }) // an embedded database answers while one runs
+    const sql = connectTo(ahead)
+    await sql`update heads set created_at = now() + interval '10 days'`
+    await sql.end()
+    const detail = expect.stringMatching(/in the future \(hasty\).*If this clock is wrong, set it/)
+    expect((await examine({ database: ahead })).found('clock')).toMatchObject({ ok: false, detail })
+    await server.stop()
+  })
+
   it('warns of a root key that everybody can read, as the server does at its start', async () => {
     const file = join(folder, 'root.key')
     await writeFile(file, ROOT_KEY)

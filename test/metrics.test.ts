@@ -2,6 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { buildApp } from '../packages/server/src/app.js'
+import { createMetrics } from '../packages/server/src/http/metrics.js'
 import { type Caller, type Service, startService } from './support/service.js'
 
 let service: Service
@@ -78,6 +79,29 @@ describe('metrics', () => {
     await service.services.sql`delete from heads where tenant_id = ${victim.tenant.tenant_id}`
     expect((await victim.call('GET', '/v1/tenant')).status).toBe(500)
     expect(await scrape()).toMatch(/^eaas_audit_alarmed_tenants 1$/m)
+  })
+
+  it('show how old checkpoints are and what became of the purge, and nothing before there was either', async () => {
+    const metrics = createMetrics()
+    const { services } = service
+    const app = buildApp({ services, findDurability: async () => 'asynchronous', logger: false, metrics })
+    const shown = async () =>
+      (await app.inject({ url: '/metrics' })).body
+        .split('\n')
+        .filter((line) => /^eaas_(audit_(checkpoint|purge)|dur)/.test(line))
+    try {
+      expect(await shown()).toEqual(['eaas_durability_synchronous 0'])
+      metrics.checkpointsWritten()
+      metrics.purgeRan(2)
+      expect(await shown()).toEqual([
+        expect.stringMatching(/^eaas_audit_checkpoint_age_seconds \d/),
+        expect.stringMatching(/^eaas_audit_purge_age_seconds \d/),
+        'eaas_audit_purge_failed_tenants 2',
+        'eaas_durability_synchronous 0',
+      ])
+    } finally {
+      await app.close()
+    }
   })
 
   it('hold the metrics of the process', async () => {

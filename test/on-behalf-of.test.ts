@@ -22,12 +22,12 @@ const newest = async () => (await owner.call('GET', '/v1/audit?limit=1')).body.l
 describe('a call on behalf of an end user', () => {
   it('names the user in the metadata of its entry, beside what else is there', async () => {
     expect((await wrap(owner, 'user-4711')).status).toBe(200)
-    expect((await newest()).metadata).toEqual({ on_behalf_of: 'user-4711' })
+    expect((await newest()).metadata).toEqual({ key_version: 1, on_behalf_of: 'user-4711' })
     const { wrapped_key } = (
       await owner.call('POST', `/v1/keys/${id}/wrap`, { dek: randomBytes(32).toString('base64') })
     ).body
     await owner.call('POST', `/v1/keys/${id}/rewrap`, { wrapped_key }, { 'eaas-on-behalf-of': 'u' })
-    expect((await newest()).metadata).toEqual({ on_behalf_of: 'u', rewrapped_from: 1 })
+    expect((await newest()).metadata).toEqual({ key_version: 1, on_behalf_of: 'u', rewrapped_from: 1 })
     expect((await owner.call('GET', '/v1/audit/verify')).body.valid).toBe(true)
   })
 

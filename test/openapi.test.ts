@@ -379,7 +379,7 @@ describe('the running service', () => {
         }
       }
       const forged = { wrapped_key: Buffer.alloc(65, 1).toString('base64') }
-      await refuse('E_WRAPPED_KEY', ground, { unwrap: forged, rewrap: forged, decrypt: forged })
+      await refuse('E_WRAPPED_KEY', ground, { unwrap: forged, rewrap: forged })
       await refuse('E_DECRYPTION_FAILED', ground, { decrypt: { ciphertext: Buffer.alloc(40).toString('base64') } })
       await refuse('E_PLAINTEXT_TOO_LARGE', ground, { encrypt: { plaintext: 'x'.repeat(65_537) } })
       await refuse('E_NAME_TAKEN', ground, { createKey: { name: ground.name } })
@@ -389,7 +389,10 @@ describe('the running service', () => {
       const { tenant_id } = caller.tenant
       await performAsSystem(strict.services, tenant_id, updateTenant({ monthly_encrypt_quota: 0 }))
       await refuse('E_QUOTA_EXCEEDED', ground, { encrypt: {} })
-      const told = ROUTES.flatMap((row) => (row.problems ?? []).map((code) => `${row.operationId} ${code}`))
+      // Limits take thousands of keys to reach (bounds.test.ts).
+      const told = ROUTES.flatMap(({ problems = [], operationId }) =>
+        problems.filter((code) => code !== 'E_LIMIT').map((code) => `${operationId} ${code}`),
+      )
       expect([...new Set(found)].sort()).toEqual(told.sort())
     } finally {
       await strict.close()

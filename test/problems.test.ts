@@ -127,6 +127,20 @@ describe('a problem document', () => {
     })
   })
 
+  it.each(['', 'content-type: application/json\r\n', 'content-type: text/plain\r\n'])(
+    'takes no empty body in chunks for one of the wrong kind: %j',
+    async (type) => {
+      const { id } = (await owner.call('POST', '/v1/keys', { name: `chunks ${type}` })).body
+      const head = `Host: x\r\nConnection: close\r\nAuthorization: Bearer ${owner.secret}\r\n${type}`
+      const chunked = `POST /v1/keys/${id}/rotate HTTP/1.1\r\n${head}Transfer-Encoding: chunked\r\n\r\n`
+      expect(await raw(`${chunked}0\r\n\r\n`)).toMatch(/^HTTP\/1.1 200 /)
+      expect(await raw(`POST /v1/keys/${id}/rotate HTTP/1.1\r\n${head}Content-Length: 0\r\n\r\n`)).toMatch(
+        /^HTTP\/1.1 200 /,
+      )
+      if (!type.includes('json')) expect(await raw(`${chunked}2\r\n{}\r\n0\r\n\r\n`)).toMatch(/^HTTP\/1.1 415 /)
+    },
+  )
+
   it('answers headers beyond all measure with 431', async () => {
     const answer = await raw(
       `GET /v1/keys HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${'x'.repeat(1_000_000)}\r\n\r\n`,

@@ -42,6 +42,16 @@ async function batch<Body>(operations: object[]): Promise<Body[]> {
   return results.map(({ body }) => body)
 }
 
+describe('a key that many ensure at once', () => {
+  it('is created once, and each of them gets it', async () => {
+    const clients = Array.from({ length: 8 }, () => createClient({ baseUrl: service.url, apiKey: tenant.secret }))
+    const ensured = await Promise.all(clients.map(({ keys }) => keys.ensure({ name: 'wanted by many' })))
+    for (const client of clients) client.close()
+    expect(new Set(ensured.map(({ id }) => id)).size).toBe(1)
+    expect((await writer.keys.list({ name: 'wanted by many' })).count).toBe(1)
+  })
+})
+
 describe(`${VALUES} random values`, () => {
   it('that server mode sealed, a DEK each, the SDK opens locally', async () => {
     const values = randomValues()

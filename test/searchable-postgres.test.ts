@@ -20,7 +20,7 @@ beforeAll(async () => {
   dir = guardedDir('eaas-test-example')
   if (backend() === 'embedded') return
   const database = await freshDatabase('example')
-  url = database.backend === 'postgres' ? database.url : undefined
+  url = database.backend === 'postgres' ? database.directUrl : undefined // the example is no test of a pooler
 })
 afterAll(() => dir.remove())
 

@@ -115,7 +115,8 @@ describe('a real export', () => {
     }
     const entries = lines.slice(1, -1).map((line) => {
       const { hash: _, metadata, ...entry } = JSON.parse(line)
-      return { ...entry, metadata: JSON.parse(metadata), tenant_id: owner.tenant.tenant_id }
+      const shown = { ...JSON.parse(metadata), ...(entry.key_version && { key_version: entry.key_version }) }
+      return { ...entry, metadata: shown, tenant_id: owner.tenant.tenant_id }
     })
     expect(entries).toEqual(logs)
   })

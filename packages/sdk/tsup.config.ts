@@ -1,18 +1,33 @@
 import { defineConfig, type Options } from 'tsup'
 
 // @eaas/protocol is private: its code and its types are inlined, the types by way of `paths`, since what is found under
-// node_modules counts as external. Everything in `dependencies` stays an import.
+// node_modules counts as external. zod is inlined because loading its some seventy files took most of the time of a first
+// call; its types stay imports. Everything else in `dependencies` stays an import.
 const common: Options = {
   format: 'esm',
   target: 'es2022',
   platform: 'neutral',
   treeshake: true,
   dts: { compilerOptions: { paths: { '@eaas/protocol': ['../protocol/src/index.ts'] } } },
-  noExternal: ['@eaas/protocol'],
+  noExternal: ['@eaas/protocol', /^zod(\/|$)/],
 }
 
+/** With noble, which is published as ES modules only: jest and old bundlers could not load it. Its licence is in licenses/. */
+const INLINED_IN_COMMONJS = ['@eaas/protocol', /^zod(\/|$)/, /^ky$/, /^@noble\/ciphers\//]
+
 export default defineConfig([
-  { ...common, entry: ['src/index.ts', 'src/broker.ts', 'src/offline.ts'], clean: ['!testing/**'] },
+  { ...common, entry: ['src/index.ts', 'src/broker.ts', 'src/offline.ts'], clean: ['!testing/**', '!cjs/**'] },
   // By itself: the chunks that entries share are loaded whole, and those of a service would double what pages load.
   { ...common, entry: { index: 'src/testing.ts' }, outDir: 'dist/testing', clean: true },
+  {
+    ...common,
+    entry: ['src/index.ts', 'src/broker.ts', 'src/offline.ts', 'src/testing.ts'],
+    outDir: 'dist/cjs',
+    format: 'cjs',
+    clean: true,
+    dts: false, // commonjs-types.mjs makes them of the others
+    treeshake: false, // rollup would leave `import()` as it is, which jest cannot run; esbuild has shaken already
+    splitting: true, // so that entries share what is in them, and an error of one is an instance of the other's class
+    noExternal: INLINED_IN_COMMONJS,
+  },
 ])

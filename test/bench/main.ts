@@ -9,10 +9,13 @@ import { barTable, type Findings, formatTable, isMet, writeResults } from './lib
 import { openScene, type Scene } from './lib/scene.js'
 import { plotSvg } from './lib/svg.js'
 import { measureChromium } from './sdk/chromium.js'
+import { measureFirst } from './sdk/first.js'
 import { measureSdk } from './sdk/sdk.js'
 import { measureCalls } from './server/calls.js'
+import { measureChange } from './server/change.js'
 import { measureEmbedded, measureIdle } from './server/embedded.js'
 import { measureGrowth } from './server/growth.js'
+import { measureOverload } from './server/overload.js'
 import { measureProcesses } from './server/processes.js'
 import { profileUnwrap } from './server/profile.js'
 
@@ -20,12 +23,14 @@ const PARTS: Record<string, Record<string, (scene: Scene) => Promise<Findings>>>
   server: {
     calls: measureCalls,
     processes: measureProcesses,
+    change: measureChange,
+    overload: measureOverload,
     embedded: measureEmbedded,
     idle: measureIdle,
     growth: measureGrowth,
   },
   audit: { append: measureAppend, scale: measureScale },
-  sdk: { node: measureSdk, chromium: measureChromium },
+  sdk: { node: measureSdk, first: measureFirst, chromium: measureChromium },
   profile: { profile: profileUnwrap },
 }
 const HERE = fileURLToPath(new URL('.', import.meta.url))

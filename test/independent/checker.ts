@@ -254,6 +254,7 @@ export class History {
 
   read(entry: Entry): void {
     if (CHANGES.test(entry.action)) this.changes += 1
+    if (entry.action === 'audit.rollback_accepted') this.#readAcceptedRollback(entry)
     if (entry.action === 'tenant.update') this.tenantWritten = entry.id
     this.#checkActor(entry)
     if (entry.action.startsWith('api_key.')) this.#readApiKey(entry)
@@ -263,6 +264,14 @@ export class History {
 
   #fault(entry: Entry, what: string): void {
     this.faults.push(`entry ${entry.id} (${entry.action}): ${what}`)
+  }
+
+  /** chain.md 10: the policy version goes to the next multiple of 2^32, or to a later one where a later one was witnessed. */
+  #readAcceptedRollback(entry: Entry): void {
+    const { policy_version } = JSON.parse(entry.metadata ?? '{}') as { policy_version?: number }
+    if (policy_version === undefined || policy_version <= this.changes || policy_version % 2 ** 32 !== 0) {
+      this.#fault(entry, `the policy version cannot go from ${this.changes} to ${policy_version}`)
+    } else this.changes = policy_version
   }
 
   #checkActor(entry: Entry): void {
@@ -396,7 +405,7 @@ export async function checkRows(
   check('heads', version === history.changes, `policy version ${version}, the log has ${history.changes} changes`)
 
   const tenants = await sql`
-    select tenant_id::text, name, envelope_only, monthly_encrypt_quota::text,
+    select tenant_id::text, name, envelope_only, monthly_encrypt_quota::text, plaintext_encoding,
            encode(wrapped_audit_key, 'hex') as wrapped_audit_key, ${time(sql, 'created_at')}, entry_id::text,
            encode(mac, 'hex') as mac
     from tenants where tenant_id = ${tenant_id}`
@@ -404,7 +413,9 @@ export async function checkRows(
   for (const row of tenants) {
     const quota = row.monthly_encrypt_quota === null ? null : Number(row.monthly_encrypt_quota)
     const columns = [row.tenant_id, row.name, row.envelope_only, quota, row.wrapped_audit_key]
-    checkMac('tenants', 'tenants', [...columns, milliseconds(row.created_at), Number(row.entry_id)], row.mac)
+    const encoding = row.plaintext_encoding === 'utf8' ? [] : [row.plaintext_encoding]
+    const all = [...columns, milliseconds(row.created_at), Number(row.entry_id), ...encoding]
+    checkMac('tenants', 'tenants', all, row.mac)
     const { tenantWritten } = history
     check(
       'tenants',

@@ -33,7 +33,8 @@ const ROWS = {
   tenants: {
     name: () => 'tenant',
     columns:
-      'tenant_id name envelope_only monthly_encrypt_quota:int wrapped_audit_key:hex created_at:time entry_id:int',
+      'tenant_id name envelope_only monthly_encrypt_quota:int wrapped_audit_key:hex created_at:time entry_id:int ' +
+      'plaintext_encoding:unless-utf8',
   },
   keys: {
     name: (row: Row) => `key ${row.key_id}`,
@@ -214,11 +215,13 @@ async function readRows(
   return rows.map((row) => ({
     row: row as unknown as Row,
     mac: Buffer.from(row.mac, 'hex'),
-    values: forms.map(([column, form]) => {
-      const value = row[column]
-      if (value === null) return null
-      return form === 'int' ? Number(value) : form === 'time' ? cut(value) : value
-    }),
+    values: forms
+      .filter(([column, form]) => form !== 'unless-utf8' || row[column] !== 'utf8')
+      .map(([column, form]) => {
+        const value = row[column]
+        if (value === null) return null
+        return form === 'int' ? Number(value) : form === 'time' ? cut(value) : value
+      }),
   }))
 }
 

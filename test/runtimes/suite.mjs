@@ -244,7 +244,7 @@ function serviceChecks(redirecting) {
         const wrapped = await ask('wrap', { dek: toBase64(createDek()) })
         equal(wrapped.status, 200)
         equal((await ask('unwrap', await wrapped.json())).status, 403)
-        equal(service.entries().at(-1).metadata, { on_behalf_of: 'ada' })
+        equal(service.entries().at(-1).metadata, { on_behalf_of: 'ada', key_version: 1 })
       },
     ],
   ]

@@ -137,12 +137,11 @@ export const API_KEY_CASES: ContractCase[] = [
         { expires_at: '2020-01-01T00:00:00Z' },
         { expires_at: '2026-05-31T12:00:00.000Z' },
         { expires_at: 7 },
-        { allowed_ips: ['10.0.0.1', '10.0.0.1/8'] },
         { allowed_ips: ['10.0.0.256'] },
         { allowed_ips: ['010.0.0.1'] },
         { allowed_ips: ['10.0.0.0/33'] },
         { allowed_ips: ['fe80::1%eth0'] },
-        { allowed_ips: ['2001:db8::1/32'] },
+        { allowed_ips: ['10.0.0.1', '10.0.0.1/'] },
         { allowed_ips: ['localhost'] },
         { allowed_ips: '10.0.0.1' },
       ]
@@ -151,6 +150,14 @@ export const API_KEY_CASES: ContractCase[] = [
         expect([fields, created]).toEqual([fields, 400])
         expect([fields, await raw('PATCH', `/v1/api-keys/${id}`, fields)]).toEqual([fields, 400])
       }
+      const allowed_ips = ['10.0.0.5/8', '10.0.0.0/8', '2001:DB8::1/32', '::ffff:10.0.0.5/104', '192.168.1.7/0', '::1']
+      expect((await apiKeys.update(id, { allowed_ips })).allowed_ips).toEqual([
+        '10.0.0.0/8',
+        '2001:db8::/32',
+        '::ffff:a00:0/104',
+        '0.0.0.0/0',
+        '::1',
+      ])
       expect(await raw('POST', '/v1/api-keys', { name: 'y' })).toBe(400)
       expect(await raw('POST', '/v1/api-keys', { name: 'y', permissions: [], status: 'revoked', id })).toBe(201)
       expect(await raw('PATCH', `/v1/api-keys/${id}`, { permissions: null })).toBe(200)

@@ -1,5 +1,6 @@
 import { expect } from 'vitest'
-import type { ContractCase } from './contract-case.js'
+import { type ContractCase, refusal } from './contract-case.js'
+import { DAY_MS } from './scene.js'
 
 export const AUDIT_CASES: ContractCase[] = [
   {
@@ -17,6 +18,98 @@ export const AUDIT_CASES: ContractCase[] = [
         ['api_key.create', true],
       ])
       expect(total).toBe(2)
+    },
+  },
+  {
+    rule: 'names the key and its version in each entry about a key, in the metadata too, which is always an object',
+    async run({ connect, pass }) {
+      const eaas = connect()
+      const { id: keyId } = await eaas.keys.create({ name: 'users' })
+      const envelope = await eaas.encrypt('x', { keyId })
+      await connect().decrypt(envelope)
+      await eaas.keys.rotate(keyId)
+      await eaas.rewrap(envelope)
+      await eaas.keys.setRotation(keyId, 90)
+      await eaas.keys.setRotation(keyId, null)
+      await eaas.keys.export(keyId)
+      await refusal(eaas.server.encrypt('x', { keyId }))
+      await refusal(eaas.server.decrypt(envelope))
+      await eaas.keys.disable(keyId)
+      await eaas.keys.enable(keyId)
+      await eaas.keys.disable(keyId)
+      await eaas.keys.destroy(keyId, 'users')
+      await eaas.keys.cancelDestruction(keyId)
+      await eaas.keys.destroy(keyId, 'users')
+      await pass(8 * DAY_MS)
+      const { logs } = await eaas.audit.list({ order: 'asc' })
+      const versions = [1, 1, 1, 2, 2, 2, 2, 2, 2, 1, 2, 2, 2, 2, 2, 2, 2]
+      expect(
+        logs
+          .slice(1)
+          .map(({ action, key_id, key_version, metadata }) => [action, key_id, key_version, metadata.key_version]),
+      ).toEqual(
+        [
+          'key.create',
+          'key.wrap',
+          'key.unwrap',
+          'key.rotate',
+          'key.wrap',
+          'key.rotation_policy',
+          'key.rotation_policy',
+          'key.export',
+          'envelope_only.refused',
+          'envelope_only.refused',
+          'key.disable',
+          'key.enable',
+          'key.disable',
+          'key.destroy',
+          'key.destroy',
+          'key.destroy',
+          'key.destroy',
+        ].map((action, at) => [action, keyId, versions[at], versions[at]]),
+      )
+      expect(logs[0]?.metadata).toEqual({ api_key_id: expect.any(String) })
+    },
+  },
+  {
+    rule: 'names the key of a refusal only where the tenant has it',
+    async run({ connect, raw }) {
+      const eaas = connect()
+      const { id: key_id } = await eaas.keys.create({ name: 'users' })
+      const headers = { 'content-type': 'text/plain' }
+      const other = key_id.replace(/^.{8}/, '00000000')
+      for (const body of [
+        { key_id },
+        { key_id, key_version: 9 },
+        { key_id: other },
+        { key_id: [key_id] },
+        [key_id],
+        null,
+      ]) {
+        expect(await raw('POST', '/v1/decrypt', body)).toBe(403)
+      }
+      expect(await raw('POST', '/v1/encrypt', JSON.stringify({ key_id }), headers)).toBe(403)
+      expect(await raw('POST', '/v1/encrypt', JSON.stringify({ key_id }).slice(1), headers)).toBe(403)
+      const operations = [
+        { op: 'encrypt', key_id },
+        { op: 'decrypt', key_id: other },
+      ]
+      expect(await raw('POST', '/v1/batch', { operations })).toBe(200)
+      const { logs } = await eaas.audit.list({ action: 'envelope_only.refused', order: 'asc' })
+      const named = [key_id, 1]
+      const none = [null, null]
+      expect(logs.map((entry) => [entry.key_id, entry.key_version])).toEqual([
+        named,
+        named,
+        none,
+        none,
+        none,
+        none,
+        named,
+        none,
+        named,
+        none,
+      ])
     },
   },
   {

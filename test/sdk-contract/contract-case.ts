@@ -22,5 +22,9 @@ export async function apiError(call: Promise<unknown>): Promise<ApiError> {
     (reason: unknown) => reason,
   )
   if (isEaasError(error) && error.code === 'E_API') return error
+  // What the service found tampered with is E_DECRYPTION, as what the SDK finds is; the cause is what the service said.
+  if (isEaasError(error) && error.code === 'E_DECRYPTION' && isEaasError(error.cause) && error.cause.code === 'E_API') {
+    return error.cause
+  }
   throw error
 }

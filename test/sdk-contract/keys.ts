@@ -39,6 +39,37 @@ export const KEY_CASES: ContractCase[] = [
     },
   },
   {
+    rule: 'are ensured: created once, and found from then on',
+    async run({ connect }) {
+      const { keys } = connect()
+      const { id } = await keys.ensure({ name: 'users' })
+      expect((await keys.ensure({ name: 'users' })).id).toBe(id)
+      expect((await keys.list()).count).toBe(1)
+    },
+  },
+  {
+    rule: 'are not ensured unless they are active: what to do is said',
+    async run({ connect }) {
+      const { keys } = connect()
+      const { id } = await keys.ensure({ name: 'users' })
+      await keys.disable(id)
+      const refused = (status: string, hint: string) =>
+        expect(keys.ensure({ name: 'users' })).rejects.toMatchObject({
+          code: 'E_API',
+          status: 409,
+          problem: 'E_STATE',
+          detail: `the key of this name, ${id}, must be active, and is ${status}`,
+          hint: expect.stringContaining(hint),
+        })
+      await refused('disabled', 'keys.enable()')
+      await keys.destroy(id, 'users')
+      await refused('pending_destruction', 'keys.cancelDestruction()')
+      await keys.cancelDestruction(id)
+      await keys.enable(id)
+      expect((await keys.ensure({ name: 'users' })).id).toBe(id)
+    },
+  },
+  {
     rule: 'rotate: a new version seals, the old ones open',
     async run({ connect, pass }) {
       const { keys } = connect()

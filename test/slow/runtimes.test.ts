@@ -3,14 +3,20 @@
 import { execFile, spawn } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
+import { createClient } from '@eaas/sdk'
+import { createTestService } from '@eaas/sdk/testing'
 import { build } from 'esbuild'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { backend } from '../support/database.js'
 import { installPackedSdk, runSuite, runSuiteBy, type SuiteOutcome, type SuiteRun } from '../support/packed-sdk.js'
+import { relay } from '../support/relay.js'
+import { RUNTIMES, type Runtime, rowOf } from '../support/runtime-table.js'
 
 const run = promisify(execFile)
 const INSTALL_TIMEOUT_MS = 5 * 60_000
@@ -27,6 +33,7 @@ const config :Workerd.Config = (
 const suite :Workerd.Worker = (
   modules = [(name = "worker.js", esModule = embed "worker.js")],
   compatibilityDate = "COMPATIBILITY_DATE",
+  compatibilityFlags = [COMPATIBILITY_FLAGS],
 );
 `
 
@@ -40,36 +47,83 @@ afterAll(() => rm(folder, { recursive: true, force: true }))
 
 // It touches no database: once is enough.
 describe.runIf(backend() === 'embedded')('the suite of all runtimes passes in', () => {
-  it.for<[string, string, readonly string[]]>([
-    ['the oldest Node that will do', 'node@20.19', ['noble', 'node', 'web']],
-    ['Node 22', 'node@22', ['noble', 'node', 'web']],
-    ['Node 24', 'node@24', ['noble', 'node', 'web']],
-    ['Deno', 'deno@2', ['noble', 'node', 'web']],
-    ['Bun', 'bun@1', ['noble', 'node', 'web']],
-  ])('%s', async ([runtime, source, engines], { skip }) => {
-    const [name = ''] = source.split('@')
+  it.for([
+    ['node@20.19', 'main.mjs'],
+    ['node@20.19', 'main.cjs'],
+    ['node@22', 'main.mjs'],
+    ['node@22', 'main.cjs'],
+    ['node@24', 'main.mjs'],
+    ['node@24', 'main.cjs'],
+    ['deno@2', 'main.mjs'],
+    ['bun@1', 'main.mjs'],
+  ] as const)('%s, by %s', async ([source, program], { skip }) => {
     const command = await install(source).catch((error: unknown) => skip(`cannot be had: ${error}`))
-    await expectToPass(runtime, command, engines, () => runSuiteBy(command, name === 'deno' ? DENO : [], folder))
+    const args = source === 'deno@2' ? DENO : []
+    await expectToPass(RUNTIMES[source], command, () => runSuiteBy(command, args, folder, program))
   })
 
   // As published, and as far back as it may be dated with the SDK still working.
   it.for(['2026-01-01', '2023-01-01'])('workerd, compatible with %s', async (date, { skip }) => {
     const command = await install('workerd@1').catch((error: unknown) => skip(`cannot be had: ${error}`))
-    await expectToPass('workerd', command, ['noble', 'web'], () => runInWorkerd(command, date))
+    await expectToPass(RUNTIMES['workerd@1'], command, () => runInWorkerd(command, date))
   })
 })
 
-async function expectToPass(
-  runtime: string,
-  command: string,
-  engines: readonly string[],
-  play: () => Promise<SuiteRun>,
-): Promise<void> {
+// It touches no database: once is enough.
+describe.runIf(backend() === 'embedded')('a client at the top of a worker', () => {
+  it.for([
+    ['2026-01-01', ''],
+    ['2026-01-01', 'nodejs_compat'],
+    ['2023-01-01', ''],
+  ] as const)(
+    'serves 1,000 requests, 50 at a time, of which some are cancelled: %s %s',
+    async ([date, flag], { skip }) => {
+      const command = await install('workerd@1').catch((error: unknown) => skip(`cannot be had: ${error}`))
+      const service = createTestService()
+      const eaas = createClient(service)
+      const { id: keyId } = await eaas.keys.create({ name: 'users' })
+      const values = Array.from({ length: 50 }, (_, at) => `shared ${at}`)
+      const envelopes = await Promise.all(values.map((value) => eaas.encrypt(value, { keyId, dek: 'call' })))
+      const server = createServer((request, response) => void relay(service, request, response))
+      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+      const BASE_URL = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+      const define = { BASE_URL, KEY_ID: keyId, ENVELOPES: envelopes }
+      try {
+        await inWorkerd(command, { entry: 'requests.mjs', date, flag, define }, async (url) => {
+          const ask = async (number: number) => {
+            const signal = AbortSignal.timeout(isCancelled(number) ? 15 : SUITE_TIMEOUT_MS)
+            const response = await fetch(`${url}/?number=${number}`, { signal })
+            return `${response.status} ${await response.text()}`
+          }
+          let next = 0
+          const wrong: string[] = []
+          const askAll = async () => {
+            for (let number = next++; number < 1_000; number = next++) {
+              const expected = `200 first ${number}\nsecond ${number}\n${number}@example.org\nshared ${number % 50}`
+              const answer = await ask(number).catch(String)
+              if (answer !== expected && !isCancelled(number)) wrong.push(`${number}: ${answer}`)
+            }
+          }
+          await Promise.all(Array.from({ length: 50 }, askAll))
+          expect(wrong).toEqual([])
+        })
+      } finally {
+        server.closeAllConnections()
+        server.close()
+      }
+    },
+  )
+})
+
+const isCancelled = (number: number) => number % 20 === 7
+
+async function expectToPass(runtime: Runtime, command: string, play: () => Promise<SuiteRun>): Promise<void> {
+  const { engines } = runtime
   const { stdout: version } = await run(command, ['--version'])
   const started = performance.now()
   const { failed, ...outcome } = await play()
   const seconds = ((performance.now() - started) / 1_000).toFixed(1)
-  console.info(`${runtime} (${version.split('\n')[0]}): ${outcome.passed} checks in ${seconds} s, ${outcome.engines}`)
+  console.info(`${rowOf(runtime)} ${version.split('\n')[0]}: ${outcome.passed} checks in ${seconds} s`)
   expect(failed).toEqual([])
   expect(outcome).toEqual({ engines, passed: expect.any(Number), followed: 0 })
   expect(outcome.passed).toBeGreaterThan(engines.length * 100)
@@ -103,9 +157,35 @@ async function install(source: string): Promise<string> {
   throw new Error(`${source} was installed and does not start`)
 }
 
+interface WorkerOptions {
+  entry: string
+  date: string
+  /** A compatibility flag, or an empty text. */
+  flag?: string
+  /** What stands for names in the worker's code. */
+  define?: Record<string, unknown>
+}
+
 async function runInWorkerd(command: string, date: string): Promise<SuiteRun> {
+  return inWorkerd(command, { entry: 'worker.mjs', date }, (url) =>
+    runSuite(async (redirecting) => {
+      const asked = `${url}/?redirecting=${encodeURIComponent(redirecting)}`
+      const response = await fetch(asked, { signal: AbortSignal.timeout(SUITE_TIMEOUT_MS) })
+      if (!response.ok) throw new Error(`workerd answered ${response.status}: ${await response.text()}`)
+      return (await response.json()) as SuiteOutcome
+    }),
+  )
+}
+
+/** Bundles a worker, and serves it for as long as the function that gets its address runs. */
+async function inWorkerd<T>(
+  command: string,
+  { entry, date, flag = '', define = {} }: WorkerOptions,
+  use: (url: string) => Promise<T>,
+): Promise<T> {
   await build({
-    entryPoints: [join(folder, 'worker.mjs')],
+    entryPoints: [join(folder, entry)],
+    define: Object.fromEntries(Object.entries(define).map(([name, value]) => [name, JSON.stringify(value)])),
     absWorkingDir: folder,
     bundle: true,
     format: 'esm',
@@ -115,7 +195,8 @@ async function runInWorkerd(command: string, date: string): Promise<SuiteRun> {
     outfile: join(folder, 'worker.js'),
   })
   const config = join(folder, 'workerd.capnp')
-  await writeFile(config, WORKERD.replace('COMPATIBILITY_DATE', date))
+  const flags = flag === '' ? '' : `"${flag}"`
+  await writeFile(config, WORKERD.replace('COMPATIBILITY_DATE', date).replace('COMPATIBILITY_FLAGS', flags))
   const child = spawn(command, ['serve', config, '--control-fd=1'], { stdio: ['ignore', 'pipe', 'inherit'] })
   try {
     const port = await new Promise<number>((resolve, reject) => {
@@ -126,12 +207,7 @@ async function runInWorkerd(command: string, date: string): Promise<SuiteRun> {
         if (event === 'listen') resolve(port)
       })
     })
-    return await runSuite(async (redirecting) => {
-      const url = `http://127.0.0.1:${port}/?redirecting=${encodeURIComponent(redirecting)}`
-      const response = await fetch(url, { signal: AbortSignal.timeout(SUITE_TIMEOUT_MS) })
-      if (!response.ok) throw new Error(`workerd answered ${response.status}: ${await response.text()}`)
-      return (await response.json()) as SuiteOutcome
-    })
+    return await use(`http://127.0.0.1:${port}`)
   } finally {
     child.kill()
   }

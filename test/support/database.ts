@@ -11,6 +11,10 @@ export type Backend = 'embedded' | 'postgres'
 declare module 'vitest' {
   export interface ProvidedContext {
     backend: Backend
+    /** Whether databases are reached through pgbouncer in transaction mode (project `pgbouncer`). */
+    isPooled: boolean
+    /** Where pgbouncer listens on 127.0.0.1; 0 if there is none. */
+    poolerPort: number
     /** Superuser's URL of the PostgreSQL of this run; '' on the embedded back end. */
     postgresUrl: string
     /** Folder for embedded databases, removed after the run; '' on PostgreSQL. In it, `template/postgres` is a new one. */
@@ -19,7 +23,8 @@ declare module 'vitest' {
 }
 
 export type TestDatabase =
-  | { backend: 'postgres'; url: string; drop: () => Promise<void> }
+  /** `url` may lead through pgbouncer, `directUrl` never does: the checks read the database itself. */
+  | { backend: 'postgres'; url: string; directUrl: string; drop: () => Promise<void> }
   | { backend: 'embedded'; dataDir: string; drop: () => Promise<void> }
 
 /** The back end this file runs on now: every file of the database suites runs once on each. */
@@ -44,8 +49,21 @@ export async function freshDatabase(name = 'test', { created = true } = {}): Pro
   }
   const adminUrl = inject('postgresUrl')
   const unique = `${name}_${randomBytes(6).toString('hex')}`
-  const url = await createDatabase(adminUrl, unique)
-  return { backend: 'postgres', url, drop: () => dropDatabase(adminUrl, unique) }
+  const directUrl = await createDatabase(adminUrl, unique)
+  const url = isPooled() ? withPort(directUrl, inject('poolerPort')) : directUrl
+  return { backend: 'postgres', url, directUrl, drop: () => dropDatabase(adminUrl, unique) }
+}
+
+/** Whether `url` of a database leads through pgbouncer. */
+export function isPooled(): boolean {
+  return inject('isPooled')
+}
+
+/** The same URL with another port. */
+export function withPort(databaseUrl: string, port: number): string {
+  const url = new URL(databaseUrl)
+  url.port = String(port)
+  return url.href
 }
 
 async function dropDatabase(adminUrl: string, name: string): Promise<void> {

@@ -94,7 +94,7 @@ export function runEaas(args: string[], options: EaasOptions): Promise<Ended> {
  */
 export function connectTo(database: TestDatabase): postgres.Sql {
   const quiet = { max: 1, onnotice: () => undefined }
-  if (database.backend === 'postgres') return postgres(database.url, quiet)
+  if (database.backend === 'postgres') return postgres(database.directUrl, quiet)
   const path = `${database.dataDir}/.s.PGSQL.5432`
   return postgres({ ...quiet, path, user: 'postgres', database: 'postgres' } as postgres.Options<
     Record<string, postgres.PostgresType>

@@ -14,8 +14,8 @@ const SEALED = [
   { what: 'api_keys', file: 'row-mac.ts', writer: 'apiKeyMac' },
 ] as const
 
-/** `tenant_id`, `entry.tenant_id`, `encodeHex(row.tenant_id)`; a label, in capitals, is no part */
-const PART = /^\s*(?:\w+\()?(?:\w+\.)?([a-z_]+)\)?\s*$/
+/** `tenant_id`, `entry.tenant_id`, `encodeHex(row.tenant_id)`, `...unlessUtf8(row.encoding)`; a label, in capitals, is no part */
+const PART = /^\s*(?:\.{3})?(?:\w+\()?(?:\w+\.)?([a-z_]+)\)?\s*$/
 
 export type Sealed = (typeof SEALED)[number]['what']
 

@@ -5,6 +5,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
+import { build } from 'esbuild'
 import { ROOT } from './source-files.js'
 
 const run = promisify(execFile)
@@ -24,9 +25,10 @@ export interface SuiteRun extends SuiteOutcome {
 
 /**
  * Packs the SDK as it was built and unpacks it below a folder's node_modules. Its packages are links to those of this
- * checkout, so that no network is needed; packages that it does not declare are not there. The suite lies beside it.
+ * checkout, so that no network is needed; packages that it does not declare are not there. The suite lies beside it. Returns
+ * the path of the tarball.
  */
-export async function installPackedSdk(folder: string): Promise<void> {
+export async function installPackedSdk(folder: string): Promise<string> {
   const source = join(ROOT, 'packages/sdk')
   const modules = join(folder, 'node_modules')
   const target = join(modules, '@eaas/sdk')
@@ -44,6 +46,20 @@ export async function installPackedSdk(folder: string): Promise<void> {
   writeFileSync(join(folder, 'package.json'), '{ "private": true, "type": "module" }')
   cpSync(join(ROOT, 'test/runtimes'), folder, { recursive: true })
   cpSync(join(ROOT, 'packages/protocol/src/envelope.vectors.json'), join(folder, 'envelope.vectors.json'))
+  await bundleSuite(folder)
+  return join(folder, filename)
+}
+
+/** The suite for programs of CommonJS: it requires the SDK. */
+async function bundleSuite(folder: string): Promise<void> {
+  await build({
+    entryPoints: [join(folder, 'suite.mjs')],
+    outfile: join(folder, 'suite.cjs'),
+    bundle: true,
+    format: 'cjs',
+    platform: 'node',
+    packages: 'external',
+  })
 }
 
 /** Runs the suite, with a server beside it that redirects whatever comes. */
@@ -64,12 +80,17 @@ export async function runSuite(ask: (redirecting: string) => Promise<SuiteOutcom
 }
 
 /** Runs the suite by a command line that takes a script. @throws with what it said when it does not end well */
-export function runSuiteBy(command: string, args: readonly string[], folder: string): Promise<SuiteRun> {
+export function runSuiteBy(
+  command: string,
+  args: readonly string[],
+  folder: string,
+  program: 'main.mjs' | 'main.cjs' = 'main.mjs',
+): Promise<SuiteRun> {
   return runSuite(
     (redirecting) =>
       new Promise((resolve, reject) => {
         const options = { cwd: folder, timeout: SUITE_TIMEOUT_MS, stdio: ['ignore', 'pipe', 'pipe'] as const }
-        const child = spawn(command, [...args, 'main.mjs', redirecting], { ...options, stdio: [...options.stdio] })
+        const child = spawn(command, [...args, program, redirecting], { ...options, stdio: [...options.stdio] })
         let [output, errors] = ['', '']
         child.stdout.setEncoding('utf8').on('data', (text: string) => {
           output += text
@@ -79,7 +100,7 @@ export function runSuiteBy(command: string, args: readonly string[], folder: str
         })
         child.once('error', reject)
         child.once('close', (code) => {
-          if (code === 0) resolve(JSON.parse(output) as SuiteOutcome)
+          if (code === 0 && (errors === '' || program === 'main.mjs')) resolve(JSON.parse(output) as SuiteOutcome)
           else reject(new Error(`${command} ended with ${code}: ${errors.slice(-2_000)}`))
         })
       }),

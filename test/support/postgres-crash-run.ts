@@ -39,11 +39,8 @@ export async function crashPostgresRepeatedly(options: PostgresCrashOptions): Pr
   if (!bin) throw new Error('there is no PostgreSQL to kill')
   const cluster = await startPostgres({ bin })
   try {
-    const database = {
-      backend: 'postgres' as const,
-      url: await cluster.createDatabase('crash'),
-      drop: () => Promise.resolve(),
-    }
+    const url = await cluster.createDatabase('crash')
+    const database = { backend: 'postgres' as const, url, directUrl: url, drop: () => Promise.resolve() }
     const { tenant_id, api_key } = await createTenantByCli({ database }, 'crash')
     const eaas = await startEaas({ database })
     const load = await startLoad({ target: () => eaas.url, secret: api_key.secret, clients: CLIENTS })

@@ -22,6 +22,8 @@ export interface PostgresOptions {
   settings?: Record<string, string>
   /** Where the data folder is made: a small tmpfs for a full disk, the temp folder if not given. */
   parentDir?: string
+  /** superuser's URL of the server that this one is a streaming standby of */
+  standbyOf?: string
 }
 
 export interface PostgresServer {
@@ -45,17 +47,23 @@ export interface PostgresServer {
  * Makes a fresh cluster and starts it on 127.0.0.1, as an unprivileged account when we are root.
  * @throws with the end of the server's log when it does not come up
  */
-export async function startPostgres({ bin, settings = {}, parentDir }: PostgresOptions): Promise<PostgresServer> {
+export async function startPostgres({
+  bin,
+  settings = {},
+  parentDir,
+  standbyOf,
+}: PostgresOptions): Promise<PostgresServer> {
   const account = unprivilegedAccount()
   const guard = guardedDir('eaas-test-postgres', parentDir)
   const data = join(guard.path, 'data')
   const logFile = join(guard.path, 'postgres.log')
-  const password = randomBytes(16).toString('hex')
+  const password = standbyOf === undefined ? randomBytes(16).toString('hex') : new URL(standbyOf).password
   const port = await freePort()
   const url = `postgres://postgres:${password}@127.0.0.1:${port}/postgres`
   const context = { bin, guard, account, data, logFile, url }
   try {
-    await initCluster(context, password)
+    if (standbyOf === undefined) await initCluster(context, password)
+    else await copyCluster(context, standbyOf)
   } catch (error) {
     await guard.remove()
     throw error
@@ -107,7 +115,7 @@ export async function createDatabase(adminUrl: string, name: string): Promise<st
   return url.href
 }
 
-interface Account {
+export interface Account {
   uid: number
   gid: number
 }
@@ -122,7 +130,7 @@ interface Cluster {
 }
 
 /** PostgreSQL refuses to run as root. */
-function unprivilegedAccount(): Account | undefined {
+export function unprivilegedAccount(): Account | undefined {
   if (process.getuid?.() !== 0) return undefined
   for (const name of ['postgres', 'nobody']) {
     const uid = spawnSync('id', ['-u', name], { encoding: 'utf8' })
@@ -147,6 +155,16 @@ async function initCluster({ bin, guard, account, data, logFile }: Cluster, pass
   guard.watch([pidOf(child, 'initdb')])
   const [code] = await once(child, 'exit')
   if (code !== 0) throw new Error(`initdb ended with code ${code}. ${logTail(logFile)}`)
+}
+
+/** A base backup, with what the copy needs to follow its primary. */
+async function copyCluster({ bin, guard, account, data, logFile }: Cluster, primary: string): Promise<void> {
+  if (account) chownSync(guard.path, account.uid, account.gid)
+  const args = ['-D', data, '-R', '-c', 'fast', '-d', primary]
+  const child = run({ bin, guard, account, logFile }, ['pg_basebackup', ...args])
+  guard.watch([pidOf(child, 'pg_basebackup')])
+  const [code] = await once(child, 'exit')
+  if (code !== 0) throw new Error(`pg_basebackup ended with code ${code}. ${logTail(logFile)}`)
 }
 
 function launch(cluster: Cluster, settings: Record<string, string>): ChildProcess {
@@ -277,7 +295,7 @@ function logTail(logFile: string): string {
 }
 
 /** The system's choice; it stays free unless someone else takes it within the next second. */
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   const probe = createServer().listen(0, '127.0.0.1')
   await once(probe, 'listening')
   const address = probe.address()

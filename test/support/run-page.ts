@@ -1,5 +1,5 @@
 // Runs the snippets of a page, as one program, in a folder of its own.
-import { mkdtempSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import ts from 'typescript'
 import { onTestFinished, vi } from 'vitest'
@@ -17,7 +17,8 @@ export async function runPage(markdown: string, service: PageService, parent: st
     vi.restoreAllMocks()
     globals.eaas.close()
   })
-  writeFileSync(join(folder, 'api-key.txt'), `${service.apiKey}\n`)
+  mkdirSync(join(folder, '.eaas'))
+  writeFileSync(join(folder, '.eaas/api-key.txt'), `${service.apiKey}\n`)
   for (const [name, value] of Object.entries({ ...globals, fetch })) vi.stubGlobal(name, value)
   for (const name of ['log', 'error'] as const) vi.spyOn(console, name).mockReturnValue(undefined)
   const { outputText } = ts.transpileModule(programOf(markdown), {

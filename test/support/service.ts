@@ -63,6 +63,8 @@ export async function startService({
   const config = readConfig({
     EAAS_ROOT_KEY: ROOT_KEY,
     EAAS_LOG_LEVEL: 'silent',
+    // A clock of the test's own is not the database's.
+    ...(now === undefined ? {} : { EAAS_MAX_CLOCK_SKEW_SECONDS: '0' }),
     ...(used.backend === 'postgres' ? { EAAS_DATABASE_URL: used.url } : { EAAS_DATA_DIR: used.dataDir }),
     ...environment,
   })
@@ -75,9 +77,9 @@ export async function startService({
     ...(now ? { now } : {}),
     ...(databaseNow ? { databaseNow: async () => databaseNow() } : {}),
   })
-  const { services, findDurability } = installation
+  const { services, findDurability, probeCommit } = installation
   const { trustProxy, corsOrigins } = config
-  const app = buildApp({ services, findDurability, logger: false, trustProxy, corsOrigins, metrics })
+  const app = buildApp({ services, findDurability, probeCommit, logger: false, trustProxy, corsOrigins, metrics })
   await app.listen({ host: '127.0.0.1', port: 0 })
   const url = `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`
   return {

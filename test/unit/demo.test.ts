@@ -60,13 +60,16 @@ describe('the demo', { timeout: TIMEOUT_MS }, () => {
     for (const plain of ['Ada ', 'ada@', 'two\r', '  blanks', ' separator', 'ben@']) expect(sealed).not.toContain(plain)
   })
 
-  it.each([
-    ['one column, with empty rows', 'a\n\n\nx\n', { rows: '3', 'cells encrypted': '3', wraps: '1', differences: '0' }],
-    ['a header only', 'a,b\n', { rows: '0', wraps: '0', unwraps: '0', differences: '0', 'chain valid': 'yes' }],
-  ])('takes a file of %s', async (name, text, result) => {
-    const { code, out, err } = await runDemo([write(`${name}.csv`, text), '--columns', 'a', '--index', 'a'])
+  it('takes a file of a header only', async () => {
+    const { code, out, err } = await runDemo([write('header.csv', 'a,b\n'), '--columns', 'a', '--index', 'a'])
     expect({ code, err }).toEqual({ code: 0, err: '' })
-    expect(readResult(out)).toMatchObject(result)
+    expect(readResult(out)).toMatchObject({
+      rows: '0',
+      wraps: '0',
+      unwraps: '0',
+      differences: '0',
+      'chain valid': 'yes',
+    })
   })
 
   it('exits 1 when one bit of the encrypted file was altered, and names the cell', async () => {
@@ -81,20 +84,23 @@ describe('the demo', { timeout: TIMEOUT_MS }, () => {
     expect(out).not.toContain('Result')
   })
 
-  it('uses its own database and root key, whatever the environment names', async () => {
+  it('takes one column with empty rows, and uses its own database and root key, whatever the environment names', async () => {
     const environment = { EAAS_DATABASE_URL: 'postgres://127.0.0.1:1/none', EAAS_ROOT_KEY: 'wrong', EAAS_UNKNOWN: '1' }
-    const { code, out, err } = await runDemo([write('one.csv', 'a,b\nx,y'), '--columns', 'a'], environment)
+    const { code, out, err } = await runDemo(
+      [write('one.csv', 'a\n\n\nx\n'), '--columns', 'a', '--index', 'a'],
+      environment,
+    )
     expect({ code, err }).toEqual({ code: 0, err: '' })
-    expect(readResult(out)).toMatchObject({ rows: '1', wraps: '1', unwraps: '1', differences: '0' })
+    expect(readResult(out)).toMatchObject({ rows: '3', 'cells encrypted': '3', wraps: '1', differences: '0' })
   })
 
   it.each([
-    ['SIGINT', 130],
-    ['SIGTERM', 143],
-    ['SIGKILL', null],
-  ] as const)('leaves nothing behind after %s', async (signal, code) => {
-    expect(await interrupt(signal, /Read customers\.csv \(/), 'while the server starts').toBe(code)
-    expect(await interrupt(signal, /Create a key \(/), 'while values are hashed').toBe(code)
+    ['SIGINT', 130, 'the server starts', /Read customers\.csv \(/],
+    ['SIGKILL', null, 'the server starts', /Read customers\.csv \(/],
+    ['SIGTERM', 143, 'values are hashed', /Create a key \(/],
+    ['SIGKILL', null, 'values are hashed', /Create a key \(/],
+  ] as const)('leaves nothing behind after %s, exit code %j, while %s', async (signal, code, _, at) => {
+    expect(await interrupt(signal, at)).toBe(code)
   })
 })
 

@@ -45,7 +45,7 @@ function isTakenBy(range: string): boolean {
 describe.each(['packages/server', 'packages/sdk'])('all that is installed with %s', (home) => {
   it(`runs on Node ${NODE_MAJOR}`, () => {
     const paths = [...installedWith(home)]
-    expect(paths.length).toBeGreaterThan(2)
+    expect(paths.length).toBeGreaterThan(1)
     const others = paths.filter((path) => !isTakenBy(packages[path]?.engines?.node ?? '>=0'))
     expect(others.map((path) => `${path} ${packages[path]?.version} needs ${packages[path]?.engines?.node}`)).toEqual(
       [],

@@ -4,8 +4,11 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createRequire, isBuiltin } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { gzipSync } from 'node:zlib'
+import { checkPackage, createPackageFromTarballData } from '@arethetypeswrong/core'
 import { build, type Metafile } from 'esbuild'
+import { publint } from 'publint'
 import ts from 'typescript'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { installPackedSdk, runSuiteBy } from '../support/packed-sdk.js'
@@ -45,32 +48,51 @@ export async function run(keyId: string): Promise<string> {
 `
 
 let folder: string
+let tarball: string
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'eaas-packed-'))
-  await installPackedSdk(folder)
+  tarball = await installPackedSdk(folder)
   await writeFile(join(folder, 'application.ts'), APPLICATION)
+  await writeFile(join(folder, 'application.cts'), APPLICATION)
 }, TIMEOUT_MS)
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
 describe('the package', () => {
-  it('holds what was built, its README, its pages and its licence, and nothing else', () => {
+  it('holds what was built, its README, its pages and the licences, and nothing else', () => {
     const home = join(folder, 'node_modules/@eaas/sdk')
     const entries = readdirSync(home, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
     const files = entries.map(({ parentPath, name }) => join(parentPath, name).slice(home.length + 1))
     expect(files.filter((path) => !/^(dist|docs)\//.test(path)).sort()).toEqual([
       'LICENSE',
       'README.md',
+      'broker/package.json',
+      'licenses/noble-ciphers.txt',
+      'licenses/zod.txt',
+      'offline/package.json',
       'package.json',
+      'testing/package.json',
     ])
     expect(files.filter((path) => path.startsWith('docs/') && !path.endsWith('.md'))).toEqual([])
-    expect(files.filter((path) => !/\.(js|d\.ts)$/.test(path) && path.startsWith('dist/'))).toEqual([])
+    expect(files.filter((path) => path.startsWith('dist/') && !/\.(c?js|d\.c?ts)$/.test(path))).toEqual([])
     const { exports } = JSON.parse(readFileSync(join(home, 'package.json'), 'utf8')) as {
-      exports: Record<string, object>
+      exports: Record<string, Record<string, object>>
     }
     expect(Object.keys(exports).map((path) => path.replace('.', '@eaas/sdk'))).toEqual(ENTRIES)
-    const targets = Object.values(exports).flatMap((conditions) => Object.values(conditions) as string[])
+    const kinds = Object.values(exports).flatMap((conditions) => Object.values(conditions))
+    const targets = kinds.flatMap((kind) => Object.values(kind) as string[])
+    expect(targets.length).toBe(ENTRIES.length * 4)
     expect(targets.filter((path) => !existsSync(join(home, path)))).toEqual([])
+  })
+
+  it('loads files of its own only, and noble: each file of another package would slow down the first call', () => {
+    const home = join(folder, 'node_modules/@eaas/sdk/dist')
+    const scripts = readdirSync(home, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.js'))
+    const imported = scripts.flatMap((path) =>
+      ts.preProcessFile(readFileSync(join(home, path), 'utf8')).importedFiles.map(({ fileName }) => fileName),
+    )
+    expect(imported.length).toBeGreaterThan(scripts.length)
+    expect(new Set(imported.filter((name) => !name.startsWith('.')))).toEqual(new Set(['@noble/ciphers/aes.js']))
   })
 
   it('holds the pages that its README names', () => {
@@ -82,17 +104,20 @@ describe('the package', () => {
   })
 
   it.each([
-    ['node16', ts.ModuleKind.Node16, ts.ModuleResolutionKind.Node16],
-    ['bundler', ts.ModuleKind.ESNext, ts.ModuleResolutionKind.Bundler],
+    ['node16', 'application.ts', ts.ModuleKind.Node16, ts.ModuleResolutionKind.Node16],
+    ['node16 in a package of CommonJS', 'application.cts', ts.ModuleKind.Node16, ts.ModuleResolutionKind.Node16],
+    ['bundler', 'application.ts', ts.ModuleKind.ESNext, ts.ModuleResolutionKind.Bundler],
+    ['node10', 'application.cts', ts.ModuleKind.CommonJS, ts.ModuleResolutionKind.Node10],
   ])(
     'has types that are right to their last file, as %s looks for them',
-    (_, module, moduleResolution) => {
-      const program = ts.createProgram([join(folder, 'application.ts')], {
+    (_, file, module, moduleResolution) => {
+      const program = ts.createProgram([join(folder, file)], {
         module,
         moduleResolution,
         target: ts.ScriptTarget.ES2022,
         lib: ['lib.es2022.d.ts', 'lib.dom.d.ts', 'lib.dom.iterable.d.ts'],
         strict: true,
+        esModuleInterop: true, // zod's types for CommonJS need it, and `tsc --init` sets it
         exactOptionalPropertyTypes: true,
         skipLibCheck: false,
         noEmit: true,
@@ -108,11 +133,50 @@ describe('the package', () => {
     TIMEOUT_MS,
   )
 
-  it('can be required too, by programs of CommonJS', () => {
+  it('is found by every way of resolution, with the right types, and is a package as the linters of packages want it', async () => {
+    const data = readFileSync(tarball)
+    const { problems } = (await checkPackage(createPackageFromTarballData(new Uint8Array(data)))) as {
+      problems: object[]
+    }
+    expect(problems).toEqual([])
+    const { messages } = await publint({ pack: { tarball: new Uint8Array(data).buffer }, strict: true })
+    expect(messages).toEqual([])
+  }, 120_000)
+
+  it('is required by programs of CommonJS without an ES module, and so without a warning, and passes the suite', async () => {
+    const { failed, ...outcome } = await runSuiteBy(
+      process.execPath,
+      ['--no-experimental-require-module'],
+      folder,
+      'main.cjs',
+    )
+    expect(failed).toEqual([])
+    expect(outcome).toEqual({ engines: ['noble', 'node', 'web'], passed: expect.any(Number), followed: 0 })
+  }, 120_000)
+
+  it('holds no state that a program with both kinds of modules would have twice to its harm', async () => {
     const require = createRequire(join(folder, 'application.cjs'))
-    for (const entry of ENTRIES) expect(Object.keys(require(entry) as object).length).toBeGreaterThan(0)
-    const { createClient } = require('@eaas/sdk') as { createClient: unknown }
-    expect(createClient).toBeTypeOf('function')
+    for (const entry of ENTRIES) {
+      const [required, imported] = [
+        require(entry) as object,
+        (await import(pathToFileURL(resolveIn(folder, entry)).href)) as object,
+      ]
+      expect(Object.keys(required).sort()).toEqual(Object.keys(imported).sort())
+    }
+    const cjs = require('@eaas/sdk') as typeof import('@eaas/sdk')
+    const esm = (await import(pathToFileURL(resolveIn(folder, '@eaas/sdk')).href)) as typeof import('@eaas/sdk')
+    expect(cjs.createClient).not.toBe(esm.createClient)
+    const { createTestService } = require('@eaas/sdk/testing') as typeof import('@eaas/sdk/testing')
+    const { open } = require('@eaas/sdk/offline') as typeof import('@eaas/sdk/offline')
+    const eaas = esm.createClient(createTestService())
+    const { id: keyId } = await eaas.keys.create({ name: 'users' })
+    const model = eaas.model({ keyId, fields: { email: cjs.text({ index: 'email_index' }) } })
+    expect((await model.decrypt(await model.encrypt({ email: 'ada' }))).email).toBe('ada')
+    const error: unknown = await eaas.keys.create({ name: 'users' }).catch((reason: unknown) => reason)
+    expect([cjs.isEaasError(error), esm.isEaasError(error)]).toEqual([true, true])
+    const refused: unknown = await open({} as never, new Uint8Array(1)).catch((reason: unknown) => reason)
+    expect(refused).toBeInstanceOf(cjs.InvalidInputError) // the entries share their classes
+    expect(esm.isEaasError(refused)).toBe(true)
   })
 
   it('passes the suite of all runtimes under this Node, with each engine', async () => {
@@ -140,8 +204,8 @@ describe('the package in a browser', () => {
 
   it.each([
     ['@eaas/sdk', 16],
-    ['@eaas/sdk/offline', 6],
-  ])('loads no more at once than its sources would: %s, %d KB', async (entry, limit) => {
+    ['@eaas/sdk/offline', 6.5],
+  ])('loads no more at once than its sources would: %s, %s KB', async (entry, limit) => {
     const { outputs, sizes } = await bundle(entry)
     const seen = new Set<string>()
     const visit = (path: string) => {
@@ -156,6 +220,15 @@ describe('the package in a browser', () => {
     expect(size).toBeLessThanOrEqual(limit * KB)
   })
 })
+
+/** The file that `import` of an entry takes. */
+function resolveIn(folder: string, entry: string): string {
+  const home = join(folder, 'node_modules/@eaas/sdk')
+  const { exports } = JSON.parse(readFileSync(join(home, 'package.json'), 'utf8')) as {
+    exports: Record<string, { import: { default: string } }>
+  }
+  return join(home, exports[entry.replace('@eaas/sdk', '.')]?.import.default ?? '')
+}
 
 /** Bundles all of an entry for browsers, as an application that uses everything of it. */
 async function bundle(

@@ -3,6 +3,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
+import { filesBelow } from '../support/source-files.js'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const folders = [
@@ -26,6 +27,24 @@ describe('README.md', () => {
     for (const name of ['README.md', 'CONTRIBUTING.md']) {
       for (const [, script = ''] of read(name).matchAll(/npm run ([\w:-]+)/g)) expect(scripts).toHaveProperty([script])
     }
+  })
+})
+
+describe('every text of the project', () => {
+  it('runs the server by npx under the name of its package: the bare name is a stranger in the registry', () => {
+    const sources = ['packages', 'examples', 'test']
+      .flatMap(filesBelow)
+      .filter((path) => /\.(ts|mjs|json|md)$/.test(path))
+    expect(sources.length).toBeGreaterThan(300)
+    const bare = /\bnpx (?:-y |--yes |--no-install )*eaas\b|\bnpm (?:exec|x) (?:-- )?eaas\b/
+    expect([...documents, ...sources].filter((path) => bare.test(read(path)))).toEqual([])
+    for (const text of ['npx', 'npx -y', 'npm exec']) expect(`${text} eaas start`).toMatch(bare)
+    expect('npx @eaas/server start, or npx -p @eaas/server eaas start').not.toMatch(bare)
+  })
+
+  it('can run it so: the package has one command, which npx then takes', () => {
+    const { bin } = JSON.parse(read('packages/server/package.json')) as { bin: Record<string, string> }
+    expect(Object.keys(bin)).toEqual(['eaas'])
   })
 })
 

@@ -19,6 +19,7 @@ export const ACTIONS = [
   'api_key.revoke',
   'tenant.update',
   'audit.purge',
+  'audit.rollback_accepted',
 ] as const
 
 export type Action = (typeof ACTIONS)[number]

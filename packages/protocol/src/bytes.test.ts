@@ -1,44 +1,47 @@
 import fc from 'fast-check'
-import { beforeAll, describe, expect, it, vi } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { loadOn } from '../../../test/support/platform.js'
 import * as onNode from './bytes.js'
 
 type Bytes = typeof onNode
 
-const platformBuffer = globalThis.Buffer
 let nativeCalls = 0
 
 /** The base64 of recent platforms, lenient as they are: white space and trailing bits pass. */
-function toBase64(this: Uint8Array): string {
-  nativeCalls++
-  return platformBuffer.from(this).toString('base64')
-}
-function fromBase64(text: string): Uint8Array {
-  nativeCalls++
-  if (/[^A-Za-z0-9+/=\s]/.test(text)) throw new SyntaxError('not base64')
-  return new Uint8Array(platformBuffer.from(text, 'base64'))
+const base64 = {
+  toBase64(this: Uint8Array): string {
+    nativeCalls++
+    return Buffer.from(this).toString('base64')
+  },
+  fromBase64(text: string): Uint8Array {
+    nativeCalls++
+    if (/[^A-Za-z0-9+/=\s]/.test(text)) throw new SyntaxError('not base64')
+    return new Uint8Array(Buffer.from(text, 'base64'))
+  },
 }
 
-/** Loads the module as a platform without Buffer does: it looks for Buffer once, while it is loaded. */
-async function loadWithoutBuffer(native: boolean): Promise<Bytes> {
-  vi.resetModules()
-  vi.stubGlobal('Buffer', undefined)
-  if (native) {
-    Object.defineProperty(Uint8Array.prototype, 'toBase64', { value: toBase64, configurable: true })
-    Object.defineProperty(Uint8Array, 'fromBase64', { value: fromBase64, configurable: true })
-  }
-  try {
-    return await import('./bytes.js')
-  } finally {
-    vi.unstubAllGlobals()
-    Reflect.deleteProperty(Uint8Array.prototype, 'toBase64')
-    Reflect.deleteProperty(Uint8Array, 'fromBase64')
-  }
+/** Uint8Array as a platform has it that encodes base64 itself, or does not; what it makes are ordinary arrays. */
+function uint8Array({ toBase64, fromBase64 }: Partial<typeof base64>): unknown {
+  const make = (...args: [number]) => new Uint8Array(...args)
+  return Object.assign(
+    function PlatformUint8Array(...args: [number]) {
+      return make(...args)
+    },
+    {
+      prototype: Object.create(Uint8Array.prototype, { toBase64: { value: toBase64 } }),
+      from: Uint8Array.from.bind(Uint8Array),
+      fromBase64,
+    },
+  )
 }
+
+const loadOnOther = (platform: Partial<typeof base64>) =>
+  loadOn<Bytes>({ Buffer: undefined, Uint8Array: uint8Array(platform) }, new URL('bytes.ts', import.meta.url))
 
 const platforms = [
   ['with Buffer', async () => onNode],
-  ['with the base64 of the platform', () => loadWithoutBuffer(true)],
-  ['with neither', () => loadWithoutBuffer(false)],
+  ['with the base64 of the platform', () => loadOnOther(base64)],
+  ['with neither', () => loadOnOther({})],
 ] as const
 
 describe.each(platforms)('base64 %s', (name, load) => {

@@ -13,6 +13,12 @@ interface NodeBuffer {
   from(bytes: ArrayBufferLike, offset: number, length: number): { toString(encoding: 'base64'): string }
 }
 
+/** The name of a typed array's class, whatever realm it was made in and whatever its prototype claims. */
+const typedArrayName = Object.getOwnPropertyDescriptor(
+  Object.getPrototypeOf(Uint8Array.prototype),
+  Symbol.toStringTag,
+)?.get
+
 interface NativeBase64 {
   toBase64?: (this: Uint8Array) => string
 }
@@ -22,6 +28,15 @@ interface NativeBase64 {
 const nodeBuffer = (globalThis as { Buffer?: NodeBuffer }).Buffer
 const nativeToBase64 = (Uint8Array.prototype as NativeBase64).toBase64
 const nativeFromBase64 = (Uint8Array as { fromBase64?: (text: string) => Uint8Array }).fromBase64
+
+/**
+ * Returns a byte array of any realm as one of this realm, over the same memory; undefined for any other value. `instanceof`
+ * would refuse the arrays of another window, of a `vm` context, and those of Node in the tests of jest and jsdom.
+ */
+export function asBytes(value: unknown): Uint8Array | undefined {
+  if (value instanceof Uint8Array) return value
+  return ArrayBuffer.isView(value) && typedArrayName?.call(value) === 'Uint8Array' ? view(value) : undefined
+}
 
 /** Encodes bytes as standard base64 with padding (RFC 4648 section 4). */
 export function encodeBase64(bytes: Uint8Array): string {
@@ -74,7 +89,7 @@ function binaryString(bytes: Uint8Array): string {
 }
 
 // Buffer.slice and Uint8Array.slice differ; what leaves this module is always a plain Uint8Array.
-function view(bytes: Uint8Array): Uint8Array {
+function view(bytes: ArrayBufferView): Uint8Array {
   return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }
 
@@ -97,8 +112,25 @@ export function decodeHex(text: string): Uint8Array {
   return bytes
 }
 
-const encoder = new TextEncoder()
-const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+interface TextCoders {
+  TextEncoder: typeof TextEncoder
+  TextDecoder: typeof TextDecoder
+}
+
+interface MaybeNode {
+  process?: { getBuiltinModule?: (id: string) => unknown }
+}
+
+let encoder: TextEncoder | undefined
+let decoder: TextDecoder | undefined
+
+/** The platform's own, or Node's where a simulated browser, such as jsdom in jest, leaves them out. */
+function textCoders(): TextCoders {
+  if (typeof TextEncoder === 'function' && typeof TextDecoder === 'function') return { TextEncoder, TextDecoder }
+  const util = (globalThis as MaybeNode).process?.getBuiltinModule?.('node:util') as TextCoders | undefined
+  if (!util) throw new Error('this platform has no TextEncoder: add TextEncoder and TextDecoder to its globals')
+  return util
+}
 
 /** Whether the text has no lone surrogate, and so has a UTF-8 form. */
 export function isWellFormed(text: string): boolean {
@@ -112,6 +144,7 @@ export function isWellFormed(text: string): boolean {
  */
 export function encodeUtf8(text: string): Uint8Array {
   if (!isWellFormed(text)) throw new FormatError('text holds a lone surrogate, which UTF-8 cannot carry')
+  encoder ??= new (textCoders().TextEncoder)()
   return encoder.encode(text)
 }
 
@@ -121,6 +154,7 @@ export function encodeUtf8(text: string): Uint8Array {
  * @throws FormatError when the bytes are not UTF-8
  */
 export function decodeUtf8(bytes: Uint8Array): string {
+  decoder ??= new (textCoders().TextDecoder)('utf-8', { fatal: true, ignoreBOM: true })
   try {
     return decoder.decode(bytes)
   } catch {

@@ -1,5 +1,6 @@
 /** What both ends must agree on: bytes, names, JSON. Pure functions, no I/O. */
 export * from './actions.js'
+export * from './address-range.js'
 export * from './aead.js'
 export * from './bytes.js'
 export * from './envelope.js'

@@ -628,7 +628,7 @@ describe('the options of a broker', () => {
   it.each<[string, Record<string, unknown>]>([
     ['baseUrl', { baseUrl: '/api' }],
     ['baseUrl', { baseUrl: 'https://user:pass@host' }],
-    ['apiKey', { apiKey: undefined }],
+    ['apiKey', { apiKey: 7 }],
     ['authenticate', { authenticate: undefined }],
     ['allow', { allow: undefined }],
     ['allow', { allow: { decrypt: [] } }],
@@ -643,6 +643,22 @@ describe('the options of a broker', () => {
     ['timeoutMs', { timeoutMs: 0.5 }],
   ])('are checked: %s', (name, options) => {
     expect(() => make(options)).toThrow(name)
+  })
+})
+
+describe('a broker at the top of a module', () => {
+  it.each([
+    ['baseUrl', { baseUrl: undefined }],
+    ['baseUrl', { baseUrl: '' }],
+    ['apiKey', { apiKey: undefined }],
+  ])('is made where the environment is missing, and reports it at the first request: %s', async (name, options) => {
+    const errors: unknown[] = []
+    const incomplete = make({ ...options, onError: (error) => errors.push(error) })
+    broker = incomplete
+    const { status, text } = await ask(wrapPath(), wrapBody)
+    expect([status, text.includes(name)]).toEqual([500, false])
+    expect(errors).toMatchObject([{ code: 'E_INVALID_INPUT', message: expect.stringContaining(`${name} is missing`) }])
+    expect(service.requests).toEqual([])
   })
 })
 

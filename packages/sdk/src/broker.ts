@@ -20,8 +20,8 @@ import {
 import { askService, badGateway, type Upstream, type UpstreamAnswer } from './broker/upstream.js'
 import { encodeUserId } from './broker/user.js'
 import { InvalidInputError } from './errors.js'
-import { parseBaseUrl } from './http/base-url.js'
-import { demandWhole } from './input.js'
+import { ENVIRONMENT_HINT, readBaseUrl } from './http/base-url.js'
+import { demandOptions, demandWhole } from './input.js'
 
 export { type NodeBrokerRequest, type NodeBrokerResponse, toNodeHandler } from './broker/node.js'
 export type { BrokerOperation } from './broker/request.js'
@@ -35,6 +35,20 @@ const DEFAULT_TIMEOUT_MS = 20_000
 const MAX_TIMEOUT_MS = 2 ** 31 - 1
 /** How long a browser may remember the answer to its preflight, in seconds. */
 const PREFLIGHT_MAX_AGE_S = 600
+const OPTIONS: readonly (keyof BrokerOptions)[] = [
+  'baseUrl',
+  'apiKey',
+  'authenticate',
+  'allow',
+  'limits',
+  'basePath',
+  'origins',
+  'maxBodyBytes',
+  'timeoutMs',
+  'allowInsecure',
+  'fetch',
+  'onError',
+]
 
 /** Whoever is logged in. The id is on record in the audit log: see `encodeUserId`. */
 export interface BrokerUser {
@@ -52,13 +66,14 @@ export interface BrokerCall {
 export type AllowedKeys = { readonly [O in BrokerOperation]?: readonly string[] }
 
 export interface BrokerOptions<U extends BrokerUser = BrokerUser> {
-  /** Where the service is: an absolute URL, with a path prefix if it has one, without `/v1`. */
-  baseUrl: string
+  /** Where the service is: an absolute URL, with a path prefix if it has one, without `/v1`. Required, but not before the first request. */
+  baseUrl: string | undefined
   /**
    * The API key, or a function, which may be async, that is asked for it at each request. It needs `audit:on_behalf_of`, and of
    * `encrypt` (wrap, hash) and `decrypt` (unwrap) what `allow` lets through; give it nothing else.
+   * Required, but not before the first request: a build that loads the module may have no environment.
    */
-  apiKey: string | (() => string | Promise<string>)
+  apiKey: string | (() => string | Promise<string>) | undefined
   /** Finds who is logged in by the application's own session, or nobody. Must not read the request's body. */
   authenticate: (request: Request) => U | undefined | Promise<U | undefined>
   /** What users may do: the same for all of them, or a function that is asked for each operation; only `true` allows. */
@@ -76,6 +91,8 @@ export interface BrokerOptions<U extends BrokerUser = BrokerUser> {
   maxBodyBytes?: number | undefined
   /** Milliseconds that the service may take; 20,000 by default. */
   timeoutMs?: number | undefined
+  /** Takes an `http` address of another machine: whoever is in between sees the API key and data keys. False by default. */
+  allowInsecure?: boolean | undefined
   /** Used in place of the global `fetch`. */
   fetch?: typeof fetch | undefined
   /** Told what went wrong here or at the service, for the application's log; `console.error` by default. */
@@ -178,6 +195,9 @@ async function readApiKey(apiKey: BrokerOptions['apiKey']): Promise<string> {
   const value: unknown = typeof apiKey === 'function' ? await apiKey() : apiKey
   // Checked here because fetch would repeat a bad header in its error.
   if (typeof value === 'string' && /^[\x21-\x7e]+$/.test(value)) return value
+  if (value === undefined) {
+    throw new InvalidInputError('apiKey is missing', `Pass an API key to createBroker(). ${ENVIRONMENT_HINT}`)
+  }
   throw new TypeError('apiKey must be text of visible ASCII characters, without spaces')
 }
 
@@ -216,10 +236,13 @@ interface Settings<U extends BrokerUser> {
 }
 
 function readOptions<U extends BrokerUser>(options: BrokerOptions<U>): Settings<U> {
+  demandOptions('createBroker()', options, OPTIONS)
+  demandOptions('limits', options.limits ?? {}, ['callsPerMinute'])
   const { apiKey, authenticate, basePath = '/api/eaas', origins = [] } = options
   const { maxBodyBytes = DEFAULT_BODY_BYTES, timeoutMs = DEFAULT_TIMEOUT_MS } = options
   const { callsPerMinute = DEFAULT_CALLS_PER_MINUTE } = options.limits ?? {}
-  if (typeof apiKey !== 'string' && typeof apiKey !== 'function') {
+  // One that is missing is reported by the first request, as a missing baseUrl is: builds load the module too.
+  if (apiKey !== undefined && typeof apiKey !== 'string' && typeof apiKey !== 'function') {
     throw new InvalidInputError('apiKey must be a string or a function')
   }
   if (typeof authenticate !== 'function') throw new InvalidInputError('authenticate must be a function')
@@ -232,7 +255,7 @@ function readOptions<U extends BrokerUser>(options: BrokerOptions<U>): Settings<
   demandWhole('limits.callsPerMinute', callsPerMinute, 1, Number.MAX_SAFE_INTEGER)
   const send: typeof fetch = options.fetch ?? ((input, init) => globalThis.fetch(input, init))
   return {
-    upstream: { base: parseBaseUrl(options.baseUrl), fetch: send, timeoutMs },
+    upstream: { findBase: readBaseUrl(options.baseUrl, options.allowInsecure === true), fetch: send, timeoutMs },
     apiKey,
     authenticate,
     allow: readAllow(options.allow),

@@ -98,7 +98,11 @@ describe.each(['noble', 'node', 'web', 'auto'] as const)('a client with engine %
       const altered = bytes.slice()
       altered[at] = (altered[at] ?? 0) ^ 1
       const error = await failure(eaas.decrypt({ ...envelope, wrapped_key: encodeBase64(altered) }))
-      expect(error).toMatchObject({ code: 'E_API', status: 403, problem: 'E_WRAPPED_KEY', retryable: false })
+      expect(error).toMatchObject({
+        code: 'E_DECRYPTION',
+        cause: { status: 403, problem: 'E_WRAPPED_KEY' },
+        retryable: false,
+      })
     }
   })
 })
@@ -146,7 +150,7 @@ describe('an envelope', () => {
     const eaas = connect()
     const envelope = await eaas.encrypt('mine', { keyId })
     const error = await failure(eaas.decrypt({ ...envelope, key_id: service.createKey() }))
-    expect(error).toMatchObject({ code: 'E_API', status: 403 })
+    expect(error).toMatchObject({ code: 'E_DECRYPTION', cause: { status: 403 } })
   })
 
   it('can be exchanged with another one of the same key unnoticed: format v1 binds no context', async () => {
@@ -209,7 +213,9 @@ describe('values', () => {
     ['an array', ['SECRET']],
     ['null', null],
     ['undefined', undefined],
-    ['an ArrayBuffer', new ArrayBuffer(3)],
+    ['what only says that it is an ArrayBuffer', { [Symbol.toStringTag]: 'ArrayBuffer', byteLength: 3 }],
+    ['a buffer that was given away', givenAway().buffer],
+    ['a view of a buffer that was given away', givenAway()],
   ])('encrypt refuses %s before any network, without showing it', async (_, value) => {
     const error = await failure(connect().encrypt(value as string, { keyId }))
     expect(error.code).toBe('E_INVALID_INPUT')
@@ -245,7 +251,11 @@ describe('values', () => {
     expect(await eaas.hash('Ada@example.org', { keyId })).not.toBe(hash)
   })
 
-  it.each(['a\0b', '\ud800', 3 as unknown as string])('hash refuses %j before any network', async (value) => {
+  it('hash takes a NUL, as the service does', async () => {
+    expect(await connect().hash('a\0b', { keyId })).toMatch(/^[0-9a-f]{64}$/)
+  })
+
+  it.each(['\ud800', 3 as unknown as string])('hash refuses %j before any network', async (value) => {
     expect((await failure(connect().hash(value, { keyId }))).code).toBe('E_INVALID_INPUT')
     expect(service.requests).toEqual([])
   })
@@ -536,7 +546,7 @@ describe('options', () => {
     ['a password', { baseUrl: 'https://user:SECRET@example.org' }],
     ['a query', { baseUrl: 'https://example.org/?key=SECRET' }],
     ['a fragment', { baseUrl: 'https://example.org/#SECRET' }],
-    ['no API key', { apiKey: undefined as unknown as string }],
+    ['no API key', { apiKey: 7 as unknown as string }],
     ['an unknown engine', { engine: 'openssl' as 'node' }],
     ['a fetch that is no function', { fetch: 'fetch' as unknown as typeof fetch }],
     ['no time', { timeoutMs: 0 }],
@@ -599,3 +609,10 @@ describe('options', () => {
     expect(service.requests.map(({ url }) => url)).toEqual([`${base}/v1/keys/${keyId}/wrap`])
   })
 })
+
+/** Bytes whose memory went to somebody else. */
+function givenAway(): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array([1, 2, 3])
+  structuredClone(bytes.buffer, { transfer: [bytes.buffer] })
+  return bytes
+}

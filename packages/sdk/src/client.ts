@@ -1,15 +1,16 @@
 /** The client: what an application holds. */
 import { DEK_MAX_MESSAGES, type Envelope } from '@eaas/protocol'
+import { traced } from './caller.js'
 import { DecryptDeks } from './deks/decrypt-deks.js'
 import { EncryptDeks } from './deks/encrypt-deks.js'
 import { createWrap, type DekScope, demandScope, makeOwnDek } from './deks/own-dek.js'
 import { createIvPool } from './deks/random.js'
 import { ENGINES, type EngineName, selectEngine } from './engines/select.js'
 import { InvalidInputError } from './errors.js'
-import { pageOrigin } from './http/base-url.js'
 import { createBatcher } from './http/batcher.js'
 import { type ApiKey, createHttp } from './http/calls.js'
 import {
+  type Binary,
   type Bytes,
   demandHashable,
   demandKeyId,
@@ -17,7 +18,7 @@ import {
   demandOptions,
   demandWhole,
   kindOf,
-  readJson,
+  readSignal,
   readValue,
   toJson,
   toText,
@@ -45,6 +46,9 @@ const HOUR_MS = 3_600_000
 const MINUTE_MS = 60_000
 const MAX_TIMEOUT_MS = 2 ** 31 - 1
 const MAX_RETRIES = 10
+const CLIENT_OPTIONS = 'baseUrl apiKey engine fetch timeoutMs retries allowInsecure deks'.split(' ')
+const DEK_OPTIONS = 'maxMessages maxBytes maxAgeMs cache cacheSize cacheMaxAgeMs verify'.split(' ')
+const ENCRYPT_OPTIONS = ['keyId', 'dek', 'signal'] satisfies (keyof EncryptOptions)[]
 
 /** How long and for how much a DEK serves. */
 export interface DekOptions {
@@ -71,12 +75,14 @@ export interface DekOptions {
 export interface ClientOptions {
   /**
    * Where the service is, with a path prefix if it has one, without `/v1`. In pages and workers also a path of their own
-   * origin, such as `/api/eaas`, where a broker (`@eaas/sdk/broker`) is mounted.
+   * origin, such as `/api/eaas`, where a broker (`@eaas/sdk/broker`) is mounted. If it is missing, an environment variable that
+   * is not set at build time say, the first request throws.
    */
-  baseUrl: string
+  baseUrl: string | undefined
   /**
    * The API key, or a function, which may be async, that is asked for it at each request; see also `expiringApiKey`. What it
-   * throws is passed on. Left out in pages and workers that call a broker: the session's cookie then speaks for the user.
+   * throws is passed on. Left out in pages and workers that call a broker: the session's cookie then speaks for the user. Elsewhere the
+   * first request throws without it.
    */
   apiKey?: ApiKey | undefined
   /** What encrypts: `auto` by default. */
@@ -85,6 +91,8 @@ export interface ClientOptions {
   fetch?: typeof fetch | undefined
   /** Milliseconds that one request may take, all its attempts together; 30,000 by default. */
   timeoutMs?: number | undefined
+  /** Takes an `http` address of another machine: whoever is in between sees the API key and data keys. False by default. */
+  allowInsecure?: boolean | undefined
   /** How often a request that may be repeated is tried again; 2 by default. Creating and rotating are never repeated. */
   retries?: number | undefined
   deks?: DekOptions | undefined
@@ -110,7 +118,7 @@ export interface EncryptOptions extends CallOptions {
  */
 export interface Client {
   /**
-   * Seals text (as UTF-8) or bytes under a key, and returns the envelope to store. The plaintext never leaves the process.
+   * Seals text (as UTF-8) or bytes, an ArrayBuffer or any view of one, under a key, and returns the envelope to store. The plaintext never leaves the process.
    * Bytes are sealed as they are at the call.
    * Uses the network only when the key has no DEK at hand: one wrap, shared by all calls that wait for it. Aborting the
    * signal ends the caller's waiting, not the shared request.
@@ -122,8 +130,14 @@ export interface Client {
    * const envelope = await eaas.encrypt('+33 6 12 34 56 78', { keyId })
    * ```
    */
-  encrypt(value: string | Uint8Array, options: EncryptOptions): Promise<Envelope>
-  /** Seals the JSON text of a value, as `JSON.stringify` makes it: a Map becomes `{}`, NaN null. Otherwise as `encrypt`. */
+  encrypt(value: string | Binary, options: EncryptOptions): Promise<Envelope>
+  /**
+   * Seals the JSON text of a value. What JSON would not give back is refused, by its path: a Map, a Date or anything with a
+   * `toJSON`, an instance of a class, NaN, a bigint, undefined in an array. A member that is undefined is left out, and -0 becomes 0.
+   * The value must not change until it is done. Otherwise as `encrypt`.
+   *
+   * @throws InvalidInputError
+   */
   encryptJson(value: unknown, options: EncryptOptions): Promise<Envelope>
   /**
    * Opens an envelope, or a bundle of server mode, to bytes. Uses the network only when its DEK is not cached: one unwrap,
@@ -228,6 +242,14 @@ export interface Client {
 }
 
 /**
+ * `using eaas = createClient(…)` closes it at the end of the block. Empty where the application's TypeScript knows no
+ * `Symbol.dispose`: no `lib` is needed for these types.
+ */
+export type Closable = SymbolConstructor extends { readonly dispose: infer S extends symbol }
+  ? { readonly [K in S]: () => void }
+  : unknown
+
+/**
  * Creates a client. Does not use the network.
  *
  * @throws InvalidInputError when an option is wrong
@@ -236,7 +258,7 @@ export interface Client {
  * const eaas = createClient({ baseUrl: 'https://eaas.example.org', apiKey: () => readSecret('eaas-api-key') })
  * ```
  */
-export function createClient(options: ClientOptions): Client {
+export function createClient(options: ClientOptions): Client & Closable {
   const settings = readOptions(options)
   const closing = new AbortController()
   const http = createHttp({ ...settings, closed: closing.signal })
@@ -261,10 +283,16 @@ export function createClient(options: ClientOptions): Client {
       (await resources.keys.get(keyId, { signal })).current_version,
   }
 
-  const encrypt = async (
-    value: string | Uint8Array,
-    { keyId, dek = 'shared', signal }: Partial<EncryptOptions> = {},
-  ) => {
+  const close = () => {
+    closing.abort()
+    encryptDeks.close()
+    decryptDeks.close()
+  }
+  const { dispose } = Symbol as { dispose?: symbol } // looked up late: it may be polyfilled
+
+  const encrypt = async (value: unknown, options: Partial<EncryptOptions> = {}) => {
+    demandOptions('encrypt()', options, ENCRYPT_OPTIONS)
+    const { keyId, dek = 'shared', signal } = options
     demandNotAborted(signal)
     demandKeyId(keyId)
     demandScope(dek)
@@ -282,8 +310,8 @@ export function createClient(options: ClientOptions): Client {
       own.dek.fill(0)
     }
   }
-  const decrypt = async (envelope: Envelope | Bundle, { signal }: CallOptions = {}) => {
-    demandNotAborted(signal)
+  const decrypt = async (envelope: Envelope | Bundle, options?: CallOptions) => {
+    const signal = readSignal('decrypt()', options)
     const parts = readEnvelope(envelope)
     const loading = envelopes.ready()
     if (loading) await loading
@@ -291,55 +319,64 @@ export function createClient(options: ClientOptions): Client {
   }
   const client = {
     encrypt,
-    encryptJson: async (value: unknown, options: EncryptOptions) => encrypt(readJson(value), options),
+    encryptJson: traced(async (value: unknown, options: EncryptOptions) => {
+      const { readJson } = await loadPart(() => import('./parts.js'))
+      return encrypt(readJson(value), options)
+    }),
     decrypt,
     decryptText: async (envelope: Envelope | Bundle, options?: CallOptions) => toText(await decrypt(envelope, options)),
     decryptJson: async (envelope: Envelope | Bundle, options?: CallOptions) => toJson(await decrypt(envelope, options)),
-    async encryptMany(rows: readonly object[], options: EncryptManyOptions<string, Record<string, string>>) {
-      const { encryptRecords } = await loadPart(() => import('./parts.js'))
-      return encryptRecords(records, rows, options)
-    },
-    async decryptMany(rows: readonly object[], options: DecryptManyOptions<string, 'text' | 'bytes'>) {
+    encryptMany: traced(
+      async (rows: readonly object[], options: EncryptManyOptions<string, Record<string, string>>) => {
+        const { encryptRecords } = await loadPart(() => import('./parts.js'))
+        return encryptRecords(records, rows, options)
+      },
+    ),
+    decryptMany: traced(async (rows: readonly object[], options: DecryptManyOptions<string, 'text' | 'bytes'>) => {
       const { decryptRecords } = await loadPart(() => import('./parts.js'))
       return decryptRecords(records, rows, options)
-    },
-    async hash(value: string, { keyId, signal }: Partial<HashOptions> = {}) {
+    }),
+    async hash(value: string, options: Partial<HashOptions> = {}) {
+      demandOptions('hash()', options, ['keyId', 'signal'])
+      const { keyId, signal } = options
       demandNotAborted(signal)
       demandKeyId(keyId)
       demandHashable(value)
       return batcher.hash(value, keyId, signal)
     },
-    async rewrap(envelope: Envelope | Bundle, { signal }: CallOptions = {}) {
-      demandNotAborted(signal)
+    async rewrap(envelope: Envelope | Bundle, options?: CallOptions) {
+      const signal = readSignal('rewrap()', options)
       const { wrapped_key, key_version } = await batcher.rewrap(readEnvelope(envelope), signal)
       return { ...envelope, wrapped_key, key_version }
     },
     model: (options: ModelOptions<Fields, Compounds<Fields>, RowFormat, string>) => createModel(models, options),
     ...resources,
-    tenant: async ({ signal }: CallOptions = {}) =>
-      http({ method: 'GET', path: 'v1/tenant', answer: 'tenant', repeatable: true, signal }),
-    async usage(month?: string, { signal }: CallOptions = {}) {
+    tenant: traced(async (options?: CallOptions) => {
+      const signal = readSignal('tenant()', options)
+      return http({ method: 'GET', path: 'v1/tenant', answer: 'tenant', repeatable: true, signal })
+    }),
+    usage: traced(async (month?: string, options?: CallOptions) => {
+      const signal = readSignal('usage()', options)
       if (month !== undefined && !/^\d{4}-(?:0[1-9]|1[0-2])$/.test(month))
         throw new InvalidInputError('month must be YYYY-MM')
       return http({ method: 'GET', path: 'v1/usage', query: { month }, answer: 'usage', repeatable: true, signal })
-    },
-    health: async ({ signal }: CallOptions = {}) =>
-      http({ method: 'GET', path: 'health', answer: 'health', alsoStatus: 503, repeatable: true, signal }),
-    close() {
-      closing.abort()
-      encryptDeks.close()
-      decryptDeks.close()
-    },
+    }),
+    health: traced(async (options?: CallOptions) => {
+      const signal = readSignal('health()', options)
+      return http({ method: 'GET', path: 'health', answer: 'health', alsoStatus: 503, repeatable: true, signal })
+    }),
+    close,
+    ...(dispose ? { [dispose]: close } : {}),
   }
-  return Object.freeze(client) as unknown as Client // records.ts works on any field; the types that callers see are Client's
+  return Object.freeze(client) as unknown as Client & Closable // records.ts works on any field; the types that callers see are Client's
 }
 
 function readOptions(options: ClientOptions) {
-  demandOptions('createClient()', options)
+  demandOptions('createClient()', options, CLIENT_OPTIONS)
   const { baseUrl, apiKey, engine = 'auto', timeoutMs = 30_000, retries = 2, deks = {} } = options
-  demandOptions('deks', deks)
-  const canBeLeftOut = apiKey === undefined && pageOrigin() !== undefined
-  if (typeof apiKey !== 'string' && typeof apiKey !== 'function' && !canBeLeftOut) {
+  demandOptions('deks', deks, DEK_OPTIONS)
+  // One that is missing is reported by the first request: see resolveBaseUrl.
+  if (apiKey !== undefined && typeof apiKey !== 'string' && typeof apiKey !== 'function') {
     throw new InvalidInputError(`apiKey must be a string or a function, got ${kindOf(apiKey)}`)
   }
   if (!ENGINES.includes(engine)) throw new InvalidInputError(`engine must be one of ${ENGINES.join(', ')}`)
@@ -350,9 +387,9 @@ function readOptions(options: ClientOptions) {
   const { maxMessages = 2 ** 20, maxBytes = 64 * 2 ** 30, maxAgeMs = runsInNode() ? HOUR_MS : 15 * MINUTE_MS } = deks
   const { cache = true, cacheSize = 1_024, cacheMaxAgeMs = 5 * MINUTE_MS } = deks
   const { verify = false } = deks
-  for (const [name, value] of Object.entries({ cache, verify })) {
-    if (typeof value !== 'boolean')
-      throw new InvalidInputError(`deks.${name} must be true or false, got ${kindOf(value)}`)
+  const { allowInsecure = false } = options
+  for (const [name, value] of Object.entries({ cache, verify, allowInsecure })) {
+    if (typeof value !== 'boolean') throw new InvalidInputError(`${name} must be true or false, got ${kindOf(value)}`)
   }
   demandWhole('deks.maxMessages', maxMessages, 1, DEK_MAX_MESSAGES)
   demandWhole('deks.maxBytes', maxBytes, 1, Number.MAX_SAFE_INTEGER)
@@ -361,6 +398,7 @@ function readOptions(options: ClientOptions) {
   demandWhole('deks.cacheMaxAgeMs', cacheMaxAgeMs, 1, Number.MAX_SAFE_INTEGER)
   return {
     baseUrl,
+    allowInsecure,
     apiKey,
     fetch: options.fetch,
     timeoutMs,

@@ -22,7 +22,7 @@ const errors = [
   new ApiError('POST /v1/keys', answer, 'Do it.', false),
   new NetworkError('gone', 'look', true),
   new TimeoutError('late', 'wait', true),
-  new AbortedError('signal'),
+  new AbortedError(AbortSignal.abort()),
   new ProtocolError('what', 200),
   new DecryptionError({ index: 3, field: 'phone' }),
   new ContentError('not text', 'use decrypt()'),

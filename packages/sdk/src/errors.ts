@@ -1,5 +1,7 @@
 /** Every error that the SDK throws by itself: one family, told apart by a literal `code`. */
 
+import type { ProblemCode } from '@eaas/protocol'
+
 const BRAND = Symbol.for('eaas.error')
 
 /** The codes of the SDK's errors, one for each kind. */
@@ -12,8 +14,7 @@ export interface RecordPlace {
 }
 
 /**
- * What all errors of the SDK share. No message, cause or enumerable field of one ever holds an API key, a DEK or a
- * plaintext, and no error of another library is chained to it.
+ * What all errors of the SDK share. No message, cause or enumerable field of one ever holds an API key, a DEK or a plaintext.
  */
 export abstract class EaasBaseError extends Error {
   /** The name of the class; spelt out in each, since minifiers rename classes. */
@@ -25,8 +26,9 @@ export abstract class EaasBaseError extends Error {
   /** One sentence: what to do about it. */
   readonly hint: string
 
-  constructor(message: string, hint: string, retryable = false) {
-    super(message)
+  constructor(message: string, hint: string, retryable = false, cause?: unknown) {
+    super(message, cause === undefined ? undefined : { cause })
+    Object.defineProperty(this, 'message', { enumerable: true }) // what JSON.stringify makes of an error holds it too
     this.retryable = retryable
     this.hint = hint
   }
@@ -50,14 +52,23 @@ export class InvalidInputError extends EaasBaseError {
   }
 }
 
+/** The codes of a service and of a broker that are known; a newer one may have others. */
+export type ServiceProblem =
+  | ProblemCode
+  | 'E_CROSS_SITE'
+  | 'E_NOT_ALLOWED'
+  | 'E_TOO_MANY_CALLS'
+  | 'E_BAD_GATEWAY'
+  | (string & Record<never, never>)
+
 /** What the service answered when it refused a call: the fields of its problem document. */
 export interface ApiProblem {
   /** HTTP status. */
   status: number
   title: string
   detail: string
-  /** The service's own code, such as `E_NOT_FOUND` or `E_STATE`. */
-  problem: string
+  /** The service's own code, such as `E_NOT_FOUND` or `E_STATE`, or a broker's. */
+  problem: ServiceProblem
   /** The `X-Request-Id` of the answer, to be quoted to whoever runs the service. */
   requestId: string | undefined
 }
@@ -69,7 +80,7 @@ export class ApiError extends EaasBaseError implements ApiProblem {
   readonly status: number
   readonly title: string
   readonly detail: string
-  readonly problem: string
+  readonly problem: ServiceProblem
   readonly requestId: string | undefined
 
   constructor(call: string, answer: ApiProblem, hint: string, retryable: boolean) {
@@ -94,16 +105,18 @@ export class TimeoutError extends EaasBaseError {
   readonly code = 'E_TIMEOUT'
 }
 
-/** The caller's `signal` was aborted, or the client is closed. */
+/** The caller's `signal` was aborted, and `cause` is its reason; or the client is closed. */
 export class AbortedError extends EaasBaseError {
   override readonly name = 'AbortedError'
   readonly code = 'E_ABORTED'
 
-  constructor(reason: 'signal' | 'closed') {
-    const closed = reason === 'closed'
+  /** @param signal the one that was aborted; without it the client is closed */
+  constructor(signal?: AbortSignal) {
     super(
-      closed ? 'the client is closed' : 'aborted by the signal that the caller passed',
-      closed ? 'Create a new client.' : 'Nothing to do: the caller asked for it.',
+      signal ? 'aborted by the signal that the caller passed' : 'the client is closed',
+      signal ? 'Nothing to do: the caller asked for it.' : 'Create a new client.',
+      false,
+      signal?.reason,
     )
   }
 }
@@ -125,9 +138,17 @@ export class ProtocolError extends EaasBaseError {
   }
 }
 
+/** Why a value does not open, where more may be told than that it does not. */
+export interface DecryptionFailure {
+  message?: string
+  hint?: string
+  /** What the service said, where it was the service that noticed. */
+  cause?: unknown
+}
+
 /**
- * A value does not open: altered, cut, or sealed under another key. Which of them is never told, and no byte of
- * plaintext is released.
+ * A value does not open: altered, cut, or sealed under another key, whether this process noticed or the service. Which part of it
+ * is wrong is never told, and no byte of plaintext is released.
  */
 export class DecryptionError extends EaasBaseError {
   override readonly name = 'DecryptionError'
@@ -135,11 +156,9 @@ export class DecryptionError extends EaasBaseError {
   /** Set where the value is one of a record, by `decryptMany` and models: which value of which record. */
   declare readonly place?: RecordPlace
 
-  constructor(place?: RecordPlace) {
-    super(
-      placed('could not decrypt: altered, or sealed under another key', place),
-      'Restore the envelope from a backup.',
-    )
+  constructor(place?: RecordPlace, failure: DecryptionFailure = {}) {
+    const { message = 'could not decrypt: altered, or sealed under another key' } = failure
+    super(placed(message, place), failure.hint ?? 'Restore the envelope from a backup.', false, failure.cause)
     if (place) this.place = place
   }
 }
@@ -194,7 +213,13 @@ export type EaasError =
  * ```
  */
 export function isEaasError(value: unknown): value is EaasError {
-  return value instanceof Error && (value as { [BRAND]?: unknown })[BRAND] === true
+  // By its tag: an error of another realm, a frame or the context of a test runner, is not an `instanceof Error` here.
+  return Object.prototype.toString.call(value) === '[object Error]' && (value as { [BRAND]?: unknown })[BRAND] === true
+}
+
+/** An error that arose without a place, such as one that the service noticed, with the place of the value. */
+export function placedAt(error: EaasError, place: RecordPlace): EaasError {
+  return error.code === 'E_DECRYPTION' && !error.place ? new DecryptionError(place, error) : error
 }
 
 function placed(message: string, place: RecordPlace | undefined): string {

@@ -1,9 +1,10 @@
 /** `@eaas/sdk`: encrypts locally, and has the data keys wrapped by the service. What is not here does not exist. */
 
-export type { Action, Envelope, Permission } from '@eaas/protocol'
+export type { Action, Envelope, Permission, ProblemCode } from '@eaas/protocol'
 export {
   type Client,
   type ClientOptions,
+  type Closable,
   createClient,
   type DekOptions,
   type EncryptOptions,
@@ -26,11 +27,12 @@ export {
   ProtocolError,
   RandomnessError,
   type RecordPlace,
+  type ServiceProblem,
   TimeoutError,
 } from './errors.js'
 export type { ApiKey } from './http/calls.js'
 export { type ExpiringApiKey, expiringApiKey, type ShortLivedApiKey } from './http/expiring-api-key.js'
-export type { Bytes } from './input.js'
+export type { Binary, Bytes } from './input.js'
 export type { Normalizer } from './models/blind-index.js'
 export {
   boolean,

@@ -1,6 +1,7 @@
 /** What callers pass, turned into typed values at the edge; anything else is refused before any network. */
-import { decodeUtf8, encodeUtf8, FormatError, isUuid, isWellFormed } from '@eaas/protocol'
+import { asBytes, decodeUtf8, encodeUtf8, FormatError, isUuid, isWellFormed } from '@eaas/protocol'
 import { AbortedError, ContentError, InvalidInputError, type RecordPlace } from './errors.js'
+import { nearestName } from './nearest-name.js'
 import { MAX_PLAINTEXT_BYTES } from './records/envelopes.js'
 
 /** So many bytes of JSON fit into a call of the API, which takes 1 MiB, with what goes along. */
@@ -15,21 +16,26 @@ export type Bytes = ReturnType<typeof Uint8Array.of>
 export type Row = Record<string, unknown>
 
 /** Refuses what is not a key's id. @throws InvalidInputError */
-export function demandKeyId(keyId: unknown): asserts keyId is string {
+export function demandKeyId(keyId: unknown, option = 'keyId'): asserts keyId is string {
   if (typeof keyId === 'string' && isUuid(keyId)) return
   throw new InvalidInputError(
-    'keyId must be a UUID, lower case, with dashes',
+    `${option}: a key's id is a UUID, lower case, with dashes`,
     'Pass the `id` of a key, from eaas.keys.create() or eaas.keys.list(); not its name.',
   )
 }
 
+const lengthOf = Object.getOwnPropertyDescriptor(ArrayBuffer.prototype, 'byteLength')?.get
+
+/** Bytes as platforms have them: a buffer, or a view of one, of whatever type its elements are. */
+export type Binary = ArrayBuffer | ArrayBufferView
+
 /** The bytes of a value to be sealed; text becomes UTF-8. @throws InvalidInputError */
 export function readValue(value: unknown, place?: RecordPlace): Uint8Array {
-  const bytes = typeof value === 'string' ? readText(value, place) : value
-  if (!(bytes instanceof Uint8Array)) {
+  const bytes = typeof value === 'string' ? readText(value, place) : readBinary(value)
+  if (!bytes) {
     throw new InvalidInputError(
-      `a value must be a string or a Uint8Array, got ${kindOf(bytes)}`,
-      'Use encryptJson() for other values.',
+      `a value must be a string or bytes, got ${kindOf(value)}`,
+      'Use encryptJson() for other values; a detached buffer has none.',
       place,
     )
   }
@@ -43,23 +49,22 @@ export function readValue(value: unknown, place?: RecordPlace): Uint8Array {
   return bytes
 }
 
+/** The bytes of a buffer or a view, over the same memory; undefined for anything else, and where the memory was given away. */
+export function readBinary(value: unknown): Uint8Array | undefined {
+  const bytes = asBytes(value)
+  if (bytes && bytes.length > 0) return bytes
+  try {
+    if (ArrayBuffer.isView(value)) return new Uint8Array(value.buffer, value.byteOffset, value.byteLength)
+    lengthOf?.call(value) // throws unless it is an ArrayBuffer, of whatever realm
+    return new Uint8Array(value as ArrayBuffer)
+  } catch {
+    return undefined // detached, it would be sealed as if it were empty; or something else
+  }
+}
+
 /** Refuses what `readValue` would refuse, without making the bytes of a text. @throws InvalidInputError */
 export function demandValue(value: unknown, place?: RecordPlace): void {
   if (typeof value !== 'string' || !isWellFormed(value)) readValue(value, place)
-}
-
-/** The JSON text of a value. @throws InvalidInputError when JSON cannot hold it */
-export function readJson(value: unknown, place?: RecordPlace): string {
-  let json: string | undefined
-  try {
-    json = JSON.stringify(value)
-  } catch {
-    json = undefined // the platform's message may quote the value
-  }
-  if (json === undefined) {
-    throw new InvalidInputError(`JSON cannot hold this value: ${kindOf(value)}`, undefined, place)
-  }
-  return json
 }
 
 /** The text that opened bytes are. @throws ContentError when they are not UTF-8 */
@@ -89,12 +94,8 @@ export function toJson(bytes: Uint8Array): unknown {
 export function demandHashable(value: unknown, place?: RecordPlace): asserts value is string {
   if (typeof value !== 'string')
     throw new InvalidInputError(`a blind index is made of text, got ${kindOf(value)}`, undefined, place)
-  if (!isWellFormed(value) || value.includes('\0')) {
-    throw new InvalidInputError(
-      'text for a blind index must hold no NUL and no lone surrogate',
-      'Correct the value, or normalise it to text that has neither.',
-      place,
-    )
+  if (!isWellFormed(value)) {
+    throw new InvalidInputError('text for a blind index must hold no lone surrogate', undefined, place)
   }
   if (value.length * MOST_ESCAPED <= MAX_HASHED_JSON_BYTES) return
   if (encodeUtf8(JSON.stringify(value)).length > MAX_HASHED_JSON_BYTES) {
@@ -106,55 +107,60 @@ export function demandHashable(value: unknown, place?: RecordPlace): asserts val
   }
 }
 
-/** Refuses what is not a name for a key or an API key. @throws InvalidInputError */
-export function demandName(name: unknown, option = 'name'): asserts name is string {
-  if (typeof name !== 'string' || name === '' || [...name].length > 255) {
-    throw new InvalidInputError(`${option} must be text of 1 to 255 characters`)
-  }
-  if (!isWellFormed(name) || name.includes('\0')) {
-    throw new InvalidInputError(`${option} must hold no NUL and no lone surrogate`)
-  }
-}
-
-/** Refuses what is not an id of the API. @throws InvalidInputError */
-export function demandId(id: unknown): asserts id is string {
-  if (typeof id !== 'string' || !isUuid(id)) throw new InvalidInputError('id must be a UUID, lower case, with dashes')
-}
-
 /** Refuses a number outside the range, or one that is not whole. @throws InvalidInputError */
 export function demandWhole(name: string, value: unknown, min: number, max: number): asserts value is number {
   if (Number.isSafeInteger(value) && (value as number) >= min && (value as number) <= max) return
   throw new InvalidInputError(`${name} must be a whole number from ${min} to ${max}`)
 }
 
-/** Refuses a limit or an offset that the service would refuse. @throws InvalidInputError */
-export function demandPage(limit: unknown, offset: unknown): void {
-  if (limit !== undefined) demandWhole('limit', limit, 1, Number.MAX_SAFE_INTEGER)
-  if (offset !== undefined) demandWhole('offset', offset, 0, Number.MAX_SAFE_INTEGER)
-}
-
-/** A time as the API takes it. @throws InvalidInputError on an invalid Date */
-export function readTime(value: string | Date, name: string): string {
-  if (typeof value === 'string') return value
-  if (!(value instanceof Date) || Number.isNaN(value.getTime())) {
-    throw new InvalidInputError(`${name} must be text or a valid Date`)
+/**
+ * Refuses what holds no options, and an option that is not known: it would do nothing, and nobody would know.
+ *
+ * @throws InvalidInputError
+ */
+export function demandOptions(name: string, options: unknown, known?: readonly string[]): asserts options is object {
+  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
+    throw new InvalidInputError(`${name} takes an object of options, got ${kindOf(options)}`)
   }
-  return value.toISOString()
+  const unknown = known && Object.keys(options).find((option) => !known.includes(option))
+  if (unknown === undefined) return
+  const near = nearestName(unknown, known ?? [])
+  const meant = near === undefined ? '' : `: did you mean ${JSON.stringify(near)}?`
+  throw new InvalidInputError(
+    `${name} has no option ${JSON.stringify(unknown)}${meant}`,
+    `Its options: ${known?.join(', ') || 'none'}.`,
+  )
 }
 
-/** Refuses what holds no options. @throws InvalidInputError */
-export function demandOptions(name: string, options: unknown): asserts options is object {
-  if (typeof options === 'object' && options !== null && !Array.isArray(options)) return
-  throw new InvalidInputError(`${name} takes an object of options, got ${kindOf(options)}`)
+/** The signal of a call that has no other option. @throws InvalidInputError; AbortedError when it is aborted already */
+export function readSignal(name: string, options: { signal?: AbortSignal | undefined } = {}): AbortSignal | undefined {
+  demandOptions(name, options, ['signal'])
+  demandNotAborted(options.signal)
+  return options.signal
 }
 
 /** Refuses to begin when the signal is aborted already. @throws AbortedError; InvalidInputError when it is no signal */
 export function demandNotAborted(signal: AbortSignal | undefined): void {
   if (signal === undefined) return
-  if (typeof signal?.aborted !== 'boolean') {
+  if (typeof signal?.aborted !== 'boolean' || typeof signal.addEventListener !== 'function') {
     throw new InvalidInputError(`signal must be an AbortSignal, got ${kindOf(signal)}`, 'Pass `controller.signal`.')
   }
-  if (signal.aborted) throw new AbortedError('signal')
+  if (signal.aborted) throw new AbortedError(signal)
+}
+
+/** Whether it is a Date, of whatever realm, that holds a time. */
+export function isValidDate(value: unknown): value is Date {
+  return Number.isFinite(timeOf(value))
+}
+
+/** The milliseconds of a Date, NaN if it is invalid; undefined for what is no Date. */
+function timeOf(value: unknown): number | undefined {
+  if (typeof value !== 'object' || value === null) return undefined
+  try {
+    return Date.prototype.getTime.call(value)
+  } catch {
+    return undefined
+  }
 }
 
 /** Whether it can be the name of a field or a column. */
@@ -176,7 +182,7 @@ export function isMissing(value: unknown): value is null | undefined {
 export function kindOf(value: unknown): string {
   if (value === null) return 'null'
   if (Array.isArray(value)) return 'an array'
-  if (value instanceof Date) return Number.isNaN(value.getTime()) ? 'an invalid Date' : 'a Date'
+  if (timeOf(value) !== undefined) return isValidDate(value) ? 'a Date' : 'an invalid Date'
   if (typeof value === 'number' && !Number.isFinite(value)) return String(value)
   return typeof value === 'object' ? 'an object' : typeof value
 }

@@ -2,6 +2,7 @@ import { inspect } from 'node:util'
 import { decodeHex, encodeBase64, encodeHex, encodeUtf8 } from '@eaas/protocol'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { loadOn } from '../../../test/support/platform.js'
 import envelopeVectors from '../../protocol/src/envelope.vectors.json' with { type: 'json' }
 import indexVectors from '../../server/src/crypto/blind-index.vectors.json' with { type: 'json' }
 import tokenVectors from '../../server/src/crypto/wrapped-key.vectors.json' with { type: 'json' }
@@ -23,15 +24,11 @@ const platforms = [
 ] as const
 
 /** The entry as a browser loads it: each copy of the modules chooses its engine once. */
-async function arriveInBrowser(): Promise<typeof offline> {
-  vi.stubGlobal('process', {}) // not undefined: the test runner writes to it at any time
-  vi.resetModules()
-  return import('./offline.js')
+function arriveInBrowser(): Promise<typeof offline> {
+  return loadOn({ process: undefined, Buffer: undefined }, new URL('offline.ts', import.meta.url))
 }
 
-afterEach(() => {
-  vi.unstubAllGlobals()
-})
+afterEach(() => vi.restoreAllMocks())
 
 it('takes the engine of browsers in a browser', async () => {
   const { createDek, seal } = await arriveInBrowser()
@@ -187,8 +184,7 @@ describe('an export', () => {
   it('makes the published blind indexes', async () => {
     for (const { hash_key, value, index } of indexVectors.index) {
       const key = openExport({ tenant_id, key_id, versions: [{ version: 1, dek_hex: hex }], hash_key_hex: hash_key })
-      if (value.includes('\0')) await expect(key.hash(value)).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
-      else expect(await key.hash(value)).toBe(index)
+      expect(await key.hash(value)).toBe(index)
     }
   })
 

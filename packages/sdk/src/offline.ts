@@ -3,6 +3,7 @@
  * No HTTP. Follows the published formats: envelope v1, wrapped key 1, blind index.
  */
 import {
+  asBytes,
   decodeHex,
   decodeWrappedKey,
   type Envelope,
@@ -20,7 +21,7 @@ import type { Engine } from './engines/engine.js'
 import { createHmac, type Hmac } from './engines/hmac.js'
 import { selectEngine } from './engines/select.js'
 import { DecryptionError, InvalidInputError } from './errors.js'
-import { type Bytes, demandHashable, kindOf, readValue, toJson, toText } from './input.js'
+import { type Binary, type Bytes, demandHashable, demandOptions, kindOf, readValue, toJson, toText } from './input.js'
 import { type Bundle, readEnvelope } from './records/envelopes.js'
 import { readWrappedKey, wrappedKeyAad } from './wrapped-key.js'
 
@@ -54,9 +55,11 @@ export function createDek(): Uint8Array {
  * ```
  */
 export async function seal(
-  value: string | Uint8Array,
-  { dek, wrapped }: { dek: Uint8Array; wrapped: WrappedKey },
+  value: string | Binary,
+  options: { dek: Uint8Array; wrapped: WrappedKey },
 ): Promise<Envelope> {
+  demandOptions('seal()', options, ['dek', 'wrapped'])
+  const { dek, wrapped } = options
   // All of it before anything is awaited: the caller may wipe DEK and value as soon as the call returns.
   const header = readWrapped(wrapped)
   const plaintext = new Uint8Array(readValue(value))
@@ -139,7 +142,9 @@ export interface OpenedExport {
  * const phone = await key.decryptText(row.phone)
  * ```
  */
-export function openExport(exported: ExportedKey | string, { tenantId }: OpenExportOptions = {}): OpenedExport {
+export function openExport(exported: ExportedKey | string, options: OpenExportOptions = {}): OpenedExport {
+  demandOptions('openExport()', options, ['tenantId'])
+  const { tenantId } = options
   const source = (typeof exported === 'string' ? parseJson(exported) : exported) as Partial<ExportedKey> | null
   if (typeof source !== 'object' || source === null) refuse(`an export must be an object, got ${kindOf(source)}`)
   const { key_id, tenant_id = tenantId, versions } = source
@@ -220,8 +225,9 @@ async function openBytes(engine: Engine, key: Uint8Array, { iv, sealed, aad }: S
 
 // Not `slice`, which of a Buffer is the caller's own memory.
 function copyDek(dek: unknown): Uint8Array {
-  if (dek instanceof Uint8Array && dek.length === KEY_BYTES) return new Uint8Array(dek)
-  return refuse(`dek must be ${KEY_BYTES} bytes, got ${dek instanceof Uint8Array ? dek.length : kindOf(dek)}`)
+  const bytes = asBytes(dek)
+  if (bytes?.length === KEY_BYTES) return new Uint8Array(bytes)
+  return refuse(`dek must be ${KEY_BYTES} bytes, got ${bytes?.length ?? kindOf(dek)}`)
 }
 
 function readWrapped(wrapped: unknown): WrappedKey {

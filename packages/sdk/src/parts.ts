@@ -3,6 +3,8 @@
  * records. One file, since a program that needs the one soon needs the other.
  */
 export { send } from './http/http.js'
+export { createQueue } from './http/queue.js'
+export { readJson } from './json.js'
 export { createModelRows } from './models/model-rows.js'
 export { resealRows, rewrapRows } from './models/rotation.js'
 export { decryptRecords, encryptRecords } from './records/records.js'

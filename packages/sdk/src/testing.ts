@@ -4,7 +4,7 @@
  */
 import { PERMISSIONS, type Permission, type wire } from '@eaas/protocol'
 import { InvalidInputError } from './errors.js'
-import { demandWhole } from './input.js'
+import { demandOptions, demandWhole } from './input.js'
 import type { Entry } from './resources/wire-types.js'
 import { makeApiKey } from './testing/api-keys.js'
 import { createFailures, type TestFailure } from './testing/failures.js'
@@ -18,6 +18,13 @@ export type { TestOperation } from './testing/routes.js'
 
 const BASE_URL = 'https://eaas.test'
 const DESTROY_WINDOW_DAYS = 7
+const OPTIONS: readonly (keyof TestServiceOptions)[] = [
+  'envelopeOnly',
+  'permissions',
+  'monthlyEncryptQuota',
+  'destroyWindowDays',
+  'now',
+]
 
 /** Options of `createTestService`; the defaults are those of the service. */
 export interface TestServiceOptions {
@@ -71,6 +78,7 @@ export interface TestService {
  * ```
  */
 export function createTestService(options: TestServiceOptions = {}): TestService {
+  demandOptions('createTestService()', options, OPTIONS)
   const { envelopeOnly = true, permissions = PERMISSIONS, monthlyEncryptQuota, now = Date.now } = options
   const { destroyWindowDays = DESTROY_WINDOW_DAYS } = options
   demandWhole('destroyWindowDays', destroyWindowDays, 0, 3_650)
@@ -102,7 +110,7 @@ export function createTestService(options: TestServiceOptions = {}): TestService
     }
   }
   reset()
-  return Object.freeze<TestService>({
+  const connection: Pick<TestService, 'fetch' | 'baseUrl' | 'apiKey'> = {
     baseUrl: BASE_URL,
     apiKey: first.secret,
     async fetch(input, init) {
@@ -117,10 +125,15 @@ export function createTestService(options: TestServiceOptions = {}): TestService
         throw new TypeError('fetch failed')
       }
     },
+  }
+  const controls: Omit<TestService, keyof typeof connection> = {
     failNext: (failure) => failures.add(failure),
     entries: () => structuredClone(state.entries),
     reset,
-  })
+  }
+  // Not enumerable, so that `{ ...service, timeoutMs }` holds options of a client and nothing else.
+  for (const [name, value] of Object.entries(controls)) Object.defineProperty(connection, name, { value })
+  return Object.freeze(connection) as TestService
 }
 
 /** @throws the reason of the signal */

@@ -1,6 +1,9 @@
 #!/usr/bin/env node
 import { existsSync } from 'node:fs'
 
+// Node opens its inspector on SIGUSR1, from which every secret in memory can be read. A listener takes its place.
+process.on('SIGUSR1', () => undefined)
+
 const main = new URL('../dist/main.js', import.meta.url)
 if (existsSync(main)) await import(main)
 else {

@@ -3,7 +3,6 @@ import { randomUUID } from 'node:crypto'
 import Fastify, { type FastifyInstance, type FastifyServerOptions, LogController } from 'fastify'
 import { endConnections } from './http/connections.js'
 import { allowOrigins } from './http/cors.js'
-import { clientAddress } from './http/credentials.js'
 import { serveDocs } from './http/docs.js'
 import { sendError, sendParserError } from './http/errors.js'
 import { serveHealth } from './http/health.js'
@@ -11,10 +10,13 @@ import { readJsonBodies } from './http/json-body.js'
 import { createMetrics, type Metrics, serveMetrics } from './http/metrics.js'
 import { answerNotFound } from './http/not-found.js'
 import { serveOpenApi } from './http/openapi.js'
+import { logRequests } from './http/request-log.js'
 import { ROUTES } from './http/routes.js'
 import { serveRoutes } from './http/serve.js'
+import { createHealthCheck } from './operations/check-health.js'
 import type { Services } from './operations/operation.js'
 import type { Durability } from './store/settings.js'
+import { probeCommit as probe } from './store/writability.js'
 
 const BODY_LIMIT = 1_048_576
 /** Long enough for any id that a client may take for one; what is longer than the parser's header limit never gets here. */
@@ -25,13 +27,14 @@ const HEADERS_TIMEOUT_MS = 15_000
 /** How often Node looks for what is over these times; 30 s by default, so that they could last twice as long. */
 const TIMEOUT_CHECK_MS = 2_000
 
-/** Answers whose log line names the client's address: who guesses API keys, or overdoes it, is to be found. */
-const REFUSALS: ReadonlySet<number> = new Set([401, 403, 429])
-
 export interface AppOptions {
   services: Services
   /** asks the database; /health tells */
   findDurability: () => Promise<Durability>
+  /** commits a write that changes nothing; by default one whose wait has a limit, which leaves the connection waiting */
+  probeCommit?: () => Promise<void>
+  /** whether the server was told to stop: /health then turns callers away; by default never */
+  isStopping?: () => boolean
   /** pino's logger, or false */
   logger: FastifyServerOptions['logger']
   /** proxies whose X-Forwarded-For is believed; none by default */
@@ -46,6 +49,8 @@ export interface AppOptions {
 export function buildApp({
   services,
   findDurability,
+  probeCommit = () => probe(services.sql),
+  isStopping = () => false,
   logger,
   trustProxy = [],
   corsOrigins = [],
@@ -71,26 +76,14 @@ export function buildApp({
     reply.header('x-request-id', request.id)
     done()
   })
-  endConnections(app)
-  // One line a request, with the route rather than the URL: what a caller put there by mistake is not logged.
-  app.addHook('onResponse', (request, reply, done) => {
-    request.log.info(
-      {
-        method: request.method,
-        route: request.routeOptions.url ?? null,
-        status: reply.statusCode,
-        ms: Math.round(reply.elapsedTime * 10) / 10,
-        ...(REFUSALS.has(reply.statusCode) ? { ip_address: clientAddress(request.ip) } : {}),
-      },
-      'request',
-    )
-    done()
-  })
+  endConnections(app, isStopping)
+  logRequests(app)
   answerNotFound(app)
   if (corsOrigins.length > 0) allowOrigins(app, corsOrigins)
   readJsonBodies(app)
-  serveHealth(app, services, findDurability)
-  serveMetrics(app, services, metrics)
+  const checkHealth = createHealthCheck(services, { findDurability, probeCommit, isStopping })
+  serveHealth(app, checkHealth)
+  serveMetrics(app, services, { metrics, checkHealth })
   serveOpenApi(app)
   serveDocs(app)
   serveRoutes(app, services, ROUTES)

@@ -14,6 +14,8 @@ describe('the configuration', () => {
   it('of an empty environment is the documented one', () => {
     expect(readConfig({})).toEqual({
       databaseUrl: undefined,
+      databasePooler: 'auto',
+      startWaitSeconds: 60,
       rootKey: { value: undefined, file: undefined },
       dataDir: resolve('.eaas'),
       host: '127.0.0.1',
@@ -23,17 +25,32 @@ describe('the configuration', () => {
       destroyWindowDays: 7,
       auditRetentionMonths: 60,
       auditArchiveDir: undefined,
-      checkpointFile: undefined,
+      checkpointFile: resolve('.eaas/checkpoints'),
       checkpointMinutes: 60,
+      maxClockSkewMs: 300_000,
+      drainSeconds: 0,
       logLevel: 'info',
       unknownVariables: [],
     } satisfies Config)
   })
 
   it.each([
-    ['EAAS_DATABASE_URL', 'postgres://localhost/eaas', { databaseUrl: 'postgres://localhost/eaas' }],
-    ['EAAS_DATA_DIR', '/var/lib/eaas', { dataDir: '/var/lib/eaas' }],
-    ['EAAS_DATA_DIR', 'data', { dataDir: resolve('data') }],
+    [
+      'EAAS_DATABASE_URL',
+      'postgres://localhost/eaas',
+      { databaseUrl: 'postgres://localhost/eaas', checkpointFile: undefined },
+    ],
+    ['EAAS_DATA_DIR', '/var/lib/eaas', { dataDir: '/var/lib/eaas', checkpointFile: '/var/lib/eaas/checkpoints' }],
+    ['EAAS_DATA_DIR', 'data', { dataDir: resolve('data'), checkpointFile: resolve('data/checkpoints') }],
+    [
+      'EAAS_DATABASE_URL',
+      'postgres://u:p@h1:5432,h2,[::1]:5433/eaas?sslmode=verify-full',
+      { checkpointFile: undefined, databaseUrl: 'postgres://u:p@h1:5432,h2,[::1]:5433/eaas?sslmode=verify-full' },
+    ],
+    ['EAAS_START_WAIT_SECONDS', '0', { startWaitSeconds: 0 }],
+    ['EAAS_START_WAIT_SECONDS', '3600', { startWaitSeconds: 3_600 }],
+    ['EAAS_DATABASE_POOLER', 'transaction', { databasePooler: 'transaction' }],
+    ['EAAS_DATABASE_POOLER', 'none', { databasePooler: 'none' }],
     ['EAAS_ROOT_KEY', 'AAAA', { rootKey: { value: 'AAAA', file: undefined } }],
     ['EAAS_ROOT_KEY_FILE', '/run/secrets/key', { rootKey: { value: undefined, file: '/run/secrets/key' } }],
     ['EAAS_HOST', '0.0.0.0', { host: '0.0.0.0' }],
@@ -53,12 +70,26 @@ describe('the configuration', () => {
     ['EAAS_AUDIT_RETENTION_MONTHS', '1200', { auditRetentionMonths: 1_200 }],
     ['EAAS_AUDIT_ARCHIVE_DIR', '/archive', { auditArchiveDir: '/archive' }],
     ['EAAS_CHECKPOINT_FILE', '-', { checkpointFile: '-' }],
+    ['EAAS_CHECKPOINT_FILE', 'none', { checkpointFile: undefined }],
+    ['EAAS_MAX_CLOCK_SKEW_SECONDS', '0', { maxClockSkewMs: Number.POSITIVE_INFINITY }],
+    ['EAAS_MAX_CLOCK_SKEW_SECONDS', '60', { maxClockSkewMs: 60_000 }],
     ['EAAS_CHECKPOINT_MINUTES', '1', { checkpointMinutes: 1 }],
+    ['EAAS_DRAIN_SECONDS', '15', { drainSeconds: 15 }],
+    ['EAAS_DRAIN_SECONDS', '3600', { drainSeconds: 3_600 }],
     ['EAAS_CHECKPOINT_MINUTES', '10080', { checkpointMinutes: 10_080 }],
     ['EAAS_LOG_LEVEL', 'silent', { logLevel: 'silent' }],
     ['EAAS_LOG_LEVEL', 'debug', { logLevel: 'debug' }],
   ])('takes %s=%s', (name, value, expected) => {
     expect(readConfig({ [name]: value })).toEqual({ ...readConfig({}), ...expected })
+  })
+
+  it('keeps checkpoints where systemd keeps the state of a service, when the database is elsewhere', () => {
+    const environment = {
+      EAAS_DATABASE_URL: 'postgres://localhost/eaas',
+      STATE_DIRECTORY: '/var/lib/eaas:/var/lib/more',
+    }
+    expect(readConfig(environment).checkpointFile).toBe('/var/lib/eaas/checkpoints')
+    expect(readConfig({ ...environment, EAAS_CHECKPOINT_FILE: '/kept' }).checkpointFile).toBe('/kept')
   })
 
   it('has a test and a line of help for every variable', () => {
@@ -68,15 +99,19 @@ describe('the configuration', () => {
       'EAAS_CHECKPOINT_FILE',
       'EAAS_CHECKPOINT_MINUTES',
       'EAAS_CORS_ORIGINS',
+      'EAAS_DATABASE_POOLER',
       'EAAS_DATABASE_URL',
       'EAAS_DATABASE_URL_FILE',
       'EAAS_DATA_DIR',
       'EAAS_DESTROY_WINDOW_DAYS',
+      'EAAS_DRAIN_SECONDS',
       'EAAS_HOST',
       'EAAS_LOG_LEVEL',
+      'EAAS_MAX_CLOCK_SKEW_SECONDS',
       'EAAS_PORT',
       'EAAS_ROOT_KEY',
       'EAAS_ROOT_KEY_FILE',
+      'EAAS_START_WAIT_SECONDS',
       'EAAS_TRUST_PROXY',
     ])
     for (const meaning of Object.values(VARIABLES)) expect(meaning).not.toBe('')
@@ -109,6 +144,10 @@ describe('the configuration', () => {
     ['EAAS_CHECKPOINT_MINUTES', '0'],
     ['EAAS_CHECKPOINT_MINUTES', '10081'],
     ['EAAS_CHECKPOINT_MINUTES', '1.5'],
+    ['EAAS_START_WAIT_SECONDS', '3601'],
+    ['EAAS_START_WAIT_SECONDS', '-1'],
+    ['EAAS_DATABASE_POOLER', 'session'],
+    ['EAAS_DATABASE_POOLER', 'toString'],
     ['EAAS_LOG_LEVEL', 'INFO'],
     ['EAAS_LOG_LEVEL', 'verbose'],
     ['EAAS_LOG_LEVEL', 'trace'],
@@ -168,6 +207,8 @@ describe('the configuration', () => {
       'eaas:hunter2hunter2@localhost',
       'localhost/eaas',
       'postgres://a:b:c/d',
+      'postgres://u:p@h1:5432,h2:x/d',
+      'postgres://u:p@h1,/d',
     ])('is a URL of PostgreSQL, and not %s, which is not shown', (text) => {
       writeFileSync(file, text)
       for (const [name, environment] of [

@@ -1,12 +1,16 @@
 /** The server's configuration: the only reader of the environment. */
 import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
-import { resolve } from 'node:path'
+import { join, resolve } from 'node:path'
 
 const MAX_PORT = 65_535
 const MAX_DESTROY_WINDOW_DAYS = 3_650
 const MAX_RETENTION_MONTHS = 1_200
 const MAX_CHECKPOINT_MINUTES = 10_080
+const MAX_CLOCK_SKEW_SECONDS = 86_400
+const MAX_DRAIN_SECONDS = 3_600
+const POOLERS = ['auto', 'transaction', 'none'] as const
+const MAX_START_WAIT_SECONDS = 3_600
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'silent'] as const
 
 export type LogLevel = (typeof LOG_LEVELS)[number]
@@ -14,6 +18,10 @@ export type LogLevel = (typeof LOG_LEVELS)[number]
 export interface Config {
   /** undefined: the embedded database in `dataDir` */
   databaseUrl: string | undefined
+  /** what stands between the server and PostgreSQL; `auto` is found out when it connects first */
+  databasePooler: (typeof POOLERS)[number]
+  /** how long a server that starts waits for a PostgreSQL that cannot be reached */
+  startWaitSeconds: number
   rootKey: { value: string | undefined; file: string | undefined }
   dataDir: string
   host: string
@@ -25,9 +33,13 @@ export interface Config {
   auditRetentionMonths: number
   /** where purged entries are exported to first; undefined: nowhere */
   auditArchiveDir: string | undefined
-  /** where checkpoints are written to, `-` is standard output; undefined: nowhere */
+  /** where checkpoints are written to and compared from at start, `-` is standard output; undefined: nowhere */
   checkpointFile: string | undefined
   checkpointMinutes: number
+  /** how far the server's clock and the database's may be apart before nothing is written; Infinity where that is not looked at */
+  maxClockSkewMs: number
+  /** how long a server that is told to stop goes on serving while /health turns callers away */
+  drainSeconds: number
   logLevel: LogLevel
   /** variables that look like ours and are not: perhaps misspelt, perhaps somebody else's */
   unknownVariables: string[]
@@ -40,8 +52,12 @@ export class ConfigError extends Error {
 
 /** Each variable with what `--help` says of it. */
 export const VARIABLES = {
-  EAAS_DATABASE_URL: 'PostgreSQL to use, postgres://user:password@host:port/database (default: an embedded database)',
+  EAAS_DATABASE_URL:
+    'PostgreSQL to use, postgres://user:password@host:port/database, several hosts by commas (default: an embedded database)',
   EAAS_DATABASE_URL_FILE: 'a file that holds it instead',
+  EAAS_DATABASE_POOLER: `what PostgreSQL is reached through, transaction is a pooler in that mode: ${POOLERS.join(', ')} (default: auto, found out)`,
+  EAAS_START_WAIT_SECONDS:
+    'seconds that a server which starts waits for a PostgreSQL that cannot be reached, 0 is not at all (default: 60)',
   EAAS_DATA_DIR: 'directory of the embedded database and its root key (default: .eaas)',
   EAAS_ROOT_KEY: 'the root key, base64 of 32 bytes (default: root.key in the data directory, embedded database only)',
   EAAS_ROOT_KEY_FILE: 'a file that holds the root key instead',
@@ -54,8 +70,14 @@ export const VARIABLES = {
     'days between asking for the destruction of a key and the destruction, 0 is at once (default: 7)',
   EAAS_AUDIT_RETENTION_MONTHS: 'months after which audit entries are purged for good, 0 keeps them (default: 60)',
   EAAS_AUDIT_ARCHIVE_DIR: 'directory that entries are exported to before they are purged (default: none)',
-  EAAS_CHECKPOINT_FILE: 'file that signed checkpoints are appended to, - is standard output (default: none)',
+  EAAS_CHECKPOINT_FILE:
+    'file that signed checkpoints are appended to and compared from at start, - is standard output, none is nowhere ' +
+    '(default: checkpoints in the data directory, or with PostgreSQL in $STATE_DIRECTORY, where that is set)',
   EAAS_CHECKPOINT_MINUTES: 'minutes between two checkpoints of a log that grew (default: 60)',
+  EAAS_MAX_CLOCK_SKEW_SECONDS:
+    "seconds that this clock and the database's may be apart before nothing is written, 0 never minds (default: 300)",
+  EAAS_DRAIN_SECONDS:
+    'seconds between SIGTERM, from which /health answers 503, and the end of serving (default: 0; behind a balancer: 15)',
   EAAS_LOG_LEVEL: `${LOG_LEVELS.join(', ')} (default: info)`,
 } as const satisfies Record<string, string>
 
@@ -64,10 +86,18 @@ type Environment = Readonly<Record<string, string | undefined>>
 /** Reads the configuration. An empty variable counts as unset. @throws ConfigError */
 export function readConfig(environment: Environment): Config {
   const get = (name: keyof typeof VARIABLES) => environment[name] || undefined
+  const url = databaseUrl(get('EAAS_DATABASE_URL'), get('EAAS_DATABASE_URL_FILE'))
+  const dataDir = resolve(get('EAAS_DATA_DIR') ?? '.eaas')
   return {
-    databaseUrl: databaseUrl(get('EAAS_DATABASE_URL'), get('EAAS_DATABASE_URL_FILE')),
+    databaseUrl: url,
+    databasePooler: oneOf('EAAS_DATABASE_POOLER', get('EAAS_DATABASE_POOLER') ?? 'auto', POOLERS),
+    startWaitSeconds: wholeNumber(
+      'EAAS_START_WAIT_SECONDS',
+      get('EAAS_START_WAIT_SECONDS') ?? '60',
+      MAX_START_WAIT_SECONDS,
+    ),
     rootKey: { value: get('EAAS_ROOT_KEY'), file: get('EAAS_ROOT_KEY_FILE') },
-    dataDir: resolve(get('EAAS_DATA_DIR') ?? '.eaas'),
+    dataDir,
     host: get('EAAS_HOST') ?? '127.0.0.1',
     port: wholeNumber('EAAS_PORT', get('EAAS_PORT') ?? '8420', MAX_PORT),
     trustProxy: proxies(get('EAAS_TRUST_PROXY') ?? ''),
@@ -83,14 +113,19 @@ export function readConfig(environment: Environment): Config {
       MAX_RETENTION_MONTHS,
     ),
     auditArchiveDir: get('EAAS_AUDIT_ARCHIVE_DIR'),
-    checkpointFile: get('EAAS_CHECKPOINT_FILE'),
+    checkpointFile: checkpointFile(get('EAAS_CHECKPOINT_FILE'), {
+      stateDirectory: environment.STATE_DIRECTORY?.split(':')[0] || undefined,
+      dataDir: url === undefined ? dataDir : undefined,
+    }),
     checkpointMinutes: wholeNumber(
       'EAAS_CHECKPOINT_MINUTES',
       get('EAAS_CHECKPOINT_MINUTES') ?? '60',
       MAX_CHECKPOINT_MINUTES,
       1,
     ),
-    logLevel: logLevel(get('EAAS_LOG_LEVEL') ?? 'info'),
+    maxClockSkewMs: clockSkewMs(get('EAAS_MAX_CLOCK_SKEW_SECONDS') ?? '300'),
+    logLevel: oneOf('EAAS_LOG_LEVEL', get('EAAS_LOG_LEVEL') ?? 'info', LOG_LEVELS),
+    drainSeconds: wholeNumber('EAAS_DRAIN_SECONDS', get('EAAS_DRAIN_SECONDS') ?? '0', MAX_DRAIN_SECONDS),
     unknownVariables: Object.keys(environment).filter(isUnknown),
   }
 }
@@ -101,11 +136,19 @@ function databaseUrl(value: string | undefined, file: string | undefined): strin
     throw new ConfigError('EAAS_DATABASE_URL and EAAS_DATABASE_URL_FILE are both set. Set one of them.')
   }
   const url = file === undefined ? value : readSecretFile('EAAS_DATABASE_URL_FILE', file)
-  if (url === undefined || (/^postgres(?:ql)?:\/\//.test(url) && URL.canParse(url))) return url
+  if (url === undefined || isDatabaseUrl(url)) return url
   const name = file === undefined ? 'EAAS_DATABASE_URL' : `the file of EAAS_DATABASE_URL_FILE`
   throw new ConfigError(
-    `${name} must be postgres://user:password@host:port/database, with % and code for special characters`,
+    `${name} must be postgres://user:password@host:port/database, with % and code for special characters; ` +
+      'several hosts are separated by commas: @h1:5432,h2:5432/',
   )
+}
+
+// Several hosts are no URL for the platform: each is looked at by itself.
+function isDatabaseUrl(text: string): boolean {
+  const [, start = '', hosts = '', rest = ''] = /^(postgres(?:ql)?:\/\/(?:[^/?#]*@)?)([^/?#@]*)(.*)$/s.exec(text) ?? []
+  const list = hosts.split(',')
+  return list.every((host) => URL.canParse(`${start}${host}${rest}`) && (host !== '' || list.length === 1))
 }
 
 function readSecretFile(name: keyof typeof VARIABLES, path: string): string {
@@ -116,6 +159,21 @@ function readSecretFile(name: keyof typeof VARIABLES, path: string): string {
       `${name} names a file that cannot be read (${(error as NodeJS.ErrnoException).code}): ${path}`,
     )
   }
+}
+
+function clockSkewMs(text: string): number {
+  const seconds = wholeNumber('EAAS_MAX_CLOCK_SKEW_SECONDS', text, MAX_CLOCK_SKEW_SECONDS)
+  return seconds === 0 ? Number.POSITIVE_INFINITY : seconds * 1_000
+}
+
+// systemd sets STATE_DIRECTORY where the unit has StateDirectory=. Without either there is no place that is sure to be kept.
+function checkpointFile(
+  value: string | undefined,
+  { stateDirectory, dataDir }: { stateDirectory: string | undefined; dataDir: string | undefined },
+): string | undefined {
+  if (value !== undefined) return value === 'none' ? undefined : value
+  const directory = dataDir ?? stateDirectory
+  return directory === undefined ? undefined : join(directory, 'checkpoints')
 }
 
 function isUnknown(name: string): boolean {
@@ -159,8 +217,8 @@ function proxies(text: string): string[] {
   return ranges
 }
 
-function logLevel(text: string): LogLevel {
-  const level = LOG_LEVELS.find((known) => known === text)
-  if (!level) throw new ConfigError(`EAAS_LOG_LEVEL must be one of ${LOG_LEVELS.join(', ')}, got ${text}`)
-  return level
+function oneOf<Value extends string>(name: keyof typeof VARIABLES, text: string, values: readonly Value[]): Value {
+  const value = values.find((known) => known === text)
+  if (value === undefined) throw new ConfigError(`${name} must be one of ${values.join(', ')}, got ${text}`)
+  return value
 }

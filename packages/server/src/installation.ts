@@ -3,29 +3,38 @@
  * is written, migrates, and gives the services that the operations run on.
  */
 import type { KeyObject } from 'node:crypto'
+import { type ChainWatch, createChainWatch } from './audit/chain-watch.js'
+import { encodePublicKey } from './audit/checkpoint.js'
+import { createClock } from './audit/clock.js'
 import { type Commit, createCommitter } from './audit/committer.js'
 import type { Config } from './config.js'
 import { openSecret } from './crypto/key-hierarchy.js'
 import { embeddedRootKeyPath, RootKeyError, readEmbeddedRootKey, readRootKey } from './crypto/root-key.js'
 import { signingKeyOf } from './crypto/signing-key.js'
+import { readKeptWitnesses } from './kept-witnesses.js'
 import { MIGRATIONS_DIRECTORY } from './migrations-directory.js'
 import { sealNewSecret } from './operations/key-secrets.js'
 import type { Services } from './operations/operation.js'
 import { createTenantStates } from './operations/tenant-state.js'
+import { createWorkGate } from './operations/work-gate.js'
 import type { Sql } from './store/db.js'
-import { withDeadlines } from './store/deadline.js'
+import { withDeadline, withDeadlines } from './store/deadline.js'
 import { findInstance, type InstanceRow, insertInstance } from './store/instance.js'
 import { findSchemaVersion, migrate } from './store/migrations.js'
-import { NoDatabaseError, openStore, type Store } from './store/open-store.js'
+import { NoDatabaseError, openStore, type Store, type Wait } from './store/open-store.js'
 import { type Durability, findDatabaseTime } from './store/settings.js'
 import { hasTenants } from './store/tenants.js'
 
 export interface Installation {
   services: Services
+  /** to be asked to look about once a second */
+  chainWatch: ChainWatch
   /** when it was opened */
   durability: Durability
   /** Asks the database for the one in force. */
   findDurability(): Promise<Durability>
+  /** Commits a write that changes nothing; ends when the database acknowledges it, however long that takes. */
+  probeCommit(): Promise<void>
   /** where the database is, for people; without credentials */
   database: string
   /** Commits what waits and closes the database, once; may be called again. */
@@ -34,12 +43,14 @@ export interface Installation {
 
 export interface OpenOptions {
   config: Config
-  /** told when a tenant's chain in the database is not the one that was written */
+  /** called when a tenant's chain in the database is not the one that was written, and when the clock is wrong */
   onAlarm: (message: string, details: Record<string, unknown>) => void
   /** work beside a server that holds the embedded database, through its socket; refused otherwise */
   beside?: boolean
   /** whether a new installation is made where there is none; so by default */
   mayCreate?: boolean
+  /** how long a database that cannot be reached is waited for; not at all if not given */
+  wait?: Wait
   now?: () => number
   /** what the database's clock shows, in milliseconds since 1970; by default it is asked */
   databaseNow?: (() => Promise<number>) | undefined
@@ -58,12 +69,13 @@ export async function openInstallation({
   onAlarm,
   beside = false,
   mayCreate = true,
+  wait,
   now = Date.now,
   databaseNow,
   observeCommit,
 }: OpenOptions): Promise<Installation> {
   const fromEnvironment = await readRootKey(config.rootKey)
-  const store = await openStore(config, { beside, mayCreate })
+  const store = await openStore(config, { beside, mayCreate, wait })
   try {
     const isNew = (await findOwnInstance(store.sql)) === undefined
     if (isNew && !mayCreate) {
@@ -74,14 +86,32 @@ export async function openInstallation({
     const rootKey = await findRootKey(store, config, { fromEnvironment, mayCreate: isNew })
     const secrets = await unlock(store.sql, rootKey, now)
     const states = createTenantStates({ sql: store.sql, rootKey })
+    const clock = createClock({
+      now,
+      toleranceMs: config.maxClockSkewMs,
+      isDatabaseLocal: store.isEmbedded,
+      onWrong: (message) => onAlarm(message, {}),
+    })
     const committer = createCommitter({
       sql: store.sql,
       now,
+      clock,
       onAlarm: (tenant_id, reason) =>
         onAlarm('the audit chain is broken; this tenant is no longer served', { tenant_id, reason }),
       observe: observeCommit,
     })
     const sql = withDeadlines(store.sql) // states and committer have their own
+    if (config.checkpointFile !== undefined) {
+      const kept = await readKeptWitnesses(config.checkpointFile, encodePublicKey(secrets.signingKey))
+      for (const [tenant_id, witness] of kept) committer.watches.get(tenant_id).remember(witness)
+    }
+    const chainWatch = createChainWatch({
+      sql,
+      watches: committer.watches,
+      findAuditKey: async (tenant_id) => (await states.find(tenant_id))?.auditKey,
+      now,
+    })
+    await chainWatch.look() // what fails for one tenant fails again when that tenant is used
     let closing: Promise<void> | undefined
     return {
       services: {
@@ -90,12 +120,15 @@ export async function openInstallation({
         ...secrets,
         states,
         committer,
+        gate: createWorkGate(),
         now,
-        databaseNow: databaseNow ?? (() => findDatabaseTime(sql)),
+        databaseNow: databaseNow ?? ((on = sql) => findDatabaseTime(on)),
         destroyWindowDays: config.destroyWindowDays,
       },
+      chainWatch,
       durability: store.durability,
       findDurability: store.findDurability,
+      probeCommit: store.probeCommit,
       database: store.description,
       close() {
         closing ??= committer.drain().then(() => store.close())
@@ -158,11 +191,12 @@ async function unlock(sql: Sql, rootKey: KeyObject, now: () => number): Promise<
     return secrets
   }
   await migrate(sql, MIGRATIONS_DIRECTORY)
-  await insertInstance(sql, {
+  const row = {
     wrapped_pepper: sealNewSecret(rootKey, { purpose: 'api-key-pepper' }),
     wrapped_signing_key: sealNewSecret(rootKey, { purpose: 'signing-key' }),
     created_at: new Date(now()).toISOString(),
-  })
+  }
+  await withDeadline(insertInstance(sql, row))
   const inserted = await findInstance(sql) // perhaps another process's, which was quicker
   if (!inserted) throw new Error('the row of the installation could not be read back')
   return openSecrets(rootKey, inserted)

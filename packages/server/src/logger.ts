@@ -3,8 +3,21 @@ import type { FastifyServerOptions } from 'fastify'
 import type { LogLevel } from './config.js'
 
 /** Fastify's logger options. Errors are cut down to what can't hold data: no query, no parameters, no database detail. */
-export function loggerOptions(level: LogLevel): FastifyServerOptions['logger'] {
-  return { level, stream: process.stderr, base: null, serializers: { err: describeError } }
+export function loggerOptions(
+  level: LogLevel,
+  stream: { write(line: string): unknown } = process.stderr,
+): FastifyServerOptions['logger'] {
+  return { level, stream, base: null, serializers: { err: describeError } }
+}
+
+/** Pino's number of `warn`. */
+const WARN = 40
+
+/** Logs a warning before there is an application, and so a logger. */
+export function logWithoutApp(level: LogLevel, details: { err: unknown; [name: string]: unknown }, msg: string): void {
+  if (['fatal', 'error', 'silent'].includes(level)) return
+  const err = details.err instanceof Error ? describeError(details.err) : undefined
+  process.stderr.write(`${JSON.stringify({ level: WARN, time: Date.now(), ...details, err, msg })}\n`)
 }
 
 interface ErrorDescription {

@@ -1,12 +1,22 @@
 /** The `eaas` command. */
-import { ACTIONS, isUuid, isWellFormed, PERMISSIONS, type Permission } from '@eaas/protocol'
+import { ACTIONS, isUuid, isWellFormed, PERMISSIONS, type Permission, wire } from '@eaas/protocol'
 import { Command, Help, InvalidArgumentError, Option } from 'commander'
 import { AuditWriteError } from './audit/append-errors.js'
 import { CheckpointError } from './audit/checkpoint.js'
 import { TamperedRowError } from './audit/row-mac.js'
 import { apiKeyCreate, apiKeyList, apiKeyRevoke } from './cli/api-key.js'
-import { auditCheckpoint, auditExport, auditList, auditPublicKey, auditVerify } from './cli/audit.js'
+import {
+  auditAcceptRollback,
+  auditCheckpoint,
+  auditExport,
+  auditList,
+  auditPublicKey,
+  auditVerify,
+} from './cli/audit.js'
+import { auditDiff } from './cli/audit-diff.js'
+import { auditFollow } from './cli/audit-follow.js'
 import { doctor } from './cli/doctor.js'
+import { keyChange, keyCreate, keyDestroy, keyList, keyShow } from './cli/key.js'
 import { migrateDatabase } from './cli/migrate.js'
 import { printable } from './cli/output.js'
 import { purge } from './cli/purge.js'
@@ -18,7 +28,9 @@ import { RootKeyError } from './crypto/root-key.js'
 import { DEFAULT_MAX_SHARE } from './operations/purge-audit.js'
 import { Refusal } from './operations/refusal.js'
 import { DataDirectoryInUseError } from './store/data-directory-lock.js'
+import { DatabaseDeadlineError } from './store/deadline.js'
 import { ForeignDataDirectoryError } from './store/embedded.js'
+import { RoleError } from './store/grants.js'
 import { NewerSchemaError } from './store/migrations.js'
 import { NoDatabaseError } from './store/open-store.js'
 import { VERSION } from './version.js'
@@ -45,7 +57,8 @@ const program = new Command('eaas')
   .description('Encryption as a service, self-hosted.')
   .version(VERSION, '--version', 'print the version')
   .showHelpAfterError('Run the command with --help to see what it takes.')
-  .addHelpText('after', '\nConfiguration comes from the environment: see eaas start --help.')
+  .addHelpText('after', '\nWhere eaas is not on the path: npx @eaas/server <command>')
+  .addHelpText('after', 'Configuration comes from the environment: see eaas start --help.')
   .addHelpText('after', 'Exit codes: 0 done, 1 refused or failed, 2 not a command that can be understood;')
   .addHelpText('after', 'of audit verify and verify-export: 0 valid, 1 not valid, 3 could not be verified.')
   .configureHelp({
@@ -66,13 +79,14 @@ program
 program
   .command('migrate')
   .description("Bring the database to this version's schema. Starting a server does so too.")
+  .option('--role <role>', 'then give this role of PostgreSQL the rights that a server needs, and no others')
   .addOption(JSON_OPTION)
   .addHelpText('after', SAME_ENVIRONMENT)
   .action((options) => migrateDatabase(config(), options))
 
 program
   .command('doctor')
-  .description('Check configuration, database, durability, clock, root key and audit chains. Changes nothing.')
+  .description('Check configuration, database, durability, clock, root key and audit chains. Keeps no change.')
   .addOption(JSON_OPTION)
   .addHelpText('after', SAME_ENVIRONMENT)
   .action(async (options) => {
@@ -111,12 +125,22 @@ tenant
   .argument('<tenant>', 'name or id')
   .option('--envelope-only <boolean>', 'false opens server mode: the server then sees plaintext', readBoolean)
   .option('--monthly-encrypt-quota <number>', 'encrypt calls a month in server mode, or none', readQuota)
+  .addOption(
+    new Option(
+      '--plaintext-encoding <encoding>',
+      'how server mode takes a plaintext where the call does not say (utf8 unless set)',
+    ).choices(wire.PLAINTEXT_ENCODINGS),
+  )
   .addOption(JSON_OPTION)
-  .action((name, { envelopeOnly, monthlyEncryptQuota: quota, json }) =>
+  .action((name, { envelopeOnly, monthlyEncryptQuota: quota, plaintextEncoding, json }) =>
     tenantSet(
       config(),
       name,
-      { envelope_only: envelopeOnly, monthly_encrypt_quota: quota === 'none' ? null : quota },
+      {
+        envelope_only: envelopeOnly,
+        monthly_encrypt_quota: quota === 'none' ? null : quota,
+        plaintext_encoding: plaintextEncoding,
+      },
       { json },
     ),
   )
@@ -151,6 +175,55 @@ apiKey
   .addOption(JSON_OPTION)
   .action((id, options) => apiKeyRevoke(config(), id, options))
 
+const key = program.command('key').description("Manage a tenant's keys, beside a running server or without one.")
+
+key
+  .command('list')
+  .description("Print a tenant's keys.")
+  .addOption(TENANT_OPTION)
+  .addOption(JSON_OPTION)
+  .action((options) => keyList(config(), options))
+
+key
+  .command('show')
+  .description('Print one key and its versions.')
+  .argument('<key>', 'name or id')
+  .addOption(TENANT_OPTION)
+  .addOption(JSON_OPTION)
+  .action((name, options) => keyShow(config(), name, options))
+
+key
+  .command('create')
+  .description('Create a key.')
+  .addOption(TENANT_OPTION)
+  .requiredOption('--name <name>', 'name of the key, 1 to 255 characters; names are never reused', readName)
+  .addOption(JSON_OPTION)
+  .action((options) => keyCreate(config(), options))
+
+for (const [change, description] of [
+  ['rotate', 'Rotate a key: a new version takes over, the old ones only open.'],
+  ['disable', 'Disable a key: it still opens, but protects nothing new.'],
+  ['enable', 'Enable a disabled key.'],
+  ['cancel-destruction', 'Cancel a destruction that is waiting: the key is disabled again.'],
+] as const) {
+  key
+    .command(change)
+    .description(description)
+    .argument('<key>', 'name or id')
+    .addOption(TENANT_OPTION)
+    .addOption(JSON_OPTION)
+    .action((name, options) => keyChange(config(), { change, key: name }, options))
+}
+
+key
+  .command('destroy')
+  .description('Destroy a disabled key for good, after a waiting period (EAAS_DESTROY_WINDOW_DAYS).')
+  .argument('<key>', 'name or id')
+  .addOption(TENANT_OPTION)
+  .requiredOption('--confirm <name>', "the key's name once more: what it protects can't be opened afterwards")
+  .addOption(JSON_OPTION)
+  .action((name, options) => keyDestroy(config(), name, options))
+
 const audit = program.command('audit').description('Read, export and verify the audit log.')
 
 audit
@@ -182,7 +255,12 @@ audit
   .addOption(TENANT_OPTION)
   .option('--out <file>', 'a new file (default: standard output)')
   .option('--after-id <id>', 'only the entries after this one', readWhole)
-  .action((options) => auditExport(config(), options))
+  .option('--follow', 'entries alone, and new ones as they come, until SIGINT or SIGTERM; for a log shipper', false)
+  .action((options, command: Command) => {
+    if (!options.follow) return auditExport(config(), options)
+    if (options.out !== undefined) command.error("error: '--follow' writes to standard output only", { exitCode: 2 })
+    return auditFollow(config(), options)
+  })
 
 audit
   .command('checkpoint')
@@ -216,6 +294,28 @@ audit
     }
     await judge(() => auditVerifyExport(file, options))
   })
+
+audit
+  .command('diff')
+  .description(
+    'Show what a log lost, after a restore or a failover, and what is to be done again. Exit code 1 when something differs, 3 when that could not be found out.',
+  )
+  .addOption(TENANT_OPTION)
+  .option('--checkpoint <file>', 'checkpoints that were kept (default: EAAS_CHECKPOINT_FILE)')
+  .option('--export <file>', 'an export that was made before, or from the abandoned database: names each lost entry')
+  .addOption(JSON_OPTION)
+  .action((options) => judge(() => auditDiff(config(), options)))
+
+audit
+  .command('accept-rollback')
+  .description(
+    'Accept that a log lost entries, after a restore or a failover: the log says so from then on, and the tenant is served again.',
+  )
+  .addOption(TENANT_OPTION)
+  .requiredOption('--reason <text>', 'why, for the log: 1 to 255 characters', readName)
+  .addOption(JSON_OPTION)
+  .addHelpText('after', SAME_ENVIRONMENT)
+  .action((options) => auditAcceptRollback(config(), options))
 
 program
   .command('purge')
@@ -298,10 +398,12 @@ const EXPECTED = [
   CheckpointError,
   ConfigError,
   DataDirectoryInUseError,
+  DatabaseDeadlineError,
   ForeignDataDirectoryError,
   NewerSchemaError,
   NoDatabaseError,
   Refusal,
+  RoleError,
   RootKeyError,
   TamperedRowError,
 ]
@@ -316,7 +418,8 @@ try {
 } catch (error) {
   process.exitCode ??= 1
   const lines = explain(error).split('\n').map(printable)
-  process.stderr.write(`eaas: ${lines.join('\n')}\n`)
+  // Closed is all that can be; a connection on which the database never acknowledges a commit would keep the process.
+  process.stderr.write(`eaas: ${lines.join('\n')}\n`, () => process.exit())
 }
 
 function explain(error: unknown): string {

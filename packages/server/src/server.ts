@@ -4,22 +4,28 @@ import { buildApp } from './app.js'
 import type { Config } from './config.js'
 import { isReadableByAll } from './crypto/root-key.js'
 import { doDueWork } from './due-work.js'
-import { createCheckpointEmitter } from './emit-checkpoints.js'
-import { createMetrics } from './http/metrics.js'
+import { createAlarmWitnessEmitter, createCheckpointEmitter } from './emit-checkpoints.js'
+import { createMetrics, type Metrics } from './http/metrics.js'
 import { type Installation, openInstallation, rootKeyFile } from './installation.js'
-import { loggerOptions } from './logger.js'
+import { loggerOptions, logWithoutApp } from './logger.js'
 import { type Periodic, startPeriodic } from './periodic.js'
 import { purgeTenants } from './retention.js'
 
 const MINUTE_MS = 60_000
 /** Policies are carried out within a minute of their time. */
 const DUE_WORK_MS = 20_000
+/** How long an alarm that one process raised may be unknown to another. */
+const CHAIN_WATCH_MS = 1_000
 const RETENTION_MS = 24 * 60 * MINUTE_MS
 
 export interface Server {
-  /** Closing it answers what is under way, commits, and closes the database. */
+  /** Has /health turn callers away while everything is still served. */
+  beginStopping(): void
+  /** Closing it answers what is under way, commits, writes checkpoints, and closes the database. */
   app: FastifyInstance
   installation: Installation
+  /** Writes the checkpoints of the logs that grew to where the configuration says. */
+  emitCheckpoints(): Promise<void>
 }
 
 /** Opens the database that the configuration names and builds the application; listens to nothing yet. */
@@ -31,18 +37,31 @@ export async function openServer({
   now?: (() => number) | undefined
 }): Promise<Server> {
   let app: FastifyInstance | undefined
+  let isStopping = false
+  const early: (() => void)[] = [] // alarms that stand already, before there is a log to write them to
+  const logAlarm = (message: string, details: Record<string, unknown>) => {
+    if (app) app.log.fatal(details, message)
+    else early.push(() => logAlarm(message, details))
+  }
   const metrics = createMetrics()
   const installation = await openInstallation({
     config,
-    onAlarm: (message, details) => app?.log.fatal(details, message),
+    wait: {
+      seconds: config.startWaitSeconds,
+      onWait: ({ error, ...details }) =>
+        logWithoutApp(config.logLevel, { ...details, err: error }, 'waiting for the database'),
+    },
+    onAlarm: logAlarm,
     observeCommit: metrics.observeCommit,
     ...(now === undefined ? {} : { now }),
   })
-  const { services, durability, findDurability } = installation
+  const { services, durability, findDurability, probeCommit } = installation
   try {
     app = buildApp({
       services,
       findDurability,
+      probeCommit,
+      isStopping: () => isStopping,
       logger: loggerOptions(config.logLevel),
       trustProxy: config.trustProxy,
       corsOrigins: config.corsOrigins,
@@ -52,11 +71,25 @@ export async function openServer({
     await installation.close() // or the data directory stays locked
     throw error
   }
-  const schedule = startSchedule(config, installation, app.log)
+  for (const log of early) log()
+  const { log } = app
+  const emitCheckpoints = checkpointEmitter(config, installation, { metrics, log })
+  const lookAtChains = chainLook(config, installation, log)
+  const schedule = startSchedule(config, installation, { metrics, log, emitCheckpoints, lookAtChains })
   app.addHook('onClose', async () => {
     await Promise.all(schedule.map((periodic) => periodic.stop()))
+    await services.committer.drain()
+    await witnessLast(lookAtChains, emitCheckpoints).catch((error: unknown) =>
+      log.error({ err: error }, 'writing the last checkpoints failed'),
+    )
     await installation.close()
   })
+  if (config.checkpointFile === undefined) {
+    log.warn(
+      'no checkpoints are kept: a database that goes back while no server runs will not be noticed. ' +
+        'Set EAAS_CHECKPOINT_FILE to a file that outlives the database',
+    )
+  }
   const keyFile = rootKeyFile(config)
   if (keyFile !== undefined && (await isReadableByAll(keyFile))) {
     app.log.warn({ file: keyFile }, 'everybody on this machine can read the root key: chmod 600')
@@ -64,10 +97,71 @@ export async function openServer({
   if (durability === 'asynchronous') {
     app.log.warn('commits are not synchronous: a power cut can lose acknowledged audit entries')
   }
-  return { app, installation }
+  const beginStopping = () => {
+    isStopping = true
+  }
+  return { app, installation, emitCheckpoints, beginStopping }
 }
 
-function startSchedule(config: Config, { services }: Installation, log: FastifyBaseLogger): Periodic[] {
+function checkpointEmitter(
+  { checkpointFile }: Config,
+  { services }: Installation,
+  { metrics, log }: { metrics: Metrics; log: FastifyBaseLogger },
+): () => Promise<void> {
+  if (checkpointFile === undefined) return async () => undefined
+  let failures = 0
+  const emit = createCheckpointEmitter(services, checkpointFile, (error, tenant_id) => {
+    failures += 1
+    log.error({ err: error, tenant_id }, 'signing a checkpoint failed; it is tried again')
+  })
+  return async () => {
+    failures = 0
+    await emit()
+    if (failures === 0) metrics.checkpointsWritten()
+  }
+}
+
+// What this process saw must outlive it: its alarms in the database and in the file, and where the logs ended in the file.
+async function witnessLast(lookAtChains: () => Promise<void>, emitCheckpoints: () => Promise<void>): Promise<void> {
+  await lookAtChains()
+  await emitCheckpoints()
+}
+
+// An alarm gets into the file also where the database can't be asked.
+function chainLook(
+  { checkpointFile }: Config,
+  { services, chainWatch }: Installation,
+  log: FastifyBaseLogger,
+): () => Promise<void> {
+  const emitWitnesses =
+    checkpointFile === undefined ? async () => undefined : createAlarmWitnessEmitter(services, checkpointFile)
+  return async () => {
+    try {
+      for (const error of await chainWatch.look())
+        log.error({ err: error }, 'comparing the audit chain of a tenant failed')
+    } finally {
+      await emitWitnesses().catch((error: unknown) =>
+        log.error({ err: error }, 'writing the checkpoint of an alarm failed; it is tried again'),
+      )
+    }
+  }
+}
+
+function startSchedule(
+  config: Config,
+  { services }: Installation,
+  {
+    metrics,
+    log,
+    emitCheckpoints,
+    lookAtChains,
+  }: {
+    metrics: Metrics
+    log: FastifyBaseLogger
+    emitCheckpoints: () => Promise<void>
+    lookAtChains: () => Promise<void>
+  },
+): Periodic[] {
   const failed = (what: string) => (error: unknown) => log.error({ err: error }, `${what} failed; it is tried again`)
   const schedule = [
     startPeriodic({
@@ -80,23 +174,32 @@ function startSchedule(config: Config, { services }: Installation, log: FastifyB
       },
       onError: failed('looking for keys that are due'),
     }),
+    startPeriodic({
+      intervalMs: CHAIN_WATCH_MS,
+      work: lookAtChains,
+      onError: failed('reading the alarms'),
+    }),
+    startPeriodic({
+      intervalMs: config.checkpointMinutes * MINUTE_MS,
+      work: emitCheckpoints,
+      onError: failed('writing checkpoints'),
+    }),
   ]
-  if (config.checkpointFile !== undefined) {
-    const emit = createCheckpointEmitter(services, config.checkpointFile, (error, tenant_id) =>
-      log.error({ err: error, tenant_id }, 'signing a checkpoint failed; it is tried again'),
-    )
-    const onError = failed('writing checkpoints')
-    schedule.push(startPeriodic({ intervalMs: config.checkpointMinutes * MINUTE_MS, work: emit, onError }))
-  }
   if (config.auditRetentionMonths > 0) {
-    const work = (signal: AbortSignal) =>
-      purgeTenants(services, {
+    const work = async (signal: AbortSignal) => {
+      let failed = 0
+      await purgeTenants(services, {
         retentionMonths: config.auditRetentionMonths,
         archiveDir: config.auditArchiveDir,
         signal,
         onPurged: (tenant_id, plan) => log.info({ tenant_id, ...plan }, 'purged audit entries'),
-        onRefused: (tenant_id, error) => log.error({ err: error, tenant_id }, 'purging the audit log failed'),
+        onRefused: (tenant_id, error) => {
+          failed += 1
+          log.error({ err: error, tenant_id }, 'purging the audit log failed')
+        },
       })
+      if (!signal.aborted) metrics.purgeRan(failed)
+    }
     schedule.push(startPeriodic({ intervalMs: RETENTION_MS, work, onError: failed('retention') }))
   }
   return schedule

@@ -18,7 +18,8 @@ const makeTenant = async (name: string) => {
   const { tenant_id } = await services.sql.begin((sql) => createTenant(services, sql, { name, envelope_only: true }))
   const state = await services.states.find(tenant_id)
   if (!state) throw new Error('the tenant was not found')
-  return { tenant_id, auditKey: state.auditKey, policy_version: state.policy_version }
+  const decide = async () => undefined
+  return { tenant_id, auditKey: state.auditKey, policy_version: state.policy_version, decide }
 }
 // A tenant each: the committer would take the other writer's entries for another process's.
 const grouped = await makeTenant('grouped')
@@ -53,8 +54,9 @@ async function appendAlone(): Promise<void> {
   await services.sql.begin(async (sql) => {
     const head = await lockHead(sql, naive.tenant_id)
     if (!head) throw new Error('the head is missing')
-    const { entries, head: next } = extendChain(head, [draft], { auditKey: naive.auditKey, now: Date.now() })
-    await appendEntries(sql, { previous: head, next, entries })
+    const time = Date.now()
+    const { entries, head: next } = extendChain(head, [draft], { auditKey: naive.auditKey, now: time })
+    await appendEntries(sql, { previous: head, next, entries, clock: { time, toleranceMs: Number.POSITIVE_INFINITY } })
   })
 }
 

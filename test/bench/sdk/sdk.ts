@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { gzipSync } from 'node:zlib'
 import { startServer } from '../lib/process.js'
 import { type BarRow, type Findings, short, type Table, withSpread } from '../lib/report.js'
-import { ratios, type Spread, spread } from '../lib/rounds.js'
+import { ratios, spread } from '../lib/rounds.js'
 import { makeTenant, type Scene } from '../lib/scene.js'
 import { runWorker } from '../lib/worker.js'
 import { type Measured, peersOf, textPlot, textTable } from './text.js'
@@ -26,9 +26,6 @@ export async function measureSdk(scene: Scene): Promise<Findings> {
     const target = { baseUrl: server.url, apiKey: secret, keyId }
     const results = await runWorker(scene, 'sdk/worker.mjs', { ...target, rounds, targetMs: quick ? 10 : 30 })
     const engine = await runWorker(scene, 'sdk/engine-worker.ts', { sizes: BYTES, rounds, targetMs: 100 })
-    const first: { import: number; first: number }[] = []
-    for (let at = 0; at < Math.max(5, rounds); at++) first.push(await runWorker(scene, 'sdk/first.mjs', target))
-    const cost = firstCost(first)
     return {
       bars: [
         ...textBars(results.text),
@@ -36,7 +33,7 @@ export async function measureSdk(scene: Scene): Promise<Findings> {
         ...byteBars('bytes to an envelope in base64', results.bytes),
         ...manyBars(results.many),
         ...nobleBars(results.noble),
-        ...cost,
+        entrySize(),
       ],
       tables: [
         textTable(results.text, 'encrypt', 'Node'),
@@ -147,26 +144,17 @@ function nobleBars(noble: Record<string, Measured>): BarRow[] {
   )
 }
 
-function firstCost(first: readonly { import: number; first: number }[]): BarRow[] {
+function entrySize(): BarRow {
   const entry = fileURLToPath(new URL('../../../packages/sdk/dist/index.js', import.meta.url))
   const gzipped = gzipSync(readFileSync(entry)).length / 1_024
-  const fixed = (value: number): Spread => ({ median: value, min: value, max: value })
-  return [
-    { what: "import '@eaas/sdk'", against: '', measured: spread(first.map((one) => one.import)), unit: 'ms' },
-    {
-      what: 'first encrypt after it, with its wrap',
-      against: '',
-      measured: spread(first.map((one) => one.first)),
-      unit: 'ms',
-    },
-    {
-      what: 'dist/index.js',
-      against: '',
-      measured: fixed(statSync(entry).size / 1_024),
-      unit: 'KB',
-      note: `${short(gzipped)} KB gzipped, its dependencies apart`,
-    },
-  ]
+  const size = statSync(entry).size / 1_024
+  return {
+    what: 'dist/index.js',
+    against: '',
+    measured: { median: size, min: size, max: size },
+    unit: 'KB',
+    note: `${short(gzipped)} KB gzipped, its dependencies apart`,
+  }
 }
 
 function sizeTable(sizes: Record<string, Measured>): Table {

@@ -87,7 +87,8 @@ export const entry = z.object({
   key_version: z.nullable(version),
   actor: z.string(),
   ip_address: z.nullable(z.string()),
-  metadata: z.nullable(z.record(z.string(), z.unknown())),
+  /** never null; has `key_version` where the entry has one */
+  metadata: z.record(z.string(), z.unknown()),
   created_at: time,
 })
 export const entryList = z.object({ logs: z.array(entry), count, total: count, limit: count, offset: count })
@@ -127,6 +128,8 @@ export const tenant = z.object({
   envelope_only: z.boolean(),
   created_at: time,
   monthly_encrypt_quota: z.nullable(count),
+  /** only where it is not `utf8` */
+  plaintext_encoding: z.optional(z.literal('base64')),
 })
 export const usage = z.object({ month: z.string(), operations: z.record(z.string(), count) })
 
@@ -136,6 +139,9 @@ export const health = z.object({
   cache: z.string(),
   hsm: z.string(),
   durability: z.string(),
+  /** of a degraded service only */
+  title: z.optional(z.string()),
+  detail: z.optional(z.string()),
 })
 export const problem = z.object({
   type: z.string(),

@@ -1,5 +1,6 @@
 import { describe, expect, it, vi } from 'vitest'
-import { onAbort } from './on-abort.js'
+import { joinWaiters, type Waiter } from '../deks/waiters.js'
+import { onAbort, untilAborted } from './on-abort.js'
 
 describe('listening to a signal', () => {
   it('runs everybody who listens, with one listener on the signal', () => {
@@ -18,5 +19,38 @@ describe('listening to a signal', () => {
     onAbort(controller.signal, run)()
     controller.abort()
     expect(run).not.toHaveBeenCalled()
+  })
+
+  describe('that refuses to be listened to', () => {
+    const refusing = () => {
+      const { signal } = new AbortController()
+      vi.spyOn(signal, 'addEventListener').mockImplementation(() => {
+        throw new Error('refused')
+      })
+      return signal
+    }
+
+    it('fails each call, not the first only', () => {
+      const signal = refusing()
+      for (const _ of [1, 2]) expect(() => onAbort(signal, () => undefined)).toThrow('refused')
+    })
+
+    it('leaves nobody who waits: whoever serves later finds none', async () => {
+      const waiters = new Set<Waiter<unknown>>()
+      const waiting = joinWaiters(
+        waiters,
+        refusing(),
+        () => 'served',
+        (waiter: Waiter<unknown>) => waiter,
+      )
+      await expect(waiting).rejects.toThrow('refused')
+      expect(waiters.size).toBe(0)
+    })
+
+    it('lets no rejection of what was waited for escape', async () => {
+      const failing = Promise.reject(new Error('later'))
+      await expect(untilAborted(failing, refusing())).rejects.toThrow()
+      await new Promise((resolve) => setImmediate(resolve)) // an unhandled rejection would fail the run
+    })
   })
 })

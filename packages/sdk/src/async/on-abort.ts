@@ -13,18 +13,19 @@ export function onAbort(signal: AbortSignal | undefined, run: () => void): () =>
 
 function listen(signal: AbortSignal): Set<() => void> {
   const runs = new Set<() => void>()
-  listeners.set(signal, runs)
   const runAll = () => {
     for (const run of runs) run()
   }
   signal.addEventListener('abort', runAll, { once: true })
+  listeners.set(signal, runs) // only now: where addEventListener throws, the next call must not take it for done
   return runs
 }
 
 /** What the promise becomes, unless the signal is aborted before. @throws AbortedError by rejection */
 export function untilAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   return new Promise((resolve, reject) => {
-    const ignoreSignal = onAbort(signal, () => reject(new AbortedError('signal')))
-    promise.then(resolve, reject).finally(ignoreSignal)
+    promise.then(resolve, reject) // first, so that its rejection is handled even where the signal cannot be listened to
+    const ignoreSignal = onAbort(signal, () => reject(new AbortedError(signal)))
+    promise.then(ignoreSignal, ignoreSignal)
   })
 }

@@ -1,4 +1,5 @@
 /** Mounts a broker where requests are those of node:http: Express, Connect, Fastify, or a server without a framework. */
+import { asBytes } from '@eaas/protocol'
 import type { Broker } from '../broker.js'
 import { BrokerRefusal, refusalResponse } from './problem.js'
 
@@ -88,7 +89,7 @@ function readRequest(incoming: NodeBrokerRequest, signal: AbortSignal): Request 
 function bodyOf(incoming: NodeBrokerRequest): ReadableStream<Uint8Array> | Uint8Array | string {
   const { body } = incoming
   if (incoming.readableEnded === true && body !== undefined) {
-    return typeof body === 'string' || body instanceof Uint8Array ? body : JSON.stringify(body)
+    return typeof body === 'string' ? body : (asBytes(body) ?? JSON.stringify(body))
   }
   let chunks: AsyncIterator<Uint8Array> | undefined
   return new ReadableStream<Uint8Array>(

@@ -1,5 +1,7 @@
 /** Asks the service on a broker's behalf, and lets nothing of its answer through but what the contract has. */
 import { PROBLEM_CONTENT_TYPE } from '@eaas/protocol'
+import { causeOf } from '../http/fetch-cause.js'
+import { hide, spellingsOf } from '../http/secrets.js'
 import { BrokerRefusal } from './problem.js'
 import { readText } from './read-text.js'
 
@@ -10,7 +12,7 @@ const OWN_FAULTS = ['E_IP_NOT_ALLOWED', 'E_MISSING_PERMISSION']
 const ON_BEHALF_OF_HEADER = 'eaas-on-behalf-of'
 
 export interface Upstream {
-  base: URL
+  findBase: () => URL
   fetch: typeof fetch
   timeoutMs: number
 }
@@ -44,9 +46,10 @@ export class UpstreamError extends Error {
  * says more, and is not for the page
  */
 export async function askService(upstream: Upstream, call: UpstreamCall): Promise<UpstreamAnswer> {
+  const base = upstream.findBase()
   const deadline = AbortSignal.timeout(upstream.timeoutMs)
   try {
-    const response = await upstream.fetch(new URL(call.path, upstream.base), {
+    const response = await upstream.fetch(new URL(call.path, base), {
       method: 'POST',
       headers: {
         accept: `application/json, ${PROBLEM_CONTENT_TYPE}`,
@@ -62,18 +65,31 @@ export async function askService(upstream: Upstream, call: UpstreamCall): Promis
   } catch (error) {
     if (error instanceof BrokerRefusal) throw error
     const refusal = new BrokerRefusal('E_UNAVAILABLE', 'the service does not answer; try again later')
-    throw Object.assign(refusal, { cause: error })
+    throw Object.assign(refusal, { cause: causeOf(error, secretsOf(call)) })
   }
+}
+
+/** What must not be in the application's log: the API key, data keys and values. */
+function secretsOf({ apiKey, body }: UpstreamCall): string[] {
+  const secrets = [apiKey]
+  JSON.parse(body, (name, value) => {
+    if ((name === 'dek' || name === 'value') && typeof value === 'string') secrets.push(value)
+    return value
+  })
+  return secrets
 }
 
 async function readAnswer(response: Response, call: UpstreamCall): Promise<UpstreamAnswer> {
   const { status } = response
-  const contentType = (response.headers.get('content-type') ?? '').replace(/;.*$/s, '').trim().toLowerCase()
+  const sentType = response.headers.get('content-type') ?? ''
+  const contentType = sentType.replace(/;.*$/s, '').trim().toLowerCase()
   const expected = status === 200 ? 'application/json' : PROBLEM_CONTENT_TYPE
   const isError = status >= 400 && status <= 599
   if (response.redirected || (status !== 200 && !isError) || contentType !== expected) {
     await response.body?.cancel()
-    throw badGateway(`the service answered ${status} as ${JSON.stringify(contentType)}`)
+    throw badGateway(
+      `the service answered ${status} as ${JSON.stringify(hide(sentType, spellingsOf(secretsOf(call))))}`,
+    )
   }
   const tooLong = badGateway(`the service's answer is longer than ${MAX_ANSWER_BYTES} bytes`)
   const text = await readText(response.body, MAX_ANSWER_BYTES, tooLong)
@@ -81,7 +97,8 @@ async function readAnswer(response: Response, call: UpstreamCall): Promise<Upstr
   const fault = status === 401 ? 'E_UNAUTHORIZED' : OWN_FAULTS.find((own) => own === code)
   // Not the session's fault: a page told 401 would send its user to log in.
   if (fault) throw badGateway(`the service refused the broker's API key: ${fault}`)
-  if (text.includes(call.apiKey)) throw badGateway("the service's answer holds the broker's API key")
+  if (hide(text, spellingsOf([call.apiKey])) !== text)
+    throw badGateway("the service's answer holds the broker's API key")
   const requestId = response.headers.get('x-request-id') ?? ''
   return { status, contentType, text, requestId: /^[\x21-\x7e]{1,128}$/.test(requestId) ? requestId : undefined }
 }

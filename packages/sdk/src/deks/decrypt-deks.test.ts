@@ -1,5 +1,6 @@
 import type { WrappedKey } from '@eaas/protocol'
 import { afterEach, describe, expect, it, vi } from 'vitest'
+import { loadOn } from '../../../../test/support/platform.js'
 import { type DecryptDekLimits, DecryptDeks } from './decrypt-deks.js'
 
 afterEach(() => {
@@ -11,7 +12,7 @@ function token(name: string, key_id = '00000000-0000-4000-8000-000000000000'): W
 }
 
 /** A cache over a source that keeps hold of each DEK's memory and of the clock. */
-function start(over: Partial<DecryptDekLimits> = {}) {
+function start(over: Partial<DecryptDekLimits> = {}, Cache = DecryptDeks) {
   const source = {
     time: 0,
     asked: [] as string[],
@@ -28,7 +29,7 @@ function start(over: Partial<DecryptDekLimits> = {}) {
       return dek
     },
   }
-  const cache = new DecryptDeks({ maxDeks: 3, maxAgeMs: 1_000, ...over }, source)
+  const cache = new Cache({ maxDeks: 3, maxAgeMs: 1_000, ...over }, source)
   const use = async (name: string, signal?: AbortSignal) =>
     cache.use(token(name), signal, (dek) => {
       expect(isZero(dek)).toBe(false)
@@ -142,20 +143,24 @@ describe('a DEK that opens', () => {
     expect(() => cache.use(token('c'), undefined, () => 0)).toThrow(expect.objectContaining({ code: 'E_ABORTED' }))
   })
 
-  it('is not kept after the close, nor is a copy of it', () => {
-    const { cache } = start()
+  it('is not kept after the close, nor is a copy of it', async () => {
     const copies: Uint8Array[] = []
-    const dek = new Uint8Array(32).fill(9)
-    cache.close()
     class Noting extends Uint8Array {
       constructor(bytes: Uint8Array) {
         super(bytes)
         copies.push(this)
       }
     }
-    vi.stubGlobal('Uint8Array', Noting)
+    const { DecryptDeks: Cache } = await loadOn<typeof import('./decrypt-deks.js')>(
+      { Uint8Array: Noting },
+      new URL('decrypt-deks.ts', import.meta.url),
+    )
+    const { cache } = start({}, Cache)
+    const dek = new Uint8Array(32).fill(9)
     cache.add(token('a'), dek)
-    vi.unstubAllGlobals()
+    expect(copies.length).toBe(1)
+    cache.close()
+    cache.add(token('b'), dek)
     expect(copies.filter((copy) => !isZero(copy))).toEqual([])
   })
 

@@ -1,5 +1,7 @@
 /** The DEKs that open: the last ones used, each for an absolute time, and one unwrap for all who wait for the same. */
 import type { WrappedKey } from '@eaas/protocol'
+import { isPromise } from '../async/is-promise.js'
+import { microtasks, requestsAreIsolated } from '../async/isolated-requests.js'
 import { AbortedError } from '../errors.js'
 import { Sweeper } from './sweeper.js'
 import { joinWaiters, type Waiter } from './waiters.js'
@@ -44,6 +46,7 @@ export class DecryptDeks {
   readonly #cache = new Map<string, CachedDek>()
   readonly #flights = new Map<string, Set<Waiter<ArrivedDek>>>()
   readonly #sweeper: Sweeper
+  readonly #isolated = requestsAreIsolated()
   #closed = false
 
   constructor(limits: DecryptDekLimits, source: DecryptDekSource) {
@@ -54,29 +57,33 @@ export class DecryptDeks {
 
   /**
    * Opens with the DEK that was wrapped. Answers at once where the DEK is cached, and promises where it has to be
-   * unwrapped; all who wait for the same wrapped key share one unwrap. A DEK that has opened nothing is not kept.
+   * unwrapped; all who wait for the same wrapped key share one unwrap, where requests are isolated those of one run of
+   * microtasks. A DEK that has opened nothing is not kept.
    *
    * @throws AbortedError after `close()`, or by rejection when the signal is aborted; any error of unwrap by rejection
    */
   use<T>(wrapped: WrappedKey, signal: AbortSignal | undefined, open: Open<T>): T | Promise<T> {
-    if (this.#closed) throw new AbortedError('closed')
+    if (this.#closed) throw new AbortedError()
     const name = nameOf(wrapped)
     const cached = this.#find(name)
     if (cached) return open(cached.dek)
-    if (signal?.aborted) throw new AbortedError('signal')
+    if (signal?.aborted) throw new AbortedError(signal)
     const shared = this.#limits.maxDeks > 0 // not kept: each read is to be an entry of its own in the audit log
     const flying = shared ? this.#flights.get(name) : undefined
     const waiters = flying ?? new Set<Waiter<ArrivedDek>>()
     const openArrived = (arrived: ArrivedDek) => {
       const opened = open(arrived.dek)
       // What it fails with is told to the caller, who has the same promise.
-      if (opened instanceof Promise) arrived.opening.push(opened.then(arrived.prove, () => undefined))
+      if (isPromise(opened)) arrived.opening.push(opened.then(arrived.prove, () => undefined))
       else arrived.prove()
       return opened
     }
     const waiting = joinWaiters<ArrivedDek, T, Waiter<ArrivedDek>>(waiters, signal, openArrived, (waiter) => waiter)
     if (flying) return waiting
-    if (shared) this.#flights.set(name, waiters)
+    if (shared) {
+      this.#flights.set(name, waiters)
+      if (this.#isolated) void microtasks().then(() => this.#land(name, waiters))
+    }
     void this.#unwrap(name, wrapped, waiters)
     return waiting
   }
@@ -93,7 +100,7 @@ export class DecryptDeks {
     this.#sweeper.stop()
     for (const name of this.#cache.keys()) this.#drop(name)
     for (const waiters of this.#flights.values()) {
-      for (const waiter of waiters) waiter.fail(new AbortedError('closed'))
+      for (const waiter of waiters) waiter.fail(new AbortedError())
     }
   }
 

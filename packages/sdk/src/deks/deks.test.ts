@@ -68,7 +68,7 @@ describe('a service that lies when it wraps', () => {
       expect(error).toMatchObject({ code: 'E_PROTOCOL' })
       for (const sent of service.wrappedDeks()) expect(inspect(error)).not.toContain(sent.toString('base64'))
       service.intercept = lie('AAAA')
-      await expect(eaas.encrypt('x', { keyId, dek })).rejects.toMatchObject({ code: 'E_API', status: 403 })
+      await expect(eaas.encrypt('x', { keyId, dek })).rejects.toMatchObject({ code: 'E_PROTOCOL' })
       service.intercept = undefined
       expect(await connect().decryptText(await eaas.encrypt('x', { keyId, dek }))).toBe('x')
     },
@@ -77,7 +77,7 @@ describe('a service that lies when it wraps', () => {
   it('makes data unreadable when it is off, as documented', async () => {
     service.intercept = lie('AAAA')
     const envelope = await connect().encrypt('x', { keyId })
-    await expect(connect().decrypt(envelope)).rejects.toMatchObject({ code: 'E_API', status: 403 })
+    await expect(connect().decrypt(envelope)).rejects.toMatchObject({ code: 'E_DECRYPTION', cause: { status: 403 } })
   })
 
   it('costs an honest one an unwrap for each DEK', async () => {

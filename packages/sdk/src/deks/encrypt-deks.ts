@@ -1,5 +1,6 @@
 /** The DEKs that seal: one for each key, within limits, the next one made ready before it is needed. */
 import type { WrappedKey } from '@eaas/protocol'
+import { microtasks, requestsAreIsolated } from '../async/isolated-requests.js'
 import { AbortedError } from '../errors.js'
 import { randomDek } from './random.js'
 import { Sweeper } from './sweeper.js'
@@ -55,18 +56,21 @@ interface LoadedWaiter extends Waiter<SealingDek> {
 interface Slot {
   current?: SealingDek
   next?: SealingDek
-  making: boolean
+  /** Those who wait for a DEK on its way; undefined when none is. */
+  flight?: Flight
   /** On its way to be wrapped. */
   young?: Uint8Array
   preparePausedUntil: number
-  waiters: Set<LoadedWaiter>
 }
+
+type Flight = Set<LoadedWaiter>
 
 export class EncryptDeks {
   readonly #limits: EncryptDekLimits
   readonly #source: EncryptDekSource
   readonly #slots = new Map<string, Slot>()
   readonly #sweeper: Sweeper
+  readonly #isolated = requestsAreIsolated()
   #closed = false
 
   constructor(limits: EncryptDekLimits, source: EncryptDekSource) {
@@ -82,7 +86,7 @@ export class EncryptDeks {
    * @throws AbortedError after `close()`, or by rejection when the signal is aborted; any error of wrap by rejection
    */
   use<T>(keyId: string, load: Load, signal: AbortSignal | undefined, seal: Seal<T>): T | Promise<T> {
-    if (this.#closed) throw new AbortedError('closed')
+    if (this.#closed) throw new AbortedError()
     const slot = this.#slot(keyId)
     const dek = this.#usable(slot, load)
     const spend = (spent: SealingDek) => this.#spend(spent, load, seal)
@@ -91,12 +95,10 @@ export class EncryptDeks {
       this.#prepare(keyId, slot, dek)
       return sealed
     }
-    if (signal?.aborted) throw new AbortedError('signal')
-    const waiting = joinWaiters<SealingDek, T, LoadedWaiter>(slot.waiters, signal, spend, (waiter) => ({
-      ...waiter,
-      load,
-    }))
-    this.#make(keyId, slot)
+    if (signal?.aborted) throw new AbortedError(signal)
+    const waiters: Flight = slot.flight ?? new Set()
+    const waiting = joinWaiters<SealingDek, T, LoadedWaiter>(waiters, signal, spend, (waiter) => ({ ...waiter, load }))
+    if (!slot.flight) this.#make(keyId, slot, waiters)
     return waiting
   }
 
@@ -107,12 +109,12 @@ export class EncryptDeks {
     for (const [keyId, slot] of this.#slots) {
       this.#drop(keyId, slot)
       slot.young?.fill(0)
-      for (const waiter of slot.waiters) waiter.fail(new AbortedError('closed'))
+      for (const waiter of slot.flight ?? []) waiter.fail(new AbortedError())
     }
   }
 
   #slot(keyId: string): Slot {
-    const slot = this.#slots.get(keyId) ?? { making: false, preparePausedUntil: 0, waiters: new Set() }
+    const slot = this.#slots.get(keyId) ?? { preparePausedUntil: 0 }
     if (this.#slots.size < 2 && this.#slots.has(keyId)) return slot // one key needs no order, which is a third of the time here
     this.#slots.delete(keyId)
     this.#slots.set(keyId, slot) // the order of the map is the order of use
@@ -124,7 +126,7 @@ export class EncryptDeks {
   #evict(keep?: Slot): void {
     for (const [keyId, slot] of this.#slots) {
       if (this.#slots.size <= this.#limits.maxKeys) return
-      if (slot !== keep && !slot.making) this.#drop(keyId, slot)
+      if (slot !== keep && !slot.flight) this.#drop(keyId, slot)
     }
   }
 
@@ -160,57 +162,64 @@ export class EncryptDeks {
   }
 
   #prepare(keyId: string, slot: Slot, dek: SealingDek): void {
-    if (slot.next || slot.making) return
+    // Where requests are isolated, it would end with the request that began it.
+    if (slot.next || slot.flight || this.#isolated) return
     const { maxMessages, maxBytes, maxAgeMs } = this.#limits
     const now = this.#source.now()
     const near =
       dek.messages >= maxMessages * PREPARE_AT ||
       dek.bytes >= maxBytes * PREPARE_AT ||
       now - dek.madeAt >= maxAgeMs * PREPARE_AT
-    if (near && now >= slot.preparePausedUntil) this.#make(keyId, slot)
+    if (near && now >= slot.preparePausedUntil) this.#make(keyId, slot, new Set())
   }
 
-  #make(keyId: string, slot: Slot): void {
-    if (slot.making) return
-    slot.making = true
-    const made = () => {
-      slot.making = false
-      this.#serve(keyId, slot)
+  #make(keyId: string, slot: Slot, waiters: Flight): void {
+    slot.flight = waiters
+    const land = () => {
+      if (slot.flight === waiters) delete slot.flight
+    }
+    const made = (keeper: Slot) => {
+      land()
+      this.#serve(keyId, keeper, waiters)
     }
     const failed = (error: unknown) => {
-      slot.making = false
+      land()
       slot.preparePausedUntil = this.#source.now() + PREPARE_PAUSE_MS
       // With nobody waiting it was a preparation: whoever needs a DEK later asks again, and is told.
-      for (const waiter of slot.waiters) waiter.fail(error)
+      for (const waiter of waiters) waiter.fail(error)
     }
     void this.#makeNext(keyId, slot)
       .then(made, failed)
       .then(() => this.#evict())
+    if (this.#isolated) void microtasks().then(land) // who comes later may be of another request, and makes a DEK as well
   }
 
-  async #makeNext(keyId: string, slot: Slot): Promise<void> {
+  /** Returns the slot that keeps the DEK: a new one where the first was dropped meanwhile, its flight having landed. */
+  async #makeNext(keyId: string, slot: Slot): Promise<Slot> {
     const dek = randomDek()
-    slot.young = dek
+    if (!this.#isolated) slot.young = dek // several may be on their way there
     let kept = false
     try {
       const wrapped = await this.#source.wrap(dek, keyId)
-      if (this.#closed) throw new AbortedError('closed')
+      if (this.#closed) throw new AbortedError()
       this.#source.made(wrapped, dek)
-      wipe(slot.next)
-      slot.next = { dek, wrapped, messages: 0, bytes: 0, madeAt: this.#source.now() }
+      const keeper = this.#isolated ? this.#slot(keyId) : slot
+      wipe(keeper.next)
+      keeper.next = { dek, wrapped, messages: 0, bytes: 0, madeAt: this.#source.now() }
       kept = true
       this.#sweeper.start()
+      return keeper
     } finally {
       delete slot.young
       if (!kept) dek.fill(0)
     }
   }
 
-  #serve(keyId: string, slot: Slot): void {
-    for (const waiter of slot.waiters) {
+  #serve(keyId: string, slot: Slot, waiters: Flight): void {
+    for (const waiter of waiters) {
       const dek = this.#usable(slot, waiter.load)
       if (!dek) {
-        this.#make(keyId, slot) // the limits allow each DEK fewer messages than there are callers
+        this.#make(keyId, slot, waiters) // the limits allow each DEK fewer messages than there are callers
         return
       }
       waiter.serve(dek)
@@ -228,7 +237,7 @@ export class EncryptDeks {
         wipe(slot.current)
         delete slot.current
       }
-      if (!slot.current && !slot.next && !slot.making) this.#slots.delete(keyId)
+      if (!slot.current && !slot.next && !slot.flight) this.#slots.delete(keyId)
     }
     return this.#slots.size > 0
   }

@@ -1,12 +1,11 @@
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { createClient, RandomnessError } from '../index.js'
-import { createIvPool, fillRandom, randomDek } from './random.js'
+import { type Globals, loadOn } from '../../../../test/support/platform.js'
+import { RandomnessError } from '../index.js'
+import { createIvPool, randomDek } from './random.js'
 
-afterEach(() => {
-  vi.restoreAllMocks()
-  vi.unstubAllGlobals()
-})
+afterEach(() => vi.restoreAllMocks())
 
+const load = (globals: Globals) => loadOn<typeof import('./random.js')>(globals, new URL('random.ts', import.meta.url))
 const keyId = '00000000-0000-4000-8000-000000000000'
 const broken: [string, unknown][] = [
   ['is missing', undefined],
@@ -23,15 +22,19 @@ const broken: [string, unknown][] = [
 ]
 
 describe('randomness', () => {
-  it.each(broken)('is refused when crypto %s, for DEKs and ivs alike', (_, crypto) => {
-    vi.stubGlobal('crypto', crypto)
+  it.each(broken)('is refused when crypto %s, for DEKs and ivs alike', async (_, crypto) => {
+    const { createIvPool, randomDek } = await load({ crypto })
     vi.spyOn(Math, 'random').mockImplementation(() => expect.unreachable('Math.random was asked'))
-    expect(() => randomDek()).toThrow(RandomnessError)
-    expect(() => createIvPool()()).toThrow(RandomnessError)
+    const refused = expect.objectContaining({ code: 'E_RANDOMNESS' })
+    expect(() => randomDek()).toThrow(refused)
+    expect(() => createIvPool()()).toThrow(refused)
   })
 
   it.each(broken)('encrypt fails and sends nothing when crypto %s', async (_, crypto) => {
-    vi.stubGlobal('crypto', crypto)
+    const { createClient } = await loadOn<typeof import('../index.js')>(
+      { crypto },
+      new URL('../index.ts', import.meta.url),
+    )
     const fetch = vi.fn<typeof globalThis.fetch>()
     const eaas = createClient({ baseUrl: 'http://127.0.0.1:9', apiKey: 'k', fetch })
     await expect(eaas.encrypt('x', { keyId })).rejects.toMatchObject({ code: 'E_RANDOMNESS' })
@@ -46,9 +49,9 @@ describe('randomness', () => {
     expect(draw).toHaveBeenCalledTimes(2)
   })
 
-  it('leaves no trace of what the bytes held before', () => {
+  it('leaves no trace of what the bytes held before', async () => {
     const bytes = new Uint8Array(32).fill(1)
-    vi.stubGlobal('crypto', { getRandomValues: (filled: Uint8Array) => filled.fill(9, 0, 16) })
+    const { fillRandom } = await load({ crypto: { getRandomValues: (filled: Uint8Array) => filled.fill(9, 0, 16) } })
     fillRandom(bytes)
     expect(bytes).toEqual(new Uint8Array(32).fill(9, 0, 16))
   })

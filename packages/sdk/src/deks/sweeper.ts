@@ -1,9 +1,15 @@
 /** Wipes DEKs that nobody asks for any more, at their time; without it they would stay in memory until the next call. */
+import { requestsAreIsolated } from '../async/isolated-requests.js'
 
-/** Runs `sweep` every `everyMs` for as long as it answers that something is left. Never keeps a process alive. */
+/**
+ * Runs `sweep` every `everyMs` for as long as it answers that something is left. Never keeps a process alive. Where requests are
+ * isolated, a timer would end with the request that set it: there it runs when it is started, if it is time.
+ */
 export class Sweeper {
   readonly #sweep: () => boolean
   readonly #everyMs: number
+  readonly #isolated = requestsAreIsolated()
+  #sweptAt = 0
   #timer: ReturnType<typeof setTimeout> | undefined
 
   constructor(sweep: () => boolean, everyMs: number) {
@@ -13,7 +19,8 @@ export class Sweeper {
 
   /** Starts, unless it runs already. */
   start(): void {
-    if (this.#timer !== undefined) return
+    if (this.#isolated) this.#sweepIfDue()
+    if (this.#isolated || this.#timer !== undefined) return
     const timer: unknown = setTimeout(() => {
       this.#timer = undefined
       if (this.#sweep()) this.start()
@@ -25,5 +32,12 @@ export class Sweeper {
   stop(): void {
     clearTimeout(this.#timer)
     this.#timer = undefined
+  }
+
+  #sweepIfDue(): void {
+    const now = performance.now()
+    if (now - this.#sweptAt < this.#everyMs) return
+    this.#sweptAt = now
+    this.#sweep()
   }
 }

@@ -1,6 +1,7 @@
 /** Callers who wait for one DEK: each says what to do with it, and may give up on its own. */
 
 import { onAbort } from '../async/on-abort.js'
+import { rememberCaller } from '../caller.js'
 import { AbortedError } from '../errors.js'
 
 /** One caller who waits. */
@@ -21,6 +22,7 @@ export function joinWaiters<A, T, W extends Waiter<A>>(
   use: (argument: A) => T | Promise<T>,
   make: (waiter: Waiter<A>) => W,
 ): Promise<T> {
+  const atCaller = rememberCaller()
   return new Promise<T>((resolve, reject) => {
     const leave = () => {
       waiters.delete(waiter)
@@ -28,18 +30,18 @@ export function joinWaiters<A, T, W extends Waiter<A>>(
     }
     const fail = (error: unknown) => {
       leave()
-      reject(error)
+      reject(atCaller(error))
     }
     const serve = (argument: A) => {
       leave()
       try {
         resolve(use(argument))
       } catch (error) {
-        reject(error)
+        reject(atCaller(error))
       }
     }
     const waiter = make({ serve, fail })
-    waiters.add(waiter)
-    const ignoreSignal = onAbort(signal, () => fail(new AbortedError('signal')))
+    const ignoreSignal = onAbort(signal, () => fail(new AbortedError(signal)))
+    waiters.add(waiter) // last: whoever serves it calls `ignoreSignal`
   })
 }

@@ -1,5 +1,7 @@
 /** Which implementation of AES-256-GCM a client uses. Every engine must first give the published answer. */
 import { decodeBase64, encodeUtf8, OpenError } from '@eaas/protocol'
+import { isPromise } from '../async/is-promise.js'
+import { requestsAreIsolated } from '../async/isolated-requests.js'
 import { InvalidInputError } from '../errors.js'
 import { loadPart } from '../load-part.js'
 import type { Engine } from './engine.js'
@@ -14,7 +16,8 @@ export const ENGINES = ['auto', 'noble', 'node', 'web'] as const
 export type EngineName = (typeof ENGINES)[number]
 
 let checkedNode: { engine: Engine | undefined } | undefined
-let checkedWeb: Promise<Engine | undefined> | undefined
+let checkedWeb: { engine: Engine | undefined } | undefined
+let checkingWeb: Promise<Engine | undefined> | undefined
 
 /**
  * Returns the engine of that name: at once where it is node:crypto, else by promise. Uses the network only to load noble
@@ -31,8 +34,14 @@ export function selectEngine(name: EngineName): Engine | Promise<Engine> {
 }
 
 function findWeb(): Promise<Engine | undefined> {
-  checkedWeb ??= Promise.resolve(passing(createWebEngine()))
-  return checkedWeb
+  if (checkedWeb) return Promise.resolve(checkedWeb.engine)
+  checkingWeb ??= Promise.resolve(passing(createWebEngine())).then((engine) => {
+    checkedWeb = { engine }
+    return engine
+  })
+  const checking = checkingWeb
+  if (requestsAreIsolated()) checkingWeb = undefined // each request checks until one of them has
+  return checking
 }
 
 async function loadNoble(): Promise<Engine> {
@@ -98,10 +107,6 @@ function attempt(
   } catch (error) {
     return bad(error)
   }
-}
-
-function isPromise(value: unknown): value is Promise<unknown> {
-  return value instanceof Promise
 }
 
 function equal(a: Uint8Array, b: Uint8Array): boolean {

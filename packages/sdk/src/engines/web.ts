@@ -12,14 +12,15 @@ const TAG_LENGTH = TAG_BYTES * 8
 export function createWebEngine(): Engine | undefined {
   const subtle = (globalThis as { crypto?: { subtle?: SubtleCrypto } }).crypto?.subtle
   if (!subtle) return undefined
-  const keys = new WeakMap<Uint8Array, Promise<CryptoKey>>()
+  const keys = new WeakMap<Uint8Array, CryptoKey | Promise<CryptoKey>>()
 
-  const keyOf = (dek: Uint8Array): Promise<CryptoKey> => {
+  const keyOf = (dek: Uint8Array): CryptoKey | Promise<CryptoKey> => {
     const known = keys.get(dek)
     if (known) return known
     // importKey copies the bytes before it returns (Web Cryptography API, section 14.3.9).
     const key = subtle.importKey('raw', dek as BufferSource, CIPHER, false, ['encrypt', 'decrypt'])
     keys.set(dek, key)
+    key.then((imported) => keys.set(dek, imported)).catch(() => undefined) // whoever awaits it is told; a key outlives its request
     dek.fill(0)
     return key
   }

@@ -1,15 +1,32 @@
 /** Where a service is: an absolute URL, or a path in pages and workers. */
 import { InvalidInputError } from '../errors.js'
 
+/** Stands for the page's own while only the path is checked. */
+const ANY_ORIGIN = 'https://page.invalid'
+/** What to look at when something that the environment should give is missing. */
+export const ENVIRONMENT_HINT = 'If it comes from an environment variable, set it where the program runs.'
+/** What never leaves this machine, as URLs spell it. */
+const LOCAL_HOST = /^(?:localhost|.+\.localhost|127(?:\.\d+){3}|\[::1\])$/
 const HINT = 'Pass an absolute URL such as https://eaas.example.org or https://example.org/eaas.'
 
-/** Reads an absolute base URL; the result ends with a slash. @throws InvalidInputError */
-export function parseBaseUrl(baseUrl: string): URL {
+/**
+ * Reads an absolute base URL; the result ends with a slash.
+ *
+ * @param allowInsecure takes http to any host; without it, to this machine only
+ * @throws InvalidInputError
+ */
+export function parseBaseUrl(baseUrl: string, allowInsecure = false): URL {
   // The value is not repeated in a message: it may hold a password.
   if (typeof baseUrl !== 'string' || !URL.canParse(baseUrl)) throw new InvalidInputError('baseUrl must be a URL', HINT)
   const url = new URL(baseUrl)
   if (url.protocol !== 'https:' && url.protocol !== 'http:') {
     throw new InvalidInputError('baseUrl must be an http or https URL', HINT)
+  }
+  if (url.protocol === 'http:' && !allowInsecure && !LOCAL_HOST.test(url.hostname)) {
+    throw new InvalidInputError(
+      'baseUrl is http to another machine: API key and data keys would travel unencrypted',
+      'Use https, or pass `allowInsecure: true`.',
+    )
   }
   if (url.username !== '' || url.password !== '') {
     throw new InvalidInputError('baseUrl must hold no user name and no password', HINT)
@@ -21,13 +38,35 @@ export function parseBaseUrl(baseUrl: string): URL {
   return url
 }
 
-/** Reads a base URL that may be a path such as `/api/eaas`, of the page's own origin. @throws InvalidInputError */
-export function resolveBaseUrl(baseUrl: string): URL {
+/**
+ * Reads an absolute base URL, and returns what gives the URL. One that is missing is reported by the first request: a client
+ * at the top of a module is also made where a page is only built or rendered, without the environment of production.
+ *
+ * @throws InvalidInputError when it is wrong; what is returned throws it when the URL is missing
+ */
+export function readBaseUrl(baseUrl: string | undefined, allowInsecure = false): () => URL {
+  if (baseUrl !== undefined && baseUrl !== '') {
+    const url = parseBaseUrl(baseUrl, allowInsecure)
+    return () => url
+  }
+  return () => {
+    throw new InvalidInputError('baseUrl is missing', `${HINT} ${ENVIRONMENT_HINT}`)
+  }
+}
+
+/**
+ * Reads a base URL that may be a path such as `/api/eaas`, of the page's own origin, which is looked up at each request: a
+ * page that is rendered by a server has none there. Otherwise as `readBaseUrl`.
+ */
+export function resolveBaseUrl(baseUrl: string | undefined, allowInsecure = false): () => URL {
   // Two slashes, or a slash and a backslash, would name another host.
-  if (typeof baseUrl !== 'string' || !/^\/(?![/\\])/.test(baseUrl)) return parseBaseUrl(baseUrl)
-  const origin = pageOrigin()
-  if (origin === undefined) throw new InvalidInputError('baseUrl can be a path in pages and workers only', HINT)
-  return parseBaseUrl(origin + baseUrl)
+  if (typeof baseUrl !== 'string' || !/^\/(?![/\\])/.test(baseUrl)) return readBaseUrl(baseUrl, allowInsecure)
+  parseBaseUrl(ANY_ORIGIN + baseUrl)
+  return () => {
+    const origin = pageOrigin()
+    if (origin === undefined) throw new InvalidInputError('baseUrl can be a path in pages and workers only', HINT)
+    return parseBaseUrl(origin + baseUrl, allowInsecure)
+  }
 }
 
 /** The origin of the page or worker that this runs in; undefined elsewhere, and where a page has none (`file:`). */

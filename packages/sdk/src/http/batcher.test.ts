@@ -107,8 +107,9 @@ describe('one that fails in a batch', () => {
     const foreign = { ...second, key_id: '00000000-0000-4000-8000-000000000000' }
     const results = await Promise.allSettled([eaas.decryptText(first), eaas.decryptText(foreign)])
     expect(results[0]).toEqual({ status: 'fulfilled', value: 'value 0' })
-    expect(results[1]).toMatchObject({ reason: { code: 'E_API', status: 404, requestId: 'req-1' } })
-    expect((results[1] as PromiseRejectedResult).reason.message).toContain(`/v1/keys/${foreign.key_id}/unwrap`)
+    const cause = { code: 'E_API', status: 404, requestId: 'req-1' }
+    expect(results[1]).toMatchObject({ reason: { code: 'E_DECRYPTION', cause } })
+    expect((results[1] as PromiseRejectedResult).reason.cause.message).toContain(`/v1/keys/${foreign.key_id}/unwrap`)
     expect(operations()).toEqual(['batch'])
   })
 

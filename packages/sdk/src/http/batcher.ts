@@ -1,23 +1,11 @@
-/**
- * The operations that values and records ask for in numbers: wrap, unwrap, rewrap, hash. Those of one turn of the event loop
- * go out as one `POST /v1/batch`; one that is alone goes to its own route.
- */
+/** The operations that values and records ask for in numbers: wrap, unwrap, rewrap, hash. `queue.ts` batches them. */
 import { decodeBase64, encodeBase64, type WrappedKey } from '@eaas/protocol'
-import { onAbort } from '../async/on-abort.js'
+import { microtasks, requestsAreIsolated } from '../async/isolated-requests.js'
 import { turn } from '../async/pace.js'
-import { AbortedError, isEaasError } from '../errors.js'
-import { demandNotAborted } from '../input.js'
-import type { Answers, Call, Http, Outcome } from './calls.js'
-
-/** What the API takes in one batch. */
-const MAX_OPERATIONS = 1_000
-/**
- * Code units of JSON that one batch holds at most: never more than 768 KiB of UTF-8, and so below the 1 MiB that proxies
- * commonly let through. The service takes 8 MiB.
- */
-const MAX_UNITS = 256 * 1_024
-/** How many requests of one turn are in flight at once: what a browser allows one origin anyway. */
-const CONCURRENCY = 6
+import { rememberCaller } from '../caller.js'
+import { loadPart } from '../load-part.js'
+import type { Http } from './calls.js'
+import type { Ask, OperationAnswer, Question } from './queue.js'
 
 export interface Batcher {
   /** Has a DEK wrapped under a key's current version. The DEK stays the caller's. */
@@ -30,29 +18,34 @@ export interface Batcher {
   hash(value: string, keyId: string, signal: AbortSignal | undefined): Promise<string>
 }
 
-type Operation = 'wrap' | 'unwrap' | 'rewrap' | 'hash'
-type OperationAnswer = 'wrapped' | 'unwrapped' | 'hashed'
-
-interface Asked {
-  call: Call<OperationAnswer>
-  /** The operation as a batch takes it. */
-  operation: object
-  units: number
-  settle(outcome: Outcome): void
-}
-
-interface Question<A extends OperationAnswer> {
-  op: Operation
-  key_id: string
-  body: object
-  answer: A
-  secrets?: readonly string[]
-  signal?: AbortSignal | undefined
-}
-
 /** Makes the operations over one client's HTTP. */
 export function createBatcher(http: Http): Batcher {
-  const ask = createQueue(http)
+  let queue: Ask | undefined
+  let loading: Promise<Ask> | undefined
+  // Loaded with the first of them: a page that only opens does not pay for it.
+  const load = async () => {
+    const { createQueue } = await loadPart(() => import('../parts.js'))
+    queue ??= createQueue(http, requestsAreIsolated() ? microtasks : turn)
+    return queue
+  }
+  // One load for all who wait: in a page, each `import()` ends in a turn of its own, and the calls of one turn would be many
+  // requests. Isolated requests share no promise.
+  const loadOnce = () => {
+    if (requestsAreIsolated()) return load()
+    loading ??= load().catch((error: unknown) => {
+      loading = undefined
+      throw error
+    })
+    return loading
+  }
+  const ask = async <A extends OperationAnswer>(question: Question<A>) => {
+    const atCaller = rememberCaller()
+    try {
+      return await (queue ?? (await loadOnce()))(question)
+    } catch (error) {
+      throw atCaller(error)
+    }
+  }
   return {
     async wrap(dek, key_id) {
       const text = encodeBase64(dek) // a string cannot be wiped: it is dropped at once
@@ -70,120 +63,4 @@ export function createBatcher(http: Http): Batcher {
       return hash
     },
   }
-}
-
-type Ask = <A extends OperationAnswer>(question: Question<A>) => Promise<Answers[A]>
-
-function createQueue(http: Http): Ask {
-  let queue = new Set<Asked>()
-  /** Less once something in front of the service has taken no more; 0 where the service takes no batch at all. */
-  let maxUnits = MAX_UNITS
-
-  const flush = async () => {
-    await turn()
-    const parts = split([...queue], maxUnits)
-    queue = new Set()
-    let idle = CONCURRENCY
-    const sendNext = () => {
-      for (; idle > 0 && parts.length > 0; idle--) void send(parts.shift() ?? [], parts).then(sent)
-    }
-    const sent = () => {
-      idle++
-      sendNext()
-    }
-    sendNext()
-  }
-
-  /** Sends what goes together, and settles each of them or adds it to the parts that are still to be sent; never fails itself. */
-  const send = async (asked: readonly Asked[], parts: Asked[][]): Promise<void> => {
-    const [first] = asked
-    if (!first) return
-    if (asked.length === 1) return first.settle(await outcomeOf(http(first.call)))
-    const outcome = await outcomeOf(http(batchOf(asked)))
-    if ('value' in outcome) {
-      for (const [at, one] of asked.entries()) one.settle((outcome.value as Outcome[])[at] as Outcome)
-    } else if (isTooLarge(outcome.error)) {
-      maxUnits = Math.min(maxUnits, asked.reduce((sum, { units }) => sum + units, 0) / 2)
-      parts.push(...split(asked, maxUnits))
-    } else if (isNoSuchRoute(outcome.error)) {
-      maxUnits = 0
-      parts.push(...split(asked, maxUnits))
-    } else for (const one of asked) one.settle(outcome)
-  }
-
-  return (question) => {
-    demandNotAborted(question.signal)
-    return new Promise((resolve, reject) => {
-      const call = callOf(question)
-      const operation = { op: question.op, key_id: question.key_id, ...question.body }
-      const leave = () => {
-        queue.delete(asked)
-        reject(new AbortedError('signal'))
-      }
-      const ignoreSignal = onAbort(question.signal, leave)
-      const settle = (outcome: Outcome) => {
-        ignoreSignal()
-        if ('error' in outcome) return reject(outcome.error)
-        resolve(outcome.value as Answers[typeof question.answer]) // what `call.answer` names: http.ts parsed it
-      }
-      const asked: Asked = { call, operation, units: JSON.stringify(operation).length, settle }
-      queue.add(asked)
-      if (queue.size === 1) void flush()
-    })
-  }
-}
-
-function callOf<A extends OperationAnswer>({ op, key_id, body, answer, secrets = [], signal }: Question<A>): Call<A> {
-  const alone =
-    op === 'hash' ? { path: 'v1/hash', body: { ...body, key_id } } : { path: `v1/keys/${key_id}/${op}`, body }
-  return { ...alone, method: 'POST', answer, about: key_id, secrets, signal, repeatable: true }
-}
-
-function batchOf(asked: readonly Asked[]): Call<'batch'> {
-  return {
-    method: 'POST',
-    path: 'v1/batch',
-    body: { operations: asked.map(({ operation }) => operation) },
-    parts: asked.map(({ call }) => call),
-    answer: 'batch',
-    repeatable: true, // each of its operations is
-    secrets: asked.flatMap(({ call }) => call.secrets ?? []),
-    long: true,
-    signal: undefined,
-  }
-}
-
-/** Parts of at most so many operations and so much text; what is longer by itself goes alone. */
-function split(asked: readonly Asked[], maxUnits: number): Asked[][] {
-  const parts: Asked[][] = []
-  let part: Asked[] = []
-  let units = 0
-  for (const one of asked) {
-    if (part.length === MAX_OPERATIONS || (part.length > 0 && units + one.units > maxUnits)) {
-      parts.push(part)
-      part = []
-      units = 0
-    }
-    part.push(one)
-    units += one.units
-  }
-  return [...parts, part]
-}
-
-async function outcomeOf(answer: Promise<unknown>): Promise<Outcome> {
-  try {
-    return { value: await answer }
-  } catch (error) {
-    return { error } // the SDK's own, or what the function passed as `apiKey` threw: passed on as it is
-  }
-}
-
-// From the service, or as a page from a proxy that takes less.
-function isTooLarge(error: unknown): boolean {
-  return isEaasError(error) && (error.code === 'E_API' || error.code === 'E_PROTOCOL') && error.status === 413
-}
-
-// A service from before there was a batch. A proxy's page does not count: no other route would answer either.
-function isNoSuchRoute(error: unknown): boolean {
-  return isEaasError(error) && error.code === 'E_API' && (error.status === 404 || error.status === 405)
 }

@@ -3,10 +3,12 @@
  * the first call: a program that only opens the page does not pay for it.
  */
 import type { wire } from '@eaas/protocol'
+import { requestsAreIsolated } from '../async/isolated-requests.js'
 import { onAbort } from '../async/on-abort.js'
 import { AbortedError, InvalidInputError, isEaasError, TimeoutError } from '../errors.js'
+import { demandNotAborted } from '../input.js'
 import { loadPart } from '../load-part.js'
-import { resolveBaseUrl } from './base-url.js'
+import { ENVIRONMENT_HINT, pageOrigin, resolveBaseUrl } from './base-url.js'
 
 /**
  * A string, or a function that is asked for the API key at each request. When the service does not know the key (401), the
@@ -15,7 +17,9 @@ import { resolveBaseUrl } from './base-url.js'
 export type ApiKey = string | ((refused?: string) => string | Promise<string>)
 
 export interface HttpOptions {
-  baseUrl: string
+  baseUrl: string | undefined
+  /** Whether http may go to other machines. */
+  allowInsecure: boolean
   /** Undefined where a session speaks for the caller. */
   apiKey: ApiKey | undefined
   fetch: typeof fetch | undefined
@@ -87,8 +91,10 @@ export type Http = <A extends keyof Answers>(call: Call<A>) => Promise<Answers[A
  * @throws InvalidInputError when the base URL cannot be one
  */
 export function createHttp(options: HttpOptions): Http {
-  const base = resolveBaseUrl(options.baseUrl)
-  return function http(call) {
+  const findBase = resolveBaseUrl(options.baseUrl, options.allowInsecure)
+  return async function http(call) {
+    const base = findBase()
+    if (options.apiKey === undefined && pageOrigin() === undefined) throw missingApiKey()
     return withDeadline(call, options, async (signal) => {
       const { fetch, retries } = options
       const [apiKey, { send }] = await Promise.all([readApiKey(options.apiKey), loadPart(() => import('../parts.js'))])
@@ -118,14 +124,21 @@ async function readApiKey(apiKey: ApiKey | undefined, refused?: string): Promise
   throw new InvalidInputError('apiKey must be text of visible ASCII characters, without spaces', hint)
 }
 
+function missingApiKey(): InvalidInputError {
+  return new InvalidInputError(
+    'apiKey is missing: only pages and workers that call a broker do without',
+    `Pass an API key, or a function that gives it. ${ENVIRONMENT_HINT}`,
+  )
+}
+
 function isUnauthorized(error: unknown): boolean {
   return isEaasError(error) && error.code === 'E_API' && error.status === 401
 }
 
 /** Runs until done, or until the deadline, the caller's signal or `close()` ends it, even when fetch ignores its signal. */
 async function withDeadline<T>(call: Call, options: HttpOptions, run: (signal: AbortSignal) => Promise<T>): Promise<T> {
-  if (call.signal?.aborted) throw new AbortedError('signal')
-  if (options.closed.aborted) throw new AbortedError('closed')
+  demandNotAborted(call.signal)
+  if (options.closed.aborted) throw new AbortedError()
   const controller = new AbortController()
   const stopped = new Promise<never>((_, reject) => {
     controller.signal.addEventListener('abort', () => reject(controller.signal.reason), { once: true })
@@ -134,11 +147,15 @@ async function withDeadline<T>(call: Call, options: HttpOptions, run: (signal: A
     const message = `${nameOf(call)}: no answer within ${options.timeoutMs} ms`
     controller.abort(new TimeoutError(message, hintFor(call), call.repeatable))
   }
-  const ignoreSignal = onAbort(call.signal, () => controller.abort(new AbortedError('signal')))
-  const ignoreClose = onAbort(options.closed, () => controller.abort(new AbortedError('closed')))
+  const ignoreSignal = onAbort(call.signal, () => controller.abort(new AbortedError(call.signal)))
+  const endClosed = () => controller.abort(new AbortedError())
+  // A controller of another request must not be touched: there, close() is noticed when the answer has come.
+  const ignoreClose = requestsAreIsolated() ? () => undefined : onAbort(options.closed, endClosed)
   const timer = setTimeout(expire, options.timeoutMs)
   try {
-    return await Promise.race([stopped, run(controller.signal)])
+    const answer = await Promise.race([stopped, run(controller.signal)])
+    if (options.closed.aborted) throw new AbortedError()
+    return answer
   } finally {
     clearTimeout(timer)
     ignoreSignal()

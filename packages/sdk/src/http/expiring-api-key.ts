@@ -1,4 +1,5 @@
 /** API keys that live for minutes: what a page may hold, fetched from the application's backend and renewed in time. */
+import { microtasks, requestsAreIsolated } from '../async/isolated-requests.js'
 import { InvalidInputError } from '../errors.js'
 
 /** A key is renewed in the last tenth of its life, but not more than this before its end. */
@@ -47,8 +48,11 @@ export function expiringApiKey(fetchKey: () => Promise<ShortLivedApiKey>): Expir
   }
   return async (refused) => {
     if (current && current.secret !== refused && performance.now() < current.renewAt) return current.secret
-    fetching ??= renew().finally(forget) // not inside `renew`, which may fail before this is assigned
-    return fetching
+    if (fetching) return fetching
+    const renewing = renew().finally(forget) // not inside `renew`, which may fail before this is assigned
+    fetching = renewing
+    if (requestsAreIsolated()) void microtasks().then(forget) // who comes later may be of another request
+    return renewing
   }
 }
 

@@ -5,6 +5,7 @@ import { inspect } from 'node:util'
 import { gzipSync } from 'node:zlib'
 import type { Envelope } from '@eaas/protocol'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
+import { loadOn } from '../../../../test/support/platform.js'
 import type { Client } from '../index.js'
 import { clientsOf, failure, useService } from '../test-support/clients.js'
 import { API_KEY, type Intercept, problem, send } from '../test-support/service.js'
@@ -124,7 +125,7 @@ describe('redirects', () => {
       else send(response, { status: 200, body: { keys: [], count: 0 } })
       return true
     }
-    const following: typeof fetch = (input) => fetch(new Request(input, { redirect: 'follow' }))
+    const following: typeof fetch = (input, init) => fetch(input, { ...init, redirect: 'follow' })
     const error = await failure(connect({ fetch: following }).keys.list())
     expect(error.code).toBe('E_PROTOCOL')
   })
@@ -140,9 +141,10 @@ describe('redirects', () => {
         super(input, init)
       }
     }
-    vi.stubGlobal('Request', WorkerRequest)
-    vi.resetModules() // what the platform takes is found out once
-    const { createClient: createThere } = await import('../index.js')
+    const { createClient: createThere } = await loadOn<typeof import('../index.js')>(
+      { Request: WorkerRequest },
+      new URL('../index.ts', import.meta.url),
+    )
     const eaas = createThere({ baseUrl: service.url, apiKey: API_KEY })
     expect(await eaas.decryptText(stored)).toBe('SECRET')
     for (const target of [sinkUrl, '/sink', `${service.url}/sink`]) {
@@ -152,8 +154,6 @@ describe('redirects', () => {
     expect(hits).toEqual([])
     expect(refused).toEqual(['{"redirect":"error","cache":"no-store"}', '{"redirect":"manual","cache":"no-store"}'])
     eaas.close()
-    vi.unstubAllGlobals()
-    vi.resetModules()
   })
 
   it('is refused too when the fetch that was passed hands it over', async () => {
@@ -255,6 +255,22 @@ describe('retries', () => {
     expect(times.slice(1).map((time, at) => time - (times[at] ?? 0))).toEqual(expected)
   })
 
+  it('passes fetch the URL as text and plain options, at each attempt', async () => {
+    const seen: unknown[] = []
+    const fetch = async (...call: unknown[]) => {
+      seen.push(call)
+      throw new TypeError('fetch failed')
+    }
+    await failure(connect({ retries: 1, fetch }).hash('a', { keyId }))
+    const init = { method: 'POST', body: JSON.stringify({ value: 'a', key_id: keyId }), redirect: 'error' }
+    const call = [`${service.url}/v1/hash`, expect.objectContaining(init)]
+    expect(seen).toEqual([call, call])
+    for (const [, { headers, signal }] of seen as [string, { headers: object; signal: unknown }][]) {
+      expect(Object.getPrototypeOf(headers)).toBe(Object.prototype)
+      expect(signal).toBeInstanceOf(AbortSignal)
+    }
+  })
+
   it('does not obey Retry-After', async () => {
     service.intercept = (_, response) => {
       response.setHeader('retry-after', '3600')
@@ -317,7 +333,8 @@ describe('retries', () => {
         expect(shown).not.toContain(API_KEY)
         expect(shown).not.toContain('SECRET')
         for (const dek of service.wrappedDeks()) expect(shown).not.toContain(dek.toString('base64'))
-        expect(error.cause).toBeUndefined()
+        if (error.code === 'E_NETWORK') expect(error.cause).toMatchObject({ message: 'fetch failed', cause: {} })
+        else expect(error.cause).toBeUndefined()
       }
     }
   })

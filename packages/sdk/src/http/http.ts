@@ -1,11 +1,13 @@
-/** The only file that knows ky: sends one call with its retries, and distrusts the answer. */
+/** Sends one call with its retries, and distrusts the answer. */
 import { isWellFormed, PROBLEM_CONTENT_TYPE } from '@eaas/protocol'
 import * as wire from '@eaas/protocol/answers'
-import ky, { HTTPError } from 'ky'
 import type { ZodMiniType } from 'zod/mini'
 import { ApiError, isEaasError, NetworkError, ProtocolError } from '../errors.js'
 import { apiHint } from './api-hint.js'
 import { type Answers, type Call, hintFor, nameOf, type Outcome } from './calls.js'
+import { causeOf } from './fetch-cause.js'
+import { pauseBeforeRetry } from './retry-pause.js'
+import { hide, type Spellings, spellingsOf } from './secrets.js'
 
 /** No answer of the API that the SDK reads is longer, decompressed. */
 const MAX_ANSWER_BYTES = 1024 * 1024
@@ -13,8 +15,6 @@ const MAX_ANSWER_BYTES = 1024 * 1024
 const MAX_LONG_ANSWER_BYTES = 16 * MAX_ANSWER_BYTES
 /** What a repeatable call tries again after; no 4xx, and not 429 either: a monthly quota does not pass in a second. */
 const RETRY_STATUSES: ReadonlySet<number> = new Set([500, 502, 503, 504])
-const FIRST_DELAY_MS = 100
-const MAX_DELAY_MS = 2_000
 /** What is kept of a text that came from the other end. */
 const MAX_TEXT = 1_000
 
@@ -66,52 +66,45 @@ export async function send<A extends keyof Answers>(
   options: SendOptions,
 ): Promise<Answers[A]> {
   const answer = await exchange(url, call, options)
-  return readAnswer(call, answer, secretsOf(call, options.apiKey))
+  return readAnswer(call, answer, spellingsOf(secretsOf(call, options.apiKey)))
 }
 
 async function exchange(url: URL, call: Call, { apiKey, fetch, retries, signal }: SendOptions): Promise<Answer> {
   for (const [name, value] of Object.entries(call.query ?? {})) {
     if (value !== undefined) url.searchParams.set(name, String(value))
   }
-  const seen: { answer?: Answer } = {}
-  try {
-    await ky(url, {
-      method: call.method,
-      headers: {
-        accept: `application/json, ${PROBLEM_CONTENT_TYPE}`,
-        ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
-        ...(call.body === undefined ? {} : { 'content-type': 'application/json' }),
-      },
-      ...(call.body === undefined ? {} : { body: JSON.stringify(call.body) }),
-      ...takenPolicy(),
-      credentials: apiKey === undefined ? 'same-origin' : 'omit',
-      referrerPolicy: 'no-referrer',
-      signal,
-      timeout: false, // the deadline is over all attempts, not for each
-      throwHttpErrors: (status) => RETRY_STATUSES.has(status) && status !== call.alsoStatus,
-      retry: {
-        limit: call.repeatable ? retries : 0,
-        methods: ['get', 'post', 'patch', 'delete'],
-        delay: (attempt) => FIRST_DELAY_MS * 2 ** (attempt - 1),
-        backoffLimit: MAX_DELAY_MS,
-        jitter: true,
-        // Says yes or no, and nothing that ky would do by itself comes after it: Retry-After could hold a caller for an hour.
-        shouldRetry: ({ error }) =>
-          error instanceof HTTPError ? RETRY_STATUSES.has(error.response.status) : !isEaasError(error),
-      },
-      // The body is read inside ky's fetch: a connection that breaks half-way is then an attempt that failed.
-      fetch: async (input, init) => {
-        const response = await request(call, () => (fetch ?? globalThis.fetch)(input, init))
-        seen.answer = await receive(call, response)
-        return response
-      },
-    })
-  } catch (error) {
-    // ky's own errors carry the request and with it the bearer token: they are translated, never chained.
-    if (!(error instanceof HTTPError)) throw isEaasError(error) ? error : networkError(url, call, error)
+  const exchangeOnce = async (): Promise<Answer> =>
+    receive(call, await request(call, () => (fetch ?? globalThis.fetch)(url.href, requestInit(call, apiKey, signal))))
+  const attempts = 1 + (call.repeatable ? retries : 0)
+  for (let attempt = 1; ; attempt++) {
+    try {
+      const answer = await exchangeOnce()
+      const mayPass = RETRY_STATUSES.has(answer.status) && answer.status !== call.alsoStatus
+      if (attempt === attempts || !mayPass) return answer
+    } catch (error) {
+      if (isEaasError(error)) throw error
+      if (attempt === attempts) throw networkError(url, call, { error, secrets: secretsOf(call, apiKey) })
+    }
+    await pauseBeforeRetry(attempt, signal)
   }
-  if (!seen.answer) throw networkError(url, call, undefined)
-  return seen.answer
+}
+
+/** The same for each attempt: `fetch` gets a URL as text and plain options, which a fetch of another library takes too. */
+function requestInit(call: Call, apiKey: string | undefined, signal: AbortSignal): RequestInit {
+  const { method, body } = call
+  return {
+    method,
+    headers: {
+      accept: `application/json, ${PROBLEM_CONTENT_TYPE}`,
+      ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    ...takenPolicy(),
+    credentials: apiKey === undefined ? 'same-origin' : 'omit',
+    referrerPolicy: 'no-referrer',
+    signal,
+  }
 }
 
 /**
@@ -188,7 +181,7 @@ async function readText(call: Call, response: Response): Promise<string> {
   return text + decode()
 }
 
-function readAnswer<A extends keyof Answers>(call: Call<A>, answer: Answer, secrets: readonly string[]): Answers[A] {
+function readAnswer<A extends keyof Answers>(call: Call<A>, answer: Answer, secrets: Spellings): Answers[A] {
   const { status, contentType } = answer
   const mediaType = contentType.replace(/;.*$/s, '').trim().toLowerCase()
   // What comes with `alsoStatus` is an answer, or a problem after all.
@@ -211,11 +204,7 @@ interface ParsedAnswer {
   json: unknown
 }
 
-function readBody<A extends keyof Answers>(
-  call: Call<A>,
-  answer: ParsedAnswer,
-  secrets: readonly string[],
-): Answers[A] {
+function readBody<A extends keyof Answers>(call: Call<A>, answer: ParsedAnswer, secrets: Spellings): Answers[A] {
   const { status, succeeded, requestId } = answer
   if (succeeded) {
     if (call.answer === 'batch') return readResults(call, answer, secrets) as Answers[A]
@@ -240,7 +229,7 @@ function readBody<A extends keyof Answers>(
 }
 
 /** Each part of a batch is read as its own call would be: one that failed does not spoil the others. */
-function readResults(call: Call, answer: ParsedAnswer, secrets: readonly string[]): Outcome[] {
+function readResults(call: Call, answer: ParsedAnswer, secrets: Spellings): Outcome[] {
   const { status, requestId } = answer
   const { results } = parse(call, wire.batchResults, answer, secrets)
   const parts = call.parts ?? []
@@ -259,10 +248,9 @@ function readResults(call: Call, answer: ParsedAnswer, secrets: readonly string[
   })
 }
 
-/** What no error may show; the longest first, since one may be the beginning of another. */
+/** What no error may show. */
 function secretsOf(call: Call, apiKey: string | undefined): string[] {
-  const secrets = [...(apiKey === undefined ? [] : [apiKey]), ...(call.secrets ?? [])]
-  return secrets.sort((a, b) => b.length - a.length)
+  return [...(apiKey === undefined ? [] : [apiKey]), ...(call.secrets ?? [])]
 }
 
 function isSuccess(status: number): boolean {
@@ -278,7 +266,7 @@ function parseJson(call: Call, answer: Answer): unknown {
   }
 }
 
-function parse<T>(call: Call, schema: ZodMiniType<T>, { json, status }: ParsedAnswer, secrets: readonly string[]): T {
+function parse<T>(call: Call, schema: ZodMiniType<T>, { json, status }: ParsedAnswer, secrets: Spellings): T {
   const parsed = schema.safeParse(json)
   if (parsed.success) return parsed.data
   const issue = parsed.error.issues[0]
@@ -296,18 +284,22 @@ function demandAbout({ about, ...call }: Call, value: unknown, status: number): 
 }
 
 /** Text of the other end as an error may show it: no secret, no control character, not endless. */
-function clean(text: string, secrets: readonly string[]): string {
-  let shown = text
-  // Shorter ones would riddle any sentence with holes, and the service repeats no value.
-  for (const secret of secrets) if (secret.length >= 4) shown = shown.replaceAll(secret, '[removed]')
-  shown = shown.replace(/\p{Cc}+/gu, ' ').slice(0, MAX_TEXT)
+function clean(text: string, secrets: Spellings): string {
+  const shown = hide(text, secrets)
+    .replace(/\p{Cc}+/gu, ' ')
+    .slice(0, MAX_TEXT)
   return isWellFormed(shown) ? shown : shown.replace(/\p{Surrogate}/gu, '')
 }
 
-function networkError(url: URL, call: Call, error: unknown): NetworkError {
+function networkError(
+  url: URL,
+  call: Call,
+  { error, secrets }: { error: unknown; secrets: readonly string[] },
+): NetworkError {
   const cause = (error as { cause?: { code?: unknown } } | undefined)?.cause?.code
   const reason = typeof cause === 'string' && /^[A-Z][A-Z0-9_]{1,40}$/.test(cause) ? ` (${cause})` : ''
-  return new NetworkError(`${nameOf(call)}: no answer from ${url.origin}${reason}`, hintFor(call), call.repeatable)
+  const message = `${nameOf(call)}: no answer from ${url.origin}${reason}`
+  return new NetworkError(message, hintFor(call), call.repeatable, causeOf(error, secrets))
 }
 
 // What fetch of Node (undici) says under redirect: 'error'. Elsewhere a refused redirect looks like a network failure.

@@ -75,8 +75,8 @@ export function warnOfFewValues(column: string, fields: readonly string[]): void
   warned.add(index)
   console.warn(
     `@eaas/sdk: the index ${JSON.stringify(column)} is over ${fields.join(', ')}, which looks like data of few possible ` +
-      'values: whoever reads the column and may call hash can find them all. Leave it out, join it with a field of many ' +
-      'values, or pass `warn: false` to the model.',
+      'values: whoever reads the column and may call hash can find them all. Leave it out, join it with another field, or ' +
+      'pass `warn: false`.',
   )
 }
 

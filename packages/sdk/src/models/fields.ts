@@ -1,7 +1,6 @@
-/** The kinds of fields that a model seals: how a value becomes bytes, and which blind index it has. */
-import { encodeUtf8 } from '@eaas/protocol'
-import { ContentError, InvalidInputError, type RecordPlace } from '../errors.js'
-import { type Bytes, demandValue, kindOf, readJson, readValue, toText } from '../input.js'
+/** The kinds of fields that a model seals: which values they take, and which blind index they have. `codecs.ts` has the bytes. */
+import { InvalidInputError, type RecordPlace } from '../errors.js'
+import { type Bytes, demandOptions, demandValue, isValidDate, kindOf } from '../input.js'
 import type { Normalizer } from './blind-index.js'
 
 /**
@@ -19,17 +18,18 @@ export interface Field<T, M = never, I extends string = never, X extends boolean
   readonly '~spec': FieldSpec
 }
 
+/** @internal */
+export type FieldKind = 'text' | 'bytes' | 'json' | 'number' | 'boolean' | 'date'
+
 /** @internal How a field works, without its types. */
 export interface FieldSpec {
-  kind: string
+  kind: FieldKind
   missing: readonly (null | undefined)[]
   index?: string | undefined
   normalize: readonly Normalizer[]
   bits?: number | undefined
-  /** Refuses a value that cannot be sealed. */
-  demand(value: unknown, place: RecordPlace): void
-  encode(value: unknown, place: RecordPlace): Uint8Array
-  decode(bytes: Uint8Array, place: RecordPlace): unknown
+  /** Refuses a value that cannot be sealed. Here where an index needs it too; of other kinds it is in `codecs.ts`. */
+  demand?(value: unknown, place: RecordPlace): void
   /** The text that a blind index is made of, before it is normalised; undefined where there is none. */
   toIndexText?(value: unknown): string
 }
@@ -58,86 +58,70 @@ type ColumnOf<O> = O extends { readonly index: infer I extends string } ? I : ne
 /** Text, sealed as its UTF-8 bytes. */
 export function text<const O extends TextOptions>(options?: O): Field<string, never, ColumnOf<O>, true> {
   return makeField({
-    kind: 'text',
-    ...indexOf(options),
+    ...indexOf('text', options),
     demand(value, place) {
       if (typeof value !== 'string') refuse('text', value, place)
       demandValue(value, place)
     },
-    encode: readValue,
-    decode: toText,
     toIndexText: (value) => value as string,
   })
 }
 
-/** Bytes, sealed as they are. */
-export function bytes(): Field<Bytes, never, never, false> {
+/** Bytes, sealed as they are: an ArrayBuffer, or any view of one. */
+export function bytes(options?: Record<string, never>): Field<Bytes, never, never, false> {
   return makeField({
-    kind: 'bytes',
-    demand(value, place) {
-      if (!(value instanceof Uint8Array)) refuse('a Uint8Array', value, place)
-      demandValue(value, place)
-    },
-    encode: readValue,
-    decode: (opened) => opened,
+    kind: refuseOptions('bytes', options),
   })
 }
 
-/** A value that JSON can hold, sealed as its JSON text. `T` is not checked when it is read. */
-export function json<T>(): Field<T, never, never, false> {
+/**
+ * A value of which JSON loses nothing, sealed as its JSON text; a Map, a Date or NaN in it is refused, as `encryptJson` does. `T` is not
+ * checked when it is read.
+ */
+export function json<T>(options?: Record<string, never>): Field<T, never, never, false> {
   return makeField({
-    kind: 'json',
-    demand: (value, place) => demandValue(readJson(value, place), place),
-    encode: (value, place) => readValue(readJson(value, place), place),
-    decode: (opened, place) => parse(opened, place, 'JSON', (read) => JSON.parse(read)),
+    kind: refuseOptions('json', options),
   })
 }
 
 /** A finite number, sealed as its shortest decimal text, as JavaScript prints it. */
 export function number<const O extends IndexOptions>(options?: O): Field<number, never, ColumnOf<O>, true> {
-  const print = (value: unknown) => (Object.is(value, -0) ? '-0' : String(value))
   return makeField({
-    kind: 'number',
-    ...indexOf(options),
+    ...indexOf('number', options),
     demand: (value, place) => {
       if (typeof value !== 'number' || !Number.isFinite(value)) refuse('a finite number', value, place)
     },
-    encode: (value) => encodeUtf8(print(value)),
-    decode: (opened, place) => parse(opened, place, 'a number', (read) => canonical(read, finite(Number(read)), print)),
     toIndexText: (value) => String(value), // without the sign of -0, which equals 0
   })
 }
 
 /** `true` or `false`, sealed as that word. It has no index: two values would be told apart at sight. */
-export function boolean(): Field<boolean, never, never, false> {
+export function boolean(options?: Record<string, never>): Field<boolean, never, never, false> {
   return makeField({
-    kind: 'boolean',
-    demand: (value, place) => {
-      if (typeof value !== 'boolean') refuse('true or false', value, place)
-    },
-    encode: (value) => encodeUtf8(String(value)),
-    decode: (opened, place) =>
-      parse(opened, place, 'true or false', (read) => canonical(read, read === 'true', String)),
+    kind: refuseOptions('boolean', options),
   })
 }
 
 /** A Date, sealed as its ISO 8601 text with milliseconds, UTC. */
 export function date<const O extends IndexOptions>(options?: O): Field<Date, never, ColumnOf<O>, true> {
-  const print = (value: unknown) => (value as Date).toISOString()
   return makeField({
-    kind: 'date',
-    ...indexOf(options),
+    ...indexOf('date', options),
     demand: (value, place) => {
-      if (!(value instanceof Date) || Number.isNaN(value.getTime())) refuse('a valid Date', value, place)
+      if (!isValidDate(value)) refuse('a valid Date', value, place)
     },
-    encode: (value) => encodeUtf8(print(value)),
-    decode: (opened, place) => parse(opened, place, 'a date', (read) => canonical(read, new Date(read), print)),
-    toIndexText: print,
+    toIndexText: (value) => (value as Date).toISOString(),
   })
 }
 
-function indexOf({ index, normalize = [], bits }: TextOptions = {}) {
-  return { index, normalize, bits }
+function indexOf(kind: FieldKind, options: TextOptions = {}) {
+  demandOptions(`${kind}()`, options, kind === 'text' ? ['index', 'bits', 'normalize'] : ['index', 'bits'])
+  const { index, normalize = [], bits } = options
+  return { kind, index, normalize, bits }
+}
+
+function refuseOptions(kind: FieldKind, options: object = {}): FieldKind {
+  demandOptions(`${kind}()`, options, [])
+  return kind
 }
 
 function makeField<T, I extends string, X extends boolean>(
@@ -152,7 +136,8 @@ function makeField<T, I extends string, X extends boolean>(
   return Object.freeze(field) as unknown as Field<T, never, I, X> // the types that callers see are the builders'
 }
 
-function refuse(expected: string, value: unknown, place: RecordPlace): never {
+/** @throws InvalidInputError */
+export function refuse(expected: string, value: unknown, place: RecordPlace): never {
   const hint =
     value === null
       ? 'Declare the field nullable().'
@@ -160,24 +145,4 @@ function refuse(expected: string, value: unknown, place: RecordPlace): never {
         ? 'Declare the field optional().'
         : 'Correct the value, or declare the field as another kind.'
   throw new InvalidInputError(`expected ${expected}, got ${kindOf(value)}`, hint, place)
-}
-
-// What the parsers throw quotes the text.
-function parse<T>(opened: Uint8Array, place: RecordPlace, expected: string, read: (text: string) => T): T {
-  const content = toText(opened, place)
-  try {
-    return read(content)
-  } catch {
-    throw new ContentError(`the decrypted value is not ${expected}`, 'Declare the field as what was sealed.', place)
-  }
-}
-
-function canonical<T>(read: string, value: T, print: (value: T) => string): T {
-  if (print(value) !== read) throw new Error('not canonical')
-  return value
-}
-
-function finite(value: number): number {
-  if (!Number.isFinite(value)) throw new Error('not finite')
-  return value
 }

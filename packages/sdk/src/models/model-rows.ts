@@ -1,17 +1,20 @@
 /** Sealing and opening the rows of a model: loops that await nothing for each field where the engine answers at once. */
 import type { Envelope } from '@eaas/protocol'
 import { createBacklog } from '../async/backlog.js'
+import { isPromise } from '../async/is-promise.js'
 import { createPace, type Pace } from '../async/pace.js'
 import { nameOf } from '../deks/decrypt-deks.js'
-import { type EaasError, InvalidInputError, isEaasError } from '../errors.js'
+import { DecryptionError, type EaasError, InvalidInputError, isEaasError, placedAt } from '../errors.js'
 import { demandNotAborted, isMissing, type Row, valueIn } from '../input.js'
 import { type OwnDek, readEnvelope } from '../records/envelopes.js'
+import { getAt, type Path, withValues } from '../records/paths.js'
+import { copyRow, demandPath } from '../records/plain-rows.js'
+import { demandNoLookalike } from '../records/presence.js'
 import {
   BLOCK_RECORDS,
+  copyRows,
   demandIndexColumn,
   demandList,
-  demandRow,
-  demandRows,
   hashEach,
   type OpenJob,
   type Progress,
@@ -20,8 +23,9 @@ import {
   unwrapEach,
   withDeks,
 } from '../records/records.js'
+import { CODECS } from './codecs.js'
 import { columnText, columnValue, type Definition, type IndexColumn, indexText, type PlacedField } from './model.js'
-import { demandPath, envelopeAt, getAt, isHeader, isHeaderUsed, type Path, packRow, withValues } from './rows.js'
+import { envelopeAt, isHeader, isHeaderUsed, packRow } from './rows.js'
 
 /** What a model needs of its client. */
 export interface ModelDeps extends RecordsOptions {
@@ -93,7 +97,7 @@ export function createModelRows(deps: ModelDeps, definition: Definition): ModelR
   return {
     async seal(records, options) {
       demandNotAborted(options.signal)
-      const rows = demandRows(records)
+      const rows = copyRows(records, { paths: definition.fields.map(({ path }) => path), toStore: true })
       const pace = createPace()
       const texts: Texts[] = []
       for (const read of readEach(definition, rows, [...rows.keys()])) {
@@ -144,11 +148,14 @@ function* readEach(
   for (const [at, row] of rows.entries()) yield attempt(() => readTexts(definition, row, indexes[at] ?? at))
 }
 
-function readTexts({ fields, columns, format, header }: Definition, row: Row, index: number): Texts {
-  for (const { path, name, spec } of fields) {
+function readTexts({ fields, columns, names, format, header }: Definition, row: Row, index: number): Texts {
+  for (const field of fields) {
+    const { path, name, spec } = field
     demandPath(row, path, index)
     const value = getAt(row, path)
-    if (!isNothing(spec.missing, value)) spec.demand(value, { index, field: name })
+    if (value === undefined) demandNoLookalike(row, field, names, index)
+    const { demand } = spec.demand ? spec : CODECS[spec.kind]
+    if (!isNothing(spec.missing, value)) demand?.(value, { index, field: name })
   }
   if (format === 'compact') demandHeaderColumn(row, header, index)
   return columns.map((column) => {
@@ -199,7 +206,7 @@ async function sealRows(
       if (at > 0 && pace.due()) await restAndReport(deps, pace, options, { done: at, total: rows.length })
       const present = fields.filter(({ path, spec }) => !isNothing(spec.missing, getAt(rows[at] ?? {}, path)))
       const plaintexts = present.map(({ path, name, spec }) =>
-        spec.encode(getAt(rows[at] ?? {}, path), { index: at, field: name }),
+        CODECS[spec.kind].encode(getAt(rows[at] ?? {}, path), { index: at, field: name }),
       )
       const own = dekOf(at)
       const sealed = own
@@ -207,7 +214,7 @@ async function sealRows(
         : plaintexts.length === 0
           ? []
           : envelopes.sealAll(plaintexts, keyId, signal)
-      if (sealed instanceof Promise) await backlog.add(sealed.then((list) => put(at, present, list)))
+      if (isPromise(sealed)) await backlog.add(sealed.then((list) => put(at, present, list)))
       else put(at, present, sealed)
     }
   })
@@ -241,8 +248,13 @@ async function openRows(
   try {
     for (let start = 0; start < rows.length; start += BLOCK_RECORDS) {
       const block = rows.slice(start, start + BLOCK_RECORDS)
-      const read = block.map((row, at) => attempt(() => readJobs(definition, row, first + start + at)))
-      const jobs = read.flatMap((one) => (isEaasError(one) ? [] : one))
+      const read = Array.from(block, (given, at) =>
+        attempt(() => {
+          const row = copyStored(definition, given, first + start + at)
+          return { row, jobs: readJobs(definition, row, first + start + at) }
+        }),
+      )
+      const jobs = read.flatMap((one) => (isEaasError(one) ? [] : one.jobs))
       const refused = await unwrapEach(deps, jobs, deks, signal)
       const backlog = createBacklog(deps.envelopes.isSync())
       const opened = new Map<Job, Outcome>()
@@ -258,7 +270,7 @@ async function openRows(
       await backlog.flush()
       for (const [at, one] of read.entries()) {
         const index = first + start + at
-        const row = isEaasError(one) ? one : join(definition, block[at] as Row, one, { opened, refused })
+        const row = isEaasError(one) ? one : join(definition, one.row, one.jobs, { opened, refused })
         if (isEaasError(row)) result.failed.push({ index, error: row })
         else {
           result.ok.push(row)
@@ -273,15 +285,25 @@ async function openRows(
   return result
 }
 
+/** A copy of a stored row. @throws InvalidInputError when it is no row, or cannot be read */
+export function copyStored({ fields, header }: Definition, row: unknown, index: number): Row {
+  return copyRow(row, { index, paths: [...fields.map(({ path }) => path), [header]], toStore: false })
+}
+
 /** The envelopes of a row. @throws InvalidInputError when it is no row of the model */
-export function readJobs({ fields, header }: Definition, row: unknown, index: number): Job[] {
-  demandRow(row, index)
+export function readJobs({ fields, names, keyIds, header }: Definition, row: Row, index: number): Job[] {
   return fields.flatMap((field) => {
     const place = { index, field: field.name }
     demandPath(row, field.path, index)
     const value = getAt(row, field.path)
-    if (!isMissing(value))
-      return [{ place, field, parts: readEnvelope(envelopeAt(row, field.path, header, place), place) }]
+    if (!isMissing(value)) {
+      const parts = readEnvelope(envelopeAt(row, field.path, header, place), place)
+      if (keyIds.has(parts.key_id)) return [{ place, field, parts }]
+      const message = `could not decrypt: sealed under the key ${parts.key_id}, which is not the model's`
+      const hint = 'If rows were sealed under that key before, name it in `formerKeyIds`; else restore the envelope.'
+      throw new DecryptionError(place, { message, hint })
+    }
+    if (value === undefined) demandNoLookalike(row, field, names, index)
     if (isLeftOut(field, value)) return []
     const hint = 'Read its column too; where there may be none, declare the field optional() or nullable().'
     throw new InvalidInputError(`the value is ${String(value)}`, hint, place)
@@ -300,14 +322,14 @@ function openOne(
   }
   const read = (bytes: Uint8Array) => {
     try {
-      tell({ value: field.spec.decode(bytes, place) })
+      tell({ value: CODECS[field.spec.kind].decode(bytes, place) })
     } catch (error) {
       fail(error)
     }
   }
   try {
     const bytes = plaintext ?? envelopes.openWith(dek, parts, place)
-    if (bytes instanceof Promise) return bytes.then(read, fail)
+    if (isPromise(bytes)) return bytes.then(read, fail)
     read(bytes)
   } catch (error) {
     fail(error)
@@ -328,7 +350,7 @@ function join(definition: Definition, row: Row, jobs: readonly Job[], { opened, 
     const outcome = opened.get(job)
     if (!outcome || 'error' in outcome) {
       const error = outcome?.error ?? refused.get(nameOf(job.parts))
-      if (error) return error
+      if (error) return placedAt(error, job.place)
     } else values.push([job.field.path, outcome.value])
   }
   for (const { path, spec } of fields) {

@@ -1,6 +1,6 @@
 /** The types of models: from the fields of a definition to the rows that it seals and opens. */
 import type { Envelope } from '@eaas/protocol'
-import type { Bytes } from '../input.js'
+import type { Binary, Bytes } from '../input.js'
 import type { Bundle } from '../records/envelopes.js'
 import type { Field } from './fields.js'
 import type { CompactField, EnvelopeHeader } from './rows.js'
@@ -46,7 +46,15 @@ type Shape<F extends Fields, V extends { [P in keyof F]: unknown }> = Intersect<
 >
 
 /** Bytes are taken wherever they lie, and given back in memory of their own. */
-type Taken<V> = V extends Bytes ? Uint8Array : V
+type Taken<V> = V extends Bytes ? Binary : V
+/**
+ * Columns that are no field of the model. Without it TypeScript blames them where a field is missing: it calls the first column
+ * that it does not know a wrong one. Of `any`, since rows whose type is an interface have no index signature.
+ */
+export interface OtherColumns {
+  // biome-ignore lint/suspicious/noExplicitAny: see above
+  [column: string]: any
+}
 /** What a model takes at least: its fields, with the values that the application sees. */
 export type PlainShape<F extends Fields> = Shape<F, { [P in keyof F]: Taken<Value<F[P]>> | MissingOf<F[P]> }>
 /** What stands for no value in a row that was stored: databases have null for what was left out, too. */

@@ -306,7 +306,8 @@ describe('a model', () => {
     })
     const row = await users.encrypt(new User() as never)
     expect(await users.decrypt(row as never)).toEqual({ email: 'ada@example.org' })
-    expect(await connect().encryptMany([{}], { keyId, fields: ['constructor' as never] })).toEqual([{}])
+    const options = { keyId, fields: ['constructor' as never], optional: ['constructor' as never] }
+    expect(await connect().encryptMany([{}], options)).toEqual([{}])
   })
 
   it('ends at once when the signal is aborted while a DEK of its own is made', async () => {
@@ -342,7 +343,6 @@ describe('a model', () => {
     ['text that is not declared nullable', { email: null }],
     ['text that is not declared optional', { email: undefined }],
     ['a lone surrogate', { email: 'SECRET\ud800' }],
-    ['a NUL in an index', { email: 'SECRET\0' }],
     ['not a number', { age: Number.NaN }],
     ['endless', { age: Number.POSITIVE_INFINITY }],
     ['a number as text', { age: 'SECRET' }],
@@ -379,7 +379,7 @@ describe('a model', () => {
     expect(ok).toEqual([ada, ada])
     expect(failed.map(({ index, error }) => [index, error.code])).toEqual([
       [0, 'E_DECRYPTION'],
-      [2, 'E_API'],
+      [2, 'E_DECRYPTION'],
       [3, 'E_CONTENT'],
       [4, 'E_INVALID_INPUT'],
     ])
@@ -675,7 +675,7 @@ describe('rewrap', () => {
       'failed',
       'changed',
     ])
-    expect(batches[0]?.items[1]).toMatchObject({ error: { code: 'E_API', status: 403 } })
+    expect(batches[0]?.items[1]).toMatchObject({ error: { code: 'E_DECRYPTION', place: { index: 1, field: 'a' } } })
     expect(batches[0]?.items[2]).toMatchObject({ error: { code: 'E_INVALID_INPUT', place: { index: 2, field: 'a' } } })
   })
 
@@ -736,9 +736,12 @@ describe('reseal', () => {
 })
 
 describe('reseal of rows that cannot be sealed', () => {
+  /** Longer than what an index is made of. */
+  const LONG = 'x'.repeat(1_000_001)
+
   it('says which, by their places among all rows, and goes on with the others', async () => {
     const plain = connect().model({ keyId, fields: { a: text() } })
-    const rows = await plain.encryptMany(['1', '2', '3\0', '4', '5'].map((a) => ({ a })))
+    const rows = await plain.encryptMany(['1', '2', LONG, '4', '5'].map((a) => ({ a })))
     const indexed = connect().model({ keyId, fields: { a: text({ index: 'a_index' }) } })
     const list = rows.map((row, at) => (at === 4 ? { a: { ...row.a, iv: encodeBase64(new Uint8Array(12)) } } : row))
     const items = []

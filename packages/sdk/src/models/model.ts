@@ -1,9 +1,11 @@
 /** Models: records of which some fields are sealed, some of them searchable; see `Client.model`. */
 
+import { traced } from '../caller.js'
 import { type DekScope, demandScope } from '../deks/own-dek.js'
 import { InvalidInputError } from '../errors.js'
-import { demandKeyId, demandNotAborted, demandOptions, isMissing, isName, kindOf, type Row } from '../input.js'
+import { demandKeyId, demandOptions, isMissing, isName, kindOf, type Row, readSignal } from '../input.js'
 import { loadPart } from '../load-part.js'
+import { fieldInside, getAt, type Path } from '../records/paths.js'
 import type { Progress } from '../records/records.js'
 import type { CallOptions } from '../resources/keys.js'
 import { demandIndex, joinTexts, normalizeText, truncate, warnOfFewValues } from './blind-index.js'
@@ -13,6 +15,7 @@ import type {
   Compounds,
   Fields,
   OpenedRow,
+  OtherColumns,
   PlainShape,
   Query,
   QueryColumns,
@@ -20,13 +23,21 @@ import type {
   SealedShape,
 } from './model-types.js'
 import type { RewrapBatch, RewrapOptions } from './rotation.js'
-import { getAt, type Path, packRow, unpackRow } from './rows.js'
+import { packRow, unpackRow } from './rows.js'
 
 export type RowFormat = 'full' | 'compact'
+
+const MODEL_OPTIONS = 'keyId formerKeyIds fields indexes format header dek warn'.split(' ')
+const ROWS_OPTIONS = ['signal', 'onProgress'] satisfies (keyof RowsOptions)[]
 
 export interface ModelOptions<F extends Fields, C extends Compounds<F>, T extends RowFormat, H extends string> {
   /** The `id` of the key under which all fields are sealed. */
   keyId: string
+  /**
+   * The ids of keys under which rows were sealed before: still opened, and sealed under `keyId` by `reseal`. An envelope of any
+   * other key is refused: whoever can write to the database could put one there.
+   */
+  formerKeyIds?: readonly string[] | undefined
   /** The fields to seal, by their names; a dot leads into an object: `'address.street'`. */
   fields: F
   /**
@@ -70,16 +81,19 @@ export interface Model<F extends Fields, C, T extends RowFormat, H extends strin
    * const row = await users.encrypt({ id: 7, email: 'Ada@example.org' })
    * ```
    */
-  encrypt<R extends PlainShape<F>>(row: R, options?: CallOptions): Promise<SealedRow<R, F, C, T, H>>
+  encrypt<R extends PlainShape<F> & OtherColumns>(row: R, options?: CallOptions): Promise<SealedRow<R, F, C, T, H>>
   /** Seals many rows; all values are checked before anything is sent, and the call fails as a whole. Otherwise as `encrypt`. */
-  encryptMany<R extends PlainShape<F>>(rows: readonly R[], options?: RowsOptions): Promise<SealedRow<R, F, C, T, H>[]>
+  encryptMany<R extends PlainShape<F> & OtherColumns>(
+    rows: readonly R[],
+    options?: RowsOptions,
+  ): Promise<SealedRow<R, F, C, T, H>[]>
   /**
    * Opens a row, in either form, and leaves the columns of the indexes out: what `encrypt` was given comes back. Null in an
    * optional field is what a database has for a value that was left out, and is left out.
    *
    * @throws InvalidInputError, DecryptionError or ContentError with `place`
    */
-  decrypt<R extends SealedShape<F>>(row: R, options?: CallOptions): Promise<OpenedRow<R, F, C, H>>
+  decrypt<R extends SealedShape<F> & OtherColumns>(row: R, options?: CallOptions): Promise<OpenedRow<R, F, C, H>>
   /**
    * Opens many rows, with one request for all the DEKs that are not cached. A row that does not open loses no other: it is in
    * `failed`, with its index and its error, whatever the error is, that the service could not be asked included.
@@ -91,7 +105,7 @@ export interface Model<F extends Fields, C, T extends RowFormat, H extends strin
    * const { ok, failed } = await users.decryptMany(rows)
    * ```
    */
-  decryptMany<R extends SealedShape<F>>(
+  decryptMany<R extends SealedShape<F> & OtherColumns>(
     rows: readonly R[],
     options?: RowsOptions,
   ): Promise<RowsResult<OpenedRow<R, F, C, H>>>
@@ -169,8 +183,12 @@ export interface IndexColumn {
 /** A definition that was checked. */
 export interface Definition {
   keyId: string
+  /** The keys whose envelopes it opens. */
+  keyIds: ReadonlySet<string>
   fields: readonly PlacedField[]
   columns: readonly IndexColumn[]
+  /** The names of the fields and of the columns that are added. */
+  names: ReadonlySet<string>
   format: RowFormat
   header: string
   dek: DekScope
@@ -192,31 +210,35 @@ export function createModel(
   }
   const paths = definition.fields.map(({ path }) => path)
   return Object.freeze({
-    async encrypt(row: Row, options: RowsOptions = {}) {
+    encrypt: traced(async (row: Row, options?: CallOptions) => {
+      const signal = readSignal('encrypt()', options)
       const { rows } = await load()
-      return (await rows.seal([row], options))[0]
-    },
-    async encryptMany(list: readonly Row[], options: RowsOptions = {}) {
+      return (await rows.seal([row], { signal }))[0]
+    }),
+    encryptMany: traced(async (list: readonly Row[], options: RowsOptions = {}) => {
+      demandOptions('encryptMany()', options, ROWS_OPTIONS)
       const { rows } = await load()
       return rows.seal(list, options)
-    },
-    async decrypt(row: Row, options: RowsOptions = {}) {
+    }),
+    decrypt: traced(async (row: Row, options?: CallOptions) => {
+      const signal = readSignal('decrypt()', options)
       const { rows } = await load()
-      const { ok, failed } = await rows.open([row], options)
+      const { ok, failed } = await rows.open([row], { signal })
       if (failed[0]) throw failed[0].error
       return ok[0]
-    },
-    async decryptMany(list: readonly Row[], options: RowsOptions = {}) {
+    }),
+    decryptMany: traced(async (list: readonly Row[], options: RowsOptions = {}) => {
+      demandOptions('decryptMany()', options, ROWS_OPTIONS)
       const { rows } = await load()
       const { ok, failed } = await rows.open(list, options)
       return { ok, failed }
-    },
-    async index(query: Row, { signal }: CallOptions = {}) {
-      demandNotAborted(signal)
+    }),
+    index: traced(async (query: Row, options?: CallOptions) => {
+      const signal = readSignal('index()', options)
       const texts = textsOf(definition, query)
       const { rows } = await load()
       return rows.hash(texts, signal)
-    },
+    }),
     matches: (row: Row, query: Row) =>
       fieldsOf(definition, query).every((field) => {
         const value = getAt(row, field.path)
@@ -238,7 +260,7 @@ export function createModel(
 /** The text that a field's index is made of. @throws InvalidInputError */
 export function indexText({ name, spec }: PlacedField, value: unknown, index = 0): string {
   const place = { index, field: name }
-  spec.demand(value, place)
+  spec.demand?.(value, place)
   if (!spec.toIndexText) throw new InvalidInputError(`a field of ${spec.kind} has no index`, undefined, place)
   return normalizeText(spec.toIndexText(value), spec.normalize, place)
 }
@@ -293,7 +315,7 @@ function textsOf(definition: Definition, query: Row): Map<IndexColumn, string> {
 }
 
 function readDefinition(options: ModelOptions<Fields, Compounds<Fields>, RowFormat, string>): Definition {
-  demandOptions('model()', options)
+  demandOptions('model()', options, MODEL_OPTIONS)
   const {
     keyId,
     fields: given,
@@ -302,8 +324,11 @@ function readDefinition(options: ModelOptions<Fields, Compounds<Fields>, RowForm
     header = 'envelope',
     dek = 'shared',
     warn = true,
+    formerKeyIds = [],
   } = options
   demandKeyId(keyId)
+  if (!Array.isArray(formerKeyIds)) throw new InvalidInputError('formerKeyIds must be an array of ids')
+  for (const one of formerKeyIds) demandKeyId(one, 'formerKeyIds')
   demandScope(dek)
   demandOptions('fields', given)
   demandOptions('indexes', indexes)
@@ -319,7 +344,7 @@ function readDefinition(options: ModelOptions<Fields, Compounds<Fields>, RowForm
   })
   if (fields.length === 0) throw new InvalidInputError('fields must hold at least one field')
   const byName = new Map(fields.map((field) => [field.name, field]))
-  const inside = fields.find(({ path }) => path.some((_, at) => at > 0 && byName.has(path.slice(0, at).join('.'))))
+  const inside = fieldInside(fields)
   if (inside) throw new InvalidInputError(`${JSON.stringify(inside.name)} lies inside another field`)
 
   const columns: IndexColumn[] = []
@@ -329,7 +354,9 @@ function readDefinition(options: ModelOptions<Fields, Compounds<Fields>, RowForm
     if (index !== undefined) columns.push({ column: index, fields: [field], bits, compound: false })
     else if (bits !== undefined) throw new InvalidInputError(`${JSON.stringify(field.name)}: bits needs an index`)
   }
-  for (const [column, { fields: names, bits }] of Object.entries(indexes)) {
+  for (const [column, compound] of Object.entries(indexes)) {
+    demandOptions(`indexes.${column}`, compound, ['fields', 'bits'])
+    const { fields: names, bits } = compound
     demandIndex(column, [], bits)
     if (!Array.isArray(names))
       throw new InvalidInputError(`${JSON.stringify(column)}: fields must be an array of names`)
@@ -348,7 +375,8 @@ function readDefinition(options: ModelOptions<Fields, Compounds<Fields>, RowForm
         column,
         fields.map(({ name }) => name),
       )
-  return { keyId, fields, columns, format, header, dek }
+  const names = new Set([...byName.keys(), ...columns.map(({ column }) => column), header])
+  return { keyId, keyIds: new Set([keyId, ...formerKeyIds]), fields, columns, names, format, header, dek }
 }
 
 function demandColumns(columns: readonly IndexColumn[], fields: readonly PlacedField[], header: string): void {

@@ -1,12 +1,13 @@
 /** Bringing stored rows to the current version of their key, or to new DEKs: see `rewrap` and `reseal` of a model. */
 import type { WrappedKey } from '@eaas/protocol'
 import { nameOf } from '../deks/decrypt-deks.js'
-import { type EaasError, isEaasError } from '../errors.js'
-import { demandNotAborted, demandWhole, type Row } from '../input.js'
+import { type EaasError, InvalidInputError, isEaasError, placedAt } from '../errors.js'
+import { demandNotAborted, demandOptions, demandWhole, kindOf, type Row } from '../input.js'
+import { getAt, type Path, withValues } from '../records/paths.js'
 import type { CallOptions } from '../resources/keys.js'
 import type { Definition } from './model.js'
-import { attempt, type ModelDeps, type ModelRows, readJobs } from './model-rows.js'
-import { getAt, isCompact, type Path, withValues } from './rows.js'
+import { attempt, copyStored, type ModelDeps, type ModelRows, readJobs } from './model-rows.js'
+import { isCompact } from './rows.js'
 
 const BATCH_ROWS = 500
 const MAX_BATCH_ROWS = 10_000
@@ -63,7 +64,7 @@ export async function* rewrapRows(
     const values: [Path, unknown][] = []
     for (const [path, wrapped] of keys) {
       const error = refused.get(nameOf(wrapped))
-      if (error) return { index, status: 'failed', error }
+      if (error) return { index, status: 'failed', error: placedAt(error, { index, field: path.join('.') }) }
       const { wrapped_key, key_version } = known.get(nameOf(wrapped)) ?? wrapped
       if (wrapped_key === wrapped.wrapped_key) continue
       values.push([path, { ...(getAt(row, path) as Row), wrapped_key, key_version }])
@@ -76,15 +77,22 @@ export async function* rewrapRows(
     if (known.size > MAX_KNOWN) known.clear()
     refused.clear()
     const asked = new Map<string, WrappedKey>()
-    const read = batch.map((row, at) => attempt(() => wrappedKeys(definition, row, start + at)))
-    for (const keys of read) {
-      if (isEaasError(keys)) continue
-      for (const [, wrapped] of keys) if (!known.has(nameOf(wrapped))) asked.set(nameOf(wrapped), wrapped)
+    const read = batch.map((given, at) =>
+      attempt(() => {
+        const row = copyStored(definition, given, start + at)
+        return { row, keys: wrappedKeys(definition, row, start + at) }
+      }),
+    )
+    for (const one of read) {
+      if (isEaasError(one)) continue
+      for (const [, wrapped] of one.keys) if (!known.has(nameOf(wrapped))) asked.set(nameOf(wrapped), wrapped)
     }
     await Promise.all([...asked].map(ask))
-    return read.map((keys, at) => {
+    return read.map((one, at) => {
       const index = start + at
-      return isEaasError(keys) ? { index, status: 'failed', error: keys } : rewrapOne(batch[at] ?? {}, keys, index)
+      if (isEaasError(one)) return { index, status: 'failed', error: one }
+      const item = rewrapOne(one.row, one.keys, index)
+      return item.status === 'current' ? { ...item, row: batch[at] ?? {} } : item
     })
   })
 }
@@ -125,9 +133,12 @@ function wrappedKeys(definition: Definition, row: Row, index: number): WrappedKe
 
 async function* inBatches(
   rows: Iterable<Row> | AsyncIterable<Row>,
-  { batchSize = BATCH_ROWS, signal }: RewrapOptions,
+  options: RewrapOptions,
   run: (batch: readonly Row[], start: number) => Promise<RewrapItem<Row>[]>,
 ): AsyncGenerator<RewrapBatch<Row>, void, undefined> {
+  demandOptions('rewrap() and reseal()', options, ['batchSize', 'signal'])
+  const { batchSize = BATCH_ROWS, signal } = options
+  demandIterable(rows)
   demandWhole('batchSize', batchSize, 1, MAX_BATCH_ROWS)
   const progress = { done: 0, changed: 0, current: 0, failed: 0 }
   const finish = async (batch: readonly Row[]): Promise<RewrapBatch<Row>> => {
@@ -144,4 +155,10 @@ async function* inBatches(
     batch = []
   }
   if (batch.length > 0) yield await finish(batch)
+}
+
+function demandIterable(rows: unknown): void {
+  const iterable = rows as Partial<Iterable<Row> & AsyncIterable<Row>>
+  if (typeof rows === 'object' && rows !== null && (iterable[Symbol.asyncIterator] ?? iterable[Symbol.iterator])) return
+  throw new InvalidInputError(`rows must be an array or another iterable, got ${kindOf(rows)}`)
 }

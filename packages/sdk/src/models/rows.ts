@@ -2,9 +2,7 @@
 import { InvalidInputError, type RecordPlace } from '../errors.js'
 import { isMissing, type Row, valueIn } from '../input.js'
 import { readEnvelope } from '../records/envelopes.js'
-
-/** A field's name cut at its dots. */
-export type Path = readonly string[]
+import { getAt, type Path, withValues } from '../records/paths.js'
 
 /** What the envelopes of one record share, in the compact form: stored once. */
 export interface EnvelopeHeader {
@@ -22,53 +20,6 @@ export interface CompactField {
 }
 
 const HEADER_FIELDS = ['wrapped_key', 'key_id', 'key_version', 'envelope_version'] as const
-
-/** The value at a path, or undefined where the path ends early. */
-export function getAt(row: Row, path: Path): unknown {
-  let value: unknown = row
-  for (const name of path) {
-    if (typeof value !== 'object' || value === null) return undefined
-    value = valueIn(value, name)
-  }
-  return value
-}
-
-/**
- * A copy of a row with other values at some paths, and without those that are undefined; what is not on one of the paths is
- * shared with the row.
- */
-export function withValues(row: Row, values: Iterable<readonly [Path, unknown]>): Row {
-  const copy = { ...row }
-  const own = new Set<unknown>([copy])
-  for (const [path, value] of values) {
-    let parent = copy
-    for (const name of path.slice(0, -1)) {
-      let child = parent[name]
-      if (!own.has(child)) {
-        child = { ...(child as Row) }
-        own.add(child)
-        parent[name] = child
-      }
-      parent = child as Row
-    }
-    const last = path.at(-1) ?? ''
-    if (value === undefined) delete parent[last]
-    else parent[last] = value
-  }
-  return copy
-}
-
-/** Refuses a row in which something on the way to a field is neither an object nor missing. @throws InvalidInputError */
-export function demandPath(row: Row, path: Path, index: number): void {
-  let value: unknown = row
-  for (const name of path.slice(0, -1)) {
-    value = valueIn(value as Row, name)
-    if (isMissing(value)) return
-    if (typeof value !== 'object' || Array.isArray(value)) {
-      throw new InvalidInputError(`${name} must be an object`, undefined, { index, field: path.join('.') })
-    }
-  }
-}
 
 /**
  * Turns envelopes into the compact form: what they share goes into the column `header`, and `{ c, i }` stays in the fields.

@@ -8,6 +8,8 @@ import {
   OpenError,
   type WrappedKey,
 } from '@eaas/protocol'
+import { isPromise } from '../async/is-promise.js'
+import { requestsAreIsolated } from '../async/isolated-requests.js'
 import type { DecryptDeks } from '../deks/decrypt-deks.js'
 import type { EncryptDeks } from '../deks/encrypt-deks.js'
 import type { Engine } from '../engines/engine.js'
@@ -68,11 +70,13 @@ export function createEnvelopes(options: EnvelopesOptions): Envelopes {
       loading = undefined // the network may be back at the next call
       throw error
     }
-    loading ??= Promise.resolve(selectEngine()).then(take, forget)
-    return loading
+    if (loading) return loading
+    const begun = Promise.resolve(selectEngine()).then(take, forget)
+    if (!requestsAreIsolated()) loading = begun // a promise of one request is of no use to another one there
+    return begun
   }
   const selected = selectEngine()
-  if (!(selected instanceof Promise)) engine = selected
+  if (!isPromise(selected)) engine = selected
   else selected.catch(() => undefined) // begun early; whoever needs it is told by ready()
 
   const current = (): Engine => {
@@ -82,7 +86,7 @@ export function createEnvelopes(options: EnvelopesOptions): Envelopes {
   const sealWith = ({ dek, wrapped }: OwnDek, plaintext: Uint8Array): Soon<Envelope> => {
     const iv = takeIv()
     const sealed = current().seal(dek, iv, plaintext)
-    if (sealed instanceof Promise) return sealed.then((bytes) => encodeEnvelope(wrapped, iv, bytes))
+    if (isPromise(sealed)) return sealed.then((bytes) => encodeEnvelope(wrapped, iv, bytes))
     return encodeEnvelope(wrapped, iv, sealed)
   }
   const openWith = (dek: Uint8Array, parts: EnvelopeParts, place?: RecordPlace) => {
@@ -91,7 +95,7 @@ export function createEnvelopes(options: EnvelopesOptions): Envelopes {
     }
     try {
       const opened = current().open(dek, parts.iv, parts.sealed)
-      return opened instanceof Promise ? opened.catch(translate) : opened
+      return isPromise(opened) ? opened.catch(translate) : opened
     } catch (error) {
       return translate(error)
     }
@@ -115,7 +119,7 @@ export function createEnvelopes(options: EnvelopesOptions): Envelopes {
       const bytes = plaintexts.reduce((sum, { length }) => sum + length, 0)
       return encryptDeks.use(keyId, { messages: plaintexts.length, bytes }, signal, (dek, wrapped) => {
         const sealed = plaintexts.map((plaintext) => sealWith({ dek, wrapped }, plaintext))
-        return sealed.some((one) => one instanceof Promise) ? Promise.all(sealed) : (sealed as Envelope[])
+        return sealed.some(isPromise) ? Promise.all(sealed) : (sealed as Envelope[])
       })
     },
     open(parts, signal, place) {

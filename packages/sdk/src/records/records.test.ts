@@ -1,7 +1,7 @@
 import { type Envelope, encodeBase64 } from '@eaas/protocol'
 import { beforeEach, describe, expect, expectTypeOf, it, vi } from 'vitest'
 import { type Client, type Progress, text } from '../index.js'
-import { clientsOf, useService } from '../test-support/clients.js'
+import { clientsOf, failure, useService } from '../test-support/clients.js'
 import { API_KEY, problem, send } from '../test-support/service.js'
 
 interface Person {
@@ -30,19 +30,21 @@ describe('encryptMany and decryptMany', () => {
   it('give back what they were given, and leave the other fields and the given records alone', async () => {
     const before = structuredClone(people)
     const eaas = connect()
-    const rows = await eaas.encryptMany(people, { keyId, fields: ['full_name', 'email', 'phone'] })
+    const options = { fields: ['full_name', 'email', 'phone'], optional: ['phone'] } as const
+    const rows = await eaas.encryptMany(people, { keyId, ...options })
     expect(people).toEqual(before)
     expect(rows.map(({ id }) => id)).toEqual([1, 2, 3])
     expect(rows[0]?.full_name).toMatchObject({ envelope_version: 1, key_id: keyId })
     expect(rows[0]?.photo).toBe(people[0]?.photo)
-    expect(await connect().decryptMany(rows, { fields: ['full_name', 'email', 'phone'] })).toEqual(people)
+    expect(await connect().decryptMany(rows, options)).toEqual(people)
   })
 
   it('leave null and undefined as they are, and do not add what was not there', async () => {
-    const [, row] = await connect().encryptMany(people, { keyId, fields: ['email', 'phone'] })
+    const [, row] = await connect().encryptMany(people, { keyId, fields: ['email', 'phone'], optional: ['phone'] })
     expect(row?.email).toBeNull()
     expect(row && 'phone' in row).toBe(false)
-    const holes = await connect().encryptMany([{ a: undefined, b: null }], { keyId, fields: ['a', 'b'] })
+    const options = { keyId, fields: ['a', 'b'], optional: ['a'] } as const
+    const holes = await connect().encryptMany([{ a: undefined, b: null }], options)
     expect(holes).toEqual([{ a: undefined, b: null }])
     expect(service.count('wrap')).toBe(1)
   })
@@ -58,6 +60,7 @@ describe('encryptMany and decryptMany', () => {
     const rows = await eaas.encryptMany(people, {
       keyId,
       fields: ['full_name', 'email', 'phone'],
+      optional: ['phone'],
       index: { email: 'email_index' },
     })
     type Row = (typeof rows)[number]
@@ -271,6 +274,92 @@ describe('blind indexes of records', () => {
   })
 })
 
+describe('a field of records', () => {
+  const rows = [
+    { id: '1', birthdate: '1815-12-10', address: { street: 'Main St', city: 'London' } },
+    { id: '2', birthdate: '1906-12-09', address: { street: '5th Ave', city: 'New York' } },
+  ]
+  const fields = (...names: string[]) => ({ keyId, fields: names as never[] })
+
+  it.each([
+    ['birthDate', /no record has: did you mean "birthdate"\?/],
+    ['birthdat', /did you mean "birthdate"\?/],
+    ['phone', /"phone", which no record has$/],
+    ['address.sreet', /did you mean "address.street"\?/],
+    ['adress.street', /did you mean "address.street"\?/],
+    ['birthdate.day', /birthdate must be an object/],
+    ['address.', /no name of a field/],
+  ])('that no record has is refused before anything is sent: %s', async (name, message) => {
+    const eaas = connect()
+    for (const call of [
+      () => eaas.encryptMany(rows, fields('id', name)),
+      () => eaas.encryptMany(rows, { ...fields(name), index: { [name]: 'an_index' } as never }),
+      () => eaas.decryptMany(rows, { fields: [name as never] }),
+    ]) {
+      const error = await failure(call())
+      expect(error).toMatchObject({ code: 'E_INVALID_INPUT', message: expect.stringMatching(message) })
+    }
+    expect(service.requests).toEqual([])
+  })
+
+  it('inside an object is sealed and opened by its path, and the given records stay as they are', async () => {
+    const before = structuredClone(rows)
+    const eaas = connect()
+    const index = { 'address.street': 'street_index' } as const
+    const sealed = await eaas.encryptMany(rows, { keyId, fields: ['birthdate', 'address.street'], index })
+    expectTypeOf<(typeof sealed)[number]['address']['street']>().toEqualTypeOf<Envelope>()
+    expectTypeOf<(typeof sealed)[number]['address']['city']>().toEqualTypeOf<string>()
+    expectTypeOf<(typeof sealed)[number]['street_index']>().toEqualTypeOf<string>()
+    expect(rows).toEqual(before)
+    expect(JSON.stringify(sealed)).not.toMatch(/Main St|1815/)
+    expect(sealed[1]).toMatchObject({
+      address: { city: 'New York' },
+      street_index: expect.stringMatching(/^[0-9a-f]{64}$/),
+    })
+    const opened = await connect().decryptMany(sealed, { fields: ['birthdate', 'address.street'] })
+    expect(opened.map(({ address }) => address)).toEqual(rows.map(({ address }) => address))
+  })
+
+  it('may be a column whose name has a dot, unless it could be either', async () => {
+    const sheet: Record<string, string>[] = [{ 'address.street': 'Main St' }]
+    const sealed = await connect().encryptMany(sheet, { keyId, fields: ['address.street'] })
+    expect(sealed[0]?.['address.street']).toMatchObject({ key_id: keyId })
+    const both = [{ 'address.street': 'Main St', address: { street: 'Main St' } }]
+    const error = await failure(connect().encryptMany(both, { keyId, fields: ['address.street'] }))
+    expect(error.message).toMatch(/a column, and also a field inside an object/)
+  })
+
+  it('that some records lack must be named in `optional`, and is refused with its place otherwise', async () => {
+    const list: { a: string; b?: string }[] = [{ a: 'x', b: 'y' }, { a: 'z' }]
+    const eaas = connect()
+    const error = await failure(eaas.encryptMany(list, { keyId, fields: ['a', 'b'] }))
+    expect(error).toMatchObject({ code: 'E_INVALID_INPUT', place: { index: 1, field: 'b' } })
+    expect(error.hint).toMatch(/`optional`/)
+    expect(service.requests).toEqual([])
+    const sealed = await eaas.encryptMany(list, { keyId, fields: ['a', 'b'], optional: ['b'] })
+    expect(await failure(eaas.decryptMany(sealed, { fields: ['a', 'b'] }))).toMatchObject({
+      place: { index: 1, field: 'b' },
+    })
+    expect(await eaas.decryptMany(sealed, { fields: ['a', 'b'], optional: ['b'] })).toEqual(list)
+    expect(await eaas.encryptMany([{ a: 'x' }] as typeof list, { keyId, fields: ['b'], optional: ['b'] })).toEqual([
+      { a: 'x' },
+    ])
+  })
+
+  it.each(['birthDate', 'birth_date'])(
+    'that is optional is not taken to be missing where the record has it as %s',
+    async (name) => {
+      const list = [{ birthdate: 'x' }, { [name]: 'SECRET' }]
+      const error = await failure(
+        connect().encryptMany(list, { ...fields('birthdate'), optional: ['birthdate' as never] }),
+      )
+      expect(error).toMatchObject({ code: 'E_INVALID_INPUT', place: { index: 1, field: 'birthdate' } })
+      expect(error.message).toContain(`has "${name}"`)
+      expect(service.requests).toEqual([])
+    },
+  )
+})
+
 describe('what encryptMany and decryptMany refuse before any network', () => {
   const wrong: [string, (eaas: Client) => Promise<unknown>][] = [
     ['records that are no array', (eaas) => eaas.encryptMany({} as never, { keyId, fields: ['a' as never] })],
@@ -298,6 +387,18 @@ describe('what encryptMany and decryptMany refuse before any network', () => {
     [
       'an index of bytes',
       (eaas) => eaas.encryptMany([{ a: new Uint8Array(1) }], { keyId, fields: ['a'], index: { a: 'b' } }),
+    ],
+    [
+      'an optional field that is not in fields',
+      (eaas) => eaas.encryptMany([{ a: 'x', b: 'y' }], { keyId, fields: ['a'], optional: ['b' as 'a'] }),
+    ],
+    [
+      'a field inside another one',
+      (eaas) => eaas.encryptMany([{ a: { b: 'x' } }], { keyId, fields: ['a' as 'a.b', 'a.b'] }),
+    ],
+    [
+      'an index in the object of a sealed field',
+      (eaas) => eaas.encryptMany([{ a: { b: 'x' } }], { keyId, fields: ['a.b'], index: { 'a.b': 'a' } }),
     ],
     ['an unknown `as`', (eaas) => eaas.decryptMany([{ a: null }], { fields: ['a'], as: 'json' as 'text' })],
   ]

@@ -1,12 +1,14 @@
 /** Many records at once: one DEK for all rows, loops that await nothing for each field. */
 import type { Envelope, EnvelopeParts } from '@eaas/protocol'
 import { createBacklog } from '../async/backlog.js'
+import { isPromise } from '../async/is-promise.js'
 import { createPace, type Pace } from '../async/pace.js'
 import { type DecryptDeks, nameOf } from '../deks/decrypt-deks.js'
 import { type DekScope, demandScope, makeOwnDek, type Wrap } from '../deks/own-dek.js'
-import { AbortedError, type EaasError, InvalidInputError, isEaasError, type RecordPlace } from '../errors.js'
+import { AbortedError, type EaasError, InvalidInputError, isEaasError, placedAt, type RecordPlace } from '../errors.js'
 import type { Batcher } from '../http/batcher.js'
 import {
+  type Binary,
   demandHashable,
   demandKeyId,
   demandNotAborted,
@@ -21,28 +23,55 @@ import {
   valueIn,
 } from '../input.js'
 import { type Bundle, type Envelopes, type OwnDek, readEnvelope } from './envelopes.js'
+import { getAt, type Path, putAt } from './paths.js'
+import { type CopyOptions, copyRow } from './plain-rows.js'
+import { createPresence, placeFields, type RecordField } from './presence.js'
 
 type Missing = null | undefined
-type Sealable = string | Uint8Array | Missing
+type Sealable = string | Binary | Missing
 type Openable = Envelope | Bundle | Missing
 
 /** The names of the fields of `R` that can hold `V`. */
 export type FieldOf<R, V> = { [K in keyof R & string]-?: R[K] extends V ? K : never }[keyof R & string]
-/** The names of the fields of `R` that can be sealed: text, bytes, or missing. */
-export type SealableField<R> = FieldOf<R, Sealable>
-/** The names of the fields of `R` that hold envelopes, or nothing. */
-export type OpenableField<R> = FieldOf<R, Openable>
+/** The same, with the paths to those inside objects, four deep: types may contain themselves. */
+type PathOf<R, V, Depth extends 0[] = []> =
+  | FieldOf<R, V>
+  | (Depth['length'] extends 4
+      ? never
+      : { [K in keyof R & string]-?: PathInto<K, Exclude<R[K], Missing>, V, [...Depth, 0]> }[keyof R & string])
+type PathInto<K extends string, O, V, Depth extends 0[]> = O extends V | readonly unknown[]
+  ? never
+  : O extends object
+    ? `${K}.${PathOf<O, V, Depth>}`
+    : never
+/** The names of the fields of `R` that can be sealed: text, bytes, or missing; `'address.street'` inside an object. */
+export type SealableField<R> = PathOf<R, Sealable>
+/** The names of the fields of `R` that hold envelopes, or nothing; `'address.street'` inside an object. */
+export type OpenableField<R> = PathOf<R, Openable>
 
-type Replaced<R, F extends keyof R, V> = Omit<R, F> & {
-  [K in keyof Pick<R, F>]: Extract<R[K], Missing> | (Exclude<R[K], Missing> extends never ? never : V)
+type HeadOf<F> = F extends `${infer Head}.${string}` ? Head : never
+type TailOf<F, K> = F extends `${K & string}.${infer Tail}` ? Tail : never
+type Replaced<R, F extends string, V> = Omit<R, F | HeadOf<F>> & {
+  [K in keyof Pick<R, F & keyof R>]: Extract<R[K], Missing> | (Exclude<R[K], Missing> extends never ? never : V)
+} & {
+  [K in keyof Pick<R, Exclude<HeadOf<F>, F> & keyof R>]:
+    | Extract<R[K], Missing>
+    | Replaced<Exclude<R[K], Missing>, TailOf<F, K>, V>
 }
-type IndexColumns<R, I> = { [K in keyof I & keyof R as I[K] & string]: Extract<R[K], Missing> | string }
+type ValueAt<R, P> = P extends keyof R
+  ? R[P]
+  : P extends `${infer Head}.${infer Tail}`
+    ? Head extends keyof R
+      ? Extract<R[Head], Missing> | ValueAt<Exclude<R[Head], Missing>, Tail>
+      : never
+    : never
+type IndexColumns<R, I> = { [K in keyof I as I[K] & string]: Extract<ValueAt<R, K>, Missing> | string }
 
 /** A record whose fields `F` are sealed, with the columns of the blind indexes `I` added. */
-export type EncryptedRecord<R, F extends keyof R, I = Record<never, never>> = Replaced<R, F, Envelope> &
+export type EncryptedRecord<R, F extends string, I = Record<never, never>> = Replaced<R, F, Envelope> &
   IndexColumns<R, I>
 /** A record whose fields `F` are opened to `V`. */
-export type DecryptedRecord<R, F extends keyof R, V> = Replaced<R, F, V>
+export type DecryptedRecord<R, F extends string, V> = Replaced<R, F, V>
 
 /** How far a call on many records is, in records. */
 export interface Progress {
@@ -53,8 +82,13 @@ export interface Progress {
 export interface EncryptManyOptions<F extends string, I extends { readonly [K in F]?: string }> {
   /** The key under which all fields are sealed. */
   keyId: string
-  /** The fields to seal; the others stay as they are. */
+  /**
+   * The fields to seal; the others stay as they are. A dot leads into an object: `'address.street'`. A field that no record
+   * has is refused.
+   */
   fields: readonly F[]
+  /** Those of `fields` that records may lack; without it, a record that lacks one is refused. Null is a value. */
+  optional?: readonly NoInfer<F>[] | undefined
   /** Which DEK seals the rows: the key's (`shared`), one for this call, or one for each record. */
   dek?: DekScope | undefined
   /** For each field that is to be found again by its exact value: the name of the column for its blind index. */
@@ -65,8 +99,10 @@ export interface EncryptManyOptions<F extends string, I extends { readonly [K in
 }
 
 export interface DecryptManyOptions<F extends string, A extends 'text' | 'bytes'> {
-  /** The fields to open; the others stay as they are. */
+  /** The fields to open; the others stay as they are. A dot leads into an object. A field that no record has is refused. */
   fields: readonly F[]
+  /** Those of `fields` that records may lack; without it, a record that lacks one is refused. Null is a value. */
+  optional?: readonly NoInfer<F>[] | undefined
   /** What the fields become; text by default. */
   as?: A
   signal?: AbortSignal | undefined
@@ -83,6 +119,8 @@ export interface RecordsOptions {
   closed: AbortSignal
 }
 
+const ENCRYPT_MANY_OPTIONS = ['keyId', 'fields', 'optional', 'dek', 'index', 'signal', 'onProgress']
+const DECRYPT_MANY_OPTIONS = ['fields', 'optional', 'as', 'signal', 'onProgress']
 /** So many records' envelopes are decoded at a time: memory stays flat however long the list is. */
 export const BLOCK_RECORDS = 1_000
 /** So many blind indexes are asked for at a time: a few requests that are full. */
@@ -94,45 +132,44 @@ export async function encryptRecords(
   records: readonly object[],
   options: EncryptManyOptions<string, Record<string, string>>,
 ): Promise<Row[]> {
-  demandOptions('encryptMany()', options)
+  demandOptions('encryptMany()', options, ENCRYPT_MANY_OPTIONS)
   const { envelopes, batcher } = deps
-  const { keyId, fields, index = {}, dek = 'shared', signal } = options
+  const { keyId, fields, optional = [], index = {}, dek = 'shared', signal } = options
   demandNotAborted(signal)
   demandKeyId(keyId)
   demandScope(dek)
-  demandFields(fields)
+  demandFields(fields, optional)
   demandIndex(index, fields)
-  const rows = demandRows(records)
+  const rows = copyRows(records, { paths: pathsOf(fields), toStore: true })
+  const placed = placeFields(rows, fields)
+  const indexed = placed.filter(({ name }) => Object.hasOwn(index, name))
   const pace = createPace()
-  await checkRows(rows, { fields, index, pace, signal })
+  await checkRows(rows, { fields: placed, optional, index, pace, signal })
   await envelopes.ready()
-  const hashes = await hashAll(batcher, rows, options, pace)
-  const sealed: Row[] = []
+  const hashes = await hashAll(batcher, rows, { keyId, indexed, signal }, pace)
   const backlog = createBacklog(envelopes.isSync())
   await withDeks(deps, { keyId, dek, count: rows.length, signal }, async (start, end, dekOf) => {
     for (let at = start; at < end; at++) {
       if (pace.due()) await restAndReport(deps, pace, options, { done: at, total: rows.length })
-      const row = rows[at] ?? {}
+      const out = rows[at] ?? {}
       const own = dekOf(at)
-      const out = { ...row }
-      for (const field of fields) {
-        const value = valueIn(row, field)
+      for (const { name, path } of indexed) {
+        const value = getAt(out, path)
+        out[index[name] ?? ''] = isMissing(value) ? value : hashes.get(value as string)
+      }
+      for (const { name, path } of placed) {
+        const value = getAt(out, path)
         if (isMissing(value)) continue
-        const plaintext = readValue(value, { index: at, field })
+        const plaintext = readValue(value, { index: at, field: name })
         const envelope = own ? envelopes.sealWith(own, plaintext) : envelopes.seal(plaintext, keyId, signal)
-        if (!(envelope instanceof Promise)) out[field] = envelope
-        else await backlog.add(envelope.then((sealed) => Object.assign(out, { [field]: sealed })))
+        if (!isPromise(envelope)) putAt(out, path, envelope)
+        else await backlog.add(envelope.then((sealed) => putAt(out, path, sealed)))
       }
-      for (const [field, column] of Object.entries(index)) {
-        const value = valueIn(row, field)
-        out[column] = isMissing(value) ? value : hashes.get(value as string)
-      }
-      sealed.push(out)
     }
   })
   await backlog.flush()
   options.onProgress?.({ done: rows.length, total: rows.length })
-  return sealed
+  return rows
 }
 
 /** Opens the fields of all records; see `Client.decryptMany`. */
@@ -141,32 +178,35 @@ export async function decryptRecords(
   records: readonly object[],
   options: DecryptManyOptions<string, 'text' | 'bytes'>,
 ): Promise<Row[]> {
-  demandOptions('decryptMany()', options)
-  const { fields, as = 'text', signal } = options
+  demandOptions('decryptMany()', options, DECRYPT_MANY_OPTIONS)
+  const { fields, optional = [], as = 'text', signal } = options
   demandNotAborted(signal)
-  demandFields(fields)
+  demandFields(fields, optional)
   if (as !== 'text' && as !== 'bytes') throw new InvalidInputError('as must be "text" or "bytes"')
-  const rows = demandRows(records)
+  const rows = copyRows(records, { paths: pathsOf(fields), toStore: false })
+  const placed = placeFields(rows, fields)
   const pace = createPace()
+  await checkPresence(rows, { fields: placed, optional, pace, signal })
   await deps.envelopes.ready()
   const backlog = createBacklog(deps.envelopes.isSync())
-  const opened: Row[] = rows.map((row) => ({ ...row }))
   const deks = new Map<string, Uint8Array>()
   try {
     for (let start = 0; start < rows.length; start += BLOCK_RECORDS) {
-      const jobs = readJobs(rows, fields, start)
-      const finish = (job: OpenJob, plaintext: Uint8Array) => {
-        const row = opened[job.place.index]
-        if (row) row[job.place.field] = as === 'text' ? toText(plaintext, job.place) : plaintext
+      const jobs = readJobs(rows, placed, start)
+      const finish = (job: PlacedJob, plaintext: Uint8Array) => {
+        putAt(rows[job.place.index] ?? {}, job.path, as === 'text' ? toText(plaintext, job.place) : plaintext)
       }
       demandNotAborted(signal)
-      const [refused] = (await unwrapEach(deps, jobs, deks, signal)).values()
-      if (refused) throw refused
+      const refused = await unwrapEach(deps, jobs, deks, signal)
+      for (const { parts, place } of jobs) {
+        const error = refused.get(nameOf(parts))
+        if (error) throw placedAt(error, place)
+      }
       for (const job of jobs) {
         if (pace.due()) await restAndReport(deps, pace, options, { done: job.place.index, total: rows.length })
         const dek = deks.get(nameOf(job.parts))
         const plaintext = job.plaintext ?? (dek && deps.envelopes.openWith(dek, job.parts, job.place))
-        if (plaintext instanceof Promise) await backlog.add(plaintext.then((bytes) => finish(job, bytes)))
+        if (isPromise(plaintext)) await backlog.add(plaintext.then((bytes) => finish(job, bytes)))
         else if (plaintext) finish(job, plaintext)
       }
       await backlog.flush()
@@ -175,7 +215,7 @@ export async function decryptRecords(
     for (const dek of deks.values()) dek.fill(0)
   }
   options.onProgress?.({ done: rows.length, total: rows.length })
-  return opened
+  return rows
 }
 
 /**
@@ -219,14 +259,17 @@ export interface OpenJob {
   plaintext?: Uint8Array
 }
 
-function readJobs(rows: readonly Row[], fields: readonly string[], start: number): OpenJob[] {
-  const jobs: OpenJob[] = []
-  for (let index = start; index < Math.min(start + BLOCK_RECORDS, rows.length); index++) {
-    for (const field of fields) {
-      const value = valueIn(rows[index] ?? {}, field)
-      if (isMissing(value)) continue
-      const place = { index, field }
-      jobs.push({ place, parts: readEnvelope(value, place) })
+interface PlacedJob extends OpenJob {
+  path: Path
+}
+
+function readJobs(rows: readonly Row[], fields: readonly RecordField[], start: number): PlacedJob[] {
+  const jobs: PlacedJob[] = []
+  for (const [at, row] of rows.slice(start, start + BLOCK_RECORDS).entries()) {
+    for (const { name, path } of fields) {
+      const value = getAt(row, path)
+      const place = { index: start + at, field: name }
+      if (!isMissing(value)) jobs.push({ place, path, parts: readEnvelope(value, place) })
     }
   }
   return jobs
@@ -270,49 +313,64 @@ export async function unwrapEach(
   return refused
 }
 
-interface CheckOptions {
-  fields: readonly string[]
-  index: Readonly<Record<string, string>>
+interface PresenceOptions {
+  fields: readonly RecordField[]
+  optional: readonly string[]
   pace: Pace
   signal: AbortSignal | undefined
 }
 
-/** A wrong value is found before anything is sent. */
-async function checkRows(rows: readonly Row[], { fields, index, pace, signal }: CheckOptions): Promise<void> {
-  const indexed = Object.keys(index)
-  for (const [at, row] of rows.entries()) {
+interface CheckOptions extends PresenceOptions {
+  index: Readonly<Record<string, string>>
+}
+
+/** Checks every value: a wrong one is found before anything is sent. */
+async function checkRows(rows: readonly Row[], { index, ...options }: CheckOptions): Promise<void> {
+  await checkPresence(rows, options, (row, value, place) => {
+    const column = Object.hasOwn(index, place.field) ? index[place.field] : undefined
+    if (column !== undefined) demandIndexColumn(row, column, place)
+    if (isMissing(value)) return
+    demandValue(value, place)
+    if (column !== undefined) demandHashable(value, place)
+  })
+}
+
+/** Checks that the records have the fields, and runs the function for each value. */
+async function checkPresence(
+  rows: readonly Row[],
+  { fields, optional, pace, signal }: PresenceOptions,
+  check?: (row: Row, value: unknown, place: RecordPlace) => void,
+): Promise<void> {
+  const presence = createPresence(fields, optional)
+  for (const [index, row] of rows.entries()) {
     if (pace.due()) {
       await pace.rest()
       demandNotAborted(signal)
     }
     for (const field of fields) {
-      const value = valueIn(row, field)
-      if (!isMissing(value)) demandValue(value, { index: at, field })
-    }
-    for (const field of indexed) {
-      const value = valueIn(row, field)
-      if (!isMissing(value)) demandHashable(value, { index: at, field })
-      demandIndexColumn(row, index[field] ?? '', { index: at, field })
+      const value = presence.read(row, field, index)
+      check?.(row, value, { index, field: field.name })
     }
   }
+  presence.end()
 }
 
 /** The blind index of each distinct value of the indexed fields, once each. */
 async function hashAll(
   batcher: Batcher,
   rows: readonly Row[],
-  { keyId, index = {}, signal }: EncryptManyOptions<string, Record<string, string>>,
+  { indexed, ...options }: { keyId: string; indexed: readonly RecordField[]; signal: AbortSignal | undefined },
   pace: Pace,
 ): Promise<Map<string, string>> {
   const values = new Set<string>()
-  for (const field of Object.keys(index)) {
+  for (const { path } of indexed) {
     for (const row of rows) {
-      const value = valueIn(row, field)
+      const value = getAt(row, path)
       if (typeof value === 'string') values.add(value)
     }
     if (pace.due()) await pace.rest()
   }
-  return hashEach(batcher, values, { keyId, signal })
+  return hashEach(batcher, values, options)
 }
 
 /** The blind index of each value. */
@@ -339,7 +397,7 @@ export async function restAndReport(
 ): Promise<void> {
   await pace.rest()
   demandNotAborted(signal)
-  if (closed.aborted) throw new AbortedError('closed')
+  if (closed.aborted) throw new AbortedError()
   onProgress?.(progress)
 }
 
@@ -354,17 +412,15 @@ export function demandIndexColumn(record: Row, column: string, place: RecordPlac
   )
 }
 
-/** Refuses what is no record. @throws InvalidInputError */
-export function demandRow(record: unknown, index: number): asserts record is Row {
-  if (typeof record === 'object' && record !== null && !Array.isArray(record)) return
-  throw new InvalidInputError(`record ${index} must be an object, got ${kindOf(record)}`)
+/** Copies of all records, of which each member is read once. @throws InvalidInputError */
+export function copyRows(records: unknown, { paths, toStore }: Omit<CopyOptions, 'index'>): Row[] {
+  demandList(records)
+  return Array.from(records, (record, index) => copyRow(record, { index, paths, toStore }))
 }
 
-/** Refuses what is no list of records. @throws InvalidInputError */
-export function demandRows(records: unknown): Row[] {
-  demandList(records)
-  for (const [index, record] of records.entries()) demandRow(record, index)
-  return records as Row[]
+/** Where fields of these names may be: a name with dots may be a column, too. */
+function pathsOf(names: readonly string[]): Path[] {
+  return names.flatMap((name) => (name.includes('.') ? [[name], name.split('.')] : [[name]]))
 }
 
 /** Refuses what is no list. @throws InvalidInputError */
@@ -372,20 +428,27 @@ export function demandList(records: unknown): asserts records is readonly unknow
   if (!Array.isArray(records)) throw new InvalidInputError(`records must be an array, got ${kindOf(records)}`)
 }
 
-function demandFields(fields: unknown): asserts fields is readonly string[] {
+function demandFields(fields: unknown, optional: unknown): asserts fields is readonly string[] {
   if (!Array.isArray(fields) || fields.length === 0) throw new InvalidInputError('fields must name at least one field')
   if (!fields.every(isName)) throw new InvalidInputError('fields must hold names of fields')
   if (new Set(fields).size < fields.length) throw new InvalidInputError('fields must name each field once')
+  if (!Array.isArray(optional))
+    throw new InvalidInputError(`optional must be an array of names, got ${kindOf(optional)}`)
+  const unknown = optional.find((name) => !fields.includes(name))
+  if (unknown !== undefined) {
+    throw new InvalidInputError(`optional names ${JSON.stringify(unknown)}, which is not in fields`)
+  }
 }
 
 function demandIndex(index: Readonly<Record<string, unknown>>, fields: readonly string[]): void {
+  demandOptions('index', index)
   const columns = Object.values(index)
   if (!columns.every(isName)) throw new InvalidInputError('index must give each field the name of a column')
   for (const field of Object.keys(index)) {
     if (!fields.includes(field))
       throw new InvalidInputError(`index names ${JSON.stringify(field)}, which is not in fields`)
   }
-  const clash = columns.find((column) => fields.includes(column))
+  const clash = columns.find((column) => fields.some((field) => field === column || field.startsWith(`${column}.`)))
   if (clash !== undefined)
     throw new InvalidInputError(`index column ${JSON.stringify(clash)} would overwrite a sealed field`)
   if (new Set(columns).size < columns.length) throw new InvalidInputError('index must name each column once')

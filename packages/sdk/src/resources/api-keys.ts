@@ -2,7 +2,8 @@
 import type { Permission } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import type { Http } from '../http/calls.js'
-import { demandId, demandName, readTime } from '../input.js'
+import { demandOptions, readSignal } from '../input.js'
+import { demandId, demandName, readTime } from './input.js'
 import type { CallOptions } from './keys.js'
 import type { ApiKeyList, ApiKeyRecord, NewApiKey } from './wire-types.js'
 
@@ -40,26 +41,34 @@ export interface ApiKeys {
   revoke(id: string, options?: CallOptions): Promise<void>
 }
 
+const FIELDS = ['name', 'permissions', 'expires_at', 'allowed_ips'] satisfies (keyof ApiKeyChanges)[]
+
 /** Makes the resource over one client's HTTP. */
 export function createApiKeys(http: Http): ApiKeys {
   return {
-    async create(apiKey, { signal } = {}) {
+    async create(apiKey, options) {
+      const signal = readSignal('apiKeys.create()', options)
+      demandOptions('apiKeys.create()', apiKey, FIELDS)
       demandName(apiKey.name)
       if (!Array.isArray(apiKey.permissions)) throw new InvalidInputError('permissions must be an array')
       const body = bodyOf(apiKey)
       return http({ method: 'POST', path: 'v1/api-keys', body, answer: 'newApiKey', repeatable: false, signal })
     },
-    async list({ signal } = {}) {
+    async list(options) {
+      const signal = readSignal('apiKeys.list()', options)
       return http({ method: 'GET', path: 'v1/api-keys', answer: 'apiKeyList', long: true, repeatable: true, signal })
     },
-    async update(id, changes, { signal } = {}) {
+    async update(id, changes, options) {
+      const signal = readSignal('apiKeys.update()', options)
+      demandOptions('apiKeys.update()', changes, FIELDS)
       demandId(id)
       if (changes.name !== undefined) demandName(changes.name)
       const body = bodyOf(changes)
       const path = `v1/api-keys/${id}`
       return http({ method: 'PATCH', path, body, answer: 'apiKey', about: id, repeatable: false, signal })
     },
-    async revoke(id, { signal } = {}) {
+    async revoke(id, options) {
+      const signal = readSignal('apiKeys.revoke()', options)
       demandId(id)
       await http({ method: 'DELETE', path: `v1/api-keys/${id}`, answer: 'nothing', repeatable: false, signal })
     },

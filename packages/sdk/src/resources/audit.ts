@@ -2,11 +2,13 @@
 import { ACTIONS, type Action, isUuid } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import type { Http } from '../http/calls.js'
-import { demandPage, demandWhole, readTime } from '../input.js'
+import { demandOptions, demandWhole, readSignal } from '../input.js'
+import { demandPage, readTime } from './input.js'
 import type { CallOptions } from './keys.js'
 import type { Entry, EntryList, Verification } from './wire-types.js'
 
 const PAGE = 100
+const FILTER: readonly (keyof EntryFilter)[] = ['key_id', 'action', 'date_from', 'date_to', 'after_id', 'order']
 
 export interface EntryFilter {
   /** Only entries of this key. */
@@ -52,14 +54,18 @@ export interface Audit {
 
 /** Makes the resource over one client's HTTP. */
 export function createAudit(http: Http): Audit {
-  const list: Audit['list'] = async ({ limit, offset, signal, ...filter } = {}) => {
+  const list: Audit['list'] = async (options = {}) => {
+    demandOptions('audit.list()', options, [...FILTER, 'limit', 'offset', 'signal'])
+    const { limit, offset, signal, ...filter } = options
     demandPage(limit, offset)
     const query = { ...readFilter(filter), limit, offset }
     return http({ method: 'GET', path: 'v1/audit', query, answer: 'entryList', long: true, repeatable: true, signal })
   }
   return {
     list,
-    async *entries({ order = 'desc', after_id = 0, ...options } = {}) {
+    async *entries(given = {}) {
+      demandOptions('audit.entries()', given, [...FILTER, 'signal'])
+      const { order = 'desc', after_id = 0, ...options } = given
       let after = after_id
       let oldest = Number.POSITIVE_INFINITY
       for (let offset = 0; ; offset += PAGE) {
@@ -74,7 +80,8 @@ export function createAudit(http: Http): Audit {
         if (logs.length < PAGE) return
       }
     },
-    async verify({ signal } = {}) {
+    async verify(options) {
+      const signal = readSignal('audit.verify()', options)
       return http({ method: 'GET', path: 'v1/audit/verify', answer: 'verification', repeatable: true, signal })
     },
   }

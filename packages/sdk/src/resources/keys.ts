@@ -1,7 +1,9 @@
 /** The keys of a tenant: `/v1/keys`. */
 
 import type { Http } from '../http/calls.js'
-import { demandKeyId, demandName, demandPage, demandWhole } from '../input.js'
+import { demandKeyId, demandOptions, demandWhole, readSignal } from '../input.js'
+import { ensureKey } from './ensure-key.js'
+import { demandName, demandPage } from './input.js'
 import type { Key, KeyExport, KeyList, KeyStatus, KeyWithVersions } from './wire-types.js'
 
 const MAX_INTERVAL_DAYS = 3_650
@@ -29,6 +31,19 @@ export interface Keys {
    * @param key.name 1 to 255 characters, unique in the tenant
    */
   create(key: { name: string }, options?: CallOptions): Promise<Key>
+  /**
+   * Gets the active key of a name, and creates it where there is none: for what runs at each start of a program. Any number
+   * of processes may do so at once, and all get the same key. One request where the key is there, two where it is created.
+   * May be called again after any error. Needs the permission `keys:read`, and `keys:create` where there is no such key.
+   * A key of this name that is disabled, waits for its destruction or is destroyed: `E_API` with `problem: 'E_STATE'`.
+   *
+   * @param key.name 1 to 255 characters, unique in the tenant
+   * @example
+   * ```ts
+   * const { id: keyId } = await eaas.keys.ensure({ name: 'users' })
+   * ```
+   */
+  ensure(key: { name: string }, options?: CallOptions): Promise<Key>
   /** Lists keys, `{ keys, count }`. Needs `keys:read`. */
   list(options?: ListKeysOptions): Promise<KeyList>
   /** Gets one key with its versions. Needs `keys:read`. Unknown: `E_API` with status 404. */
@@ -62,49 +77,65 @@ export interface Keys {
 
 /** Makes the resource over one client's HTTP. */
 export function createKeys(http: Http): Keys {
-  const change = (keyId: string, action: string, { signal }: CallOptions, body?: object) => {
+  const change = (keyId: string, action: string, options: CallOptions | undefined, body?: object) => {
+    const signal = readSignal(`keys.${action === 'destroy/cancel' ? 'cancelDestruction' : action}()`, options)
     demandKeyId(keyId)
     const path = `v1/keys/${keyId}/${action}`
     return http({ method: 'POST', path, body, answer: 'key', about: keyId, repeatable: false, signal })
   }
-  return {
-    async create(key, { signal } = {}) {
-      demandName(key?.name)
+  const keys: Keys = {
+    async create(key, options) {
+      const signal = readSignal('keys.create()', options)
+      demandOptions('keys.create()', key, ['name'])
+      demandName(key.name)
       const body = { name: key.name }
       return http({ method: 'POST', path: 'v1/keys', body, answer: 'key', repeatable: false, signal })
     },
-    async list({ status, name, limit, offset, signal } = {}) {
+    async ensure(key, options) {
+      readSignal('keys.ensure()', options)
+      demandOptions('keys.ensure()', key, ['name'])
+      demandName(key.name)
+      return ensureKey(keys, key.name, options ?? {})
+    },
+    async list(options = {}) {
+      demandOptions('keys.list()', options, ['status', 'name', 'limit', 'offset', 'signal'])
+      const { status, name, limit, offset, signal } = options
       demandPage(limit, offset)
       const query = { status, name, limit, offset }
       return http({ method: 'GET', path: 'v1/keys', query, answer: 'keyList', long: true, repeatable: true, signal })
     },
-    async get(keyId, { signal } = {}) {
+    async get(keyId, options) {
+      const signal = readSignal('keys.get()', options)
       demandKeyId(keyId)
       const path = `v1/keys/${keyId}`
       return http({ method: 'GET', path, answer: 'keyWithVersions', about: keyId, repeatable: true, signal })
     },
-    rotate: async (keyId, options = {}) => change(keyId, 'rotate', options),
-    async setRotation(keyId, interval_days, { signal } = {}) {
+    rotate: async (keyId, options) => change(keyId, 'rotate', options),
+    async setRotation(keyId, interval_days, options) {
+      const signal = readSignal('keys.setRotation()', options)
       demandKeyId(keyId)
       if (interval_days !== null) demandWhole('interval_days', interval_days, 1, MAX_INTERVAL_DAYS)
       const path = `v1/keys/${keyId}/rotation`
       const body = { interval_days }
       return http({ method: 'PATCH', path, body, answer: 'key', about: keyId, repeatable: false, signal })
     },
-    async disable(keyId, { signal } = {}) {
+    async disable(keyId, options) {
+      const signal = readSignal('keys.disable()', options)
       demandKeyId(keyId)
       await http({ method: 'DELETE', path: `v1/keys/${keyId}`, answer: 'nothing', repeatable: false, signal })
     },
-    enable: async (keyId, options = {}) => change(keyId, 'enable', options),
-    async destroy(keyId, confirm, options = {}) {
+    enable: async (keyId, options) => change(keyId, 'enable', options),
+    async destroy(keyId, confirm, options) {
       demandName(confirm, 'confirm')
       return change(keyId, 'destroy', options, { confirm })
     },
-    cancelDestruction: async (keyId, options = {}) => change(keyId, 'destroy/cancel', options),
-    async export(keyId, { signal } = {}) {
+    cancelDestruction: async (keyId, options) => change(keyId, 'destroy/cancel', options),
+    async export(keyId, options) {
+      const signal = readSignal('keys.export()', options)
       demandKeyId(keyId)
       const path = `v1/keys/${keyId}/export`
       return http({ method: 'POST', path, answer: 'keyExport', about: keyId, repeatable: false, signal })
     },
   }
+  return keys
 }

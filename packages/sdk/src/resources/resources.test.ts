@@ -45,6 +45,46 @@ describe('keys', () => {
     })
   })
 
+  it('ensure creates a key once, and then finds it with one request', async () => {
+    const key = await eaas.keys.ensure({ name: 'ensured' })
+    expect(key).toMatchObject({ name: 'ensured', current_version: 1, status: 'active' })
+    service.requests.length = 0
+    expect(await eaas.keys.ensure({ name: 'ensured' })).toEqual(key)
+    expect(service.requests.map(({ method, url }) => `${method} ${url}`)).toEqual(['GET /v1/keys?name=ensured'])
+  })
+
+  it('ensure gives all who call at once the same key, though each found none', async () => {
+    const waiting: (() => void)[] = []
+    const together: typeof fetch = async (input, init) => {
+      const response = await globalThis.fetch(input, init)
+      if (init?.method !== 'GET' || waiting.length === 3) return response
+      await new Promise<void>((resolve) => {
+        waiting.push(resolve)
+        if (waiting.length === 3) for (const go of waiting) go()
+      })
+      return response
+    }
+    const clients = Array.from({ length: 3 }, () =>
+      createClient({ baseUrl: service.url, apiKey: API_KEY, fetch: together }),
+    )
+    const keys = await Promise.all(clients.map(({ keys }) => keys.ensure({ name: 'raced' })))
+    expect(new Set(keys.map(({ id }) => id)).size).toBe(1)
+    expect(service.requests.filter(({ method }) => method === 'POST').length).toBe(3)
+    for (const client of clients) client.close()
+  })
+
+  it('ensure passes on the refusal when the name is taken and no key of it is shown', async () => {
+    service.intercept = ({ method }, response) => {
+      send(
+        response,
+        method === 'GET' ? { status: 200, body: { keys: [], count: 0 } } : problem(409, 'Conflict', 'E_NAME_TAKEN'),
+      )
+      return true
+    }
+    await expect(eaas.keys.ensure({ name: 'users' })).rejects.toMatchObject({ code: 'E_API', problem: 'E_NAME_TAKEN' })
+    expect(service.requests.length).toBe(3)
+  })
+
   it('an unknown key is an API error of status 404', async () => {
     const unknown = '00000000-0000-4000-8000-000000000000'
     await expect(eaas.keys.get(unknown)).rejects.toMatchObject({ code: 'E_API', status: 404, problem: 'E_NOT_FOUND' })
@@ -54,6 +94,7 @@ describe('keys', () => {
     'refuses the name %j before any network',
     async (name) => {
       await expect(eaas.keys.create({ name: name as string })).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
+      await expect(eaas.keys.ensure({ name: name as string })).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
       expect(service.requests).toEqual([])
     },
   )

@@ -2,7 +2,8 @@
 import { decodeBase64, encodeBase64 } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import type { Http } from '../http/calls.js'
-import { type Bytes, demandKeyId, readValue, toText } from '../input.js'
+import { asTampering } from '../http/tampering.js'
+import { type Binary, type Bytes, demandKeyId, demandOptions, readSignal, readValue, toText } from '../input.js'
 import type { Bundle } from '../records/envelopes.js'
 import type { CallOptions } from './keys.js'
 
@@ -15,7 +16,7 @@ const MAX_PLAINTEXT_BYTES = 65_536
  */
 export interface ServerMode {
   /** Sends text (as UTF-8) or bytes to the service to be sealed. `decrypt` of the client opens the bundle locally too. */
-  encrypt(plaintext: string | Uint8Array, options: CallOptions & { keyId: string }): Promise<Bundle>
+  encrypt(plaintext: string | Binary, options: CallOptions & { keyId: string }): Promise<Bundle>
   /** Sends an envelope or a bundle to the service to be opened to bytes. */
   decrypt(envelope: Bundle, options?: CallOptions): Promise<Bytes>
   /** The same, to text. @throws ContentError when the bytes are not UTF-8 */
@@ -26,16 +27,23 @@ export interface ServerMode {
 export function createServerMode(http: Http): ServerMode {
   const decrypt = async (
     { ciphertext, wrapped_key, iv, key_id, key_version }: Bundle,
-    { signal }: CallOptions = {},
+    options: CallOptions | undefined,
   ) => {
+    const signal = readSignal('server.decrypt()', options)
     demandKeyId(key_id)
     const body = { ciphertext, wrapped_key, iv, key_id, key_version, encoding: 'base64' }
     const answer = 'decrypted'
-    const { plaintext } = await http({ method: 'POST', path: 'v1/decrypt', body, answer, repeatable: true, signal })
-    return decodeBase64(plaintext) as Bytes
+    try {
+      const { plaintext } = await http({ method: 'POST', path: 'v1/decrypt', body, answer, repeatable: true, signal })
+      return decodeBase64(plaintext) as Bytes
+    } catch (error) {
+      throw asTampering(error)
+    }
   }
   return {
-    async encrypt(plaintext, { keyId, signal }) {
+    async encrypt(plaintext, options) {
+      demandOptions('server.encrypt()', options, ['keyId', 'signal'])
+      const { keyId, signal } = options
       demandKeyId(keyId)
       const bytes = readValue(plaintext)
       if (bytes.length > MAX_PLAINTEXT_BYTES) {

@@ -19,16 +19,7 @@ const PROBLEM_TYPE = { 'content-type': 'application/problem+json' }
 /** Fields that may be left out. */
 const OPTIONAL = ['destroy_at', 'expires_at', 'allowed_ips', 'broken_at', 'reason', 'checkpoint']
 /** Fields that may be null. */
-const NULLABLE = [
-  'rotation',
-  'key_id',
-  'key_version',
-  'ip_address',
-  'metadata',
-  'monthly_encrypt_quota',
-  'head',
-  'created_at',
-]
+const NULLABLE = ['rotation', 'key_id', 'key_version', 'ip_address', 'monthly_encrypt_quota', 'head', 'created_at']
 /** What holds fields of any name and kind. */
 const FREE = ['metadata']
 

@@ -1,6 +1,5 @@
 /** /v1/api-keys in memory. Permissions, expiry and revocation hold; lists of addresses are kept, and not enforced. */
-import { encodeHex, type Permission, type wire } from '@eaas/protocol'
-import { isAddressRange } from './address-range.js'
+import { encodeHex, type Permission, readAddressRange, wire } from '@eaas/protocol'
 import { Refusal } from './refusal.js'
 import { type Call, note, randomId, randomKey, type State, type TestApiKey, timeNow } from './state.js'
 import { readTime } from './time.js'
@@ -35,8 +34,12 @@ export function demandPermissions({ permissions }: TestApiKey, needed: readonly 
   if (missing) throw new Refusal('E_MISSING_PERMISSION', `missing permission: ${missing}${more}`)
 }
 
-export function listApiKeys({ state }: Call): wire.ApiKeyList {
-  return { api_keys: state.apiKeys.map((apiKey) => viewApiKey(state, apiKey)), count: state.apiKeys.length }
+export function listApiKeys(
+  { state }: Call,
+  { limit = wire.MAX_LISTED_API_KEYS, offset = 0 }: { limit?: number | undefined; offset?: number | undefined },
+): wire.ApiKeyList {
+  const api_keys = state.apiKeys.slice(offset, offset + limit).map((apiKey) => viewApiKey(state, apiKey))
+  return { api_keys, count: api_keys.length }
 }
 
 export function createApiKey(call: Call, { name, permissions, ...rest }: wire.CreateApiKey): wire.NewApiKey {
@@ -46,6 +49,9 @@ export function createApiKey(call: Call, { name, permissions, ...rest }: wire.Cr
     allowed_ips: readAddresses(rest.allowed_ips ?? null),
   }
   demandGrantable(call, permissions)
+  if (state.apiKeys.filter(({ revoked }) => !revoked).length >= wire.MAX_API_KEYS) {
+    throw new Refusal('E_LIMIT', `a tenant has ${wire.MAX_API_KEYS} API keys at most that are not revoked`)
+  }
   const apiKey = { ...makeApiKey(state, name, permissions), ...given }
   state.apiKeys.push(apiKey)
   note(call, { action: 'api_key.create', metadata: { api_key_id: apiKey.id } })
@@ -98,10 +104,12 @@ function readExpiry(state: State, text: string | null): string | null {
 }
 
 function readAddresses(list: readonly string[] | null): string[] {
-  const wrong = list?.findIndex((address) => !isAddressRange(address)) ?? -1
-  if (wrong < 0) return [...new Set(list ?? [])]
-  const what = 'must be an IPv4 or IPv6 address, or a CIDR range without host bits'
-  throw new Refusal('E_VALIDATION', `allowed_ips.${wrong}: ${what}`)
+  const ranges = (list ?? []).map((text, at) => {
+    const range = readAddressRange(text)
+    if (range !== undefined) return range
+    throw new Refusal('E_VALIDATION', `allowed_ips.${at}: must be an IPv4 or IPv6 address, or a CIDR range`)
+  })
+  return [...new Set(ranges)]
 }
 
 function statusOf(state: State, { revoked, expires_at }: TestApiKey): wire.ApiKey['status'] {

@@ -5,11 +5,8 @@ import type { AuditQuery } from './query.js'
 import { Refusal } from './refusal.js'
 import type { Call, State } from './state.js'
 
-const MAX_LIMIT = 100
-
 export function listAudit({ state }: Call, query: AuditQuery): wire.EntryList {
-  const { key_id, action, date_from, date_to, after_id = 0, order, offset } = query
-  const limit = Math.min(query.limit, MAX_LIMIT)
+  const { key_id, action, date_from, date_to, after_id = 0, order, offset, limit } = query
   const found = state.entries.filter(
     (entry) =>
       entry.id > after_id &&

@@ -1,7 +1,7 @@
 /** Errors that a test asked for: the next calls get them in place of an answer. */
 import { PROBLEMS, type ProblemCode, problemDocument } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
-import { demandWhole, kindOf } from '../input.js'
+import { demandOptions, demandWhole, kindOf } from '../input.js'
 import type { Result } from './refusal.js'
 import type { TestOperation } from './routes.js'
 
@@ -37,7 +37,9 @@ export interface Failures {
 export function createFailures(): Failures {
   let waiting: { operation: TestOperation | undefined; failing: Failing; times: number }[] = []
   return {
-    add({ operation, times = 1, ...how }) {
+    add(failure) {
+      demandOptions('failNext()', failure, ['operation', 'status', 'code', 'network', 'timeout', 'times'])
+      const { operation, times = 1, ...how } = failure
       demandWhole('times', times, 1, Number.MAX_SAFE_INTEGER)
       waiting.push({ operation, times, failing: readFailing(how) })
     },

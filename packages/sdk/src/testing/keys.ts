@@ -35,6 +35,9 @@ export function createKey(call: Call, { name }: { name: string }): wire.Key {
   if (state.keys.some((key) => key.name === name)) {
     throw new Refusal('E_NAME_TAKEN', 'a key of this name exists already; names are never given twice')
   }
+  if (state.keys.length >= wire.MAX_KEYS) {
+    throw new Refusal('E_LIMIT', `a tenant has ${wire.MAX_KEYS} keys at most, destroyed ones too`)
+  }
   const key_id = randomId()
   const created_at = note(call, { action: 'key.create', key_id, key_version: 1 })
   const key: TestKey = {
@@ -81,7 +84,7 @@ export function rotateKey(call: Call): wire.Key {
 export function setRotation(call: Call, { interval_days }: { interval_days: number | null }): wire.Key {
   const key = getKey(call.state, call.id, STATES.open, 'set its rotation')
   if (interval_days === null && key.interval_days === null) return viewKey(key)
-  const at = note(call, { action: 'key.rotation_policy', key_id: key.key_id, metadata: { interval_days } })
+  const at = note(call, { action: 'key.rotation_policy', ...named(key), metadata: { interval_days } })
   const next_rotation_at = interval_days === null ? null : daysAfter(at, interval_days)
   return viewKey(Object.assign(key, { interval_days, next_rotation_at, updated_at: at }))
 }
@@ -89,34 +92,33 @@ export function setRotation(call: Call, { interval_days }: { interval_days: numb
 export function disableKey(call: Call): void {
   const key = getKey(call.state, call.id, STATES.open, 'disable')
   if (key.status === 'disabled') return
-  const updated_at = note(call, { action: 'key.disable', key_id: key.key_id })
+  const updated_at = note(call, { action: 'key.disable', ...named(key) })
   Object.assign(key, { status: 'disabled', updated_at })
 }
 
 export function enableKey(call: Call): wire.Key {
   const key = getKey(call.state, call.id, STATES.open, 'enable')
   if (key.status === 'active') return viewKey(key)
-  const updated_at = note(call, { action: 'key.enable', key_id: key.key_id })
+  const updated_at = note(call, { action: 'key.enable', ...named(key) })
   return viewKey(Object.assign(key, { status: 'active' as const, updated_at }))
 }
 
 export function destroyKey(call: Call, { confirm }: { confirm: string }): wire.Key {
   const { state } = call
   const key = getKey(state, call.id, STATES.destroy, 'destroy')
-  const { key_id } = key
   if (confirm !== key.name) throw new Refusal('E_VALIDATION', "confirm: must be the key's name")
   if (key.status !== 'disabled') return viewKey(key)
   if (state.destroyWindowDays === 0) {
-    return complete(key, (metadata) => note(call, { action: 'key.destroy', key_id, metadata }))
+    return complete(key, (metadata) => note(call, { action: 'key.destroy', ...named(key), metadata }))
   }
   const destroy_at = daysAfter(new Date(state.now()).toISOString(), state.destroyWindowDays)
-  const updated_at = note(call, { action: 'key.destroy', key_id, metadata: { step: 'scheduled', destroy_at } })
+  const updated_at = note(call, { action: 'key.destroy', ...named(key), metadata: { step: 'scheduled', destroy_at } })
   return viewKey(Object.assign(key, { status: 'pending_destruction' as const, destroy_at, updated_at }))
 }
 
 export function cancelDestruction(call: Call): wire.Key {
   const key = getKey(call.state, call.id, STATES.cancel, 'cancel its destruction')
-  const updated_at = note(call, { action: 'key.destroy', key_id: key.key_id, metadata: { step: 'cancelled' } })
+  const updated_at = note(call, { action: 'key.destroy', ...named(key), metadata: { step: 'cancelled' } })
   return viewKey(Object.assign(key, { status: 'disabled' as const, destroy_at: null, updated_at }))
 }
 
@@ -146,7 +148,7 @@ export function doDueWork(state: State): void {
       rotate(key, (key_version) => noteAsSystem(state, { action: 'key.rotate', key_id, key_version }))
     }
     if (key.status === 'pending_destruction' && isDue(key.destroy_at)) {
-      complete(key, (metadata) => noteAsSystem(state, { action: 'key.destroy', key_id, metadata }))
+      complete(key, (metadata) => noteAsSystem(state, { action: 'key.destroy', ...named(key), metadata }))
     }
   }
 }
@@ -154,6 +156,9 @@ export function doDueWork(state: State): void {
 function rotate(key: TestKey, write: (version: number) => string): wire.Key {
   const current = currentVersion(key)
   const version = current.version + 1
+  if (version > wire.MAX_KEY_VERSIONS) {
+    throw new Refusal('E_LIMIT', `a key has ${wire.MAX_KEY_VERSIONS} versions at most: create another key`)
+  }
   const created_at = write(version)
   current.status = 'retired'
   key.versions.push({ version, status: 'active', created_at, kek: randomKey() })
@@ -170,6 +175,11 @@ function complete(key: TestKey, write: (metadata: Record<string, unknown>) => st
   key.hashKey.fill(0)
   const changes = { status: 'destroyed' as const, destroy_at: null, interval_days: null, next_rotation_at: null }
   return viewKey(Object.assign(key, { ...changes, hmac: undefined, updated_at }))
+}
+
+/** The key and its current version, as entries name them. */
+function named(key: TestKey): { key_id: string; key_version: number } {
+  return { key_id: key.key_id, key_version: currentVersion(key).version }
 }
 
 function viewKey(key: TestKey): wire.Key {

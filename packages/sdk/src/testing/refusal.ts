@@ -1,5 +1,5 @@
 /** A call that the service in memory refuses, in the words of the real one. */
-import { PROBLEMS, type ProblemCode, problemDocument } from '@eaas/protocol'
+import { PROBLEMS, type ProblemCode, problemDocument, wire } from '@eaas/protocol'
 import type { ZodMiniType } from 'zod/mini'
 import en from 'zod/v4/locales/en.js'
 
@@ -30,6 +30,8 @@ const MESSAGES = { error: en().localeError }
 
 /** Parses by a schema. @throws Refusal E_VALIDATION, naming the field */
 export function parse<Value>(schema: ZodMiniType<Value>, input: unknown, otherwise: string): Value {
+  const overlong = wire.findOverlong(input)
+  if (overlong) throw new Refusal('E_VALIDATION', overlong)
   const result = schema.safeParse(input, MESSAGES)
   if (result.success) return result.data
   const [issue] = result.error.issues

@@ -15,7 +15,7 @@ import {
   rotateKey,
   setRotation,
 } from './keys.js'
-import { auditQuery, keysQuery, usageQuery } from './query.js'
+import { apiKeysQuery, auditQuery, keysQuery, usageQuery } from './query.js'
 import { decrypt, encrypt, hash, rewrap, unwrap, wrap } from './secrets.js'
 import type { Call } from './state.js'
 
@@ -99,7 +99,13 @@ export const ROUTES = {
   },
   listAudit: { method: 'GET', path: '/v1/audit', permissions: ['audit:read'], query: auditQuery, answer: listAudit },
   verifyAudit: { method: 'GET', path: '/v1/audit/verify', permissions: ['audit:read'], answer: verifyAudit },
-  listApiKeys: { method: 'GET', path: apiKeys, permissions: ['api_keys:read'], answer: listApiKeys },
+  listApiKeys: {
+    method: 'GET',
+    path: apiKeys,
+    permissions: ['api_keys:read'],
+    query: apiKeysQuery,
+    answer: listApiKeys,
+  },
   createApiKey: {
     method: 'POST',
     path: apiKeys,

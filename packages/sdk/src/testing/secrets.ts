@@ -51,9 +51,9 @@ export async function hash(
   return { hash: encodeHex(await key.hmac(encodeUtf8(value))), key_id }
 }
 
-export function encrypt(call: Call, { plaintext, key_id, encoding = 'utf8' }: wire.Encrypt): wire.Bundle {
+export function encrypt(call: Call, { plaintext, key_id, encoding }: wire.Encrypt): wire.Bundle {
   const { state } = call
-  const bytes = readPlaintext(plaintext, encoding)
+  const bytes = readPlaintext(plaintext, encoding ?? state.tenant.plaintext_encoding ?? 'utf8')
   const key = getKey(state, key_id, STATES.use, 'encrypt')
   const quota = state.tenant.monthly_encrypt_quota
   if (quota !== null && countThisMonth(call) >= quota) {
@@ -67,16 +67,18 @@ export function encrypt(call: Call, { plaintext, key_id, encoding = 'utf8' }: wi
   return { ciphertext: encodeBase64(sealed), wrapped_key, iv: encodeBase64(iv), key_id, key_version }
 }
 
-export function decrypt(call: Call, { key_id, encoding = 'utf8', ...bundle }: wire.Decrypt): wire.Decrypted {
+export function decrypt(call: Call, { key_id, encoding, ...bundle }: wire.Decrypt): wire.Decrypted {
   const key = getKey(call.state, key_id, STATES.open, 'decrypt')
-  const { dek, version } = unwrapDek(call, key, bundle.wrapped_key)
-  const sealed = decodeBase64(bundle.ciphertext)
-  const bytes = version === bundle.key_version ? openSealed(dek, decodeBase64(bundle.iv), sealed) : undefined
+  const opened = tryWrappedKey(call, key, bundle.wrapped_key)
+  const bytes =
+    opened?.version === bundle.key_version
+      ? openSealed(opened.dek, decodeBase64(bundle.iv), decodeBase64(bundle.ciphertext))
+      : undefined
   if (!bytes) {
     throw new Refusal('E_DECRYPTION_FAILED', 'the ciphertext is not authentic: altered, or sealed under another key')
   }
-  const plaintext = writePlaintext(bytes, encoding)
-  note(call, { action: 'decrypt', key_id, key_version: version })
+  const plaintext = writePlaintext(bytes, encoding ?? call.state.tenant.plaintext_encoding ?? 'utf8')
+  note(call, { action: 'decrypt', key_id, key_version: bundle.key_version })
   return { plaintext }
 }
 
@@ -88,13 +90,18 @@ function wrapDek({ state }: Call, key: TestKey, dek: Uint8Array): wire.Wrapped {
 }
 
 /** @throws Refusal E_WRAPPED_KEY */
-function unwrapDek({ state }: Call, key: TestKey, wrapped_key: string): { dek: Uint8Array; version: number } {
+function unwrapDek(call: Call, key: TestKey, wrapped_key: string): { dek: Uint8Array; version: number } {
+  const opened = tryWrappedKey(call, key, wrapped_key)
+  if (!opened) throw new Refusal('E_WRAPPED_KEY', 'wrapped_key is not authentic for this key')
+  return opened
+}
+
+function tryWrappedKey({ state }: Call, key: TestKey, wrapped_key: string) {
   const parts = readWrappedKey(wrapped_key)
   const version = key.versions.find((one) => one.version === parts?.version)
   const aad = version && wrappedKeyAad(state.tenant.tenant_id, key.key_id, version.version)
   const dek = parts && version && openSealed(version.kek, parts.iv, parts.sealed, aad)
-  if (dek) return { dek, version: version.version }
-  throw new Refusal('E_WRAPPED_KEY', 'wrapped_key is not authentic for this key')
+  return dek && { dek, version: version.version }
 }
 
 function openSealed(key: Uint8Array, iv: Uint8Array, sealed: Uint8Array, aad?: Uint8Array): Uint8Array | undefined {
@@ -125,7 +132,7 @@ function readBase64(text: string): Uint8Array {
     return decodeBase64(text)
   } catch (error) {
     if (!(error instanceof FormatError)) throw error
-    throw new Refusal('E_VALIDATION', 'plaintext: must be canonical standard base64, as encoding says')
+    throw new Refusal('E_VALIDATION', 'plaintext: must be canonical standard base64, as `encoding` or the tenant says')
   }
 }
 

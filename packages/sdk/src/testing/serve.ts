@@ -2,7 +2,7 @@
 import { decodeUtf8, JSON_MEDIA_TYPE, PROBLEM_CONTENT_TYPE, wire } from '@eaas/protocol'
 import { demandPermissions, findApiKey } from './api-keys.js'
 import type { Failing, Failures } from './failures.js'
-import { doDueWork } from './keys.js'
+import { currentVersion, doDueWork } from './keys.js'
 import { parse, Refusal, type Result, refused } from './refusal.js'
 import { ROUTES, type Route, type TestOperation } from './routes.js'
 import { type Call, note, randomId, type State } from './state.js'
@@ -50,7 +50,7 @@ interface Asked {
 
 async function answer(state: State, failures: Failures, { name, route, id, request, query }: Asked): Promise<Result> {
   const call = admit(state, request, { route, id })
-  if (route.serverMode && state.tenant.envelope_only) refuseServerMode(call, name)
+  if (route.serverMode && state.tenant.envelope_only) refuseServerMode(call, name, await peekBody(request))
   const sent = await readBody(request, name === 'batch' ? 8 * MIB : MIB)
   const body = route.body && parse(route.body, sent, 'the body must be a JSON object')
   if (name === 'batch') return answerBatch(call, failures, body as wire.Batch)
@@ -71,7 +71,7 @@ async function answerPart(call: Call, part: wire.Batch['operations'][number]): P
   const route: Route = ROUTES[part.op]
   try {
     demandPermissions(call.apiKey, route.permissions)
-    if (route.serverMode && call.state.tenant.envelope_only) refuseServerMode(call, part.op)
+    if (route.serverMode && call.state.tenant.envelope_only) refuseServerMode(call, part.op, part)
     if (typeof part.key_id !== 'string') throw new Refusal('E_VALIDATION', 'key_id: must be a string')
     const body = route.body && parse(route.body, part, 'must be an object')
     return await run(route, { ...call, id: part.key_id }, body)
@@ -87,7 +87,7 @@ async function run(route: Route, call: Call, input: unknown): Promise<Result> {
 }
 
 function admit(state: State, request: Request, { route, id }: { route: Route; id: string }): Call {
-  const [, secret = ''] = /^Bearer (.+)$/.exec(request.headers.get('authorization') ?? '') ?? []
+  const [, secret = ''] = /^bearer (.+)$/i.exec(request.headers.get('authorization') ?? '') ?? []
   const apiKey = findApiKey(state, secret)
   if (!apiKey) {
     throw new Refusal('E_UNAUTHORIZED', 'a valid API key is required: Authorization: Bearer eaas_sk_…')
@@ -101,9 +101,17 @@ function admit(state: State, request: Request, { route, id }: { route: Route; id
   return { state, apiKey, onBehalfOf, id }
 }
 
-function refuseServerMode(call: Call, operation: string): never {
-  note(call, { action: 'envelope_only.refused', metadata: { operation } })
+function refuseServerMode(call: Call, operation: string, body: unknown): never {
+  note(call, { action: 'envelope_only.refused', ...findNamedKey(call.state, body), metadata: { operation } })
   throw new Refusal('E_ENVELOPE_ONLY', ENVELOPE_ONLY)
+}
+
+function findNamedKey({ keys }: State, body: unknown): { key_id: string; key_version: number } | undefined {
+  const { key_id, key_version } = (body ?? {}) as { key_id?: unknown; key_version?: unknown }
+  const key = keys.find((one) => one.key_id === key_id)
+  if (!key) return undefined
+  const version = key.versions.find((one) => one.version === key_version) ?? currentVersion(key)
+  return { key_id: key.key_id, key_version: version.version }
 }
 
 type Found = { name: TestOperation; route: Route; id: string } | { refusal: Refusal }
@@ -125,6 +133,16 @@ function findRoute(method: string, path: string): Found {
     refusal: isPath
       ? new Refusal('E_METHOD_NOT_ALLOWED', 'this path does not take this method')
       : new Refusal('E_ROUTE_NOT_FOUND', 'there is nothing at this path'),
+  }
+}
+
+/** The body of a call that is refused whatever it is; undefined where it is no JSON, or too large. */
+async function peekBody(request: Request): Promise<unknown> {
+  const bytes = new Uint8Array(await request.arrayBuffer())
+  try {
+    return bytes.length > MIB ? undefined : JSON.parse(decodeUtf8(bytes))
+  } catch {
+    return undefined
   }
 }
 

@@ -82,10 +82,11 @@ export function noteAsSystem(state: State, entry: EntryNote): string {
 function append(state: State, entry: EntryNote & Pick<wire.Entry, 'actor' | 'ip_address'>): string {
   const { action, key_id = null, key_version = null, actor, ip_address, metadata } = entry
   const created_at = timeNow(state)
-  const sorted = metadata && Object.fromEntries(Object.entries(metadata).sort(([a], [b]) => (a < b ? -1 : 1)))
+  const sorted = Object.fromEntries(Object.entries(metadata ?? {}).sort(([a], [b]) => (a < b ? -1 : 1)))
   const id = state.entries.length + 1
   const { tenant_id } = state.tenant
-  const rest = { actor, ip_address, metadata: sorted ?? null, created_at }
+  const shown = key_version === null ? sorted : { ...sorted, key_version }
+  const rest = { actor, ip_address, metadata: shown, created_at }
   state.entries.push({ id, tenant_id, action, key_id, key_version, ...rest })
   return created_at
 }

@@ -1,5 +1,6 @@
 /** Why entries could not be appended. */
 import { isRolledBack } from '../store/db.js'
+import { isNotConnected } from '../store/unreachable.js'
 
 /** Thrown when entries could not be written, or when it is not known whether they were. Nothing may be released then. */
 export class AuditWriteError extends Error {
@@ -19,12 +20,20 @@ export class ChainAlarmError extends AuditWriteError {}
 /** Thrown when more calls wait than the server is ready to hold. */
 export class OverloadError extends Error {
   override readonly name = 'OverloadError'
+
+  constructor(
+    message: string,
+    /** when it is worth calling again */
+    readonly retryAfterSeconds = 1,
+  ) {
+    super(message)
+  }
 }
 
 /** What a caller is told of an error of the database. */
 export function auditWriteError(
   cause: unknown,
-  { mayBeWritten = !isRolledBack(cause) }: { mayBeWritten?: boolean } = {},
+  { mayBeWritten = !isRolledBack(cause) && !isNotConnected(cause) }: { mayBeWritten?: boolean } = {},
 ): AuditWriteError {
   if (cause instanceof AuditWriteError) return cause
   return new AuditWriteError('the audit entry could not be written', { cause, mayBeWritten })

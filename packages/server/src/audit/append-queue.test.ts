@@ -14,9 +14,12 @@ const DRAFT = {
   metadata: null,
 } as const
 
+const draftsOf = (length: number) => Array.from({ length }, () => DRAFT)
+const decide = async () => undefined
+
 function appendOf(entries: number, more: Partial<Append> = {}): Append {
   const auditKey = createSecretKey(Buffer.alloc(32, 1))
-  return { tenant_id: 'a', auditKey, policy_version: 1, entries: Array.from({ length: entries }, () => DRAFT), ...more }
+  return { tenant_id: 'a', auditKey, policy_version: 1, entries: draftsOf(entries), decide, ...more }
 }
 
 describe('the appends that wait for a log', () => {
@@ -30,20 +33,38 @@ describe('the appends that wait for a log', () => {
     expect(all.entries).toBe(50_000)
     await expect(others[1]?.add(appendOf(1))).rejects.toThrow(OverloadError)
     expect(first?.take()).toHaveLength(1)
-    first?.resolve(['committed'])
+    first?.resolve()
     expect(all.entries).toBe(49_000)
     first?.add(appendOf(1_000)).catch(String)
     expect(all.entries).toBe(50_000)
   })
 
-  it('are taken in their order: a change alone, plain ones up to the next change or the size of a statement', () => {
+  it('are taken in their order, up to the size of a statement', () => {
+    const queue = new AppendQueue({ entries: 0 })
+    for (const size of [1, 500, 12, 1, 1_000]) queue.add(appendOf(size)).catch(String)
+    const sizes = Array.from({ length: 4 }, () => queue.take().map(({ append }) => append.entries.length))
+    expect(sizes).toEqual([[1, 500], [12, 1], [1_000], []])
+  })
+
+  it('are taken apart from changes, whichever came first: one batch of the other kind passes a call at most', () => {
     const queue = new AppendQueue({ entries: 0 })
     const change = async () => undefined
-    for (const append of [appendOf(1), appendOf(500), appendOf(12), appendOf(1), appendOf(1, { change }), appendOf(1)])
-      queue.add(append).catch(String)
-    queue.add(appendOf(1_000)).catch(String)
-    const sizes = Array.from({ length: 6 }, () => queue.take().map(({ append }) => append.entries.length))
-    expect(sizes).toEqual([[1, 500], [12, 1], [1], [1], [1_000], []])
+    const kinds = [{}, { change }, {}, { change }, { entries: [] }, {}]
+    for (const more of kinds) queue.add(appendOf(1, more)).catch(String)
+    const batches = Array.from({ length: 3 }, () => queue.take().map(({ append: { change } }) => change !== undefined))
+    expect(batches).toEqual([[false, false, false], [true, true, false], []])
+    for (let at = 0; at < 40; at++) queue.add(appendOf(1, { change })).catch(String)
+    queue.add(appendOf(1)).catch(String)
+    expect(Array.from({ length: 4 }, () => queue.take().length)).toEqual([16, 16, 8, 1])
+  })
+
+  it('are refused one by one with what their last decisions refused with', async () => {
+    const queue = new AppendQueue({ entries: 0 })
+    const outcomes = [1, 2].map(() => queue.add(appendOf(1)).catch(({ message }) => message))
+    const [first] = queue.take()
+    if (first) first.decided = { entries: [], refused: new Error('revoked') }
+    queue.resolve()
+    expect(await Promise.all(outcomes)).toEqual(['revoked', undefined])
   })
 })
 
@@ -65,7 +86,7 @@ describe('an append that waits for too long', () => {
     const all = { entries: 0 }
     const queue = new AppendQueue(all)
     const change = async () => undefined
-    const [begun, waits] = [told(queue.add(appendOf(1, { change }))), told(queue.add(appendOf(1, { change })))]
+    const [begun, waits] = [told(queue.add(appendOf(1, { change }))), told(queue.add(appendOf(1)))]
     const [taken] = queue.take()
     const failed = expect(queue.whileAwaited(never())).rejects.toThrow('4000 ms')
     vi.advanceTimersByTime(DATABASE_DEADLINE_MS)
@@ -86,7 +107,7 @@ describe('an append that waits for too long', () => {
     })
     vi.advanceTimersByTime(DATABASE_DEADLINE_MS - 1_000)
     expect([await early, isAbandoned]).toEqual(['perhaps written', false])
-    queue.resolve(['committed', 'committed'])
+    queue.resolve()
     expect(await late).toBe('committed')
   })
 
@@ -94,7 +115,7 @@ describe('an append that waits for too long', () => {
     const queue = new AppendQueue({ entries: 0 })
     const first = told(queue.add(appendOf(1)))
     queue.take()
-    queue.resolve(['committed'])
+    queue.resolve()
     expect(await first).toBe('committed')
     vi.advanceTimersByTime(3_000)
     const second = told(queue.add(appendOf(1)))

@@ -4,10 +4,12 @@
  */
 import { DATABASE_DEADLINE_MS, DatabaseDeadlineError } from '../store/deadline.js'
 import { type AuditWriteError, auditWriteError, OverloadError } from './append-errors.js'
-import type { Append, Outcome } from './committer.js'
+import type { Append, Decided } from './committer.js'
 
 /** Entries in one statement at most. */
 const BATCH_ENTRIES = 512
+/** Management changes in one transaction at most: the others wait for as long. */
+const BATCH_CHANGES = 16
 /** Entries that may wait for one tenant, and for all; a batch has 1,000 at most. Calls with more are refused at once. */
 const TENANT_ENTRIES = 20_000
 const ALL_ENTRIES = 50_000
@@ -18,7 +20,11 @@ const WORTH_BEGINNING_MS = 200
 /** An append whose caller waits. */
 export interface Waiting {
   append: Append
-  resolve: (outcome: Outcome) => void
+  /** what was decided last, */
+  decided: Decided
+  /** and on which policy version */
+  policy_version: number
+  resolve: () => void
   reject: (error: Error) => void
   /** when its caller is told that it took too long, by `performance.now()` */
   until: number
@@ -38,23 +44,29 @@ export class AppendQueue {
   /** `all` counts the entries that wait in all queues of the process. */
   constructor(private readonly all: { entries: number }) {}
 
-  /** Waits for a turn and its outcome. @throws OverloadError, AuditWriteError */
-  add(append: Append): Promise<Outcome> {
+  /** Waits for a turn and its commit. @throws OverloadError, AuditWriteError, or what the last decision refused with */
+  add(append: Append): Promise<void> {
     const { length } = append.entries
     if (this.#entries + length > TENANT_ENTRIES || this.all.entries + length > ALL_ENTRIES)
       return Promise.reject(new OverloadError('too many calls wait for the audit log'))
     return new Promise((resolve, reject) => {
       const until = performance.now() + DATABASE_DEADLINE_MS
-      this.#queue.push({ append, resolve, reject, until, isGivenUp: false })
+      const { policy_version } = append
+      this.#queue.push({ append, decided: append, policy_version, resolve, reject, until, isGivenUp: false })
       this.#count(length)
       if (!this.#timer) this.#setTimer(DATABASE_DEADLINE_MS)
     })
   }
 
-  /** Takes a management change alone, or all plain appends up to the next change or the size limit; nothing is left: none. */
+  /**
+   * Takes what is committed together: all management changes that wait, or all plain appends, up to the size of a batch.
+   * Whichever came first goes first, so no more than one batch of the other kind passes a call. Returns none when none wait.
+   */
   take(): readonly Waiting[] {
-    this.#batch = this.#queue.splice(0, batchSize(this.#queue))
-    return this.#batch
+    const { taken, left } = splitBatch(this.#queue)
+    this.#batch = taken
+    this.#queue = left
+    return taken
   }
 
   /** The outcome of the batch that was taken, for as long as anybody waits for it. @throws DatabaseDeadlineError */
@@ -65,11 +77,12 @@ export class AppendQueue {
     return Promise.race([commit, abandoned])
   }
 
-  /** Answers the batch. */
-  resolve(outcomes: readonly Outcome[]): void {
-    this.#batch.forEach((waiting, at) => {
-      this.#settle(waiting, () => waiting.resolve(outcomes[at] ?? 'stale'))
-    })
+  /** Answers the batch: it is committed, and whatever was refused on the way is refused for good. */
+  resolve(): void {
+    for (const waiting of this.#batch) {
+      const { refused } = waiting.decided
+      this.#settle(waiting, () => (refused ? waiting.reject(refused) : waiting.resolve()))
+    }
     this.#batch = []
   }
 
@@ -117,14 +130,27 @@ export class AppendQueue {
   }
 }
 
-function batchSize(queue: readonly Waiting[]): number {
-  if (queue[0]?.append.change) return 1
+/** Whether it has to be decided and committed under the lock of the head: a change, and what has no entry to be compared and swapped with. */
+export function isInTurn({ decided }: Waiting): boolean {
+  return decided.change !== undefined || decided.entries.length === 0
+}
+
+function splitBatch(queue: Waiting[]): { taken: Waiting[]; left: Waiting[] } {
+  const [first] = queue
+  if (!first) return { taken: [], left: [] }
+  const kind = isInTurn(first)
+  const taken: Waiting[] = []
+  const left: Waiting[] = []
   let entries = 0
-  let size = 0
-  for (const { append } of queue) {
-    entries += append.entries.length
-    if (append.change || (entries > BATCH_ENTRIES && size > 0)) break
-    size += 1
+  let isFull = false
+  for (const waiting of queue) {
+    if (isFull || isInTurn(waiting) !== kind) {
+      left.push(waiting)
+      continue
+    }
+    entries += waiting.append.entries.length
+    isFull = taken.length > 0 && (entries > BATCH_ENTRIES || (kind && taken.length === BATCH_CHANGES))
+    ;(isFull ? left : taken).push(waiting)
   }
-  return size
+  return { taken, left }
 }

@@ -9,6 +9,9 @@ const HASH_LABEL = encodeUtf8('eaas/audit/hash/v1')
 const MAC_LABEL = encodeUtf8('eaas/audit/mac/v1')
 const HEAD_LABEL = 'eaas/audit/head/v1'
 const PURGE_MARK_LABEL = 'eaas/audit/purge-mark/v1'
+const ALARM_LABEL = 'eaas/audit/alarm/v1'
+/** Policy versions between two accepted rollbacks (chain.md 10). */
+const POLICY_EPOCH = 2 ** 32
 
 /** What an entry says (chain.md 1). */
 export interface AuditEntry {
@@ -115,6 +118,29 @@ export function purgeMarkMac(auditKey: KeyObject, mark: Omit<PurgeMark, 'mac'>):
     encodeHex(previous_mac),
   ])
   return hmac(auditKey, text)
+}
+
+/** Where a chain ended when somebody saw it. */
+export type Witness = Pick<Head, 'last_id' | 'hash' | 'policy_version'>
+
+/** An alarm as it is stored: the head that was witnessed, and what is wrong (chain.md 10). */
+export interface ChainAlarm extends Witness {
+  tenant_id: string
+  reason: string
+  raised_at: string
+  mac: Uint8Array
+}
+
+/** The MAC of an alarm (chain.md 10). */
+export function alarmMac(auditKey: KeyObject, alarm: Omit<ChainAlarm, 'mac'>): Uint8Array {
+  const { tenant_id, reason, last_id, hash, policy_version, raised_at } = alarm
+  const text = JSON.stringify([ALARM_LABEL, tenant_id, reason, last_id, encodeHex(hash), policy_version, raised_at])
+  return hmac(auditKey, text)
+}
+
+/** The policy version after a rollback was accepted: above every version that the lost entries can have had (chain.md 10). */
+export function nextPolicyEpoch(policy_version: number): number {
+  return (Math.floor(policy_version / POLICY_EPOCH) + 1) * POLICY_EPOCH
 }
 
 /** Compares two byte strings in constant time. */

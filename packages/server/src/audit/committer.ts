@@ -3,18 +3,26 @@
  * statement (group commit): while one batch commits, the next one gathers. A caller's promise resolves when its entries
  * are committed and not before.
  *
- * A batch is appended under the policy version that its decisions were made on. When the version has moved, nothing is
- * written and the callers are told `stale`: they decide again. So what one process acknowledged, every other process acts on.
+ * A batch is appended under the policy version that its decisions were made on. Where the version has moved, those decisions
+ * are made again, in place: on the state that this process has of the newer version, or under the lock of the head, where no
+ * version can follow. So a call keeps its turn however fast the tenant changes, and what one process acknowledged, every other
+ * process acts on. Changes that wait together are decided one on top of the other and committed in one transaction.
  */
 import type { KeyObject } from 'node:crypto'
 import type { Action } from '@eaas/protocol'
-import { appendEntries, countMonth, lockHead } from '../store/audit.js'
-import type { Sql, Transaction } from '../store/db.js'
-import { DATABASE_DEADLINE_MS, withDeadline } from '../store/deadline.js'
+import { countMonth, lockHead } from '../store/audit.js'
+import { isRolledBack, type Sql, type Transaction } from '../store/db.js'
+import { DATABASE_DEADLINE_MS, DatabaseDeadlineError, withDeadline } from '../store/deadline.js'
+import { isUnreachable } from '../store/unreachable.js'
+import { appendChained, type Chained } from './append-chained.js'
 import { AuditWriteError, auditWriteError } from './append-errors.js'
-import { AppendQueue, type Waiting } from './append-queue.js'
+import { AppendQueue, isInTurn, type Waiting } from './append-queue.js'
 import { type EntryDraft, extendChain, type Head, laterTime } from './chain.js'
-import { HeadWatch } from './head-watch.js'
+import { type Clock, createClock } from './clock.js'
+import type { HeadWatch } from './head-watch.js'
+import { createHeadWatches, type HeadWatches } from './head-watches.js'
+import { RecentCommits } from './recent-commits.js'
+import { TamperedRowError } from './row-mac.js'
 import { turn } from './turn.js'
 
 /** Reads of a tenant's policy version at once; calls that come meanwhile share the next one. */
@@ -22,31 +30,52 @@ const READS_AT_ONCE = 8
 /** After a lost race, how long a batch takes the row lock first, in milliseconds: another process writes this tenant. */
 const SHARED_MS = 5_000
 
-/** What one call wants to have on record. */
-export interface Append {
-  tenant_id: string
-  auditKey: KeyObject
-  /** the policy version that the decision was made on */
-  policy_version: number
-  entries: readonly EntryDraft[]
-  /**
-   * Writes the rows of a management change, in the transaction of its entries; `entry_id` is the id of the first of them.
-   * May use the transaction only.
-   */
-  change?: ((sql: Transaction, at: { entry_id: number; created_at: string }) => Promise<void>) | undefined
-  /** how many `encrypt` entries the tenant may have in a month (UTC); null is any number */
-  encryptQuota?: number | null
+/** The lock of a tenant's head: a transaction holds it until it ends. */
+export interface HeadLock {
+  sql: Transaction
+  /** the head as it was when it was locked */
+  head: Head
+  /** Has somebody told the head that the transaction committed; nobody is told when it failed. */
+  onCommit: (tell: (head: Head) => void) => void
 }
 
-/**
- * Committed; or nothing was written, because the policy version is another one by now, or because the encrypt entries are
- * more than the quota leaves.
- */
-export type Outcome = 'committed' | 'stale' | { quotaLeft: number }
+/** What a call decided. */
+export interface Decided {
+  /** committed before the caller is answered; none for what only reads */
+  entries: readonly EntryDraft[]
+  /** Writes the rows of a management change, in the transaction of its entries; `entry_id` is the id of the first of them. */
+  change?: ((lock: HeadLock, at: { entry_id: number; created_at: string }) => Promise<void>) | undefined
+  /** how many `encrypt` entries the tenant may have in a month (UTC); null is any number */
+  encryptQuota?: number | null
+  /** why nothing is done; thrown at the caller once it is known that the decision was made on the current state */
+  refused?: Error | undefined
+}
+
+/** What a decision is to be made on again. */
+export interface DecideOn {
+  policy_version: number
+  /** held now: the state is the one under it, with the changes of this transaction, and only its connection may be asked */
+  lock?: HeadLock
+  /** how many `encrypt` entries the tenant's quota leaves */
+  quotaLeft: number
+}
+
+/** What one call wants to have on record. */
+export interface Append extends Decided {
+  tenant_id: string
+  auditKey: KeyObject
+  /** the policy version that the decision was made on; NaN where it is still to be made */
+  policy_version: number
+  /** Decides again; undefined where the state of this version is not at hand, which can't be under a lock. */
+  decide: (on: DecideOn) => Promise<Decided | undefined>
+}
 
 export interface Committer {
-  /** Appends entries. @throws AuditWriteError, OverloadError */
-  append(append: Append): Promise<Outcome>
+  /**
+   * Appends the entries of a decision, or of the one that had to be made in its place; without entries, waits until the decision
+   * is known to be made on the current state. @throws AuditWriteError, OverloadError, or what it was refused with
+   */
+  append(append: Append): Promise<void>
   /**
    * The policy version in the database now; calls that wait together share one read.
    *
@@ -57,6 +86,12 @@ export interface Committer {
   waiting(): number
   /** The tenants that are no longer served because their chain in the database is not the one that was written. */
   alarmed(): readonly string[]
+  /** the watches over the heads of the tenants */
+  readonly watches: HeadWatches
+  /** the clock that entries are dated by */
+  readonly clock: Clock
+  /** How the last batches ended. */
+  readonly recent: RecentCommits
   /** Resolves when nothing waits any more. */
   drain(): Promise<void>
 }
@@ -65,6 +100,8 @@ export interface CommitterOptions {
   sql: Sql
   /** milliseconds since 1970 */
   now: () => number
+  /** dates the entries; without it, one by `now` that refuses nothing */
+  clock?: Clock
   /** told once, when a tenant's chain in the database turns out to be cut, rolled back or forged */
   onAlarm: (tenant_id: string, reason: string) => void
   /** told of each batch after its commit, for metrics */
@@ -90,14 +127,22 @@ interface TenantLog {
 }
 
 /** Makes the committer; one a process. */
-export function createCommitter({ sql, now, onAlarm, observe }: CommitterOptions): Committer {
+export function createCommitter({
+  sql,
+  now,
+  clock = createClock({ now, toleranceMs: Number.POSITIVE_INFINITY }),
+  onAlarm,
+  observe,
+}: CommitterOptions): Committer {
   const logs = new Map<string, TenantLog>()
+  const watches = createHeadWatches(onAlarm)
   const all = { entries: 0 }
+  const recent = new RecentCommits()
 
   function logOf(tenant_id: string): TenantLog {
     let log = logs.get(tenant_id)
     if (!log) {
-      const head = new HeadWatch(tenant_id, onAlarm)
+      const head = watches.get(tenant_id)
       const queue = new AppendQueue(all)
       log = { queue, draining: undefined, head, sharedUntil: 0, reads: new Set(), nextRead: undefined }
       logs.set(tenant_id, log)
@@ -105,11 +150,11 @@ export function createCommitter({ sql, now, onAlarm, observe }: CommitterOptions
     return log
   }
 
-  function append(append: Append): Promise<Outcome> {
+  function append(append: Append): Promise<void> {
     const log = logOf(append.tenant_id)
-    const outcome = log.queue.add(append)
+    const committed = log.queue.add(append)
     log.draining ??= drainLog(log)
-    return outcome
+    return committed
   }
 
   async function drainLog(log: TenantLog): Promise<void> {
@@ -117,103 +162,114 @@ export function createCommitter({ sql, now, onAlarm, observe }: CommitterOptions
     for (let batch = log.queue.take(); batch.length > 0; batch = log.queue.take()) {
       const startedAt = performance.now()
       try {
-        const outcomes = await log.queue.whileAwaited(commit(log, batch))
+        await log.queue.whileAwaited(commit(log, batch))
         const seconds = (performance.now() - startedAt) / 1_000
-        log.queue.resolve(outcomes)
-        report(batch, outcomes, seconds)
+        log.queue.resolve()
+        if (batch.some(({ decided }) => !decided.refused && decided.entries.length > 0)) recent.succeeded()
+        report(batch, seconds)
       } catch (error) {
         log.head.forget() // the outcome is unknown
+        recent.failed(error)
         log.queue.reject(auditWriteError(error))
       }
     }
     log.draining = undefined
   }
 
-  function report(batch: readonly Waiting[], outcomes: readonly Outcome[], seconds: number): void {
+  function report(batch: readonly Waiting[], seconds: number): void {
     if (!observe) return
-    const actions = batch.flatMap(({ append }, at) =>
-      outcomes[at] === 'committed' ? append.entries.map(({ action }) => action) : [],
-    )
+    const actions = batch.flatMap(({ decided }) => (decided.refused ? [] : decided.entries.map(({ action }) => action)))
     if (actions.length > 0) observe({ actions, seconds })
   }
 
-  async function commit(log: TenantLog, batch: readonly Waiting[]): Promise<Outcome[]> {
+  async function commit(log: TenantLog, batch: readonly Waiting[]): Promise<void> {
     log.head.demandNoAlarm()
-    const [first] = batch
-    if (first?.append.change) return [await commitChange(log, first)]
-    if (performance.now() >= log.sharedUntil && !batch.some(isMetered)) {
-      const head = await recentHead(log, batch)
-      demandAwaited(batch)
-      const attempt = chainOnto(head, batch, Number.POSITIVE_INFINITY)
-      if (!attempt.entries) return attempt.outcomes
-      if (await appendEntries(sql, { previous: head, next: attempt.next, entries: attempt.entries })) {
-        log.head.witness(attempt.next)
-        return attempt.outcomes
-      }
-      log.sharedUntil = performance.now() + SHARED_MS
-    }
-    // Another process writes this tenant too: take turns by the row lock, compare-and-swap alone would starve. Under the
-    // lock the count against a quota is exact.
-    const { head, outcomes } = await sql.begin(async (transaction) => {
-      const previous = await log.head.read(transaction, firstAppend(batch).auditKey, lockHead)
-      const attempt = chainOnto(previous, batch, await findQuotaLeft(transaction, previous, batch))
-      if (!attempt.entries) return { head: previous, outcomes: attempt.outcomes }
-      await mustAppend(transaction, previous, attempt)
-      demandAwaited(batch)
-      return { head: attempt.next, outcomes: attempt.outcomes }
-    })
-    log.head.witness(head)
-    return outcomes
+    if (performance.now() >= log.sharedUntil && !batch.some(needsLock) && (await swapHead(log, batch))) return
+    // A change, a count against a quota, another process that writes this tenant too, or a state that is not known here: take
+    // turns by the row lock. Compare-and-swap alone would starve.
+    await appendLocked(log, batch)
   }
 
-  // One transaction: the rows of the change, its entries, the head with the next policy version. A crash before the commit
-  // leaves none of them, a crash after it all of them.
-  async function commitChange(log: TenantLog, waiting: Waiting): Promise<Outcome> {
-    const { auditKey, entries: drafts, policy_version, change } = waiting.append
-    const next = await sql.begin(async (transaction) => {
+  /** Appends by compare-and-swap; returns false, and nothing is written, where the batch needs the lock. */
+  async function swapHead(log: TenantLog, batch: readonly Waiting[]): Promise<boolean> {
+    const head = await recentHead(log, batch)
+    demandAwaited(batch)
+    for (const waiting of awaited(batch)) {
+      if (!(await isDecidedOn(waiting, head.policy_version))) return false
+    }
+    if (batch.some(needsLock)) return false
+    const drafts = draftsOf(awaited(batch))
+    if (drafts.length === 0) return false
+    const time = clock.read(head)
+    const { entries, head: next } = extendChain(head, drafts, { auditKey: firstAppend(batch).auditKey, now: time })
+    if (await appendChained(sql, clock, { previous: head, next, entries, time })) {
+      log.head.witness(next)
+      return true
+    }
+    log.sharedUntil = performance.now() + SHARED_MS
+    return false
+  }
+
+  // A row that is not as it should be fails the change that is about it. It rolls the others back with it: each gets its own try.
+  async function appendLocked(log: TenantLog, batch: readonly Waiting[]): Promise<void> {
+    try {
+      await appendTogether(log, batch)
+    } catch (error) {
+      if (batch.length === 1 || !batch.some(isInTurn) || !isNotWritten(error)) throw error
+      for (const waiting of batch) {
+        if (waiting.isGivenUp) continue
+        try {
+          await appendTogether(log, [waiting])
+        } catch (error) {
+          log.head.forget()
+          waiting.decided = { entries: [], refused: auditWriteError(error) }
+        }
+      }
+    }
+  }
+
+  // One transaction: the head locked, each decision made again that was made on another state, the rows of the changes, all
+  // entries, the head with the next policy version. A crash before the commit leaves none of them, a crash after it all of them.
+  async function appendTogether(log: TenantLog, batch: readonly Waiting[]): Promise<void> {
+    const { auditKey } = firstAppend(batch)
+    const told: ((head: Head) => void)[] = []
+    const next = await beginKnown(sql, async (transaction) => {
       const head = await log.head.read(transaction, auditKey, lockHead)
-      if (head.policy_version !== policy_version) return undefined
-      const chained = extendChain(head, drafts, { auditKey, now: now(), policy_version: policy_version + 1 })
-      await change?.(transaction, { entry_id: head.last_id + 1, created_at: chained.head.created_at })
-      await mustAppend(transaction, head, { entries: chained.entries, next: chained.head })
-      demandAwaited([waiting])
+      const lock: HeadLock = { sql: transaction, head, onCommit: (tell) => void told.push(tell) }
+      const time = clock.read(head)
+      const created_at = laterTime(head.created_at, time)
+      const meter = createMeter(transaction, head.tenant_id, created_at.slice(0, 7))
+      const drafts: EntryDraft[] = []
+      let { policy_version } = head
+      for (const waiting of batch) {
+        if (waiting.isGivenUp) continue
+        if (waiting.policy_version !== policy_version)
+          await decideAgain(waiting, { policy_version, lock, quotaLeft: Number.POSITIVE_INFINITY })
+        const quotaLeft = await meter.left(waiting.decided)
+        if (countEncrypts(waiting.decided) > quotaLeft) await decideAgain(waiting, { policy_version, lock, quotaLeft })
+        const { refused, change, entries } = waiting.decided
+        if (refused) continue
+        if (change) {
+          await change(lock, { entry_id: head.last_id + drafts.length + 1, created_at })
+          policy_version += 1
+        }
+        meter.count(waiting.decided)
+        drafts.push(...entries)
+      }
+      if (drafts.length === 0) return head
+      const chained = extendChain(head, drafts, { auditKey, now: time, policy_version })
+      await mustAppend(transaction, clock, { previous: head, next: chained.head, entries: chained.entries, time })
+      demandAwaited(batch)
       return chained.head
     })
-    if (next === undefined) return 'stale'
     log.head.witness(next)
-    return 'committed'
+    for (const tell of told) tell(next)
   }
 
-  // Decides of each append whether it still holds, and chains those that do.
-  function chainOnto(head: Head, batch: readonly Waiting[], quotaLeft: number) {
-    let left = quotaLeft
-    const outcomes = batch.map(({ append }): Outcome => {
-      if (append.policy_version !== head.policy_version) return 'stale'
-      const encrypts = countEncrypts(append)
-      if (encrypts > left) return { quotaLeft: left }
-      left -= encrypts
-      return 'committed'
-    })
-    const drafts = batch.flatMap(({ append }, at) => (outcomes[at] === 'committed' ? append.entries : []))
-    if (drafts.length === 0) return { outcomes }
-    const chained = extendChain(head, drafts, { auditKey: firstAppend(batch).auditKey, now: now() })
-    return { outcomes, entries: chained.entries, next: chained.head }
-  }
-
-  // Of the month in which the entries will be counted: that is not the clock's where the clock went back.
-  async function findQuotaLeft(transaction: Transaction, previous: Head, batch: readonly Waiting[]): Promise<number> {
-    const append = batch.find(isMetered)?.append
-    if (append?.encryptQuota == null) return Number.POSITIVE_INFINITY
-    const month = laterTime(previous.created_at, now()).slice(0, 7)
-    const used = await countMonth(transaction, append.tenant_id, month)
-    return Math.max(0, append.encryptQuota - (used.find(({ action }) => action === 'encrypt')?.entries ?? 0))
-  }
-
-  // The known head serves while every decision of the batch was made on its policy version. Where they differ, either may
-  // be the older one: the database tells.
+  // The known head serves unless a decision was made on a newer policy version: then it is an older one.
   async function recentHead(log: TenantLog, batch: readonly Waiting[]): Promise<Head> {
     const { known } = log.head
-    if (known && batch.every(({ append }) => append.policy_version === known.policy_version)) return known
+    if (known && batch.every(({ policy_version }) => policy_version <= known.policy_version)) return known
     return log.head.read(sql, firstAppend(batch).auditKey)
   }
 
@@ -243,7 +299,10 @@ export function createCommitter({ sql, now, onAlarm, observe }: CommitterOptions
     append,
     currentPolicyVersion,
     waiting: () => all.entries,
-    alarmed: () => [...logs].flatMap(([tenant_id, log]) => (log.head.isAlarmed ? [tenant_id] : [])),
+    recent,
+    alarmed: () => watches.alarmed().map(({ tenant_id }) => tenant_id),
+    watches,
+    clock,
     async drain() {
       await Promise.all([...logs.values()].map((log) => log.draining))
     },
@@ -255,22 +314,88 @@ function demandAwaited(batch: readonly Waiting[]): void {
   if (batch.every(({ isGivenUp }) => isGivenUp)) throw new AuditWriteError('nobody waits for these entries any more')
 }
 
-async function mustAppend(
-  sql: Transaction,
-  previous: Head,
-  { entries, next }: Pick<ReturnType<typeof extendChain>, 'entries'> & { next: Head },
-): Promise<void> {
-  if (!(await appendEntries(sql, { previous, next, entries }))) {
+async function mustAppend(sql: Transaction, clock: Clock, chained: Chained): Promise<void> {
+  if (!(await appendChained(sql, clock, chained))) {
     throw new AuditWriteError('the head of the audit chain changed under its own lock')
   }
 }
 
-function isMetered({ append }: { append: Append }): boolean {
-  return append.encryptQuota != null && countEncrypts(append) > 0
+/** Has a decision made again that was made on another policy version; returns whether it is made on this one now. */
+async function isDecidedOn(waiting: Waiting, policy_version: number): Promise<boolean> {
+  if (waiting.policy_version === policy_version) return true
+  let decided: Decided | undefined
+  try {
+    decided = await waiting.append.decide({ policy_version, quotaLeft: Number.POSITIVE_INFINITY })
+  } catch (error) {
+    decided = { entries: [], refused: error instanceof Error ? error : new Error(String(error)) } // no other call's concern
+  }
+  if (!decided) return false
+  waiting.decided = decided
+  waiting.policy_version = policy_version
+  return true
 }
 
-function countEncrypts({ entries }: Append): number {
+/** Decides under the lock. The decision stands on what is not committed yet, so nobody may take it for made after a rollback. */
+async function decideAgain(waiting: Waiting, on: DecideOn & { lock: HeadLock }): Promise<void> {
+  waiting.policy_version = Number.NaN
+  const decided = await waiting.append.decide(on)
+  if (!decided) throw new Error('a call was not decided under the lock of the head')
+  waiting.decided = decided
+}
+
+/** Counts `encrypt` entries against the quota, exactly: nobody else writes while the head is locked. */
+function createMeter(sql: Transaction, tenant_id: string, month: string) {
+  let used: number | undefined
+  return {
+    async left(decided: Decided): Promise<number> {
+      if (!isMetered(decided) || decided.encryptQuota == null) return Number.POSITIVE_INFINITY
+      used ??= (await countMonth(sql, tenant_id, month)).find(({ action }) => action === 'encrypt')?.entries ?? 0
+      return Math.max(0, decided.encryptQuota - used)
+    },
+    count(decided: Decided): void {
+      if (used !== undefined) used += countEncrypts(decided)
+    },
+  }
+}
+
+function needsLock(waiting: Waiting): boolean {
+  return !waiting.decided.refused && (isInTurn(waiting) || isMetered(waiting.decided))
+}
+
+function isMetered(decided: Decided): boolean {
+  return decided.encryptQuota != null && countEncrypts(decided) > 0
+}
+
+function countEncrypts({ entries }: Decided): number {
   return entries.reduce((sum, { action }) => (action === 'encrypt' ? sum + 1 : sum), 0)
+}
+
+function awaited(batch: readonly Waiting[]): Waiting[] {
+  return batch.filter(({ isGivenUp }) => !isGivenUp)
+}
+
+function draftsOf(batch: readonly Waiting[]): EntryDraft[] {
+  return batch.flatMap(({ decided }) => (decided.refused ? [] : decided.entries))
+}
+
+function isNotWritten(error: unknown): boolean {
+  return error instanceof TamperedRowError || isRolledBack(error)
+}
+
+// A connection that ended before COMMIT was sent took its transaction along. Of a transaction that is only given up on that is not
+// known: it may go on.
+async function beginKnown<T>(sql: Sql, work: (transaction: Transaction) => Promise<T>): Promise<T> {
+  let isDone = false
+  try {
+    return (await sql.begin(async (transaction) => {
+      const result = await work(transaction)
+      isDone = true
+      return result
+    })) as T
+  } catch (error) {
+    if (isDone || !isUnreachable(error) || error instanceof DatabaseDeadlineError) throw error
+    throw auditWriteError(error, { mayBeWritten: false })
+  }
 }
 
 function firstAppend(batch: readonly { append: Append }[]): Append {

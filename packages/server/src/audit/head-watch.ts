@@ -1,22 +1,30 @@
 /**
- * Watches the head of one tenant's chain. A head that is missing, forged or behind what this process saw committed means that the
- * database was restored or tampered with: an alarm is raised, and the tenant is served no longer. Going on would fork the chain.
+ * Watches the head of one tenant's chain. A head that is missing, forged or behind what was witnessed means that the database was
+ * restored or tampered with: an alarm is raised, and the tenant is served no longer. Going on would fork the chain.
  */
 import type { KeyObject } from 'node:crypto'
 import { findEntryHash, findHead } from '../store/audit.js'
 import { findLastMark } from '../store/audit-retention.js'
 import type { Queryable } from '../store/db.js'
+import { findAcceptedRollback } from './accepted-rollback.js'
 import { ChainAlarmError } from './append-errors.js'
-import { equalBytes, type Head, isHeadAuthentic, purgeMarkMac } from './chain.js'
+import { equalBytes, type Head, isHeadAuthentic, purgeMarkMac, type Witness } from './chain.js'
+
+/** Why a tenant is not served. */
+export interface Alarm {
+  reason: string
+  /** the head that the chain should go on from; undefined where none was witnessed */
+  witness: Witness | undefined
+}
 
 export class HeadWatch {
   #known: Head | undefined
-  #witnessed: Head | undefined
-  #alarm: string | undefined
+  #witnessed: Witness | undefined
+  #alarm: Alarm | undefined
 
   constructor(
     readonly tenant_id: string,
-    /** told once */
+    /** called once for each alarm */
     private readonly onAlarm: (tenant_id: string, reason: string) => void,
   ) {}
 
@@ -25,13 +33,18 @@ export class HeadWatch {
     return this.#known
   }
 
-  get isAlarmed(): boolean {
-    return this.#alarm !== undefined
+  /** The latest head that was witnessed: committed by this process, or read from a checkpoint that was kept. */
+  get witnessed(): Witness | undefined {
+    return this.#witnessed
+  }
+
+  get alarm(): Alarm | undefined {
+    return this.#alarm
   }
 
   /** @throws ChainAlarmError after an alarm */
   demandNoAlarm(): void {
-    if (this.#alarm !== undefined) throw new ChainAlarmError(this.#alarm)
+    if (this.#alarm !== undefined) throw new ChainAlarmError(this.#alarm.reason)
   }
 
   /** To be called when it is not known what was committed: the head is read again before anything is chained to it. */
@@ -41,9 +54,25 @@ export class HeadWatch {
 
   /** Takes note of a head that was committed. A commit that was given up on may end after later ones: it never goes back. */
   witness(head: Head): void {
-    if (this.#witnessed && head.last_id < this.#witnessed.last_id) return
+    if (this.#witnessed && !isAtLeast(head, this.#witnessed)) return
     this.#known = head
     this.#witnessed = head
+  }
+
+  /** Takes note of a head that a kept checkpoint states. */
+  remember(witness: Witness): void {
+    if (!this.#witnessed || isAtLeast(witness, this.#witnessed)) this.#witnessed = witness
+  }
+
+  /** Takes over an alarm that another process raised. */
+  learn(alarm: Alarm): void {
+    if (this.#alarm === undefined) this.#setAlarm(alarm)
+  }
+
+  /** Ends the alarm after an operator has settled it; the head is read and checked again before anything is done. */
+  release(): void {
+    this.#alarm = undefined
+    this.#known = undefined
   }
 
   /** Reads the head and checks that the chain goes on from what was written; `find` locks it too, say. @throws ChainAlarmError */
@@ -53,8 +82,11 @@ export class HeadWatch {
     find: (sql: Where, tenant_id: string) => Promise<Head | undefined> = findHead,
   ): Promise<Head> {
     const witnessed = this.#witnessed // before the read: what is committed during it, the read need not show
-    const head = this.#check(await find(sql, this.tenant_id), auditKey, witnessed)
-    if (witnessed && witnessed !== head) await this.#demandContinues(sql, auditKey, head, witnessed)
+    const head = this.#demandAuthentic(await find(sql, this.tenant_id), auditKey)
+    if (witnessed) {
+      const fault = findGoneBack(head, witnessed) ?? (await this.#findFork(sql, auditKey, { head, witnessed }))
+      if (fault) await this.#demandAccepted(sql, auditKey, { head, witnessed, fault })
+    }
     this.#known = head
     return head
   }
@@ -62,31 +94,31 @@ export class HeadWatch {
   /** Reads the policy version of a head that is not behind; does not look into the chain. @throws ChainAlarmError */
   async readPolicyVersion(sql: Queryable, auditKey: KeyObject): Promise<number> {
     const witnessed = this.#witnessed
-    return this.#check(await findHead(sql, this.tenant_id), auditKey, witnessed).policy_version
+    const head = this.#demandAuthentic(await findHead(sql, this.tenant_id), auditKey)
+    const fault = witnessed && findGoneBack(head, witnessed)
+    if (fault) await this.#demandAccepted(sql, auditKey, { head, witnessed, fault })
+    return head.policy_version
   }
 
-  #check(head: Head | undefined, auditKey: KeyObject, witnessed: Head | undefined): Head {
+  #demandAuthentic(head: Head | undefined, auditKey: KeyObject): Head {
     if (!head) return this.#raiseAlarm('the head of the audit chain is missing')
     if (!isHeadAuthentic(auditKey, head)) {
       return this.#raiseAlarm('the head of the audit chain was not written by this server')
-    }
-    if (witnessed && (head.last_id < witnessed.last_id || head.policy_version < witnessed.policy_version)) {
-      return this.#raiseAlarm(
-        `the audit chain went back from entry ${witnessed.last_id} to ${head.last_id}: the database was restored or tampered with`,
-      )
     }
     return head
   }
 
   // The entry must be the one that was written, or one that a purge took. The entry is looked for first: a purge marks before it
   // deletes, so the mark of one that is gone is there.
-  async #demandContinues(sql: Queryable, auditKey: KeyObject, head: Head, { last_id, hash }: Head): Promise<void> {
+  async #findFork(
+    sql: Queryable,
+    auditKey: KeyObject,
+    { head, witnessed: { last_id, hash } }: { head: Head; witnessed: Witness },
+  ): Promise<string | undefined> {
     const found = head.last_id === last_id ? head.hash : await findEntryHash(sql, this.tenant_id, last_id)
-    if (!found && (await this.#isPurged(sql, auditKey, last_id))) return
-    if (!found) this.#raiseAlarm(`entry ${last_id} of the audit chain is missing, and no purge took it`)
-    if (!equalBytes(found, hash)) {
-      this.#raiseAlarm(`entry ${last_id} of the audit chain is not the one that was written`)
-    }
+    if (!found && (await this.#isPurged(sql, auditKey, last_id))) return undefined
+    if (!found) return `entry ${last_id} of the audit chain is missing, and no purge took it`
+    return equalBytes(found, hash) ? undefined : `entry ${last_id} of the audit chain is not the one that was written`
   }
 
   // Whoever hides the row may write a mark too, but not one with a MAC.
@@ -95,9 +127,35 @@ export class HeadWatch {
     return mark !== undefined && mark.purged_through >= id && equalBytes(mark.mac, purgeMarkMac(auditKey, mark))
   }
 
+  // An operator may have accepted that the entries after `agrees_through` are lost: then the log in the database is the one.
+  async #demandAccepted(
+    sql: Queryable,
+    auditKey: KeyObject,
+    { head, witnessed, fault }: { head: Head; witnessed: Witness; fault: string },
+  ): Promise<void> {
+    const accepted = await findAcceptedRollback(sql, { tenant_id: this.tenant_id, auditKey }, witnessed)
+    if (!accepted || witnessed.last_id <= accepted.agrees_through) this.#raiseAlarm(fault)
+    if (this.#witnessed === witnessed) this.#witnessed = head
+  }
+
   #raiseAlarm(reason: string): never {
-    if (this.#alarm === undefined) this.onAlarm(this.tenant_id, reason)
-    this.#alarm = reason
+    if (this.#alarm === undefined) this.#setAlarm({ reason, witness: this.#witnessed })
     throw new ChainAlarmError(reason)
   }
+
+  #setAlarm(alarm: Alarm): void {
+    this.#alarm = alarm
+    this.onAlarm(this.tenant_id, alarm.reason)
+  }
+}
+
+/** Whether one head of a chain is another one, or comes after it. An accepted rollback raises the version and lowers the id. */
+function isAtLeast(head: Witness, other: Witness): boolean {
+  if (head.policy_version !== other.policy_version) return head.policy_version > other.policy_version
+  return head.last_id >= other.last_id
+}
+
+function findGoneBack(head: Head, witnessed: Witness): string | undefined {
+  if (head.last_id >= witnessed.last_id && head.policy_version >= witnessed.policy_version) return undefined
+  return `the audit chain went back from entry ${witnessed.last_id} to ${head.last_id}: the database was restored or tampered with`
 }

@@ -12,11 +12,21 @@ import { CheckpointError, ORIGIN } from './checkpoint.js'
  */
 export function findKeptNote(text: string, tenant_id: string): string {
   if (text.startsWith(ORIGIN)) return text
-  const notes = [text, ...text.split('\n')].flatMap(readNote)
+  const notes = readNotes(text)
   if (notes.length === 0) return text // what is wrong with it, whoever reads it will say
-  const own = notes.filter((note) => note.split('\n')[1] === tenant_id)
+  const own = notes.filter((note) => line(note, 1) === tenant_id)
   if (own.length === 0) throw new CheckpointError('it holds no checkpoint of this tenant')
-  return own.reduce((newest, note) => (lastId(note) >= lastId(newest) ? note : newest))
+  return own.reduce((newest, note) => (isNewer(newest, note) ? newest : note))
+}
+
+/** Lists all notes of a tenant's log in a text, each once. Whether they are signed is not looked at here. */
+export function listKeptNotes(text: string, tenant_id: string): string[] {
+  const notes = text.startsWith(ORIGIN) ? [text] : readNotes(text)
+  return [...new Set(notes)].filter((note) => line(note, 1) === tenant_id)
+}
+
+function readNotes(text: string): string[] {
+  return [text, ...text.split('\n')].flatMap(readNote)
 }
 
 function readNote(text: string): string[] {
@@ -29,6 +39,12 @@ function readNote(text: string): string[] {
   }
 }
 
-function lastId(note: string): number {
-  return Number(note.split('\n')[2])
+// By the time of signing: after a rollback that was accepted, newer checkpoints have lower ids. Of one time, the longer log's.
+function isNewer(note: string, other: string): boolean {
+  const [signed, otherSigned] = [line(note, 4), line(other, 4)]
+  return signed === otherSigned ? Number(line(note, 2)) > Number(line(other, 2)) : signed > otherSigned
+}
+
+function line(note: string, at: number): string {
+  return note.split('\n')[at] ?? ''
 }

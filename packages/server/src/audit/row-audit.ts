@@ -55,7 +55,8 @@ export function createRowAudit(rowKey: KeyObject): RowAudit {
   }
 }
 
-function rowsWrittenBy(entry: ChainedEntry): string[] {
+/** The names of the rows that an entry tells of: `tenant`, `key <id>`, `key <id> version <n>`, `api key <id>`. */
+export function rowsWrittenBy(entry: ChainedEntry): string[] {
   const { action, key_id, key_version, id } = entry
   const key = `key ${key_id}`
   const version = (number: number) => `${key} version ${number}`

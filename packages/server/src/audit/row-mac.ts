@@ -3,7 +3,7 @@
  * no key can't add a right or change one unseen: the server refuses a row whose MAC is not its own.
  *
  * mac = HMAC-SHA-256(row key, UTF-8 of ["eaas/row/v1", table, [columns in the order below]]), row key as in
- * key-hierarchy.md 4, the array written as in chain.md 1, bytes in hexadecimal.
+ * key-hierarchy.md 4, the array written as in chain.md 1, bytes in hexadecimal. `plaintext_encoding` of a tenant is left out where it is utf8.
  */
 import type { KeyObject } from 'node:crypto'
 import { encodeHex } from '@eaas/protocol'
@@ -25,7 +25,13 @@ export function tenantMac(rowKey: KeyObject, row: Unsealed<TenantRow>): Uint8Arr
     encodeHex(row.wrapped_audit_key),
     row.created_at,
     row.entry_id,
+    ...unlessUtf8(row.plaintext_encoding),
   ])
+}
+
+// Rows from before there was the column have a MAC without it, and all of them meant utf8. A row of eight columns is never one of seven.
+function unlessUtf8(encoding: TenantRow['plaintext_encoding']): string[] {
+  return encoding === 'utf8' ? [] : [encoding]
 }
 
 /** The MAC of a key's row. */

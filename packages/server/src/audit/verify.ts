@@ -18,6 +18,7 @@ import {
   isHeadAuthentic,
   type PurgeMark,
   purgeMarkMac,
+  type Witness,
 } from './chain.js'
 import type { Checkpoint } from './checkpoint.js'
 import { createRowAudit } from './row-audit.js'
@@ -56,6 +57,8 @@ export interface VerifyOptions {
   rowKey: KeyObject
   /** what was signed earlier, and has to be true still */
   checkpoint?: Checkpoint | undefined
+  /** the head that an alarm says was witnessed, which the log has to go on from too */
+  witnessed?: Pick<Witness, 'last_id' | 'hash'> | undefined
   /** only the entries after this id; the one with the id is taken as it stands */
   after_id?: number | undefined
   /** only the entries up to this id */
@@ -81,7 +84,7 @@ interface Place {
 export async function verifyLog(sql: Sql, options: VerifyOptions): Promise<wire.Verification> {
   const evidence = await readEvidence(sql, options.tenant_id)
   const { head } = evidence
-  const kept = options.checkpoint
+  const { checkpoint: kept, witnessed } = options
   let compared = false
   const isMarkGood = !evidence.mark || equalBytes(evidence.mark.mac, purgeMarkMac(options.auditKey, evidence.mark))
   // What a forged mark says counts for nothing: with no mark, the entries from the first one on are missing.
@@ -100,6 +103,7 @@ export async function verifyLog(sql: Sql, options: VerifyOptions): Promise<wire.
     ...(kept === undefined ? {} : { checkpoint: { id: kept.last_id, compared } }),
   })
   const contradicts = (): boolean => {
+    if (witnessed?.last_id === place.id && !equalBytes(witnessed.hash, place.hash)) return true
     if (kept?.last_id !== place.id) return false
     compared = true
     return !equalBytes(kept.hash, place.hash)
@@ -149,7 +153,7 @@ export async function verifyLog(sql: Sql, options: VerifyOptions): Promise<wire.
   if (!isHeadGood) return answer('head_forged')
   if (!equalBytes(place.hash, head.hash)) return answer('head_mismatch')
   if (evidence.last_id > head.last_id) return answer('entry_beyond_head')
-  if (kept && kept.last_id > head.last_id) return answer('behind_checkpoint')
+  if (Math.max(kept?.last_id ?? 0, witnessed?.last_id ?? 0) > head.last_id) return answer('behind_checkpoint')
   if (options.after_id !== undefined) return answer() // marks and rows are held against all entries
   const told = rows.purgedThrough()
   if (purged_through !== told) return answer('mark_mismatch', Math.min(purged_through, told) + 1)

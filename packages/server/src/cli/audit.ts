@@ -6,6 +6,7 @@ import type { Action, wire } from '@eaas/protocol'
 import { encodePublicKey } from '../audit/checkpoint.js'
 import { findKeptNote } from '../audit/kept-checkpoint.js'
 import type { Config } from '../config.js'
+import { acceptRollback } from '../operations/accept-rollback.js'
 import { performAsSystem } from '../operations/perform.js'
 import { exportAudit, listAudit, readAuditCheckpoint, verifyAudit } from '../operations/read-audit.js'
 import { Refusal } from '../operations/refusal.js'
@@ -41,13 +42,18 @@ export async function auditList(config: Config, { tenant, action, keyId, limit, 
     entry.key_id === null ? '-' : `${entry.key_id} v${entry.key_version ?? '-'}`,
     entry.actor,
     entry.ip_address ?? '-',
-    entry.metadata === null ? '' : JSON.stringify(entry.metadata),
+    describeMetadata(entry.metadata),
   ])
   print(
     ...table(['ID', 'TIME', 'ACTION', 'KEY', 'ACTOR', 'ADDRESS', 'METADATA'], rows),
     '',
     `${list.count} of ${list.total}`,
   )
+}
+
+// The version stands beside the key.
+function describeMetadata({ key_version: _, ...metadata }: wire.Entry['metadata']): string {
+  return Object.keys(metadata).length === 0 ? '' : JSON.stringify(metadata)
 }
 
 export interface VerifyOptions extends Of {
@@ -155,4 +161,30 @@ export async function auditPublicKey(config: Config, { json }: { json: boolean }
   const public_key = await withServices(config, async ({ signingKey }) => encodePublicKey(signingKey))
   if (json) printJson({ public_key })
   else print(public_key)
+}
+
+/** Accepts that a tenant's log lost entries, so that the tenant is served again; writes that into the log. */
+export async function auditAcceptRollback(
+  config: Config,
+  { tenant, reason, json }: Of & { reason: string },
+): Promise<void> {
+  const progress = showProgress('verified')
+  const accepted = await withServices(config, async (services) =>
+    acceptRollback(services, await getTenantId(services, tenant), {
+      reason,
+      onProgress: (entries) => progress(`${entries} entries`),
+    }),
+  ).finally(progress.done)
+  if (json) {
+    printJson(accepted)
+    return
+  }
+  const { entry_id, witnessed_id } = accepted
+  print(
+    witnessed_id < entry_id
+      ? `Accepted. Entry ${entry_id} of the log says so; an entry ${witnessed_id} had been witnessed.`
+      : `Accepted: entries after ${entry_id - 1}, through ${witnessed_id} at least, are lost. Entry ${entry_id} of the log says so.`,
+    'Every server serves the tenant again within a second or two.',
+    'What was changed in the lost entries is undone: revoke again, rotate again. See: eaas audit diff --help',
+  )
 }

@@ -1,4 +1,4 @@
-/** `eaas doctor`: looks at everything that a start needs and an auditor will ask for, changes nothing, says what to do. */
+/** `eaas doctor`: checks everything that a start needs and an auditor will ask for, keeps no change, says what to do. */
 import type { KeyObject } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { equalBytes, isHeadAuthentic } from '../audit/chain.js'
@@ -8,12 +8,15 @@ import { deriveRowKey, openSecret } from '../crypto/key-hierarchy.js'
 import { readRootKey } from '../crypto/root-key.js'
 import { findOwnInstance, findRootKey, openSecrets, rootKeyFile } from '../installation.js'
 import { MIGRATIONS_DIRECTORY } from '../migrations-directory.js'
+import { listAlarms } from '../store/alarms.js'
 import { findEntryHash, findHead } from '../store/audit.js'
 import type { Sql } from '../store/db.js'
 import { compareSchemas } from '../store/migrations.js'
 import { NoDatabaseError, openStore, type Store } from '../store/open-store.js'
-import { findClock, mayCreateTables } from '../store/settings.js'
+import { findMissingLimits } from '../store/pooler.js'
+import { findClock, findMissingStandby, mayCreateTables } from '../store/settings.js'
 import { listTenants, type TenantRow } from '../store/tenants.js'
+import { findWriteObstacle, tryWrite } from '../store/writability.js'
 import {
   examineFile,
   examineFolder,
@@ -26,6 +29,8 @@ import { print, printJson } from './output.js'
 
 /** A clock this far from the database's or behind the log makes expiries and policies wrong, in milliseconds. */
 const CLOCK_TOLERANCE_MS = 60_000
+/** Tenants that one finding names. */
+const NAMED_AT_MOST = 5
 
 /** Prints the findings; returns whether all is well. */
 export async function doctor(config: Config, { json }: { json: boolean }): Promise<boolean> {
@@ -70,9 +75,14 @@ async function examine(config: Config): Promise<Finding[]> {
   const store = await look('database', () => examineDatabase(config))
   if (!store) return findings
   try {
-    await look('schema', () => examineSchema(store))
+    if (store.isPooled) await look('pooler', () => examineLimits(store.sql))
+    const schema = await look('schema', () => examineSchema(store))
+    if (schema === 'current') {
+      await look('writes', () => examineWrites(store))
+      await look('alarms', () => examineAlarms(store.sql))
+    }
     await look('durability', async () => examineDurability(store))
-    await look('clock', () => examineClock(store.sql))
+    await look('clock', () => examineClock(store))
     const rootKey = await look('root key', () => examineRootKey(store, config))
     if (rootKey) await look('audit chains', () => examineChains(store.sql, rootKey))
   } finally {
@@ -93,9 +103,9 @@ async function examineDatabase(config: Config): Promise<Look<Store>> {
   }
 }
 
-async function examineSchema({ sql }: Store) {
+async function examineSchema({ sql }: Store): Promise<Look<'current'>> {
   const { version, newest } = await compareSchemas(sql, MIGRATIONS_DIRECTORY)
-  if (version === newest) return { detail: `${version}` }
+  if (version === newest) return { found: 'current', detail: `${version}` }
   if (!(await mayCreateTables(sql))) {
     return {
       ok: false,
@@ -103,6 +113,43 @@ async function examineSchema({ sql }: Store) {
     }
   }
   return { detail: `${version}; the next start brings it to ${newest}` }
+}
+
+// Behind a pooler the server limits its transactions only: a statement outside of one has the limits of the role.
+async function examineLimits(sql: Sql): Promise<Look<unknown>> {
+  const missing = await findMissingLimits(sql)
+  if (missing.length === 0) return { detail: 'found one; the role limits the time of its statements' }
+  return {
+    warning: true,
+    detail: `found one, and this role sets no ${missing.join(', ')}: alter role … set … = '5s'`,
+  }
+}
+
+async function examineWrites({ sql }: Store): Promise<Look> {
+  const obstacle = await findWriteObstacle(sql)
+  if (obstacle) return { ok: false, detail: obstacle.detail }
+  await tryWrite(sql)
+  const standby = await findMissingStandby(sql) // what is rolled back waits for none
+  if (standby === undefined) return { detail: 'a write was done and rolled back' }
+  return {
+    ok: false,
+    detail: `commits wait for a synchronous standby (${standby}), and none is connected: start it, or change synchronous_standby_names`,
+  }
+}
+
+// A row that no server wrote is an alarm too.
+async function examineAlarms(sql: Sql): Promise<Look> {
+  const alarms = await listAlarms(sql)
+  if (alarms.length === 0) return { detail: 'none stands' }
+  const names = new Map((await listTenants(sql)).map(({ tenant_id, name }) => [tenant_id, name]))
+  const told = alarms
+    .slice(0, NAMED_AT_MOST)
+    .map(({ tenant_id, reason }) => `${names.get(tenant_id) ?? tenant_id}: ${reason}`)
+  const more = alarms.length > NAMED_AT_MOST ? [`and ${alarms.length - NAMED_AT_MOST} more`] : []
+  return {
+    ok: false,
+    detail: `${[...told, ...more].join('; ')}. Not served until this is settled: see eaas audit accept-rollback --help`,
+  }
 }
 
 function examineDurability({ durability, isEmbedded }: Store) {
@@ -113,17 +160,30 @@ function examineDurability({ durability, isEmbedded }: Store) {
   return { ok: false, detail: `a power cut can lose acknowledged audit entries: ${remedy}` }
 }
 
-async function examineClock(sql: Sql) {
-  const { database_now, newest_entry } = await findClock(sql)
+async function examineClock({ sql, isEmbedded }: Store) {
+  const asked = Date.now()
+  const { database_now, newest_entry, ahead } = await findClock(sql, new Date(asked + CLOCK_TOLERANCE_MS).toISOString())
   const apart = Date.now() - Date.parse(database_now)
   if (Math.abs(apart) > CLOCK_TOLERANCE_MS) {
     return {
       ok: false,
-      detail: `this clock and the database's are ${Math.round(apart / 1_000)} s apart: run NTP on both`,
+      detail: `this clock and the database's are ${Math.round(apart / 1_000)} s apart: run NTP on both; nothing is written while they are over EAAS_MAX_CLOCK_SKEW_SECONDS apart`,
     }
   }
-  if (newest_entry !== null && Date.parse(newest_entry) - Date.now() > CLOCK_TOLERANCE_MS) {
-    return { ok: false, detail: `the newest audit entry is of ${newest_entry}, in the future: set this clock` }
+  if (ahead.length > 0) {
+    const names =
+      ahead.slice(0, NAMED_AT_MOST).join(', ') +
+      (ahead.length > NAMED_AT_MOST ? ` and ${ahead.length - NAMED_AT_MOST} more` : '')
+    const wait = isEmbedded
+      ? 'start with EAAS_MAX_CLOCK_SKEW_SECONDS=0 until then, or nothing is written'
+      : 'nothing needs to be done'
+    return {
+      ok: false,
+      detail:
+        `the newest audit entry is of ${newest_entry}, in the future (${names}). If this clock is wrong, set it. If it is right, a wrong ` +
+        `one wrote that entry: times never go back in a log, so entries, and the usage that is counted by them, carry that time until ` +
+        `it has come; ${wait}`,
+    }
   }
   return { detail: `agrees with the database's, newest audit entry ${newest_entry ?? 'none'}` }
 }

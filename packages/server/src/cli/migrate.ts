@@ -1,12 +1,24 @@
 /** `eaas migrate`: brings the database to this version's schema, without starting a server. */
 import type { Config } from '../config.js'
 import { openInstallation } from '../installation.js'
+import { type Granted, grantServing, RoleError } from '../store/grants.js'
 import { findSchemaVersion } from '../store/migrations.js'
 import { openStore } from '../store/open-store.js'
 import { print, printJson } from './output.js'
 
-/** Migrates and prints the schema's version before and after. Opening an installation migrates, once its root key is right. */
-export async function migrateDatabase(config: Config, { json }: { json: boolean }): Promise<void> {
+/**
+ * Migrates and prints the schema's version before and after; opening an installation migrates, once its root key is right. With a
+ * `role`, that role then gets the rights that a server takes, and no others.
+ *
+ * @throws RoleError
+ */
+export async function migrateDatabase(
+  config: Config,
+  { json, role }: { json: boolean; role?: string | undefined },
+): Promise<void> {
+  if (role !== undefined && config.databaseUrl === undefined) {
+    throw new RoleError('The embedded database has no roles: --role needs EAAS_DATABASE_URL.')
+  }
   const store = await openStore(config, { beside: true, mayCreate: true })
   const before = await findSchemaVersion(store.sql).finally(() => store.close())
   const installation = await openInstallation({
@@ -14,7 +26,34 @@ export async function migrateDatabase(config: Config, { json }: { json: boolean 
     beside: true,
     onAlarm: (message, details) => process.stderr.write(`eaas: ${message} ${JSON.stringify(details)}\n`),
   })
-  const after = await findSchemaVersion(installation.services.sql).finally(() => installation.close())
-  if (json) printJson({ schema_before: before, schema: after })
-  else print(before === after ? `The schema is up to date (${after}).` : `The schema went from ${before} to ${after}.`)
+  try {
+    const { sql } = installation.services
+    const after = await findSchemaVersion(sql)
+    const mayPurge = config.auditRetentionMonths > 0
+    const granted =
+      role === undefined ? undefined : { role, ...(await grantServing(sql, role, { mayPurge })), mayPurge }
+    if (json) {
+      const { may_create } = granted ?? {}
+      printJson({ schema_before: before, schema: after, ...(granted && { role, may_purge: mayPurge, may_create }) })
+      return
+    }
+    print(before === after ? `The schema is up to date (${after}).` : `The schema went from ${before} to ${after}.`)
+    if (granted) print(...describe(granted))
+  } finally {
+    await installation.close()
+  }
+}
+
+function describe({ role, mayPurge, may_create }: Granted & { role: string; mayPurge: boolean }): string[] {
+  const purge = mayPurge
+    ? 'It may delete audit entries, as purges do (EAAS_AUDIT_RETENTION_MONTHS), and change none.'
+    : 'It may neither delete nor change audit entries.'
+  return [
+    `The role ${role} may serve: it reads and writes rows, and owns no table. ${purge}`,
+    ...(may_create
+      ? [
+          'It may still create tables of its own in this schema. To end that: revoke create on schema public from public',
+        ]
+      : []),
+  ]
 }

@@ -5,7 +5,7 @@ import type { FastifyInstance } from 'fastify'
 import type { Config } from '../config.js'
 import type { Installation } from '../installation.js'
 import { createTenant, type NewTenant } from '../operations/create-tenant.js'
-import { openServer } from '../server.js'
+import { openServer, type Server } from '../server.js'
 import { lockInstance } from '../store/instance.js'
 import { hasTenants } from '../store/tenants.js'
 
@@ -17,14 +17,18 @@ const CLOSE_DEADLINE_MS = 3_000
 
 /** Starts the server; returns once it listens. */
 export async function start(config: Config): Promise<void> {
-  const { app, installation } = await openServer({ config })
+  const server = await openServer({ config })
+  const { app, installation, emitCheckpoints } = server
   try {
     await app.listen({ host: config.host, port: config.port, listenTextResolver: () => 'listening' })
-    stopOnSignal(app, installation)
+    stopOnSignal(server, config.drainSeconds * 1_000)
     const url = baseUrl(app, config)
     const tenant = await createFirstTenant(installation)
     process.stdout.write(`EaaS is listening on ${url}\nDatabase: ${installation.database}\n`)
-    if (tenant) process.stdout.write(welcome(tenant, url))
+    if (tenant) {
+      process.stdout.write(welcome(tenant, url))
+      emitCheckpoints().catch((error: unknown) => app.log.error({ err: error }, 'writing checkpoints failed'))
+    }
   } catch (error) {
     await app.close()
     throw error
@@ -48,11 +52,8 @@ This is the first start. Tenant "${name}" was created, with an API key that is s
 
   ${api_key.secret}
 
-Make a key with it:
-
-  curl -X POST ${url}/v1/keys \\
-    -H 'Authorization: Bearer ${api_key.secret}' \\
-    -H 'Content-Type: application/json' -d '{"name":"users"}'
+Save it in a file that only you can read. To use it: npm install @eaas/sdk, and follow its README.
+The API is described at ${url}/docs
 
 `
 }
@@ -63,10 +64,13 @@ function baseUrl(app: FastifyInstance, { host }: Config): string {
   return `http://${name}:${port}`
 }
 
-function stopOnSignal(app: FastifyInstance, installation: Installation): void {
-  const stop = (signal: NodeJS.Signals) => {
+// First /health turns callers away, and everything is served until a balancer must have seen it; then the server closes.
+function stopOnSignal({ app, installation, beginStopping }: Server, drainMs: number): void {
+  const stop = async (signal: NodeJS.Signals) => {
     process.off('SIGINT', stop).off('SIGTERM', stop) // a second one ends the process at once
-    app.log.info({ signal }, 'stopping')
+    app.log.info({ signal, drain_seconds: drainMs / 1_000 }, 'stopping')
+    beginStopping()
+    if (drainMs > 0) await sleep(drainMs)
     setTimeout(() => leave(app, installation), STOP_DEADLINE_MS).unref()
     app.close().then(
       () => process.exit(), // whoever still holds a connection open holds nobody up

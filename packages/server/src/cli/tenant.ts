@@ -7,11 +7,16 @@ import { createTenant, type NewTenant } from '../operations/create-tenant.js'
 import type { Services } from '../operations/operation.js'
 import { performAsSystem } from '../operations/perform.js'
 import { readTenant } from '../operations/read-tenant.js'
+import { Refusal } from '../operations/refusal.js'
 import { type TenantChanges, updateTenant, viewTenant } from '../operations/update-tenant.js'
+import { DatabaseDeadlineError, withDeadline } from '../store/deadline.js'
 import { lockInstance } from '../store/instance.js'
 import { listTenants, type TenantRow } from '../store/tenants.js'
 import { print, printable, printJson, table } from './output.js'
 import { getTenantId, messageOf, withServices } from './with-services.js'
+
+/** How long the database may take to create a tenant, in milliseconds. */
+const CREATE_DEADLINE_MS = 10_000
 
 interface Format {
   json: boolean
@@ -22,11 +27,20 @@ export async function tenantCreate(
   config: Config,
   { name, envelopeOnly, json }: Format & { name: string; envelopeOnly: boolean },
 ): Promise<void> {
-  const create = ({ sql, ...services }: Services) =>
-    sql.begin(async (transaction) => {
+  const create = ({ sql, ...services }: Services) => {
+    const created = sql.begin(async (transaction) => {
       await lockInstance(transaction) // one at a time: the name is looked for before it is taken
       return createTenant(services, transaction, { name, envelope_only: envelopeOnly })
     })
+    return withDeadline(created, CREATE_DEADLINE_MS).catch((error: unknown) => {
+      if (!(error instanceof DatabaseDeadlineError)) throw error
+      throw new Refusal(
+        'E_UNAVAILABLE',
+        `the database did not acknowledge the tenant within ${CREATE_DEADLINE_MS / 1_000} s; a synchronous standby may be missing ` +
+          '(eaas doctor). See eaas tenant list before you repeat it; a tenant that is there gets an API key by eaas api-key create',
+      )
+    })
+  }
   const tenant = await withServices(config, create, { mayCreate: true })
   if (json) printJson(tenant)
   else print(...describeNewTenant(tenant))
@@ -97,6 +111,7 @@ function describeTenant(tenant: wire.Tenant): string[] {
     `id                ${tenant.tenant_id}`,
     `mode              ${mode(tenant)}`,
     `encrypts a month  ${quota(tenant)}`,
+    ...(tenant.plaintext_encoding ? [`plaintext         ${tenant.plaintext_encoding} where a call does not say`] : []),
     `created           ${tenant.created_at}`,
   ]
 }

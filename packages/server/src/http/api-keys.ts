@@ -3,6 +3,7 @@ import { wire } from '@eaas/protocol'
 import { createApiKey } from '../operations/create-api-key.js'
 import { listApiKeys } from '../operations/read-api-keys.js'
 import { revokeApiKey, updateApiKey } from '../operations/update-api-key.js'
+import { apiKeysQuery } from './query.js'
 import { type Route, route } from './route.js'
 
 export const apiKeyRoutes: readonly Route[] = [
@@ -13,14 +14,16 @@ export const apiKeyRoutes: readonly Route[] = [
     summary: 'List the API keys',
     permissions: ['api_keys:read'],
     status: 200,
+    query: apiKeysQuery,
     answer: wire.apiKeyList,
-    operation: () => listApiKeys(),
+    operation: ({ query }) => listApiKeys(query),
   }),
   route({
     method: 'POST',
     path: '/v1/api-keys',
     operationId: 'createApiKey',
     summary: 'Create an API key; its secret is shown once',
+    problems: ['E_LIMIT'],
     permissions: ['api_keys:manage'],
     status: 201,
     body: wire.createApiKey,

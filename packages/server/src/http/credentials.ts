@@ -1,4 +1,4 @@
-/** Reads a call's credentials: one `Authorization: Bearer eaas_sk_…` header, spelt exactly so, and the caller's address. */
+/** Reads a call's credentials: one `Authorization: Bearer eaas_sk_…` header, and the caller's address. */
 import { isIP } from 'node:net'
 import type { FastifyRequest } from 'fastify'
 import { type Credentials, unauthorized } from '../operations/admit.js'
@@ -6,16 +6,17 @@ import type { Services } from '../operations/operation.js'
 import { readCredentials } from '../operations/perform.js'
 import { Refusal } from '../operations/refusal.js'
 
-const SCHEME = 'Bearer '
+/** RFC 7235 section 2.1: the scheme is written in any case. */
+const SCHEME = /^bearer (.*)$/i
 /** The end user that a caller acts for: each of its entries names it. */
 export const ON_BEHALF_OF_HEADER = 'eaas-on-behalf-of'
 
 /** Reads the credentials. The API key itself goes no further than here. @throws Refusal E_UNAUTHORIZED */
 export function requestCredentials(services: Services, request: FastifyRequest): Credentials {
-  const { authorization } = request.headers
-  if (!authorization?.startsWith(SCHEME) || headerCount(request, 'authorization') !== 1) throw unauthorized()
+  const [, apiKey] = SCHEME.exec(request.headers.authorization ?? '') ?? []
+  if (apiKey === undefined || headerCount(request, 'authorization') !== 1) throw unauthorized()
   return readCredentials(services, {
-    apiKey: authorization.slice(SCHEME.length),
+    apiKey,
     ip_address: clientAddress(request.ip),
     on_behalf_of: readHeader(request, ON_BEHALF_OF_HEADER),
   })

@@ -2,9 +2,10 @@
 import type { Duplex } from 'node:stream'
 import { PROBLEM_CONTENT_TYPE, PROBLEMS, type ProblemCode, problemDocument } from '@eaas/protocol'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { AuditWriteError, OverloadError } from '../audit/append-errors.js'
+import { AuditWriteError, ChainAlarmError, OverloadError } from '../audit/append-errors.js'
 import { Refusal } from '../operations/refusal.js'
 import { isUnreachable } from '../store/unreachable.js'
+import { noteFailure, UNEXPECTED } from './request-log.js'
 
 /** The framework's errors that a caller can cause. Any other is ours, and a 500. */
 const FRAMEWORK_ERRORS: Readonly<Record<string, [ProblemCode, string]>> = {
@@ -23,19 +24,41 @@ const PARSER_ERRORS: Readonly<Record<string, [ProblemCode, string]>> = {
   ERR_HTTP_REQUEST_TIMEOUT: ['E_REQUEST_TIMEOUT', 'the request did not arrive in time'],
 }
 
-/** What the log says beside an error that nobody foresaw, and what the caller is told. */
-export const UNEXPECTED = 'unexpected error'
-export const UNEXPECTED_DETAIL = 'unexpected error; the server log has it under this request id'
+/** When a call that found the server or its database busy may be sent again. */
+const RETRY_AFTER_SECONDS = '1'
+
+/** What the caller is told of an error that nobody foresaw. */
+export const UNEXPECTED_DETAIL =
+  'unexpected error; the server log has it under this request id, or under that of an equal failure just before'
+
+/** What a caller of an alarmed tenant is told, of reads too: what they would answer may be undone. */
+const ALARM_DETAIL =
+  "this tenant's audit log is not the one that was written, so no call of the tenant is carried out, reads included, until the " +
+  'operator settles the alarm'
 
 /** Answers with the problem document of an error; logs what is not the caller's doing. */
 export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   if (error instanceof Refusal) return sendProblem(reply, error.code, error.message)
   // Nobody reads it; but the client's broken connection must not be taken for the database's.
   if (error === request.raw.errored) return sendProblem(reply, 'E_MALFORMED_REQUEST', 'the body did not arrive')
-  if (error instanceof OverloadError)
+  if (error instanceof OverloadError) {
+    reply.header('retry-after', String(error.retryAfterSeconds))
     return sendProblem(reply, 'E_UNAVAILABLE', 'too many calls are waiting; try again later')
+  }
+  if (error instanceof AuditWriteError && !error.mayBeWritten && isUnreachable(error.cause)) {
+    noteFailure(request, error, 'the database does not answer')
+    return sendProblem(
+      reply,
+      'E_UNAVAILABLE',
+      'the database does not answer, so the call was not carried out; try again later',
+    )
+  }
+  if (error instanceof ChainAlarmError) {
+    noteFailure(request, error, 'the tenant is alarmed about')
+    return sendProblem(reply, 'E_AUDIT_NOT_WRITTEN', ALARM_DETAIL)
+  }
   if (error instanceof AuditWriteError) {
-    request.log.error({ err: error }, 'audit entry not written')
+    noteFailure(request, error, 'audit entry not written')
     return sendProblem(
       reply,
       'E_AUDIT_NOT_WRITTEN',
@@ -45,18 +68,19 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
     )
   }
   if (isUnreachable(error)) {
-    request.log.error({ err: error }, 'the database does not answer')
+    noteFailure(request, error, 'the database does not answer')
     return sendProblem(reply, 'E_UNAVAILABLE', 'the database does not answer; try again later')
   }
   const known = FRAMEWORK_ERRORS[(error as { code?: string }).code ?? '']
   if (known) return sendProblem(reply, ...known)
-  request.log.error({ err: error }, UNEXPECTED)
+  noteFailure(request, error, UNEXPECTED)
   return sendProblem(reply, 'E_INTERNAL', UNEXPECTED_DETAIL)
 }
 
 /** Answers with a problem document. */
 export function sendProblem(reply: FastifyReply, code: ProblemCode, detail: string): FastifyReply {
   if (code === 'E_UNAUTHORIZED') reply.header('www-authenticate', 'Bearer')
+  if (PROBLEMS[code].status === 503 && !reply.hasHeader('retry-after')) reply.header('retry-after', RETRY_AFTER_SECONDS)
   return reply
     .code(PROBLEMS[code].status)
     .header('x-request-id', reply.request.id)

@@ -116,8 +116,23 @@ describe('a body', () => {
     }
   })
 
-  it('is read when it is wide', () => {
-    expect(parseJson(utf8(`[${'[],'.repeat(100_000)}null]`))).toHaveLength(100_001)
+  it('is read when it has 20,000 values, and refused from 20,001 on, before it is parsed', () => {
+    expect(parseJson(utf8(`[${'0,'.repeat(19_997)}0]`))).toHaveLength(19_998)
+    expect(parseJson(utf8(`[${'[],'.repeat(9_998)}0]`))).toHaveLength(9_999)
+    for (const text of [
+      `[${'0,'.repeat(20_000)}0]`,
+      `[${'[],'.repeat(10_001)}`,
+      `{${'"a":1,'.repeat(20_000)}`,
+      ','.repeat(20_001),
+    ]) {
+      expect(() => parseJson(utf8(text)), text.slice(0, 20)).toThrow(malformed('the body has more than 20000 values'))
+    }
+  })
+
+  it('has no structure within its strings', () => {
+    const text = '"\\\\\\"[{,'.repeat(20_000)
+    expect(parseJson(utf8(JSON.stringify({ text })))).toEqual({ text })
+    expect(() => parseJson(utf8(`{"a":"\\\\",${'['.repeat(33)}`))).toThrow('nested deeper than 32')
   })
 
   it('pollutes nothing', () => {

@@ -1,36 +1,108 @@
-/** JSON bodies, read strictly: UTF-8 or nothing, a limited depth, an empty body where none is needed. */
+/** JSON bodies, read strictly: UTF-8 or nothing, a limited depth and number of values, an empty body where none is needed. */
+import type { IncomingMessage } from 'node:http'
+import { Readable } from 'node:stream'
 import { decodeUtf8 } from '@eaas/protocol'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Refusal } from '../operations/refusal.js'
+import { createStructureCount } from './json-structure.js'
 
-/** No body of the API is deeper than 4. */
-const MAX_DEPTH = 32
 const JSON_MEDIA_TYPE = /^application\/json\s*(?:;\s*charset\s*=\s*"?utf-8"?\s*)?$/i
 
 /** Makes JSON the only body that is read. */
 export function readJsonBodies(app: FastifyInstance): void {
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser(JSON_MEDIA_TYPE, { parseAs: 'buffer' }, async (_: FastifyRequest, body: Buffer) =>
-    parseJson(body),
+  app.addContentTypeParser(JSON_MEDIA_TYPE, async (request: FastifyRequest, payload: IncomingMessage) =>
+    parseCounted(await readBody(payload, request.routeOptions.bodyLimit)),
   )
+  // An empty body has no media type that could be wrong: clients send one in chunks, or as a form without fields.
+  app.addContentTypeParser('*', (_: FastifyRequest, payload: IncomingMessage, done: (error: Error | null) => void) => {
+    payload.once('data', () => done(new Refusal('E_MEDIA_TYPE', 'the body must be application/json in UTF-8')))
+    payload.once('end', () => done(null))
+    payload.once('error', done)
+  })
 }
 
 /** Parses a body; an empty one is undefined. Of a member that stands twice, the last counts. @throws Refusal E_MALFORMED_REQUEST */
 export function parseJson(body: Uint8Array): unknown {
+  createStructureCount().add(body)
+  return parseCounted(body)
+}
+
+function parseCounted(body: Uint8Array): unknown {
   if (body.length === 0) return undefined
-  let value: unknown
   try {
-    value = JSON.parse(decodeUtf8(body))
+    return JSON.parse(decodeUtf8(body))
   } catch {
     throw new Refusal('E_MALFORMED_REQUEST', 'the body is not valid JSON in UTF-8')
   }
-  if (isDeeper(value, MAX_DEPTH))
-    throw new Refusal('E_MALFORMED_REQUEST', `the body is nested deeper than ${MAX_DEPTH}`)
-  return value
 }
 
-/** Whether arrays and objects stand in the value, one in the other, more than so many levels deep. */
-function isDeeper(value: unknown, levels: number): boolean {
-  if (typeof value !== 'object' || value === null) return false
-  return levels === 0 || Object.values(value).some((child) => isDeeper(child, levels - 1))
+/**
+ * Reads a body for the log alone: `body` is undefined where it is no JSON, too large, or does not arrive. `replay` gives the bytes back
+ * for a call that goes on after all, and throws where they were not read to the end.
+ */
+export async function peekBody(
+  payload: IncomingMessage,
+  limit: number,
+): Promise<{ body: unknown; replay: () => Readable }> {
+  let bytes: Buffer
+  try {
+    bytes = await readBody(payload, limit)
+  } catch (error) {
+    return {
+      body: undefined,
+      replay() {
+        throw error
+      },
+    }
+  }
+  return { body: parseIfJson(bytes), replay: () => Readable.from([bytes], { objectMode: false }) }
+}
+
+function parseIfJson(bytes: Uint8Array): unknown {
+  try {
+    return parseCounted(bytes)
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error
+    return undefined
+  }
+}
+
+/** Reads a body, and gives it up as soon as it is too large or has too many values. What still arrives is dropped. */
+function readBody(payload: IncomingMessage, limit: number): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = []
+    const structure = createStructureCount()
+    let length = 0
+    const fail = (error: unknown) => {
+      payload.off('data', read)
+      payload.off('end', finish)
+      payload.resume()
+      reject(error)
+    }
+    const read = (chunk: Buffer) => {
+      length += chunk.length
+      chunks.push(chunk)
+      try {
+        demandSize(length, limit)
+        structure.add(chunk)
+      } catch (error) {
+        fail(error)
+      }
+    }
+    const finish = () => resolve(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks))
+    try {
+      demandSize(Number(payload.headers?.['content-length'] ?? 0), limit)
+    } catch (error) {
+      reject(error)
+      return
+    }
+    payload.on('data', read)
+    payload.once('end', finish)
+    payload.once('error', reject)
+  })
+}
+
+function demandSize(length: number, limit: number): void {
+  if (length > limit) throw new Refusal('E_BODY_TOO_LARGE', 'the body is larger than this call takes')
 }

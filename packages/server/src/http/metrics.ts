@@ -5,6 +5,7 @@
 import type { FastifyInstance } from 'fastify'
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import type { Commit } from '../audit/committer.js'
+import type { HealthCheck } from '../operations/check-health.js'
 import type { Services } from '../operations/operation.js'
 import { VERSION } from '../version.js'
 
@@ -19,6 +20,10 @@ export interface Metrics {
   registry: Registry
   /** told of each batch that the committer committed */
   observeCommit: (commit: Commit) => void
+  /** told when a run has left the end of every log in a written checkpoint */
+  checkpointsWritten: () => void
+  /** told of each run of the purge: of how many tenants it was refused or failed */
+  purgeRan: (failed: number) => void
 }
 
 /** Makes the metrics of the audit log. They come first: the committer is told where to report, then the application is built. */
@@ -43,8 +48,40 @@ export function createMetrics(): Metrics {
     buckets: SECONDS,
     registers,
   })
+  let checkpointsAt: number | undefined
+  let purge: { at: number; failed: number } | undefined
+  new Gauge({
+    name: 'eaas_audit_checkpoint_age_seconds',
+    help: 'Seconds since this process last had the end of every log in a written checkpoint; absent until then.',
+    registers,
+    collect() {
+      show(this, checkpointsAt === undefined ? undefined : secondsSince(checkpointsAt))
+    },
+  })
+  new Gauge({
+    name: 'eaas_audit_purge_age_seconds',
+    help: 'Seconds since this process last ran the purge; absent until then.',
+    registers,
+    collect() {
+      show(this, purge && secondsSince(purge.at))
+    },
+  })
+  new Gauge({
+    name: 'eaas_audit_purge_failed_tenants',
+    help: 'Tenants whose purge was refused or failed in the last run; absent until there is one.',
+    registers,
+    collect() {
+      show(this, purge?.failed)
+    },
+  })
   return {
     registry,
+    checkpointsWritten() {
+      checkpointsAt = performance.now()
+    },
+    purgeRan(failed) {
+      purge = { at: performance.now(), failed }
+    },
     observeCommit({ actions, seconds }) {
       for (const action of actions) entries.inc({ action })
       batchEntries.observe(actions.length)
@@ -53,8 +90,23 @@ export function createMetrics(): Metrics {
   }
 }
 
+// A series of which nothing is known yet is absent: 0 would read as "just now".
+function show(gauge: Gauge, value: number | undefined): void {
+  gauge.reset()
+  if (value === undefined) gauge.remove()
+  else gauge.set(value)
+}
+
+function secondsSince(at: number): number {
+  return (performance.now() - at) / 1_000
+}
+
 /** Registers the route, and measures every call of the application. */
-export function serveMetrics(app: FastifyInstance, { committer }: Services, { registry }: Metrics): void {
+export function serveMetrics(
+  app: FastifyInstance,
+  { committer }: Services,
+  { metrics: { registry }, checkHealth }: { metrics: Metrics; checkHealth: HealthCheck },
+): void {
   const registers = [registry]
   const ofProcess = processRegistry() // now: what it observes begins with the server, not with the first scrape
   const requests = new Counter({
@@ -84,6 +136,32 @@ export function serveMetrics(app: FastifyInstance, { committer }: Services, { re
       this.set(committer.alarmed().length)
     },
   })
+  const degraded = new Gauge({
+    name: 'eaas_degraded',
+    help: '1 while /health answers degraded, 0 while healthy.',
+    registers,
+  })
+  const durable = new Gauge({
+    name: 'eaas_durability_synchronous',
+    help: '1 while a commit is on disk when it is acknowledged, 0 otherwise.',
+    registers,
+  })
+  new Gauge({
+    name: 'eaas_clock_ahead_seconds',
+    help: "How far this server's clock was ahead of the database's at the last audit entry; negative when it was behind.",
+    registers,
+    collect() {
+      this.set(committer.clock.ahead() / 1_000)
+    },
+  })
+  new Gauge({
+    name: 'eaas_clock_wrong',
+    help: 'Whether the last audit entry was refused because the clock is wrong: 1 or 0.',
+    registers,
+    collect() {
+      this.set(committer.clock.isWrong() ? 1 : 0)
+    },
+  })
   new Gauge({
     name: 'eaas_audit_queue_entries',
     help: 'Audit entries that wait for a commit.',
@@ -100,6 +178,9 @@ export function serveMetrics(app: FastifyInstance, { committer }: Services, { re
     done()
   })
   app.get('/metrics', async (_, reply) => {
+    const { status, durability } = await checkHealth()
+    degraded.set(status === 'degraded' ? 1 : 0)
+    durable.set(durability === 'synchronous' ? 1 : 0)
     const [app, process] = await Promise.all([registry.metrics(), ofProcess.metrics()])
     return reply.header('cache-control', 'no-store').type(registry.contentType).send(`${app}\n${process}`)
   })

@@ -43,13 +43,15 @@ export const PROBLEM_DETAILS: Record<ProblemCode, string> = {
   E_REQUEST_TIMEOUT: 'the request did not arrive in time',
   E_NAME_TAKEN: 'a key of this name exists already; names are never given twice',
   E_STATE: 'the key is disabled: to wrap it must be active',
+  E_LIMIT: 'a tenant has 10000 keys at most, destroyed ones too',
   E_BODY_TOO_LARGE: 'the body is larger than this call takes',
   E_URI_TOO_LONG: 'the path is too long',
   E_MEDIA_TYPE: 'the body must be application/json in UTF-8',
   E_DECRYPTION_FAILED: 'the ciphertext is not authentic: altered, or sealed under another key',
   E_QUOTA_EXCEEDED: 'the quota of 10000 encrypt calls a month is used up',
   E_HEADERS_TOO_LARGE: 'the headers are too large',
-  E_INTERNAL: 'unexpected error; the server log has it under this request id',
+  E_INTERNAL:
+    'unexpected error; the server log has it under this request id, or under that of an equal failure just before',
   E_AUDIT_NOT_WRITTEN: 'the audit entry could not be written, so the call was not carried out',
   E_UNAVAILABLE: 'too many calls are waiting; try again later',
 }

@@ -86,9 +86,14 @@ const ADDRESS_RANGE = {
   pattern: '^(?:(?:[0-9]{1,3}\\.){3}[0-9]{1,3}|[0-9A-Fa-f.]*:[0-9A-Fa-f.:]*)/[0-9]{1,3}$',
 }
 const ALLOWED_IPS: JsonSchema = {
-  description: 'Addresses or CIDR ranges without host bits, IPv4 and IPv6. `null` or empty is any address.',
+  description:
+    'Addresses or CIDR ranges, IPv4 and IPv6; bits beyond a prefix are cleared. `null` or empty is any address.',
   anyOf: [
-    { type: 'array', items: { type: 'string', anyOf: [{ format: 'ipv4' }, { format: 'ipv6' }, ADDRESS_RANGE] } },
+    {
+      type: 'array',
+      maxItems: wire.MAX_ALLOWED_IPS,
+      items: { type: 'string', anyOf: [{ format: 'ipv4' }, { format: 'ipv6' }, ADDRESS_RANGE] },
+    },
     { type: 'null' },
   ],
 }
@@ -113,11 +118,14 @@ const PROPERTIES: Partial<Record<Component, Record<string, JsonSchema>>> = {
   Encrypt: {
     key_id: { description: KEY_ID },
     plaintext: { description: `At most ${wire.MAX_PLAINTEXT_BYTES} bytes after decoding.` },
-    encoding: { description: 'How `plaintext` is read: as text, or as the base64 of bytes.', default: 'utf8' },
+    encoding: {
+      description:
+        'How `plaintext` is read: as text, or as the base64 of bytes. Left out, the tenant decides: `utf8` unless set.',
+    },
   },
   Decrypt: {
     key_id: { description: KEY_ID },
-    encoding: { description: 'How the plaintext is answered.', default: 'utf8' },
+    encoding: { description: 'How the plaintext is answered. Left out, the tenant decides: `utf8` unless set.' },
   },
   Batch: {
     operations: {
@@ -159,7 +167,10 @@ const PROPERTIES: Partial<Record<Component, Record<string, JsonSchema>>> = {
   },
   UpdateApiKey: { expires_at: EXPIRES_AT, allowed_ips: ALLOWED_IPS },
   NewApiKey: { secret: { description: 'The API key itself, shown only now.' } },
-  Tenant: { monthly_encrypt_quota: { description: '`encrypt` calls a month; `null` is any number.' } },
+  Tenant: {
+    monthly_encrypt_quota: { description: '`encrypt` calls a month; `null` is any number.' },
+    plaintext_encoding: { description: 'What `encoding` is where a call leaves it out; absent: `utf8`.' },
+  },
   Usage: {
     month: { description: 'YYYY-MM, in UTC.' },
     operations: { description: 'The number of entries of each action.' },

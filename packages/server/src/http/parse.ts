@@ -1,4 +1,5 @@
 /** Unknown input becomes a typed value once, here; what does not fit is refused with the name of the field. */
+import { wire } from '@eaas/protocol'
 import { en } from 'zod/locales'
 import { config, type ZodMiniType } from 'zod/mini'
 import { Refusal } from '../operations/refusal.js'
@@ -7,6 +8,8 @@ config(en())
 
 /** Parses by a schema. `otherwise` tells what is wrong where no field can be named. @throws Refusal E_VALIDATION */
 export function parse<Value>(schema: ZodMiniType<Value>, input: unknown, otherwise: string): Value {
+  const overlong = wire.findOverlong(input)
+  if (overlong) throw new Refusal('E_VALIDATION', overlong)
   const result = schema.safeParse(input)
   if (result.success) return result.data
   const [issue] = result.error.issues

@@ -39,14 +39,17 @@ const NO_NUMBERS: [string, unknown][] = [
   ['Arabic digits', '\u0665'],
   ['full-width digits', '\uff15'],
   ['a superscript', '\u00b2'],
-  ['2^63', '9223372036854775808'],
-  ['2^63 - 1', '9223372036854775807'],
-  ['10^20', '100000000000000000000'],
-  ['10^400', `1${'0'.repeat(400)}`],
   ['twice', ['5', '6']],
   ['twice the same', ['5', '5']],
   ['an object', { a: '5' }],
   ['a number, which no query string holds', 5],
+]
+
+const TOO_MANY_DIGITS: [string, string][] = [
+  ['2^63', '9223372036854775808'],
+  ['2^63 - 1', '9223372036854775807'],
+  ['10^20', '100000000000000000000'],
+  ['10^400', `1${'0'.repeat(400)}`],
 ]
 
 describe('limit', () => {
@@ -64,6 +67,17 @@ describe('limit', () => {
   ])('of the log may be %s, which is %d: there is a cap, and no error above it', (text, limit) => {
     expect(read(auditQuery, { limit: text }).limit).toBe(limit)
   })
+
+  it.each(TOO_MANY_DIGITS)('of the log is 100 however many digits it has: %s', (_, limit) => {
+    expect(read(auditQuery, { limit }).limit).toBe(100)
+  })
+
+  it.each([['10001', 10_000], ...TOO_MANY_DIGITS.map(([, text]) => [text, 10_000] as const)] as const)(
+    'of keys has a cap of its own, as many as a tenant has: %s',
+    (limit, most) => {
+      expect(read(keysQuery, { limit }).limit).toBe(most)
+    },
+  )
 
   it('of the log is 50 where it is not given', () => {
     expect(read(auditQuery, {})).toEqual({ limit: 50, offset: 0, order: 'desc' })
@@ -89,7 +103,7 @@ describe.each(['offset', 'after_id'] as const)('%s', (name) => {
     expect(read(auditQuery, { [name]: text })[name]).toBe(value)
   })
 
-  it.each(NO_NUMBERS)('is refused: %s', (_, value) => {
+  it.each([...NO_NUMBERS, ...TOO_MANY_DIGITS])('is refused: %s', (_, value) => {
     expect(() => read(auditQuery, { [name]: value })).toThrow(invalid(name))
   })
 

@@ -15,10 +15,11 @@ const wholeNumber = (least: 0 | 1) =>
       ),
     z.transform(Number),
   )
-const atMost = (max: number, schema: ReturnType<typeof wholeNumber>) =>
+/** However many digits it has: what is above the maximum is the maximum. */
+const limitUpTo = (max: number) =>
   z.pipe(
-    schema,
-    z.transform((value) => Math.min(value, max)),
+    z.string().check(z.regex(/^[1-9]\d*$/, 'must be a whole number from 1')),
+    z.transform((text) => Math.min(Number(text), max)),
   )
 
 // Entries have milliseconds: a finer bound is rounded inwards, so that both stay inclusive.
@@ -40,7 +41,7 @@ export const auditQuery = z.object({
   action: z.optional(z.enum(ACTIONS)),
   date_from: z.optional(timeFrom),
   date_to: z.optional(timeTo),
-  limit: z._default(atMost(MAX_LIMIT, wholeNumber(1)), DEFAULT_LIMIT),
+  limit: z._default(limitUpTo(MAX_LIMIT), DEFAULT_LIMIT),
   offset: z._default(wholeNumber(0), 0),
   order: z._default(z.enum(['asc', 'desc']), 'desc'),
   after_id: z.optional(wholeNumber(0)),
@@ -60,7 +61,13 @@ export const exportQuery = z.object({ after_id: z.optional(wholeNumber(0)), thro
 export const keysQuery = z.object({
   status: z.optional(z.enum(wire.KEY_STATUSES)),
   name: z.optional(z.string().check(z.refine((text) => !text.includes('\0'), 'must not hold a NUL'))),
-  limit: z.optional(wholeNumber(1)),
+  limit: z.optional(limitUpTo(wire.MAX_KEYS)),
+  offset: z.optional(wholeNumber(0)),
+})
+
+/** `GET /v1/api-keys` */
+export const apiKeysQuery = z.object({
+  limit: z.optional(limitUpTo(wire.MAX_LISTED_API_KEYS)),
   offset: z.optional(wholeNumber(0)),
 })
 

@@ -2,6 +2,7 @@
 import type { Action, Permission, ProblemCode } from '@eaas/protocol'
 import type { ZodMiniType } from 'zod/mini'
 import type { Operation } from '../operations/operation.js'
+import type { ServerModeCall } from '../operations/server-mode.js'
 
 export interface RouteInput<Body, Query> {
   /** the `:id` of the path as it came; empty where the path has none */
@@ -34,10 +35,12 @@ export interface Route<Body = unknown, Query = unknown, Answer = unknown> {
   contentType?: 'application/x-ndjson'
   /** what a successful call writes to the audit log, once */
   action?: Action
-  /** closed to envelope-only tenants, whatever the body is */
-  serverMode?: boolean
+  /** what it is called in the log where it is refused to an envelope-only tenant, whatever the body is */
+  serverMode?: ServerModeCall['operation']
   /** bytes of body at most, where the usual limit does not do */
   bodyLimit?: number
+  /** of a call that is many operations: how many. It waits for its turn before any of them is decided */
+  countOperations?: (body: Body) => number
   /** how long the call may take, where the usual limit does not do */
   timeoutMs?: number
   operation: (input: RouteInput<Body, Query>) => Operation<Answer>

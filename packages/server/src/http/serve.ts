@@ -1,24 +1,29 @@
 /** Serves the table of routes: for each row alike, admission, then body and query by their schemas, then its operation. */
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { IncomingMessage } from 'node:http'
+import type { FastifyInstance, FastifyReply, FastifyRequest, RequestPayload } from 'fastify'
 import type { Credentials } from '../operations/admit.js'
 import type { Operation, Services } from '../operations/operation.js'
 import { demandAdmission, perform } from '../operations/perform.js'
 import { inServerMode } from '../operations/server-mode.js'
 import { demandOnBehalfOf, requestCredentials } from './credentials.js'
-import { UNEXPECTED } from './errors.js'
+import { peekBody } from './json-body.js'
 import { parse } from './parse.js'
+import { noteFailure, UNEXPECTED } from './request-log.js'
 import type { Route } from './route.js'
 
 declare module 'fastify' {
   interface FastifyRequest {
     /** of a call that was admitted */
     credentials: Credentials | null
+    /** whether its tenant was envelope-only when it was last read */
+    envelopeOnly: boolean
   }
 }
 
 /** Registers the routes. */
 export function serveRoutes(app: FastifyInstance, services: Services, routes: readonly Route[]): void {
   app.decorateRequest('credentials', null)
+  app.decorateRequest('envelopeOnly', false)
   for (const row of routes) {
     app.route({
       method: row.method,
@@ -26,6 +31,9 @@ export function serveRoutes(app: FastifyInstance, services: Services, routes: re
       ...(row.bodyLimit === undefined ? {} : { bodyLimit: row.bodyLimit }),
       ...(row.timeoutMs === undefined ? {} : { handlerTimeout: row.timeoutMs }),
       onRequest: (request) => admitCaller(services, row, request),
+      ...(row.serverMode === undefined
+        ? {}
+        : { preParsing: refuseEnvelopeOnly(services, { ...row, serverMode: row.serverMode }) }),
       handler: (request, reply) => answer(services, row, request, reply),
     })
   }
@@ -33,14 +41,31 @@ export function serveRoutes(app: FastifyInstance, services: Services, routes: re
 
 // Before the body is read: whoever has no right to call is told that, whatever the body is.
 async function admitCaller(services: Services, row: Route, request: FastifyRequest): Promise<void> {
+  if (row.countOperations) services.gate.assertRoom() // to read a large body and refuse it costs as much as a part of its work
   const credentials = requestCredentials(services, request)
   const { permissions } = row
   const { envelope_only } = await demandAdmission(services, { credentials, permissions })
   demandOnBehalfOf(credentials)
-  // `envelope_only` may be out of date. Performed, it is judged on the current state: a refusal on record must be a true one.
-  if (row.serverMode && envelope_only)
-    await perform(services, { credentials, permissions }, inServerMode(nameOf(row), goOn))
   request.credentials = credentials
+  request.envelopeOnly = envelope_only
+}
+
+// Whatever the body is, and with the key that it names where it can be read. `envelopeOnly` may be out of date: performed, it is
+// judged on the current state, since a refusal on record must be a true one.
+function refuseEnvelopeOnly(
+  services: Services,
+  { permissions, bodyLimit, serverMode }: Route & Required<Pick<Route, 'serverMode'>>,
+) {
+  return async (request: FastifyRequest, _: FastifyReply, payload: RequestPayload): Promise<RequestPayload> => {
+    const { credentials, envelopeOnly } = request
+    if (!credentials || !envelopeOnly) return payload
+    const { body, replay } = await peekBody(
+      payload as IncomingMessage,
+      bodyLimit ?? request.server.initialConfig.bodyLimit ?? 0,
+    )
+    await perform(services, { credentials, permissions }, inServerMode({ operation: serverMode, body }, goOn))
+    return replay()
+  }
 }
 
 const goOn: Operation<void> = () => ({ entries: [], release: () => undefined })
@@ -49,24 +74,36 @@ async function answer(services: Services, row: Route, request: FastifyRequest, r
   const { credentials } = request
   if (!credentials) throw new Error('a handler was reached without admission')
   const { id = '' } = request.params as { id?: string }
+  const body = row.body && parse(row.body, request.body, 'the body must be a JSON object')
   const operation = row.operation({
     id,
-    body: row.body && parse(row.body, request.body, 'the body must be a JSON object'),
+    body,
     query: row.query && parse(row.query, request.query, 'the query is not valid'),
     ...(row.timeoutMs === undefined ? {} : { signal: request.signal }), // elsewhere there is none until it is asked for
-    onError: (error) => request.log.error({ err: error }, UNEXPECTED),
+    onError: (error) => noteFailure(request, error, UNEXPECTED),
   })
-  const value = await perform(
-    services,
-    { credentials, permissions: row.permissions },
-    row.serverMode ? inServerMode(nameOf(row), operation) : operation,
-  )
+  const access = { credentials, permissions: row.permissions }
+  const work = row.serverMode ? inServerMode({ operation: row.serverMode, body: request.body }, operation) : operation
+  const value = row.countOperations
+    ? await inTurn(services, { credentials, operations: row.countOperations(body) }, () =>
+        perform(services, access, work),
+      )
+    : await perform(services, access, work)
   reply.code(row.status).header('cache-control', 'no-store')
   if (row.contentType) reply.type(row.contentType)
   return row.status === 204 ? reply.send() : value
 }
 
-/** `encrypt` of /v1/encrypt */
-function nameOf(row: Route): string {
-  return row.path.split('/').at(-1) ?? row.path
+/** Works once there is room for so many operations. */
+async function inTurn<T>(
+  { gate }: Services,
+  { credentials, operations }: { credentials: Credentials; operations: number },
+  work: () => Promise<T>,
+): Promise<T> {
+  const leave = await gate.enter(credentials.tenant_id, operations)
+  try {
+    return await work()
+  } finally {
+    leave()
+  }
 }

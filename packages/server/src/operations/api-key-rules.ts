@@ -1,6 +1,5 @@
 /** What an API key may be given: its expiry, its allow-list, its permissions. */
-import type { Permission } from '@eaas/protocol'
-import { isAddressRange } from './address-list.js'
+import { type Permission, readAddressRange } from '@eaas/protocol'
 import type { Caller } from './operation.js'
 import { Refusal } from './refusal.js'
 import { parseRfc3339 } from './rfc3339.js'
@@ -14,16 +13,14 @@ export function readExpiry(text: string | null, now: number): string | null {
   return time
 }
 
-/** Reads an allow-list; null is none. @throws Refusal E_VALIDATION */
+/** Reads an allow-list, with the bits beyond each prefix cleared; null is none. @throws Refusal E_VALIDATION */
 export function readAllowedIps(list: readonly string[] | null): string[] {
-  const wrong = list?.findIndex((range) => !isAddressRange(range)) ?? -1
-  if (wrong >= 0) {
-    throw new Refusal(
-      'E_VALIDATION',
-      `allowed_ips.${wrong}: must be an IPv4 or IPv6 address, or a CIDR range without host bits`,
-    )
-  }
-  return [...new Set(list ?? [])]
+  const ranges = (list ?? []).map((text, at) => {
+    const range = readAddressRange(text)
+    if (range !== undefined) return range
+    throw new Refusal('E_VALIDATION', `allowed_ips.${at}: must be an IPv4 or IPv6 address, or a CIDR range`)
+  })
+  return [...new Set(ranges)]
 }
 
 /** Nobody gives what he lacks; the operator, on the command line, lacks nothing. @throws Refusal E_MISSING_PERMISSION */

@@ -15,7 +15,7 @@ export async function writeKey(
   return changed
 }
 
-/** Writes what changed of a key version. @throws TamperedRowError where there is none any more */
+/** Writes what changed of a key version; returns its new row. @throws TamperedRowError where there is none any more */
 export async function writeKeyVersion(
   sql: Transaction,
   {
@@ -24,7 +24,8 @@ export async function writeKeyVersion(
     at,
     rowKey,
   }: { row: KeyVersionRow; changes: Partial<KeyVersionRow>; at: EntryPlace; rowKey: KeyObject },
-): Promise<void> {
+): Promise<KeyVersionRow> {
   const changed = sealRow({ ...row, ...changes, entry_id: at.entry_id }, keyVersionMac, rowKey)
   demandWritten(await updateKeyVersion(sql, changed), changed)
+  return changed
 }

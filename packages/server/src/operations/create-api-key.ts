@@ -1,20 +1,21 @@
 /** api_key.create: a new API key; its secret is shown once. */
-import type { wire } from '@eaas/protocol'
+import { wire } from '@eaas/protocol'
 import { apiKeyMac, sealRow } from '../audit/row-mac.js'
-import { type ApiKeyRow, insertApiKey } from '../store/api-keys.js'
+import { type ApiKeyRow, hasApiKeys, insertApiKey } from '../store/api-keys.js'
 import { demandGrantable, readAllowedIps, readExpiry } from './api-key-rules.js'
 import { viewApiKey } from './api-key-view.js'
 import { newApiKey } from './new-api-key.js'
 import type { Operation } from './operation.js'
+import { Refusal } from './refusal.js'
 
-/** Creates an API key. @throws Refusal E_VALIDATION, E_MISSING_PERMISSION */
+/** Creates an API key. @throws Refusal E_VALIDATION, E_MISSING_PERMISSION, E_LIMIT */
 export function createApiKey({
   name,
   permissions,
   expires_at = null,
   allowed_ips = null,
 }: wire.CreateApiKey): Operation<wire.NewApiKey> {
-  return async ({ state, caller, services }) => {
+  return async ({ state, caller, services, sql }) => {
     const grant = {
       tenant_id: state.tenant.tenant_id,
       name,
@@ -23,13 +24,17 @@ export function createApiKey({
       allowed_ips: readAllowedIps(allowed_ips),
     }
     demandGrantable(caller, permissions)
+    if (await hasApiKeys(sql, grant.tenant_id, wire.MAX_API_KEYS)) {
+      throw new Refusal('E_LIMIT', `a tenant has ${wire.MAX_API_KEYS} API keys at most that are not revoked`)
+    }
     const { secret, unsealed } = newApiKey(services, grant)
     let row: ApiKeyRow
     return {
       entries: [{ action: 'api_key.create', metadata: { api_key_id: unsealed.api_key_id } }],
-      async change(sql, { entry_id, created_at }) {
+      async change(transaction, { entry_id, created_at }) {
         row = sealRow({ ...unsealed, created_at, entry_id }, apiKeyMac, state.rowKey)
-        await insertApiKey(sql, row)
+        await insertApiKey(transaction, row)
+        return { apiKey: row }
       },
       release: () => ({ ...viewApiKey(row, services.now()), secret }),
     }

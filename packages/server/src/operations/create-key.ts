@@ -2,18 +2,21 @@
 import { randomUUID } from 'node:crypto'
 import { wire } from '@eaas/protocol'
 import { keyMac, keyVersionMac, sealRow } from '../audit/row-mac.js'
-import { insertKey, insertKeyVersion, isKeyNameTaken, type KeyRow } from '../store/keys.js'
+import { hasKeys, insertKey, insertKeyVersion, isKeyNameTaken, type KeyRow } from '../store/keys.js'
 import { sealNewSecret } from './key-secrets.js'
 import { viewKey } from './key-view.js'
 import type { Operation } from './operation.js'
 import { Refusal } from './refusal.js'
 
-/** Creates a key. @throws Refusal E_NAME_TAKEN */
+/** Creates a key. @throws Refusal E_NAME_TAKEN, E_LIMIT */
 export function createKey({ name }: { name: string }): Operation<wire.Key> {
-  return async ({ state, services }) => {
+  return async ({ state, services, sql }) => {
     const { tenant_id } = state.tenant
-    if (await isKeyNameTaken(services.sql, tenant_id, name)) {
+    if (await isKeyNameTaken(sql, tenant_id, name)) {
       throw new Refusal('E_NAME_TAKEN', 'a key of this name exists already; names are never given twice')
+    }
+    if (await hasKeys(sql, tenant_id, wire.MAX_KEYS)) {
+      throw new Refusal('E_LIMIT', `a tenant has ${wire.MAX_KEYS} keys at most, destroyed ones too`)
     }
     const key_id = randomUUID()
     const wrapped_kek = sealNewSecret(services.rootKey, { purpose: 'kek', tenant_id, id: key_id, version: 1 })
@@ -21,7 +24,7 @@ export function createKey({ name }: { name: string }): Operation<wire.Key> {
     let row: KeyRow
     return {
       entries: [{ action: 'key.create', key_id, key_version: 1 }],
-      async change(sql, { entry_id, created_at }) {
+      async change(transaction, { entry_id, created_at }) {
         row = sealRow(
           {
             tenant_id,
@@ -41,15 +44,14 @@ export function createKey({ name }: { name: string }): Operation<wire.Key> {
           keyMac,
           state.rowKey,
         )
-        await insertKey(sql, row)
-        await insertKeyVersion(
-          sql,
-          sealRow(
-            { tenant_id, key_id, version: 1, status: 'active', wrapped_kek, created_at, entry_id },
-            keyVersionMac,
-            state.rowKey,
-          ),
+        const version = sealRow(
+          { tenant_id, key_id, version: 1, status: 'active' as const, wrapped_kek, created_at, entry_id },
+          keyVersionMac,
+          state.rowKey,
         )
+        await insertKey(transaction, row)
+        await insertKeyVersion(transaction, version)
+        return { key: row, versions: [version] }
       },
       release: () => viewKey(row),
     }

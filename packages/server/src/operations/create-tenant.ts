@@ -1,11 +1,12 @@
 /** A new tenant with its audit key, its chain and its first API key. The operator's doing: no route leads here. */
 import { randomUUID } from 'node:crypto'
 import { PERMISSIONS } from '@eaas/protocol'
+import { appendChained } from '../audit/append-chained.js'
 import { extendChain, genesisHead } from '../audit/chain.js'
 import { apiKeyMac, sealRow, tenantMac } from '../audit/row-mac.js'
 import { deriveRowKey, openSecret } from '../crypto/key-hierarchy.js'
 import { type ApiKeyRow, insertApiKey } from '../store/api-keys.js'
-import { appendEntries, insertHead } from '../store/audit.js'
+import { insertHead } from '../store/audit.js'
 import type { Transaction } from '../store/db.js'
 import { findTenantByName, insertTenant } from '../store/tenants.js'
 import { sealNewSecret } from './key-secrets.js'
@@ -28,7 +29,7 @@ export interface NewTenant {
  * @throws Refusal E_NAME_TAKEN
  */
 export async function createTenant(
-  services: Pick<Services, 'rootKey' | 'pepper' | 'now'>,
+  services: Pick<Services, 'rootKey' | 'pepper' | 'now' | 'committer'>,
   sql: Transaction,
   { name, envelope_only }: { name: string; envelope_only: boolean },
 ): Promise<NewTenant> {
@@ -45,6 +46,7 @@ export async function createTenant(
     allowed_ips: [],
     expires_at: null,
   })
+  const { clock } = services.committer
   const now = services.now()
   const created_at = new Date(now).toISOString()
   const genesis = genesisHead(auditKey, tenant_id, created_at)
@@ -56,14 +58,23 @@ export async function createTenant(
   await insertTenant(
     sql,
     sealRow(
-      { tenant_id, name, envelope_only, monthly_encrypt_quota: null, wrapped_audit_key, created_at, entry_id },
+      {
+        tenant_id,
+        name,
+        envelope_only,
+        monthly_encrypt_quota: null,
+        plaintext_encoding: 'utf8',
+        wrapped_audit_key,
+        created_at,
+        entry_id,
+      },
       tenantMac,
       rowKey,
     ),
   )
   await insertHead(sql, genesis)
   await insertApiKey(sql, apiKey)
-  if (!(await appendEntries(sql, { previous: genesis, next: head, entries }))) {
+  if (!(await appendChained(sql, clock, { previous: genesis, next: head, entries, time: now }))) {
     throw new Error('the chain of a new tenant could not be started')
   }
   const { name: apiKeyName, prefix, permissions } = apiKey

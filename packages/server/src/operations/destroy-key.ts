@@ -4,25 +4,26 @@
  */
 import type { wire } from '@eaas/protocol'
 import { TamperedRowError } from '../audit/row-mac.js'
-import type { KeyRow } from '../store/keys.js'
+import type { KeyRow, KeyVersionRow } from '../store/keys.js'
 import { writeKey, writeKeyVersion } from './change-key.js'
 import { viewKey } from './key-view.js'
+import type { OpenKey } from './load-key.js'
 import { MS_PER_DAY } from './ms-per-day.js'
 import { getKeyIn } from './open-key.js'
 import type { Decision, Operation } from './operation.js'
 import { Refusal } from './refusal.js'
-import type { OpenKey, TenantState } from './tenant-state.js'
+import type { TenantState } from './tenant-state.js'
 
 /** Schedules the destruction of a disabled key; completes it at once where there is no waiting period. @throws Refusal E_NOT_FOUND, E_STATE, E_VALIDATION */
 export function destroyKey({ key_id, confirm }: { key_id: string; confirm: string }): Operation<wire.Key> {
-  return async ({ state, services }) => {
+  return async ({ state, services, sql }) => {
     const states = ['disabled', 'pending_destruction', 'destroyed'] as const
     const key = await getKeyIn(state, key_id, { states, to: 'destroy' })
     if (confirm !== key.row.name) throw new Refusal('E_VALIDATION', "confirm: must be the key's name")
     if (key.row.status !== 'disabled') return { entries: [], release: () => viewKey(key.row) }
     if (services.destroyWindowDays === 0) return completion(state, key)
     // From the later clock on, as it ends by the earlier one: a wrong clock makes the waiting period longer, never shorter.
-    const from = Math.max(services.now(), await services.databaseNow())
+    const from = Math.max(services.now(), await services.databaseNow(sql))
     return statusChange(state, key, {
       step: 'scheduled',
       status: 'pending_destruction',
@@ -41,9 +42,9 @@ export function cancelDestruction({ key_id }: { key_id: string }): Operation<wir
 
 /** Completes a destruction whose waiting period is over by this clock and by the database's; nothing happens where another process was quicker. */
 export function destroyKeyIfDue({ key_id }: { key_id: string }): Operation<wire.Key | undefined> {
-  return async ({ state, services }) => {
+  return async ({ state, services, sql }) => {
     const key = await state.findKey(key_id)
-    const now = Math.min(services.now(), await services.databaseNow())
+    const now = Math.min(services.now(), await services.databaseNow(sql))
     const isDue =
       key?.row.status === 'pending_destruction' && key.row.destroy_at !== null && Date.parse(key.row.destroy_at) <= now
     return isDue ? completion(state, key) : { entries: [], release: () => undefined }
@@ -55,11 +56,13 @@ function statusChange(
   key: OpenKey,
   { step, status, destroy_at }: { step: string; status: KeyRow['status']; destroy_at: string | null },
 ): Decision<wire.Key> {
+  const { key_id, current_version: key_version } = key.row
   let row: KeyRow
   return {
-    entries: [{ action: 'key.destroy', key_id: key.row.key_id, metadata: { step, ...(destroy_at && { destroy_at }) } }],
+    entries: [{ action: 'key.destroy', key_id, key_version, metadata: { step, ...(destroy_at && { destroy_at }) } }],
     async change(sql, at) {
       row = await writeKey(sql, { row: key.row, changes: { status, destroy_at }, at, rowKey: state.rowKey })
+      return { key: row }
     },
     release: () => viewKey(row),
   }
@@ -67,15 +70,10 @@ function statusChange(
 
 function completion(state: TenantState, key: OpenKey): Decision<wire.Key> {
   const { rowKey } = state
+  const { key_id, current_version: key_version } = key.row
   let row: KeyRow
   return {
-    entries: [
-      {
-        action: 'key.destroy',
-        key_id: key.row.key_id,
-        metadata: { step: 'completed', versions: key.row.current_version },
-      },
-    ],
+    entries: [{ action: 'key.destroy', key_id, key_version, metadata: { step: 'completed', versions: key_version } }],
     async change(sql, at) {
       demandCurrent(key)
       const changes: Partial<KeyRow> = {
@@ -86,10 +84,12 @@ function completion(state: TenantState, key: OpenKey): Decision<wire.Key> {
         next_rotation_at: null,
       }
       row = await writeKey(sql, { row: key.row, changes, at, rowKey })
+      const versions: KeyVersionRow[] = []
       for (const version of key.versions.values()) {
         const erased = { status: 'destroyed' as const, wrapped_kek: null }
-        await writeKeyVersion(sql, { row: version.row, changes: erased, at, rowKey })
+        versions.push(await writeKeyVersion(sql, { row: version.row, changes: erased, at, rowKey }))
       }
+      return { key: row, versions }
     },
     release: () => viewKey(row),
   }

@@ -25,9 +25,10 @@ function setStatus(
     let row: KeyRow = key.row
     if (row.status === status) return { entries: [], release: () => viewKey(row) }
     return {
-      entries: [{ action, key_id }],
+      entries: [{ action, key_id, key_version: row.current_version }],
       async change(sql, at) {
         row = await writeKey(sql, { row: key.row, changes: { status }, at, rowKey: state.rowKey })
+        return { key: row }
       },
       release: () => viewKey(row),
     }

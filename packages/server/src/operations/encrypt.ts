@@ -7,9 +7,10 @@ import type { Context, Decision, Operation } from './operation.js'
 import { Refusal } from './refusal.js'
 
 /** Encrypts. @throws Refusal E_VALIDATION, E_PLAINTEXT_TOO_LARGE, E_NOT_FOUND, E_STATE, E_QUOTA_EXCEEDED */
-export function encrypt({ plaintext, key_id, encoding = 'utf8' }: wire.Encrypt): Operation<wire.Bundle> {
+export function encrypt({ plaintext, key_id, encoding }: wire.Encrypt): Operation<wire.Bundle> {
   return async (context) => {
-    const bytes = encoding === 'utf8' ? encodeUtf8(plaintext) : readBase64(plaintext)
+    const { plaintext_encoding } = context.state.tenant
+    const bytes = (encoding ?? plaintext_encoding) === 'utf8' ? encodeUtf8(plaintext) : readBase64(plaintext)
     try {
       demandSize(bytes)
       return await encryption(context, key_id, bytes)
@@ -60,6 +61,6 @@ function readBase64(text: string): Uint8Array {
   try {
     return decodeBase64(text)
   } catch {
-    throw new Refusal('E_VALIDATION', 'plaintext: must be canonical standard base64, as encoding says')
+    throw new Refusal('E_VALIDATION', 'plaintext: must be canonical standard base64, as `encoding` or the tenant says')
   }
 }

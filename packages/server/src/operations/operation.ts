@@ -3,8 +3,10 @@ import type { KeyObject } from 'node:crypto'
 import type { Action } from '@eaas/protocol'
 import type { Committer } from '../audit/committer.js'
 import type { ApiKeyRow } from '../store/api-keys.js'
-import type { Sql, Transaction } from '../store/db.js'
+import type { Queryable, Sql, Transaction } from '../store/db.js'
+import type { WrittenRows } from './open-rows.js'
 import type { TenantState, TenantStates } from './tenant-state.js'
+import type { WorkGate } from './work-gate.js'
 
 /** What operations and their runner lean on; one a process. */
 export interface Services {
@@ -15,10 +17,12 @@ export interface Services {
   signingKey: KeyObject
   states: TenantStates
   committer: Committer
+  /** admits batches */
+  gate: WorkGate
   /** milliseconds since 1970 */
   now: () => number
   /** the same by the database's clock: what can't be undone has to be due by both */
-  databaseNow: () => Promise<number>
+  databaseNow: (sql?: Queryable) => Promise<number>
   /** days between asking for a key's destruction and the destruction; 0 is at once */
   destroyWindowDays: number
 }
@@ -38,6 +42,8 @@ export interface Context {
   state: TenantState
   caller: Caller
   services: Services
+  /** what a decision reads by; under the lock of the head nothing else may be awaited. What is released later reads by `services` */
+  sql: Queryable
   /** how many encrypt calls the tenant's quota leaves this month, as far as this decision has to know */
   quotaLeft: number
 }
@@ -61,8 +67,8 @@ export interface EntryPlace {
 export interface Decision<Answer> {
   /** committed before anything is released; none for calls that only read */
   entries: readonly EntryNote[]
-  /** the rows of a management change, written in the transaction of the entries; uses that transaction only */
-  change?: (sql: Transaction, at: EntryPlace) => Promise<void>
+  /** writes the rows of a management change, in the transaction of the entries and by it alone; returns them as they are now */
+  change?: (sql: Transaction, at: EntryPlace) => Promise<WrittenRows>
   /** makes the answer, after the commit; throws where the decision is a refusal that has to be on record */
   release: () => Answer | Promise<Answer>
   /**

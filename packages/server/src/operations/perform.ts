@@ -1,20 +1,25 @@
 /**
  * How every operation runs: decide on the tenant's state, have the entries committed, only then release the answer. Where
- * the state turns out not to be the current one, decide again.
+ * the state turns out not to be the current one, decide again; nothing is refused because the tenant changes often.
  */
 import { SYSTEM_ACTOR } from '@eaas/protocol'
-import { ChainAlarmError } from '../audit/append-errors.js'
+import { AuditWriteError, ChainAlarmError } from '../audit/append-errors.js'
 import type { EntryDraft } from '../audit/chain.js'
-import type { Outcome } from '../audit/committer.js'
+import type { Decided, DecideOn, HeadLock } from '../audit/committer.js'
+import { TamperedRowError } from '../audit/row-mac.js'
 import { apiKeyDigest, apiKeyTenant } from '../crypto/api-key.js'
 import type { ApiKeyRow } from '../store/api-keys.js'
+import type { Queryable } from '../store/db.js'
 import { type Access, admit, type Credentials, unauthorized } from './admit.js'
-import type { Caller, Context, Decision, EntryNote, Operation, Services } from './operation.js'
+import type { Caller, Decision, EntryNote, EntryPlace, Operation, Services } from './operation.js'
 import { Refusal } from './refusal.js'
 import type { TenantState } from './tenant-state.js'
 
-/** How often a call decides again before it gives up: each time, somebody else had changed the tenant meanwhile. */
-const MAX_DECISIONS = 50
+/**
+ * How often a call without entries decides and finds that the tenant has changed since. After that it takes its turn with the
+ * changes: it decides under the lock of the head, where nothing can change.
+ */
+const MOST_STALE = 2
 
 /** The server itself, or its operator. */
 export const SYSTEM: Caller = { actor: SYSTEM_ACTOR, ip_address: null, on_behalf_of: undefined, apiKey: undefined }
@@ -58,42 +63,110 @@ export function performAsSystem<Answer>(
 }
 
 // A refusal counts only when the state that it was made on is the current one: a key that another process has just made or
-// enabled must not be refused here. A release is never tried again: its entries are committed.
+// enabled must not be refused here. Entries are committed by the committer, which has the call decide again where it must.
 async function carryOut<Answer>(
   services: Services,
   tenant_id: string,
   access: Access | undefined,
   operation: Operation<Answer>,
 ): Promise<Answer> {
-  let quotaLeft = Number.POSITIVE_INFINITY
-  for (let tries = 0; tries < MAX_DECISIONS; tries++) {
-    const state = await services.states.find(tenant_id)
-    if (!state) throw unauthorized()
-    let decision: Decision<Answer> | undefined
-    let outcome: Outcome
+  const call = createCall(services, { tenant_id, access, operation })
+  try {
+    for (let stale = 0; !(await call.isDone(stale >= MOST_STALE)); stale++);
+    return await call.release()
+  } finally {
+    call.end()
+  }
+}
+
+/** One call: its last decision, and how it is made. */
+function createCall<Answer>(
+  services: Services,
+  { tenant_id, access, operation }: { tenant_id: string; access: Access | undefined; operation: Operation<Answer> },
+) {
+  let decision: Decision<Answer> | undefined
+  let isOver = false
+
+  async function decideOn(state: TenantState, sql: Queryable, quotaLeft: number): Promise<Decided> {
+    wipe(decision)
+    decision = undefined
+    const { monthly_encrypt_quota: encryptQuota } = state.tenant
     try {
       const caller = access ? callerOf(access, await state.findApiKey(access.credentials.digest), services) : SYSTEM
-      const context = { state, caller, services, quotaLeft }
-      decision = await operation(context)
-      outcome = await record(context, decision)
+      const made = await operation({ state, caller, services, sql, quotaLeft })
+      decision = made
+      if (isOver) throw new AuditWriteError('nobody waits for this call any more')
+      if (state.fault && !made.evidence && !made.preliminary) throw state.fault
+      const { change } = made
+      return {
+        entries: made.entries.map((note) => draftEntry(note, caller)),
+        change: change && ((lock, at) => write(services, change, lock, at)),
+        encryptQuota,
+      }
     } catch (error) {
       wipe(decision)
-      if (!(error instanceof Refusal) || (await isCurrent(services, state))) throw error
-      outcome = 'stale'
+      decision = undefined
+      if (!(error instanceof Refusal || error instanceof TamperedRowError)) throw error
+      return { entries: [], refused: error }
     }
-    if (decision && outcome === 'committed') {
-      if (decision.change) services.states.drop(state)
-      try {
-        return await decision.release()
-      } finally {
-        wipe(decision)
-      }
-    }
-    wipe(decision)
-    if (outcome === 'stale') services.states.drop(state)
-    else if (outcome !== 'committed') quotaLeft = outcome.quotaLeft
   }
-  throw new Refusal('E_UNAVAILABLE', 'the keys of this tenant change too fast; try again')
+
+  async function decideAgain({ policy_version, lock, quotaLeft }: DecideOn): Promise<Decided | undefined> {
+    const state = lock
+      ? (await services.states.underLock(lock)).state
+      : services.states.recent(tenant_id, policy_version)
+    return state && decideOn(state, lock?.sql ?? services.sql, quotaLeft)
+  }
+
+  return {
+    /** Decides, and has it committed or compared; false where the state was not the current one. */
+    async isDone(inTurn: boolean): Promise<boolean> {
+      const state = await services.states.find(tenant_id)
+      if (!state) throw unauthorized()
+      const decided: Decided = inTurn ? { entries: [] } : await decideOn(state, services.sql, Number.POSITIVE_INFINITY)
+      const { entries, refused } = decided
+      if (entries.length > 0 || inTurn) {
+        const policy_version = inTurn ? Number.NaN : state.policy_version // not decided on any
+        await services.committer
+          .append({ ...decided, tenant_id, auditKey: state.auditKey, policy_version, decide: decideAgain })
+          .catch((error: unknown) => demandEvidence(error, decision))
+        return true
+      }
+      if (refused instanceof TamperedRowError) throw refused
+      if (!refused && decision?.preliminary) return true
+      if (!(await isCurrent(services, state).catch((error: unknown) => demandEvidence(error, decision)))) {
+        await services.states.renew(state)
+        return false
+      }
+      if (refused) throw refused
+      return true
+    },
+    async release(): Promise<Answer> {
+      if (!decision) throw new Error('a call was committed without a decision')
+      return decision.release()
+    },
+    end(): void {
+      isOver = true
+      wipe(decision)
+    },
+  }
+}
+
+/** Writes the rows of a change; the state under the lock goes on from them. */
+async function write(
+  { states }: Services,
+  change: NonNullable<Decision<unknown>['change']>,
+  lock: HeadLock,
+  at: EntryPlace,
+): Promise<void> {
+  const locked = await states.underLock(lock) // before anything is written: what it reads is what is committed
+  locked.wrote(await change(lock.sql, at))
+}
+
+// Where the chain itself is wrong nothing tells what is current any more, and verification has to say what is wrong.
+function demandEvidence(error: unknown, decision: Decision<unknown> | undefined): true {
+  if (decision?.evidence && error instanceof ChainAlarmError) return true
+  throw error
 }
 
 function callerOf(access: Access, found: ApiKeyRow | undefined, { now }: Services): Caller {
@@ -107,37 +180,8 @@ export function wipe(decision: Decision<unknown> | undefined): void {
   for (const secret of decision?.secrets ?? []) secret.fill(0)
 }
 
-/** Has a decision's entries committed, under the state that it was made on. */
-function record(
-  { state, services, caller }: Context,
-  { entries, change, evidence = false, preliminary = false }: Decision<unknown>,
-): Outcome | Promise<Outcome> {
-  if (preliminary) return 'committed'
-  if (evidence) return compare(services, state).catch(committedIfAlarmed)
-  if (state.fault) throw state.fault
-  if (entries.length === 0) return compare(services, state)
-  return services.committer.append({
-    tenant_id: state.tenant.tenant_id,
-    auditKey: state.auditKey,
-    policy_version: state.policy_version,
-    entries: entries.map((note) => draftEntry(note, caller)),
-    change,
-    encryptQuota: state.tenant.monthly_encrypt_quota,
-  })
-}
-
 async function isCurrent({ committer }: Services, { tenant, auditKey, policy_version }: TenantState): Promise<boolean> {
   return (await committer.currentPolicyVersion({ tenant_id: tenant.tenant_id, auditKey })) === policy_version
-}
-
-async function compare(services: Services, state: TenantState): Promise<Outcome> {
-  return (await isCurrent(services, state)) ? 'committed' : 'stale'
-}
-
-// Where the chain itself is wrong nothing tells what is current any more, and verification has to say what is wrong.
-function committedIfAlarmed(error: unknown): Outcome {
-  if (error instanceof ChainAlarmError) return 'committed'
-  throw error
 }
 
 /** An entry as it is chained: with who acts and from where, its metadata as canonical JSON. */

@@ -3,7 +3,7 @@
  * gone. A log of many kinds of entries gets several marks, one after another, each as short. Then they are deleted in small batches, which lock nothing that an append needs. A crash in between leaves rows below the
  * mark, which nothing reads and the next purge deletes.
  */
-import { NO_MARK_MAC, type PurgeMark, purgeMarkMac } from '../audit/chain.js'
+import { equalBytes, NO_MARK_MAC, type PurgeMark, purgeMarkMac } from '../audit/chain.js'
 import { readAuthenticEntry } from '../audit/read-entry.js'
 import { findHead } from '../store/audit.js'
 import {
@@ -15,9 +15,9 @@ import {
   insertMark,
   type KindCount,
 } from '../store/audit-retention.js'
-import type { Sql } from '../store/db.js'
+import type { Queryable } from '../store/db.js'
 import { MS_PER_DAY } from './ms-per-day.js'
-import type { Operation, Services } from './operation.js'
+import type { Decision, Operation, Services } from './operation.js'
 import { Refusal } from './refusal.js'
 
 /** Clocks this far apart are taken for wrong, in milliseconds: either may be. */
@@ -61,12 +61,14 @@ export function purgeAudit({
   through_id = Number.POSITIVE_INFINITY,
   markKinds = MARK_KINDS,
 }: PurgeOptions): Operation<PurgePlan> {
-  return async ({ state, services }) => {
+  let planned: { mark: PurgeMark | undefined; decision: Decision<PurgePlan> } | undefined
+  return async ({ state, services, sql }) => {
     const { tenant_id } = state.tenant
-    const { sql } = services
-    const now = await agreedTime(services)
-    const cutoff = monthsBefore(now, retentionMonths)
     const mark = await findLastMark(sql, tenant_id)
+    // To count takes seconds, and nothing of it depends on keys or API keys: it is done once, before the head is locked.
+    if (planned && isSameMark(planned.mark, mark)) return planned.decision
+    const now = await agreedTime(services, sql)
+    const cutoff = monthsBefore(now, retentionMonths)
     const after_id = mark?.purged_through ?? 0
     const last_id = Math.min(through_id, await findLastIdBefore(sql, tenant_id, cutoff))
     if (last_id <= after_id) {
@@ -80,22 +82,29 @@ export function purgeAudit({
     const plan = { purged_through, entries: purged_through - after_id, cutoff }
     const entry = await readAuthenticEntry(sql, { tenant_id, id: purged_through, auditKey: state.auditKey }, mark?.hash)
     if (!entry) throw new Refusal('E_STATE', `nothing is purged: entry ${purged_through} is not as it was written`)
-    return {
+    const decision: Decision<PurgePlan> = {
       entries: [{ action: 'audit.purge', metadata: { ...plan } }],
       async change(transaction, { created_at }) {
         const previous_mac = mark?.mac ?? NO_MARK_MAC
         const unsealed: Omit<PurgeMark, 'mac'> = { tenant_id, ...plan, hash: entry.hash, created_at, previous_mac }
         await insertMark(transaction, { ...unsealed, mac: purgeMarkMac(state.auditKey, unsealed) })
         await countPurged(transaction, tenant_id, counts)
+        return { purged_through }
       },
       release: () => plan,
     }
+    planned = { mark, decision }
+    return decision
   }
+}
+
+function isSameMark(planned: PurgeMark | undefined, found: PurgeMark | undefined): boolean {
+  return planned && found ? equalBytes(planned.mac, found.mac) : planned === found
 }
 
 /** Counts a stretch of the log by kinds, from its beginning until there are many of them; tells how far it came. */
 async function countFirst(
-  sql: Sql,
+  sql: Queryable,
   { tenant_id, after_id, through_id }: { tenant_id: string; after_id: number; through_id: number },
   markKinds: number,
 ): Promise<{ counts: KindCount[]; purged_through: number }> {
@@ -113,8 +122,8 @@ async function countFirst(
 }
 
 /** The earlier of this clock and the database's, in milliseconds. @throws Refusal E_STATE where they are far apart */
-async function agreedTime({ now, databaseNow }: Services): Promise<number> {
-  const [ours, theirs] = [now(), await databaseNow()]
+async function agreedTime({ now, databaseNow }: Services, sql: Queryable): Promise<number> {
+  const [ours, theirs] = [now(), await databaseNow(sql)]
   if (Math.abs(ours - theirs) > CLOCKS_APART_MS) {
     const [here, there] = [ours, theirs].map((time) => new Date(time).toISOString())
     throw new Refusal('E_STATE', `nothing is purged: it is ${here} here and ${there} in the database. Run NTP on both`)
@@ -124,7 +133,7 @@ async function agreedTime({ now, databaseNow }: Services): Promise<number> {
 
 // A clock that leapt ahead would make everything too old at once. Calls that are served under it are dated by it: they prove nothing
 // until somebody had four weeks to notice. What is purged is older than that, so a log that goes on always has older entries.
-async function demandPlausibleTime(sql: Sql, now: number): Promise<void> {
+async function demandPlausibleTime(sql: Queryable, now: number): Promise<void> {
   const from = new Date(now - IMPLAUSIBLE_LEAP_MS).toISOString()
   const to = new Date(now - UNPROVEN_MS).toISOString()
   if (!(await hasEntryBetween(sql, from, to))) {
@@ -137,7 +146,7 @@ async function demandPlausibleTime(sql: Sql, now: number): Promise<void> {
 }
 
 async function demandShare(
-  sql: Sql,
+  sql: Queryable,
   {
     tenant_id,
     after_id,

@@ -13,10 +13,10 @@ import { findLastMark } from '../store/audit-retention.js'
 import type { Sql } from '../store/db.js'
 import type { Context, Operation, Services } from './operation.js'
 import { Refusal } from './refusal.js'
+import { countExport } from './running-exports.js'
+import { shareVerification } from './shared-verification.js'
 import type { TenantState } from './tenant-state.js'
 
-/** Verifications that run at once in a process, one of a tenant; more are refused, so that they can't be used to stop it. */
-const VERIFICATIONS_AT_ONCE = 2
 /** Entries of an export that are read at a time. */
 const EXPORT_PAGE_ENTRIES = 500
 
@@ -45,33 +45,28 @@ export interface VerifyScope {
   signal?: AbortSignal | undefined
 }
 
-/** The tenants whose logs are being verified. */
-const verifying = new Set<string>()
-
 /** Verifies the tenant's chain in place. @throws Refusal E_VALIDATION, E_UNAVAILABLE when too many verifications run */
-export function verifyAudit({ checkpoint, ...scope }: VerifyScope): Operation<wire.Verification> {
+export function verifyAudit({ checkpoint, signal, ...scope }: VerifyScope): Operation<wire.Verification> {
   return async ({ state, services }) => {
     const kept = checkpoint === undefined ? undefined : readKept(checkpoint, state, services)
+    const { auditKey, rowKey } = state
+    const { tenant_id } = state.tenant
+    const { after_id, through_id } = scope
     return {
       entries: [],
       evidence: true,
       async release() {
-        const { tenant, auditKey, rowKey } = state
-        const { tenant_id } = tenant
-        if (verifying.has(tenant_id) || verifying.size >= VERIFICATIONS_AT_ONCE) {
-          throw new Refusal('E_UNAVAILABLE', 'other verifications are running; try again when they are done')
-        }
-        verifying.add(tenant_id)
-        try {
-          await demandStretch(services.sql, { tenant_id, auditKey, ...scope })
-          return await verifyLog(services.sql, { tenant_id, auditKey, rowKey, checkpoint: kept, ...scope })
-        } catch (error) {
-          throw scope.signal?.aborted
-            ? new Refusal('E_UNAVAILABLE', 'nobody waited for the verification to end')
-            : error
-        } finally {
-          verifying.delete(tenant_id)
-        }
+        await demandStretch(services.sql, { tenant_id, auditKey, ...scope })
+        const witnessed = services.committer.watches.get(tenant_id).alarm?.witness
+        const shared = JSON.stringify([
+          after_id ?? null,
+          through_id ?? null,
+          checkpoint ?? null,
+          witnessed?.last_id ?? null,
+        ])
+        return shareVerification({ tenant_id, scope: shared, signal }, (gone) =>
+          verifyLog(services.sql, { tenant_id, auditKey, rowKey, checkpoint: kept, witnessed, ...scope, signal: gone }),
+        )
       },
     }
   }
@@ -109,37 +104,79 @@ export interface ExportScope {
   through_id?: number | undefined
 }
 
-/** Exports the log, or a stretch of it, as lines (export.md). @throws Refusal E_VALIDATION */
+/**
+ * Exports the log, or a stretch of it, as lines (export.md). The server's own exports, such as the archive of a purge, are not
+ * limited in number.
+ *
+ * @throws Refusal E_VALIDATION, E_UNAVAILABLE when too many exports run
+ */
 export function exportAudit(scope: ExportScope): Operation<Readable> {
+  return async (context) => ({
+    entries: [],
+    release: () => {
+      const open = () => openExport(context, scope)
+      return context.caller.apiKey ? countExport(context.state.tenant.tenant_id, open) : open()
+    },
+  })
+}
+
+async function openExport(context: Context, scope: ExportScope): Promise<Readable> {
+  const { services, state } = context
+  const { tenant_id } = state.tenant
+  const start = await findStart(context, scope.after_id)
+  const end = await findEnd(context, scope.through_id)
+  if (start.last_id > end.last_id) throw new Refusal('E_VALIDATION', `after_id: the log ends at ${end.last_id}`)
+  const trailer = signed(context, end)
+
+  async function* lines() {
+    yield headerLine({ tenant_id, after_id: start.last_id, after_hash: start.hash })
+    let last = start.last_id
+    while (last < end.last_id) {
+      const page = await readWhole(services.sql, { tenant_id, after_id: last, through_id: end.last_id })
+      yield page.map(entryLine).join('')
+      last += page.length
+    }
+    yield trailerLine(trailer)
+  }
+  return Readable.from(lines(), { objectMode: false })
+}
+
+/** Entries that follow each other, as lines; `last_id` is where the next ones begin. */
+export interface NextLines {
+  /** the entries before this one are gone: a purge took them */
+  from_id: number
+  last_id: number
+  text: string
+}
+
+/** Reads the entries after an id, a page of them at most, as the lines of an export; none where there is nothing new. @throws Refusal E_VALIDATION, E_STATE */
+export function readNextLines({ after_id }: { after_id: number }): Operation<NextLines> {
   return async (context) => ({
     entries: [],
     async release() {
       const { services, state } = context
       const { tenant_id } = state.tenant
-      const start = await findStart(context, scope.after_id)
-      const end = await findEnd(context, scope.through_id)
-      if (start.last_id > end.last_id) throw new Refusal('E_VALIDATION', `after_id: the log ends at ${end.last_id}`)
-      const trailer = signed(context, end)
-
-      async function* lines() {
-        yield headerLine({ tenant_id, after_id: start.last_id, after_hash: start.hash })
-        let last = start.last_id
-        while (last < end.last_id) {
-          const range = { tenant_id, after_id: last, through_id: end.last_id, limit: EXPORT_PAGE_ENTRIES }
-          const page = await readChain(services.sql, range)
-          const gap = page.findIndex(({ id }, at) => id !== last + 1 + at)
-          if (gap >= 0 || page.length === 0) {
-            const missing = last + 1 + Math.max(gap, 0)
-            throw new Refusal('E_STATE', `entry ${missing} is missing: the export can't be completed`)
-          }
-          yield page.map(entryLine).join('')
-          last += page.length
-        }
-        yield trailerLine(trailer)
-      }
-      return Readable.from(lines(), { objectMode: false })
+      const head = await currentHead(context)
+      if (after_id > head.last_id) throw new Refusal('E_VALIDATION', `after_id: the log ends at ${head.last_id}`)
+      const first = await firstPlace(context)
+      const last = Math.max(after_id, first.last_id)
+      const from_id = last + 1
+      if (last === head.last_id) return { from_id, last_id: last, text: '' }
+      const page = await readWhole(services.sql, { tenant_id, after_id: last, through_id: head.last_id })
+      return { from_id, last_id: last + page.length, text: page.map(entryLine).join('') }
     },
   })
+}
+
+// A purge or a break between two pages leaves a gap, which no reader may take for a log that is complete.
+async function readWhole(sql: Sql, range: { tenant_id: string; after_id: number; through_id: number }) {
+  const page = await readChain(sql, { ...range, limit: EXPORT_PAGE_ENTRIES })
+  const gap = page.findIndex(({ id }, at) => id !== range.after_id + 1 + at)
+  if (gap >= 0 || page.length === 0) {
+    const missing = range.after_id + 1 + Math.max(gap, 0)
+    throw new Refusal('E_STATE', `entry ${missing} is missing: the export can't be completed`)
+  }
+  return page
 }
 
 function readKept(note: string, { tenant }: TenantState, { signingKey }: Services) {
@@ -202,6 +239,9 @@ async function getPlace(context: Context, field: string, id: number): Promise<Pl
   return { last_id: id, hash: entry.hash }
 }
 
+// Clients look for the version in the metadata too. It is stored once, in its column.
 function viewEntry({ metadata, ...entry }: AuditEntry): wire.Entry {
-  return { ...entry, metadata: metadata === null ? null : (JSON.parse(metadata) as Record<string, unknown>) }
+  const stored = metadata === null ? {} : (JSON.parse(metadata) as Record<string, unknown>)
+  const { key_version } = entry
+  return { ...entry, metadata: { ...stored, ...(key_version === null ? {} : { key_version }) } }
 }

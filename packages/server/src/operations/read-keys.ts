@@ -1,10 +1,11 @@
 /** Reading keys: one with its versions, or the tenant's list. No entry. */
-import type { wire } from '@eaas/protocol'
+import { wire } from '@eaas/protocol'
 import { authentic, keyMac } from '../audit/row-mac.js'
 import { type KeyFilter, listKeys as listKeyRows } from '../store/keys.js'
 import { viewKey, viewKeyWithVersions } from './key-view.js'
 import { getKey } from './open-key.js'
 import type { Operation } from './operation.js'
+import { readPages } from './read-pages.js'
 
 /** Reads one key. @throws Refusal E_NOT_FOUND */
 export function readKey({ key_id }: { key_id: string }): Operation<wire.KeyWithVersions> {
@@ -15,12 +16,15 @@ export function readKey({ key_id }: { key_id: string }): Operation<wire.KeyWithV
 }
 
 /** Lists keys, oldest first. */
-export function listKeys(filter: KeyFilter): Operation<wire.KeyList> {
+export function listKeys({ limit = wire.MAX_KEYS, offset = 0, ...filter }: KeyFilter): Operation<wire.KeyList> {
   return async ({ state, services }) => ({
     entries: [],
     async release() {
-      const rows = await listKeyRows(services.sql, state.tenant.tenant_id, filter)
-      const keys = rows.map((row) => viewKey(authentic(row, keyMac, state.rowKey)))
+      const keys = await readPages(
+        { limit, offset },
+        (page) => listKeyRows(services.sql, state.tenant.tenant_id, { ...filter, ...page }),
+        (row) => viewKey(authentic(row, keyMac, state.rowKey)),
+      )
       return { keys, count: keys.length }
     },
   })

@@ -1,16 +1,17 @@
 /** key.rotate: a new version wraps from now on; the one before is retired and opens what it wrapped. */
-import type { wire } from '@eaas/protocol'
+import { wire } from '@eaas/protocol'
 import { keyVersionMac, sealRow } from '../audit/row-mac.js'
 import { insertKeyVersion, type KeyRow } from '../store/keys.js'
 import { writeKey, writeKeyVersion } from './change-key.js'
 import { sealNewSecret } from './key-secrets.js'
 import { viewKey } from './key-view.js'
+import type { OpenKey } from './load-key.js'
 import { currentVersion, getKeyIn } from './open-key.js'
 import type { Context, Decision, Operation } from './operation.js'
+import { Refusal } from './refusal.js'
 import { nextRotation } from './set-rotation.js'
-import type { OpenKey } from './tenant-state.js'
 
-/** Rotates a key. @throws Refusal E_NOT_FOUND, E_STATE */
+/** Rotates a key. @throws Refusal E_NOT_FOUND, E_STATE, E_LIMIT */
 export function rotateKey({ key_id }: { key_id: string }): Operation<wire.Key> {
   return async (context) =>
     rotation(context, await getKeyIn(context.state, key_id, { states: ['active'], to: 'rotate' }))
@@ -33,6 +34,9 @@ function rotation({ state, services }: Context, key: OpenKey): Decision<wire.Key
   const { rowKey } = state
   const { key_id } = key.row
   const version = key.row.current_version + 1
+  if (version > wire.MAX_KEY_VERSIONS) {
+    throw new Refusal('E_LIMIT', `a key has ${wire.MAX_KEY_VERSIONS} versions at most: create another key`)
+  }
   const wrapped_kek = sealNewSecret(services.rootKey, { purpose: 'kek', tenant_id, id: key_id, version })
   let row: KeyRow
   return {
@@ -40,10 +44,17 @@ function rotation({ state, services }: Context, key: OpenKey): Decision<wire.Key
     async change(sql, at) {
       const next_rotation_at = nextRotation(key.row.rotation_interval_days, at.created_at)
       row = await writeKey(sql, { row: key.row, changes: { current_version: version, next_rotation_at }, at, rowKey })
-      await writeKeyVersion(sql, { row: currentVersion(key).row, changes: { status: 'retired' }, at, rowKey })
+      const retired = await writeKeyVersion(sql, {
+        row: currentVersion(key).row,
+        changes: { status: 'retired' },
+        at,
+        rowKey,
+      })
       const { created_at, entry_id } = at
-      const added = { tenant_id, key_id, version, status: 'active' as const, wrapped_kek, created_at, entry_id }
-      await insertKeyVersion(sql, sealRow(added, keyVersionMac, rowKey))
+      const unsealed = { tenant_id, key_id, version, status: 'active' as const, wrapped_kek, created_at, entry_id }
+      const added = sealRow(unsealed, keyVersionMac, rowKey)
+      await insertKeyVersion(sql, added)
+      return { key: row, versions: [retired, added] }
     },
     release: () => viewKey(row),
   }

@@ -22,13 +22,16 @@ export function setRotation({
       return { entries: [], release: () => viewKey(row) }
     }
     return {
-      entries: [{ action: 'key.rotation_policy', key_id, metadata: { interval_days } }],
+      entries: [
+        { action: 'key.rotation_policy', key_id, key_version: row.current_version, metadata: { interval_days } },
+      ],
       async change(sql, at) {
         const changes: Partial<KeyRow> = {
           rotation_interval_days: interval_days,
           next_rotation_at: nextRotation(interval_days, at.created_at),
         }
         row = await writeKey(sql, { row: key.row, changes, at, rowKey: state.rowKey })
+        return { key: row }
       },
       release: () => viewKey(row),
     }

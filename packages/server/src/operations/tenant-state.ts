@@ -1,44 +1,25 @@
 /**
- * A tenant as the operations see it: its settings, keys and API keys, opened and verified, cached under one policy
- * version. A state is never updated: when the policy version moves it is dropped, and the next call loads another.
+ * A tenant as the operations see it: its settings, keys and API keys, opened and verified, under one policy version. When the
+ * version moves, the next state takes over every row that was not changed: what this process wrote it has at hand, and what
+ * another one wrote is loaded again.
  *
- * The version is read before any row, and it only grows. So when the committer finds it unchanged at the end, every row
- * that was read in between was right.
+ * A policy version is known before any row is read under it, and it only grows. So when the committer finds it unchanged at the
+ * end, every row that was read in between was right. States of one tenant share their rows: one that is older may show newer
+ * rows, and then the committer finds that it is older.
  */
 import type { KeyObject } from 'node:crypto'
-import { isUuid } from '@eaas/protocol'
-import {
-  apiKeyMac,
-  authentic,
-  findTampering,
-  keyMac,
-  keyVersionMac,
-  TamperedRowError,
-  tenantMac,
-} from '../audit/row-mac.js'
+import { genesisHash, type Head, type Witness } from '../audit/chain.js'
+import type { HeadLock } from '../audit/committer.js'
+import { findTampering, type TamperedRowError, tenantMac } from '../audit/row-mac.js'
+import { findRowsWritten } from '../audit/written-since.js'
 import { deriveRowKey, openSecret } from '../crypto/key-hierarchy.js'
-import { wrappedKeyAad } from '../crypto/wrapped-key.js'
-import { type ApiKeyRow, findApiKeyByDigest } from '../store/api-keys.js'
-import type { Sql } from '../store/db.js'
+import type { ApiKeyRow } from '../store/api-keys.js'
+import { findHead } from '../store/audit.js'
+import type { Queryable, Sql } from '../store/db.js'
 import { withDeadline } from '../store/deadline.js'
-import { findKey, type KeyRow, type KeyVersionRow, listKeyVersions } from '../store/keys.js'
 import { findCurrentTenant, type TenantRow } from '../store/tenants.js'
-
-/** One version of a key; `kek` is undefined once it is destroyed. */
-export interface OpenKeyVersion {
-  row: KeyVersionRow
-  kek: KeyObject | undefined
-  /** what a wrapped key of this version is bound to */
-  aad: Uint8Array
-}
-
-/** A key with its secrets opened. */
-export interface OpenKey {
-  row: KeyRow
-  versions: ReadonlyMap<number, OpenKeyVersion>
-  /** undefined once the key is destroyed */
-  hashKey: KeyObject | undefined
-}
+import type { OpenKey } from './load-key.js'
+import { OpenRows, type WrittenRows } from './open-rows.js'
 
 export interface TenantState {
   readonly tenant: TenantRow
@@ -56,131 +37,195 @@ export interface TenantState {
   findApiKey(digest: string): Promise<ApiKeyRow | undefined>
 }
 
+/** The state under the lock of a head, which the changes of the transaction move on. */
+export interface LockedState {
+  readonly state: TenantState
+  /** Makes the next state of the rows that a change wrote. */
+  wrote(rows: WrittenRows): void
+}
+
 export interface TenantStates {
   /** The state of a tenant, loaded when there is none; undefined where there is no such tenant. */
   find(tenant_id: string): Promise<TenantState | undefined>
-  /** Forgets a state that is no longer current. */
-  drop(state: TenantState): void
+  /** The state of a tenant, where it is loaded and under this policy version. */
+  recent(tenant_id: string, policy_version: number): TenantState | undefined
+  /** Brings a state up to date that turned out to be no longer current. */
+  renew(state: TenantState): Promise<void>
+  /** The state under a lock: the same for all who ask while it is held. Reads by the connection that holds it. */
+  underLock(lock: HeadLock): Promise<LockedState>
 }
 
 /** Tenants whose state is kept at most; the one loaded longest ago goes first. */
 const CACHED_TENANTS = 10_000
 
-interface Loaded {
+interface Cached {
+  state: TenantState
+  /** the state, for whoever waits for it */
+  current: Promise<TenantState>
+  rows: OpenRows
+  /** where the chain was when the policy version of the state was the current one */
+  known: Witness
+  renewing: Promise<void> | undefined
+}
+
+interface Slot {
   loading: Promise<TenantState | undefined>
   /** once it is loaded */
-  state: TenantState | undefined
+  cached: Cached | undefined
 }
 
 /** Makes the cache of tenants' states; one a process. */
 export function createTenantStates({ sql, rootKey }: { sql: Sql; rootKey: KeyObject }): TenantStates {
-  const states = new Map<string, Loaded>()
+  const slots = new Map<string, Slot>()
+  const locked = new WeakMap<HeadLock, Promise<LockedState>>()
 
   function find(tenant_id: string): Promise<TenantState | undefined> {
-    const cached = states.get(tenant_id)
-    if (cached) return cached.loading
-    const loaded: Loaded = { loading: withDeadline(loadState(sql, rootKey, tenant_id)), state: undefined }
-    states.set(tenant_id, loaded)
-    const forget = () => {
-      if (states.get(tenant_id) === loaded) states.delete(tenant_id)
+    const found = slots.get(tenant_id)
+    if (found) return found.cached?.current ?? found.loading
+    const load = withDeadline(loadTenant(sql, { sql, rootKey, tenant_id }))
+    const slot: Slot = { loading: load.then((cached) => cached?.state), cached: undefined }
+    slots.set(tenant_id, slot)
+    const drop = () => {
+      if (slots.get(tenant_id) === slot) slots.delete(tenant_id)
     }
-    loaded.loading.then((state) => {
-      loaded.state = state
-      if (!state) forget()
-    }, forget)
-    const [oldest] = states.keys()
-    if (states.size > CACHED_TENANTS && oldest !== undefined) states.delete(oldest)
-    return loaded.loading
+    load.then((cached) => {
+      slot.cached = cached
+      if (!cached) drop()
+    }, drop)
+    const [oldest] = slots.keys()
+    if (slots.size > CACHED_TENANTS && oldest !== undefined) slots.delete(oldest)
+    return slot.loading
+  }
+
+  function forget(cached: Cached): void {
+    const { tenant_id } = cached.state.tenant
+    if (slots.get(tenant_id)?.cached === cached) slots.delete(tenant_id)
+  }
+
+  /** Brings what is cached to the policy version of a head. Does nothing where somebody else did meanwhile. */
+  async function follow(cached: Cached, on: Queryable, head: Head): Promise<void> {
+    const { state, rows, known } = cached
+    const { tenant_id } = state.tenant
+    const written = await findRowsWritten(on, { known, head, auditKey: state.auditKey })
+    const found = !written || written.tenant ? await findCurrentTenant(on, tenant_id) : undefined
+    if (cached.state !== state) return
+    if ((!written || written.tenant) && !found) {
+      forget(cached)
+      throw new Error(`tenant ${tenant_id} is gone`)
+    }
+    rows.forget(written)
+    advance(
+      cached,
+      { ...state, ...(found && tenantParts(found, state.rowKey)), policy_version: head.policy_version },
+      head,
+    )
+  }
+
+  async function renew(state: TenantState): Promise<void> {
+    const { tenant_id } = state.tenant
+    const cached = slots.get(tenant_id)?.cached
+    if (!cached || cached.state !== state) return // it was brought up to date, or is loaded again
+    cached.renewing ??= withDeadline(
+      (async () => {
+        const head = await findHead(sql, tenant_id)
+        if (head && head.policy_version > state.policy_version) await follow(cached, sql, head)
+        else if (head?.policy_version !== state.policy_version) forget(cached) // the chain went back: the committer will say so
+      })(),
+    ).finally(() => {
+      cached.renewing = undefined
+    })
+    await cached.renewing
+  }
+
+  async function lockState(lock: HeadLock): Promise<LockedState> {
+    const { head } = lock
+    const { tenant_id, policy_version } = head
+    let cached = slots.get(tenant_id)?.cached
+    if (cached && cached.state.policy_version > policy_version) forget(cached)
+    if (!cached || cached.state.policy_version > policy_version) {
+      cached = await loadTenant(lock.sql, { sql, rootKey, tenant_id })
+      if (!cached) throw new Error(`tenant ${tenant_id} is gone`)
+    }
+    while (cached.state.policy_version < policy_version) await follow(cached, lock.sql, head)
+    return overlay(cached, lock, rootKey)
   }
 
   return {
     find,
-    drop(state) {
-      const { tenant_id } = state.tenant
-      if (states.get(tenant_id)?.state === state) states.delete(tenant_id)
+    recent(tenant_id, policy_version) {
+      const state = slots.get(tenant_id)?.cached?.state
+      return state?.policy_version === policy_version ? state : undefined
+    },
+    renew,
+    underLock(lock) {
+      const known = locked.get(lock)
+      if (known) return known
+      const made = lockState(lock)
+      locked.set(lock, made)
+      return made
     },
   }
 }
 
-async function loadState(sql: Sql, rootKey: KeyObject, tenant_id: string): Promise<TenantState | undefined> {
-  const found = await findCurrentTenant(sql, tenant_id)
+function advance(cached: Cached, state: TenantState, { last_id, hash, policy_version }: Witness): void {
+  const { rows } = cached
+  cached.state = { ...state, ...finders(rows) }
+  cached.current = Promise.resolve(cached.state)
+  cached.known = { last_id, hash, policy_version }
+}
+
+// What a transaction reads and writes is its own until it is committed: rolled back, nobody has seen any of it.
+function overlay(cached: Cached, lock: HeadLock, rootKey: KeyObject): LockedState {
+  const base = cached.state
+  const { rowKey, tenant } = base
+  const rows = new OpenRows({ sql: lock.sql, rootKey, rowKey, tenant_id: tenant.tenant_id }, cached.rows)
+  let state: TenantState = { ...base, ...finders(rows) }
+  lock.onCommit((head) => {
+    if (cached.state !== base) return // somebody read the entries of this transaction, and followed them
+    cached.rows.absorb(rows)
+    advance(cached, state, head)
+  })
+  return {
+    get state() {
+      return state
+    },
+    wrote(written) {
+      rows.put(written)
+      const { tenant = state.tenant, purged_through = state.purged_through } = written
+      const fault = written.tenant ? undefined : state.fault
+      state = { ...state, tenant, fault, purged_through, policy_version: state.policy_version + 1 }
+    },
+  }
+}
+
+async function loadTenant(
+  on: Queryable,
+  { sql, rootKey, tenant_id }: { sql: Sql; rootKey: KeyObject; tenant_id: string },
+): Promise<Cached | undefined> {
+  const found = await findCurrentTenant(on, tenant_id)
   if (!found) return undefined
-  const { policy_version, purged_through, ...row } = found
-  const auditKey = openSecret(rootKey, { purpose: 'audit-key', tenant_id }, row.wrapped_audit_key)
+  const auditKey = openSecret(rootKey, { purpose: 'audit-key', tenant_id }, found.wrapped_audit_key)
   const rowKey = deriveRowKey(auditKey)
+  const rows = new OpenRows({ sql, rootKey, rowKey, tenant_id })
+  const { policy_version, last_id, head_hash } = found
+  const state: TenantState = { ...tenantParts(found, rowKey), policy_version, auditKey, rowKey, ...finders(rows) }
+  const known = { last_id, hash: head_hash ?? genesisHash(tenant_id), policy_version }
+  return { state, current: Promise.resolve(state), rows, known, renewing: undefined }
+}
 
-  const keys = new Map<string, Promise<OpenKey | undefined>>()
-  const apiKeys = new Map<string, Promise<ApiKeyRow | undefined>>()
-  return {
-    tenant: row,
-    fault: findTampering(row, tenantMac, rowKey),
-    policy_version,
+function tenantParts(
+  {
+    policy_version: _,
+    last_id: __,
+    head_hash: ___,
     purged_through,
-    auditKey,
-    rowKey,
-    findKey(key_id) {
-      if (!isUuid(key_id)) return Promise.resolve(undefined)
-      return remember(keys, key_id, () => loadKey(sql, { rootKey, rowKey, tenant_id, key_id }))
-    },
-    findApiKey(digest) {
-      return remember(apiKeys, digest, async () => {
-        const apiKey = await findApiKeyByDigest(sql, tenant_id, digest)
-        return apiKey && authentic(apiKey, apiKeyMac, rowKey)
-      })
-    },
-  }
+    ...tenant
+  }: NonNullable<Awaited<ReturnType<typeof findCurrentTenant>>>,
+  rowKey: KeyObject,
+): Pick<TenantState, 'tenant' | 'fault' | 'purged_through'> {
+  return { tenant, fault: findTampering(tenant, tenantMac, rowKey), purged_through }
 }
 
-// Calls that ask together share one load; what was not found or failed is not remembered.
-function remember<T>(cache: Map<string, Promise<T | undefined>>, id: string, load: () => Promise<T | undefined>) {
-  const cached = cache.get(id)
-  if (cached) return cached
-  const loading = withDeadline(load())
-  cache.set(id, loading)
-  const forget = () => cache.delete(id)
-  loading.then((value) => value ?? forget(), forget)
-  return loading
-}
-
-async function loadKey(
-  sql: Sql,
-  { rootKey, rowKey, tenant_id, key_id }: { rootKey: KeyObject; rowKey: KeyObject; tenant_id: string; key_id: string },
-): Promise<OpenKey | undefined> {
-  const found = await findKey(sql, tenant_id, key_id)
-  if (!found) return undefined
-  const row = authentic(found, keyMac, rowKey)
-  const versions = await listKeyVersions(sql, tenant_id, key_id)
-  demandVersions(row, versions)
-  return {
-    row,
-    versions: new Map(
-      versions.map((version) => [
-        version.version,
-        {
-          row: authentic(version, keyVersionMac, rowKey),
-          kek:
-            version.wrapped_kek === null
-              ? undefined
-              : openSecret(
-                  rootKey,
-                  { purpose: 'kek', tenant_id, id: key_id, version: version.version },
-                  version.wrapped_kek,
-                ),
-          aad: wrappedKeyAad(tenant_id, key_id, version.version),
-        },
-      ]),
-    ),
-    hashKey:
-      row.wrapped_hash_key === null
-        ? undefined
-        : openSecret(rootKey, { purpose: 'hash-key', tenant_id, id: key_id }, row.wrapped_hash_key),
-  }
-}
-
-// A version that is hidden can't be destroyed, and its wrapped keys seem to be forged. A rotation between the two reads adds one beyond
-// the current version; none is ever taken away.
-function demandVersions({ tenant_id, key_id, current_version }: KeyRow, versions: readonly KeyVersionRow[]): void {
-  const known = versions.filter(({ version }) => version >= 1 && version <= current_version)
-  if (known.length === current_version) return
-  throw new TamperedRowError(`a version of key ${key_id} of tenant ${tenant_id} was deleted outside the server`)
+function finders(rows: OpenRows): Pick<TenantState, 'findKey' | 'findApiKey'> {
+  return { findKey: (key_id) => rows.findKey(key_id), findApiKey: (digest) => rows.findApiKey(digest) }
 }

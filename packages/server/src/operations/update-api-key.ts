@@ -18,7 +18,7 @@ export function updateApiKey({
   api_key_id: string
   changes: wire.UpdateApiKey
 }): Operation<wire.ApiKey> {
-  return async ({ state, caller, services }) => {
+  return async ({ state, caller, services, sql }) => {
     const now = services.now()
     const wanted: Partial<ApiKeyRow> = {
       ...(changes.name === undefined ? {} : { name: changes.name }),
@@ -26,7 +26,7 @@ export function updateApiKey({
       ...(changes.expires_at === undefined ? {} : { expires_at: readExpiry(changes.expires_at, now) }),
       ...(changes.allowed_ips === undefined ? {} : { allowed_ips: readAllowedIps(changes.allowed_ips) }),
     }
-    let row = await getApiKey(services.sql, state, api_key_id)
+    let row = await getApiKey(sql, state, api_key_id)
     if (row.revoked_at !== null) throw new Refusal('E_STATE', 'the API key is revoked, and that is final')
     const held = row.permissions
     demandGrantable(
@@ -36,8 +36,9 @@ export function updateApiKey({
     if (Object.keys(wanted).length === 0) return { entries: [], release: () => viewApiKey(row, now) }
     return {
       entries: [{ action: 'api_key.update', metadata: { api_key_id, changed: Object.keys(wanted).sort().join(' ') } }],
-      async change(sql, at) {
-        row = await writeApiKey(sql, { row, changes: wanted, at, rowKey: state.rowKey })
+      async change(transaction, at) {
+        row = await writeApiKey(transaction, { row, changes: wanted, at, rowKey: state.rowKey })
+        return { apiKey: row }
       },
       release: () => viewApiKey(row, services.now()),
     }
@@ -46,13 +47,14 @@ export function updateApiKey({
 
 /** Revokes an API key for good; one that is revoked stays so, without an entry. @throws Refusal E_NOT_FOUND */
 export function revokeApiKey({ api_key_id }: { api_key_id: string }): Operation<void> {
-  return async ({ state, services }) => {
-    const row = await getApiKey(services.sql, state, api_key_id)
+  return async ({ state, sql }) => {
+    const row = await getApiKey(sql, state, api_key_id)
     if (row.revoked_at !== null) return { entries: [], release: () => undefined }
     return {
       entries: [{ action: 'api_key.revoke', metadata: { api_key_id } }],
-      async change(sql, at) {
-        await writeApiKey(sql, { row, changes: { revoked_at: at.created_at }, at, rowKey: state.rowKey })
+      async change(transaction, at) {
+        const changes = { revoked_at: at.created_at }
+        return { apiKey: await writeApiKey(transaction, { row, changes, at, rowKey: state.rowKey }) }
       },
       release: () => undefined,
     }

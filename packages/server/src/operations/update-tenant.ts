@@ -8,6 +8,8 @@ export interface TenantChanges {
   envelope_only?: boolean
   /** null is no quota */
   monthly_encrypt_quota?: number | null
+  /** how server mode takes a plaintext where the call does not say */
+  plaintext_encoding?: wire.PlaintextEncoding
 }
 
 /** Changes what is given and differs; returns the tenant. */
@@ -25,6 +27,7 @@ export function updateTenant(changes: TenantChanges): Operation<wire.Tenant> {
       async change(sql, { entry_id }) {
         row = sealRow({ ...state.tenant, ...changed, entry_id }, tenantMac, state.rowKey)
         demandWritten(await updateRow(sql, row), row)
+        return { tenant: row }
       },
       release: () => viewTenant(row),
     }
@@ -33,6 +36,7 @@ export function updateTenant(changes: TenantChanges): Operation<wire.Tenant> {
 
 /** A tenant as the API shows it. */
 export function viewTenant(row: TenantRow): wire.Tenant {
-  const { tenant_id, name, envelope_only, created_at, monthly_encrypt_quota } = row
-  return { tenant_id, name, envelope_only, created_at, monthly_encrypt_quota }
+  const { tenant_id, name, envelope_only, created_at, monthly_encrypt_quota, plaintext_encoding } = row
+  const shown = { tenant_id, name, envelope_only, created_at, monthly_encrypt_quota }
+  return plaintext_encoding === 'utf8' ? shown : { ...shown, plaintext_encoding }
 }

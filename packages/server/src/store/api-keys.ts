@@ -49,10 +49,24 @@ export async function findApiKey(
   return row
 }
 
-/** The tenant's API keys, oldest first. */
-export async function listApiKeys(sql: Queryable, tenant_id: string): Promise<ApiKeyRow[]> {
+/** A page of the tenant's API keys, oldest first; all of them where none is given. */
+export async function listApiKeys(
+  sql: Queryable,
+  tenant_id: string,
+  { limit, offset }: { limit?: number; offset?: number } = {},
+): Promise<ApiKeyRow[]> {
   return sql<ApiKeyRow[]>`
-    select ${columns(sql)} from api_keys where tenant_id = ${tenant_id} order by created_at, api_key_id`
+    select ${columns(sql)} from api_keys where tenant_id = ${tenant_id}
+    order by created_at, api_key_id limit ${limit ?? null} offset ${offset ?? 0}`
+}
+
+/** Whether a tenant has that many API keys that are not revoked. */
+export async function hasApiKeys(sql: Queryable, tenant_id: string, count: number): Promise<boolean> {
+  const [row] = await sql<{ found: boolean }[]>`
+    select exists (
+      select 1 from api_keys where tenant_id = ${tenant_id} and revoked_at is null offset ${count - 1}
+    ) as found`
+  return row?.found ?? false
 }
 
 /** Writes what can change of an API key; returns whether it was there. */

@@ -32,24 +32,47 @@ export async function insertHead(sql: Transaction, head: Head): Promise<void> {
     values (${head.tenant_id}, ${head.last_id}, ${head.hash}, ${head.policy_version}, ${head.created_at}, ${head.mac})`
 }
 
+/** More milliseconds than there are between any two times. */
+const ANY_SKEW_MS = 1e15
+
+export interface Appended {
+  isMoved: boolean
+  /** what the database's clock showed, in milliseconds since 1970 */
+  database_time: number
+}
+
 /**
- * Appends entries in one statement: moves the head from `previous` to `next`, inserts the entries and counts them.
- * Returns false, and leaves everything as it was, when the head in the database is not `previous`.
+ * Appends entries in one statement: moves the head from `previous` to `next`, inserts the entries and counts them. Leaves
+ * everything as it was when the head in the database is not `previous`, and when the database's clock is further from the
+ * server's than the tolerance.
  */
 export async function appendEntries(
   sql: Queryable,
-  { previous, next, entries }: { previous: Head; next: Head; entries: readonly ChainedEntry[] },
-): Promise<boolean> {
+  {
+    previous,
+    next,
+    entries,
+    clock,
+  }: {
+    previous: Head
+    next: Head
+    entries: readonly ChainedEntry[]
+    /** in milliseconds; the time is what the server's clock shows, which the entries' own may be ahead of */
+    clock: { time: number; toleranceMs: number }
+  },
+): Promise<Appended> {
   const counts = countByKind(entries)
   const [first] = entries
   if (first === undefined) throw new Error('there is nothing to append')
-  const [result] = await sql<{ moved: boolean }[]>`
+  const [result] = await sql<Appended[]>`
     with moved as (
       update heads
       set last_id = ${next.last_id}, hash = ${next.hash}, policy_version = ${next.policy_version},
           created_at = ${next.created_at}, mac = ${next.mac}
       where tenant_id = ${next.tenant_id} and last_id = ${previous.last_id} and hash = ${previous.hash}
         and policy_version = ${previous.policy_version} and mac = ${previous.mac}
+        and abs(extract(epoch from clock_timestamp()) * 1000 - ${clock.time}::float8)
+          <= ${Math.min(clock.toleranceMs, ANY_SKEW_MS)}::float8
       returning tenant_id
     ), inserted as (
       insert into audit_log (tenant_id, id, action, key_id, key_version, actor, ip_address, metadata, created_at, hash, mac)
@@ -71,8 +94,10 @@ export async function appendEntries(
       ) as n (action, key_id, entries)
       on conflict (tenant_id, day, action, key_id) do update set entries = c.entries + excluded.entries
     )
-    select exists (select 1 from moved) as moved`
-  return result?.moved ?? false
+    select exists (select 1 from moved) as "isMoved",
+           (extract(epoch from clock_timestamp()) * 1000)::float8 as database_time`
+  if (!result) throw new Error('the database did not say whether it appended')
+  return result
 }
 
 function countByKind(entries: readonly ChainedEntry[]): { action: Action; key_id: string; entries: number }[] {
@@ -91,6 +116,17 @@ export async function findEntryHash(sql: Queryable, tenant_id: string, id: numbe
   const [row] = await sql<{ hash: Uint8Array }[]>`
     select hash from audit_log where tenant_id = ${tenant_id} and id = ${id}`
   return row?.hash
+}
+
+/** The hashes of entries as they stand in the log, by their ids; those that are not there are left out. */
+export async function listEntryHashes(
+  sql: Queryable,
+  tenant_id: string,
+  ids: readonly number[],
+): Promise<Map<number, Uint8Array>> {
+  const rows = await sql<{ id: number; hash: Uint8Array }[]>`
+    select id, hash from audit_log where tenant_id = ${tenant_id} and id = any(${[...ids]}::bigint[])`
+  return new Map(rows.map(({ id, hash }) => [id, hash]))
 }
 
 /** An entry as the database writes it in JSON. */

@@ -6,6 +6,8 @@ import { DatabaseDeadlineError, withDeadlines } from './deadline.js'
 
 const FETCH_TYPES = 'pg_type'
 const INT4 = 23
+const TEXT = 25
+const BOOL = 16
 
 /** Answers every query with one row, { n: 1 }; one that contains `fail` with that row and then an error, `silence` with nothing. */
 async function startDatabase({ cut }: { cut: boolean }): Promise<{ sql: Sql; close: () => Promise<void> }> {
@@ -22,7 +24,7 @@ async function startDatabase({ cut }: { cut: boolean }): Promise<{ sql: Sql; clo
         const length = head + received.readInt32BE(head)
         if (received.length < length) return
         const type = started ? String.fromCharCode(received[0] as number) : 'startup'
-        if (type === 'P') text = received.toString('utf8', 5, length)
+        if (type === 'P' || type === 'Q') text = received.toString('utf8', 5, length)
         received = received.subarray(length)
         started = true
         answer(socket, type, text)
@@ -36,7 +38,8 @@ async function startDatabase({ cut }: { cut: boolean }): Promise<{ sql: Sql; clo
     else if (type === 'P') socket.write(message('1'))
     else if (type === 'B') socket.write(message('2'))
     else if (type === 'S') socket.write(readyForQuery())
-    else if (type === 'Q') socket.write(Buffer.concat([commandComplete(), readyForQuery()]))
+    else if (text.includes('pg_is_in_recovery')) socket.write(stateOfAPrimary())
+    else if (type === 'Q') socket.write(Buffer.concat([commandComplete(tagOf(text)), readyForQuery()]))
     else if (type === 'D') socket.write(Buffer.concat([message('t', short(0)), rowDescription()]))
     else if (type === 'E') {
       if (text.includes(FETCH_TYPES)) return void socket.write(commandComplete())
@@ -77,11 +80,24 @@ function short(value: number): Buffer {
 }
 
 const readyForQuery = () => message('Z', Buffer.from('I'))
-const commandComplete = () => message('C', Buffer.from('SELECT 1\0'))
+const commandComplete = (tag = 'SELECT 1') => message('C', Buffer.from(`${tag}\0`))
+/** Of BEGIN, COMMIT and ROLLBACK. */
+const tagOf = (statement: string) => (/^[a-z]+/.exec(statement)?.[0] ?? '').toUpperCase()
 const dataRow = () => message('D', short(1), int(1), Buffer.from('1'))
 const errorResponse = (code: string) => message('E', Buffer.from(`SFATAL\0C${code}\0Mended\0\0`))
-const rowDescription = () =>
-  message('T', short(1), Buffer.from('n\0'), int(0), short(0), int(INT4), short(4), int(-1), short(0))
+const rowDescription = (name = 'n', type = INT4) =>
+  message('T', short(1), Buffer.from(`${name}\0`), int(0), short(0), int(type), short(4), int(-1), short(0))
+/** To `show transaction_read_only; select pg_is_in_recovery()`. */
+const stateOfAPrimary = () =>
+  Buffer.concat([
+    ...[
+      rowDescription('transaction_read_only', TEXT),
+      message('D', short(1), int(3), Buffer.from('off')),
+      commandComplete(),
+    ],
+    ...[rowDescription('pg_is_in_recovery', BOOL), message('D', short(1), int(1), Buffer.from('f')), commandComplete()],
+    readyForQuery(),
+  ])
 
 describe('a query after one that failed in the middle of its rows', () => {
   let database: Awaited<ReturnType<typeof startDatabase>> | undefined

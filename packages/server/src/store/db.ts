@@ -1,5 +1,6 @@
 /** The connection: postgres.js for PostgreSQL and the embedded database alike, with one set of types for both. */
 import postgres from 'postgres'
+import { readDatabaseUrl } from './database-url.js'
 
 /**
  * Types of the driver's values: times are RFC 3339 strings with milliseconds, bigints are safe numbers. What is neither, the server
@@ -39,15 +40,23 @@ const IDLE_TIMEOUT_S = 300
 const RECONNECT_DELAY_S = 1
 
 export interface ConnectOptions {
-  /** PostgreSQL's URL, or the unix socket of the embedded database */
+  /** PostgreSQL's URL with one host or several, or the unix socket of the embedded database */
   url?: string | undefined
   socketPath?: string | undefined
   /** connections held at most; the embedded database serves them over one back end, so it gets 1 */
   max: number
+  /** whether a pooler gives each transaction another back end, so that nothing may be left in a session */
+  isPooled?: boolean
+}
+
+const SESSION_LIMITS = {
+  statement_timeout: STATEMENT_TIMEOUT_MS,
+  lock_timeout: LOCK_TIMEOUT_MS,
+  idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_MS,
 }
 
 /** Connects lazily: the first query opens the first connection. */
-export function connect({ url, socketPath, max }: ConnectOptions): Sql {
+export function connect({ url, socketPath, max, isPooled = false }: ConnectOptions): Sql {
   const options: postgres.Options<Record<string, postgres.PostgresType>> = {
     max,
     types,
@@ -56,30 +65,70 @@ export function connect({ url, socketPath, max }: ConnectOptions): Sql {
     keep_alive: KEEP_ALIVE_S,
     backoff: reconnectDelay,
     onnotice: () => undefined, // "relation exists, skipping": nothing that an operator can act on
-    connection: socketPath
-      ? {}
-      : {
-          application_name: 'eaas',
-          statement_timeout: STATEMENT_TIMEOUT_MS,
-          lock_timeout: LOCK_TIMEOUT_MS,
-          idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_MS,
-          tcp_user_timeout: TCP_USER_TIMEOUT_MS,
-        },
+    // A named statement is known to one back end only.
+    prepare: !isPooled,
+    // pgbouncer refuses parameters at startup that it does not know; it knows application_name.
+    connection: {
+      ...(socketPath ? {} : { application_name: 'eaas' }),
+      ...(socketPath || isPooled ? {} : { ...SESSION_LIMITS, tcp_user_timeout: TCP_USER_TIMEOUT_MS }),
+    },
   }
   const sql = url
-    ? postgres(url, options)
+    ? postgres(...target(url, options))
     : postgres({ ...options, path: socketPath, user: 'postgres', database: 'postgres' } as postgres.Options<
         typeof types
       >)
-  return sql as unknown as Sql
+  return (isPooled ? withLocalLimits(sql) : sql) as unknown as Sql
 }
 
+// With several hosts, one that takes writes is looked for. A standby by itself is refused too: what it shows may be old, so that a
+// revoked API key still counted, and a log seemed to have gone back.
+function target(url: string, options: postgres.Options<Record<string, postgres.PostgresType>>) {
+  const { first, hosts } = readDatabaseUrl(url) ?? { first: url, hosts: [] }
+  const target_session_attrs = hosts.length > 1 ? ('read-write' as const) : ('primary' as const)
+  // The driver takes arrays; its types don't say so.
+  const lists = { host: hosts.map(({ host }) => host), port: hosts.map(({ port }) => port) } as object
+  return [first, { ...options, target_session_attrs, ...(hosts.length > 0 ? lists : {}) }] as const
+}
+
+// SESSION_LIMITS once more, as text: a statement with parameters would have to be prepared. If it fails, the driver rolls back.
+function setLimits(transaction: postgres.TransactionSql): void {
+  transaction`
+    set local statement_timeout = 5000; set local lock_timeout = 4000; set local idle_in_transaction_session_timeout = 5000`
+    .simple()
+    .execute()
+}
+
+/** Sends the limits with the first statement of each transaction, so that they cost no round trip of their own. */
+function withLocalLimits(sql: postgres.Sql): postgres.Sql {
+  const begin = sql.begin.bind(sql) as (
+    options: string,
+    work: (transaction: postgres.TransactionSql) => unknown,
+  ) => Promise<unknown>
+  type Work = (transaction: postgres.TransactionSql) => unknown
+  const beginWithLimits = (first: string | Work, second?: Work) => {
+    const [options, work] = typeof first === 'string' ? [first, second] : ['', first]
+    return begin(options, (transaction) => {
+      setLimits(transaction)
+      return work?.(transaction)
+    })
+  }
+  return Object.assign(sql, { begin: beginWithLimits })
+}
+
+/** The mended driver's code for a COMMIT that the database answered with the tag ROLLBACK. */
+const COMMIT_ROLLED_BACK = 'COMMIT_ROLLED_BACK'
+/** SQLSTATEs of the connection: a pooler answers with one when it lost its own connection to the database. */
+const CONNECTION_EXCEPTION = /^08/
+
 /**
- * Whether an error is the database's answer to a statement: then the transaction that the statement was in is rolled back. After
- * anything else, a connection that ended, say, a commit may have been done.
+ * Whether an error says that the transaction was rolled back: the database refused a statement of it, or answered COMMIT with
+ * ROLLBACK. After any other error, such as a connection that ended, the transaction may have been committed.
  */
 export function isRolledBack(error: unknown): boolean {
-  return error instanceof postgres.PostgresError && error.severity === 'ERROR'
+  if (error instanceof postgres.PostgresError)
+    return error.severity === 'ERROR' && !CONNECTION_EXCEPTION.test(error.code)
+  return error instanceof Error && 'code' in error && error.code === COMMIT_ROLLED_BACK
 }
 
 /** In seconds, longer with each failed attempt, and drawn, so that the connections of a pool do not all come at once. */

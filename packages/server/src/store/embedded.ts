@@ -1,9 +1,9 @@
 // The embedded database: PGlite in this process, reached through a unix socket like any PostgreSQL.
 //
 // In the data directory: `postgres/` (the database), `.s.PGSQL.5432` (the socket), `server.lock.*` and `alive-*.sock`
-// (data-directory-lock.ts).
+// (data-directory-lock.ts), `.gitignore` (nothing of it is ever committed, the root key above all).
 
-import { chmodSync, mkdirSync, rmSync, statSync } from 'node:fs'
+import { chmodSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { PGlite } from '@electric-sql/pglite'
@@ -67,6 +67,7 @@ export interface RunningEmbedded {
 export async function openEmbedded({ dataDir, onFailure = crash }: EmbeddedOptions): Promise<Embedded> {
   const directory = resolve(dataDir)
   makePrivate(directory)
+  keepFromGit(directory)
   const lock = await lockDataDirectory(directory)
   try {
     const cluster = join(directory, CLUSTER)
@@ -199,6 +200,14 @@ function makePrivate(directory: string): void {
   mkdirSync(directory, { recursive: true, mode: 0o700 })
   demandOwnDirectory(directory)
   if ((statSync(directory).mode & 0o077) !== 0) chmodSync(directory, 0o700)
+}
+
+/** Has git ignore everything in the directory, which may lie in a repository: `git add -A` would stage the root key. */
+function keepFromGit(directory: string): void {
+  const path = join(directory, '.gitignore')
+  // A file with text in it is the owner's; an empty one is what a crash between creating and writing leaves.
+  if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) > 0) return
+  writeFileSync(path, '*\n', { mode: 0o600 })
 }
 
 function crash(error: Error): never {

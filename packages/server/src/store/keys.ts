@@ -83,6 +83,13 @@ export async function isKeyNameTaken(sql: Queryable, tenant_id: string, name: st
   return row?.found ?? false
 }
 
+/** Whether a tenant has that many keys, whatever their status. */
+export async function hasKeys(sql: Queryable, tenant_id: string, count: number): Promise<boolean> {
+  const [row] = await sql<{ found: boolean }[]>`
+    select exists (select 1 from keys where tenant_id = ${tenant_id} offset ${count - 1}) as found`
+  return row?.found ?? false
+}
+
 /** The versions of a key, oldest first. */
 export async function listKeyVersions(sql: Queryable, tenant_id: string, key_id: string): Promise<KeyVersionRow[]> {
   return sql<KeyVersionRow[]>`

@@ -1,6 +1,7 @@
 /** Brings the database to the schema of this version: plain SQL files in order, each in one transaction, once. */
 import { readdir, readFile } from 'node:fs/promises'
 import type { Sql } from './db.js'
+import { withDeadline } from './deadline.js'
 
 const FILE_NAME = /^(\d{3})-[a-z0-9-]+\.sql$/
 /** Two processes that create the lock table at once: PostgreSQL reports the loser as a unique violation. */
@@ -10,6 +11,8 @@ const UNIQUE_VIOLATION = '23505'
 const TURN_TIMEOUT = '10min'
 /** How long a migration waits for a table, on which everybody else waits behind it. What it then does may take its time. */
 const TABLE_TIMEOUT = '10s'
+/** How long the database may take to acknowledge a commit, in milliseconds: with its synchronous standby missing it never does. */
+const COMMIT_DEADLINE_MS = 30_000
 
 /** Thrown when the database was written by a newer version of the server. */
 export class NewerSchemaError extends Error {
@@ -17,13 +20,28 @@ export class NewerSchemaError extends Error {
 }
 
 /**
- * Applies the migrations that are missing; returns their numbers. Processes that start together take turns on the lock row.
+ * Applies the migrations that are missing; returns their numbers. Processes that start together take turns on the lock row. Where
+ * nothing is missing, nothing is written, so that a command that only reads works on a database that takes no writes.
  *
- * @throws NewerSchemaError
+ * @throws NewerSchemaError, DatabaseDeadlineError
  */
 export async function migrate(sql: Sql, directory: URL): Promise<number[]> {
+  const { version, newest } = await compareSchemas(sql, directory)
+  if (version === newest) return []
+  await withDeadline(ensureTable(sql), COMMIT_DEADLINE_MS)
+  return acknowledged((workIsDone) => applyMissing(sql, directory, workIsDone))
+}
+
+// The statements may take their time; the limit counts from their end.
+function acknowledged<T>(transaction: (workIsDone: () => void) => Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const committed = transaction(() => void withDeadline(committed, COMMIT_DEADLINE_MS).catch(reject))
+    committed.then(resolve, reject)
+  })
+}
+
+async function applyMissing(sql: Sql, directory: URL, workIsDone: () => void): Promise<number[]> {
   const migrations = await readMigrations(directory)
-  await ensureTable(sql)
   return sql.begin(async (transaction) => {
     // The server's limits are made for calls.
     await transaction`
@@ -36,6 +54,7 @@ export async function migrate(sql: Sql, directory: URL): Promise<number[]> {
     if (missing.length > 0) await transaction`select set_config('lock_timeout', ${TABLE_TIMEOUT}, true)`
     for (const migration of missing) await transaction.unsafe(migration.text)
     if (missing.length > 0) await transaction`update schema_version set version = ${newest} where id = 1`
+    workIsDone()
     return missing.map((migration) => migration.version)
   })
 }

@@ -1,26 +1,41 @@
 /** Opening the database, whichever it is. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { readDatabaseUrl } from './database-url.js'
 import { connect, type Sql } from './db.js'
 import { findRunningEmbedded, hasEmbeddedDatabase, openEmbedded } from './embedded.js'
+import { findPooler } from './pooler.js'
 import { type Durability, findDurability } from './settings.js'
+import { isUnreachable } from './unreachable.js'
+import { probeCommit } from './writability.js'
 
 /** Connections to PostgreSQL. The embedded database serves every client over one back end and gets one. */
 const POSTGRES_CONNECTIONS = 10
 const CLOSE_TIMEOUT_S = 5
+/** Between two attempts to reach a database that is waited for, in milliseconds. */
+const RETRY_MS = 500
 
 /** Where the database is: on PostgreSQL, or else in the data directory. */
 export interface Location {
   databaseUrl: string | undefined
+  databasePooler: Pooler
   dataDir: string
 }
+
+/** What stands between the server and PostgreSQL: a pooler in transaction mode, nothing, or whatever is found there. */
+export type Pooler = 'auto' | 'transaction' | 'none'
 
 /** A database, opened. */
 export interface Store {
   sql: Sql
   isEmbedded: boolean
+  /** whether it is reached through a pooler that gives each transaction another back end */
+  isPooled: boolean
   /** when it was opened */
   durability: Durability
   /** Asks the database for the one in force, which its operator may have changed. */
   findDurability(): Promise<Durability>
+  /** Commits a write that changes nothing; ends when the database acknowledges it, however long that takes. */
+  probeCommit(): Promise<void>
   description: string
   close(): Promise<void>
 }
@@ -35,6 +50,14 @@ export interface OpenStoreOptions {
   beside: boolean
   /** whether an embedded database is made where there is none */
   mayCreate: boolean
+  /** how long PostgreSQL is waited for where it cannot be reached; not at all if not given */
+  wait?: Wait | undefined
+}
+
+export interface Wait {
+  seconds: number
+  /** told once, when the waiting begins; `database` is without credentials */
+  onWait: (details: { database: string; seconds: number; error: unknown }) => void
 }
 
 /**
@@ -42,8 +65,9 @@ export interface OpenStoreOptions {
  *
  * @throws NoDatabaseError, DataDirectoryInUseError, ForeignDataDirectoryError, or the database's own error
  */
-export async function openStore(config: Location, { beside, mayCreate }: OpenStoreOptions): Promise<Store> {
-  if (config.databaseUrl !== undefined) return openPostgres(config.databaseUrl)
+export async function openStore(config: Location, { beside, mayCreate, wait }: OpenStoreOptions): Promise<Store> {
+  const { databaseUrl, databasePooler } = config
+  if (databaseUrl !== undefined) return untilReached(() => openPostgres(databaseUrl, databasePooler), databaseUrl, wait)
   const running = beside ? await findRunningEmbedded(config.dataDir) : undefined
   if (running) return embeddedStore(config, running, { durability: 'synchronous', close: async () => undefined })
   if (!mayCreate && !hasEmbeddedDatabase(config.dataDir)) {
@@ -65,8 +89,10 @@ function embeddedStore(
   return {
     sql,
     isEmbedded: true,
+    isPooled: false,
     durability,
     findDurability: () => sql`select 1`.then(() => durability), // its settings don't tell what its files do
+    probeCommit: () => probeCommit(sql),
     description: `embedded, in ${dataDir}`,
     async close() {
       await end(sql)
@@ -75,17 +101,35 @@ function embeddedStore(
   }
 }
 
-async function openPostgres(url: string): Promise<Store> {
-  const sql = connect({ url, max: POSTGRES_CONNECTIONS })
+/** Tries again while the database cannot be reached, as while it starts or fails over. Whatever else it says ends the waiting. */
+async function untilReached<T>(open: () => Promise<T>, url: string, wait: Wait | undefined): Promise<T> {
+  const until = performance.now() + (wait?.seconds ?? 0) * 1_000
+  let isTold = false
+  for (;;) {
+    try {
+      return await open()
+    } catch (error) {
+      if (!isUnreachable(error) || performance.now() >= until) throw error
+      if (!isTold) wait?.onWait({ database: readDatabaseUrl(url)?.description ?? '', seconds: wait.seconds, error })
+      isTold = true
+      await sleep(RETRY_MS)
+    }
+  }
+}
+
+async function openPostgres(url: string, pooler: Pooler): Promise<Store> {
+  const isPooled = pooler === 'auto' ? await findPooler(url) : pooler === 'transaction'
+  const sql = connect({ url, max: POSTGRES_CONNECTIONS, isPooled })
   try {
-    const { host, pathname } = new URL(url)
     const durability = await findDurability(sql)
     return {
       sql,
       isEmbedded: false,
+      isPooled,
       durability,
       findDurability: () => findDurability(sql),
-      description: `PostgreSQL at ${host}${pathname}`,
+      probeCommit: () => probeCommit(sql),
+      description: `PostgreSQL at ${readDatabaseUrl(url)?.description}${isPooled ? ', through a pooler' : ''}`,
       close: () => end(sql),
     }
   } catch (error) {

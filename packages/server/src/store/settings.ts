@@ -1,6 +1,5 @@
 /** What the database is configured to promise, and whether it answers. */
 import type { Queryable } from './db.js'
-import { withDeadline } from './deadline.js'
 
 /** Whether the commit that guards a DEK reaches the disk before the DEK leaves: `synchronous` or `asynchronous`. */
 export type Durability = 'synchronous' | 'asynchronous'
@@ -13,11 +12,6 @@ export async function findDurability(sql: Queryable): Promise<Durability> {
   return row?.fsync === 'on' && row.full_page_writes === 'on' && row.synchronous_commit !== 'off'
     ? 'synchronous'
     : 'asynchronous'
-}
-
-/** What is in force, when the database answers within some milliseconds. Why it does not, the calls that failed have logged. */
-export function durabilityWithin(find: () => Promise<Durability>, ms: number): Promise<Durability | undefined> {
-  return withDeadline(find(), ms).catch(() => undefined)
 }
 
 /** What time it is for the database, in milliseconds since 1970. */
@@ -34,14 +28,33 @@ export async function mayCreateTables(sql: Queryable): Promise<boolean> {
   return row?.may ?? false
 }
 
-/** What time it is for the database, and the time of the newest audit entry of all. */
-export async function findClock(sql: Queryable): Promise<{ database_now: string; newest_entry: string | null }> {
+export interface DatabaseClock {
+  database_now: string
+  /** the time of the newest audit entry of all */
+  newest_entry: string | null
+  /** the tenants whose newest entry is later than a time, the latest first */
+  ahead: string[]
+}
+
+/** What time it is for the database, and which logs have entries later than `time`. */
+export async function findClock(sql: Queryable, time: string): Promise<DatabaseClock> {
   const [table] = await sql<{ found: boolean }[]>`select to_regclass('heads') is not null as found`
   const [row] = table?.found
-    ? await sql<{ database_now: string; newest_entry: string | null }[]>`
-        select now() as database_now, (select max(created_at) from heads) as newest_entry`
-    : await sql<{ database_now: string; newest_entry: string | null }[]>`
-        select now() as database_now, null::timestamptz as newest_entry`
+    ? await sql<DatabaseClock[]>`
+        select now() as database_now, (select max(created_at) from heads) as newest_entry,
+               (select coalesce(array_agg(t.name order by h.created_at desc), '{}')
+                from heads h join tenants t on t.tenant_id = h.tenant_id where h.created_at > ${time}) as ahead`
+    : await sql<DatabaseClock[]>`
+        select now() as database_now, null::timestamptz as newest_entry, '{}'::text[] as ahead`
   if (!row) throw new Error('the database gave no time')
   return row
+}
+
+/** `synchronous_standby_names` where commits wait for a standby and none is connected; undefined otherwise. */
+export async function findMissingStandby(sql: Queryable): Promise<string | undefined> {
+  const [row] = await sql<{ names: string; waits: boolean; connected: number }[]>`
+    select current_setting('synchronous_standby_names') as names,
+           current_setting('synchronous_commit') not in ('off', 'local') as waits,
+           (select count(*)::integer from pg_stat_replication) as connected`
+  return row && row.names !== '' && row.waits && row.connected === 0 ? row.names : undefined
 }

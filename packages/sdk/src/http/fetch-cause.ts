@@ -1,0 +1,64 @@
+/** What a fetch threw, as the `cause` of an error of the SDK: without a secret, whoever made the fetch. */
+import { kindOf } from '../input.js'
+import { hide, type Spellings, spellingsOf } from './secrets.js'
+
+/** How deep causes are followed. */
+const MAX_DEPTH = 5
+/** Functions that the class of every error has. */
+const COMMON: readonly unknown[] = ['constructor', 'toString']
+
+/**
+ * Returns the error itself, unless it may hold a secret: in a text, or in an object such as the request, which other libraries
+ * hang onto their errors, as a member or behind a getter or a method of the error's class. Of such an error it returns a copy:
+ * name, message, code, stack and causes, with the secrets removed.
+ */
+export function causeOf(thrown: unknown, secrets: readonly string[]): unknown {
+  const hidden = spellingsOf(secrets)
+  try {
+    return isHarmless(thrown, hidden, 0) ? thrown : copyOf(thrown, hidden, 0)
+  } catch {
+    return undefined // an error whose members cannot be read
+  }
+}
+
+function isHarmless(value: unknown, secrets: Spellings, depth: number): boolean {
+  if (typeof value === 'string') return hide(value, secrets) === value
+  if (typeof value !== 'object' || value === null) return typeof value !== 'function'
+  if (depth > MAX_DEPTH || !(isError(value) || Array.isArray(value))) return false
+  const members = Reflect.ownKeys(value).map((key) => Reflect.get(value, key) as unknown)
+  if (isError(value)) members.push(...inheritedBy(value))
+  return members.every((member) => isHarmless(member, secrets, depth + 1))
+}
+
+/** What an error has from its classes, getters and methods too; not from Object.prototype, which has no prototype. */
+function inheritedBy(error: Error): unknown[] {
+  const values: unknown[] = []
+  let owner = Object.getPrototypeOf(error)
+  while (owner && Object.getPrototypeOf(owner)) {
+    for (const key of Reflect.ownKeys(owner)) {
+      if (!COMMON.includes(key)) values.push(Reflect.get(owner, key, error))
+    }
+    owner = Object.getPrototypeOf(owner)
+  }
+  return values
+}
+
+function copyOf(thrown: unknown, secrets: Spellings, depth: number): Error {
+  if (!isError(thrown)) return new Error(`fetch threw ${kindOf(thrown)}`)
+  const { name, message, stack, code, cause } = thrown as unknown as Partial<Record<string, unknown>>
+  const hasCause = cause !== undefined && depth < MAX_DEPTH
+  const copy = new Error(clean(message), hasCause ? { cause: copyOf(cause, secrets, depth + 1) } : undefined)
+  for (const [key, text] of Object.entries({ name, stack })) {
+    if (typeof text === 'string')
+      Object.defineProperty(copy, key, { value: clean(text), configurable: true, writable: true })
+  }
+  return typeof code === 'string' || typeof code === 'number' ? Object.assign(copy, { code: clean(code) }) : copy
+
+  function clean(text: unknown): string {
+    return hide(String(text), secrets)
+  }
+}
+
+function isError(value: unknown): value is Error {
+  return /^\[object (?:Error|DOMException)\]$/.test(Object.prototype.toString.call(value))
+}

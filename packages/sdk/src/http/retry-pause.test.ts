@@ -1,0 +1,24 @@
+import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+import { pauseBeforeRetry } from './retry-pause.js'
+
+const reason = new Error('on purpose')
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+})
+afterEach(() => {
+  vi.useRealTimers()
+})
+
+it('ends when the signal is aborted, with its reason and without a timer that stays', async () => {
+  const controller = new AbortController()
+  const pause = pauseBeforeRetry(1, controller.signal)
+  controller.abort(reason)
+  await expect(pause).rejects.toBe(reason)
+  expect(vi.getTimerCount()).toBe(0)
+})
+
+it('does not begin when the signal is aborted already', async () => {
+  await expect(pauseBeforeRetry(1, AbortSignal.abort(reason))).rejects.toBe(reason)
+  expect(vi.getTimerCount()).toBe(0)
+})

@@ -1,0 +1,26 @@
+/** How long a call waits before it is tried again. */
+
+const FIRST_DELAY_MS = 100
+const MAX_DELAY_MS = 2_000
+
+/**
+ * Waits a random time before the next attempt: up to 100 ms after the first, twice as long after each further one, at most
+ * 2 s. Retry-After does not count: it could hold a caller for an hour.
+ *
+ * @throws the signal's reason, as soon as it is aborted
+ */
+export function pauseBeforeRetry(attempt: number, signal: AbortSignal): Promise<void> {
+  const delayMs = Math.min(Math.random() * FIRST_DELAY_MS * 2 ** (attempt - 1), MAX_DELAY_MS)
+  return new Promise((resolve, reject) => {
+    const stop = () => {
+      clearTimeout(timer)
+      reject(signal.reason)
+    }
+    const timer = setTimeout(() => {
+      signal.removeEventListener('abort', stop)
+      resolve()
+    }, delayMs)
+    if (signal.aborted) stop()
+    else signal.addEventListener('abort', stop, { once: true })
+  })
+}

@@ -1,0 +1,90 @@
+/** The JSON text of a value from which the same value is read again; what JSON would change or leave out is refused. */
+import { InvalidInputError, isEaasError, type RecordPlace } from './errors.js'
+import { demandValue, isValidDate, kindOf, readValue } from './input.js'
+
+/** How much of a path a message shows. */
+const MAX_PATH = 200
+const HINT =
+  'Pass what JSON has: text, finite numbers, true, false, null, arrays and plain objects. Turn a Date into text and a Map into an array first; bytes have encrypt() and bytes().'
+
+/**
+ * The JSON text of a value. A member that is undefined is left out, and -0 becomes 0.
+ *
+ * @throws InvalidInputError with the path of what JSON would not give back: no plain object or array, what has a `toJSON`, a
+ * number that is not finite, a bigint, a function, a symbol, undefined or nothing in an array, a cycle
+ */
+export function readJson(value: unknown, place?: RecordPlace): string {
+  try {
+    demandJson(value, { path: 'value', parents: [], place })
+    return JSON.stringify(value)
+  } catch (error) {
+    if (isEaasError(error)) throw error
+    // The platform's message may quote the value.
+    throw new InvalidInputError('JSON cannot hold this value: nested too deeply, or not readable', HINT, place)
+  }
+}
+
+/** The bytes of the JSON text. @throws InvalidInputError */
+export function encodeJson(value: unknown, place: RecordPlace): Uint8Array {
+  return readValue(readJson(value, place), place)
+}
+
+/** Refuses a value that cannot be sealed as JSON. @throws InvalidInputError */
+export function demandJsonValue(value: unknown, place: RecordPlace): void {
+  demandValue(readJson(value, place), place)
+}
+
+interface Where {
+  path: string
+  /** The objects around the value. */
+  parents: readonly unknown[]
+  place: RecordPlace | undefined
+}
+
+function demandJson(value: unknown, where: Where): void {
+  if (value === null || typeof value === 'string' || typeof value === 'boolean') return
+  if (typeof value === 'number' && Number.isFinite(value)) return
+  if (typeof value !== 'object') refuse(kindOf(value), where)
+  if (where.parents.includes(value)) refuse('an object around itself', where)
+  if (typeof (value as { toJSON?: unknown }).toJSON === 'function') {
+    refuse(isValidDate(value) ? 'a Date' : 'an object with a toJSON', where)
+  }
+  if (!isPlain(value)) refuse(nameOf(value), where)
+  const symbols = Object.getOwnPropertySymbols(value)
+  if (symbols.some((symbol) => Object.prototype.propertyIsEnumerable.call(value, symbol))) {
+    refuse('an object with a symbol', where)
+  }
+  const names = Object.keys(value)
+  if (Array.isArray(value) && names.length !== value.length) refuse('an array with gaps or names', where)
+  const parents = [...where.parents, value]
+  for (const name of names) {
+    const member = (value as Record<string, unknown>)[name]
+    if (member === undefined && !Array.isArray(value)) continue
+    const path =
+      where.path +
+      (Array.isArray(value) ? `[${name}]` : /^[\w$]+$/.test(name) ? `.${name}` : `[${JSON.stringify(name)}]`)
+    demandJson(member, { ...where, path, parents })
+  }
+}
+
+/** Whether it is an array or an object without a class, of whatever realm. */
+function isPlain(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value)
+  return Array.isArray(value) ? isRoot(Object.getPrototypeOf(prototype)) : prototype === null || isRoot(prototype)
+}
+
+/** Whether it is the prototype of all objects of a realm. */
+function isRoot(prototype: unknown): boolean {
+  if (typeof prototype !== 'object' || prototype === null) return false
+  return Object.getPrototypeOf(prototype) === null && Object.hasOwn(prototype, 'isPrototypeOf')
+}
+
+/** What an object is by its tag: a Map, a Set, an ArrayBuffer. */
+function nameOf(value: object): string {
+  const tag = Object.prototype.toString.call(value).slice(8, -1)
+  return tag === 'Object' || tag === 'Array' ? 'an instance of a class' : `a value of type ${tag}`
+}
+
+function refuse(what: string, { path, place }: Where): never {
+  throw new InvalidInputError(`JSON would not give back ${path.slice(0, MAX_PATH)}, which is ${what}`, HINT, place)
+}

@@ -1,0 +1,70 @@
+/** How the values of each kind of field become bytes and are read again; loaded with what seals and opens. */
+import { encodeUtf8 } from '@eaas/protocol'
+import { ContentError, type RecordPlace } from '../errors.js'
+import { demandValue, readBinary, readValue, toText } from '../input.js'
+import { demandJsonValue, encodeJson } from '../json.js'
+import { type FieldKind, refuse } from './fields.js'
+
+interface Codec {
+  /** Refuses a value that cannot be sealed, where the field does not. */
+  demand?(value: unknown, place: RecordPlace): void
+  encode(value: unknown, place: RecordPlace): Uint8Array
+  decode(opened: Uint8Array, place: RecordPlace): unknown
+}
+
+const printNumber = (value: unknown) => (Object.is(value, -0) ? '-0' : String(value))
+const printDate = (value: unknown) => (value as Date).toISOString()
+
+export const CODECS: Readonly<Record<FieldKind, Codec>> = {
+  text: { encode: readValue, decode: toText },
+  bytes: {
+    demand(value, place) {
+      if (!readBinary(value)) refuse('bytes', value, place)
+      demandValue(value, place)
+    },
+    encode: readValue,
+    decode: (opened) => opened,
+  },
+  json: {
+    demand: demandJsonValue,
+    encode: encodeJson,
+    decode: (opened, place) => parse(opened, place, 'JSON', (read) => JSON.parse(read)),
+  },
+  number: {
+    encode: (value) => encodeUtf8(printNumber(value)),
+    decode: (opened, place) =>
+      parse(opened, place, 'a number', (read) => canonical(read, finite(Number(read)), printNumber)),
+  },
+  boolean: {
+    demand(value, place) {
+      if (typeof value !== 'boolean') refuse('true or false', value, place)
+    },
+    encode: (value) => encodeUtf8(String(value)),
+    decode: (opened, place) =>
+      parse(opened, place, 'true or false', (read) => canonical(read, read === 'true', String)),
+  },
+  date: {
+    encode: (value) => encodeUtf8(printDate(value)),
+    decode: (opened, place) => parse(opened, place, 'a date', (read) => canonical(read, new Date(read), printDate)),
+  },
+}
+
+// What the parsers throw quotes the text.
+function parse<T>(opened: Uint8Array, place: RecordPlace, expected: string, read: (text: string) => T): T {
+  const content = toText(opened, place)
+  try {
+    return read(content)
+  } catch {
+    throw new ContentError(`the decrypted value is not ${expected}`, 'Declare the field as what was sealed.', place)
+  }
+}
+
+function canonical<T>(read: string, value: T, print: (value: T) => string): T {
+  if (print(value) !== read) throw new Error('not canonical')
+  return value
+}
+
+function finite(value: number): number {
+  if (!Number.isFinite(value)) throw new Error('not finite')
+  return value
+}

@@ -1,0 +1,52 @@
+/** Fields by their paths: a dot in a field's name leads into an object. */
+import { type Row, valueIn } from '../input.js'
+
+/** A field's name cut at its dots. */
+export type Path = readonly string[]
+
+/** The value at a path, or undefined where the path ends early. */
+export function getAt(row: Row, path: Path): unknown {
+  let value: unknown = row
+  for (const name of path) {
+    if (typeof value !== 'object' || value === null) return undefined
+    value = valueIn(value, name)
+  }
+  return value
+}
+
+/**
+ * A copy of a row with other values at some paths, and without those that are undefined; what is not on one of the paths is
+ * shared with the row.
+ */
+export function withValues(row: Row, values: Iterable<readonly [Path, unknown]>): Row {
+  const copy = { ...row }
+  const own = new Set<unknown>([copy])
+  for (const [path, value] of values) {
+    let parent = copy
+    for (const name of path.slice(0, -1)) {
+      let child = parent[name]
+      if (!own.has(child)) {
+        child = { ...(child as Row) }
+        own.add(child)
+        parent[name] = child
+      }
+      parent = child as Row
+    }
+    const last = path.at(-1) ?? ''
+    if (value === undefined) delete parent[last]
+    else parent[last] = value
+  }
+  return copy
+}
+
+/** Puts a value where the row has one already. */
+export function putAt(row: Row, path: Path, value: unknown): void {
+  const parent = path.length === 1 ? row : (getAt(row, path.slice(0, -1)) as Row)
+  parent[path.at(-1) ?? ''] = value
+}
+
+/** The first field that lies inside another one of the list. */
+export function fieldInside<F extends { path: Path }>(fields: readonly F[]): F | undefined {
+  const names = new Set(fields.map(({ path }) => JSON.stringify(path)))
+  return fields.find(({ path }) => path.some((_, at) => at > 0 && names.has(JSON.stringify(path.slice(0, at)))))
+}

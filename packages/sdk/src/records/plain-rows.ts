@@ -1,0 +1,87 @@
+/** Rows as calls work on them: plain copies of which each member was read once, and nothing but records. */
+import { InvalidInputError, isEaasError, type RecordPlace } from '../errors.js'
+import { isMissing, kindOf, type Row, valueIn } from '../input.js'
+import type { Path } from './paths.js'
+
+export interface CopyOptions {
+  index: number
+  /** The paths whose members are read through the prototype, too. */
+  paths: readonly Path[]
+  /** Whether the copy is to be stored: a function in it could still give the plaintext. */
+  toStore: boolean
+}
+
+/**
+ * A copy of a row: its own enumerable members, and those on the paths that its class has. Each member is read once, since a
+ * getter may answer differently the next time, and the row may change meanwhile. What is not on one of the paths is shared.
+ *
+ * @throws InvalidInputError when it is no record or cannot be read; when it is to be stored, also when it has a function
+ */
+export function copyRow(row: unknown, options: CopyOptions): Row {
+  const { index } = options
+  try {
+    demandRow(row, index)
+    return copyObject(row, [], options)
+  } catch (error) {
+    if (isEaasError(error)) throw error
+    // What a getter throws may quote the value.
+    throw new InvalidInputError(`record ${index} cannot be read: a getter or a Proxy throws`, 'Pass a plain object.')
+  }
+}
+
+function copyObject(object: Row, at: Path, { index, paths, toStore }: CopyOptions): Row {
+  const copy = { ...object }
+  const heads = new Set(paths.map(([head]) => head ?? ''))
+  if (toStore) demandNoFunction(copy, heads, at, index)
+  for (const head of heads) {
+    const own = Object.hasOwn(copy, head)
+    const value = own ? copy[head] : valueIn(object, head)
+    const rests = paths.flatMap(([name, ...rest]) => (name === head && rest.length > 0 ? [rest] : []))
+    if (rests.length > 0 && kindOfRecord(value) === undefined) {
+      copy[head] = copyObject(value as Row, [...at, head], { index, paths: rests, toStore })
+    } else if (!own && value !== undefined) copy[head] = value
+  }
+  return copy
+}
+
+function demandNoFunction(copy: Row, fields: ReadonlySet<string>, at: Path, index: number): void {
+  const found = Reflect.ownKeys(copy).find(
+    (name) => typeof copy[name as string] === 'function' && !(typeof name === 'string' && fields.has(name)),
+  )
+  if (found === undefined) return
+  const name = JSON.stringify([...at, typeof found === 'symbol' ? (found.description ?? '') : found].join('.'))
+  throw new InvalidInputError(
+    `record ${index}: ${name} is a function, which could still give what is to be sealed`,
+    'Leave functions out of rows, or make them methods of a class.',
+  )
+}
+
+/** What an object is that is no record: an array, a Map, a Date; undefined for a record, whatever its class or realm. */
+function kindOfRecord(value: unknown): string | undefined {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return kindOf(value)
+  const tag = Object.prototype.toString.call(value).slice(8, -1)
+  return tag === 'Object' ? undefined : `a value of type ${tag}`
+}
+
+/** Refuses what is no record. @throws InvalidInputError */
+export function demandRow(record: unknown, index: number): asserts record is Row {
+  const kind = kindOfRecord(record)
+  if (kind === undefined) return
+  throw new InvalidInputError(
+    `record ${index} must be an object, got ${kind}`,
+    'Pass a plain object, or one of a class.',
+  )
+}
+
+/** Refuses a row in which something on the way to a field is neither an object nor missing. @throws InvalidInputError */
+export function demandPath(row: Row, path: Path, index: number): void {
+  let value: unknown = row
+  for (const name of path.slice(0, -1)) {
+    value = valueIn(value as Row, name)
+    if (isMissing(value)) return
+    const kind = kindOfRecord(value)
+    if (kind === undefined) continue
+    const place: RecordPlace = { index, field: path.join('.') }
+    throw new InvalidInputError(`${name} must be an object, got ${kind}`, undefined, place)
+  }
+}

@@ -1,0 +1,47 @@
+/** `keys.ensure`: the key of a name, created where there is none, however many processes ask for it at once. */
+import { ApiError, isEaasError } from '../errors.js'
+import type { CallOptions, Keys } from './keys.js'
+import type { Key, KeyStatus } from './wire-types.js'
+
+/** What to do where the key of a name is not active. */
+const REMEDIES: Record<Exclude<KeyStatus, 'active'>, string> = {
+  disabled: 'Enable it with eaas.keys.enable(), or take another name.',
+  pending_destruction:
+    'Take the destruction back with eaas.keys.cancelDestruction() and enable it, or take another name.',
+  destroyed: 'Take another name: names are never reused.',
+}
+
+/**
+ * Gets the active key of a name, or creates it.
+ *
+ * @throws ApiError E_STATE when the key of this name is not active, or what `list` and `create` throw
+ */
+export async function ensureKey(
+  { list, create }: Pick<Keys, 'list' | 'create'>,
+  name: string,
+  { signal }: CallOptions,
+): Promise<Key> {
+  const find = async () => (await list({ name, signal })).keys.find((key) => key.name === name)
+  const found = await find()
+  if (found) return active(found)
+  try {
+    return await create({ name }, { signal })
+  } catch (error) {
+    if (!isNameTaken(error)) throw error
+    const createdMeanwhile = await find() // by another process, between the two requests
+    if (!createdMeanwhile) throw error
+    return active(createdMeanwhile)
+  }
+}
+
+function active(key: Key): Key {
+  const { id, status } = key
+  if (status === 'active') return key
+  const detail = `the key of this name, ${id}, must be active, and is ${status}`
+  const refused = { status: 409, title: 'Conflict', detail, problem: 'E_STATE', requestId: undefined } as const
+  throw new ApiError('keys.ensure()', refused, REMEDIES[status], false)
+}
+
+function isNameTaken(error: unknown): boolean {
+  return isEaasError(error) && error.code === 'E_API' && error.problem === 'E_NAME_TAKEN'
+}

@@ -1,0 +1,119 @@
+/**
+ * Shares alarms among the processes of one database, see chain.md 10: each process writes its own as rows, takes over those of others,
+ * and looks whether the chains in the database still hold what it witnessed, also while nobody calls.
+ */
+import type { KeyObject } from 'node:crypto'
+import { findContradicted, listAlarms, writeAlarm } from '../store/alarms.js'
+import type { Sql } from '../store/db.js'
+import { findAcceptedRollback } from './accepted-rollback.js'
+import { ChainAlarmError } from './append-errors.js'
+import { alarmMac, type ChainAlarm, equalBytes, genesisHash, type Witness } from './chain.js'
+import type { HeadWatch } from './head-watch.js'
+import type { HeadWatches } from './head-watches.js'
+
+/** Tenants whose witnessed entry is compared with the database at a time; with more, they take turns. */
+const COMPARED_AT_ONCE = 500
+
+export interface ChainWatchOptions {
+  sql: Sql
+  watches: HeadWatches
+  /** undefined where there is no such tenant */
+  findAuditKey: (tenant_id: string) => Promise<KeyObject | undefined>
+  /** milliseconds since 1970 */
+  now: () => number
+}
+
+export interface ChainWatch {
+  /**
+   * Reads the alarms, compares what was witnessed, and writes or ends this process's alarms. A tenant that fails does not stop the
+   * others: returns the errors.
+   *
+   * @throws the database's own error when the alarms can't be read
+   */
+  look(): Promise<unknown[]>
+}
+
+/** Makes the watch; one a process. */
+export function createChainWatch({ sql, watches, findAuditKey, now }: ChainWatchOptions): ChainWatch {
+  let turn = 0
+  /** the alarmed tenants that this process has seen a row of, or has written one */
+  const shared = new Set<string>()
+
+  async function look(): Promise<unknown[]> {
+    const errors: unknown[] = []
+    const attempt = (work: Promise<void>) => work.catch((error: unknown) => void errors.push(error))
+    const rows = new Map((await listAlarms(sql)).map((row) => [row.tenant_id, row]))
+    for (const row of rows.values()) await attempt(learn(row))
+    const compared = nextWitnesses()
+    if (compared.length > 0) {
+      for (const tenant_id of await findContradicted(sql, compared)) await attempt(examine(watches.get(tenant_id)))
+    }
+    for (const watch of watches.alarmed()) await attempt(share(watch, rows.get(watch.tenant_id)))
+    return errors
+  }
+
+  // A row that is not the server's is an alarm all the same; what it says was witnessed is not believed.
+  async function learn(row: ChainAlarm): Promise<void> {
+    const watch = watches.get(row.tenant_id)
+    shared.add(row.tenant_id)
+    if (watch.alarm) return
+    const auditKey = await findAuditKey(row.tenant_id).catch(() => undefined)
+    const isGenuine = auditKey !== undefined && equalBytes(row.mac, alarmMac(auditKey, row))
+    if (isGenuine) watch.learn({ reason: row.reason, witness: row.last_id === 0 ? undefined : row })
+    else watch.learn({ reason: 'an alarm stands in the database that no server wrote', witness: undefined })
+  }
+
+  async function examine(watch: HeadWatch): Promise<void> {
+    const auditKey = await findAuditKey(watch.tenant_id)
+    if (!auditKey) return
+    try {
+      watch.witness(await watch.read(sql, auditKey)) // a purge took the entry: the head is compared from now on
+    } catch (error) {
+      if (!(error instanceof ChainAlarmError)) throw error
+    }
+  }
+
+  // A row that is gone was settled by an operator, and then the log says so, or deleted by somebody else: then it is written again.
+  async function share(watch: HeadWatch, row: ChainAlarm | undefined): Promise<void> {
+    const { tenant_id, alarm } = watch
+    if (!alarm || (row && row.last_id >= (alarm.witness?.last_id ?? 0))) return
+    const auditKey = await findAuditKey(tenant_id)
+    if (!row && (!auditKey || (await isSettled(tenant_id, auditKey, alarm.witness)))) {
+      watch.release()
+      shared.delete(tenant_id)
+      return
+    }
+    if (!auditKey) return
+    const { last_id, hash, policy_version } = alarm.witness ?? NOTHING
+    const raised_at = new Date(now()).toISOString()
+    const unsealed = {
+      tenant_id,
+      reason: alarm.reason,
+      last_id,
+      hash: last_id === 0 ? genesisHash(tenant_id) : hash,
+      policy_version,
+      raised_at,
+    }
+    await writeAlarm(sql, { ...unsealed, mac: alarmMac(auditKey, unsealed) })
+    shared.add(tenant_id)
+  }
+
+  async function isSettled(tenant_id: string, auditKey: KeyObject, witness: Witness | undefined): Promise<boolean> {
+    if (witness === undefined) return shared.has(tenant_id)
+    return (await findAcceptedRollback(sql, { tenant_id, auditKey }, witness)) !== undefined
+  }
+
+  function nextWitnesses(): (Witness & { tenant_id: string })[] {
+    const all = [...watches.all()].flatMap(({ tenant_id, witnessed, alarm }) =>
+      witnessed && !alarm ? [{ tenant_id, ...witnessed }] : [],
+    )
+    if (turn >= all.length) turn = 0
+    const from = turn
+    turn += COMPARED_AT_ONCE
+    return all.slice(from, turn)
+  }
+
+  return { look }
+}
+
+const NOTHING: Witness = { last_id: 0, hash: new Uint8Array(32), policy_version: 0 }

@@ -1,0 +1,113 @@
+/**
+ * Refuses a wrong clock. An entry with a time of ten days ahead would show the future for ten days, since times never go back in a
+ * log, and usage would be billed in the wrong month.
+ */
+import { uptime } from 'node:os'
+import { AuditWriteError } from './append-errors.js'
+
+/** How far a server's clock may be from the database's, in milliseconds. */
+export const DEFAULT_CLOCK_TOLERANCE_MS = 5 * 60_000
+/** Between two reports of the same wrong clock. */
+const REPORT_MS = 60_000
+
+/** Thrown instead of writing an entry with a wrong time. */
+export class WrongClockError extends AuditWriteError {}
+
+export interface ClockOptions {
+  /** milliseconds since 1970 */
+  now: () => number
+  /** how far clocks may be apart, in milliseconds; Infinity refuses nothing */
+  toleranceMs: number
+  /** whether the database runs by this machine's clock, as the embedded one does: then there is no second clock to ask */
+  isDatabaseLocal?: boolean
+  /** called when the clock is found wrong, and each minute while it stays so */
+  onWrong?: (message: string) => void
+  /** milliseconds that no step of the clock changes; stands still while the machine sleeps */
+  steadyNow?: () => number
+  /** milliseconds since the machine was started, sleep included */
+  machineUptime?: () => number
+}
+
+export interface Clock {
+  toleranceMs: number
+  /** The time for entries that follow on another one, in milliseconds since 1970. @throws WrongClockError */
+  read(previous: { created_at: string }): number
+  /** Compares a time with what the database's clock showed when it was about to store it. @throws WrongClockError */
+  demandAgreement(time: number, databaseTime: number): void
+  /** how far this clock was ahead of the database's when the last entry was written, in milliseconds; 0 before the first */
+  ahead(): number
+  /** whether the last attempt to write an entry was refused for the clock */
+  isWrong(): boolean
+}
+
+/** Makes the clock; one a process. */
+export function createClock({
+  now,
+  toleranceMs,
+  isDatabaseLocal = false,
+  onWrong,
+  steadyNow = () => performance.now(),
+  machineUptime = () => uptime() * 1_000,
+}: ClockOptions): Clock {
+  const look = () => ({ time: now(), steady: steadyNow() })
+  let last = { ...look(), uptime: isDatabaseLocal ? machineUptime() : 0 }
+  let aheadMs = 0
+  let isWrong = false
+  let reportedAt = Number.NEGATIVE_INFINITY
+
+  function refuse(message: string): never {
+    isWrong = true
+    if (steadyNow() - reportedAt >= REPORT_MS) {
+      reportedAt = steadyNow()
+      onWrong?.(message)
+    }
+    throw new WrongClockError(message)
+  }
+
+  // Small steps are what NTP does. The machine's uptime is asked only after a leap: it tells a sleep from a clock that was set.
+  function demandNoLeap(): void {
+    const seen = look()
+    const passed = seen.time - last.time
+    const leap = passed - (seen.steady - last.steady)
+    if (Math.abs(leap) > toleranceMs && Math.abs(passed - (machineUptime() - last.uptime)) > toleranceMs) {
+      refuse(
+        `this machine's clock leapt by ${seconds(leap)} s while the server ran: nothing is written. Set the clock right; where it is ` +
+          'right now, restart the server',
+      )
+    }
+    if (Math.abs(leap) > 1_000) last = { ...seen, uptime: machineUptime() }
+  }
+
+  return {
+    toleranceMs,
+    read(previous) {
+      const time = now()
+      if (!isDatabaseLocal || toleranceMs === Number.POSITIVE_INFINITY) return time
+      demandNoLeap()
+      const behind = Date.parse(previous.created_at) - time
+      if (behind > toleranceMs) {
+        refuse(
+          `this machine's clock is ${seconds(behind)} s behind the last audit entry (${previous.created_at}): nothing is written. ` +
+            'Set the clock right; where it is right, eaas doctor says what to do',
+        )
+      }
+      return time
+    },
+    demandAgreement(time, databaseTime) {
+      aheadMs = time - databaseTime
+      if (Math.abs(aheadMs) > toleranceMs) {
+        refuse(
+          `this server's clock is ${seconds(Math.abs(aheadMs))} s ${aheadMs > 0 ? 'ahead of' : 'behind'} the database's: nothing is ` +
+            'written. Run NTP on both machines',
+        )
+      }
+      isWrong = false
+    },
+    ahead: () => aheadMs,
+    isWrong: () => isWrong,
+  }
+}
+
+function seconds(ms: number): number {
+  return Math.round(ms / 1_000)
+}

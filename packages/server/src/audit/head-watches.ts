@@ -1,0 +1,27 @@
+/** The watches over all tenants' heads; one set a process. */
+import { HeadWatch } from './head-watch.js'
+
+export interface HeadWatches {
+  /** The watch over a tenant's head, made when there is none. */
+  get(tenant_id: string): HeadWatch
+  all(): Iterable<HeadWatch>
+  /** Those whose tenant is not served. */
+  alarmed(): HeadWatch[]
+}
+
+/** Makes the watches; `onAlarm` is called once for each alarm. */
+export function createHeadWatches(onAlarm: (tenant_id: string, reason: string) => void): HeadWatches {
+  const watches = new Map<string, HeadWatch>()
+  return {
+    get(tenant_id) {
+      let watch = watches.get(tenant_id)
+      if (!watch) {
+        watch = new HeadWatch(tenant_id, onAlarm)
+        watches.set(tenant_id, watch)
+      }
+      return watch
+    },
+    all: () => watches.values(),
+    alarmed: () => [...watches.values()].filter(({ alarm }) => alarm !== undefined),
+  }
+}

@@ -1,0 +1,122 @@
+/** `eaas audit diff`: what a log lost, by checkpoints that were kept and an export of what it was. Changes nothing. */
+import { createReadStream } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { type Checkpoint, CheckpointError, encodePublicKey, readCheckpoint } from '../audit/checkpoint.js'
+import { listKeptNotes } from '../audit/kept-checkpoint.js'
+import { type ExportedEntry, isTrailer, readEntry, readHeader } from '../audit/read-export.js'
+import { splitLines } from '../audit/split-lines.js'
+import { verifyExport } from '../audit/verify-export.js'
+import type { Config } from '../config.js'
+import { type AuditDiff, diffAudit } from '../operations/diff-audit.js'
+import { Refusal } from '../operations/refusal.js'
+import { print, printJson, table } from './output.js'
+import { getTenantId, withServices } from './with-services.js'
+
+export interface DiffCommand {
+  /** name or id */
+  tenant: string
+  /** a file of checkpoints, in any form that they are kept in; by default the server's own */
+  checkpoint?: string
+  /** an export that was made before, or from the abandoned database */
+  export?: string
+  json: boolean
+}
+
+/** Prints what differs; returns whether nothing does. */
+export async function auditDiff(config: Config, { tenant, json, ...files }: DiffCommand): Promise<boolean> {
+  const checkpointFile = files.checkpoint ?? config.checkpointFile
+  if (checkpointFile === undefined && files.export === undefined) {
+    throw new Refusal('E_VALIDATION', 'there is nothing to compare with: give --checkpoint, --export or both')
+  }
+  const diff = await withServices(config, async (services) => {
+    const tenant_id = await getTenantId(services, tenant)
+    const publicKey = encodePublicKey(services.signingKey)
+    if (files.export !== undefined) await demandExport(files.export, { tenant_id, publicKey })
+    return diffAudit(services, tenant_id, {
+      checkpoints: checkpointFile === undefined ? [] : await readCheckpoints(checkpointFile, { tenant_id, publicKey }),
+      exported: files.export === undefined ? undefined : readEntries(files.export),
+    })
+  })
+  if (json) printJson({ ...diff, lost: diff.lost?.map(viewEntry) ?? null })
+  else print(...describe(diff))
+  return diff.differs_at === null
+}
+
+// Those that the installation's key signed: a line that was cut short or forged says nothing.
+async function readCheckpoints(
+  file: string,
+  { tenant_id, publicKey }: { tenant_id: string; publicKey: string },
+): Promise<Checkpoint[]> {
+  return listKeptNotes(await readFile(file, 'utf8'), tenant_id).flatMap((note) => {
+    try {
+      return [readCheckpoint(note, publicKey)]
+    } catch (error) {
+      if (error instanceof CheckpointError) return []
+      throw error
+    }
+  })
+}
+
+async function demandExport(file: string, { tenant_id, publicKey }: { tenant_id: string; publicKey: string }) {
+  const verdict = await verifyExport(splitLines(createReadStream(file)), { publicKey })
+  if (!verdict.valid)
+    throw new Refusal('E_VALIDATION', `${file} does not verify: ${verdict.reason}, line ${verdict.line}`)
+  if (verdict.tenant_id !== tenant_id) throw new Refusal('E_VALIDATION', `${file} is the log of another tenant`)
+}
+
+async function* readEntries(file: string): AsyncGenerator<ExportedEntry> {
+  let place: { tenant_id: string; id: number } | undefined
+  for await (const line of splitLines(createReadStream(file))) {
+    if (!place) {
+      const { tenant_id, after_id } = readHeader(line)
+      place = { tenant_id, id: after_id }
+    } else if (!isTrailer(line)) {
+      place.id += 1
+      yield readEntry(line, place)
+    }
+  }
+}
+
+function viewEntry({ hash: _, metadata, ...entry }: ExportedEntry) {
+  return { ...entry, metadata: metadata === null ? null : (JSON.parse(metadata) as unknown) }
+}
+
+function describe({ last_id, agrees_through, differs_at, witnessed_through, lost, undone }: AuditDiff): string[] {
+  const known = `The log ends with entry ${last_id}.`
+  if (differs_at === null)
+    return [known, `Nothing differs: it agrees at entry ${agrees_through}, the last one to compare.`]
+  const from = agrees_through + 1 === differs_at ? `${differs_at}` : `one of ${agrees_through + 1} to ${differs_at}`
+  const lines = [
+    known,
+    `It agrees through entry ${agrees_through}. The first one that differs is ${from}; entry ${witnessed_through} was witnessed.`,
+  ]
+  if (lost === null) {
+    return [
+      ...lines,
+      '',
+      'Only an export tells which entries are lost and what they changed: --export FILE, made before, or from the abandoned',
+      'database. Without one, look at every API key (eaas api-key list) and every key, and rotate what you are not sure of.',
+    ]
+  }
+  const rows = undone.map(({ entry_id, change, key_id, key_version, api_key_id, wraps, remedy }) => [
+    String(entry_id),
+    change,
+    api_key_id ?? (key_id === undefined ? '-' : `${key_id} v${key_version ?? '-'}`),
+    wraps === undefined ? '-' : String(wraps),
+    remedy,
+  ])
+  return [
+    ...lines,
+    `${lost.length} entries of the export are lost: ${countActions(lost)}.`,
+    '',
+    ...(rows.length === 0
+      ? ['No change is among them.']
+      : table(['ENTRY', 'CHANGE', 'OF', 'WRAPS LOST', 'TO DO'], rows)),
+  ]
+}
+
+function countActions(entries: readonly ExportedEntry[]): string {
+  const counts = new Map<string, number>()
+  for (const { action } of entries) counts.set(action, (counts.get(action) ?? 0) + 1)
+  return [...counts].map(([action, count]) => `${count} ${action}`).join(', ')
+}

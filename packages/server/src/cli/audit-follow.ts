@@ -1,0 +1,42 @@
+/** `eaas audit export --follow`: a tenant's entries as they are written, for a log shipper. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Config } from '../config.js'
+import { performAsSystem } from '../operations/perform.js'
+import { readNextLines } from '../operations/read-audit.js'
+import { getTenantId, withServices } from './with-services.js'
+
+/** Between two looks at a log that has nothing new, in milliseconds. */
+const LOOK_MS = 1_000
+
+/** Writes the entries after an id, and new ones as they come, until it is told to stop or nobody reads any more. */
+export async function auditFollow(
+  config: Config,
+  { tenant, afterId = 0 }: { tenant: string; afterId?: number },
+): Promise<void> {
+  const stopping = new AbortController()
+  const { signal } = stopping
+  const stop = () => stopping.abort()
+  process.once('SIGINT', stop).once('SIGTERM', stop)
+  try {
+    await withServices(config, async (services) => {
+      const tenant_id = await getTenantId(services, tenant)
+      let after_id = afterId
+      while (!signal.aborted) {
+        const { from_id, last_id, text } = await performAsSystem(services, tenant_id, readNextLines({ after_id }))
+        if (from_id > after_id + 1) {
+          process.stderr.write(`eaas: entries ${after_id + 1} to ${from_id - 1} were purged and are left out\n`)
+        }
+        after_id = last_id
+        if (text === '') await sleep(LOOK_MS, undefined, { signal }).catch(() => undefined)
+        else if (!(await write(text))) return
+      }
+    })
+  } finally {
+    process.off('SIGINT', stop).off('SIGTERM', stop)
+  }
+}
+
+/** Writes whole lines; resolves once they have left this process, false where nobody reads. */
+function write(text: string): Promise<boolean> {
+  return new Promise((resolve) => process.stdout.write(text, (error) => resolve(!error)))
+}

@@ -1,0 +1,107 @@
+/** `eaas key`: a tenant's keys by the operator's hand; what it changes is written into the tenant's log, with the actor `system`. */
+import { isUuid, type wire } from '@eaas/protocol'
+import type { Config } from '../config.js'
+import { createKey } from '../operations/create-key.js'
+import { cancelDestruction, destroyKey } from '../operations/destroy-key.js'
+import { disableKey, enableKey } from '../operations/disable-key.js'
+import type { Operation, Services } from '../operations/operation.js'
+import { performAsSystem } from '../operations/perform.js'
+import { listKeys, readKey } from '../operations/read-keys.js'
+import { Refusal } from '../operations/refusal.js'
+import { rotateKey } from '../operations/rotate-key.js'
+import { print, printJson, table } from './output.js'
+import { getTenantId, withServices } from './with-services.js'
+
+interface OfTenant {
+  /** the tenant's name or id */
+  tenant: string
+  json: boolean
+}
+
+/** Prints a tenant's keys, oldest first. */
+export async function keyList(config: Config, { tenant, json }: OfTenant): Promise<void> {
+  const list = await withServices(config, async (services) =>
+    performAsSystem(services, await getTenantId(services, tenant), listKeys({})),
+  )
+  if (json) return printJson(list)
+  const rows = list.keys.map(({ name, id, status, current_version, created_at, rotation }) => [
+    name,
+    id,
+    status,
+    String(current_version),
+    created_at,
+    rotation?.next_rotation_at ?? '-',
+  ])
+  print(...table(['NAME', 'ID', 'STATUS', 'VERSION', 'CREATED', 'NEXT ROTATION'], rows))
+}
+
+/** Prints one key with its versions. */
+export async function keyShow(config: Config, key: string, { tenant, json }: OfTenant): Promise<void> {
+  const shown = await onKey(config, { tenant, key }, (key_id) => readKey({ key_id }))
+  if (json) return printJson(shown)
+  const rows = shown.versions.map(({ version, status, created_at }) => [String(version), status, created_at])
+  print(describe(shown), '', ...table(['VERSION', 'STATUS', 'CREATED'], rows))
+}
+
+/** Creates a key. */
+export async function keyCreate(config: Config, { tenant, name, json }: OfTenant & { name: string }): Promise<void> {
+  const key = await withServices(config, async (services) =>
+    performAsSystem(services, await getTenantId(services, tenant), createKey({ name })),
+  )
+  printKey(key, { json })
+}
+
+/** Changes of a key that take nothing but the key. */
+const CHANGES = { rotate: rotateKey, disable: disableKey, enable: enableKey, 'cancel-destruction': cancelDestruction }
+export type KeyChange = keyof typeof CHANGES
+
+/** Rotates, disables or enables a key, or cancels its destruction; prints it as it is then. */
+export async function keyChange(
+  config: Config,
+  { change, key }: { change: KeyChange; key: string },
+  { tenant, json }: OfTenant,
+): Promise<void> {
+  printKey(await onKey(config, { tenant, key }, (key_id) => CHANGES[change]({ key_id })), { json })
+}
+
+/** Schedules the destruction of a disabled key; `confirm` must be its name. */
+export async function keyDestroy(
+  config: Config,
+  key: string,
+  { tenant, confirm, json }: OfTenant & { confirm: string },
+): Promise<void> {
+  printKey(await onKey(config, { tenant, key }, (key_id) => destroyKey({ key_id, confirm })), { json })
+}
+
+function onKey<Answer>(
+  config: Config,
+  { tenant, key }: { tenant: string; key: string },
+  operation: (key_id: string) => Operation<Answer>,
+): Promise<Answer> {
+  return withServices(config, async (services) => {
+    const tenant_id = await getTenantId(services, tenant)
+    return performAsSystem(services, tenant_id, operation(await getKeyId(services, { tenant_id, tenant, key })))
+  })
+}
+
+// A name is the tenant's choice and may look like the id of another key, so ids come first.
+async function getKeyId(
+  services: Services,
+  { tenant_id, tenant, key }: { tenant_id: string; tenant: string; key: string },
+): Promise<string> {
+  const state = isUuid(key) ? await services.states.find(tenant_id) : undefined
+  if (await state?.findKey(key)) return key
+  const [named] = (await performAsSystem(services, tenant_id, listKeys({ name: key }))).keys
+  if (named) return named.id
+  throw new Refusal('E_NOT_FOUND', `${tenant} has no key ${key}; see: eaas key list --tenant ${tenant}`)
+}
+
+function printKey(key: wire.Key, { json }: { json: boolean }): void {
+  if (json) printJson(key)
+  else print(describe(key))
+}
+
+function describe({ name, id, status, current_version, destroy_at }: wire.Key): string {
+  const until = destroy_at === undefined ? '' : `, destroyed at ${destroy_at} unless that is cancelled`
+  return `Key ${name} (${id}): ${status}, version ${current_version}${until}.`
+}

@@ -1,0 +1,53 @@
+/** Counts the structure of a JSON body before it is parsed, as its bytes arrive: how deep it is, and how many values it has. */
+import { Refusal } from '../operations/refusal.js'
+
+/** No body of the API is deeper than 4. */
+const MAX_DEPTH = 32
+/** A batch of 1,000 operations has some 7,000. */
+export const MAX_VALUES = 20_000
+
+const QUOTE = 0x22
+const COMMA = 0x2c
+const BACKSLASH = 0x5c
+/** With the bit that tells `[` from `{`, and `]` from `}`, set. */
+const [OPENING, CLOSING, BRACE_BIT] = [0x7b, 0x7d, 0x20]
+
+export interface StructureCount {
+  /** Counts the next bytes of the body. @throws Refusal E_MALFORMED_REQUEST */
+  add(bytes: Uint8Array): void
+}
+
+/** Makes the count of one body. Of a body that is no JSON it counts what it can; the parser refuses that. */
+export function createStructureCount(): StructureCount {
+  let depth = 0
+  let values = 1
+  let inString = false
+  let escaped = false
+
+  function addByte(byte: number): void {
+    if (inString) {
+      if (escaped) escaped = false
+      else if (byte === BACKSLASH) escaped = true
+      else if (byte === QUOTE) inString = false
+    } else if (byte === QUOTE) inString = true
+    else if (byte === COMMA) values += 1
+    else if ((byte | BRACE_BIT) === OPENING) {
+      depth += 1
+      values += 1
+      if (depth > MAX_DEPTH) throw tooMuch(`the body is nested deeper than ${MAX_DEPTH}`)
+    } else if ((byte | BRACE_BIT) === CLOSING) depth -= 1
+  }
+
+  return {
+    add(bytes) {
+      for (let at = 0; at < bytes.length; at++) {
+        addByte(bytes[at] ?? 0)
+        if (values > MAX_VALUES) throw tooMuch(`the body has more than ${MAX_VALUES} values`)
+      }
+    },
+  }
+}
+
+function tooMuch(detail: string): Refusal {
+  return new Refusal('E_MALFORMED_REQUEST', detail)
+}

@@ -1,0 +1,108 @@
+/** The way back after an alarm: an operator accepts that a log lost entries. The operator's doing: no route leads here. */
+import { encodeHex } from '@eaas/protocol'
+import type { AcceptedRollback } from '../audit/accepted-rollback.js'
+import { appendChained } from '../audit/append-chained.js'
+import { AuditWriteError } from '../audit/append-errors.js'
+import {
+  alarmMac,
+  type ChainAlarm,
+  equalBytes,
+  extendChain,
+  genesisHash,
+  type Head,
+  isHeadAuthentic,
+  nextPolicyEpoch,
+} from '../audit/chain.js'
+import { verifyLog } from '../audit/verify.js'
+import { deleteAlarm, listAlarms, lockAlarm } from '../store/alarms.js'
+import { findEntryHash, lockHead } from '../store/audit.js'
+import type { Transaction } from '../store/db.js'
+import type { Services } from './operation.js'
+import { draftEntry, SYSTEM } from './perform.js'
+import { Refusal } from './refusal.js'
+import type { TenantState } from './tenant-state.js'
+
+export interface AcceptOptions {
+  /** for the log; 1 to 255 characters */
+  reason: string
+  onProgress?: (entries: number) => void
+}
+
+/** What stands in the log now, and in which entry. */
+export type Accepted = AcceptedRollback & { tenant_id: string; entry_id: number }
+
+/**
+ * Ends a tenant's alarm: one transaction appends an entry `audit.rollback_accepted`, raises the policy version above every one that a
+ * lost entry can have had, and deletes the alarm. A crash leaves all of that or nothing.
+ *
+ * @throws Refusal E_STATE where there is no alarm, or where the log that is left does not verify
+ */
+export async function acceptRollback(
+  services: Services,
+  tenant_id: string,
+  { reason, onProgress }: AcceptOptions,
+): Promise<Accepted> {
+  const state = await services.states.find(tenant_id)
+  if (!state) throw new Refusal('E_NOT_FOUND', `there is no tenant ${tenant_id}`)
+  const alarms = await listAlarms(services.sql)
+  if (!alarms.some((alarm) => alarm.tenant_id === tenant_id)) throw noAlarm(state)
+  await demandValid(services, state, onProgress)
+  return services.sql.begin(async (sql) => {
+    const head = await lockHead(sql, tenant_id)
+    if (!head || !isHeadAuthentic(state.auditKey, head)) throw notValid('head_forged', undefined)
+    const alarm = await lockAlarm(sql, tenant_id)
+    if (!alarm) throw noAlarm(state)
+    return accept(services, sql, { state, head, alarm, reason })
+  })
+}
+
+async function accept(
+  { committer: { clock } }: Services,
+  sql: Transaction,
+  { state, head, alarm, reason }: { state: TenantState; head: Head; alarm: ChainAlarm; reason: string },
+): Promise<Accepted> {
+  const { auditKey, tenant } = state
+  const { tenant_id } = tenant
+  // What a forged alarm says was witnessed must not get into the log.
+  const isGenuine = equalBytes(alarm.mac, alarmMac(auditKey, alarm))
+  const witness = isGenuine ? alarm : { last_id: 0, hash: genesisHash(tenant_id), policy_version: 0 }
+  const found = witness.last_id === 0 ? undefined : await findEntryHash(sql, tenant_id, witness.last_id)
+  const metadata = {
+    witnessed_id: witness.last_id,
+    witnessed_hash: encodeHex(witness.hash),
+    agrees_through: found && equalBytes(found, witness.hash) ? witness.last_id : 0,
+    policy_version: nextPolicyEpoch(Math.max(head.policy_version, witness.policy_version)),
+    reason,
+  }
+  const draft = draftEntry({ action: 'audit.rollback_accepted', metadata }, SYSTEM)
+  const { policy_version } = metadata
+  const time = clock.read(head)
+  const next = extendChain(head, [draft], { auditKey, now: time, policy_version })
+  if (!(await appendChained(sql, clock, { previous: head, next: next.head, entries: next.entries, time }))) {
+    throw new AuditWriteError('the head of the audit chain changed under its own lock')
+  }
+  await deleteAlarm(sql, tenant_id)
+  return { tenant_id, entry_id: next.head.last_id, ...metadata }
+}
+
+async function demandValid(
+  { sql }: Services,
+  { tenant, auditKey, rowKey }: TenantState,
+  onProgress: AcceptOptions['onProgress'],
+): Promise<void> {
+  const { tenant_id } = tenant
+  const { valid, reason, broken_at } = await verifyLog(sql, { tenant_id, auditKey, rowKey, onProgress })
+  if (!valid) throw notValid(reason, broken_at)
+}
+
+function notValid(reason: string | undefined, broken_at: number | undefined): Refusal {
+  const where = broken_at === undefined ? '' : `, entry ${broken_at}`
+  return new Refusal(
+    'E_STATE',
+    `the log that is left does not verify (${reason}${where}): it was tampered with. Restore a backup that does`,
+  )
+}
+
+function noAlarm({ tenant }: TenantState): Refusal {
+  return new Refusal('E_STATE', `there is no alarm about tenant ${tenant.name}: nothing is to be accepted`)
+}

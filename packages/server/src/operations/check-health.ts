@@ -1,0 +1,112 @@
+/** Finds whether the service can do its work: the database answers, takes writes, and commits them; no audit chain is alarmed about. */
+import type { wire } from '@eaas/protocol'
+import { DatabaseDeadlineError, withDeadline } from '../store/deadline.js'
+import type { Durability } from '../store/settings.js'
+import { isNotPrimary } from '../store/unreachable.js'
+import { findWriteObstacle } from '../store/writability.js'
+import type { Services } from './operation.js'
+
+/** How long the database may take in all before it counts as failing, in milliseconds. */
+const PATIENCE_MS = 1_000
+/** A commit this recent, in milliseconds, shows that commits work. After it a commit is tried. */
+const FRESH_MS = 5_000
+/** How long the database's refusal of a batch counts while no batch is committed, in milliseconds. */
+const REFUSAL_MS = 10_000
+
+export interface HealthSources {
+  /** asks the database for the durability in force */
+  findDurability: () => Promise<Durability>
+  /** commits a write that changes nothing */
+  probeCommit: () => Promise<void>
+  /** whether the server was told to stop */
+  isStopping: () => boolean
+}
+
+export type HealthCheck = () => Promise<wire.Health>
+
+/** What fails: the `database` of the answer, and what is wrong. */
+interface Failure {
+  database: string
+  detail: string
+}
+
+/** Makes the check. Calls that come together share one. */
+export function createHealthCheck(
+  { sql, committer }: Pick<Services, 'sql' | 'committer'>,
+  { findDurability, probeCommit, isStopping }: HealthSources,
+): HealthCheck {
+  let durability: Durability = 'asynchronous' // until the database said better
+  let checking: Promise<wire.Health> | undefined
+  // Kept until it really ends: a commit that hangs holds one connection, not one more with each check.
+  let probing: Promise<void> | undefined
+  let probedAt = Number.NEGATIVE_INFINITY
+
+  async function findFailure(): Promise<Failure | undefined> {
+    const until = performance.now() + PATIENCE_MS
+    const inTime = <T>(work: Promise<T>) => withDeadline(work, Math.max(0, until - performance.now()))
+    try {
+      const [found, obstacle] = await inTime(Promise.all([findDurability(), findWriteObstacle(sql)]))
+      durability = found
+      if (obstacle) return { database: obstacle.part, detail: obstacle.detail }
+    } catch (error) {
+      if (isNotPrimary(error)) return { database: 'read_only', detail: 'the database is a standby, or takes no writes' }
+      return { database: 'down', detail: 'the database does not answer' } // the calls that fail log the cause
+    }
+    return (await findCommitFailure(inTime)) ?? findAlarm()
+  }
+
+  async function findCommitFailure(inTime: <T>(work: Promise<T>) => Promise<T>): Promise<Failure | undefined> {
+    const { succeededAt, failedAt, refused } = committer.recent
+    const now = performance.now()
+    if (refused && now - refused.at < REFUSAL_MS) {
+      return { database: 'failing', detail: `the database refuses to commit audit entries (SQLSTATE ${refused.code})` }
+    }
+    const shownAt = Math.max(succeededAt, probedAt)
+    if (shownAt > failedAt && now - shownAt < FRESH_MS) return undefined
+    probing ??= probeCommit()
+      .then(() => {
+        probedAt = performance.now()
+      })
+      .finally(() => {
+        probing = undefined
+      })
+    try {
+      await inTime(probing)
+      return undefined
+    } catch (error) {
+      probing?.catch(() => undefined)
+      return { database: 'failing', detail: describeProbe(error) }
+    }
+  }
+
+  function findAlarm(): Failure | undefined {
+    if (committer.alarmed().length === 0) return undefined
+    return {
+      database: 'alarm',
+      detail: 'the audit chain of a tenant is not the one that was written; the log says whose',
+    }
+  }
+
+  async function check(): Promise<wire.Health> {
+    const failure = await findFailure()
+    const rest = { database: failure?.database ?? 'up', cache: 'up', hsm: 'none', durability }
+    const detail = failure?.detail ?? (isStopping() ? 'the server is stopping' : undefined)
+    if (detail === undefined) return { status: 'healthy', ...rest }
+    return { status: 'degraded', ...rest, title: 'Service Unavailable', detail }
+  }
+
+  return () => {
+    checking ??= check().finally(() => {
+      checking = undefined
+    })
+    return checking
+  }
+}
+
+function describeProbe(error: unknown): string {
+  if (error instanceof DatabaseDeadlineError) {
+    return 'the database does not acknowledge commits in time: a synchronous standby may be missing'
+  }
+  const { code } = (error ?? {}) as { code?: unknown }
+  return typeof code === 'string' ? `the database does not commit (${code})` : 'the database does not commit'
+}

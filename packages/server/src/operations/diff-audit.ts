@@ -1,0 +1,200 @@
+/**
+ * What a log lost: compares it with checkpoints that were kept, and with an export of what it was. Reads only, and answers for a
+ * tenant that is not served: this is how an operator finds out what to do after a rollback.
+ */
+import { alarmMac, equalBytes, type Head, purgeMarkMac } from '../audit/chain.js'
+import type { Checkpoint } from '../audit/checkpoint.js'
+import type { ExportedEntry } from '../audit/read-export.js'
+import { listAlarms } from '../store/alarms.js'
+import { listEntryHashes } from '../store/audit.js'
+import { type Evidence, readEvidence } from '../store/audit-evidence.js'
+import type { Services } from './operation.js'
+import { Refusal } from './refusal.js'
+import type { TenantState } from './tenant-state.js'
+
+const PAGE_ENTRIES = 500
+
+export interface DiffOptions {
+  /** what was signed of this tenant's log, in any order */
+  checkpoints: readonly Checkpoint[]
+  /** the entries of a verified export, in order; undefined where there is none */
+  exported?: AsyncIterable<ExportedEntry> | undefined
+}
+
+export interface AuditDiff {
+  tenant_id: string
+  /** the last entry of the log now; 0 where it has none */
+  last_id: number
+  /** the last entry that is known to be the same; 0 where none is */
+  agrees_through: number
+  /** the first entry that is known to be missing or another one; null where nothing is known to differ */
+  differs_at: number | null
+  /** the last entry that is known to have been written */
+  witnessed_through: number
+  /** the entries of the export that are not in the log; null without an export */
+  lost: ExportedEntry[] | null
+  /** what was undone with the lost entries, in their order */
+  undone: Undone[]
+}
+
+/** A change that the rows in the database know nothing of any more. */
+export interface Undone {
+  entry_id: number
+  change: ExportedEntry['action']
+  key_id?: string
+  key_version?: number
+  api_key_id?: string
+  /** how many DEKs were wrapped under what is gone */
+  wraps?: number
+  /** what is to be done now */
+  remedy: string
+}
+
+/** Compares a tenant's log with what was kept of it. @throws Refusal E_NOT_FOUND */
+export async function diffAudit(
+  services: Services,
+  tenant_id: string,
+  { checkpoints, exported }: DiffOptions,
+): Promise<AuditDiff> {
+  const state = await services.states.find(tenant_id)
+  if (!state) throw new Refusal('E_NOT_FOUND', `there is no tenant ${tenant_id}`)
+  const evidence = await readEvidence(services.sql, tenant_id)
+  const last_id = Math.min(evidence.last_id, evidence.head?.last_id ?? evidence.last_id)
+  const kept = [...checkpoints, ...(await findWitness(services, state))]
+  const compare = comparison(services, state, evidence)
+  const verdicts = await compare(kept)
+  const lost = exported === undefined ? null : await findLost(exported, compare, verdicts)
+  const { same, other } = verdicts
+  const differs_at = other.length === 0 ? null : other.reduce((least, id) => Math.min(least, id))
+  const agrees_through = same.reduce((most, id) => (id < (differs_at ?? Infinity) ? Math.max(most, id) : most), 0)
+  const witnessed_through = [...same, ...other].reduce((most, id) => Math.max(most, id), 0)
+  const undone = lost === null ? [] : findUndone(lost, evidence)
+  return { tenant_id, last_id, agrees_through, differs_at, witnessed_through, lost, undone }
+}
+
+type Place = Pick<Head, 'last_id' | 'hash'>
+
+interface Verdicts {
+  same: number[]
+  other: number[]
+}
+
+async function findWitness({ sql }: Services, { tenant, auditKey }: TenantState): Promise<Place[]> {
+  const alarms = await listAlarms(sql)
+  return alarms.filter(
+    (alarm) =>
+      alarm.tenant_id === tenant.tenant_id && alarm.last_id > 0 && equalBytes(alarm.mac, alarmMac(auditKey, alarm)),
+  )
+}
+
+// An entry that a purge took can be compared by the mark alone, where it is the last one that was taken.
+function comparison({ sql }: Services, { tenant, auditKey }: TenantState, { mark }: Evidence) {
+  const purge = mark && equalBytes(mark.mac, purgeMarkMac(auditKey, mark)) ? mark : undefined
+  return async (places: readonly Place[]): Promise<Verdicts> => {
+    const verdicts: Verdicts = { same: [], other: [] }
+    for (let from = 0; from < places.length; from += PAGE_ENTRIES) {
+      const page = places.slice(from, from + PAGE_ENTRIES)
+      const ids = page.map(({ last_id }) => last_id)
+      const hashes = await listEntryHashes(sql, tenant.tenant_id, ids)
+      if (purge) hashes.set(purge.purged_through, purge.hash)
+      for (const { last_id, hash } of page) {
+        const found = hashes.get(last_id)
+        if (!found && last_id <= (purge?.purged_through ?? 0)) continue
+        verdicts[found && equalBytes(found, hash) ? 'same' : 'other'].push(last_id)
+      }
+    }
+    return verdicts
+  }
+}
+
+// Each hash covers all entries before it: what follows the first entry that differs is lost too.
+async function findLost(
+  exported: AsyncIterable<ExportedEntry>,
+  compare: (places: readonly Place[]) => Promise<Verdicts>,
+  verdicts: Verdicts,
+): Promise<ExportedEntry[]> {
+  const lost: ExportedEntry[] = []
+  let page: ExportedEntry[] = []
+  const settle = async () => {
+    const { same, other } = await compare(page.map(({ id, hash }) => ({ last_id: id, hash })))
+    const [first] = other
+    const last = page.at(-1)
+    if (first !== undefined) {
+      lost.push(...page.filter(({ id }) => id >= first))
+      verdicts.other.push(first)
+      verdicts.same.push(...same.filter((id) => id < first).slice(-1))
+    } else verdicts.same.push(...same.slice(-1))
+    if (last && first !== undefined) verdicts.other.push(last.id)
+    page = []
+  }
+  for await (const entry of exported) {
+    page.push(entry)
+    if (page.length === PAGE_ENTRIES) await settle()
+  }
+  if (page.length > 0) await settle()
+  return lost
+}
+
+function findUndone(lost: readonly ExportedEntry[], { rows }: Evidence): Undone[] {
+  const apiKeys = new Map(rows.apiKeys.map((row) => [row.api_key_id, row]))
+  const versions = new Set(rows.versions.map(({ key_id, version }) => `${key_id} ${version}`))
+  // A version of that number may have been made again since: it is another one, and written by another entry.
+  const goneVersions = new Set(
+    lost.filter(({ action }) => action === 'key.create' || action === 'key.rotate').map(nameVersion),
+  )
+  const wraps = new Map<string, number>()
+  for (const entry of lost) {
+    const name = nameVersion(entry)
+    const isUseless = goneVersions.has(name) || !versions.has(name)
+    if (/^(?:key\.wrap|encrypt)$/.test(entry.action) && isUseless) wraps.set(name, (wraps.get(name) ?? 0) + 1)
+  }
+  return lost.flatMap((entry): Undone[] => {
+    const { id, action, key_id, key_version } = entry
+    const remedy = (text: string, more: Partial<Undone> = {}): Undone[] => [
+      {
+        entry_id: id,
+        change: action,
+        ...(key_id === null ? {} : { key_id }),
+        ...(key_version === null ? {} : { key_version }),
+        ...more,
+        remedy: text,
+      },
+    ]
+    const { api_key_id = '', ...metadata } = metadataOf(entry)
+    const change = { api_key_id: String(api_key_id) }
+    switch (action) {
+      case 'api_key.revoke': {
+        const row = apiKeys.get(change.api_key_id)
+        if (!row) return remedy('nothing: the API key was lost too', change)
+        return remedy(row.revoked_at === null ? 'revoke it again: it works' : 'nothing: it was revoked again', change)
+      }
+      case 'api_key.create':
+        return remedy('make another one: whoever holds it gets 401', change)
+      case 'api_key.update':
+        return remedy(`change it again: ${metadata.changed ?? 'it'} is as it was before`, change)
+      case 'key.create':
+      case 'key.rotate': {
+        const lostWraps = wraps.get(nameVersion(entry)) ?? 0
+        const what = action === 'key.create' ? 'create the key again' : 'rotate again'
+        const text = `${what}; what this version wrapped no longer opens: encrypt it again from another source`
+        return remedy(text, { wraps: lostWraps })
+      }
+      case 'key.enable':
+      case 'key.disable':
+      case 'key.destroy':
+      case 'key.rotation_policy':
+      case 'tenant.update':
+        return remedy('do it again, if it is still wanted')
+      default:
+        return []
+    }
+  })
+}
+
+function nameVersion({ key_id, key_version }: ExportedEntry): string {
+  return `${key_id} ${key_version ?? 1}`
+}
+
+function metadataOf({ metadata }: ExportedEntry): Record<string, unknown> {
+  return metadata === null ? {} : (JSON.parse(metadata) as Record<string, unknown>)
+}

@@ -1,0 +1,74 @@
+/** A key with its secrets opened, from its rows. */
+import type { KeyObject } from 'node:crypto'
+import { authentic, keyMac, keyVersionMac, TamperedRowError } from '../audit/row-mac.js'
+import { openSecret } from '../crypto/key-hierarchy.js'
+import { wrappedKeyAad } from '../crypto/wrapped-key.js'
+import type { Queryable } from '../store/db.js'
+import { findKey, type KeyRow, type KeyVersionRow, listKeyVersions } from '../store/keys.js'
+
+/** One version of a key; `kek` is undefined once it is destroyed. */
+export interface OpenKeyVersion {
+  row: KeyVersionRow
+  kek: KeyObject | undefined
+  /** what a wrapped key of this version is bound to */
+  aad: Uint8Array
+}
+
+/** A key with its secrets opened. */
+export interface OpenKey {
+  row: KeyRow
+  versions: ReadonlyMap<number, OpenKeyVersion>
+  /** undefined once the key is destroyed */
+  hashKey: KeyObject | undefined
+}
+
+/** Loads a key. @throws TamperedRowError */
+export async function loadKey(
+  { sql, rootKey, rowKey, tenant_id }: { sql: Queryable; rootKey: KeyObject; rowKey: KeyObject; tenant_id: string },
+  key_id: string,
+): Promise<OpenKey | undefined> {
+  const found = await findKey(sql, tenant_id, key_id)
+  if (!found) return undefined
+  const row = authentic(found, keyMac, rowKey)
+  const versions = await listKeyVersions(sql, tenant_id, key_id)
+  demandVersions(row, versions)
+  for (const version of versions) authentic(version, keyVersionMac, rowKey)
+  return openKey(rootKey, { row, versions })
+}
+
+/** Opens a key: all of its versions, or those that changed of one that is open. */
+export function openKey(
+  rootKey: KeyObject,
+  { row, versions, known }: { row: KeyRow; versions: readonly KeyVersionRow[]; known?: OpenKey | undefined },
+): OpenKey {
+  const { tenant_id, key_id: id, wrapped_hash_key } = row
+  return {
+    row,
+    versions: new Map([
+      ...(known?.versions ?? []),
+      ...versions.map((version) => [version.version, openVersion(rootKey, version)] as const),
+    ]),
+    hashKey:
+      wrapped_hash_key === null
+        ? undefined
+        : (known?.hashKey ?? openSecret(rootKey, { purpose: 'hash-key', tenant_id, id }, wrapped_hash_key)),
+  }
+}
+
+function openVersion(rootKey: KeyObject, row: KeyVersionRow): OpenKeyVersion {
+  const { tenant_id, key_id: id, version, wrapped_kek } = row
+  return {
+    row,
+    kek:
+      wrapped_kek === null ? undefined : openSecret(rootKey, { purpose: 'kek', tenant_id, id, version }, wrapped_kek),
+    aad: wrappedKeyAad(tenant_id, id, version),
+  }
+}
+
+// A version that is hidden can't be destroyed, and its wrapped keys seem to be forged. A rotation between the two reads adds one beyond
+// the current version; none is ever taken away.
+function demandVersions({ tenant_id, key_id, current_version }: KeyRow, versions: readonly KeyVersionRow[]): void {
+  const known = versions.filter(({ version }) => version >= 1 && version <= current_version)
+  if (known.length === current_version) return
+  throw new TamperedRowError(`a version of key ${key_id} of tenant ${tenant_id} was deleted outside the server`)
+}

@@ -1,0 +1,127 @@
+/**
+ * The keys and API keys of a tenant, opened and verified, each loaded when it is first used. Calls that ask for one at the same
+ * time share its load; what was not found, or failed, is not remembered.
+ */
+import type { KeyObject } from 'node:crypto'
+import { isUuid } from '@eaas/protocol'
+import { apiKeyMac, authentic } from '../audit/row-mac.js'
+import { type ApiKeyRow, findApiKeyByDigest } from '../store/api-keys.js'
+import type { Queryable } from '../store/db.js'
+import { withDeadline } from '../store/deadline.js'
+import type { KeyRow, KeyVersionRow } from '../store/keys.js'
+import type { TenantRow } from '../store/tenants.js'
+import { loadKey, type OpenKey, openKey } from './load-key.js'
+
+/** The rows that a management change wrote, as they are now. */
+export interface WrittenRows {
+  tenant?: TenantRow
+  key?: KeyRow
+  /** of that key */
+  versions?: readonly KeyVersionRow[]
+  apiKey?: ApiKeyRow
+  /** the last entry that a purge took */
+  purged_through?: number
+}
+
+export interface RowSource {
+  sql: Queryable
+  rootKey: KeyObject
+  rowKey: KeyObject
+  tenant_id: string
+}
+
+interface Slot<T> {
+  loading: Promise<T | undefined>
+  /** once it is loaded */
+  value: T | undefined
+}
+
+export class OpenRows {
+  private readonly keys = new Map<string, Slot<OpenKey>>()
+  /** by their digests */
+  private readonly apiKeys = new Map<string, Slot<ApiKeyRow>>()
+  /** keys that were written while their other parts were not at hand */
+  private readonly unknown = new Set<string>()
+
+  /** With rows below, what they hold is found too, and stays as it is: a transaction keeps to itself what it has not committed. */
+  constructor(
+    private readonly source: RowSource,
+    private readonly below?: OpenRows,
+  ) {}
+
+  /** Finds a key; anything that is no UUID finds nothing. @throws TamperedRowError */
+  findKey(key_id: string): Promise<OpenKey | undefined> {
+    if (!isUuid(key_id)) return Promise.resolve(undefined)
+    const known = this.unknown.has(key_id) ? undefined : this.below?.keys
+    return remember(this.keys, known, key_id, () => loadKey(this.source, key_id))
+  }
+
+  /** Finds the API key with this digest. @throws TamperedRowError */
+  findApiKey(digest: string): Promise<ApiKeyRow | undefined> {
+    const { sql, tenant_id, rowKey } = this.source
+    return remember(this.apiKeys, this.below?.apiKeys, digest, async () => {
+      const apiKey = await findApiKeyByDigest(sql, tenant_id, digest)
+      return apiKey && authentic(apiKey, apiKeyMac, rowKey)
+    })
+  }
+
+  /** Takes what this process wrote itself. */
+  put({ key, versions = [], apiKey }: WrittenRows): void {
+    if (apiKey) this.apiKeys.set(apiKey.digest, filled(apiKey))
+    if (!key) return
+    const { key_id, current_version } = key
+    const known = this.keys.get(key_id)?.value ?? this.below?.keys.get(key_id)?.value
+    if (known || versions.length === current_version) {
+      this.keys.set(key_id, filled(openKey(this.source.rootKey, { row: key, versions, known })))
+    } else {
+      this.keys.delete(key_id)
+      this.unknown.add(key_id)
+    }
+  }
+
+  /** Takes over what was found and put in the rows above these; to be called once their transaction is committed. */
+  absorb(above: OpenRows): void {
+    for (const key_id of above.unknown) this.keys.delete(key_id)
+    for (const [key_id, slot] of above.keys) if (slot.value) this.keys.set(key_id, slot)
+    for (const [digest, slot] of above.apiKeys) if (slot.value) this.apiKeys.set(digest, slot)
+  }
+
+  /** Forgets the rows that others wrote, by their ids; all of them where it is not known which. */
+  forget(written: { keys: ReadonlySet<string>; apiKeys: ReadonlySet<string> } | undefined): void {
+    if (!written) {
+      this.keys.clear()
+      this.apiKeys.clear()
+      return
+    }
+    for (const key_id of written.keys) this.keys.delete(key_id)
+    if (written.apiKeys.size === 0) return
+    for (const [digest, { value }] of this.apiKeys) {
+      if (!value || written.apiKeys.has(value.api_key_id)) this.apiKeys.delete(digest)
+    }
+  }
+}
+
+// What is still loading below may wait for another connection, and that one for this transaction: it is loaded again.
+function remember<T>(
+  slots: Map<string, Slot<T>>,
+  below: ReadonlyMap<string, Slot<T>> | undefined,
+  id: string,
+  load: () => Promise<T | undefined>,
+): Promise<T | undefined> {
+  const found = slots.get(id) ?? (below?.get(id)?.value && below.get(id))
+  if (found) return found.loading
+  const slot: Slot<T> = { loading: withDeadline(load()), value: undefined }
+  slots.set(id, slot)
+  const forget = () => {
+    if (slots.get(id) === slot) slots.delete(id)
+  }
+  slot.loading.then((value) => {
+    slot.value = value
+    if (!value) forget()
+  }, forget)
+  return slot.loading
+}
+
+function filled<T>(value: T): Slot<T> {
+  return { loading: Promise.resolve(value), value }
+}

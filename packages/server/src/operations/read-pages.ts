@@ -1,0 +1,19 @@
+/** Reads a long list in pages, between which other calls run: each row has a MAC to be checked. */
+
+const PAGE_ROWS = 250
+
+/** Reads `limit` rows from `offset` on. */
+export async function readPages<Row, View>(
+  { limit, offset }: { limit: number; offset: number },
+  readPage: (page: { limit: number; offset: number }) => Promise<readonly Row[]>,
+  view: (row: Row) => View,
+): Promise<View[]> {
+  const views: View[] = []
+  while (views.length < limit) {
+    const wanted = Math.min(PAGE_ROWS, limit - views.length)
+    const rows = await readPage({ limit: wanted, offset: offset + views.length })
+    for (const row of rows) views.push(view(row))
+    if (rows.length < wanted) break
+  }
+  return views
+}

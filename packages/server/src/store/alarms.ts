@@ -1,0 +1,57 @@
+/** Alarms about audit chains, and what says that one was settled. */
+import type { ChainAlarm, Witness } from '../audit/chain.js'
+import type { Queryable, Transaction } from './db.js'
+
+/** Lists the alarms that stand, as the rows say; the caller checks their MACs. */
+export function listAlarms(sql: Queryable): Promise<ChainAlarm[]> {
+  return sql<ChainAlarm[]>`
+    select tenant_id, reason, last_id, hash, policy_version, raised_at, mac from chain_alarms order by tenant_id`
+}
+
+/** Finds a tenant's alarm and locks it until the transaction ends. */
+export async function lockAlarm(sql: Transaction, tenant_id: string): Promise<ChainAlarm | undefined> {
+  const [row] = await sql<ChainAlarm[]>`
+    select tenant_id, reason, last_id, hash, policy_version, raised_at, mac from chain_alarms
+    where tenant_id = ${tenant_id} for update`
+  return row
+}
+
+/** Writes a tenant's alarm; keeps the one that is there unless the new one witnessed a later head. */
+export async function writeAlarm(sql: Queryable, alarm: ChainAlarm): Promise<void> {
+  await sql`
+    insert into chain_alarms as a (tenant_id, reason, last_id, hash, policy_version, raised_at, mac)
+    values (${alarm.tenant_id}, ${alarm.reason}, ${alarm.last_id}, ${alarm.hash}, ${alarm.policy_version},
+            ${alarm.raised_at}, ${alarm.mac})
+    on conflict (tenant_id) do update
+    set reason = excluded.reason, last_id = excluded.last_id, hash = excluded.hash,
+        policy_version = excluded.policy_version, raised_at = excluded.raised_at, mac = excluded.mac
+    where excluded.last_id > a.last_id`
+}
+
+/** Removes a tenant's alarm. */
+export async function deleteAlarm(sql: Transaction, tenant_id: string): Promise<void> {
+  await sql`delete from chain_alarms where tenant_id = ${tenant_id}`
+}
+
+/** The ids of a tenant's entries that accept a rollback, newest first, as the rows say; the caller checks the entries. */
+export async function listAcceptanceIds(sql: Queryable, tenant_id: string): Promise<number[]> {
+  const rows = await sql<{ id: number }[]>`
+    select id from audit_log where tenant_id = ${tenant_id} and action = 'audit.rollback_accepted' order by id desc`
+  return rows.map(({ id }) => id)
+}
+
+/** Returns those tenants whose log does not hold the entry that was witnessed: it is missing, purged or another one. */
+export async function findContradicted(
+  sql: Queryable,
+  witnesses: readonly (Witness & { tenant_id: string })[],
+): Promise<string[]> {
+  const rows = await sql<{ tenant_id: string }[]>`
+    select w.tenant_id
+    from unnest(
+      ${witnesses.map((witness) => witness.tenant_id)}::uuid[], ${witnesses.map((witness) => witness.last_id)}::bigint[],
+      ${sql.array(witnesses.map((witness) => witness.hash))}::bytea[]
+    ) as w (tenant_id, id, hash)
+    left join audit_log as e on e.tenant_id = w.tenant_id and e.id = w.id
+    where e.hash is distinct from w.hash`
+  return rows.map(({ tenant_id }) => tenant_id)
+}

@@ -1,0 +1,35 @@
+/** PostgreSQL's URL with one host or several, as libpq takes it: postgres://user:password@h1:5432,h2:5432/database. */
+
+const PARTS = /^(postgres(?:ql)?:\/\/(?:[^/?#]*@)?)([^/?#@]*)(.*)$/s
+const DEFAULT_PORT = 5432
+
+export interface DatabaseUrl {
+  /** the URL with its first host alone, for user, password, database and parameters */
+  first: string
+  /** in the order in which they are tried; empty where the URL names none */
+  hosts: { host: string; port: number }[]
+  /** hosts and database, for people; without credentials */
+  description: string
+}
+
+/** Reads a URL; undefined when it is not one of PostgreSQL. */
+export function readDatabaseUrl(text: string): DatabaseUrl | undefined {
+  const [, start = '', list = '', rest = ''] = PARTS.exec(text) ?? []
+  const urls = list.split(',').map((host) => `${start}${host}${rest}`)
+  const [first = ''] = urls
+  if (!urls.every((url) => URL.canParse(url))) return undefined
+  const hosts = urls
+    .map((url) => new URL(url))
+    .map(({ hostname, port }) => ({ host: bare(hostname), port: port || DEFAULT_PORT }))
+  if (hosts.length > 1 && hosts.some(({ host }) => host === '')) return undefined
+  return {
+    first,
+    hosts: hosts.filter(({ host }) => host !== '').map(({ host, port }) => ({ host, port: Number(port) })),
+    description: `${list}${new URL(first).pathname}`,
+  }
+}
+
+/** An IPv6 address without its brackets. */
+function bare(hostname: string): string {
+  return hostname.replace(/^\[(.*)\]$/, '$1')
+}

@@ -1,0 +1,94 @@
+/** The rights of a role that serves but does not own the tables: it reads and writes rows, and alters nothing. */
+import type { Sql, Transaction } from './db.js'
+
+/** What each table takes. `update` of one column is what a row lock takes where the row itself never changes. */
+const GRANTS = {
+  instance: ['select', 'update (id)'],
+  schema_version: ['select', 'update (version)'], // the commit by which /health tries the database
+  tenants: ['select', 'insert', 'update'],
+  heads: ['select', 'insert', 'update'],
+  audit_log: ['select', 'insert'],
+  audit_counts: ['select', 'insert', 'update'],
+  purge_marks: ['select', 'insert'],
+  keys: ['select', 'insert', 'update'],
+  key_versions: ['select', 'insert', 'update'],
+  api_keys: ['select', 'insert', 'update'],
+  chain_alarms: ['select', 'insert', 'update', 'delete'],
+} as const
+
+/** Every table that a role gets rights on: a migration that makes a table adds it here. */
+export const GRANTED_TABLES: readonly string[] = Object.keys(GRANTS)
+
+/** Thrown where a role cannot be given the rights of a serving role. */
+export class RoleError extends Error {
+  override readonly name = 'RoleError'
+}
+
+/** What a role may do after `grantServing`. */
+export interface Granted {
+  /** whether the role may still create tables in the schema, as PUBLIC may by default before PostgreSQL 15 */
+  may_create: boolean
+}
+
+/**
+ * Gives a role the rights that serving takes, and takes every other right on our tables from it. Run by the owner of the tables;
+ * running it again changes nothing. With `mayPurge` the role may also delete audit entries; it may never update one.
+ *
+ * @throws RoleError where there is no such role, or where it is a superuser's or the owner's
+ */
+export async function grantServing(sql: Sql, role: string, { mayPurge }: { mayPurge: boolean }): Promise<Granted> {
+  return sql.begin(async (transaction) => {
+    await transaction`select version from schema_version where id = 1 for update` // migrations and grants take turns
+    await assertServingRole(transaction, role)
+    for (const statement of await findStatements(transaction, role, mayPurge)) await transaction.unsafe(statement)
+    const [row] = await transaction<Granted[]>`
+      select has_schema_privilege(${role}::name, current_schema(), 'create') as may_create`
+    if (!row) throw new Error('the database did not say what the role may do')
+    return row
+  })
+}
+
+async function assertServingRole(sql: Transaction, role: string): Promise<void> {
+  const [found] = await sql<{ is_superuser: boolean; is_owner: boolean }[]>`
+    select r.rolsuper as is_superuser,
+           exists (
+             select 1 from unnest(${[...GRANTED_TABLES]}::text[]) as t (name) join pg_class c on c.oid = to_regclass(t.name)
+             where pg_has_role(r.oid, c.relowner, 'member')
+           ) as is_owner
+    from pg_roles r where r.rolname::text = ${role}`
+  if (!found) {
+    throw new RoleError(
+      `There is no role ${JSON.stringify(role)} in this database. Create it first: create role … login`,
+    )
+  }
+  if (found.is_superuser) throw new RoleError(`${JSON.stringify(role)} is a superuser, which no grant limits.`)
+  if (found.is_owner) {
+    throw new RoleError(
+      `${JSON.stringify(role)} owns the tables, or is a member of the role that does. Create a role of its own for the servers.`,
+    )
+  }
+}
+
+// The database quotes the names. What the role has already, to use the schema say, is not granted again: that may be another owner's.
+async function findStatements(sql: Transaction, role: string, mayPurge: boolean): Promise<string[]> {
+  const grants = Object.entries(GRANTS).map(([table, rights]) => ({
+    table,
+    rights: [...rights, ...(mayPurge && table === 'audit_log' ? ['delete'] : [])].join(', '),
+  }))
+  const rows = await sql<{ statement: string }[]>`
+    select format(s.form, s.object, ${role}::text) as statement
+    from (
+      select 0, 'grant connect on database %s to %I', quote_ident(current_database())
+      where not has_database_privilege(${role}::name, current_database(), 'connect')
+      union all
+      select 1, 'grant usage on schema %s to %I', quote_ident(current_schema())
+      where not has_schema_privilege(${role}::name, current_schema(), 'usage')
+      union all
+      select 2, 'revoke all on %s from %I', to_regclass(t.name)::text from unnest(${[...GRANTED_TABLES]}::text[]) as t (name)
+      union all
+      select 3, 'grant ' || t.rights || ' on %s to %I', to_regclass(t.name)::text
+      from unnest(${grants.map(({ table }) => table)}::text[], ${grants.map(({ rights }) => rights)}::text[]) as t (name, rights)
+    ) as s (position, form, object)
+    order by s.position`
+  return rows.map(({ statement }) => statement)
+}

@@ -1,0 +1,70 @@
+/** Whether the database takes writes: what its settings and its tables say, and a commit that tries it. */
+import type { Queryable, Sql } from './db.js'
+import { GRANTED_TABLES } from './grants.js'
+
+/** Why a write would fail. */
+export interface WriteObstacle {
+  part: 'read_only' | 'schema'
+  /** for the operator: what is wrong, without anything secret */
+  detail: string
+}
+
+/** The tables that calls write, and the privilege that each takes. */
+const WRITTEN = {
+  heads: 'update',
+  audit_log: 'insert',
+  audit_counts: 'insert',
+  tenants: 'update',
+  keys: 'insert',
+  key_versions: 'insert',
+  api_keys: 'insert',
+}
+
+/** Finds what keeps the database from taking writes, as far as reading tells; undefined where nothing does. */
+export async function findWriteObstacle(sql: Queryable): Promise<WriteObstacle | undefined> {
+  const [row] = await sql<{ in_recovery: boolean; is_read_only: boolean; closed: string[]; missing: string[] }[]>`
+    select pg_is_in_recovery() as in_recovery, current_setting('transaction_read_only') = 'on' as is_read_only,
+           array(
+             select t.name from unnest(${Object.keys(WRITTEN)}::text[], ${Object.values(WRITTEN)}::text[]) as t (name, privilege)
+             where not coalesce(has_table_privilege(to_regclass(t.name)::oid, t.privilege), false)
+           ) as closed,
+           array(
+             select t.name from unnest(${[...GRANTED_TABLES]}::text[]) as t (name) where to_regclass(t.name) is null
+           ) as missing`
+  if (!row) throw new Error('the database did not say whether it takes writes')
+  if (row.in_recovery) return { part: 'read_only', detail: 'the database is a standby, which takes no writes' }
+  if (row.is_read_only) return { part: 'read_only', detail: 'the database is read-only' }
+  if (row.missing.length > 0) {
+    return { part: 'schema', detail: `tables are missing: ${row.missing.join(', ')}. Restore a backup` }
+  }
+  if (row.closed.length === 0) return undefined
+  return { part: 'schema', detail: `this role may not write these tables: ${row.closed.join(', ')}` }
+}
+
+/**
+ * Commits a write that changes nothing. It ends when the database acknowledges the commit: with a synchronous standby missing that is
+ * never, so the caller sets the limit. It holds the row that migrations take turns on, and no other that anything waits for.
+ */
+export async function probeCommit(sql: Queryable): Promise<void> {
+  await sql`update schema_version set version = version where id = 1`
+}
+
+/** Tried and taken back. */
+class RolledBack extends Error {}
+
+/** No tenant has this id. */
+const NIL_UUID = '00000000-0000-0000-0000-000000000000'
+
+/** Writes an audit entry of no tenant, which goes into table and index, and rolls it back. @throws the database's own error */
+export async function tryWrite(sql: Sql): Promise<void> {
+  try {
+    await sql.begin(async (transaction) => {
+      await transaction`
+        insert into audit_log (tenant_id, id, action, actor, created_at, hash, mac)
+        values (${NIL_UUID}, 0, 'probe', 'system', now(), '', '')`
+      throw new RolledBack()
+    })
+  } catch (error) {
+    if (!(error instanceof RolledBack)) throw error
+  }
+}
