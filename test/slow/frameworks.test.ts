@@ -12,7 +12,9 @@ import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
 import { createClient } from '@eaas/sdk'
 import { createTestService } from '@eaas/sdk/testing'
+import { chromium } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { findOrInstallChromium } from '../support/chromium.js'
 import { backend } from '../support/database.js'
 import { installPackedSdk, type SuiteOutcome } from '../support/packed-sdk.js'
 import { relay } from '../support/relay.js'
@@ -90,7 +92,10 @@ describe.runIf(backend() === 'embedded')('the package works in', () => {
     expect(stderr).toContain('1 passed')
   })
 
-  it('Next.js: a prerendered page, a server action, a route with the broker', async ({ skip }) => {
+  it('Next.js: a prerendered page, a server action, a component that asks a route with the broker', async ({
+    skip,
+  }) => {
+    const executablePath = findOrInstallChromium() ?? skip('there is no Chromium')
     const packages = { next: '16', react: '19', 'react-dom': '19' }
     const home = await install('next', packages).catch((error: unknown) => skip(`cannot be had: ${error}`))
     const next = join(home, 'node_modules/.bin/next')
@@ -128,12 +133,18 @@ describe.runIf(backend() === 'embedded')('the package works in', () => {
       expect(acted.status).toBe(200)
       expect(said).toContain('sealed and opened: hello')
 
-      const fetchAsPage: typeof fetch = (input, init) => {
-        const headers = { ...Object.fromEntries(new Headers(init?.headers)), cookie: 'session=ada', origin: url }
-        return fetch(input, { ...init, headers: { ...headers, 'sec-fetch-site': 'same-origin' } })
+      const browser = await chromium.launch({ executablePath, args: ['--no-sandbox'] })
+      try {
+        const context = await browser.newContext()
+        await context.addCookies([{ name: 'session', value: 'ada', url }])
+        const tab = await context.newPage()
+        await tab.goto(url)
+        await tab.fill('input[name=key]', keyId)
+        await tab.click('button')
+        await tab.getByText('sealed in the page').waitFor()
+      } finally {
+        await browser.close()
       }
-      const eaas = createClient({ baseUrl: `${url}/api/eaas`, apiKey: 'unused', fetch: fetchAsPage })
-      expect(await eaas.decryptText(await eaas.encrypt('by the broker', { keyId }))).toBe('by the broker')
       expect(service.entries().at(-1)?.metadata).toMatchObject({ on_behalf_of: 'ada' })
       console.info(rowOf(RUNTIMES.next))
     } finally {

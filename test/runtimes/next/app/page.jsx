@@ -7,7 +7,7 @@ export default function Page() {
       <form action={seal}>
         <input name="value" />
       </form>
-      <Secret keyId="prerendered" />
+      <Secret />
     </>
   )
 }
