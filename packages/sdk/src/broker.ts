@@ -21,12 +21,14 @@ import { askService, badGateway, type Upstream, type UpstreamAnswer } from './br
 import { encodeUserId } from './broker/user.js'
 import { InvalidInputError } from './errors.js'
 import { ENVIRONMENT_HINT, readBaseUrl } from './http/base-url.js'
+import type { Fetch } from './http/fetch.js'
 import { demandOptions, demandWhole } from './input.js'
 
 export { type NodeBrokerRequest, type NodeBrokerResponse, toNodeHandler } from './broker/node.js'
 export type { BrokerOperation } from './broker/request.js'
 export { UpstreamError } from './broker/upstream.js'
 export { encodeUserId } from './broker/user.js'
+export type { Fetch, FetchBody, FetchInit, FetchResponse } from './http/fetch.js'
 
 const DEFAULT_CALLS_PER_MINUTE = 2_000
 const DEFAULT_BODY_BYTES = 1_048_576
@@ -93,8 +95,8 @@ export interface BrokerOptions<U extends BrokerUser = BrokerUser> {
   timeoutMs?: number | undefined
   /** Takes an `http` address of another machine: whoever is in between sees the API key and data keys. False by default. */
   allowInsecure?: boolean | undefined
-  /** Used in place of the global `fetch`. */
-  fetch?: typeof fetch | undefined
+  /** Used in place of the global `fetch`, such as undici's, which takes a dispatcher. */
+  fetch?: Fetch | undefined
   /** Told what went wrong here or at the service, for the application's log; `console.error` by default. */
   onError?: ((error: unknown) => void) | undefined
 }
@@ -253,7 +255,7 @@ function readOptions<U extends BrokerUser>(options: BrokerOptions<U>): Settings<
   demandWhole('maxBodyBytes', maxBodyBytes, 1, MAX_BODY_BYTES)
   demandWhole('timeoutMs', timeoutMs, 1, MAX_TIMEOUT_MS)
   demandWhole('limits.callsPerMinute', callsPerMinute, 1, Number.MAX_SAFE_INTEGER)
-  const send: typeof fetch = options.fetch ?? ((input, init) => globalThis.fetch(input, init))
+  const send: Fetch = options.fetch ?? ((url, init) => globalThis.fetch(url, init))
   return {
     upstream: { findBase: readBaseUrl(options.baseUrl, options.allowInsecure === true), fetch: send, timeoutMs },
     apiKey,

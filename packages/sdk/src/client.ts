@@ -9,6 +9,7 @@ import { ENGINES, type EngineName, selectEngine } from './engines/select.js'
 import { InvalidInputError } from './errors.js'
 import { createBatcher } from './http/batcher.js'
 import { type ApiKey, createHttp } from './http/calls.js'
+import type { Fetch } from './http/fetch.js'
 import {
   type Binary,
   type Bytes,
@@ -87,8 +88,8 @@ export interface ClientOptions {
   apiKey?: ApiKey | undefined
   /** What encrypts: `auto` by default. */
   engine?: EngineName | undefined
-  /** Used in place of the global `fetch`. */
-  fetch?: typeof fetch | undefined
+  /** Used in place of the global `fetch`, such as undici's, which takes a dispatcher. */
+  fetch?: Fetch | undefined
   /** Milliseconds that one request may take, all its attempts together; 30,000 by default. */
   timeoutMs?: number | undefined
   /** Takes an `http` address of another machine: whoever is in between sees the API key and data keys. False by default. */

@@ -32,6 +32,7 @@ export {
 } from './errors.js'
 export type { ApiKey } from './http/calls.js'
 export { type ExpiringApiKey, expiringApiKey, type ShortLivedApiKey } from './http/expiring-api-key.js'
+export type { Fetch, FetchBody, FetchInit, FetchResponse } from './http/fetch.js'
 export type { Binary, Bytes } from './input.js'
 export type { Normalizer } from './models/blind-index.js'
 export {

@@ -1,4 +1,5 @@
 /** Reads the body of a request or an answer as text. */
+import type { FetchBody } from '../http/fetch.js'
 
 /**
  * Reads a stream to its end as UTF-8, and wipes its bytes, which may hold a DEK. A byte order mark is kept.
@@ -6,7 +7,7 @@
  * @throws `tooLong` beyond `maxBytes`, without waiting for the end; what the stream fails with; TypeError when it is not UTF-8
  */
 export async function readText(
-  stream: ReadableStream<Uint8Array> | null,
+  stream: Pick<FetchBody, 'getReader'> | null,
   maxBytes: number,
   tooLong: Error,
 ): Promise<string> {

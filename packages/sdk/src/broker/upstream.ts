@@ -1,5 +1,6 @@
 /** Asks the service on a broker's behalf, and lets nothing of its answer through but what the contract has. */
 import { PROBLEM_CONTENT_TYPE } from '@eaas/protocol'
+import type { Fetch, FetchResponse } from '../http/fetch.js'
 import { causeOf } from '../http/fetch-cause.js'
 import { hide, spellingsOf } from '../http/secrets.js'
 import { BrokerRefusal } from './problem.js'
@@ -13,7 +14,7 @@ const ON_BEHALF_OF_HEADER = 'eaas-on-behalf-of'
 
 export interface Upstream {
   findBase: () => URL
-  fetch: typeof fetch
+  fetch: Fetch
   timeoutMs: number
 }
 
@@ -49,7 +50,7 @@ export async function askService(upstream: Upstream, call: UpstreamCall): Promis
   const base = upstream.findBase()
   const deadline = AbortSignal.timeout(upstream.timeoutMs)
   try {
-    const response = await upstream.fetch(new URL(call.path, base), {
+    const response = await upstream.fetch(new URL(call.path, base).href, {
       method: 'POST',
       headers: {
         accept: `application/json, ${PROBLEM_CONTENT_TYPE}`,
@@ -79,7 +80,7 @@ function secretsOf({ apiKey, body }: UpstreamCall): string[] {
   return secrets
 }
 
-async function readAnswer(response: Response, call: UpstreamCall): Promise<UpstreamAnswer> {
+async function readAnswer(response: FetchResponse, call: UpstreamCall): Promise<UpstreamAnswer> {
   const { status } = response
   const sentType = response.headers.get('content-type') ?? ''
   const contentType = sentType.replace(/;.*$/s, '').trim().toLowerCase()

@@ -9,6 +9,7 @@ import { AbortedError, InvalidInputError, isEaasError, TimeoutError } from '../e
 import { demandNotAborted } from '../input.js'
 import { loadPart } from '../load-part.js'
 import { ENVIRONMENT_HINT, pageOrigin, resolveBaseUrl } from './base-url.js'
+import type { Fetch } from './fetch.js'
 
 /**
  * A string, or a function that is asked for the API key at each request. When the service does not know the key (401), the
@@ -22,7 +23,7 @@ export interface HttpOptions {
   allowInsecure: boolean
   /** Undefined where a session speaks for the caller. */
   apiKey: ApiKey | undefined
-  fetch: typeof fetch | undefined
+  fetch: Fetch | undefined
   timeoutMs: number
   retries: number
   /** Ends every call when it is aborted: the client was closed. */

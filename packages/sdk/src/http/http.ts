@@ -5,6 +5,7 @@ import type { ZodMiniType } from 'zod/mini'
 import { ApiError, isEaasError, NetworkError, ProtocolError } from '../errors.js'
 import { apiHint } from './api-hint.js'
 import { type Answers, type Call, hintFor, nameOf, type Outcome } from './calls.js'
+import type { Fetch, FetchInit, FetchResponse } from './fetch.js'
 import { causeOf } from './fetch-cause.js'
 import { pauseBeforeRetry } from './retry-pause.js'
 import { hide, type Spellings, spellingsOf } from './secrets.js'
@@ -41,7 +42,7 @@ const ANSWERS: { [A in Exclude<keyof Answers, 'batch' | 'nothing'>]: ZodMiniType
 export interface SendOptions {
   /** Undefined where a session speaks for the caller: the page's own cookies then go with the call. */
   apiKey: string | undefined
-  fetch: typeof fetch | undefined
+  fetch: Fetch | undefined
   /** How often a repeatable call is tried again. */
   retries: number
   /** Ends all attempts; its reason is the error that the caller gets. */
@@ -90,7 +91,7 @@ async function exchange(url: URL, call: Call, { apiKey, fetch, retries, signal }
 }
 
 /** The same for each attempt: `fetch` gets a URL as text and plain options, which a fetch of another library takes too. */
-function requestInit(call: Call, apiKey: string | undefined, signal: AbortSignal): RequestInit {
+function requestInit(call: Call, apiKey: string | undefined, signal: AbortSignal): FetchInit {
   const { method, body } = call
   return {
     method,
@@ -107,24 +108,26 @@ function requestInit(call: Call, apiKey: string | undefined, signal: AbortSignal
   }
 }
 
+type Policy = Pick<FetchInit, 'redirect' | 'cache'>
+
 /**
  * A redirect would replay the body, DEK and all, to whoever is named in it: none is followed. workerd knows no `error`, and
  * `cache` only since 2024; under `manual` the redirect is handed over, and `receive` refuses it.
  */
-const POLICIES: readonly RequestInit[] = [
+const POLICIES: readonly Policy[] = [
   { redirect: 'error', cache: 'no-store' },
   { redirect: 'manual', cache: 'no-store' },
   { redirect: 'manual' },
 ]
-let policy: RequestInit | undefined
+let policy: Policy | undefined
 
 /** The first policy that the platform takes. */
-function takenPolicy(): RequestInit {
+function takenPolicy(): Policy {
   policy ??= POLICIES.find(isTaken) ?? { redirect: 'manual' }
   return policy
 }
 
-function isTaken(init: RequestInit): boolean {
+function isTaken(init: Policy): boolean {
   try {
     return new Request('https://eaas.invalid', init).method === 'GET'
   } catch {
@@ -132,7 +135,7 @@ function isTaken(init: RequestInit): boolean {
   }
 }
 
-async function request(call: Call, run: () => Promise<Response>): Promise<Response> {
+async function request(call: Call, run: () => Promise<FetchResponse>): Promise<FetchResponse> {
   try {
     return await run()
   } catch (error) {
@@ -140,7 +143,7 @@ async function request(call: Call, run: () => Promise<Response>): Promise<Respon
   }
 }
 
-async function receive(call: Call, response: Response): Promise<Answer> {
+async function receive(call: Call, response: FetchResponse): Promise<Answer> {
   if (response.redirected || response.type === 'opaqueredirect' || (response.status >= 300 && response.status < 400)) {
     discard(response.body)
     throw redirectRefused(call, response.status)
@@ -154,7 +157,7 @@ async function receive(call: Call, response: Response): Promise<Answer> {
   }
 }
 
-async function readText(call: Call, response: Response): Promise<string> {
+async function readText(call: Call, response: FetchResponse): Promise<string> {
   const decoder = new TextDecoder('utf-8', { fatal: true })
   const decode = (chunk?: Uint8Array) => {
     try {
