@@ -16,6 +16,7 @@ import { installPackedSdk, runSuiteBy } from '../support/packed-sdk.js'
 const KB = 1_024
 const ENTRIES = ['@eaas/sdk', '@eaas/sdk/broker', '@eaas/sdk/offline', '@eaas/sdk/testing']
 const TIMEOUT_MS = 120_000
+const LIB = ['lib.es2022.d.ts', 'lib.dom.d.ts', 'lib.dom.iterable.d.ts']
 
 /** Uses each entry as an application does; what is wrong must not compile. */
 const APPLICATION = `
@@ -44,6 +45,16 @@ export async function run(keyId: string): Promise<string> {
   // @ts-expect-error: there is no such operation
   service.failNext({ operation: 'steal', status: 500 })
   return [index, dark, bytes.length, code].join()
+}
+`
+
+/** What only compiles where the types know `Symbol.dispose`, and what does not compile anywhere. */
+const CLOSED_AT_THE_END = `
+import { createClient, text, type ClientOptions } from '@eaas/sdk'
+export async function run(options: ClientOptions, keyId: string): Promise<void> {
+  using eaas = createClient(options)
+  const users = eaas.model({ keyId, fields: { email: text() } })
+  await users.encrypt({ id: 7, emial: 'ada@example.org' })
 }
 `
 
@@ -111,27 +122,23 @@ describe('the package', () => {
   ])(
     'has types that are right to their last file, as %s looks for them',
     (_, file, module, moduleResolution) => {
-      const program = ts.createProgram([join(folder, file)], {
-        module,
-        moduleResolution,
-        target: ts.ScriptTarget.ES2022,
-        lib: ['lib.es2022.d.ts', 'lib.dom.d.ts', 'lib.dom.iterable.d.ts'],
-        strict: true,
-        esModuleInterop: true, // zod's types for CommonJS need it, and `tsc --init` sets it
-        exactOptionalPropertyTypes: true,
-        skipLibCheck: false,
-        noEmit: true,
-        types: [], // an application of the browser has none of Node's
-      })
-      const complaints = ts.getPreEmitDiagnostics(program).map(({ file, messageText }) => {
-        return `${file?.fileName ?? ''}: ${ts.flattenDiagnosticMessageText(messageText, '\n')}`
-      })
+      const { complaints, files } = compile(file, { module, moduleResolution })
       expect(complaints).toEqual([])
-      const checked = program.getSourceFiles().map(({ fileName }) => fileName)
-      expect(checked.filter((path) => path.includes('@eaas/sdk/dist')).length).toBeGreaterThanOrEqual(ENTRIES.length)
+      expect(files.filter((path) => path.includes('@eaas/sdk/dist')).length).toBeGreaterThanOrEqual(ENTRIES.length)
     },
     TIMEOUT_MS,
   )
+
+  it('has types for `using`, and names the field that a row lacks', async () => {
+    await writeFile(join(folder, 'using.ts'), CLOSED_AT_THE_END)
+    const lib = [...LIB, 'lib.esnext.disposable.d.ts']
+    const { complaints } = compile('using.ts', {
+      module: ts.ModuleKind.Node16,
+      moduleResolution: ts.ModuleResolutionKind.Node16,
+      lib,
+    })
+    expect(complaints).toEqual([expect.stringMatching(/using\.ts: .*\n +Property 'email' is missing in type/)])
+  })
 
   it('is found by every way of resolution, with the right types, and is a package as the linters of packages want it', async () => {
     const data = readFileSync(tarball)
@@ -252,4 +259,23 @@ async function bundle(
     outputFiles.map(({ path, contents }) => [path.slice(folder.length + 1), gzipSync(contents, { level: 9 }).length]),
   )
   return { outputs: metafile.outputs, text: outputFiles.map(({ text }) => text).join('\n'), sizes }
+}
+
+/** Compiles an application's file against the package: what is wrong with it, and the files that were read. */
+function compile(file: string, options: ts.CompilerOptions): { complaints: string[]; files: string[] } {
+  const program = ts.createProgram([join(folder, file)], {
+    target: ts.ScriptTarget.ES2022,
+    lib: LIB,
+    strict: true,
+    esModuleInterop: true, // zod's types for CommonJS need it, and `tsc --init` sets it
+    exactOptionalPropertyTypes: true,
+    skipLibCheck: false,
+    noEmit: true,
+    types: [], // an application of the browser has none of Node's
+    ...options,
+  })
+  const complaints = ts.getPreEmitDiagnostics(program).map(({ file, messageText }) => {
+    return `${file?.fileName ?? ''}: ${ts.flattenDiagnosticMessageText(messageText, '\n')}`
+  })
+  return { complaints, files: program.getSourceFiles().map(({ fileName }) => fileName) }
 }
