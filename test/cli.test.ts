@@ -14,6 +14,9 @@ const COMMANDS = [
   'tenant list',
   'tenant show',
   'tenant set',
+  'tenant suspend',
+  'tenant resume',
+  'tenant delete',
   'api-key create',
   'api-key list',
   'api-key revoke',
@@ -85,9 +88,10 @@ describe('eaas', () => {
     const open = await json('tenant create --name open --envelope-only=false')
     expect(open.envelope_only).toBe(false)
     const { api_key: _, ...tenant } = created
-    expect((await json('tenant list')).tenants).toContainEqual({ ...tenant, monthly_encrypt_quota: null })
+    const status = 'active'
+    expect((await json('tenant list')).tenants).toContainEqual({ ...tenant, monthly_encrypt_quota: null, status })
     const set = await json('tenant set acme --envelope-only false --monthly-encrypt-quota 1000')
-    expect(set).toEqual({ ...tenant, envelope_only: false, monthly_encrypt_quota: 1000 })
+    expect(set).toEqual({ ...tenant, envelope_only: false, monthly_encrypt_quota: 1000, status })
     expect(await json(`tenant show ${created.tenant_id}`)).toEqual(set)
     expect((await json('tenant set acme --monthly-encrypt-quota none')).monthly_encrypt_quota).toBeNull()
     const twice = await eaas('tenant create --name acme')

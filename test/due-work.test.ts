@@ -5,6 +5,8 @@ import { doDueWork } from '../packages/server/src/due-work.js'
 import { destroyKey, destroyKeyIfDue } from '../packages/server/src/operations/destroy-key.js'
 import type { Services } from '../packages/server/src/operations/operation.js'
 import { performAsSystem } from '../packages/server/src/operations/perform.js'
+import { rotateKeyIfDue } from '../packages/server/src/operations/rotate-key.js'
+import { resumeTenant, suspendTenant } from '../packages/server/src/operations/suspend-tenant.js'
 import { type DueKey, listDueKeys } from '../packages/server/src/store/keys.js'
 import { backend, freshDatabase } from './support/database.js'
 import { type Service, startService } from './support/service.js'
@@ -24,6 +26,28 @@ async function start(count: number): Promise<Service[]> {
   for (let at = 0; at < count; at++) running.push(await startService({ database, now: () => now }))
   return running
 }
+
+describe('what is due', () => {
+  it('waits while the tenant is suspended, and is done when it is resumed', async () => {
+    const [service] = await start(1)
+    const owner = await service?.createTenant()
+    if (!service || !owner) throw new Error('no service')
+    const { services } = service
+    const { tenant_id } = owner.tenant
+    const rotated = (await owner.call('POST', '/v1/keys', { name: 'rotated' })).body.id
+    await owner.call('PATCH', `/v1/keys/${rotated}/rotation`, { interval_days: 1 })
+    const doomed = (await owner.call('POST', '/v1/keys', { name: 'doomed' })).body.id
+    await owner.call('DELETE', `/v1/keys/${doomed}`)
+    await owner.call('POST', `/v1/keys/${doomed}/destroy`, { confirm: 'doomed' })
+    await performAsSystem(services, tenant_id, suspendTenant({}))
+    now += 8 * DAY_MS
+    expect(await listDueKeys(services.sql, at(now), { after: undefined, limit: 10 })).toEqual([])
+    expect(await performAsSystem(services, tenant_id, rotateKeyIfDue({ key_id: rotated }))).toBeUndefined()
+    expect(await performAsSystem(services, tenant_id, destroyKeyIfDue({ key_id: doomed }))).toBeUndefined()
+    await performAsSystem(services, tenant_id, resumeTenant({}))
+    expect(await doDueWork(services)).toBe(2)
+  })
+})
 
 describe('a rotation policy', () => {
   it('is carried out once when it is due, by the system, and then again an interval later', async () => {

@@ -405,7 +405,7 @@ export async function checkRows(
   check('heads', version === history.changes, `policy version ${version}, the log has ${history.changes} changes`)
 
   const tenants = await sql`
-    select tenant_id::text, name, envelope_only, monthly_encrypt_quota::text, plaintext_encoding,
+    select tenant_id::text, name, envelope_only, monthly_encrypt_quota::text, plaintext_encoding, status,
            encode(wrapped_audit_key, 'hex') as wrapped_audit_key, ${time(sql, 'created_at')}, entry_id::text,
            encode(mac, 'hex') as mac
     from tenants where tenant_id = ${tenant_id}`
@@ -414,7 +414,8 @@ export async function checkRows(
     const quota = row.monthly_encrypt_quota === null ? null : Number(row.monthly_encrypt_quota)
     const columns = [row.tenant_id, row.name, row.envelope_only, quota, row.wrapped_audit_key]
     const encoding = row.plaintext_encoding === 'utf8' ? [] : [row.plaintext_encoding]
-    const all = [...columns, milliseconds(row.created_at), Number(row.entry_id), ...encoding]
+    const added = row.status === 'active' ? encoding : [row.plaintext_encoding, row.status]
+    const all = [...columns, milliseconds(row.created_at), Number(row.entry_id), ...added]
     checkMac('tenants', 'tenants', all, row.mac)
     const { tenantWritten } = history
     check(

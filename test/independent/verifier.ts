@@ -34,7 +34,7 @@ const ROWS = {
     name: () => 'tenant',
     columns:
       'tenant_id name envelope_only monthly_encrypt_quota:int wrapped_audit_key:hex created_at:time entry_id:int ' +
-      'plaintext_encoding:unless-utf8',
+      'plaintext_encoding:added status:added',
   },
   keys: {
     name: (row: Row) => `key ${row.key_id}`,
@@ -216,7 +216,10 @@ async function readRows(
     row: row as unknown as Row,
     mac: Buffer.from(row.mac, 'hex'),
     values: forms
-      .filter(([column, form]) => form !== 'unless-utf8' || row[column] !== 'utf8')
+      .filter(
+        ([column, form]) =>
+          form !== 'added' || row.status !== 'active' || (column !== 'status' && row[column] !== 'utf8'),
+      )
       .map(([column, form]) => {
         const value = row[column]
         if (value === null) return null

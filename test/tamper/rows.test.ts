@@ -181,6 +181,7 @@ const ROW_EDITS: readonly RowEdit[] = [
       ['monthly_encrypt_quota', '1000000'],
       ['monthly_encrypt_quota', '9223372036854775807'],
       ['plaintext_encoding', "'base64'"],
+      ['status', "'suspended'"],
       ['name', "'another'"],
       ['wrapped_audit_key', flip('wrapped_audit_key')],
       ['created_at', "created_at + interval '1 ms'"],

@@ -7,6 +7,7 @@ export const PROBLEMS = {
   E_PLAINTEXT_TOO_LARGE: { status: 400, title: 'Bad Request' },
   E_UNAUTHORIZED: { status: 401, title: 'Unauthorized' },
   E_IP_NOT_ALLOWED: { status: 403, title: 'Forbidden' },
+  E_TENANT_SUSPENDED: { status: 403, title: 'Forbidden' },
   E_MISSING_PERMISSION: { status: 403, title: 'Forbidden' },
   E_ENVELOPE_ONLY: { status: 403, title: 'Forbidden' },
   E_WRAPPED_KEY: { status: 403, title: 'Forbidden' },

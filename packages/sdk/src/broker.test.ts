@@ -515,6 +515,7 @@ describe('a broker before a service that misbehaves', () => {
     ['answers 201', 201, json, '{}'],
     ['knows the API key no more', 401, problemType, JSON.stringify(problem(401, 'U', 'E_UNAUTHORIZED').body)],
     ['lists other addresses', 403, problemType, '{"code":"E_IP_NOT_ALLOWED","detail":"ip_not_allowed: 10.0.0.7"}'],
+    ['is of a suspended tenant', 403, problemType, '{"code":"E_TENANT_SUSPENDED","detail":"suspended 10.0.0.7"}'],
     ['misses a permission', 403, problemType, '{"code":"E_MISSING_PERMISSION","detail":"audit:on_behalf_of 10.0.0.7"}'],
     ['repeats the API key', 400, problemType, JSON.stringify({ detail: API_KEY })],
   ])('does not pass on what %s', async (_, status, headers, body) => {

@@ -21,7 +21,7 @@ import { migrateDatabase } from './cli/migrate.js'
 import { printable } from './cli/output.js'
 import { purge } from './cli/purge.js'
 import { start } from './cli/start.js'
-import { tenantCreate, tenantList, tenantSet, tenantShow } from './cli/tenant.js'
+import { tenantCreate, tenantDelete, tenantList, tenantSet, tenantSetStatus, tenantShow } from './cli/tenant.js'
 import { auditVerifyExport } from './cli/verify-export.js'
 import { type Config, ConfigError, readConfig, VARIABLES } from './config.js'
 import { RootKeyError } from './crypto/root-key.js'
@@ -43,6 +43,7 @@ const SAME_ENVIRONMENT = '\nUses the same environment as the server: see eaas st
 /** The exit code of a verification that came to no verdict. */
 const NOT_VERIFIED = 3
 const JSON_OPTION = new Option('--json', 'print JSON').default(false)
+const REASON_OPTION = new Option('--reason <text>', 'why, for the log: 1 to 255 characters').argParser(readName)
 const TENANT_OPTION = new Option('--tenant <tenant>', 'name or id of the tenant').makeOptionMandatory()
 
 function config(): Config {
@@ -144,6 +145,35 @@ tenant
       { json },
     ),
   )
+
+for (const [change, description] of [
+  [
+    'suspend',
+    "Refuse every call of a tenant, on every server from now on. Nothing is lost; its keys' rotations and destructions wait.",
+  ],
+  ['resume', 'Serve a suspended tenant again.'],
+] as const) {
+  tenant
+    .command(change)
+    .description(`${description} The log says so.`)
+    .argument('<tenant>', 'name or id')
+    .addOption(REASON_OPTION)
+    .addOption(JSON_OPTION)
+    .action((name, options) => tenantSetStatus(config(), name, { change, ...options }))
+}
+
+tenant
+  .command('delete')
+  .description(
+    'Destroy the key material of a suspended tenant and revoke its API keys, for good. Its audit log stays, to be verified and exported until a purge takes it. Without --confirm it says what would go, and does nothing.',
+  )
+  .argument('<tenant>', 'name or id')
+  .option('--confirm <name>', "the tenant's name once more: what its keys protect can't be opened afterwards")
+  .addOption(REASON_OPTION)
+  .addOption(JSON_OPTION)
+  .action(async (name, options) => {
+    if (!(await tenantDelete(config(), name, options))) process.exitCode = 1
+  })
 
 const apiKey = program
   .command('api-key')

@@ -8,8 +8,8 @@ import { readText } from './read-text.js'
 
 /** The longest answer is the one to a batch of a thousand. */
 const MAX_ANSWER_BYTES = 16 * 1_048_576
-/** What the service says of the broker's own API key, besides 401: used from elsewhere, or without a permission that it needs. */
-const OWN_FAULTS = ['E_IP_NOT_ALLOWED', 'E_MISSING_PERMISSION']
+/** What the service says of the broker's own API key, besides 401: used from elsewhere, of a suspended tenant, or without a permission that it needs. */
+const OWN_FAULTS = ['E_IP_NOT_ALLOWED', 'E_TENANT_SUSPENDED', 'E_MISSING_PERMISSION']
 const ON_BEHALF_OF_HEADER = 'eaas-on-behalf-of'
 
 export interface Upstream {

@@ -31,6 +31,7 @@ const tenant: Omit<TenantRow, 'mac'> = {
   envelope_only: true,
   monthly_encrypt_quota: 1_000,
   plaintext_encoding: 'base64',
+  status: 'suspended',
   wrapped_audit_key: new Uint8Array([1, 2]),
   created_at: TIME,
   entry_id: 1,
@@ -79,7 +80,7 @@ const KINDS: { table: string; row: Row; mac: Mac; bytes: string }[] = [
     table: 'tenants',
     row: tenant as unknown as Row,
     mac: tenantMac as unknown as Mac,
-    bytes: `["eaas/row/v1","tenants",["${TENANT}","first",true,1000,"0102","${TIME}",1,"base64"]]`,
+    bytes: `["eaas/row/v1","tenants",["${TENANT}","first",true,1000,"0102","${TIME}",1,"base64","suspended"]]`,
   },
   {
     table: 'keys',
@@ -162,6 +163,7 @@ describe('row MACs', () => {
       envelope_only: 1 as never,
       monthly_encrypt_quota: 'active' as never,
       plaintext_encoding: 'utf8',
+      status: 'active',
       wrapped_audit_key: new Uint8Array([0xaa]),
       created_at: TIME,
       entry_id: 1,
@@ -182,6 +184,16 @@ describe('row MACs', () => {
     expect(Buffer.from(asTenant).toString('hex')).toBe(expected('tenants'))
     expect(Buffer.from(asVersion).toString('hex')).toBe(expected('key_versions'))
     expect(asTenant).not.toEqual(asVersion)
+  })
+
+  it('of tenants that have the defaults of columns that were added are the ones from before', () => {
+    const bytes = (...added: string[]) =>
+      JSON.stringify(['eaas/row/v1', 'tenants', [TENANT, 'first', true, 1_000, '0102', TIME, 1, ...added]])
+    const macOf = (row: Partial<TenantRow>) => Buffer.from(tenantMac(rowKey, { ...tenant, ...row }))
+    const expected = (text: string) => createHmac('sha256', SECRET).update(text).digest()
+    expect(macOf({ plaintext_encoding: 'utf8', status: 'active' })).toEqual(expected(bytes()))
+    expect(macOf({ plaintext_encoding: 'base64', status: 'active' })).toEqual(expected(bytes('base64')))
+    expect(macOf({ plaintext_encoding: 'utf8', status: 'deleted' })).toEqual(expected(bytes('utf8', 'deleted')))
   })
 
   it('are the same for the same row of an API key only', () => {

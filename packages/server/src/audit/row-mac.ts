@@ -3,7 +3,8 @@
  * no key can't add a right or change one unseen: the server refuses a row whose MAC is not its own.
  *
  * mac = HMAC-SHA-256(row key, UTF-8 of ["eaas/row/v1", table, [columns in the order below]]), row key as in
- * key-hierarchy.md 4, the array written as in chain.md 1, bytes in hexadecimal. `plaintext_encoding` of a tenant is left out where it is utf8.
+ * key-hierarchy.md 4, the array written as in chain.md 1, bytes in hexadecimal. Of a tenant whose
+ * status is not active, `plaintext_encoding` and `status` follow; of an active one `plaintext_encoding` alone, where it is not utf8.
  */
 import type { KeyObject } from 'node:crypto'
 import { encodeHex } from '@eaas/protocol'
@@ -25,13 +26,15 @@ export function tenantMac(rowKey: KeyObject, row: Unsealed<TenantRow>): Uint8Arr
     encodeHex(row.wrapped_audit_key),
     row.created_at,
     row.entry_id,
-    ...unlessUtf8(row.plaintext_encoding),
+    ...addedSince(row),
   ])
 }
 
-// Rows from before there was the column have a MAC without it, and all of them meant utf8. A row of eight columns is never one of seven.
-function unlessUtf8(encoding: TenantRow['plaintext_encoding']): string[] {
-  return encoding === 'utf8' ? [] : [encoding]
+// Rows from before there were these columns have a MAC without them, and meant the defaults. The number of columns tells which
+// ones there are: seven, eight with an encoding, nine with both.
+function addedSince({ plaintext_encoding, status }: Unsealed<TenantRow>): string[] {
+  if (status !== 'active') return [plaintext_encoding, status]
+  return plaintext_encoding === 'utf8' ? [] : [plaintext_encoding]
 }
 
 /** The MAC of a key's row. */

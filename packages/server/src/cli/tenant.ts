@@ -1,18 +1,19 @@
 /** `eaas tenant`: the operator's hand on tenants, beside a running server or without one. */
-import type { wire } from '@eaas/protocol'
 import { authentic, tenantMac } from '../audit/row-mac.js'
 import type { Config } from '../config.js'
 import { deriveRowKey, openSecret } from '../crypto/key-hierarchy.js'
 import { createTenant, type NewTenant } from '../operations/create-tenant.js'
+import { type DeletionPlan, deleteTenant, planDeletion } from '../operations/delete-tenant.js'
 import type { Services } from '../operations/operation.js'
 import { performAsSystem } from '../operations/perform.js'
-import { readTenant } from '../operations/read-tenant.js'
+import { readTenantForOperator } from '../operations/read-tenant.js'
 import { Refusal } from '../operations/refusal.js'
-import { type TenantChanges, updateTenant, viewTenant } from '../operations/update-tenant.js'
+import { type Reason, resumeTenant, suspendTenant } from '../operations/suspend-tenant.js'
+import { type OperatorTenant, type TenantChanges, updateTenant, viewForOperator } from '../operations/update-tenant.js'
 import { DatabaseDeadlineError, withDeadline } from '../store/deadline.js'
 import { lockInstance } from '../store/instance.js'
 import { listTenants, type TenantRow } from '../store/tenants.js'
-import { print, printable, printJson, table } from './output.js'
+import { print, printable, printJson, showProgress, table } from './output.js'
 import { getTenantId, messageOf, withServices } from './with-services.js'
 
 /** How long the database may take to create a tenant, in milliseconds. */
@@ -48,12 +49,12 @@ export async function tenantCreate(
 
 /** Prints every tenant; returns whether all of their rows are as the server wrote them. One that is not is told of by its id alone. */
 export async function tenantList(config: Config, { json }: Format): Promise<boolean> {
-  const tenants: wire.Tenant[] = []
+  const tenants: OperatorTenant[] = []
   const failed: { tenant_id: string; error: string }[] = []
   await withServices(config, async (services) => {
     for (const row of await listTenants(services.sql)) {
       try {
-        tenants.push(viewTenant(authenticTenant(services, row)))
+        tenants.push(viewForOperator(authenticTenant(services, row)))
       } catch (error) {
         failed.push({ tenant_id: row.tenant_id, error: messageOf(error) })
       }
@@ -61,14 +62,15 @@ export async function tenantList(config: Config, { json }: Format): Promise<bool
   })
   if (json) printJson({ tenants, count: tenants.length, ...(failed.length > 0 && { failed }) })
   else {
-    const cells = (tenant: wire.Tenant) => [
+    const cells = (tenant: OperatorTenant) => [
       tenant.name,
       tenant.tenant_id,
+      tenant.status,
       mode(tenant),
       quota(tenant),
       tenant.created_at,
     ]
-    print(...table(['NAME', 'ID', 'MODE', 'ENCRYPTS A MONTH', 'CREATED'], tenants.map(cells)))
+    print(...table(['NAME', 'ID', 'STATUS', 'MODE', 'ENCRYPTS A MONTH', 'CREATED'], tenants.map(cells)))
     for (const { tenant_id, error } of failed) process.stderr.write(`eaas: tenant ${tenant_id}: ${printable(error)}\n`)
   }
   return failed.length === 0
@@ -77,7 +79,7 @@ export async function tenantList(config: Config, { json }: Format): Promise<bool
 /** Prints one tenant. */
 export async function tenantShow(config: Config, tenant: string, { json }: Format): Promise<void> {
   const shown = await withServices(config, async (services) =>
-    performAsSystem(services, await getTenantId(services, tenant), readTenant()),
+    performAsSystem(services, await getTenantId(services, tenant), readTenantForOperator()),
   )
   printTenant(shown, json)
 }
@@ -95,20 +97,89 @@ export async function tenantSet(
   printTenant(changed, json)
 }
 
+/** Suspends a tenant or resumes it; which one, and why, is written into that tenant's own log. */
+export async function tenantSetStatus(
+  config: Config,
+  tenant: string,
+  { change, json, ...reason }: Format & Reason & { change: 'suspend' | 'resume' },
+): Promise<void> {
+  const operation = change === 'suspend' ? suspendTenant(reason) : resumeTenant(reason)
+  const changed = await withServices(config, async (services) =>
+    performAsSystem(services, await getTenantId(services, tenant), operation),
+  )
+  if (json) printJson(changed)
+  else
+    print(
+      `Tenant ${changed.name} is ${changed.status}${change === 'suspend' ? ': none of its calls is carried out' : ''}.`,
+    )
+}
+
+/** Deletes a suspended tenant where its name is given once more; returns false, and says what it would do, where it is not. */
+export async function tenantDelete(
+  config: Config,
+  tenant: string,
+  { confirm, json, ...reason }: Format & Reason & { confirm?: string },
+): Promise<boolean> {
+  return withServices(config, async (services) => {
+    const tenant_id = await getTenantId(services, tenant)
+    const plan = await planDeletion(services, tenant_id)
+    if (confirm === undefined) {
+      if (json) printJson({ ...plan, deleted: false })
+      else
+        print(
+          ...describeDeletion(plan),
+          '',
+          'Nothing was done. To do it, repeat the command with --confirm and the name.',
+        )
+      return false
+    }
+    const progress = showProgress('destroying keys')
+    const onProgress = (keys: number) => progress(String(keys))
+    const deleted = await deleteTenant(services, tenant_id, { ...reason, confirm, onProgress }).finally(progress.done)
+    if (json) printJson({ ...plan, tenant: deleted, deleted: true })
+    else
+      print(
+        `Tenant ${deleted.name} is deleted: ${plan.keys} keys and ${plan.api_keys} API keys are no more. Its log stays.`,
+      )
+    return true
+  })
+}
+
+function describeDeletion({
+  tenant: { name, tenant_id },
+  keys,
+  versions,
+  api_keys,
+  last_entry,
+}: DeletionPlan): string[] {
+  return [
+    `Deleting tenant ${name} (${tenant_id}) cannot be undone.`,
+    '',
+    `Destroyed at once  the material of ${keys} keys in ${versions} versions: what they protect can never be opened again`,
+    `Revoked            ${api_keys} API keys`,
+    `Kept               the audit log up to entry ${last_entry} and what follows, until a purge takes it; it is verified and exported as before`,
+    '                   records of keys and API keys, which the log tells of, without material; the name, which stays taken',
+    '',
+    'Backups of the database hold the key material for as long as they are kept.',
+    `To have the log as a file: eaas audit export --tenant ${tenant_id} --out FILE`,
+  ]
+}
+
 function authenticTenant({ rootKey }: Services, row: TenantRow): TenantRow {
   const place = { purpose: 'audit-key' as const, tenant_id: row.tenant_id }
   return authentic(row, tenantMac, deriveRowKey(openSecret(rootKey, place, row.wrapped_audit_key)))
 }
 
-function printTenant(tenant: wire.Tenant, json: boolean): void {
+function printTenant(tenant: OperatorTenant, json: boolean): void {
   if (json) printJson(tenant)
   else print(...describeTenant(tenant))
 }
 
-function describeTenant(tenant: wire.Tenant): string[] {
+function describeTenant(tenant: OperatorTenant): string[] {
   return [
     `name              ${tenant.name}`,
     `id                ${tenant.tenant_id}`,
+    `status            ${tenant.status}`,
     `mode              ${mode(tenant)}`,
     `encrypts a month  ${quota(tenant)}`,
     ...(tenant.plaintext_encoding ? [`plaintext         ${tenant.plaintext_encoding} where a call does not say`] : []),
@@ -116,11 +187,11 @@ function describeTenant(tenant: wire.Tenant): string[] {
   ]
 }
 
-function mode({ envelope_only }: wire.Tenant): string {
+function mode({ envelope_only }: OperatorTenant): string {
   return envelope_only ? 'envelope only' : 'server mode open'
 }
 
-function quota({ monthly_encrypt_quota }: wire.Tenant): string {
+function quota({ monthly_encrypt_quota }: OperatorTenant): string {
   return monthly_encrypt_quota === null ? 'no limit' : String(monthly_encrypt_quota)
 }
 

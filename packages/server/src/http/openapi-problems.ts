@@ -15,8 +15,8 @@ export function problemsOf(row: Route): Map<number, ProblemCode[]> {
 }
 
 function codesOf({ method, path, permissions, body, query, serverMode, problems = [] }: Route): ProblemCode[] {
-  const codes: ProblemCode[] = ['E_UNAUTHORIZED', 'E_IP_NOT_ALLOWED', 'E_INTERNAL', 'E_AUDIT_NOT_WRITTEN']
-  codes.push('E_UNAVAILABLE', ...problems)
+  const codes: ProblemCode[] = ['E_UNAUTHORIZED', 'E_IP_NOT_ALLOWED', 'E_TENANT_SUSPENDED', 'E_INTERNAL']
+  codes.push('E_AUDIT_NOT_WRITTEN', 'E_UNAVAILABLE', ...problems)
   if (permissions.length > 0) codes.push('E_MISSING_PERMISSION')
   if (serverMode) codes.push('E_ENVELOPE_ONLY')
   if (body || query) codes.push('E_VALIDATION')
@@ -33,6 +33,7 @@ export const PROBLEM_DETAILS: Record<ProblemCode, string> = {
   E_PLAINTEXT_TOO_LARGE: 'plaintext must be 65536 bytes at most, got 70000; encrypt it locally with the SDK',
   E_UNAUTHORIZED: 'a valid API key is required: Authorization: Bearer eaas_sk_…',
   E_IP_NOT_ALLOWED: 'ip_not_allowed: 198.51.100.7 is not on the allow-list of this API key',
+  E_TENANT_SUSPENDED: 'the operator has suspended this tenant: none of its calls is carried out',
   E_MISSING_PERMISSION: 'missing permission: keys:export',
   E_ENVELOPE_ONLY:
     'E_ENVELOPE_ONLY: this tenant encrypts on the client only. Use wrap and unwrap, or ask the operator to open server mode.',

@@ -1,4 +1,4 @@
-/** Whether a caller may do what it asks for: the API key, its address list, its permission, in this order. */
+/** Whether a caller may do what it asks for: the API key, its address list, its tenant, its permission, in this order. */
 import type { Permission } from '@eaas/protocol'
 import type { ApiKeyRow } from '../store/api-keys.js'
 import { isAllowed } from './address-list.js'
@@ -20,16 +20,26 @@ export interface Access {
   permissions: readonly Permission[]
 }
 
+/** What was found by a call's credentials. */
+export interface Found {
+  apiKey: ApiKeyRow | undefined
+  /** whether the operator has suspended or deleted the tenant */
+  isSuspended: boolean
+}
+
 /**
  * Returns the API key that was found by the caller's digest. `now` is in milliseconds since 1970.
  *
- * @throws Refusal E_UNAUTHORIZED, E_IP_NOT_ALLOWED, E_MISSING_PERMISSION
+ * @throws Refusal E_UNAUTHORIZED, E_IP_NOT_ALLOWED, E_TENANT_SUSPENDED, E_MISSING_PERMISSION
  */
-export function admit(apiKey: ApiKeyRow | undefined, { credentials, permissions }: Access, now: number): ApiKeyRow {
+export function admit({ apiKey, isSuspended }: Found, { credentials, permissions }: Access, now: number): ApiKeyRow {
   const { ip_address, on_behalf_of } = credentials
   if (!apiKey || apiKeyStatus(apiKey, now) !== 'active') throw unauthorized()
   if (apiKey.allowed_ips.length > 0 && !isAllowed(apiKey.allowed_ips, ip_address)) {
     throw new Refusal('E_IP_NOT_ALLOWED', `ip_not_allowed: ${ip_address} is not on the allow-list of this API key`)
+  }
+  if (isSuspended) {
+    throw new Refusal('E_TENANT_SUSPENDED', 'the operator has suspended this tenant: none of its calls is carried out')
   }
   demandPermissions(apiKey, on_behalf_of === undefined ? permissions : [...permissions, 'audit:on_behalf_of'])
   return apiKey

@@ -7,8 +7,9 @@ import { viewApiKey } from './api-key-view.js'
 import { newApiKey } from './new-api-key.js'
 import type { Operation } from './operation.js'
 import { Refusal } from './refusal.js'
+import { demandNotDeleted } from './update-tenant.js'
 
-/** Creates an API key. @throws Refusal E_VALIDATION, E_MISSING_PERMISSION, E_LIMIT */
+/** Creates an API key. @throws Refusal E_STATE, E_VALIDATION, E_MISSING_PERMISSION, E_LIMIT */
 export function createApiKey({
   name,
   permissions,
@@ -16,6 +17,7 @@ export function createApiKey({
   allowed_ips = null,
 }: wire.CreateApiKey): Operation<wire.NewApiKey> {
   return async ({ state, caller, services, sql }) => {
+    demandNotDeleted(state)
     const grant = {
       tenant_id: state.tenant.tenant_id,
       name,

@@ -7,10 +7,12 @@ import { sealNewSecret } from './key-secrets.js'
 import { viewKey } from './key-view.js'
 import type { Operation } from './operation.js'
 import { Refusal } from './refusal.js'
+import { demandNotDeleted } from './update-tenant.js'
 
-/** Creates a key. @throws Refusal E_NAME_TAKEN, E_LIMIT */
+/** Creates a key. @throws Refusal E_STATE, E_NAME_TAKEN, E_LIMIT */
 export function createKey({ name }: { name: string }): Operation<wire.Key> {
   return async ({ state, services, sql }) => {
+    demandNotDeleted(state)
     const { tenant_id } = state.tenant
     if (await isKeyNameTaken(sql, tenant_id, name)) {
       throw new Refusal('E_NAME_TAKEN', 'a key of this name exists already; names are never given twice')

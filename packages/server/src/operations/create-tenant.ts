@@ -64,6 +64,7 @@ export async function createTenant(
         envelope_only,
         monthly_encrypt_quota: null,
         plaintext_encoding: 'utf8',
+        status: 'active',
         wrapped_audit_key,
         created_at,
         entry_id,

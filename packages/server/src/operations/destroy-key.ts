@@ -9,7 +9,7 @@ import { writeKey, writeKeyVersion } from './change-key.js'
 import { viewKey } from './key-view.js'
 import type { OpenKey } from './load-key.js'
 import { MS_PER_DAY } from './ms-per-day.js'
-import { getKeyIn } from './open-key.js'
+import { getKey, getKeyIn } from './open-key.js'
 import type { Decision, Operation } from './operation.js'
 import { Refusal } from './refusal.js'
 import type { TenantState } from './tenant-state.js'
@@ -40,14 +40,34 @@ export function cancelDestruction({ key_id }: { key_id: string }): Operation<wir
   }
 }
 
-/** Completes a destruction whose waiting period is over by this clock and by the database's; nothing happens where another process was quicker. */
+/**
+ * Completes a destruction whose waiting period is over by this clock and by the database's; nothing happens where another process was
+ * quicker. While the tenant is suspended, and can cancel nothing, its destructions wait.
+ */
 export function destroyKeyIfDue({ key_id }: { key_id: string }): Operation<wire.Key | undefined> {
   return async ({ state, services, sql }) => {
     const key = await state.findKey(key_id)
     const now = Math.min(services.now(), await services.databaseNow(sql))
     const isDue =
-      key?.row.status === 'pending_destruction' && key.row.destroy_at !== null && Date.parse(key.row.destroy_at) <= now
+      state.tenant.status === 'active' &&
+      key?.row.status === 'pending_destruction' &&
+      key.row.destroy_at !== null &&
+      Date.parse(key.row.destroy_at) <= now
     return isDue ? completion(state, key) : { entries: [], release: () => undefined }
+  }
+}
+
+/** Destroys a key at once, whatever its state, because its suspended tenant is being deleted. @throws Refusal E_NOT_FOUND, E_STATE */
+export function destroySuspendedKey({ key_id }: { key_id: string }): Operation<wire.Key> {
+  return async ({ state }) => {
+    if (state.tenant.status !== 'suspended') {
+      throw new Refusal(
+        'E_STATE',
+        `tenant ${state.tenant.name} is ${state.tenant.status}: no more of its keys is destroyed`,
+      )
+    }
+    const key = await getKey(state, key_id)
+    return key.row.status === 'destroyed' ? { entries: [], release: () => viewKey(key.row) } : completion(state, key)
   }
 }
 

@@ -8,7 +8,6 @@ import type { EntryDraft } from '../audit/chain.js'
 import type { Decided, DecideOn, HeadLock } from '../audit/committer.js'
 import { TamperedRowError } from '../audit/row-mac.js'
 import { apiKeyDigest, apiKeyTenant } from '../crypto/api-key.js'
-import type { ApiKeyRow } from '../store/api-keys.js'
 import type { Queryable } from '../store/db.js'
 import { type Access, admit, type Credentials, unauthorized } from './admit.js'
 import type { Caller, Decision, EntryNote, EntryPlace, Operation, Services } from './operation.js'
@@ -38,7 +37,7 @@ export function readCredentials(
  * Lets a caller in before its body is read; tells whether its tenant was envelope-only when it was last read. That may have
  * changed since.
  *
- * @throws Refusal E_UNAUTHORIZED, E_IP_NOT_ALLOWED, E_MISSING_PERMISSION
+ * @throws Refusal E_UNAUTHORIZED, E_IP_NOT_ALLOWED, E_TENANT_SUSPENDED, E_MISSING_PERMISSION
  */
 export function demandAdmission(services: Services, access: Access): Promise<{ envelope_only: boolean }> {
   return carryOut(services, access.credentials.tenant_id, access, ({ state }) => ({
@@ -92,7 +91,7 @@ function createCall<Answer>(
     decision = undefined
     const { monthly_encrypt_quota: encryptQuota } = state.tenant
     try {
-      const caller = access ? callerOf(access, await state.findApiKey(access.credentials.digest), services) : SYSTEM
+      const caller = access ? await callerOf(access, state, services) : SYSTEM
       const made = await operation({ state, caller, services, sql, quotaLeft })
       decision = made
       if (isOver) throw new AuditWriteError('nobody waits for this call any more')
@@ -169,8 +168,14 @@ function demandEvidence(error: unknown, decision: Decision<unknown> | undefined)
   throw error
 }
 
-function callerOf(access: Access, found: ApiKeyRow | undefined, { now }: Services): Caller {
-  const apiKey = admit(found, access, now())
+async function callerOf(
+  access: Access,
+  { tenant, fault, findApiKey }: TenantState,
+  { now }: Services,
+): Promise<Caller> {
+  // What a row says that is not the server's counts for nothing; the fault itself is what the call fails with.
+  const isSuspended = !fault && tenant.status !== 'active'
+  const apiKey = admit({ apiKey: await findApiKey(access.credentials.digest), isSuspended }, access, now())
   const { ip_address, on_behalf_of } = access.credentials
   return { actor: apiKey.api_key_id, ip_address, on_behalf_of, apiKey }
 }

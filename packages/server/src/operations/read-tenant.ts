@@ -2,11 +2,16 @@
 import type { wire } from '@eaas/protocol'
 import { countMonth } from '../store/audit.js'
 import type { Operation } from './operation.js'
-import { viewTenant } from './update-tenant.js'
+import { type OperatorTenant, viewForOperator, viewTenant } from './update-tenant.js'
 
 /** Reads the tenant's settings. */
 export function readTenant(): Operation<wire.Tenant> {
   return async ({ state: { tenant } }) => ({ entries: [], release: () => viewTenant(tenant) })
+}
+
+/** Reads the tenant as its operator sees it. */
+export function readTenantForOperator(): Operation<OperatorTenant> {
+  return async ({ state: { tenant } }) => ({ entries: [], release: () => viewForOperator(tenant) })
 }
 
 /** Counts what the tenant did in a month, `YYYY-MM` in UTC; the running one by default. */

@@ -17,11 +17,12 @@ export function rotateKey({ key_id }: { key_id: string }): Operation<wire.Key> {
     rotation(context, await getKeyIn(context.state, key_id, { states: ['active'], to: 'rotate' }))
 }
 
-/** Rotates a key whose rotation is due by its policy; nothing happens where another process was quicker. */
+/** Rotates a key whose rotation is due by its policy; nothing happens where another process was quicker, or the tenant is suspended. */
 export function rotateKeyIfDue({ key_id }: { key_id: string }): Operation<wire.Key | undefined> {
   return async (context) => {
     const key = await context.state.findKey(key_id)
     const isDue =
+      context.state.tenant.status === 'active' &&
       key?.row.status === 'active' &&
       key.row.next_rotation_at !== null &&
       Date.parse(key.row.next_rotation_at) <= context.services.now()

@@ -2,7 +2,9 @@
 import type { wire } from '@eaas/protocol'
 import { demandWritten, sealRow, tenantMac } from '../audit/row-mac.js'
 import { type TenantRow, updateTenant as updateRow } from '../store/tenants.js'
-import type { Operation } from './operation.js'
+import type { Decision, EntryNote, Operation } from './operation.js'
+import { Refusal } from './refusal.js'
+import type { TenantState } from './tenant-state.js'
 
 export interface TenantChanges {
   envelope_only?: boolean
@@ -12,26 +14,50 @@ export interface TenantChanges {
   plaintext_encoding?: wire.PlaintextEncoding
 }
 
-/** Changes what is given and differs; returns the tenant. */
-export function updateTenant(changes: TenantChanges): Operation<wire.Tenant> {
+/** A tenant as its operator sees it. */
+export type OperatorTenant = wire.Tenant & Pick<TenantRow, 'status'>
+
+/** Changes what is given and differs; returns the tenant. @throws Refusal E_STATE */
+export function updateTenant(changes: TenantChanges): Operation<OperatorTenant> {
   return async ({ state }) => {
-    let row: TenantRow = state.tenant
+    demandNotDeleted(state)
+    const { tenant } = state
     const changed = Object.fromEntries(
       Object.entries(changes).filter(
-        ([name, value]) => value !== undefined && value !== row[name as keyof TenantChanges],
+        ([name, value]) => value !== undefined && value !== tenant[name as keyof TenantChanges],
       ),
     )
-    if (Object.keys(changed).length === 0) return { entries: [], release: () => viewTenant(row) }
-    return {
-      entries: [{ action: 'tenant.update', metadata: changed }],
-      async change(sql, { entry_id }) {
-        row = sealRow({ ...state.tenant, ...changed, entry_id }, tenantMac, state.rowKey)
-        demandWritten(await updateRow(sql, row), row)
-        return { tenant: row }
-      },
-      release: () => viewTenant(row),
-    }
+    if (Object.keys(changed).length === 0) return { entries: [], release: () => viewForOperator(tenant) }
+    return changeTenant(state, changed, changed)
   }
+}
+
+/** The change of a tenant's row, and the entry that tells of it. */
+export function changeTenant(
+  state: TenantState,
+  changes: Partial<TenantRow>,
+  metadata: NonNullable<EntryNote['metadata']>,
+): Decision<OperatorTenant> {
+  let row: TenantRow
+  return {
+    entries: [{ action: 'tenant.update', metadata }],
+    async change(sql, { entry_id }) {
+      row = sealRow({ ...state.tenant, ...changes, entry_id }, tenantMac, state.rowKey)
+      demandWritten(await updateRow(sql, row), row)
+      return { tenant: row }
+    },
+    release: () => viewForOperator(row),
+  }
+}
+
+/** @throws Refusal E_STATE where the tenant is deleted: nothing is made or set in it any more */
+export function demandNotDeleted({ tenant }: TenantState): void {
+  if (tenant.status === 'deleted') throw new Refusal('E_STATE', `tenant ${tenant.name} is deleted, and that is final`)
+}
+
+/** A tenant as its operator sees it. */
+export function viewForOperator(row: TenantRow): OperatorTenant {
+  return { ...viewTenant(row), status: row.status }
 }
 
 /** A tenant as the API shows it. */

@@ -90,6 +90,15 @@ export async function hasKeys(sql: Queryable, tenant_id: string, count: number):
   return row?.found ?? false
 }
 
+/** How many keys and versions of a tenant hold key material. */
+export async function countKeyMaterial(sql: Queryable, tenant_id: string): Promise<{ keys: number; versions: number }> {
+  const [row] = await sql<{ keys: number; versions: number }[]>`
+    select (select count(*) from keys where tenant_id = ${tenant_id} and wrapped_hash_key is not null)::integer as keys,
+           (select count(*) from key_versions where tenant_id = ${tenant_id} and wrapped_kek is not null)::integer as versions`
+  if (!row) throw new Error('the key material could not be counted')
+  return row
+}
+
 /** The versions of a key, oldest first. */
 export async function listKeyVersions(sql: Queryable, tenant_id: string, key_id: string): Promise<KeyVersionRow[]> {
   return sql<KeyVersionRow[]>`
@@ -128,7 +137,7 @@ export interface DueKey extends Pick<KeyRow, 'tenant_id' | 'key_id' | 'status'> 
   due_at: string
 }
 
-/** Keys of all tenants whose rotation or destruction is due at a time, the longest overdue first; those that come after another one. */
+/** Keys of active tenants whose rotation or destruction is due at a time, the longest overdue first; those that come after another one. */
 export async function listDueKeys(
   sql: Queryable,
   now: string,
@@ -137,6 +146,7 @@ export async function listDueKeys(
   return sql<DueKey[]>`
     select tenant_id, key_id, status, coalesce(destroy_at, next_rotation_at) as due_at from keys
     where status in ('active', 'pending_destruction') and coalesce(destroy_at, next_rotation_at) <= ${now}
+      and exists (select 1 from tenants where tenants.tenant_id = keys.tenant_id and tenants.status = 'active')
       ${after ? sql`and (coalesce(destroy_at, next_rotation_at), tenant_id, key_id) > (${after.due_at}, ${after.tenant_id}, ${after.key_id})` : sql``}
     order by coalesce(destroy_at, next_rotation_at), tenant_id, key_id limit ${limit}`
 }

@@ -2,6 +2,9 @@
 import type { wire } from '@eaas/protocol'
 import type { Queryable, Transaction } from './db.js'
 
+/** Only an active tenant is served. A deleted one has neither key material nor API keys that work, and is never active again. */
+export type TenantStatus = 'active' | 'suspended' | 'deleted'
+
 export interface TenantRow {
   tenant_id: string
   name: string
@@ -9,6 +12,7 @@ export interface TenantRow {
   monthly_encrypt_quota: number | null
   /** how server mode takes a plaintext where the call does not say */
   plaintext_encoding: wire.PlaintextEncoding
+  status: TenantStatus
   wrapped_audit_key: Uint8Array
   created_at: string
   entry_id: number
@@ -18,10 +22,10 @@ export interface TenantRow {
 /** Inserts a tenant. */
 export async function insertTenant(sql: Queryable, row: TenantRow): Promise<void> {
   await sql`
-    insert into tenants (tenant_id, name, envelope_only, monthly_encrypt_quota, plaintext_encoding, wrapped_audit_key,
+    insert into tenants (tenant_id, name, envelope_only, monthly_encrypt_quota, plaintext_encoding, status, wrapped_audit_key,
                          created_at, entry_id, mac)
     values (${row.tenant_id}, ${row.name}, ${row.envelope_only}, ${row.monthly_encrypt_quota}, ${row.plaintext_encoding},
-            ${row.wrapped_audit_key}, ${row.created_at}, ${row.entry_id}, ${row.mac})`
+            ${row.status}, ${row.wrapped_audit_key}, ${row.created_at}, ${row.entry_id}, ${row.mac})`
 }
 
 /** Writes what can change of a tenant. */
@@ -29,7 +33,7 @@ export async function updateTenant(sql: Transaction, row: TenantRow): Promise<bo
   const result = await sql`
     update tenants
     set envelope_only = ${row.envelope_only}, monthly_encrypt_quota = ${row.monthly_encrypt_quota},
-        plaintext_encoding = ${row.plaintext_encoding},
+        plaintext_encoding = ${row.plaintext_encoding}, status = ${row.status},
         entry_id = ${row.entry_id}, mac = ${row.mac}
     where tenant_id = ${row.tenant_id}`
   return result.count === 1
@@ -38,16 +42,16 @@ export async function updateTenant(sql: Transaction, row: TenantRow): Promise<bo
 /** All tenants, oldest first, as their rows say; the caller checks their MACs. */
 export async function listTenants(sql: Queryable): Promise<TenantRow[]> {
   return sql<TenantRow[]>`
-    select tenant_id, name, envelope_only, monthly_encrypt_quota, plaintext_encoding, wrapped_audit_key, created_at,
-           entry_id, mac
+    select tenant_id, name, envelope_only, monthly_encrypt_quota, plaintext_encoding, status, wrapped_audit_key,
+           created_at, entry_id, mac
     from tenants order by created_at, tenant_id`
 }
 
 /** Finds a tenant by its id. */
 export async function findTenant(sql: Queryable, tenant_id: string): Promise<TenantRow | undefined> {
   const [row] = await sql<TenantRow[]>`
-    select tenant_id, name, envelope_only, monthly_encrypt_quota, plaintext_encoding, wrapped_audit_key, created_at,
-           entry_id, mac
+    select tenant_id, name, envelope_only, monthly_encrypt_quota, plaintext_encoding, status, wrapped_audit_key,
+           created_at, entry_id, mac
     from tenants where tenant_id = ${tenant_id}`
   return row
 }
@@ -63,8 +67,9 @@ export interface CurrentTenant extends TenantRow {
 /** Finds a tenant with what its state is made under; without a head, which whoever writes will find missing, that is 0. */
 export async function findCurrentTenant(sql: Queryable, tenant_id: string): Promise<CurrentTenant | undefined> {
   const [row] = await sql<CurrentTenant[]>`
-    select t.tenant_id, t.name, t.envelope_only, t.monthly_encrypt_quota, t.plaintext_encoding, t.wrapped_audit_key,
-           t.created_at, t.entry_id, t.mac, coalesce(h.policy_version, 0)::bigint as policy_version, coalesce(h.last_id, 0)::bigint as last_id,
+    select t.tenant_id, t.name, t.envelope_only, t.monthly_encrypt_quota, t.plaintext_encoding, t.status,
+           t.wrapped_audit_key, t.created_at, t.entry_id, t.mac,
+           coalesce(h.policy_version, 0)::bigint as policy_version, coalesce(h.last_id, 0)::bigint as last_id,
            h.hash as head_hash,
            (select coalesce(max(m.purged_through), 0)::bigint from purge_marks m where m.tenant_id = t.tenant_id)
              as purged_through

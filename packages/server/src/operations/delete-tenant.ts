@@ -1,0 +1,96 @@
+/**
+ * The end of a tenant: its key material is destroyed and its API keys are revoked, one change and one entry each, and then the tenant
+ * is `deleted` for good. What the log tells of stays as records without material, so that the log can be verified as before. The
+ * operator's doing: no route leads here.
+ */
+import { hasApiKeys } from '../store/api-keys.js'
+import { findHead } from '../store/audit.js'
+import { countKeyMaterial } from '../store/keys.js'
+import { destroySuspendedKey } from './destroy-key.js'
+import type { Operation, Services } from './operation.js'
+import { performAsSystem } from './perform.js'
+import { listApiKeys } from './read-api-keys.js'
+import { listKeys } from './read-keys.js'
+import { Refusal } from './refusal.js'
+import type { Reason } from './suspend-tenant.js'
+import type { TenantState } from './tenant-state.js'
+import { revokeApiKey } from './update-api-key.js'
+import { changeTenant, type OperatorTenant, viewForOperator } from './update-tenant.js'
+
+/** What a deletion takes, and what it leaves. */
+export interface DeletionPlan {
+  tenant: OperatorTenant
+  /** keys and versions whose material is destroyed */
+  keys: number
+  versions: number
+  /** API keys that are revoked */
+  api_keys: number
+  /** the last entry of the log, which stays */
+  last_entry: number
+}
+
+/** Counts what deleting a tenant would destroy. @throws Refusal E_STATE unless the tenant is suspended */
+export async function planDeletion(services: Services, tenant_id: string): Promise<DeletionPlan> {
+  const tenant = await performAsSystem(services, tenant_id, readSuspended())
+  const head = await findHead(services.sql, tenant_id)
+  const { api_keys } = await performAsSystem(services, tenant_id, listApiKeys())
+  return {
+    tenant,
+    ...(await countKeyMaterial(services.sql, tenant_id)),
+    api_keys: api_keys.filter(({ status }) => status !== 'revoked').length,
+    last_entry: head?.last_id ?? 0,
+  }
+}
+
+/**
+ * Deletes a suspended tenant. Interrupted, it leaves a suspended tenant with less key material; called again, it goes on.
+ *
+ * @throws Refusal E_STATE, E_VALIDATION unless `confirm` is the tenant's name
+ */
+export async function deleteTenant(
+  services: Services,
+  tenant_id: string,
+  { confirm, onProgress, ...reason }: Reason & { confirm: string; onProgress?: (keys: number) => void },
+): Promise<OperatorTenant> {
+  const { name } = await performAsSystem(services, tenant_id, readSuspended())
+  if (confirm !== name) throw new Refusal('E_VALIDATION', "confirm: must be the tenant's name")
+  const { keys } = await performAsSystem(services, tenant_id, listKeys({}))
+  let destroyed = 0
+  for (const { id, status } of keys) {
+    if (status !== 'destroyed') await performAsSystem(services, tenant_id, destroySuspendedKey({ key_id: id }))
+    onProgress?.(++destroyed)
+  }
+  const { api_keys } = await performAsSystem(services, tenant_id, listApiKeys())
+  for (const { id } of api_keys) await performAsSystem(services, tenant_id, revokeApiKey({ api_key_id: id }))
+  return performAsSystem(services, tenant_id, closeTenant(reason))
+}
+
+function readSuspended(): Operation<OperatorTenant> {
+  return async ({ state }) => {
+    demandSuspended(state)
+    return { entries: [], release: () => viewForOperator(state.tenant) }
+  }
+}
+
+// Under the lock of the head nothing can be made meanwhile: a tenant is deleted only when nothing that opens data is left.
+function closeTenant({ reason }: Reason): Operation<OperatorTenant> {
+  return async ({ state, sql }) => {
+    demandSuspended(state)
+    const { tenant_id, name } = state.tenant
+    const { keys, versions } = await countKeyMaterial(sql, tenant_id)
+    if (keys + versions > 0 || (await hasApiKeys(sql, tenant_id, 1))) {
+      throw new Refusal('E_STATE', `a key or an API key of tenant ${name} was made meanwhile: delete the tenant again`)
+    }
+    return changeTenant(state, { status: 'deleted' }, { status: 'deleted', ...(reason !== undefined && { reason }) })
+  }
+}
+
+function demandSuspended({ tenant: { name, status } }: TenantState): void {
+  if (status === 'suspended') return
+  throw new Refusal(
+    'E_STATE',
+    status === 'deleted'
+      ? `tenant ${name} is deleted already`
+      : `tenant ${name} is active: suspend it first (eaas tenant suspend), so that nobody relies on what is destroyed`,
+  )
+}

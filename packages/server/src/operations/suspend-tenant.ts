@@ -1,0 +1,27 @@
+/** tenant.update of the status: a suspended tenant keeps everything, and none of its calls is carried out until it is resumed. */
+import type { Operation } from './operation.js'
+import { changeTenant, demandNotDeleted, type OperatorTenant, viewForOperator } from './update-tenant.js'
+
+/** What is noted beside the change. */
+export interface Reason {
+  /** for the log; 1 to 255 characters */
+  reason?: string | undefined
+}
+
+/** Suspends a tenant; one that is suspended stays so. @throws Refusal E_STATE */
+export function suspendTenant(reason: Reason): Operation<OperatorTenant> {
+  return setStatus('suspended', reason)
+}
+
+/** Resumes a suspended tenant; one that is active stays so. @throws Refusal E_STATE */
+export function resumeTenant(reason: Reason): Operation<OperatorTenant> {
+  return setStatus('active', reason)
+}
+
+function setStatus(status: 'active' | 'suspended', { reason }: Reason): Operation<OperatorTenant> {
+  return async ({ state }) => {
+    demandNotDeleted(state)
+    if (state.tenant.status === status) return { entries: [], release: () => viewForOperator(state.tenant) }
+    return changeTenant(state, { status }, { status, ...(reason !== undefined && { reason }) })
+  }
+}
