@@ -153,6 +153,11 @@ export function isValidDate(value: unknown): value is Date {
   return Number.isFinite(timeOf(value))
 }
 
+/** ISO 8601 with milliseconds, UTC, whatever a subclass of Date makes of it. */
+export function isoText(date: Date): string {
+  return Date.prototype.toISOString.call(date)
+}
+
 /** The milliseconds of a Date, NaN if it is invalid; undefined for what is no Date. */
 function timeOf(value: unknown): number | undefined {
   if (typeof value !== 'object' || value === null) return undefined

@@ -1,7 +1,7 @@
 /** How the values of each kind of field become bytes and are read again; loaded with what seals and opens. */
 import { encodeUtf8 } from '@eaas/protocol'
 import { ContentError, type RecordPlace } from '../errors.js'
-import { demandValue, readBinary, readValue, toText } from '../input.js'
+import { demandValue, isoText, readBinary, readValue, toText } from '../input.js'
 import { demandJsonValue, encodeJson } from '../json.js'
 import { type FieldKind, refuse } from './fields.js'
 
@@ -13,7 +13,6 @@ interface Codec {
 }
 
 const printNumber = (value: unknown) => (Object.is(value, -0) ? '-0' : String(value))
-const printDate = (value: unknown) => (value as Date).toISOString()
 
 export const CODECS: Readonly<Record<FieldKind, Codec>> = {
   text: { encode: readValue, decode: toText },
@@ -44,8 +43,8 @@ export const CODECS: Readonly<Record<FieldKind, Codec>> = {
       parse(opened, place, 'true or false', (read) => canonical(read, read === 'true', String)),
   },
   date: {
-    encode: (value) => encodeUtf8(printDate(value)),
-    decode: (opened, place) => parse(opened, place, 'a date', (read) => canonical(read, new Date(read), printDate)),
+    encode: (value) => encodeUtf8(isoText(value as Date)),
+    decode: (opened, place) => parse(opened, place, 'a date', (read) => canonical(read, new Date(read), isoText)),
   },
 }
 

@@ -1,6 +1,6 @@
 /** The kinds of fields that a model seals: which values they take, and which blind index they have. `codecs.ts` has the bytes. */
 import { InvalidInputError, type RecordPlace } from '../errors.js'
-import { type Bytes, demandOptions, demandValue, isValidDate, kindOf } from '../input.js'
+import { type Bytes, demandOptions, demandValue, isoText, isValidDate, kindOf } from '../input.js'
 import type { Normalizer } from './blind-index.js'
 
 /**
@@ -102,14 +102,14 @@ export function boolean(options?: Record<string, never>): Field<boolean, never, 
   })
 }
 
-/** A Date, sealed as its ISO 8601 text with milliseconds, UTC. */
+/** A Date, also of a subclass, sealed as its ISO 8601 text with milliseconds, UTC. */
 export function date<const O extends IndexOptions>(options?: O): Field<Date, never, ColumnOf<O>, true> {
   return makeField({
     ...indexOf('date', options),
     demand: (value, place) => {
       if (!isValidDate(value)) refuse('a valid Date', value, place)
     },
-    toIndexText: (value) => (value as Date).toISOString(),
+    toIndexText: (value) => isoText(value as Date),
   })
 }
 

@@ -530,6 +530,21 @@ describe('the indexes of a model', () => {
     expect(row.d_index).toBe(await eaas.hash('1970-01-01T00:00:00.000Z', { keyId }))
   })
 
+  it('of a Date of a subclass are of the instant, and it opens, however the subclass prints itself', async () => {
+    class ZonedDate extends Date {
+      override toISOString() {
+        return '1970-01-01T01:00:00.000+01:00'
+      }
+    }
+    const eaas = connect()
+    const notes = eaas.model({ keyId, fields: { d: date({ index: 'd_index' }) } })
+    const row = await notes.encrypt({ d: new ZonedDate(0) })
+    expect(row.d_index).toBe((await notes.index({ d: new Date(0) })).d_index)
+    expect(await notes.decrypt(row)).toEqual({ d: new Date(0) })
+    expect((await eaas.audit.list({ date_from: new ZonedDate(0) })).logs).toEqual(expect.any(Array))
+    expect(service.requests.at(-1)?.url).toContain('date_from=1970-01-01T00%3A00%3A00.000Z')
+  })
+
   it('refuse a query without a value, and text that no call takes', async () => {
     const notes = connect().model({ keyId, fields: { a: text({ index: 'a_index' }).nullable() } })
     await expect(notes.index({ a: null as never })).rejects.toMatchObject({ hint: expect.stringContaining('null') })

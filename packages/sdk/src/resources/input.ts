@@ -1,7 +1,7 @@
 /** What callers pass to the calls of the resources. Apart from `../input.ts`, so that it is loaded with the first of them. */
 import { isUuid, isWellFormed } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
-import { demandWhole, isValidDate } from '../input.js'
+import { demandWhole, isoText, isValidDate } from '../input.js'
 
 /** Refuses what is not a name for a key or an API key. @throws InvalidInputError */
 export function demandName(name: unknown, option = 'name'): asserts name is string {
@@ -30,5 +30,5 @@ export function readTime(value: string | Date, name: string): string {
   if (!isValidDate(value)) {
     throw new InvalidInputError(`${name} must be text or a valid Date`)
   }
-  return value.toISOString()
+  return isoText(value)
 }
