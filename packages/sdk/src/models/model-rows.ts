@@ -5,17 +5,18 @@ import { isPromise } from '../async/is-promise.js'
 import { createPace, type Pace } from '../async/pace.js'
 import { nameOf } from '../deks/decrypt-deks.js'
 import { DecryptionError, type EaasError, InvalidInputError, isEaasError, placedAt } from '../errors.js'
-import { demandNotAborted, isMissing, type Row, valueIn } from '../input.js'
+import { demandNotAborted, isMissing, type Row } from '../input.js'
 import { type OwnDek, readEnvelope } from '../records/envelopes.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
 import { copyRow, demandPath } from '../records/plain-rows.js'
-import { demandNoLookalike } from '../records/presence.js'
+import { demandNoLookalike, demandNoNullObject } from '../records/presence.js'
 import {
   BLOCK_RECORDS,
   copyRows,
   demandIndexColumn,
   demandList,
   hashEach,
+  isIndexColumn,
   type OpenJob,
   type Progress,
   type RecordsOptions,
@@ -25,7 +26,7 @@ import {
 } from '../records/records.js'
 import { CODECS } from './codecs.js'
 import { columnText, columnValue, type Definition, type IndexColumn, indexText, type PlacedField } from './model.js'
-import { envelopeAt, isHeader, isHeaderUsed, packRow } from './rows.js'
+import { demandHeaderColumn, envelopeAt, isHeaderUsed, packRow } from './rows.js'
 
 /** What a model needs of its client. */
 export interface ModelDeps extends RecordsOptions {
@@ -153,7 +154,8 @@ function readTexts({ fields, columns, names, format, header }: Definition, row: 
     const { path, name, spec } = field
     demandPath(row, path, index)
     const value = getAt(row, path)
-    if (value === undefined) demandNoLookalike(row, field, names, index)
+    if (isMissing(value)) demandNoLookalike(row, field, names, index)
+    if (value === undefined && !spec.missing.includes(undefined)) demandNoNullObject(row, field, index)
     const { demand } = spec.demand ? spec : CODECS[spec.kind]
     if (!isNothing(spec.missing, value)) demand?.(value, { index, field: name })
   }
@@ -162,14 +164,6 @@ function readTexts({ fields, columns, names, format, header }: Definition, row: 
     demandIndexColumn(row, column.column, { index, field: column.fields[0]?.name ?? '' })
     return textOf(column, row, index)
   })
-}
-
-/** Refuses a row whose own column would be lost under what the compact form adds. @throws InvalidInputError */
-function demandHeaderColumn(row: Row, header: string, index: number): void {
-  const value = valueIn(row, header)
-  if (isMissing(value) || isHeader(value)) return
-  const message = `record ${index}: the compact form would overwrite the column ${JSON.stringify(header)}`
-  throw new InvalidInputError(message, 'Name another column for it: `header` of the model.')
 }
 
 function textOf(column: IndexColumn, row: Row, index: number): string | undefined {
@@ -305,6 +299,7 @@ export function readJobs({ fields, names, keyIds, header }: Definition, row: Row
     }
     if (value === undefined) demandNoLookalike(row, field, names, index)
     if (isLeftOut(field, value)) return []
+    demandNoNullObject(row, field, index)
     const hint = 'Read its column too; where there may be none, declare the field optional() or nullable().'
     throw new InvalidInputError(`the value is ${String(value)}`, hint, place)
   })
@@ -358,7 +353,7 @@ function join(definition: Definition, row: Row, jobs: readonly Job[], { opened, 
     if (getAt(row, path) === null && !spec.missing.includes(null)) values.push([path, undefined])
   }
   const plain = withValues(row, values)
-  for (const { column } of columns) delete plain[column]
+  for (const { column } of columns) if (isIndexColumn(row, column)) delete plain[column] // what is none is the application's
   const paths = fields.map(({ path }) => path)
   if (isHeaderUsed(row, paths, header)) delete plain[header]
   return plain

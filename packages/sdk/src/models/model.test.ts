@@ -274,11 +274,28 @@ describe('a model', () => {
     const many = { keyId, fields: ['a'], index: { a: 'id' } } as const
     await expect(connect().encryptMany([{ a: 'a', id: 7 }], many)).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
     expect(service.requests).toEqual([])
+    const full = connect().model({ keyId, fields: { a: text() } })
+    const named = { ...(await full.encrypt({ a: 'a' })), envelope: 'C5, white' }
+    expect(() => full.pack(named)).toThrow(/would overwrite the column "envelope"/)
     const stored = await compact.encrypt({ a: 'a' })
     const changed = await compact.encrypt({ ...stored, a: 'b' }) // what was added to a row may be there when it is sealed anew
     expect(await compact.decrypt(changed)).toEqual({ a: 'b' })
     const { id } = await indexed.encrypt({ a: 'a' })
     expect((await indexed.encrypt({ a: 'b', id } as { a: string })).id).not.toBe(id)
+  })
+
+  it('loses no column of the application to an index that is new over rows that were stored', async () => {
+    const fields = { a: text({ index: 'note' }) }
+    const before = connect().model({ keyId, fields: { a: text() } })
+    const model = connect().model({ keyId, fields })
+    const row = await before.encrypt({ a: 'a', note: 'its own' })
+    expect(await model.decrypt(row as never)).toEqual({ a: 'a', note: 'its own' })
+    for await (const { items } of model.reseal([row as never])) {
+      expect(items).toMatchObject([{ status: 'failed', error: { code: 'E_INVALID_INPUT', place: { field: 'a' } } }])
+    }
+    const { note } = await model.encrypt({ a: 'a' })
+    expect(await model.decrypt({ ...row, note })).toEqual({ a: 'a' })
+    expect(await model.decrypt({ ...row, note: null } as never)).toEqual({ a: 'a' })
   })
 
   it('reads null where a value was left out, as databases store it', async () => {
@@ -608,12 +625,25 @@ describe('the indexes of a model', () => {
 })
 
 describe('a definition', () => {
+  const OWN_FIELD = { a: { value: text(), enumerable: true } }
   const wrong: [string, (eaas: Client) => unknown][] = [
     ['a name for a key id', (eaas) => eaas.model({ keyId: 'users', fields: { a: text() } })],
     ['no fields', (eaas) => eaas.model({ keyId, fields: {} })],
     ['the field __proto__', (eaas) => eaas.model({ keyId, fields: { 'a.__proto__.b': text() } })],
     ['an empty part of a path', (eaas) => eaas.model({ keyId, fields: { 'a..b': text() } })],
     ['a field inside another', (eaas) => eaas.model({ keyId, fields: { 'a.b': text(), a: json() } })],
+    ['an element of a list', (eaas) => eaas.model({ keyId, fields: { 'lines[0].street': text() } })],
+    ['all elements of a list', (eaas) => eaas.model({ keyId, fields: { a: text(), 'phones[]': text() } })],
+    ['an inherited field', (eaas) => eaas.model({ keyId, fields: Object.create({ b: text() }, OWN_FIELD) })],
+    [
+      "a field of a class's prototype",
+      (eaas) => eaas.model({ keyId, fields: Object.create(Object.create(null, { b: { value: text() } }), OWN_FIELD) }),
+    ],
+    [
+      'a hidden field',
+      (eaas) => eaas.model({ keyId, fields: Object.create(null, { ...OWN_FIELD, b: { value: text() } }) }),
+    ],
+    ['a field under a symbol', (eaas) => eaas.model({ keyId, fields: { a: text(), [Symbol('b')]: text() } as never })],
     ['what is no field', (eaas) => eaas.model({ keyId, fields: { a: 'text' as never } })],
     ['a column that is a field', (eaas) => eaas.model({ keyId, fields: { a: text({ index: 'a' }) } })],
     ['a column twice', (eaas) => eaas.model({ keyId, fields: { a: text({ index: 'c' }), b: text({ index: 'c' }) } })],
@@ -643,6 +673,21 @@ describe('a definition', () => {
   it.each(wrong)('is refused with %s', (_, define) => {
     const eaas = connect()
     expect(() => define(eaas)).toThrow(expect.objectContaining({ code: 'E_INVALID_INPUT' }))
+  })
+
+  it('may come from a class or a module, whatever else is in it', () => {
+    class Fields {
+      a = text()
+      label() {
+        return 'users'
+      }
+    }
+    for (const fields of [
+      new Fields(),
+      Object.assign(Object.create(null), { a: text(), [Symbol.toStringTag]: 'Module' }),
+    ]) {
+      expect(() => connect().model({ keyId, fields: fields as never })).not.toThrow()
+    }
   })
 })
 

@@ -5,13 +5,14 @@ import { type DekScope, demandScope } from '../deks/own-dek.js'
 import { InvalidInputError } from '../errors.js'
 import { demandKeyId, demandOptions, isMissing, isName, kindOf, type Row, readSignal } from '../input.js'
 import { loadPart } from '../load-part.js'
-import { fieldInside, getAt, type Path } from '../records/paths.js'
+import { demandFieldPath, fieldInside, getAt, type Path } from '../records/paths.js'
 import type { Progress } from '../records/records.js'
 import type { CallOptions } from '../resources/keys.js'
 import { demandIndex, joinTexts, normalizeText, truncate, warnOfFewValues } from './blind-index.js'
 import type { FieldSpec } from './fields.js'
 import type { FailedRow, ModelDeps, RowsResult } from './model-rows.js'
 import type {
+  AnyField,
   Compounds,
   Fields,
   OpenedRow,
@@ -88,7 +89,8 @@ export interface Model<F extends Fields, C, T extends RowFormat, H extends strin
     options?: RowsOptions,
   ): Promise<SealedRow<R, F, C, T, H>[]>
   /**
-   * Opens a row, in either form, and leaves the columns of the indexes out: what `encrypt` was given comes back. Null in an
+   * Opens a row, in either form, and leaves the columns of the indexes out: what `encrypt` was given comes back. What is no index
+   * in such a column stays. Null in an
    * optional field is what a database has for a value that was left out, and is left out.
    *
    * @throws InvalidInputError, DecryptionError or ContentError with `place`
@@ -331,11 +333,12 @@ function readDefinition(options: ModelOptions<Fields, Compounds<Fields>, RowForm
   for (const one of formerKeyIds) demandKeyId(one, 'formerKeyIds')
   demandScope(dek)
   demandOptions('fields', given)
+  demandNoHiddenField(given)
   demandOptions('indexes', indexes)
   if (format !== 'full' && format !== 'compact') throw new InvalidInputError('format must be "full" or "compact"')
   const fields = Object.entries(given).map(([name, field]) => {
     const path = name.split('.')
-    if (!path.every(isName)) throw new InvalidInputError(`${JSON.stringify(name)} is no name of a field`)
+    demandFieldPath(name, path)
     if (!field?.['~spec']) {
       const message = `${JSON.stringify(name)}: expected a field, got ${kindOf(field)}`
       throw new InvalidInputError(message, 'Declare it with text(), json() and the like.')
@@ -377,6 +380,15 @@ function readDefinition(options: ModelOptions<Fields, Compounds<Fields>, RowForm
       )
   const names = new Set([...byName.keys(), ...columns.map(({ column }) => column), header])
   return { keyId, keyIds: new Set([keyId, ...formerKeyIds]), fields, columns, names, format, header, dek }
+}
+
+/** Refuses a field that is inherited, not enumerable or a symbol's: nothing would seal it. @throws InvalidInputError */
+function demandNoHiddenField(fields: Readonly<Record<PropertyKey, AnyField>>): void {
+  const seen: PropertyKey[] = Object.keys(fields)
+  for (let owner: object = fields; owner; owner = Object.getPrototypeOf(owner)) {
+    const hidden = Reflect.ownKeys(owner).find((key) => !seen.includes(key) && fields[key]?.['~spec'])
+    if (hidden) throw new InvalidInputError(`fields: ${String(hidden)} must be enumerable, and the object's own`)
+  }
 }
 
 function demandColumns(columns: readonly IndexColumn[], fields: readonly PlacedField[], header: string): void {

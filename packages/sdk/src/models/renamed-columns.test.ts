@@ -30,6 +30,9 @@ describe('an optional field of a model', () => {
     ['address.street', { address_street: 'SECRET' }, 'address_street'],
     ['address.street', { 'address.street': 'SECRET' }, 'address.street'],
     ['address.street', { Address: { street: 'SECRET' } }, 'Address'],
+    ['address.street', { adress: { street: 'SECRET' } }, 'adress'],
+    ['birthDate', { brithDate: 'SECRET' }, 'brithDate'],
+    ['birthDate', { birthDatte: 'SECRET' }, 'birthDatte'],
   ])('is not taken to be missing: %s where the row is %j', async (field, row, found) => {
     const people = peopleOf()
     const calls = [() => people.encrypt(row), () => people.encryptMany([row]), () => people.decrypt(row as never)]
@@ -45,11 +48,50 @@ describe('an optional field of a model', () => {
     expect(service.requests).toEqual([])
   })
 
+  it.each<[string, Record<string, unknown>, string]>([
+    ['birthDate', { birthDate: null, birth_date: 'SECRET' }, 'birth_date'],
+    ['birthDate', { birthDate: null, brithDate: 'SECRET' }, 'brithDate'],
+    ['address.street', { address: { street: null, Street: 'SECRET' } }, 'Street'],
+    ['address.street', { address: null, adress: { street: 'SECRET' } }, 'adress'],
+  ])('is not taken to be null when it is sealed: %s where the row is %j', async (field, row, found) => {
+    const fields = { birthDate: text().nullable(), 'address.street': text().nullable().optional() }
+    const people = connect().model({ keyId, fields })
+    const whole = { birthDate: null, ...row }
+    const many = { keyId, fields: [field], optional: [field] } as { keyId: string; fields: never[]; optional: never[] }
+    for (const call of [() => people.encrypt(whole), () => connect().encryptMany([whole], many)]) {
+      const error = await failure(call())
+      expect(error).toMatchObject({ code: 'E_INVALID_INPUT', place: { index: 0, field } })
+      expect(error.message).toContain(`has ${JSON.stringify(found)}`)
+      expect(error.message).not.toContain('SECRET')
+    }
+    expect(service.requests).toEqual([])
+  })
+
+  it('may be null beside another spelling of it that holds nothing, and in what is read', async () => {
+    const people = connect().model({ keyId, fields: { birthDate: text().nullable() } })
+    const row = { birthDate: null, birth_date: null }
+    expect(await people.encrypt(row)).toEqual(row)
+    expect(await people.decrypt({ birthDate: null, birth_date: '1815' })).toEqual({
+      birthDate: null,
+      birth_date: '1815',
+    })
+    const many = { keyId, fields: ['birthDate'], index: { birthDate: 'birth_date' } } as const
+    const rows = [{ birthDate: null, birth_date: '0'.repeat(64) }]
+    expect(await connect().encryptMany(rows, many)).toEqual([{ birthDate: null, birth_date: null }])
+    expect(await connect().decryptMany([{ birthDate: null, birthdate: 'x' }], { fields: ['birthDate'] })).toEqual([
+      { birthDate: null, birthdate: 'x' },
+    ])
+    expect(service.requests).toEqual([])
+  })
+
   it('may be missing beside other columns, those of its index too', async () => {
     const people = peopleOf()
     const row: PlainRow<typeof people> = {
       birth: 'x',
       birthDates: 'y',
+      birthDate2: 'z',
+      phone2: '1',
+      phone22: '2',
       address: { city: 'London' },
       Phone: null,
     } as object

@@ -24,7 +24,8 @@ const HEADER_FIELDS = ['wrapped_key', 'key_id', 'key_version', 'envelope_version
 /**
  * Turns envelopes into the compact form: what they share goes into the column `header`, and `{ c, i }` stays in the fields.
  *
- * @throws InvalidInputError when a field is no envelope, or sealed under another DEK than the others
+ * @throws InvalidInputError when a field is no envelope, or sealed under another DEK than the others, or when the row has a column
+ * of its own in the header's place
  */
 export function packRow(row: Row, paths: readonly Path[], header: string, index = 0): Row {
   let shared: EnvelopeHeader | undefined
@@ -47,7 +48,16 @@ export function packRow(row: Row, paths: readonly Path[], header: string, index 
     }
     fields.push([path, { c: envelope.ciphertext, i: envelope.iv }])
   }
+  demandHeaderColumn(row, header, index)
   return { ...withValues(row, fields), [header]: shared ?? null }
+}
+
+/** Refuses a row whose own column would be lost under what the compact form adds. @throws InvalidInputError */
+export function demandHeaderColumn(row: Row, header: string, index: number): void {
+  const value = valueIn(row, header)
+  if (isMissing(value) || isHeader(value)) return
+  const message = `record ${index}: the compact form would overwrite the column ${JSON.stringify(header)}`
+  throw new InvalidInputError(message, 'Name another column for it: `header` of the model.')
 }
 
 /**

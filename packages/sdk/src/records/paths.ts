@@ -1,8 +1,18 @@
 /** Fields by their paths: a dot in a field's name leads into an object. */
-import { type Row, valueIn } from '../input.js'
+import { InvalidInputError } from '../errors.js'
+import { isName, type Row, valueIn } from '../input.js'
 
 /** A field's name cut at its dots. */
 export type Path = readonly string[]
+
+/** Refuses what leads to no field: an empty name, or, as other libraries name it, an element of a list. @throws InvalidInputError */
+export function demandFieldPath(name: string, path: Path): void {
+  if (path.every(isName) && !/[[\]]/.test(name)) return
+  throw new InvalidInputError(
+    `fields: ${JSON.stringify(name)} is no name of a field`,
+    'Seal a list as a whole, as JSON.',
+  )
+}
 
 /** The value at a path, or undefined where the path ends early. */
 export function getAt(row: Row, path: Path): unknown {

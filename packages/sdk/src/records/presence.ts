@@ -1,9 +1,13 @@
 /** That records have the fields that were named: a misspelt name would leave a value as it is, in plain, without a word. */
 import { InvalidInputError, type RecordPlace } from '../errors.js'
-import { isName, type Row, valueIn } from '../input.js'
+import { isMissing, type Row, valueIn } from '../input.js'
 import { nearestName, plainName } from '../nearest-name.js'
-import { fieldInside, getAt, type Path } from './paths.js'
+import { demandFieldPath, fieldInside, getAt, type Path } from './paths.js'
 import { demandPath } from './plain-rows.js'
+
+/** Shorter names with two letters swapped may well be two names. */
+const MIN_SWAPPED = 5
+const MAX_SPELLINGS = 10_000
 
 /** A field of records: its name as the caller wrote it, and where the records have it. */
 export interface RecordField {
@@ -20,11 +24,9 @@ export interface RecordField {
 export function placeFields(rows: readonly Row[], names: readonly string[]): RecordField[] {
   const fields = names.map((name): RecordField => {
     const path = name.split('.')
-    if (path.length === 1) return { name, path }
-    if (!rows.some((row) => Object.hasOwn(row, name))) {
-      if (!path.every(isName)) throw new InvalidInputError(`fields: ${JSON.stringify(name)} is no name of a field`)
-      return { name, path }
-    }
+    const isColumn = rows.some((row) => Object.hasOwn(row, name))
+    if (!isColumn) demandFieldPath(name, path)
+    if (!isColumn || path.length === 1) return { name, path }
     const both = rows.findIndex((row) => getAt(row, path) !== undefined)
     if (both === -1) return { name, path: [name] }
     const message = 'it names a column, and also a field inside an object'
@@ -35,6 +37,16 @@ export function placeFields(rows: readonly Row[], names: readonly string[]): Rec
   return fields
 }
 
+export interface PresenceOptions {
+  fields: readonly RecordField[]
+  /** Those that may be missing. */
+  optional: readonly string[]
+  /** The columns that are added for indexes. */
+  columns: readonly string[]
+  /** Whether the records are to be sealed: null in a field then says nothing of the same value under another name. */
+  toSeal: boolean
+}
+
 export interface Presence {
   /** Reads a field of a record. @throws InvalidInputError when the record has a field of nearly this name in its place */
   read(row: Row, field: RecordField, index: number): unknown
@@ -42,9 +54,9 @@ export interface Presence {
   end(): void
 }
 
-/** Counts in which records the fields are; those in `optional` may be missing. Undefined counts as missing, null does not. */
-export function createPresence(fields: readonly RecordField[], optional: readonly string[]): Presence {
-  const names = new Set(fields.map(({ name }) => name))
+/** Counts in which records the fields are. Undefined counts as missing, null does not. */
+export function createPresence({ fields, optional, columns, toSeal }: PresenceOptions): Presence {
+  const names = new Set([...fields.map(({ name }) => name), ...columns])
   const seen = new Set<RecordField>()
   const missing = new Map<RecordField, { index: number; row: Row }>()
   return {
@@ -52,17 +64,23 @@ export function createPresence(fields: readonly RecordField[], optional: readonl
       demandPath(row, field.path, index)
       const value = getAt(row, field.path)
       if (value !== undefined) seen.add(field)
-      else if (optional.includes(field.name)) demandNoLookalike(row, field, names, index)
-      else if (!missing.has(field)) missing.set(field, { index, row })
+      else if (!optional.includes(field.name) && !missing.has(field)) missing.set(field, { index, row })
+      const mayBeElsewhere = value === null ? toSeal : value === undefined && optional.includes(field.name)
+      if (mayBeElsewhere) demandNoLookalike(row, field, names, index)
       return value
     },
     end() {
       for (const [field, { index, row }] of missing) {
+        demandNoNullObject(row, field, index)
         if (seen.has(field)) {
           const hint = 'Name the field in `optional` too, if records may lack it.'
           throw new InvalidInputError('the field is missing in this record', hint, { index, field: field.name })
         }
         const near = findNear(row, field.path)
+        if (near === field.name) {
+          const message = `fields names ${JSON.stringify(near)}, which is undefined in every record`
+          throw new InvalidInputError(message, 'Put null for no value, or name the field in `optional` too.')
+        }
         const meant = near === undefined ? '' : `: did you mean ${JSON.stringify(near)}?`
         throw new InvalidInputError(
           `fields names ${JSON.stringify(field.name)}, which no record has${meant}`,
@@ -73,8 +91,18 @@ export function createPresence(fields: readonly RecordField[], optional: readonl
   }
 }
 
+/** Refuses a record that has null in place of the object that a field lies in. @throws InvalidInputError */
+export function demandNoNullObject(row: Row, { name, path }: RecordField, index: number): void {
+  const { parent, at, name: last } = findEnd(row, path)
+  if (at === path.length - 1 || valueIn(parent, last) !== null) return
+  const object = JSON.stringify(path.slice(0, at + 1).join('.'))
+  const message = `${object} is null, so the record has no ${JSON.stringify(name)}`
+  throw new InvalidInputError(message, 'Put an object there, or let the field be optional.', { index, field: name })
+}
+
 /**
- * Refuses a record that lacks a field, and has one whose name differs only in case, underscores, dashes or dots.
+ * Refuses a record that lacks a field, or has null in it, and has a value under another spelling of its name. One that lacks
+ * the field is refused for another spelling without a value, too.
  *
  * @param taken the names that are known: of fields, and of columns for indexes
  * @throws InvalidInputError
@@ -89,7 +117,7 @@ export function demandNoLookalike(
   if (found === undefined) return
   const place: RecordPlace = { index, field: name }
   throw new InvalidInputError(
-    `the record lacks the field and has ${JSON.stringify(found)}`,
+    `the record has no value in the field, and has ${JSON.stringify(found)}`,
     'Name the field as the record does: what is not named stays as it is.',
     place,
   )
@@ -97,12 +125,38 @@ export function demandNoLookalike(
 
 function findLookalike(row: Row, path: Path, taken: ReadonlySet<string>): string | undefined {
   const { parent, at, name } = findEnd(row, path)
-  const wanted = [plainName(name), plainName(path.slice(at).join(''))]
+  const wanted = [name, path.slice(at).join('')]
+  const isNull = valueIn(parent, name) === null
   const isTaken = (key: string) => {
     const full = [...path.slice(0, at), key].join('.')
     return key === name || (taken.has(full) && full !== path.join('.')) // a column of this very name, dots and all, is not the field
   }
-  return Object.keys(parent).find((key) => !isTaken(key) && wanted.includes(plainName(key)))
+  return Object.keys(parent).find(
+    (key) => !isTaken(key) && !(isNull && isMissing(parent[key])) && wanted.some((one) => isSameName(one, key)),
+  )
+}
+
+/**
+ * Whether two names are one, but for case, what separates words, a doubled letter, or two neighbouring letters that are swapped
+ * in a name of five or more. Digits count as they are: `line12` and `line21` are two names.
+ */
+function isSameName(one: string, other: string): boolean {
+  const [a, b] = [spellingOf(one), spellingOf(other)]
+  if (a === b || a.length !== b.length || a.length < MIN_SWAPPED) return a === b
+  let at = 0
+  while (a[at] === b[at]) at++
+  const swapped = a.slice(0, at) + a.charAt(at + 1) + a.charAt(at) + a.slice(at + 2)
+  return swapped === b && !/\d/.test(a.slice(at, at + 2))
+}
+
+/** Names are few, and asked for in each record. */
+const spellings = new Map<string, string>()
+
+function spellingOf(name: string): string {
+  const spelling = spellings.get(name) ?? plainName(name).replace(/(\p{L})\1+/gu, '$1')
+  if (spellings.size > MAX_SPELLINGS) spellings.clear()
+  spellings.set(name, spelling)
+  return spelling
 }
 
 /** The path that is spelt most like one that the row lacks. */

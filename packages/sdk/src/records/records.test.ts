@@ -289,6 +289,7 @@ describe('a field of records', () => {
     ['adress.street', /did you mean "address.street"\?/],
     ['birthdate.day', /birthdate must be an object/],
     ['address.', /no name of a field/],
+    ['birthdate[0]', /no name of a field/],
   ])('that no record has is refused before anything is sent: %s', async (name, message) => {
     const eaas = connect()
     for (const call of [
@@ -298,6 +299,23 @@ describe('a field of records', () => {
     ]) {
       const error = await failure(call())
       expect(error).toMatchObject({ code: 'E_INVALID_INPUT', message: expect.stringMatching(message) })
+    }
+    expect(service.requests).toEqual([])
+  })
+
+  it('that is undefined in every record, or lies in an object that is null, is named as that', async () => {
+    const empty: { email?: string | undefined; address: null | { street: string } }[] = [
+      { email: undefined, address: null },
+    ]
+    const eaas = connect()
+    const undefinedEverywhere = await failure(eaas.encryptMany(empty, { keyId, fields: ['email'] }))
+    expect(undefinedEverywhere.message).toBe('fields names "email", which is undefined in every record')
+    const inNull = await failure(eaas.encryptMany(empty, { keyId, fields: ['address.street'] }))
+    expect(inNull).toMatchObject({ place: { index: 0, field: 'address.street' } })
+    expect(inNull.message).toContain('"address" is null')
+    const people = eaas.model({ keyId, fields: { 'address.street': text().nullable() } })
+    for (const call of [people.encrypt(empty[0] as never), people.decrypt(empty[0] as never)]) {
+      expect((await failure(call)).message).toContain('"address" is null')
     }
     expect(service.requests).toEqual([])
   })

@@ -25,7 +25,7 @@ import {
 import { type Bundle, type Envelopes, type OwnDek, readEnvelope } from './envelopes.js'
 import { getAt, type Path, putAt } from './paths.js'
 import { type CopyOptions, copyRow } from './plain-rows.js'
-import { createPresence, placeFields, type RecordField } from './presence.js'
+import { createPresence, type PresenceOptions, placeFields, type RecordField } from './presence.js'
 
 type Missing = null | undefined
 type Sealable = string | Binary | Missing
@@ -186,7 +186,7 @@ export async function decryptRecords(
   const rows = copyRows(records, { paths: pathsOf(fields), toStore: false })
   const placed = placeFields(rows, fields)
   const pace = createPace()
-  await checkPresence(rows, { fields: placed, optional, pace, signal })
+  await checkPresence(rows, { fields: placed, optional, columns: [], toSeal: false, pace, signal })
   await deps.envelopes.ready()
   const backlog = createBacklog(deps.envelopes.isSync())
   const deks = new Map<string, Uint8Array>()
@@ -313,20 +313,20 @@ export async function unwrapEach(
   return refused
 }
 
-interface PresenceOptions {
+interface CheckOptions {
   fields: readonly RecordField[]
   optional: readonly string[]
   pace: Pace
   signal: AbortSignal | undefined
 }
 
-interface CheckOptions extends PresenceOptions {
-  index: Readonly<Record<string, string>>
-}
-
 /** Checks every value: a wrong one is found before anything is sent. */
-async function checkRows(rows: readonly Row[], { index, ...options }: CheckOptions): Promise<void> {
-  await checkPresence(rows, options, (row, value, place) => {
+async function checkRows(
+  rows: readonly Row[],
+  { index, ...options }: CheckOptions & { index: Readonly<Record<string, string>> },
+): Promise<void> {
+  const presence = { ...options, columns: Object.values(index), toSeal: true }
+  await checkPresence(rows, presence, (row, value, place) => {
     const column = Object.hasOwn(index, place.field) ? index[place.field] : undefined
     if (column !== undefined) demandIndexColumn(row, column, place)
     if (isMissing(value)) return
@@ -338,16 +338,16 @@ async function checkRows(rows: readonly Row[], { index, ...options }: CheckOptio
 /** Checks that the records have the fields, and runs the function for each value. */
 async function checkPresence(
   rows: readonly Row[],
-  { fields, optional, pace, signal }: PresenceOptions,
+  { pace, signal, ...options }: CheckOptions & PresenceOptions,
   check?: (row: Row, value: unknown, place: RecordPlace) => void,
 ): Promise<void> {
-  const presence = createPresence(fields, optional)
+  const presence = createPresence(options)
   for (const [index, row] of rows.entries()) {
     if (pace.due()) {
       await pace.rest()
       demandNotAborted(signal)
     }
-    for (const field of fields) {
+    for (const field of options.fields) {
       const value = presence.read(row, field, index)
       check?.(row, value, { index, field: field.name })
     }
@@ -403,13 +403,18 @@ export async function restAndReport(
 
 /** Refuses a record whose column for an index holds what is no index, and would be lost. @throws InvalidInputError */
 export function demandIndexColumn(record: Row, column: string, place: RecordPlace): void {
-  const value = valueIn(record, column)
-  if (isMissing(value) || (typeof value === 'string' && /^[0-9a-f]{1,64}$/.test(value))) return
+  if (isIndexColumn(record, column)) return
   throw new InvalidInputError(
     `its index would overwrite the column ${JSON.stringify(column)}`,
     'Give the index a column of its own.',
     place,
   )
+}
+
+/** Whether a record's column holds an index, or nothing. */
+export function isIndexColumn(record: Row, column: string): boolean {
+  const value = valueIn(record, column)
+  return isMissing(value) || (typeof value === 'string' && /^[0-9a-f]{1,64}$/.test(value))
 }
 
 /** Copies of all records, of which each member is read once. @throws InvalidInputError */
