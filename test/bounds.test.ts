@@ -1,9 +1,11 @@
 // What one caller may have and send at most: the limits that keep a tenant from taking the server's time from the others.
 import { connect } from 'node:net'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { type Caller, type Service, startService } from './support/service.js'
 
 const MIB = 1_048_576
+const realParse = JSON.parse
+const realStringify = JSON.stringify
 
 let service: Service
 let owner: Caller
@@ -66,6 +68,40 @@ describe('a body', () => {
     const operations = Array.from({ length: count }, () => 7)
     const answer = await owner.call('POST', '/v1/batch', { operations })
     expect([answer.status, answer.body.code]).toEqual([400, 'E_MALFORMED_REQUEST'])
+  })
+
+  it('of 8 MiB is neither parsed nor answered in one piece: other calls run in between', async () => {
+    const tenant = await service.createTenant({ envelope_only: false })
+    const key_id = (await tenant.call('POST', '/v1/keys', { name: 'k' })).body.id
+    const plaintext = 'x'.repeat(8_000)
+    const body = JSON.stringify({
+      operations: Array.from({ length: 1_000 }, () => ({ op: 'encrypt', key_id, plaintext })),
+    })
+    const lengths: number[] = []
+    const parse = vi.spyOn(JSON, 'parse')
+    const stringify = vi.spyOn(JSON, 'stringify')
+    parse.mockImplementation((...args) => {
+      lengths.push(args[0].length)
+      return realParse(...args)
+    })
+    stringify.mockImplementation((...args: Parameters<typeof JSON.stringify>) => {
+      const text = realStringify(...args)
+      lengths.push(text?.length ?? 0)
+      return text
+    })
+    const answer = await fetch(`${service.url}/v1/batch`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${tenant.secret}`, 'content-type': 'application/json' },
+      body,
+    }).then(async (answered) => ({ status: answered.status, headers: answered.headers, text: await answered.text() }))
+    parse.mockRestore()
+    stringify.mockRestore()
+    expect([answer.status, answer.headers.get('content-type')]).toEqual([200, 'application/json; charset=utf-8'])
+    expect(answer.headers.get('content-length')).toBe(String(answer.text.length))
+    const { results } = JSON.parse(answer.text)
+    expect(results).toHaveLength(1_000)
+    expect(new Set(results.map(({ status }: { status: number }) => status))).toEqual(new Set([200]))
+    expect(Math.max(...lengths)).toBeLessThan(MIB / 4)
   })
 
   it('may list 256 addresses', async () => {

@@ -15,6 +15,7 @@ import { measureCalls } from './server/calls.js'
 import { measureChange } from './server/change.js'
 import { measureEmbedded, measureIdle } from './server/embedded.js'
 import { measureGrowth } from './server/growth.js'
+import { measureNeighbours } from './server/neighbours.js'
 import { measureOverload } from './server/overload.js'
 import { measureProcesses } from './server/processes.js'
 import { profileUnwrap } from './server/profile.js'
@@ -25,6 +26,7 @@ const PARTS: Record<string, Record<string, (scene: Scene) => Promise<Findings>>>
     processes: measureProcesses,
     change: measureChange,
     overload: measureOverload,
+    neighbours: measureNeighbours,
     embedded: measureEmbedded,
     idle: measureIdle,
     growth: measureGrowth,

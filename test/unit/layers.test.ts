@@ -178,7 +178,7 @@ describe('the server', () => {
   })
 })
 
-/** From the ground, which is the configuration and the places of files, up. What has no folder is the application's. */
+/** From the ground, which is the configuration, the places of files and the turns of the event loop, up. What has no folder is the application's. */
 const ORDER = ['ground', 'store', 'crypto', 'audit', 'operations', 'http', 'application', 'cli', 'main'] as const
 type Part = (typeof ORDER)[number]
 
@@ -204,7 +204,7 @@ const EXCEPTIONS: Record<string, string> = {
 function partOf(path: string): Part {
   const name = path.slice(SERVER.length)
   if (name === 'main.ts') return 'main'
-  if (name === 'config.ts' || name === 'version.ts' || /^[a-z-]+-directory\.ts$/.test(name)) return 'ground'
+  if (['config.ts', 'version.ts', 'turn.ts'].includes(name) || /^[a-z-]+-directory\.ts$/.test(name)) return 'ground'
   const [folder = ''] = name.split('/')
   if (!name.includes('/')) return 'application'
   const part = ORDER.find((known) => known === folder)

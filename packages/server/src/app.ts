@@ -6,7 +6,7 @@ import { allowOrigins } from './http/cors.js'
 import { serveDocs } from './http/docs.js'
 import { sendError, sendParserError } from './http/errors.js'
 import { serveHealth } from './http/health.js'
-import { readJsonBodies } from './http/json-body.js'
+import { PART_BYTES, readJsonBodies } from './http/json-body.js'
 import { createMetrics, type Metrics, serveMetrics } from './http/metrics.js'
 import { answerNotFound } from './http/not-found.js'
 import { serveOpenApi } from './http/openapi.js'
@@ -18,7 +18,6 @@ import type { Services } from './operations/operation.js'
 import type { Durability } from './store/settings.js'
 import { probeCommit as probe } from './store/writability.js'
 
-const BODY_LIMIT = 1_048_576
 /** Long enough for any id that a client may take for one; what is longer than the parser's header limit never gets here. */
 const PARAM_LIMIT = 16_384
 /** For a request to arrive. After that each wait for the database has a deadline of its own, and a long call a limit in its row. */
@@ -60,7 +59,7 @@ export function buildApp({
     ...(logger === undefined ? {} : { logger }),
     ...(trustProxy.length > 0 ? { trustProxy } : {}),
     logController: new LogController({ disableRequestLogging: true }),
-    bodyLimit: BODY_LIMIT,
+    bodyLimit: PART_BYTES,
     requestTimeout: REQUEST_TIMEOUT_MS,
     exposeHeadRoutes: false,
     return503OnClosing: false, // what is under way when the server stops is answered, not refused

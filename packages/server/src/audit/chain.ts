@@ -170,19 +170,29 @@ export function extendChain(
   drafts: readonly EntryDraft[],
   { auditKey, now, policy_version = head.policy_version }: ExtendOptions,
 ): { entries: ChainedEntry[]; head: Head } {
+  const extension = beginExtension(head, { auditKey, now })
+  for (const draft of drafts) extension.add(draft)
+  return extension.seal(policy_version)
+}
+
+/** Continues a chain entry by entry. */
+export function beginExtension(head: Head, { auditKey, now }: Omit<ExtendOptions, 'policy_version'>) {
   const created_at = laterTime(head.created_at, now)
   const { tenant_id } = head
   let { last_id, hash } = head
-  // Field by field: to spread the draft costs more than to hash it.
-  const entries = drafts.map(({ action, key_id, key_version, actor, ip_address, metadata }): ChainedEntry => {
-    last_id += 1
-    const entry = { tenant_id, id: last_id, action, key_id, key_version, actor, ip_address, metadata, created_at }
-    hash = entryHash(hash, entry)
-    return Object.assign(entry, { hash, mac: entryMac(auditKey, hash) })
-  })
+  const entries: ChainedEntry[] = []
   return {
-    entries,
-    head: sealHead(auditKey, { tenant_id, last_id, hash, policy_version, created_at }),
+    // Field by field: to spread the draft costs more than to hash it.
+    add({ action, key_id, key_version, actor, ip_address, metadata }: EntryDraft): void {
+      last_id += 1
+      const entry = { tenant_id, id: last_id, action, key_id, key_version, actor, ip_address, metadata, created_at }
+      hash = entryHash(hash, entry)
+      entries.push(Object.assign(entry, { hash, mac: entryMac(auditKey, hash) }))
+    },
+    seal: (policy_version: number): { entries: ChainedEntry[]; head: Head } => ({
+      entries,
+      head: sealHead(auditKey, { tenant_id, last_id, hash, policy_version, created_at }),
+    }),
   }
 }
 

@@ -14,16 +14,16 @@ import { countMonth, lockHead } from '../store/audit.js'
 import { isRolledBack, type Sql, type Transaction } from '../store/db.js'
 import { DATABASE_DEADLINE_MS, DatabaseDeadlineError, withDeadline } from '../store/deadline.js'
 import { isUnreachable } from '../store/unreachable.js'
+import { createStretches, turn } from '../turn.js'
 import { appendChained, type Chained } from './append-chained.js'
 import { AuditWriteError, auditWriteError } from './append-errors.js'
 import { AppendQueue, isInTurn, type Waiting } from './append-queue.js'
-import { type EntryDraft, extendChain, type Head, laterTime } from './chain.js'
+import { beginExtension, type EntryDraft, type ExtendOptions, type Head, laterTime } from './chain.js'
 import { type Clock, createClock } from './clock.js'
 import type { HeadWatch } from './head-watch.js'
 import { createHeadWatches, type HeadWatches } from './head-watches.js'
 import { RecentCommits } from './recent-commits.js'
 import { TamperedRowError } from './row-mac.js'
-import { turn } from './turn.js'
 
 /** Reads of a tenant's policy version at once; calls that come meanwhile share the next one. */
 const READS_AT_ONCE = 8
@@ -201,7 +201,8 @@ export function createCommitter({
     const drafts = draftsOf(awaited(batch))
     if (drafts.length === 0) return false
     const time = clock.read(head)
-    const { entries, head: next } = extendChain(head, drafts, { auditKey: firstAppend(batch).auditKey, now: time })
+    const { auditKey } = firstAppend(batch)
+    const { entries, head: next } = await extendInStretches(head, drafts, { auditKey, now: time })
     if (await appendChained(sql, clock, { previous: head, next, entries, time })) {
       log.head.witness(next)
       return true
@@ -257,7 +258,7 @@ export function createCommitter({
         drafts.push(...entries)
       }
       if (drafts.length === 0) return head
-      const chained = extendChain(head, drafts, { auditKey, now: time, policy_version })
+      const chained = await extendInStretches(head, drafts, { auditKey, now: time, policy_version })
       await mustAppend(transaction, clock, { previous: head, next: chained.head, entries: chained.entries, time })
       demandAwaited(batch)
       return chained.head
@@ -307,6 +308,22 @@ export function createCommitter({
       await Promise.all([...logs.values()].map((log) => log.draining))
     },
   }
+}
+
+/** Continues the chain; where that takes long, other tenants' calls run in between. */
+async function extendInStretches(
+  head: Head,
+  drafts: readonly EntryDraft[],
+  { policy_version = head.policy_version, ...options }: ExtendOptions,
+) {
+  const extension = beginExtension(head, options)
+  const pause = createStretches()
+  for (const draft of drafts) {
+    const due = pause()
+    if (due) await due
+    extension.add(draft)
+  }
+  return extension.seal(policy_version)
 }
 
 // What nobody waits for any more is rolled back while that can be.

@@ -9,6 +9,7 @@ import { readChain } from '../store/audit.js'
 import { readEvidence } from '../store/audit-evidence.js'
 import { findLastMark } from '../store/audit-retention.js'
 import type { Sql } from '../store/db.js'
+import { turn } from '../turn.js'
 import {
   type ChainedEntry,
   entryHash,
@@ -22,7 +23,6 @@ import {
 } from './chain.js'
 import type { Checkpoint } from './checkpoint.js'
 import { createRowAudit } from './row-audit.js'
-import { turn } from './turn.js'
 
 /**
  * Entries read at a time, and then computed: each query costs as much as dozens of them. Reading ahead would be faster by a third, but

@@ -2,7 +2,6 @@
  * /v1/batch: many calls in one request. Each gets the status and the body that it would have got alone, is checked for its
  * own permission and has its own entry; all entries are committed together, before any answer is made.
  */
-import { setImmediate as turn } from 'node:timers/promises'
 import { type ProblemDocument, problemDocument, wire } from '@eaas/protocol'
 import { TamperedRowError } from '../audit/row-mac.js'
 import { demandPermissions } from '../operations/admit.js'
@@ -10,14 +9,13 @@ import type { Context, Decision, Operation } from '../operations/operation.js'
 import { wipe } from '../operations/perform.js'
 import { Refusal } from '../operations/refusal.js'
 import { inServerMode, refuseServerMode } from '../operations/server-mode.js'
+import { createStretches, mapInStretches } from '../turn.js'
 import { envelopeModeRoutes } from './envelope-mode.js'
 import { UNEXPECTED_DETAIL } from './errors.js'
 import { parse } from './parse.js'
 import { type Route, route } from './route.js'
 import { serverModeRoutes } from './server-mode.js'
 
-/** How long the items of a batch are decided at a stretch, in milliseconds; then it is other calls' turn. */
-const SLICE_MS = 5
 const BODY_LIMIT = 8 * 1_048_576
 
 type Item = wire.Batch['operations'][number]
@@ -48,7 +46,7 @@ function batch(items: readonly Item[], onError: OnError): Operation<wire.BatchRe
     const decisions = await decideAll(items, context, onError)
     return {
       entries: decisions.flatMap(({ entries }) => entries),
-      release: async () => ({ results: await Promise.all(decisions.map(({ release }) => release())) }),
+      release: async () => ({ results: await mapInStretches(decisions, ({ release }) => release()) }),
       secrets: decisions.flatMap(({ secrets = [] }) => secrets),
     }
   }
@@ -58,15 +56,11 @@ function batch(items: readonly Item[], onError: OnError): Operation<wire.BatchRe
 async function decideAll(items: readonly Item[], context: Context, onError: OnError): Promise<Decision<Result>[]> {
   let { quotaLeft } = context
   const decisions: Decision<Result>[] = []
-  // Under the lock of the head all other calls of the tenant wait: there a pause would make them wait for longer.
-  const mayPause = context.sql === context.services.sql
-  let sliceFrom = performance.now()
+  const pause = createStretches() // under the lock of the head too: no other tenant's calls wait for that
   try {
     for (const item of items) {
-      if (mayPause && performance.now() - sliceFrom >= SLICE_MS) {
-        await turn()
-        sliceFrom = performance.now()
-      }
+      const due = pause()
+      if (due) await due
       const decision = await decide(item, { ...context, quotaLeft }, onError)
       quotaLeft -= decision.entries.filter(({ action }) => action === 'encrypt').length
       decisions.push(decision)

@@ -4,7 +4,14 @@ import { Readable } from 'node:stream'
 import { decodeUtf8 } from '@eaas/protocol'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Refusal } from '../operations/refusal.js'
-import { createStructureCount } from './json-structure.js'
+import { ownTurn } from '../turn.js'
+import { createStructureCount, type StructureCount } from './json-structure.js'
+import { createPartedJson, type PartedJson } from './parted-json.js'
+
+/** What is longer takes turns with other calls. */
+const WHOLE_BYTES = 131_072
+/** What is parsed at once, at most. */
+export const PART_BYTES = 1_048_576
 
 const JSON_MEDIA_TYPE = /^application\/json\s*(?:;\s*charset\s*=\s*"?utf-8"?\s*)?$/i
 
@@ -12,7 +19,7 @@ const JSON_MEDIA_TYPE = /^application\/json\s*(?:;\s*charset\s*=\s*"?utf-8"?\s*)
 export function readJsonBodies(app: FastifyInstance): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser(JSON_MEDIA_TYPE, async (request: FastifyRequest, payload: IncomingMessage) =>
-    parseCounted(await readBody(payload, request.routeOptions.bodyLimit)),
+    (await readBody(payload, request.routeOptions.bodyLimit)).parse(),
   )
   // An empty body has no media type that could be wrong: clients send one in chunks, or as a form without fields.
   app.addContentTypeParser('*', (_: FastifyRequest, payload: IncomingMessage, done: (error: Error | null) => void) => {
@@ -47,7 +54,7 @@ export async function peekBody(
 ): Promise<{ body: unknown; replay: () => Readable }> {
   let bytes: Buffer
   try {
-    bytes = await readBody(payload, limit)
+    bytes = (await readBody(payload, limit)).bytes()
   } catch (error) {
     return {
       body: undefined,
@@ -68,11 +75,22 @@ function parseIfJson(bytes: Uint8Array): unknown {
   }
 }
 
-/** Reads a body, and gives it up as soon as it is too large or has too many values. What still arrives is dropped. */
-function readBody(payload: IncomingMessage, limit: number): Promise<Buffer> {
+interface Body {
+  /** of one that is read whole */
+  bytes(): Buffer
+  /** @throws Refusal E_MALFORMED_REQUEST */
+  parse(): unknown
+}
+
+/**
+ * Reads a body, and gives it up as soon as it is too large or has too many values. What still arrives is dropped. A long one is read a
+ * chunk a turn, and parsed in parts where its limit is higher than that of a part.
+ */
+function readBody(payload: IncomingMessage, limit: number): Promise<Body> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
-    const structure = createStructureCount()
+    let structure: StructureCount = createStructureCount()
+    let parted: PartedJson | undefined
     let length = 0
     const fail = (error: unknown) => {
       payload.off('data', read)
@@ -82,15 +100,24 @@ function readBody(payload: IncomingMessage, limit: number): Promise<Buffer> {
     }
     const read = (chunk: Buffer) => {
       length += chunk.length
-      chunks.push(chunk)
       try {
         demandSize(length, limit)
         structure.add(chunk)
+        if (!parted) chunks.push(chunk)
+        if (length <= WHOLE_BYTES) return
+        if (limit > PART_BYTES && !parted) {
+          parted = createPartedJson(parseCounted, PART_BYTES)
+          structure = parted
+          for (const earlier of chunks) parted.add(earlier)
+        }
+        payload.pause()
+        void ownTurn().then(() => payload.resume())
       } catch (error) {
         fail(error)
       }
     }
-    const finish = () => resolve(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks))
+    const bytes = () => (chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks))
+    const finish = () => resolve({ bytes, parse: () => (parted ? parted.finish() : parseCounted(bytes())) })
     try {
       demandSize(Number(payload.headers?.['content-length'] ?? 0), limit)
     } catch (error) {

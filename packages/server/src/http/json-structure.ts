@@ -17,14 +17,17 @@ export interface StructureCount {
   add(bytes: Uint8Array): void
 }
 
+/** Told of each bracket outside of strings: its place in the bytes at hand, and how many brackets are open within it and itself. */
+export type OnBracket = (byte: number, at: number, depth: number) => void
+
 /** Makes the count of one body. Of a body that is no JSON it counts what it can; the parser refuses that. */
-export function createStructureCount(): StructureCount {
+export function createStructureCount(onBracket?: OnBracket): StructureCount {
   let depth = 0
   let values = 1
   let inString = false
   let escaped = false
 
-  function addByte(byte: number): void {
+  function addByte(byte: number, at: number): void {
     if (inString) {
       if (escaped) escaped = false
       else if (byte === BACKSLASH) escaped = true
@@ -35,13 +38,17 @@ export function createStructureCount(): StructureCount {
       depth += 1
       values += 1
       if (depth > MAX_DEPTH) throw tooMuch(`the body is nested deeper than ${MAX_DEPTH}`)
-    } else if ((byte | BRACE_BIT) === CLOSING) depth -= 1
+      onBracket?.(byte, at, depth)
+    } else if ((byte | BRACE_BIT) === CLOSING) {
+      onBracket?.(byte, at, depth)
+      depth -= 1
+    }
   }
 
   return {
     add(bytes) {
       for (let at = 0; at < bytes.length; at++) {
-        addByte(bytes[at] ?? 0)
+        addByte(bytes[at] ?? 0, at)
         if (values > MAX_VALUES) throw tooMuch(`the body has more than ${MAX_VALUES} values`)
       }
     },

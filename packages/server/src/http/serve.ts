@@ -7,6 +7,7 @@ import { demandAdmission, perform } from '../operations/perform.js'
 import { inServerMode } from '../operations/server-mode.js'
 import { demandOnBehalfOf, requestCredentials } from './credentials.js'
 import { peekBody } from './json-body.js'
+import { isLong, sendLong } from './long-answer.js'
 import { parse } from './parse.js'
 import { noteFailure, UNEXPECTED } from './request-log.js'
 import type { Route } from './route.js'
@@ -91,7 +92,8 @@ async function answer(services: Services, row: Route, request: FastifyRequest, r
     : await perform(services, access, work)
   reply.code(row.status).header('cache-control', 'no-store')
   if (row.contentType) reply.type(row.contentType)
-  return row.status === 204 ? reply.send() : value
+  if (row.status === 204) return reply.send()
+  return isLong(value) ? sendLong(reply, value) : value
 }
 
 /** Works once there is room for so many operations. */

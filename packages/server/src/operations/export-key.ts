@@ -1,5 +1,6 @@
 /** key.export: the way out. With the published formats, everything that the key protects can be opened without this server. */
 import { encodeHex, wire } from '@eaas/protocol'
+import { mapInStretches } from '../turn.js'
 import { getKeyIn, OPENING_STATES } from './open-key.js'
 import type { Operation } from './operation.js'
 
@@ -13,7 +14,7 @@ export function exportKey({ key_id }: { key_id: string }): Operation<wire.KeyExp
     const key = await getKeyIn(state, key_id, { states: OPENING_STATES, to: 'export' })
     const { hashKey } = key
     if (!hashKey) throw new Error(`key ${key_id} has no hash key`)
-    const versions = [...key.versions.values()].map(({ row, kek }) => {
+    const versions = await mapInStretches(key.versions.values(), ({ row, kek }) => {
       if (!kek) throw new Error(`version ${row.version} of key ${key_id} has no KEK`)
       return { row, secret: kek.export() }
     })

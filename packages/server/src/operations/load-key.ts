@@ -5,6 +5,10 @@ import { openSecret } from '../crypto/key-hierarchy.js'
 import { wrappedKeyAad } from '../crypto/wrapped-key.js'
 import type { Queryable } from '../store/db.js'
 import { findKey, type KeyRow, type KeyVersionRow, listKeyVersions } from '../store/keys.js'
+import { mapInStretches } from '../turn.js'
+
+/** Versions that are read at once. */
+const PAGE_VERSIONS = 250
 
 /** One version of a key; `kek` is undefined once it is destroyed. */
 export interface OpenKeyVersion {
@@ -30,29 +34,44 @@ export async function loadKey(
   const found = await findKey(sql, tenant_id, key_id)
   if (!found) return undefined
   const row = authentic(found, keyMac, rowKey)
-  const versions = await listKeyVersions(sql, tenant_id, key_id)
+  const versions: OpenKeyVersion[] = []
+  for (let rows = PAGE_VERSIONS; rows === PAGE_VERSIONS; ) {
+    const page = { after: versions.at(-1)?.row.version ?? 0, limit: PAGE_VERSIONS }
+    const found = await listKeyVersions(sql, row, page)
+    const open = (version: KeyVersionRow) => openVersion(rootKey, authentic(version, keyVersionMac, rowKey))
+    versions.push(...(await mapInStretches(found, open)))
+    rows = found.length
+  }
   demandVersions(row, versions)
-  for (const version of versions) authentic(version, keyVersionMac, rowKey)
-  return openKey(rootKey, { row, versions })
+  return { row, versions: byNumber(versions), hashKey: openHashKey(rootKey, row) }
 }
 
-/** Opens a key: all of its versions, or those that changed of one that is open. */
+/** Opens a key from the rows of all of its versions, or of those that changed of one that is open. */
 export function openKey(
   rootKey: KeyObject,
   { row, versions, known }: { row: KeyRow; versions: readonly KeyVersionRow[]; known?: OpenKey | undefined },
 ): OpenKey {
-  const { tenant_id, key_id: id, wrapped_hash_key } = row
   return {
     row,
     versions: new Map([
       ...(known?.versions ?? []),
-      ...versions.map((version) => [version.version, openVersion(rootKey, version)] as const),
+      ...byNumber(versions.map((version) => openVersion(rootKey, version))),
     ]),
-    hashKey:
-      wrapped_hash_key === null
-        ? undefined
-        : (known?.hashKey ?? openSecret(rootKey, { purpose: 'hash-key', tenant_id, id }, wrapped_hash_key)),
+    hashKey: openHashKey(rootKey, row, known),
   }
+}
+
+function byNumber(versions: readonly OpenKeyVersion[]): Map<number, OpenKeyVersion> {
+  return new Map(versions.map((version) => [version.row.version, version]))
+}
+
+function openHashKey(
+  rootKey: KeyObject,
+  { tenant_id, key_id: id, wrapped_hash_key }: KeyRow,
+  known?: OpenKey,
+): KeyObject | undefined {
+  if (wrapped_hash_key === null) return undefined
+  return known?.hashKey ?? openSecret(rootKey, { purpose: 'hash-key', tenant_id, id }, wrapped_hash_key)
 }
 
 function openVersion(rootKey: KeyObject, row: KeyVersionRow): OpenKeyVersion {
@@ -67,8 +86,8 @@ function openVersion(rootKey: KeyObject, row: KeyVersionRow): OpenKeyVersion {
 
 // A version that is hidden can't be destroyed, and its wrapped keys seem to be forged. A rotation between the two reads adds one beyond
 // the current version; none is ever taken away.
-function demandVersions({ tenant_id, key_id, current_version }: KeyRow, versions: readonly KeyVersionRow[]): void {
-  const known = versions.filter(({ version }) => version >= 1 && version <= current_version)
+function demandVersions({ tenant_id, key_id, current_version }: KeyRow, versions: readonly OpenKeyVersion[]): void {
+  const known = versions.filter(({ row: { version } }) => version >= 1 && version <= current_version)
   if (known.length === current_version) return
   throw new TamperedRowError(`a version of key ${key_id} of tenant ${tenant_id} was deleted outside the server`)
 }

@@ -1,4 +1,5 @@
-/** Reads a long list in pages, between which other calls run: each row has a MAC to be checked. */
+/** Reads a long list in pages, and views it in stretches, between which other calls run: each row has a MAC to be checked. */
+import { mapInStretches } from '../turn.js'
 
 const PAGE_ROWS = 250
 
@@ -7,12 +8,12 @@ export async function readPages<Row, View>(
   { limit, offset }: { limit: number; offset: number },
   readPage: (page: { limit: number; offset: number }) => Promise<readonly Row[]>,
   view: (row: Row) => View,
-): Promise<View[]> {
-  const views: View[] = []
+): Promise<Awaited<View>[]> {
+  const views: Awaited<View>[] = []
   while (views.length < limit) {
     const wanted = Math.min(PAGE_ROWS, limit - views.length)
     const rows = await readPage({ limit: wanted, offset: offset + views.length })
-    for (const row of rows) views.push(view(row))
+    views.push(...(await mapInStretches(rows, view)))
     if (rows.length < wanted) break
   }
   return views

@@ -99,12 +99,16 @@ export async function countKeyMaterial(sql: Queryable, tenant_id: string): Promi
   return row
 }
 
-/** The versions of a key, oldest first. */
-export async function listKeyVersions(sql: Queryable, tenant_id: string, key_id: string): Promise<KeyVersionRow[]> {
+/** A page of the versions of a key, oldest first. */
+export async function listKeyVersions(
+  sql: Queryable,
+  { tenant_id, key_id }: Pick<KeyRow, 'tenant_id' | 'key_id'>,
+  { after, limit }: { after: number; limit: number },
+): Promise<KeyVersionRow[]> {
   return sql<KeyVersionRow[]>`
     select tenant_id, key_id, version, status, wrapped_kek, created_at, entry_id, mac
-    from key_versions where tenant_id = ${tenant_id} and key_id = ${key_id}
-    order by version`
+    from key_versions where tenant_id = ${tenant_id} and key_id = ${key_id} and version > ${after}
+    order by version limit ${limit}`
 }
 
 /** The versions of all of a tenant's keys. */
