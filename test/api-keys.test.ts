@@ -1,6 +1,7 @@
 // /v1/api-keys: what can be granted, changed and taken back.
 import { PERMISSIONS } from '@eaas/protocol'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createApiKeyUses } from '../packages/server/src/operations/api-key-uses.js'
 import { type Caller, type Service, startService } from './support/service.js'
 
 let now = Date.now()
@@ -189,5 +190,60 @@ describe('revoking', () => {
       expect((await owner.call('DELETE', `/v1/api-keys/${id}`)).status).toBe(404)
       expect((await owner.call('PATCH', `/v1/api-keys/${id}`, {})).status).toBe(404)
     }
+  })
+})
+
+describe('the last use of an API key', () => {
+  const ago = (ms: number) => new Date(now - ms).toISOString()
+
+  it('is written apart from the calls, and shown to the minute', async () => {
+    const { services } = service
+    const { body, caller } = await create({})
+    const lastUse = async () => (await record(body.id)).last_used_at
+    await services.apiKeyUses.flush()
+    expect(await lastUse()).toBeUndefined()
+    for (let at = 0; at < 3; at++) {
+      expect((await caller.call('GET', '/v1/keys')).status).toBe(200)
+      now += 1_000
+    }
+    expect(await lastUse()).toBeUndefined() // no call writes it
+    await services.apiKeyUses.flush()
+    expect(await lastUse()).toBe(ago(1_000))
+    expect((await caller.call('GET', '/v1/keys/none')).status).toBe(404) // a refusal by what was asked for is a use too
+    await services.apiKeyUses.flush()
+    expect(await lastUse()).toBe(ago(0))
+  })
+
+  it('is no call that was not let in', async () => {
+    const { services } = service
+    const { body, caller } = await create({ allowed_ips: ['10.0.0.1'] })
+    expect((await read(caller, '10.0.0.2')).status).toBe(403)
+    expect((await caller.call('POST', '/v1/keys', { name: 'x' }, { 'x-forwarded-for': '10.0.0.1' })).status).toBe(403)
+    await services.apiKeyUses.flush()
+    expect(await record(body.id)).not.toHaveProperty('last_used_at')
+    expect((await read(caller, '10.0.0.1')).status).toBe(200)
+    await owner.call('DELETE', `/v1/api-keys/${body.id}`)
+    now += 60_000
+    expect((await read(caller, '10.0.0.1')).status).toBe(401)
+    await services.apiKeyUses.flush()
+    expect((await record(body.id)).last_used_at).toBe(ago(60_000))
+  })
+
+  it('of an older process does not replace a later one, and one that could not be written is kept', async () => {
+    const { sql } = service.services
+    const { body } = await create({})
+    const apiKey = { tenant_id: owner.tenant.tenant_id, api_key_id: body.id }
+    let isDown = true
+    const uses = createApiKeyUses(
+      new Proxy(sql, { apply: (...args) => (isDown ? Promise.reject(new Error('down')) : Reflect.apply(...args)) }),
+    )
+    uses.note(apiKey, now - 1_000)
+    await expect(uses.flush()).rejects.toThrow('down')
+    isDown = false
+    await uses.flush()
+    expect((await record(body.id)).last_used_at).toBe(ago(1_000))
+    uses.note(apiKey, now - 5_000)
+    await uses.flush()
+    expect((await record(body.id)).last_used_at).toBe(ago(1_000))
   })
 })

@@ -312,7 +312,8 @@ describe.each(LOGS)('a row that grants rights, in a log that is %s,', (log) => {
 it('every column of every row that grants rights is among those that are edited', () => {
   for (const table of ['tenants', 'keys', 'key_versions', 'api_keys']) {
     const edited = ROW_EDITS.filter((edit) => edit.table === table).map(({ column }) => column)
-    expect([...new Set(edited)].sort()).toEqual(columnsOf(table).sort())
+    const columns = columnsOf(table).filter((column) => column !== 'last_used_at') // unnoticed.test.ts
+    expect([...new Set(edited)].sort()).toEqual(columns.sort())
   }
 })
 

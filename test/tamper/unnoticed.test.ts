@@ -45,6 +45,13 @@ describe('what no verification notices', () => {
     await expectUnnoticed(scene.purged, attack)
   })
 
+  it.each(LOGS)('is that the last uses of API keys are edited, in a log that is %s', async (log) => {
+    const target = of(log)
+    const attack = () =>
+      run("update api_keys set last_used_at = '2020-01-01T00:00:00Z' where tenant_id = $1", [target.tenant_id])
+    await expectUnnoticed(target, attack)
+  })
+
   it.each(LOGS)('is that the counts by day are edited, in a log that is %s', async (log) => {
     const target = of(log)
     const attack = () =>

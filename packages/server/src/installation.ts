@@ -13,6 +13,7 @@ import { embeddedRootKeyPath, RootKeyError, readEmbeddedRootKey, readRootKey } f
 import { signingKeyOf } from './crypto/signing-key.js'
 import { readKeptWitnesses } from './kept-witnesses.js'
 import { MIGRATIONS_DIRECTORY } from './migrations-directory.js'
+import { createApiKeyUses } from './operations/api-key-uses.js'
 import { sealNewSecret } from './operations/key-secrets.js'
 import type { Services } from './operations/operation.js'
 import { createTenantStates } from './operations/tenant-state.js'
@@ -120,6 +121,7 @@ export async function openInstallation({
         ...secrets,
         states,
         committer,
+        apiKeyUses: createApiKeyUses(sql),
         gate: createWorkGate(),
         now,
         databaseNow: databaseNow ?? ((on = sql) => findDatabaseTime(on)),

@@ -16,6 +16,8 @@ const MINUTE_MS = 60_000
 const DUE_WORK_MS = 20_000
 /** How long an alarm that one process raised may be unknown to another. */
 const CHAIN_WATCH_MS = 1_000
+/** How late it may be told when an API key was last used. */
+const API_KEY_USES_MS = MINUTE_MS
 const RETENTION_MS = 24 * 60 * MINUTE_MS
 
 export interface Server {
@@ -79,6 +81,9 @@ export async function openServer({
   app.addHook('onClose', async () => {
     await Promise.all(schedule.map((periodic) => periodic.stop()))
     await services.committer.drain()
+    await services.apiKeyUses
+      .flush()
+      .catch((error: unknown) => log.error({ err: error }, 'writing when API keys were last used failed'))
     await witnessLast(lookAtChains, emitCheckpoints).catch((error: unknown) =>
       log.error({ err: error }, 'writing the last checkpoints failed'),
     )
@@ -178,6 +183,11 @@ function startSchedule(
       intervalMs: CHAIN_WATCH_MS,
       work: lookAtChains,
       onError: failed('reading the alarms'),
+    }),
+    startPeriodic({
+      intervalMs: API_KEY_USES_MS,
+      work: services.apiKeyUses.flush,
+      onError: failed('writing when API keys were last used'),
     }),
     startPeriodic({
       intervalMs: config.checkpointMinutes * MINUTE_MS,

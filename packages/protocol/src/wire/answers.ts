@@ -116,6 +116,8 @@ export const apiKey = z.object({
   created_at: time,
   expires_at: z.optional(time),
   allowed_ips: z.optional(z.array(z.string())),
+  /** to about a minute; not there where it was never used */
+  last_used_at: z.optional(time),
 })
 export const apiKeyList = z.object({ api_keys: z.array(apiKey), count })
 export const newApiKey = z.extend(apiKey, { secret: z.string() })

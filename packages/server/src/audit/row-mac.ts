@@ -69,8 +69,8 @@ export function keyVersionMac(rowKey: KeyObject, row: Unsealed<KeyVersionRow>): 
   ])
 }
 
-/** The MAC of an API key's row. */
-export function apiKeyMac(rowKey: KeyObject, row: Unsealed<ApiKeyRow>): Uint8Array {
+/** The MAC of an API key's row; when it was last used is not under it. */
+export function apiKeyMac(rowKey: KeyObject, row: Omit<Unsealed<ApiKeyRow>, 'last_used_at'>): Uint8Array {
   return rowMac(rowKey, 'api_keys', [
     row.tenant_id,
     row.api_key_id,

@@ -40,15 +40,16 @@ export async function apiKeyList(config: Config, { tenant, json }: Of): Promise<
     performAsSystem(services, await getTenantId(services, tenant), listApiKeys()),
   )
   if (json) return printJson(list)
-  const rows = list.api_keys.map(({ name, id, status, permissions, expires_at, allowed_ips }) => [
+  const rows = list.api_keys.map(({ name, id, status, permissions, expires_at, allowed_ips, last_used_at }) => [
     name,
     id,
     status,
     expires_at ?? 'never',
+    last_used_at ?? 'never',
     allowed_ips?.join(' ') ?? 'any',
     permissions.join(' '),
   ])
-  print(...table(['NAME', 'ID', 'STATUS', 'EXPIRES', 'ADDRESSES', 'PERMISSIONS'], rows))
+  print(...table(['NAME', 'ID', 'STATUS', 'EXPIRES', 'LAST USED', 'ADDRESSES', 'PERMISSIONS'], rows))
 }
 
 /** Revokes an API key for good. */

@@ -13,6 +13,7 @@ export function viewApiKey(row: ApiKeyRow, now: number): wire.ApiKey {
     status: apiKeyStatus(row, now),
     created_at: row.created_at,
     ...(row.expires_at === null ? {} : { expires_at: row.expires_at }),
+    ...(row.last_used_at === null ? {} : { last_used_at: row.last_used_at }),
     ...(row.allowed_ips.length === 0 ? {} : { allowed_ips: row.allowed_ips }),
   }
 }

@@ -26,6 +26,7 @@ export function newApiKey({ pepper }: Pick<Services, 'pepper'>, grant: Grant): N
       digest: apiKeyDigest(pepper, secret),
       prefix: apiKeyPrefix(secret),
       revoked_at: null,
+      last_used_at: null,
     },
   }
 }

@@ -4,6 +4,7 @@ import type { Action } from '@eaas/protocol'
 import type { Committer } from '../audit/committer.js'
 import type { ApiKeyRow } from '../store/api-keys.js'
 import type { Queryable, Sql, Transaction } from '../store/db.js'
+import type { ApiKeyUses } from './api-key-uses.js'
 import type { WrittenRows } from './open-rows.js'
 import type { TenantState, TenantStates } from './tenant-state.js'
 import type { WorkGate } from './work-gate.js'
@@ -17,6 +18,7 @@ export interface Services {
   signingKey: KeyObject
   states: TenantStates
   committer: Committer
+  apiKeyUses: ApiKeyUses
   /** admits batches */
   gate: WorkGate
   /** milliseconds since 1970 */

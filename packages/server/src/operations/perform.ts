@@ -8,6 +8,7 @@ import type { EntryDraft } from '../audit/chain.js'
 import type { Decided, DecideOn, HeadLock } from '../audit/committer.js'
 import { TamperedRowError } from '../audit/row-mac.js'
 import { apiKeyDigest, apiKeyTenant } from '../crypto/api-key.js'
+import type { ApiKeyRow } from '../store/api-keys.js'
 import type { Queryable } from '../store/db.js'
 import { type Access, admit, type Credentials, unauthorized } from './admit.js'
 import type { Caller, Decision, EntryNote, EntryPlace, Operation, Services } from './operation.js'
@@ -72,7 +73,11 @@ async function carryOut<Answer>(
   const call = createCall(services, { tenant_id, access, operation })
   try {
     for (let stale = 0; !(await call.isDone(stale >= MOST_STALE)); stale++);
+    call.noteUse()
     return await call.release()
+  } catch (error) {
+    if (error instanceof Refusal) call.noteUse()
+    throw error
   } finally {
     call.end()
   }
@@ -84,14 +89,18 @@ function createCall<Answer>(
   { tenant_id, access, operation }: { tenant_id: string; access: Access | undefined; operation: Operation<Answer> },
 ) {
   let decision: Decision<Answer> | undefined
+  /** who was let in by the last decision */
+  let admitted: ApiKeyRow | undefined
   let isOver = false
 
   async function decideOn(state: TenantState, sql: Queryable, quotaLeft: number): Promise<Decided> {
     wipe(decision)
     decision = undefined
+    admitted = undefined
     const { monthly_encrypt_quota: encryptQuota } = state.tenant
     try {
       const caller = access ? await callerOf(access, state, services) : SYSTEM
+      admitted = caller.apiKey
       const made = await operation({ state, caller, services, sql, quotaLeft })
       decision = made
       if (isOver) throw new AuditWriteError('nobody waits for this call any more')
@@ -143,6 +152,10 @@ function createCall<Answer>(
     async release(): Promise<Answer> {
       if (!decision) throw new Error('a call was committed without a decision')
       return decision.release()
+    },
+    /** Notes the use of an API key by a call that was carried out, or refused by what it asked for. */
+    noteUse(): void {
+      if (admitted && !decision?.preliminary) services.apiKeyUses.note(admitted, services.now())
     },
     end(): void {
       isOver = true

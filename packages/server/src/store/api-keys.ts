@@ -16,6 +16,8 @@ export interface ApiKeyRow {
   created_at: string
   entry_id: number
   mac: Uint8Array
+  /** to about a minute, not under the MAC: for people to read, for nothing to be decided by */
+  last_used_at: string | null
 }
 
 /** Inserts an API key. */
@@ -79,7 +81,25 @@ export async function updateApiKey(sql: Transaction, row: ApiKeyRow): Promise<bo
   return result.count === 1
 }
 
+/**
+ * Writes when API keys of a tenant were last used, in milliseconds since 1970 by their ids; a later time that is there stays. The rows
+ * are locked in one order, so that processes that write the same ones don't wait for each other in a circle.
+ */
+export async function noteUses(sql: Queryable, tenant_id: string, uses: ReadonlyMap<string, number>): Promise<void> {
+  const ids = [...uses.keys()]
+  const times = [...uses.values()].map((time) => new Date(time).toISOString())
+  await sql`
+    with locked as (
+      select api_key_id from api_keys where tenant_id = ${tenant_id} and api_key_id = any(${ids}::uuid[])
+      order by api_key_id for update
+    )
+    update api_keys as a set last_used_at = u.used_at
+    from locked as l, unnest(${ids}::uuid[], ${times}::timestamptz[]) as u (api_key_id, used_at)
+    where a.tenant_id = ${tenant_id} and a.api_key_id = l.api_key_id and u.api_key_id = l.api_key_id
+      and (a.last_used_at is null or a.last_used_at < u.used_at)`
+}
+
 function columns(sql: Queryable) {
   return sql`api_key_id, tenant_id, digest, name, prefix, permissions, allowed_ips, expires_at, revoked_at, created_at,
-             entry_id, mac`
+             entry_id, mac, last_used_at`
 }

@@ -1,0 +1,40 @@
+/** When API keys were last used: noted in memory by each call, and written now and then, apart from any call. */
+import { type ApiKeyRow, noteUses } from '../store/api-keys.js'
+import type { Sql } from '../store/db.js'
+
+export interface ApiKeyUses {
+  /** Notes that a call was let in. `now` is in milliseconds since 1970. */
+  note(apiKey: Pick<ApiKeyRow, 'tenant_id' | 'api_key_id'>, now: number): void
+  /** Writes what was noted since the last time, one statement a tenant. What could not be written is kept for the next time. */
+  flush(): Promise<void>
+}
+
+/** Makes the notes; one a process. */
+export function createApiKeyUses(sql: Sql): ApiKeyUses {
+  /** by tenant: of each API key the time of its last use */
+  let noted = new Map<string, Map<string, number>>()
+
+  function note({ tenant_id, api_key_id }: Pick<ApiKeyRow, 'tenant_id' | 'api_key_id'>, now: number): void {
+    const uses = noted.get(tenant_id) ?? new Map<string, number>()
+    noted.set(tenant_id, uses)
+    if ((uses.get(api_key_id) ?? 0) < now) uses.set(api_key_id, now)
+  }
+
+  return {
+    note,
+    async flush() {
+      const taken = noted
+      noted = new Map()
+      try {
+        for (const [tenant_id, uses] of taken) {
+          await noteUses(sql, tenant_id, uses)
+          taken.delete(tenant_id)
+        }
+      } finally {
+        for (const [tenant_id, uses] of taken) {
+          for (const [api_key_id, now] of uses) note({ tenant_id, api_key_id }, now)
+        }
+      }
+    },
+  }
+}
