@@ -130,3 +130,41 @@ export function resolveImport({ path }: SourceFile, specifier: string): string |
   const target = relative(ROOT, join(ROOT, path, '..', specifier))
   return target.replaceAll('\\', '/').replace(/\.js$/, '.ts')
 }
+
+/**
+ * The functions of a file that decide and read by `services.sql`: operations, what is handed to `perform`, and what takes their context.
+ * What stands in `release` is done after the decision.
+ */
+export function decisionsByServices({ tree }: SourceFile): string[] {
+  const found = new Set<string>()
+  visit(tree, (node) => {
+    if (!isSqlOfServices(node)) return
+    for (let at = node.parent; at && !isRelease(at); at = at.parent) {
+      if (isDeciding(at)) found.add(nameOf(at))
+    }
+  })
+  return [...found]
+}
+
+function isSqlOfServices(node: ts.Node): boolean {
+  if (ts.isPropertyAccessExpression(node)) return node.name.text === 'sql' && lastName(node.expression) === 'services'
+  if (!ts.isBindingElement(node) || (node.propertyName ?? node.name).getText() !== 'sql') return false
+  const from = node.parent.parent
+  if (ts.isBindingElement(from)) return (from.propertyName ?? from.name).getText() === 'services'
+  return ts.isVariableDeclaration(from) && from.initializer !== undefined && lastName(from.initializer) === 'services'
+}
+
+function isRelease(node: ts.Node): boolean {
+  return (ts.isMethodDeclaration(node) || ts.isPropertyAssignment(node)) && node.name.getText() === 'release'
+}
+
+function isDeciding(node: ts.Node): boolean {
+  if (!ts.isFunctionLike(node)) return false
+  const types = [node.type, ...node.parameters.map(({ type }) => type)].map((type) => type?.getText() ?? '')
+  if (types.some((type) => /^(Promise<)?(Operation|Decision)<|^Context$/.test(type))) return true
+  return ts.isCallExpression(node.parent) && /^perform(AsSystem)?$/.test(node.parent.expression.getText())
+}
+
+function nameOf(node: ts.Node): string {
+  return ts.isFunctionDeclaration(node) && node.name ? node.name.text : 'a function without a name'
+}

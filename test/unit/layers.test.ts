@@ -4,6 +4,7 @@ import { isBuiltin } from 'node:module'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import {
+  decisionsByServices,
   environmentReads,
   type Import,
   parseSource,
@@ -151,6 +152,17 @@ describe('the server', () => {
     expect(pathsOf(writing).filter((path) => !path.startsWith(`${SERVER}store/`))).toEqual([])
     const inTransactions = server.filter((file) => taggedTemplates(file, 'transaction').length > 0)
     expect(pathsOf(inTransactions).filter((path) => !path.startsWith(`${SERVER}store/`))).toEqual([])
+  })
+
+  it('decides by the connection of its context: on the embedded database `services.sql` would wait for the lock that is held', () => {
+    // Called when an export is opened, which is in its release.
+    const AFTERWARDS = ['currentHead', 'firstPlace', 'getPlace', 'openExport'].map(
+      (name) => `operations/read-audit.ts: ${name}`,
+    )
+    const deciding = server.flatMap((file) =>
+      decisionsByServices(file).map((name) => `${file.path.slice(SERVER.length)}: ${name}`),
+    )
+    expect(deciding.sort()).toEqual(AFTERWARDS)
   })
 
   it('runs text as SQL in the migrations and in grants only, which take no parameters', () => {
@@ -307,6 +319,25 @@ describe('the reader of these rules', () => {
       ['zod', false],
     ])
     expect(resolveImport(file, '../audit/chain.js')).toBe(`${SERVER}audit/chain.ts`)
+  })
+
+  it.each([
+    'function f(): Operation<A> { return async ({ services }) => ({ entries: await list(services.sql) }) }',
+    'function f(): Operation<A> { return async ({ services: { sql } }) => ({ entries: await list(sql) }) }',
+    'function f(): Operation<A> { return async (context) => ({ entries: await list(context.services.sql) }) }',
+    'async function f(context: Context) { const { sql } = context.services }',
+    'async function f(services: Services): Promise<Decision<A>> { await list(services.sql) }',
+    'perform(services, access, async () => list(services.sql))',
+  ])('sees a decision by services.sql: %s', (text) => {
+    expect(decisionsByServices(parseSource('a.ts', text))).toHaveLength(1)
+  })
+
+  it.each([
+    'function f(): Operation<A> { return async ({ services, sql }) => ({ entries: await list(sql), release: () => list(services.sql) }) }',
+    'function f(): Operation<A> { return async ({ services }) => ({ async release() { await list(services.sql) } }) }',
+    'async function f(services: Services) { await list(services.sql) }',
+  ])('sees none: %s', (text) => {
+    expect(decisionsByServices(parseSource('a.ts', text))).toEqual([])
   })
 
   it('sees names, SQL and the environment', () => {

@@ -22,11 +22,16 @@ const EXPORT_PAGE_ENTRIES = 500
 
 /** Lists entries, newest first unless the page says otherwise, with the exact number of all that match. */
 export function listAudit(filter: EntryFilter, page: Page): Operation<wire.EntryList> {
-  return async ({ state, services: { sql } }) => ({
+  return async ({ state, services }) => ({
     entries: [],
     async release() {
       const { tenant, purged_through } = state
-      const { entries, total } = await listEntries(sql, { tenant_id: tenant.tenant_id, purged_through }, filter, page)
+      const { entries, total } = await listEntries(
+        services.sql,
+        { tenant_id: tenant.tenant_id, purged_through },
+        filter,
+        page,
+      )
       const logs = entries.map(viewEntry)
       return { logs, count: logs.length, total, limit: page.limit, offset: page.offset }
     },
