@@ -458,7 +458,16 @@ describe('a broker refuses', () => {
   ])('a user whose id is %s, as a fault of the application', async (_, id) => {
     broker = make({ authenticate: () => ({ id: id as string, mayRead: true }) })
     expect(await ask(wrapPath(), wrapBody)).toMatchObject({ status: 500, body: { code: 'E_INTERNAL' } })
-    expect(reported.splice(0)).toHaveLength(1)
+    expect(reported.splice(0)).toMatchObject([{ code: 'E_INVALID_INPUT', message: expect.stringContaining('id') }])
+    expect(service.requests).toEqual([])
+  })
+
+  it.each([[true], [{}], ['ada']])('what is no user, as a fault of the application: %j', async (user) => {
+    broker = make({ authenticate: () => user as never })
+    const { status, body } = await ask(wrapPath(), wrapBody)
+    expect([status, body]).toMatchObject([500, { code: 'E_INTERNAL', detail: 'unexpected error' }])
+    const hint = expect.stringContaining('`authenticate`')
+    expect(reported.splice(0)).toMatchObject([{ code: 'E_INVALID_INPUT', hint }])
     expect(service.requests).toEqual([])
   })
 
@@ -466,13 +475,14 @@ describe('a broker refuses', () => {
     ['authenticate throws', { authenticate: () => Promise.reject(new Error('SECRET database down')) }],
     ['allow throws', { allow: () => Promise.reject(new Error('SECRET')) }],
     ['the API key cannot be read', { apiKey: () => Promise.reject(new Error('SECRET vault sealed')) }],
-    ['the API key is not one', { apiKey: () => 'SECRET\r\nx: y' }],
-  ])('everything when %s, and tells the page nothing of it', async (_, options) => {
+    ['the API key is not one', { apiKey: () => 'SECRET\r\nx: y' }, 'E_INVALID_INPUT'],
+    ['the API key is no text', { apiKey: () => null as never }, 'E_INVALID_INPUT'],
+  ])('everything when %s, and tells the page nothing of it', async (_, options, code?: string) => {
     broker = make(options)
     const { status, text } = await ask(wrapPath(), wrapBody)
     expect(status).toBe(500)
     expect(text).not.toContain('SECRET')
-    expect(reported.splice(0)).toHaveLength(1)
+    expect(reported.splice(0)).toMatchObject([code ? { code } : { message: expect.stringContaining('SECRET') }])
     expect(service.requests).toEqual([])
   })
 
@@ -634,16 +644,23 @@ describe('the options of a broker', () => {
     ['allow', { allow: undefined }],
     ['allow', { allow: { decrypt: [] } }],
     ['allow', { allow: { wrap: ['users'] } }],
+    ['allow', { allow: { wrap: 7 } }],
+    ['allow', { allow: { wrap: null } }],
     ['basePath', { basePath: '/api/' }],
     ['basePath', { basePath: 'api' }],
     ['basePath', { basePath: '/a/../b' }],
     ['origins', { origins: ['https://app.example.org/'] }],
     ['origins', { origins: ['*'] }],
+    ['origins', { origins: 7 }],
+    ['fetch', { fetch: 'fetch' }],
+    ['onError', { onError: 'console' }],
     ['maxBodyBytes', { maxBodyBytes: 0 }],
     ['callsPerMinute', { limits: { callsPerMinute: 0 } }],
     ['timeoutMs', { timeoutMs: 0.5 }],
   ])('are checked: %s', (name, options) => {
-    expect(() => make(options)).toThrow(name)
+    expect(() => make(options)).toThrow(
+      expect.objectContaining({ code: 'E_INVALID_INPUT', message: expect.stringContaining(name) }),
+    )
   })
 })
 

@@ -65,7 +65,7 @@ export interface BrokerCall {
 }
 
 /** The ids of the keys that every user may use so; what is left out, nobody may. */
-export type AllowedKeys = { readonly [O in BrokerOperation]?: readonly string[] }
+export type AllowedKeys = { readonly [O in BrokerOperation]?: readonly string[] | undefined }
 
 export interface BrokerOptions<U extends BrokerUser = BrokerUser> {
   /** Where the service is: an absolute URL, with a path prefix if it has one, without `/v1`. Required, but not before the first request. */
@@ -84,7 +84,7 @@ export interface BrokerOptions<U extends BrokerUser = BrokerUser> {
    * `callsPerMinute`: what one user may ask for in a minute; each operation of a batch counts, and so does what is refused.
    * 2,000 by default. Counted in the memory of this process, and forgotten with it.
    */
-  limits?: { callsPerMinute?: number } | undefined
+  limits?: { callsPerMinute?: number | undefined } | undefined
   /** The path that the broker is mounted at; `/api/eaas` by default. */
   basePath?: string | undefined
   /** Other origins whose pages may call, with their cookies, such as `https://app.example.org`; none by default. */
@@ -200,7 +200,8 @@ async function readApiKey(apiKey: BrokerOptions['apiKey']): Promise<string> {
   if (value === undefined) {
     throw new InvalidInputError('apiKey is missing', `Pass an API key to createBroker(). ${ENVIRONMENT_HINT}`)
   }
-  throw new TypeError('apiKey must be text of visible ASCII characters, without spaces')
+  const hint = 'Check where the API key is read from.'
+  throw new InvalidInputError('apiKey must be text of visible ASCII characters, without spaces', hint)
 }
 
 function corsHeaders(request: Request, origins: ReadonlySet<string>): Record<string, string> | undefined {
@@ -251,7 +252,11 @@ function readOptions<U extends BrokerUser>(options: BrokerOptions<U>): Settings<
   if (!/^(?:\/[\w.~-]+)*$/.test(basePath) || /\/\.{1,2}(?:\/|$)/.test(basePath)) {
     throw new InvalidInputError('basePath must be a path such as /api/eaas, without a slash at its end')
   }
+  if (!Array.isArray(origins)) throw new InvalidInputError('origins must be an array')
   for (const origin of origins) demandOrigin(origin)
+  for (const [name, value] of Object.entries({ fetch: options.fetch, onError: options.onError })) {
+    if (value !== undefined && typeof value !== 'function') throw new InvalidInputError(`${name} must be a function`)
+  }
   demandWhole('maxBodyBytes', maxBodyBytes, 1, MAX_BODY_BYTES)
   demandWhole('timeoutMs', timeoutMs, 1, MAX_TIMEOUT_MS)
   demandWhole('limits.callsPerMinute', callsPerMinute, 1, Number.MAX_SAFE_INTEGER)
@@ -285,11 +290,13 @@ function readAllow<U extends BrokerUser>(allow: BrokerOptions<U>['allow']): Sett
   if (unknown !== undefined) {
     throw new InvalidInputError(`allow: ${JSON.stringify(unknown)} is none of ${BROKER_OPERATIONS.join(', ')}`)
   }
-  const keys = new Map(BROKER_OPERATIONS.map((operation) => [operation, new Set(allow[operation])] as const))
-  for (const [operation, ids] of keys) {
-    for (const id of ids) {
-      if (!isUuid(id)) throw new InvalidInputError(`allow.${operation} must hold ids of keys, which are UUIDs`)
+  const keys = new Map<BrokerOperation, ReadonlySet<string>>()
+  for (const operation of BROKER_OPERATIONS) {
+    const ids: unknown = allow[operation] ?? []
+    if (allow[operation] === null || !Array.isArray(ids) || !ids.every((id) => typeof id === 'string' && isUuid(id))) {
+      throw new InvalidInputError(`allow.${operation} must be an array of ids of keys, which are UUIDs`)
     }
+    keys.set(operation, new Set(ids))
   }
   return (_, { operation, key_id }) => keys.get(operation)?.has(key_id) === true
 }

@@ -54,23 +54,23 @@ const ENCRYPT_OPTIONS = ['keyId', 'dek', 'signal'] satisfies (keyof EncryptOptio
 /** How long and for how much a DEK serves. */
 export interface DekOptions {
   /** Messages that one DEK of a key seals at most; 2^20 by default, 2^31 at most. DEKs of a call or a record are not counted. */
-  maxMessages?: number
+  maxMessages?: number | undefined
   /** Bytes of plaintext that one DEK seals at most; 64 GiB by default. */
-  maxBytes?: number
+  maxBytes?: number | undefined
   /** Milliseconds that one DEK seals at most; one hour by default, 15 minutes in browsers. */
-  maxAgeMs?: number
+  maxAgeMs?: number | undefined
   /** `false` keeps no DEK for reading: each decryption is an unwrap, and so an entry in the audit log. */
-  cache?: boolean
+  cache?: boolean | undefined
   /** DEKs kept for reading, and keys whose DEK is kept for sealing, at most; 1,024 by default. */
-  cacheSize?: number
+  cacheSize?: number | undefined
   /** Milliseconds that a DEK is kept for reading, however often it is used; 5 minutes by default. */
-  cacheMaxAgeMs?: number
+  cacheMaxAgeMs?: number | undefined
   /**
    * `true` unwraps each wrapped key once before anything is sealed under it, and refuses one that does not give the DEK
    * back (`E_PROTOCOL`). Without it, a service that answers wrongly makes unreadable what is sealed. Needs the permission
    * `decrypt`; one request and one audit entry more for each DEK.
    */
-  verify?: boolean
+  verify?: boolean | undefined
 }
 
 export interface ClientOptions {

@@ -85,7 +85,7 @@ describe('seal and open', () => {
     }
   })
 
-  it('refuse an alteration, another DEK, a DEK of another length, and a header that could not be read again', async () => {
+  it('refuse an alteration, another DEK, a DEK of another length or one that was wiped, and a header that could not be read again', async () => {
     const dek = createDek()
     const envelope = await seal('SECRET', { dek, wrapped })
     await expect(open(envelope, createDek())).rejects.toMatchObject({ code: 'E_DECRYPTION' })
@@ -95,6 +95,10 @@ describe('seal and open', () => {
     await expect(open(envelope, dek.slice(1))).rejects.toMatchObject({
       code: 'E_INVALID_INPUT',
       message: 'dek must be 32 bytes, got 31',
+    })
+    await expect(seal('x', { dek: createDek().fill(0), wrapped })).rejects.toMatchObject({
+      code: 'E_INVALID_INPUT',
+      message: 'dek is all zeros',
     })
     for (const wrong of [{ key_id: 'users' }, { key_version: 0 }, { wrapped_key: '' }]) {
       const sealing = seal('x', { dek, wrapped: { ...wrapped, ...wrong } })

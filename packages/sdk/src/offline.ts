@@ -64,6 +64,7 @@ export async function seal(
   const header = readWrapped(wrapped)
   const plaintext = new Uint8Array(readValue(value))
   const key = copyDek(dek)
+  if (key.every((byte) => byte === 0)) refuse('dek is all zeros', 'It was wiped already: make one with createDek().')
   try {
     const engine = await selectEngine('auto')
     const iv = takeIv()
@@ -97,11 +98,11 @@ export async function openText(envelope: Envelope | Bundle, dek: Uint8Array): Pr
 
 /** A key's export, as `eaas.keys.export()` or `POST /v1/keys/:id/export` answers it. */
 export interface ExportedKey {
-  tenant_id?: string
+  tenant_id?: string | undefined
   key_id: string
-  name?: string
+  name?: string | undefined
   versions: readonly { version: number; dek_hex: string }[]
-  hash_key_hex?: string
+  hash_key_hex?: string | undefined
 }
 
 export interface OpenExportOptions {

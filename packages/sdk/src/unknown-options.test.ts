@@ -115,6 +115,11 @@ describe('an unknown option', () => {
     await expect(call()).rejects.toThrow(`did you mean ${JSON.stringify(meant)}?`)
   })
 
+  it.each(['rewrap', 'reseal'] as const)('is refused in the name of the call: %s of a model', async (name) => {
+    const rows = owner.model({ keyId, fields: { a: text() } })[name]([], { context: 'SECRET' } as never)
+    await expect(rows.next()).rejects.toThrow(`${name}() has no option "context"`)
+  })
+
   it('is answered with those that there are, where none is near', async () => {
     await expect(owner.encrypt('x', { keyId, aad: 'y' } as never)).rejects.toMatchObject({
       message: 'encrypt() has no option "aad"',

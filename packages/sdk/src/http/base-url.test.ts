@@ -4,6 +4,16 @@ import { createClient } from '../index.js'
 
 const broker = { apiKey: 'k', authenticate: () => ({ id: 'ada' }), allow: {} }
 
+describe('a base URL', () => {
+  it('that is a URL object is refused with what to pass instead', () => {
+    const baseUrl = new URL('https://eaas.example.org') as never
+    for (const make of [() => createClient({ baseUrl, apiKey: 'k' }), () => createBroker({ ...broker, baseUrl })]) {
+      const hint = expect.stringContaining('`href`')
+      expect(make).toThrow(expect.objectContaining({ message: 'baseUrl must be text, got an object', hint }))
+    }
+  })
+})
+
 describe('http', () => {
   it.each(['localhost', 'eaas.localhost', '127.0.0.1', '127.1', '127.8.9.10', '[::1]'])(
     'is taken on this machine: %s',

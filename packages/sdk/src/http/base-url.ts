@@ -1,5 +1,6 @@
 /** Where a service is: an absolute URL, or a path in pages and workers. */
 import { InvalidInputError } from '../errors.js'
+import { kindOf } from '../input.js'
 
 /** Stands for the page's own while only the path is checked. */
 const ANY_ORIGIN = 'https://page.invalid'
@@ -17,7 +18,10 @@ const HINT = 'Pass an absolute URL such as https://eaas.example.org or https://e
  */
 export function parseBaseUrl(baseUrl: string, allowInsecure = false): URL {
   // The value is not repeated in a message: it may hold a password.
-  if (typeof baseUrl !== 'string' || !URL.canParse(baseUrl)) throw new InvalidInputError('baseUrl must be a URL', HINT)
+  if (typeof baseUrl !== 'string') {
+    throw new InvalidInputError(`baseUrl must be text, got ${kindOf(baseUrl)}`, 'Pass the `href` of a URL object.')
+  }
+  if (!URL.canParse(baseUrl)) throw new InvalidInputError('baseUrl must be a URL', HINT)
   const url = new URL(baseUrl)
   if (url.protocol !== 'https:' && url.protocol !== 'http:') {
     throw new InvalidInputError('baseUrl must be an http or https URL', HINT)

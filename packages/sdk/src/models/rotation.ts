@@ -73,7 +73,7 @@ export async function* rewrapRows(
     return { index, status: 'changed', row: withValues(row, values) }
   }
 
-  yield* inBatches(rows, options, async (batch, start) => {
+  yield* inBatches(rows, options, 'rewrap()', async (batch, start) => {
     if (known.size > MAX_KNOWN) known.clear()
     refused.clear()
     const asked = new Map<string, WrappedKey>()
@@ -104,7 +104,7 @@ export async function* resealRows(
   options: RewrapOptions,
 ): AsyncGenerator<RewrapBatch<Row>, void, undefined> {
   const { signal } = options
-  yield* inBatches(rows, options, async (batch, first) => {
+  yield* inBatches(rows, options, 'reseal()', async (batch, first) => {
     const { ok, failed, indexes } = await model.open(batch, { signal, first })
     const sealed = await model.sealEach(ok, { signal, indexes, ownDek: true })
     const items: RewrapItem<Row>[] = failed.map(({ index, error }) => ({ index, status: 'failed', error }))
@@ -134,9 +134,10 @@ function wrappedKeys(definition: Definition, row: Row, index: number): WrappedKe
 async function* inBatches(
   rows: Iterable<Row> | AsyncIterable<Row>,
   options: RewrapOptions,
+  name: 'rewrap()' | 'reseal()',
   run: (batch: readonly Row[], start: number) => Promise<RewrapItem<Row>[]>,
 ): AsyncGenerator<RewrapBatch<Row>, void, undefined> {
-  demandOptions('rewrap() and reseal()', options, ['batchSize', 'signal'])
+  demandOptions(name, options, ['batchSize', 'signal'])
   const { batchSize = BATCH_ROWS, signal } = options
   demandIterable(rows)
   demandWhole('batchSize', batchSize, 1, MAX_BATCH_ROWS)

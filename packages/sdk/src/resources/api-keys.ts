@@ -10,12 +10,12 @@ import type { ApiKeyList, ApiKeyRecord, NewApiKey } from './wire-types.js'
 /** What an API key may be given; what is left out of an update is kept, `null` clears it. */
 export interface ApiKeyChanges {
   /** 1 to 255 characters. */
-  name?: string
-  permissions?: readonly Permission[]
+  name?: string | undefined
+  permissions?: readonly Permission[] | undefined
   /** When it ends: RFC 3339 with an offset, or a Date. */
-  expires_at?: string | Date | null
+  expires_at?: string | Date | null | undefined
   /** The only addresses it may be used from: addresses or CIDR, v4 and v6. */
-  allowed_ips?: readonly string[] | null
+  allowed_ips?: readonly string[] | null | undefined
 }
 
 export interface NewApiKeyOptions extends ApiKeyChanges {

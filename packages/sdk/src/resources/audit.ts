@@ -12,23 +12,23 @@ const FILTER: readonly (keyof EntryFilter)[] = ['key_id', 'action', 'date_from',
 
 export interface EntryFilter {
   /** Only entries of this key. */
-  key_id?: string
+  key_id?: string | undefined
   /** Only entries of this action. */
-  action?: Action
+  action?: Action | undefined
   /** Only entries of this time or later: RFC 3339 with an offset, or a Date. */
-  date_from?: string | Date
+  date_from?: string | Date | undefined
   /** Only entries of this time or earlier: RFC 3339 with an offset, or a Date. */
-  date_to?: string | Date
+  date_to?: string | Date | undefined
   /** Only entries with a greater id. */
-  after_id?: number
+  after_id?: number | undefined
   /** `desc`, newest first, without it. */
-  order?: 'asc' | 'desc'
+  order?: 'asc' | 'desc' | undefined
 }
 
 export interface ListEntriesOptions extends EntryFilter, CallOptions {
   /** How many at most; 50 without it, and never more than 100. */
-  limit?: number
-  offset?: number
+  limit?: number | undefined
+  offset?: number | undefined
 }
 
 export interface EntriesOptions extends EntryFilter, CallOptions {}

@@ -13,11 +13,11 @@ export interface CallOptions {
 }
 
 export interface ListKeysOptions extends CallOptions {
-  status?: KeyStatus
-  name?: string
+  status?: KeyStatus | undefined
+  name?: string | undefined
   /** How many at most; without it all. */
-  limit?: number
-  offset?: number
+  limit?: number | undefined
+  offset?: number | undefined
 }
 
 /**

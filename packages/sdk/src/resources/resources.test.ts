@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Client, createClient } from '../index.js'
-import { useService } from '../test-support/clients.js'
+import { failure, useService } from '../test-support/clients.js'
 import { API_KEY, problem, send, TENANT_ID } from '../test-support/service.js'
 
 const service = useService()
@@ -294,6 +294,14 @@ describe('server mode', () => {
     const bundle = await eaas.server.encrypt('Ž\0🔐', { keyId })
     expect(bundle).not.toHaveProperty('envelope_version')
     expect(await eaas.server.decryptText(bundle)).toBe('Ž\0🔐')
+    for (const none of [undefined, null, 'x']) {
+      for (const call of [eaas.server.decrypt(none as never), eaas.server.decryptText(none as never)]) {
+        expect(await failure(call)).toMatchObject({
+          code: 'E_INVALID_INPUT',
+          message: expect.stringMatching(/^not an envelope/),
+        })
+      }
+    }
     expect(await eaas.decryptText(bundle)).toBe('Ž\0🔐')
     const envelope = await eaas.encrypt(new Uint8Array([0, 255]), { keyId })
     expect(await eaas.server.decrypt(envelope)).toEqual(new Uint8Array([0, 255]))

@@ -4,7 +4,7 @@ import { InvalidInputError } from '../errors.js'
 import type { Http } from '../http/calls.js'
 import { asTampering } from '../http/tampering.js'
 import { type Binary, type Bytes, demandKeyId, demandOptions, readSignal, readValue, toText } from '../input.js'
-import type { Bundle } from '../records/envelopes.js'
+import { type Bundle, readEnvelope } from '../records/envelopes.js'
 import type { CallOptions } from './keys.js'
 
 const MAX_PLAINTEXT_BYTES = 65_536
@@ -25,12 +25,11 @@ export interface ServerMode {
 
 /** Makes the resource over one client's HTTP. */
 export function createServerMode(http: Http): ServerMode {
-  const decrypt = async (
-    { ciphertext, wrapped_key, iv, key_id, key_version }: Bundle,
-    options: CallOptions | undefined,
-  ) => {
+  const decrypt = async (envelope: Bundle, options: CallOptions | undefined) => {
     const signal = readSignal('server.decrypt()', options)
-    demandKeyId(key_id)
+    if (typeof envelope !== 'object' || envelope === null) readEnvelope(envelope) // throws; what is wrong inside, the service says
+    const { ciphertext, wrapped_key, iv, key_id, key_version } = envelope
+    demandKeyId(key_id, 'key_id')
     const body = { ciphertext, wrapped_key, iv, key_id, key_version, encoding: 'base64' }
     const answer = 'decrypted'
     try {
