@@ -1,5 +1,5 @@
 // Signed checkpoints: of what the log is, to whoever asks and on a schedule; and never of what the server did not write.
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { appendFile, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
@@ -8,6 +8,7 @@ import { readCheckpoint } from '../packages/server/src/audit/checkpoint.js'
 import { splitLines } from '../packages/server/src/audit/split-lines.js'
 import { verifyExport } from '../packages/server/src/audit/verify-export.js'
 import { createCheckpointEmitter } from '../packages/server/src/emit-checkpoints.js'
+import { readKeptFile } from '../packages/server/src/kept-witnesses.js'
 import { readChain } from '../packages/server/src/store/audit.js'
 import { freshDatabase } from './support/database.js'
 import { createTenantByCli, runEaas, startEaas } from './support/eaas-process.js'
@@ -191,6 +192,103 @@ describe('checkpoints on a schedule', () => {
     const printed = stdout.split('\n').filter((text) => text.startsWith('{"tenant_id"'))
     expect(printed).toHaveLength(1)
     expect(readCheckpoint(JSON.parse(printed[0] ?? '').checkpoint, known)).toMatchObject({ tenant_id, last_id: 1 })
+  })
+})
+
+describe('lines of the file that are not as a server wrote them', () => {
+  /** A file of four lines of ours, each of one more entry; then it is edited. */
+  async function edited(name: string, edit: (lines: string[]) => string[]): Promise<string> {
+    const path = join(folder, name)
+    const emit = createCheckpointEmitter(service.services, path, noteFailed)
+    for (let at = 0; at < 4; at++) {
+      await later(`${name} ${at}`)
+      await emit()
+    }
+    const own = (await readFile(path, 'utf8')).split('\n').filter((line) => line.includes(tenant_id))
+    expect(own).toHaveLength(4)
+    await writeFile(path, edit(own).join('\n'))
+    return path
+  }
+  const change = (line: string | undefined, edit: (members: Record<string, unknown>) => Record<string, unknown>) =>
+    JSON.stringify(edit(JSON.parse(line ?? '')))
+  const read = (path: string) => readKeptFile(path, publicKey, { isThorough: true })
+
+  it.each<[string, (lines: string[]) => string[], [number, RegExp][]]>([
+    ['none', (lines) => [...lines, ''], []],
+    ['a comment', ([a = '', ...rest]) => [a, '# note to self', ...rest, ''], [[2, /not the line/]]],
+    ['a line cut in the midst', ([a = '', b = '', ...rest]) => [a, b.slice(0, 90), ...rest, ''], [[2, /not the line/]]],
+    ['a last line without its end', (lines) => lines, [[4, /cut short/]]],
+    [
+      'a lower entry id',
+      ([a = '', b = '', c = '', d = '']) => [a, b, c, d.replace(/\\n9\\n/, '\\n7\\n'), ''],
+      [[4, /contradicts/]],
+    ],
+    [
+      'another time of signing',
+      ([a = '', b = '', ...rest]) => [a, b.replace('2026-03-01', '2026-03-02'), ...rest, ''],
+      [[2, /signature/]],
+    ],
+    [
+      'another policy version',
+      ([a = '', ...rest]) => [change(a, (line) => ({ ...line, policy_version: 8 })), ...rest, ''],
+      [[2, /contradicts/]],
+    ],
+    [
+      'no policy version',
+      ([a = '', ...rest]) => [change(a, ({ policy_version: _, ...line }) => line), ...rest, ''],
+      [[1, /lacks/]],
+    ],
+    [
+      'a renamed member',
+      ([a = '', ...rest]) => [a.replace('"checkpoint"', '"chekpoint"'), ...rest, ''],
+      [[1, /not the line/]],
+    ],
+    [
+      "another tenant's id",
+      ([a = '', ...rest]) => [change(a, (line) => ({ ...line, tenant_id: publicKey })), ...rest, ''],
+      [[1, /not the line/]],
+    ],
+    [
+      'another key',
+      ([a = '', ...rest]) => [change(a, (line) => ({ ...line, public_key: 'eaas-audit+0' })), ...rest, ''],
+      [[1, /another signing key/]],
+    ],
+  ])('are told by their numbers: %s', async (name, edit, expected) => {
+    const { faults } = await read(await edited(name.replaceAll(' ', '-'), edit))
+    expect(faults).toEqual(expected.map(([line, what]) => ({ line, what: expect.stringMatching(what) })))
+  })
+
+  it('do not hide what the others state: a policy version that was lowered or left out counts as little as it can', async () => {
+    for (const policy_version of [1, undefined]) {
+      const path = await edited(`lowered-${policy_version}`, (lines) => [
+        ...lines.slice(0, 3),
+        change(lines[3], (line) => ({ ...line, policy_version })),
+        '',
+      ])
+      const { witnesses } = await read(path)
+      const newest = (await chain()).at(-1)
+      expect(witnesses.get(tenant_id)).toMatchObject({ last_id: newest?.id, hash: new Uint8Array(newest?.hash ?? []) })
+    }
+  })
+
+  it('are in the log of a server that starts, which goes on, and found wrong by doctor', {
+    timeout: 60_000,
+  }, async () => {
+    const path = join(folder, 'edited')
+    const environment = { EAAS_CHECKPOINT_FILE: path }
+    const database = await freshDatabase('edited')
+    await createTenantByCli({ database }, 'edited')
+    const eaas = await startEaas({ database, environment })
+    expect((await eaas.stop()).stderr).not.toContain('checkpoint file')
+    expect((await runEaas(['doctor'], { database, environment })).stdout).toMatch(/ok +checkpoints/)
+    await appendFile(path, '# note to self\n')
+    const { lines } = await read(path)
+    const { code, stdout } = await runEaas(['doctor'], { database, environment })
+    expect([code, stdout]).toEqual([1, expect.stringMatching(new RegExp(`WRONG +checkpoints +line ${lines}: `))])
+    await eaas.start()
+    expect((await eaas.stop()).stderr).toMatch(
+      new RegExp(`"level":40.*line ${lines}: .*lines that are not as a server wrote them`),
+    )
   })
 })
 

@@ -11,7 +11,7 @@ import type { Config } from './config.js'
 import { openSecret } from './crypto/key-hierarchy.js'
 import { embeddedRootKeyPath, RootKeyError, readEmbeddedRootKey, readRootKey } from './crypto/root-key.js'
 import { signingKeyOf } from './crypto/signing-key.js'
-import { readKeptWitnesses } from './kept-witnesses.js'
+import { type LineFault, readKeptFile } from './kept-witnesses.js'
 import { MIGRATIONS_DIRECTORY } from './migrations-directory.js'
 import { createApiKeyUses } from './operations/api-key-uses.js'
 import { sealNewSecret } from './operations/key-secrets.js'
@@ -46,6 +46,8 @@ export interface OpenOptions {
   config: Config
   /** called when a tenant's chain in the database is not the one that was written, and when the clock is wrong */
   onAlarm: (message: string, details: Record<string, unknown>) => void
+  /** told of lines in the file of checkpoints that are not as a server wrote them; they are not looked for if not given */
+  onKeptFaults?: (faults: readonly LineFault[]) => void
   /** work beside a server that holds the embedded database, through its socket; refused otherwise */
   beside?: boolean
   /** whether a new installation is made where there is none; so by default */
@@ -68,6 +70,7 @@ export interface OpenOptions {
 export async function openInstallation({
   config,
   onAlarm,
+  onKeptFaults,
   beside = false,
   mayCreate = true,
   wait,
@@ -103,8 +106,10 @@ export async function openInstallation({
     })
     const sql = withDeadlines(store.sql) // states and committer have their own
     if (config.checkpointFile !== undefined) {
-      const kept = await readKeptWitnesses(config.checkpointFile, encodePublicKey(secrets.signingKey))
-      for (const [tenant_id, witness] of kept) committer.watches.get(tenant_id).remember(witness)
+      const options = { isThorough: onKeptFaults !== undefined }
+      const kept = await readKeptFile(config.checkpointFile, encodePublicKey(secrets.signingKey), options)
+      if (kept.faults.length > 0) onKeptFaults?.(kept.faults)
+      for (const [tenant_id, witness] of kept.witnesses) committer.watches.get(tenant_id).remember(witness)
     }
     const chainWatch = createChainWatch({
       sql,

@@ -1,9 +1,12 @@
-/** What a file of checkpoints says about where each tenant's log ended, to compare the database with. */
+/**
+ * What a file of checkpoints says about where each tenant's log ended, to compare the database with, and which of its lines are not as a
+ * server wrote them.
+ */
 import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
-import type { Witness } from './audit/chain.js'
-import { CheckpointError, readCheckpoint } from './audit/checkpoint.js'
-import { splitLines } from './audit/split-lines.js'
+import { equalBytes, nextPolicyEpoch, type Witness } from './audit/chain.js'
+import { type Checkpoint, CheckpointError, parseCheckpoint, readCheckpoint } from './audit/checkpoint.js'
+import { NO_LINE, splitLines } from './audit/split-lines.js'
 
 /** A line of the file: a checkpoint and the policy version beside it, which orders what was signed before and after a rollback. */
 export interface KeptLine {
@@ -13,34 +16,136 @@ export interface KeptLine {
   public_key: string
 }
 
-/** The name of a file that is none. */
-export const STANDARD_OUTPUT = '-'
-
-/**
- * Reads the latest head of each tenant from a file of checkpoints. Lines that are no checkpoint, or that the key did not sign, are
- * skipped: a crash may have cut one short, and whoever can write to the file could have deleted them as well. A file that is not
- * there yet, or that is a pipe or a terminal, holds nothing.
- */
-export async function readKeptWitnesses(file: string, publicKey: string): Promise<Map<string, Witness>> {
-  const latest = await findLatest(file, () => true)
-  const forged = new Set([...latest].filter(([, line]) => !readSignedHash(line, publicKey)).map(([id]) => id))
-  // Only the latest line of a tenant has to be verified, unless that one is forged.
-  const isSigned = (line: Parsed) => !forged.has(line.tenant_id) || readSignedHash(line, publicKey) !== undefined
-  const signed = forged.size === 0 ? latest : await findLatest(file, isSigned)
-  return new Map(
-    [...signed].flatMap(([tenant_id, line]) => {
-      const { last_id, policy_version } = line
-      const hash = readSignedHash(line, publicKey)
-      return hash ? [[tenant_id, { last_id, hash, policy_version }]] : []
-    }),
-  )
+/** A line that is not as a server wrote it, by its number from 1. */
+export interface LineFault {
+  line: number
+  what: string
 }
 
-async function findLatest(file: string, isGood: (line: Parsed) => boolean): Promise<Map<string, Parsed>> {
+export interface KeptFile {
+  /** the latest head of each tenant that the key signed */
+  witnesses: Map<string, Witness>
+  lines: number
+  /** in the order of the file, MOST_FAULTS at most; of a quick reading none */
+  faults: LineFault[]
+}
+
+/** The name of a file that is none. */
+export const STANDARD_OUTPUT = '-'
+/** Signatures take their time: beside each tenant's latest line, those of so many lines at the end are checked. */
+const CHECKED_SIGNATURES = 2_000
+const MOST_FAULTS = 100
+
+const CUT = 'cut short, not UTF-8 or too long'
+const NO_FORM = 'not the line of a checkpoint'
+const INCOMPLETE = 'it lacks policy_version or public_key'
+const FOREIGN_KEY = 'of another signing key'
+const FORGED = 'its signature does not verify'
+const CONTRADICTS = 'it contradicts the line before it of the same tenant'
+
+/**
+ * Reads a file of checkpoints. Lines that are none, or that the key did not sign, prove nothing, so that no witness comes from them: a
+ * crash may have cut one short, and whoever can write to the file could have deleted them as well. A thorough reading tells of them. A
+ * file that is not there yet, or that is a pipe or a terminal, holds nothing.
+ */
+export async function readKeptFile(
+  file: string,
+  publicKey: string,
+  { isThorough }: { isThorough: boolean },
+): Promise<KeptFile> {
+  const judge = isThorough ? createJudge(publicKey) : undefined
+  const latest = await findLatest(file, () => true, judge)
+  const forged = new Set([...latest].filter(([, line]) => !isSigned(line, publicKey)).map(([id]) => id))
+  for (const id of forged) judge?.condemn(latest.get(id))
+  // Only the latest line of a tenant has to be verified, unless that one is forged.
+  const isGood = (line: Parsed) => !forged.has(line.statement.tenant_id) || isSigned(line, publicKey)
+  const signed = forged.size === 0 ? latest : await findLatest(file, isGood)
+  const witnesses = new Map(
+    [...signed].map(
+      ([
+        tenant_id,
+        {
+          statement: { last_id, hash },
+          policy_version,
+        },
+      ]) => [tenant_id, { last_id, hash, policy_version }],
+    ),
+  )
+  return { witnesses, lines: judge?.lines() ?? 0, faults: judge?.faults() ?? [] }
+}
+
+/** Faults as a sentence names them: the first ones by the numbers of their lines. */
+export function nameFaults(faults: readonly LineFault[], most = 5): string {
+  const named = faults.slice(0, most).map(({ line, what }) => `line ${line}: ${what}`)
+  return [...named, ...(faults.length > most ? ['and more'] : [])].join('; ')
+}
+
+interface Judge {
+  /** Takes each line of the file in turn; undefined where it has not the form of one. */
+  see(line: Parsed | undefined, text: string): void
+  /** Notes that the signature of a line does not verify. */
+  condemn(line: Parsed | undefined): void
+  lines(): number
+  faults(): LineFault[]
+}
+
+function createJudge(publicKey: string): Judge {
+  const found = new Map<number, string>()
+  const before = new Map<string, Parsed>()
+  const last: Parsed[] = []
+  let lines = 0
+  const note = (line: number, what: string) => {
+    if (found.size < MOST_FAULTS) found.set(line, what)
+  }
+  const condemn = (line: Parsed | undefined) => {
+    if (line && !found.has(line.number)) note(line.number, FORGED)
+  }
+  return {
+    condemn,
+    see(line, text) {
+      lines += 1
+      if (!line) return note(lines, text === NO_LINE ? CUT : NO_FORM)
+      if (!line.isComplete) note(line.number, INCOMPLETE)
+      else if (line.public_key !== publicKey) note(line.number, FOREIGN_KEY)
+      const { tenant_id } = line.statement
+      if (contradicts(line, before.get(tenant_id))) note(line.number, CONTRADICTS)
+      before.set(tenant_id, line)
+      last[lines % CHECKED_SIGNATURES] = line
+    },
+    lines: () => lines,
+    faults() {
+      for (const line of last) if (line && !isSigned(line, publicKey)) condemn(line)
+      return [...found].map(([line, what]) => ({ line, what })).sort((a, b) => a.line - b.line)
+    },
+  }
+}
+
+// Each change is an entry: between two accepted rollbacks ids and policy versions go up together. Several processes may write one
+// file, so that a line may come after a later one.
+function contradicts(line: Parsed, other: Parsed | undefined): boolean {
+  if (!other || epochOf(line) !== epochOf(other)) return false
+  const [entries, changes] = [
+    line.statement.last_id - other.statement.last_id,
+    line.policy_version - other.policy_version,
+  ]
+  if (entries === 0) return changes !== 0 || !equalBytes(line.statement.hash, other.statement.hash)
+  return changes !== 0 && entries > 0 !== changes > 0
+}
+
+async function findLatest(
+  file: string,
+  isGood: (line: Parsed) => boolean,
+  judge?: Judge,
+): Promise<Map<string, Parsed>> {
   const latest = new Map<string, Parsed>()
+  let number = 0
   for await (const text of readLines(file)) {
-    const line = parseLine(text)
-    if (line && isLater(line, latest.get(line.tenant_id)) && isGood(line)) latest.set(line.tenant_id, line)
+    number += 1
+    const line = parseLine(text, number)
+    judge?.see(line, text)
+    if (!line) continue
+    const { tenant_id } = line.statement
+    if (isLater(line, latest.get(tenant_id)) && isGood(line)) latest.set(tenant_id, line)
   }
   return latest
 }
@@ -53,31 +158,49 @@ async function* readLines(file: string): AsyncGenerator<string> {
   if (found?.isFile()) yield* splitLines(createReadStream(file))
 }
 
-function parseLine(line: string) {
-  if (!line.startsWith('{')) return undefined
+interface Parsed {
+  number: number
+  statement: Checkpoint
+  policy_version: number
+  checkpoint: string
+  public_key: unknown
+  /** whether it has every member of a line */
+  isComplete: boolean
+}
+
+function parseLine(text: string, number: number): Parsed | undefined {
+  if (!text.startsWith('{')) return undefined
   try {
-    const { tenant_id, policy_version = 0, checkpoint } = JSON.parse(line) as Partial<Record<keyof KeptLine, unknown>>
-    if (typeof tenant_id !== 'string' || typeof checkpoint !== 'string') return undefined
-    if (typeof policy_version !== 'number' || !Number.isSafeInteger(policy_version)) return undefined
-    return { tenant_id, policy_version, checkpoint, last_id: Number(checkpoint.split('\n')[2]) }
+    const members = JSON.parse(text) as Partial<Record<keyof KeptLine, unknown>>
+    const { tenant_id, policy_version = 0, checkpoint, public_key } = members
+    if (typeof checkpoint !== 'string' || typeof policy_version !== 'number') return undefined
+    if (!Number.isSafeInteger(policy_version) || policy_version < 0) return undefined
+    const statement = parseCheckpoint(checkpoint)
+    if (statement.tenant_id !== tenant_id) return undefined
+    const isComplete = members.policy_version !== undefined && typeof public_key === 'string'
+    return { number, statement, policy_version, checkpoint, public_key, isComplete }
   } catch {
     return undefined
   }
 }
 
-type Parsed = NonNullable<ReturnType<typeof parseLine>>
-
-function isLater({ policy_version, last_id }: Parsed, than: Parsed | undefined): boolean {
+// The id is signed and the policy version is not: that counts only for which side of an accepted rollback a line is on.
+function isLater(line: Parsed, than: Parsed | undefined): boolean {
   if (!than) return true
-  return policy_version === than.policy_version ? last_id > than.last_id : policy_version > than.policy_version
+  const [epoch, otherEpoch] = [epochOf(line), epochOf(than)]
+  return epoch === otherEpoch ? line.statement.last_id > than.statement.last_id : epoch > otherEpoch
 }
 
-function readSignedHash({ tenant_id, checkpoint }: Parsed, publicKey: string): Uint8Array | undefined {
+function epochOf({ policy_version }: Parsed): number {
+  return nextPolicyEpoch(policy_version)
+}
+
+function isSigned({ checkpoint }: Parsed, publicKey: string): boolean {
   try {
-    const statement = readCheckpoint(checkpoint, publicKey)
-    return statement.tenant_id === tenant_id ? statement.hash : undefined
+    readCheckpoint(checkpoint, publicKey)
+    return true
   } catch (error) {
-    if (error instanceof CheckpointError) return undefined
+    if (error instanceof CheckpointError) return false
     throw error
   }
 }

@@ -7,6 +7,7 @@ import { doDueWork } from './due-work.js'
 import { createAlarmWitnessEmitter, createCheckpointEmitter } from './emit-checkpoints.js'
 import { createMetrics, type Metrics } from './http/metrics.js'
 import { type Installation, openInstallation, rootKeyFile } from './installation.js'
+import { type LineFault, nameFaults } from './kept-witnesses.js'
 import { loggerOptions, logWithoutApp } from './logger.js'
 import { type Periodic, startPeriodic } from './periodic.js'
 import { purgeTenants } from './retention.js'
@@ -46,6 +47,7 @@ export async function openServer({
     else early.push(() => logAlarm(message, details))
   }
   const metrics = createMetrics()
+  let keptFaults: readonly LineFault[] = []
   const installation = await openInstallation({
     config,
     wait: {
@@ -54,6 +56,9 @@ export async function openServer({
         logWithoutApp(config.logLevel, { ...details, err: error }, 'waiting for the database'),
     },
     onAlarm: logAlarm,
+    onKeptFaults: (faults) => {
+      keptFaults = faults
+    },
     observeCommit: metrics.observeCommit,
     ...(now === undefined ? {} : { now }),
   })
@@ -93,6 +98,13 @@ export async function openServer({
     log.warn(
       'no checkpoints are kept: a database that goes back while no server runs will not be noticed. ' +
         'Set EAAS_CHECKPOINT_FILE to a file that outlives the database',
+    )
+  }
+  if (keptFaults.length > 0) {
+    log.warn(
+      { file: config.checkpointFile, faults: nameFaults(keptFaults) },
+      'the checkpoint file has lines that are not as a server wrote them, and prove nothing: a crash cut them short, or somebody ' +
+        'edited the file. Compare the logs with checkpoints that are kept elsewhere (eaas audit verify --checkpoint), then take these lines out',
     )
   }
   const keyFile = rootKeyFile(config)

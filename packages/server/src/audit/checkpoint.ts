@@ -42,12 +42,7 @@ export function signCheckpoint(signingKey: KeyObject, { tenant_id, last_id, hash
 /** Reads a note that the key signed. @throws CheckpointError (checkpoint.md 4) */
 export function readCheckpoint(note: string, publicKey: string): Checkpoint {
   const key = decodePublicKey(publicKey)
-  const [, text = '', tenant_id = '', last_id, h = '', created_at = '', signed = ''] = NOTE.exec(note) ?? []
-  if (!isUuid(tenant_id)) throw new CheckpointError('this is no checkpoint of an EaaS audit log')
-  const [hash, signature] = [base64(h), base64(signed)]
-  if (hash.length !== HASH_BYTES || !Number.isSafeInteger(Number(last_id))) {
-    throw new CheckpointError('this is no checkpoint of an EaaS audit log: its id or its hash can be none')
-  }
+  const { text, signature, ...statement } = parseNote(note)
   if (!equalBytes(signature.subarray(0, KEY_ID_BYTES), keyId(key))) {
     throw new CheckpointError('the checkpoint was signed by another key')
   }
@@ -55,7 +50,23 @@ export function readCheckpoint(note: string, publicKey: string): Checkpoint {
   if (!verify(null, encodeUtf8(text), verifier, signature.subarray(KEY_ID_BYTES))) {
     throw new CheckpointError('the signature of the checkpoint does not verify: it was altered')
   }
-  return { tenant_id, last_id: Number(last_id), hash, created_at }
+  return statement
+}
+
+/** Reads what a note states; whether the key signed it is not looked at. @throws CheckpointError */
+export function parseCheckpoint(note: string): Checkpoint {
+  const { text: _, signature: __, ...statement } = parseNote(note)
+  return statement
+}
+
+function parseNote(note: string): Checkpoint & { text: string; signature: Uint8Array } {
+  const [, text = '', tenant_id = '', last_id, h = '', created_at = '', signed = ''] = NOTE.exec(note) ?? []
+  if (!isUuid(tenant_id)) throw new CheckpointError('this is no checkpoint of an EaaS audit log')
+  const [hash, signature] = [base64(h), base64(signed)]
+  if (hash.length !== HASH_BYTES || !Number.isSafeInteger(Number(last_id))) {
+    throw new CheckpointError('this is no checkpoint of an EaaS audit log: its id or its hash can be none')
+  }
+  return { tenant_id, last_id: Number(last_id), hash, created_at, text, signature }
 }
 
 /** A public key in its written form (checkpoint.md 3). */

@@ -3,7 +3,7 @@
 const LINE_FEED = 0x0a
 const MAX_LINE_BYTES = 16 * 1_048_576
 /** What no line of the format holds: it stands for bytes that are no line, so that the verification stops there. */
-const NO_LINE = '\uFFFE'
+export const NO_LINE = '\uFFFE'
 
 /** Splits bytes at line feeds. Not by readline, which would take a carriage return for the end of a line. */
 export async function* splitLines(chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>): AsyncGenerator<string> {

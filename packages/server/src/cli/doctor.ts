@@ -2,11 +2,13 @@
 import type { KeyObject } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { equalBytes, isHeadAuthentic } from '../audit/chain.js'
+import { encodePublicKey } from '../audit/checkpoint.js'
 import { authentic, tenantMac } from '../audit/row-mac.js'
 import type { Config } from '../config.js'
 import { deriveRowKey, openSecret } from '../crypto/key-hierarchy.js'
 import { readRootKey } from '../crypto/root-key.js'
 import { findOwnInstance, findRootKey, openSecrets, rootKeyFile } from '../installation.js'
+import { nameFaults, readKeptFile, STANDARD_OUTPUT } from '../kept-witnesses.js'
 import { MIGRATIONS_DIRECTORY } from '../migrations-directory.js'
 import { listAlarms } from '../store/alarms.js'
 import { findEntryHash, findHead } from '../store/audit.js'
@@ -84,7 +86,10 @@ async function examine(config: Config): Promise<Finding[]> {
     await look('durability', async () => examineDurability(store))
     await look('clock', () => examineClock(store))
     const rootKey = await look('root key', () => examineRootKey(store, config))
-    if (rootKey) await look('audit chains', () => examineChains(store.sql, rootKey))
+    if (rootKey && checkpointFile !== undefined) {
+      await look('checkpoints', () => examineCheckpoints(store.sql, rootKey, checkpointFile))
+    }
+    if (rootKey && schema === 'current') await look('audit chains', () => examineChains(store.sql, rootKey))
   } finally {
     await store.close()
   }
@@ -199,6 +204,21 @@ async function examineRootKey(store: Store, config: Config) {
   if (!instance) return { detail: 'the database is new: it will belong to this one' }
   openSecrets(rootKey, instance)
   return { found: rootKey, detail: 'opens this database' }
+}
+
+async function examineCheckpoints(sql: Sql, rootKey: KeyObject, file: string): Promise<Look> {
+  if (file === STANDARD_OUTPUT) return { detail: 'written to standard output, where nothing can be compared with them' }
+  const instance = await findOwnInstance(sql)
+  if (!instance) return { detail: 'the database is new' }
+  const { signingKey } = openSecrets(rootKey, instance)
+  const { lines, faults } = await readKeptFile(file, encodePublicKey(signingKey), { isThorough: true })
+  if (faults.length === 0) return { detail: `${lines} lines in ${file}, as servers wrote them` }
+  return {
+    ok: false,
+    detail:
+      `${nameFaults(faults)} (${file}). A crash cut them short, or somebody edited the file: compare the logs with checkpoints that ` +
+      'are kept elsewhere (eaas audit verify --checkpoint), then take these lines out',
+  }
 }
 
 async function examineChains(sql: Sql, rootKey: KeyObject) {
