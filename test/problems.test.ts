@@ -1,5 +1,6 @@
 // Every error is a problem document, those of the framework and of the HTTP parser included.
 import { connect } from 'node:net'
+import { gzipSync } from 'node:zlib'
 import { PROBLEM_CONTENT_TYPE, PROBLEMS } from '@eaas/protocol'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { backend } from './support/database.js'
@@ -29,6 +30,36 @@ function raw(bytes: string, patienceMs = 5_000): Promise<string> {
   })
 }
 
+/** Sends a head and a body of 64 KiB pieces, and reads only when all is sent; returns the answer, and how much could be sent. */
+function sendThenRead(head: string, bytes: number): Promise<{ answer: string; sent: number }> {
+  return new Promise((resolve) => {
+    const { hostname, port } = new URL(service.url)
+    const socket = connect(Number(port), hostname)
+    const piece = Buffer.alloc(65_536, ' ')
+    let answer = ''
+    let sent = 0
+    socket.pause()
+    const send = (error?: Error | null) => {
+      if (error) return
+      if (sent >= bytes) {
+        socket.on('data', (chunk) => {
+          answer += chunk
+        })
+        socket.resume()
+        return
+      }
+      sent += piece.length
+      const isChunked = head.includes('chunked')
+      socket.write(isChunked ? Buffer.concat([Buffer.from('10000\r\n'), piece, Buffer.from('\r\n')]) : piece, send)
+    }
+    socket.write(`${head}\r\nhost: x\r\nauthorization: Bearer ${owner.secret}\r\n\r\n`, send)
+    socket.on('error', (error) => {
+      answer += error.message
+    })
+    socket.on('close', () => resolve({ answer, sent }))
+  })
+}
+
 function expectProblem(
   answer: { status: number; headers: Headers; body: Record<string, unknown> },
   code: keyof typeof PROBLEMS,
@@ -55,6 +86,38 @@ describe('a problem document', () => {
     ['GET', '/v1/keys/%E0%A4%A', 'E_MALFORMED_REQUEST'],
   ] as const)('answers %s %s', async (method, path, code) => {
     expectProblem(await owner.call(method, path), code)
+  })
+
+  it.each([
+    ['/v1/keys', 'content-type: application/json', 413],
+    ['/v1/batch', 'content-type: application/json', 413],
+    ['/v1/keys', 'content-type: text/plain', 415],
+    ['/v1/nothing', 'content-type: application/json', 404],
+  ])('can be read after a body of 9 MiB is sent to %s as %s', async (path, type, status) => {
+    const bytes = 9 * 1_048_576
+    const head = `POST ${path} HTTP/1.1\r\nconnection: close\r\n${type}\r\ncontent-length: ${bytes}`
+    const { answer, sent } = await sendThenRead(head, bytes)
+    expect([answer.slice(0, 12), sent]).toEqual([`HTTP/1.1 ${status}`, bytes])
+    expect(answer).toContain(PROBLEM_CONTENT_TYPE)
+  })
+
+  it.each(['close', 'keep-alive'])(
+    'is not waited with for a client that never stops sending (%s)',
+    async (connection) => {
+      const type = 'content-type: application/json\r\ntransfer-encoding: chunked'
+      const head = `POST /v1/keys HTTP/1.1\r\nconnection: ${connection}\r\n${type}`
+      const most = 1_048_576 * 1_024
+      expect((await sendThenRead(head, most)).sent).toBeLessThan(most)
+    },
+  )
+
+  it('says that a body must not be compressed', async () => {
+    const body = gzipSync('{"name":"x"}')
+    const answer = await owner.call('POST', '/v1/keys', body, { 'content-encoding': 'gzip' })
+    expectProblem(answer, 'E_MEDIA_TYPE')
+    expect(answer.body.detail).toContain('Content-Encoding')
+    const identity = await owner.call('POST', '/v1/keys', { name: 'identity' }, { 'content-encoding': 'identity' })
+    expect(identity.status).toBe(201)
   })
 
   it('says which methods a path takes', async () => {

@@ -2,6 +2,7 @@
 import type { Socket } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
+import { linger } from './linger.js'
 
 /** How long calls under way may go on once the server stops; a slow reader's or a stalled body's is cut then. In milliseconds. */
 const GRACE_MS = 5_000
@@ -36,6 +37,7 @@ export function endConnections(app: FastifyInstance, isStopping: () => boolean):
   app.addHook('onSend', (request, reply, payload, done) => {
     const isLast = (open.get(request.raw.socket)?.calls ?? 1) <= 1
     if ((isClosing || isStopping()) && isLast) reply.header('connection', 'close')
+    if (!request.raw.complete) linger(request.raw)
     done(null, payload)
   })
   app.addHook('onResponse', ({ raw: { socket } }, _, done) => {

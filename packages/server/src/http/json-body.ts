@@ -13,14 +13,20 @@ const WHOLE_BYTES = 131_072
 /** What is parsed at once, at most. */
 export const PART_BYTES = 1_048_576
 
+/** A Content-Encoding that changes nothing. */
+const IDENTITY = /^(?:identity)?$/i
+
 const JSON_MEDIA_TYPE = /^application\/json\s*(?:;\s*charset\s*=\s*"?utf-8"?\s*)?$/i
 
 /** Makes JSON the only body that is read. */
 export function readJsonBodies(app: FastifyInstance): void {
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser(JSON_MEDIA_TYPE, async (request: FastifyRequest, payload: IncomingMessage) =>
-    (await readBody(payload, request.routeOptions.bodyLimit)).parse(),
-  )
+  app.addContentTypeParser(JSON_MEDIA_TYPE, async (request: FastifyRequest, payload: IncomingMessage) => {
+    if (!IDENTITY.test(request.headers['content-encoding'] ?? '')) {
+      throw new Refusal('E_MEDIA_TYPE', 'the body must not be compressed: send it without Content-Encoding')
+    }
+    return (await readBody(payload, request.routeOptions.bodyLimit)).parse()
+  })
   // An empty body has no media type that could be wrong: clients send one in chunks, or as a form without fields.
   app.addContentTypeParser('*', (_: FastifyRequest, payload: IncomingMessage, done: (error: Error | null) => void) => {
     payload.once('data', () => done(new Refusal('E_MEDIA_TYPE', 'the body must be application/json in UTF-8')))
