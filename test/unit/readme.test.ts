@@ -42,6 +42,16 @@ describe('every text of the project', () => {
     expect('npx @eaas/server start, or npx -p @eaas/server eaas start').not.toMatch(bare)
   })
 
+  it('has no password of a database in a command, where the history of a shell keeps it', () => {
+    const password = /postgres(?:ql)?:\/\/\S*@/
+    const commands = documents.flatMap((document) =>
+      [...read(document).matchAll(/^```sh\n(.*?)^```/gms)].map(([, text = '']) => ({ document, text })),
+    )
+    expect(commands.length).toBeGreaterThan(20)
+    expect(commands.filter(({ text }) => password.test(text))).toEqual([])
+    expect('export EAAS_DATABASE_URL=postgres://user:password@localhost:5432/eaas').toMatch(password)
+  })
+
   it('can run it so: the package has one command, which npx then takes', () => {
     const { bin } = JSON.parse(read('packages/server/package.json')) as { bin: Record<string, string> }
     expect(Object.keys(bin)).toEqual(['eaas'])
