@@ -1,14 +1,13 @@
 // A registry on loopback for one test: our packages as npm would publish them, and everything else from this checkout's
 // node_modules. So `npm install` is run as a user runs it, and needs no network.
-import { execFile, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { createReadStream, existsSync, readFileSync } from 'node:fs'
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { basename, dirname, join } from 'node:path'
-import { promisify } from 'node:util'
+import { pack } from './packed-sdk.js'
 import { ROOT } from './source-files.js'
 
-const run = promisify(execFile)
 const OURS = ['packages/sdk', 'packages/server']
 
 interface Published {
@@ -24,7 +23,7 @@ export interface LocalRegistry {
 
 /** Starts the registry. Our packages are packed as they were built, into the folder. */
 export async function startLocalRegistry(folder: string): Promise<LocalRegistry> {
-  const published = [...installedPackages(), ...(await Promise.all(OURS.map((path) => pack(path, folder))))]
+  const published = [...installedPackages(), ...(await Promise.all(OURS.map((path) => packed(path, folder))))]
   const server = createServer((request, response) => {
     const path = decodeURIComponent((request.url ?? '').slice(1))
     const [, number] = /^-\/(\d+)\.tgz$/.exec(path) ?? []
@@ -61,11 +60,9 @@ function installedPackages(): Published[] {
   })
 }
 
-async function pack(path: string, folder: string): Promise<Published> {
-  const args = ['pack', '--json', '--ignore-scripts', '--pack-destination', folder]
-  const { stdout } = await run('npm', args, { cwd: join(ROOT, path) })
-  const [{ filename }] = JSON.parse(stdout) as [{ filename: string }]
-  const send = (response: ServerResponse) => void createReadStream(join(folder, filename)).pipe(response)
+async function packed(path: string, folder: string): Promise<Published> {
+  const tarball = await pack(path, folder)
+  const send = (response: ServerResponse) => void createReadStream(tarball).pipe(response)
   return { manifest: readManifest(join(ROOT, path)), send }
 }
 

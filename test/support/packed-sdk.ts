@@ -29,15 +29,11 @@ export interface SuiteRun extends SuiteOutcome {
  * the path of the tarball.
  */
 export async function installPackedSdk(folder: string): Promise<string> {
-  const source = join(ROOT, 'packages/sdk')
   const modules = join(folder, 'node_modules')
   const target = join(modules, '@eaas/sdk')
   mkdirSync(target, { recursive: true })
-  const { stdout } = await run('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', folder], {
-    cwd: source,
-  })
-  const [{ filename }] = JSON.parse(stdout) as [{ filename: string }]
-  await run('tar', ['-xzf', join(folder, filename), '-C', target, '--strip-components=1'])
+  const tarball = await pack('packages/sdk', folder)
+  await run('tar', ['-xzf', tarball, '-C', target, '--strip-components=1'])
   const { dependencies } = JSON.parse(readFileSync(join(target, 'package.json'), 'utf8')) as { dependencies: object }
   for (const name of Object.keys(dependencies)) {
     mkdirSync(dirname(join(modules, name)), { recursive: true })
@@ -47,6 +43,14 @@ export async function installPackedSdk(folder: string): Promise<string> {
   cpSync(join(ROOT, 'test/runtimes'), folder, { recursive: true })
   cpSync(join(ROOT, 'packages/protocol/src/envelope.vectors.json'), join(folder, 'envelope.vectors.json'))
   await bundleSuite(folder)
+  return tarball
+}
+
+/** Packs a package as it was built. Returns the path of the tarball. */
+export async function pack(path: string, folder: string): Promise<string> {
+  const args = ['pack', '--json', '--ignore-scripts', '--pack-destination', folder]
+  const { stdout } = await run('npm', args, { cwd: join(ROOT, path) })
+  const [{ filename }] = JSON.parse(stdout) as [{ filename: string }]
   return join(folder, filename)
 }
 

@@ -11,7 +11,7 @@ import { build, type Metafile } from 'esbuild'
 import { publint } from 'publint'
 import ts from 'typescript'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { installPackedSdk, runSuiteBy } from '../support/packed-sdk.js'
+import { installPackedSdk, pack, runSuiteBy } from '../support/packed-sdk.js'
 
 const KB = 1_024
 const ENTRIES = ['@eaas/sdk', '@eaas/sdk/broker', '@eaas/sdk/offline', '@eaas/sdk/testing']
@@ -141,13 +141,7 @@ describe('the package', () => {
   })
 
   it('is found by every way of resolution, with the right types, and is a package as the linters of packages want it', async () => {
-    const data = readFileSync(tarball)
-    const { problems } = (await checkPackage(createPackageFromTarballData(new Uint8Array(data)))) as {
-      problems: object[]
-    }
-    expect(problems).toEqual([])
-    const { messages } = await publint({ pack: { tarball: new Uint8Array(data).buffer }, strict: true })
-    expect(messages).toEqual([])
+    expect(await lint(tarball)).toEqual({ problems: [], messages: [] })
   }, 120_000)
 
   it('is required by programs of CommonJS without an ES module, and so without a warning, and passes the suite', async () => {
@@ -194,6 +188,22 @@ describe('the package', () => {
   }, 120_000)
 })
 
+describe('the package of the server', () => {
+  it(
+    'is an ES module and nothing else, and is a package as the linters of packages want it',
+    async () => {
+      const { problems, messages } = await lint(await pack('packages/server', folder))
+      expect(messages).toEqual([])
+      // A program of CommonJS takes it by `import()`; TypeScript's `node10` knows no `exports`. Both stand in its README.
+      expect(problems).toEqual([
+        { kind: 'NoResolution', entrypoint: '.', resolutionKind: 'node10' },
+        { kind: 'CJSResolvesToESM', entrypoint: '.', resolutionKind: 'node16-cjs' },
+      ])
+    },
+    TIMEOUT_MS,
+  )
+})
+
 describe('the package in a browser', () => {
   it.each(ENTRIES)('imports nothing of Node, nor what is not there: %s', async (entry) => {
     const { outputs, text } = await bundle(entry)
@@ -227,6 +237,14 @@ describe('the package in a browser', () => {
     expect(size).toBeLessThanOrEqual(limit * KB)
   })
 })
+
+/** What the linters of packages say: `attw` of the types, `publint` of the rest. */
+async function lint(tarball: string): Promise<{ problems: object[]; messages: object[] }> {
+  const data = new Uint8Array(readFileSync(tarball))
+  const { problems } = (await checkPackage(createPackageFromTarballData(data))) as { problems: object[] }
+  const { messages } = await publint({ pack: { tarball: data.buffer }, strict: true })
+  return { problems, messages }
+}
 
 /** The file that `import` of an entry takes. */
 function resolveIn(folder: string, entry: string): string {
