@@ -13,7 +13,7 @@ const common: Options = {
 }
 
 /** With noble, which is published as ES modules only: jest and old bundlers could not load it. Its licence is in licenses/. */
-const INLINED_IN_COMMONJS = ['@eaas/protocol', /^zod(\/|$)/, /^ky$/, /^@noble\/ciphers\//]
+const INLINED_IN_COMMONJS = ['@eaas/protocol', /^zod(\/|$)/, /^@noble\/ciphers\//]
 
 export default defineConfig([
   { ...common, entry: ['src/index.ts', 'src/broker.ts', 'src/offline.ts'], clean: ['!testing/**', '!cjs/**'] },

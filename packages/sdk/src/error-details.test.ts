@@ -2,7 +2,7 @@
 import { inspect } from 'node:util'
 import { beforeEach, describe, expect, expectTypeOf, it } from 'vitest'
 import { createBroker } from './broker.js'
-import { type ApiError, type Client, createClient, type EaasError, text } from './index.js'
+import { type ApiError, type Client, createClient, type EaasError, type Fetch, text } from './index.js'
 import { clientsOf, failure, useService } from './test-support/clients.js'
 import { API_KEY, problem, send } from './test-support/service.js'
 import { createTestService } from './testing.js'
@@ -147,6 +147,23 @@ describe('what was tampered with', () => {
   })
 })
 
+/** Has a page ask a broker for a hash: the status that it gets, and what is in the application's log. */
+async function hashByBroker(value: string, fetch: Fetch): Promise<{ status: number; seen: unknown[] }> {
+  const seen: unknown[] = []
+  const broker = createBroker({
+    baseUrl: 'https://eaas.test',
+    apiKey: API_KEY,
+    authenticate: () => ({ id: 'ada' }),
+    allow: { hash: [keyId] },
+    onError: (error) => seen.push(error),
+    fetch,
+  })
+  const headers = { 'content-type': 'application/json', 'sec-fetch-site': 'same-origin' }
+  const body = JSON.stringify({ key_id: keyId, value })
+  const { status } = await broker(new Request('https://app.test/api/eaas/v1/hash', { method: 'POST', headers, body }))
+  return { status, seen }
+}
+
 describe('an answer that repeats what was sent', () => {
   const value = '12 Rue Chaptal "SECRET"\nParis, Île-de-France'
   const json = JSON.stringify({ value }).slice(10, -2)
@@ -182,31 +199,18 @@ describe('an answer that repeats what was sent', () => {
   })
 
   it("shows neither API key nor value in a broker's log", async () => {
-    const seen: unknown[] = []
-    const broker = createBroker({
-      baseUrl: 'https://eaas.test',
-      apiKey: API_KEY,
-      authenticate: () => ({ id: 'ada' }),
-      allow: { hash: [keyId] },
-      onError: (error) => seen.push(error),
-      fetch: async (_, init) => {
-        const { authorization = '' } = (init?.headers ?? {}) as Record<string, string>
-        const echo = `text/html; a=${authorization}; b=${encodeURIComponent(value)}`
-        return new Response('', { headers: { 'content-type': echo } })
-      },
+    const { status, seen } = await hashByBroker(value, async (_, { headers }) => {
+      const echo = `text/html; a=${headers.authorization}; b=${encodeURIComponent(value)}`
+      return new Response('', { headers: { 'content-type': echo } })
     })
-    const headers = { 'content-type': 'application/json', 'sec-fetch-site': 'same-origin' }
-    const body = JSON.stringify({ key_id: keyId, value })
-    const response = await broker(new Request('https://app.test/api/eaas/v1/hash', { method: 'POST', headers, body }))
-    expect(response.status).toBe(502)
+    expect(status).toBe(502)
     expect(seen).toHaveLength(1)
     expect(inspect(seen, { depth: 9, showHidden: true })).not.toMatch(new RegExp(`Chaptal|${API_KEY}`, 'i'))
   })
 })
 
 describe('what a fetch throws', () => {
-  const clientOf = (fetch: typeof globalThis.fetch) =>
-    createClient({ baseUrl: 'https://eaas.test', apiKey: API_KEY, fetch, retries: 0 })
+  const clientOf = (fetch: Fetch) => createClient({ baseUrl: 'https://eaas.test', apiKey: API_KEY, fetch, retries: 0 })
 
   it('is the cause, and the very error where it holds no secret', async () => {
     const thrown = Object.assign(new Error('the proxy is closed', { cause: new Error('ECONNREFUSED') }), {
@@ -285,19 +289,10 @@ describe('what a fetch throws', () => {
   })
 
   it('reaches the log of a broker without the API key and without data keys', async () => {
-    const seen: unknown[] = []
-    const broker = createBroker({
-      baseUrl: 'https://eaas.test',
-      apiKey: API_KEY,
-      authenticate: () => ({ id: 'ada' }),
-      allow: { hash: [keyId] },
-      onError: (error) => seen.push(error),
-      fetch: (_, init) => Promise.reject(Object.assign(new Error(`failed: ${init?.body} ${API_KEY}`), { init })),
-    })
-    const headers = { 'content-type': 'application/json', 'sec-fetch-site': 'same-origin' }
-    const body = JSON.stringify({ key_id: keyId, value: 'a SECRET' })
-    const url = 'https://app.test/api/eaas/v1/hash'
-    expect((await broker(new Request(url, { method: 'POST', headers, body }))).status).toBe(503)
+    const { status, seen } = await hashByBroker('a SECRET', (_, init) =>
+      Promise.reject(Object.assign(new Error(`failed: ${init.body} ${API_KEY}`), { init })),
+    )
+    expect(status).toBe(503)
     expect(inspect(seen, { depth: 9, showHidden: true })).toMatch(/failed: .*\[removed\]/)
     expect(inspect(seen, { depth: 9, showHidden: true })).not.toMatch(new RegExp(`SECRET|${API_KEY}`))
   })
