@@ -1,0 +1,193 @@
+// The blind indexes of a model: what they are made of, how they find, and what is warned of.
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { date, type Normalizer, number, text } from '../index.js'
+import { clientsOf, useService } from '../test-support/clients.js'
+import { ada, usersOf } from '../test-support/users.js'
+
+const service = useService()
+let keyId: string
+const connect = clientsOf(service)
+
+beforeEach(() => {
+  keyId = service.createKey()
+})
+afterEach(() => {
+  vi.restoreAllMocks()
+})
+
+describe('the indexes of a model', () => {
+  it('find a value again in any of its spellings, and are the hash of the normalised text', async () => {
+    const eaas = connect()
+    const users = usersOf(keyId, eaas)
+    const { email_index } = await users.encrypt(ada)
+    expect(await users.index({ email: '  ada@EXAMPLE.org ' })).toEqual({ email_index })
+    expect(await eaas.hash('ada@example.org', { keyId })).toBe(email_index)
+    expect(await users.index({ email: 'adá@example.org' })).toEqual(
+      await users.index({ email: 'ada\u0301@example.org' }),
+    )
+  })
+
+  it.each<[string, Normalizer, string, string]>([
+    ['trim', 'trim', '\u00a0 Ada ', 'Ada'],
+    ['lowercase', 'lowercase', 'ADA É', 'ada é'],
+    ['NFC', 'NFC', 'e\u0301ﬁ', 'éﬁ'],
+    ['NFKC', 'NFKC', 'e\u0301ﬁ１', 'éfi1'],
+    ['digits', 'digits', '+33 (0)6-12 ٣x', '330612'],
+    ['a function', (value) => value.replace(/\+.*@/, '@'), 'ada+news@example.org', 'ada@example.org'],
+  ])('are of what the normaliser makes of the text: %s', async (_, normalizer, value, normalized) => {
+    const eaas = connect()
+    const notes = eaas.model({ keyId, fields: { a: text({ index: 'a_index', normalize: [normalizer] }) } })
+    expect(await notes.index({ a: value })).toEqual({ a_index: await eaas.hash(normalized, { keyId }) })
+  })
+
+  it('are of what the normalisers make of it one after the other', async () => {
+    const eaas = connect()
+    const normalize = [(value: string) => `${value}b`, (value: string) => `${value}c`]
+    const notes = eaas.model({ keyId, fields: { a: text({ index: 'a_index', normalize }) } })
+    expect(await notes.index({ a: 'a' })).toEqual({ a_index: await eaas.hash('abc', { keyId }) })
+  })
+
+  it('are null where a value is missing, and where one of several is', async () => {
+    const users = connect().model({
+      keyId,
+      fields: { a: text({ index: 'a_index' }).nullable().optional(), b: text() },
+      indexes: { ab_index: { fields: ['a', 'b'] } },
+    })
+    expect(await users.encrypt({ a: null, b: 'b' })).toMatchObject({ a_index: null, ab_index: null })
+    expect(await users.encrypt({ b: 'b' })).toMatchObject({ a_index: null, ab_index: null })
+  })
+
+  it('of several fields are found by all of them together, and no two records share one by shifting text', async () => {
+    const pairs = connect().model({
+      keyId,
+      fields: { a: text(), b: text() },
+      indexes: { ab_index: { fields: ['a', 'b'] } },
+    })
+    const rows = await pairs.encryptMany([
+      { a: 'ab', b: 'c' },
+      { a: 'a', b: 'bc' },
+      { a: '2:ab', b: '' },
+      { a: '', b: 'abc' },
+    ])
+    expect(new Set(rows.map(({ ab_index }) => ab_index)).size).toBe(4)
+    expect(await pairs.index({ a: 'a', b: 'bc' })).toEqual({ ab_index: rows[1]?.ab_index })
+    expect(rows[0]?.ab_index).toBe(await connect().hash('eaas/compound/v1:2:ab:1:c', { keyId }))
+    await expect(pairs.index({ a: 'a' })).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
+  })
+
+  it('can be cut, and what is found too much is filtered once it is opened', async () => {
+    const eaas = connect()
+    const people = eaas.model({
+      keyId,
+      fields: { name: text({ index: 'name_index', bits: 4, normalize: ['lowercase'] }) },
+    })
+    const list = Array.from({ length: 200 }, (_, at) => ({ name: `Name ${at}` }))
+    const rows = await people.encryptMany(list)
+    const { name_index } = await people.index({ name: 'name 7' })
+    const found = rows.filter((row) => row.name_index === name_index)
+    expect(found.length).toBeGreaterThan(1)
+    const { ok } = await people.decryptMany(found)
+    expect(ok.filter((row) => people.matches(row, { name: 'NAME 7' }))).toEqual([{ name: 'Name 7' }])
+  })
+
+  it.each([4, 5, 7, 8, 63, 64, 255, 256])(
+    'keep %d bits of the hash, and the rest of the last digit is zero',
+    async (bits) => {
+      const eaas = connect()
+      const notes = eaas.model({ keyId, fields: { a: text({ index: 'a_index', bits }) } })
+      const whole = BigInt(`0x${await eaas.hash('x', { keyId })}`)
+        .toString(2)
+        .padStart(256, '0')
+      const { a_index } = await notes.index({ a: 'x' })
+      const kept = BigInt(`0x${a_index}`)
+        .toString(2)
+        .padStart(a_index.length * 4, '0')
+      expect(kept).toBe(whole.slice(0, bits).padEnd(a_index.length * 4, '0'))
+      expect(a_index.length).toBe(Math.ceil(bits / 4))
+    },
+  )
+
+  it('of numbers and dates are of the text that is sealed, and -0 is 0', async () => {
+    const eaas = connect()
+    const notes = eaas.model({ keyId, fields: { n: number({ index: 'n_index' }), d: date({ index: 'd_index' }) } })
+    const row = await notes.encrypt({ n: -0, d: new Date(0) })
+    expect(await notes.index({ n: 0, d: new Date(0) })).toEqual({ n_index: row.n_index, d_index: row.d_index })
+    expect(row.d_index).toBe(await eaas.hash('1970-01-01T00:00:00.000Z', { keyId }))
+  })
+
+  it('of a Date of a subclass are of the instant, and it opens, however the subclass prints itself', async () => {
+    class ZonedDate extends Date {
+      override toISOString() {
+        return '1970-01-01T01:00:00.000+01:00'
+      }
+    }
+    const eaas = connect()
+    const notes = eaas.model({ keyId, fields: { d: date({ index: 'd_index' }) } })
+    const row = await notes.encrypt({ d: new ZonedDate(0) })
+    expect(row.d_index).toBe((await notes.index({ d: new Date(0) })).d_index)
+    expect(await notes.decrypt(row)).toEqual({ d: new Date(0) })
+    expect((await eaas.audit.list({ date_from: new ZonedDate(0) })).logs).toEqual(expect.any(Array))
+    expect(service.requests.at(-1)?.url).toContain('date_from=1970-01-01T00%3A00%3A00.000Z')
+  })
+
+  it('refuse a query without a value, and text that no call takes', async () => {
+    const notes = connect().model({ keyId, fields: { a: text({ index: 'a_index' }).nullable() } })
+    await expect(notes.index({ a: null as never })).rejects.toMatchObject({ hint: expect.stringContaining('null') })
+    const long = 'x'.repeat(1_000_000)
+    const place = { index: 1, field: 'a' }
+    await expect(notes.encryptMany([{ a: 'a' }, { a: long }])).rejects.toMatchObject({ code: 'E_INVALID_INPUT', place })
+    await expect(connect().hash('\n'.repeat(500_000), { keyId })).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
+    expect(service.requests).toEqual([])
+    const broken = connect().model({
+      keyId,
+      fields: { a: text({ index: 'a_index', normalize: [() => undefined as never, 'trim'] }) },
+    })
+    await expect(broken.encrypt({ a: 'a' })).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
+  })
+
+  it('warn once of what has few possible values, unless they are told not to', () => {
+    const warn = vi.spyOn(console, 'warn').mockImplementation(() => undefined)
+    const eaas = connect()
+    const define = (options: { warn?: boolean }) =>
+      eaas.model({ keyId, fields: { birthDate: text({ index: 'birth_index' }) }, ...options })
+    define({ warn: false })
+    expect(warn).not.toHaveBeenCalled()
+    define({})
+    define({})
+    expect(warn).toHaveBeenCalledTimes(1)
+    expect(warn.mock.calls[0]?.[0]).toContain('birthDate')
+    eaas.model({
+      keyId,
+      fields: { 'home.postal_code': text(), name: text(), image: text({ index: 'image_index' }) },
+      indexes: { both_index: { fields: ['home.postal_code', 'name'] } },
+    })
+    expect(warn).toHaveBeenCalledTimes(1)
+  })
+
+  it('warn again of a column of the same name over other fields', () => {
+    const warn = vi.spyOn(console, 'warn').mockImplementation(() => undefined)
+    const define = (field: string) => connect().model({ keyId, fields: { [field]: text({ index: 'same_index' }) } })
+    for (const field of ['zip', 'gender', 'zip']) define(field)
+    expect(warn.mock.calls.map(([message]) => String(message).match(/over (\w+)/)?.[1])).toEqual(['zip', 'gender'])
+  })
+
+  it.each([
+    ...['birth', 'birthday', 'birthdate', 'dateofbirth', 'date_of_birth', 'dob', 'born', 'age', 'gender', 'sex'],
+    ...['zip', 'zipcode', 'zip_code', 'postal', 'postalcode', 'postalCode', 'postcode', 'post_code', 'postCode', 'plz'],
+    ...['country', 'nationality', 'religion', 'race', 'ethnicity', 'marital_status', 'blood', 'diagnosis', 'salary'],
+    ...['pin', 'user.dob', 'user.postCode', 'customerAge', 'AGE'],
+  ])('warn of a field that is called %s', (field) => {
+    const warn = vi.spyOn(console, 'warn').mockImplementation(() => undefined)
+    connect().model({ keyId, fields: { [field]: text({ index: `index of ${field}` }) } })
+    expect(warn).toHaveBeenCalledTimes(1)
+  })
+
+  it.each(['email', 'message', 'image', 'page', 'postman', 'code', 'post', 'engender', 'shipping', 'sexton', 'zipper'])(
+    'do not warn of a field that is called %s',
+    (field) => {
+      const warn = vi.spyOn(console, 'warn').mockImplementation(() => undefined)
+      connect().model({ keyId, fields: { [field]: text({ index: `index of ${field}` }) } })
+      expect(warn).not.toHaveBeenCalled()
+    },
+  )
+})

@@ -1,0 +1,155 @@
+// Bringing the rows of a model to new wrapped keys, and to new DEKs.
+import { encodeBase64 } from '@eaas/protocol'
+import { beforeEach, describe, expect, it } from 'vitest'
+import { text } from '../index.js'
+import { clientsOf, useService } from '../test-support/clients.js'
+import { problem, send } from '../test-support/service.js'
+import { ada, usersOf } from '../test-support/users.js'
+
+const service = useService()
+let keyId: string
+const connect = clientsOf(service)
+
+const operations = () => service.requests.map(({ operation }) => operation)
+
+beforeEach(() => {
+  keyId = service.createKey()
+})
+
+describe('rewrap', () => {
+  async function* stream<T>(list: readonly T[]): AsyncGenerator<T> {
+    for (const row of list) yield row
+  }
+
+  it.each(['full', 'compact'] as const)(
+    'gives old rows new wrapped keys and the same ciphertext, format %s',
+    async (format) => {
+      const users = usersOf(keyId, connect(), format)
+      const old = await users.encryptMany(Array.from({ length: 30 }, () => ada))
+      await connect().keys.rotate(keyId)
+      const fresh = await usersOf(keyId, connect(), format).encrypt(ada)
+      service.requests.length = 0
+      const batches = []
+      for await (const batch of users.rewrap(stream([...old, fresh]), { batchSize: 10 })) batches.push(batch)
+      expect(batches.map(({ progress }) => progress.done)).toEqual([10, 20, 30, 31])
+      expect(batches.at(-1)?.progress).toEqual({ done: 31, changed: 30, current: 1, failed: 0 })
+      expect(operations()).toEqual(['get', 'rewrap'])
+      const items = batches.flatMap(({ items }) => items)
+      expect(items.map(({ index }) => index)).toEqual(Array.from({ length: 31 }, (_, at) => at))
+      const rows = items.flatMap((item) => (item.status === 'failed' ? [] : [item.row]))
+      expect(rows[30]).toBe(fresh)
+      const strip = (row: unknown) =>
+        JSON.parse(JSON.stringify(row), (name, value) => (/^(wrapped_key|key_version)$/.test(name) ? undefined : value))
+      expect(strip(rows[0])).toEqual(strip(old[0]))
+      expect(JSON.stringify(rows[0])).toContain('"key_version":2')
+      expect(JSON.stringify(rows[0])).not.toContain('"key_version":1')
+      expect((await usersOf(keyId, connect(), format).decryptMany(rows)).ok).toEqual(
+        Array.from({ length: 31 }, () => ada),
+      )
+    },
+  )
+
+  it('says of each row what failed, and goes on with the others', async () => {
+    const notes = connect().model({ keyId, dek: 'record', fields: { a: text() } })
+    const [one, two, three] = await notes.encryptMany([{ a: '1' }, { a: '2' }, { a: '3' }])
+    await connect().keys.rotate(keyId)
+    const list = [one, { a: { ...two?.a, wrapped_key: 'AAAA' } }, { a: { ciphertext: 'x' } }, three]
+    const batches = []
+    for await (const batch of notes.rewrap(list as never[])) batches.push(batch)
+    expect(batches.flatMap(({ items }) => items.map(({ status }) => status))).toEqual([
+      'changed',
+      'failed',
+      'failed',
+      'changed',
+    ])
+    expect(batches[0]?.items[1]).toMatchObject({ error: { code: 'E_DECRYPTION', place: { index: 1, field: 'a' } } })
+    expect(batches[0]?.items[2]).toMatchObject({ error: { code: 'E_INVALID_INPUT', place: { index: 2, field: 'a' } } })
+  })
+
+  it('asks again for the version of the key in the next batch when it could not be had', async () => {
+    const notes = connect().model({ keyId, fields: { a: text() } })
+    const rows = await notes.encryptMany([{ a: '1' }, { a: '2' }])
+    await connect().keys.rotate(keyId)
+    service.intercept = ({ operation }, response) => {
+      if (operation !== 'get') return false
+      service.intercept = undefined
+      send(response, problem(403, 'Forbidden', 'E_MISSING_PERMISSION'))
+      return true
+    }
+    const statuses = []
+    for await (const { items } of notes.rewrap(rows, { batchSize: 1 })) statuses.push(items[0]?.status)
+    expect(statuses).toEqual(['failed', 'changed'])
+  })
+
+  it('stops when the signal is aborted, and refuses a size of batch that cannot be', async () => {
+    const notes = connect().model({ keyId, fields: { a: text() } })
+    const rows = await notes.encryptMany([{ a: '1' }, { a: '2' }])
+    const controller = new AbortController()
+    const batches = notes.rewrap(rows, { batchSize: 1, signal: controller.signal })
+    await batches.next()
+    controller.abort()
+    await expect(batches.next()).rejects.toMatchObject({ code: 'E_ABORTED' })
+    await expect(notes.rewrap(rows, { batchSize: 0 }).next()).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
+  })
+
+  it('of one envelope keeps the ciphertext', async () => {
+    const eaas = connect()
+    const envelope = await eaas.encrypt('x', { keyId })
+    await eaas.keys.rotate(keyId)
+    const fresh = await eaas.rewrap(envelope)
+    expect(fresh).toEqual({ ...envelope, wrapped_key: fresh.wrapped_key, key_version: 2 })
+    expect(await connect().decryptText(fresh)).toBe('x')
+  })
+})
+
+describe('reseal', () => {
+  it('gives rows new DEKs, ciphertexts and indexes, and loses none of what does not open', async () => {
+    const users = usersOf(keyId, connect())
+    const [one, two] = await users.encryptMany([ada, ada])
+    if (!one || !two) return expect.unreachable()
+    const bad = { ...two, email: { ...two.email, iv: encodeBase64(new Uint8Array(12)) } }
+    const batches = []
+    for await (const batch of users.reseal([one, bad, two])) batches.push(batch)
+    const items = batches.flatMap(({ items }) => items)
+    expect(items.map(({ status }) => status)).toEqual(['changed', 'failed', 'changed'])
+    const [first] = items
+    if (first?.status !== 'changed') return expect.unreachable()
+    const { row } = first
+    expect(row.email.wrapped_key).not.toBe(one.email.wrapped_key)
+    expect(row.email.ciphertext).not.toBe(one.email.ciphertext)
+    expect(row.email_index).toBe(one.email_index)
+    expect(await users.decrypt(row)).toEqual(ada)
+  })
+})
+
+describe('reseal of rows that cannot be sealed', () => {
+  /** Longer than what an index is made of. */
+  const LONG = 'x'.repeat(1_000_001)
+
+  it('says which, by their places among all rows, and goes on with the others', async () => {
+    const plain = connect().model({ keyId, fields: { a: text() } })
+    const rows = await plain.encryptMany(['1', '2', LONG, '4', '5'].map((a) => ({ a })))
+    const indexed = connect().model({ keyId, fields: { a: text({ index: 'a_index' }) } })
+    const list = rows.map((row, at) => (at === 4 ? { a: { ...row.a, iv: encodeBase64(new Uint8Array(12)) } } : row))
+    const items = []
+    for await (const batch of indexed.reseal(list, { batchSize: 2 })) items.push(...batch.items)
+    expect(items.map((item) => [item.index, item.status])).toEqual([
+      [0, 'changed'],
+      [1, 'changed'],
+      [2, 'failed'],
+      [3, 'changed'],
+      [4, 'failed'],
+    ])
+    expect(items[2]).toMatchObject({ error: { code: 'E_INVALID_INPUT', place: { index: 2, field: 'a' } } })
+    expect(items[4]).toMatchObject({ error: { code: 'E_DECRYPTION', place: { index: 4, field: 'a' } } })
+  })
+
+  it('says of each row that the service could not be asked', async () => {
+    const notes = connect({ retries: 0 }).model({ keyId, fields: { a: text() } })
+    const rows = await notes.encryptMany([{ a: '1' }, { a: '2' }])
+    service.intercept = ({ operation }, response) => operation === 'wrap' && !!response.destroy()
+    const items = []
+    for await (const batch of notes.reseal(rows)) items.push(...batch.items)
+    expect(items.map((item) => item.status === 'failed' && item.error.code)).toEqual(['E_NETWORK', 'E_NETWORK'])
+  })
+})
