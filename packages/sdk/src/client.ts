@@ -135,6 +135,7 @@ export interface Client {
   /**
    * Seals the JSON text of a value. What JSON would not give back is refused, by its path: a Map, a Date or anything with a
    * `toJSON`, an instance of a class, NaN, a bigint, undefined in an array. A member that is undefined is left out, and -0 becomes 0.
+   * The error's message holds the names of members on that path, and no value: data that stands in names shows there.
    * The value must not change until it is done. Otherwise as `encrypt`.
    *
    * @throws InvalidInputError

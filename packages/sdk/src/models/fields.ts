@@ -75,8 +75,8 @@ export function bytes(options?: Record<string, never>): Field<Bytes, never, neve
 }
 
 /**
- * A value of which JSON loses nothing, sealed as its JSON text; a Map, a Date or NaN in it is refused, as `encryptJson` does. `T` is not
- * checked when it is read.
+ * A value of which JSON loses nothing, sealed as its JSON text; a Map, a Date or NaN in it is refused, as `encryptJson` does, in a
+ * message that holds names of members. `T` is not checked when it is read.
  */
 export function json<T>(options?: Record<string, never>): Field<T, never, never, false> {
   return makeField({
