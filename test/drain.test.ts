@@ -73,6 +73,31 @@ describe('a server that drains', { timeout: TIMEOUT_MS }, () => {
   })
 })
 
+describe('a server that stops without a drain', { timeout: TIMEOUT_MS }, () => {
+  it('resets no call of clients that send one after the other without a pause', async () => {
+    const database = await freshDatabase('drain')
+    const { api_key } = await createTenantByCli({ database }, 'drain')
+    const eaas = await startEaas({ database })
+    const failures: string[] = []
+    let answered = 0
+    const client = async () => {
+      const call = callsOf(api_key.secret)
+      for (;;) {
+        const answer = await call(eaas.url, 'GET', '/v1/keys').catch((error) => error)
+        if (answer.status === 200) answered += 1
+        else if (answer.syscall === 'connect')
+          return // refused, or reset before it was there
+        else return void failures.push(answer.message ?? JSON.stringify(answer))
+      }
+    }
+    const clients = Array.from({ length: 24 }, client)
+    await expect.poll(() => answered, { timeout: 20_000 }).toBeGreaterThan(500)
+    const ended = eaas.stop()
+    await Promise.all(clients)
+    expect({ failures, code: (await ended).code }).toEqual({ failures: [], code: 0 })
+  })
+})
+
 describe.skipIf(backend() === 'embedded')('a rolling restart behind an L4 balancer without retry', () => {
   it('fails no call', { timeout: TIMEOUT_MS }, async () => {
     const { made, failures, codes } = await restartRolling({

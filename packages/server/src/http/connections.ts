@@ -4,6 +4,8 @@ import { setImmediate as turn } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import { linger } from './linger.js'
 
+/** How long a connection without a call may still begin one once the server stops: its request may be on the way. In milliseconds. */
+const LAST_CALL_MS = 500
 /** How long calls under way may go on once the server stops; a slow reader's or a stalled body's is cut then. In milliseconds. */
 const GRACE_MS = 5_000
 
@@ -15,15 +17,16 @@ interface Connection {
 }
 
 /**
- * Closes the connections when the application closes: those without a call at once, the others when their call is answered, and
- * all that is left after five seconds. A call counts from its first byte on. The framework closes idle ones only, and would wait for
- * what never speaks, or never reads. While the server is stopping, but not closed yet, each answer asks its client to connect anew, so
- * that a balancer can send it elsewhere.
+ * Closes the connections when the application closes: those without a call half a second later, the others when their call is answered,
+ * and all that is left after five seconds. A call counts from its first byte on. Node and the framework would close idle ones at once, whose
+ * next request may have arrived already and would be reset, and would wait for what never speaks, or never reads. From when the server is
+ * told to stop, each answer asks its client to connect anew, so that a balancer can send it elsewhere.
  */
 export function endConnections(app: FastifyInstance, isStopping: () => boolean): void {
   const open = new Map<Socket, Connection>()
   let isClosing = false
-  let cut: NodeJS.Timeout | undefined
+  const timers: NodeJS.Timeout[] = []
+  app.server.closeIdleConnections = () => undefined
 
   app.server.on('connection', (socket: Socket) => {
     open.set(socket, { calls: 0, readBefore: 0 })
@@ -36,7 +39,9 @@ export function endConnections(app: FastifyInstance, isStopping: () => boolean):
   })
   app.addHook('onSend', (request, reply, payload, done) => {
     const isLast = (open.get(request.raw.socket)?.calls ?? 1) <= 1
-    if ((isClosing || isStopping()) && isLast) reply.header('connection', 'close')
+    // Not while it closes and still listens: a connection that is made then may be reset before it is accepted.
+    const isLeaving = isClosing ? !app.server.listening : isStopping()
+    if (isLeaving && isLast) reply.header('connection', 'close')
     if (!request.raw.complete) linger(request.raw)
     done(null, payload)
   })
@@ -45,21 +50,28 @@ export function endConnections(app: FastifyInstance, isStopping: () => boolean):
     if (connection) {
       connection.calls -= 1
       connection.readBefore = socket.bytesRead
-      if (isClosing && connection.calls === 0) socket.end() // its header may have left before
     }
     done()
   })
   app.addHook('preClose', async () => {
     isClosing = true
-    // What has reached the kernel is read and accepted in the next turn: a connection that is reset now would lose it.
-    await turn()
-    await turn()
-    for (const [socket, { calls, readBefore }] of open) {
-      if (calls === 0 && socket.bytesRead === readBefore) socket.destroy()
+    const from = performance.now()
+    const closeIdle = async () => {
+      await turn() // what has reached the kernel is read first
+      for (const [socket, { calls, readBefore }] of open) {
+        if (calls === 0 && socket.bytesRead === readBefore) socket.destroy()
+      }
     }
-    cut = setTimeout(() => {
-      for (const socket of open.keys()) socket.destroy()
-    }, GRACE_MS)
+    timers.push(
+      setInterval(() => performance.now() - from >= LAST_CALL_MS && void closeIdle(), LAST_CALL_MS / 5),
+      setTimeout(() => {
+        for (const socket of open.keys()) socket.destroy()
+      }, GRACE_MS),
+    )
+    await turn() // and accepted, before nothing is accepted any more
+    await turn()
   })
-  app.addHook('onClose', async () => clearTimeout(cut))
+  app.addHook('onClose', async () => {
+    for (const timer of timers) clearTimeout(timer)
+  })
 }
