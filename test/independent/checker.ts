@@ -414,8 +414,8 @@ export async function checkRows(
     const quota = row.monthly_encrypt_quota === null ? null : Number(row.monthly_encrypt_quota)
     const columns = [row.tenant_id, row.name, row.envelope_only, quota, row.wrapped_audit_key]
     const encoding = row.plaintext_encoding === 'utf8' ? [] : [row.plaintext_encoding]
-    const added = row.status === 'active' ? encoding : [row.plaintext_encoding, row.status]
-    const all = [...columns, milliseconds(row.created_at), Number(row.entry_id), ...added]
+    const status = row.status === 'active' ? [] : [row.status]
+    const all = [...columns, milliseconds(row.created_at), Number(row.entry_id), ...encoding, ...status]
     checkMac('tenants', 'tenants', all, row.mac)
     const { tenantWritten } = history
     check(

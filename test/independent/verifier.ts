@@ -34,7 +34,7 @@ const ROWS = {
     name: () => 'tenant',
     columns:
       'tenant_id name envelope_only monthly_encrypt_quota:int wrapped_audit_key:hex created_at:time entry_id:int ' +
-      'plaintext_encoding:added status:added',
+      'plaintext_encoding:unless-utf8 status:unless-active',
   },
   keys: {
     name: (row: Row) => `key ${row.key_id}`,
@@ -216,10 +216,7 @@ async function readRows(
     row: row as unknown as Row,
     mac: Buffer.from(row.mac, 'hex'),
     values: forms
-      .filter(
-        ([column, form]) =>
-          form !== 'added' || row.status !== 'active' || (column !== 'status' && row[column] !== 'utf8'),
-      )
+      .filter(([column, form]) => form !== `unless-${row[column]}`)
       .map(([column, form]) => {
         const value = row[column]
         if (value === null) return null

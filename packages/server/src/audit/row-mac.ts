@@ -3,8 +3,8 @@
  * no key can't add a right or change one unseen: the server refuses a row whose MAC is not its own.
  *
  * mac = HMAC-SHA-256(row key, UTF-8 of ["eaas/row/v1", table, [columns in the order below]]), row key as in
- * key-hierarchy.md 4, the array written as in chain.md 1, bytes in hexadecimal. Of a tenant whose
- * status is not active, `plaintext_encoding` and `status` follow; of an active one `plaintext_encoding` alone, where it is not utf8.
+ * key-hierarchy.md 4, the array written as in chain.md 1, bytes in hexadecimal. `plaintext_encoding` of a
+ * tenant is left out where it is utf8, and `status` where it is active.
  */
 import type { KeyObject } from 'node:crypto'
 import { encodeHex } from '@eaas/protocol'
@@ -26,15 +26,19 @@ export function tenantMac(rowKey: KeyObject, row: Unsealed<TenantRow>): Uint8Arr
     encodeHex(row.wrapped_audit_key),
     row.created_at,
     row.entry_id,
-    ...addedSince(row),
+    ...unlessUtf8(row.plaintext_encoding),
+    ...unlessActive(row.status),
   ])
 }
 
-// Rows from before there were these columns have a MAC without them, and meant the defaults. The number of columns tells which
-// ones there are: seven, eight with an encoding, nine with both.
-function addedSince({ plaintext_encoding, status }: Unsealed<TenantRow>): string[] {
-  if (status !== 'active') return [plaintext_encoding, status]
-  return plaintext_encoding === 'utf8' ? [] : [plaintext_encoding]
+// Rows from before there were these columns have a MAC without them, and meant the defaults. No encoding is called as a status is, so
+// no two rows have the same columns.
+function unlessUtf8(encoding: TenantRow['plaintext_encoding']): string[] {
+  return encoding === 'utf8' ? [] : [encoding]
+}
+
+function unlessActive(status: TenantRow['status']): string[] {
+  return status === 'active' ? [] : [status]
 }
 
 /** The MAC of a key's row. */

@@ -38,11 +38,12 @@ export function endConnections(app: FastifyInstance, isStopping: () => boolean):
     done()
   })
   app.addHook('onSend', (request, reply, payload, done) => {
-    const isLast = (open.get(request.raw.socket)?.calls ?? 1) <= 1
+    const connection = open.get(request.raw.socket)
+    const isLast = (connection?.calls ?? 1) <= 1
     // Not while it closes and still listens: a connection that is made then may be reset before it is accepted.
     const isLeaving = isClosing ? !app.server.listening : isStopping()
     if (isLeaving && isLast) reply.header('connection', 'close')
-    if (!request.raw.complete) linger(request.raw)
+    if (connection && !request.raw.complete) linger(request.raw)
     done(null, payload)
   })
   app.addHook('onResponse', ({ raw: { socket } }, _, done) => {
