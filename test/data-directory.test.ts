@@ -1,15 +1,24 @@
 // One server on a data directory, and the commands beside it, as real processes.
-import { execFileSync } from 'node:child_process'
-import { existsSync, rmSync, writeFileSync } from 'node:fs'
+import { execFileSync, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
+import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { readConfig } from '../packages/server/src/config.js'
 import { openServer } from '../packages/server/src/server.js'
+import { UnusableDataDirectoryError } from '../packages/server/src/store/embedded.js'
 import { backend, freshDatabase, type TestDatabase } from './support/database.js'
-import { createTenantByCli, ROOT_KEY, runEaas, startEaas } from './support/eaas-process.js'
+import { createTenantByCli, EAAS, ROOT_KEY, runEaas, startEaas } from './support/eaas-process.js'
 import { callsOf } from './support/load.js'
 
 const TIMEOUT_MS = 120_000
+
+/** Whether this user may mount file systems, in a name space of its own. */
+function canMount(): boolean {
+  return spawnSync('unshare', ['--mount', 'sh', '-c', 'mount -t tmpfs tmpfs /tmp'], { stdio: 'ignore' }).status === 0
+}
 
 describe.skipIf(backend() === 'postgres')('a data directory (PostgreSQL has none)', () => {
   let database: TestDatabase
@@ -73,6 +82,64 @@ describe.skipIf(backend() === 'postgres')('a data directory (PostgreSQL has none
       expect(staged()).toBe('')
     }
     expect((await runEaas(['doctor'], { database, rootKey: null })).code).toBe(0)
+  })
+
+  it('that cannot be written is refused with a sentence that says why and what to do', {
+    timeout: TIMEOUT_MS,
+  }, async () => {
+    if (database.backend !== 'embedded') throw new Error('this needs a data directory')
+    const file = join(dirname(database.dataDir), 'a-file')
+    writeFileSync(file, '')
+    for (const command of [['start'], ['tenant', 'create', '--name', 'x']]) {
+      const dataDir = join(file, 'below')
+      const { code, stdout, stderr } = await runEaas(command, { database: { ...database, dataDir } })
+      expect([code, stdout]).toEqual([1, ''])
+      expect(stderr).toBe(
+        `eaas: The data directory ${dataDir} cannot be used (ENOTDIR): a part of the path is a file, or name another one in EAAS_DATA_DIR.\n`,
+      )
+    }
+    for (const [code, why] of [
+      ['EROFS', /mounted read-only\. Mount it read-write/],
+      ['EACCES', /may not write there\. Give the directory to the user/],
+    ] as const) {
+      const { message = '' } = UnusableDataDirectoryError.of('/data', Object.assign(new Error(), { code })) ?? {}
+      expect(message).toMatch(why)
+      expect(message).toContain(`/data cannot be used (${code})`)
+    }
+    expect(UnusableDataDirectoryError.of('/data', new Error('of another kind'))).toBeUndefined()
+  })
+
+  it.skipIf(!canMount())('on a file system that takes no writes is one of those', { timeout: TIMEOUT_MS }, async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'eaas-read-only-'))
+    const script =
+      'mount -t tmpfs tmpfs "$1" && mkdir -m 700 "$1/data" && mount -o remount,ro "$1" && EAAS_DATA_DIR="$1/data" "$2" "$3" start'
+    const inside = ['--mount', 'sh', '-c', script, 'sh', folder, process.execPath, EAAS]
+    const { status, stderr } = spawnSync('unshare', inside, { encoding: 'utf8', env: { PATH: process.env.PATH } })
+    rmSync(folder, { recursive: true })
+    expect([status, stderr]).toEqual([
+      1,
+      expect.stringMatching(
+        /^eaas: The data directory .+ cannot be used \(EROFS\): its file system is mounted read-only/,
+      ),
+    ])
+  })
+
+  it('is not opened where its server cannot listen, and that is told in a sentence', {
+    timeout: TIMEOUT_MS,
+  }, async () => {
+    const other = createServer().listen(0, '127.0.0.1')
+    await once(other, 'listening')
+    const { port } = other.address() as AddressInfo
+    const taken = await runEaas(['start'], { database, environment: { EAAS_PORT: String(port) } })
+    other.close()
+    expect([taken.code, taken.stderr]).toEqual([
+      1,
+      expect.stringContaining(
+        `eaas: Cannot listen on 127.0.0.1, port ${port} (EADDRINUSE): another program listens there.`,
+      ),
+    ])
+    const foreign = await runEaas(['start'], { database, environment: { EAAS_HOST: '203.0.113.7' } })
+    expect(foreign.stderr).toContain('(EADDRNOTAVAIL): that is no address of this machine. Set EAAS_HOST')
   })
 
   it('is free where a server could not be put together', async () => {

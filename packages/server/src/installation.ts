@@ -64,8 +64,8 @@ export interface OpenOptions {
 /**
  * Opens an installation.
  *
- * @throws NoDatabaseError, RootKeyError, DataDirectoryInUseError, ForeignDataDirectoryError, NewerSchemaError, or the database's own
- * error
+ * @throws NoDatabaseError, UnreachableDatabaseError, RootKeyError, DataDirectoryInUseError, ForeignDataDirectoryError,
+ * UnusableDataDirectoryError, NewerSchemaError, or the database's own error
  */
 export async function openInstallation({
   config,

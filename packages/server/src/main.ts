@@ -29,7 +29,7 @@ import { DEFAULT_MAX_SHARE } from './operations/purge-audit.js'
 import { Refusal } from './operations/refusal.js'
 import { DataDirectoryInUseError } from './store/data-directory-lock.js'
 import { DatabaseDeadlineError } from './store/deadline.js'
-import { ForeignDataDirectoryError } from './store/embedded.js'
+import { ForeignDataDirectoryError, UnusableDataDirectoryError } from './store/embedded.js'
 import { RoleError } from './store/grants.js'
 import { NewerSchemaError } from './store/migrations.js'
 import { NoDatabaseError } from './store/open-store.js'
@@ -436,6 +436,7 @@ const EXPECTED = [
   RoleError,
   RootKeyError,
   TamperedRowError,
+  UnusableDataDirectoryError,
 ]
 
 // Who reads the output may have seen enough, as `head` has: the command goes on to its end, and closes what it opened.

@@ -2,7 +2,7 @@
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
-import type { Config } from '../config.js'
+import { type Config, ConfigError } from '../config.js'
 import type { Installation } from '../installation.js'
 import { createTenant, type NewTenant } from '../operations/create-tenant.js'
 import { openServer, type Server } from '../server.js'
@@ -20,7 +20,7 @@ export async function start(config: Config): Promise<void> {
   const server = await openServer({ config })
   const { app, installation, emitCheckpoints } = server
   try {
-    await app.listen({ host: config.host, port: config.port, listenTextResolver: () => 'listening' })
+    await listen(app, config)
     stopOnSignal(server, config.drainSeconds * 1_000)
     const url = baseUrl(app, config)
     const tenant = await createFirstTenant(installation)
@@ -32,6 +32,21 @@ export async function start(config: Config): Promise<void> {
   } catch (error) {
     await app.close()
     throw error
+  }
+}
+
+async function listen(app: FastifyInstance, { host, port }: Config): Promise<void> {
+  try {
+    await app.listen({ host, port, listenTextResolver: () => 'listening' })
+  } catch (error) {
+    const { code = '' } = error as NodeJS.ErrnoException
+    const remedy = {
+      EADDRINUSE: 'another program listens there. Stop it, or set EAAS_PORT to another port',
+      EACCES: 'this user may not. Set EAAS_PORT to a port from 1024 on, and put a proxy in front',
+      EADDRNOTAVAIL: 'that is no address of this machine. Set EAAS_HOST to one, or to 0.0.0.0 for all',
+      ENOTFOUND: 'there is no host of that name. Set EAAS_HOST to an address of this machine',
+    }[code]
+    throw remedy === undefined ? error : new ConfigError(`Cannot listen on ${host}, port ${port} (${code}): ${remedy}.`)
   }
 }
 

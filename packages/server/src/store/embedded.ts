@@ -3,7 +3,7 @@
 // In the data directory: `postgres/` (the database), `.s.PGSQL.5432` (the socket), `server.lock.*` and `alive-*.sock`
 // (data-directory-lock.ts), `.gitignore` (nothing of it is ever committed, the root key above all).
 
-import { chmodSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { PGlite } from '@electric-sql/pglite'
@@ -62,10 +62,19 @@ export interface RunningEmbedded {
  *
  * @throws DataDirectoryInUseError when another process has it open.
  * @throws ForeignDataDirectoryError when it is another user's.
+ * @throws UnusableDataDirectoryError when it cannot be made or written.
  * @throws Error when the directory or the database cannot be opened.
  */
 export async function openEmbedded({ dataDir, onFailure = crash }: EmbeddedOptions): Promise<Embedded> {
   const directory = resolve(dataDir)
+  try {
+    return await openDirectory(directory, onFailure)
+  } catch (error) {
+    throw UnusableDataDirectoryError.of(directory, error) ?? error
+  }
+}
+
+async function openDirectory(directory: string, onFailure: (error: Error) => void): Promise<Embedded> {
   makePrivate(directory)
   keepFromGit(directory)
   const lock = await lockDataDirectory(directory)
@@ -106,7 +115,7 @@ export async function openEmbedded({ dataDir, onFailure = crash }: EmbeddedOptio
  */
 export async function findRunningEmbedded(dataDir: string): Promise<RunningEmbedded | undefined> {
   const directory = resolve(dataDir)
-  if (!statSync(directory, { throwIfNoEntry: false })) return undefined
+  if (!existsSync(directory)) return undefined
 
   const deadline = Date.now() + STARTING_TIMEOUT_MS
   while (Date.now() < deadline) {
@@ -178,6 +187,31 @@ async function vacuumIfDue(database: PGlite): Promise<void> {
 /** Thrown when the data directory is another user's. */
 export class ForeignDataDirectoryError extends Error {
   override readonly name = 'ForeignDataDirectoryError'
+}
+
+/** What the system says of a directory that cannot be written, and what to do about it. */
+const UNUSABLE: Readonly<Record<string, string>> = {
+  EROFS: 'its file system is mounted read-only. Mount it read-write (in a container, as a volume)',
+  EACCES: 'this user may not write there. Give the directory to the user that the server runs as (chown)',
+  EPERM: 'this user may not write there. Give the directory to the user that the server runs as (chown)',
+  ENOSPC: 'its file system is full. Make room',
+  ENOENT: 'it is not there and cannot be made: its file system may be read-only. Make it',
+  ENOTDIR: 'a part of the path is a file',
+}
+
+/** Thrown when the data directory cannot be made or written. */
+export class UnusableDataDirectoryError extends Error {
+  override readonly name = 'UnusableDataDirectoryError'
+
+  /** The error that tells of one of the system's, where that is about the directory. */
+  static of(directory: string, error: unknown): UnusableDataDirectoryError | undefined {
+    const { code = '' } = (error ?? {}) as NodeJS.ErrnoException
+    const why = UNUSABLE[code]
+    if (why === undefined) return undefined
+    return new UnusableDataDirectoryError(
+      `The data directory ${directory} cannot be used (${code}): ${why}, or name another one in EAAS_DATA_DIR.`,
+    )
+  }
 }
 
 /** Whether a data directory holds a database. Creates nothing. */

@@ -45,6 +45,21 @@ export class NoDatabaseError extends Error {
   override readonly name = 'NoDatabaseError'
 }
 
+/** Thrown where PostgreSQL cannot be reached, or could not be while it was waited for. */
+export class UnreachableDatabaseError extends Error {
+  override readonly name = 'UnreachableDatabaseError'
+
+  /** `database` is without credentials; so is what the system and the driver say of a connection. */
+  constructor(database: string, seconds: number, cause: unknown) {
+    const waited = seconds > 0 ? `, and ${seconds} s were waited for it (EAAS_START_WAIT_SECONDS)` : ''
+    super(
+      `The database at ${database} cannot be reached${waited}. Look whether it runs, and whether EAAS_DATABASE_URL ` +
+        'or the file of EAAS_DATABASE_URL_FILE names it',
+      { cause },
+    )
+  }
+}
+
 export interface OpenStoreOptions {
   /** connect to the process that holds the embedded database, where there is one */
   beside: boolean
@@ -63,7 +78,8 @@ export interface Wait {
 /**
  * Opens the database that the configuration names: PostgreSQL, or the embedded one, which is locked for this process.
  *
- * @throws NoDatabaseError, DataDirectoryInUseError, ForeignDataDirectoryError, or the database's own error
+ * @throws NoDatabaseError, UnreachableDatabaseError, DataDirectoryInUseError, ForeignDataDirectoryError, UnusableDataDirectoryError, or
+ * the database's own error
  */
 export async function openStore(config: Location, { beside, mayCreate, wait }: OpenStoreOptions): Promise<Store> {
   const { databaseUrl, databasePooler } = config
@@ -109,8 +125,10 @@ async function untilReached<T>(open: () => Promise<T>, url: string, wait: Wait |
     try {
       return await open()
     } catch (error) {
-      if (!isUnreachable(error) || performance.now() >= until) throw error
-      if (!isTold) wait?.onWait({ database: readDatabaseUrl(url)?.description ?? '', seconds: wait.seconds, error })
+      if (!isUnreachable(error)) throw error
+      const database = readDatabaseUrl(url)?.description ?? ''
+      if (performance.now() >= until) throw new UnreachableDatabaseError(database, wait?.seconds ?? 0, error)
+      if (!isTold) wait?.onWait({ database, seconds: wait.seconds, error })
       isTold = true
       await sleep(RETRY_MS)
     }
