@@ -36,7 +36,7 @@ describe('a key', () => {
       current_version: wire.MAX_KEY_VERSIONS,
       next_rotation_at: '2026-01-01',
     }
-    const state = { tenant: { tenant_id: 't' }, findKey: async () => ({ row, versions: new Map() }) }
+    const state = { tenant: { tenant_id: 't', status: 'active' }, findKey: async () => ({ row, versions: new Map() }) }
     const context = { state, services: { now: () => Date.parse('2026-02-01') } } as unknown as Context
     for (const rotate of [rotateKey, rotateKeyIfDue]) {
       await expect(rotate({ key_id: 'k' })(context)).rejects.toMatchObject({ code: 'E_LIMIT' })
