@@ -28,6 +28,7 @@ import {
   type Look,
 } from './examine-files.js'
 import { print, printJson } from './output.js'
+import { messageOf } from './with-services.js'
 
 /** A clock this far from the database's or behind the log makes expiries and policies wrong, in milliseconds. */
 const CLOCK_TOLERANCE_MS = 60_000
@@ -59,7 +60,7 @@ async function examine(config: Config): Promise<Finding[]> {
       findings.push({ check, ok, ...more })
       return found
     } catch (error) {
-      findings.push({ check, ok: false, detail: error instanceof Error ? error.message : String(error) })
+      findings.push({ check, ok: false, detail: messageOf(error) })
       return undefined
     }
   }
