@@ -1,11 +1,4 @@
-/**
- * What blind indexes are made of: the normalised text of one field, or of several joined.
- *
- * An index of several fields is made of `eaas/compound/v1` and then, for each field in the order of the definition, a colon,
- * the length of its normalised text in UTF-8 bytes, in decimal, a colon, and the text: `eaas/compound/v1:3:Ada:5:Paris`. The
- * lengths come first, so that no two lists of texts give the same.
- */
-import { encodeUtf8 } from '@eaas/protocol'
+/** What blind indexes are made of: the normalised text of a field; several are joined, see `index-columns.ts`. */
 import { InvalidInputError, type RecordPlace } from '../errors.js'
 import { demandHashable, demandWhole } from '../input.js'
 
@@ -16,8 +9,7 @@ import { demandHashable, demandWhole } from '../input.js'
  */
 export type Normalizer = 'trim' | 'lowercase' | 'NFC' | 'NFKC' | 'digits' | ((text: string) => string)
 
-const HASH_BITS = 256
-const COMPOUND = 'eaas/compound/v1'
+export const HASH_BITS = 256
 
 const NORMALIZERS: Readonly<Record<Exclude<Normalizer, (text: string) => string>, (text: string) => string>> = {
   trim: (text) => text.trim(),
@@ -48,19 +40,6 @@ export function normalizeText(text: string, normalize: readonly Normalizer[], pl
   }
   demandHashable(normalized, place)
   return normalized
-}
-
-/** Joins the texts of several fields, so that no two lists give the same. */
-export function joinTexts(texts: readonly string[]): string {
-  return [COMPOUND, ...texts.map((text) => `${encodeUtf8(text).length}:${text}`)].join(':')
-}
-
-/** The first bits of an index, in as many hexadecimal digits as hold them; the rest of the last digit is zero. */
-export function truncate(hash: string, bits: number = HASH_BITS): string {
-  const digits = Math.ceil(bits / 4)
-  const surplus = digits * 4 - bits
-  const last = Number.parseInt(hash.charAt(digits - 1), 16)
-  return hash.slice(0, digits - 1) + ((last >> surplus) << surplus).toString(16)
 }
 
 const LOW_ENTROPY =

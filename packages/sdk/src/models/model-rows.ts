@@ -25,7 +25,8 @@ import {
   withDeks,
 } from '../records/records.js'
 import { CODECS } from './codecs.js'
-import { columnText, columnValue, type Definition, type IndexColumn, indexText, type PlacedField } from './model.js'
+import { columnText, columnValue, textsOf } from './index-columns.js'
+import { type Definition, type IndexColumn, indexText, type PlacedField } from './model.js'
 import { demandHeaderColumn, envelopeAt, isHeaderUsed, packRow } from './rows.js'
 
 /** What a model needs of its client. */
@@ -70,8 +71,8 @@ export interface ModelRows {
   sealEach(rows: readonly Row[], options: SealOptions & { indexes: readonly number[] }): Promise<(Row | EaasError)[]>
   /** Opens each row by itself; the first one's place is `first`, 0 by default. */
   open(rows: readonly Row[], options: Options & { first?: number }): Promise<Opened>
-  /** Has the indexes of texts made, by their columns. */
-  hash(texts: ReadonlyMap<IndexColumn, string>, signal: AbortSignal | undefined): Promise<Row>
+  /** Has the indexes of a query's values made, by their columns. */
+  hash(query: Row, signal: AbortSignal | undefined): Promise<Row>
 }
 
 /** The text of each index of a row, in the order of the columns; undefined where a value is missing. */
@@ -126,7 +127,8 @@ export function createModelRows(deps: ModelDeps, definition: Definition): ModelR
       await deps.envelopes.ready()
       return openRows(deps, definition, records, { ...options, first })
     },
-    async hash(texts, signal) {
+    async hash(query, signal) {
+      const texts = textsOf(definition, query)
       const hashes = await hashEach(deps.batcher, new Set(texts.values()), { keyId, signal })
       const row: Row = {}
       for (const [column, text] of texts) row[column.column] = columnValue(column, hashes.get(text) ?? '')

@@ -263,19 +263,9 @@ describe('a model', () => {
     })
   })
 
-  it('seals what an accessor of a class gives, and nothing that all objects have', async () => {
-    class User {
-      #email = 'ada@example.org'
-      get email() {
-        return this.#email
-      }
-    }
-    const users = connect().model({
-      keyId,
-      fields: { email: text().optional(), constructor: text().optional() } as never,
-    })
-    const row = await users.encrypt(new User() as never)
-    expect(await users.decrypt(row as never)).toEqual({ email: 'ada@example.org' })
+  it('seals nothing that all objects have', async () => {
+    const users = connect().model({ keyId, fields: { constructor: text().optional() } as never })
+    expect(await users.encrypt({} as never)).toEqual({})
     const options = { keyId, fields: ['constructor' as never], optional: ['constructor' as never] }
     expect(await connect().encryptMany([{}], options)).toEqual([{}])
   })

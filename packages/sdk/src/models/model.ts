@@ -8,7 +8,7 @@ import { loadPart } from '../load-part.js'
 import { demandFieldPath, fieldInside, getAt, type Path } from '../records/paths.js'
 import type { Progress } from '../records/records.js'
 import type { CallOptions } from '../resources/keys.js'
-import { demandIndex, joinTexts, normalizeText, truncate, warnOfFewValues } from './blind-index.js'
+import { demandIndex, normalizeText, warnOfFewValues } from './blind-index.js'
 import type { FieldSpec } from './fields.js'
 import type { FailedRow, ModelDeps, RowsResult } from './model-rows.js'
 import type {
@@ -237,9 +237,9 @@ export function createModel(
     }),
     index: traced(async (query: Row, options?: CallOptions) => {
       const signal = readSignal('index()', options)
-      const texts = textsOf(definition, query)
+      const asked = { ...query } // it may change before the part is there
       const { rows } = await load()
-      return rows.hash(texts, signal)
+      return rows.hash(asked, signal)
     }),
     matches: (row: Row, query: Row) =>
       fieldsOf(definition, query).every((field) => {
@@ -267,17 +267,8 @@ export function indexText({ name, spec }: PlacedField, value: unknown, index = 0
   return normalizeText(spec.toIndexText(value), spec.normalize, place)
 }
 
-/** The text that a column is made of, given the text of each of its fields. */
-export function columnText({ compound }: IndexColumn, texts: readonly string[]): string {
-  return compound ? joinTexts(texts) : (texts[0] ?? '')
-}
-
-/** An index as its column stores it. */
-export function columnValue({ bits }: IndexColumn, hash: string): string {
-  return truncate(hash, bits)
-}
-
-function fieldsOf({ columns }: Definition, query: Row): PlacedField[] {
+/** The fields that a query names. @throws InvalidInputError when one has no index */
+export function fieldsOf({ columns }: Definition, query: Row): PlacedField[] {
   if (typeof query !== 'object' || query === null) throw new InvalidInputError('a query must be an object')
   const indexed = new Map(columns.flatMap(({ fields }) => fields.map((field) => [field.name, field] as const)))
   return Object.keys(query).map((name) => {
@@ -285,35 +276,6 @@ function fieldsOf({ columns }: Definition, query: Row): PlacedField[] {
     if (!field) throw new InvalidInputError(`${JSON.stringify(name)} has no index`, 'Give the field an index.')
     return field
   })
-}
-
-function valueToFind({ name }: PlacedField, query: Row): unknown {
-  const value = query[name]
-  if (!isMissing(value)) return value
-  const hint = 'The index of a missing value is null: look for that.'
-  throw new InvalidInputError(`the query has no value for ${JSON.stringify(name)}`, hint)
-}
-
-function textsOf(definition: Definition, query: Row): Map<IndexColumn, string> {
-  const texts = new Map(
-    fieldsOf(definition, query).map((field) => [field, indexText(field, valueToFind(field, query))]),
-  )
-  const complete = definition.columns.filter(({ fields }) => fields.every((field) => texts.has(field)))
-  if (complete.length === 0) {
-    throw new InvalidInputError(
-      'the query names no field with an index of its own, and not all fields of one together',
-      'Give the values of all fields of an index.',
-    )
-  }
-  return new Map(
-    complete.map((column) => [
-      column,
-      columnText(
-        column,
-        column.fields.map((field) => texts.get(field) ?? ''),
-      ),
-    ]),
-  )
 }
 
 function readDefinition(options: ModelOptions<Fields, Compounds<Fields>, RowFormat, string>): Definition {

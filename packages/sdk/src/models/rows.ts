@@ -105,5 +105,5 @@ export function isCompact(value: unknown): value is CompactField {
 
 /** Whether a value is what a record's envelopes share, and not an envelope itself. */
 export function isHeader(value: unknown): value is EnvelopeHeader {
-  return typeof value === 'object' && value !== null && 'wrapped_key' in value && !('ciphertext' in value)
+  return typeof value === 'object' && value !== null && Object.hasOwn(value, 'wrapped_key') && !('ciphertext' in value)
 }

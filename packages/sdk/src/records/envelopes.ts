@@ -131,14 +131,15 @@ export function createEnvelopes(options: EnvelopesOptions): Envelopes {
 /** Reads an envelope of unknown origin. @throws InvalidInputError naming the field that is wrong */
 export function readEnvelope(envelope: unknown, place?: RecordPlace): EnvelopeParts {
   try {
-    return decodeEnvelope(envelope)
+    // Spread, as those who store it do: that leaves out what a class has.
+    return decodeEnvelope(typeof envelope === 'object' ? envelope && { ...envelope } : envelope)
   } catch (error) {
     if (!(error instanceof FormatError)) throw error
     throw new InvalidInputError(
       `not an envelope: ${error.message}`,
       typeof envelope === 'string'
         ? 'It is text: parse it as JSON first.'
-        : 'Pass an envelope exactly as encrypt() returned it.',
+        : 'Pass a plain object, exactly as encrypt() returned it.',
       place,
     )
   }

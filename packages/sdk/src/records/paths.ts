@@ -27,6 +27,8 @@ export function getAt(row: Row, path: Path): unknown {
 /**
  * A copy of a row with other values at some paths, and without those that are undefined; what is not on one of the paths is
  * shared with the row.
+ *
+ * @throws InvalidInputError when the row's class has what is at a path
  */
 export function withValues(row: Row, values: Iterable<readonly [Path, unknown]>): Row {
   const copy = { ...row }
@@ -43,6 +45,8 @@ export function withValues(row: Row, values: Iterable<readonly [Path, unknown]>)
       parent = child as Row
     }
     const last = path.at(-1) ?? ''
+    if (!Object.hasOwn(parent, last))
+      throw new InvalidInputError(`the row's ${path.join('.')} is inherited from its class`, 'Pass a plain object.')
     if (value === undefined) delete parent[last]
     else parent[last] = value
   }

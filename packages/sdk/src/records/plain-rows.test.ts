@@ -81,6 +81,34 @@ describe('a row that is sealed', () => {
     expect(service.requests).toEqual([])
   })
 
+  it('is refused when its class has a field: what the class reads it from would be stored in plain', async () => {
+    class User {
+      _email = 'SECRET'
+      get email() {
+        return this._email
+      }
+    }
+    class Home {
+      _street = 'SECRET'
+      get street() {
+        return this._street
+      }
+    }
+    const hidden = Object.defineProperty({}, 'email', { value: 'SECRET' })
+    for (const seal of sealers()) {
+      for (const row of [new User(), { address: new Home() }, Object.create({ email: 'SECRET' }), hidden]) {
+        const field = 'address' in row ? 'address.street' : 'email'
+        expect(await failure(seal(row))).toMatchObject({
+          code: 'E_INVALID_INPUT',
+          message: expect.stringContaining(`the row's ${field} is inherited from its class`),
+          hint: expect.stringContaining('row.toObject()'),
+          place: { index: 0, field },
+        })
+      }
+    }
+    expect(service.requests).toEqual([])
+  })
+
   it('may be of a class, of another realm, and without a prototype; methods of its class are left behind', async () => {
     class User {
       email = 'ada'
@@ -94,6 +122,36 @@ describe('a row that is sealed', () => {
         expect(JSON.parse(JSON.stringify(await seal(row)))).toMatchObject({ email: { key_id: keyId } })
       }
     }
+  })
+})
+
+describe('a stored row', () => {
+  it('is refused when a field, or what an envelope consists of, is inherited', async () => {
+    const eaas = connect()
+    const users = eaas.model({ keyId, fields: { email: text() } })
+    const { email } = await users.encrypt({ email: 'ada' })
+    const sub = Object.create(email) as typeof email // as the sub-documents of an ORM
+    const { ciphertext, ...rest } = email
+    const half = Object.assign(Object.create({ ciphertext }), rest) as typeof email
+    service.requests.length = 0
+    for (const row of [Object.create({ email }), { email: sub }, { email: half }] as { email: typeof email }[]) {
+      expect(() => users.pack(row)).toThrow(expect.objectContaining({ code: 'E_INVALID_INPUT' }))
+      const calls = [users.decrypt(row), eaas.decryptMany([row], { fields: ['email'] })]
+      for (const call of calls) expect(await failure(call)).toMatchObject({ code: 'E_INVALID_INPUT' })
+      for await (const { items } of users.rewrap([row])) expect(items).toMatchObject([{ status: 'failed' }])
+    }
+    for (const one of [sub, half]) {
+      for (const call of [eaas.rewrap(one), eaas.decrypt(one)]) {
+        expect(await failure(call)).toMatchObject({ code: 'E_INVALID_INPUT', hint: expect.stringContaining('plain') })
+      }
+    }
+    const { envelope, ...packed } = users.pack({ email })
+    for (const row of [{ ...packed, envelope: Object.create(envelope) }, Object.create({ ...packed, envelope })]) {
+      expect(await failure(users.decrypt(row))).toMatchObject({ code: 'E_INVALID_INPUT' })
+    }
+    expect(() => users.unpack({ ...packed, envelope: Object.create(envelope) } as never)).toThrow('is missing')
+    expect(() => users.unpack(Object.create({ ...packed, envelope }))).toThrow('is inherited')
+    expect(service.requests).toEqual([])
   })
 })
 

@@ -5,17 +5,18 @@ import type { Path } from './paths.js'
 
 export interface CopyOptions {
   index: number
-  /** The paths whose members are read through the prototype, too. */
+  /** Where the fields are. */
   paths: readonly Path[]
   /** Whether the copy is to be stored: a function in it could still give the plaintext. */
   toStore: boolean
 }
 
 /**
- * A copy of a row: its own enumerable members, and those on the paths that its class has. Each member is read once, since a
- * getter may answer differently the next time, and the row may change meanwhile. What is not on one of the paths is shared.
+ * A copy of a row: its own enumerable members. Each is read once, since a getter may answer differently the next time, and the
+ * row may change meanwhile. What is not on one of the paths is shared.
  *
- * @throws InvalidInputError when it is no record or cannot be read; when it is to be stored, also when it has a function
+ * @throws InvalidInputError when it is no record or cannot be read, or when its class has what is on one of the paths: what
+ * the class reads it from would be copied beside it, in plain; when it is to be stored, also when it has a function
  */
 export function copyRow(row: unknown, options: CopyOptions): Row {
   const { index } = options
@@ -34,14 +35,28 @@ function copyObject(object: Row, at: Path, { index, paths, toStore }: CopyOption
   const heads = new Set(paths.map(([head]) => head ?? ''))
   if (toStore) demandNoFunction(copy, heads, at, index)
   for (const head of heads) {
-    const own = Object.hasOwn(copy, head)
-    const value = own ? copy[head] : valueIn(object, head)
+    const value = copy[head]
+    if (!Object.hasOwn(copy, head)) {
+      demandNotInherited(object, head, at, index)
+      continue
+    }
     const rests = paths.flatMap(([name, ...rest]) => (name === head && rest.length > 0 ? [rest] : []))
     if (rests.length > 0 && kindOfRecord(value) === undefined) {
       copy[head] = copyObject(value as Row, [...at, head], { index, paths: rests, toStore })
-    } else if (!own && value !== undefined) copy[head] = value
+    }
   }
   return copy
+}
+
+/** Refuses what a copy lacks: a member of the class, or one that is not enumerable; but nothing that all objects have. */
+function demandNotInherited(object: Row, name: string, at: Path, index: number): void {
+  if (!Object.hasOwn(object, name) && (!(name in object) || name in Object.prototype)) return
+  const field = [...at, name].join('.')
+  throw new InvalidInputError(
+    `the row's ${field} is inherited from its class, or hidden`,
+    "Pass a plain object, such as an ORM's row.toObject() or row.toJSON().",
+    { index, field },
+  )
 }
 
 function demandNoFunction(copy: Row, fields: ReadonlySet<string>, at: Path, index: number): void {
@@ -67,10 +82,7 @@ function kindOfRecord(value: unknown): string | undefined {
 export function demandRow(record: unknown, index: number): asserts record is Row {
   const kind = kindOfRecord(record)
   if (kind === undefined) return
-  throw new InvalidInputError(
-    `record ${index} must be an object, got ${kind}`,
-    'Pass a plain object, or one of a class.',
-  )
+  throw new InvalidInputError(`record ${index} must be an object, got ${kind}`, 'Pass a plain object.')
 }
 
 /** Refuses a row in which something on the way to a field is neither an object nor missing. @throws InvalidInputError */

@@ -1,0 +1,68 @@
+/**
+ * The columns of blind indexes, which are made of one field's text, or of several joined. Apart from `blind-index.ts`, so that
+ * it is loaded with the first call.
+ *
+ * An index of several fields is made of `eaas/compound/v1` and then, for each field in the order of the definition, a colon,
+ * the length of its normalised text in UTF-8 bytes, in decimal, a colon, and the text: `eaas/compound/v1:3:Ada:5:Paris`. The
+ * lengths come first, so that no two lists of texts give the same.
+ */
+import { encodeUtf8 } from '@eaas/protocol'
+import { InvalidInputError } from '../errors.js'
+import { isMissing, type Row } from '../input.js'
+import { HASH_BITS } from './blind-index.js'
+import { type Definition, fieldsOf, type IndexColumn, indexText, type PlacedField } from './model.js'
+
+const COMPOUND = 'eaas/compound/v1'
+
+/** The text that a column is made of, given the text of each of its fields. */
+export function columnText({ compound }: IndexColumn, texts: readonly string[]): string {
+  return compound ? joinTexts(texts) : (texts[0] ?? '')
+}
+
+/** An index as its column stores it. */
+export function columnValue({ bits }: IndexColumn, hash: string): string {
+  return truncate(hash, bits)
+}
+
+function valueToFind({ name }: PlacedField, query: Row): unknown {
+  const value = query[name]
+  if (!isMissing(value)) return value
+  const hint = 'The index of a missing value is null: look for that.'
+  throw new InvalidInputError(`the query has no value for ${JSON.stringify(name)}`, hint)
+}
+
+/** The text of each index that a query has all values for, by its column. @throws InvalidInputError when there is none */
+export function textsOf(definition: Definition, query: Row): Map<IndexColumn, string> {
+  const texts = new Map(
+    fieldsOf(definition, query).map((field) => [field, indexText(field, valueToFind(field, query))]),
+  )
+  const complete = definition.columns.filter(({ fields }) => fields.every((field) => texts.has(field)))
+  if (complete.length === 0) {
+    throw new InvalidInputError(
+      'the query names no field with an index of its own, and not all fields of one together',
+      'Give the values of all fields of an index.',
+    )
+  }
+  return new Map(
+    complete.map((column) => [
+      column,
+      columnText(
+        column,
+        column.fields.map((field) => texts.get(field) ?? ''),
+      ),
+    ]),
+  )
+}
+
+/** Joins the texts of several fields, so that no two lists give the same. */
+function joinTexts(texts: readonly string[]): string {
+  return [COMPOUND, ...texts.map((text) => `${encodeUtf8(text).length}:${text}`)].join(':')
+}
+
+/** The first bits of an index, in as many hexadecimal digits as hold them; the rest of the last digit is zero. */
+function truncate(hash: string, bits: number = HASH_BITS): string {
+  const digits = Math.ceil(bits / 4)
+  const surplus = digits * 4 - bits
+  const last = Number.parseInt(hash.charAt(digits - 1), 16)
+  return hash.slice(0, digits - 1) + ((last >> surplus) << surplus).toString(16)
+}
