@@ -39,12 +39,15 @@ afterEach(async () => {
 })
 
 /** A server; on PostgreSQL with the checkpoint file of a machine of its own. */
-async function newServer(machine: string): Promise<EaasProcess> {
-  const environment =
-    database.backend === 'postgres' ? { EAAS_CHECKPOINT_FILE: join(folder, `${tenant.tenant_id}-${machine}`) } : {}
-  const server = await startEaas({ database, environment: { EAAS_LOG_LEVEL: 'error', ...environment } })
+async function newServer(machine: string, level = 'error'): Promise<EaasProcess> {
+  const environment = { EAAS_LOG_LEVEL: level, ...checkpointsOf(machine) }
+  const server = await startEaas({ database, environment })
   servers.push(server)
   return server
+}
+
+function checkpointsOf(machine: string): Record<string, string> {
+  return database.backend === 'postgres' ? { EAAS_CHECKPOINT_FILE: join(folder, `${tenant.tenant_id}-${machine}`) } : {}
 }
 
 const newKey = async ({ url }: EaasProcess) => {
@@ -241,6 +244,58 @@ describe('a database that goes back under running servers', { timeout: TIMEOUT_M
     expect((await wrap(server)).status).toBe(200)
   })
 
+  it('ends for a tenant that is gone altogether when that is accepted by its id', async () => {
+    const seer = await newServer('seer', 'warn')
+    const other = backend() === 'postgres' ? await newServer('other', 'warn') : undefined
+    const all = other ? [seer, other] : [seer]
+    await withSql((sql) => copyTables(sql, 'early'))
+    const lost = await createTenantByCli({ database }, 'lost')
+    const { tenant_id } = lost
+    const callLost = callsOf(lost.api_key.secret)
+    const make = async (server: EaasProcess, name: string) =>
+      expect((await callLost(server.url, 'POST', '/v1/keys', { name })).status).toBe(201)
+    for (const [at, server] of all.entries()) {
+      await make(server, `first ${at}`)
+      await server.stop() // which leaves a line of the tenant in the file
+      await server.start()
+      await make(server, `second ${at}`)
+    }
+    await withSql((sql) => copyTables(sql, 'late'))
+    await withSql((sql) => restoreTables(sql, 'early'))
+    for (const server of all) await untilAlarm(server)
+    while ((await withSql((sql) => sql`select 1 from chain_alarms`)).length === 0) await sleep(50)
+    const accepting = (who: string) =>
+      eaas(['audit', 'accept-rollback', '--tenant', who, '--reason', 'the backup is of Monday'])
+    expect((await accepting('lost')).stderr).toContain('there is no tenant lost')
+    expect((await eaas(['doctor'])).stdout).toContain(`${tenant_id}: the tenant is gone from the database`)
+
+    // A server that starts learns of it from the row.
+    await seer.stop()
+    await seer.start()
+    expect(seer.stderr).not.toContain('that no server wrote')
+    const { code, stdout } = await accepting(tenant_id)
+    expect([code, stdout]).toEqual([0, expect.stringMatching(/is gone.*no log.*witness {2}entry \d+.*is of Monday/s)])
+    for (const server of all) {
+      await untilStatus(() => fetch(`${server.url}/health`), 200)
+      expect((await callLost(server.url, 'GET', '/v1/keys')).status).toBe(401)
+      expect((await call(server.url, 'GET', '/v1/keys')).status).toBe(200)
+      expect((await server.stop()).stderr).toContain('accepted that a tenant is gone')
+      await server.start()
+      expect((await fetch(`${server.url}/health`)).status).toBe(200)
+      expect(server.stderr).toMatch(new RegExp(`"tenant_id":"${tenant_id}","file":"[^"]+","line":\\d+.*does not have`))
+    }
+    expect((await accepting(tenant_id)).stderr).toContain('no alarm')
+    const doctor = await eaas(['doctor'], checkpointsOf('seer'))
+    expect([doctor.code, doctor.stdout]).toEqual([
+      0,
+      expect.stringMatching(`WARN .*checkpoints.*${tenant_id}.*line \\d+`),
+    ])
+
+    // A newer backup has the tenant: it is served again, and compared.
+    await withSql((sql) => restoreTables(sql, 'late'))
+    for (const server of all) expect((await callLost(server.url, 'GET', '/v1/keys')).status).toBe(200)
+  })
+
   it('is not accepted where what is left does not verify', async () => {
     const server = await newServer('seer')
     await newKey(server)
@@ -272,6 +327,8 @@ describe('a database that goes back while no server runs', { timeout: TIMEOUT_MS
       await rm(data, { recursive: true })
       await cp(`${data}-early`, data, { recursive: true })
     }
+    const { code, stdout } = await eaas(['doctor'], checkpointsOf('seer'))
+    expect([code, stdout]).toEqual([1, expect.stringMatching(/WRONG {2}checkpoints +acme: the audit chain went back/)])
     await server.start()
     await expectRefused(server)
     // It is on record in the database by now: a server without the file refuses too.

@@ -24,7 +24,12 @@ import { findInstance, type InstanceRow, insertInstance } from './store/instance
 import { findSchemaVersion, migrate } from './store/migrations.js'
 import { NoDatabaseError, openStore, type Store, type Wait } from './store/open-store.js'
 import { type Durability, findDatabaseTime } from './store/settings.js'
-import { hasTenants } from './store/tenants.js'
+import { findMissingTenants, hasTenants } from './store/tenants.js'
+
+/** What is said of a tenant that the file of checkpoints has and the database has not. */
+export const MISSING_TENANT =
+  'the checkpoint file has a tenant that the database does not have: the database was restored from before it was created, or ' +
+  'tampered with. The tenant and its keys are gone unless a newer backup is restored'
 
 export interface Installation {
   services: Services
@@ -46,6 +51,8 @@ export interface OpenOptions {
   config: Config
   /** called when a tenant's chain in the database is not the one that was written, and when the clock is wrong */
   onAlarm: (message: string, details: Record<string, unknown>) => void
+  /** called with what an operator should know, and what keeps nothing from being served */
+  onWarning?: (message: string, details: Record<string, unknown>) => void
   /** told of lines in the file of checkpoints that are not as a server wrote them; they are not looked for if not given */
   onKeptFaults?: (faults: readonly LineFault[]) => void
   /** work beside a server that holds the embedded database, through its socket; refused otherwise */
@@ -70,6 +77,7 @@ export interface OpenOptions {
 export async function openInstallation({
   config,
   onAlarm,
+  onWarning,
   onKeptFaults,
   beside = false,
   mayCreate = true,
@@ -110,11 +118,22 @@ export async function openInstallation({
       const kept = await readKeptFile(config.checkpointFile, encodePublicKey(secrets.signingKey), options)
       if (kept.faults.length > 0) onKeptFaults?.(kept.faults)
       for (const [tenant_id, witness] of kept.witnesses) committer.watches.get(tenant_id).remember(witness)
+      for (const tenant_id of await findMissingTenants(sql, [...kept.witnesses.keys()])) {
+        const line = kept.witnesses.get(tenant_id)?.line
+        onWarning?.(MISSING_TENANT, { tenant_id, file: config.checkpointFile, line })
+      }
     }
     const chainWatch = createChainWatch({
       sql,
       watches: committer.watches,
       findAuditKey: async (tenant_id) => (await states.find(tenant_id))?.auditKey,
+      isGone: async (tenant_id) => {
+        const isGone = (await findMissingTenants(sql, [tenant_id])).length > 0
+        if (isGone) states.forget(tenant_id)
+        return isGone
+      },
+      onGoneAccepted: (tenant_id) =>
+        onWarning?.('an operator accepted that a tenant is gone from the database; its alarm is ended', { tenant_id }),
       now,
     })
     await chainWatch.look() // what fails for one tenant fails again when that tenant is used

@@ -24,7 +24,7 @@ export interface LineFault {
 
 export interface KeptFile {
   /** the latest head of each tenant that the key signed */
-  witnesses: Map<string, Witness>
+  witnesses: Map<string, Witness & { line: number }>
   lines: number
   /** in the order of the file, MOST_FAULTS at most; of a quick reading none */
   faults: LineFault[]
@@ -65,10 +65,11 @@ export async function readKeptFile(
       ([
         tenant_id,
         {
+          number,
           statement: { last_id, hash },
           policy_version,
         },
-      ]) => [tenant_id, { last_id, hash, policy_version }],
+      ]) => [tenant_id, { last_id, hash, policy_version, line: number }],
     ),
   )
   return { witnesses, lines: judge?.lines() ?? 0, faults: judge?.faults() ?? [] }

@@ -41,10 +41,14 @@ export async function openServer({
 }): Promise<Server> {
   let app: FastifyInstance | undefined
   let isStopping = false
-  const early: (() => void)[] = [] // alarms that stand already, before there is a log to write them to
+  const early: (() => void)[] = [] // alarms that stand already and warnings, before there is a log to write them to
   const logAlarm = (message: string, details: Record<string, unknown>) => {
     if (app) app.log.fatal(details, message)
     else early.push(() => logAlarm(message, details))
+  }
+  const logWarning = (message: string, details: Record<string, unknown>) => {
+    if (app) app.log.warn(details, message)
+    else early.push(() => logWarning(message, details))
   }
   const metrics = createMetrics()
   let keptFaults: readonly LineFault[] = []
@@ -56,6 +60,7 @@ export async function openServer({
         logWithoutApp(config.logLevel, { ...details, err: error }, 'waiting for the database'),
     },
     onAlarm: logAlarm,
+    onWarning: logWarning,
     onKeptFaults: (faults) => {
       keptFaults = faults
     },

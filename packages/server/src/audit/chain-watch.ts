@@ -19,6 +19,10 @@ export interface ChainWatchOptions {
   watches: HeadWatches
   /** undefined where there is no such tenant */
   findAuditKey: (tenant_id: string) => Promise<KeyObject | undefined>
+  /** asks the database whether it has no row of the tenant any more, and forgets then what is known of it */
+  isGone: (tenant_id: string) => Promise<boolean>
+  /** called when the alarm about a tenant that is gone was ended */
+  onGoneAccepted?: ((tenant_id: string) => void) | undefined
   /** milliseconds since 1970 */
   now: () => number
 }
@@ -33,11 +37,24 @@ export interface ChainWatch {
   look(): Promise<unknown[]>
 }
 
+/** The reason of an alarm about a tenant that the database does not have. */
+export const TENANT_GONE =
+  'the tenant is gone from the database, which was restored from before it was created or tampered with'
+
 /** Makes the watch; one a process. */
-export function createChainWatch({ sql, watches, findAuditKey, now }: ChainWatchOptions): ChainWatch {
+export function createChainWatch({
+  sql,
+  watches,
+  findAuditKey,
+  isGone,
+  onGoneAccepted,
+  now,
+}: ChainWatchOptions): ChainWatch {
   let turn = 0
   /** the alarmed tenants that this process has seen a row of, or has written one */
   const shared = new Set<string>()
+  /** the tenants that an operator accepted as gone: compared again as soon as the database has them */
+  const acceptedGone = new Set<string>()
 
   async function look(): Promise<unknown[]> {
     const errors: unknown[] = []
@@ -57,6 +74,10 @@ export function createChainWatch({ sql, watches, findAuditKey, now }: ChainWatch
     const watch = watches.get(row.tenant_id)
     shared.add(row.tenant_id)
     if (watch.alarm) return
+    if (await isGone(row.tenant_id)) {
+      watch.learn({ reason: TENANT_GONE, witness: watch.witnessed })
+      return
+    }
     const auditKey = await findAuditKey(row.tenant_id).catch(() => undefined)
     const isGenuine = auditKey !== undefined && equalBytes(row.mac, alarmMac(auditKey, row))
     if (isGenuine) watch.learn({ reason: row.reason, witness: row.last_id === 0 ? undefined : row })
@@ -64,7 +85,12 @@ export function createChainWatch({ sql, watches, findAuditKey, now }: ChainWatch
   }
 
   async function examine(watch: HeadWatch): Promise<void> {
-    const auditKey = await findAuditKey(watch.tenant_id)
+    const { tenant_id } = watch
+    if (acceptedGone.has(tenant_id)) {
+      if (await isGone(tenant_id)) return
+      acceptedGone.delete(tenant_id)
+    }
+    const auditKey = await findAuditKey(tenant_id)
     if (!auditKey) return
     try {
       watch.witness(await watch.read(sql, auditKey)) // a purge took the entry: the head is compared from now on
@@ -74,9 +100,17 @@ export function createChainWatch({ sql, watches, findAuditKey, now }: ChainWatch
   }
 
   // A row that is gone was settled by an operator, and then the log says so, or deleted by somebody else: then it is written again.
+  // Of a tenant that is gone no log can say so: there the missing row is enough, and nothing is left that could be served.
   async function share(watch: HeadWatch, row: ChainAlarm | undefined): Promise<void> {
     const { tenant_id, alarm } = watch
     if (!alarm || (row && row.last_id >= (alarm.witness?.last_id ?? 0))) return
+    if (!row && (shared.has(tenant_id) || acceptedGone.has(tenant_id)) && (await isGone(tenant_id))) {
+      watch.release()
+      shared.delete(tenant_id)
+      acceptedGone.add(tenant_id)
+      onGoneAccepted?.(tenant_id)
+      return
+    }
     const auditKey = await findAuditKey(tenant_id)
     if (!row && (!auditKey || (await isSettled(tenant_id, auditKey, alarm.witness)))) {
       watch.release()

@@ -2,16 +2,17 @@
 import { open, readFile, rm } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import type { Action, wire } from '@eaas/protocol'
+import { type Action, isUuid, type wire } from '@eaas/protocol'
 import { encodePublicKey } from '../audit/checkpoint.js'
 import { findKeptNote } from '../audit/kept-checkpoint.js'
 import type { Config } from '../config.js'
+import { acceptLostTenant, type LostTenant } from '../operations/accept-lost-tenant.js'
 import { acceptRollback } from '../operations/accept-rollback.js'
 import { performAsSystem } from '../operations/perform.js'
 import { exportAudit, listAudit, readAuditCheckpoint, verifyAudit } from '../operations/read-audit.js'
 import { Refusal } from '../operations/refusal.js'
 import { print, printJson, showProgress, table } from './output.js'
-import { getTenantId, withServices } from './with-services.js'
+import { findTenantId, getTenantId, withServices } from './with-services.js'
 
 interface Of {
   /** the tenant's name or id */
@@ -169,14 +170,20 @@ export async function auditAcceptRollback(
   { tenant, reason, json }: Of & { reason: string },
 ): Promise<void> {
   const progress = showProgress('verified')
-  const accepted = await withServices(config, async (services) =>
-    acceptRollback(services, await getTenantId(services, tenant), {
+  const accepted = await withServices(config, async (services) => {
+    const isLost = isUuid(tenant) && (await findTenantId(services, tenant)) === undefined
+    if (isLost) return acceptLostTenant(services, tenant)
+    return acceptRollback(services, await getTenantId(services, tenant), {
       reason,
       onProgress: (entries) => progress(`${entries} entries`),
-    }),
-  ).finally(progress.done)
+    })
+  }).finally(progress.done)
   if (json) {
-    printJson(accepted)
+    printJson('entry_id' in accepted ? accepted : { ...accepted, tenant_gone: true, reason })
+    return
+  }
+  if (!('entry_id' in accepted)) {
+    print(...describeLostTenant(accepted, reason))
     return
   }
   const { entry_id, witnessed_id } = accepted
@@ -187,4 +194,21 @@ export async function auditAcceptRollback(
     'Every server serves the tenant again within a second or two.',
     'What was changed in the lost entries is undone: revoke again, rotate again. See: eaas audit diff --help',
   )
+}
+
+function describeLostTenant(
+  { tenant_id, witnessed_id, witnessed_hash, raised_at }: LostTenant,
+  reason: string,
+): string[] {
+  return [
+    `Accepted: tenant ${tenant_id} is gone from the database, and its alarm is ended.`,
+    'The tenant, its log and all its keys are lost unless a newer backup is restored: what they protect cannot be opened.',
+    'There is no log of the tenant to write this into. Keep these lines, and the checkpoint files:',
+    '',
+    `witness  entry ${witnessed_id}, hash ${witnessed_hash}, alarm of ${raised_at}`,
+    `reason   ${reason}`,
+    '',
+    'The witness is what the row of the alarm said; without the key of the tenant it cannot be verified.',
+    'Every server ends its alarm within a second or two.',
+  ]
 }

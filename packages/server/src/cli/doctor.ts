@@ -1,13 +1,16 @@
 /** `eaas doctor`: checks everything that a start needs and an auditor will ask for, keeps no change, says what to do. */
 import type { KeyObject } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { equalBytes, isHeadAuthentic } from '../audit/chain.js'
+import { ChainAlarmError } from '../audit/append-errors.js'
+import { equalBytes, isHeadAuthentic, type Witness } from '../audit/chain.js'
+import { TENANT_GONE } from '../audit/chain-watch.js'
 import { encodePublicKey } from '../audit/checkpoint.js'
+import { HeadWatch } from '../audit/head-watch.js'
 import { authentic, tenantMac } from '../audit/row-mac.js'
 import type { Config } from '../config.js'
 import { deriveRowKey, openSecret } from '../crypto/key-hierarchy.js'
 import { readRootKey } from '../crypto/root-key.js'
-import { findOwnInstance, findRootKey, openSecrets, rootKeyFile } from '../installation.js'
+import { findOwnInstance, findRootKey, MISSING_TENANT, openSecrets, rootKeyFile } from '../installation.js'
 import { nameFaults, readKeptFile, STANDARD_OUTPUT } from '../kept-witnesses.js'
 import { MIGRATIONS_DIRECTORY } from '../migrations-directory.js'
 import { listAlarms } from '../store/alarms.js'
@@ -17,7 +20,7 @@ import { compareSchemas } from '../store/migrations.js'
 import { NoDatabaseError, openStore, type Store } from '../store/open-store.js'
 import { findMissingLimits } from '../store/pooler.js'
 import { findClock, findMissingStandby, mayCreateTables } from '../store/settings.js'
-import { listTenants, type TenantRow } from '../store/tenants.js'
+import { findMissingTenants, listTenants, type TenantRow } from '../store/tenants.js'
 import { findWriteObstacle, tryWrite } from '../store/writability.js'
 import {
   examineFile,
@@ -148,9 +151,10 @@ async function examineAlarms(sql: Sql): Promise<Look> {
   const alarms = await listAlarms(sql)
   if (alarms.length === 0) return { detail: 'none stands' }
   const names = new Map((await listTenants(sql)).map(({ tenant_id, name }) => [tenant_id, name]))
-  const told = alarms
-    .slice(0, NAMED_AT_MOST)
-    .map(({ tenant_id, reason }) => `${names.get(tenant_id) ?? tenant_id}: ${reason}`)
+  const told = alarms.slice(0, NAMED_AT_MOST).map(({ tenant_id, reason }) => {
+    const name = names.get(tenant_id)
+    return name === undefined ? `${tenant_id}: ${TENANT_GONE}` : `${name}: ${reason}`
+  })
   const more = alarms.length > NAMED_AT_MOST ? [`and ${alarms.length - NAMED_AT_MOST} more`] : []
   return {
     ok: false,
@@ -212,14 +216,49 @@ async function examineCheckpoints(sql: Sql, rootKey: KeyObject, file: string): P
   const instance = await findOwnInstance(sql)
   if (!instance) return { detail: 'the database is new' }
   const { signingKey } = openSecrets(rootKey, instance)
-  const { lines, faults } = await readKeptFile(file, encodePublicKey(signingKey), { isThorough: true })
-  if (faults.length === 0) return { detail: `${lines} lines in ${file}, as servers wrote them` }
-  return {
-    ok: false,
-    detail:
-      `${nameFaults(faults)} (${file}). A crash cut them short, or somebody edited the file: compare the logs with checkpoints that ` +
-      'are kept elsewhere (eaas audit verify --checkpoint), then take these lines out',
+  const { witnesses, lines, faults } = await readKeptFile(file, encodePublicKey(signingKey), { isThorough: true })
+  const behind = await findBehind(sql, rootKey, witnesses)
+  if (behind.length > 0) {
+    return {
+      ok: false,
+      detail: `${someOf(behind)} (${file}). A start will not serve them until this is settled: see eaas audit accept-rollback --help`,
+    }
   }
+  if (faults.length > 0) {
+    return {
+      ok: false,
+      detail:
+        `${nameFaults(faults)} (${file}). A crash cut them short, or somebody edited the file: compare the logs with checkpoints that ` +
+        'are kept elsewhere (eaas audit verify --checkpoint), then take these lines out',
+    }
+  }
+  const missing = await findMissingTenants(sql, [...witnesses.keys()])
+  if (missing.length === 0) return { detail: `${lines} lines in ${file}, as servers wrote them` }
+  const where = missing.map((tenant_id) => `${tenant_id} (line ${witnesses.get(tenant_id)?.line})`)
+  return { warning: true, detail: `${MISSING_TENANT}: ${someOf(where)} in ${file}` }
+}
+
+// As a start compares them. What is wrong with a head in itself, `audit chains` tells.
+async function findBehind(sql: Sql, rootKey: KeyObject, witnesses: ReadonlyMap<string, Witness>): Promise<string[]> {
+  const behind: string[] = []
+  for (const { tenant_id, name, wrapped_audit_key } of await listTenants(sql)) {
+    const witness = witnesses.get(tenant_id)
+    if (!witness) continue
+    const watch = new HeadWatch(tenant_id, () => undefined)
+    watch.remember(witness)
+    try {
+      await watch.read(sql, openSecret(rootKey, { purpose: 'audit-key', tenant_id }, wrapped_audit_key))
+    } catch (error) {
+      if (!(error instanceof ChainAlarmError)) throw error
+      behind.push(`${name}: ${watch.alarm?.reason}`)
+    }
+  }
+  return behind
+}
+
+function someOf(parts: readonly string[]): string {
+  const more = parts.length > NAMED_AT_MOST ? [`and ${parts.length - NAMED_AT_MOST} more`] : []
+  return [...parts.slice(0, NAMED_AT_MOST), ...more].join('; ')
 }
 
 async function examineChains(sql: Sql, rootKey: KeyObject) {

@@ -35,9 +35,14 @@ export function messageOf(error: unknown): string {
 }
 
 /** The id of a tenant given by its name or id. @throws Refusal E_NOT_FOUND */
-export async function getTenantId({ sql, states }: Services, tenant: string): Promise<string> {
-  const named = await findTenantByName(sql, tenant)
-  if (named) return named.tenant_id
-  if (isUuid(tenant) && (await states.find(tenant))) return tenant
+export async function getTenantId(services: Services, tenant: string): Promise<string> {
+  const found = await findTenantId(services, tenant)
+  if (found !== undefined) return found
   throw new Refusal('E_NOT_FOUND', `there is no tenant ${tenant}; see: eaas tenant list`)
+}
+
+/** The id of a tenant given by its name or id. The id counts first: another tenant may have it for its name. */
+export async function findTenantId({ sql, states }: Services, tenant: string): Promise<string | undefined> {
+  if (isUuid(tenant) && (await states.find(tenant))) return tenant
+  return (await findTenantByName(sql, tenant))?.tenant_id
 }

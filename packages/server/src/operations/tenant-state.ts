@@ -49,6 +49,8 @@ export interface TenantStates {
   find(tenant_id: string): Promise<TenantState | undefined>
   /** The state of a tenant, where it is loaded and under this policy version. */
   recent(tenant_id: string, policy_version: number): TenantState | undefined
+  /** Drops the state of a tenant, so that it is loaded again. */
+  forget(tenant_id: string): void
   /** Brings a state up to date that turned out to be no longer current. */
   renew(state: TenantState): Promise<void>
   /** The state under a lock: the same for all who ask while it is held. Reads by the connection that holds it. */
@@ -156,6 +158,7 @@ export function createTenantStates({ sql, rootKey }: { sql: Sql; rootKey: KeyObj
       const state = slots.get(tenant_id)?.cached?.state
       return state?.policy_version === policy_version ? state : undefined
     },
+    forget: (tenant_id) => void slots.delete(tenant_id),
     renew,
     underLock(lock) {
       const known = locked.get(lock)

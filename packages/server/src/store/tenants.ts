@@ -78,6 +78,14 @@ export async function findCurrentTenant(sql: Queryable, tenant_id: string): Prom
   return row
 }
 
+/** Which of these tenants have no row. */
+export async function findMissingTenants(sql: Queryable, tenant_ids: readonly string[]): Promise<string[]> {
+  const rows = await sql<{ tenant_id: string }[]>`
+    select w.tenant_id from unnest(${[...tenant_ids]}::uuid[]) as w (tenant_id)
+    where not exists (select 1 from tenants as t where t.tenant_id = w.tenant_id)`
+  return rows.map(({ tenant_id }) => tenant_id)
+}
+
 /** Finds a tenant by its name. */
 export async function findTenantByName(sql: Queryable, name: string): Promise<{ tenant_id: string } | undefined> {
   const [row] = await sql<{ tenant_id: string }[]>`select tenant_id from tenants where name = ${name}`

@@ -1,0 +1,42 @@
+/** The end of an alarm about a tenant that the database has no row of: there is no log that could say so. The operator's doing. */
+import { encodeHex } from '@eaas/protocol'
+import { deleteAlarm, lockAlarm } from '../store/alarms.js'
+import { findHead } from '../store/audit.js'
+import { findTenant } from '../store/tenants.js'
+import type { Services } from './operation.js'
+import { Refusal } from './refusal.js'
+
+/** What the alarm's row said; without the tenant's audit key its MAC cannot be checked. */
+export interface LostTenant {
+  tenant_id: string
+  witnessed_id: number
+  witnessed_hash: string
+  raised_at: string
+}
+
+/**
+ * Deletes the alarm about a tenant that is gone. The servers end theirs when they find the row gone.
+ *
+ * @throws Refusal E_NOT_FOUND where there is neither tenant nor alarm, E_STATE where the tenant or a part of its log is there
+ */
+export async function acceptLostTenant({ sql }: Services, tenant_id: string): Promise<LostTenant> {
+  return sql.begin(async (transaction) => {
+    const alarm = await lockAlarm(transaction, tenant_id)
+    if (!alarm) throw new Refusal('E_NOT_FOUND', `there is no tenant ${tenant_id}, and no alarm about one`)
+    if (await findTenant(transaction, tenant_id)) throw new Refusal('E_STATE', `tenant ${tenant_id} is there again`)
+    if (await findHead(transaction, tenant_id)) {
+      throw new Refusal(
+        'E_STATE',
+        `the log of tenant ${tenant_id} is there, and its row is not: the database was tampered with. Restore a backup`,
+      )
+    }
+    await deleteAlarm(transaction, tenant_id)
+    const { last_id, hash, raised_at } = alarm
+    return {
+      tenant_id,
+      witnessed_id: last_id,
+      witnessed_hash: encodeHex(hash),
+      raised_at: new Date(raised_at).toISOString(),
+    }
+  })
+}
