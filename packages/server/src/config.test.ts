@@ -203,6 +203,29 @@ describe('the configuration', () => {
     })
 
     it.each([
+      'hunter2@hunter2',
+      'hunter2/hunter2',
+      'hunter2#hunter2',
+      'hunter2?hunter2',
+      'hunter2/hunt:er2',
+      '#hunter2',
+      '/hunter2',
+    ])(
+      'with a character in the password that is not coded says which to code, and shows no part of it: %s',
+      (password) => {
+        const text = `postgres://eaas:${password}@localhost/eaas`
+        writeFileSync(file, text)
+        for (const environment of [{ EAAS_DATABASE_URL: text }, { EAAS_DATABASE_URL_FILE: file }]) {
+          const message = refusalOf(environment)
+          expect(message).toContain('@ as %40')
+          for (const part of ['hunt', 'er2', 'localhost']) expect(message).not.toContain(part)
+        }
+        const coded = `postgres://eaas:${encodeURIComponent(password)}@localhost/eaas`
+        expect(readConfig({ EAAS_DATABASE_URL: coded }).databaseUrl).toBe(coded)
+      },
+    )
+
+    it.each([
       'mysql://eaas:hunter2hunter2@localhost/eaas',
       'eaas:hunter2hunter2@localhost',
       'localhost/eaas',

@@ -136,12 +136,27 @@ function databaseUrl(value: string | undefined, file: string | undefined): strin
     throw new ConfigError('EAAS_DATABASE_URL and EAAS_DATABASE_URL_FILE are both set. Set one of them.')
   }
   const url = file === undefined ? value : readSecretFile('EAAS_DATABASE_URL_FILE', file)
-  if (url === undefined || isDatabaseUrl(url)) return url
   const name = file === undefined ? 'EAAS_DATABASE_URL' : `the file of EAAS_DATABASE_URL_FILE`
+  if (url !== undefined && hasBareDelimiter(url)) {
+    throw new ConfigError(
+      `${name} has an @, /, ? or # that ends its password too early: in user and password write @ as %40, / as %2F, ? as %3F, ` +
+        '# as %23, : as %3A and % as %25',
+    )
+  }
+  if (url === undefined || isDatabaseUrl(url)) return url
   throw new ConfigError(
     `${name} must be postgres://user:password@host:port/database, with % and code for special characters; ` +
       'several hosts are separated by commas: @h1:5432,h2:5432/',
   )
+}
+
+// Of a password with such a character a part would pass for a host or a database, which are logged.
+function hasBareDelimiter(text: string): boolean {
+  const [, rest = ''] = /^postgres(?:ql)?:\/\/(.*)$/s.exec(text) ?? []
+  if (rest.split('@').length > 2) return true
+  const [authority = ''] = rest.split(/[/?#]/, 1)
+  const [path = ''] = rest.slice(authority.length).split('?', 1)
+  return /[@:#]/.test(path) || rest.slice(authority.length).includes('@') || rest.includes('#')
 }
 
 // Several hosts are no URL for the platform: each is looked at by itself.

@@ -16,6 +16,10 @@ describe("the caller's address", () => {
     ['fe80::1%25', 'fe80::1'],
     ['fe80::1%', 'fe80::1'],
     ['::ffff:10.0.0.1%eth0', '10.0.0.1'],
+    ['203.0.113.5:4711', '203.0.113.5'],
+    ['[2001:db8::1]:4711', '2001:db8::1'],
+    ['[2001:db8::1]', '2001:db8::1'],
+    ['[::ffff:10.0.0.1]:4711', '10.0.0.1'],
   ])('%s is %s', (address, plain) => {
     expect(clientAddress(address)).toBe(plain)
   })
@@ -30,8 +34,10 @@ describe("the caller's address", () => {
   it.each([
     ['a mapped address with something behind', '::ffff:10.0.0.1x'],
     ['a mapped address with something in front', 'x::ffff:10.0.0.1'],
-    ['an address with a port', '10.0.0.1:80'],
-    ['an address in brackets', '[::ffff:10.0.0.1]'],
+    ['an address with what is no port', '10.0.0.1:http'],
+    ['an IPv4 address in brackets', '[10.0.0.1]:80'],
+    ['an address in brackets with something behind', '[::1]x'],
+    ['an address in two pairs of brackets', '[[::1]]'],
     ['a list', '10.0.0.1, 10.0.0.2'],
     ['what a proxy says of a caller that it does not know', 'unknown'],
     ['nothing', ''],
@@ -39,7 +45,7 @@ describe("the caller's address", () => {
     expect(clientAddress(address)).toBe('unknown')
   })
 
-  it.each(['unknown', '', '10.0.0.1:80', '[::1]', '::ffff:999.0.0.1', '::ffff:010.0.0.1', '10.0.0.1, 10.0.0.2'])(
+  it.each(['unknown', '', '10.0.0.1:x', '[::1', '::ffff:999.0.0.1', '::ffff:010.0.0.1', '10.0.0.1, 10.0.0.2'])(
     'is on no allow-list when it is no address: %j',
     (address) => {
       expect(isAllowed(['0.0.0.0/0', '::/0'], clientAddress(address))).toBe(false)

@@ -33,13 +33,20 @@ export function demandOnBehalfOf({ on_behalf_of }: Credentials): void {
 }
 
 /**
- * A caller's address in one form: `::ffff:10.0.0.1` on a dual-stack socket is 10.0.0.1, a zone id is dropped. A trusted proxy
+ * A caller's address in one form: `::ffff:10.0.0.1` on a dual-stack socket is 10.0.0.1, a zone id is dropped, and so is the port that some
+ * proxies add. A trusted proxy
  * that passes on something else gives `unknown`, which is on no allow-list.
  */
 export function clientAddress(address: string): string {
-  const [plain = ''] = address.split('%')
+  const [plain = ''] = withoutPort(address).split('%')
   const unmapped = /^::ffff:\d+\.\d+\.\d+\.\d+$/i.test(plain) ? plain.slice('::ffff:'.length) : plain
   return isIP(unmapped) === 0 ? 'unknown' : unmapped
+}
+
+// An IPv6 address has its port behind brackets: without them nothing tells the two apart.
+function withoutPort(address: string): string {
+  const [, v6, v4] = /^(?:\[([^[\]]*)\]|(\d+\.\d+\.\d+\.\d+))(?::\d{1,5})?$/.exec(address) ?? []
+  return (v6 !== undefined && isIP(v6) === 6 ? v6 : v4) ?? address
 }
 
 // Node joins what comes several times by commas, which no user's name may hold.
