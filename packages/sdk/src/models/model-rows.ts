@@ -9,7 +9,7 @@ import { demandNotAborted, isMissing, type Row } from '../input.js'
 import { type OwnDek, readEnvelope } from '../records/envelopes.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
 import { copyRow, demandPath } from '../records/plain-rows.js'
-import { demandNoLookalike, demandNoNullObject } from '../records/presence.js'
+import { demandNoColumn, demandNoLookalike, demandNoNullObject } from '../records/presence.js'
 import {
   BLOCK_RECORDS,
   copyRows,
@@ -157,13 +157,14 @@ function readTexts({ fields, columns, names, format, header }: Definition, row: 
     demandPath(row, path, index)
     const value = getAt(row, path)
     if (isMissing(value)) demandNoLookalike(row, field, names, index)
+    else demandNoColumn(row, field, index)
     if (value === undefined && !spec.missing.includes(undefined)) demandNoNullObject(row, field, index)
     const { demand } = spec.demand ? spec : CODECS[spec.kind]
     if (!isNothing(spec.missing, value)) demand?.(value, { index, field: name })
   }
   if (format === 'compact') demandHeaderColumn(row, header, index)
   return columns.map((column) => {
-    demandIndexColumn(row, column.column, { index, field: column.fields[0]?.name ?? '' })
+    demandIndexColumn(row, column, { index, field: column.fields[0]?.name ?? '' })
     return textOf(column, row, index)
   })
 }
@@ -355,7 +356,7 @@ function join(definition: Definition, row: Row, jobs: readonly Job[], { opened, 
     if (getAt(row, path) === null && !spec.missing.includes(null)) values.push([path, undefined])
   }
   const plain = withValues(row, values)
-  for (const { column } of columns) if (isIndexColumn(row, column)) delete plain[column] // what is none is the application's
+  for (const column of columns) if (isIndexColumn(row, column)) delete plain[column.column] // what is none is the application's
   const paths = fields.map(({ path }) => path)
   if (isHeaderUsed(row, paths, header)) delete plain[header]
   return plain

@@ -223,9 +223,13 @@ describe('a model', () => {
       await expect(compact.encrypt({ a: 'a', envelope })).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
     }
     const indexed = connect().model({ keyId, fields: { a: text({ index: 'id' }) } })
-    await expect(indexed.encrypt({ a: 'a', id: 7 })).rejects.toMatchObject({ place: { index: 0, field: 'a' } })
+    const cut = connect().model({ keyId, fields: { a: text({ index: 'id', bits: 10 }) } })
     const many = { keyId, fields: ['a'], index: { a: 'id' } } as const
-    await expect(connect().encryptMany([{ a: 'a', id: 7 }], many)).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
+    for (const id of [7, '4711', 'c0ffee', 'f'.repeat(63), 'F'.repeat(64), 'f'.repeat(65)] as never[]) {
+      await expect(indexed.encrypt({ a: 'a', id })).rejects.toMatchObject({ place: { index: 0, field: 'a' } })
+      await expect(cut.encrypt({ a: 'a', id })).rejects.toMatchObject({ place: { index: 0, field: 'a' } })
+      await expect(connect().encryptMany([{ a: 'a', id }], many)).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
+    }
     expect(service.requests).toEqual([])
     const full = connect().model({ keyId, fields: { a: text() } })
     const named = { ...(await full.encrypt({ a: 'a' })), envelope: 'C5, white' }
@@ -242,9 +246,12 @@ describe('a model', () => {
     const before = connect().model({ keyId, fields: { a: text() } })
     const model = connect().model({ keyId, fields })
     const row = await before.encrypt({ a: 'a', note: 'its own' })
-    expect(await model.decrypt(row as never)).toEqual({ a: 'a', note: 'its own' })
-    for await (const { items } of model.reseal([row as never])) {
-      expect(items).toMatchObject([{ status: 'failed', error: { code: 'E_INVALID_INPUT', place: { field: 'a' } } }])
+    for (const own of ['its own', '4711']) {
+      const stored = { ...row, note: own } as never
+      expect(await model.decrypt(stored)).toEqual({ a: 'a', note: own })
+      for await (const { items } of model.reseal([stored])) {
+        expect(items).toMatchObject([{ status: 'failed', error: { code: 'E_INVALID_INPUT', place: { field: 'a' } } }])
+      }
     }
     const { note } = await model.encrypt({ a: 'a' })
     expect(await model.decrypt({ ...row, note })).toEqual({ a: 'a' })

@@ -16,6 +16,7 @@ function peopleOf(eaas = connect()) {
     keyId,
     fields: {
       birthDate: text().optional(),
+      prénom: text().optional(),
       'address.street': text().optional(),
       phone: text({ index: 'Phone' }).optional(),
     },
@@ -31,6 +32,12 @@ describe('an optional field of a model', () => {
     ['address.street', { 'address.street': 'SECRET' }, 'address.street'],
     ['address.street', { Address: { street: 'SECRET' } }, 'Address'],
     ['address.street', { adress: { street: 'SECRET' } }, 'adress'],
+    ['address.street', { address: { city: 'x' }, address_street: 'SECRET' }, 'address_street'],
+    ['address.street', { address: { city: 'x' }, 'address.street': 'SECRET' }, 'address.street'],
+    ['address.street', { address: {}, Address: { street: 'SECRET' } }, 'Address.street'],
+    ['address.street', { address: { street: undefined }, adderss: { Street: 'SECRET' } }, 'adderss.Street'],
+    ['birthDate', { birth: { date: 'SECRET' } }, 'birth.date'],
+    ['prénom', { 'pre\u0301nom': 'SECRET' }, 'pre\u0301nom'],
     ['birthDate', { brithDate: 'SECRET' }, 'brithDate'],
     ['birthDate', { birthDatte: 'SECRET' }, 'birthDatte'],
   ])('is not taken to be missing: %s where the row is %j', async (field, row, found) => {
@@ -53,6 +60,8 @@ describe('an optional field of a model', () => {
     ['birthDate', { birthDate: null, brithDate: 'SECRET' }, 'brithDate'],
     ['address.street', { address: { street: null, Street: 'SECRET' } }, 'Street'],
     ['address.street', { address: null, adress: { street: 'SECRET' } }, 'adress'],
+    ['address.street', { address: { street: null }, address_street: 'SECRET' }, 'address_street'],
+    ['address.street', { address: { street: null }, Address: { street: 'SECRET' } }, 'Address.street'],
   ])('is not taken to be null when it is sealed: %s where the row is %j', async (field, row, found) => {
     const fields = { birthDate: text().nullable(), 'address.street': text().nullable().optional() }
     const people = connect().model({ keyId, fields })
@@ -84,6 +93,17 @@ describe('an optional field of a model', () => {
     expect(service.requests).toEqual([])
   })
 
+  it('with dots is refused where a column has its very name and an object has it too', async () => {
+    const row = { address: { street: 'x' }, 'address.street': 'SECRET' }
+    const many = { keyId, fields: ['address.street'] } as { keyId: string; fields: never[] }
+    for (const call of [() => peopleOf().encrypt(row), () => connect().encryptMany([row], many)]) {
+      const error = await failure(call())
+      expect(error).toMatchObject({ code: 'E_INVALID_INPUT', place: { index: 0, field: 'address.street' } })
+      expect(error.message).not.toContain('SECRET')
+    }
+    expect(service.requests).toEqual([])
+  })
+
   it('may be missing beside other columns, those of its index too', async () => {
     const people = peopleOf()
     const row: PlainRow<typeof people> = {
@@ -93,6 +113,7 @@ describe('an optional field of a model', () => {
       phone2: '1',
       phone22: '2',
       address: { city: 'London' },
+      Address: { city: 'Street' },
       Phone: null,
     } as object
     expect(await people.encrypt(row)).toEqual(row)

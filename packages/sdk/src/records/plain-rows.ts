@@ -78,6 +78,10 @@ function kindOfRecord(value: unknown): string | undefined {
   return tag === 'Object' ? undefined : `a value of type ${tag}`
 }
 
+export function isRecord(value: unknown): value is Row {
+  return kindOfRecord(value) === undefined
+}
+
 /** Refuses what is no record. @throws InvalidInputError */
 export function demandRow(record: unknown, index: number): asserts record is Row {
   const kind = kindOfRecord(record)

@@ -3,11 +3,13 @@ import { InvalidInputError, type RecordPlace } from '../errors.js'
 import { isMissing, type Row, valueIn } from '../input.js'
 import { nearestName, plainName } from '../nearest-name.js'
 import { demandFieldPath, fieldInside, getAt, type Path } from './paths.js'
-import { demandPath } from './plain-rows.js'
+import { demandPath, isRecord } from './plain-rows.js'
 
 /** Shorter names with two letters swapped may well be two names. */
 const MIN_SWAPPED = 5
 const MAX_SPELLINGS = 10_000
+/** So deep are the objects of a record searched for a field. */
+const MAX_DEPTH = 5
 
 /** A field of records: its name as the caller wrote it, and where the records have it. */
 export interface RecordField {
@@ -29,8 +31,7 @@ export function placeFields(rows: readonly Row[], names: readonly string[]): Rec
     if (!isColumn || path.length === 1) return { name, path }
     const both = rows.findIndex((row) => getAt(row, path) !== undefined)
     if (both === -1) return { name, path: [name] }
-    const message = 'it names a column, and also a field inside an object'
-    throw new InvalidInputError(message, 'Rename one of them.', { index: both, field: name })
+    throw namesBoth(name, both)
   })
   const inside = fieldInside(fields)
   if (inside) throw new InvalidInputError(`fields: ${JSON.stringify(inside.name)} lies inside another field`)
@@ -125,15 +126,59 @@ export function demandNoLookalike(
 
 function findLookalike(row: Row, path: Path, taken: ReadonlySet<string>): string | undefined {
   const { parent, at, name } = findEnd(row, path)
-  const wanted = [name, path.slice(at).join('')]
   const isNull = valueIn(parent, name) === null
-  const isTaken = (key: string) => {
-    const full = [...path.slice(0, at), key].join('.')
-    return key === name || (taken.has(full) && full !== path.join('.')) // a column of this very name, dots and all, is not the field
-  }
-  return Object.keys(parent).find(
-    (key) => !isTaken(key) && !(isNull && isMissing(parent[key])) && wanted.some((one) => isSameName(one, key)),
+  const near = Object.keys(parent).find(
+    (key) =>
+      !isTaken([...path.slice(0, at), key], path, taken) &&
+      !(isNull && isMissing(parent[key])) &&
+      isSameName(name, key),
   )
+  return near ?? findElsewhere(row, [], { path, taken, isNull })
+}
+
+/** Finds a name that, with those of the objects that it lies in, is another spelling of the whole path. */
+function findElsewhere(
+  object: Row,
+  around: Path,
+  wanted: { path: Path; taken: ReadonlySet<string>; isNull: boolean },
+): string | undefined {
+  const { path, taken, isNull } = wanted
+  for (const key of Object.keys(object)) {
+    const here = [...around, key]
+    if (isTaken(here, path, taken)) continue
+    const value = object[key]
+    if (isSameName(here.join(''), path.join(''))) {
+      if (!isNull || !isMissing(value)) return here.join('.')
+    } else if (here.length < MAX_DEPTH && leadsTo(here, path) && isRecord(value)) {
+      const found = findElsewhere(value, here, wanted)
+      if (found !== undefined) return found
+    }
+  }
+  return undefined
+}
+
+/** Whether this is the path, or a name that is known. A column of the path's very name, dots and all, is not the field. */
+function isTaken(here: Path, path: Path, taken: ReadonlySet<string>): boolean {
+  const full = here.join('.')
+  return full === path.join('.') ? here.length === path.length : taken.has(full)
+}
+
+/** Whether the names are another spelling of how the path begins. */
+function leadsTo(here: Path, path: Path): boolean {
+  return (
+    spellingOf(path.join('')).startsWith(spellingOf(here.join(''))) ||
+    isSameName(here.join(''), path.slice(0, here.length).join(''))
+  )
+}
+
+/** Refuses a record that has a value in the field, and another one in a column of the field's very name. @throws InvalidInputError */
+export function demandNoColumn(row: Row, { name, path }: RecordField, index: number): void {
+  if (path.length > 1 && !isMissing(row[name])) throw namesBoth(name, index)
+}
+
+function namesBoth(field: string, index: number): InvalidInputError {
+  const message = 'it names a column, and also a field inside an object'
+  return new InvalidInputError(message, 'Rename one of them.', { index, field })
 }
 
 /**
@@ -153,7 +198,7 @@ function isSameName(one: string, other: string): boolean {
 const spellings = new Map<string, string>()
 
 function spellingOf(name: string): string {
-  const spelling = spellings.get(name) ?? plainName(name).replace(/(\p{L})\1+/gu, '$1')
+  const spelling = spellings.get(name) ?? plainName(name.normalize()).replace(/(\p{L})\1+/gu, '$1')
   if (spellings.size > MAX_SPELLINGS) spellings.clear()
   spellings.set(name, spelling)
   return spelling

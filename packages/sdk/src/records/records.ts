@@ -123,6 +123,8 @@ const ENCRYPT_MANY_OPTIONS = ['keyId', 'fields', 'optional', 'dek', 'index', 'si
 const DECRYPT_MANY_OPTIONS = ['fields', 'optional', 'as', 'signal', 'onProgress']
 /** So many records' envelopes are decoded at a time: memory stays flat however long the list is. */
 export const BLOCK_RECORDS = 1_000
+/** How long a hash is. */
+const HASH_BITS = 256
 /** So many blind indexes are asked for at a time: a few requests that are full. */
 const BLOCK_HASHES = 4_000
 
@@ -328,7 +330,7 @@ async function checkRows(
   const presence = { ...options, columns: Object.values(index), toSeal: true }
   await checkPresence(rows, presence, (row, value, place) => {
     const column = Object.hasOwn(index, place.field) ? index[place.field] : undefined
-    if (column !== undefined) demandIndexColumn(row, column, place)
+    if (column !== undefined) demandIndexColumn(row, { column }, place)
     if (isMissing(value)) return
     demandValue(value, place)
     if (column !== undefined) demandHashable(value, place)
@@ -401,20 +403,28 @@ export async function restAndReport(
   onProgress?.(progress)
 }
 
+/** A column of an index, and how many bits of it are kept; all by default. */
+interface HashColumn {
+  column: string
+  bits?: number | undefined
+}
+
 /** Refuses a record whose column for an index holds what is no index, and would be lost. @throws InvalidInputError */
-export function demandIndexColumn(record: Row, column: string, place: RecordPlace): void {
+export function demandIndexColumn(record: Row, column: HashColumn, place: RecordPlace): void {
   if (isIndexColumn(record, column)) return
   throw new InvalidInputError(
-    `its index would overwrite the column ${JSON.stringify(column)}`,
+    `its index would overwrite the column ${JSON.stringify(column.column)}`,
     'Give the index a column of its own.',
     place,
   )
 }
 
-/** Whether a record's column holds an index, or nothing. */
-export function isIndexColumn(record: Row, column: string): boolean {
+/** Whether a record's column holds an index, whole or as it is cut, or nothing. */
+export function isIndexColumn(record: Row, { column, bits = HASH_BITS }: HashColumn): boolean {
   const value = valueIn(record, column)
-  return isMissing(value) || (typeof value === 'string' && /^[0-9a-f]{1,64}$/.test(value))
+  if (isMissing(value)) return true
+  const digits = [HASH_BITS / 4, Math.ceil(bits / 4)]
+  return typeof value === 'string' && digits.includes(value.length) && /^[0-9a-f]+$/.test(value)
 }
 
 /** Copies of all records, of which each member is read once. @throws InvalidInputError */
