@@ -290,6 +290,27 @@ describe('lines of the file that are not as a server wrote them', () => {
       new RegExp(`"level":40.*line ${lines}: .*lines that are not as a server wrote them`),
     )
   })
+
+  it('raise no alarm by a policy version that nobody signed, which no accepted rollback could end', {
+    timeout: 60_000,
+  }, async () => {
+    const path = join(folder, 'raised')
+    const environment = { EAAS_CHECKPOINT_FILE: path }
+    const database = await freshDatabase('raised')
+    const { api_key } = await createTenantByCli({ database }, 'raised')
+    const eaas = await startEaas({ database, environment })
+    const headers = { authorization: `Bearer ${api_key.secret}` }
+    const list = async () => (await fetch(`${eaas.url}/v1/keys`, { headers })).status
+    expect(await list()).toBe(200)
+    await eaas.stop()
+    for (const policy_version of [999_999, Number.MAX_SAFE_INTEGER]) {
+      const [line] = (await readFile(path, 'utf8')).trimEnd().split('\n').slice(-1)
+      await writeFile(path, `${change(line, (members) => ({ ...members, policy_version }))}\n`)
+      await eaas.start()
+      expect(await list()).toBe(200)
+      expect((await eaas.stop()).stderr).not.toContain('no longer served')
+    }
+  })
 })
 
 describe('a checkpoint as it is kept', () => {

@@ -200,6 +200,8 @@ describe('a database that goes back under running servers', { timeout: TIMEOUT_M
     while ((await rows()).length === 0) await sleep(50)
     await withSql((sql) => sql`delete from chain_alarms`)
     while ((await rows()).length === 0) await sleep(50)
+    await withSql((sql) => sql`update chain_alarms set mac = ${Buffer.alloc(32)}`)
+    while ((await rows())[0]?.mac === '00'.repeat(32)) await sleep(50)
     await expectRefused(server)
     expect((await accept()).code).toBe(0)
     await untilStatus(() => wrap(server), 200)

@@ -1,5 +1,7 @@
 /** Checkpoints, one line of JSON each, to a file or standard output: on a schedule of each log that grew, and of each alarm. */
 import { appendFile, open } from 'node:fs/promises'
+import { encodeBase64 } from '@eaas/protocol'
+import type { KeptHead } from './audit/chain.js'
 import { encodePublicKey, signCheckpoint } from './audit/checkpoint.js'
 import type { Alarm } from './audit/head-watch.js'
 import { type KeptLine, STANDARD_OUTPUT } from './kept-witnesses.js'
@@ -42,10 +44,7 @@ export function createAlarmWitnessEmitter({ committer, signingKey, now }: Servic
   return async () => {
     for (const { tenant_id, alarm } of committer.watches.alarmed()) {
       if (!alarm?.witness || emitted.has(alarm)) continue
-      const { last_id, hash, policy_version } = alarm.witness
-      const created_at = new Date(now()).toISOString()
-      const checkpoint = signCheckpoint(signingKey, { tenant_id, last_id, hash, created_at })
-      await write({ tenant_id, policy_version, checkpoint, public_key: encodePublicKey(signingKey) })
+      await write(keep({ signingKey, now }, tenant_id, alarm.witness))
       emitted.add(alarm)
     }
   }
@@ -60,11 +59,16 @@ async function witness(services: Services, tenant_id: string): Promise<KeptLine>
   const watch = committer.watches.get(tenant_id)
   watch.demandNoAlarm()
   const head = await watch.read(sql, state.auditKey)
-  const { last_id, hash, policy_version } = head
-  const created_at = new Date(now()).toISOString()
-  const checkpoint = signCheckpoint(signingKey, { tenant_id, last_id, hash, created_at })
+  const line = keep({ signingKey, now }, tenant_id, head)
   watch.witness(head)
-  return { tenant_id, policy_version, checkpoint, public_key: encodePublicKey(signingKey) }
+  return line
+}
+
+function keep({ signingKey, now }: Pick<Services, 'signingKey' | 'now'>, tenant_id: string, head: KeptHead): KeptLine {
+  const { last_id, hash, policy_version, created_at, mac } = head
+  const checkpoint = signCheckpoint(signingKey, { tenant_id, last_id, hash, created_at: new Date(now()).toISOString() })
+  const sealed = created_at && mac ? { head: { created_at, mac: encodeBase64(mac) } } : {}
+  return { tenant_id, policy_version, checkpoint, public_key: encodePublicKey(signingKey), ...sealed }
 }
 
 function createLineWriter(file: string): (line: KeptLine) => Promise<void> {

@@ -4,7 +4,7 @@
  */
 import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
-import { equalBytes, nextPolicyEpoch, type Witness } from './audit/chain.js'
+import { equalBytes, type KeptHead, nextPolicyEpoch } from './audit/chain.js'
 import { type Checkpoint, CheckpointError, parseCheckpoint, readCheckpoint } from './audit/checkpoint.js'
 import { NO_LINE, splitLines } from './audit/split-lines.js'
 
@@ -12,6 +12,8 @@ import { NO_LINE, splitLines } from './audit/split-lines.js'
 export interface KeptLine {
   tenant_id: string
   policy_version: number
+  /** what vouches for the policy version to whoever has the audit key: time and MAC (base64) of the head that was signed */
+  head?: { created_at: string; mac: string }
   checkpoint: string
   public_key: string
 }
@@ -24,7 +26,7 @@ export interface LineFault {
 
 export interface KeptFile {
   /** the latest head of each tenant that the key signed */
-  witnesses: Map<string, Witness & { line: number }>
+  witnesses: Map<string, KeptHead & { line: number }>
   lines: number
   /** in the order of the file, MOST_FAULTS at most; of a quick reading none */
   faults: LineFault[]
@@ -68,8 +70,9 @@ export async function readKeptFile(
           number,
           statement: { last_id, hash },
           policy_version,
+          sealed,
         },
-      ]) => [tenant_id, { last_id, hash, policy_version, line: number }],
+      ]) => [tenant_id, { last_id, hash, policy_version, ...sealed, line: number }],
     ),
   )
   return { witnesses, lines: judge?.lines() ?? 0, faults: judge?.faults() ?? [] }
@@ -163,6 +166,7 @@ interface Parsed {
   number: number
   statement: Checkpoint
   policy_version: number
+  sealed: Pick<KeptHead, 'created_at' | 'mac'>
   checkpoint: string
   public_key: unknown
   /** whether it has every member of a line */
@@ -179,10 +183,18 @@ function parseLine(text: string, number: number): Parsed | undefined {
     const statement = parseCheckpoint(checkpoint)
     if (statement.tenant_id !== tenant_id) return undefined
     const isComplete = members.policy_version !== undefined && typeof public_key === 'string'
-    return { number, statement, policy_version, checkpoint, public_key, isComplete }
+    return { number, statement, policy_version, sealed: readSealed(members.head), checkpoint, public_key, isComplete }
   } catch {
     return undefined
   }
+}
+
+// Whatever is wrong with it, it vouches for nothing then.
+function readSealed(head: unknown): Parsed['sealed'] {
+  const { created_at, mac } = (head ?? {}) as Partial<Record<string, unknown>>
+  return typeof created_at === 'string' && typeof mac === 'string'
+    ? { created_at, mac: Buffer.from(mac, 'base64') }
+    : {}
 }
 
 // The id is signed and the policy version is not: that counts only for which side of an accepted rollback a line is on.

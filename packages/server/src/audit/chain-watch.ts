@@ -79,8 +79,9 @@ export function createChainWatch({
       return
     }
     const auditKey = await findAuditKey(row.tenant_id).catch(() => undefined)
-    const isGenuine = auditKey !== undefined && equalBytes(row.mac, alarmMac(auditKey, row))
-    if (isGenuine) watch.learn({ reason: row.reason, witness: row.last_id === 0 ? undefined : row })
+    const { reason, last_id, hash, policy_version } = row
+    if (isGenuine(row, auditKey))
+      watch.learn({ reason, witness: last_id === 0 ? undefined : { last_id, hash, policy_version } })
     else watch.learn({ reason: 'an alarm stands in the database that no server wrote', witness: undefined })
   }
 
@@ -103,7 +104,7 @@ export function createChainWatch({
   // Of a tenant that is gone no log can say so: there the missing row is enough, and nothing is left that could be served.
   async function share(watch: HeadWatch, row: ChainAlarm | undefined): Promise<void> {
     const { tenant_id, alarm } = watch
-    if (!alarm || (row && row.last_id >= (alarm.witness?.last_id ?? 0))) return
+    if (!alarm) return
     if (!row && (shared.has(tenant_id) || acceptedGone.has(tenant_id)) && (await isGone(tenant_id))) {
       watch.release()
       shared.delete(tenant_id)
@@ -112,6 +113,8 @@ export function createChainWatch({
       return
     }
     const auditKey = await findAuditKey(tenant_id)
+    const isGarbled = row !== undefined && alarm.witness !== undefined && !isGenuine(row, auditKey)
+    if (row && !isGarbled && row.last_id >= (alarm.witness?.last_id ?? 0)) return
     if (!row && (!auditKey || (await isSettled(tenant_id, auditKey, alarm.witness)))) {
       watch.release()
       shared.delete(tenant_id)
@@ -128,7 +131,7 @@ export function createChainWatch({
       policy_version,
       raised_at,
     }
-    await writeAlarm(sql, { ...unsealed, mac: alarmMac(auditKey, unsealed) })
+    await writeAlarm(sql, { ...unsealed, mac: alarmMac(auditKey, unsealed) }, isGarbled ? row : undefined)
     shared.add(tenant_id)
   }
 
@@ -148,6 +151,10 @@ export function createChainWatch({
   }
 
   return { look }
+}
+
+function isGenuine(row: ChainAlarm, auditKey: KeyObject | undefined): boolean {
+  return auditKey !== undefined && equalBytes(row.mac, alarmMac(auditKey, row))
 }
 
 const NOTHING: Witness = { last_id: 0, hash: new Uint8Array(32), policy_version: 0 }

@@ -123,6 +123,17 @@ export function purgeMarkMac(auditKey: KeyObject, mark: Omit<PurgeMark, 'mac'>):
 /** Where a chain ended when somebody saw it. */
 export type Witness = Pick<Head, 'last_id' | 'hash' | 'policy_version'>
 
+/** What was kept of a head outside the database; without its time and MAC, nothing vouches for the policy version. */
+export type KeptHead = Witness & Partial<Pick<Head, 'created_at' | 'mac'>>
+
+/** Whether a head that was kept is as the server wrote it. */
+export function isKeptHeadAuthentic(auditKey: KeyObject, tenant_id: string, kept: KeptHead): boolean {
+  const { created_at, mac } = kept
+  return (
+    created_at !== undefined && mac !== undefined && isHeadAuthentic(auditKey, { ...kept, tenant_id, created_at, mac })
+  )
+}
+
 /** An alarm as it is stored: the head that was witnessed, and what is wrong (chain.md 10). */
 export interface ChainAlarm extends Witness {
   tenant_id: string

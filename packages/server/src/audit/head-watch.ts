@@ -8,18 +8,28 @@ import { findLastMark } from '../store/audit-retention.js'
 import type { Queryable } from '../store/db.js'
 import { findAcceptedRollback } from './accepted-rollback.js'
 import { ChainAlarmError } from './append-errors.js'
-import { equalBytes, type Head, isHeadAuthentic, purgeMarkMac, type Witness } from './chain.js'
+import {
+  equalBytes,
+  type Head,
+  isHeadAuthentic,
+  isKeptHeadAuthentic,
+  type KeptHead,
+  purgeMarkMac,
+  type Witness,
+} from './chain.js'
 
 /** Why a tenant is not served. */
 export interface Alarm {
   reason: string
   /** the head that the chain should go on from; undefined where none was witnessed */
-  witness: Witness | undefined
+  witness: KeptHead | undefined
 }
 
 export class HeadWatch {
   #known: Head | undefined
   #witnessed: Witness | undefined
+  /** what a kept checkpoint states, until the audit key is at hand to tell who wrote its policy version */
+  #kept: KeptHead | undefined
   #alarm: Alarm | undefined
 
   constructor(
@@ -35,7 +45,7 @@ export class HeadWatch {
 
   /** The latest head that was witnessed: committed by this process, or read from a checkpoint that was kept. */
   get witnessed(): Witness | undefined {
-    return this.#witnessed
+    return this.#kept ?? this.#witnessed
   }
 
   get alarm(): Alarm | undefined {
@@ -59,9 +69,9 @@ export class HeadWatch {
     this.#witnessed = head
   }
 
-  /** Takes note of a head that a kept checkpoint states. */
-  remember(witness: Witness): void {
-    if (!this.#witnessed || isAtLeast(witness, this.#witnessed)) this.#witnessed = witness
+  /** Takes note of a head that a kept checkpoint states, whose id and hash are signed. */
+  remember(kept: KeptHead): void {
+    this.#kept = kept
   }
 
   /** Takes over an alarm that another process raised. */
@@ -81,6 +91,7 @@ export class HeadWatch {
     auditKey: KeyObject,
     find: (sql: Where, tenant_id: string) => Promise<Head | undefined> = findHead,
   ): Promise<Head> {
+    this.#weighKept(auditKey)
     const witnessed = this.#witnessed // before the read: what is committed during it, the read need not show
     const head = this.#demandAuthentic(await find(sql, this.tenant_id), auditKey)
     if (witnessed) {
@@ -93,11 +104,21 @@ export class HeadWatch {
 
   /** Reads the policy version of a head that is not behind; does not look into the chain. @throws ChainAlarmError */
   async readPolicyVersion(sql: Queryable, auditKey: KeyObject): Promise<number> {
+    this.#weighKept(auditKey)
     const witnessed = this.#witnessed
     const head = this.#demandAuthentic(await findHead(sql, this.tenant_id), auditKey)
     const fault = witnessed && findGoneBack(head, witnessed)
     if (fault) await this.#demandAccepted(sql, auditKey, { head, witnessed, fault })
     return head.policy_version
+  }
+
+  // A policy version that nobody vouches for says nothing: a higher one would be an alarm that nobody could end.
+  #weighKept(auditKey: KeyObject): void {
+    const kept = this.#kept
+    if (!kept) return
+    this.#kept = undefined
+    const witness = isKeptHeadAuthentic(auditKey, this.tenant_id, kept) ? kept : { ...kept, policy_version: 0 }
+    if (!this.#witnessed || isAtLeast(witness, this.#witnessed)) this.#witnessed = witness
   }
 
   #demandAuthentic(head: Head | undefined, auditKey: KeyObject): Head {

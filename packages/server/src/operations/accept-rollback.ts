@@ -74,6 +74,7 @@ async function accept(
     policy_version: nextPolicyEpoch(Math.max(head.policy_version, witness.policy_version)),
     reason,
   }
+  if (!Number.isSafeInteger(metadata.policy_version)) throw new AuditWriteError('there is no higher policy version')
   const draft = draftEntry({ action: 'audit.rollback_accepted', metadata }, SYSTEM)
   const { policy_version } = metadata
   const time = clock.read(head)

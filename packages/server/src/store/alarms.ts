@@ -16,8 +16,8 @@ export async function lockAlarm(sql: Transaction, tenant_id: string): Promise<Ch
   return row
 }
 
-/** Writes a tenant's alarm; keeps the one that is there unless the new one witnessed a later head. */
-export async function writeAlarm(sql: Queryable, alarm: ChainAlarm): Promise<void> {
+/** Writes a tenant's alarm; keeps the one that is there unless the new one witnessed a later head, or it is the garbled one. */
+export async function writeAlarm(sql: Queryable, alarm: ChainAlarm, garbled?: ChainAlarm): Promise<void> {
   await sql`
     insert into chain_alarms as a (tenant_id, reason, last_id, hash, policy_version, raised_at, mac)
     values (${alarm.tenant_id}, ${alarm.reason}, ${alarm.last_id}, ${alarm.hash}, ${alarm.policy_version},
@@ -25,7 +25,7 @@ export async function writeAlarm(sql: Queryable, alarm: ChainAlarm): Promise<voi
     on conflict (tenant_id) do update
     set reason = excluded.reason, last_id = excluded.last_id, hash = excluded.hash,
         policy_version = excluded.policy_version, raised_at = excluded.raised_at, mac = excluded.mac
-    where excluded.last_id > a.last_id`
+    where excluded.last_id > a.last_id or a.mac = ${garbled?.mac ?? null}`
 }
 
 /** Removes a tenant's alarm. */
