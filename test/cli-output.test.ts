@@ -70,6 +70,16 @@ describe('a command on a terminal', { timeout: TIMEOUT_MS }, () => {
     expect(JSON.parse((await run('tenant', 'show', id, '--json')).stdout).name).toBe(tenant.tenant.name)
   })
 
+  it('takes an id for the tenant of that id, though another one has it for its name', async () => {
+    const { tenant_id } = (await service.createTenant({ name: 'victim' })).tenant
+    await service.createTenant({ name: tenant_id })
+    expect(JSON.parse((await run('tenant', 'show', tenant_id, '--json')).stdout).name).toBe('victim')
+    for (const name of [tenant_id, tenant_id.toUpperCase(), 'a\u0007b', ' \u00a0']) {
+      const { code, stderr } = await run('tenant', 'create', '--name', name)
+      expect([code, stderr]).toEqual([2, expect.stringMatching(/must not be a UUID|no control characters/)])
+    }
+  })
+
   it('goes on to its end when its reader has left', async () => {
     const { child, ended } = start('doctor')
     child.stdout.destroy()

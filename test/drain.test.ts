@@ -32,6 +32,14 @@ describe('a server that drains', { timeout: TIMEOUT_MS }, () => {
     expect((await ended).code).toBe(0)
   })
 
+  it('begins to at SIGHUP too, as a terminal that is closed sends it', async () => {
+    const database = await freshDatabase('drain')
+    const eaas = await startEaas({ database, environment: { EAAS_DRAIN_SECONDS: '3600' } })
+    process.kill(eaas.pid, 'SIGHUP')
+    await expect.poll(async () => (await fetch(`${eaas.url}/health`)).status, { timeout: 20_000 }).toBe(503)
+    await eaas.stop()
+  })
+
   it('ends at once at a second signal', async () => {
     const { eaas, ended } = await draining(3_600)
     process.kill(eaas.pid, 'SIGTERM')

@@ -20,6 +20,8 @@ export interface EaasOptions {
   /** base64; null leaves it out, so that an embedded database uses its own file. ROOT_KEY if not given. */
   rootKey?: string | null
   environment?: Record<string, string>
+  /** what its standard error goes to instead of the caller: a descriptor */
+  stderr?: number
 }
 
 export interface Ended {
@@ -36,6 +38,8 @@ export interface EaasProcess {
   readonly stderr: string
   /** Starts again on the same data after `kill9` or `stop`; resolves when it listens. */
   start(): Promise<void>
+  /** Has nobody read its output any more: `stall` leaves it unread, `leave` closes it. */
+  stopReading(how: 'stall' | 'leave'): void
   /** SIGKILL; resolves when the process is gone. */
   kill9(): Promise<void>
   /** SIGTERM; resolves when it has ended, with its exit code. */
@@ -67,8 +71,12 @@ export async function startEaas(options: EaasOptions): Promise<EaasProcess> {
     },
     async start() {
       if (run && isRunning(run.child)) throw new Error('the server runs already: stop() or kill9() it first')
-      run = launch(['start'], environmentOf(options))
+      run = launch(['start'], environmentOf(options), options.stderr)
       await untilListening(run)
+    },
+    stopReading(how) {
+      const { stdout, stderr } = running().child
+      for (const stream of [stdout, stderr]) how === 'leave' ? stream?.destroy() : stream?.pause()
     },
     async kill9() {
       running().child.kill('SIGKILL')
@@ -123,13 +131,13 @@ let guard: GuardedDir | undefined
 const running = new Set<number>()
 
 /** The guard ends them with us, and its folder is where they work: they leave nothing in the project's. */
-function launch(args: string[], environment: Record<string, string>): Run {
+function launch(args: string[], environment: Record<string, string>, stderr: number | 'pipe' = 'pipe'): Run {
   guard ??= guardedDir('eaas-test-process')
   const child = spawn(process.execPath, [EAAS, ...args], {
     cwd: guard.path,
     env: environment,
     detached: true, // Ctrl-C reaches the tests only
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: ['ignore', 'pipe', stderr],
   })
   const run: Run = { child, url: '', stdout: '', stderr: '', ended: endOf(child, () => run) }
   child.stdout?.setEncoding('utf8').on('data', (text: string) => {

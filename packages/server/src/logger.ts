@@ -5,9 +5,28 @@ import type { LogLevel } from './config.js'
 /** Fastify's logger options. Errors are cut down to what can't hold data: no query, no parameters, no database detail. */
 export function loggerOptions(
   level: LogLevel,
-  stream: { write(line: string): unknown } = process.stderr,
+  stream: { write(line: string): unknown } = { write: writeOrDrop },
 ): FastifyServerOptions['logger'] {
   return { level, stream, base: null, serializers: { err: describeError } }
+}
+
+/** What may wait for a reader of the log that has stopped reading, in bytes: lines beyond it are dropped. */
+const MOST_WAITING_BYTES = 1_048_576
+
+function writeOrDrop(line: string): void {
+  if (process.stderr.writableLength < MOST_WAITING_BYTES) process.stderr.write(line)
+}
+
+/**
+ * Has neither a log nor a standard output that cannot be written end the process or hold it up: what cannot be written is dropped. Node
+ * blocks on a pipe that is full unless it is told not to, and tells of a disk that is full by an `error` that nobody else listens to.
+ */
+export function outliveOutput(): void {
+  for (const stream of [process.stdout, process.stderr] as NodeJS.WriteStream[]) {
+    stream.on('error', () => undefined)
+    const { _handle: handle } = stream as { _handle?: { setBlocking?(isBlocking: boolean): unknown } }
+    if (!stream.isTTY) handle?.setBlocking?.(false)
+  }
 }
 
 /** Pino's number of `warn`. */

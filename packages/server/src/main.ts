@@ -99,7 +99,7 @@ const tenant = program.command('tenant').description('Manage tenants, beside a r
 tenant
   .command('create')
   .description('Create a tenant and print its first API key, which is shown only here.')
-  .requiredOption('--name <name>', 'name of the tenant, 1 to 255 characters', readName)
+  .requiredOption('--name <name>', 'name of the tenant, 1 to 255 characters, no UUID', readTenantName)
   .option('--envelope-only <boolean>', 'false opens server mode: the server then sees plaintext', readBoolean, true)
   .addOption(JSON_OPTION)
   .addHelpText('after', SAME_ENVIRONMENT)
@@ -395,6 +395,17 @@ function readName(text: string): string {
   return text
 }
 
+// A name that is an id would pass for another tenant's, and what cannot be seen cannot be told apart.
+function readTenantName(text: string): string {
+  readName(text)
+  if (isUuid(text.toLowerCase()))
+    throw new InvalidArgumentError('It must not be a UUID, which stands for the id of a tenant.')
+  if (/\p{Cc}/u.test(text) || text.trim() === '') {
+    throw new InvalidArgumentError('It must have no control characters, and not only blanks.')
+  }
+  return text
+}
+
 function readBoolean(text: string): boolean {
   if (text !== 'true' && text !== 'false') throw new InvalidArgumentError('It must be true or false.')
   return text === 'true'
@@ -440,9 +451,12 @@ const EXPECTED = [
 ]
 
 // Who reads the output may have seen enough, as `head` has: the command goes on to its end, and closes what it opened.
-process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  if (error.code !== 'EPIPE') throw error
+process.stdout.on('error', ({ code }: NodeJS.ErrnoException) => {
+  if (code === 'EPIPE' || program.args[0] === 'start') return
+  if (process.exitCode === undefined) process.stderr.write(`eaas: standard output cannot be written (${code})\n`)
+  process.exitCode ??= 1
 })
+process.stderr.on('error', () => undefined)
 
 try {
   await program.parseAsync()

@@ -4,11 +4,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import { type Config, ConfigError } from '../config.js'
 import type { Installation } from '../installation.js'
+import { outliveOutput } from '../logger.js'
 import { createTenant, type NewTenant } from '../operations/create-tenant.js'
 import { openServer, type Server } from '../server.js'
 import { lockInstance } from '../store/instance.js'
 import { hasTenants } from '../store/tenants.js'
 
+const STOP_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 const FIRST_TENANT = 'default'
 /** What is under way is given this long to finish before the process leaves all the same, in milliseconds. */
 const STOP_DEADLINE_MS = 10_000
@@ -17,6 +19,7 @@ const CLOSE_DEADLINE_MS = 3_000
 
 /** Starts the server; returns once it listens. */
 export async function start(config: Config): Promise<void> {
+  outliveOutput()
   const server = await openServer({ config })
   const { app, installation, emitCheckpoints } = server
   try {
@@ -82,7 +85,7 @@ function baseUrl(app: FastifyInstance, { host }: Config): string {
 // First /health turns callers away, and everything is served until a balancer must have seen it; then the server closes.
 function stopOnSignal({ app, installation, beginStopping }: Server, drainMs: number): void {
   const stop = async (signal: NodeJS.Signals) => {
-    process.off('SIGINT', stop).off('SIGTERM', stop) // a second one ends the process at once
+    for (const name of STOP_SIGNALS) process.off(name, stop) // a second one ends the process at once
     app.log.info({ signal, drain_seconds: drainMs / 1_000 }, 'stopping')
     beginStopping()
     if (drainMs > 0) await sleep(drainMs)
@@ -95,7 +98,7 @@ function stopOnSignal({ app, installation, beginStopping }: Server, drainMs: num
       },
     )
   }
-  process.on('SIGINT', stop).on('SIGTERM', stop)
+  for (const name of STOP_SIGNALS) process.on(name, stop)
 }
 
 async function leave(app: FastifyInstance, installation: Installation): Promise<never> {
