@@ -21,6 +21,7 @@ import {
   kindOf,
   readSignal,
   readValue,
+  takeRows,
   toJson,
   toText,
 } from './input.js'
@@ -330,8 +331,9 @@ export function createClient(options: ClientOptions): Client & Closable {
     decryptJson: async (envelope: Envelope | Bundle, options?: CallOptions) => toJson(await decrypt(envelope, options)),
     encryptMany: traced(
       async (rows: readonly object[], options: EncryptManyOptions<string, Record<string, string>>) => {
+        const taken = takeRows(rows)
         const { encryptRecords } = await loadPart(() => import('./parts.js'))
-        return encryptRecords(records, rows, options)
+        return encryptRecords(records, taken, options)
       },
     ),
     decryptMany: traced(async (rows: readonly object[], options: DecryptManyOptions<string, 'text' | 'bytes'>) => {

@@ -174,6 +174,21 @@ export function isName(value: unknown): value is string {
   return typeof value === 'string' && value !== '' && value !== '__proto__'
 }
 
+/** The rows as they are now: what seals them may have to be loaded first. What is no plain object is read later. */
+export function takeRows<R>(rows: readonly R[]): readonly R[] {
+  return Array.isArray(rows) ? Array.from(rows as readonly (R & object)[], takeRow) : rows
+}
+
+function takeRow<R extends object>(row: R): R {
+  try {
+    if (Object.getPrototypeOf(row) !== Object.prototype) return row
+    const copy = { ...row }
+    return Reflect.ownKeys(copy).length === Reflect.ownKeys(row).length ? copy : row // what is hidden is refused later
+  } catch {
+    return row
+  }
+}
+
 /** The value of a record under a name, its own or its class's, such as an accessor of an ORM's; nothing that all objects have. */
 export function valueIn(record: object, name: string): unknown {
   return name in Object.prototype && !Object.hasOwn(record, name) ? undefined : (record as Row)[name]

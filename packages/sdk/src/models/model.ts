@@ -3,7 +3,7 @@
 import { traced } from '../caller.js'
 import { type DekScope, demandScope } from '../deks/own-dek.js'
 import { InvalidInputError } from '../errors.js'
-import { demandKeyId, demandOptions, isMissing, isName, kindOf, type Row, readSignal } from '../input.js'
+import { demandKeyId, demandOptions, isMissing, isName, kindOf, type Row, readSignal, takeRows } from '../input.js'
 import { loadPart } from '../load-part.js'
 import { demandFieldPath, fieldInside, getAt, type Path } from '../records/paths.js'
 import type { Progress } from '../records/records.js'
@@ -73,7 +73,8 @@ export interface Model<F extends Fields, C, T extends RowFormat, H extends strin
   readonly '~types'?: { plain: PlainShape<F>; stored: SealedRow<PlainShape<F>, F, C, T, H> }
   /**
    * Seals a row: returns a new one with its fields sealed and the columns of its indexes added; what is no field of the model
-   * stays as it is. Wraps and hashes go out together, as one request, or none. The row must not change until it is done.
+   * stays as it is. Wraps and hashes go out together, as one request, or none. A plain row is
+   * taken as it is at the call; bytes, Dates and objects in it, and an instance of a class, must not change until it is done.
    *
    * @throws InvalidInputError with `place` when a value is not what its field takes, or a column of the row would be lost under
    * one that is added; before any network
@@ -214,13 +215,15 @@ export function createModel(
   return Object.freeze({
     encrypt: traced(async (row: Row, options?: CallOptions) => {
       const signal = readSignal('encrypt()', options)
+      const taken = takeRows([row])
       const { rows } = await load()
-      return (await rows.seal([row], { signal }))[0]
+      return (await rows.seal(taken, { signal }))[0]
     }),
     encryptMany: traced(async (list: readonly Row[], options: RowsOptions = {}) => {
       demandOptions('encryptMany()', options, ROWS_OPTIONS)
+      const taken = takeRows(list)
       const { rows } = await load()
-      return rows.seal(list, options)
+      return rows.seal(taken, options)
     }),
     decrypt: traced(async (row: Row, options?: CallOptions) => {
       const signal = readSignal('decrypt()', options)

@@ -66,6 +66,25 @@ describe('a row that is sealed', () => {
     }
   })
 
+  it('is taken as it is at the call, and so is the list', async () => {
+    const eaas = connect()
+    const users = eaas.model({ keyId, fields: { email: text() } })
+    const row = { email: '' }
+    const sealing = ['a', 'b'].map((email) => users.encrypt(Object.assign(row, { email })))
+    const lists = [
+      (list: { email: string }[]) => users.encryptMany(list),
+      (list: { email: string }[]) => eaas.encryptMany(list, { keyId, fields: ['email'] }),
+    ].map((seal) => {
+      const list = [{ email: 'c' }, { email: 'd' }]
+      const done = seal(list)
+      for (const one of list.splice(0)) one.email = 'changed'
+      return done
+    })
+    const sealed = [...(await Promise.all(sealing)), ...(await Promise.all(lists)).flat()]
+    const { ok } = await users.decryptMany(sealed)
+    expect(ok.map(({ email }) => email)).toEqual(['a', 'b', 'c', 'd', 'c', 'd'])
+  })
+
   it.each<[string, (email: string) => object, string]>([
     ['toJSON', (email) => ({ email, toJSON: () => ({ email }) }), '"toJSON"'],
     ['inspect.custom', (email) => ({ email, [inspect.custom]: () => email }), '"nodejs.util.inspect.custom"'],
