@@ -31,8 +31,9 @@ const common = {
   pool: 'forks' as const,
   // Two cores: a second worker fills the waits of the first for the database. More than four only crowd PostgreSQL.
   maxWorkers: Math.min(4, Math.max(2, availableParallelism() - 1)),
-  testTimeout: slow ? SLOW_TIMEOUT_MS : 30_000,
-  hookTimeout: 60_000,
+  // They end what hangs. With other work on both cores a test takes five times as long.
+  testTimeout: slow ? SLOW_TIMEOUT_MS : 120_000,
+  hookTimeout: 120_000,
   setupFiles: ['./test/support/end-with-run.ts'],
   server: { deps: { inline: ['postgres'] } },
 }
