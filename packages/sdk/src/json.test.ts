@@ -32,6 +32,8 @@ describe('JSON that would not give back what was sealed', () => {
     // biome-ignore lint/suspicious/noSparseArray: on purpose
     ['a gap', [1, , 2], 'value, which is an array with gaps or names'],
     ['an array with names', Object.assign([1], { index: 0 }), 'value, which is an array with gaps or names'],
+    ['a gap and a name', Object.assign(Array(2), { 0: 1, x: 1 }), 'value, which is an array with gaps or names'],
+    ['a hidden member', Object.defineProperty({}, 'a', { value: 1 }), 'value, which is an object with a hidden member'],
     ['a bigint', { a: 1n }, 'value.a, which is bigint'],
     ['a function', { a: () => 'SECRET' }, 'value.a, which is function'],
     ['a symbol', { a: Symbol('SECRET') }, 'value.a, which is symbol'],
@@ -55,6 +57,18 @@ describe('JSON that would not give back what was sealed', () => {
     for (let depth = 0; depth < 50_000; depth++) value = [value]
     const error = await failure(connect().encryptJson(value, { keyId: service.createKey() }))
     expect(error).toMatchObject({ code: 'E_INVALID_INPUT', message: expect.stringContaining('nested too deeply') })
+  })
+
+  it('is read once: what a getter gives is what is sealed', async () => {
+    const keyId = service.createKey()
+    const eaas = connect()
+    let reads = 0
+    const value = {
+      get a() {
+        return reads++ === 0 ? 'first' : new Map()
+      },
+    }
+    expect(await eaas.decryptJson(await eaas.encryptJson(value, { keyId }))).toEqual({ a: 'first' })
   })
 
   it('is not what only leaves undefined members and the sign of zero out', async () => {

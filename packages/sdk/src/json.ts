@@ -15,8 +15,7 @@ const HINT =
  */
 export function readJson(value: unknown, place?: RecordPlace): string {
   try {
-    demandJson(value, { path: 'value', parents: [], place })
-    return JSON.stringify(value)
+    return JSON.stringify(copyJson(value, { path: 'value', parents: [], place }))
   } catch (error) {
     if (isEaasError(error)) throw error
     // The platform's message may quote the value.
@@ -41,9 +40,10 @@ interface Where {
   place: RecordPlace | undefined
 }
 
-function demandJson(value: unknown, where: Where): void {
-  if (value === null || typeof value === 'string' || typeof value === 'boolean') return
-  if (typeof value === 'number' && Number.isFinite(value)) return
+// Each member is read once: a getter might give another value when it is read again.
+function copyJson(value: unknown, where: Where): unknown {
+  if (value === null || typeof value === 'string' || typeof value === 'boolean') return value
+  if (typeof value === 'number' && Number.isFinite(value)) return value
   if (typeof value !== 'object') refuse(kindOf(value), where)
   if (where.parents.includes(value)) refuse('an object around itself', where)
   if (typeof (value as { toJSON?: unknown }).toJSON === 'function') {
@@ -55,16 +55,22 @@ function demandJson(value: unknown, where: Where): void {
     refuse('an object with a symbol', where)
   }
   const names = Object.keys(value)
-  if (Array.isArray(value) && names.length !== value.length) refuse('an array with gaps or names', where)
+  const isList = Array.isArray(value)
+  if (isList && (names.length !== value.length || names.some((name, at) => name !== String(at)))) {
+    refuse('an array with gaps or names', where)
+  }
+  if (Object.getOwnPropertyNames(value).length !== names.length + (isList ? 1 : 0)) {
+    refuse('an object with a hidden member', where)
+  }
   const parents = [...where.parents, value]
+  const copy = isList ? [] : Object.create(null) // without a prototype, `__proto__` is a member like any other
   for (const name of names) {
     const member = (value as Record<string, unknown>)[name]
-    if (member === undefined && !Array.isArray(value)) continue
-    const path =
-      where.path +
-      (Array.isArray(value) ? `[${name}]` : /^[\w$]+$/.test(name) ? `.${name}` : `[${JSON.stringify(name)}]`)
-    demandJson(member, { ...where, path, parents })
+    if (member === undefined && !isList) continue
+    const path = where.path + (isList ? `[${name}]` : /^[\w$]+$/.test(name) ? `.${name}` : `[${JSON.stringify(name)}]`)
+    copy[name] = copyJson(member, { ...where, path, parents })
   }
+  return copy
 }
 
 /** Whether it is an array or an object without a class, of whatever realm. */

@@ -51,6 +51,19 @@ describe('a short-lived API key', () => {
     expect(fetchKey).toHaveBeenCalledTimes(2)
   })
 
+  it('is fetched anew where the fetch of ten seconds ago has not ended', async () => {
+    vi.useFakeTimers()
+    const fetchKey = minting(MINUTE_MS).mockReturnValueOnce(new Promise(() => undefined))
+    const apiKey = expiringApiKey(fetchKey)
+    void apiKey()
+    void apiKey()
+    vi.advanceTimersByTime(9_000)
+    void apiKey()
+    expect(fetchKey).toHaveBeenCalledTimes(1)
+    vi.advanceTimersByTime(1_000)
+    expect(await apiKey()).toBe('key-1')
+  })
+
   it('is fetched anew after a failure, which is passed on', async () => {
     const reason = new Error('offline')
     const fetchKey = minting(MINUTE_MS).mockRejectedValueOnce(reason)

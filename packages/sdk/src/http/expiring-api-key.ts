@@ -19,6 +19,9 @@ export interface ShortLivedApiKey {
   created_at?: string | undefined
 }
 
+/** After how long calls no longer wait for a `fetchKey` that others wait for, in milliseconds: it may never answer. */
+const PATIENCE_MS = 10_000
+
 /** What `createClient` takes as `apiKey`. */
 export type ExpiringApiKey = (refused?: string) => Promise<string>
 
@@ -37,6 +40,7 @@ export type ExpiringApiKey = (refused?: string) => Promise<string>
 export function expiringApiKey(fetchKey: () => Promise<ShortLivedApiKey>): ExpiringApiKey {
   let current: { secret: string; renewAt: number } | undefined
   let fetching: Promise<string> | undefined
+  let since = 0
 
   const renew = async () => {
     const { secret, useForMs } = readKey(await fetchKey())
@@ -48,8 +52,9 @@ export function expiringApiKey(fetchKey: () => Promise<ShortLivedApiKey>): Expir
   }
   return async (refused) => {
     if (current && current.secret !== refused && performance.now() < current.renewAt) return current.secret
-    if (fetching) return fetching
-    const renewing = renew().finally(forget) // not inside `renew`, which may fail before this is assigned
+    if (fetching && performance.now() - since < PATIENCE_MS) return fetching
+    since = performance.now()
+    const renewing = renew().finally(() => fetching === renewing && forget()) // not in `renew`: it may fail before this is assigned
     fetching = renewing
     if (requestsAreIsolated()) void microtasks().then(forget) // who comes later may be of another request
     return renewing

@@ -77,5 +77,9 @@ export function createApiKeys(http: Http): ApiKeys {
 
 // By name, so that nothing else of the caller's object is sent; JSON leaves out what is undefined.
 function bodyOf({ name, permissions, expires_at, allowed_ips }: ApiKeyChanges): object {
-  return { name, permissions, expires_at: expires_at && readTime(expires_at, 'expires_at'), allowed_ips }
+  if (Array.isArray(allowed_ips) && allowed_ips.length === 0) {
+    throw new InvalidInputError('allowed_ips is empty', 'Name addresses, or pass null to allow any.')
+  }
+  const expires = expires_at === undefined || expires_at === null ? expires_at : readTime(expires_at, 'expires_at')
+  return { name, permissions, expires_at: expires, allowed_ips }
 }

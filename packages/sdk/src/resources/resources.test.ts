@@ -249,6 +249,8 @@ describe('API keys', () => {
       eaas.apiKeys.update('../keys', {}),
       eaas.apiKeys.update(id, { name: '' }),
       eaas.apiKeys.update(id, { expires_at: new Date(Number.NaN) }),
+      eaas.apiKeys.update(id, { expires_at: Date.parse('2026-13-45') as never }),
+      eaas.apiKeys.create({ name: 'x', permissions: [], allowed_ips: [] }),
       eaas.apiKeys.revoke('users'),
     ]
     for (const call of calls) await expect(call).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
