@@ -122,7 +122,8 @@ describe('the allow-list', () => {
     expect((await read(caller, '2001:db8::5')).status).toBe(200)
     expect((await read(caller, '::ffff:10.1.2.3')).status).toBe(200)
     expect((await read(caller, '9.9.9.9, 10.1.2.3')).status).toBe(200)
-    for (const from of ['10.2.0.1', '2001:db9::1', '10.1.2.3, 9.9.9.9', '', 'unknown', '10.1.2.3:80']) {
+    expect((await read(caller, '10.1.2.3:4711')).status).toBe(200)
+    for (const from of ['10.2.0.1', '2001:db9::1', '10.1.2.3, 9.9.9.9', '', 'unknown', '10.2.0.1:80']) {
       const { status, body } = await read(caller, from)
       expect([from, status, body.code]).toEqual([from, 403, 'E_IP_NOT_ALLOWED'])
       expect(body.detail).toMatch(/^ip_not_allowed/)

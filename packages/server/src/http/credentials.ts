@@ -34,8 +34,7 @@ export function demandOnBehalfOf({ on_behalf_of }: Credentials): void {
 
 /**
  * A caller's address in one form: `::ffff:10.0.0.1` on a dual-stack socket is 10.0.0.1, a zone id is dropped, and so is the port that some
- * proxies add. A trusted proxy
- * that passes on something else gives `unknown`, which is on no allow-list.
+ * proxies add. A trusted proxy that passes on something else gives `unknown`, which is on no allow-list.
  */
 export function clientAddress(address: string): string {
   const [plain = ''] = withoutPort(address).split('%')
