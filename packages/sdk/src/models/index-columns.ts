@@ -13,6 +13,7 @@ import { HASH_BITS } from './blind-index.js'
 import { type Definition, fieldsOf, type IndexColumn, indexText, type PlacedField } from './model.js'
 
 const COMPOUND = 'eaas/compound/v1'
+const ALL_FIELDS = 'Give the values of all fields of an index.'
 
 /** The text that a column is made of, given the text of each of its fields. */
 export function columnText({ compound }: IndexColumn, texts: readonly string[]): string {
@@ -31,7 +32,11 @@ function valueToFind({ name }: PlacedField, query: Row): unknown {
   throw new InvalidInputError(`the query has no value for ${JSON.stringify(name)}`, hint)
 }
 
-/** The text of each index that a query has all values for, by its column. @throws InvalidInputError when there is none */
+/**
+ * The text of each index that a query has all values for, by its column.
+ *
+ * @throws InvalidInputError when there is none, or when a field is in none of them: the query would find more than was asked for
+ */
 export function textsOf(definition: Definition, query: Row): Map<IndexColumn, string> {
   const texts = new Map(
     fieldsOf(definition, query).map((field) => [field, indexText(field, valueToFind(field, query))]),
@@ -40,7 +45,14 @@ export function textsOf(definition: Definition, query: Row): Map<IndexColumn, st
   if (complete.length === 0) {
     throw new InvalidInputError(
       'the query names no field with an index of its own, and not all fields of one together',
-      'Give the values of all fields of an index.',
+      ALL_FIELDS,
+    )
+  }
+  const unused = [...texts.keys()].find((field) => !complete.some(({ fields }) => fields.includes(field)))
+  if (unused) {
+    throw new InvalidInputError(
+      `${JSON.stringify(unused.name)} has an index only together with fields that the query lacks`,
+      ALL_FIELDS,
     )
   }
   return new Map(

@@ -75,6 +75,19 @@ describe('the indexes of a model', () => {
     await expect(pairs.index({ a: 'a' })).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
   })
 
+  it('are not made of a query of which a part would be left out', async () => {
+    const people = connect().model({
+      keyId,
+      fields: { email: text({ index: 'email_index' }), born: text(), name: text() },
+      indexes: { both_index: { fields: ['born', 'name'] } },
+    })
+    const query = { email: 'ada', born: '1815' } as never
+    await expect(people.index(query)).rejects.toMatchObject({
+      code: 'E_INVALID_INPUT',
+      message: expect.stringContaining('"born"'),
+    })
+  })
+
   it('can be cut, and what is found too much is filtered once it is opened', async () => {
     const eaas = connect()
     const people = eaas.model({
