@@ -34,6 +34,7 @@ const common = {
   // They end what hangs. With other work on both cores a test takes five times as long.
   testTimeout: slow ? SLOW_TIMEOUT_MS : 120_000,
   hookTimeout: 120_000,
+  expect: { poll: { timeout: 60_000 } },
   setupFiles: ['./test/support/end-with-run.ts'],
   server: { deps: { inline: ['postgres'] } },
 }

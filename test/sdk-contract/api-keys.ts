@@ -42,7 +42,7 @@ export const API_KEY_CASES: ContractCase[] = [
       })
       const cleared = await apiKeys.update(created.id, { expires_at: null, allowed_ips: null })
       expect([cleared.name, 'expires_at' in cleared, 'allowed_ips' in cleared]).toEqual(['r', false, false])
-      await apiKeys.update(created.id, { allowed_ips: [] })
+      await apiKeys.update(created.id, { allowed_ips: null })
       await apiKeys.revoke(created.id)
       await apiKeys.revoke(created.id)
       expect((await apiKeys.list()).api_keys.at(-1)?.status).toBe('revoked')
