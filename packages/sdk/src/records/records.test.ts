@@ -329,7 +329,7 @@ describe('a field of records', () => {
     expectTypeOf<(typeof sealed)[number]['address']['city']>().toEqualTypeOf<string>()
     expectTypeOf<(typeof sealed)[number]['street_index']>().toEqualTypeOf<string>()
     expect(rows).toEqual(before)
-    expect(JSON.stringify(sealed)).not.toMatch(/Main St|1815/)
+    expect(JSON.stringify(sealed)).not.toMatch(/Main St|1815-12-10/)
     expect(sealed[1]).toMatchObject({
       address: { city: 'New York' },
       street_index: expect.stringMatching(/^[0-9a-f]{64}$/),
