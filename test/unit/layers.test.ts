@@ -216,7 +216,8 @@ const EXCEPTIONS: Record<string, string> = {
 function partOf(path: string): Part {
   const name = path.slice(SERVER.length)
   if (name === 'main.ts') return 'main'
-  if (['config.ts', 'version.ts', 'turn.ts'].includes(name) || /^[a-z-]+-directory\.ts$/.test(name)) return 'ground'
+  if (['config.ts', 'database-url.ts', 'version.ts', 'turn.ts'].includes(name) || /^[a-z-]+-directory\.ts$/.test(name))
+    return 'ground'
   const [folder = ''] = name.split('/')
   if (!name.includes('/')) return 'application'
   const part = ORDER.find((known) => known === folder)

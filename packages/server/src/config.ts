@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { join, resolve } from 'node:path'
+import { readDatabaseUrl } from './database-url.js'
 
 const MAX_PORT = 65_535
 const MAX_DESTROY_WINDOW_DAYS = 3_650
@@ -143,7 +144,7 @@ function databaseUrl(value: string | undefined, file: string | undefined): strin
         '# as %23, : as %3A and % as %25',
     )
   }
-  if (url === undefined || isDatabaseUrl(url)) return url
+  if (url === undefined || readDatabaseUrl(url)) return url
   throw new ConfigError(
     `${name} must be postgres://user:password@host:port/database, with % and code for special characters; ` +
       'several hosts are separated by commas: @h1:5432,h2:5432/',
@@ -153,17 +154,10 @@ function databaseUrl(value: string | undefined, file: string | undefined): strin
 // Of a password with such a character a part would pass for a host or a database, which are logged.
 function hasBareDelimiter(text: string): boolean {
   const [, rest = ''] = /^postgres(?:ql)?:\/\/(.*)$/s.exec(text) ?? []
-  if (rest.split('@').length > 2) return true
   const [authority = ''] = rest.split(/[/?#]/, 1)
-  const [path = ''] = rest.slice(authority.length).split('?', 1)
-  return /[@:#]/.test(path) || rest.slice(authority.length).includes('@') || rest.includes('#')
-}
-
-// Several hosts are no URL for the platform: each is looked at by itself.
-function isDatabaseUrl(text: string): boolean {
-  const [, start = '', hosts = '', rest = ''] = /^(postgres(?:ql)?:\/\/(?:[^/?#]*@)?)([^/?#@]*)(.*)$/s.exec(text) ?? []
-  const list = hosts.split(',')
-  return list.every((host) => URL.canParse(`${start}${host}${rest}`) && (host !== '' || list.length === 1))
+  const behind = rest.slice(authority.length)
+  const [path = ''] = behind.split('?', 1)
+  return rest.split('@').length > 2 || behind.includes('@') || behind.includes('#') || path.includes(':')
 }
 
 function readSecretFile(name: keyof typeof VARIABLES, path: string): string {

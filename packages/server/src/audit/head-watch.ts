@@ -112,7 +112,8 @@ export class HeadWatch {
     return head.policy_version
   }
 
-  // A policy version that nobody vouches for says nothing: a higher one would be an alarm that nobody could end.
+  // A policy version without the head's MAC may have been edited, and counts as 0. One that was raised would cause an alarm which no accepted
+  // rollback could end.
   #weighKept(auditKey: KeyObject): void {
     const kept = this.#kept
     if (!kept) return

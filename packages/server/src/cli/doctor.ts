@@ -151,14 +151,13 @@ async function examineAlarms(sql: Sql): Promise<Look> {
   const alarms = await listAlarms(sql)
   if (alarms.length === 0) return { detail: 'none stands' }
   const names = new Map((await listTenants(sql)).map(({ tenant_id, name }) => [tenant_id, name]))
-  const told = alarms.slice(0, NAMED_AT_MOST).map(({ tenant_id, reason }) => {
+  const told = alarms.map(({ tenant_id, reason }) => {
     const name = names.get(tenant_id)
     return name === undefined ? `${tenant_id}: ${TENANT_GONE}` : `${name}: ${reason}`
   })
-  const more = alarms.length > NAMED_AT_MOST ? [`and ${alarms.length - NAMED_AT_MOST} more`] : []
   return {
     ok: false,
-    detail: `${[...told, ...more].join('; ')}. Not served until this is settled: see eaas audit accept-rollback --help`,
+    detail: `${someOf(told)}. Not served until this is settled: see eaas audit accept-rollback --help`,
   }
 }
 
@@ -181,16 +180,13 @@ async function examineClock({ sql, isEmbedded }: Store) {
     }
   }
   if (ahead.length > 0) {
-    const names =
-      ahead.slice(0, NAMED_AT_MOST).join(', ') +
-      (ahead.length > NAMED_AT_MOST ? ` and ${ahead.length - NAMED_AT_MOST} more` : '')
     const wait = isEmbedded
       ? 'start with EAAS_MAX_CLOCK_SKEW_SECONDS=0 until then, or nothing is written'
       : 'nothing needs to be done'
     return {
       ok: false,
       detail:
-        `the newest audit entry is of ${newest_entry}, in the future (${names}). If this clock is wrong, set it. If it is right, a wrong ` +
+        `the newest audit entry is of ${newest_entry}, in the future (${someOf(ahead)}). If this clock is wrong, set it. If it is right, a wrong ` +
         `one wrote that entry: times never go back in a log, so entries, and the usage that is counted by them, carry that time until ` +
         `it has come; ${wait}`,
     }

@@ -1,6 +1,6 @@
 /**
- * Reading on where an answer leaves before its request has arrived, as that to a body that is too large. Closed at once, the connection would be
- * reset, and a client that sends all of its body before it reads would never see the answer.
+ * Reads on after an answer that was sent before its request had arrived, such as the refusal of a body that is too large. If the connection
+ * were closed at once, it would be reset, and a client that sends all of its body before it reads would never see the answer.
  */
 import type { IncomingMessage } from 'node:http'
 

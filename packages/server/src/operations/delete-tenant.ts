@@ -17,6 +17,9 @@ import type { TenantState } from './tenant-state.js'
 import { revokeApiKey } from './update-api-key.js'
 import { changeTenant, type OperatorTenant, viewForOperator } from './update-tenant.js'
 
+/** Revoked API keys have no limit in number, and come in the same list. */
+const ALL = { limit: Number.POSITIVE_INFINITY }
+
 /** What a deletion takes, and what it leaves. */
 export interface DeletionPlan {
   tenant: OperatorTenant
@@ -33,7 +36,7 @@ export interface DeletionPlan {
 export async function planDeletion(services: Services, tenant_id: string): Promise<DeletionPlan> {
   const tenant = await performAsSystem(services, tenant_id, readSuspended())
   const head = await findHead(services.sql, tenant_id)
-  const { api_keys } = await performAsSystem(services, tenant_id, listApiKeys())
+  const { api_keys } = await performAsSystem(services, tenant_id, listApiKeys(ALL))
   return {
     tenant,
     ...(await countKeyMaterial(services.sql, tenant_id)),
@@ -60,7 +63,7 @@ export async function deleteTenant(
     if (status !== 'destroyed') await performAsSystem(services, tenant_id, destroySuspendedKey({ key_id: id }))
     onProgress?.(++destroyed)
   }
-  const { api_keys } = await performAsSystem(services, tenant_id, listApiKeys())
+  const { api_keys } = await performAsSystem(services, tenant_id, listApiKeys(ALL))
   for (const { id } of api_keys) await performAsSystem(services, tenant_id, revokeApiKey({ api_key_id: id }))
   return performAsSystem(services, tenant_id, closeTenant(reason))
 }

@@ -1,6 +1,6 @@
 /** The connection: postgres.js for PostgreSQL and the embedded database alike, with one set of types for both. */
 import postgres from 'postgres'
-import { readDatabaseUrl } from './database-url.js'
+import { readDatabaseUrl } from '../database-url.js'
 
 /**
  * Types of the driver's values: times are RFC 3339 strings with milliseconds, bigints are safe numbers. What is neither, the server

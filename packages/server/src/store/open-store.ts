@@ -1,6 +1,6 @@
 /** Opening the database, whichever it is. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { readDatabaseUrl } from './database-url.js'
+import { readDatabaseUrl } from '../database-url.js'
 import { connect, type Sql } from './db.js'
 import { findRunningEmbedded, hasEmbeddedDatabase, openEmbedded } from './embedded.js'
 import { findPooler } from './pooler.js'
