@@ -4,7 +4,7 @@
 import { availableParallelism } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config'
-import { MENDED_FILES, mendPostgres } from './packages/server/mended-postgres.js'
+import { PATCHED_FILES, patchPostgres } from './packages/server/patches/postgres.js'
 import type { Backend } from './test/support/database.js'
 import { findOrInstallPgbouncer } from './test/support/find-pgbouncer.js'
 import { findOrInstallPostgres } from './test/support/find-postgres.js'
@@ -42,8 +42,8 @@ const common = {
 // The driver as the server is built with it.
 const plugins = [
   {
-    name: 'mended-postgres',
-    transform: (text: string, id: string) => (MENDED_FILES.test(id) ? mendPostgres(text, id) : undefined),
+    name: 'patched-postgres',
+    transform: (text: string, id: string) => (PATCHED_FILES.test(id) ? patchPostgres(text, id) : undefined),
   },
 ]
 

@@ -1,7 +1,7 @@
 // /v1/api-keys: what can be granted, changed and taken back.
 import { PERMISSIONS } from '@eaas/protocol'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { createApiKeyUses } from '../packages/server/src/operations/api-key-uses.js'
+import { createApiKeyUses } from '../packages/server/src/runner/api-key-uses.js'
 import { type Caller, type Service, startService } from './support/service.js'
 
 let now = Date.now()

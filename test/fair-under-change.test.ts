@@ -2,8 +2,8 @@
 // alone, and what was revoked is refused from the moment that the revocation was acknowledged. On PostgreSQL by two servers.
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { Decision, Operation } from '../packages/server/src/operations/operation.js'
-import { performAsSystem } from '../packages/server/src/operations/perform.js'
+import type { Decision, Operation } from '../packages/server/src/runner/operation.js'
+import { performAsSystem } from '../packages/server/src/runner/perform.js'
 import { backend } from './support/database.js'
 import { type Caller, type Service, startService } from './support/service.js'
 

@@ -1,7 +1,7 @@
 // State × event of a key: each cell of the contract's table, and random sequences against a model.
 import { wire } from '@eaas/protocol'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { doDueWork } from '../packages/server/src/due-work.js'
+import { doDueWork } from '../packages/server/src/jobs/due-work.js'
 import { DAY_MS, EVENTS, type KeyModel, startKeyModel, TABLE, TO } from './support/key-model.js'
 import { startService } from './support/service.js'
 

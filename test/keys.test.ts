@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { Operation } from '../packages/server/src/operations/operation.js'
-import { performAsSystem } from '../packages/server/src/operations/perform.js'
+import type { Operation } from '../packages/server/src/runner/operation.js'
+import { performAsSystem } from '../packages/server/src/runner/perform.js'
 import { serverOf } from './support/audit-scene.js'
 import { type Caller, type Service, startService } from './support/service.js'
 

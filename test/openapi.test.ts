@@ -8,8 +8,8 @@ import { PROBLEMS, type ProblemCode, uuidBytes } from '../packages/protocol/src/
 import { wrappedKeyAad } from '../packages/server/src/crypto/wrapped-key.js'
 import recorded from '../packages/server/src/http/openapi.examples.json' with { type: 'json' }
 import { RESOURCES, ROUTES } from '../packages/server/src/http/routes.js'
-import { performAsSystem } from '../packages/server/src/operations/perform.js'
 import { updateTenant } from '../packages/server/src/operations/update-tenant.js'
+import { performAsSystem } from '../packages/server/src/runner/perform.js'
 import { callRoute, makeGround, routesWithRules } from './support/route-calls.js'
 import { type Caller, type Service, startService } from './support/service.js'
 

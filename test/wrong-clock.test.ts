@@ -1,8 +1,8 @@
 // A server whose clock is not the database's writes nothing: no entry is dated by it, and no change is made.
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { performAsSystem } from '../packages/server/src/operations/perform.js'
 import { updateTenant } from '../packages/server/src/operations/update-tenant.js'
+import { performAsSystem } from '../packages/server/src/runner/perform.js'
 import { type Caller, type Service, startService } from './support/service.js'
 
 const MINUTE_MS = 60_000

@@ -1,7 +1,7 @@
 import { copyFile, mkdir } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { defineConfig } from 'tsup'
-import { mendedPostgres } from './mended-postgres.js'
+import { patchedPostgres } from './patches/postgres.js'
 
 const require = createRequire(import.meta.url)
 
@@ -12,9 +12,9 @@ export default defineConfig({
   platform: 'node',
   clean: true,
   dts: { entry: 'src/index.ts', resolve: ['@eaas/protocol'] },
-  // Private, so inlined. The driver, because it is mended.
+  // Private, so inlined. The driver, because it is patched.
   noExternal: ['@eaas/protocol', 'postgres'],
-  esbuildPlugins: [mendedPostgres],
+  esbuildPlugins: [patchedPostgres],
   onSuccess: copySwaggerUi,
 })
 

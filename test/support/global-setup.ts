@@ -2,7 +2,7 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { TestProject } from 'vitest/node'
-import { createClusterIfAbsent } from '../../packages/server/src/store/embedded-cluster.js'
+import { createClusterIfAbsent } from '../../packages/server/src/store/embedded/cluster.js'
 import type {} from './database.js'
 import { findPgbouncer } from './find-pgbouncer.js'
 import { findPostgres } from './find-postgres.js'

@@ -4,7 +4,7 @@ import { readConfig } from '../../packages/server/src/config.js'
 import { openInstallation } from '../../packages/server/src/installation.js'
 import { createKey } from '../../packages/server/src/operations/create-key.js'
 import { createTenant } from '../../packages/server/src/operations/create-tenant.js'
-import { performAsSystem } from '../../packages/server/src/operations/perform.js'
+import { performAsSystem } from '../../packages/server/src/runner/perform.js'
 import { growChain } from './long-chain.js'
 
 const KEYS = 50

@@ -5,7 +5,7 @@ import { readConfig } from '../../packages/server/src/config.js'
 import { createMetrics } from '../../packages/server/src/http/metrics.js'
 import { openInstallation } from '../../packages/server/src/installation.js'
 import { createTenant, type NewTenant } from '../../packages/server/src/operations/create-tenant.js'
-import type { Services } from '../../packages/server/src/operations/operation.js'
+import type { Services } from '../../packages/server/src/runner/operation.js'
 import { freshDatabase, type TestDatabase } from './database.js'
 
 export const ROOT_KEY = Buffer.alloc(32, 7).toString('base64')

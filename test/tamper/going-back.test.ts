@@ -1,6 +1,6 @@
 // A running server whose database is put back or written anew under it.
 import { afterEach, describe, expect, it } from 'vitest'
-import { purgeTenant } from '../../packages/server/src/retention.js'
+import { purgeTenant } from '../../packages/server/src/jobs/retention.js'
 import {
   copyTables,
   dek,

@@ -1,9 +1,9 @@
 // Rows that are taken away while something is done to them, and put back as they were afterwards.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import type { Operation } from '../../packages/server/src/operations/operation.js'
-import { performAsSystem } from '../../packages/server/src/operations/perform.js'
 import { revokeApiKey } from '../../packages/server/src/operations/update-api-key.js'
 import { updateTenant } from '../../packages/server/src/operations/update-tenant.js'
+import type { Operation } from '../../packages/server/src/runner/operation.js'
+import { performAsSystem } from '../../packages/server/src/runner/perform.js'
 import { serverOf } from '../support/audit-scene.js'
 import { type Caller, type Service, startService } from '../support/service.js'
 

@@ -128,9 +128,9 @@ describe('ciphers', () => {
 
 describe('the server', () => {
   /** Who else than http/ knows Fastify: what builds, opens, starts and logs for the application. */
-  const APPLICATION = ['app', 'index', 'server', 'due-work', 'logger', 'cli/start'].map((name) => `${SERVER}${name}.ts`)
+  const APPLICATION = ['app', 'index', 'server', 'logger', 'cli/start'].map((name) => `${SERVER}${name}.ts`)
   /** They hand its instance or its logger on, and need its types alone. */
-  const TYPES_ALONE = ['index', 'server', 'due-work', 'logger', 'cli/start'].map((name) => `${SERVER}${name}.ts`)
+  const TYPES_ALONE = ['index', 'server', 'logger', 'cli/start'].map((name) => `${SERVER}${name}.ts`)
 
   it('knows Fastify in http/ and where the application is put together', () => {
     const knowing = pathsOf(importersOf(server, 'fastify'))
@@ -191,7 +191,19 @@ describe('the server', () => {
 })
 
 /** From the ground, which is the configuration, the places of files and the turns of the event loop, up. What has no folder is the application's. */
-const ORDER = ['ground', 'store', 'crypto', 'audit', 'operations', 'http', 'application', 'cli', 'main'] as const
+const ORDER = [
+  'ground',
+  'store',
+  'crypto',
+  'audit',
+  'runner',
+  'operations',
+  'jobs',
+  'http',
+  'application',
+  'cli',
+  'main',
+] as const
 type Part = (typeof ORDER)[number]
 
 /** Parts that know less than their place would let them: these, themselves and the ground. */
@@ -199,8 +211,10 @@ const KNOWS: Partial<Record<Part, readonly Part[]>> = {
   store: [],
   audit: ['crypto', 'store'],
   crypto: [],
-  operations: ['crypto', 'audit', 'store'],
-  http: ['operations'],
+  runner: ['crypto', 'audit', 'store'],
+  operations: ['crypto', 'audit', 'store', 'runner'],
+  jobs: ['crypto', 'audit', 'store', 'runner', 'operations'],
+  http: ['runner', 'operations'],
 }
 
 /** Imports that break the order, each with its reason. */
@@ -261,7 +275,7 @@ describe('the parts of the server', () => {
     expect([...new Set(packages)].sort()).toEqual(['@eaas/protocol', 'node:crypto', 'zod'])
   })
 
-  it('know what stands below them: main, cli, app, http, operations, audit, then crypto and store', () => {
+  it('know what stands below them: main, cli, app, http and jobs, operations, runner, audit, then crypto and store', () => {
     expect(steps.length).toBeGreaterThan(100)
     expect(upward.map(name).filter((step) => !(step in EXCEPTIONS))).toEqual([])
   })

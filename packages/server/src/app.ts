@@ -14,7 +14,7 @@ import { logRequests } from './http/request-log.js'
 import { ROUTES } from './http/routes.js'
 import { serveRoutes } from './http/serve.js'
 import { createHealthCheck } from './operations/check-health.js'
-import type { Services } from './operations/operation.js'
+import type { Services } from './runner/operation.js'
 import type { Durability } from './store/settings.js'
 import { probeCommit as probe } from './store/writability.js'
 

@@ -5,8 +5,8 @@ import { openServer } from './server.js'
 
 export { type Config, ConfigError, readConfig } from './config.js'
 export { RootKeyError } from './crypto/root-key.js'
-export { DataDirectoryInUseError } from './store/data-directory-lock.js'
-export { ForeignDataDirectoryError } from './store/embedded.js'
+export { DataDirectoryInUseError } from './store/embedded/data-directory-lock.js'
+export { ForeignDataDirectoryError } from './store/embedded/database.js'
 
 export interface BuildServerOptions {
   /** as `readConfig` makes it; by default of this process's environment */

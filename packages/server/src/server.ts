@@ -1,16 +1,16 @@
 /** The server put together: an installation, the application on it, and the work that is due without anybody asking. */
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { buildApp } from './app.js'
+import { type LineFault, nameFaults } from './audit/kept-witnesses.js'
 import type { Config } from './config.js'
 import { isReadableByAll } from './crypto/root-key.js'
-import { doDueWork } from './due-work.js'
-import { createAlarmWitnessEmitter, createCheckpointEmitter } from './emit-checkpoints.js'
 import { createMetrics, type Metrics } from './http/metrics.js'
 import { type Installation, openInstallation, rootKeyFile } from './installation.js'
-import { type LineFault, nameFaults } from './kept-witnesses.js'
+import { doDueWork } from './jobs/due-work.js'
+import { createAlarmWitnessEmitter, createCheckpointEmitter } from './jobs/emit-checkpoints.js'
+import { type Periodic, startPeriodic } from './jobs/periodic.js'
+import { purgeTenants } from './jobs/retention.js'
 import { loggerOptions, logWithoutApp } from './logger.js'
-import { type Periodic, startPeriodic } from './periodic.js'
-import { purgeTenants } from './retention.js'
 
 const MINUTE_MS = 60_000
 /** Policies are carried out within a minute of their time. */

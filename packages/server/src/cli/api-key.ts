@@ -2,9 +2,9 @@
 import type { Permission } from '@eaas/protocol'
 import type { Config } from '../config.js'
 import { createApiKey } from '../operations/create-api-key.js'
-import { performAsSystem } from '../operations/perform.js'
 import { listApiKeys } from '../operations/read-api-keys.js'
 import { revokeApiKey } from '../operations/update-api-key.js'
+import { performAsSystem } from '../runner/perform.js'
 import { print, printJson, table } from './output.js'
 import { getTenantId, withServices } from './with-services.js'
 

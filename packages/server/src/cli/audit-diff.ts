@@ -8,7 +8,7 @@ import { splitLines } from '../audit/split-lines.js'
 import { verifyExport } from '../audit/verify-export.js'
 import type { Config } from '../config.js'
 import { type AuditDiff, diffAudit } from '../operations/diff-audit.js'
-import { Refusal } from '../operations/refusal.js'
+import { Refusal } from '../runner/refusal.js'
 import { print, printJson, table } from './output.js'
 import { getTenantId, withServices } from './with-services.js'
 

@@ -1,8 +1,8 @@
 /** `eaas audit export --follow`: a tenant's entries as they are written, for a log shipper. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Config } from '../config.js'
-import { performAsSystem } from '../operations/perform.js'
 import { readNextLines } from '../operations/read-audit.js'
+import { performAsSystem } from '../runner/perform.js'
 import { getTenantId, withServices } from './with-services.js'
 
 /** Between two looks at a log that has nothing new, in milliseconds. */

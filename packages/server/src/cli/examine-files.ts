@@ -3,7 +3,7 @@ import { constants, existsSync } from 'node:fs'
 import { access, stat } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { isReadableByAll } from '../crypto/root-key.js'
-import { demandOwnDirectory } from '../store/embedded.js'
+import { demandOwnDirectory } from '../store/embedded/database.js'
 
 export interface Finding {
   check: string

@@ -1,8 +1,8 @@
 /** `eaas purge`: retention by the operator's hand. */
 import type { Config } from '../config.js'
+import { purgeTenant } from '../jobs/retention.js'
 import type { PurgePlan } from '../operations/purge-audit.js'
-import { Refusal } from '../operations/refusal.js'
-import { purgeTenant } from '../retention.js'
+import { Refusal } from '../runner/refusal.js'
 import { listTenants } from '../store/tenants.js'
 import { print, printJson, showProgress } from './output.js'
 import { getTenantId, messageOf, withServices } from './with-services.js'

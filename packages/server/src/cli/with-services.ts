@@ -2,8 +2,8 @@
 import { isUuid } from '@eaas/protocol'
 import type { Config } from '../config.js'
 import { openInstallation } from '../installation.js'
-import type { Services } from '../operations/operation.js'
-import { Refusal } from '../operations/refusal.js'
+import type { Services } from '../runner/operation.js'
+import { Refusal } from '../runner/refusal.js'
 import { findTenantByName } from '../store/tenants.js'
 
 /**

@@ -1,10 +1,10 @@
 /** Reads a call's credentials: one `Authorization: Bearer eaas_sk_…` header, and the caller's address. */
 import { isIP } from 'node:net'
 import type { FastifyRequest } from 'fastify'
-import { type Credentials, unauthorized } from '../operations/admit.js'
-import type { Services } from '../operations/operation.js'
-import { readCredentials } from '../operations/perform.js'
-import { Refusal } from '../operations/refusal.js'
+import { type Credentials, unauthorized } from '../runner/admit.js'
+import type { Services } from '../runner/operation.js'
+import { readCredentials } from '../runner/perform.js'
+import { Refusal } from '../runner/refusal.js'
 
 /** RFC 7235 section 2.1: the scheme is written in any case. */
 const SCHEME = /^bearer (.*)$/i

@@ -3,7 +3,7 @@ import type { Duplex } from 'node:stream'
 import { PROBLEM_CONTENT_TYPE, PROBLEMS, type ProblemCode, problemDocument } from '@eaas/protocol'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { AuditWriteError, ChainAlarmError, OverloadError } from '../audit/append-errors.js'
-import { Refusal } from '../operations/refusal.js'
+import { Refusal } from '../runner/refusal.js'
 import { isUnreachable } from '../store/unreachable.js'
 import { noteFailure, UNEXPECTED } from './request-log.js'
 

@@ -1,7 +1,7 @@
 // Bodies: JSON in UTF-8 of a limited depth, and nothing else.
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { Refusal } from '../operations/refusal.js'
+import { Refusal } from '../runner/refusal.js'
 import { parseJson } from './json-body.js'
 
 const utf8 = (text: string) => new TextEncoder().encode(text)

@@ -1,5 +1,5 @@
 /** Counts the structure of a JSON body before it is parsed, as its bytes arrive: how deep it is, and how many values it has. */
-import { Refusal } from '../operations/refusal.js'
+import { Refusal } from '../runner/refusal.js'
 
 /** No body of the API is deeper than 4. */
 const MAX_DEPTH = 32

@@ -6,7 +6,7 @@ import type { FastifyInstance } from 'fastify'
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import type { Commit } from '../audit/committer.js'
 import type { HealthCheck } from '../operations/check-health.js'
-import type { Services } from '../operations/operation.js'
+import type { Services } from '../runner/operation.js'
 import { VERSION } from '../version.js'
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]

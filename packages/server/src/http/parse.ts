@@ -2,7 +2,7 @@
 import { wire } from '@eaas/protocol'
 import { en } from 'zod/locales'
 import { config, type ZodMiniType } from 'zod/mini'
-import { Refusal } from '../operations/refusal.js'
+import { Refusal } from '../runner/refusal.js'
 
 config(en())
 

@@ -3,7 +3,7 @@
  * objects in arrays that are members of the body, such as the operations of a batch; in what is left an object with their number stands
  * for each. Both are JSON if and only if the body is.
  */
-import { Refusal } from '../operations/refusal.js'
+import { Refusal } from '../runner/refusal.js'
 import { createStructureCount, type StructureCount } from './json-structure.js'
 
 const OPENING_BRACE = 0x7b

@@ -1,8 +1,8 @@
 /** What a route is: a row of the table in routes.ts. Everything that is done for each of them alike is done in serve.ts. */
 import type { Action, Permission, ProblemCode } from '@eaas/protocol'
 import type { ZodMiniType } from 'zod/mini'
-import type { Operation } from '../operations/operation.js'
-import type { ServerModeCall } from '../operations/server-mode.js'
+import type { ServerModeCall } from '../runner/envelope-only.js'
+import type { Operation } from '../runner/operation.js'
 
 export interface RouteInput<Body, Query> {
   /** the `:id` of the path as it came; empty where the path has none */

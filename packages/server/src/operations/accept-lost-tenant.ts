@@ -1,10 +1,10 @@
 /** The end of an alarm about a tenant that the database has no row of: there is no log that could say so. The operator's doing. */
 import { encodeHex } from '@eaas/protocol'
+import type { Services } from '../runner/operation.js'
+import { Refusal } from '../runner/refusal.js'
 import { deleteAlarm, lockAlarm } from '../store/alarms.js'
 import { findHead } from '../store/audit.js'
 import { findTenant } from '../store/tenants.js'
-import type { Services } from './operation.js'
-import { Refusal } from './refusal.js'
 
 /** What the alarm's row said; without the tenant's audit key its MAC cannot be checked. */
 export interface LostTenant {

@@ -14,13 +14,13 @@ import {
   nextPolicyEpoch,
 } from '../audit/chain.js'
 import { verifyLog } from '../audit/verify.js'
+import type { Services } from '../runner/operation.js'
+import { draftEntry, SYSTEM } from '../runner/perform.js'
+import { Refusal } from '../runner/refusal.js'
+import type { TenantState } from '../runner/tenant-state.js'
 import { deleteAlarm, listAlarms, lockAlarm } from '../store/alarms.js'
 import { findEntryHash, lockHead } from '../store/audit.js'
 import type { Transaction } from '../store/db.js'
-import type { Services } from './operation.js'
-import { draftEntry, SYSTEM } from './perform.js'
-import { Refusal } from './refusal.js'
-import type { TenantState } from './tenant-state.js'
 
 export interface AcceptOptions {
   /** for the log; 1 to 255 characters */

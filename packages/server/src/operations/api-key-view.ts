@@ -1,7 +1,7 @@
 /** An API key as the API shows it: never its secret, never its digest. */
 import type { wire } from '@eaas/protocol'
+import { apiKeyStatus } from '../runner/admit.js'
 import type { ApiKeyRow } from '../store/api-keys.js'
-import { apiKeyStatus } from './admit.js'
 
 /** The record of the contract at a time, in milliseconds since 1970. */
 export function viewApiKey(row: ApiKeyRow, now: number): wire.ApiKey {

@@ -1,9 +1,9 @@
 /** Writing a changed key: its row, and those of its versions, with the id of the entry that tells of it. */
 import type { KeyObject } from 'node:crypto'
 import { demandWritten, keyMac, keyVersionMac, sealRow } from '../audit/row-mac.js'
+import type { EntryPlace } from '../runner/operation.js'
 import type { Transaction } from '../store/db.js'
 import { type KeyRow, type KeyVersionRow, updateKey, updateKeyVersion } from '../store/keys.js'
-import type { EntryPlace } from './operation.js'
 
 /** Writes what changed of a key; returns its new row. @throws TamperedRowError where there is none any more */
 export async function writeKey(

@@ -1,10 +1,10 @@
 /** Finds whether the service can do its work: the database answers, takes writes, and commits them; no audit chain is alarmed about. */
 import type { wire } from '@eaas/protocol'
+import type { Services } from '../runner/operation.js'
 import { DatabaseDeadlineError, withDeadline } from '../store/deadline.js'
 import type { Durability } from '../store/settings.js'
 import { isNotPrimary } from '../store/unreachable.js'
 import { findWriteObstacle } from '../store/writability.js'
-import type { Services } from './operation.js'
 
 /** How long the database may take in all before it counts as failing, in milliseconds. */
 const PATIENCE_MS = 1_000

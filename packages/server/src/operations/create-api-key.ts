@@ -1,12 +1,12 @@
 /** api_key.create: a new API key; its secret is shown once. */
 import { wire } from '@eaas/protocol'
 import { apiKeyMac, sealRow } from '../audit/row-mac.js'
+import type { Operation } from '../runner/operation.js'
+import { Refusal } from '../runner/refusal.js'
 import { type ApiKeyRow, hasApiKeys, insertApiKey } from '../store/api-keys.js'
-import { demandGrantable, readAllowedIps, readExpiry } from './api-key-rules.js'
+import { demandGrantable, readAllowedIps, readExpiry } from './api-key.js'
 import { viewApiKey } from './api-key-view.js'
 import { newApiKey } from './new-api-key.js'
-import type { Operation } from './operation.js'
-import { Refusal } from './refusal.js'
 import { demandNotDeleted } from './update-tenant.js'
 
 /** Creates an API key. @throws Refusal E_STATE, E_VALIDATION, E_MISSING_PERMISSION, E_LIMIT */

@@ -2,11 +2,11 @@
 import { randomUUID } from 'node:crypto'
 import { wire } from '@eaas/protocol'
 import { keyMac, keyVersionMac, sealRow } from '../audit/row-mac.js'
+import type { Operation } from '../runner/operation.js'
+import { Refusal } from '../runner/refusal.js'
 import { hasKeys, insertKey, insertKeyVersion, isKeyNameTaken, type KeyRow } from '../store/keys.js'
 import { sealNewSecret } from './key-secrets.js'
 import { viewKey } from './key-view.js'
-import type { Operation } from './operation.js'
-import { Refusal } from './refusal.js'
 import { demandNotDeleted } from './update-tenant.js'
 
 /** Creates a key. @throws Refusal E_STATE, E_NAME_TAKEN, E_LIMIT */

@@ -5,15 +5,15 @@ import { appendChained } from '../audit/append-chained.js'
 import { extendChain, genesisHead } from '../audit/chain.js'
 import { apiKeyMac, sealRow, tenantMac } from '../audit/row-mac.js'
 import { deriveRowKey, openSecret } from '../crypto/key-hierarchy.js'
+import type { Services } from '../runner/operation.js'
+import { draftEntry, SYSTEM } from '../runner/perform.js'
+import { Refusal } from '../runner/refusal.js'
 import { type ApiKeyRow, insertApiKey } from '../store/api-keys.js'
 import { insertHead } from '../store/audit.js'
 import type { Transaction } from '../store/db.js'
 import { findTenantByName, insertTenant } from '../store/tenants.js'
 import { sealNewSecret } from './key-secrets.js'
 import { newApiKey } from './new-api-key.js'
-import type { Services } from './operation.js'
-import { draftEntry, SYSTEM } from './perform.js'
-import { Refusal } from './refusal.js'
 
 export interface NewTenant {
   tenant_id: string

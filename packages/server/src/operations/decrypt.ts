@@ -1,10 +1,10 @@
 /** decrypt: server mode. Opens what either mode sealed in envelope format v1. */
 import { concatBytes, decodeBase64, decodeUtf8, encodeBase64, FormatError, OpenError, type wire } from '@eaas/protocol'
 import { open } from '../crypto/aead.js'
-import type { OpenKey } from './load-key.js'
-import { getKeyIn, OPENING_STATES } from './open-key.js'
-import type { Operation } from './operation.js'
-import { Refusal } from './refusal.js'
+import type { OpenKey } from '../runner/load-key.js'
+import type { Operation } from '../runner/operation.js'
+import { Refusal } from '../runner/refusal.js'
+import { getKeyIn, OPENING_STATES } from './key.js'
 import { tryWrappedKey } from './unwrap.js'
 
 /** Decrypts. @throws Refusal E_NOT_FOUND, E_STATE, E_DECRYPTION_FAILED */

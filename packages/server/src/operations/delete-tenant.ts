@@ -3,17 +3,18 @@
  * is `deleted` for good. What the log tells of stays as records without material, so that the log can be verified as before. The
  * operator's doing: no route leads here.
  */
+
+import type { Operation, Services } from '../runner/operation.js'
+import { performAsSystem } from '../runner/perform.js'
+import { Refusal } from '../runner/refusal.js'
+import type { TenantState } from '../runner/tenant-state.js'
 import { hasApiKeys } from '../store/api-keys.js'
 import { findHead } from '../store/audit.js'
 import { countKeyMaterial } from '../store/keys.js'
 import { destroySuspendedKey } from './destroy-key.js'
-import type { Operation, Services } from './operation.js'
-import { performAsSystem } from './perform.js'
 import { listApiKeys } from './read-api-keys.js'
 import { listKeys } from './read-keys.js'
-import { Refusal } from './refusal.js'
 import type { Reason } from './suspend-tenant.js'
-import type { TenantState } from './tenant-state.js'
 import { revokeApiKey } from './update-api-key.js'
 import { changeTenant, type OperatorTenant, viewForOperator } from './update-tenant.js'
 

@@ -4,15 +4,15 @@
  */
 import type { wire } from '@eaas/protocol'
 import { TamperedRowError } from '../audit/row-mac.js'
+import type { OpenKey } from '../runner/load-key.js'
+import type { Decision, Operation } from '../runner/operation.js'
+import { Refusal } from '../runner/refusal.js'
+import type { TenantState } from '../runner/tenant-state.js'
 import type { KeyRow, KeyVersionRow } from '../store/keys.js'
 import { writeKey, writeKeyVersion } from './change-key.js'
+import { getKey, getKeyIn } from './key.js'
 import { viewKey } from './key-view.js'
-import type { OpenKey } from './load-key.js'
 import { MS_PER_DAY } from './ms-per-day.js'
-import { getKey, getKeyIn } from './open-key.js'
-import type { Decision, Operation } from './operation.js'
-import { Refusal } from './refusal.js'
-import type { TenantState } from './tenant-state.js'
 
 /** Schedules the destruction of a disabled key; completes it at once where there is no waiting period. @throws Refusal E_NOT_FOUND, E_STATE, E_VALIDATION */
 export function destroyKey({ key_id, confirm }: { key_id: string; confirm: string }): Operation<wire.Key> {

@@ -5,12 +5,12 @@
 import { alarmMac, equalBytes, type Head, purgeMarkMac } from '../audit/chain.js'
 import type { Checkpoint } from '../audit/checkpoint.js'
 import type { ExportedEntry } from '../audit/read-export.js'
+import type { Services } from '../runner/operation.js'
+import { Refusal } from '../runner/refusal.js'
+import type { TenantState } from '../runner/tenant-state.js'
 import { listAlarms } from '../store/alarms.js'
 import { listEntryHashes } from '../store/audit.js'
 import { type Evidence, readEvidence } from '../store/audit-evidence.js'
-import type { Services } from './operation.js'
-import { Refusal } from './refusal.js'
-import type { TenantState } from './tenant-state.js'
 
 const PAGE_ENTRIES = 500
 

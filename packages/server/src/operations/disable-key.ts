@@ -1,10 +1,10 @@
 /** key.disable and key.enable: a disabled key opens what it protected, and protects nothing new. */
 import type { Action, wire } from '@eaas/protocol'
+import type { Operation } from '../runner/operation.js'
 import type { KeyRow } from '../store/keys.js'
 import { writeKey } from './change-key.js'
+import { getKeyIn } from './key.js'
 import { viewKey } from './key-view.js'
-import { getKeyIn } from './open-key.js'
-import type { Operation } from './operation.js'
 
 /** Disables a key; one that is disabled stays so. @throws Refusal E_NOT_FOUND, E_STATE */
 export function disableKey({ key_id }: { key_id: string }): Operation<wire.Key> {

@@ -2,9 +2,9 @@
 import { decodeBase64, encodeBase64, encodeUtf8, IV_BYTES, wire } from '@eaas/protocol'
 import { randomKey, seal } from '../crypto/aead.js'
 import { wrapDek } from '../crypto/wrapped-key.js'
-import { currentVersion, getKeyIn } from './open-key.js'
-import type { Context, Decision, Operation } from './operation.js'
-import { Refusal } from './refusal.js'
+import type { Context, Decision, Operation } from '../runner/operation.js'
+import { Refusal } from '../runner/refusal.js'
+import { currentVersion, getKeyIn } from './key.js'
 
 /** Encrypts. @throws Refusal E_VALIDATION, E_PLAINTEXT_TOO_LARGE, E_NOT_FOUND, E_STATE, E_QUOTA_EXCEEDED */
 export function encrypt({ plaintext, key_id, encoding }: wire.Encrypt): Operation<wire.Bundle> {

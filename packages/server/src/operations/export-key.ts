@@ -1,8 +1,8 @@
 /** key.export: the way out. With the published formats, everything that the key protects can be opened without this server. */
 import { encodeHex, wire } from '@eaas/protocol'
+import type { Operation } from '../runner/operation.js'
 import { mapInStretches } from '../turn.js'
-import { getKeyIn, OPENING_STATES } from './open-key.js'
-import type { Operation } from './operation.js'
+import { getKeyIn, OPENING_STATES } from './key.js'
 
 const WARNING =
   'Whoever holds this export opens everything that this key ever protected, and computes its blind indexes. ' +

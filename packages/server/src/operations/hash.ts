@@ -1,8 +1,8 @@
 /** hash: the blind index of a value. It writes no entry; the hash key is not rotated with the key. */
 import type { wire } from '@eaas/protocol'
 import { blindIndex } from '../crypto/blind-index.js'
-import { getKeyIn } from './open-key.js'
-import type { Operation } from './operation.js'
+import type { Operation } from '../runner/operation.js'
+import { getKeyIn } from './key.js'
 
 /** Hashes a value under the key's hash key. @throws Refusal E_NOT_FOUND, E_STATE */
 export function hash({ key_id, value }: { key_id: string; value: string }): Operation<wire.Hashed> {

@@ -1,7 +1,7 @@
 /** A key as the API shows it. */
 import type { wire } from '@eaas/protocol'
+import type { OpenKey } from '../runner/load-key.js'
 import type { KeyRow } from '../store/keys.js'
-import type { OpenKey } from './load-key.js'
 
 /** The Key of the contract: the values that clients know under two names stand under both. */
 export function viewKey(row: KeyRow): wire.Key {

@@ -2,10 +2,10 @@
 import { Readable } from 'node:stream'
 import { wire } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
-import type { Context } from './operation.js'
+import type { Context } from '../runner/operation.js'
+import { countExport } from '../runner/running-exports.js'
 import { readPages } from './read-pages.js'
 import { rotateKey, rotateKeyIfDue } from './rotate-key.js'
-import { countExport } from './running-exports.js'
 
 const open = async () => Readable.from(['a line'])
 const closed = (stream: Readable) => new Promise((resolve) => stream.once('close', resolve).destroy())

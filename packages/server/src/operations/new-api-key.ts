@@ -1,8 +1,8 @@
 /** A new API key: its secret, and the row that knows it by a digest alone. */
 import { randomUUID } from 'node:crypto'
 import { apiKeyDigest, apiKeyPrefix, generateApiKey } from '../crypto/api-key.js'
+import type { Services } from '../runner/operation.js'
 import type { ApiKeyRow } from '../store/api-keys.js'
-import type { Services } from './operation.js'
 
 /** What is not decided by the secret, nor by the entry that tells of it. */
 type Grant = Pick<ApiKeyRow, 'tenant_id' | 'name' | 'permissions' | 'allowed_ips' | 'expires_at'>

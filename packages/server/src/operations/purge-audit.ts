@@ -5,6 +5,8 @@
  */
 import { equalBytes, NO_MARK_MAC, type PurgeMark, purgeMarkMac } from '../audit/chain.js'
 import { readAuthenticEntry } from '../audit/read-entry.js'
+import type { Decision, Operation, Services } from '../runner/operation.js'
+import { Refusal } from '../runner/refusal.js'
 import { findHead } from '../store/audit.js'
 import {
   countKinds,
@@ -17,8 +19,6 @@ import {
 } from '../store/audit-retention.js'
 import type { Queryable } from '../store/db.js'
 import { MS_PER_DAY } from './ms-per-day.js'
-import type { Decision, Operation, Services } from './operation.js'
-import { Refusal } from './refusal.js'
 
 /** Clocks this far apart are taken for wrong, in milliseconds: either may be. */
 const CLOCKS_APART_MS = 3_600_000

@@ -1,9 +1,9 @@
 /** Reading the tenant's API keys. No entry. */
 import { wire } from '@eaas/protocol'
 import { apiKeyMac, authentic } from '../audit/row-mac.js'
+import type { Operation } from '../runner/operation.js'
 import { listApiKeys as listRows } from '../store/api-keys.js'
 import { viewApiKey } from './api-key-view.js'
-import type { Operation } from './operation.js'
 import { readPages } from './read-pages.js'
 
 /** Lists API keys, oldest first, revoked ones too. */

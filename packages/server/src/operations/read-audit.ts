@@ -7,15 +7,15 @@ import { CheckpointError, encodePublicKey, readCheckpoint, signCheckpoint } from
 import { entryLine, headerLine, trailerLine } from '../audit/export.js'
 import { readAuthenticEntry } from '../audit/read-entry.js'
 import { verifyLog } from '../audit/verify.js'
+import type { Context, Operation, Services } from '../runner/operation.js'
+import { Refusal } from '../runner/refusal.js'
+import { countExport } from '../runner/running-exports.js'
+import { shareVerification } from '../runner/shared-verification.js'
+import type { TenantState } from '../runner/tenant-state.js'
 import { findHead, readChain } from '../store/audit.js'
 import { type EntryFilter, listEntries, type Page } from '../store/audit-list.js'
 import { findLastMark } from '../store/audit-retention.js'
 import type { Sql } from '../store/db.js'
-import type { Context, Operation, Services } from './operation.js'
-import { Refusal } from './refusal.js'
-import { countExport } from './running-exports.js'
-import { shareVerification } from './shared-verification.js'
-import type { TenantState } from './tenant-state.js'
 
 /** Entries of an export that are read at a time. */
 const EXPORT_PAGE_ENTRIES = 500

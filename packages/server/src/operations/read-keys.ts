@@ -1,10 +1,10 @@
 /** Reading keys: one with its versions, or the tenant's list. No entry. */
 import { wire } from '@eaas/protocol'
 import { authentic, keyMac } from '../audit/row-mac.js'
+import type { Operation } from '../runner/operation.js'
 import { type KeyFilter, listKeys as listKeyRows } from '../store/keys.js'
+import { getKey } from './key.js'
 import { viewKey, viewKeyWithVersions } from './key-view.js'
-import { getKey } from './open-key.js'
-import type { Operation } from './operation.js'
 import { readPages } from './read-pages.js'
 
 /** Reads one key. @throws Refusal E_NOT_FOUND */

@@ -1,7 +1,7 @@
 /** Reading the tenant: its settings, and what it used in a month. No entry. */
 import type { wire } from '@eaas/protocol'
+import type { Operation } from '../runner/operation.js'
 import { countMonth } from '../store/audit.js'
-import type { Operation } from './operation.js'
 import { type OperatorTenant, viewForOperator, viewTenant } from './update-tenant.js'
 
 /** Reads the tenant's settings. */

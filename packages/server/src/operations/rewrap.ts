@@ -1,8 +1,8 @@
 /** rewrap: a wrapped key under the key's current version. The DEK is never shown; on record it is a key.wrap. */
 import { encodeBase64, type wire } from '@eaas/protocol'
 import { wrapDek } from '../crypto/wrapped-key.js'
-import { currentVersion, getKeyIn } from './open-key.js'
-import type { Operation } from './operation.js'
+import type { Operation } from '../runner/operation.js'
+import { currentVersion, getKeyIn } from './key.js'
 import { openWrappedKey } from './unwrap.js'
 
 /** Rewraps. @throws Refusal E_NOT_FOUND, E_STATE, E_WRAPPED_KEY */

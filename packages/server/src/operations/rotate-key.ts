@@ -1,14 +1,14 @@
 /** key.rotate: a new version wraps from now on; the one before is retired and opens what it wrapped. */
 import { wire } from '@eaas/protocol'
 import { keyVersionMac, sealRow } from '../audit/row-mac.js'
+import type { OpenKey } from '../runner/load-key.js'
+import type { Context, Decision, Operation } from '../runner/operation.js'
+import { Refusal } from '../runner/refusal.js'
 import { insertKeyVersion, type KeyRow } from '../store/keys.js'
 import { writeKey, writeKeyVersion } from './change-key.js'
+import { currentVersion, getKeyIn } from './key.js'
 import { sealNewSecret } from './key-secrets.js'
 import { viewKey } from './key-view.js'
-import type { OpenKey } from './load-key.js'
-import { currentVersion, getKeyIn } from './open-key.js'
-import type { Context, Decision, Operation } from './operation.js'
-import { Refusal } from './refusal.js'
 import { nextRotation } from './set-rotation.js'
 
 /** Rotates a key. @throws Refusal E_NOT_FOUND, E_STATE, E_LIMIT */

@@ -1,11 +1,11 @@
 /** key.rotation_policy: how often the server rotates a key by itself. */
 import type { wire } from '@eaas/protocol'
+import type { Operation } from '../runner/operation.js'
 import type { KeyRow } from '../store/keys.js'
 import { writeKey } from './change-key.js'
+import { getKeyIn } from './key.js'
 import { viewKey } from './key-view.js'
 import { MS_PER_DAY } from './ms-per-day.js'
-import { getKeyIn } from './open-key.js'
-import type { Operation } from './operation.js'
 
 /** Sets the interval, counted from now; null ends the policy. @throws Refusal E_NOT_FOUND, E_STATE */
 export function setRotation({

@@ -1,5 +1,5 @@
 /** tenant.update of the status: a suspended tenant keeps everything, and none of its calls is carried out until it is resumed. */
-import type { Operation } from './operation.js'
+import type { Operation } from '../runner/operation.js'
 import { changeTenant, demandNotDeleted, type OperatorTenant, viewForOperator } from './update-tenant.js'
 
 /** What is noted beside the change. */

@@ -1,10 +1,10 @@
 /** key.unwrap: opens a wrapped key. The DEK leaves the process only once the entry is committed. */
 import { decodeBase64, encodeBase64, OpenError, type wire } from '@eaas/protocol'
 import { unwrapDek, wrappedKeyVersion } from '../crypto/wrapped-key.js'
-import type { OpenKey } from './load-key.js'
-import { getKeyIn, OPENING_STATES } from './open-key.js'
-import type { Operation } from './operation.js'
-import { Refusal } from './refusal.js'
+import type { OpenKey } from '../runner/load-key.js'
+import type { Operation } from '../runner/operation.js'
+import { Refusal } from '../runner/refusal.js'
+import { getKeyIn, OPENING_STATES } from './key.js'
 
 /** Unwraps. `wrapped_key` is base64. @throws Refusal E_NOT_FOUND, E_STATE, E_WRAPPED_KEY */
 export function unwrap({ key_id, wrapped_key }: { key_id: string; wrapped_key: string }): Operation<wire.Unwrapped> {

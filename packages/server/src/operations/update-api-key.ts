@@ -2,13 +2,13 @@
 import type { KeyObject } from 'node:crypto'
 import { isUuid, type wire } from '@eaas/protocol'
 import { apiKeyMac, authentic, demandWritten, sealRow } from '../audit/row-mac.js'
+import type { EntryPlace, Operation } from '../runner/operation.js'
+import { Refusal } from '../runner/refusal.js'
+import type { TenantState } from '../runner/tenant-state.js'
 import { type ApiKeyRow, findApiKey, updateApiKey as updateRow } from '../store/api-keys.js'
 import type { Queryable, Transaction } from '../store/db.js'
-import { demandGrantable, readAllowedIps, readExpiry } from './api-key-rules.js'
+import { demandGrantable, readAllowedIps, readExpiry } from './api-key.js'
 import { viewApiKey } from './api-key-view.js'
-import type { EntryPlace, Operation } from './operation.js'
-import { Refusal } from './refusal.js'
-import type { TenantState } from './tenant-state.js'
 
 /** Updates an API key. @throws Refusal E_VALIDATION, E_NOT_FOUND, E_STATE, E_MISSING_PERMISSION */
 export function updateApiKey({

@@ -1,10 +1,10 @@
 /** tenant.update: the operator changes a tenant's settings; what changed stands in the tenant's own log. */
 import type { wire } from '@eaas/protocol'
 import { demandWritten, sealRow, tenantMac } from '../audit/row-mac.js'
+import type { Decision, EntryNote, Operation } from '../runner/operation.js'
+import { Refusal } from '../runner/refusal.js'
+import type { TenantState } from '../runner/tenant-state.js'
 import { type TenantRow, updateTenant as updateRow } from '../store/tenants.js'
-import type { Decision, EntryNote, Operation } from './operation.js'
-import { Refusal } from './refusal.js'
-import type { TenantState } from './tenant-state.js'
 
 export interface TenantChanges {
   envelope_only?: boolean

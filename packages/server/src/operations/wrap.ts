@@ -1,8 +1,8 @@
 /** key.wrap: wraps a DEK under the current version of a key. */
 import { decodeBase64, encodeBase64, type wire } from '@eaas/protocol'
 import { wrapDek } from '../crypto/wrapped-key.js'
-import { currentVersion, getKeyIn } from './open-key.js'
-import type { Operation } from './operation.js'
+import type { Operation } from '../runner/operation.js'
+import { currentVersion, getKeyIn } from './key.js'
 
 /** Wraps. `dek` is base64 of 32 bytes. @throws Refusal E_NOT_FOUND, E_STATE */
 export function wrap({ key_id, dek }: { key_id: string; dek: string }): Operation<wire.Wrapped> {

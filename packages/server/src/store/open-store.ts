@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { readDatabaseUrl } from '../database-url.js'
 import { connect, type Sql } from './db.js'
-import { findRunningEmbedded, hasEmbeddedDatabase, openEmbedded } from './embedded.js'
+import { findRunningEmbedded, hasEmbeddedDatabase, openEmbedded } from './embedded/database.js'
 import { findPooler } from './pooler.js'
 import { type Durability, findDurability } from './settings.js'
 import { isUnreachable } from './unreachable.js'

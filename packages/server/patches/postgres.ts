@@ -6,7 +6,7 @@ import { readFile } from 'node:fs/promises'
 import type { Plugin } from 'esbuild'
 
 /** The files that are mended. */
-export const MENDED_FILES = /[\\/]postgres[\\/]src[\\/](connection|index)\.js$/
+export const PATCHED_FILES = /[\\/]postgres[\\/]src[\\/](connection|index)\.js$/
 
 /** What stands in a file, and what takes its place. */
 type Mend = readonly [found: string, mended: string]
@@ -127,7 +127,7 @@ const INDEX_MENDS: readonly Mend[] = [
 ]
 
 /** Mends the text of one of the driver's files. @throws when it is another driver, and so has to be looked at again */
-export function mendPostgres(text: string, path: string): string {
+export function patchPostgres(text: string, path: string): string {
   const mends = path.endsWith('index.js') ? INDEX_MENDS : CONNECTION_MENDS
   return mends.reduce((rest, [found, mended]) => {
     if (rest.split(found).length !== 2)
@@ -137,11 +137,11 @@ export function mendPostgres(text: string, path: string): string {
 }
 
 /** Bundles the mended driver. */
-export const mendedPostgres: Plugin = {
-  name: 'mended-postgres',
+export const patchedPostgres: Plugin = {
+  name: 'patched-postgres',
   setup(build) {
-    build.onLoad({ filter: MENDED_FILES }, async ({ path }) => ({
-      contents: mendPostgres(await readFile(path, 'utf8'), path),
+    build.onLoad({ filter: PATCHED_FILES }, async ({ path }) => ({
+      contents: patchPostgres(await readFile(path, 'utf8'), path),
       loader: 'js',
     }))
   },

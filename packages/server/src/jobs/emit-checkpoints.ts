@@ -1,12 +1,12 @@
 /** Checkpoints, one line of JSON each, to a file or standard output: on a schedule of each log that grew, and of each alarm. */
 import { appendFile, open } from 'node:fs/promises'
 import { encodeBase64 } from '@eaas/protocol'
-import type { KeptHead } from './audit/chain.js'
-import { encodePublicKey, signCheckpoint } from './audit/checkpoint.js'
-import type { Alarm } from './audit/head-watch.js'
-import { type KeptLine, STANDARD_OUTPUT } from './kept-witnesses.js'
-import type { Services } from './operations/operation.js'
-import { listHeads } from './store/audit.js'
+import type { KeptHead } from '../audit/chain.js'
+import { encodePublicKey, signCheckpoint } from '../audit/checkpoint.js'
+import type { Alarm } from '../audit/head-watch.js'
+import { type KeptLine, STANDARD_OUTPUT } from '../audit/kept-witnesses.js'
+import type { Services } from '../runner/operation.js'
+import { listHeads } from '../store/audit.js'
 
 const LINE_FEED = 0x0a
 

@@ -8,7 +8,7 @@ import ts from 'typescript'
 
 const here = fileURLToPath(new URL('.', import.meta.url))
 // Below node_modules: packages resolve from there, and nothing there is committed.
-const builds = fileURLToPath(new URL('../../node_modules/.child-of-test/', import.meta.url))
+const builds = fileURLToPath(new URL('../../../node_modules/.child-of-test/', import.meta.url))
 
 export interface Compiled {
   /** Starts an ES module given as text, with this folder's modules as `./name.js`. */
@@ -32,7 +32,7 @@ export function compileForChildren(): Compiled {
   const directory = mkdtempSync(builds)
   writeFileSync(join(directory, 'package.json'), '{ "type": "module" }')
   for (const name of readdirSync(here)) {
-    if (!/^(embedded|data-directory-lock|short-socket-path)[a-z-]*\.ts$/.test(name)) continue
+    if (!name.endsWith('.ts') || /^child-of-test|\.test\.ts$/.test(name)) continue
     const { outputText } = ts.transpileModule(readFileSync(join(here, name), 'utf8'), {
       compilerOptions: { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext, verbatimModuleSyntax: true },
     })

@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { PGlite } from '@electric-sql/pglite'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { createClusterIfAbsent } from './embedded-cluster.js'
-import { commitsReachTheDisk, DURABLE_START_PARAMS, DurableNodeFS } from './embedded-fsync.js'
+import { createClusterIfAbsent } from './cluster.js'
+import { commitsReachTheDisk, DURABLE_START_PARAMS, DurableNodeFS } from './fsync.js'
 
 const COMMITS = 20
 

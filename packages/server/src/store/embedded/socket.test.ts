@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { PGlite } from '@electric-sql/pglite'
 import postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type EmbeddedSocket, serveOnSocket } from './embedded-socket.js'
+import { type EmbeddedSocket, serveOnSocket } from './socket.js'
 
 const IDLE_MS = 600
 

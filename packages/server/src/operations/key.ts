@@ -1,8 +1,8 @@
 /** What a key's state allows (the table of states in the API's contract), and its parts once it is allowed. */
 import type { wire } from '@eaas/protocol'
-import type { OpenKey, OpenKeyVersion } from './load-key.js'
-import { keyNotFound, Refusal } from './refusal.js'
-import type { TenantState } from './tenant-state.js'
+import type { OpenKey, OpenKeyVersion } from '../runner/load-key.js'
+import { keyNotFound, Refusal } from '../runner/refusal.js'
+import type { TenantState } from '../runner/tenant-state.js'
 
 /** Gets a key whatever its state. @throws Refusal E_NOT_FOUND */
 export async function getKey(state: TenantState, key_id: string): Promise<OpenKey> {

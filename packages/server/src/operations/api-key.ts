@@ -1,7 +1,7 @@
 /** What an API key may be given: its expiry, its allow-list, its permissions. */
 import { type Permission, readAddressRange } from '@eaas/protocol'
-import type { Caller } from './operation.js'
-import { Refusal } from './refusal.js'
+import type { Caller } from '../runner/operation.js'
+import { Refusal } from '../runner/refusal.js'
 import { parseRfc3339 } from './rfc3339.js'
 
 /** Reads an expiry; null is none. @throws Refusal E_VALIDATION when it is no time, or not in the future */

@@ -4,9 +4,9 @@
  */
 import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
-import { equalBytes, type KeptHead, nextPolicyEpoch } from './audit/chain.js'
-import { type Checkpoint, CheckpointError, parseCheckpoint, readCheckpoint } from './audit/checkpoint.js'
-import { NO_LINE, splitLines } from './audit/split-lines.js'
+import { equalBytes, type KeptHead, nextPolicyEpoch } from './chain.js'
+import { type Checkpoint, CheckpointError, parseCheckpoint, readCheckpoint } from './checkpoint.js'
+import { NO_LINE, splitLines } from './split-lines.js'
 
 /** A line of the file: a checkpoint and the policy version beside it, which orders what was signed before and after a rollback. */
 export interface KeptLine {

@@ -6,7 +6,7 @@ import postgres from 'postgres'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type Compiled, compileForChildren } from './child-of-test.js'
 import { DataDirectoryInUseError } from './data-directory-lock.js'
-import { type Embedded, findRunningEmbedded, openEmbedded } from './embedded.js'
+import { type Embedded, findRunningEmbedded, openEmbedded } from './database.js'
 
 const KILLS = 3
 
@@ -14,7 +14,7 @@ const KILLS = 3
 const COMMIT_AND_ACKNOWLEDGE = `
 import postgres from 'postgres'
 import { writeSync } from 'node:fs'
-import { openEmbedded } from './embedded.js'
+import { openEmbedded } from './database.js'
 const { socketPath } = await openEmbedded({ dataDir: process.argv[1] })
 const sql = postgres({ path: socketPath, user: 'postgres', database: 'postgres', max: 1, onnotice: () => {} })
 await sql\`create table if not exists acked (i bigint primary key)\`
@@ -26,7 +26,7 @@ for (let i = Number(last) + 1; ; i++) {
 `
 const READ_THROUGH_THE_RUNNING_SERVER = `
 import postgres from 'postgres'
-import { findRunningEmbedded } from './embedded.js'
+import { findRunningEmbedded } from './database.js'
 const { socketPath } = await findRunningEmbedded(process.argv[1])
 const sql = postgres({ path: socketPath, user: 'postgres', database: 'postgres', max: 1 })
 const [{ sum }] = await sql\`select \${20}::int + \${22}::int as sum\`
@@ -35,7 +35,7 @@ await sql.end()
 `
 const DIE_IN_A_TRANSACTION = `
 import postgres from 'postgres'
-import { findRunningEmbedded } from './embedded.js'
+import { findRunningEmbedded } from './database.js'
 const { socketPath } = await findRunningEmbedded(process.argv[1])
 const sql = postgres({ path: socketPath, user: 'postgres', database: 'postgres', max: 1 })
 await sql.begin(async (tx) => {

@@ -1,11 +1,11 @@
 /** Retention, tenant by tenant: archives what is too old when told to, marks it, deletes it in batches that others hardly notice. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { type PurgeOptions, type PurgePlan, purgeAudit } from '../operations/purge-audit.js'
+import type { Services } from '../runner/operation.js'
+import { performAsSystem } from '../runner/perform.js'
+import { deleteOldest } from '../store/audit-retention.js'
+import { listTenants } from '../store/tenants.js'
 import { archiveEntries } from './archive-entries.js'
-import type { Services } from './operations/operation.js'
-import { performAsSystem } from './operations/perform.js'
-import { type PurgeOptions, type PurgePlan, purgeAudit } from './operations/purge-audit.js'
-import { deleteOldest } from './store/audit-retention.js'
-import { listTenants } from './store/tenants.js'
 
 /** Entries deleted in one statement, and the rest after it, in milliseconds. */
 const BATCH_ENTRIES = 2_000

@@ -7,11 +7,11 @@ import { chmodSync, existsSync, mkdirSync, rmSync, statSync, writeFileSync } fro
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { PGlite } from '@electric-sql/pglite'
+import { createClusterIfAbsent, isCluster } from './cluster.js'
 import { answers, findLockHolder, lockDataDirectory } from './data-directory-lock.js'
-import { createClusterIfAbsent, isCluster } from './embedded-cluster.js'
-import { commitsReachTheDisk, DURABLE_START_PARAMS, DurableNodeFS } from './embedded-fsync.js'
-import { type EmbeddedSocket, serveOnSocket } from './embedded-socket.js'
+import { commitsReachTheDisk, DURABLE_START_PARAMS, DurableNodeFS } from './fsync.js'
 import { shortSocketPath } from './short-socket-path.js'
+import { type EmbeddedSocket, serveOnSocket } from './socket.js'
 
 /** Within the data directory. */
 const CLUSTER = 'postgres'

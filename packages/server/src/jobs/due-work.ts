@@ -2,11 +2,11 @@
  * What the server does by itself: rotations that are due by a key's policy, destructions whose waiting period is over. Every
  * process looks; the policy version lets one of them do it, once.
  */
-import { destroyKeyIfDue } from './operations/destroy-key.js'
-import type { Services } from './operations/operation.js'
-import { performAsSystem } from './operations/perform.js'
-import { rotateKeyIfDue } from './operations/rotate-key.js'
-import { type DueKey, listDueKeys } from './store/keys.js'
+import { destroyKeyIfDue } from '../operations/destroy-key.js'
+import { rotateKeyIfDue } from '../operations/rotate-key.js'
+import type { Services } from '../runner/operation.js'
+import { performAsSystem } from '../runner/perform.js'
+import { type DueKey, listDueKeys } from '../store/keys.js'
 
 /** Keys listed at a time. */
 const PAGE_KEYS = 500
