@@ -1,10 +1,10 @@
 // `npm run example:browser`: builds the page, starts EaaS and the application's backend, and leaves nothing behind.
 import { once } from 'node:events'
-import { constants } from 'node:os'
 import { join } from 'node:path'
 import { createClient } from '@eaas/sdk'
 import { build } from 'vite'
-import { startServer } from '../encrypt-csv/server.mjs'
+import { abortOnInterruption, exitCodeOf } from '../lib/interruption.mjs'
+import { startServer } from '../lib/server.mjs'
 import { createBackend } from './backend.mjs'
 import { createLive } from './live.mjs'
 import { setUp } from './setup.mjs'
@@ -14,11 +14,7 @@ import config from './vite.config.mjs'
 /** @import { AddressInfo } from 'node:net' */
 
 const PORT = Number(process.env.EXAMPLE_PORT ?? 8421)
-const interruption = new AbortController()
-const { signal } = interruption
-for (const name of /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP'])) {
-  process.once(name, () => interruption.abort(name))
-}
+const signal = abortOnInterruption()
 
 const eaas = startServer(signal)
 try {
@@ -29,7 +25,7 @@ try {
   await eaas.stop()
 }
 process.stdout.write('Stopped. Nothing is left behind.\n')
-process.exitCode = 128 + constants.signals[/** @type {NodeJS.Signals} */ (signal.reason)]
+process.exitCode = exitCodeOf(signal)
 
 async function main() {
   process.stdout.write('Starting EaaS on a new, empty database, and building the page…\n')

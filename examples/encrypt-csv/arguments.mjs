@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
-import { UsageError } from './usage-error.mjs'
+import { UsageError } from '../lib/usage-error.mjs'
 
 const SAMPLE = {
   file: fileURLToPath(new URL('../data/customers.csv', import.meta.url)),
@@ -62,7 +62,7 @@ export function readArguments(argv, folder) {
   if ([...separator].length !== 1 || /["\r\n]/.test(separator)) {
     throw new UsageError('--delimiter must be one character other than a quote or a line break, or the word tab')
   }
-  if (kept !== undefined) demandFree(kept)
+  if (kept !== undefined) assertFree(kept)
   if (file !== undefined) {
     return { ...choice, isSample: false, file: resolve(folder, file), columns, index }
   }
@@ -122,7 +122,7 @@ function parse(argv) {
 }
 
 /** @param {string} out */
-function demandFree(out) {
+function assertFree(out) {
   if (existsSync(out)) throw new UsageError(`${out} is there already. Remove it, or choose another name for --out.`)
   if (!existsSync(dirname(out))) throw new UsageError(`There is no folder ${dirname(out)} to write --out into.`)
 }

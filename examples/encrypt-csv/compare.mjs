@@ -1,6 +1,6 @@
 // Whether two tables are the same, cell by cell.
 
-/** @import { Table } from './csv.mjs' */
+/** @import { Table } from '../lib/csv.mjs' */
 
 /**
  * Compares what came back with what went in. Both were decoded from valid UTF-8, and nothing is trimmed or normalised, so

@@ -1,7 +1,7 @@
 // How an application uses the SDK on a table: encrypt columns, find a row without decrypting any, decrypt.
 
 /** @import { Client, Envelope, Progress } from '@eaas/sdk' */
-/** @import { Table } from './csv.mjs' */
+/** @import { Table } from '../lib/csv.mjs' */
 
 /**
  * @typedef {object} Options

@@ -1,5 +1,5 @@
 // The application's database: PostgreSQL where DATABASE_URL names one, else PGlite, which is PostgreSQL in this process.
-import { UsageError } from '../encrypt-csv/usage-error.mjs'
+import { UsageError } from '../lib/usage-error.mjs'
 
 /**
  * Runs one statement, with its parameters; an object or a list is passed as JSON where the statement takes JSON.

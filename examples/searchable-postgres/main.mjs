@@ -1,12 +1,7 @@
-// `npm run example:searchable-postgres`: starts EaaS, runs the tour, and leaves nothing behind, however it ends.
-import { constants } from 'node:os'
+// `npm run example:searchable-postgres`: reads the command line, opens the database and runs the tour.
 import { parseArgs } from 'node:util'
-import { createOutput } from '../encrypt-csv/output.mjs'
-import { startServer } from '../encrypt-csv/server.mjs'
-import { UsageError } from '../encrypt-csv/usage-error.mjs'
-
-const EXIT_WRONG = 1
-const EXIT_USAGE = 2
+import { runExample } from '../lib/run-example.mjs'
+import { UsageError } from '../lib/usage-error.mjs'
 
 const HELP = `npm run example:searchable-postgres
 
@@ -24,76 +19,29 @@ EaaS runs on a database of its own, which is gone when this ends.
 Exit code: 0 all is as it should be; 1 it is not; 2 the command line or DATABASE_URL cannot be used.
 `
 
-const interruption = new AbortController()
-const { signal } = interruption
-for (const name of /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP'])) {
-  // Once: a second Ctrl-C ends this at once, and the server then ends itself.
-  process.once(name, () => interruption.abort(name))
-}
-
-try {
-  process.exitCode = await main()
-} catch (error) {
-  process.exitCode = tellError(error)
-}
-
-async function main() {
-  const { help = false, tamper = false } = readArguments()
-  if (help) {
-    process.stdout.write(HELP)
-    return 0
-  }
-  const [{ openDatabase }, { tour }] = await Promise.all([import('./database.mjs'), import('./tour.mjs')])
-  const database = await openDatabase(process.env.DATABASE_URL || undefined, signal)
-  try {
-    /** @type {ReturnType<typeof startServer> | undefined} */
-    let server
-    const openServer = () => {
-      server = startServer(signal)
-      return server
-    }
+await runExample({
+  help: HELP,
+  readArguments,
+  async run({ tamper }, stage) {
+    const [{ openDatabase }, { tour }] = await Promise.all([import('./database.mjs'), import('./tour.mjs')])
+    const database = await openDatabase(process.env.DATABASE_URL || undefined, stage.signal)
     try {
-      const problems = await tour({ openServer, database, output: createOutput(process.stdout), tamper, signal })
-      for (const problem of problems) process.stderr.write(`WRONG: ${problem}\n`)
-      if (problems.length > 0) return EXIT_WRONG
+      return await tour({ ...stage, database, tamper })
     } finally {
-      await server?.stop()
+      await database.close()
     }
-  } finally {
-    await database.close()
-  }
-  process.stdout.write('All customers read back as they were.\n')
-  return 0
-}
+  },
+  success: 'All customers read back as they were.',
+})
 
-function readArguments() {
+/** @param {string[]} args */
+function readArguments(args) {
   try {
     const options = /** @type {const} */ ({ tamper: { type: 'boolean' }, help: { type: 'boolean', short: 'h' } })
-    return parseArgs({ options }).values
+    const { help = false, tamper = false } = parseArgs({ args, options }).values
+    return { help, tamper }
   } catch (error) {
     // parseArgs says what was wrong in its message.
     throw new UsageError(`${error instanceof Error ? error.message : error}\nSee: --help`)
   }
-}
-
-/**
- * @param {unknown} error
- * @returns {number} the exit code
- */
-function tellError(error) {
-  const { code, message, hint, stack } = /** @type {Record<string, any>} */ (error)
-  const tell = (/** @type {string} */ text) => process.stderr.write(`${text}\n`)
-  if (signal.aborted) {
-    tell('Stopped. Nothing is left behind.')
-    return 128 + constants.signals[/** @type {NodeJS.Signals} */ (signal.reason)]
-  }
-  if (error instanceof UsageError) {
-    tell(message)
-    return EXIT_USAGE
-  }
-  if (code === 'ERR_MODULE_NOT_FOUND') {
-    tell(`Something is not installed or not built: run npm ci in the root of the project.\n${message}`)
-  } else if (hint !== undefined) tell(`${message}\n${hint}`)
-  else tell(stack ?? String(error))
-  return EXIT_WRONG
 }

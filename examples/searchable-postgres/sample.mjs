@@ -1,6 +1,6 @@
 // The sample customers as the application has them: dates are dates, numbers are numbers, what is empty is null.
 import { fileURLToPath } from 'node:url'
-import { readTable } from '../encrypt-csv/csv.mjs'
+import { readTable } from '../lib/csv.mjs'
 
 /** @import { Customer } from './customers.mjs' */
 

@@ -1,7 +1,7 @@
 // The tour, step by step. What an application would do with the SDK is in customers.mjs.
 import { isDeepStrictEqual } from 'node:util'
 import { createClient } from '@eaas/sdk'
-import { count, printable } from '../encrypt-csv/output.mjs'
+import { count, printable } from '../lib/output.mjs'
 import {
   defineCustomers,
   findByEmail,
@@ -17,8 +17,7 @@ import {
 import { readSample } from './sample.mjs'
 
 /** @import { Client } from '@eaas/sdk' */
-/** @import { createOutput } from '../encrypt-csv/output.mjs' */
-/** @import { startServer } from '../encrypt-csv/server.mjs' */
+/** @import { Stage as Example } from '../lib/run-example.mjs' */
 /** @import { Customer, Customers, Opened } from './customers.mjs' */
 /** @import { Database, Query } from './database.mjs' */
 
@@ -26,14 +25,7 @@ const ROWS = 600
 const RESEALED = 3
 const SHOWN_DIFFERENCES = 10
 
-/**
- * @typedef {object} Stage
- * @property {() => ReturnType<typeof startServer>} openServer
- * @property {Database} database
- * @property {ReturnType<typeof createOutput>} output
- * @property {boolean} tamper
- * @property {AbortSignal} signal
- */
+/** @typedef {Example & { database: Database, tamper: boolean }} Stage */
 
 /**
  * Fills the table, searches it, brings it to a new version of its key, reads it back and compares.

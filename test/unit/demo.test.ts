@@ -1,4 +1,4 @@
-// `npm run demo` as a newcomer runs it: on the sample, on awkward files, interrupted, tampered with. On the built packages.
+// The quickstart and `npm run demo` as a newcomer runs them: on the sample, on awkward files, interrupted, tampered with. On the built packages.
 import { execFile } from 'node:child_process'
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -104,6 +104,21 @@ describe('the demo', { timeout: TIMEOUT_MS }, () => {
   })
 })
 
+describe('the quickstart', { timeout: TIMEOUT_MS }, () => {
+  it('prints the row that it stores, finds and decrypts, and leaves nothing behind', async () => {
+    const quickstart = join(root, 'examples/quickstart/quickstart.mjs')
+    const { code, out, err } = await runProgram({ main: quickstart, folder: dir.path })
+    expect({ code, err }).toEqual({ code: 0, err: '' })
+    expect(out).toMatch(/^stored: \{\n {2}id: 7,\n {2}email: \{\n {4}ciphertext: '/)
+    const [stored = '', rest] = out.split('found: ')
+    expect(rest).toBe(
+      "true\ndecrypted: { id: 7, email: 'ada@example.org', notes: 'called twice' }\n" +
+        'audit log: key.wrap, key.create, api_key.create\n',
+    )
+    expect(stored).not.toContain('ada@')
+  })
+})
+
 describe('the demo’s command line', () => {
   const ragged = 'a,b\n1,2\n3\n'
   it.each([
@@ -176,10 +191,14 @@ describe('the comparison', () => {
   })
 })
 
-it.each(['encrypt-csv', 'searchable-postgres'])('the types of %s hold', { timeout: TIMEOUT_MS }, async (example) => {
-  const tsc = join(root, 'node_modules/typescript/bin/tsc')
-  await promisify(execFile)(process.execPath, [tsc, '-p', join(root, 'examples', example)])
-})
+it.each(['encrypt-csv', 'searchable-postgres', 'quickstart'])(
+  'the types of %s hold',
+  { timeout: TIMEOUT_MS },
+  async (example) => {
+    const tsc = join(root, 'node_modules/typescript/bin/tsc')
+    await promisify(execFile)(process.execPath, [tsc, '-p', join(root, 'examples', example)])
+  },
+)
 
 function runDemo(args: string[], environment: Record<string, string> = {}) {
   return runProgram({ main, args, environment, folder: dir.path })

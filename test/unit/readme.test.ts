@@ -30,6 +30,13 @@ describe('README.md', () => {
   })
 })
 
+describe('the quickstart', () => {
+  it('is shown in README.md as it is, before anything else that is to be run', () => {
+    const [first] = read('README.md').match(/^```(?:js|ts|sh)\n.*?^```$/gms) ?? []
+    expect(first).toBe(`\`\`\`js\n${read('examples/quickstart/quickstart.mjs')}\`\`\``)
+  })
+})
+
 describe('every text of the project', () => {
   it('runs the server by npx under the name of its package: the bare name is a stranger in the registry', () => {
     const sources = ['packages', 'examples', 'test']

@@ -1,4 +1,4 @@
-// A server of the demo's own: `eaas start` as anyone would run it, in a process of its own, on a database of its own.
+// A server for an example: `eaas start` as anyone would run it, in its own process, on an empty database.
 import { execFile, spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 
 const EAAS = fileURLToPath(new URL('../../packages/server/bin/eaas.mjs', import.meta.url))
-const END_WITH_DEMO = new URL('end-with-demo.mjs', import.meta.url).href
+const END_WITH_PARENT = new URL('end-with-parent.mjs', import.meta.url).href
 /** What the server inherits: nobody's EAAS_DATABASE_URL or EAAS_ROOT_KEY. */
 const INHERITED = ['PATH', 'HOME', 'TMPDIR']
 /** Longer than the ten seconds that the server gives itself. */
@@ -18,24 +18,24 @@ const STOP_DEADLINE_MS = 12_000
 /**
  * Starts a server in a temporary folder of its own. Call `stop` whatever happens.
  *
- * @param {AbortSignal} signal ends the waiting, not the server
+ * @param {AbortSignal} [signal] ends the waiting, not the server
  */
 export function startServer(signal) {
-  signal.throwIfAborted()
+  signal?.throwIfAborted()
   const inherited = INHERITED.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]]))
-  // Made by end-with-demo.mjs, which also sees to its end: there is no moment in which it could be left behind.
+  // end-with-parent.mjs makes it and removes it, so there is no moment in which it could be left behind.
   const folder = join(tmpdir(), `eaas-demo-${randomUUID()}`)
   const env = {
     ...Object.fromEntries(inherited),
     EAAS_DATA_DIR: join(folder, 'server'),
     EAAS_PORT: '0',
     EAAS_LOG_LEVEL: 'warn',
-    DEMO_FOLDER: folder,
+    EXAMPLE_FOLDER: folder,
   }
-  const child = spawn(process.execPath, ['--import', END_WITH_DEMO, EAAS, 'start'], {
+  const child = spawn(process.execPath, ['--import', END_WITH_PARENT, EAAS, 'start'], {
     env,
     stdio: ['pipe', 'pipe', 'pipe'],
-    detached: true, // a group of its own, out of reach of the terminal's Ctrl-C: the demo ends it in order
+    detached: true, // a group of its own, out of reach of the terminal's Ctrl-C: `stop` ends it in order
   })
   const ended = once(child, 'exit')
   let said = ''
@@ -52,7 +52,7 @@ export function startServer(signal) {
       if (url !== undefined) resolve(url)
     })
     ended.then(() => reject(new Error(`The server ended: ${complained.trim() || 'it did not say why'}`)), reject)
-    signal.addEventListener('abort', () => reject(signal.reason), { once: true })
+    signal?.addEventListener('abort', () => reject(signal.reason), { once: true })
   })
 
   return {
@@ -64,7 +64,7 @@ export function startServer(signal) {
       const { stdout } = await promisify(execFile)(
         process.execPath,
         [EAAS, 'tenant', 'create', '--name', 'demo', '--json'],
-        { env, signal },
+        { env, ...(signal && { signal }) },
       )
       return /** @type {string} */ (JSON.parse(stdout).api_key.secret)
     },

@@ -1,4 +1,4 @@
-// What the demo prints: steps, sentences, tables. On a terminal the step under way is shown in place.
+// What an example prints: steps, sentences, tables. On a terminal the step under way is shown in place.
 import { styleText } from 'node:util'
 
 const REDRAW_MS = 100

@@ -1,4 +1,4 @@
-// CSV files as tables of text. A file is held in memory as a whole: this is a demo, not a pipeline.
+// CSV files as tables of text. A file is held in memory as a whole: this is for examples, not a pipeline.
 import { readFile, stat, writeFile } from 'node:fs/promises'
 import { CsvError, parse } from 'csv-parse/sync'
 import { stringify } from 'csv-stringify/sync'

@@ -1,9 +1,9 @@
-// Loaded into the demo's server (node --import): lets it end with the demo, and the temporary folder with it, however the
-// demo ends, SIGKILL included. The demo holds the other end of our standard input, and the kernel closes that with the demo.
+// Loaded into an example's server (node --import): ends it with the example, and removes its temporary folder, however the
+// example ends, SIGKILL included. The example holds the other end of our standard input, and the kernel closes it then.
 import { mkdirSync, rmSync } from 'node:fs'
 
-const folder = process.env.DEMO_FOLDER
-if (!folder) throw new Error('DEMO_FOLDER must name the folder to make')
+const folder = process.env.EXAMPLE_FOLDER
+if (!folder) throw new Error('EXAMPLE_FOLDER must name the folder to make')
 mkdirSync(folder, { mode: 0o700 })
 process.on('exit', () => rmSync(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 }))
 
