@@ -1,0 +1,105 @@
+// What a release publishes: where its repository lives is filled in, and the links of its pages lead to what is packed.
+import { execFile, spawnSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, posix } from 'node:path'
+import { promisify } from 'node:util'
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { ROOT } from '../support/source-files.js'
+
+const PUBLISHED = ['packages/sdk', 'packages/server']
+const URL_OF_REPOSITORY = 'https://github.com/owner/name'
+const NO_GITHUB = { GITHUB_SERVER_URL: undefined, GITHUB_REPOSITORY: undefined }
+
+type Manifest = Record<string, unknown>
+
+const readManifest = (path: string) => JSON.parse(readFileSync(join(path, 'package.json'), 'utf8')) as Manifest
+
+/** Runs the script on a copy of this project's manifests; `url` takes the place of the root's. */
+function fill(url: string, environment: NodeJS.ProcessEnv = {}) {
+  const folder = mkdtempSync(join(tmpdir(), 'eaas-release-'))
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+  for (const path of ['.', ...PUBLISHED, 'packages/protocol']) {
+    const manifest = readManifest(join(ROOT, path))
+    if (path === '.') manifest.repository = { type: 'git', url }
+    mkdirSync(join(folder, path), { recursive: true })
+    writeFileSync(join(folder, path, 'package.json'), JSON.stringify(manifest))
+  }
+  const script = join(ROOT, 'release/fill-repository.mjs')
+  const env = { ...process.env, ...NO_GITHUB, ...environment }
+  const { status, stderr } = spawnSync(process.execPath, [script], { cwd: folder, env, encoding: 'utf8' })
+  return { status, stderr, manifestOf: (path: string) => readManifest(join(folder, path)) }
+}
+
+describe('a release', () => {
+  it('begins with the check of the repository, and builds what it publishes', () => {
+    const { scripts } = readManifest(ROOT) as { scripts: Record<string, string> }
+    expect(scripts.release).toBe('node release/fill-repository.mjs && npm run build && changeset publish')
+  })
+
+  it.each(PUBLISHED)('publishes %s in public, with provenance', (path) => {
+    const { publishConfig, keywords } = readManifest(join(ROOT, path))
+    expect(publishConfig).toEqual({ access: 'public', provenance: true })
+    expect(keywords).toContain('encryption')
+  })
+
+  it.each([URL_OF_REPOSITORY, `${URL_OF_REPOSITORY}/`, `git+${URL_OF_REPOSITORY}.git`])(
+    'writes the repository into each manifest that is published, from %s',
+    (url) => {
+      const { status, stderr, manifestOf } = fill(url)
+      expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
+      for (const path of PUBLISHED) {
+        expect(manifestOf(path)).toEqual({
+          ...readManifest(join(ROOT, path)),
+          repository: { type: 'git', url: `git+${URL_OF_REPOSITORY}.git`, directory: path },
+          homepage: `${URL_OF_REPOSITORY}/tree/main/${path}#readme`,
+          bugs: `${URL_OF_REPOSITORY}/issues`,
+        })
+      }
+      expect(manifestOf('packages/protocol')).not.toHaveProperty('repository')
+    },
+  )
+
+  it.each(['', 'https://github.com/', 'https://github.com/owner', 'git@github.com:owner/name.git', 'owner/name'])(
+    'is refused while the repository is %j',
+    (url) => {
+      const { status, stderr, manifestOf } = fill(url)
+      expect(status).toBe(1)
+      expect(stderr).toContain('package.json: repository.url must be where the repository lives')
+      expect(stderr).toContain(`got ${JSON.stringify(url)}`)
+      expect(manifestOf('packages/sdk')).not.toHaveProperty('repository')
+    },
+  )
+
+  it('is refused in a workflow of another repository, such as a fork', () => {
+    const server = { GITHUB_SERVER_URL: 'https://github.com' }
+    expect(fill(URL_OF_REPOSITORY, { ...server, GITHUB_REPOSITORY: 'Owner/name' }).status).toBe(0)
+    const { status, stderr } = fill(URL_OF_REPOSITORY, { ...server, GITHUB_REPOSITORY: 'fork/name' })
+    expect(status).toBe(1)
+    expect(stderr).toContain(`is ${URL_OF_REPOSITORY}, but this is a build of https://github.com/fork/name`)
+  })
+})
+
+describe.each(PUBLISHED)('the tarball of %s', (path) => {
+  let files: Set<string>
+  beforeAll(async () => {
+    const args = ['pack', '--dry-run', '--json', '--ignore-scripts']
+    const { stdout } = await promisify(execFile)('npm', args, { cwd: join(ROOT, path) })
+    const [packed] = JSON.parse(stdout) as [{ files: { path: string }[] }]
+    files = new Set(packed.files.map((file) => file.path))
+  }, 60_000)
+
+  it('holds what the links of its pages lead to, so that they work without the repository', () => {
+    const pages = [...files].filter((file) => file.endsWith('.md'))
+    expect(pages).toContain('README.md')
+    expect(pages.length).toBeGreaterThan(3)
+    const links = pages.flatMap((page) => {
+      const targets = readFileSync(join(ROOT, path, page), 'utf8').matchAll(/\]\(([^)\s#]+)[^)\s]*\)/g)
+      return [...targets].map(([, target = '']) => ({ page, target }))
+    })
+    const own = links.filter(({ target }) => !/^https?:/.test(target))
+    expect(own.length).toBeGreaterThan(5)
+    const dead = own.filter(({ page, target }) => !files.has(posix.join(posix.dirname(page), target)))
+    expect(dead).toEqual([])
+  })
+})
