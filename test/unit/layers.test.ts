@@ -40,6 +40,39 @@ function importersOf(files: readonly SourceFile[], name: string): SourceFile[] {
   return files.filter(({ imports }) => imports.some(({ specifier }) => packageOf(specifier) === name))
 }
 
+/** An import between two files of the project. */
+interface Step {
+  file: string
+  target: string
+  typeOnly: boolean
+}
+
+/** The imports between files. One by `import()` is a step like any other: it decides when a file runs, and not which files need each other. */
+function stepsOf(files: readonly SourceFile[]): Step[] {
+  return files.flatMap((file) =>
+    file.imports.flatMap(({ specifier, typeOnly }) => {
+      const target = resolveImport(file, specifier)
+      return target === undefined ? [] : [{ file: file.path, target, typeOnly }]
+    }),
+  )
+}
+
+/** Each circle of files that need each other to run; types need nothing. */
+function circlesOf(steps: readonly Step[]): string[] {
+  const next = new Map<string, string[]>()
+  for (const { file, target, typeOnly } of steps) if (!typeOnly) next.set(file, [...(next.get(file) ?? []), target])
+  const done = new Set<string>()
+  const circles: string[] = []
+  const walk = (path: string, way: string[]) => {
+    if (way.includes(path)) circles.push([...way.slice(way.indexOf(path)), path].join(' -> '))
+    if (done.has(path) || way.includes(path)) return
+    for (const target of next.get(path) ?? []) walk(target, [...way, path])
+    done.add(path)
+  }
+  for (const path of next.keys()) walk(path, [])
+  return circles
+}
+
 function packageOf(specifier: string): string {
   return specifier
     .split('/')
@@ -245,16 +278,11 @@ function mayKnow(from: Part, to: Part): boolean {
 }
 
 describe('the parts of the server', () => {
-  const steps = server.flatMap((file) =>
-    file.imports.flatMap(({ specifier, typeOnly }) => {
-      const target = resolveImport(file, specifier)
-      return target === undefined ? [] : [{ file: file.path, target, typeOnly }]
-    }),
-  )
+  const steps = stepsOf(server)
   const name = ({ file, target }: { file: string; target: string }) =>
     `${file.slice(SERVER.length)} ${target.slice(SERVER.length)}`
   // Rows of the log are the chain's own: the store takes their types, and nothing that runs.
-  const isTypeOfAudit = ({ file, target, typeOnly }: (typeof steps)[number]) =>
+  const isTypeOfAudit = ({ file, target, typeOnly }: Step) =>
     typeOnly && partOf(file) === 'store' && partOf(target) === 'audit'
   const upward = steps.filter((step) => !mayKnow(partOf(step.file), partOf(step.target)) && !isTypeOfAudit(step))
 
@@ -283,24 +311,83 @@ describe('the parts of the server', () => {
   it.each(Object.keys(EXCEPTIONS))('still need the exception %s', (exception) => {
     expect(upward.map(name)).toContain(exception)
   })
+})
+
+/**
+ * The parts of a package in an order: each with the parts that it may import, all of which stand before it. The ground is the
+ * files beside the folders, and every part may import it.
+ */
+type Layers = readonly (readonly [part: string, knows: readonly string[]])[]
+
+/** `index` re-exports for users, and so names nearly every part. */
+const SDK_LAYERS: Layers = [
+  ['ground', []],
+  ['async', []],
+  ['engines', ['async']],
+  ['deks', ['async']],
+  ['http', ['async']],
+  ['records', ['async', 'engines', 'deks', 'http']],
+  ['resources', ['http', 'records']],
+  ['models', ['async', 'deks', 'records', 'resources']],
+  ['parts', ['http', 'records', 'resources', 'models']],
+  ['client', ['engines', 'deks', 'http', 'records', 'resources', 'models', 'parts']],
+  ['index', ['engines', 'deks', 'http', 'records', 'resources', 'models', 'client']],
+  ['offline', ['engines', 'deks', 'records']],
+  ['broker', ['http']],
+  ['testing', ['engines', 'deks', 'resources']],
+]
+
+const PROTOCOL_LAYERS: Layers = [
+  ['ground', []],
+  ['wire', []],
+  ['index', ['wire']],
+]
+
+/** The part that a file of the SDK or the protocol belongs to: its folder, or the part that bears its name. */
+function layerOf(path: string, layers: Layers): string {
+  const [folder = '', file] = path.split('/').slice(3)
+  const name = folder.replace(/\.ts$/, '')
+  if (layers.some(([part]) => part === name)) return name
+  if (file !== undefined) throw new Error(`${path} is in a folder that has no place in the order`)
+  return 'ground'
+}
+
+describe.each([
+  ['the SDK', sdk, SDK_LAYERS],
+  ['the protocol', protocol, PROTOCOL_LAYERS],
+])('the parts of %s', (_, files, layers) => {
+  const order = layers.map(([part]) => part)
+
+  it('stand in an order, from the ground up', () => {
+    for (const [part, knows] of layers) {
+      for (const known of knows) expect(order.indexOf(known), `${part} may import ${known}`).not.toBe(-1)
+      for (const known of knows) expect(order.indexOf(known), known).toBeLessThan(order.indexOf(part))
+    }
+    expect(new Set(files.map(({ path }) => layerOf(path, layers)))).toEqual(new Set(order))
+  })
+
+  it('import what they may know, for a type too, and by import() too', () => {
+    const known = new Map(layers.map(([part, knows]) => [part, ['ground', part, ...knows]]))
+    const upward = stepsOf(files).filter(
+      ({ file, target }) => !known.get(layerOf(file, layers))?.includes(layerOf(target, layers)),
+    )
+    expect(upward.map(({ file, target }) => `${file} imports ${target}`)).toEqual([])
+  })
+})
+
+describe.each([
+  ['the protocol', protocol],
+  ['the SDK', sdk],
+  ['the server', server],
+])('the files of %s', (_, files) => {
+  const steps = stepsOf(files)
 
   it('import files that are there', () => {
-    expect(steps.filter(({ target }) => !existsSync(join(ROOT, target))).map(name)).toEqual([])
+    expect(steps.filter(({ target }) => !existsSync(join(ROOT, target)))).toEqual([])
   })
 
   it('have no circle of files that need each other to run', () => {
-    const next = new Map<string, string[]>()
-    for (const { file, target, typeOnly } of steps) if (!typeOnly) next.set(file, [...(next.get(file) ?? []), target])
-    const done = new Set<string>()
-    const circles: string[] = []
-    const walk = (path: string, way: string[]) => {
-      if (way.includes(path)) circles.push([...way.slice(way.indexOf(path)), path].join(' -> '))
-      if (done.has(path) || way.includes(path)) return
-      for (const target of next.get(path) ?? []) walk(target, [...way, path])
-      done.add(path)
-    }
-    for (const path of next.keys()) walk(path, [])
-    expect(circles).toEqual([])
+    expect(circlesOf(steps)).toEqual([])
   })
 })
 
@@ -353,6 +440,19 @@ describe('the reader of these rules', () => {
     'async function f(services: Services) { await list(services.sql) }',
   ])('sees none: %s', (text) => {
     expect(decisionsByServices(parseSource('a.ts', text))).toEqual([])
+  })
+
+  it('sees a circle, one by import() too, and none of types', () => {
+    const circle = (back: string) =>
+      circlesOf(
+        stepsOf([
+          parseSource('a.ts', "import { b } from './b.js'"),
+          parseSource('b.ts', `${back}; export const b = 1`),
+        ]),
+      )
+    expect(circle("import { a } from './a.js'")).toEqual(['a.ts -> b.ts -> a.ts'])
+    expect(circle("void import('./a.js')")).toEqual(['a.ts -> b.ts -> a.ts'])
+    expect(circle("import type { A } from './a.js'")).toEqual([])
   })
 
   it('sees names, SQL and the environment', () => {

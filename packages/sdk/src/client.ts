@@ -25,18 +25,15 @@ import {
   toJson,
   toText,
 } from './input.js'
+import { MAX_RETRIES, MAX_TIMEOUT_MS } from './limits.js'
 import { loadPart } from './load-part.js'
-import { createModel, type Model, type ModelOptions, type RowFormat } from './models/model.js'
+import type { ModelOptions, RowFormat } from './models/definition.js'
+import { createModel, type Model } from './models/model.js'
 import type { Compounds, Fields } from './models/model-types.js'
+import type { DecryptManyOptions } from './records/decrypt-many.js'
+import type { EncryptManyOptions } from './records/encrypt-many.js'
 import { type Bundle, createEnvelopes, readEnvelope } from './records/envelopes.js'
-import type {
-  DecryptedRecord,
-  DecryptManyOptions,
-  EncryptedRecord,
-  EncryptManyOptions,
-  OpenableField,
-  SealableField,
-} from './records/records.js'
+import type { DecryptedRecord, EncryptedRecord, OpenableField, SealableField } from './records/record-types.js'
 import type { ApiKeys } from './resources/api-keys.js'
 import type { Audit } from './resources/audit.js'
 import type { CallOptions, Keys } from './resources/keys.js'
@@ -46,8 +43,6 @@ import type { Health, Tenant, Usage } from './resources/wire-types.js'
 
 const HOUR_MS = 3_600_000
 const MINUTE_MS = 60_000
-const MAX_TIMEOUT_MS = 2 ** 31 - 1
-const MAX_RETRIES = 10
 const CLIENT_OPTIONS = 'baseUrl apiKey engine fetch timeoutMs retries allowInsecure deks'.split(' ')
 const DEK_OPTIONS = 'maxMessages maxBytes maxAgeMs cache cacheSize cacheMaxAgeMs verify'.split(' ')
 const ENCRYPT_OPTIONS = ['keyId', 'dek', 'signal'] satisfies (keyof EncryptOptions)[]
@@ -264,8 +259,9 @@ export type Closable = SymbolConstructor extends { readonly dispose: infer S ext
 export function createClient(options: ClientOptions): Client & Closable {
   const settings = readOptions(options)
   const closing = new AbortController()
-  const http = createHttp({ ...settings, closed: closing.signal })
-  const batcher = createBatcher(http)
+  const load = () => loadPart(() => import('./parts.js'))
+  const http = createHttp({ ...settings, closed: closing.signal, load })
+  const batcher = createBatcher(http, load)
   const now = () => performance.now()
   const decryptDeks = new DecryptDeks(settings.decryptLimits, { unwrap: batcher.unwrap, now })
   const made = decryptDeks.add.bind(decryptDeks)
@@ -278,9 +274,10 @@ export function createClient(options: ClientOptions): Client & Closable {
     decryptDeks,
   })
   const records = { envelopes, decryptDeks, batcher, wrap, closed: closing.signal }
-  const resources = createResources(http)
+  const resources = createResources(http, load)
   const models = {
     ...records,
+    load,
     maxMessages: settings.encryptLimits.maxMessages,
     currentVersion: async (keyId: string, signal: AbortSignal | undefined) =>
       (await resources.keys.get(keyId, { signal })).current_version,
@@ -323,7 +320,7 @@ export function createClient(options: ClientOptions): Client & Closable {
   const client = {
     encrypt,
     encryptJson: traced(async (value: unknown, options: EncryptOptions) => {
-      const { readJson } = await loadPart(() => import('./parts.js'))
+      const { readJson } = await load()
       return encrypt(readJson(value), options)
     }),
     decrypt,
@@ -332,12 +329,12 @@ export function createClient(options: ClientOptions): Client & Closable {
     encryptMany: traced(
       async (rows: readonly object[], options: EncryptManyOptions<string, Record<string, string>>) => {
         const taken = takeRows(rows)
-        const { encryptRecords } = await loadPart(() => import('./parts.js'))
+        const { encryptRecords } = await load()
         return encryptRecords(records, taken, options)
       },
     ),
     decryptMany: traced(async (rows: readonly object[], options: DecryptManyOptions<string, 'text' | 'bytes'>) => {
-      const { decryptRecords } = await loadPart(() => import('./parts.js'))
+      const { decryptRecords } = await load()
       return decryptRecords(records, rows, options)
     }),
     async hash(value: string, options: Partial<HashOptions> = {}) {

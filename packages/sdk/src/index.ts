@@ -35,6 +35,7 @@ export { type ExpiringApiKey, expiringApiKey, type ShortLivedApiKey } from './ht
 export type { Fetch, FetchBody, FetchInit, FetchResponse } from './http/fetch.js'
 export type { Binary, Bytes } from './input.js'
 export type { Normalizer } from './models/blind-index.js'
+export type { ModelOptions, RowFormat } from './models/definition.js'
 export {
   boolean,
   bytes,
@@ -46,29 +47,17 @@ export {
   type TextOptions,
   text,
 } from './models/fields.js'
-export type {
-  FailedRow,
-  Model,
-  ModelOptions,
-  PlainRow,
-  RowFormat,
-  RowsOptions,
-  RowsResult,
-  StoredRow,
-} from './models/model.js'
+export type { Model, PlainRow, StoredRow } from './models/model.js'
+export type { RowsOptions } from './models/model-deps.js'
 export type { Compounds, Fields } from './models/model-types.js'
+export type { FailedRow, RowsResult } from './models/open-rows.js'
 export type { RewrapBatch, RewrapItem, RewrapOptions } from './models/rotation.js'
 export type { CompactField, EnvelopeHeader } from './models/rows.js'
+export type { Progress } from './records/blocks.js'
+export type { DecryptManyOptions } from './records/decrypt-many.js'
+export type { EncryptManyOptions } from './records/encrypt-many.js'
 export type { Bundle } from './records/envelopes.js'
-export type {
-  DecryptedRecord,
-  DecryptManyOptions,
-  EncryptedRecord,
-  EncryptManyOptions,
-  OpenableField,
-  Progress,
-  SealableField,
-} from './records/records.js'
+export type { DecryptedRecord, EncryptedRecord, OpenableField, SealableField } from './records/record-types.js'
 export type { ApiKeyChanges, ApiKeys, NewApiKeyOptions } from './resources/api-keys.js'
 export type { Audit, EntriesOptions, EntryFilter, ListEntriesOptions } from './resources/audit.js'
 export type { CallOptions, Keys, ListKeysOptions } from './resources/keys.js'

@@ -1,11 +1,9 @@
 /** What callers pass, turned into typed values at the edge; anything else is refused before any network. */
 import { asBytes, decodeUtf8, encodeUtf8, FormatError, isUuid, isWellFormed } from '@eaas/protocol'
 import { AbortedError, ContentError, InvalidInputError, type RecordPlace } from './errors.js'
+import { MAX_HASHED_JSON_BYTES, MAX_PLAINTEXT_BYTES } from './limits.js'
 import { nearestName } from './nearest-name.js'
-import { MAX_PLAINTEXT_BYTES } from './records/envelopes.js'
 
-/** So many bytes of JSON fit into a call of the API, which takes 1 MiB, with what goes along. */
-const MAX_HASHED_JSON_BYTES = 1_000_000
 /** How many bytes of JSON one code unit becomes at most. */
 const MOST_ESCAPED = 6
 

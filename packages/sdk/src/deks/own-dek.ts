@@ -2,8 +2,6 @@
 import type { WrappedKey } from '@eaas/protocol'
 import { untilAborted } from '../async/on-abort.js'
 import { InvalidInputError, isEaasError, ProtocolError } from '../errors.js'
-import type { Batcher } from '../http/batcher.js'
-import type { OwnDek } from '../records/envelopes.js'
 import { randomDek } from './random.js'
 
 /**
@@ -19,13 +17,25 @@ export function demandScope(scope: unknown): void {
   if (!SCOPES.includes(scope)) throw new InvalidInputError('dek must be "shared", "call" or "record"')
 }
 
+/** A DEK that its holder made and wipes. */
+export interface OwnDek {
+  dek: Uint8Array
+  wrapped: WrappedKey
+}
+
+/** Has a DEK wrapped under the current version of a key. */
 export type Wrap = (dek: Uint8Array, keyId: string) => Promise<WrappedKey>
+
+interface WrapCalls {
+  wrap: Wrap
+  unwrap(wrapped: WrappedKey): Promise<Uint8Array>
+}
 
 /**
  * Makes what wraps DEKs. With `verify`, unwraps each wrapped key once before anything is sealed: a service that answers
  * with what does not unwrap would make the data unreadable, and nobody would know before it is read.
  */
-export function createWrap({ wrap, unwrap }: Batcher, verify: boolean): Wrap {
+export function createWrap({ wrap, unwrap }: WrapCalls, verify: boolean): Wrap {
   if (!verify) return wrap
   return async (dek, keyId) => {
     const wrapped = await wrap(dek, keyId)

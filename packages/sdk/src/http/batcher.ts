@@ -3,9 +3,8 @@ import { decodeBase64, encodeBase64, type WrappedKey } from '@eaas/protocol'
 import { microtasks, requestsAreIsolated } from '../async/isolated-requests.js'
 import { turn } from '../async/pace.js'
 import { rememberCaller } from '../caller.js'
-import { loadPart } from '../load-part.js'
 import type { Http } from './calls.js'
-import type { Ask, OperationAnswer, Question } from './queue.js'
+import type { Ask, createQueue, OperationAnswer, Question } from './queue.js'
 
 export interface Batcher {
   /** Has a DEK wrapped under a key's current version. The DEK stays the caller's. */
@@ -18,13 +17,16 @@ export interface Batcher {
   hash(value: string, keyId: string, signal: AbortSignal | undefined): Promise<string>
 }
 
-/** Makes the operations over one client's HTTP. */
-export function createBatcher(http: Http): Batcher {
+/**
+ * Makes the operations over one client's HTTP.
+ *
+ * @param loadQueue loads `queue.ts`, at the first operation: a page that only opens does not pay for it
+ */
+export function createBatcher(http: Http, loadQueue: () => Promise<{ createQueue: typeof createQueue }>): Batcher {
   let queue: Ask | undefined
   let loading: Promise<Ask> | undefined
-  // Loaded with the first of them: a page that only opens does not pay for it.
   const load = async () => {
-    const { createQueue } = await loadPart(() => import('../parts.js'))
+    const { createQueue } = await loadQueue()
     queue ??= createQueue(http, requestsAreIsolated() ? microtasks : turn)
     return queue
   }

@@ -7,9 +7,9 @@ import { requestsAreIsolated } from '../async/isolated-requests.js'
 import { onAbort } from '../async/on-abort.js'
 import { AbortedError, InvalidInputError, isEaasError, TimeoutError } from '../errors.js'
 import { demandNotAborted } from '../input.js'
-import { loadPart } from '../load-part.js'
 import { ENVIRONMENT_HINT, pageOrigin, resolveBaseUrl } from './base-url.js'
 import type { Fetch } from './fetch.js'
+import type { send } from './http.js'
 
 /**
  * A string, or a function that is asked for the API key at each request. When the service does not know the key (401), the
@@ -28,6 +28,8 @@ export interface HttpOptions {
   retries: number
   /** Ends every call when it is aborted: the client was closed. */
   closed: AbortSignal
+  /** Loads what sends a call. */
+  load: () => Promise<{ send: typeof send }>
 }
 
 /** What an answer can be, by the name of its schema. */
@@ -98,7 +100,7 @@ export function createHttp(options: HttpOptions): Http {
     if (options.apiKey === undefined && pageOrigin() === undefined) throw missingApiKey()
     return withDeadline(call, options, async (signal) => {
       const { fetch, retries } = options
-      const [apiKey, { send }] = await Promise.all([readApiKey(options.apiKey), loadPart(() => import('../parts.js'))])
+      const [apiKey, { send }] = await Promise.all([readApiKey(options.apiKey), options.load()])
       const sendWith = (key: string | undefined) => {
         signal.throwIfAborted() // the API key may have come late, and not every fetch looks at its signal
         return send(new URL(call.path, base), call, { apiKey: key, fetch, retries, signal })

@@ -1,6 +1,8 @@
 /** What blind indexes are made of: the normalised text of a field; several are joined, see `index-columns.ts`. */
 import { InvalidInputError, type RecordPlace } from '../errors.js'
 import { demandHashable, demandWhole } from '../input.js'
+import { HASH_BITS } from '../limits.js'
+import type { PlacedField } from './definition.js'
 
 /**
  * What is done to a text before its index is made: `trim` (white space at both ends), `lowercase` (of Unicode, no locale's),
@@ -8,8 +10,6 @@ import { demandHashable, demandWhole } from '../input.js'
  * the same for the same text for ever.
  */
 export type Normalizer = 'trim' | 'lowercase' | 'NFC' | 'NFKC' | 'digits' | ((text: string) => string)
-
-export const HASH_BITS = 256
 
 const NORMALIZERS: Readonly<Record<Exclude<Normalizer, (text: string) => string>, (text: string) => string>> = {
   trim: (text) => text.trim(),
@@ -31,8 +31,16 @@ export function demandIndex(column: string, normalize: readonly unknown[], bits:
   if (bits !== undefined) demandWhole(`${JSON.stringify(column)}: bits`, bits, 4, HASH_BITS)
 }
 
+/** The text that a field's index is made of. @throws InvalidInputError */
+export function indexText({ name, spec }: PlacedField, value: unknown, index = 0): string {
+  const place = { index, field: name }
+  spec.demand?.(value, place)
+  if (!spec.toIndexText) throw new InvalidInputError(`a field of ${spec.kind} has no index`, undefined, place)
+  return normalizeText(spec.toIndexText(value), spec.normalize, place)
+}
+
 /** Normalises a text for its index. @throws InvalidInputError when what comes out cannot be indexed */
-export function normalizeText(text: string, normalize: readonly Normalizer[], place: RecordPlace): string {
+function normalizeText(text: string, normalize: readonly Normalizer[], place: RecordPlace): string {
   let normalized = text
   for (const one of normalize) {
     normalized = (typeof one === 'function' ? one : NORMALIZERS[one])(normalized)

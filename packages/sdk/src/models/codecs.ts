@@ -1,7 +1,7 @@
 /** How the values of each kind of field become bytes and are read again; loaded with what seals and opens. */
 import { encodeUtf8 } from '@eaas/protocol'
 import { ContentError, type RecordPlace } from '../errors.js'
-import { demandValue, isoText, readBinary, readValue, toText } from '../input.js'
+import { demandValue, isMissing, isoText, readBinary, readValue, toText } from '../input.js'
 import { demandJsonValue, encodeJson } from '../json.js'
 import { type FieldKind, refuse } from './fields.js'
 
@@ -46,6 +46,11 @@ export const CODECS: Readonly<Record<FieldKind, Codec>> = {
     encode: (value) => encodeUtf8(isoText(value as Date)),
     decode: (opened, place) => parse(opened, place, 'a date', (read) => canonical(read, new Date(read), isoText)),
   },
+}
+
+/** Whether a field has no value: null or undefined, where the field allows it. */
+export function isNothing(missing: readonly unknown[], value: unknown): boolean {
+  return isMissing(value) && missing.includes(value)
 }
 
 // What the parsers throw quotes the text.

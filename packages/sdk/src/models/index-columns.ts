@@ -9,8 +9,9 @@
 import { encodeUtf8 } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
-import { HASH_BITS } from './blind-index.js'
-import { type Definition, fieldsOf, type IndexColumn, indexText, type PlacedField } from './model.js'
+import { HASH_BITS } from '../limits.js'
+import { indexText } from './blind-index.js'
+import { type Definition, fieldsOf, type IndexColumn, type PlacedField } from './definition.js'
 
 const COMPOUND = 'eaas/compound/v1'
 const ALL_FIELDS = 'Give the values of all fields of an index.'

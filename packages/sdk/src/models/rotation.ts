@@ -3,14 +3,17 @@ import type { WrappedKey } from '@eaas/protocol'
 import { nameOf } from '../deks/decrypt-deks.js'
 import { type EaasError, InvalidInputError, isEaasError, placedAt } from '../errors.js'
 import { demandNotAborted, demandOptions, demandWhole, kindOf, type Row } from '../input.js'
+import { MAX_BATCH_ROWS } from '../limits.js'
+import { attempt } from '../records/blocks.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
 import type { CallOptions } from '../resources/keys.js'
-import type { Definition } from './model.js'
-import { attempt, copyStored, type ModelDeps, type ModelRows, readJobs } from './model-rows.js'
+import type { Definition } from './definition.js'
+import type { ModelDeps } from './model-deps.js'
+import type { ModelRows } from './model-rows.js'
+import { copyStored, readJobs } from './open-rows.js'
 import { isCompact } from './rows.js'
 
 const BATCH_ROWS = 500
-const MAX_BATCH_ROWS = 10_000
 /** So many wrapped keys are remembered: rows that share one lie together more often than not. */
 const MAX_KNOWN = 10_000
 

@@ -6,26 +6,17 @@ import {
   encodeEnvelope,
   FormatError,
   OpenError,
-  type WrappedKey,
 } from '@eaas/protocol'
 import { isPromise } from '../async/is-promise.js'
 import { requestsAreIsolated } from '../async/isolated-requests.js'
 import type { DecryptDeks } from '../deks/decrypt-deks.js'
 import type { EncryptDeks } from '../deks/encrypt-deks.js'
+import type { OwnDek } from '../deks/own-dek.js'
 import type { Engine } from '../engines/engine.js'
 import { DecryptionError, InvalidInputError, type RecordPlace } from '../errors.js'
 
 /** An envelope without `envelope_version`: what server mode answers (envelope.md 5). Read as an envelope of version 1. */
 export type Bundle = Omit<Envelope, 'envelope_version'>
-
-/** The longest plaintext of one envelope; its base64 would not fit the strings of every platform beyond. */
-export const MAX_PLAINTEXT_BYTES = 256 * 1024 * 1024
-
-/** A DEK that its holder made and wipes. */
-export interface OwnDek {
-  dek: Uint8Array
-  wrapped: WrappedKey
-}
 
 export interface EnvelopesOptions {
   /** At once, or by promise where it has to be loaded or tested first; asked again when that failed. */

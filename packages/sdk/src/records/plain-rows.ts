@@ -11,6 +11,17 @@ export interface CopyOptions {
   toStore: boolean
 }
 
+/** Refuses what is no list. @throws InvalidInputError */
+export function demandList(records: unknown): asserts records is readonly unknown[] {
+  if (!Array.isArray(records)) throw new InvalidInputError(`records must be an array, got ${kindOf(records)}`)
+}
+
+/** Copies of all records, of which each member is read once. @throws InvalidInputError */
+export function copyRows(records: unknown, { paths, toStore }: Omit<CopyOptions, 'index'>): Row[] {
+  demandList(records)
+  return Array.from(records, (record, index) => copyRow(record, { index, paths, toStore }))
+}
+
 /**
  * A copy of a row: its own enumerable members. Each is read once, since a getter may answer differently the next time, and the
  * row may change meanwhile. What is not on one of the paths is shared.

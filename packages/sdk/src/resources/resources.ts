@@ -1,11 +1,10 @@
 /** The resources of the API, loaded at the first call to one of them: a page that only seals and opens does not pay for them. */
 import { traced } from '../caller.js'
 import type { Http } from '../http/calls.js'
-import { loadPart } from '../load-part.js'
-import type { ApiKeys } from './api-keys.js'
-import type { Audit } from './audit.js'
-import type { Keys } from './keys.js'
-import type { ServerMode } from './server-mode.js'
+import type { ApiKeys, createApiKeys } from './api-keys.js'
+import type { Audit, createAudit } from './audit.js'
+import type { createKeys, Keys } from './keys.js'
+import type { createServerMode, ServerMode } from './server-mode.js'
 
 export interface Resources {
   keys: Keys
@@ -14,13 +13,20 @@ export interface Resources {
   server: ServerMode
 }
 
+/** What is loaded for them. */
+interface Loaded {
+  createKeys: typeof createKeys
+  createApiKeys: typeof createApiKeys
+  createAudit: typeof createAudit
+  createServerMode: typeof createServerMode
+}
+
 /** Makes the resources over one client's HTTP. */
-export function createResources(http: Http): Resources {
-  const parts = () => loadPart(() => import('../parts.js'))
-  const audit = async () => (await parts()).createAudit(http)
+export function createResources(http: Http, load: () => Promise<Loaded>): Resources {
+  const audit = async () => (await load()).createAudit(http)
   return {
     keys: lazily<Keys>(
-      async () => (await parts()).createKeys(http),
+      async () => (await load()).createKeys(http),
       [
         'create',
         'ensure',
@@ -35,7 +41,7 @@ export function createResources(http: Http): Resources {
         'export',
       ],
     ),
-    apiKeys: lazily<ApiKeys>(async () => (await parts()).createApiKeys(http), ['create', 'list', 'update', 'revoke']),
+    apiKeys: lazily<ApiKeys>(async () => (await load()).createApiKeys(http), ['create', 'list', 'update', 'revoke']),
     audit: Object.freeze<Audit>({
       ...lazily<Omit<Audit, 'entries'>>(audit, ['list', 'verify']),
       async *entries(...args) {
@@ -43,7 +49,7 @@ export function createResources(http: Http): Resources {
       },
     }),
     server: lazily<ServerMode>(
-      async () => (await parts()).createServerMode(http),
+      async () => (await load()).createServerMode(http),
       ['encrypt', 'decrypt', 'decryptText'],
     ),
   }

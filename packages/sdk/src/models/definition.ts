@@ -1,0 +1,168 @@
+/** What an application declares of a model, checked: its fields, and the columns of its indexes. */
+import { type DekScope, demandScope } from '../deks/own-dek.js'
+import { InvalidInputError } from '../errors.js'
+import { demandKeyId, demandOptions, isName, kindOf, type Row } from '../input.js'
+import { demandFieldPath, fieldInside, type Path } from '../records/paths.js'
+import { demandIndex, warnOfFewValues } from './blind-index.js'
+import type { FieldSpec } from './fields.js'
+import type { AnyField, Compounds, Fields } from './model-types.js'
+
+export type RowFormat = 'full' | 'compact'
+
+const MODEL_OPTIONS = 'keyId formerKeyIds fields indexes format header dek warn'.split(' ')
+
+export interface ModelOptions<F extends Fields, C extends Compounds<F>, T extends RowFormat, H extends string> {
+  /** The `id` of the key under which all fields are sealed. */
+  keyId: string
+  /**
+   * The ids of keys under which rows were sealed before: still opened, and sealed under `keyId` by `reseal`. An envelope of any
+   * other key is refused: whoever can write to the database could put one there.
+   */
+  formerKeyIds?: readonly string[] | undefined
+  /** The fields to seal, by their names; a dot leads into an object: `'address.street'`. */
+  fields: F
+  /**
+   * Indexes of several fields at once, by their columns: found again only by all of them together. The values are normalised
+   * as their fields say, and joined with their lengths in front, so that no two records give the same by accident.
+   */
+  indexes?: C | undefined
+  /**
+   * `full`, an envelope in place of each value; `compact`, what a record's envelopes share stored once, in the column
+   * `header`, and `{ c, i }` in the fields. Both are read, whichever is written. `full` by default.
+   */
+  format?: T | undefined
+  /** The column of the compact form; `envelope` by default. */
+  header?: H | undefined
+  /** Which DEK seals: the key's (`shared`, by default), one for each call, or one for each record. */
+  dek?: DekScope | undefined
+  /** `false` silences the warning about an index over what has few possible values. */
+  warn?: boolean | undefined
+}
+
+/** A field with its place in a row. */
+export interface PlacedField {
+  name: string
+  path: Path
+  spec: FieldSpec
+}
+
+/** A column of a blind index, and the fields that it is made of. */
+export interface IndexColumn {
+  column: string
+  fields: readonly PlacedField[]
+  bits: number | undefined
+  compound: boolean
+}
+
+/** A definition that was checked. */
+export interface Definition {
+  keyId: string
+  /** The keys whose envelopes it opens. */
+  keyIds: ReadonlySet<string>
+  fields: readonly PlacedField[]
+  columns: readonly IndexColumn[]
+  /** The names of the fields and of the columns that are added. */
+  names: ReadonlySet<string>
+  format: RowFormat
+  header: string
+  dek: DekScope
+}
+
+/** Reads a definition. Warns of indexes over few values. @throws InvalidInputError naming what is wrong */
+export function readDefinition(options: ModelOptions<Fields, Compounds<Fields>, RowFormat, string>): Definition {
+  demandOptions('model()', options, MODEL_OPTIONS)
+  const {
+    keyId,
+    fields: given,
+    indexes = {},
+    format = 'full',
+    header = 'envelope',
+    dek = 'shared',
+    warn = true,
+    formerKeyIds = [],
+  } = options
+  demandKeyId(keyId)
+  if (!Array.isArray(formerKeyIds)) throw new InvalidInputError('formerKeyIds must be an array of ids')
+  for (const one of formerKeyIds) demandKeyId(one, 'formerKeyIds')
+  demandScope(dek)
+  demandOptions('fields', given)
+  demandNoHiddenField(given)
+  demandOptions('indexes', indexes)
+  if (format !== 'full' && format !== 'compact') throw new InvalidInputError('format must be "full" or "compact"')
+  const fields = Object.entries(given).map(([name, field]) => {
+    const path = name.split('.')
+    demandFieldPath(name, path)
+    if (!field?.['~spec']) {
+      const message = `${JSON.stringify(name)}: expected a field, got ${kindOf(field)}`
+      throw new InvalidInputError(message, 'Declare it with text(), json() and the like.')
+    }
+    return { name, path, spec: field['~spec'] }
+  })
+  if (fields.length === 0) throw new InvalidInputError('fields must hold at least one field')
+  const byName = new Map(fields.map((field) => [field.name, field]))
+  const inside = fieldInside(fields)
+  if (inside) throw new InvalidInputError(`${JSON.stringify(inside.name)} lies inside another field`)
+
+  const columns: IndexColumn[] = []
+  for (const field of fields) {
+    const { index, bits, normalize } = field.spec
+    demandIndex(index ?? field.name, normalize, bits)
+    if (index !== undefined) columns.push({ column: index, fields: [field], bits, compound: false })
+    else if (bits !== undefined) throw new InvalidInputError(`${JSON.stringify(field.name)}: bits needs an index`)
+  }
+  for (const [column, compound] of Object.entries(indexes)) {
+    demandOptions(`indexes.${column}`, compound, ['fields', 'bits'])
+    const { fields: names, bits } = compound
+    demandIndex(column, [], bits)
+    if (!Array.isArray(names))
+      throw new InvalidInputError(`${JSON.stringify(column)}: fields must be an array of names`)
+    const parts = names.map((name) => {
+      const field = byName.get(name)
+      if (field?.spec.toIndexText) return field
+      throw new InvalidInputError(`${JSON.stringify(column)} names ${JSON.stringify(name)}, which cannot be indexed`)
+    })
+    if (parts.length < 2) throw new InvalidInputError(`${JSON.stringify(column)} must name at least two fields`)
+    columns.push({ column, fields: parts, bits, compound: true })
+  }
+  demandColumns(columns, fields, header)
+  if (warn)
+    for (const { column, fields } of columns)
+      warnOfFewValues(
+        column,
+        fields.map(({ name }) => name),
+      )
+  const names = new Set([...byName.keys(), ...columns.map(({ column }) => column), header])
+  return { keyId, keyIds: new Set([keyId, ...formerKeyIds]), fields, columns, names, format, header, dek }
+}
+
+/** The fields that a query names. @throws InvalidInputError when one has no index */
+export function fieldsOf({ columns }: Definition, query: Row): PlacedField[] {
+  if (typeof query !== 'object' || query === null) throw new InvalidInputError('a query must be an object')
+  const indexed = new Map(columns.flatMap(({ fields }) => fields.map((field) => [field.name, field] as const)))
+  return Object.keys(query).map((name) => {
+    const field = indexed.get(name)
+    if (!field) throw new InvalidInputError(`${JSON.stringify(name)} has no index`, 'Give the field an index.')
+    return field
+  })
+}
+
+/** Refuses a field that is inherited, not enumerable or a symbol's: nothing would seal it. @throws InvalidInputError */
+function demandNoHiddenField(fields: Readonly<Record<PropertyKey, AnyField>>): void {
+  const seen: PropertyKey[] = Object.keys(fields)
+  for (let owner: object = fields; owner; owner = Object.getPrototypeOf(owner)) {
+    const hidden = Reflect.ownKeys(owner).find((key) => !seen.includes(key) && fields[key]?.['~spec'])
+    if (hidden) throw new InvalidInputError(`fields: ${String(hidden)} must be enumerable, and the object's own`)
+  }
+}
+
+function demandColumns(columns: readonly IndexColumn[], fields: readonly PlacedField[], header: string): void {
+  const taken = new Set(fields.map(({ path }) => path[0]))
+  for (const column of [...columns.map(({ column }) => column), header]) {
+    if (!isName(column)) throw new InvalidInputError('a column must have a name')
+    if (taken.has(column)) {
+      const hint = column === header ? 'Name another one for the compact form: `header`.' : 'Name another one.'
+      throw new InvalidInputError(`the column ${JSON.stringify(column)} is taken already`, hint)
+    }
+    taken.add(column)
+  }
+}

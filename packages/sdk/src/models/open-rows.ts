@@ -1,0 +1,177 @@
+/** The rows of a model as they are opened, block by block: each row opens, or fails by itself. */
+import { createBacklog } from '../async/backlog.js'
+import { isPromise } from '../async/is-promise.js'
+import { createPace } from '../async/pace.js'
+import { nameOf } from '../deks/decrypt-deks.js'
+import { DecryptionError, type EaasError, InvalidInputError, isEaasError, placedAt } from '../errors.js'
+import { isMissing, type Row } from '../input.js'
+import { attempt, BLOCK_RECORDS, type OpenJob, restAndReport, unwrapEach } from '../records/blocks.js'
+import { readEnvelope } from '../records/envelopes.js'
+import { isIndexColumn } from '../records/hash-columns.js'
+import { getAt, type Path, withValues } from '../records/paths.js'
+import { copyRow, demandPath } from '../records/plain-rows.js'
+import { demandNoLookalike, demandNoNullObject } from '../records/presence.js'
+import { CODECS, isNothing } from './codecs.js'
+import type { Definition, PlacedField } from './definition.js'
+import type { ModelDeps, RowsOptions } from './model-deps.js'
+import { envelopeAt, isHeaderUsed } from './rows.js'
+
+/** A row that did not open: its place in the list that was given, and why. */
+export interface FailedRow {
+  index: number
+  error: EaasError
+}
+
+/** What became of many rows: those that opened, in their order, and those that did not. */
+export interface RowsResult<R> {
+  ok: R[]
+  failed: FailedRow[]
+}
+
+/** Rows that opened, and where each of them stands in the list that was given. */
+export interface Opened extends RowsResult<Row> {
+  indexes: number[]
+}
+
+interface Job extends OpenJob {
+  field: PlacedField
+}
+
+/** What became of one value. */
+type Outcome = { value: unknown } | { error: EaasError }
+
+/** Opens rows; each fails by itself. */
+export async function openRows(
+  deps: ModelDeps,
+  definition: Definition,
+  rows: readonly unknown[],
+  options: RowsOptions & { first: number },
+): Promise<Opened> {
+  const { signal, first } = options
+  const pace = createPace()
+  const deks = new Map<string, Uint8Array>()
+  const result: Opened = { ok: [], failed: [], indexes: [] }
+  try {
+    for (let start = 0; start < rows.length; start += BLOCK_RECORDS) {
+      const block = rows.slice(start, start + BLOCK_RECORDS)
+      const read = Array.from(block, (given, at) =>
+        attempt(() => {
+          const row = copyStored(definition, given, first + start + at)
+          return { row, jobs: readJobs(definition, row, first + start + at) }
+        }),
+      )
+      const jobs = read.flatMap((one) => (isEaasError(one) ? [] : one.jobs))
+      const refused = await unwrapEach(deps, jobs, deks, signal)
+      const backlog = createBacklog(deps.envelopes.isSync())
+      const opened = new Map<Job, Outcome>()
+      for (const job of jobs) {
+        if (pace.due()) {
+          await restAndReport(deps, pace, options, { done: job.place.index - first, total: rows.length })
+        }
+        const dek = deks.get(nameOf(job.parts))
+        if (!dek) continue
+        const promise = openOne(deps, job, dek, (outcome) => opened.set(job, outcome))
+        if (promise) await backlog.add(promise)
+      }
+      await backlog.flush()
+      for (const [at, one] of read.entries()) {
+        const index = first + start + at
+        const row = isEaasError(one) ? one : join(definition, one.row, one.jobs, { opened, refused })
+        if (isEaasError(row)) result.failed.push({ index, error: row })
+        else {
+          result.ok.push(row)
+          result.indexes.push(index)
+        }
+      }
+    }
+  } finally {
+    for (const dek of deks.values()) dek.fill(0)
+  }
+  options.onProgress?.({ done: rows.length, total: rows.length })
+  return result
+}
+
+/** A copy of a stored row. @throws InvalidInputError when it is no row, or cannot be read */
+export function copyStored({ fields, header }: Definition, row: unknown, index: number): Row {
+  return copyRow(row, { index, paths: [...fields.map(({ path }) => path), [header]], toStore: false })
+}
+
+/** The envelopes of a row. @throws InvalidInputError when it is no row of the model */
+export function readJobs({ fields, names, keyIds, header }: Definition, row: Row, index: number): Job[] {
+  return fields.flatMap((field) => {
+    const place = { index, field: field.name }
+    demandPath(row, field.path, index)
+    const value = getAt(row, field.path)
+    if (!isMissing(value)) {
+      const parts = readEnvelope(envelopeAt(row, field.path, header, place), place)
+      if (keyIds.has(parts.key_id)) return [{ place, field, parts }]
+      const message = `could not decrypt: sealed under the key ${parts.key_id}, which is not the model's`
+      const hint = 'If rows were sealed under that key before, name it in `formerKeyIds`; else restore the envelope.'
+      throw new DecryptionError(place, { message, hint })
+    }
+    if (value === undefined) demandNoLookalike(row, field, names, index)
+    if (isLeftOut(field, value)) return []
+    demandNoNullObject(row, field, index)
+    const hint = 'Read its column too; where there may be none, declare the field optional() or nullable().'
+    throw new InvalidInputError(`the value is ${String(value)}`, hint, place)
+  })
+}
+
+function openOne(
+  { envelopes }: ModelDeps,
+  { parts, place, field, plaintext }: Job,
+  dek: Uint8Array,
+  tell: (outcome: Outcome) => void,
+): Promise<void> | undefined {
+  const fail = (error: unknown) => {
+    if (!isEaasError(error)) throw error
+    tell({ error })
+  }
+  const read = (bytes: Uint8Array) => {
+    try {
+      tell({ value: CODECS[field.spec.kind].decode(bytes, place) })
+    } catch (error) {
+      fail(error)
+    }
+  }
+  try {
+    const bytes = plaintext ?? envelopes.openWith(dek, parts, place)
+    if (isPromise(bytes)) return bytes.then(read, fail)
+    read(bytes)
+  } catch (error) {
+    fail(error)
+  }
+  return undefined
+}
+
+interface Outcomes {
+  opened: ReadonlyMap<Job, Outcome>
+  refused: ReadonlyMap<string, EaasError>
+}
+
+/** The row that its values make, or the first error. */
+function join(definition: Definition, row: Row, jobs: readonly Job[], { opened, refused }: Outcomes): Row | EaasError {
+  const { fields, columns, header } = definition
+  const values: [Path, unknown][] = []
+  for (const job of jobs) {
+    const outcome = opened.get(job)
+    if (!outcome || 'error' in outcome) {
+      const error = outcome?.error ?? refused.get(nameOf(job.parts))
+      if (error) return placedAt(error, job.place)
+    } else values.push([job.field.path, outcome.value])
+  }
+  for (const { path, spec } of fields) {
+    // What was left out comes back from a database as null.
+    if (getAt(row, path) === null && !spec.missing.includes(null)) values.push([path, undefined])
+  }
+  const plain = withValues(row, values)
+  for (const column of columns) if (isIndexColumn(row, column)) delete plain[column.column] // what is none is the application's
+  const paths = fields.map(({ path }) => path)
+  if (isHeaderUsed(row, paths, header)) delete plain[header]
+  return plain
+}
+
+/** Whether a value may be missing in a row that was stored: databases have null for what was left out. */
+function isLeftOut({ spec }: PlacedField, value: null | undefined): boolean {
+  return isNothing(spec.missing, value) || (value === null && spec.missing.includes(undefined))
+}

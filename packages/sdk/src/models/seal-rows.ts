@@ -1,0 +1,109 @@
+/** The rows of a model as they are sealed: checked first, then field by field to envelopes, all of a row under one DEK. */
+import type { Envelope } from '@eaas/protocol'
+import { createBacklog } from '../async/backlog.js'
+import { isPromise } from '../async/is-promise.js'
+import type { Pace } from '../async/pace.js'
+import type { OwnDek } from '../deks/own-dek.js'
+import type { EaasError } from '../errors.js'
+import { isMissing, type Row } from '../input.js'
+import { attempt, restAndReport, withDeks } from '../records/blocks.js'
+import { demandIndexColumn } from '../records/hash-columns.js'
+import { getAt, type Path, withValues } from '../records/paths.js'
+import { demandPath } from '../records/plain-rows.js'
+import { demandNoColumn, demandNoLookalike, demandNoNullObject } from '../records/presence.js'
+import { indexText } from './blind-index.js'
+import { CODECS, isNothing } from './codecs.js'
+import type { Definition, IndexColumn, PlacedField } from './definition.js'
+import { columnText } from './index-columns.js'
+import type { ModelDeps, RowsOptions } from './model-deps.js'
+import { demandHeaderColumn, packRow } from './rows.js'
+
+export interface SealOptions extends RowsOptions {
+  /** Whether the DEK must be another than the key's own. */
+  ownDek?: boolean
+}
+
+/** The text of each index of a row, in the order of the columns; undefined where a value is missing. */
+export type Texts = readonly (string | undefined)[]
+
+/** Checks every value of each row, and makes the texts of its indexes. */
+export function* readEach(
+  definition: Definition,
+  rows: readonly Row[],
+  indexes: readonly number[],
+): Generator<Texts | EaasError, void, undefined> {
+  for (const [at, row] of rows.entries()) yield attempt(() => readTexts(definition, row, indexes[at] ?? at))
+}
+
+function readTexts({ fields, columns, names, format, header }: Definition, row: Row, index: number): Texts {
+  for (const field of fields) {
+    const { path, name, spec } = field
+    demandPath(row, path, index)
+    const value = getAt(row, path)
+    if (isMissing(value)) demandNoLookalike(row, field, names, index)
+    else demandNoColumn(row, field, index)
+    if (value === undefined && !spec.missing.includes(undefined)) demandNoNullObject(row, field, index)
+    const { demand } = spec.demand ? spec : CODECS[spec.kind]
+    if (!isNothing(spec.missing, value)) demand?.(value, { index, field: name })
+  }
+  if (format === 'compact') demandHeaderColumn(row, header, index)
+  return columns.map((column) => {
+    demandIndexColumn(row, column, { index, field: column.fields[0]?.name ?? '' })
+    return textOf(column, row, index)
+  })
+}
+
+function textOf(column: IndexColumn, row: Row, index: number): string | undefined {
+  const texts: string[] = []
+  for (const field of column.fields) {
+    const value = getAt(row, field.path)
+    if (isMissing(value)) return undefined
+    texts.push(indexText(field, value, index))
+  }
+  return columnText(column, texts)
+}
+
+export async function sealRows(
+  deps: ModelDeps,
+  definition: Definition,
+  rows: readonly Row[],
+  options: SealOptions & { pace: Pace },
+): Promise<Row[]> {
+  const { envelopes } = deps
+  const { keyId, fields, format, header } = definition
+  const { pace, signal } = options
+  const dek = options.ownDek && definition.dek === 'shared' ? 'call' : definition.dek
+  const paths = fields.map(({ path }) => path)
+  const backlog = createBacklog(envelopes.isSync())
+  const out: Row[] = []
+  const put = (at: number, present: readonly PlacedField[], sealed: readonly Envelope[]) => {
+    const values = present.map(({ path }, number): [Path, unknown] => [path, sealed[number]])
+    const full = withValues(rows[at] ?? {}, values)
+    out[at] = format === 'compact' ? packRow(full, paths, header, at) : full
+  }
+  await withDeks(deps, { keyId, dek, count: rows.length, signal }, async (start, end, dekOf) => {
+    for (let at = start; at < end; at++) {
+      // Not before the first one: its DEK is asked for in the turn in which the indexes are.
+      if (at > 0 && pace.due()) await restAndReport(deps, pace, options, { done: at, total: rows.length })
+      const present = fields.filter(({ path, spec }) => !isNothing(spec.missing, getAt(rows[at] ?? {}, path)))
+      const plaintexts = present.map(({ path, name, spec }) =>
+        CODECS[spec.kind].encode(getAt(rows[at] ?? {}, path), { index: at, field: name }),
+      )
+      const own = dekOf(at)
+      const sealed = own
+        ? sealAllWith(deps, own, plaintexts)
+        : plaintexts.length === 0
+          ? []
+          : envelopes.sealAll(plaintexts, keyId, signal)
+      if (isPromise(sealed)) await backlog.add(sealed.then((list) => put(at, present, list)))
+      else put(at, present, sealed)
+    }
+  })
+  await backlog.flush()
+  return out
+}
+
+function sealAllWith({ envelopes }: ModelDeps, own: OwnDek, plaintexts: readonly Uint8Array[]) {
+  const sealed = plaintexts.map((plaintext) => envelopes.sealWith(own, plaintext))
+  return envelopes.isSync() ? (sealed as Envelope[]) : Promise.all(sealed)
+}

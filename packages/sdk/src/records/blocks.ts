@@ -1,0 +1,129 @@
+/** What calls on many rows share, of records and of models: work in blocks, the DEKs of a block, rests and progress. */
+import type { EnvelopeParts } from '@eaas/protocol'
+import type { Pace } from '../async/pace.js'
+import { type DecryptDeks, nameOf } from '../deks/decrypt-deks.js'
+import { type DekScope, makeOwnDek, type OwnDek, type Wrap } from '../deks/own-dek.js'
+import { AbortedError, type EaasError, isEaasError, type RecordPlace } from '../errors.js'
+import type { Batcher } from '../http/batcher.js'
+import { demandNotAborted } from '../input.js'
+import type { Envelopes } from './envelopes.js'
+
+/** So many records' envelopes are decoded at a time: memory stays flat however long the list is. */
+export const BLOCK_RECORDS = 1_000
+
+/** How far a call on many records is, in records. */
+export interface Progress {
+  done: number
+  total: number
+}
+
+export interface RecordsDeps {
+  wrap: Wrap
+  envelopes: Envelopes
+  decryptDeks: DecryptDeks
+  batcher: Batcher
+  /** Aborted when the client is closed. */
+  closed: AbortSignal
+}
+
+/**
+ * Runs the task for blocks of records; `dekOf` tells it the DEK that is a record's own, where the scope says so. Each such DEK
+ * is wiped after its block, and those of a block are wrapped together.
+ */
+export async function withDeks(
+  { wrap, decryptDeks }: Pick<RecordsDeps, 'wrap' | 'decryptDeks'>,
+  { keyId, dek, count, signal }: { keyId: string; dek: DekScope; count: number; signal: AbortSignal | undefined },
+  task: (start: number, end: number, dekOf: (at: number) => OwnDek | undefined) => Promise<void>,
+): Promise<void> {
+  const block = dek === 'record' ? BLOCK_RECORDS : count
+  for (let start = 0; start < count; start += block) {
+    const end = Math.min(count, start + block)
+    const own = await makeDeks(dek === 'shared' ? 0 : dek === 'call' ? 1 : end - start, () =>
+      makeOwnDek(wrap, keyId, signal),
+    )
+    try {
+      if (dek === 'call' && own[0]) decryptDeks.add(own[0].wrapped, own[0].dek)
+      await task(start, end, (at) => own[dek === 'call' ? 0 : at - start])
+    } finally {
+      for (const { dek } of own) dek.fill(0)
+    }
+  }
+}
+
+async function makeDeks(count: number, make: () => Promise<OwnDek>): Promise<OwnDek[]> {
+  const made = await Promise.allSettled(Array.from({ length: count }, make))
+  const deks = made.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
+  const failed = made.find((result) => result.status === 'rejected')
+  if (!failed) return deks
+  for (const { dek } of deks) dek.fill(0)
+  throw failed.reason
+}
+
+/** One value to open. */
+export interface OpenJob {
+  place: RecordPlace
+  parts: EnvelopeParts
+  /** Where it was opened already, to see whether its DEK is the right one. */
+  plaintext?: Uint8Array
+}
+
+/**
+ * One unwrap for each wrapped key not met before, all in one request; the first envelope of each shows that its DEK is the
+ * right one. Tells which were refused, by the names of their wrapped keys and in the order of the jobs. The caller wipes
+ * `deks`, to which nothing is added afterwards, whatever becomes of the call.
+ */
+export async function unwrapEach(
+  { decryptDeks, envelopes }: RecordsDeps,
+  jobs: readonly OpenJob[],
+  deks: Map<string, Uint8Array>,
+  signal: AbortSignal | undefined,
+): Promise<Map<string, EaasError>> {
+  const firsts = new Map<string, OpenJob>()
+  for (const job of jobs) {
+    const name = nameOf(job.parts)
+    if (!deks.has(name) && !firsts.has(name)) firsts.set(name, job)
+  }
+  const unwrap = async ([name, job]: [string, OpenJob]): Promise<EaasError | undefined> => {
+    try {
+      job.plaintext = await decryptDeks.use(job.parts, signal, (dek) => {
+        deks.set(name, envelopes.copyDek(dek))
+        return envelopes.openWith(dek, job.parts, job.place) // shows that it is the right one, and may be cached
+      })
+    } catch (error) {
+      if (!isEaasError(error) || error.code === 'E_ABORTED') throw error
+      return error
+    }
+    return undefined
+  }
+  const outcomes = await Promise.allSettled([...firsts].map(unwrap))
+  const refused = new Map<string, EaasError>()
+  for (const [at, name] of [...firsts.keys()].entries()) {
+    const outcome = outcomes[at]
+    if (outcome?.status === 'rejected') throw outcome.reason
+    if (outcome?.value) refused.set(name, outcome.value)
+  }
+  return refused
+}
+
+/** Gives the event loop a turn, and tells how far the work is. @throws AbortedError when it is to end */
+export async function restAndReport(
+  { closed }: Pick<RecordsDeps, 'closed'>,
+  pace: Pace,
+  { signal, onProgress }: { signal?: AbortSignal | undefined; onProgress?: ((progress: Progress) => void) | undefined },
+  progress: Progress,
+): Promise<void> {
+  await pace.rest()
+  demandNotAborted(signal)
+  if (closed.aborted) throw new AbortedError()
+  onProgress?.(progress)
+}
+
+/** What the function gives, or the error that it throws. */
+export function attempt<T>(run: () => T): T | EaasError {
+  try {
+    return run()
+  } catch (error) {
+    if (!isEaasError(error)) throw error
+    return error
+  }
+}

@@ -1,0 +1,88 @@
+/** `decryptMany`: opens fields of many records, block by block. */
+import { createBacklog } from '../async/backlog.js'
+import { isPromise } from '../async/is-promise.js'
+import { createPace } from '../async/pace.js'
+import { nameOf } from '../deks/decrypt-deks.js'
+import { InvalidInputError, placedAt } from '../errors.js'
+import { demandNotAborted, demandOptions, isMissing, type Row, toText } from '../input.js'
+import { BLOCK_RECORDS, type OpenJob, type Progress, type RecordsDeps, restAndReport, unwrapEach } from './blocks.js'
+import { readEnvelope } from './envelopes.js'
+import { checkPresence, copyNamed, demandFields } from './named-fields.js'
+import { getAt, type Path, putAt } from './paths.js'
+import { placeFields, type RecordField } from './presence.js'
+
+export interface DecryptManyOptions<F extends string, A extends 'text' | 'bytes'> {
+  /** The fields to open; the others stay as they are. A dot leads into an object. A field that no record has is refused. */
+  fields: readonly F[]
+  /** Those of `fields` that records may lack; without it, a record that lacks one is refused. Null is a value. */
+  optional?: readonly NoInfer<F>[] | undefined
+  /** What the fields become; text by default. */
+  as?: A
+  signal?: AbortSignal | undefined
+  /** Called now and then, and at the end. */
+  onProgress?: ((progress: Progress) => void) | undefined
+}
+
+const DECRYPT_MANY_OPTIONS = ['fields', 'optional', 'as', 'signal', 'onProgress']
+
+/** Opens the fields of all records; see `Client.decryptMany`. */
+export async function decryptRecords(
+  deps: RecordsDeps,
+  records: readonly object[],
+  options: DecryptManyOptions<string, 'text' | 'bytes'>,
+): Promise<Row[]> {
+  demandOptions('decryptMany()', options, DECRYPT_MANY_OPTIONS)
+  const { fields, optional = [], as = 'text', signal } = options
+  demandNotAborted(signal)
+  demandFields(fields, optional)
+  if (as !== 'text' && as !== 'bytes') throw new InvalidInputError('as must be "text" or "bytes"')
+  const rows = copyNamed(records, fields, false)
+  const placed = placeFields(rows, fields)
+  const pace = createPace()
+  await checkPresence(rows, { fields: placed, optional, columns: [], toSeal: false, pace, signal })
+  await deps.envelopes.ready()
+  const backlog = createBacklog(deps.envelopes.isSync())
+  const deks = new Map<string, Uint8Array>()
+  try {
+    for (let start = 0; start < rows.length; start += BLOCK_RECORDS) {
+      const jobs = readJobs(rows, placed, start)
+      const finish = (job: PlacedJob, plaintext: Uint8Array) => {
+        putAt(rows[job.place.index] ?? {}, job.path, as === 'text' ? toText(plaintext, job.place) : plaintext)
+      }
+      demandNotAborted(signal)
+      const refused = await unwrapEach(deps, jobs, deks, signal)
+      for (const { parts, place } of jobs) {
+        const error = refused.get(nameOf(parts))
+        if (error) throw placedAt(error, place)
+      }
+      for (const job of jobs) {
+        if (pace.due()) await restAndReport(deps, pace, options, { done: job.place.index, total: rows.length })
+        const dek = deks.get(nameOf(job.parts))
+        const plaintext = job.plaintext ?? (dek && deps.envelopes.openWith(dek, job.parts, job.place))
+        if (isPromise(plaintext)) await backlog.add(plaintext.then((bytes) => finish(job, bytes)))
+        else if (plaintext) finish(job, plaintext)
+      }
+      await backlog.flush()
+    }
+  } finally {
+    for (const dek of deks.values()) dek.fill(0)
+  }
+  options.onProgress?.({ done: rows.length, total: rows.length })
+  return rows
+}
+
+interface PlacedJob extends OpenJob {
+  path: Path
+}
+
+function readJobs(rows: readonly Row[], fields: readonly RecordField[], start: number): PlacedJob[] {
+  const jobs: PlacedJob[] = []
+  for (const [at, row] of rows.slice(start, start + BLOCK_RECORDS).entries()) {
+    for (const { name, path } of fields) {
+      const value = getAt(row, path)
+      const place = { index: start + at, field: name }
+      if (!isMissing(value)) jobs.push({ place, path, parts: readEnvelope(value, place) })
+    }
+  }
+  return jobs
+}

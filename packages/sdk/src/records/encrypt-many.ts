@@ -1,0 +1,137 @@
+/** `encryptMany`: seals fields of many records, and adds the columns of their blind indexes. */
+import { createBacklog } from '../async/backlog.js'
+import { isPromise } from '../async/is-promise.js'
+import { createPace, type Pace } from '../async/pace.js'
+import { type DekScope, demandScope } from '../deks/own-dek.js'
+import { InvalidInputError } from '../errors.js'
+import type { Batcher } from '../http/batcher.js'
+import {
+  demandHashable,
+  demandKeyId,
+  demandNotAborted,
+  demandOptions,
+  demandValue,
+  isMissing,
+  isName,
+  type Row,
+  readValue,
+} from '../input.js'
+import { type Progress, type RecordsDeps, restAndReport, withDeks } from './blocks.js'
+import { demandIndexColumn, hashEach } from './hash-columns.js'
+import { type CheckOptions, checkPresence, copyNamed, demandFields } from './named-fields.js'
+import { getAt, putAt } from './paths.js'
+import { placeFields, type RecordField } from './presence.js'
+
+export interface EncryptManyOptions<F extends string, I extends { readonly [K in F]?: string }> {
+  /** The key under which all fields are sealed. */
+  keyId: string
+  /**
+   * The fields to seal; the others stay as they are. A dot leads into an object: `'address.street'`. A field that no record
+   * has is refused.
+   */
+  fields: readonly F[]
+  /** Those of `fields` that records may lack; without it, a record that lacks one is refused. Null is a value. */
+  optional?: readonly NoInfer<F>[] | undefined
+  /** Which DEK seals the rows: the key's (`shared`), one for this call, or one for each record. */
+  dek?: DekScope | undefined
+  /** For each field that is to be found again by its exact value: the name of the column for its blind index. */
+  index?: I
+  signal?: AbortSignal | undefined
+  /** Called now and then, and at the end. */
+  onProgress?: ((progress: Progress) => void) | undefined
+}
+
+const ENCRYPT_MANY_OPTIONS = ['keyId', 'fields', 'optional', 'dek', 'index', 'signal', 'onProgress']
+
+/** Seals the fields of all records; see `Client.encryptMany`. */
+export async function encryptRecords(
+  deps: RecordsDeps,
+  records: readonly object[],
+  options: EncryptManyOptions<string, Record<string, string>>,
+): Promise<Row[]> {
+  demandOptions('encryptMany()', options, ENCRYPT_MANY_OPTIONS)
+  const { envelopes, batcher } = deps
+  const { keyId, fields, optional = [], index = {}, dek = 'shared', signal } = options
+  demandNotAborted(signal)
+  demandKeyId(keyId)
+  demandScope(dek)
+  demandFields(fields, optional)
+  demandIndex(index, fields)
+  const rows = copyNamed(records, fields, true)
+  const placed = placeFields(rows, fields)
+  const indexed = placed.filter(({ name }) => Object.hasOwn(index, name))
+  const pace = createPace()
+  await checkRows(rows, { fields: placed, optional, index, pace, signal })
+  await envelopes.ready()
+  const hashes = await hashAll(batcher, rows, { keyId, indexed, signal }, pace)
+  const backlog = createBacklog(envelopes.isSync())
+  await withDeks(deps, { keyId, dek, count: rows.length, signal }, async (start, end, dekOf) => {
+    for (let at = start; at < end; at++) {
+      if (pace.due()) await restAndReport(deps, pace, options, { done: at, total: rows.length })
+      const out = rows[at] ?? {}
+      const own = dekOf(at)
+      for (const { name, path } of indexed) {
+        const value = getAt(out, path)
+        out[index[name] ?? ''] = isMissing(value) ? value : hashes.get(value as string)
+      }
+      for (const { name, path } of placed) {
+        const value = getAt(out, path)
+        if (isMissing(value)) continue
+        const plaintext = readValue(value, { index: at, field: name })
+        const envelope = own ? envelopes.sealWith(own, plaintext) : envelopes.seal(plaintext, keyId, signal)
+        if (!isPromise(envelope)) putAt(out, path, envelope)
+        else await backlog.add(envelope.then((sealed) => putAt(out, path, sealed)))
+      }
+    }
+  })
+  await backlog.flush()
+  options.onProgress?.({ done: rows.length, total: rows.length })
+  return rows
+}
+
+/** Checks every value: a wrong one is found before anything is sent. */
+async function checkRows(
+  rows: readonly Row[],
+  { index, ...options }: CheckOptions & { index: Readonly<Record<string, string>> },
+): Promise<void> {
+  const presence = { ...options, columns: Object.values(index), toSeal: true }
+  await checkPresence(rows, presence, (row, value, place) => {
+    const column = Object.hasOwn(index, place.field) ? index[place.field] : undefined
+    if (column !== undefined) demandIndexColumn(row, { column }, place)
+    if (isMissing(value)) return
+    demandValue(value, place)
+    if (column !== undefined) demandHashable(value, place)
+  })
+}
+
+/** The blind index of each distinct value of the indexed fields, once each. */
+async function hashAll(
+  batcher: Batcher,
+  rows: readonly Row[],
+  { indexed, ...options }: { keyId: string; indexed: readonly RecordField[]; signal: AbortSignal | undefined },
+  pace: Pace,
+): Promise<Map<string, string>> {
+  const values = new Set<string>()
+  for (const { path } of indexed) {
+    for (const row of rows) {
+      const value = getAt(row, path)
+      if (typeof value === 'string') values.add(value)
+    }
+    if (pace.due()) await pace.rest()
+  }
+  return hashEach(batcher, values, options)
+}
+
+function demandIndex(index: Readonly<Record<string, unknown>>, fields: readonly string[]): void {
+  demandOptions('index', index)
+  const columns = Object.values(index)
+  if (!columns.every(isName)) throw new InvalidInputError('index must give each field the name of a column')
+  for (const field of Object.keys(index)) {
+    if (!fields.includes(field))
+      throw new InvalidInputError(`index names ${JSON.stringify(field)}, which is not in fields`)
+  }
+  const clash = columns.find((column) => fields.some((field) => field === column || field.startsWith(`${column}.`)))
+  if (clash !== undefined)
+    throw new InvalidInputError(`index column ${JSON.stringify(clash)} would overwrite a sealed field`)
+  if (new Set(columns).size < columns.length) throw new InvalidInputError('index must name each column once')
+}

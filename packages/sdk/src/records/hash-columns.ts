@@ -1,0 +1,47 @@
+/** The columns of blind indexes in a row: which values they may hold, and where those come from. */
+import { InvalidInputError, type RecordPlace } from '../errors.js'
+import type { Batcher } from '../http/batcher.js'
+import { isMissing, type Row, valueIn } from '../input.js'
+import { HASH_BITS } from '../limits.js'
+
+/** So many blind indexes are asked for at a time: a few requests that are full. */
+const BLOCK_HASHES = 4_000
+
+/** The blind index of each value. */
+export async function hashEach(
+  batcher: Batcher,
+  values: ReadonlySet<string>,
+  { keyId, signal }: { keyId: string; signal?: AbortSignal | undefined },
+): Promise<Map<string, string>> {
+  const hashes = new Map<string, string>()
+  const list = [...values]
+  for (let start = 0; start < list.length; start += BLOCK_HASHES) {
+    const ask = async (value: string) => hashes.set(value, await batcher.hash(value, keyId, signal))
+    await Promise.all(list.slice(start, start + BLOCK_HASHES).map(ask))
+  }
+  return hashes
+}
+
+/** A column of an index, and how many bits of it are kept; all by default. */
+interface HashColumn {
+  column: string
+  bits?: number | undefined
+}
+
+/** Refuses a record whose column for an index holds what is no index, and would be lost. @throws InvalidInputError */
+export function demandIndexColumn(record: Row, column: HashColumn, place: RecordPlace): void {
+  if (isIndexColumn(record, column)) return
+  throw new InvalidInputError(
+    `its index would overwrite the column ${JSON.stringify(column.column)}`,
+    'Give the index a column of its own.',
+    place,
+  )
+}
+
+/** Whether a record's column holds an index, whole or as it is cut, or nothing. */
+export function isIndexColumn(record: Row, { column, bits = HASH_BITS }: HashColumn): boolean {
+  const value = valueIn(record, column)
+  if (isMissing(value)) return true
+  const digits = [HASH_BITS / 4, Math.ceil(bits / 4)]
+  return typeof value === 'string' && digits.includes(value.length) && /^[0-9a-f]+$/.test(value)
+}

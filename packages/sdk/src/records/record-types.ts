@@ -1,0 +1,50 @@
+/** The types of `encryptMany` and `decryptMany`: which fields of a record can be sealed or opened, and what becomes of it. */
+import type { Envelope } from '@eaas/protocol'
+import type { Binary } from '../input.js'
+import type { Bundle } from './envelopes.js'
+
+type Missing = null | undefined
+type Sealable = string | Binary | Missing
+type Openable = Envelope | Bundle | Missing
+
+/** The names of the fields of `R` that can hold `V`. */
+export type FieldOf<R, V> = { [K in keyof R & string]-?: R[K] extends V ? K : never }[keyof R & string]
+/** The same, with the paths to those inside objects, four deep: types may contain themselves. */
+type PathOf<R, V, Depth extends 0[] = []> =
+  | FieldOf<R, V>
+  | (Depth['length'] extends 4
+      ? never
+      : { [K in keyof R & string]-?: PathInto<K, Exclude<R[K], Missing>, V, [...Depth, 0]> }[keyof R & string])
+type PathInto<K extends string, O, V, Depth extends 0[]> = O extends V | readonly unknown[]
+  ? never
+  : O extends object
+    ? `${K}.${PathOf<O, V, Depth>}`
+    : never
+/** The names of the fields of `R` that can be sealed: text, bytes, or missing; `'address.street'` inside an object. */
+export type SealableField<R> = PathOf<R, Sealable>
+/** The names of the fields of `R` that hold envelopes, or nothing; `'address.street'` inside an object. */
+export type OpenableField<R> = PathOf<R, Openable>
+
+type HeadOf<F> = F extends `${infer Head}.${string}` ? Head : never
+type TailOf<F, K> = F extends `${K & string}.${infer Tail}` ? Tail : never
+type Replaced<R, F extends string, V> = Omit<R, F | HeadOf<F>> & {
+  [K in keyof Pick<R, F & keyof R>]: Extract<R[K], Missing> | (Exclude<R[K], Missing> extends never ? never : V)
+} & {
+  [K in keyof Pick<R, Exclude<HeadOf<F>, F> & keyof R>]:
+    | Extract<R[K], Missing>
+    | Replaced<Exclude<R[K], Missing>, TailOf<F, K>, V>
+}
+type ValueAt<R, P> = P extends keyof R
+  ? R[P]
+  : P extends `${infer Head}.${infer Tail}`
+    ? Head extends keyof R
+      ? Extract<R[Head], Missing> | ValueAt<Exclude<R[Head], Missing>, Tail>
+      : never
+    : never
+type IndexColumns<R, I> = { [K in keyof I as I[K] & string]: Extract<ValueAt<R, K>, Missing> | string }
+
+/** A record whose fields `F` are sealed, with the columns of the blind indexes `I` added. */
+export type EncryptedRecord<R, F extends string, I = Record<never, never>> = Replaced<R, F, Envelope> &
+  IndexColumns<R, I>
+/** A record whose fields `F` are opened to `V`. */
+export type DecryptedRecord<R, F extends string, V> = Replaced<R, F, V>
