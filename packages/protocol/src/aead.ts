@@ -28,7 +28,7 @@ export interface Aead {
 }
 
 /** Refuses a key or an iv of a wrong length. @throws FormatError */
-export function demandLengths(key: Uint8Array, iv: Uint8Array): void {
+export function assertLengths(key: Uint8Array, iv: Uint8Array): void {
   if (key.length !== KEY_BYTES) throw new FormatError(`key must be ${KEY_BYTES} bytes, got ${key.length}`)
   if (iv.length !== IV_BYTES) throw new FormatError(`iv must be ${IV_BYTES} bytes, got ${iv.length}`)
 }

@@ -1,15 +1,15 @@
 /** noble's AES-256-GCM: the reference for every other. Apart from `aead.ts`, so that who uses another need not load it. */
 import { gcm } from '@noble/ciphers/aes.js'
-import { type Aead, demandLengths, OpenError } from './aead.js'
+import { type Aead, assertLengths, OpenError } from './aead.js'
 
 /** AES-256-GCM by `@noble/ciphers`; runs everywhere. */
 export const nobleAead: Aead = {
   seal(key, iv, plaintext, aad) {
-    demandLengths(key, iv)
+    assertLengths(key, iv)
     return gcm(key, iv, aad).encrypt(plaintext)
   },
   open(key, iv, sealed, aad) {
-    demandLengths(key, iv)
+    assertLengths(key, iv)
     try {
       return gcm(key, iv, aad).decrypt(sealed)
     } catch {

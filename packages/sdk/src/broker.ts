@@ -22,7 +22,7 @@ import { encodeUserId } from './broker/user.js'
 import { InvalidInputError } from './errors.js'
 import { ENVIRONMENT_HINT, readBaseUrl } from './http/base-url.js'
 import type { Fetch } from './http/fetch.js'
-import { demandOptions, demandWhole } from './input.js'
+import { assertOptions, assertWhole } from './input.js'
 
 export { type NodeBrokerRequest, type NodeBrokerResponse, toNodeHandler } from './broker/node.js'
 export type { BrokerOperation } from './broker/request.js'
@@ -239,8 +239,8 @@ interface Settings<U extends BrokerUser> {
 }
 
 function readOptions<U extends BrokerUser>(options: BrokerOptions<U>): Settings<U> {
-  demandOptions('createBroker()', options, OPTIONS)
-  demandOptions('limits', options.limits ?? {}, ['callsPerMinute'])
+  assertOptions('createBroker()', options, OPTIONS)
+  assertOptions('limits', options.limits ?? {}, ['callsPerMinute'])
   const { apiKey, authenticate, basePath = '/api/eaas', origins = [] } = options
   const { maxBodyBytes = DEFAULT_BODY_BYTES, timeoutMs = DEFAULT_TIMEOUT_MS } = options
   const { callsPerMinute = DEFAULT_CALLS_PER_MINUTE } = options.limits ?? {}
@@ -257,9 +257,9 @@ function readOptions<U extends BrokerUser>(options: BrokerOptions<U>): Settings<
   for (const [name, value] of Object.entries({ fetch: options.fetch, onError: options.onError })) {
     if (value !== undefined && typeof value !== 'function') throw new InvalidInputError(`${name} must be a function`)
   }
-  demandWhole('maxBodyBytes', maxBodyBytes, 1, MAX_BODY_BYTES)
-  demandWhole('timeoutMs', timeoutMs, 1, MAX_TIMEOUT_MS)
-  demandWhole('limits.callsPerMinute', callsPerMinute, 1, Number.MAX_SAFE_INTEGER)
+  assertWhole('maxBodyBytes', maxBodyBytes, 1, MAX_BODY_BYTES)
+  assertWhole('timeoutMs', timeoutMs, 1, MAX_TIMEOUT_MS)
+  assertWhole('limits.callsPerMinute', callsPerMinute, 1, Number.MAX_SAFE_INTEGER)
   const send: Fetch = options.fetch ?? ((url, init) => globalThis.fetch(url, init))
   return {
     upstream: { findBase: readBaseUrl(options.baseUrl, options.allowInsecure === true), fetch: send, timeoutMs },

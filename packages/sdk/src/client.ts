@@ -3,7 +3,7 @@ import { DEK_MAX_MESSAGES, type Envelope } from '@eaas/protocol'
 import { traced } from './caller.js'
 import { DecryptDeks } from './deks/decrypt-deks.js'
 import { EncryptDeks } from './deks/encrypt-deks.js'
-import { createWrap, type DekScope, demandScope, makeOwnDek } from './deks/own-dek.js'
+import { assertScope, createOwnDek, createWrap, type DekScope } from './deks/own-dek.js'
 import { createIvPool } from './deks/random.js'
 import { ENGINES, type EngineName, selectEngine } from './engines/select.js'
 import { InvalidInputError } from './errors.js'
@@ -11,13 +11,13 @@ import { createBatcher } from './http/batcher.js'
 import { type ApiKey, createHttp } from './http/calls.js'
 import type { Fetch } from './http/fetch.js'
 import {
+  assertHashable,
+  assertKeyId,
+  assertNotAborted,
+  assertOptions,
+  assertWhole,
   type Binary,
   type Bytes,
-  demandHashable,
-  demandKeyId,
-  demandNotAborted,
-  demandOptions,
-  demandWhole,
   kindOf,
   readSignal,
   readValue,
@@ -291,20 +291,20 @@ export function createClient(options: ClientOptions): Client & Closable {
   const { dispose } = Symbol as { dispose?: symbol } // looked up late: it may be polyfilled
 
   const encrypt = async (value: unknown, options: Partial<EncryptOptions> = {}) => {
-    demandOptions('encrypt()', options, ENCRYPT_OPTIONS)
+    assertOptions('encrypt()', options, ENCRYPT_OPTIONS)
     const { keyId, dek = 'shared', signal } = options
-    demandNotAborted(signal)
-    demandKeyId(keyId)
-    demandScope(dek)
+    assertNotAborted(signal)
+    assertKeyId(keyId)
+    assertScope(dek)
     const loading = envelopes.ready()
     const given = readValue(value)
     // Taken now where it has to wait: the caller may wipe or change what was passed.
     const bytes = loading || dek !== 'shared' ? new Uint8Array(given) : given
     if (loading) await loading
     if (dek === 'shared') return envelopes.seal(bytes, keyId, signal)
-    const own = await makeOwnDek(wrap, keyId, signal)
+    const own = await createOwnDek(wrap, keyId, signal)
     try {
-      demandNotAborted(signal)
+      assertNotAborted(signal)
       return await envelopes.sealWith(own, bytes)
     } finally {
       own.dek.fill(0)
@@ -338,11 +338,11 @@ export function createClient(options: ClientOptions): Client & Closable {
       return decryptRecords(records, rows, options)
     }),
     async hash(value: string, options: Partial<HashOptions> = {}) {
-      demandOptions('hash()', options, ['keyId', 'signal'])
+      assertOptions('hash()', options, ['keyId', 'signal'])
       const { keyId, signal } = options
-      demandNotAborted(signal)
-      demandKeyId(keyId)
-      demandHashable(value)
+      assertNotAborted(signal)
+      assertKeyId(keyId)
+      assertHashable(value)
       return batcher.hash(value, keyId, signal)
     },
     async rewrap(envelope: Envelope | Bundle, options?: CallOptions) {
@@ -373,9 +373,9 @@ export function createClient(options: ClientOptions): Client & Closable {
 }
 
 function readOptions(options: ClientOptions) {
-  demandOptions('createClient()', options, CLIENT_OPTIONS)
+  assertOptions('createClient()', options, CLIENT_OPTIONS)
   const { baseUrl, apiKey, engine = 'auto', timeoutMs = 30_000, retries = 2, deks = {} } = options
-  demandOptions('deks', deks, DEK_OPTIONS)
+  assertOptions('deks', deks, DEK_OPTIONS)
   // One that is missing is reported by the first request: see resolveBaseUrl.
   if (apiKey !== undefined && typeof apiKey !== 'string' && typeof apiKey !== 'function') {
     throw new InvalidInputError(`apiKey must be a string or a function, got ${kindOf(apiKey)}`)
@@ -383,8 +383,8 @@ function readOptions(options: ClientOptions) {
   if (!ENGINES.includes(engine)) throw new InvalidInputError(`engine must be one of ${ENGINES.join(', ')}`)
   if (options.fetch !== undefined && typeof options.fetch !== 'function')
     throw new InvalidInputError('fetch must be a function')
-  demandWhole('timeoutMs', timeoutMs, 1, MAX_TIMEOUT_MS)
-  demandWhole('retries', retries, 0, MAX_RETRIES)
+  assertWhole('timeoutMs', timeoutMs, 1, MAX_TIMEOUT_MS)
+  assertWhole('retries', retries, 0, MAX_RETRIES)
   const { maxMessages = 2 ** 20, maxBytes = 64 * 2 ** 30, maxAgeMs = runsInNode() ? HOUR_MS : 15 * MINUTE_MS } = deks
   const { cache = true, cacheSize = 1_024, cacheMaxAgeMs = 5 * MINUTE_MS } = deks
   const { verify = false } = deks
@@ -392,11 +392,11 @@ function readOptions(options: ClientOptions) {
   for (const [name, value] of Object.entries({ cache, verify, allowInsecure })) {
     if (typeof value !== 'boolean') throw new InvalidInputError(`${name} must be true or false, got ${kindOf(value)}`)
   }
-  demandWhole('deks.maxMessages', maxMessages, 1, DEK_MAX_MESSAGES)
-  demandWhole('deks.maxBytes', maxBytes, 1, Number.MAX_SAFE_INTEGER)
-  demandWhole('deks.maxAgeMs', maxAgeMs, 1, Number.MAX_SAFE_INTEGER)
-  demandWhole('deks.cacheSize', cacheSize, 1, Number.MAX_SAFE_INTEGER)
-  demandWhole('deks.cacheMaxAgeMs', cacheMaxAgeMs, 1, Number.MAX_SAFE_INTEGER)
+  assertWhole('deks.maxMessages', maxMessages, 1, DEK_MAX_MESSAGES)
+  assertWhole('deks.maxBytes', maxBytes, 1, Number.MAX_SAFE_INTEGER)
+  assertWhole('deks.maxAgeMs', maxAgeMs, 1, Number.MAX_SAFE_INTEGER)
+  assertWhole('deks.cacheSize', cacheSize, 1, Number.MAX_SAFE_INTEGER)
+  assertWhole('deks.cacheMaxAgeMs', cacheMaxAgeMs, 1, Number.MAX_SAFE_INTEGER)
   return {
     baseUrl,
     allowInsecure,

@@ -14,7 +14,7 @@ export type Bytes = ReturnType<typeof Uint8Array.of>
 export type Row = Record<string, unknown>
 
 /** Refuses what is not a key's id. @throws InvalidInputError */
-export function demandKeyId(keyId: unknown, option = 'keyId'): asserts keyId is string {
+export function assertKeyId(keyId: unknown, option = 'keyId'): asserts keyId is string {
   if (typeof keyId === 'string' && isUuid(keyId)) return
   throw new InvalidInputError(
     `${option}: a key's id is a UUID, lower case, with dashes`,
@@ -61,7 +61,7 @@ export function readBinary(value: unknown): Uint8Array | undefined {
 }
 
 /** Refuses what `readValue` would refuse, without making the bytes of a text. @throws InvalidInputError */
-export function demandValue(value: unknown, place?: RecordPlace): void {
+export function assertValue(value: unknown, place?: RecordPlace): void {
   if (typeof value !== 'string' || !isWellFormed(value)) readValue(value, place)
 }
 
@@ -89,7 +89,7 @@ export function toJson(bytes: Uint8Array): unknown {
 }
 
 /** Refuses text that has no blind index. @throws InvalidInputError */
-export function demandHashable(value: unknown, place?: RecordPlace): asserts value is string {
+export function assertHashable(value: unknown, place?: RecordPlace): asserts value is string {
   if (typeof value !== 'string')
     throw new InvalidInputError(`a blind index is made of text, got ${kindOf(value)}`, undefined, place)
   if (!isWellFormed(value)) {
@@ -106,7 +106,7 @@ export function demandHashable(value: unknown, place?: RecordPlace): asserts val
 }
 
 /** Refuses a number outside the range, or one that is not whole. @throws InvalidInputError */
-export function demandWhole(name: string, value: unknown, min: number, max: number): asserts value is number {
+export function assertWhole(name: string, value: unknown, min: number, max: number): asserts value is number {
   if (Number.isSafeInteger(value) && (value as number) >= min && (value as number) <= max) return
   throw new InvalidInputError(`${name} must be a whole number from ${min} to ${max}`)
 }
@@ -116,7 +116,7 @@ export function demandWhole(name: string, value: unknown, min: number, max: numb
  *
  * @throws InvalidInputError
  */
-export function demandOptions(name: string, options: unknown, known?: readonly string[]): asserts options is object {
+export function assertOptions(name: string, options: unknown, known?: readonly string[]): asserts options is object {
   if (typeof options !== 'object' || options === null || Array.isArray(options)) {
     throw new InvalidInputError(`${name} takes an object of options, got ${kindOf(options)}`)
   }
@@ -132,13 +132,13 @@ export function demandOptions(name: string, options: unknown, known?: readonly s
 
 /** The signal of a call that has no other option. @throws InvalidInputError; AbortedError when it is aborted already */
 export function readSignal(name: string, options: { signal?: AbortSignal | undefined } = {}): AbortSignal | undefined {
-  demandOptions(name, options, ['signal'])
-  demandNotAborted(options.signal)
+  assertOptions(name, options, ['signal'])
+  assertNotAborted(options.signal)
   return options.signal
 }
 
 /** Refuses to begin when the signal is aborted already. @throws AbortedError; InvalidInputError when it is no signal */
-export function demandNotAborted(signal: AbortSignal | undefined): void {
+export function assertNotAborted(signal: AbortSignal | undefined): void {
   if (signal === undefined) return
   if (typeof signal?.aborted !== 'boolean' || typeof signal.addEventListener !== 'function') {
     throw new InvalidInputError(`signal must be an AbortSignal, got ${kindOf(signal)}`, 'Pass `controller.signal`.')

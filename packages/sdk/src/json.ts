@@ -1,6 +1,6 @@
 /** The JSON text of a value from which the same value is read again; what JSON would change or leave out is refused. */
 import { InvalidInputError, isEaasError, type RecordPlace } from './errors.js'
-import { demandValue, isValidDate, kindOf, readValue } from './input.js'
+import { assertValue, isValidDate, kindOf, readValue } from './input.js'
 
 /** How much of a path a message shows. */
 const MAX_PATH = 200
@@ -29,8 +29,8 @@ export function encodeJson(value: unknown, place: RecordPlace): Uint8Array {
 }
 
 /** Refuses a value that cannot be sealed as JSON. @throws InvalidInputError */
-export function demandJsonValue(value: unknown, place: RecordPlace): void {
-  demandValue(readJson(value, place), place)
+export function assertJsonValue(value: unknown, place: RecordPlace): void {
+  assertValue(readJson(value, place), place)
 }
 
 interface Where {
@@ -49,7 +49,7 @@ function copyJson(value: unknown, where: Where): unknown {
   if (typeof (value as { toJSON?: unknown }).toJSON === 'function') {
     refuse(isValidDate(value) ? 'a Date' : 'an object with a toJSON', where)
   }
-  if (!isPlain(value)) refuse(nameOf(value), where)
+  if (!isPlain(value)) refuse(describeObject(value), where)
   const symbols = Object.getOwnPropertySymbols(value)
   if (symbols.some((symbol) => Object.prototype.propertyIsEnumerable.call(value, symbol))) {
     refuse('an object with a symbol', where)
@@ -86,7 +86,7 @@ function isRoot(prototype: unknown): boolean {
 }
 
 /** What an object is by its tag: a Map, a Set, an ArrayBuffer. */
-function nameOf(value: object): string {
+function describeObject(value: object): string {
   const tag = Object.prototype.toString.call(value).slice(8, -1)
   return tag === 'Object' || tag === 'Array' ? 'an instance of a class' : `a value of type ${tag}`
 }

@@ -21,7 +21,7 @@ import type { Engine } from './engines/engine.js'
 import { createHmac, type Hmac } from './engines/hmac.js'
 import { selectEngine } from './engines/select.js'
 import { DecryptionError, InvalidInputError } from './errors.js'
-import { type Binary, type Bytes, demandHashable, demandOptions, kindOf, readValue, toJson, toText } from './input.js'
+import { assertHashable, assertOptions, type Binary, type Bytes, kindOf, readValue, toJson, toText } from './input.js'
 import { type Bundle, readEnvelope } from './records/envelopes.js'
 import { readWrappedKey, wrappedKeyAad } from './wrapped-key.js'
 
@@ -58,7 +58,7 @@ export async function seal(
   value: string | Binary,
   options: { dek: Uint8Array; wrapped: WrappedKey },
 ): Promise<Envelope> {
-  demandOptions('seal()', options, ['dek', 'wrapped'])
+  assertOptions('seal()', options, ['dek', 'wrapped'])
   const { dek, wrapped } = options
   // All of it before anything is awaited: the caller may wipe DEK and value as soon as the call returns.
   const header = readWrapped(wrapped)
@@ -144,7 +144,7 @@ export interface OpenedExport {
  * ```
  */
 export function openExport(exported: ExportedKey | string, options: OpenExportOptions = {}): OpenedExport {
-  demandOptions('openExport()', options, ['tenantId'])
+  assertOptions('openExport()', options, ['tenantId'])
   const { tenantId } = options
   const source = (typeof exported === 'string' ? parseJson(exported) : exported) as Partial<ExportedKey> | null
   if (typeof source !== 'object' || source === null) refuse(`an export must be an object, got ${kindOf(source)}`)
@@ -162,12 +162,12 @@ export function openExport(exported: ExportedKey | string, options: OpenExportOp
   const hashKey = source.hash_key_hex === undefined ? undefined : readSecret('hash_key_hex', source.hash_key_hex)
   let hmac: Hmac | undefined
 
-  const demandOpen = () => {
+  const assertOpen = () => {
     if (keks.size === 0) refuse('the export is closed', 'Open it again.')
   }
   const unwrap = async (wrapped_key: string): Promise<Bytes> => {
     const engine = await selectEngine('auto')
-    demandOpen() // not before the engine is there: `close()` wipes the secrets at any time
+    assertOpen() // not before the engine is there: `close()` wipes the secrets at any time
     const parts = readWrappedKey(wrapped_key)
     if (!parts) throw new DecryptionError()
     const { version } = parts
@@ -179,7 +179,7 @@ export function openExport(exported: ExportedKey | string, options: OpenExportOp
     return openBytes(engine, kek, { ...parts, aad: wrappedKeyAad(tenant_id, key_id, version) })
   }
   const decrypt = async (envelope: Envelope | Bundle): Promise<Bytes> => {
-    demandOpen()
+    assertOpen()
     const parts = readEnvelope(envelope)
     if (parts.key_id !== key_id) refuse(`sealed under another key: expected ${key_id}, got ${parts.key_id}`)
     const dek = await unwrap(parts.wrapped_key)
@@ -196,8 +196,8 @@ export function openExport(exported: ExportedKey | string, options: OpenExportOp
     decryptText: async (envelope) => toText(await decrypt(envelope)),
     decryptJson: async <T>(envelope: Envelope | Bundle) => toJson(await decrypt(envelope)) as T,
     async hash(value) {
-      demandHashable(value)
-      demandOpen()
+      assertHashable(value)
+      assertOpen()
       if (!hashKey) return refuse('the export holds no hash_key_hex')
       hmac ??= createHmac(hashKey)
       return encodeHex(await hmac(encodeUtf8(value)))

@@ -4,7 +4,7 @@
  */
 import { PERMISSIONS, type Permission, type wire } from '@eaas/protocol'
 import { InvalidInputError } from './errors.js'
-import { demandOptions, demandWhole } from './input.js'
+import { assertOptions, assertWhole } from './input.js'
 import type { Entry } from './resources/wire-types.js'
 import { makeApiKey } from './testing/api-keys.js'
 import { createFailures, type TestFailure } from './testing/failures.js'
@@ -78,12 +78,12 @@ export interface TestService {
  * ```
  */
 export function createTestService(options: TestServiceOptions = {}): TestService {
-  demandOptions('createTestService()', options, OPTIONS)
+  assertOptions('createTestService()', options, OPTIONS)
   const { envelopeOnly = true, permissions = PERMISSIONS, monthlyEncryptQuota, now = Date.now } = options
   const { destroyWindowDays = DESTROY_WINDOW_DAYS } = options
-  demandWhole('destroyWindowDays', destroyWindowDays, 0, 3_650)
+  assertWhole('destroyWindowDays', destroyWindowDays, 0, 3_650)
   if (monthlyEncryptQuota !== undefined) {
-    demandWhole('monthlyEncryptQuota', monthlyEncryptQuota, 0, Number.MAX_SAFE_INTEGER)
+    assertWhole('monthlyEncryptQuota', monthlyEncryptQuota, 0, Number.MAX_SAFE_INTEGER)
   }
   const unknown = permissions.find((permission) => !PERMISSIONS.includes(permission))
   if (unknown !== undefined) throw new InvalidInputError(`permissions: there is no ${JSON.stringify(unknown)}`)

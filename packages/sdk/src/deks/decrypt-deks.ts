@@ -64,7 +64,7 @@ export class DecryptDeks {
    */
   use<T>(wrapped: WrappedKey, signal: AbortSignal | undefined, open: Open<T>): T | Promise<T> {
     if (this.#closed) throw new AbortedError()
-    const name = nameOf(wrapped)
+    const name = dekName(wrapped)
     const cached = this.#find(name)
     if (cached) return open(cached.dek)
     if (signal?.aborted) throw new AbortedError(signal)
@@ -91,7 +91,7 @@ export class DecryptDeks {
   /** Remembers a DEK that is known to be right; copies it. */
   add(wrapped: WrappedKey, dek: Uint8Array): void {
     if (this.#closed) return
-    this.#keep(nameOf(wrapped), new Uint8Array(dek), this.#source.now()) // `slice` of a Buffer copies nothing
+    this.#keep(dekName(wrapped), new Uint8Array(dek), this.#source.now()) // `slice` of a Buffer copies nothing
   }
 
   /** Wipes every DEK and fails all who wait. */
@@ -177,6 +177,6 @@ export class DecryptDeks {
 }
 
 /** What a wrapped key is known by. */
-export function nameOf({ key_id, wrapped_key }: Pick<WrappedKey, 'key_id' | 'wrapped_key'>): string {
+export function dekName({ key_id, wrapped_key }: Pick<WrappedKey, 'key_id' | 'wrapped_key'>): string {
   return `${key_id}/${wrapped_key}`
 }

@@ -13,7 +13,7 @@ export type DekScope = 'shared' | 'call' | 'record'
 const SCOPES: readonly unknown[] = ['shared', 'call', 'record'] satisfies DekScope[]
 
 /** Refuses what is not a scope. @throws InvalidInputError */
-export function demandScope(scope: unknown): void {
+export function assertScope(scope: unknown): void {
   if (!SCOPES.includes(scope)) throw new InvalidInputError('dek must be "shared", "call" or "record"')
 }
 
@@ -56,7 +56,7 @@ export function createWrap({ wrap, unwrap }: WrapCalls, verify: boolean): Wrap {
 }
 
 /** Makes a DEK and has it wrapped. The caller wipes it. @throws AbortedError at once when the signal is aborted meanwhile */
-export async function makeOwnDek(wrap: Wrap, keyId: string, signal: AbortSignal | undefined): Promise<OwnDek> {
+export async function createOwnDek(wrap: Wrap, keyId: string, signal: AbortSignal | undefined): Promise<OwnDek> {
   const dek = randomDek()
   try {
     return { dek, wrapped: await untilAborted(wrap(dek, keyId), signal) }

@@ -1,6 +1,6 @@
 /** AES-256-GCM by node:crypto, several times as fast as JavaScript. Undefined outside Node. */
 import type * as NodeCrypto from 'node:crypto'
-import { type Aead, demandLengths, OpenError, TAG_BYTES } from '@eaas/protocol'
+import { type Aead, assertLengths, OpenError, TAG_BYTES } from '@eaas/protocol'
 
 const CIPHER = 'aes-256-gcm'
 const TAG_LENGTH = { authTagLength: TAG_BYTES }
@@ -14,7 +14,7 @@ export function createNodeAead(): Aead | undefined {
   if (!crypto) return undefined
   return {
     seal(key, iv, plaintext, aad) {
-      demandLengths(key, iv)
+      assertLengths(key, iv)
       const cipher = crypto.createCipheriv(CIPHER, key, iv, TAG_LENGTH)
       if (aad) cipher.setAAD(aad)
       const ciphertext = cipher.update(plaintext)
@@ -25,7 +25,7 @@ export function createNodeAead(): Aead | undefined {
       return sealed
     },
     open(key, iv, sealed, aad) {
-      demandLengths(key, iv)
+      assertLengths(key, iv)
       if (sealed.length < TAG_BYTES) throw new OpenError()
       const end = sealed.length - TAG_BYTES
       const decipher = crypto.createDecipheriv(CIPHER, key, iv, TAG_LENGTH)

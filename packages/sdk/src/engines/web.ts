@@ -1,5 +1,5 @@
 /** AES-256-GCM by WebCrypto: for browsers and workers, where it is several times as fast as JavaScript. */
-import { demandLengths, OpenError, TAG_BYTES } from '@eaas/protocol'
+import { assertLengths, OpenError, TAG_BYTES } from '@eaas/protocol'
 import type { Engine } from './engine.js'
 
 const CIPHER = 'AES-GCM'
@@ -14,7 +14,7 @@ export function createWebEngine(): Engine | undefined {
   if (!subtle) return undefined
   const keys = new WeakMap<Uint8Array, CryptoKey | Promise<CryptoKey>>()
 
-  const keyOf = (dek: Uint8Array): CryptoKey | Promise<CryptoKey> => {
+  const importOnce = (dek: Uint8Array): CryptoKey | Promise<CryptoKey> => {
     const known = keys.get(dek)
     if (known) return known
     // importKey copies the bytes before it returns (Web Cryptography API, section 14.3.9).
@@ -33,20 +33,20 @@ export function createWebEngine(): Engine | undefined {
       return copy
     },
     async seal(dek, iv, plaintext, aad) {
-      demandLengths(dek, iv)
-      const key = keyOf(dek)
+      assertLengths(dek, iv)
+      const key = importOnce(dek)
       const copy = new Uint8Array(plaintext) // until the key is there, the caller may change it; it may be shared memory too
       try {
-        return new Uint8Array(await subtle.encrypt(paramsOf(iv, aad), await key, copy))
+        return new Uint8Array(await subtle.encrypt(createParams(iv, aad), await key, copy))
       } finally {
         copy.fill(0)
       }
     },
     async open(dek, iv, sealed, aad) {
-      demandLengths(dek, iv)
-      const key = await keyOf(dek)
+      assertLengths(dek, iv)
+      const key = await importOnce(dek)
       try {
-        return new Uint8Array(await subtle.decrypt(paramsOf(iv, aad), key, sealed as BufferSource))
+        return new Uint8Array(await subtle.decrypt(createParams(iv, aad), key, sealed as BufferSource))
       } catch {
         throw new OpenError() // the platform tells a short input from a bad tag; callers must not
       }
@@ -54,7 +54,7 @@ export function createWebEngine(): Engine | undefined {
   }
 }
 
-function paramsOf(iv: Uint8Array, aad: Uint8Array | undefined): AesGcmParams {
+function createParams(iv: Uint8Array, aad: Uint8Array | undefined): AesGcmParams {
   const params = { name: CIPHER, iv: iv as BufferSource, tagLength: TAG_LENGTH }
   return aad ? { ...params, additionalData: aad as BufferSource } : params
 }

@@ -1,10 +1,10 @@
-/** The operations that values and records ask for in numbers: wrap, unwrap, rewrap, hash. `queue.ts` batches them. */
+/** The operations that calls on many values run: wrap, unwrap, rewrap, hash. `queue.ts` sends them together. */
 import { decodeBase64, encodeBase64, type WrappedKey } from '@eaas/protocol'
 import { microtasks, requestsAreIsolated } from '../async/isolated-requests.js'
 import { turn } from '../async/pace.js'
 import { rememberCaller } from '../caller.js'
 import type { Http } from './calls.js'
-import type { Ask, createQueue, OperationAnswer, Question } from './queue.js'
+import type { createQueue, OperationAnswer, OperationRequest, RunOperation } from './queue.js'
 
 export interface Batcher {
   /** Has a DEK wrapped under a key's current version. The DEK stays the caller's. */
@@ -20,11 +20,11 @@ export interface Batcher {
 /**
  * Makes the operations over one client's HTTP.
  *
- * @param loadQueue loads `queue.ts`, at the first operation: a page that only opens does not pay for it
+ * @param loadQueue loads `queue.ts`, at the first operation: a page that is only opened does not pay for it
  */
 export function createBatcher(http: Http, loadQueue: () => Promise<{ createQueue: typeof createQueue }>): Batcher {
-  let queue: Ask | undefined
-  let loading: Promise<Ask> | undefined
+  let queue: RunOperation | undefined
+  let loading: Promise<RunOperation> | undefined
   const load = async () => {
     const { createQueue } = await loadQueue()
     queue ??= createQueue(http, requestsAreIsolated() ? microtasks : turn)
@@ -40,10 +40,10 @@ export function createBatcher(http: Http, loadQueue: () => Promise<{ createQueue
     })
     return loading
   }
-  const ask = async <A extends OperationAnswer>(question: Question<A>) => {
+  const run = async <A extends OperationAnswer>(request: OperationRequest<A>) => {
     const atCaller = rememberCaller()
     try {
-      return await (queue ?? (await loadOnce()))(question)
+      return await (queue ?? (await loadOnce()))(request)
     } catch (error) {
       throw atCaller(error)
     }
@@ -51,17 +51,17 @@ export function createBatcher(http: Http, loadQueue: () => Promise<{ createQueue
   return {
     async wrap(dek, key_id) {
       const text = encodeBase64(dek) // a string cannot be wiped: it is dropped at once
-      return ask({ op: 'wrap', key_id, body: { dek: text }, answer: 'wrapped', secrets: [text] })
+      return run({ op: 'wrap', key_id, body: { dek: text }, answer: 'wrapped', secrets: [text] })
     },
     async unwrap({ wrapped_key, key_id }) {
-      const { dek } = await ask({ op: 'unwrap', key_id, body: { wrapped_key }, answer: 'unwrapped' })
+      const { dek } = await run({ op: 'unwrap', key_id, body: { wrapped_key }, answer: 'unwrapped' })
       return decodeBase64(dek)
     },
     async rewrap({ wrapped_key, key_id }, signal) {
-      return ask({ op: 'rewrap', key_id, body: { wrapped_key }, answer: 'wrapped', signal })
+      return run({ op: 'rewrap', key_id, body: { wrapped_key }, answer: 'wrapped', signal })
     },
     async hash(value, key_id, signal) {
-      const { hash } = await ask({ op: 'hash', key_id, body: { value }, answer: 'hashed', secrets: [value], signal })
+      const { hash } = await run({ op: 'hash', key_id, body: { value }, answer: 'hashed', secrets: [value], signal })
       return hash
     },
   }

@@ -6,7 +6,7 @@ import type { wire } from '@eaas/protocol'
 import { requestsAreIsolated } from '../async/isolated-requests.js'
 import { onAbort } from '../async/on-abort.js'
 import { AbortedError, InvalidInputError, isEaasError, TimeoutError } from '../errors.js'
-import { demandNotAborted } from '../input.js'
+import { assertNotAborted } from '../input.js'
 import { ENVIRONMENT_HINT, pageOrigin, resolveBaseUrl } from './base-url.js'
 import type { Fetch } from './fetch.js'
 import type { send } from './http.js'
@@ -140,7 +140,7 @@ function isUnauthorized(error: unknown): boolean {
 
 /** Runs until done, or until the deadline, the caller's signal or `close()` ends it, even when fetch ignores its signal. */
 async function withDeadline<T>(call: Call, options: HttpOptions, run: (signal: AbortSignal) => Promise<T>): Promise<T> {
-  demandNotAborted(call.signal)
+  assertNotAborted(call.signal)
   if (options.closed.aborted) throw new AbortedError()
   const controller = new AbortController()
   const stopped = new Promise<never>((_, reject) => {

@@ -214,7 +214,7 @@ function readBody<A extends keyof Answers>(call: Call<A>, answer: ParsedAnswer, 
     if (call.answer === 'nothing') throw new ProtocolError(`${nameOf(call)}: expected 204 and no body`, status)
     const schema = ANSWERS[call.answer as keyof typeof ANSWERS] as unknown as ZodMiniType<Answers[A]>
     const value = parse(call, schema, answer, secrets)
-    demandAbout(call, value, status)
+    assertAbout(call, value, status)
     return value
   }
   const problem = parse(call, wire.problem, answer, secrets)
@@ -279,7 +279,7 @@ function parse<T>(call: Call, schema: ZodMiniType<T>, { json, status }: ParsedAn
 }
 
 /** Refuses an answer that is right in itself, but about something else than was asked for. */
-function demandAbout({ about, ...call }: Call, value: unknown, status: number): void {
+function assertAbout({ about, ...call }: Call, value: unknown, status: number): void {
   if (about === undefined) return
   const { id = about, key_id = about } = value as { id?: unknown; key_id?: unknown } // what is about an id has one or both
   if (id === about && key_id === about) return

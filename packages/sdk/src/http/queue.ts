@@ -4,7 +4,7 @@
  */
 import { onAbort } from '../async/on-abort.js'
 import { AbortedError, isEaasError } from '../errors.js'
-import { demandNotAborted } from '../input.js'
+import { assertNotAborted } from '../input.js'
 import type { Answers, Call, Http, Outcome } from './calls.js'
 import { asTampering } from './tampering.js'
 
@@ -21,7 +21,7 @@ const CONCURRENCY = 6
 type Operation = 'wrap' | 'unwrap' | 'rewrap' | 'hash'
 export type OperationAnswer = 'wrapped' | 'unwrapped' | 'hashed'
 
-interface Asked {
+interface Queued {
   call: Call<OperationAnswer>
   /** The operation as a batch takes it. */
   operation: object
@@ -29,7 +29,7 @@ interface Asked {
   settle(outcome: Outcome): void
 }
 
-export interface Question<A extends OperationAnswer> {
+export interface OperationRequest<A extends OperationAnswer> {
   op: Operation
   key_id: string
   body: object
@@ -38,16 +38,16 @@ export interface Question<A extends OperationAnswer> {
   signal?: AbortSignal | undefined
 }
 
-export type Ask = <A extends OperationAnswer>(question: Question<A>) => Promise<Answers[A]>
+export type RunOperation = <A extends OperationAnswer>(request: OperationRequest<A>) => Promise<Answers[A]>
 
 /** Makes the queue over one client's HTTP. */
-export function createQueue(http: Http, untilAllAsked: () => Promise<void>): Ask {
-  let queue = new Set<Asked>()
+export function createQueue(http: Http, untilAllQueued: () => Promise<void>): RunOperation {
+  let queue = new Set<Queued>()
   /** Less once something in front of the service has taken no more; 0 where the service takes no batch at all. */
   let maxUnits = MAX_UNITS
 
   const flush = async () => {
-    await untilAllAsked()
+    await untilAllQueued()
     const parts = split([...queue], maxUnits)
     queue = new Set()
     let idle = CONCURRENCY
@@ -62,74 +62,81 @@ export function createQueue(http: Http, untilAllAsked: () => Promise<void>): Ask
   }
 
   /** Sends what goes together, and settles each of them or adds it to the parts that are still to be sent; never fails itself. */
-  const send = async (asked: readonly Asked[], parts: Asked[][]): Promise<void> => {
-    const [first] = asked
+  const send = async (queued: readonly Queued[], parts: Queued[][]): Promise<void> => {
+    const [first] = queued
     if (!first) return
-    if (asked.length === 1) return first.settle(await outcomeOf(http(first.call)))
-    const outcome = await outcomeOf(http(batchOf(asked)))
+    if (queued.length === 1) return first.settle(await toOutcome(http(first.call)))
+    const outcome = await toOutcome(http(createBatchCall(queued)))
     if ('value' in outcome) {
-      for (const [at, one] of asked.entries()) one.settle((outcome.value as Outcome[])[at] as Outcome)
+      for (const [at, one] of queued.entries()) one.settle((outcome.value as Outcome[])[at] as Outcome)
     } else if (isTooLarge(outcome.error)) {
-      maxUnits = Math.min(maxUnits, asked.reduce((sum, { units }) => sum + units, 0) / 2)
-      parts.push(...split(asked, maxUnits))
+      maxUnits = Math.min(maxUnits, queued.reduce((sum, { units }) => sum + units, 0) / 2)
+      parts.push(...split(queued, maxUnits))
     } else if (isNoSuchRoute(outcome.error)) {
       maxUnits = 0
-      parts.push(...split(asked, maxUnits))
-    } else for (const one of asked) one.settle(outcome)
+      parts.push(...split(queued, maxUnits))
+    } else for (const one of queued) one.settle(outcome)
   }
 
-  return (question) => {
-    demandNotAborted(question.signal)
+  return (request) => {
+    assertNotAborted(request.signal)
     return new Promise((resolve, reject) => {
-      const call = callOf(question)
-      const operation = { op: question.op, key_id: question.key_id, ...question.body }
+      const call = createCall(request)
+      const operation = { op: request.op, key_id: request.key_id, ...request.body }
       const leave = () => {
-        queue.delete(asked)
-        reject(new AbortedError(question.signal))
+        queue.delete(queued)
+        reject(new AbortedError(request.signal))
       }
-      const ignoreSignal = onAbort(question.signal, leave)
+      const ignoreSignal = onAbort(request.signal, leave)
       const settle = (outcome: Outcome) => {
         ignoreSignal()
-        if ('error' in outcome) return reject(opens(question.op) ? asTampering(outcome.error) : outcome.error)
-        resolve(outcome.value as Answers[typeof question.answer]) // what `call.answer` names: http.ts parsed it
+        if ('error' in outcome) return reject(isOpening(request.op) ? asTampering(outcome.error) : outcome.error)
+        resolve(outcome.value as Answers[typeof request.answer]) // what `call.answer` names: http.ts parsed it
       }
-      const asked: Asked = { call, operation, units: JSON.stringify(operation).length, settle }
-      queue.add(asked)
+      const queued: Queued = { call, operation, units: JSON.stringify(operation).length, settle }
+      queue.add(queued)
       if (queue.size === 1) void flush()
     })
   }
 }
 
-function opens(op: Operation): boolean {
+function isOpening(op: Operation): boolean {
   return op === 'unwrap' || op === 'rewrap'
 }
 
-function callOf<A extends OperationAnswer>({ op, key_id, body, answer, secrets = [], signal }: Question<A>): Call<A> {
+function createCall<A extends OperationAnswer>({
+  op,
+  key_id,
+  body,
+  answer,
+  secrets = [],
+  signal,
+}: OperationRequest<A>): Call<A> {
   const alone =
     op === 'hash' ? { path: 'v1/hash', body: { ...body, key_id } } : { path: `v1/keys/${key_id}/${op}`, body }
   return { ...alone, method: 'POST', answer, about: key_id, secrets, signal, repeatable: true }
 }
 
-function batchOf(asked: readonly Asked[]): Call<'batch'> {
+function createBatchCall(queued: readonly Queued[]): Call<'batch'> {
   return {
     method: 'POST',
     path: 'v1/batch',
-    body: { operations: asked.map(({ operation }) => operation) },
-    parts: asked.map(({ call }) => call),
+    body: { operations: queued.map(({ operation }) => operation) },
+    parts: queued.map(({ call }) => call),
     answer: 'batch',
     repeatable: true, // each of its operations is
-    secrets: asked.flatMap(({ call }) => call.secrets ?? []),
+    secrets: queued.flatMap(({ call }) => call.secrets ?? []),
     long: true,
     signal: undefined,
   }
 }
 
 /** Parts of at most so many operations and so much text; what is longer by itself goes alone. */
-function split(asked: readonly Asked[], maxUnits: number): Asked[][] {
-  const parts: Asked[][] = []
-  let part: Asked[] = []
+function split(queued: readonly Queued[], maxUnits: number): Queued[][] {
+  const parts: Queued[][] = []
+  let part: Queued[] = []
   let units = 0
-  for (const one of asked) {
+  for (const one of queued) {
     if (part.length === MAX_OPERATIONS || (part.length > 0 && units + one.units > maxUnits)) {
       parts.push(part)
       part = []
@@ -141,7 +148,7 @@ function split(asked: readonly Asked[], maxUnits: number): Asked[][] {
   return [...parts, part]
 }
 
-async function outcomeOf(answer: Promise<unknown>): Promise<Outcome> {
+async function toOutcome(answer: Promise<unknown>): Promise<Outcome> {
   try {
     return { value: await answer }
   } catch (error) {

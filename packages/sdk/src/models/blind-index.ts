@@ -1,6 +1,6 @@
 /** What blind indexes are made of: the normalised text of a field; several are joined, see `index-columns.ts`. */
 import { InvalidInputError, type RecordPlace } from '../errors.js'
-import { demandHashable, demandWhole } from '../input.js'
+import { assertHashable, assertWhole } from '../input.js'
 import { HASH_BITS } from '../limits.js'
 import type { PlacedField } from './definition.js'
 
@@ -20,7 +20,7 @@ const NORMALIZERS: Readonly<Record<Exclude<Normalizer, (text: string) => string>
 }
 
 /** Refuses normalisers and a number of bits that there are not. @throws InvalidInputError naming the column */
-export function demandIndex(column: string, normalize: readonly unknown[], bits: unknown): void {
+export function assertIndex(column: string, normalize: readonly unknown[], bits: unknown): void {
   if (
     !Array.isArray(normalize) ||
     !normalize.every((one) => typeof one === 'function' || Object.hasOwn(NORMALIZERS, one))
@@ -28,13 +28,13 @@ export function demandIndex(column: string, normalize: readonly unknown[], bits:
     const names = Object.keys(NORMALIZERS).join(', ')
     throw new InvalidInputError(`${JSON.stringify(column)}: normalize must hold ${names}, or functions`)
   }
-  if (bits !== undefined) demandWhole(`${JSON.stringify(column)}: bits`, bits, 4, HASH_BITS)
+  if (bits !== undefined) assertWhole(`${JSON.stringify(column)}: bits`, bits, 4, HASH_BITS)
 }
 
 /** The text that a field's index is made of. @throws InvalidInputError */
 export function indexText({ name, spec }: PlacedField, value: unknown, index = 0): string {
   const place = { index, field: name }
-  spec.demand?.(value, place)
+  spec.assert?.(value, place)
   if (!spec.toIndexText) throw new InvalidInputError(`a field of ${spec.kind} has no index`, undefined, place)
   return normalizeText(spec.toIndexText(value), spec.normalize, place)
 }
@@ -46,7 +46,7 @@ function normalizeText(text: string, normalize: readonly Normalizer[], place: Re
     normalized = (typeof one === 'function' ? one : NORMALIZERS[one])(normalized)
     if (typeof normalized !== 'string') throw new InvalidInputError('a normalizer must return text', undefined, place)
   }
-  demandHashable(normalized, place)
+  assertHashable(normalized, place)
   return normalized
 }
 

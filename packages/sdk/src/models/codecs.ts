@@ -1,13 +1,13 @@
 /** How the values of each kind of field become bytes and are read again; loaded with what seals and opens. */
 import { encodeUtf8 } from '@eaas/protocol'
 import { ContentError, type RecordPlace } from '../errors.js'
-import { demandValue, isMissing, isoText, readBinary, readValue, toText } from '../input.js'
-import { demandJsonValue, encodeJson } from '../json.js'
+import { assertValue, isMissing, isoText, readBinary, readValue, toText } from '../input.js'
+import { assertJsonValue, encodeJson } from '../json.js'
 import { type FieldKind, refuse } from './fields.js'
 
 interface Codec {
   /** Refuses a value that cannot be sealed, where the field does not. */
-  demand?(value: unknown, place: RecordPlace): void
+  assert?(value: unknown, place: RecordPlace): void
   encode(value: unknown, place: RecordPlace): Uint8Array
   decode(opened: Uint8Array, place: RecordPlace): unknown
 }
@@ -17,15 +17,15 @@ const printNumber = (value: unknown) => (Object.is(value, -0) ? '-0' : String(va
 export const CODECS: Readonly<Record<FieldKind, Codec>> = {
   text: { encode: readValue, decode: toText },
   bytes: {
-    demand(value, place) {
+    assert(value, place) {
       if (!readBinary(value)) refuse('bytes', value, place)
-      demandValue(value, place)
+      assertValue(value, place)
     },
     encode: readValue,
     decode: (opened) => opened,
   },
   json: {
-    demand: demandJsonValue,
+    assert: assertJsonValue,
     encode: encodeJson,
     decode: (opened, place) => parse(opened, place, 'JSON', (read) => JSON.parse(read)),
   },
@@ -35,7 +35,7 @@ export const CODECS: Readonly<Record<FieldKind, Codec>> = {
       parse(opened, place, 'a number', (read) => canonical(read, finite(Number(read)), printNumber)),
   },
   boolean: {
-    demand(value, place) {
+    assert(value, place) {
       if (typeof value !== 'boolean') refuse('true or false', value, place)
     },
     encode: (value) => encodeUtf8(String(value)),

@@ -1,9 +1,9 @@
 /** What an application declares of a model, checked: its fields, and the columns of its indexes. */
-import { type DekScope, demandScope } from '../deks/own-dek.js'
+import { assertScope, type DekScope } from '../deks/own-dek.js'
 import { InvalidInputError } from '../errors.js'
-import { demandKeyId, demandOptions, isName, kindOf, type Row } from '../input.js'
-import { demandFieldPath, fieldInside, type Path } from '../records/paths.js'
-import { demandIndex, warnOfFewValues } from './blind-index.js'
+import { assertKeyId, assertOptions, isName, kindOf, type Row } from '../input.js'
+import { assertFieldPath, fieldInside, type Path } from '../records/paths.js'
+import { assertIndex, warnOfFewValues } from './blind-index.js'
 import type { FieldSpec } from './fields.js'
 import type { AnyField, Compounds, Fields } from './model-types.js'
 
@@ -70,7 +70,7 @@ export interface Definition {
 
 /** Reads a definition. Warns of indexes over few values. @throws InvalidInputError naming what is wrong */
 export function readDefinition(options: ModelOptions<Fields, Compounds<Fields>, RowFormat, string>): Definition {
-  demandOptions('model()', options, MODEL_OPTIONS)
+  assertOptions('model()', options, MODEL_OPTIONS)
   const {
     keyId,
     fields: given,
@@ -81,17 +81,17 @@ export function readDefinition(options: ModelOptions<Fields, Compounds<Fields>, 
     warn = true,
     formerKeyIds = [],
   } = options
-  demandKeyId(keyId)
+  assertKeyId(keyId)
   if (!Array.isArray(formerKeyIds)) throw new InvalidInputError('formerKeyIds must be an array of ids')
-  for (const one of formerKeyIds) demandKeyId(one, 'formerKeyIds')
-  demandScope(dek)
-  demandOptions('fields', given)
-  demandNoHiddenField(given)
-  demandOptions('indexes', indexes)
+  for (const one of formerKeyIds) assertKeyId(one, 'formerKeyIds')
+  assertScope(dek)
+  assertOptions('fields', given)
+  assertNoHiddenField(given)
+  assertOptions('indexes', indexes)
   if (format !== 'full' && format !== 'compact') throw new InvalidInputError('format must be "full" or "compact"')
   const fields = Object.entries(given).map(([name, field]) => {
     const path = name.split('.')
-    demandFieldPath(name, path)
+    assertFieldPath(name, path)
     if (!field?.['~spec']) {
       const message = `${JSON.stringify(name)}: expected a field, got ${kindOf(field)}`
       throw new InvalidInputError(message, 'Declare it with text(), json() and the like.')
@@ -106,14 +106,14 @@ export function readDefinition(options: ModelOptions<Fields, Compounds<Fields>, 
   const columns: IndexColumn[] = []
   for (const field of fields) {
     const { index, bits, normalize } = field.spec
-    demandIndex(index ?? field.name, normalize, bits)
+    assertIndex(index ?? field.name, normalize, bits)
     if (index !== undefined) columns.push({ column: index, fields: [field], bits, compound: false })
     else if (bits !== undefined) throw new InvalidInputError(`${JSON.stringify(field.name)}: bits needs an index`)
   }
   for (const [column, compound] of Object.entries(indexes)) {
-    demandOptions(`indexes.${column}`, compound, ['fields', 'bits'])
+    assertOptions(`indexes.${column}`, compound, ['fields', 'bits'])
     const { fields: names, bits } = compound
-    demandIndex(column, [], bits)
+    assertIndex(column, [], bits)
     if (!Array.isArray(names))
       throw new InvalidInputError(`${JSON.stringify(column)}: fields must be an array of names`)
     const parts = names.map((name) => {
@@ -124,7 +124,7 @@ export function readDefinition(options: ModelOptions<Fields, Compounds<Fields>, 
     if (parts.length < 2) throw new InvalidInputError(`${JSON.stringify(column)} must name at least two fields`)
     columns.push({ column, fields: parts, bits, compound: true })
   }
-  demandColumns(columns, fields, header)
+  assertColumns(columns, fields, header)
   if (warn)
     for (const { column, fields } of columns)
       warnOfFewValues(
@@ -136,7 +136,7 @@ export function readDefinition(options: ModelOptions<Fields, Compounds<Fields>, 
 }
 
 /** The fields that a query names. @throws InvalidInputError when one has no index */
-export function fieldsOf({ columns }: Definition, query: Row): PlacedField[] {
+export function getQueryFields({ columns }: Definition, query: Row): PlacedField[] {
   if (typeof query !== 'object' || query === null) throw new InvalidInputError('a query must be an object')
   const indexed = new Map(columns.flatMap(({ fields }) => fields.map((field) => [field.name, field] as const)))
   return Object.keys(query).map((name) => {
@@ -147,7 +147,7 @@ export function fieldsOf({ columns }: Definition, query: Row): PlacedField[] {
 }
 
 /** Refuses a field that is inherited, not enumerable or a symbol's: nothing would seal it. @throws InvalidInputError */
-function demandNoHiddenField(fields: Readonly<Record<PropertyKey, AnyField>>): void {
+function assertNoHiddenField(fields: Readonly<Record<PropertyKey, AnyField>>): void {
   const seen: PropertyKey[] = Object.keys(fields)
   for (let owner: object = fields; owner; owner = Object.getPrototypeOf(owner)) {
     const hidden = Reflect.ownKeys(owner).find((key) => !seen.includes(key) && fields[key]?.['~spec'])
@@ -155,7 +155,7 @@ function demandNoHiddenField(fields: Readonly<Record<PropertyKey, AnyField>>): v
   }
 }
 
-function demandColumns(columns: readonly IndexColumn[], fields: readonly PlacedField[], header: string): void {
+function assertColumns(columns: readonly IndexColumn[], fields: readonly PlacedField[], header: string): void {
   const taken = new Set(fields.map(({ path }) => path[0]))
   for (const column of [...columns.map(({ column }) => column), header]) {
     if (!isName(column)) throw new InvalidInputError('a column must have a name')

@@ -1,6 +1,6 @@
 /** The kinds of fields that a model seals: which values they take, and which blind index they have. `codecs.ts` has the bytes. */
 import { InvalidInputError, type RecordPlace } from '../errors.js'
-import { type Bytes, demandOptions, demandValue, isoText, isValidDate, kindOf } from '../input.js'
+import { assertOptions, assertValue, type Bytes, isoText, isValidDate, kindOf } from '../input.js'
 import type { Normalizer } from './blind-index.js'
 
 /**
@@ -29,7 +29,7 @@ export interface FieldSpec {
   normalize: readonly Normalizer[]
   bits?: number | undefined
   /** Refuses a value that cannot be sealed. Here where an index needs it too; of other kinds it is in `codecs.ts`. */
-  demand?(value: unknown, place: RecordPlace): void
+  assert?(value: unknown, place: RecordPlace): void
   /** The text that a blind index is made of, before it is normalised; undefined where there is none. */
   toIndexText?(value: unknown): string
 }
@@ -57,11 +57,11 @@ type ColumnOf<O> = O extends { readonly index: infer I extends string } ? I : ne
 
 /** Text, sealed as its UTF-8 bytes. */
 export function text<const O extends TextOptions>(options?: O): Field<string, never, ColumnOf<O>, true> {
-  return makeField({
-    ...indexOf('text', options),
-    demand(value, place) {
+  return createField({
+    ...readIndexOptions('text', options),
+    assert(value, place) {
       if (typeof value !== 'string') refuse('text', value, place)
-      demandValue(value, place)
+      assertValue(value, place)
     },
     toIndexText: (value) => value as string,
   })
@@ -69,7 +69,7 @@ export function text<const O extends TextOptions>(options?: O): Field<string, ne
 
 /** Bytes, sealed as they are: an ArrayBuffer, or any view of one. */
 export function bytes(options?: Record<string, never>): Field<Bytes, never, never, false> {
-  return makeField({
+  return createField({
     kind: refuseOptions('bytes', options),
   })
 }
@@ -79,16 +79,16 @@ export function bytes(options?: Record<string, never>): Field<Bytes, never, neve
  * message that holds names of members. `T` is not checked when it is read.
  */
 export function json<T>(options?: Record<string, never>): Field<T, never, never, false> {
-  return makeField({
+  return createField({
     kind: refuseOptions('json', options),
   })
 }
 
 /** A finite number, sealed as its shortest decimal text, as JavaScript prints it. */
 export function number<const O extends IndexOptions>(options?: O): Field<number, never, ColumnOf<O>, true> {
-  return makeField({
-    ...indexOf('number', options),
-    demand: (value, place) => {
+  return createField({
+    ...readIndexOptions('number', options),
+    assert: (value, place) => {
       if (typeof value !== 'number' || !Number.isFinite(value)) refuse('a finite number', value, place)
     },
     toIndexText: (value) => String(value), // without the sign of -0, which equals 0
@@ -97,41 +97,41 @@ export function number<const O extends IndexOptions>(options?: O): Field<number,
 
 /** `true` or `false`, sealed as that word. It has no index: two values would be told apart at sight. */
 export function boolean(options?: Record<string, never>): Field<boolean, never, never, false> {
-  return makeField({
+  return createField({
     kind: refuseOptions('boolean', options),
   })
 }
 
 /** A Date, also of a subclass, sealed as its ISO 8601 text with milliseconds, UTC. */
 export function date<const O extends IndexOptions>(options?: O): Field<Date, never, ColumnOf<O>, true> {
-  return makeField({
-    ...indexOf('date', options),
-    demand: (value, place) => {
+  return createField({
+    ...readIndexOptions('date', options),
+    assert: (value, place) => {
       if (!isValidDate(value)) refuse('a valid Date', value, place)
     },
     toIndexText: (value) => isoText(value as Date),
   })
 }
 
-function indexOf(kind: FieldKind, options: TextOptions = {}) {
-  demandOptions(`${kind}()`, options, kind === 'text' ? ['index', 'bits', 'normalize'] : ['index', 'bits'])
+function readIndexOptions(kind: FieldKind, options: TextOptions = {}) {
+  assertOptions(`${kind}()`, options, kind === 'text' ? ['index', 'bits', 'normalize'] : ['index', 'bits'])
   const { index, normalize = [], bits } = options
   return { kind, index, normalize, bits }
 }
 
 function refuseOptions(kind: FieldKind, options: object = {}): FieldKind {
-  demandOptions(`${kind}()`, options, [])
+  assertOptions(`${kind}()`, options, [])
   return kind
 }
 
-function makeField<T, I extends string, X extends boolean>(
+function createField<T, I extends string, X extends boolean>(
   spec: Omit<FieldSpec, 'missing' | 'normalize'> & Partial<FieldSpec>,
 ): Field<T, never, I, X> {
   const { missing = [], normalize = [] } = spec
   const field = {
     '~spec': { ...spec, missing, normalize },
-    optional: () => makeField({ ...spec, missing: [...missing, undefined] }),
-    nullable: () => makeField({ ...spec, missing: [...missing, null] }),
+    optional: () => createField({ ...spec, missing: [...missing, undefined] }),
+    nullable: () => createField({ ...spec, missing: [...missing, null] }),
   }
   return Object.freeze(field) as unknown as Field<T, never, I, X> // the types that callers see are the builders'
 }

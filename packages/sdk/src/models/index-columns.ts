@@ -11,7 +11,7 @@ import { InvalidInputError } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
 import { HASH_BITS } from '../limits.js'
 import { indexText } from './blind-index.js'
-import { type Definition, fieldsOf, type IndexColumn, type PlacedField } from './definition.js'
+import { type Definition, getQueryFields, type IndexColumn, type PlacedField } from './definition.js'
 
 const COMPOUND = 'eaas/compound/v1'
 const ALL_FIELDS = 'Give the values of all fields of an index.'
@@ -38,9 +38,9 @@ function valueToFind({ name }: PlacedField, query: Row): unknown {
  *
  * @throws InvalidInputError when there is none, or when a field is in none of them: the query would find more than was asked for
  */
-export function textsOf(definition: Definition, query: Row): Map<IndexColumn, string> {
+export function readQueryTexts(definition: Definition, query: Row): Map<IndexColumn, string> {
   const texts = new Map(
-    fieldsOf(definition, query).map((field) => [field, indexText(field, valueToFind(field, query))]),
+    getQueryFields(definition, query).map((field) => [field, indexText(field, valueToFind(field, query))]),
   )
   const complete = definition.columns.filter(({ fields }) => fields.every((field) => texts.has(field)))
   if (complete.length === 0) {

@@ -1,11 +1,11 @@
 /** Sealing and opening the rows of a model: loops that await nothing for each field where the engine answers at once. */
 import { createPace, type Pace } from '../async/pace.js'
 import { type EaasError, isEaasError } from '../errors.js'
-import { demandNotAborted, type Row } from '../input.js'
+import { assertNotAborted, type Row } from '../input.js'
 import { hashEach } from '../records/hash-columns.js'
-import { copyRows, demandList } from '../records/plain-rows.js'
+import { assertList, copyRows } from '../records/plain-rows.js'
 import type { Definition } from './definition.js'
-import { columnValue, textsOf } from './index-columns.js'
+import { columnValue, readQueryTexts } from './index-columns.js'
 import type { ModelDeps, RowsOptions } from './model-deps.js'
 import { type Opened, openRows } from './open-rows.js'
 import { readEach, type SealOptions, sealRows, type Texts } from './seal-rows.js'
@@ -41,7 +41,7 @@ export function createModelRows(deps: ModelDeps, definition: Definition): ModelR
   }
   return {
     async seal(records, options) {
-      demandNotAborted(options.signal)
+      assertNotAborted(options.signal)
       const rows = copyRows(records, { paths: definition.fields.map(({ path }) => path), toStore: true })
       const pace = createPace()
       const texts: Texts[] = []
@@ -65,13 +65,13 @@ export function createModelRows(deps: ModelDeps, definition: Definition): ModelR
       }
     },
     async open(records, { first = 0, ...options }) {
-      demandNotAborted(options.signal)
-      demandList(records)
+      assertNotAborted(options.signal)
+      assertList(records)
       await deps.envelopes.ready()
       return openRows(deps, definition, records, { ...options, first })
     },
     async hash(query, signal) {
-      const texts = textsOf(definition, query)
+      const texts = readQueryTexts(definition, query)
       const hashes = await hashEach(deps.batcher, new Set(texts.values()), { keyId, signal })
       const row: Row = {}
       for (const [column, text] of texts) row[column.column] = columnValue(column, hashes.get(text) ?? '')
@@ -82,5 +82,5 @@ export function createModelRows(deps: ModelDeps, definition: Definition): ModelR
 
 async function rest(pace: Pace, { signal }: RowsOptions): Promise<void> {
   await pace.rest()
-  demandNotAborted(signal)
+  assertNotAborted(signal)
 }

@@ -1,11 +1,11 @@
 /** Models: records of which some fields are sealed, some of them searchable; see `Client.model`. */
 import { traced } from '../caller.js'
 import { InvalidInputError } from '../errors.js'
-import { demandOptions, isMissing, type Row, readSignal, takeRows } from '../input.js'
+import { assertOptions, isMissing, type Row, readSignal, takeRows } from '../input.js'
 import { getAt } from '../records/paths.js'
 import type { CallOptions } from '../resources/keys.js'
 import { indexText } from './blind-index.js'
-import { fieldsOf, type ModelOptions, type RowFormat, readDefinition } from './definition.js'
+import { getQueryFields, type ModelOptions, type RowFormat, readDefinition } from './definition.js'
 import type { ModelDeps, RowsOptions } from './model-deps.js'
 import type { createModelRows } from './model-rows.js'
 import type {
@@ -155,7 +155,7 @@ export function createModel(
       return (await rows.seal(taken, { signal }))[0]
     }),
     encryptMany: traced(async (list: readonly Row[], options: RowsOptions = {}) => {
-      demandOptions('encryptMany()', options, ROWS_OPTIONS)
+      assertOptions('encryptMany()', options, ROWS_OPTIONS)
       const taken = takeRows(list)
       const { rows } = await load()
       return rows.seal(taken, options)
@@ -168,7 +168,7 @@ export function createModel(
       return ok[0]
     }),
     decryptMany: traced(async (list: readonly Row[], options: RowsOptions = {}) => {
-      demandOptions('decryptMany()', options, ROWS_OPTIONS)
+      assertOptions('decryptMany()', options, ROWS_OPTIONS)
       const { rows } = await load()
       const { ok, failed } = await rows.open(list, options)
       return { ok, failed }
@@ -180,7 +180,7 @@ export function createModel(
       return rows.hash(asked, signal)
     }),
     matches: (row: Row, query: Row) =>
-      fieldsOf(definition, query).every((field) => {
+      getQueryFields(definition, query).every((field) => {
         const value = getAt(row, field.path)
         return !isMissing(value) && indexText(field, value) === indexText(field, query[field.name])
       }),

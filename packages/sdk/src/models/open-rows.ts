@@ -2,15 +2,15 @@
 import { createBacklog } from '../async/backlog.js'
 import { isPromise } from '../async/is-promise.js'
 import { createPace } from '../async/pace.js'
-import { nameOf } from '../deks/decrypt-deks.js'
+import { dekName } from '../deks/decrypt-deks.js'
 import { DecryptionError, type EaasError, InvalidInputError, isEaasError, placedAt } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
 import { attempt, BLOCK_RECORDS, type OpenJob, restAndReport, unwrapEach } from '../records/blocks.js'
 import { readEnvelope } from '../records/envelopes.js'
 import { isIndexColumn } from '../records/hash-columns.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
-import { copyRow, demandPath } from '../records/plain-rows.js'
-import { demandNoLookalike, demandNoNullObject } from '../records/presence.js'
+import { assertPath, copyRow } from '../records/plain-rows.js'
+import { assertNoLookalike, assertNoNullObject } from '../records/presence.js'
 import { CODECS, isNothing } from './codecs.js'
 import type { Definition, PlacedField } from './definition.js'
 import type { ModelDeps, RowsOptions } from './model-deps.js'
@@ -68,7 +68,7 @@ export async function openRows(
         if (pace.due()) {
           await restAndReport(deps, pace, options, { done: job.place.index - first, total: rows.length })
         }
-        const dek = deks.get(nameOf(job.parts))
+        const dek = deks.get(dekName(job.parts))
         if (!dek) continue
         const promise = openOne(deps, job, dek, (outcome) => opened.set(job, outcome))
         if (promise) await backlog.add(promise)
@@ -100,7 +100,7 @@ export function copyStored({ fields, header }: Definition, row: unknown, index: 
 export function readJobs({ fields, names, keyIds, header }: Definition, row: Row, index: number): Job[] {
   return fields.flatMap((field) => {
     const place = { index, field: field.name }
-    demandPath(row, field.path, index)
+    assertPath(row, field.path, index)
     const value = getAt(row, field.path)
     if (!isMissing(value)) {
       const parts = readEnvelope(envelopeAt(row, field.path, header, place), place)
@@ -109,9 +109,9 @@ export function readJobs({ fields, names, keyIds, header }: Definition, row: Row
       const hint = 'If rows were sealed under that key before, name it in `formerKeyIds`; else restore the envelope.'
       throw new DecryptionError(place, { message, hint })
     }
-    if (value === undefined) demandNoLookalike(row, field, names, index)
+    if (value === undefined) assertNoLookalike(row, field, names, index)
     if (isLeftOut(field, value)) return []
-    demandNoNullObject(row, field, index)
+    assertNoNullObject(row, field, index)
     const hint = 'Read its column too; where there may be none, declare the field optional() or nullable().'
     throw new InvalidInputError(`the value is ${String(value)}`, hint, place)
   })
@@ -156,7 +156,7 @@ function join(definition: Definition, row: Row, jobs: readonly Job[], { opened, 
   for (const job of jobs) {
     const outcome = opened.get(job)
     if (!outcome || 'error' in outcome) {
-      const error = outcome?.error ?? refused.get(nameOf(job.parts))
+      const error = outcome?.error ?? refused.get(dekName(job.parts))
       if (error) return placedAt(error, job.place)
     } else values.push([job.field.path, outcome.value])
   }

@@ -1,8 +1,8 @@
 /** Bringing stored rows to the current version of their key, or to new DEKs: see `rewrap` and `reseal` of a model. */
 import type { WrappedKey } from '@eaas/protocol'
-import { nameOf } from '../deks/decrypt-deks.js'
+import { dekName } from '../deks/decrypt-deks.js'
 import { type EaasError, InvalidInputError, isEaasError, placedAt } from '../errors.js'
-import { demandNotAborted, demandOptions, demandWhole, kindOf, type Row } from '../input.js'
+import { assertNotAborted, assertOptions, assertWhole, kindOf, type Row } from '../input.js'
 import { MAX_BATCH_ROWS } from '../limits.js'
 import { attempt } from '../records/blocks.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
@@ -66,9 +66,9 @@ export async function* rewrapRows(
   const rewrapOne = (row: Row, keys: WrappedKeys, index: number): RewrapItem<Row> => {
     const values: [Path, unknown][] = []
     for (const [path, wrapped] of keys) {
-      const error = refused.get(nameOf(wrapped))
+      const error = refused.get(dekName(wrapped))
       if (error) return { index, status: 'failed', error: placedAt(error, { index, field: path.join('.') }) }
-      const { wrapped_key, key_version } = known.get(nameOf(wrapped)) ?? wrapped
+      const { wrapped_key, key_version } = known.get(dekName(wrapped)) ?? wrapped
       if (wrapped_key === wrapped.wrapped_key) continue
       values.push([path, { ...(getAt(row, path) as Row), wrapped_key, key_version }])
     }
@@ -88,7 +88,7 @@ export async function* rewrapRows(
     )
     for (const one of read) {
       if (isEaasError(one)) continue
-      for (const [, wrapped] of one.keys) if (!known.has(nameOf(wrapped))) asked.set(nameOf(wrapped), wrapped)
+      for (const [, wrapped] of one.keys) if (!known.has(dekName(wrapped))) asked.set(dekName(wrapped), wrapped)
     }
     await Promise.all([...asked].map(ask))
     return read.map((one, at) => {
@@ -140,13 +140,13 @@ async function* inBatches(
   name: 'rewrap()' | 'reseal()',
   run: (batch: readonly Row[], start: number) => Promise<RewrapItem<Row>[]>,
 ): AsyncGenerator<RewrapBatch<Row>, void, undefined> {
-  demandOptions(name, options, ['batchSize', 'signal'])
+  assertOptions(name, options, ['batchSize', 'signal'])
   const { batchSize = BATCH_ROWS, signal } = options
-  demandIterable(rows)
-  demandWhole('batchSize', batchSize, 1, MAX_BATCH_ROWS)
+  assertIterable(rows)
+  assertWhole('batchSize', batchSize, 1, MAX_BATCH_ROWS)
   const progress = { done: 0, changed: 0, current: 0, failed: 0 }
   const finish = async (batch: readonly Row[]): Promise<RewrapBatch<Row>> => {
-    demandNotAborted(signal)
+    assertNotAborted(signal)
     const items = await run(batch, progress.done)
     progress.done += batch.length
     for (const { status } of items) progress[status]++
@@ -161,7 +161,7 @@ async function* inBatches(
   if (batch.length > 0) yield await finish(batch)
 }
 
-function demandIterable(rows: unknown): void {
+function assertIterable(rows: unknown): void {
   const iterable = rows as Partial<Iterable<Row> & AsyncIterable<Row>>
   if (typeof rows === 'object' && rows !== null && (iterable[Symbol.asyncIterator] ?? iterable[Symbol.iterator])) return
   throw new InvalidInputError(`rows must be an array or another iterable, got ${kindOf(rows)}`)

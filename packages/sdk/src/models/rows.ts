@@ -48,12 +48,12 @@ export function packRow(row: Row, paths: readonly Path[], header: string, index 
     }
     fields.push([path, { c: envelope.ciphertext, i: envelope.iv }])
   }
-  demandHeaderColumn(row, header, index)
+  assertHeaderColumn(row, header, index)
   return { ...withValues(row, fields), [header]: shared ?? null }
 }
 
 /** Refuses a row whose own column would be lost under what the compact form adds. @throws InvalidInputError */
-export function demandHeaderColumn(row: Row, header: string, index: number): void {
+export function assertHeaderColumn(row: Row, header: string, index: number): void {
   const value = valueIn(row, header)
   if (isMissing(value) || isHeader(value)) return
   const message = `record ${index}: the compact form would overwrite the column ${JSON.stringify(header)}`

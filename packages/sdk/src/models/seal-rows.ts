@@ -7,16 +7,16 @@ import type { OwnDek } from '../deks/own-dek.js'
 import type { EaasError } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
 import { attempt, restAndReport, withDeks } from '../records/blocks.js'
-import { demandIndexColumn } from '../records/hash-columns.js'
+import { assertIndexColumn } from '../records/hash-columns.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
-import { demandPath } from '../records/plain-rows.js'
-import { demandNoColumn, demandNoLookalike, demandNoNullObject } from '../records/presence.js'
+import { assertPath } from '../records/plain-rows.js'
+import { assertNoColumn, assertNoLookalike, assertNoNullObject } from '../records/presence.js'
 import { indexText } from './blind-index.js'
 import { CODECS, isNothing } from './codecs.js'
 import type { Definition, IndexColumn, PlacedField } from './definition.js'
 import { columnText } from './index-columns.js'
 import type { ModelDeps, RowsOptions } from './model-deps.js'
-import { demandHeaderColumn, packRow } from './rows.js'
+import { assertHeaderColumn, packRow } from './rows.js'
 
 export interface SealOptions extends RowsOptions {
   /** Whether the DEK must be another than the key's own. */
@@ -38,22 +38,22 @@ export function* readEach(
 function readTexts({ fields, columns, names, format, header }: Definition, row: Row, index: number): Texts {
   for (const field of fields) {
     const { path, name, spec } = field
-    demandPath(row, path, index)
+    assertPath(row, path, index)
     const value = getAt(row, path)
-    if (isMissing(value)) demandNoLookalike(row, field, names, index)
-    else demandNoColumn(row, field, index)
-    if (value === undefined && !spec.missing.includes(undefined)) demandNoNullObject(row, field, index)
-    const { demand } = spec.demand ? spec : CODECS[spec.kind]
-    if (!isNothing(spec.missing, value)) demand?.(value, { index, field: name })
+    if (isMissing(value)) assertNoLookalike(row, field, names, index)
+    else assertNoColumn(row, field, index)
+    if (value === undefined && !spec.missing.includes(undefined)) assertNoNullObject(row, field, index)
+    const { assert } = spec.assert ? spec : CODECS[spec.kind]
+    if (!isNothing(spec.missing, value)) assert?.(value, { index, field: name })
   }
-  if (format === 'compact') demandHeaderColumn(row, header, index)
+  if (format === 'compact') assertHeaderColumn(row, header, index)
   return columns.map((column) => {
-    demandIndexColumn(row, column, { index, field: column.fields[0]?.name ?? '' })
-    return textOf(column, row, index)
+    assertIndexColumn(row, column, { index, field: column.fields[0]?.name ?? '' })
+    return findColumnText(column, row, index)
   })
 }
 
-function textOf(column: IndexColumn, row: Row, index: number): string | undefined {
+function findColumnText(column: IndexColumn, row: Row, index: number): string | undefined {
   const texts: string[] = []
   for (const field of column.fields) {
     const value = getAt(row, field.path)

@@ -1,11 +1,11 @@
 /** What calls on many rows share, of records and of models: work in blocks, the DEKs of a block, rests and progress. */
 import type { EnvelopeParts } from '@eaas/protocol'
 import type { Pace } from '../async/pace.js'
-import { type DecryptDeks, nameOf } from '../deks/decrypt-deks.js'
-import { type DekScope, makeOwnDek, type OwnDek, type Wrap } from '../deks/own-dek.js'
+import { type DecryptDeks, dekName } from '../deks/decrypt-deks.js'
+import { createOwnDek, type DekScope, type OwnDek, type Wrap } from '../deks/own-dek.js'
 import { AbortedError, type EaasError, isEaasError, type RecordPlace } from '../errors.js'
 import type { Batcher } from '../http/batcher.js'
-import { demandNotAborted } from '../input.js'
+import { assertNotAborted } from '../input.js'
 import type { Envelopes } from './envelopes.js'
 
 /** So many records' envelopes are decoded at a time: memory stays flat however long the list is. */
@@ -38,8 +38,8 @@ export async function withDeks(
   const block = dek === 'record' ? BLOCK_RECORDS : count
   for (let start = 0; start < count; start += block) {
     const end = Math.min(count, start + block)
-    const own = await makeDeks(dek === 'shared' ? 0 : dek === 'call' ? 1 : end - start, () =>
-      makeOwnDek(wrap, keyId, signal),
+    const own = await createDeks(dek === 'shared' ? 0 : dek === 'call' ? 1 : end - start, () =>
+      createOwnDek(wrap, keyId, signal),
     )
     try {
       if (dek === 'call' && own[0]) decryptDeks.add(own[0].wrapped, own[0].dek)
@@ -50,7 +50,7 @@ export async function withDeks(
   }
 }
 
-async function makeDeks(count: number, make: () => Promise<OwnDek>): Promise<OwnDek[]> {
+async function createDeks(count: number, make: () => Promise<OwnDek>): Promise<OwnDek[]> {
   const made = await Promise.allSettled(Array.from({ length: count }, make))
   const deks = made.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
   const failed = made.find((result) => result.status === 'rejected')
@@ -80,7 +80,7 @@ export async function unwrapEach(
 ): Promise<Map<string, EaasError>> {
   const firsts = new Map<string, OpenJob>()
   for (const job of jobs) {
-    const name = nameOf(job.parts)
+    const name = dekName(job.parts)
     if (!deks.has(name) && !firsts.has(name)) firsts.set(name, job)
   }
   const unwrap = async ([name, job]: [string, OpenJob]): Promise<EaasError | undefined> => {
@@ -113,7 +113,7 @@ export async function restAndReport(
   progress: Progress,
 ): Promise<void> {
   await pace.rest()
-  demandNotAborted(signal)
+  assertNotAborted(signal)
   if (closed.aborted) throw new AbortedError()
   onProgress?.(progress)
 }

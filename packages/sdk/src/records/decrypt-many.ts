@@ -2,12 +2,12 @@
 import { createBacklog } from '../async/backlog.js'
 import { isPromise } from '../async/is-promise.js'
 import { createPace } from '../async/pace.js'
-import { nameOf } from '../deks/decrypt-deks.js'
+import { dekName } from '../deks/decrypt-deks.js'
 import { InvalidInputError, placedAt } from '../errors.js'
-import { demandNotAborted, demandOptions, isMissing, type Row, toText } from '../input.js'
+import { assertNotAborted, assertOptions, isMissing, type Row, toText } from '../input.js'
 import { BLOCK_RECORDS, type OpenJob, type Progress, type RecordsDeps, restAndReport, unwrapEach } from './blocks.js'
 import { readEnvelope } from './envelopes.js'
-import { checkPresence, copyNamed, demandFields } from './named-fields.js'
+import { assertFields, checkPresence, copyNamed } from './named-fields.js'
 import { getAt, type Path, putAt } from './paths.js'
 import { placeFields, type RecordField } from './presence.js'
 
@@ -31,10 +31,10 @@ export async function decryptRecords(
   records: readonly object[],
   options: DecryptManyOptions<string, 'text' | 'bytes'>,
 ): Promise<Row[]> {
-  demandOptions('decryptMany()', options, DECRYPT_MANY_OPTIONS)
+  assertOptions('decryptMany()', options, DECRYPT_MANY_OPTIONS)
   const { fields, optional = [], as = 'text', signal } = options
-  demandNotAborted(signal)
-  demandFields(fields, optional)
+  assertNotAborted(signal)
+  assertFields(fields, optional)
   if (as !== 'text' && as !== 'bytes') throw new InvalidInputError('as must be "text" or "bytes"')
   const rows = copyNamed(records, fields, false)
   const placed = placeFields(rows, fields)
@@ -49,15 +49,15 @@ export async function decryptRecords(
       const finish = (job: PlacedJob, plaintext: Uint8Array) => {
         putAt(rows[job.place.index] ?? {}, job.path, as === 'text' ? toText(plaintext, job.place) : plaintext)
       }
-      demandNotAborted(signal)
+      assertNotAborted(signal)
       const refused = await unwrapEach(deps, jobs, deks, signal)
       for (const { parts, place } of jobs) {
-        const error = refused.get(nameOf(parts))
+        const error = refused.get(dekName(parts))
         if (error) throw placedAt(error, place)
       }
       for (const job of jobs) {
         if (pace.due()) await restAndReport(deps, pace, options, { done: job.place.index, total: rows.length })
-        const dek = deks.get(nameOf(job.parts))
+        const dek = deks.get(dekName(job.parts))
         const plaintext = job.plaintext ?? (dek && deps.envelopes.openWith(dek, job.parts, job.place))
         if (isPromise(plaintext)) await backlog.add(plaintext.then((bytes) => finish(job, bytes)))
         else if (plaintext) finish(job, plaintext)

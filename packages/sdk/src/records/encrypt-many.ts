@@ -2,23 +2,23 @@
 import { createBacklog } from '../async/backlog.js'
 import { isPromise } from '../async/is-promise.js'
 import { createPace, type Pace } from '../async/pace.js'
-import { type DekScope, demandScope } from '../deks/own-dek.js'
+import { assertScope, type DekScope } from '../deks/own-dek.js'
 import { InvalidInputError } from '../errors.js'
 import type { Batcher } from '../http/batcher.js'
 import {
-  demandHashable,
-  demandKeyId,
-  demandNotAborted,
-  demandOptions,
-  demandValue,
+  assertHashable,
+  assertKeyId,
+  assertNotAborted,
+  assertOptions,
+  assertValue,
   isMissing,
   isName,
   type Row,
   readValue,
 } from '../input.js'
 import { type Progress, type RecordsDeps, restAndReport, withDeks } from './blocks.js'
-import { demandIndexColumn, hashEach } from './hash-columns.js'
-import { type CheckOptions, checkPresence, copyNamed, demandFields } from './named-fields.js'
+import { assertIndexColumn, hashEach } from './hash-columns.js'
+import { assertFields, type CheckOptions, checkPresence, copyNamed } from './named-fields.js'
 import { getAt, putAt } from './paths.js'
 import { placeFields, type RecordField } from './presence.js'
 
@@ -49,14 +49,14 @@ export async function encryptRecords(
   records: readonly object[],
   options: EncryptManyOptions<string, Record<string, string>>,
 ): Promise<Row[]> {
-  demandOptions('encryptMany()', options, ENCRYPT_MANY_OPTIONS)
+  assertOptions('encryptMany()', options, ENCRYPT_MANY_OPTIONS)
   const { envelopes, batcher } = deps
   const { keyId, fields, optional = [], index = {}, dek = 'shared', signal } = options
-  demandNotAborted(signal)
-  demandKeyId(keyId)
-  demandScope(dek)
-  demandFields(fields, optional)
-  demandIndex(index, fields)
+  assertNotAborted(signal)
+  assertKeyId(keyId)
+  assertScope(dek)
+  assertFields(fields, optional)
+  assertIndex(index, fields)
   const rows = copyNamed(records, fields, true)
   const placed = placeFields(rows, fields)
   const indexed = placed.filter(({ name }) => Object.hasOwn(index, name))
@@ -97,10 +97,10 @@ async function checkRows(
   const presence = { ...options, columns: Object.values(index), toSeal: true }
   await checkPresence(rows, presence, (row, value, place) => {
     const column = Object.hasOwn(index, place.field) ? index[place.field] : undefined
-    if (column !== undefined) demandIndexColumn(row, { column }, place)
+    if (column !== undefined) assertIndexColumn(row, { column }, place)
     if (isMissing(value)) return
-    demandValue(value, place)
-    if (column !== undefined) demandHashable(value, place)
+    assertValue(value, place)
+    if (column !== undefined) assertHashable(value, place)
   })
 }
 
@@ -122,8 +122,8 @@ async function hashAll(
   return hashEach(batcher, values, options)
 }
 
-function demandIndex(index: Readonly<Record<string, unknown>>, fields: readonly string[]): void {
-  demandOptions('index', index)
+function assertIndex(index: Readonly<Record<string, unknown>>, fields: readonly string[]): void {
+  assertOptions('index', index)
   const columns = Object.values(index)
   if (!columns.every(isName)) throw new InvalidInputError('index must give each field the name of a column')
   for (const field of Object.keys(index)) {

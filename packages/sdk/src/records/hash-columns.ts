@@ -29,7 +29,7 @@ interface HashColumn {
 }
 
 /** Refuses a record whose column for an index holds what is no index, and would be lost. @throws InvalidInputError */
-export function demandIndexColumn(record: Row, column: HashColumn, place: RecordPlace): void {
+export function assertIndexColumn(record: Row, column: HashColumn, place: RecordPlace): void {
   if (isIndexColumn(record, column)) return
   throw new InvalidInputError(
     `its index would overwrite the column ${JSON.stringify(column.column)}`,

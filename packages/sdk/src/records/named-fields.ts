@@ -1,7 +1,7 @@
 /** The fields that `encryptMany` and `decryptMany` are given by name: checked, copied and found in each record. */
 import type { Pace } from '../async/pace.js'
 import { InvalidInputError, type RecordPlace } from '../errors.js'
-import { demandNotAborted, isName, kindOf, type Row } from '../input.js'
+import { assertNotAborted, isName, kindOf, type Row } from '../input.js'
 import type { Path } from './paths.js'
 import { copyRows } from './plain-rows.js'
 import { createPresence, type PresenceOptions, type RecordField } from './presence.js'
@@ -14,7 +14,7 @@ export interface CheckOptions {
 }
 
 /** Refuses names that are none, or that stand there twice. @throws InvalidInputError */
-export function demandFields(fields: unknown, optional: unknown): asserts fields is readonly string[] {
+export function assertFields(fields: unknown, optional: unknown): asserts fields is readonly string[] {
   if (!Array.isArray(fields) || fields.length === 0) throw new InvalidInputError('fields must name at least one field')
   if (!fields.every(isName)) throw new InvalidInputError('fields must hold names of fields')
   if (new Set(fields).size < fields.length) throw new InvalidInputError('fields must name each field once')
@@ -46,7 +46,7 @@ export async function checkPresence(
   for (const [index, row] of rows.entries()) {
     if (pace.due()) {
       await pace.rest()
-      demandNotAborted(signal)
+      assertNotAborted(signal)
     }
     for (const field of options.fields) {
       const value = presence.read(row, field, index)

@@ -6,7 +6,7 @@ import { isName, type Row, valueIn } from '../input.js'
 export type Path = readonly string[]
 
 /** Refuses what leads to no field: an empty name, or, as other libraries name it, an element of a list. @throws InvalidInputError */
-export function demandFieldPath(name: string, path: Path): void {
+export function assertFieldPath(name: string, path: Path): void {
   if (path.every(isName) && !/[[\]]/.test(name)) return
   throw new InvalidInputError(
     `fields: ${JSON.stringify(name)} is no name of a field`,

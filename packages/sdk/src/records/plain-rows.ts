@@ -12,13 +12,13 @@ export interface CopyOptions {
 }
 
 /** Refuses what is no list. @throws InvalidInputError */
-export function demandList(records: unknown): asserts records is readonly unknown[] {
+export function assertList(records: unknown): asserts records is readonly unknown[] {
   if (!Array.isArray(records)) throw new InvalidInputError(`records must be an array, got ${kindOf(records)}`)
 }
 
 /** Copies of all records, of which each member is read once. @throws InvalidInputError */
 export function copyRows(records: unknown, { paths, toStore }: Omit<CopyOptions, 'index'>): Row[] {
-  demandList(records)
+  assertList(records)
   return Array.from(records, (record, index) => copyRow(record, { index, paths, toStore }))
 }
 
@@ -32,7 +32,7 @@ export function copyRows(records: unknown, { paths, toStore }: Omit<CopyOptions,
 export function copyRow(row: unknown, options: CopyOptions): Row {
   const { index } = options
   try {
-    demandRow(row, index)
+    assertRow(row, index)
     return copyObject(row, [], options)
   } catch (error) {
     if (isEaasError(error)) throw error
@@ -44,11 +44,11 @@ export function copyRow(row: unknown, options: CopyOptions): Row {
 function copyObject(object: Row, at: Path, { index, paths, toStore }: CopyOptions): Row {
   const copy = { ...object }
   const heads = new Set(paths.map(([head]) => head ?? ''))
-  if (toStore) demandNoFunction(copy, heads, at, index)
+  if (toStore) assertNoFunction(copy, heads, at, index)
   for (const head of heads) {
     const value = copy[head]
     if (!Object.hasOwn(copy, head)) {
-      demandNotInherited(object, head, at, index)
+      assertNotInherited(object, head, at, index)
       continue
     }
     const rests = paths.flatMap(([name, ...rest]) => (name === head && rest.length > 0 ? [rest] : []))
@@ -60,7 +60,7 @@ function copyObject(object: Row, at: Path, { index, paths, toStore }: CopyOption
 }
 
 /** Refuses what a copy lacks: a member of the class, or one that is not enumerable; but nothing that all objects have. */
-function demandNotInherited(object: Row, name: string, at: Path, index: number): void {
+function assertNotInherited(object: Row, name: string, at: Path, index: number): void {
   if (!Object.hasOwn(object, name) && (!(name in object) || name in Object.prototype)) return
   const field = [...at, name].join('.')
   throw new InvalidInputError(
@@ -70,7 +70,7 @@ function demandNotInherited(object: Row, name: string, at: Path, index: number):
   )
 }
 
-function demandNoFunction(copy: Row, fields: ReadonlySet<string>, at: Path, index: number): void {
+function assertNoFunction(copy: Row, fields: ReadonlySet<string>, at: Path, index: number): void {
   const found = Reflect.ownKeys(copy).find(
     (name) => typeof copy[name as string] === 'function' && !(typeof name === 'string' && fields.has(name)),
   )
@@ -94,14 +94,14 @@ export function isRecord(value: unknown): value is Row {
 }
 
 /** Refuses what is no record. @throws InvalidInputError */
-export function demandRow(record: unknown, index: number): asserts record is Row {
+export function assertRow(record: unknown, index: number): asserts record is Row {
   const kind = kindOfRecord(record)
   if (kind === undefined) return
   throw new InvalidInputError(`record ${index} must be an object, got ${kind}`, 'Pass a plain object.')
 }
 
 /** Refuses a row in which something on the way to a field is neither an object nor missing. @throws InvalidInputError */
-export function demandPath(row: Row, path: Path, index: number): void {
+export function assertPath(row: Row, path: Path, index: number): void {
   let value: unknown = row
   for (const name of path.slice(0, -1)) {
     value = valueIn(value as Row, name)

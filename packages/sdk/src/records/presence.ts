@@ -2,8 +2,8 @@
 import { InvalidInputError, type RecordPlace } from '../errors.js'
 import { isMissing, type Row, valueIn } from '../input.js'
 import { nearestName, plainName } from '../nearest-name.js'
-import { demandFieldPath, fieldInside, getAt, type Path } from './paths.js'
-import { demandPath, isRecord } from './plain-rows.js'
+import { assertFieldPath, fieldInside, getAt, type Path } from './paths.js'
+import { assertPath, isRecord } from './plain-rows.js'
 
 /** Shorter names with two letters swapped may well be two names. */
 const MIN_SWAPPED = 5
@@ -27,7 +27,7 @@ export function placeFields(rows: readonly Row[], names: readonly string[]): Rec
   const fields = names.map((name): RecordField => {
     const path = name.split('.')
     const isColumn = rows.some((row) => Object.hasOwn(row, name))
-    if (!isColumn) demandFieldPath(name, path)
+    if (!isColumn) assertFieldPath(name, path)
     if (!isColumn || path.length === 1) return { name, path }
     const both = rows.findIndex((row) => getAt(row, path) !== undefined)
     if (both === -1) return { name, path: [name] }
@@ -62,17 +62,17 @@ export function createPresence({ fields, optional, columns, toSeal }: PresenceOp
   const missing = new Map<RecordField, { index: number; row: Row }>()
   return {
     read(row, field, index) {
-      demandPath(row, field.path, index)
+      assertPath(row, field.path, index)
       const value = getAt(row, field.path)
       if (value !== undefined) seen.add(field)
       else if (!optional.includes(field.name) && !missing.has(field)) missing.set(field, { index, row })
       const mayBeElsewhere = value === null ? toSeal : value === undefined && optional.includes(field.name)
-      if (mayBeElsewhere) demandNoLookalike(row, field, names, index)
+      if (mayBeElsewhere) assertNoLookalike(row, field, names, index)
       return value
     },
     end() {
       for (const [field, { index, row }] of missing) {
-        demandNoNullObject(row, field, index)
+        assertNoNullObject(row, field, index)
         if (seen.has(field)) {
           const hint = 'Name the field in `optional` too, if records may lack it.'
           throw new InvalidInputError('the field is missing in this record', hint, { index, field: field.name })
@@ -93,7 +93,7 @@ export function createPresence({ fields, optional, columns, toSeal }: PresenceOp
 }
 
 /** Refuses a record that has null in place of the object that a field lies in. @throws InvalidInputError */
-export function demandNoNullObject(row: Row, { name, path }: RecordField, index: number): void {
+export function assertNoNullObject(row: Row, { name, path }: RecordField, index: number): void {
   const { parent, at, name: last } = findEnd(row, path)
   if (at === path.length - 1 || valueIn(parent, last) !== null) return
   const object = JSON.stringify(path.slice(0, at + 1).join('.'))
@@ -108,7 +108,7 @@ export function demandNoNullObject(row: Row, { name, path }: RecordField, index:
  * @param taken the names that are known: of fields, and of columns for indexes
  * @throws InvalidInputError
  */
-export function demandNoLookalike(
+export function assertNoLookalike(
   row: Row,
   { name, path }: RecordField,
   taken: ReadonlySet<string>,
@@ -172,7 +172,7 @@ function leadsTo(here: Path, path: Path): boolean {
 }
 
 /** Refuses a record that has a value in the field, and another one in a column of the field's very name. @throws InvalidInputError */
-export function demandNoColumn(row: Row, { name, path }: RecordField, index: number): void {
+export function assertNoColumn(row: Row, { name, path }: RecordField, index: number): void {
   if (path.length > 1 && !isMissing(row[name])) throw namesBoth(name, index)
 }
 

@@ -2,7 +2,7 @@
 import type { Permission } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import type { Http } from '../http/calls.js'
-import { demandOptions, readSignal } from '../input.js'
+import { assertOptions, readSignal } from '../input.js'
 import { demandId, demandName, readTime } from './input.js'
 import type { CallOptions } from './keys.js'
 import type { ApiKeyList, ApiKeyRecord, NewApiKey } from './wire-types.js'
@@ -48,7 +48,7 @@ export function createApiKeys(http: Http): ApiKeys {
   return {
     async create(apiKey, options) {
       const signal = readSignal('apiKeys.create()', options)
-      demandOptions('apiKeys.create()', apiKey, FIELDS)
+      assertOptions('apiKeys.create()', apiKey, FIELDS)
       demandName(apiKey.name)
       if (!Array.isArray(apiKey.permissions)) throw new InvalidInputError('permissions must be an array')
       const body = bodyOf(apiKey)
@@ -60,7 +60,7 @@ export function createApiKeys(http: Http): ApiKeys {
     },
     async update(id, changes, options) {
       const signal = readSignal('apiKeys.update()', options)
-      demandOptions('apiKeys.update()', changes, FIELDS)
+      assertOptions('apiKeys.update()', changes, FIELDS)
       demandId(id)
       if (changes.name !== undefined) demandName(changes.name)
       const body = bodyOf(changes)

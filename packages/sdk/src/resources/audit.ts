@@ -2,7 +2,7 @@
 import { ACTIONS, type Action, isUuid } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import type { Http } from '../http/calls.js'
-import { demandOptions, demandWhole, readSignal } from '../input.js'
+import { assertOptions, assertWhole, readSignal } from '../input.js'
 import { demandPage, readTime } from './input.js'
 import type { CallOptions } from './keys.js'
 import type { Entry, EntryList, Verification } from './wire-types.js'
@@ -55,7 +55,7 @@ export interface Audit {
 /** Makes the resource over one client's HTTP. */
 export function createAudit(http: Http): Audit {
   const list: Audit['list'] = async (options = {}) => {
-    demandOptions('audit.list()', options, [...FILTER, 'limit', 'offset', 'signal'])
+    assertOptions('audit.list()', options, [...FILTER, 'limit', 'offset', 'signal'])
     const { limit, offset, signal, ...filter } = options
     demandPage(limit, offset)
     const query = { ...readFilter(filter), limit, offset }
@@ -64,7 +64,7 @@ export function createAudit(http: Http): Audit {
   return {
     list,
     async *entries(given = {}) {
-      demandOptions('audit.entries()', given, [...FILTER, 'signal'])
+      assertOptions('audit.entries()', given, [...FILTER, 'signal'])
       const { order = 'desc', after_id = 0, ...options } = given
       let after = after_id
       let oldest = Number.POSITIVE_INFINITY
@@ -94,7 +94,7 @@ function readFilter({ key_id, action, date_from, date_to, after_id, order }: Ent
     throw new InvalidInputError('action must be one of the audit actions')
   if (order !== undefined && order !== 'asc' && order !== 'desc')
     throw new InvalidInputError('order must be "asc" or "desc"')
-  if (after_id !== undefined) demandWhole('after_id', after_id, 0, Number.MAX_SAFE_INTEGER)
+  if (after_id !== undefined) assertWhole('after_id', after_id, 0, Number.MAX_SAFE_INTEGER)
   return {
     key_id,
     action,

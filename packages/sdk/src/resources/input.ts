@@ -1,7 +1,7 @@
 /** What callers pass to the calls of the resources. Apart from `../input.ts`, so that it is loaded with the first of them. */
 import { isUuid, isWellFormed } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
-import { demandWhole, isoText, isValidDate } from '../input.js'
+import { assertWhole, isoText, isValidDate } from '../input.js'
 
 /** Refuses what is not a name for a key or an API key. @throws InvalidInputError */
 export function demandName(name: unknown, option = 'name'): asserts name is string {
@@ -20,8 +20,8 @@ export function demandId(id: unknown): asserts id is string {
 
 /** Refuses a limit or an offset that the service would refuse. @throws InvalidInputError */
 export function demandPage(limit: unknown, offset: unknown): void {
-  if (limit !== undefined) demandWhole('limit', limit, 1, Number.MAX_SAFE_INTEGER)
-  if (offset !== undefined) demandWhole('offset', offset, 0, Number.MAX_SAFE_INTEGER)
+  if (limit !== undefined) assertWhole('limit', limit, 1, Number.MAX_SAFE_INTEGER)
+  if (offset !== undefined) assertWhole('offset', offset, 0, Number.MAX_SAFE_INTEGER)
 }
 
 /** A time as the API takes it. @throws InvalidInputError on an invalid Date */

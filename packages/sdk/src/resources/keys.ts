@@ -1,7 +1,7 @@
 /** The keys of a tenant: `/v1/keys`. */
 
 import type { Http } from '../http/calls.js'
-import { demandKeyId, demandOptions, demandWhole, readSignal } from '../input.js'
+import { assertKeyId, assertOptions, assertWhole, readSignal } from '../input.js'
 import { ensureKey } from './ensure-key.js'
 import { demandName, demandPage } from './input.js'
 import type { Key, KeyExport, KeyList, KeyStatus, KeyWithVersions } from './wire-types.js'
@@ -79,26 +79,26 @@ export interface Keys {
 export function createKeys(http: Http): Keys {
   const change = (keyId: string, action: string, options: CallOptions | undefined, body?: object) => {
     const signal = readSignal(`keys.${action === 'destroy/cancel' ? 'cancelDestruction' : action}()`, options)
-    demandKeyId(keyId)
+    assertKeyId(keyId)
     const path = `v1/keys/${keyId}/${action}`
     return http({ method: 'POST', path, body, answer: 'key', about: keyId, repeatable: false, signal })
   }
   const keys: Keys = {
     async create(key, options) {
       const signal = readSignal('keys.create()', options)
-      demandOptions('keys.create()', key, ['name'])
+      assertOptions('keys.create()', key, ['name'])
       demandName(key.name)
       const body = { name: key.name }
       return http({ method: 'POST', path: 'v1/keys', body, answer: 'key', repeatable: false, signal })
     },
     async ensure(key, options) {
       readSignal('keys.ensure()', options)
-      demandOptions('keys.ensure()', key, ['name'])
+      assertOptions('keys.ensure()', key, ['name'])
       demandName(key.name)
       return ensureKey(keys, key.name, options ?? {})
     },
     async list(options = {}) {
-      demandOptions('keys.list()', options, ['status', 'name', 'limit', 'offset', 'signal'])
+      assertOptions('keys.list()', options, ['status', 'name', 'limit', 'offset', 'signal'])
       const { status, name, limit, offset, signal } = options
       demandPage(limit, offset)
       const query = { status, name, limit, offset }
@@ -106,22 +106,22 @@ export function createKeys(http: Http): Keys {
     },
     async get(keyId, options) {
       const signal = readSignal('keys.get()', options)
-      demandKeyId(keyId)
+      assertKeyId(keyId)
       const path = `v1/keys/${keyId}`
       return http({ method: 'GET', path, answer: 'keyWithVersions', about: keyId, repeatable: true, signal })
     },
     rotate: async (keyId, options) => change(keyId, 'rotate', options),
     async setRotation(keyId, interval_days, options) {
       const signal = readSignal('keys.setRotation()', options)
-      demandKeyId(keyId)
-      if (interval_days !== null) demandWhole('interval_days', interval_days, 1, MAX_INTERVAL_DAYS)
+      assertKeyId(keyId)
+      if (interval_days !== null) assertWhole('interval_days', interval_days, 1, MAX_INTERVAL_DAYS)
       const path = `v1/keys/${keyId}/rotation`
       const body = { interval_days }
       return http({ method: 'PATCH', path, body, answer: 'key', about: keyId, repeatable: false, signal })
     },
     async disable(keyId, options) {
       const signal = readSignal('keys.disable()', options)
-      demandKeyId(keyId)
+      assertKeyId(keyId)
       await http({ method: 'DELETE', path: `v1/keys/${keyId}`, answer: 'nothing', repeatable: false, signal })
     },
     enable: async (keyId, options) => change(keyId, 'enable', options),
@@ -132,7 +132,7 @@ export function createKeys(http: Http): Keys {
     cancelDestruction: async (keyId, options) => change(keyId, 'destroy/cancel', options),
     async export(keyId, options) {
       const signal = readSignal('keys.export()', options)
-      demandKeyId(keyId)
+      assertKeyId(keyId)
       const path = `v1/keys/${keyId}/export`
       return http({ method: 'POST', path, answer: 'keyExport', about: keyId, repeatable: false, signal })
     },

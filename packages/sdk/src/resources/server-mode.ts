@@ -3,7 +3,7 @@ import { decodeBase64, encodeBase64 } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import type { Http } from '../http/calls.js'
 import { asTampering } from '../http/tampering.js'
-import { type Binary, type Bytes, demandKeyId, demandOptions, readSignal, readValue, toText } from '../input.js'
+import { assertKeyId, assertOptions, type Binary, type Bytes, readSignal, readValue, toText } from '../input.js'
 import { type Bundle, readEnvelope } from '../records/envelopes.js'
 import type { CallOptions } from './keys.js'
 
@@ -29,7 +29,7 @@ export function createServerMode(http: Http): ServerMode {
     const signal = readSignal('server.decrypt()', options)
     if (typeof envelope !== 'object' || envelope === null) readEnvelope(envelope) // throws; what is wrong inside, the service says
     const { ciphertext, wrapped_key, iv, key_id, key_version } = envelope
-    demandKeyId(key_id, 'key_id')
+    assertKeyId(key_id, 'key_id')
     const body = { ciphertext, wrapped_key, iv, key_id, key_version, encoding: 'base64' }
     const answer = 'decrypted'
     try {
@@ -41,9 +41,9 @@ export function createServerMode(http: Http): ServerMode {
   }
   return {
     async encrypt(plaintext, options) {
-      demandOptions('server.encrypt()', options, ['keyId', 'signal'])
+      assertOptions('server.encrypt()', options, ['keyId', 'signal'])
       const { keyId, signal } = options
-      demandKeyId(keyId)
+      assertKeyId(keyId)
       const bytes = readValue(plaintext)
       if (bytes.length > MAX_PLAINTEXT_BYTES) {
         throw new InvalidInputError(

@@ -1,7 +1,7 @@
 /** Errors that a test asked for: the next calls get them in place of an answer. */
 import { PROBLEMS, type ProblemCode, problemDocument } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
-import { demandOptions, demandWhole, kindOf } from '../input.js'
+import { assertOptions, assertWhole, kindOf } from '../input.js'
 import type { Result } from './refusal.js'
 import type { TestOperation } from './routes.js'
 
@@ -38,9 +38,9 @@ export function createFailures(): Failures {
   let waiting: { operation: TestOperation | undefined; failing: Failing; times: number }[] = []
   return {
     add(failure) {
-      demandOptions('failNext()', failure, ['operation', 'status', 'code', 'network', 'timeout', 'times'])
+      assertOptions('failNext()', failure, ['operation', 'status', 'code', 'network', 'timeout', 'times'])
       const { operation, times = 1, ...how } = failure
-      demandWhole('times', times, 1, Number.MAX_SAFE_INTEGER)
+      assertWhole('times', times, 1, Number.MAX_SAFE_INTEGER)
       waiting.push({ operation, times, failing: readFailing(how) })
     },
     take(operation, { isPart = false } = {}) {
@@ -70,6 +70,6 @@ function readFailing({ status, code, network, timeout }: Omit<TestFailure, 'oper
 }
 
 function codeOf(status: number | undefined): ProblemCode | undefined {
-  demandWhole('status', status, 400, 599)
+  assertWhole('status', status, 400, 599)
   return (Object.keys(PROBLEMS) as ProblemCode[]).find((code) => PROBLEMS[code].status === status)
 }
