@@ -23,7 +23,7 @@ export async function appendChained(sql: Queryable, clock: Clock, { time, ...cha
     ...chained,
     clock: { time, toleranceMs: clock.toleranceMs },
   })
-  clock.demandAgreement(time, isMoved ? clampTo(database_time, time, clock.toleranceMs) : database_time)
+  clock.assertAgreement(time, isMoved ? clampTo(database_time, time, clock.toleranceMs) : database_time)
   return isMoved
 }
 

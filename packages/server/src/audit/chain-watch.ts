@@ -123,7 +123,7 @@ export function createChainWatch({
     if (!auditKey) return
     const { last_id, hash, policy_version } = alarm.witness ?? NOTHING
     const raised_at = new Date(now()).toISOString()
-    const unsealed = {
+    const withoutMac = {
       tenant_id,
       reason: alarm.reason,
       last_id,
@@ -131,7 +131,7 @@ export function createChainWatch({
       policy_version,
       raised_at,
     }
-    await writeAlarm(sql, { ...unsealed, mac: alarmMac(auditKey, unsealed) }, isGarbled ? row : undefined)
+    await writeAlarm(sql, { ...withoutMac, mac: alarmMac(auditKey, withoutMac) }, isGarbled ? row : undefined)
     shared.add(tenant_id)
   }
 

@@ -33,7 +33,7 @@ export interface Clock {
   /** The time for entries that follow on another one, in milliseconds since 1970. @throws WrongClockError */
   read(previous: { created_at: string }): number
   /** Compares a time with what the database's clock showed when it was about to store it. @throws WrongClockError */
-  demandAgreement(time: number, databaseTime: number): void
+  assertAgreement(time: number, databaseTime: number): void
   /** how far this clock was ahead of the database's when the last entry was written, in milliseconds; 0 before the first */
   ahead(): number
   /** whether the last attempt to write an entry was refused for the clock */
@@ -65,7 +65,7 @@ export function createClock({
   }
 
   // Small steps are what NTP does. The machine's uptime is asked only after a leap: it tells a sleep from a clock that was set.
-  function demandNoLeap(): void {
+  function assertNoLeap(): void {
     const seen = look()
     const passed = seen.time - last.time
     const leap = passed - (seen.steady - last.steady)
@@ -83,7 +83,7 @@ export function createClock({
     read(previous) {
       const time = now()
       if (!isDatabaseLocal || toleranceMs === Number.POSITIVE_INFINITY) return time
-      demandNoLeap()
+      assertNoLeap()
       const behind = Date.parse(previous.created_at) - time
       if (behind > toleranceMs) {
         refuse(
@@ -93,7 +93,7 @@ export function createClock({
       }
       return time
     },
-    demandAgreement(time, databaseTime) {
+    assertAgreement(time, databaseTime) {
       aheadMs = time - databaseTime
       if (Math.abs(aheadMs) > toleranceMs) {
         refuse(

@@ -183,7 +183,7 @@ export function createCommitter({
   }
 
   async function commit(log: TenantLog, batch: readonly Waiting[]): Promise<void> {
-    log.head.demandNoAlarm()
+    log.head.assertNoAlarm()
     if (performance.now() >= log.sharedUntil && !batch.some(needsLock) && (await swapHead(log, batch))) return
     // A change, a count against a quota, another process that writes this tenant too, or a state that is not known here: take
     // turns by the row lock. Compare-and-swap alone would starve.
@@ -193,7 +193,7 @@ export function createCommitter({
   /** Appends by compare-and-swap; returns false, and nothing is written, where the batch needs the lock. */
   async function swapHead(log: TenantLog, batch: readonly Waiting[]): Promise<boolean> {
     const head = await recentHead(log, batch)
-    demandAwaited(batch)
+    assertAwaited(batch)
     for (const waiting of awaited(batch)) {
       if (!(await isDecidedOn(waiting, head.policy_version))) return false
     }
@@ -260,7 +260,7 @@ export function createCommitter({
       if (drafts.length === 0) return head
       const chained = await extendInStretches(head, drafts, { auditKey, now: time, policy_version })
       await mustAppend(transaction, clock, { previous: head, next: chained.head, entries: chained.entries, time })
-      demandAwaited(batch)
+      assertAwaited(batch)
       return chained.head
     })
     log.head.witness(next)
@@ -286,7 +286,7 @@ export function createCommitter({
     await turn()
     while (log.reads.size >= READS_AT_ONCE) await Promise.race(log.reads).catch(() => undefined) // each has a deadline
     log.nextRead = undefined
-    log.head.demandNoAlarm()
+    log.head.assertNoAlarm()
     const read = withDeadline(log.head.readPolicyVersion(sql, auditKey), until - performance.now())
     log.reads.add(read)
     try {
@@ -327,7 +327,7 @@ async function extendInStretches(
 }
 
 // What nobody waits for any more is rolled back while that can be.
-function demandAwaited(batch: readonly Waiting[]): void {
+function assertAwaited(batch: readonly Waiting[]): void {
   if (batch.every(({ isGivenUp }) => isGivenUp)) throw new AuditWriteError('nobody waits for these entries any more')
 }
 

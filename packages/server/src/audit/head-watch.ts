@@ -53,7 +53,7 @@ export class HeadWatch {
   }
 
   /** @throws ChainAlarmError after an alarm */
-  demandNoAlarm(): void {
+  assertNoAlarm(): void {
     if (this.#alarm !== undefined) throw new ChainAlarmError(this.#alarm.reason)
   }
 
@@ -93,10 +93,10 @@ export class HeadWatch {
   ): Promise<Head> {
     this.#weighKept(auditKey)
     const witnessed = this.#witnessed // before the read: what is committed during it, the read need not show
-    const head = this.#demandAuthentic(await find(sql, this.tenant_id), auditKey)
+    const head = this.#assertAuthentic(await find(sql, this.tenant_id), auditKey)
     if (witnessed) {
       const fault = findGoneBack(head, witnessed) ?? (await this.#findFork(sql, auditKey, { head, witnessed }))
-      if (fault) await this.#demandAccepted(sql, auditKey, { head, witnessed, fault })
+      if (fault) await this.#assertAccepted(sql, auditKey, { head, witnessed, fault })
     }
     this.#known = head
     return head
@@ -106,9 +106,9 @@ export class HeadWatch {
   async readPolicyVersion(sql: Queryable, auditKey: KeyObject): Promise<number> {
     this.#weighKept(auditKey)
     const witnessed = this.#witnessed
-    const head = this.#demandAuthentic(await findHead(sql, this.tenant_id), auditKey)
+    const head = this.#assertAuthentic(await findHead(sql, this.tenant_id), auditKey)
     const fault = witnessed && findGoneBack(head, witnessed)
-    if (fault) await this.#demandAccepted(sql, auditKey, { head, witnessed, fault })
+    if (fault) await this.#assertAccepted(sql, auditKey, { head, witnessed, fault })
     return head.policy_version
   }
 
@@ -122,7 +122,7 @@ export class HeadWatch {
     if (!this.#witnessed || isAtLeast(witness, this.#witnessed)) this.#witnessed = witness
   }
 
-  #demandAuthentic(head: Head | undefined, auditKey: KeyObject): Head {
+  #assertAuthentic(head: Head | undefined, auditKey: KeyObject): Head {
     if (!head) return this.#raiseAlarm('the head of the audit chain is missing')
     if (!isHeadAuthentic(auditKey, head)) {
       return this.#raiseAlarm('the head of the audit chain was not written by this server')
@@ -150,7 +150,7 @@ export class HeadWatch {
   }
 
   // An operator may have accepted that the entries after `agrees_through` are lost: then the log in the database is the one.
-  async #demandAccepted(
+  async #assertAccepted(
     sql: Queryable,
     auditKey: KeyObject,
     { head, witnessed, fault }: { head: Head; witnessed: Witness; fault: string },

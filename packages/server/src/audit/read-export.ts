@@ -47,7 +47,7 @@ export function readHeader(line: string): ExportHeader {
     after_hash,
     ...header
   } = parse(line, headerSchema, 'the first line is not the header of an export')
-  return demandSame(line, { ...header, after_hash: Buffer.from(after_hash, 'hex') }, headerLine)
+  return assertSame(line, { ...header, after_hash: Buffer.from(after_hash, 'hex') }, headerLine)
 }
 
 /** An entry of an export: its MAC is not in it, and its action may be one that this version does not know. */
@@ -57,7 +57,7 @@ export type ExportedEntry = AuditEntry & { hash: Uint8Array }
 export function readEntry(line: string, { tenant_id, id }: { tenant_id: string; id: number }): ExportedEntry {
   const { hash, ...fields } = parse(line, entrySchema, 'the line is not an entry', id)
   const entry = { tenant_id, ...fields, hash: Buffer.from(hash, 'hex') } as ExportedEntry
-  return demandSame(line, entry, entryLine, id)
+  return assertSame(line, entry, entryLine, id)
 }
 
 /** Whether a line means to be the last one. */
@@ -67,7 +67,7 @@ export function isTrailer(line: string): boolean {
 
 /** Reads the last line (export.md 4). @throws ExportFault */
 export function readTrailer(line: string): ExportTrailer {
-  return demandSame(line, parse(line, trailerSchema, 'the last line is not the trailer of an export'), trailerLine)
+  return assertSame(line, parse(line, trailerSchema, 'the last line is not the trailer of an export'), trailerLine)
 }
 
 function parse<T>(line: string, schema: z.ZodMiniType<T>, otherwise: string, entry_id?: number): T {
@@ -85,7 +85,7 @@ function parseJson(line: string): unknown {
 }
 
 // Every byte counts: a line that reads the same but is spelt otherwise is not the line that was written.
-function demandSame<T>(line: string, value: T, write: (value: T) => string, entry_id?: number): T {
+function assertSame<T>(line: string, value: T, write: (value: T) => string, entry_id?: number): T {
   if (`${line}\n` !== write(value)) throw new ExportFault('the line is not spelt as the format demands', entry_id)
   return value
 }

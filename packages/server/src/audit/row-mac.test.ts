@@ -6,7 +6,7 @@ import { columnsOf } from '../../../../test/support/migrations.js'
 import type { ApiKeyRow } from '../store/api-keys.js'
 import type { KeyRow, KeyVersionRow } from '../store/keys.js'
 import type { TenantRow } from '../store/tenants.js'
-import { apiKeyMac, authentic, keyMac, keyVersionMac, sealRow, TamperedRowError, tenantMac } from './row-mac.js'
+import { apiKeyMac, authentic, keyMac, keyVersionMac, TamperedRowError, tenantMac, withMac } from './row-mac.js'
 
 const SECRET = new Uint8Array(32).fill(9)
 const rowKey = createSecretKey(SECRET)
@@ -141,7 +141,7 @@ describe.each(KINDS)('the MAC of a row of $table', ({ table, row, mac, bytes }) 
   })
 
   it('lets the row as it was written through, and nothing else', () => {
-    const sealed = sealRow(row, mac, rowKey)
+    const sealed = withMac(row, mac, rowKey)
     expect(authentic(sealed, mac as never, rowKey)).toBe(sealed)
     for (const wrong of [new Uint8Array(32), new Uint8Array(0), sealed.mac.slice(0, 31), flipped(sealed.mac)]) {
       expect(() => authentic({ ...sealed, mac: wrong }, mac as never, rowKey)).toThrow(TamperedRowError)

@@ -14,10 +14,10 @@ import type { KeyRow, KeyVersionRow } from '../store/keys.js'
 import type { TenantRow } from '../store/tenants.js'
 import { equalBytes } from './chain.js'
 
-type Unsealed<Row> = Omit<Row, 'mac'>
+type WithoutMac<Row> = Omit<Row, 'mac'>
 
 /** The MAC of a tenant's row. */
-export function tenantMac(rowKey: KeyObject, row: Unsealed<TenantRow>): Uint8Array {
+export function tenantMac(rowKey: KeyObject, row: WithoutMac<TenantRow>): Uint8Array {
   return rowMac(rowKey, 'tenants', [
     row.tenant_id,
     row.name,
@@ -42,7 +42,7 @@ function unlessActive(status: TenantRow['status']): string[] {
 }
 
 /** The MAC of a key's row. */
-export function keyMac(rowKey: KeyObject, row: Unsealed<KeyRow>): Uint8Array {
+export function keyMac(rowKey: KeyObject, row: WithoutMac<KeyRow>): Uint8Array {
   return rowMac(rowKey, 'keys', [
     row.tenant_id,
     row.key_id,
@@ -61,7 +61,7 @@ export function keyMac(rowKey: KeyObject, row: Unsealed<KeyRow>): Uint8Array {
 }
 
 /** The MAC of a key version's row. */
-export function keyVersionMac(rowKey: KeyObject, row: Unsealed<KeyVersionRow>): Uint8Array {
+export function keyVersionMac(rowKey: KeyObject, row: WithoutMac<KeyVersionRow>): Uint8Array {
   return rowMac(rowKey, 'key_versions', [
     row.tenant_id,
     row.key_id,
@@ -74,7 +74,7 @@ export function keyVersionMac(rowKey: KeyObject, row: Unsealed<KeyVersionRow>): 
 }
 
 /** The MAC of an API key's row; when it was last used is not under it. */
-export function apiKeyMac(rowKey: KeyObject, row: Omit<Unsealed<ApiKeyRow>, 'last_used_at'>): Uint8Array {
+export function apiKeyMac(rowKey: KeyObject, row: Omit<WithoutMac<ApiKeyRow>, 'last_used_at'>): Uint8Array {
   return rowMac(rowKey, 'api_keys', [
     row.tenant_id,
     row.api_key_id,
@@ -109,7 +109,7 @@ export function authentic<Row extends { tenant_id: string; mac: Uint8Array }>(
 }
 
 /** @throws TamperedRowError unless the row was there to be written: one that is hidden meanwhile must not come back as it was */
-export function demandWritten(written: boolean, { tenant_id }: { tenant_id: string }): void {
+export function assertWritten(written: boolean, { tenant_id }: { tenant_id: string }): void {
   if (!written) throw new TamperedRowError(`a row of tenant ${tenant_id} was deleted outside the server`)
 }
 
@@ -124,7 +124,7 @@ export function findTampering<Row extends { tenant_id: string; mac: Uint8Array }
 }
 
 /** Returns the row with its MAC. */
-export function sealRow<Row>(row: Row, mac: Mac<Row>, rowKey: KeyObject): Row & { mac: Uint8Array } {
+export function withMac<Row>(row: Row, mac: Mac<Row>, rowKey: KeyObject): Row & { mac: Uint8Array } {
   return { ...row, mac: mac(rowKey, row) }
 }
 

@@ -31,7 +31,7 @@ export async function auditDiff(config: Config, { tenant, json, ...files }: Diff
   const diff = await withServices(config, async (services) => {
     const tenant_id = await getTenantId(services, tenant)
     const publicKey = encodePublicKey(services.signingKey)
-    if (files.export !== undefined) await demandExport(files.export, { tenant_id, publicKey })
+    if (files.export !== undefined) await assertExport(files.export, { tenant_id, publicKey })
     return diffAudit(services, tenant_id, {
       checkpoints: checkpointFile === undefined ? [] : await readCheckpoints(checkpointFile, { tenant_id, publicKey }),
       exported: files.export === undefined ? undefined : readEntries(files.export),
@@ -57,7 +57,7 @@ async function readCheckpoints(
   })
 }
 
-async function demandExport(file: string, { tenant_id, publicKey }: { tenant_id: string; publicKey: string }) {
+async function assertExport(file: string, { tenant_id, publicKey }: { tenant_id: string; publicKey: string }) {
   const verdict = await verifyExport(splitLines(createReadStream(file)), { publicKey })
   if (!verdict.valid)
     throw new Refusal('E_VALIDATION', `${file} does not verify: ${verdict.reason}, line ${verdict.line}`)

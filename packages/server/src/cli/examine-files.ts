@@ -3,7 +3,7 @@ import { constants, existsSync } from 'node:fs'
 import { access, stat } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { isReadableByAll } from '../crypto/root-key.js'
-import { demandOwnDirectory } from '../store/embedded/database.js'
+import { assertOwnDirectory } from '../store/embedded/database.js'
 
 export interface Finding {
   check: string
@@ -42,7 +42,7 @@ export async function examineFolder(variable: string, path: string): Promise<Loo
 export async function examineNewDirectory(dataDir: string): Promise<void> {
   const folder = nearest(dataDir)
   await access(folder, constants.W_OK)
-  if (folder === dataDir) demandOwnDirectory(folder)
+  if (folder === dataDir) assertOwnDirectory(folder)
 }
 
 async function examineWritable(

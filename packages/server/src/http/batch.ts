@@ -4,10 +4,10 @@
  */
 import { type ProblemDocument, problemDocument, wire } from '@eaas/protocol'
 import { TamperedRowError } from '../audit/row-mac.js'
-import { demandPermissions } from '../runner/admit.js'
+import { assertPermissions } from '../runner/admit.js'
 import { inServerMode, refuseServerMode } from '../runner/envelope-only.js'
 import type { Context, Decision, Operation } from '../runner/operation.js'
-import { wipe } from '../runner/perform.js'
+import { zeroSecrets } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
 import { createStretches, mapInStretches } from '../turn.js'
 import { envelopeModeRoutes } from './envelope-mode.js'
@@ -67,7 +67,7 @@ async function decideAll(items: readonly Item[], context: Context, onError: OnEr
     }
     return decisions
   } catch (error) {
-    decisions.forEach(wipe)
+    decisions.forEach(zeroSecrets)
     throw error
   }
 }
@@ -75,7 +75,7 @@ async function decideAll(items: readonly Item[], context: Context, onError: OnEr
 async function decide(item: Item, context: Context, onError: OnError): Promise<Decision<Result>> {
   const row = routeOf(item.op)
   try {
-    if (context.caller.apiKey) demandPermissions(context.caller.apiKey, row.permissions)
+    if (context.caller.apiKey) assertPermissions(context.caller.apiKey, row.permissions)
     const { entries, release, secrets = [] } = await itemOperation(row, { item, onError }, context)(context)
     return { entries, release: () => settle(row.status, release), secrets }
   } catch (error) {

@@ -23,7 +23,7 @@ export function requestCredentials(services: Services, request: FastifyRequest):
 }
 
 /** Refuses the name of an end user that is not 1 to 255 visible ASCII characters. @throws Refusal E_VALIDATION */
-export function demandOnBehalfOf({ on_behalf_of }: Credentials): void {
+export function assertOnBehalfOf({ on_behalf_of }: Credentials): void {
   if (on_behalf_of !== undefined && !/^[\x21-\x2b\x2d-\x7e]{1,255}$/.test(on_behalf_of)) {
     throw new Refusal(
       'E_VALIDATION',

@@ -107,7 +107,7 @@ function readBody(payload: IncomingMessage, limit: number): Promise<Body> {
     const read = (chunk: Buffer) => {
       length += chunk.length
       try {
-        demandSize(length, limit)
+        assertSize(length, limit)
         structure.add(chunk)
         if (!parted) chunks.push(chunk)
         if (length <= WHOLE_BYTES) return
@@ -125,7 +125,7 @@ function readBody(payload: IncomingMessage, limit: number): Promise<Body> {
     const bytes = () => (chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks))
     const finish = () => resolve({ bytes, parse: () => (parted ? parted.finish() : parseCounted(bytes())) })
     try {
-      demandSize(Number(payload.headers?.['content-length'] ?? 0), limit)
+      assertSize(Number(payload.headers?.['content-length'] ?? 0), limit)
     } catch (error) {
       reject(error)
       return
@@ -136,6 +136,6 @@ function readBody(payload: IncomingMessage, limit: number): Promise<Body> {
   })
 }
 
-function demandSize(length: number, limit: number): void {
+function assertSize(length: number, limit: number): void {
   if (length > limit) throw new Refusal('E_BODY_TOO_LARGE', 'the body is larger than this call takes')
 }

@@ -4,8 +4,8 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, RequestPayload } fr
 import type { Credentials } from '../runner/admit.js'
 import { inServerMode } from '../runner/envelope-only.js'
 import type { Operation, Services } from '../runner/operation.js'
-import { demandAdmission, perform } from '../runner/perform.js'
-import { demandOnBehalfOf, requestCredentials } from './credentials.js'
+import { admitBeforeBody, perform } from '../runner/perform.js'
+import { assertOnBehalfOf, requestCredentials } from './credentials.js'
 import { peekBody } from './json-body.js'
 import { isLong, sendLong } from './long-answer.js'
 import { parse } from './parse.js'
@@ -45,8 +45,8 @@ async function admitCaller(services: Services, row: Route, request: FastifyReque
   if (row.countOperations) services.gate.assertRoom() // to read a large body and refuse it costs as much as a part of its work
   const credentials = requestCredentials(services, request)
   const { permissions } = row
-  const { envelope_only } = await demandAdmission(services, { credentials, permissions })
-  demandOnBehalfOf(credentials)
+  const { envelope_only } = await admitBeforeBody(services, { credentials, permissions })
+  assertOnBehalfOf(credentials)
   request.credentials = credentials
   request.envelopeOnly = envelope_only
 }

@@ -36,7 +36,7 @@ export async function archiveEntries(services: Services, stretch: Stretch, direc
     try {
       const lines = await performAsSystem(services, tenant_id, exportAudit({ through_id }))
       await pipeline(lines, createWriteStream(draft, { flags: 'wx', mode: 0o600, flush: true }))
-      await demandArchive(services, stretch, draft)
+      await assertArchive(services, stretch, draft)
       await link(draft, path)
     } catch (error) {
       // Another process was quicker: it has archived them, and may have purged them under this export.
@@ -50,7 +50,7 @@ export async function archiveEntries(services: Services, stretch: Stretch, direc
 
 async function isArchived(services: Services, stretch: Stretch, path: string): Promise<boolean> {
   try {
-    await demandArchive(services, stretch, path)
+    await assertArchive(services, stretch, path)
     return true
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
@@ -59,7 +59,7 @@ async function isArchived(services: Services, stretch: Stretch, path: string): P
 }
 
 /** @throws Refusal E_STATE when the file is not an export with all of the entries */
-async function demandArchive(services: Services, { tenant_id, after_id, through_id }: Stretch, path: string) {
+async function assertArchive(services: Services, { tenant_id, after_id, through_id }: Stretch, path: string) {
   const publicKey = encodePublicKey(services.signingKey)
   const verdict = await verifyExport(splitLines(createReadStream(path)), { publicKey })
   const isComplete = verdict.tenant_id === tenant_id && (verdict.after_id ?? Infinity) <= after_id

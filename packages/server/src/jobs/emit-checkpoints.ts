@@ -57,7 +57,7 @@ async function witness(services: Services, tenant_id: string): Promise<KeptLine>
   if (!state) throw new Error('there is no such tenant, but a head of its log')
   if (state.fault) throw state.fault
   const watch = committer.watches.get(tenant_id)
-  watch.demandNoAlarm()
+  watch.assertNoAlarm()
   const head = await watch.read(sql, state.auditKey)
   const line = keep({ signingKey, now }, tenant_id, head)
   watch.witness(head)

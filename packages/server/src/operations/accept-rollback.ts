@@ -46,7 +46,7 @@ export async function acceptRollback(
   if (!state) throw new Refusal('E_NOT_FOUND', `there is no tenant ${tenant_id}`)
   const alarms = await listAlarms(services.sql)
   if (!alarms.some((alarm) => alarm.tenant_id === tenant_id)) throw noAlarm(state)
-  await demandValid(services, state, onProgress)
+  await assertValid(services, state, onProgress)
   return services.sql.begin(async (sql) => {
     const head = await lockHead(sql, tenant_id)
     if (!head || !isHeadAuthentic(state.auditKey, head)) throw notValid('head_forged', undefined)
@@ -86,7 +86,7 @@ async function accept(
   return { tenant_id, entry_id: next.head.last_id, ...metadata }
 }
 
-async function demandValid(
+async function assertValid(
   { sql }: Services,
   { tenant, auditKey, rowKey }: TenantState,
   onProgress: AcceptOptions['onProgress'],

@@ -24,7 +24,7 @@ export function readAllowedIps(list: readonly string[] | null): string[] {
 }
 
 /** Nobody gives what he lacks; the operator, on the command line, lacks nothing. @throws Refusal E_MISSING_PERMISSION */
-export function demandGrantable({ apiKey }: Caller, permissions: readonly Permission[]): void {
+export function assertGrantable({ apiKey }: Caller, permissions: readonly Permission[]): void {
   const missing = apiKey && permissions.find((permission) => !apiKey.permissions.includes(permission))
   if (missing)
     throw new Refusal('E_MISSING_PERMISSION', `missing permission: ${missing}; an API key can only grant what it holds`)

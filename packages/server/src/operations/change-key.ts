@@ -1,6 +1,6 @@
 /** Writing a changed key: its row, and those of its versions, with the id of the entry that tells of it. */
 import type { KeyObject } from 'node:crypto'
-import { demandWritten, keyMac, keyVersionMac, sealRow } from '../audit/row-mac.js'
+import { assertWritten, keyMac, keyVersionMac, withMac } from '../audit/row-mac.js'
 import type { EntryPlace } from '../runner/operation.js'
 import type { Transaction } from '../store/db.js'
 import { type KeyRow, type KeyVersionRow, updateKey, updateKeyVersion } from '../store/keys.js'
@@ -10,8 +10,8 @@ export async function writeKey(
   sql: Transaction,
   { row, changes, at, rowKey }: { row: KeyRow; changes: Partial<KeyRow>; at: EntryPlace; rowKey: KeyObject },
 ): Promise<KeyRow> {
-  const changed = sealRow({ ...row, ...changes, updated_at: at.created_at, entry_id: at.entry_id }, keyMac, rowKey)
-  demandWritten(await updateKey(sql, changed), changed)
+  const changed = withMac({ ...row, ...changes, updated_at: at.created_at, entry_id: at.entry_id }, keyMac, rowKey)
+  assertWritten(await updateKey(sql, changed), changed)
   return changed
 }
 
@@ -25,7 +25,7 @@ export async function writeKeyVersion(
     rowKey,
   }: { row: KeyVersionRow; changes: Partial<KeyVersionRow>; at: EntryPlace; rowKey: KeyObject },
 ): Promise<KeyVersionRow> {
-  const changed = sealRow({ ...row, ...changes, entry_id: at.entry_id }, keyVersionMac, rowKey)
-  demandWritten(await updateKeyVersion(sql, changed), changed)
+  const changed = withMac({ ...row, ...changes, entry_id: at.entry_id }, keyVersionMac, rowKey)
+  assertWritten(await updateKeyVersion(sql, changed), changed)
   return changed
 }

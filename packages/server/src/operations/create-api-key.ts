@@ -1,13 +1,13 @@
 /** api_key.create: a new API key; its secret is shown once. */
 import { wire } from '@eaas/protocol'
-import { apiKeyMac, sealRow } from '../audit/row-mac.js'
+import { apiKeyMac, withMac } from '../audit/row-mac.js'
 import type { Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import { type ApiKeyRow, hasApiKeys, insertApiKey } from '../store/api-keys.js'
-import { demandGrantable, readAllowedIps, readExpiry } from './api-key.js'
+import { assertGrantable, readAllowedIps, readExpiry } from './api-key.js'
 import { viewApiKey } from './api-key-view.js'
 import { newApiKey } from './new-api-key.js'
-import { demandNotDeleted } from './update-tenant.js'
+import { assertNotDeleted } from './update-tenant.js'
 
 /** Creates an API key. @throws Refusal E_STATE, E_VALIDATION, E_MISSING_PERMISSION, E_LIMIT */
 export function createApiKey({
@@ -17,7 +17,7 @@ export function createApiKey({
   allowed_ips = null,
 }: wire.CreateApiKey): Operation<wire.NewApiKey> {
   return async ({ state, caller, services, sql }) => {
-    demandNotDeleted(state)
+    assertNotDeleted(state)
     const grant = {
       tenant_id: state.tenant.tenant_id,
       name,
@@ -25,16 +25,16 @@ export function createApiKey({
       expires_at: readExpiry(expires_at, services.now()),
       allowed_ips: readAllowedIps(allowed_ips),
     }
-    demandGrantable(caller, permissions)
+    assertGrantable(caller, permissions)
     if (await hasApiKeys(sql, grant.tenant_id, wire.MAX_API_KEYS)) {
       throw new Refusal('E_LIMIT', `a tenant has ${wire.MAX_API_KEYS} API keys at most that are not revoked`)
     }
-    const { secret, unsealed } = newApiKey(services, grant)
+    const { secret, withoutMac } = newApiKey(services, grant)
     let row: ApiKeyRow
     return {
-      entries: [{ action: 'api_key.create', metadata: { api_key_id: unsealed.api_key_id } }],
+      entries: [{ action: 'api_key.create', metadata: { api_key_id: withoutMac.api_key_id } }],
       async change(transaction, { entry_id, created_at }) {
-        row = sealRow({ ...unsealed, created_at, entry_id }, apiKeyMac, state.rowKey)
+        row = withMac({ ...withoutMac, created_at, entry_id }, apiKeyMac, state.rowKey)
         await insertApiKey(transaction, row)
         return { apiKey: row }
       },

@@ -1,18 +1,18 @@
 /** key.create: a new key with its first version and its hash key. */
 import { randomUUID } from 'node:crypto'
 import { wire } from '@eaas/protocol'
-import { keyMac, keyVersionMac, sealRow } from '../audit/row-mac.js'
+import { keyMac, keyVersionMac, withMac } from '../audit/row-mac.js'
 import type { Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import { hasKeys, insertKey, insertKeyVersion, isKeyNameTaken, type KeyRow } from '../store/keys.js'
 import { sealNewSecret } from './key-secrets.js'
 import { viewKey } from './key-view.js'
-import { demandNotDeleted } from './update-tenant.js'
+import { assertNotDeleted } from './update-tenant.js'
 
 /** Creates a key. @throws Refusal E_STATE, E_NAME_TAKEN, E_LIMIT */
 export function createKey({ name }: { name: string }): Operation<wire.Key> {
   return async ({ state, services, sql }) => {
-    demandNotDeleted(state)
+    assertNotDeleted(state)
     const { tenant_id } = state.tenant
     if (await isKeyNameTaken(sql, tenant_id, name)) {
       throw new Refusal('E_NAME_TAKEN', 'a key of this name exists already; names are never given twice')
@@ -27,7 +27,7 @@ export function createKey({ name }: { name: string }): Operation<wire.Key> {
     return {
       entries: [{ action: 'key.create', key_id, key_version: 1 }],
       async change(transaction, { entry_id, created_at }) {
-        row = sealRow(
+        row = withMac(
           {
             tenant_id,
             key_id,
@@ -46,7 +46,7 @@ export function createKey({ name }: { name: string }): Operation<wire.Key> {
           keyMac,
           state.rowKey,
         )
-        const version = sealRow(
+        const version = withMac(
           { tenant_id, key_id, version: 1, status: 'active' as const, wrapped_kek, created_at, entry_id },
           keyVersionMac,
           state.rowKey,

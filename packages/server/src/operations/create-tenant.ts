@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { PERMISSIONS } from '@eaas/protocol'
 import { appendChained } from '../audit/append-chained.js'
 import { extendChain, genesisHead } from '../audit/chain.js'
-import { apiKeyMac, sealRow, tenantMac } from '../audit/row-mac.js'
+import { apiKeyMac, tenantMac, withMac } from '../audit/row-mac.js'
 import { deriveRowKey, openSecret } from '../crypto/key-hierarchy.js'
 import type { Services } from '../runner/operation.js'
 import { draftEntry, SYSTEM } from '../runner/perform.js'
@@ -39,7 +39,7 @@ export async function createTenant(
   const auditKey = openSecret(services.rootKey, { purpose: 'audit-key', tenant_id }, wrapped_audit_key)
   const rowKey = deriveRowKey(auditKey)
 
-  const { secret, unsealed } = newApiKey(services, {
+  const { secret, withoutMac } = newApiKey(services, {
     tenant_id,
     name: 'first key',
     permissions: [...PERMISSIONS],
@@ -50,14 +50,14 @@ export async function createTenant(
   const now = services.now()
   const created_at = new Date(now).toISOString()
   const genesis = genesisHead(auditKey, tenant_id, created_at)
-  const { api_key_id } = unsealed
+  const { api_key_id } = withoutMac
   const first = draftEntry({ action: 'api_key.create', metadata: { api_key_id } }, SYSTEM)
   const { entries, head } = extendChain(genesis, [first], { auditKey, now })
   const entry_id = head.last_id
-  const apiKey: ApiKeyRow = sealRow({ ...unsealed, created_at, entry_id }, apiKeyMac, rowKey)
+  const apiKey: ApiKeyRow = withMac({ ...withoutMac, created_at, entry_id }, apiKeyMac, rowKey)
   await insertTenant(
     sql,
-    sealRow(
+    withMac(
       {
         tenant_id,
         name,

@@ -71,7 +71,7 @@ export async function deleteTenant(
 
 function readSuspended(): Operation<OperatorTenant> {
   return async ({ state }) => {
-    demandSuspended(state)
+    assertSuspended(state)
     return { entries: [], release: () => viewForOperator(state.tenant) }
   }
 }
@@ -79,7 +79,7 @@ function readSuspended(): Operation<OperatorTenant> {
 // Under the lock of the head nothing can be made meanwhile: a tenant is deleted only when nothing that opens data is left.
 function closeTenant({ reason }: Reason): Operation<OperatorTenant> {
   return async ({ state, sql }) => {
-    demandSuspended(state)
+    assertSuspended(state)
     const { tenant_id, name } = state.tenant
     const { keys, versions } = await countKeyMaterial(sql, tenant_id)
     if (keys + versions > 0 || (await hasApiKeys(sql, tenant_id, 1))) {
@@ -89,7 +89,7 @@ function closeTenant({ reason }: Reason): Operation<OperatorTenant> {
   }
 }
 
-function demandSuspended({ tenant: { name, status } }: TenantState): void {
+function assertSuspended({ tenant: { name, status } }: TenantState): void {
   if (status === 'suspended') return
   throw new Refusal(
     'E_STATE',

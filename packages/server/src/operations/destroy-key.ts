@@ -95,7 +95,7 @@ function completion(state: TenantState, key: OpenKey): Decision<wire.Key> {
   return {
     entries: [{ action: 'key.destroy', key_id, key_version, metadata: { step: 'completed', versions: key_version } }],
     async change(sql, at) {
-      demandCurrent(key)
+      assertCurrent(key)
       const changes: Partial<KeyRow> = {
         status: 'destroyed',
         destroy_at: null,
@@ -116,7 +116,7 @@ function completion(state: TenantState, key: OpenKey): Decision<wire.Key> {
 }
 
 // Under the lock of the head nobody rotates: a version beyond the current one means that the key's row is an older one.
-function demandCurrent({ row: { tenant_id, key_id, current_version }, versions }: OpenKey): void {
+function assertCurrent({ row: { tenant_id, key_id, current_version }, versions }: OpenKey): void {
   if (versions.size === current_version) return
   throw new TamperedRowError(
     `the row of key ${key_id} of tenant ${tenant_id} was put back by somebody else than the server`,

@@ -12,7 +12,7 @@ export function encrypt({ plaintext, key_id, encoding }: wire.Encrypt): Operatio
     const { plaintext_encoding } = context.state.tenant
     const bytes = (encoding ?? plaintext_encoding) === 'utf8' ? encodeUtf8(plaintext) : readBase64(plaintext)
     try {
-      demandSize(bytes)
+      assertSize(bytes)
       return await encryption(context, key_id, bytes)
     } finally {
       bytes.fill(0)
@@ -49,7 +49,7 @@ async function encryption(
   }
 }
 
-function demandSize({ length }: Uint8Array): void {
+function assertSize({ length }: Uint8Array): void {
   if (length <= wire.MAX_PLAINTEXT_BYTES) return
   throw new Refusal(
     'E_PLAINTEXT_TOO_LARGE',

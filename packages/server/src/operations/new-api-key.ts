@@ -11,7 +11,7 @@ export interface NewApiKey {
   /** to be shown once */
   secret: string
   /** to be placed in the log and sealed */
-  unsealed: Omit<ApiKeyRow, 'created_at' | 'entry_id' | 'mac'>
+  withoutMac: Omit<ApiKeyRow, 'created_at' | 'entry_id' | 'mac'>
 }
 
 /** Draws the secret of an API key; writes nothing. */
@@ -19,7 +19,7 @@ export function newApiKey({ pepper }: Pick<Services, 'pepper'>, grant: Grant): N
   const secret = generateApiKey(grant.tenant_id)
   return {
     secret,
-    unsealed: {
+    withoutMac: {
       ...grant,
       permissions: [...new Set(grant.permissions)],
       api_key_id: randomUUID(),

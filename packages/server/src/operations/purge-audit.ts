@@ -75,8 +75,8 @@ export function purgeAudit({
       return { entries: [], release: () => ({ purged_through: after_id, entries: 0, cutoff }) }
     }
     const whole = { purged_through: last_id, entries: last_id - after_id, cutoff }
-    await demandPlausibleTime(sql, now)
-    await demandShare(sql, { tenant_id, after_id, entries: whole.entries, maxShare })
+    await assertPlausibleTime(sql, now)
+    await assertShare(sql, { tenant_id, after_id, entries: whole.entries, maxShare })
     if (dryRun) return { entries: [], release: () => whole }
     const { counts, purged_through } = await countFirst(sql, { tenant_id, after_id, through_id: last_id }, markKinds)
     const plan = { purged_through, entries: purged_through - after_id, cutoff }
@@ -86,8 +86,8 @@ export function purgeAudit({
       entries: [{ action: 'audit.purge', metadata: { ...plan } }],
       async change(transaction, { created_at }) {
         const previous_mac = mark?.mac ?? NO_MARK_MAC
-        const unsealed: Omit<PurgeMark, 'mac'> = { tenant_id, ...plan, hash: entry.hash, created_at, previous_mac }
-        await insertMark(transaction, { ...unsealed, mac: purgeMarkMac(state.auditKey, unsealed) })
+        const withoutMac: Omit<PurgeMark, 'mac'> = { tenant_id, ...plan, hash: entry.hash, created_at, previous_mac }
+        await insertMark(transaction, { ...withoutMac, mac: purgeMarkMac(state.auditKey, withoutMac) })
         await countPurged(transaction, tenant_id, counts)
         return { purged_through }
       },
@@ -133,7 +133,7 @@ async function agreedTime({ now, databaseNow }: Services, sql: Queryable): Promi
 
 // A clock that leapt ahead would make everything too old at once. Calls that are served under it are dated by it: they prove nothing
 // until somebody had four weeks to notice. What is purged is older than that, so a log that goes on always has older entries.
-async function demandPlausibleTime(sql: Queryable, now: number): Promise<void> {
+async function assertPlausibleTime(sql: Queryable, now: number): Promise<void> {
   const from = new Date(now - IMPLAUSIBLE_LEAP_MS).toISOString()
   const to = new Date(now - UNPROVEN_MS).toISOString()
   if (!(await hasEntryBetween(sql, from, to))) {
@@ -145,7 +145,7 @@ async function demandPlausibleTime(sql: Queryable, now: number): Promise<void> {
   }
 }
 
-async function demandShare(
+async function assertShare(
   sql: Queryable,
   {
     tenant_id,

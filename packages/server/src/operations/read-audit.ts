@@ -61,7 +61,7 @@ export function verifyAudit({ checkpoint, signal, ...scope }: VerifyScope): Oper
       entries: [],
       evidence: true,
       async release() {
-        await demandStretch(services.sql, { tenant_id, auditKey, ...scope })
+        await assertStretch(services.sql, { tenant_id, auditKey, ...scope })
         const witnessed = services.committer.watches.get(tenant_id).alarm?.witness
         const shared = JSON.stringify([
           after_id ?? null,
@@ -78,7 +78,7 @@ export function verifyAudit({ checkpoint, signal, ...scope }: VerifyScope): Oper
 }
 
 // What a head that is not the server's says of the end is for the verification to tell.
-async function demandStretch(
+async function assertStretch(
   sql: Sql,
   { tenant_id, auditKey, after_id = 0, through_id }: { tenant_id: string; auditKey: KeyObject } & VerifyScope,
 ): Promise<void> {

@@ -1,6 +1,6 @@
 /** key.rotate: a new version wraps from now on; the one before is retired and opens what it wrapped. */
 import { wire } from '@eaas/protocol'
-import { keyVersionMac, sealRow } from '../audit/row-mac.js'
+import { keyVersionMac, withMac } from '../audit/row-mac.js'
 import type { OpenKey } from '../runner/load-key.js'
 import type { Context, Decision, Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
@@ -52,8 +52,8 @@ function rotation({ state, services }: Context, key: OpenKey): Decision<wire.Key
         rowKey,
       })
       const { created_at, entry_id } = at
-      const unsealed = { tenant_id, key_id, version, status: 'active' as const, wrapped_kek, created_at, entry_id }
-      const added = sealRow(unsealed, keyVersionMac, rowKey)
+      const withoutMac = { tenant_id, key_id, version, status: 'active' as const, wrapped_kek, created_at, entry_id }
+      const added = withMac(withoutMac, keyVersionMac, rowKey)
       await insertKeyVersion(sql, added)
       return { key: row, versions: [retired, added] }
     },

@@ -1,6 +1,6 @@
 /** tenant.update of the status: a suspended tenant keeps everything, and none of its calls is carried out until it is resumed. */
 import type { Operation } from '../runner/operation.js'
-import { changeTenant, demandNotDeleted, type OperatorTenant, viewForOperator } from './update-tenant.js'
+import { assertNotDeleted, changeTenant, type OperatorTenant, viewForOperator } from './update-tenant.js'
 
 /** What is noted beside the change. */
 export interface Reason {
@@ -20,7 +20,7 @@ export function resumeTenant(reason: Reason): Operation<OperatorTenant> {
 
 function setStatus(status: 'active' | 'suspended', { reason }: Reason): Operation<OperatorTenant> {
   return async ({ state }) => {
-    demandNotDeleted(state)
+    assertNotDeleted(state)
     if (state.tenant.status === status) return { entries: [], release: () => viewForOperator(state.tenant) }
     return changeTenant(state, { status }, { status, ...(reason !== undefined && { reason }) })
   }

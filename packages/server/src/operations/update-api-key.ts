@@ -1,13 +1,13 @@
 /** api_key.update and api_key.revoke. A field that is absent is kept, `null` clears it, a value sets it. */
 import type { KeyObject } from 'node:crypto'
 import { isUuid, type wire } from '@eaas/protocol'
-import { apiKeyMac, authentic, demandWritten, sealRow } from '../audit/row-mac.js'
+import { apiKeyMac, assertWritten, authentic, withMac } from '../audit/row-mac.js'
 import type { EntryPlace, Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import type { TenantState } from '../runner/tenant-state.js'
 import { type ApiKeyRow, findApiKey, updateApiKey as updateRow } from '../store/api-keys.js'
 import type { Queryable, Transaction } from '../store/db.js'
-import { demandGrantable, readAllowedIps, readExpiry } from './api-key.js'
+import { assertGrantable, readAllowedIps, readExpiry } from './api-key.js'
 import { viewApiKey } from './api-key-view.js'
 
 /** Updates an API key. @throws Refusal E_VALIDATION, E_NOT_FOUND, E_STATE, E_MISSING_PERMISSION */
@@ -29,7 +29,7 @@ export function updateApiKey({
     let row = await getApiKey(sql, state, api_key_id)
     if (row.revoked_at !== null) throw new Refusal('E_STATE', 'the API key is revoked, and that is final')
     const held = row.permissions
-    demandGrantable(
+    assertGrantable(
       caller,
       (wanted.permissions ?? []).filter((permission) => !held.includes(permission)),
     )
@@ -71,7 +71,7 @@ async function writeApiKey(
   sql: Transaction,
   { row, changes, at, rowKey }: { row: ApiKeyRow; changes: Partial<ApiKeyRow>; at: EntryPlace; rowKey: KeyObject },
 ): Promise<ApiKeyRow> {
-  const changed = sealRow({ ...row, ...changes, entry_id: at.entry_id }, apiKeyMac, rowKey)
-  demandWritten(await updateRow(sql, changed), changed)
+  const changed = withMac({ ...row, ...changes, entry_id: at.entry_id }, apiKeyMac, rowKey)
+  assertWritten(await updateRow(sql, changed), changed)
   return changed
 }

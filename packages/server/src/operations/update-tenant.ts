@@ -1,6 +1,6 @@
 /** tenant.update: the operator changes a tenant's settings; what changed stands in the tenant's own log. */
 import type { wire } from '@eaas/protocol'
-import { demandWritten, sealRow, tenantMac } from '../audit/row-mac.js'
+import { assertWritten, tenantMac, withMac } from '../audit/row-mac.js'
 import type { Decision, EntryNote, Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import type { TenantState } from '../runner/tenant-state.js'
@@ -20,7 +20,7 @@ export type OperatorTenant = wire.Tenant & Pick<TenantRow, 'status'>
 /** Changes what is given and differs; returns the tenant. @throws Refusal E_STATE */
 export function updateTenant(changes: TenantChanges): Operation<OperatorTenant> {
   return async ({ state }) => {
-    demandNotDeleted(state)
+    assertNotDeleted(state)
     const { tenant } = state
     const changed = Object.fromEntries(
       Object.entries(changes).filter(
@@ -42,8 +42,8 @@ export function changeTenant(
   return {
     entries: [{ action: 'tenant.update', metadata }],
     async change(sql, { entry_id }) {
-      row = sealRow({ ...state.tenant, ...changes, entry_id }, tenantMac, state.rowKey)
-      demandWritten(await updateRow(sql, row), row)
+      row = withMac({ ...state.tenant, ...changes, entry_id }, tenantMac, state.rowKey)
+      assertWritten(await updateRow(sql, row), row)
       return { tenant: row }
     },
     release: () => viewForOperator(row),
@@ -51,7 +51,7 @@ export function changeTenant(
 }
 
 /** @throws Refusal E_STATE where the tenant is deleted: nothing is made or set in it any more */
-export function demandNotDeleted({ tenant }: TenantState): void {
+export function assertNotDeleted({ tenant }: TenantState): void {
   if (tenant.status === 'deleted') throw new Refusal('E_STATE', `tenant ${tenant.name} is deleted, and that is final`)
 }
 

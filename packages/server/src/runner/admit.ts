@@ -41,12 +41,12 @@ export function admit({ apiKey, isSuspended }: Found, { credentials, permissions
   if (isSuspended) {
     throw new Refusal('E_TENANT_SUSPENDED', 'the operator has suspended this tenant: none of its calls is carried out')
   }
-  demandPermissions(apiKey, on_behalf_of === undefined ? permissions : [...permissions, 'audit:on_behalf_of'])
+  assertPermissions(apiKey, on_behalf_of === undefined ? permissions : [...permissions, 'audit:on_behalf_of'])
   return apiKey
 }
 
 /** @throws Refusal E_MISSING_PERMISSION naming the first of the permissions that the API key lacks */
-export function demandPermissions(apiKey: ApiKeyRow, permissions: readonly Permission[]): void {
+export function assertPermissions(apiKey: ApiKeyRow, permissions: readonly Permission[]): void {
   const missing = permissions.find((permission) => !apiKey.permissions.includes(permission))
   if (missing) throw new Refusal('E_MISSING_PERMISSION', `missing permission: ${missing}`)
 }

@@ -42,7 +42,7 @@ export async function loadKey(
     versions.push(...(await mapInStretches(found, open)))
     rows = found.length
   }
-  demandVersions(row, versions)
+  assertVersions(row, versions)
   return { row, versions: byNumber(versions), hashKey: openHashKey(rootKey, row) }
 }
 
@@ -86,7 +86,7 @@ function openVersion(rootKey: KeyObject, row: KeyVersionRow): OpenKeyVersion {
 
 // A version that is hidden can't be destroyed, and its wrapped keys seem to be forged. A rotation between the two reads adds one beyond
 // the current version; none is ever taken away.
-function demandVersions({ tenant_id, key_id, current_version }: KeyRow, versions: readonly OpenKeyVersion[]): void {
+function assertVersions({ tenant_id, key_id, current_version }: KeyRow, versions: readonly OpenKeyVersion[]): void {
   const known = versions.filter(({ row: { version } }) => version >= 1 && version <= current_version)
   if (known.length === current_version) return
   throw new TamperedRowError(`a version of key ${key_id} of tenant ${tenant_id} was deleted outside the server`)

@@ -40,7 +40,7 @@ export function readCredentials(
  *
  * @throws Refusal E_UNAUTHORIZED, E_IP_NOT_ALLOWED, E_TENANT_SUSPENDED, E_MISSING_PERMISSION
  */
-export function demandAdmission(services: Services, access: Access): Promise<{ envelope_only: boolean }> {
+export function admitBeforeBody(services: Services, access: Access): Promise<{ envelope_only: boolean }> {
   return carryOut(services, access.credentials.tenant_id, access, ({ state }) => ({
     entries: [],
     preliminary: true, // `perform` looks again
@@ -94,7 +94,7 @@ function createCall<Answer>(
   let isOver = false
 
   async function decideOn(state: TenantState, sql: Queryable, quotaLeft: number): Promise<Decided> {
-    wipe(decision)
+    zeroSecrets(decision)
     decision = undefined
     admitted = undefined
     const { monthly_encrypt_quota: encryptQuota } = state.tenant
@@ -112,7 +112,7 @@ function createCall<Answer>(
         encryptQuota,
       }
     } catch (error) {
-      wipe(decision)
+      zeroSecrets(decision)
       decision = undefined
       if (!(error instanceof Refusal || error instanceof TamperedRowError)) throw error
       return { entries: [], refused: error }
@@ -137,12 +137,12 @@ function createCall<Answer>(
         const policy_version = inTurn ? Number.NaN : state.policy_version // not decided on any
         await services.committer
           .append({ ...decided, tenant_id, auditKey: state.auditKey, policy_version, decide: decideAgain })
-          .catch((error: unknown) => demandEvidence(error, decision))
+          .catch((error: unknown) => assertEvidence(error, decision))
         return true
       }
       if (refused instanceof TamperedRowError) throw refused
       if (!refused && decision?.preliminary) return true
-      if (!(await isCurrent(services, state).catch((error: unknown) => demandEvidence(error, decision)))) {
+      if (!(await isCurrent(services, state).catch((error: unknown) => assertEvidence(error, decision)))) {
         await services.states.renew(state)
         return false
       }
@@ -159,7 +159,7 @@ function createCall<Answer>(
     },
     end(): void {
       isOver = true
-      wipe(decision)
+      zeroSecrets(decision)
     },
   }
 }
@@ -176,7 +176,7 @@ async function write(
 }
 
 // Where the chain itself is wrong nothing tells what is current any more, and verification has to say what is wrong.
-function demandEvidence(error: unknown, decision: Decision<unknown> | undefined): true {
+function assertEvidence(error: unknown, decision: Decision<unknown> | undefined): true {
   if (decision?.evidence && error instanceof ChainAlarmError) return true
   throw error
 }
@@ -194,7 +194,7 @@ async function callerOf(
 }
 
 /** Zeroes the secrets of a decision that is over, whatever came of it. */
-export function wipe(decision: Decision<unknown> | undefined): void {
+export function zeroSecrets(decision: Decision<unknown> | undefined): void {
   for (const secret of decision?.secrets ?? []) secret.fill(0)
 }
 

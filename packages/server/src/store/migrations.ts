@@ -49,7 +49,7 @@ async function applyMissing(sql: Sql, directory: URL, workIsDone: () => void): P
     const [lock] = await transaction<{ version: number }[]>`select version from schema_version where id = 1 for update`
     const version = lock?.version ?? 0
     const newest = newestOf(migrations)
-    demandKnown(version, newest)
+    assertKnown(version, newest)
     const missing = migrations.filter((migration) => migration.version > version)
     if (missing.length > 0) await transaction`select set_config('lock_timeout', ${TABLE_TIMEOUT}, true)`
     for (const migration of missing) await transaction.unsafe(migration.text)
@@ -63,7 +63,7 @@ async function applyMissing(sql: Sql, directory: URL, workIsDone: () => void): P
 export async function compareSchemas(sql: Sql, directory: URL): Promise<{ version: number; newest: number }> {
   const version = await findSchemaVersion(sql)
   const newest = newestOf(await readMigrations(directory))
-  demandKnown(version, newest)
+  assertKnown(version, newest)
   return { version, newest }
 }
 
@@ -78,7 +78,7 @@ function newestOf(migrations: readonly { version: number }[]): number {
   return migrations.at(-1)?.version ?? 0
 }
 
-function demandKnown(version: number, newest: number): void {
+function assertKnown(version: number, newest: number): void {
   if (version <= newest) return
   throw new NewerSchemaError(
     `The database has schema ${version}, this server knows ${newest} at most. Start the newer version of the server.`,

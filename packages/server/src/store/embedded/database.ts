@@ -220,7 +220,7 @@ export function hasEmbeddedDatabase(dataDir: string): boolean {
 }
 
 /** Whoever is not the owner, root above all, would leave files there that lock the owner out. @throws ForeignDataDirectoryError */
-export function demandOwnDirectory(dataDir: string): void {
+export function assertOwnDirectory(dataDir: string): void {
   const { uid } = statSync(dataDir)
   const own = process.getuid?.() ?? uid
   if (uid === own) return
@@ -232,7 +232,7 @@ export function demandOwnDirectory(dataDir: string): void {
 
 function makePrivate(directory: string): void {
   mkdirSync(directory, { recursive: true, mode: 0o700 })
-  demandOwnDirectory(directory)
+  assertOwnDirectory(directory)
   if ((statSync(directory).mode & 0o077) !== 0) chmodSync(directory, 0o700)
 }
 
