@@ -1,6 +1,6 @@
 // Rows that are taken away while something is done to them, and put back as they were afterwards.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { revokeApiKey } from '../../packages/server/src/operations/update-api-key.js'
+import { revokeApiKey } from '../../packages/server/src/operations/revoke-api-key.js'
 import { updateTenant } from '../../packages/server/src/operations/update-tenant.js'
 import type { Operation } from '../../packages/server/src/runner/operation.js'
 import { performAsSystem } from '../../packages/server/src/runner/perform.js'

@@ -189,9 +189,12 @@ describe('the server', () => {
 
   it('decides by the connection of its context: on the embedded database `services.sql` would wait for the lock that is held', () => {
     // Called when an export is opened, which is in its release.
-    const AFTERWARDS = ['currentHead', 'firstPlace', 'getPlace', 'openExport'].map(
-      (name) => `operations/read-audit.ts: ${name}`,
-    )
+    const AFTERWARDS = [
+      'operations/audit-log.ts: firstPosition',
+      'operations/audit-log.ts: getHead',
+      'operations/export-audit.ts: getPosition',
+      'operations/export-audit.ts: openExport',
+    ]
     const deciding = server.flatMap((file) =>
       decisionsByServices(file).map((name) => `${file.path.slice(SERVER.length)}: ${name}`),
     )

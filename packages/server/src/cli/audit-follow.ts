@@ -1,7 +1,7 @@
 /** `eaas audit export --follow`: a tenant's entries as they are written, for a log shipper. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Config } from '../config.js'
-import { readNextLines } from '../operations/read-audit.js'
+import { readNextLines } from '../operations/export-audit.js'
 import { performAsSystem } from '../runner/perform.js'
 import { getTenantId, withServices } from './with-services.js'
 

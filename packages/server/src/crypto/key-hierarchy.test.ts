@@ -4,7 +4,7 @@ import { decodeHex, encodeHex, OpenError } from '@eaas/protocol'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { open } from './aead.js'
-import { deriveRowKey, openSecret, type SecretPlace, sealSecret } from './key-hierarchy.js'
+import { deriveRowKey, openSecret, type SecretBinding, sealSecret } from './key-hierarchy.js'
 import vectors from './key-hierarchy.vectors.json' with { type: 'json' }
 
 const rootKey = keyOf(vectors.root_key)
@@ -15,12 +15,12 @@ function keyOf(hex: string): KeyObject {
 }
 
 /** Vectors know no types: their places are read as the code's. */
-function placeOf(place: object): SecretPlace {
-  return place as SecretPlace
+function placeOf(place: object): SecretBinding {
+  return place as SecretBinding
 }
 
 const bytes = (length: number) => fc.uint8Array({ minLength: length, maxLength: length })
-const place: fc.Arbitrary<SecretPlace> = fc.record(
+const place: fc.Arbitrary<SecretBinding> = fc.record(
   {
     purpose: fc.constantFrom('api-key-pepper', 'signing-key', 'audit-key', 'kek', 'hash-key'),
     tenant_id: fc.uuid(),

@@ -1,8 +1,9 @@
 /** /v1/api-keys: who may call, and for what. */
 import { wire } from '@eaas/protocol'
 import { createApiKey } from '../operations/create-api-key.js'
-import { listApiKeys } from '../operations/read-api-keys.js'
-import { revokeApiKey, updateApiKey } from '../operations/update-api-key.js'
+import { listApiKeys } from '../operations/list-api-keys.js'
+import { revokeApiKey } from '../operations/revoke-api-key.js'
+import { updateApiKey } from '../operations/update-api-key.js'
 import { apiKeysQuery } from './query.js'
 import { type Route, route } from './route.js'
 

@@ -1,6 +1,9 @@
 /** /v1/audit: the log and its verification. */
 import { wire } from '@eaas/protocol'
-import { exportAudit, listAudit, readAuditCheckpoint, verifyAudit } from '../operations/read-audit.js'
+import { exportAudit } from '../operations/export-audit.js'
+import { listAudit } from '../operations/list-audit.js'
+import { readAuditCheckpoint } from '../operations/read-audit-checkpoint.js'
+import { verifyAudit } from '../operations/verify-audit.js'
 import { auditQuery, exportQuery, verifyQuery } from './query.js'
 import { type Route, route } from './route.js'
 

@@ -46,7 +46,7 @@ function batch(items: readonly Item[], onError: OnError): Operation<wire.BatchRe
     const decisions = await decideAll(items, context, onError)
     return {
       entries: decisions.flatMap(({ entries }) => entries),
-      release: async () => ({ results: await mapInStretches(decisions, ({ release }) => release()) }),
+      release: async () => ({ results: await mapInStretches(decisions, ({ release }) => release({})) }),
       secrets: decisions.flatMap(({ secrets = [] }) => secrets),
     }
   }
@@ -77,10 +77,10 @@ async function decide(item: Item, context: Context, onError: OnError): Promise<D
   try {
     if (context.caller.apiKey) assertPermissions(context.caller.apiKey, row.permissions)
     const { entries, release, secrets = [] } = await itemOperation(row, { item, onError }, context)(context)
-    return { entries, release: () => settle(row.status, release), secrets }
+    return { entries, release: () => settle(row.status, () => release({})), secrets }
   } catch (error) {
     if (error instanceof Refusal) return { entries: [], release: () => refused(error) }
-    // A key that was tampered with is none of the other calls' business. Any other error concerns all of them.
+    // A tampered key fails only the items that use it. Any other error fails the batch.
     if (!(error instanceof TamperedRowError)) throw error
     onError(error)
     return { entries: [], release: () => refused(new Refusal('E_INTERNAL', UNEXPECTED_DETAIL)) }
@@ -106,7 +106,7 @@ function itemOperation(
   return call ? inServerMode(call, operation) : operation
 }
 
-async function settle(status: number, release: Decision<unknown>['release']): Promise<Result> {
+async function settle(status: number, release: () => unknown): Promise<Result> {
   try {
     return { status, body: await release() }
   } catch (error) {

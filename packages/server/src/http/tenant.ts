@@ -1,6 +1,7 @@
 /** /v1/tenant and /v1/usage: the tenant as it sees itself. Tenants are managed on the command line, never here. */
 import { wire } from '@eaas/protocol'
-import { readTenant, readUsage } from '../operations/read-tenant.js'
+import { readTenant } from '../operations/read-tenant.js'
+import { readUsage } from '../operations/read-usage.js'
 import { usageQuery } from './query.js'
 import { type Route, route } from './route.js'
 

@@ -1,13 +1,11 @@
 /** api_key.create: a new API key; its secret is shown once. */
 import { wire } from '@eaas/protocol'
 import { apiKeyMac, withMac } from '../audit/row-mac.js'
-import type { Operation } from '../runner/operation.js'
+import { decision, type Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import { type ApiKeyRow, hasApiKeys, insertApiKey } from '../store/api-keys.js'
-import { assertGrantable, readAllowedIps, readExpiry } from './api-key.js'
-import { viewApiKey } from './api-key-view.js'
-import { newApiKey } from './new-api-key.js'
-import { assertNotDeleted } from './update-tenant.js'
+import { assertGrantable, newApiKey, readAllowedIps, readExpiry, viewApiKey } from './api-key.js'
+import { assertNotDeleted } from './tenant.js'
 
 /** Creates an API key. @throws Refusal E_STATE, E_VALIDATION, E_MISSING_PERMISSION, E_LIMIT */
 export function createApiKey({
@@ -29,16 +27,15 @@ export function createApiKey({
     if (await hasApiKeys(sql, grant.tenant_id, wire.MAX_API_KEYS)) {
       throw new Refusal('E_LIMIT', `a tenant has ${wire.MAX_API_KEYS} API keys at most that are not revoked`)
     }
-    const { secret, withoutMac } = newApiKey(services, grant)
-    let row: ApiKeyRow
-    return {
-      entries: [{ action: 'api_key.create', metadata: { api_key_id: withoutMac.api_key_id } }],
+    const { secret, row } = newApiKey(services, grant)
+    return decision({
+      entries: [{ action: 'api_key.create', metadata: { api_key_id: row.api_key_id } }],
       async change(transaction, { entry_id, created_at }) {
-        row = withMac({ ...withoutMac, created_at, entry_id }, apiKeyMac, state.rowKey)
-        await insertApiKey(transaction, row)
-        return { apiKey: row }
+        const apiKey: ApiKeyRow = withMac({ ...row, created_at, entry_id }, apiKeyMac, state.rowKey)
+        await insertApiKey(transaction, apiKey)
+        return { apiKey }
       },
-      release: () => ({ ...viewApiKey(row, services.now()), secret }),
-    }
+      release: ({ apiKey }) => ({ ...viewApiKey(apiKey, services.now()), secret }),
+    })
   }
 }

@@ -2,12 +2,12 @@
 import { randomUUID } from 'node:crypto'
 import { wire } from '@eaas/protocol'
 import { keyMac, keyVersionMac, withMac } from '../audit/row-mac.js'
-import type { Operation } from '../runner/operation.js'
+import { sealNewSecret } from '../crypto/key-hierarchy.js'
+import { decision, type Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import { hasKeys, insertKey, insertKeyVersion, isKeyNameTaken, type KeyRow } from '../store/keys.js'
-import { sealNewSecret } from './key-secrets.js'
-import { viewKey } from './key-view.js'
-import { assertNotDeleted } from './update-tenant.js'
+import { viewKey } from './key.js'
+import { assertNotDeleted } from './tenant.js'
 
 /** Creates a key. @throws Refusal E_STATE, E_NAME_TAKEN, E_LIMIT */
 export function createKey({ name }: { name: string }): Operation<wire.Key> {
@@ -15,7 +15,7 @@ export function createKey({ name }: { name: string }): Operation<wire.Key> {
     assertNotDeleted(state)
     const { tenant_id } = state.tenant
     if (await isKeyNameTaken(sql, tenant_id, name)) {
-      throw new Refusal('E_NAME_TAKEN', 'a key of this name exists already; names are never given twice')
+      throw new Refusal('E_NAME_TAKEN', 'a key of this name exists already; names are never reused')
     }
     if (await hasKeys(sql, tenant_id, wire.MAX_KEYS)) {
       throw new Refusal('E_LIMIT', `a tenant has ${wire.MAX_KEYS} keys at most, destroyed ones too`)
@@ -23,11 +23,10 @@ export function createKey({ name }: { name: string }): Operation<wire.Key> {
     const key_id = randomUUID()
     const wrapped_kek = sealNewSecret(services.rootKey, { purpose: 'kek', tenant_id, id: key_id, version: 1 })
     const wrapped_hash_key = sealNewSecret(services.rootKey, { purpose: 'hash-key', tenant_id, id: key_id })
-    let row: KeyRow
-    return {
+    return decision({
       entries: [{ action: 'key.create', key_id, key_version: 1 }],
       async change(transaction, { entry_id, created_at }) {
-        row = withMac(
+        const row: KeyRow = withMac(
           {
             tenant_id,
             key_id,
@@ -55,7 +54,7 @@ export function createKey({ name }: { name: string }): Operation<wire.Key> {
         await insertKeyVersion(transaction, version)
         return { key: row, versions: [version] }
       },
-      release: () => viewKey(row),
-    }
+      release: (written) => viewKey(written.key),
+    })
   }
 }

@@ -4,7 +4,7 @@ import { PERMISSIONS } from '@eaas/protocol'
 import { appendChained } from '../audit/append-chained.js'
 import { extendChain, genesisHead } from '../audit/chain.js'
 import { apiKeyMac, tenantMac, withMac } from '../audit/row-mac.js'
-import { deriveRowKey, openSecret } from '../crypto/key-hierarchy.js'
+import { deriveRowKey, openSecret, sealNewSecret } from '../crypto/key-hierarchy.js'
 import type { Services } from '../runner/operation.js'
 import { draftEntry, SYSTEM } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
@@ -12,8 +12,7 @@ import { type ApiKeyRow, insertApiKey } from '../store/api-keys.js'
 import { insertHead } from '../store/audit.js'
 import type { Transaction } from '../store/db.js'
 import { findTenantByName, insertTenant } from '../store/tenants.js'
-import { sealNewSecret } from './key-secrets.js'
-import { newApiKey } from './new-api-key.js'
+import { newApiKey } from './api-key.js'
 
 export interface NewTenant {
   tenant_id: string
@@ -39,7 +38,7 @@ export async function createTenant(
   const auditKey = openSecret(services.rootKey, { purpose: 'audit-key', tenant_id }, wrapped_audit_key)
   const rowKey = deriveRowKey(auditKey)
 
-  const { secret, withoutMac } = newApiKey(services, {
+  const { secret, row } = newApiKey(services, {
     tenant_id,
     name: 'first key',
     permissions: [...PERMISSIONS],
@@ -50,11 +49,11 @@ export async function createTenant(
   const now = services.now()
   const created_at = new Date(now).toISOString()
   const genesis = genesisHead(auditKey, tenant_id, created_at)
-  const { api_key_id } = withoutMac
+  const { api_key_id } = row
   const first = draftEntry({ action: 'api_key.create', metadata: { api_key_id } }, SYSTEM)
   const { entries, head } = extendChain(genesis, [first], { auditKey, now })
   const entry_id = head.last_id
-  const apiKey: ApiKeyRow = withMac({ ...withoutMac, created_at, entry_id }, apiKeyMac, rowKey)
+  const apiKey: ApiKeyRow = withMac({ ...row, created_at, entry_id }, apiKeyMac, rowKey)
   await insertTenant(
     sql,
     withMac(

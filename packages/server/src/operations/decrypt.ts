@@ -4,8 +4,7 @@ import { open } from '../crypto/aead.js'
 import type { OpenKey } from '../runner/load-key.js'
 import type { Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
-import { getKeyIn, OPENING_STATES } from './key.js'
-import { tryWrappedKey } from './unwrap.js'
+import { getKeyIn, OPENING_STATES, tryWrappedKey } from './key.js'
 
 /** Decrypts. @throws Refusal E_NOT_FOUND, E_STATE, E_DECRYPTION_FAILED */
 export function decrypt({ key_id, encoding, ...sealed }: wire.Decrypt): Operation<wire.Decrypted> {

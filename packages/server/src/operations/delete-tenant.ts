@@ -12,11 +12,10 @@ import { hasApiKeys } from '../store/api-keys.js'
 import { findHead } from '../store/audit.js'
 import { countKeyMaterial } from '../store/keys.js'
 import { destroySuspendedKey } from './destroy-key.js'
-import { listApiKeys } from './read-api-keys.js'
-import { listKeys } from './read-keys.js'
-import type { Reason } from './suspend-tenant.js'
-import { revokeApiKey } from './update-api-key.js'
-import { changeTenant, type OperatorTenant, viewForOperator } from './update-tenant.js'
+import { listApiKeys } from './list-api-keys.js'
+import { listKeys } from './list-keys.js'
+import { revokeApiKey } from './revoke-api-key.js'
+import { changeTenant, type OperatorTenant, type Reason, viewForOperator } from './tenant.js'
 
 /** Revoked API keys have no limit in number, and come in the same list. */
 const ALL = { limit: Number.POSITIVE_INFINITY }

@@ -5,14 +5,11 @@
 import type { wire } from '@eaas/protocol'
 import { TamperedRowError } from '../audit/row-mac.js'
 import type { OpenKey } from '../runner/load-key.js'
-import type { Decision, Operation } from '../runner/operation.js'
+import { type Decision, decision, type Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import type { TenantState } from '../runner/tenant-state.js'
 import type { KeyRow, KeyVersionRow } from '../store/keys.js'
-import { writeKey, writeKeyVersion } from './change-key.js'
-import { getKey, getKeyIn } from './key.js'
-import { viewKey } from './key-view.js'
-import { MS_PER_DAY } from './ms-per-day.js'
+import { changeKey, daysLater, getKey, getKeyIn, viewKey, writeKey, writeKeyVersion } from './key.js'
 
 /** Schedules the destruction of a disabled key; completes it at once where there is no waiting period. @throws Refusal E_NOT_FOUND, E_STATE, E_VALIDATION */
 export function destroyKey({ key_id, confirm }: { key_id: string; confirm: string }): Operation<wire.Key> {
@@ -27,7 +24,7 @@ export function destroyKey({ key_id, confirm }: { key_id: string; confirm: strin
     return statusChange(state, key, {
       step: 'scheduled',
       status: 'pending_destruction',
-      destroy_at: new Date(from + services.destroyWindowDays * MS_PER_DAY).toISOString(),
+      destroy_at: daysLater(from, services.destroyWindowDays),
     })
   }
 }
@@ -77,22 +74,17 @@ function statusChange(
   { step, status, destroy_at }: { step: string; status: KeyRow['status']; destroy_at: string | null },
 ): Decision<wire.Key> {
   const { key_id, current_version: key_version } = key.row
-  let row: KeyRow
-  return {
-    entries: [{ action: 'key.destroy', key_id, key_version, metadata: { step, ...(destroy_at && { destroy_at }) } }],
-    async change(sql, at) {
-      row = await writeKey(sql, { row: key.row, changes: { status, destroy_at }, at, rowKey: state.rowKey })
-      return { key: row }
-    },
-    release: () => viewKey(row),
-  }
+  const metadata = { step, ...(destroy_at && { destroy_at }) }
+  return changeKey(state, key, {
+    entry: { action: 'key.destroy', key_id, key_version, metadata },
+    changes: () => ({ status, destroy_at }),
+  })
 }
 
 function completion(state: TenantState, key: OpenKey): Decision<wire.Key> {
   const { rowKey } = state
   const { key_id, current_version: key_version } = key.row
-  let row: KeyRow
-  return {
+  return decision({
     entries: [{ action: 'key.destroy', key_id, key_version, metadata: { step: 'completed', versions: key_version } }],
     async change(sql, at) {
       assertCurrent(key)
@@ -103,7 +95,7 @@ function completion(state: TenantState, key: OpenKey): Decision<wire.Key> {
         rotation_interval_days: null,
         next_rotation_at: null,
       }
-      row = await writeKey(sql, { row: key.row, changes, at, rowKey })
+      const row = await writeKey(sql, { row: key.row, changes, at, rowKey })
       const versions: KeyVersionRow[] = []
       for (const version of key.versions.values()) {
         const erased = { status: 'destroyed' as const, wrapped_kek: null }
@@ -111,8 +103,8 @@ function completion(state: TenantState, key: OpenKey): Decision<wire.Key> {
       }
       return { key: row, versions }
     },
-    release: () => viewKey(row),
-  }
+    release: (written) => viewKey(written.key),
+  })
 }
 
 // Under the lock of the head nobody rotates: a version beyond the current one means that the key's row is an older one.

@@ -1,10 +1,7 @@
-/** key.disable and key.enable: a disabled key opens what it protected, and protects nothing new. */
+/** key.disable and key.enable: a disabled key still opens what it protected, and protects nothing new. */
 import type { Action, wire } from '@eaas/protocol'
 import type { Operation } from '../runner/operation.js'
-import type { KeyRow } from '../store/keys.js'
-import { writeKey } from './change-key.js'
-import { getKeyIn } from './key.js'
-import { viewKey } from './key-view.js'
+import { changeKey, getKeyIn, viewKey } from './key.js'
 
 /** Disables a key; one that is disabled stays so. @throws Refusal E_NOT_FOUND, E_STATE */
 export function disableKey({ key_id }: { key_id: string }): Operation<wire.Key> {
@@ -22,15 +19,8 @@ function setStatus(
 ): Operation<wire.Key> {
   return async ({ state }) => {
     const key = await getKeyIn(state, key_id, { states: ['active', 'disabled'], to })
-    let row: KeyRow = key.row
-    if (row.status === status) return { entries: [], release: () => viewKey(row) }
-    return {
-      entries: [{ action, key_id, key_version: row.current_version }],
-      async change(sql, at) {
-        row = await writeKey(sql, { row: key.row, changes: { status }, at, rowKey: state.rowKey })
-        return { key: row }
-      },
-      release: () => viewKey(row),
-    }
+    if (key.row.status === status) return { entries: [], release: () => viewKey(key.row) }
+    const entry = { action, key_id, key_version: key.row.current_version }
+    return changeKey(state, key, { entry, changes: () => ({ status }) })
   }
 }

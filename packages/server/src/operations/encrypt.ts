@@ -35,12 +35,12 @@ async function encryption(
   const { kek, aad, row } = currentVersion(key)
   const dek = randomKey()
   const sealed = seal(dek, bytes)
-  const token = wrapDek(kek, row.version, aad, dek)
+  const wrapped = wrapDek(kek, row.version, aad, dek)
   return {
     entries: [{ action: 'encrypt', key_id, key_version: row.version }],
     release: () => ({
       ciphertext: encodeBase64(sealed.subarray(IV_BYTES)),
-      wrapped_key: encodeBase64(token),
+      wrapped_key: encodeBase64(wrapped),
       iv: encodeBase64(sealed.subarray(0, IV_BYTES)),
       key_id,
       key_version: row.version,

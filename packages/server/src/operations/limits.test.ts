@@ -4,7 +4,7 @@ import { wire } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
 import type { Context } from '../runner/operation.js'
 import { countExport } from '../runner/running-exports.js'
-import { readPages } from './read-pages.js'
+import { readPages } from './pages.js'
 import { rotateKey, rotateKeyIfDue } from './rotate-key.js'
 
 const open = async () => Readable.from(['a line'])

@@ -18,8 +18,8 @@ import {
   type KindCount,
 } from '../store/audit-retention.js'
 import type { Queryable } from '../store/db.js'
-import { MS_PER_DAY } from './ms-per-day.js'
 
+const MS_PER_DAY = 86_400_000
 /** Clocks this far apart are taken for wrong, in milliseconds: either may be. */
 const CLOCKS_APART_MS = 3_600_000
 /** A clock that leapt ahead as far is taken for wrong, in milliseconds, ... */

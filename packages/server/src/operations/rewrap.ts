@@ -2,8 +2,7 @@
 import { encodeBase64, type wire } from '@eaas/protocol'
 import { wrapDek } from '../crypto/wrapped-key.js'
 import type { Operation } from '../runner/operation.js'
-import { currentVersion, getKeyIn } from './key.js'
-import { openWrappedKey } from './unwrap.js'
+import { currentVersion, getKeyIn, openWrappedKey } from './key.js'
 
 /** Rewraps. @throws Refusal E_NOT_FOUND, E_STATE, E_WRAPPED_KEY */
 export function rewrap({ key_id, wrapped_key }: { key_id: string; wrapped_key: string }): Operation<wire.Wrapped> {
@@ -11,10 +10,10 @@ export function rewrap({ key_id, wrapped_key }: { key_id: string; wrapped_key: s
     const key = await getKeyIn(state, key_id, { states: ['active'], to: 'rewrap' })
     const { kek, aad, row } = currentVersion(key)
     const { dek, version } = openWrappedKey(key, wrapped_key)
-    const token = wrapDek(kek, row.version, aad, dek)
+    const wrapped = wrapDek(kek, row.version, aad, dek)
     return {
       entries: [{ action: 'key.wrap', key_id, key_version: row.version, metadata: { rewrapped_from: version } }],
-      release: () => ({ wrapped_key: encodeBase64(token), key_id, key_version: row.version }),
+      release: () => ({ wrapped_key: encodeBase64(wrapped), key_id, key_version: row.version }),
       secrets: [dek],
     }
   }

@@ -1,15 +1,12 @@
-/** key.rotate: a new version wraps from now on; the one before is retired and opens what it wrapped. */
+/** key.rotate: a new version wraps from now on; the one before is retired and still opens what it wrapped. */
 import { wire } from '@eaas/protocol'
 import { keyVersionMac, withMac } from '../audit/row-mac.js'
+import { sealNewSecret } from '../crypto/key-hierarchy.js'
 import type { OpenKey } from '../runner/load-key.js'
-import type { Context, Decision, Operation } from '../runner/operation.js'
+import { type Context, type Decision, decision, type Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
-import { insertKeyVersion, type KeyRow } from '../store/keys.js'
-import { writeKey, writeKeyVersion } from './change-key.js'
-import { currentVersion, getKeyIn } from './key.js'
-import { sealNewSecret } from './key-secrets.js'
-import { viewKey } from './key-view.js'
-import { nextRotation } from './set-rotation.js'
+import { insertKeyVersion } from '../store/keys.js'
+import { currentVersion, getKeyIn, nextRotation, viewKey, writeKey, writeKeyVersion } from './key.js'
 
 /** Rotates a key. @throws Refusal E_NOT_FOUND, E_STATE, E_LIMIT */
 export function rotateKey({ key_id }: { key_id: string }): Operation<wire.Key> {
@@ -17,7 +14,7 @@ export function rotateKey({ key_id }: { key_id: string }): Operation<wire.Key> {
     rotation(context, await getKeyIn(context.state, key_id, { states: ['active'], to: 'rotate' }))
 }
 
-/** Rotates a key whose rotation is due by its policy; nothing happens where another process was quicker, or the tenant is suspended. */
+/** Rotates a key if its policy says that it is due. Does nothing if another process rotated it first, or if the tenant is suspended. */
 export function rotateKeyIfDue({ key_id }: { key_id: string }): Operation<wire.Key | undefined> {
   return async (context) => {
     const key = await context.state.findKey(key_id)
@@ -30,33 +27,38 @@ export function rotateKeyIfDue({ key_id }: { key_id: string }): Operation<wire.K
   }
 }
 
-function rotation({ state, services }: Context, key: OpenKey): Decision<wire.Key> {
+function rotation({ state, services }: Context, { row, ...key }: OpenKey): Decision<wire.Key> {
   const { tenant_id } = state.tenant
   const { rowKey } = state
-  const { key_id } = key.row
-  const version = key.row.current_version + 1
+  const { key_id } = row
+  const version = row.current_version + 1
   if (version > wire.MAX_KEY_VERSIONS) {
     throw new Refusal('E_LIMIT', `a key has ${wire.MAX_KEY_VERSIONS} versions at most: create another key`)
   }
   const wrapped_kek = sealNewSecret(services.rootKey, { purpose: 'kek', tenant_id, id: key_id, version })
-  let row: KeyRow
-  return {
+  return decision({
     entries: [{ action: 'key.rotate', key_id, key_version: version }],
     async change(sql, at) {
-      const next_rotation_at = nextRotation(key.row.rotation_interval_days, at.created_at)
-      row = await writeKey(sql, { row: key.row, changes: { current_version: version, next_rotation_at }, at, rowKey })
+      const { created_at, entry_id } = at
+      const changes = {
+        current_version: version,
+        next_rotation_at: nextRotation(row.rotation_interval_days, created_at),
+      }
+      const changed = await writeKey(sql, { row, changes, at, rowKey })
       const retired = await writeKeyVersion(sql, {
-        row: currentVersion(key).row,
+        row: currentVersion({ row, ...key }).row,
         changes: { status: 'retired' },
         at,
         rowKey,
       })
-      const { created_at, entry_id } = at
-      const withoutMac = { tenant_id, key_id, version, status: 'active' as const, wrapped_kek, created_at, entry_id }
-      const added = withMac(withoutMac, keyVersionMac, rowKey)
+      const added = withMac(
+        { tenant_id, key_id, version, status: 'active' as const, wrapped_kek, created_at, entry_id },
+        keyVersionMac,
+        rowKey,
+      )
       await insertKeyVersion(sql, added)
-      return { key: row, versions: [retired, added] }
+      return { key: changed, versions: [retired, added] }
     },
-    release: () => viewKey(row),
-  }
+    release: (written) => viewKey(written.key),
+  })
 }

@@ -1,12 +1,6 @@
-/** tenant.update of the status: a suspended tenant keeps everything, and none of its calls is carried out until it is resumed. */
+/** tenant.update of the status: a suspended tenant keeps everything, and every call of it is refused until it is resumed. */
 import type { Operation } from '../runner/operation.js'
-import { assertNotDeleted, changeTenant, type OperatorTenant, viewForOperator } from './update-tenant.js'
-
-/** What is noted beside the change. */
-export interface Reason {
-  /** for the log; 1 to 255 characters */
-  reason?: string | undefined
-}
+import { assertNotDeleted, changeTenant, type OperatorTenant, type Reason, viewForOperator } from './tenant.js'
 
 /** Suspends a tenant; one that is suspended stays so. @throws Refusal E_STATE */
 export function suspendTenant(reason: Reason): Operation<OperatorTenant> {

@@ -1,10 +1,7 @@
 /** key.unwrap: opens a wrapped key. The DEK leaves the process only once the entry is committed. */
-import { decodeBase64, encodeBase64, OpenError, type wire } from '@eaas/protocol'
-import { unwrapDek, wrappedKeyVersion } from '../crypto/wrapped-key.js'
-import type { OpenKey } from '../runner/load-key.js'
+import { encodeBase64, type wire } from '@eaas/protocol'
 import type { Operation } from '../runner/operation.js'
-import { Refusal } from '../runner/refusal.js'
-import { getKeyIn, OPENING_STATES } from './key.js'
+import { getKeyIn, OPENING_STATES, openWrappedKey } from './key.js'
 
 /** Unwraps. `wrapped_key` is base64. @throws Refusal E_NOT_FOUND, E_STATE, E_WRAPPED_KEY */
 export function unwrap({ key_id, wrapped_key }: { key_id: string; wrapped_key: string }): Operation<wire.Unwrapped> {
@@ -16,25 +13,5 @@ export function unwrap({ key_id, wrapped_key }: { key_id: string; wrapped_key: s
       release: () => ({ dek: encodeBase64(dek), key_id, key_version: version }),
       secrets: [dek],
     }
-  }
-}
-
-/** Opens a wrapped key with the version that it names. The caller zeroes the DEK. @throws Refusal E_WRAPPED_KEY */
-export function openWrappedKey(key: OpenKey, wrapped_key: string): { dek: Uint8Array; version: number } {
-  const opened = tryWrappedKey(key, wrapped_key)
-  if (!opened) throw new Refusal('E_WRAPPED_KEY', 'wrapped_key is not authentic for this key')
-  return opened
-}
-
-/** The same; undefined where the wrapped key is not authentic for this key. */
-export function tryWrappedKey(key: OpenKey, wrapped_key: string): { dek: Uint8Array; version: number } | undefined {
-  try {
-    const token = decodeBase64(wrapped_key)
-    const version = wrappedKeyVersion(token)
-    const { kek, aad } = key.versions.get(version) ?? {}
-    return kek && aad && { dek: unwrapDek(kek, aad, token), version }
-  } catch (error) {
-    if (!(error instanceof OpenError)) throw error
-    return undefined
   }
 }

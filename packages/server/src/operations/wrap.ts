@@ -10,10 +10,10 @@ export function wrap({ key_id, dek }: { key_id: string; dek: string }): Operatio
     const key = await getKeyIn(state, key_id, { states: ['active'], to: 'wrap' })
     const { kek, aad, row } = currentVersion(key)
     const secret = decodeBase64(dek)
-    const token = wrapDek(kek, row.version, aad, secret)
+    const wrapped = wrapDek(kek, row.version, aad, secret)
     return {
       entries: [{ action: 'key.wrap', key_id, key_version: row.version }],
-      release: () => ({ wrapped_key: encodeBase64(token), key_id, key_version: row.version }),
+      release: () => ({ wrapped_key: encodeBase64(wrapped), key_id, key_version: row.version }),
       secrets: [secret],
     }
   }

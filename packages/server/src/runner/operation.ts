@@ -60,28 +60,40 @@ export interface EntryNote {
 }
 
 /** Where the entries of a management change stand in the log. */
-export interface EntryPlace {
+export interface EntryPosition {
   /** the id of the first entry */
   entry_id: number
   created_at: string
 }
 
-export interface Decision<Answer> {
+/**
+ * Which state a decision needs.
+ *
+ * - `current`: the state in the database now, as the server wrote it. The call fails if either is not so.
+ * - `as_found`: the current one if that can be determined, and otherwise what is there. Verification reports tampering that every
+ *   other call fails on.
+ * - `cached`: the one that this process read last. Another decision on the current state follows before anything is done.
+ */
+export type Freshness = 'current' | 'as_found' | 'cached'
+
+export interface Decision<Answer, Written extends WrittenRows = WrittenRows> {
   /** committed before anything is released; none for calls that only read */
   entries: readonly EntryNote[]
-  /** writes the rows of a management change, in the transaction of the entries and by it alone; returns them as they are now */
-  change?: (sql: Transaction, at: EntryPlace) => Promise<WrittenRows>
-  /** makes the answer, after the commit; throws where the decision is a refusal that has to be on record */
-  release: () => Answer | Promise<Answer>
-  /**
-   * Whether the answer is about what is in the database, be it as the server wrote it or not: verification answers where
-   * every other call fails.
-   */
-  evidence?: boolean
-  /** whether another decision follows before anything is done: this one is not held against the database */
-  preliminary?: boolean
-  /** zeroed when the answer is made, and when it can't be made */
+  /** writes the rows of a management change through the transaction of the entries, and nothing else; returns the new rows */
+  change?: (sql: Transaction, at: EntryPosition) => Promise<Written>
+  /** makes the answer after the commit, from the rows that `change` returned; throws to refuse a call whose refusal is on record */
+  release: (written: Written) => Answer | Promise<Answer>
+  /** `current` by default */
+  freshness?: Freshness
+  /** zeroed once the answer is made, or when it cannot be made */
   secrets?: readonly Uint8Array[]
+}
+
+/** Types a decision by the rows that its change returns and its release receives. */
+export function decision<Answer, Written extends WrittenRows>(
+  made: Decision<Answer, Written> & Required<Pick<Decision<Answer, Written>, 'change'>>,
+): Decision<Answer> {
+  return made as unknown as Decision<Answer>
 }
 
 /** May run more than once for one call, and changes nothing by itself. @throws Refusal */

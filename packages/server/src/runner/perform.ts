@@ -11,7 +11,8 @@ import { apiKeyDigest, apiKeyTenant } from '../crypto/api-key.js'
 import type { ApiKeyRow } from '../store/api-keys.js'
 import type { Queryable } from '../store/db.js'
 import { type Access, admit, type Credentials, unauthorized } from './admit.js'
-import type { Caller, Decision, EntryNote, EntryPlace, Operation, Services } from './operation.js'
+import type { WrittenRows } from './open-rows.js'
+import type { Caller, Decision, EntryNote, EntryPosition, Operation, Services } from './operation.js'
 import { Refusal } from './refusal.js'
 import type { TenantState } from './tenant-state.js'
 
@@ -43,7 +44,7 @@ export function readCredentials(
 export function admitBeforeBody(services: Services, access: Access): Promise<{ envelope_only: boolean }> {
   return carryOut(services, access.credentials.tenant_id, access, ({ state }) => ({
     entries: [],
-    preliminary: true, // `perform` looks again
+    freshness: 'cached', // `perform` decides on the current state
     release: () => ({ envelope_only: state.tenant.envelope_only }),
   }))
 }
@@ -89,6 +90,8 @@ function createCall<Answer>(
   { tenant_id, access, operation }: { tenant_id: string; access: Access | undefined; operation: Operation<Answer> },
 ) {
   let decision: Decision<Answer> | undefined
+  /** what the change of the last decision wrote */
+  let written: WrittenRows = {}
   /** who was let in by the last decision */
   let admitted: ApiKeyRow | undefined
   let isOver = false
@@ -96,6 +99,7 @@ function createCall<Answer>(
   async function decideOn(state: TenantState, sql: Queryable, quotaLeft: number): Promise<Decided> {
     zeroSecrets(decision)
     decision = undefined
+    written = {}
     admitted = undefined
     const { monthly_encrypt_quota: encryptQuota } = state.tenant
     try {
@@ -104,11 +108,15 @@ function createCall<Answer>(
       const made = await operation({ state, caller, services, sql, quotaLeft })
       decision = made
       if (isOver) throw new AuditWriteError('nobody waits for this call any more')
-      if (state.fault && !made.evidence && !made.preliminary) throw state.fault
+      if (state.fault && (made.freshness ?? 'current') === 'current') throw state.fault
       const { change } = made
       return {
         entries: made.entries.map((note) => draftEntry(note, caller)),
-        change: change && ((lock, at) => write(services, change, lock, at)),
+        change:
+          change &&
+          (async (lock, at) => {
+            written = await write(services, change, lock, at)
+          }),
         encryptQuota,
       }
     } catch (error) {
@@ -137,12 +145,12 @@ function createCall<Answer>(
         const policy_version = inTurn ? Number.NaN : state.policy_version // not decided on any
         await services.committer
           .append({ ...decided, tenant_id, auditKey: state.auditKey, policy_version, decide: decideAgain })
-          .catch((error: unknown) => assertEvidence(error, decision))
+          .catch((error: unknown) => allowAlarm(error, decision))
         return true
       }
       if (refused instanceof TamperedRowError) throw refused
-      if (!refused && decision?.preliminary) return true
-      if (!(await isCurrent(services, state).catch((error: unknown) => assertEvidence(error, decision)))) {
+      if (!refused && decision?.freshness === 'cached') return true
+      if (!(await isCurrent(services, state).catch((error: unknown) => allowAlarm(error, decision)))) {
         await services.states.renew(state)
         return false
       }
@@ -151,11 +159,11 @@ function createCall<Answer>(
     },
     async release(): Promise<Answer> {
       if (!decision) throw new Error('a call was committed without a decision')
-      return decision.release()
+      return decision.release(written)
     },
     /** Notes the use of an API key by a call that was carried out, or refused by what it asked for. */
     noteUse(): void {
-      if (admitted && !decision?.preliminary) services.apiKeyUses.note(admitted, services.now())
+      if (admitted && decision?.freshness !== 'cached') services.apiKeyUses.note(admitted, services.now())
     },
     end(): void {
       isOver = true
@@ -164,20 +172,22 @@ function createCall<Answer>(
   }
 }
 
-/** Writes the rows of a change; the state under the lock goes on from them. */
+/** Writes the rows of a change and returns them; the state under the lock continues from them. */
 async function write(
   { states }: Services,
   change: NonNullable<Decision<unknown>['change']>,
   lock: HeadLock,
-  at: EntryPlace,
-): Promise<void> {
-  const locked = await states.underLock(lock) // before anything is written: what it reads is what is committed
-  locked.wrote(await change(lock.sql, at))
+  at: EntryPosition,
+): Promise<WrittenRows> {
+  const locked = await states.underLock(lock) // before anything is written, so that it reads what is committed
+  const written = await change(lock.sql, at)
+  locked.wrote(written)
+  return written
 }
 
-// Where the chain itself is wrong nothing tells what is current any more, and verification has to say what is wrong.
-function assertEvidence(error: unknown, decision: Decision<unknown> | undefined): true {
-  if (decision?.evidence && error instanceof ChainAlarmError) return true
+// If the chain itself is wrong, the current state cannot be determined, and verification must still report what is wrong.
+function allowAlarm(error: unknown, decision: Decision<unknown> | undefined): true {
+  if (decision?.freshness === 'as_found' && error instanceof ChainAlarmError) return true
   throw error
 }
 

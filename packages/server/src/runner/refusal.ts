@@ -16,8 +16,3 @@ export class Refusal extends Error {
     return PROBLEMS[this.code].status
   }
 }
-
-/** The answer for a key that the tenant does not have: the same for a neighbour's key and for text that is no id. */
-export function keyNotFound(): Refusal {
-  return new Refusal('E_NOT_FOUND', 'key not found')
-}

@@ -1,4 +1,4 @@
-/** Reads a long list in pages, and views it in stretches, between which other calls run: each row has a MAC to be checked. */
+/** Long lists: read in pages, and viewed in stretches between which other calls run, because each row has a MAC to check. */
 import { mapInStretches } from '../turn.js'
 
 const PAGE_ROWS = 250

@@ -1,10 +1,10 @@
-/** Reading the tenant's API keys. No entry. */
+/** Lists the tenant's API keys. Writes no entry. */
 import { wire } from '@eaas/protocol'
 import { apiKeyMac, authentic } from '../audit/row-mac.js'
 import type { Operation } from '../runner/operation.js'
 import { listApiKeys as listRows } from '../store/api-keys.js'
-import { viewApiKey } from './api-key-view.js'
-import { readPages } from './read-pages.js'
+import { viewApiKey } from './api-key.js'
+import { readPages } from './pages.js'
 
 /** Lists API keys, oldest first, revoked ones too. */
 export function listApiKeys({

@@ -1,0 +1,101 @@
+/** Exports the audit log as lines (export.md). Writes no entry. */
+import { Readable } from 'node:stream'
+import { entryLine, headerLine, trailerLine } from '../audit/export.js'
+import { readAuthenticEntry } from '../audit/read-entry.js'
+import type { Context, Operation } from '../runner/operation.js'
+import { Refusal } from '../runner/refusal.js'
+import { countExport } from '../runner/running-exports.js'
+import { firstPosition, getHead, type Position, readPage, signPosition } from './audit-log.js'
+
+export interface ExportScope {
+  /** only the entries after this id */
+  after_id?: number | undefined
+  /** only the entries up to this id */
+  through_id?: number | undefined
+}
+
+/**
+ * Exports the log, or a stretch of it. The number of exports at once is limited for callers, not for the server's own, such as the
+ * archive of a purge.
+ *
+ * @throws Refusal E_VALIDATION, E_UNAVAILABLE when too many exports run
+ */
+export function exportAudit(scope: ExportScope): Operation<Readable> {
+  return async (context) => ({
+    entries: [],
+    release: () => {
+      const open = () => openExport(context, scope)
+      return context.caller.apiKey ? countExport(context.state.tenant.tenant_id, open) : open()
+    },
+  })
+}
+
+async function openExport(context: Context, scope: ExportScope): Promise<Readable> {
+  const { services, state } = context
+  const { tenant_id } = state.tenant
+  const start = await findStart(context, scope.after_id)
+  const end = await findEnd(context, scope.through_id)
+  if (start.last_id > end.last_id) throw new Refusal('E_VALIDATION', `after_id: the log ends at ${end.last_id}`)
+  const trailer = signPosition(context, end)
+
+  async function* lines() {
+    yield headerLine({ tenant_id, after_id: start.last_id, after_hash: start.hash })
+    let last = start.last_id
+    while (last < end.last_id) {
+      const page = await readPage(services.sql, { tenant_id, after_id: last, through_id: end.last_id })
+      yield page.map(entryLine).join('')
+      last += page.length
+    }
+    yield trailerLine(trailer)
+  }
+  return Readable.from(lines(), { objectMode: false })
+}
+
+async function findStart(context: Context, after_id: number | undefined): Promise<Position> {
+  const first = await firstPosition(context)
+  if (after_id === undefined || after_id <= first.last_id) return first
+  return getPosition(context, 'after_id', after_id)
+}
+
+async function findEnd(context: Context, through_id: number | undefined): Promise<Position> {
+  const head = await getHead(context)
+  if (through_id === undefined || through_id >= head.last_id) return head
+  return getPosition(context, 'through_id', through_id)
+}
+
+async function getPosition(context: Context, field: string, id: number): Promise<Position> {
+  const { services, state } = context
+  const { hash } = await firstPosition(context)
+  const where = { tenant_id: state.tenant.tenant_id, id, auditKey: state.auditKey }
+  const entry = await readAuthenticEntry(services.sql, where, hash)
+  if (!entry) throw new Refusal('E_VALIDATION', `${field}: there is no entry ${id}, or it is not as it was written`)
+  return { last_id: id, hash: entry.hash }
+}
+
+/** Consecutive entries as lines of an export. */
+export interface NextLines {
+  /** the id of the first of them; entries between `after_id` and this one are gone, because a purge took them */
+  from_id: number
+  /** the id of the last of them: where the next lines begin */
+  last_id: number
+  text: string
+}
+
+/** Reads the entries after an id, a page of them at most, as the lines of an export; no lines if there is nothing new. @throws Refusal E_VALIDATION, E_STATE */
+export function readNextLines({ after_id }: { after_id: number }): Operation<NextLines> {
+  return async (context) => ({
+    entries: [],
+    async release() {
+      const { services, state } = context
+      const { tenant_id } = state.tenant
+      const head = await getHead(context)
+      if (after_id > head.last_id) throw new Refusal('E_VALIDATION', `after_id: the log ends at ${head.last_id}`)
+      const first = await firstPosition(context)
+      const last = Math.max(after_id, first.last_id)
+      const from_id = last + 1
+      if (last === head.last_id) return { from_id, last_id: last, text: '' }
+      const page = await readPage(services.sql, { tenant_id, after_id: last, through_id: head.last_id })
+      return { from_id, last_id: last + page.length, text: page.map(entryLine).join('') }
+    },
+  })
+}

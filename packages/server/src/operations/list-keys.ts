@@ -1,0 +1,22 @@
+/** Lists the tenant's keys. Writes no entry. */
+import { wire } from '@eaas/protocol'
+import { authentic, keyMac } from '../audit/row-mac.js'
+import type { Operation } from '../runner/operation.js'
+import { type KeyFilter, listKeys as listRows } from '../store/keys.js'
+import { viewKey } from './key.js'
+import { readPages } from './pages.js'
+
+/** Lists keys, oldest first. */
+export function listKeys({ limit = wire.MAX_KEYS, offset = 0, ...filter }: KeyFilter): Operation<wire.KeyList> {
+  return async ({ state, services }) => ({
+    entries: [],
+    async release() {
+      const keys = await readPages(
+        { limit, offset },
+        (page) => listRows(services.sql, state.tenant.tenant_id, { ...filter, ...page }),
+        (row) => viewKey(authentic(row, keyMac, state.rowKey)),
+      )
+      return { keys, count: keys.length }
+    },
+  })
+}

@@ -1,0 +1,50 @@
+/** What the operations on a tenant share: its changes, and its views for the API and for its operator. */
+import type { wire } from '@eaas/protocol'
+import { assertWritten, tenantMac, withMac } from '../audit/row-mac.js'
+import { type Decision, decision, type EntryNote } from '../runner/operation.js'
+import { Refusal } from '../runner/refusal.js'
+import type { TenantState } from '../runner/tenant-state.js'
+import { type TenantRow, updateTenant } from '../store/tenants.js'
+
+/** A tenant as its operator sees it. */
+export type OperatorTenant = wire.Tenant & Pick<TenantRow, 'status'>
+
+/** Why a tenant is changed. */
+export interface Reason {
+  /** for the log; 1 to 255 characters */
+  reason?: string | undefined
+}
+
+/** @throws Refusal E_STATE if the tenant is deleted: nothing can be created or set in it any more */
+export function assertNotDeleted({ tenant }: TenantState): void {
+  if (tenant.status === 'deleted') throw new Refusal('E_STATE', `tenant ${tenant.name} is deleted, and that is final`)
+}
+
+/** Decides to change the tenant's row, with `metadata` in the entry, and to answer with the changed tenant. */
+export function changeTenant(
+  { tenant, rowKey }: TenantState,
+  changes: Partial<TenantRow>,
+  metadata: NonNullable<EntryNote['metadata']>,
+): Decision<OperatorTenant> {
+  return decision({
+    entries: [{ action: 'tenant.update', metadata }],
+    async change(sql, { entry_id }) {
+      const row: TenantRow = withMac({ ...tenant, ...changes, entry_id }, tenantMac, rowKey)
+      assertWritten(await updateTenant(sql, row), row)
+      return { tenant: row }
+    },
+    release: (written) => viewForOperator(written.tenant),
+  })
+}
+
+/** The tenant as its operator sees it. */
+export function viewForOperator(row: TenantRow): OperatorTenant {
+  return { ...viewTenant(row), status: row.status }
+}
+
+/** The tenant as the API shows it. */
+export function viewTenant(row: TenantRow): wire.Tenant {
+  const { tenant_id, name, envelope_only, created_at, monthly_encrypt_quota, plaintext_encoding } = row
+  const shown = { tenant_id, name, envelope_only, created_at, monthly_encrypt_quota }
+  return plaintext_encoding === 'utf8' ? shown : { ...shown, plaintext_encoding }
+}

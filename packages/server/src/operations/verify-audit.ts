@@ -1,0 +1,76 @@
+/** Verifies the tenant's audit chain in the database. Writes no entry. */
+import type { KeyObject } from 'node:crypto'
+import type { wire } from '@eaas/protocol'
+import { isHeadAuthentic } from '../audit/chain.js'
+import { type Checkpoint, CheckpointError, encodePublicKey, readCheckpoint } from '../audit/checkpoint.js'
+import { verifyLog } from '../audit/verify.js'
+import type { Operation, Services } from '../runner/operation.js'
+import { Refusal } from '../runner/refusal.js'
+import { shareVerification } from '../runner/shared-verification.js'
+import type { TenantState } from '../runner/tenant-state.js'
+import { findHead } from '../store/audit.js'
+import type { Sql } from '../store/db.js'
+
+export interface VerifyScope {
+  /** only the entries after this id */
+  after_id?: number | undefined
+  /** only the entries up to this id */
+  through_id?: number | undefined
+  /** a signed checkpoint that was kept from earlier */
+  checkpoint?: string | undefined
+  onProgress?: ((entries: number) => void) | undefined
+  /** aborted when nobody waits for the answer any more */
+  signal?: AbortSignal | undefined
+}
+
+/** Verifies the tenant's chain. @throws Refusal E_VALIDATION, E_UNAVAILABLE when too many verifications run */
+export function verifyAudit({ checkpoint, signal, ...scope }: VerifyScope): Operation<wire.Verification> {
+  return async ({ state, services }) => {
+    const kept = checkpoint === undefined ? undefined : readKept(checkpoint, state, services)
+    const { auditKey, rowKey } = state
+    const { tenant_id } = state.tenant
+    const { after_id, through_id } = scope
+    return {
+      entries: [],
+      freshness: 'as_found',
+      async release() {
+        await assertStretch(services.sql, { tenant_id, auditKey, ...scope })
+        const witnessed = services.committer.watches.get(tenant_id).alarm?.witness
+        const shared = JSON.stringify([
+          after_id ?? null,
+          through_id ?? null,
+          checkpoint ?? null,
+          witnessed?.last_id ?? null,
+        ])
+        return shareVerification({ tenant_id, scope: shared, signal }, (gone) =>
+          verifyLog(services.sql, { tenant_id, auditKey, rowKey, checkpoint: kept, witnessed, ...scope, signal: gone }),
+        )
+      },
+    }
+  }
+}
+
+// A forged head is not believed here about where the log ends: the verification reports it.
+async function assertStretch(
+  sql: Sql,
+  { tenant_id, auditKey, after_id = 0, through_id }: { tenant_id: string; auditKey: KeyObject } & VerifyScope,
+): Promise<void> {
+  if (through_id !== undefined && after_id >= through_id) {
+    throw new Refusal('E_VALIDATION', 'through_id must be greater than after_id')
+  }
+  const head = await findHead(sql, tenant_id)
+  if (head && isHeadAuthentic(auditKey, head) && after_id > head.last_id) {
+    throw new Refusal('E_VALIDATION', `after_id: the log ends at ${head.last_id}`)
+  }
+}
+
+function readKept(note: string, { tenant }: TenantState, { signingKey }: Services): Checkpoint {
+  try {
+    const kept = readCheckpoint(note, encodePublicKey(signingKey))
+    if (kept.tenant_id !== tenant.tenant_id) throw new CheckpointError("the checkpoint is another tenant's")
+    return kept
+  } catch (error) {
+    if (!(error instanceof CheckpointError)) throw error
+    throw new Refusal('E_VALIDATION', `checkpoint: ${error.message}`)
+  }
+}
