@@ -253,16 +253,6 @@ const KNOWS: Partial<Record<Part, readonly Part[]>> = {
   http: ['runner', 'operations'],
 }
 
-/** Imports that break the order, each with its reason. */
-const EXCEPTIONS: Record<string, string> = {
-  'http/errors.ts audit/append-errors.ts': 'the errors of the committer become problem documents there',
-  'http/errors.ts store/unreachable.ts': 'and so does the one of a database that does not answer',
-  'http/batch.ts audit/row-mac.ts':
-    'a row that was tampered with fails the call of a batch that needs it, and no other',
-  'http/metrics.ts audit/committer.ts':
-    'the metrics are told of each commit, in the words of the committer; a type alone',
-}
-
 function partOf(path: string): Part {
   const name = path.slice(SERVER.length)
   if (name === 'main.ts') return 'main'
@@ -308,11 +298,7 @@ describe('the parts of the server', () => {
 
   it('know what stands below them: main, cli, app, http and jobs, operations, runner, audit, then crypto and store', () => {
     expect(steps.length).toBeGreaterThan(100)
-    expect(upward.map(name).filter((step) => !(step in EXCEPTIONS))).toEqual([])
-  })
-
-  it.each(Object.keys(EXCEPTIONS))('still need the exception %s', (exception) => {
-    expect(upward.map(name)).toContain(exception)
+    expect(upward.map(name)).toEqual([])
   })
 })
 

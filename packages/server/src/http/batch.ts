@@ -3,9 +3,9 @@
  * own permission and has its own entry; all entries are committed together, before any answer is made.
  */
 import { type ProblemDocument, problemDocument, wire } from '@eaas/protocol'
-import { TamperedRowError } from '../audit/row-mac.js'
 import { assertPermissions } from '../runner/admit.js'
 import { inServerMode, refuseServerMode } from '../runner/envelope-only.js'
+import { failsOneItem } from '../runner/failure.js'
 import type { Context, Decision, Operation } from '../runner/operation.js'
 import { zeroSecrets } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
@@ -81,7 +81,7 @@ async function decide(item: Item, context: Context, onError: OnError): Promise<D
   } catch (error) {
     if (error instanceof Refusal) return { entries: [], release: () => refused(error) }
     // A tampered key fails only the items that use it. Any other error fails the batch.
-    if (!(error instanceof TamperedRowError)) throw error
+    if (!failsOneItem(error)) throw error
     onError(error)
     return { entries: [], release: () => refused(new Refusal('E_INTERNAL', UNEXPECTED_DETAIL)) }
   }

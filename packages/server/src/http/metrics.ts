@@ -2,9 +2,9 @@
  * GET /metrics: what this process does, for Prometheus. Labels are routes, methods, statuses and actions only: ids of tenants
  * or keys would tell who does what, to anybody who can reach the page, and make series without end.
  */
+import type { Action } from '@eaas/protocol'
 import type { FastifyInstance } from 'fastify'
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
-import type { Commit } from '../audit/committer.js'
 import type { HealthCheck } from '../operations/check-health.js'
 import type { Services } from '../runner/operation.js'
 import { VERSION } from '../version.js'
@@ -18,11 +18,11 @@ const UNMATCHED = 'unmatched'
 /** The metrics of one application; two in a process do not collide. */
 export interface Metrics {
   registry: Registry
-  /** told of each batch that the committer committed */
-  observeCommit: (commit: Commit) => void
-  /** told when a run has left the end of every log in a written checkpoint */
+  /** called with each batch of audit entries after its commit */
+  observeCommit: (commit: { actions: readonly Action[]; seconds: number }) => void
+  /** called when a run has left the end of every log in a written checkpoint */
   checkpointsWritten: () => void
-  /** told of each run of the purge: of how many tenants it was refused or failed */
+  /** called after each run of the purge with the number of tenants whose purge was refused or failed */
   purgeRan: (failed: number) => void
 }
 

@@ -1,0 +1,61 @@
+/** What a caller learns of an error that is not its fault. The layers below throw several kinds; whoever answers a caller knows this one. */
+import type { ProblemCode } from '@eaas/protocol'
+import { AuditWriteError, ChainAlarmError, OverloadError } from '../audit/append-errors.js'
+import { TamperedRowError } from '../audit/row-mac.js'
+import { isUnreachable } from '../store/unreachable.js'
+
+export interface Failure {
+  code: ProblemCode
+  /** for the caller; holds nothing secret */
+  detail: string
+  /** for the server's log; undefined if the failure is not logged */
+  log?: string
+  retryAfterSeconds?: number
+}
+
+/** For the caller of an alarmed tenant; reads fail too, because what they would answer may be undone. */
+const ALARM_DETAIL =
+  "this tenant's audit log is not the one that was written, so no call of the tenant is carried out, reads included, until the " +
+  'operator settles the alarm'
+
+/** Describes an error of the layers below; undefined for any other error, which is a defect. */
+export function findFailure(error: unknown): Failure | undefined {
+  if (error instanceof OverloadError) {
+    const { retryAfterSeconds } = error
+    return { code: 'E_UNAVAILABLE', detail: 'too many calls are waiting; try again later', retryAfterSeconds }
+  }
+  if (error instanceof ChainAlarmError) {
+    return { code: 'E_AUDIT_NOT_WRITTEN', detail: ALARM_DETAIL, log: 'the tenant is alarmed about' }
+  }
+  if (error instanceof AuditWriteError) return findWriteFailure(error)
+  if (!isUnreachable(error)) return undefined
+  const detail = 'the database does not answer; try again later'
+  return { code: 'E_UNAVAILABLE', detail, log: 'the database does not answer' }
+}
+
+function findWriteFailure({ mayBeWritten, cause }: AuditWriteError): Failure {
+  if (mayBeWritten) {
+    return {
+      code: 'E_AUDIT_NOT_WRITTEN',
+      detail: 'it is not known whether the audit entry was written and the call carried out; look before you repeat it',
+      log: 'audit entry not written',
+    }
+  }
+  if (isUnreachable(cause)) {
+    return {
+      code: 'E_UNAVAILABLE',
+      detail: 'the database does not answer, so the call was not carried out; try again later',
+      log: 'the database does not answer',
+    }
+  }
+  return {
+    code: 'E_AUDIT_NOT_WRITTEN',
+    detail: 'the audit entry could not be written, so the call was not carried out',
+    log: 'audit entry not written',
+  }
+}
+
+/** Whether an error fails only the items of a batch that use the row: one that was tampered with. Any other error fails the whole batch. */
+export function failsOneItem(error: unknown): error is Error {
+  return error instanceof TamperedRowError
+}
