@@ -1,11 +1,12 @@
 // The OpenAPI document: valid, complete both ways, and true of what the running service takes and answers.
+
 import { createDecipheriv, createHmac, randomUUID } from 'node:crypto'
+import { wrappedKeyAad } from '@eaas/protocol'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { Ajv2020, type AnySchemaObject } from 'ajv/dist/2020.js'
 import formats from 'ajv-formats'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { PROBLEMS, type ProblemCode, uuidBytes } from '../packages/protocol/src/index.js'
-import { wrappedKeyAad } from '../packages/server/src/crypto/wrapped-key.js'
 import recorded from '../packages/server/src/http/openapi.examples.json' with { type: 'json' }
 import { RESOURCES, ROUTES } from '../packages/server/src/http/routes.js'
 import { updateTenant } from '../packages/server/src/operations/update-tenant.js'

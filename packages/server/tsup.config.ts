@@ -1,4 +1,4 @@
-import { copyFile, mkdir } from 'node:fs/promises'
+import { copyFile, mkdir, readdir } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { defineConfig } from 'tsup'
 import { patchedPostgres } from './patches/postgres.js'
@@ -15,7 +15,10 @@ export default defineConfig({
   // Private, so inlined. The driver, because it is patched.
   noExternal: ['@eaas/protocol', 'postgres'],
   esbuildPlugins: [patchedPostgres],
-  onSuccess: copySwaggerUi,
+  onSuccess: async () => {
+    await copySwaggerUi()
+    await copyFormats()
+  },
 })
 
 // The page of /docs needs two files of Swagger UI and none of the code that serves them elsewhere.
@@ -25,4 +28,13 @@ async function copySwaggerUi(): Promise<void> {
     await copyFile(require.resolve(`@fastify/swagger-ui/static/${name}`), `dist/swagger-ui/${name}`)
   }
   await copyFile('licenses/swagger-ui.txt', 'dist/swagger-ui/LICENSE')
+}
+
+// The specifications of the formats that the server shares with the SDK: the tarball has them for whoever reads what is stored.
+async function copyFormats(): Promise<void> {
+  const protocol = new URL('../protocol/src/', import.meta.url)
+  await mkdir('dist/formats', { recursive: true })
+  for (const name of await readdir(protocol)) {
+    if (name.endsWith('.md')) await copyFile(new URL(name, protocol), `dist/formats/${name}`)
+  }
 }

@@ -12,6 +12,7 @@ import base64
 import hashlib
 import hmac
 import json
+import math
 import struct
 import sys
 from pathlib import Path
@@ -1487,6 +1488,483 @@ def export_vectors():
     }
 
 
+# row-mac.md
+
+ROW_COLUMNS = {
+    "tenants": ("tenant_id", "name", "envelope_only", "monthly_encrypt_quota", "wrapped_audit_key", "created_at", "entry_id",
+                "plaintext_encoding", "status"),
+    "keys": ("tenant_id", "key_id", "name", "algorithm", "status", "current_version", "rotation_interval_days",
+             "next_rotation_at", "destroy_at", "wrapped_hash_key", "created_at", "updated_at", "entry_id"),
+    "key_versions": ("tenant_id", "key_id", "version", "status", "wrapped_kek", "created_at", "entry_id"),
+    "api_keys": ("tenant_id", "api_key_id", "digest", "name", "prefix", "permissions", "allowed_ips", "expires_at", "revoked_at",
+                 "created_at", "entry_id"),
+}
+LEFT_OUT = {"plaintext_encoding": "utf8", "status": "active"}
+
+
+def json_of(value):
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, list):
+        return "[" + ",".join(json_of(item) for item in value) + "]"
+    return json_string(value)
+
+
+def row_values(table, row):
+    return [row[column] for column in ROW_COLUMNS[table]
+            if not (table == "tenants" and column in LEFT_OUT and row[column] == LEFT_OUT[column])]
+
+
+def row_bytes(table, row, label="eaas/row/v1", values=None):
+    return json_of([label, table, row_values(table, row) if values is None else values]).encode()
+
+
+def row_mac_vectors():
+    audit_key, other_audit_key = key_of("audit"), key_of("another audit")
+    key, other = (hmac_sha256(secret, b"eaas/row-key/v1") for secret in (audit_key, other_audit_key))
+    early, late = "2026-08-11T09:30:00.000Z", "2026-11-09T09:30:00.000Z"
+    wrapped = (b"\x01" + stream("a sealed secret", 60)).hex()
+    tenant = {"tenant_id": TENANT, "name": "first", "envelope_only": True, "monthly_encrypt_quota": None,
+              "plaintext_encoding": "utf8", "status": "active", "wrapped_audit_key": wrapped, "created_at": early, "entry_id": 1}
+    named = {"tenant_id": TENANT, "key_id": KEY, "name": "users", "algorithm": "AES-256-GCM", "status": "active",
+             "current_version": 2, "rotation_interval_days": 90, "next_rotation_at": late, "destroy_at": None,
+             "wrapped_hash_key": wrapped, "created_at": early, "updated_at": early, "entry_id": 3}
+    version = {"tenant_id": TENANT, "key_id": KEY, "version": 2, "status": "active", "wrapped_kek": wrapped,
+               "created_at": early, "entry_id": 3}
+    api_key = {"tenant_id": TENANT, "api_key_id": OTHER_KEY, "digest": sha256(b"an API key").hex(), "name": "backend",
+               "prefix": "eaas_sk_AbCd", "permissions": ["encrypt", "decrypt"], "allowed_ips": ["10.0.0.0/8", "::1"],
+               "expires_at": late, "revoked_at": None, "created_at": early, "entry_id": 2}
+    rows = [
+        ("a tenant of the defaults: neither encoding nor status", "tenants", tenant),
+        ("a tenant of another encoding", "tenants", {**tenant, "plaintext_encoding": "base64"}),
+        ("a suspended tenant", "tenants", {**tenant, "status": "suspended"}),
+        ("a tenant with every column", "tenants", {**tenant, "envelope_only": False, "monthly_encrypt_quota": 1000,
+                                                   "plaintext_encoding": "base64", "status": "deleted"}),
+        ("a key that rotates", "keys", named),
+        ("a key without times", "keys", {**named, "rotation_interval_days": None, "next_rotation_at": None}),
+        ("a destroyed key: no secret", "keys", {**named, "status": "destroyed", "wrapped_hash_key": None}),
+        ("a key whose name needs escapes", "keys", {**named, "name": 'a"b\\c\n\u2028\U0001f510'}),
+        ("a key version", "key_versions", version),
+        ("a destroyed key version", "key_versions", {**version, "status": "destroyed", "wrapped_kek": None}),
+        ("an API key", "api_keys", api_key),
+        ("an API key without lists and times", "api_keys", {**api_key, "permissions": [], "allowed_ips": [], "expires_at": None}),
+        ("a revoked API key", "api_keys", {**api_key, "revoked_at": late}),
+        ("an API key whose lists hold quotes and commas", "api_keys", {**api_key, "allowed_ips": ['a","b', "c,d", "]"]}),
+    ]
+    mac = [{"name": name, "row_key": key.hex(), "table": table, "row": row, "bytes": row_bytes(table, row).decode(),
+            "mac": hmac_sha256(key, row_bytes(table, row)).hex()} for name, table, row in rows]
+    mac.append({"name": "a key of another tenant, under its row key", "row_key": other.hex(), "table": "keys",
+                "row": {**named, "tenant_id": OTHER_TENANT},
+                "bytes": row_bytes("keys", {**named, "tenant_id": OTHER_TENANT}).decode(),
+                "mac": hmac_sha256(other, row_bytes("keys", {**named, "tenant_id": OTHER_TENANT})).hex()})
+
+    refuse = []
+
+    def wrong(name, table, row, data, row_key=key):
+        refuse.append({"name": name, "row_key": key.hex(), "table": table, "row": row,
+                       "mac": (hmac_sha256(row_key, data)).hex()})
+
+    good = row_bytes("keys", named)
+    values = row_values("keys", named)
+    wrong("the audit key in place of the row key", "keys", named, good, audit_key)
+    wrong("another tenant's row key", "keys", named, good, other)
+    wrong("a row key of one other bit", "keys", named, good, flip(key, 31))
+    wrong("no label", "keys", named, json_of(["keys", values]).encode())
+    wrong("label of another format", "keys", named, row_bytes("keys", named, "eaas/row/v2"))
+    wrong("label of an audit entry", "keys", named, row_bytes("keys", named, "eaas/audit/entry/v1"))
+    wrong("the name of another table", "keys", named, json_of(["eaas/row/v1", "key_versions", values]).encode())
+    wrong("no name of a table", "keys", named, json_of(["eaas/row/v1", values]).encode())
+    wrong("columns not in a list of their own", "keys", named, json_of(["eaas/row/v1", "keys", *values]).encode())
+    wrong("columns as an object", "keys", named, json.dumps(["eaas/row/v1", "keys", named], separators=(",", ":")).encode())
+    wrong("columns in reverse", "keys", named, row_bytes("keys", named, values=values[::-1]))
+    wrong("the last column missing", "keys", named, row_bytes("keys", named, values=values[:-1]))
+    wrong("missing values left out", "keys", named, row_bytes("keys", named, values=[v for v in values if v is not None]))
+    wrong("missing values as empty text", "keys", named, row_bytes("keys", named, values=["" if v is None else v for v in values]))
+    wrong("numbers as text", "keys", named, row_bytes("keys", named, values=[str(v) if isinstance(v, int) else v for v in values]))
+    wrong("white space between the values", "keys", named, json.dumps(["eaas/row/v1", "keys", values]).encode())
+    wrong("a line feed behind", "keys", named, good + b"\n")
+    wrong("bytes in upper case", "keys", named, good.replace(wrapped.encode(), wrapped.upper().encode()))
+    wrong("bytes in base64", "keys", named, good.replace(wrapped.encode(), b64(bytes.fromhex(wrapped)).encode()))
+    wrong("times without milliseconds", "keys", named, good.replace(b".000Z", b"Z"))
+    wrong("UUIDs in upper case", "keys", named, good.replace(KEY.encode(), KEY.upper().encode()))
+    wrong("UUIDs without dashes", "keys", named, good.replace(KEY.encode(), KEY.replace("-", "").encode()))
+    wrong("SHA-256 without a key", "keys", named, good, b"")
+    wrong("the encoding not left out where it is utf8", "tenants", tenant,
+          row_bytes("tenants", tenant, values=[*row_values("tenants", tenant), "utf8"]))
+    wrong("the status not left out where it is active", "tenants", tenant,
+          row_bytes("tenants", tenant, values=[*row_values("tenants", tenant), "active"]))
+    wrong("the encoding as null where it is utf8", "tenants", {**tenant, "status": "suspended"},
+          row_bytes("tenants", tenant, values=[*row_values("tenants", tenant), None, "suspended"]))
+    wrong("the status left out of a suspended tenant", "tenants", {**tenant, "status": "suspended"}, row_bytes("tenants", tenant))
+    wrong("status and encoding exchanged", "tenants", {**tenant, "plaintext_encoding": "base64", "status": "suspended"},
+          row_bytes("tenants", tenant, values=[*row_values("tenants", tenant), "suspended", "base64"]))
+    wrong("truth values as numbers", "tenants", tenant,
+          row_bytes("tenants", tenant, values=[1 if v is True else v for v in row_values("tenants", tenant)]))
+    wrong("lists joined with commas", "api_keys", api_key, row_bytes("api_keys", api_key, values=[
+        ",".join(v) if isinstance(v, list) else v for v in row_values("api_keys", api_key)]))
+    wrong("when it was last used, which is not covered", "api_keys", api_key,
+          row_bytes("api_keys", api_key, values=[*row_values("api_keys", api_key), late]))
+    for name, table, row, changes in (
+        ("a tenant resumed", "tenants", {**tenant, "status": "suspended"}, {"status": "active"}),
+        ("a quota lifted", "tenants", {**tenant, "monthly_encrypt_quota": 1000}, {"monthly_encrypt_quota": None}),
+        ("server mode allowed", "tenants", tenant, {"envelope_only": False}),
+        ("a key enabled", "keys", {**named, "status": "disabled"}, {"status": "active"}),
+        ("a key taken to an old version", "keys", named, {"current_version": 1}),
+        ("a key moved to another tenant", "keys", named, {"tenant_id": OTHER_TENANT}),
+        ("a secret exchanged", "key_versions", version, {"wrapped_kek": flip(bytes.fromhex(wrapped), 60).hex()}),
+        ("a version renumbered", "key_versions", version, {"version": 3}),
+        ("a permission added", "api_keys", api_key, {"permissions": ["encrypt", "decrypt", "admin"]}),
+        ("permissions in another order", "api_keys", api_key, {"permissions": ["decrypt", "encrypt"]}),
+        ("addresses lifted", "api_keys", api_key, {"allowed_ips": []}),
+        ("an expiry removed", "api_keys", api_key, {"expires_at": None}),
+        ("a revocation removed", "api_keys", {**api_key, "revoked_at": late}, {"revoked_at": None}),
+        ("a row of another entry", "api_keys", api_key, {"entry_id": 9}),
+    ):
+        wrong(name, table, {**row, **changes}, row_bytes(table, row))
+    right = hmac_sha256(key, good)
+    for name, value in (("cut to 16 bytes", right[:16]), ("empty", b""), ("one byte more", right + b"\x00"),
+                        ("one other bit", flip(right, 31, 7)), ("zeros", bytes(32)), ("bytes in reverse", right[::-1])):
+        refuse.append({"name": f"the MAC: {name}", "row_key": key.hex(), "table": "keys", "row": named, "mac": value.hex()})
+    return {
+        "format": "row MAC 1",
+        "about": "row-mac.md 4. Byte strings are lower-case hexadecimal, in the rows too; `bytes` is UTF-8. `mac` holds rows with their "
+                 "MAC, `refuse` rows whose MAC is wrong by one mistake of the writer, or by one change of the row after it.",
+        "made_by": MADE_BY,
+        "mac": mac,
+        "refuse": refuse,
+    }
+
+
+# codecs.md
+
+def number_text(value):
+    """ECMA-262 6.1.6.1.20, radix 10. The shortest digits are those of Python's repr."""
+    if value == 0:
+        return "-0" if math.copysign(1, value) < 0 else "0"
+    if value < 0:
+        return "-" + number_text(-value)
+    mantissa, _, exponent = repr(value).partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    fraction = "" if fraction == "0" else fraction
+    point = len(whole) + int(exponent or 0)
+    digits = (whole + fraction).lstrip("0")
+    point -= len(whole + fraction) - len(digits)
+    digits = digits.rstrip("0")
+    k = len(digits)
+    if k <= point <= 21:
+        return digits + "0" * (point - k)
+    if 0 < point <= 21:
+        return digits[:point] + "." + digits[point:]
+    if -6 < point <= 0:
+        return "0." + "0" * -point + digits
+    sign = "-" if point - 1 < 0 else "+"
+    return digits[0] + ("." + digits[1:] if k > 1 else "") + "e" + sign + str(abs(point - 1))
+
+
+def date_text(ms):
+    days, rest = divmod(ms, 86_400_000)
+    # Days to a date of the proleptic Gregorian calendar, in eras of 400 years that begin in March.
+    era, day_of_era = divmod(days + 719_468, 146_097)
+    year_of_era = (day_of_era - day_of_era // 1_460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
+    day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
+    shifted = (5 * day_of_year + 2) // 153
+    day, month = day_of_year - (153 * shifted + 2) // 5 + 1, shifted + 3 if shifted < 10 else shifted - 9
+    year = year_of_era + era * 400 + (1 if month <= 2 else 0)
+    years = f"{year:04d}" if 0 <= year <= 9999 else f"{'-' if year < 0 else '+'}{abs(year):06d}"
+    seconds, thousandths = divmod(rest, 1000)
+    minutes, second = divmod(seconds, 60)
+    hour, minute = divmod(minutes, 60)
+    return f"{years}-{month:02d}-{day:02d}T{hour:02d}:{minute:02d}:{second:02d}.{thousandths:03d}Z"
+
+
+def codec_vectors():
+    encode = [{"kind": "text", "name": name, "value": value, "bytes": value.encode().hex()} for name, value in AWKWARD.items()
+              if len(value) < 1_000]
+    for name, data in (("none", b""), ("no UTF-8", b"\xff\x00\xc0"), ("every value", bytes(range(256)))):
+        encode.append({"kind": "bytes", "name": name, "value": data.hex(), "bytes": data.hex()})
+    for name, value in (
+        ("zero", 0.0), ("negative zero", -0.0), ("one", 1.0), ("a fraction", -0.1), ("a sum", 0.1 + 0.2), ("a third", 1 / 3),
+        ("the largest safe integer", 2.0**53 - 1), ("2^53", 2.0**53), ("10^20", 1e20), ("below 10^21", 999999999999999900000.0),
+        ("10^21", 1e21), ("with digits and an exponent", -1.2345e25), ("10^-6", 1e-6), ("10^-7", 1e-7), ("1.5e-7", 1.5e-7),
+        ("the least", 5e-324), ("the least normal", 2.2250738585072014e-308), ("the largest", 1.7976931348623157e308),
+        ("money", 1234.56), ("pi", math.pi), ("a whole number of 17 digits", 12345678901234567.0), ("0.00001", 0.00001),
+        ("100", 100.0), ("123e-20", 123e-20),
+    ):
+        encode.append({"kind": "number", "name": name, "value": struct.pack(">d", value).hex(), "bytes": number_text(value).encode().hex()})
+    for value in ("true", "false"):
+        encode.append({"kind": "boolean", "name": value, "value": value == "true", "bytes": value.encode().hex()})
+    for name, ms in (
+        ("the beginning of 1970", 0), ("a millisecond before", -1), ("now", 1_786_440_600_000), ("a leap day", 1_709_164_800_000),
+        ("the end of a century without a leap day", 4_107_542_399_999), ("the year 9999", 253_402_300_799_999),
+        ("the year 10000", 253_402_300_800_000), ("the year 0", -62_167_219_200_000), ("the year -1", -62_167_219_200_001),
+        ("the year 99", -59_011_459_200_000), ("the latest", 8_640_000_000_000_000), ("the earliest", -8_640_000_000_000_000),
+    ):
+        encode.append({"kind": "date", "name": name, "value": ms, "bytes": date_text(ms).encode().hex()})
+    for name, value in (
+        ("null", "null"), ("text", '"a"'), ("a number", "-1.5"), ("an empty object", "{}"), ("an empty list", "[]"),
+        ("members in their order", '{"b":1,"a":[true,null,"x"]}'), ("escapes", '"\\"\\\\\\n\\u0001"'), ("no ASCII", '{"é":"\U0001f510"}'),
+    ):
+        encode.append({"kind": "json", "name": name, "value": value, "bytes": value.encode().hex()})
+
+    read = [{"kind": "json", "name": name, "value": value, "bytes": text.encode().hex()} for name, text, value in (
+        ("white space", ' {\r\n\t"a" : 1 } ', '{"a":1}'), ("escapes that are not needed", '"\\u0041\\/"', '"A/"'),
+        ("another spelling of a number", "1.50e+1", "15"), ("a surrogate pair in escapes", '"\\ud83d\\udd10"', '"\U0001f510"'),
+    )]
+    no_utf8 = {"a byte that is none": b"\xff", "a continuation alone": b"\x80", "cut": b"a\xc3", "too long a form": b"\xc0\x80",
+               "a surrogate": b"\xed\xa0\x80", "beyond the highest": b"\xf4\x90\x80\x80"}
+    refuse = [{"kind": kind, "name": f"no UTF-8: {name}", "bytes": data.hex()}
+              for kind in ("text", "json", "number", "boolean", "date") for name, data in no_utf8.items()]
+    texts = {
+        "json": ["", " ", "{", "{\"a\":1,}", "[1,]", "{'a':1}", "{a:1}", "undefined", "NaN", "Infinity", "+1", "01", ".5", "0x10", "\"a", "\"\n\"",
+                 "1 2", "nul", "True", "\ufeff1", "// a\n1", "\"\\x41\"", "1\x00"],
+        "number": ["", " ", "1.0", "+1", "01", "1e3", "1E21", "1e21", "0x10", "0b1", " 1", "1 ", "1\n", "1,5", ".5", "5.", "0.10", "-00", "--1",
+                   "NaN", "Infinity", "-Infinity", "1e400", "9007199254740993", "0.1e1", "1_000", "\u0661", "\ufeff1", "null", "true", "1n",
+                   "0.30000000000000001", "1e-6", "0.0000001", "1000000000000000000000"],
+        "boolean": ["", "True", "TRUE", "FALSE", "1", "0", "true ", " true", "true\n", "yes", "null", "\"true\"", "tru", "truefalse", "\ufefftrue"],
+        "date": ["", "2026", "2026-08-11", "2026-08-11T09:30:00Z", "2026-08-11T09:30:00.0Z", "2026-08-11T09:30:00.000", "2026-08-11T09:30:00.000+00:00",
+                 "2026-08-11T11:30:00.000+02:00", "2026-08-11T09:30:00.000000Z", "2026-08-11 09:30:00.000Z", "2026-08-11t09:30:00.000z",
+                 "2026-02-30T00:00:00.000Z", "2026-13-01T00:00:00.000Z", "2026-00-01T00:00:00.000Z", "2026-08-11T24:00:00.000Z",
+                 "2026-08-11T09:30:60.000Z", "+002026-08-11T09:30:00.000Z", "-000000-01-01T00:00:00.000Z", "+275760-09-13T00:00:00.001Z",
+                 "11 Aug 2026 09:30:00 GMT", "1786440600000", "Invalid Date", "null", " 2026-08-11T09:30:00.000Z", "2026-08-11T09:30:00.000Z\n",
+                 "\ufeff2026-08-11T09:30:00.000Z", "\"2026-08-11T09:30:00.000Z\""],
+    }
+    refuse += [{"kind": kind, "name": json.dumps(text), "bytes": text.encode().hex()} for kind, some in texts.items() for text in some]
+    return {
+        "format": "values of fields 1",
+        "about": "codecs.md 3. Bytes are lower-case hexadecimal. A value is text, for bytes their hexadecimal, for a number the 8 bytes of its "
+                 "double, for a date its milliseconds since 1970, for json its text. `encode` holds in both directions, `read` when "
+                 "reading only; each of `refuse` is no value of its kind.",
+        "made_by": MADE_BY,
+        "encode": encode,
+        "read": read,
+        "refuse": refuse,
+    }
+
+
+# index-columns.md
+
+WHITE_SPACE = "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
+
+
+def normalized(text, normalizers):
+    import unicodedata
+    for name in normalizers:
+        text = {
+            "trim": lambda: text.strip(WHITE_SPACE),
+            "lowercase": lambda: text.lower(),
+            "NFC": lambda: unicodedata.normalize("NFC", text),
+            "NFKC": lambda: unicodedata.normalize("NFKC", text),
+            "digits": lambda: "".join(character for character in text if character in "0123456789"),
+        }[name]()
+    return text
+
+
+def compound(texts, label="eaas/compound/v1"):
+    return ":".join([label, *(f"{len(text.encode())}:{text}" for text in texts)])
+
+
+def kept_bits(digest, bits):
+    value = int.from_bytes(digest, "big") >> (256 - bits)
+    digits = -(-bits // 4)
+    return f"{value << (digits * 4 - bits):0{digits}x}"
+
+
+def index_column_vectors():
+    key = key_of("hash key")
+    hash_of = lambda text: hmac_sha256(key, text.encode())
+    column = []
+
+    def add(name, texts, bits=256, several=None):
+        several = len(texts) > 1 if several is None else several
+        text = compound(texts) if several else texts[0]
+        column.append({"name": name, "hash_key": key.hex(), "compound": several, "texts": texts, "bits": bits, "text": text,
+                       "value": kept_bits(hash_of(text), bits)})
+
+    add("one field", ["ada@example.org"])
+    add("no text", [""])
+    add("text that looks like several fields", ["eaas/compound/v1:3:Ada:5:Paris"])
+    add("two fields", ["Ada", "Paris"])
+    add("two fields in another order", ["Paris", "Ada"])
+    add("an index of several that has one", ["Ada"], several=True)
+    add("colons", ["3:Ada", ":"])
+    add("empty texts", ["", "", ""])
+    add("lengths in bytes, not in characters", ["Ren\u00e9e", "\U0001f510"])
+    add("a text of ten bytes and more", ["0123456789", "a" * 100])
+    add("a name and a date", ["ada lovelace", "1815-12-10T00:00:00.000Z"])
+    for bits in (4, 5, 6, 7, 8, 9, 31, 32, 33, 128, 255, 256):
+        add(f"{bits} bits", ["ada@example.org"], bits)
+    add("six bits of two fields", ["Ada", "Paris"], 6)
+
+    normalize = [{"name": name, "normalize": normalizers, "text": text, "result": normalized(text, normalizers)} for name, normalizers, text in (
+        ("nothing", [], " A\u0301 "), ("trim", ["trim"], "\t\n a b \u00a0\u3000\ufeff"), ("trim leaves what is no white space", ["trim"], "\u0085a\u200b\x1f"),
+        ("lowercase", ["lowercase"], "\u00c4BC \u0394 \u0416"), ("lowercase of no locale", ["lowercase"], "I\u0130"),
+        ("lowercase at the end of a word", ["lowercase"], "\u039f\u0394\u039f\u03a3 \u03a3"), ("lowercase leaves the sharp s", ["lowercase"], "STRA\u00dfE \u1e9e"),
+        ("NFC", ["NFC"], "Rene\u0301e"), ("NFC leaves ligatures", ["NFC"], "\ufb01 \u00b2"), ("NFKC", ["NFKC"], "\ufb01 \u00b2 \uff21 e\u0301"),
+        ("digits", ["digits"], "+33 (0)6-39 \u0661\u0662"), ("several, in their order", ["NFKC", "trim", "lowercase"], "\u3000\uff21da "),
+        ("trim before NFKC", ["trim", "NFKC"], " \u00a8 "),
+    )]
+
+    refuse = []
+
+    def wrong(name, texts, value, bits=256, several=True):
+        refuse.append({"name": name, "hash_key": key.hex(), "compound": several, "texts": texts, "bits": bits, "value": value})
+
+    two = ["Ren\u00e9e", "Paris"]
+    for name, text in (
+        ("texts without lengths", "eaas/compound/v1:Ren\u00e9e:Paris"),
+        ("texts joined", "Ren\u00e9eParis"),
+        ("texts joined by a colon", "Ren\u00e9e:Paris"),
+        ("texts as a JSON list", json.dumps(two, ensure_ascii=False, separators=(",", ":"))),
+        ("no label", "6:Ren\u00e9e:5:Paris"),
+        ("label of another format", compound(two, "eaas/compound/v2")),
+        ("label without a version", compound(two, "eaas/compound")),
+        ("label in upper case", compound(two, "EAAS/COMPOUND/V1")),
+        ("lengths in characters", "eaas/compound/v1:5:Ren\u00e9e:5:Paris"),
+        ("lengths in hexadecimal digits of two", "eaas/compound/v1:06:Ren\u00e9e:05:Paris"),
+        ("lengths behind", "eaas/compound/v1:Ren\u00e9e:6:Paris:5"),
+        ("the number of texts in front", "eaas/compound/v1:2:6:Ren\u00e9e:5:Paris"),
+        ("a colon at the end", compound(two) + ":"),
+        ("a colon at the beginning", ":" + compound(two)),
+        ("a line feed behind", compound(two) + "\n"),
+        ("blanks after the colons", "eaas/compound/v1: 6: Ren\u00e9e: 5: Paris"),
+        ("texts in another order", compound(two[::-1])),
+        ("the first text alone", compound(two[:1])),
+        ("an empty text more", compound([*two, ""])),
+        ("texts decomposed", compound(["Rene\u0301e", "Paris"])),
+        ("texts in lower case", compound(["ren\u00e9e", "paris"])),
+        ("another split of the same letters", compound(["Ren\u00e9eP", "aris"])),
+    ):
+        wrong(name, two, hash_of(text).hex())
+    wrong("hashes joined", two, sha256(b"".join(hash_of(text) for text in two)).hex())
+    wrong("the hash of hashes", two, hmac_sha256(key, b"".join(hash_of(text) for text in two)).hex())
+    wrong("lengths as u32, as in an AAD", two, hmac_sha256(key, prefixed(*(text.encode() for text in two))).hex())
+    wrong("another hash key", two, hmac_sha256(key_of("another hash key"), compound(two).encode()).hex())
+    wrong("no hash key", two, sha256(compound(two).encode()).hex())
+    one = ["ada@example.org"]
+    digest = hash_of(one[0])
+    wrong("one field, joined as if it were several", one, hash_of(compound(one)).hex(), several=False)
+    wrong("several, of which there is one, as if it were one field", one, digest.hex())
+    for name, bits, value in (
+        ("5 bits: one digit", 5, digest.hex()[:1]), ("5 bits: two whole digits", 5, digest.hex()[:2]),
+        ("5 bits: the last ones", 5, kept_bits((int.from_bytes(digest, "big") & 31).to_bytes(32, "big"), 5)),
+        ("6 bits: as a number", 6, f"{digest[0] >> 2:02x}"), ("6 bits: in decimal", 6, str(digest[0] >> 2)),
+        ("6 bits: in binary", 6, f"{digest[0] >> 2:06b}"), ("6 bits: all of it", 6, digest.hex()),
+        ("8 bits: upper case", 8, digest.hex()[:2].upper() if digest.hex()[:2].upper() != digest.hex()[:2] else digest.hex()[:2] + "A"),
+        ("8 bits: the last byte", 8, digest.hex()[-2:]), ("9 bits: two digits", 9, digest.hex()[:2]),
+        ("32 bits: bytes in reverse", 32, digest[:4][::-1].hex()), ("32 bits: base64", 32, b64(digest[:4])),
+        ("32 bits: padded to the whole length", 32, digest[:4].hex() + "0" * 56), ("32 bits: of another hash", 32, sha256(digest)[:4].hex()),
+        ("255 bits: the last one not cleared", 255, flip(bytes.fromhex(kept_bits(digest, 255)), 31).hex()),
+        ("256 bits: base64", 256, b64(digest)), ("256 bits: upper case", 256, digest.hex().upper()),
+    ):
+        wrong(name, one, value, bits, several=False)
+    return {
+        "format": "index columns 1",
+        "about": "index-columns.md 4. The hash key is lower-case hexadecimal. `column` holds the texts of the fields, already normalised, with the "
+                 "text and the value of the column; `normalize` what the normalizers make of a text; `refuse` values that one mistake leads to: "
+                 "none of them may come out.",
+        "made_by": MADE_BY,
+        "column": column,
+        "normalize": normalize,
+        "refuse": refuse,
+    }
+
+
+# rows.md
+
+def compact_row_vectors():
+    wrapped, iv = b64(b"opaque"), lambda name: b64(iv_of(name))
+
+    def envelope(name, **changes):
+        whole = {"ciphertext": b64(stream(f"ciphertext {name}", 20)), "wrapped_key": wrapped, "iv": iv(name), "key_id": KEY,
+                 "key_version": 1, "envelope_version": 1}
+        return {member: value for member, value in {**whole, **changes}.items() if value is not ...}
+
+    def own(sealed):
+        return {"c": sealed["ciphertext"], "i": sealed["iv"]}
+
+    header = {"wrapped_key": wrapped, "key_id": KEY, "key_version": 1, "envelope_version": 1}
+    email, notes, street = envelope("email"), envelope("notes"), envelope("street")
+    both = [["email"], ["notes"]]
+    bundle = {"envelope_version": ...}
+    pack = [
+        {"name": "two fields", "paths": both, "header": "envelope", "row": {"id": 7, "email": email, "notes": notes},
+         "compact": {"id": 7, "email": own(email), "notes": own(notes), "envelope": header}},
+        {"name": "one field", "paths": [["email"]], "header": "envelope", "row": {"email": email},
+         "compact": {"email": own(email), "envelope": header}},
+        {"name": "a field without a value", "paths": both, "header": "envelope", "row": {"email": email, "notes": None},
+         "compact": {"email": own(email), "notes": None, "envelope": header}},
+        {"name": "a field that is missing", "paths": both, "header": "envelope", "row": {"email": email},
+         "compact": {"email": own(email), "envelope": header}},
+        {"name": "no value at all", "paths": both, "header": "envelope", "row": {"id": 7, "email": None, "notes": None},
+         "compact": {"id": 7, "email": None, "notes": None, "envelope": None}},
+        {"name": "a field in an object", "paths": [["email"], ["address", "street"]], "header": "envelope",
+         "row": {"email": email, "address": {"street": street, "city": "Paris"}},
+         "compact": {"email": own(email), "address": {"street": own(street), "city": "Paris"}, "envelope": header}},
+        {"name": "another header column", "paths": both, "header": "sealed_by", "row": {"email": email, "notes": notes, "envelope": "C5"},
+         "compact": {"email": own(email), "notes": own(notes), "envelope": "C5", "sealed_by": header}},
+        {"name": "of server mode: no envelope_version", "paths": [["email"], ["notes"]], "header": "envelope",
+         "row": {"email": envelope("email", **bundle), "notes": envelope("notes", **bundle)},
+         "compact": {"email": own(email), "notes": own(notes),
+                     "envelope": {"wrapped_key": wrapped, "key_id": KEY, "key_version": 1}}},
+        {"name": "a high key version and a longer wrapped key", "paths": [["email"]], "header": "envelope",
+         "row": {"email": envelope("email", key_version=2**31 - 1, wrapped_key=b64(stream("kms", 200)))},
+         "compact": {"email": own(email), "envelope": {**header, "key_version": 2**31 - 1, "wrapped_key": b64(stream("kms", 200))}}},
+        {"name": "columns of every type", "paths": [["email"]], "header": "envelope",
+         "row": {"email": email, "a": None, "b": [1, {"c": "x", "i": "y"}], "c": "text", "i": False},
+         "compact": {"email": own(email), "a": None, "b": [1, {"c": "x", "i": "y"}], "c": "text", "i": False, "envelope": header}},
+    ]
+    expand = [
+        {"name": "one field compact, one an envelope of another DEK", "paths": both, "header": "envelope",
+         "compact": {"email": own(email), "notes": envelope("notes", wrapped_key=b64(b"another")), "envelope": header},
+         "row": {"email": email, "notes": envelope("notes", wrapped_key=b64(b"another"))}},
+        {"name": "no field compact: the column is the application's", "paths": both, "header": "envelope",
+         "compact": {"email": email, "notes": notes, "envelope": "C5"}, "row": {"email": email, "notes": notes, "envelope": "C5"}},
+        {"name": "no value, and a column of the application's", "paths": both, "header": "envelope",
+         "compact": {"email": None, "envelope": "C5"}, "row": {"email": None, "envelope": "C5"}},
+    ]
+    refuse_pack = [{"name": name, "paths": both, "header": "envelope", "row": {"email": email, "notes": value}} for name, value in (
+        ("another wrapped key", envelope("notes", wrapped_key=b64(b"another"))),
+        ("another key", envelope("notes", key_id=OTHER_KEY)),
+        ("another version of the key", envelope("notes", key_version=2)),
+        ("one of server mode", envelope("notes", **bundle)),
+        ("text", "called twice"), ("no text", ""), ("a number", 1), ("false", False), ("a list", [notes]), ("an empty object", {}),
+        ("no ciphertext", envelope("notes", ciphertext=...)), ("no wrapped key", envelope("notes", wrapped_key=...)),
+        ("no iv", envelope("notes", iv=...)), ("no key", envelope("notes", key_id=...)), ("no version", envelope("notes", key_version=...)),
+        ("an iv of 11 bytes", envelope("notes", iv=b64(bytes(11)))), ("an iv of 16 bytes", envelope("notes", iv=b64(bytes(16)))),
+        ("a ciphertext of 15 bytes", envelope("notes", ciphertext=b64(bytes(15)))),
+        ("base64 without padding", envelope("notes", ciphertext=notes["ciphertext"].rstrip("="))),
+        ("envelope_version 2", envelope("notes", envelope_version=2)), ("envelope_version as text", envelope("notes", envelope_version="1")),
+        ("a key id in upper case", envelope("notes", key_id=KEY.upper())), ("version 0", envelope("notes", key_version=0)),
+        ("a version as text", envelope("notes", key_version="1")), ("an envelope as JSON text", json.dumps(notes)),
+    )]
+    refuse_pack += [{"name": f"a column under the header's name: {name}", "paths": both, "header": "envelope",
+                     "row": {"email": email, "notes": notes, "envelope": value}} for name, value in (
+        ("text", "C5"), ("no text", ""), ("a number", 0), ("false", False), ("a list", []), ("an object", {"size": "C5"}), ("an envelope", email))]
+    compact = {"email": own(email), "notes": own(notes)}
+    refuse_expand = [{"name": f"the header: {name}", "paths": both, "header": "envelope", "row": {**compact, **column}} for name, column in (
+        ("missing", {}), ("null", {"envelope": None}), ("text", {"envelope": "C5"}), ("as JSON text", {"envelope": json.dumps(header)}),
+        ("a number", {"envelope": 1}), ("true", {"envelope": True}), ("an empty object", {"envelope": {}}), ("a list", {"envelope": [header]}),
+        ("without wrapped_key", {"envelope": {"key_id": KEY, "key_version": 1, "envelope_version": 1}}), ("an envelope", {"envelope": email}),
+        ("under another name", {"Envelope": header}), ("a field of the header", {"wrapped_key": wrapped, "key_id": KEY, "key_version": 1}),
+    )]
+    refuse_expand.append({"name": "one compact field among envelopes, without a header", "paths": both, "header": "envelope",
+                          "row": {"email": email, "notes": own(notes)}})
+    return {
+        "format": "compact rows 1",
+        "about": "rows.md 5. `paths` are the sealed fields, `header` the header column. `pack`: `row` packs to `compact`, which expands to `row`; `expand`: "
+                 "`compact` expands to `row`. Each of `refuse_pack` must not pack, each of `refuse_expand` must not expand.",
+        "made_by": MADE_BY,
+        "pack": pack,
+        "expand": expand,
+        "refuse_pack": refuse_pack,
+        "refuse_expand": refuse_expand,
+    }
+
+
 # envelope.md
 
 def envelope_vectors():
@@ -1514,12 +1992,16 @@ def envelope_vectors():
 
 
 FILES = {
-    "packages/server/src/crypto/wrapped-key.vectors.json": wrapped_key_vectors,
+    "packages/protocol/src/wrapped-key.vectors.json": wrapped_key_vectors,
     "packages/server/src/crypto/key-hierarchy.vectors.json": key_hierarchy_vectors,
     "packages/server/src/crypto/blind-index.vectors.json": blind_index_vectors,
     "packages/server/src/audit/chain.vectors.json": chain_vectors,
     "packages/server/src/audit/checkpoint.vectors.json": checkpoint_vectors,
     "packages/server/src/audit/export.vectors.json": export_vectors,
+    "packages/server/src/audit/row-mac.vectors.json": row_mac_vectors,
+    "packages/sdk/src/models/codecs.vectors.json": codec_vectors,
+    "packages/sdk/src/models/index-columns.vectors.json": index_column_vectors,
+    "packages/sdk/src/models/rows.vectors.json": compact_row_vectors,
     "test/independent/envelope.vectors.json": envelope_vectors,
 }
 

@@ -70,7 +70,7 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
 describe('the package', () => {
-  it('holds what was built, its README, its pages and the licences, and nothing else', () => {
+  it('holds what was built, its README, its pages, its specifications and the licences, and nothing else', () => {
     const home = join(folder, 'node_modules/@eaas/sdk')
     const entries = readdirSync(home, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
     const files = entries.map(({ parentPath, name }) => join(parentPath, name).slice(home.length + 1))
@@ -82,6 +82,9 @@ describe('the package', () => {
       'licenses/zod.txt',
       'offline/package.json',
       'package.json',
+      'src/models/codecs.md',
+      'src/models/index-columns.md',
+      'src/models/rows.md',
       'testing/package.json',
     ])
     expect(files.filter((path) => path.startsWith('docs/') && !path.endsWith('.md'))).toEqual([])

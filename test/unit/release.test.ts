@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join, posix } from 'node:path'
 import { promisify } from 'node:util'
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest'
-import { ROOT } from '../support/source-files.js'
+import { filesBelow, ROOT } from '../support/source-files.js'
 
 const PUBLISHED = ['packages/sdk', 'packages/server']
 const URL_OF_REPOSITORY = 'https://github.com/owner/name'
@@ -83,10 +83,7 @@ describe('a release', () => {
 describe.each(PUBLISHED)('the tarball of %s', (path) => {
   let files: Set<string>
   beforeAll(async () => {
-    const args = ['pack', '--dry-run', '--json', '--ignore-scripts']
-    const { stdout } = await promisify(execFile)('npm', args, { cwd: join(ROOT, path) })
-    const [packed] = JSON.parse(stdout) as [{ files: { path: string }[] }]
-    files = new Set(packed.files.map((file) => file.path))
+    files = await filesIn(path)
   }, 60_000)
 
   it('holds what the links of its pages lead to, so that they work without the repository', () => {
@@ -103,3 +100,24 @@ describe.each(PUBLISHED)('the tarball of %s', (path) => {
     expect(dead).toEqual([])
   })
 })
+
+describe('the tarball of the server', () => {
+  it('holds the specifications that its README looks for in dist/formats', { timeout: 60_000 }, async () => {
+    const files = await filesIn('packages/server')
+    const protocol = filesBelow('packages/protocol/src').filter((path) => path.endsWith('.md'))
+    expect(protocol.length).toBeGreaterThan(1)
+    const readme = readFileSync(join(ROOT, 'packages/server/README.md'), 'utf8')
+    for (const path of protocol) {
+      expect(readme).toContain(`\`${posix.basename(path)}\``)
+      expect([...files]).toContain(`dist/formats/${posix.basename(path)}`)
+    }
+  })
+})
+
+/** The paths of the files that npm would pack. */
+async function filesIn(path: string): Promise<Set<string>> {
+  const args = ['pack', '--dry-run', '--json', '--ignore-scripts']
+  const { stdout } = await promisify(execFile)('npm', args, { cwd: join(ROOT, path) })
+  const [packed] = JSON.parse(stdout) as [{ files: { path: string }[] }]
+  return new Set(packed.files.map((file) => file.path))
+}

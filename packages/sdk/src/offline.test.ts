@@ -1,16 +1,15 @@
 import { inspect } from 'node:util'
-import { decodeHex, encodeBase64, encodeHex, encodeUtf8 } from '@eaas/protocol'
+import { decodeHex, encodeBase64, encodeHex, encodeUtf8, readWrappedKey } from '@eaas/protocol'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { loadOn } from '../../../test/support/platform.js'
 import envelopeVectors from '../../protocol/src/envelope.vectors.json' with { type: 'json' }
+import tokenVectors from '../../protocol/src/wrapped-key.vectors.json' with { type: 'json' }
 import indexVectors from '../../server/src/crypto/blind-index.vectors.json' with { type: 'json' }
-import tokenVectors from '../../server/src/crypto/wrapped-key.vectors.json' with { type: 'json' }
 import { type Client, createClient, text } from './index.js'
 import * as offline from './offline.js'
 import { useService } from './test-support/clients.js'
 import { API_KEY } from './test-support/service.js'
-import { readWrappedKey } from './wrapped-key.js'
 
 const key_id = '0b54f9a4-6f0e-4c1c-9d2a-5e7a1c3b8f60'
 const tenant_id = '7c9e6679-7425-40de-944b-e07fc1f90ae7'

@@ -14,7 +14,9 @@ import {
   isUuid,
   KEY_BYTES,
   OpenError,
+  readWrappedKey,
   type WrappedKey,
+  wrappedKeyAad,
 } from '@eaas/protocol'
 import { createIvPool, randomDek } from './deks/random.js'
 import type { Engine } from './engines/engine.js'
@@ -23,7 +25,6 @@ import { selectEngine } from './engines/select.js'
 import { DecryptionError, InvalidInputError } from './errors.js'
 import { assertHashable, assertOptions, type Binary, type Bytes, kindOf, readValue, toJson, toText } from './input.js'
 import { type Bundle, readEnvelope } from './records/envelopes.js'
-import { readWrappedKey, wrappedKeyAad } from './wrapped-key.js'
 
 export type { Envelope } from '@eaas/protocol'
 export {

@@ -1,12 +1,11 @@
 // A secret that is done with is overwritten, whatever way it went. What cannot be overwritten, strings, is not looked at here.
-import { type Envelope, nobleAead } from '@eaas/protocol'
+import { type Envelope, nobleAead, wrappedKeyAad, writeWrappedKey } from '@eaas/protocol'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { createBroker } from './broker.js'
 import { type Client, type ClientOptions, createClient, text } from './index.js'
 import { open, openExport, seal } from './offline.js'
 import { useService } from './test-support/clients.js'
 import { API_KEY, problem, send } from './test-support/service.js'
-import { wrappedKeyAad, writeWrappedKey } from './wrapped-key.js'
 
 const SECRET_BYTES = 32
 const ROWS = [{ a: '1' }, { a: '2' }]

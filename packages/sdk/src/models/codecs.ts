@@ -1,4 +1,4 @@
-/** How the values of each kind of field become bytes and are read again; loaded with what seals and opens. */
+/** How the values of each kind of field become bytes and are read again (codecs.md); loaded with what seals and opens. */
 import { encodeUtf8 } from '@eaas/protocol'
 import { ContentError, type RecordPlace } from '../errors.js'
 import { assertValue, isMissing, isoText, readBinary, readValue, toText } from '../input.js'

@@ -1,10 +1,6 @@
 /**
  * The columns of blind indexes, which are made of one field's text, or of several joined. Apart from `blind-index.ts`, so that
- * it is loaded with the first call.
- *
- * An index of several fields is made of `eaas/compound/v1` and then, for each field in the order of the definition, a colon,
- * the length of its normalised text in UTF-8 bytes, in decimal, a colon, and the text: `eaas/compound/v1:3:Ada:5:Paris`. The
- * lengths come first, so that no two lists of texts give the same.
+ * it is loaded with the first call. Specified in index-columns.md.
  */
 import { encodeUtf8 } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'

@@ -1,4 +1,4 @@
-/** Rows as a model stores them: fields by their paths, and the compact form, lossless to envelopes both ways. */
+/** Rows as a model stores them: fields by their paths, and the compact form (rows.md), lossless to envelopes both ways. */
 import { InvalidInputError, type RecordPlace } from '../errors.js'
 import { isMissing, type Row, valueIn } from '../input.js'
 import { readEnvelope } from '../records/envelopes.js'

@@ -8,11 +8,13 @@ import {
   FormatError,
   nobleAead,
   OpenError,
+  readWrappedKey,
   wire,
+  wrappedKeyAad,
+  writeWrappedKey,
 } from '@eaas/protocol'
 import { createIvPool } from '../deks/random.js'
 import { createHmac } from '../engines/hmac.js'
-import { readWrappedKey, wrappedKeyAad, writeWrappedKey } from '../wrapped-key.js'
 import { currentVersion, getKey, STATES } from './keys.js'
 import { Refusal } from './refusal.js'
 import { type Call, note, randomKey, type TestKey } from './state.js'

@@ -1,5 +1,6 @@
 // The MACs of the rows that grant rights: no column of them can be changed unseen, and no row passed off as another's.
 import { createHmac, createSecretKey } from 'node:crypto'
+import { decodeHex, encodeHex } from '@eaas/protocol'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { columnsOf } from '../../../../test/support/migrations.js'
@@ -7,6 +8,7 @@ import type { ApiKeyRow } from '../store/api-keys.js'
 import type { KeyRow, KeyVersionRow } from '../store/keys.js'
 import type { TenantRow } from '../store/tenants.js'
 import { apiKeyMac, authentic, keyMac, keyVersionMac, TamperedRowError, tenantMac, withMac } from './row-mac.js'
+import vectors from './row-mac.vectors.json' with { type: 'json' }
 
 const SECRET = new Uint8Array(32).fill(9)
 const rowKey = createSecretKey(SECRET)
@@ -154,6 +156,40 @@ describe.each(KINDS)('the MAC of a row of $table', ({ table, row, mac, bytes }) 
     const refused = () => authentic({ ...row, mac: new Uint8Array(32) }, mac as never, rowKey)
     expect(refused).toThrow(TENANT)
     expect(refused).toThrow(expect.objectContaining({ message: expect.not.stringContaining('users') }))
+  })
+})
+
+interface Vector {
+  row_key: string
+  table: string
+  row: object
+}
+
+/** A vector's row, with its bytes as the store has them; its MAC by the server. */
+function macOf({ row_key, table, row }: Vector): string {
+  const columns = Object.entries(row).map(([name, value]) => [
+    name,
+    name.startsWith('wrapped_') && value !== null ? decodeHex(value as string) : value,
+  ])
+  const kind = KINDS.find((one) => one.table === table)
+  if (!kind) throw new Error(`a table that this test does not know: ${table}`)
+  return encodeHex(kind.mac(createSecretKey(decodeHex(row_key)), Object.fromEntries(columns)))
+}
+
+describe('the published MACs of rows', () => {
+  it.each(vectors.mac)('are the server’s: $name', (vector) => {
+    const { bytes, mac, row_key } = vector
+    expect(createHmac('sha256', decodeHex(row_key)).update(bytes).digest('hex')).toBe(mac)
+    expect(macOf(vector)).toBe(mac)
+  })
+
+  it.each(vectors.refuse)('are not of another row or by a mistake: $name', (vector) => {
+    expect(macOf(vector)).not.toBe(vector.mac)
+  })
+
+  it('are more of those to refuse than of those that hold, of every table', () => {
+    expect(vectors.refuse.length).toBeGreaterThan(vectors.mac.length)
+    expect(new Set(vectors.mac.map(({ table }) => table))).toEqual(new Set(KINDS.map(({ table }) => table)))
   })
 })
 

@@ -1,11 +1,4 @@
-/**
- * The MAC of the rows that grant rights: tenants, keys, key versions, API keys. Whoever can write to the database but has
- * no key can't add a right or change one unseen: the server refuses a row whose MAC is not its own.
- *
- * mac = HMAC-SHA-256(row key, UTF-8 of ["eaas/row/v1", table, [columns in the order below]]), row key as in
- * key-hierarchy.md 4, the array written as in chain.md 1, bytes in hexadecimal. `plaintext_encoding` of a
- * tenant is left out where it is utf8, and `status` where it is active.
- */
+/** The MACs of the rows that grant rights (row-mac.md): tenants, keys, key versions, API keys. */
 import type { KeyObject } from 'node:crypto'
 import { encodeHex } from '@eaas/protocol'
 import { hmac } from '../crypto/hmac.js'
@@ -31,8 +24,7 @@ export function tenantMac(rowKey: KeyObject, row: WithoutMac<TenantRow>): Uint8A
   ])
 }
 
-// Rows from before there were these columns have a MAC without them, and meant the defaults. No encoding is called as a status is, so
-// no two rows have the same columns.
+// row-mac.md 1: rows from before these columns existed have a MAC without them.
 function unlessUtf8(encoding: TenantRow['plaintext_encoding']): string[] {
   return encoding === 'utf8' ? [] : [encoding]
 }

@@ -1,14 +1,14 @@
 // Wrapped keys, see wrapped-key.md: the published vectors, and what a reader refuses.
 import { createSecretKey } from 'node:crypto'
-import { decodeBase64, decodeHex, encodeBase64, encodeHex, OpenError } from '@eaas/protocol'
+import { decodeBase64, decodeHex, encodeBase64, encodeHex, OpenError, wrappedKeyAad } from '@eaas/protocol'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import vectors from '../../../protocol/src/wrapped-key.vectors.json' with { type: 'json' }
 import { openWrappedKey } from '../operations/key.js'
 import type { OpenKey } from '../runner/load-key.js'
 import { Refusal } from '../runner/refusal.js'
 import { importKey } from './aead.js'
-import { unwrapDek, wrapDek, wrappedKeyAad, wrappedKeyVersion } from './wrapped-key.js'
-import vectors from './wrapped-key.vectors.json' with { type: 'json' }
+import { unwrapDek, wrapDek, wrappedKeyVersion } from './wrapped-key.js'
 
 interface Reader {
   tenant_id: string

@@ -1,8 +1,9 @@
 /** A key with its secrets opened, from its rows. */
+
 import type { KeyObject } from 'node:crypto'
+import { wrappedKeyAad } from '@eaas/protocol'
 import { authentic, keyMac, keyVersionMac, TamperedRowError } from '../audit/row-mac.js'
 import { openSecret } from '../crypto/key-hierarchy.js'
-import { wrappedKeyAad } from '../crypto/wrapped-key.js'
 import type { Queryable } from '../store/db.js'
 import { findKey, type KeyRow, type KeyVersionRow, listKeyVersions } from '../store/keys.js'
 import { mapInStretches } from '../turn.js'

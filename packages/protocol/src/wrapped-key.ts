@@ -1,5 +1,5 @@
-/** Wrapped keys, format 1 (wrapped-key.md): their bytes and what they are bound to. Who seals and opens them is another's affair. */
-import { concatBytes, decodeBase64, encodeBase64, encodeUtf8, lengthPrefixed, uuidBytes } from '@eaas/protocol'
+/** Wrapped keys, format 1 (wrapped-key.md): byte layout and AAD only; whoever holds the KEK seals and opens them. */
+import { concatBytes, decodeBase64, encodeBase64, encodeUtf8, lengthPrefixed, uuidBytes } from './bytes.js'
 
 const FORMAT = 0x01
 const BYTES = 65
@@ -15,7 +15,7 @@ export interface WrappedKeyParts {
   sealed: Uint8Array
 }
 
-/** Reads a wrapped key; undefined where it is none: as good as not authentic. */
+/** Reads a wrapped key; undefined for any other text, which callers treat as not authentic. */
 export function readWrappedKey(text: string): WrappedKeyParts | undefined {
   let bytes: Uint8Array
   try {
@@ -33,7 +33,7 @@ export function writeWrappedKey({ version, iv, sealed }: WrappedKeyParts): strin
   return encodeBase64(concatBytes(Uint8Array.of(FORMAT), u32(version), iv, sealed))
 }
 
-/** What a wrapped key is bound to (wrapped-key.md 2). */
+/** What a wrapped key is bound to besides its KEK (wrapped-key.md 2). */
 export function wrappedKeyAad(tenant_id: string, key_id: string, version: number): Uint8Array {
   return lengthPrefixed(LABEL, uuidBytes(tenant_id), uuidBytes(key_id), u32(version))
 }

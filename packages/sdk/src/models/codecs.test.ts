@@ -1,0 +1,47 @@
+// The bytes of values (codecs.md), by the published vectors.
+import { decodeHex, encodeHex } from '@eaas/protocol'
+import { describe, expect, it } from 'vitest'
+import { ContentError } from '../errors.js'
+import { CODECS } from './codecs.js'
+import vectors from './codecs.vectors.json' with { type: 'json' }
+import type { FieldKind } from './fields.js'
+
+interface Vector {
+  kind: string
+  name: string
+  value: unknown
+  bytes: string
+}
+
+const PLACE = { index: 0, field: 'value' }
+const encode: Vector[] = vectors.encode
+const read: Vector[] = vectors.read
+
+const codecOf = (kind: string) => CODECS[kind as FieldKind]
+
+/** A vector's value as an application has it. */
+function fieldValue({ kind, value }: Vector): unknown {
+  if (kind === 'bytes') return decodeHex(String(value))
+  if (kind === 'number') return new DataView(decodeHex(String(value)).buffer).getFloat64(0)
+  if (kind === 'date') return new Date(Number(value))
+  return kind === 'json' ? JSON.parse(String(value)) : value
+}
+
+describe('the value of a field', () => {
+  it.each(encode)('is sealed as published: $kind, $name', (vector) => {
+    expect(encodeHex(codecOf(vector.kind).encode(fieldValue(vector), PLACE))).toBe(vector.bytes)
+  })
+
+  it.each([...encode, ...read])('is read as published: $kind, $name', (vector) => {
+    expect(codecOf(vector.kind).decode(decodeHex(vector.bytes), PLACE)).toEqual(fieldValue(vector))
+  })
+
+  it.each(vectors.refuse)('is not read from anything else: $kind, $name', ({ kind, bytes }) => {
+    expect(() => codecOf(kind).decode(decodeHex(bytes), PLACE)).toThrow(ContentError)
+  })
+
+  it('has more vectors to refuse than to read, and some of each kind', () => {
+    expect(vectors.refuse.length).toBeGreaterThan(encode.length + read.length)
+    expect([...new Set(encode.map(({ kind }) => kind))].sort()).toEqual(Object.keys(CODECS).sort())
+  })
+})

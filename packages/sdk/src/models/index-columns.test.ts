@@ -1,0 +1,45 @@
+// The values of index columns (index-columns.md), by the published vectors.
+import { createHmac } from 'node:crypto'
+import { decodeHex } from '@eaas/protocol'
+import { describe, expect, it } from 'vitest'
+import { indexText, type Normalizer } from './blind-index.js'
+import { text } from './fields.js'
+import { columnText, columnValue } from './index-columns.js'
+import vectors from './index-columns.vectors.json' with { type: 'json' }
+
+interface Vector {
+  hash_key: string
+  compound: boolean
+  texts: string[]
+  bits: number
+}
+
+const columnOf = ({ compound, bits }: Vector) =>
+  ({ column: 'index', fields: [], compound, bits }) as Parameters<typeof columnText>[0]
+const textOf = (vector: Vector) => columnText(columnOf(vector), vector.texts)
+
+/** The value as a model stores it; the hash is the one that the server answers (blind-index.md 1). */
+function storedValue(vector: Vector): string {
+  const hash = createHmac('sha256', decodeHex(vector.hash_key)).update(textOf(vector)).digest('hex')
+  return columnValue(columnOf(vector), hash)
+}
+
+describe('an index column', () => {
+  it.each(vectors.column)('has the text and the value as published: $name', (vector) => {
+    expect(textOf(vector)).toBe(vector.text)
+    expect(storedValue(vector)).toBe(vector.value)
+  })
+
+  it.each(vectors.normalize)('is made of normalised text: $name', ({ normalize, result, ...vector }) => {
+    const { '~spec': spec } = text({ normalize: normalize as Normalizer[] })
+    expect(indexText({ name: 'value', path: ['value'], spec }, vector.text)).toBe(result)
+  })
+
+  it.each(vectors.refuse)('has no other value: $name', (vector) => {
+    expect(storedValue(vector)).not.toBe(vector.value)
+  })
+
+  it('has more vectors to refuse than to hold', () => {
+    expect(vectors.refuse.length).toBeGreaterThan(vectors.column.length + vectors.normalize.length)
+  })
+})

@@ -1,0 +1,33 @@
+// The compact form of rows (rows.md), by the published vectors.
+import { describe, expect, it } from 'vitest'
+import { InvalidInputError } from '../errors.js'
+import { packRow, unpackRow } from './rows.js'
+import vectors from './rows.vectors.json' with { type: 'json' }
+
+describe('a compact row', () => {
+  it.each(vectors.pack)('is packed and expanded as published: $name', ({ row, compact, paths, header }) => {
+    expect(packRow(row, paths, header)).toEqual(compact)
+    expect(unpackRow(compact, paths, header)).toEqual(row)
+  })
+
+  it.each(vectors.pack)('is the same when it is packed again: $name', ({ compact, paths, header }) => {
+    expect(packRow(compact, paths, header)).toEqual(compact)
+  })
+
+  it.each(vectors.expand)('is expanded as published: $name', ({ compact, row, paths, header }) => {
+    expect(unpackRow(compact, paths, header)).toEqual(row)
+  })
+
+  it.each(vectors.refuse_pack)('is not made of $name', ({ row, paths, header }) => {
+    expect(() => packRow(row, paths, header)).toThrow(InvalidInputError)
+  })
+
+  it.each(vectors.refuse_expand)('is not expanded with $name', ({ row, paths, header }) => {
+    expect(() => unpackRow(row, paths, header)).toThrow(InvalidInputError)
+  })
+
+  it('has more vectors to refuse than to take', () => {
+    const refused = vectors.refuse_pack.length + vectors.refuse_expand.length
+    expect(refused).toBeGreaterThan(vectors.pack.length + vectors.expand.length)
+  })
+})
