@@ -1,0 +1,55 @@
+// The pages of the site, in the order of its navigation.
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+
+/** @typedef {{ title: string, pages: string[] }} Section a heading of the navigation, and the Markdown files below it */
+
+/** @typedef {{ name: string, source: string }} Entry an entry of a package: what programs import, and its source */
+
+/** @type {readonly Entry[]} */
+export const API_ENTRIES = [
+  { name: '@eaas/sdk', source: 'packages/sdk/src/index.ts' },
+  { name: '@eaas/sdk/broker', source: 'packages/sdk/src/broker.ts' },
+  { name: '@eaas/sdk/offline', source: 'packages/sdk/src/offline.ts' },
+  { name: '@eaas/sdk/testing', source: 'packages/sdk/src/testing.ts' },
+  { name: '@eaas/server', source: 'packages/server/src/index.ts' },
+]
+
+/** Pages to be read in this order; those of the folder that are not named come after them. */
+const SDK_DOCS = ['models-and-search', 'rotation', 'dek-cache-and-audit', 'browser', 'testing', 'errors']
+
+/**
+ * The sections of the site. A page that is added to one of the folders is added to the site.
+ *
+ * @param {string} root the folder of the project
+ * @returns {Section[]}
+ */
+export function listSections(root) {
+  const sdk = markdownIn(root, 'packages/sdk/docs')
+  const first = SDK_DOCS.map((name) => `packages/sdk/docs/${name}.md`).filter((page) => sdk.includes(page))
+  const examples = readdirSync(join(root, 'examples')).flatMap((name) => markdownIn(root, `examples/${name}`))
+  const specs = ['protocol', 'sdk', 'server'].flatMap((name) => markdownBelow(root, `packages/${name}/src`))
+  return [
+    { title: 'Start', pages: ['README.md', 'SECURITY.md'] },
+    { title: 'The SDK', pages: ['packages/sdk/README.md', ...new Set([...first, ...sdk])] },
+    { title: 'The server', pages: ['packages/server/README.md', ...markdownIn(root, 'packages/server/docs')] },
+    { title: 'Formats', pages: specs },
+    { title: 'Examples', pages: examples },
+    { title: 'The project', pages: [...markdownIn(root, 'docs'), 'CONTRIBUTING.md'] },
+  ]
+}
+
+/** @param {string} root @param {string} folder @returns {string[]} */
+function markdownIn(root, folder) {
+  return readdirSync(join(root, folder), { withFileTypes: true })
+    .filter((entry) => entry.isFile() && entry.name.endsWith('.md'))
+    .map(({ name }) => `${folder}/${name}`)
+    .sort()
+}
+
+/** @param {string} root @param {string} folder @returns {string[]} without READMEs, which are for contributors */
+function markdownBelow(root, folder) {
+  const below = readdirSync(join(root, folder), { withFileTypes: true }).filter((entry) => entry.isDirectory())
+  const own = markdownIn(root, folder).filter((page) => !page.endsWith('README.md'))
+  return [...own, ...below.flatMap(({ name }) => markdownBelow(root, `${folder}/${name}`))]
+}
