@@ -72,7 +72,7 @@ describe('eaas', () => {
   ])('tells with exit code 2 that it does not understand: %s', async (args) => {
     const { code, out, error } = await eaas(args)
     expect([code, out]).toEqual([2, ''])
-    expect(error).toMatch(/^error: .*\nRun the command with --help to see what it takes.\n$/)
+    expect(error).toMatch(/^error: .*\nRun the command with --help to see its options.\n$/)
   })
 
   // A dozen processes, each of which joins the database.

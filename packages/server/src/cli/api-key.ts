@@ -1,20 +1,64 @@
 /** `eaas api-key`: API keys by the operator's hand; the way back in for a tenant that has lost its last one. */
-import type { Permission } from '@eaas/protocol'
+import { PERMISSIONS, type Permission } from '@eaas/protocol'
+import { type Command, InvalidArgumentError } from 'commander'
 import type { Config } from '../config.js'
 import { createApiKey } from '../operations/create-api-key.js'
 import { listApiKeys } from '../operations/list-api-keys.js'
 import { revokeApiKey } from '../operations/revoke-api-key.js'
 import { performAsSystem } from '../runner/perform.js'
+import { commandConfig, JSON_OPTION, readList, readName, TENANT_OPTION } from './command.js'
 import { print, printJson, table } from './output.js'
 import { getTenantId, withServices } from './with-services.js'
 
-interface Of {
+/** Adds `eaas api-key` and its subcommands. */
+export function addApiKey(program: Command): void {
+  const apiKey = program
+    .command('api-key')
+    .description("Manage a tenant's API keys, beside a running server or without one.")
+
+  apiKey
+    .command('create')
+    .description('Create an API key and print its secret, which is shown only here.')
+    .addOption(TENANT_OPTION)
+    .requiredOption('--name <name>', 'name of the API key, 1 to 255 characters', readName)
+    .requiredOption('--permissions <list>', `by commas, or all: ${PERMISSIONS.join(',')}`, readPermissions)
+    .option('--expires-at <time>', 'RFC 3339 time with an offset (default: never)')
+    .option('--allowed-ips <list>', 'addresses and CIDR ranges, by commas (default: any)', readList)
+    .addOption(JSON_OPTION)
+    .action((options) => apiKeyCreate(commandConfig(), options))
+
+  apiKey
+    .command('list')
+    .description("Print a tenant's API keys, without their secrets.")
+    .addOption(TENANT_OPTION)
+    .addOption(JSON_OPTION)
+    .action((options) => apiKeyList(commandConfig(), options))
+
+  apiKey
+    .command('revoke')
+    .description('Revoke an API key for good.')
+    .argument('<id>', 'id of the API key')
+    .addOption(TENANT_OPTION)
+    .addOption(JSON_OPTION)
+    .action((id, options) => apiKeyRevoke(commandConfig(), id, options))
+}
+
+function readPermissions(text: string): Permission[] {
+  if (text === 'all') return [...PERMISSIONS]
+  return readList(text).map((name) => {
+    const permission = PERMISSIONS.find((known) => known === name)
+    if (!permission) throw new InvalidArgumentError(`There is no permission ${name}.`)
+    return permission
+  })
+}
+
+interface OfTenant {
   /** the tenant's name or id */
   tenant: string
   json: boolean
 }
 
-export interface CreateOptions extends Of {
+interface CreateOptions extends OfTenant {
   name: string
   permissions: Permission[]
   expiresAt?: string
@@ -22,7 +66,7 @@ export interface CreateOptions extends Of {
 }
 
 /** Creates an API key and prints its secret, which is shown only here. */
-export async function apiKeyCreate(
+async function apiKeyCreate(
   config: Config,
   { tenant, name, permissions, expiresAt, allowedIps, json }: CreateOptions,
 ): Promise<void> {
@@ -35,7 +79,7 @@ export async function apiKeyCreate(
 }
 
 /** Prints a tenant's API keys, without their secrets. */
-export async function apiKeyList(config: Config, { tenant, json }: Of): Promise<void> {
+async function apiKeyList(config: Config, { tenant, json }: OfTenant): Promise<void> {
   const list = await withServices(config, async (services) =>
     performAsSystem(services, await getTenantId(services, tenant), listApiKeys()),
   )
@@ -53,7 +97,7 @@ export async function apiKeyList(config: Config, { tenant, json }: Of): Promise<
 }
 
 /** Revokes an API key for good. */
-export async function apiKeyRevoke(config: Config, id: string, { tenant, json }: Of): Promise<void> {
+async function apiKeyRevoke(config: Config, id: string, { tenant, json }: OfTenant): Promise<void> {
   await withServices(config, async (services) =>
     performAsSystem(services, await getTenantId(services, tenant), revokeApiKey({ api_key_id: id })),
   )

@@ -2,7 +2,8 @@
 import { open, readFile, rm } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { type Action, isUuid, type wire } from '@eaas/protocol'
+import { ACTIONS, type Action, isUuid, type wire } from '@eaas/protocol'
+import { type Command, Option } from 'commander'
 import { encodePublicKey } from '../audit/checkpoint.js'
 import { findKeptNote } from '../audit/kept-checkpoint.js'
 import type { Config } from '../config.js'
@@ -14,23 +15,139 @@ import { readAuditCheckpoint } from '../operations/read-audit-checkpoint.js'
 import { verifyAudit } from '../operations/verify-audit.js'
 import { performAsSystem } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
+import { auditDiff } from './audit-diff.js'
+import { auditFollow } from './audit-follow.js'
+import {
+  commandConfig,
+  JSON_OPTION,
+  judge,
+  readId,
+  readName,
+  readPositive,
+  readWhole,
+  SAME_ENVIRONMENT,
+  TENANT_OPTION,
+} from './command.js'
 import { print, printJson, showProgress, table } from './output.js'
+import { auditVerifyExport } from './verify-export.js'
 import { findTenantId, getTenantId, withServices } from './with-services.js'
 
-interface Of {
+/** Adds `eaas audit` and its subcommands. */
+export function addAudit(program: Command): void {
+  const audit = program.command('audit').description('Read, export and verify the audit log.')
+
+  audit
+    .command('list')
+    .description('Print the newest entries.')
+    .addOption(TENANT_OPTION)
+    .addOption(new Option('--action <action>', 'only this action').choices(ACTIONS))
+    .option('--key-id <id>', 'only this key', readId)
+    .option('--limit <number>', 'entries at most', readPositive, 50)
+    .addOption(JSON_OPTION)
+    .action((options) => auditList(commandConfig(), options))
+
+  audit
+    .command('verify')
+    .description(
+      'Verify the log in the database. Exit code 1 if it is not valid, 3 if verification could not complete.',
+    )
+    .addOption(TENANT_OPTION)
+    .option('--checkpoint <file>', 'a checkpoint that you kept: the log must agree with it')
+    .option('--from <id>', 'the first entry to verify; the one before it is trusted', readPositive)
+    .option('--to <id>', 'the last entry to verify; later entries and the end of the log are not checked', readPositive)
+    .addOption(JSON_OPTION)
+    .action(async (options, command: Command) => {
+      if (options.from > options.to) command.error("error: option '--to' must not be before '--from'", { exitCode: 2 })
+      await judge(() => auditVerify(commandConfig(), options))
+    })
+
+  audit
+    .command('export')
+    .description('Write the log as NDJSON, to be verified offline.')
+    .addOption(TENANT_OPTION)
+    .option('--out <file>', 'a new file (default: standard output)')
+    .option('--after-id <id>', 'only the entries after this one', readWhole)
+    .option(
+      '--follow',
+      'write entries only, and new ones as they are written, until SIGINT or SIGTERM; for a log shipper',
+      false,
+    )
+    .action((options, command: Command) => {
+      if (!options.follow) return auditExport(commandConfig(), options)
+      if (options.out !== undefined) command.error("error: '--follow' writes to standard output only", { exitCode: 2 })
+      return auditFollow(commandConfig(), options)
+    })
+
+  audit
+    .command('checkpoint')
+    .description(
+      'Print a signed statement of where the log ends. Keep it where the operator of the database cannot reach it.',
+    )
+    .addOption(TENANT_OPTION)
+    .addOption(JSON_OPTION)
+    .action((options) => auditCheckpoint(commandConfig(), options))
+
+  audit
+    .command('public-key')
+    .description('Print the public key that exports and checkpoints are verified with.')
+    .addOption(JSON_OPTION)
+    .action((options) => auditPublicKey(commandConfig(), options))
+
+  audit
+    .command('verify-export')
+    .description(
+      'Verify an export offline, without server or secret. Exit code 1 if it is not valid, 3 if verification could not complete.',
+    )
+    .argument('<file>', 'what eaas audit export wrote')
+    .option('--public-key <key>', 'the public key that you know, or a file with it (default: the one in the export)')
+    .option('--checkpoint <file>', 'a checkpoint that you kept: the export must agree with it; needs --public-key')
+    .addOption(JSON_OPTION)
+    .action(async (file, options, command: Command) => {
+      if (options.checkpoint !== undefined && options.publicKey === undefined) {
+        command.error("error: option '--checkpoint' needs '--public-key', which the checkpoint is checked by", {
+          exitCode: 2,
+        })
+      }
+      await judge(() => auditVerifyExport(file, options))
+    })
+
+  audit
+    .command('diff')
+    .description(
+      'Show what a log lost, after a restore or a failover, and what must be repeated. Exit code 1 if something differs, 3 if the comparison could not complete.',
+    )
+    .addOption(TENANT_OPTION)
+    .option('--checkpoint <file>', 'checkpoints that you kept (default: EAAS_CHECKPOINT_FILE)')
+    .option('--export <file>', 'an earlier export, or one of the abandoned database: names each lost entry')
+    .addOption(JSON_OPTION)
+    .action((options) => judge(() => auditDiff(commandConfig(), options)))
+
+  audit
+    .command('accept-rollback')
+    .description(
+      'Accept that a log lost entries, after a restore or a failover: the log records that, and the tenant is served again.',
+    )
+    .addOption(TENANT_OPTION)
+    .requiredOption('--reason <text>', 'why, for the log: 1 to 255 characters', readName)
+    .addOption(JSON_OPTION)
+    .addHelpText('after', SAME_ENVIRONMENT)
+    .action((options) => auditAcceptRollback(commandConfig(), options))
+}
+
+interface OfTenant {
   /** the tenant's name or id */
   tenant: string
   json: boolean
 }
 
-export interface ListOptions extends Of {
+interface ListOptions extends OfTenant {
   action?: Action
   keyId?: string
   limit: number
 }
 
 /** Prints the newest entries. */
-export async function auditList(config: Config, { tenant, action, keyId, limit, json }: ListOptions): Promise<void> {
+async function auditList(config: Config, { tenant, action, keyId, limit, json }: ListOptions): Promise<void> {
   const page = { limit, offset: 0, order: 'desc' as const }
   const list = await withServices(config, async (services) =>
     performAsSystem(services, await getTenantId(services, tenant), listAudit({ action, key_id: keyId }, page)),
@@ -60,7 +177,7 @@ function describeMetadata({ key_version: _, ...metadata }: wire.Entry['metadata'
   return Object.keys(metadata).length === 0 ? '' : JSON.stringify(metadata)
 }
 
-export interface VerifyOptions extends Of {
+interface VerifyOptions extends OfTenant {
   /** a file with a checkpoint, in any form that it is kept in */
   checkpoint?: string
   /** first and last entry of a stretch */
@@ -69,10 +186,7 @@ export interface VerifyOptions extends Of {
 }
 
 /** Verifies a tenant's log in place; returns whether it is valid. */
-export async function auditVerify(
-  config: Config,
-  { tenant, checkpoint, from, to, json }: VerifyOptions,
-): Promise<boolean> {
+async function auditVerify(config: Config, { tenant, checkpoint, from, to, json }: VerifyOptions): Promise<boolean> {
   const progress = showProgress('verified')
   const kept = checkpoint === undefined ? undefined : await readFile(checkpoint, 'utf8')
   const scope = {
@@ -110,7 +224,7 @@ function describe(
 }
 
 /** Writes a tenant's log as NDJSON, to a file or to standard output. */
-export async function auditExport(
+async function auditExport(
   config: Config,
   { tenant, out, afterId }: { tenant: string; out?: string; afterId?: number },
 ): Promise<void> {
@@ -152,7 +266,7 @@ async function writeNew(path: string, content: AsyncIterable<Buffer>): Promise<v
 }
 
 /** Prints a signed statement of where a tenant's log ends. */
-export async function auditCheckpoint(config: Config, { tenant, json }: Of): Promise<void> {
+async function auditCheckpoint(config: Config, { tenant, json }: OfTenant): Promise<void> {
   const checkpoint = await withServices(config, async (services) =>
     performAsSystem(services, await getTenantId(services, tenant), readAuditCheckpoint()),
   )
@@ -161,16 +275,16 @@ export async function auditCheckpoint(config: Config, { tenant, json }: Of): Pro
 }
 
 /** Prints the public key that checkpoints and exports are verified with. */
-export async function auditPublicKey(config: Config, { json }: { json: boolean }): Promise<void> {
+async function auditPublicKey(config: Config, { json }: { json: boolean }): Promise<void> {
   const public_key = await withServices(config, async ({ signingKey }) => encodePublicKey(signingKey))
   if (json) printJson({ public_key })
   else print(public_key)
 }
 
 /** Accepts that a tenant's log lost entries, so that the tenant is served again; writes that into the log. */
-export async function auditAcceptRollback(
+async function auditAcceptRollback(
   config: Config,
-  { tenant, reason, json }: Of & { reason: string },
+  { tenant, reason, json }: OfTenant & { reason: string },
 ): Promise<void> {
   const progress = showProgress('verified')
   const accepted = await withServices(config, async (services) => {

@@ -1,6 +1,7 @@
 /** `eaas doctor`: checks everything that a start needs and an auditor will ask for, keeps no change, says what to do. */
 import type { KeyObject } from 'node:crypto'
 import { existsSync } from 'node:fs'
+import type { Command } from 'commander'
 import { ChainAlarmError } from '../audit/append-errors.js'
 import { equalBytes, isHeadAuthentic, type Witness } from '../audit/chain.js'
 import { TENANT_GONE } from '../audit/chain-watch.js'
@@ -22,6 +23,7 @@ import { findMissingLimits } from '../store/pooler.js'
 import { findClock, findMissingStandby, mayCreateTables } from '../store/settings.js'
 import { findMissingTenants, listTenants, type TenantRow } from '../store/tenants.js'
 import { findWriteObstacle, tryWrite } from '../store/writability.js'
+import { commandConfig, JSON_OPTION, SAME_ENVIRONMENT, succeed } from './command.js'
 import {
   examineFile,
   examineFolder,
@@ -38,8 +40,18 @@ const CLOCK_TOLERANCE_MS = 60_000
 /** Tenants that one finding names. */
 const NAMED_AT_MOST = 5
 
+/** Adds `eaas doctor`. */
+export function addDoctor(program: Command): void {
+  program
+    .command('doctor')
+    .description('Check configuration, database, durability, clock, root key and audit chains. Leaves nothing changed.')
+    .addOption(JSON_OPTION)
+    .addHelpText('after', SAME_ENVIRONMENT)
+    .action((options) => succeed(doctor(commandConfig(), options)))
+}
+
 /** Prints the findings; returns whether all is well. */
-export async function doctor(config: Config, { json }: { json: boolean }): Promise<boolean> {
+async function doctor(config: Config, { json }: { json: boolean }): Promise<boolean> {
   const findings = await examine(config)
   const isWell = findings.every(({ ok }) => ok)
   if (json) printJson({ ok: isWell, findings })

@@ -1,5 +1,6 @@
 /** `eaas key`: a tenant's keys by the operator's hand; what it changes is written into the tenant's log, with the actor `system`. */
 import { isUuid, type wire } from '@eaas/protocol'
+import type { Command } from 'commander'
 import type { Config } from '../config.js'
 import { createKey } from '../operations/create-key.js'
 import { cancelDestruction, destroyKey } from '../operations/destroy-key.js'
@@ -10,8 +11,68 @@ import { rotateKey } from '../operations/rotate-key.js'
 import type { Operation, Services } from '../runner/operation.js'
 import { performAsSystem } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
+import { commandConfig, JSON_OPTION, readName, TENANT_OPTION } from './command.js'
 import { print, printJson, table } from './output.js'
 import { getTenantId, withServices } from './with-services.js'
+
+/** Changes of a key that take nothing but the key. */
+const CHANGES = {
+  rotate: { operation: rotateKey, description: 'Rotate a key: a new version takes over, the old ones only open.' },
+  disable: { operation: disableKey, description: 'Disable a key: it still opens, but protects nothing new.' },
+  enable: { operation: enableKey, description: 'Enable a disabled key.' },
+  'cancel-destruction': {
+    operation: cancelDestruction,
+    description: 'Cancel a destruction that is waiting: the key is disabled again.',
+  },
+} as const
+type KeyChange = keyof typeof CHANGES
+
+/** Adds `eaas key` and its subcommands. */
+export function addKey(program: Command): void {
+  const key = program.command('key').description("Manage a tenant's keys, beside a running server or without one.")
+
+  key
+    .command('list')
+    .description("Print a tenant's keys.")
+    .addOption(TENANT_OPTION)
+    .addOption(JSON_OPTION)
+    .action((options) => keyList(commandConfig(), options))
+
+  key
+    .command('show')
+    .description('Print one key and its versions.')
+    .argument('<key>', 'name or id')
+    .addOption(TENANT_OPTION)
+    .addOption(JSON_OPTION)
+    .action((name, options) => keyShow(commandConfig(), name, options))
+
+  key
+    .command('create')
+    .description('Create a key.')
+    .addOption(TENANT_OPTION)
+    .requiredOption('--name <name>', 'name of the key, 1 to 255 characters; names are never reused', readName)
+    .addOption(JSON_OPTION)
+    .action((options) => keyCreate(commandConfig(), options))
+
+  for (const change of Object.keys(CHANGES) as KeyChange[]) {
+    key
+      .command(change)
+      .description(CHANGES[change].description)
+      .argument('<key>', 'name or id')
+      .addOption(TENANT_OPTION)
+      .addOption(JSON_OPTION)
+      .action((name, options) => keyChange(commandConfig(), { change, key: name }, options))
+  }
+
+  key
+    .command('destroy')
+    .description('Destroy a disabled key for good, after a waiting period (EAAS_DESTROY_WINDOW_DAYS).')
+    .argument('<key>', 'name or id')
+    .addOption(TENANT_OPTION)
+    .requiredOption('--confirm <name>', "the key's name, repeated: what it protects can't be opened afterwards")
+    .addOption(JSON_OPTION)
+    .action((name, options) => keyDestroy(commandConfig(), name, options))
+}
 
 interface OfTenant {
   /** the tenant's name or id */
@@ -20,7 +81,7 @@ interface OfTenant {
 }
 
 /** Prints a tenant's keys, oldest first. */
-export async function keyList(config: Config, { tenant, json }: OfTenant): Promise<void> {
+async function keyList(config: Config, { tenant, json }: OfTenant): Promise<void> {
   const list = await withServices(config, async (services) =>
     performAsSystem(services, await getTenantId(services, tenant), listKeys({})),
   )
@@ -37,7 +98,7 @@ export async function keyList(config: Config, { tenant, json }: OfTenant): Promi
 }
 
 /** Prints one key with its versions. */
-export async function keyShow(config: Config, key: string, { tenant, json }: OfTenant): Promise<void> {
+async function keyShow(config: Config, key: string, { tenant, json }: OfTenant): Promise<void> {
   const shown = await onKey(config, { tenant, key }, (key_id) => readKey({ key_id }))
   if (json) return printJson(shown)
   const rows = shown.versions.map(({ version, status, created_at }) => [String(version), status, created_at])
@@ -45,28 +106,24 @@ export async function keyShow(config: Config, key: string, { tenant, json }: OfT
 }
 
 /** Creates a key. */
-export async function keyCreate(config: Config, { tenant, name, json }: OfTenant & { name: string }): Promise<void> {
+async function keyCreate(config: Config, { tenant, name, json }: OfTenant & { name: string }): Promise<void> {
   const key = await withServices(config, async (services) =>
     performAsSystem(services, await getTenantId(services, tenant), createKey({ name })),
   )
   printKey(key, { json })
 }
 
-/** Changes of a key that take nothing but the key. */
-const CHANGES = { rotate: rotateKey, disable: disableKey, enable: enableKey, 'cancel-destruction': cancelDestruction }
-export type KeyChange = keyof typeof CHANGES
-
 /** Rotates, disables or enables a key, or cancels its destruction; prints it as it is then. */
-export async function keyChange(
+async function keyChange(
   config: Config,
   { change, key }: { change: KeyChange; key: string },
   { tenant, json }: OfTenant,
 ): Promise<void> {
-  printKey(await onKey(config, { tenant, key }, (key_id) => CHANGES[change]({ key_id })), { json })
+  printKey(await onKey(config, { tenant, key }, (key_id) => CHANGES[change].operation({ key_id })), { json })
 }
 
 /** Schedules the destruction of a disabled key; `confirm` must be its name. */
-export async function keyDestroy(
+async function keyDestroy(
   config: Config,
   key: string,
   { tenant, confirm, json }: OfTenant & { confirm: string },

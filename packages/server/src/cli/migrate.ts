@@ -1,10 +1,23 @@
 /** `eaas migrate`: brings the database to this version's schema, without starting a server. */
+import type { Command } from 'commander'
 import type { Config } from '../config.js'
 import { openInstallation } from '../installation.js'
 import { type Granted, grantServing, RoleError } from '../store/grants.js'
 import { findSchemaVersion } from '../store/migrations.js'
 import { openStore } from '../store/open-store.js'
+import { commandConfig, JSON_OPTION, SAME_ENVIRONMENT } from './command.js'
 import { print, printJson } from './output.js'
+
+/** Adds `eaas migrate`. */
+export function addMigrate(program: Command): void {
+  program
+    .command('migrate')
+    .description("Migrate the database to this version's schema. Starting a server does this too.")
+    .option('--role <role>', 'then grant this PostgreSQL role the rights that a server needs, and no others')
+    .addOption(JSON_OPTION)
+    .addHelpText('after', SAME_ENVIRONMENT)
+    .action((options) => migrateDatabase(commandConfig(), options))
+}
 
 /**
  * Migrates and prints the schema's version before and after; opening an installation migrates, once its root key is right. With a
@@ -12,7 +25,7 @@ import { print, printJson } from './output.js'
  *
  * @throws RoleError
  */
-export async function migrateDatabase(
+async function migrateDatabase(
   config: Config,
   { json, role }: { json: boolean; role?: string | undefined },
 ): Promise<void> {

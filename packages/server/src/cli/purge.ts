@@ -1,13 +1,35 @@
 /** `eaas purge`: retention by the operator's hand. */
+import { type Command, InvalidArgumentError } from 'commander'
 import type { Config } from '../config.js'
 import { purgeTenant } from '../jobs/retention.js'
-import type { PurgePlan } from '../operations/purge-audit.js'
+import { DEFAULT_MAX_SHARE, type PurgePlan } from '../operations/purge-audit.js'
 import { Refusal } from '../runner/refusal.js'
 import { listTenants } from '../store/tenants.js'
+import { commandConfig, JSON_OPTION, SAME_ENVIRONMENT, succeed } from './command.js'
 import { print, printJson, showProgress } from './output.js'
 import { getTenantId, messageOf, withServices } from './with-services.js'
 
-export interface PurgeCommand {
+/** Adds `eaas purge`. */
+export function addPurge(program: Command): void {
+  program
+    .command('purge')
+    .description('Purge audit entries that are older than EAAS_AUDIT_RETENTION_MONTHS. The server does this every day.')
+    .option('--tenant <tenant>', 'name or id of a tenant (default: all)')
+    .option('--dry-run', 'only print what would be purged', false)
+    .option('--archive <directory>', 'export the entries to this directory first (default: EAAS_AUDIT_ARCHIVE_DIR)')
+    .option('--max-share <share>', 'refuse to purge a larger share of a log, 0 to 1', readShare, DEFAULT_MAX_SHARE)
+    .addOption(JSON_OPTION)
+    .addHelpText('after', SAME_ENVIRONMENT)
+    .action((options) => succeed(purge(commandConfig(), options)))
+}
+
+function readShare(text: string): number {
+  const share = Number(text)
+  if (!/^[01](\.\d+)?$/.test(text) || share > 1) throw new InvalidArgumentError('It must be a number from 0 to 1.')
+  return share
+}
+
+interface PurgeCommand {
   /** name or id; every tenant without it */
   tenant?: string
   dryRun: boolean
@@ -20,7 +42,7 @@ export interface PurgeCommand {
 type Result = { tenant: string; tenant_id: string } & (PurgePlan | { refused: string })
 
 /** Purges what is older than the retention, of one tenant or of all; returns whether none was refused or failed. */
-export async function purge(config: Config, command: PurgeCommand): Promise<boolean> {
+async function purge(config: Config, command: PurgeCommand): Promise<boolean> {
   const { tenant, dryRun, archive, maxShare, json } = command
   const { auditRetentionMonths: retentionMonths } = config
   if (retentionMonths === 0) {

@@ -1,6 +1,7 @@
 /** `eaas start`: serves the API until it is told to stop. */
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Command } from 'commander'
 import type { FastifyInstance } from 'fastify'
 import { type Config, ConfigError } from '../config.js'
 import type { Installation } from '../installation.js'
@@ -9,6 +10,7 @@ import { createTenant, type NewTenant } from '../operations/create-tenant.js'
 import { openServer, type Server } from '../server.js'
 import { lockInstance } from '../store/instance.js'
 import { hasTenants } from '../store/tenants.js'
+import { commandConfig, ENVIRONMENT } from './command.js'
 
 const STOP_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 const FIRST_TENANT = 'default'
@@ -17,8 +19,17 @@ const STOP_DEADLINE_MS = 10_000
 /** What the database is given to close then: the embedded one would leave its socket and its lock behind. */
 const CLOSE_DEADLINE_MS = 3_000
 
+/** Adds `eaas start`. */
+export function addStart(program: Command): void {
+  program
+    .command('start')
+    .description('Serve the API; on the embedded database unless EAAS_DATABASE_URL is set.')
+    .addHelpText('after', ENVIRONMENT)
+    .action(() => start(commandConfig()))
+}
+
 /** Starts the server; returns once it listens. */
-export async function start(config: Config): Promise<void> {
+async function start(config: Config): Promise<void> {
   outliveOutput()
   const server = await openServer({ config })
   const { app, installation, emitCheckpoints } = server

@@ -1,4 +1,6 @@
 /** `eaas tenant`: the operator's hand on tenants, beside a running server or without one. */
+import { isUuid, wire } from '@eaas/protocol'
+import { type Command, InvalidArgumentError, Option } from 'commander'
 import { authentic, tenantMac } from '../audit/row-mac.js'
 import type { Config } from '../config.js'
 import { deriveRowKey, openSecret } from '../crypto/key-hierarchy.js'
@@ -14,18 +16,127 @@ import { Refusal } from '../runner/refusal.js'
 import { DatabaseDeadlineError, withDeadline } from '../store/deadline.js'
 import { lockInstance } from '../store/instance.js'
 import { listTenants, type TenantRow } from '../store/tenants.js'
+import {
+  commandConfig,
+  JSON_OPTION,
+  REASON_OPTION,
+  readBoolean,
+  readName,
+  SAME_ENVIRONMENT,
+  succeed,
+} from './command.js'
 import { print, printable, printJson, showProgress, table } from './output.js'
 import { getTenantId, messageOf, withServices } from './with-services.js'
 
 /** How long the database may take to create a tenant, in milliseconds. */
 const CREATE_DEADLINE_MS = 10_000
 
+const STATUS_CHANGES = {
+  suspend:
+    "Refuse every call of a tenant, on every server from now on. Nothing is lost; its keys' rotations and destructions wait.",
+  resume: 'Serve a suspended tenant again.',
+} as const
+
+/** Adds `eaas tenant` and its subcommands. */
+export function addTenant(program: Command): void {
+  const tenant = program.command('tenant').description('Manage tenants, beside a running server or without one.')
+
+  tenant
+    .command('create')
+    .description('Create a tenant and print its first API key, which is shown only here.')
+    .requiredOption('--name <name>', 'name of the tenant, 1 to 255 characters, not a UUID', readTenantName)
+    .option('--envelope-only <boolean>', 'false opens server mode: the server then sees plaintext', readBoolean, true)
+    .addOption(JSON_OPTION)
+    .addHelpText('after', SAME_ENVIRONMENT)
+    .action((options) => tenantCreate(commandConfig(), options))
+
+  tenant
+    .command('list')
+    .description('Print every tenant.')
+    .addOption(JSON_OPTION)
+    .action((options) => succeed(tenantList(commandConfig(), options)))
+
+  tenant
+    .command('show')
+    .description('Print one tenant.')
+    .argument('<tenant>', 'name or id')
+    .addOption(JSON_OPTION)
+    .action((name, options) => tenantShow(commandConfig(), name, options))
+
+  tenant
+    .command('set')
+    .description("Change a tenant's settings; that tenant's own audit log records the change.")
+    .argument('<tenant>', 'name or id')
+    .option('--envelope-only <boolean>', 'false opens server mode: the server then sees plaintext', readBoolean)
+    .option('--monthly-encrypt-quota <number>', 'encrypt calls a month in server mode, or none', readQuota)
+    .addOption(
+      new Option(
+        '--plaintext-encoding <encoding>',
+        'how server mode reads a plaintext if the call does not say (utf8 unless set)',
+      ).choices(wire.PLAINTEXT_ENCODINGS),
+    )
+    .addOption(JSON_OPTION)
+    .action((name, { envelopeOnly, monthlyEncryptQuota: quota, plaintextEncoding, json }) =>
+      tenantSet(
+        commandConfig(),
+        name,
+        {
+          envelope_only: envelopeOnly,
+          monthly_encrypt_quota: quota === 'none' ? null : quota,
+          plaintext_encoding: plaintextEncoding,
+        },
+        { json },
+      ),
+    )
+
+  for (const change of ['suspend', 'resume'] as const) {
+    tenant
+      .command(change)
+      .description(`${STATUS_CHANGES[change]} The tenant's log records it.`)
+      .argument('<tenant>', 'name or id')
+      .addOption(REASON_OPTION)
+      .addOption(JSON_OPTION)
+      .action((name, options) => tenantSetStatus(commandConfig(), name, { change, ...options }))
+  }
+
+  tenant
+    .command('delete')
+    .description(
+      'Destroy the key material of a suspended tenant and revoke its API keys, for good. Its audit log remains, and can be verified and exported until a purge deletes it. Without --confirm, print what would be destroyed and do nothing.',
+    )
+    .argument('<tenant>', 'name or id')
+    .option('--confirm <name>', "the tenant's name, repeated: what its keys protect can't be opened afterwards")
+    .addOption(REASON_OPTION)
+    .addOption(JSON_OPTION)
+    .action((name, options) => succeed(tenantDelete(commandConfig(), name, options)))
+}
+
+// A name that is a UUID could be mistaken for another tenant's id, and invisible characters cannot be told apart.
+function readTenantName(text: string): string {
+  readName(text)
+  if (isUuid(text.toLowerCase()))
+    throw new InvalidArgumentError('It must not be a UUID, which stands for the id of a tenant.')
+  if (/\p{Cc}/u.test(text) || text.trim() === '') {
+    throw new InvalidArgumentError('It must have no control characters, and must not be blank.')
+  }
+  return text
+}
+
+// The parser reads null as a missing value, so the word stays a word until the action.
+function readQuota(text: string): number | 'none' {
+  if (text === 'none') return text
+  const quota = Number(text)
+  if (!/^\d+$/.test(text) || !Number.isSafeInteger(quota))
+    throw new InvalidArgumentError('It must be a whole number, or none.')
+  return quota
+}
+
 interface Format {
   json: boolean
 }
 
 /** Creates a tenant and prints it with its first API key, which is shown only here. */
-export async function tenantCreate(
+async function tenantCreate(
   config: Config,
   { name, envelopeOnly, json }: Format & { name: string; envelopeOnly: boolean },
 ): Promise<void> {
@@ -49,7 +160,7 @@ export async function tenantCreate(
 }
 
 /** Prints every tenant; returns whether all of their rows are as the server wrote them. One that is not is told of by its id alone. */
-export async function tenantList(config: Config, { json }: Format): Promise<boolean> {
+async function tenantList(config: Config, { json }: Format): Promise<boolean> {
   const tenants: OperatorTenant[] = []
   const failed: { tenant_id: string; error: string }[] = []
   await withServices(config, async (services) => {
@@ -78,7 +189,7 @@ export async function tenantList(config: Config, { json }: Format): Promise<bool
 }
 
 /** Prints one tenant. */
-export async function tenantShow(config: Config, tenant: string, { json }: Format): Promise<void> {
+async function tenantShow(config: Config, tenant: string, { json }: Format): Promise<void> {
   const shown = await withServices(config, async (services) =>
     performAsSystem(services, await getTenantId(services, tenant), readTenantForOperator()),
   )
@@ -86,12 +197,7 @@ export async function tenantShow(config: Config, tenant: string, { json }: Forma
 }
 
 /** Changes a tenant's settings; what changed is written into that tenant's own log. */
-export async function tenantSet(
-  config: Config,
-  tenant: string,
-  changes: TenantChanges,
-  { json }: Format,
-): Promise<void> {
+async function tenantSet(config: Config, tenant: string, changes: TenantChanges, { json }: Format): Promise<void> {
   const changed = await withServices(config, async (services) =>
     performAsSystem(services, await getTenantId(services, tenant), updateTenant(changes)),
   )
@@ -99,7 +205,7 @@ export async function tenantSet(
 }
 
 /** Suspends a tenant or resumes it; which one, and why, is written into that tenant's own log. */
-export async function tenantSetStatus(
+async function tenantSetStatus(
   config: Config,
   tenant: string,
   { change, json, ...reason }: Format & Reason & { change: 'suspend' | 'resume' },
@@ -116,7 +222,7 @@ export async function tenantSetStatus(
 }
 
 /** Deletes a suspended tenant where its name is given once more; returns false, and says what it would do, where it is not. */
-export async function tenantDelete(
+async function tenantDelete(
   config: Config,
   tenant: string,
   { confirm, json, ...reason }: Format & Reason & { confirm?: string },

@@ -1,0 +1,73 @@
+/** What the commands share: their configuration, common options, the parsers of options, and the exit code of a verdict. */
+import { isUuid, isWellFormed } from '@eaas/protocol'
+import { InvalidArgumentError, Option } from 'commander'
+import { type Config, readConfig, VARIABLES } from '../config.js'
+
+const WIDTH = Math.max(...Object.keys(VARIABLES).map((name) => name.length)) + 2
+
+/** Help text: every variable with its meaning. */
+export const ENVIRONMENT = `\nEnvironment:\n${Object.entries(VARIABLES)
+  .map(([name, meaning]) => `  ${name.padEnd(WIDTH)}${meaning}`)
+  .join('\n')}`
+/** Help text of the other commands. */
+export const SAME_ENVIRONMENT = '\nUses the same environment as the server: see eaas start --help.'
+
+export const JSON_OPTION = new Option('--json', 'print JSON').default(false)
+export const REASON_OPTION = new Option('--reason <text>', 'why, for the log: 1 to 255 characters').argParser(readName)
+export const TENANT_OPTION = new Option('--tenant <tenant>', 'name or id of the tenant').makeOptionMandatory()
+
+/** The exit code of a verification that could not complete. */
+const NOT_VERIFIED = 3
+
+/** Reads the configuration of the command; warns about variables that look like the server's and are not. */
+export function commandConfig(): Config {
+  const read = readConfig(process.env)
+  for (const name of read.unknownVariables) {
+    process.stderr.write(`eaas: ${name} is not a variable of this server; see eaas start --help\n`)
+  }
+  return read
+}
+
+/** Exits with 1 if `work` resolves to false. */
+export async function succeed(work: Promise<boolean>): Promise<void> {
+  if (!(await work)) process.exitCode = 1
+}
+
+/** Exits with 1 for "not valid" only, never for a failure: a script may call the auditor on it. */
+export async function judge(verify: () => Promise<boolean>): Promise<void> {
+  process.exitCode = NOT_VERIFIED
+  process.exitCode = (await verify()) ? 0 : 1
+}
+
+export function readWhole(text: string): number {
+  if (!/^\d{1,15}$/.test(text)) throw new InvalidArgumentError('It must be a whole number.')
+  return Number(text)
+}
+
+export function readPositive(text: string): number {
+  const number = readWhole(text)
+  if (number === 0) throw new InvalidArgumentError('It must be a whole number from 1.')
+  return number
+}
+
+export function readId(text: string): string {
+  if (!isUuid(text)) throw new InvalidArgumentError('It must be a UUID, lower case, with dashes.')
+  return text
+}
+
+export function readName(text: string): string {
+  if (text === '' || [...text].length > 255 || !isWellFormed(text)) {
+    throw new InvalidArgumentError('It must be 1 to 255 characters.')
+  }
+  return text
+}
+
+export function readBoolean(text: string): boolean {
+  if (text !== 'true' && text !== 'false') throw new InvalidArgumentError('It must be true or false.')
+  return text === 'true'
+}
+
+/** Reads a list whose items are separated by commas. */
+export function readList(text: string): string[] {
+  return text.split(',').map((part) => part.trim())
+}
