@@ -32,7 +32,7 @@ export const MISSING_TENANT =
 
 export interface Installation {
   services: Services
-  /** to be asked to look about once a second */
+  /** its `compare` is to be called about once a second */
   chainWatch: ChainWatch
   /** when it was opened */
   durability: Durability
@@ -135,7 +135,7 @@ export async function openInstallation({
         onWarning?.('an operator accepted that a tenant is gone from the database; its alarm is ended', { tenant_id }),
       now,
     })
-    await chainWatch.look() // what fails for one tenant fails again when that tenant is used
+    await chainWatch.compare() // what fails for one tenant fails again when that tenant is used
     let closing: Promise<void> | undefined
     return {
       services: {

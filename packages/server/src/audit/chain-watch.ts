@@ -34,7 +34,7 @@ export interface ChainWatch {
    *
    * @throws the database's own error when the alarms can't be read
    */
-  look(): Promise<unknown[]>
+  compare(): Promise<unknown[]>
 }
 
 /** The reason of an alarm about a tenant that the database does not have. */
@@ -56,7 +56,7 @@ export function createChainWatch({
   /** the tenants that an operator accepted as gone: compared again as soon as the database has them */
   const acceptedGone = new Set<string>()
 
-  async function look(): Promise<unknown[]> {
+  async function compare(): Promise<unknown[]> {
     const errors: unknown[] = []
     const attempt = (work: Promise<void>) => work.catch((error: unknown) => void errors.push(error))
     const rows = new Map((await listAlarms(sql)).map((row) => [row.tenant_id, row]))
@@ -150,7 +150,7 @@ export function createChainWatch({
     return all.slice(from, turn)
   }
 
-  return { look }
+  return { compare }
 }
 
 function isGenuine(row: ChainAlarm, auditKey: KeyObject | undefined): boolean {
