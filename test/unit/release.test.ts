@@ -43,6 +43,12 @@ describe('a release', () => {
     expect(keywords).toContain('encryption')
   })
 
+  it('names in the manifest the version of the driver that is bundled, for an audit of dependencies', () => {
+    const { bundled } = readManifest(join(ROOT, 'packages/server'))
+    const { version } = readManifest(join(ROOT, 'node_modules/postgres'))
+    expect(bundled).toEqual({ postgres: version })
+  })
+
   it.each([URL_OF_REPOSITORY, `${URL_OF_REPOSITORY}/`, `git+${URL_OF_REPOSITORY}.git`])(
     'writes the repository into each manifest that is published, from %s',
     (url) => {

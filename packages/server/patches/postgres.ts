@@ -1,20 +1,21 @@
-// The driver, mended while it is bundled: postgres.js 3.4.9 ends the process, hangs, or answers with the rows or the error of
-// another query when a connection dies or a statement fails at the wrong moment (its issues 1119, 1154, 1181, 1208, 1223;
-// pull requests 1120, 1168, 1209), and reports a transaction that was rolled back as committed. To be dropped with the first
-// release that has the mends.
+// Patches of the database driver, applied while it is bundled. In postgres.js 3.4.9 a connection that dies, or a statement that fails, at the
+// wrong moment ends the process, hangs, or makes another query answer with foreign rows or a foreign error; and a transaction that was
+// rolled back may be reported as committed. Numbers are issues and pull requests of https://github.com/porsager/postgres. To be dropped with
+// the first release that contains the fixes.
 import { readFile } from 'node:fs/promises'
 import type { Plugin } from 'esbuild'
 
-/** The files that are mended. */
+/** The driver's files that are patched. */
 export const PATCHED_FILES = /[\\/]postgres[\\/]src[\\/](connection|index)\.js$/
 
-/** What stands in a file, and what takes its place. */
-type Mend = readonly [found: string, mended: string]
+/** A text of the driver, and what replaces it. */
+type Patch = readonly [found: string, replacement: string]
 
 const CLOSED = "Errors.connection('CONNECTION_CLOSED', options)"
 
-const CONNECTION_MENDS: readonly Mend[] = [
-  // A transaction that lost its connection rolls back on it: a write without a socket threw where nobody can catch it.
+const CONNECTION_PATCHES: readonly Patch[] = [
+  // Issues 1066, 1154, 1208; pull requests 1168, 1209. After a transaction has lost its connection, the driver sends ROLLBACK on it. That write
+  // without a socket threw in a timer, where nobody can catch it.
   [
     'function nextWrite(fn) {\n',
     `function nextWrite(fn) {
@@ -26,16 +27,17 @@ const CONNECTION_MENDS: readonly Mend[] = [
     }
 `,
   ],
-  // What was not sent to the old connection was sent to the new one, or kept it from ever sending anything.
+  // Discussed in pull requests 1209 and 1215. Bytes not yet sent when a connection ended were sent on the next one, or kept that one from ever
+  // sending anything.
   [
     'clearImmediate(nextWriteTimer)\n    socket.remove',
     'clearImmediate(nextWriteTimer)\n    chunk = nextWriteTimer = null\n    socket.remove',
   ],
-  // A connection that dies while it asks for the types of arrays: a rejection that nobody handled ended the process.
+  // Issues 1192, 1223. If a connection died while the driver queried the array types, an unhandled rejection ended the process.
   ['return fetchArrayTypes()\n', 'return fetchArrayTypes().catch(errored)\n'],
-  // What a failed statement had sent counted for the next one: its rows came behind holes, so that there seemed to be none.
+  // Issues 1119, 1181; pull request 1120. The rows of a failed statement were counted for the next one, whose result then began with holes.
   ['result = new Result()\n    connectTimer', 'result = new Result()\n    rows = 0\n    connectTimer'],
-  // So did what a connection that died had sent, and its error, on the connection that took its place.
+  // Issue 1223. The rows and the error of a connection that died were likewise taken over by the connection that replaced it.
   [
     `if (initial)
       return reconnect()
@@ -58,9 +60,9 @@ const CONNECTION_MENDS: readonly Mend[] = [
 
 `,
   ],
-  // Several hosts: the driver never counted those that it had tried, so that it went round and round without a pause and no query was
-  // ever refused while all hosts were down; with one host too, where it closed the connection without a word. Now each host is
-  // tried once, from the one that answered last on.
+  // Issue 1174; pull requests 1175, 1188. The driver never counted the hosts that it had tried: while all were down, it reconnected in a loop
+  // without a pause, and no query was ever rejected; so too with a single host that closed the connection silently. Now each host is tried
+  // once, beginning with the one that answered last.
   [
     'initial = query\n      reconnect()',
     'initial = query\n      retries = 0\n      hostIndex = options.shared.hostIndex || 0\n      reconnect()',
@@ -69,9 +71,9 @@ const CONNECTION_MENDS: readonly Mend[] = [
     'options.shared.retries = retries = 0\n',
     'options.shared.retries = retries = 0\n      options.shared.hostIndex = (hostIndex + port.length - 1) % port.length\n',
   ],
-  // An error of the first query of a connection was taken for one of its host, and the query waited for ever.
+  // Issue 1174 too. An error of a connection's first query was mistaken for a failure of its host, and the query waited for ever.
   ['if (connection.queue === queues.connecting &&', 'if (initial && connection.queue === queues.connecting &&'],
-  // A host that is silent, or starts or stops, is one that failed: the next one is tried.
+  // Issue 988; pull request 1175. A host that is silent, starting or stopping has failed: the next one is tried.
   ["errored(Errors.connection('CONNECT_TIMEOUT'", "error(Errors.connection('CONNECT_TIMEOUT'"],
   [
     '} else {\n      errored(Errors.postgres(parseError(x)))',
@@ -80,7 +82,8 @@ const CONNECTION_MENDS: readonly Mend[] = [
       if (/^(57P03|08...)$/.test(refused.code)) error(refused)
       else errored(refused)`,
   ],
-  // A standby of PostgreSQL 14 and later passed for read-write. The database is asked by statements, which a pooler passes on too.
+  // No issue known. A standby of PostgreSQL 14 or later was taken for read-write. Its state is now read by statements, which a pooler passes on
+  // too.
   [
     'if (!backendParameters.in_hot_standby || !backendParameters.default_transaction_read_only)\n          return fetchState()',
     'if (!backendParameters.isKnown)\n          return fetchState()',
@@ -100,17 +103,17 @@ const CONNECTION_MENDS: readonly Mend[] = [
           return terminate()
         }`,
   ],
-  // A server that no longer takes writes was demoted: the connection is given up, and the next one finds the primary.
+  // No issue known. A server that refuses a write as read-only was demoted: the connection is given up, and the next one finds the primary.
   [
     'errorResponse = Errors.postgres(parseError(x))\n',
     "errorResponse = Errors.postgres(parseError(x))\n      errorResponse.code === '25006' && target_session_attrs && end()\n",
   ],
 ]
 
-const INDEX_MENDS: readonly Mend[] = [
-  // COMMIT went out as a prepared statement, by name. Where the database knows no such name (`deallocate all`, or a pooler that
-  // gave the connection another back end), that fails the transaction. The driver then sent COMMIT again, PostgreSQL answered it
-  // with the tag ROLLBACK, and the transaction was reported as committed. BEGIN is a simple query already.
+const INDEX_PATCHES: readonly Patch[] = [
+  // No issue known. COMMIT was sent as a named prepared statement. If the database does not know the name (after `deallocate all`, or because
+  // a pooler assigned another back end), the transaction fails. The driver then sent COMMIT again, PostgreSQL answered with the tag ROLLBACK,
+  // and the transaction was reported as committed. BEGIN is a simple query already.
   [
     ': await sql`commit`',
     `: await sql\`commit\`.simple().then(({ command }) => {
@@ -126,17 +129,17 @@ const INDEX_MENDS: readonly Mend[] = [
   ['sql(name) }`\n      try', 'sql(name) }`.simple()\n      try'],
 ]
 
-/** Mends the text of one of the driver's files. @throws when it is another driver, and so has to be looked at again */
+/** Patches the text of one of the driver's files. @throws if the text is not that of the release which the patches were written for */
 export function patchPostgres(text: string, path: string): string {
-  const mends = path.endsWith('index.js') ? INDEX_MENDS : CONNECTION_MENDS
-  return mends.reduce((rest, [found, mended]) => {
+  const patches = path.endsWith('index.js') ? INDEX_PATCHES : CONNECTION_PATCHES
+  return patches.reduce((rest, [found, replacement]) => {
     if (rest.split(found).length !== 2)
-      throw new Error(`This is not the postgres.js that was mended: look for ${found}`)
-    return rest.replace(found, () => mended)
+      throw new Error(`The patches do not fit this release of postgres.js: cannot find exactly once ${found}`)
+    return rest.replace(found, () => replacement)
   }, text)
 }
 
-/** Bundles the mended driver. */
+/** Bundles the patched driver. */
 export const patchedPostgres: Plugin = {
   name: 'patched-postgres',
   setup(build) {

@@ -1,7 +1,7 @@
 /** Whether an error says that the database does not answer, rather than that it refused a statement. */
 import { DatabaseDeadlineError } from './deadline.js'
 
-/** The mended driver's: none of the hosts takes writes. */
+/** Of the patched driver (patches/postgres.ts): none of the hosts takes writes. */
 const NOT_PRIMARY = 'NOT_PRIMARY'
 
 /** Of Node's sockets, and of the driver: the connection could not be made, or went. */
