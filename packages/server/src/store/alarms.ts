@@ -1,8 +1,8 @@
-/** Alarms about audit chains, and what says that one was settled. */
+/** Alarms about audit chains, and the entries that settle them. */
 import type { ChainAlarm, Witness } from '../audit/chain.js'
 import type { Queryable, Transaction } from './db.js'
 
-/** Lists the alarms that stand, as the rows say; the caller checks their MACs. */
+/** Lists the alarms; the caller checks the MACs of their rows. */
 export function listAlarms(sql: Queryable): Promise<ChainAlarm[]> {
   return sql<ChainAlarm[]>`
     select tenant_id, reason, last_id, hash, policy_version, raised_at, mac from chain_alarms order by tenant_id`
@@ -16,7 +16,7 @@ export async function lockAlarm(sql: Transaction, tenant_id: string): Promise<Ch
   return row
 }
 
-/** Writes a tenant's alarm; keeps the one that is there unless the new one witnessed a later head, or it is the garbled one. */
+/** Writes a tenant's alarm. Keeps an existing one unless the new one witnessed a later head, or the existing one is `garbled`. */
 export async function writeAlarm(sql: Queryable, alarm: ChainAlarm, garbled?: ChainAlarm): Promise<void> {
   await sql`
     insert into chain_alarms as a (tenant_id, reason, last_id, hash, policy_version, raised_at, mac)
@@ -33,14 +33,14 @@ export async function deleteAlarm(sql: Transaction, tenant_id: string): Promise<
   await sql`delete from chain_alarms where tenant_id = ${tenant_id}`
 }
 
-/** The ids of a tenant's entries that accept a rollback, newest first, as the rows say; the caller checks the entries. */
+/** The ids of a tenant's entries that accept a rollback, newest first; the caller authenticates the entries. */
 export async function listAcceptanceIds(sql: Queryable, tenant_id: string): Promise<number[]> {
   const rows = await sql<{ id: number }[]>`
     select id from audit_log where tenant_id = ${tenant_id} and action = 'audit.rollback_accepted' order by id desc`
   return rows.map(({ id }) => id)
 }
 
-/** Returns those tenants whose log does not hold the entry that was witnessed: it is missing, purged or another one. */
+/** Returns the tenants whose log does not contain the witnessed entry: it is missing, purged or different. */
 export async function findContradicted(
   sql: Queryable,
   witnesses: readonly (Witness & { tenant_id: string })[],

@@ -16,7 +16,7 @@ export interface ApiKeyRow {
   created_at: string
   entry_id: number
   mac: Uint8Array
-  /** to about a minute, not under the MAC: for people to read, for nothing to be decided by */
+  /** accurate to about a minute; not covered by the MAC, so nothing may be decided by it */
   last_used_at: string | null
 }
 
@@ -51,7 +51,7 @@ export async function findApiKey(
   return row
 }
 
-/** A page of the tenant's API keys, oldest first; all of them where none is given. */
+/** A page of the tenant's API keys, oldest first; all of them by default. */
 export async function listApiKeys(
   sql: Queryable,
   tenant_id: string,
@@ -71,7 +71,7 @@ export async function hasApiKeys(sql: Queryable, tenant_id: string, count: numbe
   return row?.found ?? false
 }
 
-/** Writes what can change of an API key; returns whether it was there. */
+/** Updates an API key's columns that can change; returns whether the row exists. */
 export async function updateApiKey(sql: Transaction, row: ApiKeyRow): Promise<boolean> {
   const result = await sql`
     update api_keys
@@ -82,8 +82,8 @@ export async function updateApiKey(sql: Transaction, row: ApiKeyRow): Promise<bo
 }
 
 /**
- * Writes when API keys of a tenant were last used, in milliseconds since 1970 by their ids; a later time that is there stays. The rows
- * are locked in one order, so that processes that write the same ones don't wait for each other in a circle.
+ * Writes when API keys of a tenant were last used: times in milliseconds since 1970, by API key id. Never replaces a later time. Rows are
+ * locked in a fixed order, so that processes writing the same ones cannot deadlock.
  */
 export async function noteUses(sql: Queryable, tenant_id: string, uses: ReadonlyMap<string, number>): Promise<void> {
   const ids = [...uses.keys()]

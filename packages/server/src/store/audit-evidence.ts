@@ -1,4 +1,4 @@
-/** Everything that a verification holds the chain against, as it was at one moment. */
+/** Everything that a verification compares the chain with, read in one snapshot. */
 import type { Head, PurgeMark } from '../audit/chain.js'
 import { type ApiKeyRow, listApiKeys } from './api-keys.js'
 import { findHead } from './audit.js'
@@ -18,12 +18,12 @@ export interface RightsRows {
 export interface Evidence {
   head: Head | undefined
   mark: PurgeMark | undefined
-  /** the last entry that is there; 0 where there is none */
+  /** the last entry that exists; 0 if there is none */
   last_id: number
   rows: RightsRows
 }
 
-/** Reads the evidence in one snapshot, so that what others change meanwhile is either all in it or not at all. */
+/** Reads the evidence in one snapshot, so that a concurrent change is in it completely or not at all. */
 export async function readEvidence(sql: Sql, tenant_id: string): Promise<Evidence> {
   return sql.begin('isolation level repeatable read read only', async (snapshot) => {
     const [last] = await snapshot<{ id: number }[]>`

@@ -1,7 +1,6 @@
 /**
- * Pages of the audit log with exact totals. Times never go back within a chain, so a range of times is a range of ids: both are
- * found by index, and everything else goes by id. Totals come from the counts of whole days, and count rows on the two ragged ones
- * only.
+ * Pages of the audit log with exact totals. Times never go back within a chain, so a range of times is a range of ids, whose ends an
+ * index finds. Totals sum the counts of whole days, and count rows only on the first and the last day.
  */
 import type { Action } from '@eaas/protocol'
 import type { AuditEntry } from '../audit/chain.js'
@@ -22,7 +21,7 @@ export interface Page {
   order: 'asc' | 'desc'
 }
 
-/** One page, and how many entries there are in all. Entries up to `purged_through` count as gone. */
+/** One page, and the number of all matching entries. Entries up to `purged_through` count as deleted. */
 export async function listEntries(
   sql: Queryable,
   log: { tenant_id: string; purged_through: number },
@@ -43,7 +42,7 @@ export async function listEntries(
   }
 }
 
-/** The entries after one id, up to and with another. */
+/** The entries after one id, up to and including another. */
 interface Range {
   after_id: number
   through_id: number
@@ -71,7 +70,7 @@ function lastIdBefore(sql: Queryable, tenant_id: string, bound: ReturnType<typeo
     order by created_at desc, id desc limit 1)`
 }
 
-// Without a filter the ids of a page are known beforehand, however far down it is.
+// Without a filter the ids of a page follow from its offset, however large that is.
 function narrow({ after_id, through_id }: Range, { limit, offset, order }: Page): Range {
   if (order === 'asc')
     return { after_id: after_id + offset, through_id: Math.min(through_id, after_id + offset + limit) }

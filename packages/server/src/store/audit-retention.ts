@@ -1,4 +1,4 @@
-/** What retention does to the audit log: finding what is too old, marking it, taking it. */
+/** Retention in the database: finds entries that are too old, marks them as purged, and deletes them. */
 import type { Action } from '@eaas/protocol'
 import type { PurgeMark } from '../audit/chain.js'
 import { NIL_UUID } from './audit.js'
@@ -20,7 +20,7 @@ export async function insertMark(sql: Transaction, mark: PurgeMark): Promise<voi
             ${mark.previous_mac}, ${mark.mac})`
 }
 
-/** The id of the last entry that is older than a time; 0 where there is none. */
+/** The id of the last entry that is older than a time; 0 if there is none. */
 export async function findLastIdBefore(sql: Queryable, tenant_id: string, cutoff: string): Promise<number> {
   const [row] = await sql<{ id: number }[]>`
     select id from audit_log where tenant_id = ${tenant_id} and created_at < ${cutoff}
@@ -49,7 +49,7 @@ export function countKinds(
     group by 1, 2, 3`
 }
 
-/** Notes in the counts what a purge takes. */
+/** Records in the counts how many entries a purge takes. */
 export async function countPurged(sql: Transaction, tenant_id: string, counts: readonly KindCount[]): Promise<void> {
   await sql`
     update audit_counts as c set purged = c.purged + n.entries
@@ -60,7 +60,7 @@ export async function countPurged(sql: Transaction, tenant_id: string, counts: r
     where c.tenant_id = ${tenant_id} and c.day = n.day and c.action = n.action and c.key_id = n.key_id`
 }
 
-/** Deletes the oldest entries, `limit` of them at most, up to and with an id; returns how many it deleted. */
+/** Deletes the oldest entries, at most `limit`, up to and including an id; returns how many it deleted. */
 export async function deleteOldest(
   sql: Queryable,
   { tenant_id, through_id, limit }: { tenant_id: string; through_id: number; limit: number },
@@ -72,7 +72,7 @@ export async function deleteOldest(
   return result.count
 }
 
-/** Whether any tenant has an entry of a time from one up to another: one look into the index for each tenant, until there is one. */
+/** Whether any tenant has an entry from `from` on and before `to`. Reads the index once for each tenant, until one is found. */
 export async function hasEntryBetween(sql: Queryable, from: string, to: string): Promise<boolean> {
   const [row] = await sql<{ found: boolean }[]>`
     select exists (

@@ -3,7 +3,7 @@ import type { Action } from '@eaas/protocol'
 import type { ChainedEntry, Head } from '../audit/chain.js'
 import { type Queryable, readInteger, readTime, type Transaction } from './db.js'
 
-/** What entries without a key are counted under. */
+/** The key id under which entries without a key are counted. */
 export const NIL_UUID = '00000000-0000-0000-0000-000000000000'
 
 /** Finds the head of a tenant's chain. */
@@ -20,7 +20,7 @@ export async function lockHead(sql: Transaction, tenant_id: string): Promise<Hea
   return row
 }
 
-/** Where each tenant's chain ends, as the rows say; the caller checks what it relies on. */
+/** Where each tenant's chain ends; the rows are not authenticated here. */
 export async function listHeads(sql: Queryable): Promise<Pick<Head, 'tenant_id' | 'last_id'>[]> {
   return sql<Pick<Head, 'tenant_id' | 'last_id'>[]>`select tenant_id, last_id from heads order by tenant_id`
 }
@@ -32,19 +32,18 @@ export async function insertHead(sql: Transaction, head: Head): Promise<void> {
     values (${head.tenant_id}, ${head.last_id}, ${head.hash}, ${head.policy_version}, ${head.created_at}, ${head.mac})`
 }
 
-/** More milliseconds than there are between any two times. */
+/** In milliseconds; more than any two times can differ by. */
 const ANY_SKEW_MS = 1e15
 
 export interface Appended {
   isMoved: boolean
-  /** what the database's clock showed, in milliseconds since 1970 */
+  /** the time of the database's clock, in milliseconds since 1970 */
   database_time: number
 }
 
 /**
- * Appends entries in one statement: moves the head from `previous` to `next`, inserts the entries and counts them. Leaves
- * everything as it was when the head in the database is not `previous`, and when the database's clock is further from the
- * server's than the tolerance.
+ * Appends entries in one statement: moves the head from `previous` to `next`, inserts the entries and counts them. Changes nothing if
+ * the head in the database is not `previous`, or if the database's clock differs from the server's by more than the tolerance.
  */
 export async function appendEntries(
   sql: Queryable,
@@ -57,7 +56,7 @@ export async function appendEntries(
     previous: Head
     next: Head
     entries: readonly ChainedEntry[]
-    /** in milliseconds; the time is what the server's clock shows, which the entries' own may be ahead of */
+    /** in milliseconds; `time` is the server's clock, which the entries' own times may be ahead of */
     clock: { time: number; toleranceMs: number }
   },
 ): Promise<Appended> {
@@ -111,14 +110,14 @@ function countByKind(entries: readonly ChainedEntry[]): { action: Action; key_id
   return [...kinds.values()]
 }
 
-/** The hash of one entry as it stands in the log; undefined where there is no such entry. */
+/** The hash of one entry as stored; undefined if there is no such entry. */
 export async function findEntryHash(sql: Queryable, tenant_id: string, id: number): Promise<Uint8Array | undefined> {
   const [row] = await sql<{ hash: Uint8Array }[]>`
     select hash from audit_log where tenant_id = ${tenant_id} and id = ${id}`
   return row?.hash
 }
 
-/** The hashes of entries as they stand in the log, by their ids; those that are not there are left out. */
+/** The stored hashes of entries by their ids; missing entries are left out. */
 export async function listEntryHashes(
   sql: Queryable,
   tenant_id: string,
@@ -144,8 +143,8 @@ type EntryFields = [
 ]
 
 /**
- * A stretch of the chain in order: the entries after `after_id`, up to and with `through_id`, `limit` of them at most. They come
- * as one JSON text, which is read in about half of the time that the driver takes for as many rows.
+ * A stretch of the chain in order: the entries after `after_id` up to and including `through_id`, at most `limit` of them. They are sent
+ * as one JSON text, which takes about half the time that the driver needs for as many rows.
  */
 export async function readChain(
   sql: Queryable,
@@ -183,7 +182,7 @@ export async function readChain(
   )
 }
 
-/** How many entries of each action a tenant has in a month, `YYYY-MM` in UTC. A purge takes nothing away from them. */
+/** How many entries of each action a tenant has in a month, `YYYY-MM` in UTC. Purged entries are included. */
 export async function countMonth(
   sql: Queryable,
   tenant_id: string,

@@ -3,8 +3,8 @@ import postgres from 'postgres'
 import { readDatabaseUrl } from '../database-url.js'
 
 /**
- * Types of the driver's values: times are RFC 3339 strings with milliseconds, bigints are safe numbers. What is neither, the server
- * never wrote: it comes as a value that no MAC agrees with, so that verification names it rather than fails over it.
+ * Types of the driver's values: times are RFC 3339 strings with milliseconds, bigints are safe numbers. A value that is neither was
+ * not written by the server: it is read as one that no MAC matches, so that verification reports it instead of failing.
  */
 const types = {
   timestamptz: {
@@ -20,7 +20,7 @@ const types = {
 type Types = { timestamptz: string; bigint: number; date: string }
 
 export type Sql = postgres.Sql<Types>
-/** A transaction: like `sql`, but every query runs in it. Within one, no other connection may be awaited. */
+/** A transaction: every query of it runs on one connection. Code within it must not await another connection. */
 export type Transaction = postgres.TransactionSql<Types>
 /** Where a query may run. */
 export type Queryable = Sql | Transaction
@@ -28,24 +28,24 @@ export type Queryable = Sql | Transaction
 /** How long one statement may take before the database gives up, in milliseconds. */
 export const STATEMENT_TIMEOUT_MS = 5_000
 const LOCK_TIMEOUT_MS = 4_000
-/** How long a transaction may stand still: one of a process that was stopped in it holds what it has locked for all the others. */
+/** How long a transaction may be idle: that of a process which was stopped keeps its locks from all others. */
 const IDLE_IN_TRANSACTION_MS = 5_000
-/** How long the database waits for packets to be received before it takes this side for gone. */
+/** How long the database waits for its packets to be acknowledged before it closes the connection. */
 const TCP_USER_TIMEOUT_MS = 20_000
-/** After how long without a packet this side asks whether the database is still there. */
+/** After how long without a packet this side sends a keep-alive probe. */
 const KEEP_ALIVE_S = 10
 const CONNECT_TIMEOUT_S = 5
 const IDLE_TIMEOUT_S = 300
-/** Between two attempts to connect at most. The driver's own delay grows to 20 s: so long would an outage outlast itself. */
+/** At most this long between two attempts to connect. The driver's own delay grows to 20 s, by which it would prolong every outage. */
 const RECONNECT_DELAY_S = 1
 
 export interface ConnectOptions {
   /** PostgreSQL's URL with one host or several, or the unix socket of the embedded database */
   url?: string | undefined
   socketPath?: string | undefined
-  /** connections held at most; the embedded database serves them over one back end, so it gets 1 */
+  /** most connections held; the embedded database serves all over one back end, so it gets 1 */
   max: number
-  /** whether a pooler gives each transaction another back end, so that nothing may be left in a session */
+  /** whether a pooler gives each transaction another back end, so that no state may be kept in a session */
   isPooled?: boolean
 }
 
@@ -65,7 +65,7 @@ export function connect({ url, socketPath, max, isPooled = false }: ConnectOptio
     keep_alive: KEEP_ALIVE_S,
     backoff: reconnectDelay,
     onnotice: () => undefined, // "relation exists, skipping": nothing that an operator can act on
-    // A named statement is known to one back end only.
+    // Only the back end that prepared a named statement knows it.
     prepare: !isPooled,
     // pgbouncer refuses parameters at startup that it does not know; it knows application_name.
     connection: {
@@ -81,8 +81,8 @@ export function connect({ url, socketPath, max, isPooled = false }: ConnectOptio
   return (isPooled ? withLocalLimits(sql) : sql) as unknown as Sql
 }
 
-// With several hosts, one that takes writes is looked for. A standby by itself is refused too: what it shows may be old, so that a
-// revoked API key still counted, and a log seemed to have gone back.
+// Among several hosts, the one that takes writes is chosen. A standby is refused even as the only host: its data may be old, so that a
+// revoked API key would still work, and a log would seem to have gone back.
 function target(url: string, options: postgres.Options<Record<string, postgres.PostgresType>>) {
   const { first, hosts } = readDatabaseUrl(url) ?? { first: url, hosts: [] }
   const target_session_attrs = hosts.length > 1 ? ('read-write' as const) : ('primary' as const)
@@ -91,7 +91,7 @@ function target(url: string, options: postgres.Options<Record<string, postgres.P
   return [first, { ...options, target_session_attrs, ...(hosts.length > 0 ? lists : {}) }] as const
 }
 
-// SESSION_LIMITS once more, as text: a statement with parameters would have to be prepared. If it fails, the driver rolls back.
+// Repeats SESSION_LIMITS as text, because a statement with parameters would have to be prepared. If it fails, the driver rolls back.
 function setLimits(transaction: postgres.TransactionSql): void {
   transaction`
     set local statement_timeout = 5000; set local lock_timeout = 4000; set local idle_in_transaction_session_timeout = 5000`
@@ -116,9 +116,9 @@ function withLocalLimits(sql: postgres.Sql): postgres.Sql {
   return Object.assign(sql, { begin: beginWithLimits })
 }
 
-/** The mended driver's code for a COMMIT that the database answered with the tag ROLLBACK. */
+/** The code of the patched driver (patches/postgres.ts) for a COMMIT that the database answered with the tag ROLLBACK. */
 const COMMIT_ROLLED_BACK = 'COMMIT_ROLLED_BACK'
-/** SQLSTATEs of the connection: a pooler answers with one when it lost its own connection to the database. */
+/** SQLSTATEs of the connection: a pooler answers with one after it has lost its own connection to the database. */
 const CONNECTION_EXCEPTION = /^08/
 
 /**
@@ -131,15 +131,15 @@ export function isRolledBack(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === COMMIT_ROLLED_BACK
 }
 
-/** In seconds, longer with each failed attempt, and drawn, so that the connections of a pool do not all come at once. */
+/** In seconds; longer with each failed attempt, and partly random, so that the connections of a pool do not all retry at once. */
 function reconnectDelay(attempts: number): number {
   return (0.5 + Math.random() / 2) * Math.min(3 ** attempts / 100, RECONNECT_DELAY_S)
 }
 
-/** Entries of one commit have one time: most are read again and again. */
+/** The entries of one commit share one time, so the same text is parsed many times in a row. */
 let lastRead = { text: '', time: '' }
 
-/** A time of the database in RFC 3339, UTC, milliseconds; `infinity`, say, stays as it is. */
+/** A time of the database in RFC 3339, UTC, milliseconds; anything else, such as `infinity`, is returned unchanged. */
 export function readTime(text: string): string {
   if (text !== lastRead.text) {
     const time = new Date(text)
@@ -148,7 +148,7 @@ export function readTime(text: string): string {
   return lastRead.time
 }
 
-/** Beyond 2^53 it is the last number before: larger than all that there are, and still one that can be asked for. */
+/** A number beyond 2^53 is clamped to the last safe integer: larger than every id in use, and still valid in a query. */
 export function readInteger(value: string | number): number {
   return Math.max(Number.MIN_SAFE_INTEGER, Math.min(Number(value), Number.MAX_SAFE_INTEGER))
 }

@@ -1,18 +1,18 @@
-/** How long a caller waits for the database before it is told that the call failed. */
+/** Deadlines for the database: how long a caller waits before its call fails. */
 import type { Sql } from './db.js'
 
-/** Milliseconds. Longer than any statement should take, shorter than a client's patience. */
+/** In milliseconds: longer than any statement should take, shorter than a client waits. */
 export const DATABASE_DEADLINE_MS = 4_000
 
-/** Milliseconds for all of a transaction, each of whose statements has the database's own limit: this is for one that is silent. */
+/** For a whole transaction, in milliseconds. The database limits each statement; this one catches a database that is silent. */
 const TRANSACTION_DEADLINE_MS = 30_000
 
-/** Thrown when the database did not answer in time. What it was asked may still happen. */
+/** Thrown when the database did not answer in time. The statement may still take effect. */
 export class DatabaseDeadlineError extends Error {
   override readonly name = 'DatabaseDeadlineError'
 }
 
-/** Waits for the database, but not for ever. @throws DatabaseDeadlineError */
+/** Waits for `work` until a deadline. @throws DatabaseDeadlineError */
 export async function withDeadline<T>(work: Promise<T>, ms = DATABASE_DEADLINE_MS): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const deadline = new Promise<never>((_, reject) => {
@@ -25,10 +25,7 @@ export async function withDeadline<T>(work: Promise<T>, ms = DATABASE_DEADLINE_M
   }
 }
 
-/**
- * The same database, each of whose answers is waited for, but not for ever: of a statement by itself, and of a transaction as a
- * whole. A statement within a transaction is not looked at.
- */
+/** Wraps `sql` so that each statement, or whole transaction, rejects after its deadline. Statements within a transaction have none of their own. */
 export function withDeadlines(
   sql: Sql,
   { statementMs = DATABASE_DEADLINE_MS, transactionMs = TRANSACTION_DEADLINE_MS } = {},
@@ -46,14 +43,14 @@ export function withDeadlines(
   })
 }
 
-// The driver sends a query when somebody waits for it; what is part of another query nobody ever waits for.
+// The driver sends a query when its `then` is called. A query that is a fragment of another one is never awaited, and so gets no deadline.
 function bounded<T>(query: Promise<T>, ms: number): Promise<T> {
   const send = query.then.bind(query)
   return Object.defineProperty(query, 'then', {
-    value: (...told: Parameters<Promise<T>['then']>) =>
+    value: (...callbacks: Parameters<Promise<T>['then']>) =>
       withDeadline(
         send((answer) => answer),
         ms,
-      ).then(...told),
+      ).then(...callbacks),
   })
 }

@@ -1,10 +1,10 @@
 /** The rights of a role that serves but does not own the tables: it reads and writes rows, and alters nothing. */
 import type { Sql, Transaction } from './db.js'
 
-/** What each table takes. `update` of one column is what a row lock takes where the row itself never changes. */
+/** The rights on each table. `update` of one column allows a row lock on a row that never changes. */
 const GRANTS = {
   instance: ['select', 'update (id)'],
-  schema_version: ['select', 'update (version)'], // the commit by which /health tries the database
+  schema_version: ['select', 'update (version)'], // for the commit that /health probes the database with
   tenants: ['select', 'insert', 'update'],
   heads: ['select', 'insert', 'update'],
   audit_log: ['select', 'insert'],
@@ -16,25 +16,25 @@ const GRANTS = {
   chain_alarms: ['select', 'insert', 'update', 'delete'],
 } as const
 
-/** Every table that a role gets rights on: a migration that makes a table adds it here. */
+/** Every table that a role gets rights on: a migration that creates a table adds it here. */
 export const GRANTED_TABLES: readonly string[] = Object.keys(GRANTS)
 
-/** Thrown where a role cannot be given the rights of a serving role. */
+/** Thrown when a role cannot be granted the rights of a serving role. */
 export class RoleError extends Error {
   override readonly name = 'RoleError'
 }
 
-/** What a role may do after `grantServing`. */
+/** What a role may still do after `grantServing`. */
 export interface Granted {
   /** whether the role may still create tables in the schema, as PUBLIC may by default before PostgreSQL 15 */
   may_create: boolean
 }
 
 /**
- * Gives a role the rights that serving takes, and takes every other right on our tables from it. Run by the owner of the tables;
+ * Grants a role the rights that serving needs, and revokes every other right on our tables. To be run by the owner of the tables;
  * running it again changes nothing. With `mayPurge` the role may also delete audit entries; it may never update one.
  *
- * @throws RoleError where there is no such role, or where it is a superuser's or the owner's
+ * @throws RoleError if the role does not exist, is a superuser, or owns the tables
  */
 export async function grantServing(sql: Sql, role: string, { mayPurge }: { mayPurge: boolean }): Promise<Granted> {
   return sql.begin(async (transaction) => {
@@ -69,7 +69,8 @@ async function assertServingRole(sql: Transaction, role: string): Promise<void> 
   }
 }
 
-// The database quotes the names. What the role has already, to use the schema say, is not granted again: that may be another owner's.
+// The database quotes the names. A right that the role has already, such as usage of the schema, is not granted again: the schema may belong
+// to another owner.
 async function findStatements(sql: Transaction, role: string, mayPurge: boolean): Promise<string[]> {
   const grants = Object.entries(GRANTS).map(([table, rights]) => ({
     table,

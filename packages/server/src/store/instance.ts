@@ -7,7 +7,7 @@ export interface InstanceRow {
   created_at: string
 }
 
-/** Finds the installation's row; undefined before the first start, also where its table is not there yet. */
+/** Finds the installation's row; undefined before the first start, even if its table does not exist yet. */
 export async function findInstance(sql: Queryable): Promise<InstanceRow | undefined> {
   const [table] = await sql<{ found: boolean }[]>`select to_regclass('instance') is not null as found`
   if (!table?.found) return undefined
@@ -17,7 +17,7 @@ export async function findInstance(sql: Queryable): Promise<InstanceRow | undefi
   return row
 }
 
-/** Inserts the installation's row; keeps the one that another process was quicker to insert. */
+/** Inserts the installation's row; keeps the one that another process inserted first. */
 export async function insertInstance(sql: Queryable, row: InstanceRow): Promise<void> {
   await sql`
     insert into instance (id, wrapped_pepper, wrapped_signing_key, created_at)
@@ -25,7 +25,7 @@ export async function insertInstance(sql: Queryable, row: InstanceRow): Promise<
     on conflict (id) do nothing`
 }
 
-/** Locks the installation's row until the transaction ends: what only one process may do at a time. */
+/** Locks the installation's row until the transaction ends, for work that only one process may do at a time. */
 export async function lockInstance(sql: Transaction): Promise<void> {
   await sql`select id from instance where id = 1 for update`
 }

@@ -40,7 +40,7 @@ export async function insertKey(sql: Transaction, row: KeyRow): Promise<void> {
             ${row.created_at}, ${row.updated_at}, ${row.entry_id}, ${row.mac})`
 }
 
-/** Writes what can change of a key; returns whether it was there. */
+/** Updates a key's columns that can change; returns whether the row exists. */
 export async function updateKey(sql: Transaction, row: KeyRow): Promise<boolean> {
   const result = await sql`
     update keys
@@ -60,7 +60,7 @@ export async function insertKeyVersion(sql: Transaction, row: KeyVersionRow): Pr
             ${row.entry_id}, ${row.mac})`
 }
 
-/** Writes what can change of a key version; returns whether it was there. */
+/** Updates a key version's columns that can change; returns whether the row exists. */
 export async function updateKeyVersion(sql: Transaction, row: KeyVersionRow): Promise<boolean> {
   const result = await sql`
     update key_versions
@@ -136,12 +136,12 @@ export async function listKeys(sql: Queryable, tenant_id: string, filter: KeyFil
     limit ${filter.limit ?? null} offset ${filter.offset ?? 0}`
 }
 
-/** A key whose rotation or destruction is due, and since when. */
+/** A key whose rotation or destruction is due since `due_at`. */
 export interface DueKey extends Pick<KeyRow, 'tenant_id' | 'key_id' | 'status'> {
   due_at: string
 }
 
-/** Keys of active tenants whose rotation or destruction is due at a time, the longest overdue first; those that come after another one. */
+/** A page of the keys of active tenants whose rotation or destruction is due at a time, longest overdue first, beginning after the key `after`. */
 export async function listDueKeys(
   sql: Queryable,
   now: string,

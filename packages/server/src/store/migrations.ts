@@ -1,4 +1,4 @@
-/** Brings the database to the schema of this version: plain SQL files in order, each in one transaction, once. */
+/** Migrates the database to this version's schema: applies the missing SQL files in order, in one transaction. */
 import { readdir, readFile } from 'node:fs/promises'
 import type { Sql } from './db.js'
 import { withDeadline } from './deadline.js'
@@ -7,11 +7,11 @@ const FILE_NAME = /^(\d{3})-[a-z0-9-]+\.sql$/
 /** Two processes that create the lock table at once: PostgreSQL reports the loser as a unique violation. */
 const UNIQUE_VIOLATION = '23505'
 
-/** How long a process waits for another one that migrates. */
+/** How long a process waits while another one migrates. */
 const TURN_TIMEOUT = '10min'
-/** How long a migration waits for a table, on which everybody else waits behind it. What it then does may take its time. */
+/** How long a migration waits for a table lock, behind which every other process waits. Its statements themselves have no limit. */
 const TABLE_TIMEOUT = '10s'
-/** How long the database may take to acknowledge a commit, in milliseconds: with its synchronous standby missing it never does. */
+/** How long the database may take to acknowledge a commit, in milliseconds: it never does while its synchronous standby is missing. */
 const COMMIT_DEADLINE_MS = 30_000
 
 /** Thrown when the database was written by a newer version of the server. */
@@ -20,8 +20,8 @@ export class NewerSchemaError extends Error {
 }
 
 /**
- * Applies the migrations that are missing; returns their numbers. Processes that start together take turns on the lock row. Where
- * nothing is missing, nothing is written, so that a command that only reads works on a database that takes no writes.
+ * Applies the missing migrations; returns their numbers. Processes that start together take turns on the lock row. Writes nothing if
+ * none is missing, so that a command that only reads works on a database that takes no writes.
  *
  * @throws NewerSchemaError, DatabaseDeadlineError
  */
@@ -32,7 +32,7 @@ export async function migrate(sql: Sql, directory: URL): Promise<number[]> {
   return acknowledged((workIsDone) => applyMissing(sql, directory, workIsDone))
 }
 
-// The statements may take their time; the limit counts from their end.
+// The deadline begins after the statements, which may take long.
 function acknowledged<T>(transaction: (workIsDone: () => void) => Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     const committed = transaction(() => void withDeadline(committed, COMMIT_DEADLINE_MS).catch(reject))
@@ -43,12 +43,12 @@ function acknowledged<T>(transaction: (workIsDone: () => void) => Promise<T>): P
 async function applyMissing(sql: Sql, directory: URL, workIsDone: () => void): Promise<number[]> {
   const migrations = await readMigrations(directory)
   return sql.begin(async (transaction) => {
-    // The server's limits are made for calls.
+    // The session's limits are meant for calls.
     await transaction`
       select set_config('lock_timeout', ${TURN_TIMEOUT}, true), set_config('statement_timeout', '0', true)`
     const [lock] = await transaction<{ version: number }[]>`select version from schema_version where id = 1 for update`
     const version = lock?.version ?? 0
-    const newest = newestOf(migrations)
+    const newest = newestVersion(migrations)
     assertKnown(version, newest)
     const missing = migrations.filter((migration) => migration.version > version)
     if (missing.length > 0) await transaction`select set_config('lock_timeout', ${TABLE_TIMEOUT}, true)`
@@ -62,7 +62,7 @@ async function applyMissing(sql: Sql, directory: URL, workIsDone: () => void): P
 /** The schema of the database and the newest that this version of the server knows. @throws NewerSchemaError */
 export async function compareSchemas(sql: Sql, directory: URL): Promise<{ version: number; newest: number }> {
   const version = await findSchemaVersion(sql)
-  const newest = newestOf(await readMigrations(directory))
+  const newest = newestVersion(await readMigrations(directory))
   assertKnown(version, newest)
   return { version, newest }
 }
@@ -74,7 +74,7 @@ export async function findSchemaVersion(sql: Sql): Promise<number> {
   return row?.version ?? 0
 }
 
-function newestOf(migrations: readonly { version: number }[]): number {
+function newestVersion(migrations: readonly { version: number }[]): number {
   return migrations.at(-1)?.version ?? 0
 }
 
@@ -90,7 +90,7 @@ async function hasTable(sql: Sql): Promise<boolean> {
   return table?.found ?? false
 }
 
-// PostgreSQL asks for the right to create tables even where `if not exists` finds one: a role without it must be able to start.
+// PostgreSQL requires the right to create tables even if `if not exists` finds one, and a role without that right must be able to start.
 async function ensureTable(sql: Sql): Promise<void> {
   try {
     if (!(await hasTable(sql)))

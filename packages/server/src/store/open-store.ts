@@ -1,4 +1,4 @@
-/** Opening the database, whichever it is. */
+/** Opens the configured database, PostgreSQL or the embedded one. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { readDatabaseUrl } from '../database-url.js'
 import { connect, type Sql } from './db.js'
@@ -11,7 +11,7 @@ import { probeCommit } from './writability.js'
 /** Connections to PostgreSQL. The embedded database serves every client over one back end and gets one. */
 const POSTGRES_CONNECTIONS = 10
 const CLOSE_TIMEOUT_S = 5
-/** Between two attempts to reach a database that is waited for, in milliseconds. */
+/** Between two attempts to reach the database, in milliseconds. */
 const RETRY_MS = 500
 
 /** Where the database is: on PostgreSQL, or else in the data directory. */
@@ -32,7 +32,7 @@ export interface Store {
   isPooled: boolean
   /** when it was opened */
   durability: Durability
-  /** Asks the database for the one in force, which its operator may have changed. */
+  /** Reads the durability in force, which the database's operator may have changed. */
   findDurability(): Promise<Durability>
   /** Commits a write that changes nothing; ends when the database acknowledges it, however long that takes. */
   probeCommit(): Promise<void>
@@ -40,16 +40,16 @@ export interface Store {
   close(): Promise<void>
 }
 
-/** Thrown where a database was expected and none is, as in a wrong directory. */
+/** Thrown if there is no database where one is expected, as in a wrong directory. */
 export class NoDatabaseError extends Error {
   override readonly name = 'NoDatabaseError'
 }
 
-/** Thrown where PostgreSQL cannot be reached, or could not be while it was waited for. */
+/** Thrown if PostgreSQL cannot be reached, even after waiting. */
 export class UnreachableDatabaseError extends Error {
   override readonly name = 'UnreachableDatabaseError'
 
-  /** `database` is without credentials; so is what the system and the driver say of a connection. */
+  /** `database` contains no credentials, nor do the system's and the driver's messages about a connection. */
   constructor(database: string, seconds: number, cause: unknown) {
     const waited = seconds > 0 ? `, and ${seconds} s were waited for it (EAAS_START_WAIT_SECONDS)` : ''
     super(
@@ -61,17 +61,17 @@ export class UnreachableDatabaseError extends Error {
 }
 
 export interface OpenStoreOptions {
-  /** connect to the process that holds the embedded database, where there is one */
+  /** connect to the process that holds the embedded database, if there is one */
   beside: boolean
-  /** whether an embedded database is made where there is none */
+  /** create the embedded database if there is none */
   mayCreate: boolean
-  /** how long PostgreSQL is waited for where it cannot be reached; not at all if not given */
+  /** how long to wait for a PostgreSQL that cannot be reached; by default not at all */
   wait?: Wait | undefined
 }
 
 export interface Wait {
   seconds: number
-  /** told once, when the waiting begins; `database` is without credentials */
+  /** called once, when the waiting begins; `database` contains no credentials */
   onWait: (details: { database: string; seconds: number; error: unknown }) => void
 }
 
@@ -107,7 +107,7 @@ function embeddedStore(
     isEmbedded: true,
     isPooled: false,
     durability,
-    findDurability: () => sql`select 1`.then(() => durability), // its settings don't tell what its files do
+    findDurability: () => sql`select 1`.then(() => durability), // its settings do not show what its file system does
     probeCommit: () => probeCommit(sql),
     description: `embedded, in ${dataDir}`,
     async close() {
@@ -117,10 +117,10 @@ function embeddedStore(
   }
 }
 
-/** Tries again while the database cannot be reached, as while it starts or fails over. Whatever else it says ends the waiting. */
+/** Retries while the database cannot be reached, as while it starts or fails over. Any other error ends the waiting. */
 async function untilReached<T>(open: () => Promise<T>, url: string, wait: Wait | undefined): Promise<T> {
   const until = performance.now() + (wait?.seconds ?? 0) * 1_000
-  let isTold = false
+  let isReported = false
   for (;;) {
     try {
       return await open()
@@ -128,8 +128,8 @@ async function untilReached<T>(open: () => Promise<T>, url: string, wait: Wait |
       if (!isUnreachable(error)) throw error
       const database = readDatabaseUrl(url)?.description ?? ''
       if (performance.now() >= until) throw new UnreachableDatabaseError(database, wait?.seconds ?? 0, error)
-      if (!isTold) wait?.onWait({ database, seconds: wait.seconds, error })
-      isTold = true
+      if (!isReported) wait?.onWait({ database, seconds: wait.seconds, error })
+      isReported = true
       await sleep(RETRY_MS)
     }
   }

@@ -2,8 +2,8 @@
 import { connect, type Queryable } from './db.js'
 
 /**
- * Finds out whether the database answers by way of a pooler, such as pgbouncer. PostgreSQL tells each client the id of its back
- * end when it connects, for requests to cancel; a pooler tells an id of its own, because the back end changes. Connects once.
+ * Detects whether the database is reached through a pooler, such as pgbouncer. PostgreSQL sends each client the id of its back end
+ * when it connects, for cancel requests; a pooler sends an id of its own, because the back end changes. Connects once.
  *
  * @throws the database's own error
  */
@@ -17,7 +17,7 @@ export async function findPooler(url: string): Promise<boolean> {
   }
 }
 
-/** The time limits that the role or the database sets by itself, by name; those without a limit only. */
+/** The names of the time limits that neither the role nor the database sets. */
 export async function findMissingLimits(sql: Queryable): Promise<string[]> {
   const rows = await sql<{ name: string }[]>`
     select name from pg_settings

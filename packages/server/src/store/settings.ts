@@ -1,4 +1,4 @@
-/** What the database is configured to promise, and whether it answers. */
+/** Settings and state of the database: durability, clock, rights and standbys. */
 import type { Queryable } from './db.js'
 
 /** Whether the commit that guards a DEK reaches the disk before the DEK leaves: `synchronous` or `asynchronous`. */
@@ -14,14 +14,14 @@ export async function findDurability(sql: Queryable): Promise<Durability> {
     : 'asynchronous'
 }
 
-/** What time it is for the database, in milliseconds since 1970. */
+/** The time of the database's clock, in milliseconds since 1970. */
 export async function findDatabaseTime(sql: Queryable): Promise<number> {
   const [row] = await sql<{ now: string }[]>`select now()`
   if (!row) throw new Error('the database gave no time')
   return Date.parse(row.now)
 }
 
-/** Whether this role may make tables, which a migration does. */
+/** Whether this role may create tables, as migrations do. */
 export async function mayCreateTables(sql: Queryable): Promise<boolean> {
   const [row] = await sql<{ may: boolean }[]>`
     select coalesce(has_schema_privilege(current_schema(), 'create'), false) as may`
@@ -30,13 +30,13 @@ export async function mayCreateTables(sql: Queryable): Promise<boolean> {
 
 export interface DatabaseClock {
   database_now: string
-  /** the time of the newest audit entry of all */
+  /** the time of the newest audit entry of all tenants */
   newest_entry: string | null
   /** the tenants whose newest entry is later than a time, the latest first */
   ahead: string[]
 }
 
-/** What time it is for the database, and which logs have entries later than `time`. */
+/** The time of the database's clock, and the logs that have entries later than `time`. */
 export async function findClock(sql: Queryable, time: string): Promise<DatabaseClock> {
   const [table] = await sql<{ found: boolean }[]>`select to_regclass('heads') is not null as found`
   const [row] = table?.found
@@ -50,7 +50,7 @@ export async function findClock(sql: Queryable, time: string): Promise<DatabaseC
   return row
 }
 
-/** `synchronous_standby_names` where commits wait for a standby and none is connected; undefined otherwise. */
+/** Returns `synchronous_standby_names` if commits wait for a standby and none is connected; undefined otherwise. */
 export async function findMissingStandby(sql: Queryable): Promise<string | undefined> {
   const [row] = await sql<{ names: string; waits: boolean; connected: number }[]>`
     select current_setting('synchronous_standby_names') as names,

@@ -1,8 +1,8 @@
-/** Tenants' rows. */
+/** The rows of tenants. */
 import type { wire } from '@eaas/protocol'
 import type { Queryable, Transaction } from './db.js'
 
-/** Only an active tenant is served. A deleted one has neither key material nor API keys that work, and is never active again. */
+/** Only an active tenant is served. A deleted one has no key material and no valid API key, and never becomes active again. */
 export type TenantStatus = 'active' | 'suspended' | 'deleted'
 
 export interface TenantRow {
@@ -10,7 +10,7 @@ export interface TenantRow {
   name: string
   envelope_only: boolean
   monthly_encrypt_quota: number | null
-  /** how server mode takes a plaintext where the call does not say */
+  /** how server mode reads a plaintext if the call does not say */
   plaintext_encoding: wire.PlaintextEncoding
   status: TenantStatus
   wrapped_audit_key: Uint8Array
@@ -28,7 +28,7 @@ export async function insertTenant(sql: Queryable, row: TenantRow): Promise<void
             ${row.status}, ${row.wrapped_audit_key}, ${row.created_at}, ${row.entry_id}, ${row.mac})`
 }
 
-/** Writes what can change of a tenant. */
+/** Updates a tenant's columns that can change; returns whether the row exists. */
 export async function updateTenant(sql: Transaction, row: TenantRow): Promise<boolean> {
   const result = await sql`
     update tenants
@@ -39,7 +39,7 @@ export async function updateTenant(sql: Transaction, row: TenantRow): Promise<bo
   return result.count === 1
 }
 
-/** All tenants, oldest first, as their rows say; the caller checks their MACs. */
+/** All tenants, oldest first; the caller checks the MACs of their rows. */
 export async function listTenants(sql: Queryable): Promise<TenantRow[]> {
   return sql<TenantRow[]>`
     select tenant_id, name, envelope_only, monthly_encrypt_quota, plaintext_encoding, status, wrapped_audit_key,
@@ -56,7 +56,7 @@ export async function findTenant(sql: Queryable, tenant_id: string): Promise<Ten
   return row
 }
 
-/** A tenant, the policy version that its row was read under with the end of the chain then, and the last entry that a purge took. */
+/** A tenant with the policy version and the end of the chain at the time of reading, and the last entry that a purge took. */
 export interface CurrentTenant extends TenantRow {
   policy_version: number
   last_id: number
@@ -64,7 +64,7 @@ export interface CurrentTenant extends TenantRow {
   purged_through: number
 }
 
-/** Finds a tenant with what its state is made under; without a head, which whoever writes will find missing, that is 0. */
+/** Finds a tenant with what its state depends on. If the head is missing, versions and ids are 0; the next append then raises the alarm. */
 export async function findCurrentTenant(sql: Queryable, tenant_id: string): Promise<CurrentTenant | undefined> {
   const [row] = await sql<CurrentTenant[]>`
     select t.tenant_id, t.name, t.envelope_only, t.monthly_encrypt_quota, t.plaintext_encoding, t.status,

@@ -4,7 +4,7 @@ import { DatabaseDeadlineError } from './deadline.js'
 /** Of the patched driver (patches/postgres.ts): none of the hosts takes writes. */
 const NOT_PRIMARY = 'NOT_PRIMARY'
 
-/** Of Node's sockets, and of the driver: the connection could not be made, or went. */
+/** Codes of Node's sockets and of the driver: the connection could not be made, or was lost. */
 const CONNECTION = new Set([
   'ECONNREFUSED',
   'ECONNRESET',
@@ -20,10 +20,10 @@ const CONNECTION = new Set([
   'CONNECTION_ENDED',
   NOT_PRIMARY,
 ])
-/** PostgreSQL's: connection exceptions, too many connections, shut down by its operator, crashed, not up yet. */
+/** PostgreSQL's SQLSTATEs: connection exceptions, too many connections, shut down by its operator, crashed, not up yet. */
 const SQLSTATE = /^(?:08...|53300|57P0[123])$/
 
-/** Of a connection that was never made: nothing was sent on it. */
+/** Codes of a connection that was never made, so that nothing was sent on it. */
 const NEVER_CONNECTED = new Set([
   'ECONNREFUSED',
   'EHOSTUNREACH',
@@ -32,16 +32,16 @@ const NEVER_CONNECTED = new Set([
   'EAI_AGAIN',
   'CONNECT_TIMEOUT',
 ])
-/** PostgreSQL's before it takes a statement: too many connections, not up yet. */
-const NOT_LET_IN = /^(?:53300|57P03)$/
+/** PostgreSQL's SQLSTATEs before it accepts a statement: too many connections, not up yet. */
+const NOT_ADMITTED = /^(?:53300|57P03)$/
 
-/** Whether an error says that there was no connection to the database, so that nothing of what was asked can have happened. */
+/** Whether an error says that there was no connection to the database, so that the statement cannot have taken effect. */
 export function isNotConnected(error: unknown): boolean {
   const { code } = (error ?? {}) as { code?: unknown }
-  return typeof code === 'string' && (NEVER_CONNECTED.has(code) || NOT_LET_IN.test(code))
+  return typeof code === 'string' && (NEVER_CONNECTED.has(code) || NOT_ADMITTED.test(code))
 }
 
-/** What was asked of the database may have happened all the same. */
+/** Whether an error says that the database does not answer. The statement may have taken effect nevertheless. */
 export function isUnreachable(error: unknown): boolean {
   if (error instanceof DatabaseDeadlineError) return true
   const { code } = (error ?? {}) as { code?: unknown }

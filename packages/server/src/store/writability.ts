@@ -1,4 +1,4 @@
-/** Whether the database takes writes: what its settings and its tables say, and a commit that tries it. */
+/** Whether the database takes writes: by its settings and tables, and by a commit that tries it. */
 import type { Queryable, Sql } from './db.js'
 import { GRANTED_TABLES } from './grants.js'
 
@@ -9,7 +9,7 @@ export interface WriteObstacle {
   detail: string
 }
 
-/** The tables that calls write, and the privilege that each takes. */
+/** The tables that calls write, and the privilege that each needs. */
 const WRITTEN = {
   heads: 'update',
   audit_log: 'insert',
@@ -20,7 +20,7 @@ const WRITTEN = {
   api_keys: 'insert',
 }
 
-/** Finds what keeps the database from taking writes, as far as reading tells; undefined where nothing does. */
+/** Finds why the database takes no writes, as far as reading shows; undefined if nothing prevents them. */
 export async function findWriteObstacle(sql: Queryable): Promise<WriteObstacle | undefined> {
   const [row] = await sql<{ in_recovery: boolean; is_read_only: boolean; closed: string[]; missing: string[] }[]>`
     select pg_is_in_recovery() as in_recovery, current_setting('transaction_read_only') = 'on' as is_read_only,
@@ -42,20 +42,20 @@ export async function findWriteObstacle(sql: Queryable): Promise<WriteObstacle |
 }
 
 /**
- * Commits a write that changes nothing. It ends when the database acknowledges the commit: with a synchronous standby missing that is
- * never, so the caller sets the limit. It holds the row that migrations take turns on, and no other that anything waits for.
+ * Commits a write that changes nothing. Ends when the database acknowledges the commit, which never happens while a synchronous standby
+ * is missing, so the caller sets a deadline. Locks only the row that migrations take turns on.
  */
 export async function probeCommit(sql: Queryable): Promise<void> {
   await sql`update schema_version set version = version where id = 1`
 }
 
-/** Tried and taken back. */
+/** Ends the transaction of a write that is only tried. */
 class RolledBack extends Error {}
 
 /** No tenant has this id. */
 const NIL_UUID = '00000000-0000-0000-0000-000000000000'
 
-/** Writes an audit entry of no tenant, which goes into table and index, and rolls it back. @throws the database's own error */
+/** Writes an audit entry of no tenant into table and index, and rolls it back. @throws the database's own error */
 export async function tryWrite(sql: Sql): Promise<void> {
   try {
     await sql.begin(async (transaction) => {

@@ -1,8 +1,8 @@
 // One process on a data directory: PGlite lets two open the same one, and loses rows without an error.
 //
 // Whoever holds the lock listens on a unix socket of its own in the directory, and a lock file names that socket. The
-// kernel closes the socket with the process, so "does it answer?" is the one question asked about a holder. A pid says
-// less: it may be recycled, and in two containers both are 1. It is written down for people.
+// kernel closes the socket with the process, so a holder lives exactly if its socket answers. A pid is
+// no proof: it may be recycled, and in two containers both are 1. The lock file records it for people.
 //
 // Lock files are numbered (`server.lock.7`). The holder is the highest number, if its socket answers. To take over from
 // a dead holder n is to create n + 1, which `link` grants to one process only. The highest file is never deleted, not
@@ -86,12 +86,12 @@ export async function findLockHolder(directory: string): Promise<LockHolder | un
   if (number === 0) return undefined
 
   const holder = readHolder(directory, number)
-  // Gone: somebody took over and cleaned up between the two reads.
+  // Another process took over and cleaned up between the two reads.
   if (!holder) return findLockHolder(directory)
   return (await answers(shortSocketPath(directory, holder.socket))) ? holder : undefined
 }
 
-/** Tells whether somebody listens on a unix socket. Anything but a plain no counts as yes: in doubt stay out. */
+/** Whether a process listens on a unix socket. Anything but a definite no counts as yes: in doubt, the directory is in use. */
 export function answers(socketPath: string): Promise<boolean> {
   return new Promise((resolve, reject) => {
     const socket = connect(socketPath, () => {
@@ -118,7 +118,7 @@ async function claim(directory: string, draft: string): Promise<number> {
     }
     const mine = highest + 1
     if (!linkIfAbsent(draft, lockFile(directory, mine))) continue
-    // Our view of `highest` may be old, and the file we created one that a later holder had cleaned up.
+    // `highest` may be out of date, and a later holder may have deleted the number that we created now.
     if (highestLock(directory) === mine) return mine
     rmSync(lockFile(directory, mine), { force: true })
   }

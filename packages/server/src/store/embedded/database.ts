@@ -1,7 +1,7 @@
 // The embedded database: PGlite in this process, reached through a unix socket like any PostgreSQL.
 //
 // In the data directory: `postgres/` (the database), `.s.PGSQL.5432` (the socket), `server.lock.*` and `alive-*.sock`
-// (data-directory-lock.ts), `.gitignore` (nothing of it is ever committed, the root key above all).
+// (data-directory-lock.ts), `.gitignore` (keeps everything there, the root key above all, out of git).
 
 import { chmodSync, existsSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
@@ -13,14 +13,14 @@ import { commitsReachTheDisk, DURABLE_START_PARAMS, DurableNodeFS } from './fsyn
 import { shortSocketPath } from './short-socket-path.js'
 import { type EmbeddedSocket, serveOnSocket } from './socket.js'
 
-/** Within the data directory. */
+/** The database's directory within the data directory. */
 const CLUSTER = 'postgres'
 /** The name that libpq and psql look for when they are given the directory as host. */
 const SOCKET_NAME = '.s.PGSQL.5432'
 /** PGlite's default of 160 MB lies in this process's memory; a small key table and an append-only log need little. */
 const SHARED_BUFFERS = '16MB'
 const MAINTENANCE_INTERVAL_MS = 1_000
-/** PostgreSQL's own checkpoint_timeout. */
+/** PostgreSQL's default checkpoint_timeout. */
 const CHECKPOINT_INTERVAL_MS = 5 * 60_000
 /** About one fsync a commit, of 1 to 8 kB of log each. */
 const CHECKPOINT_AFTER_FSYNCS = 10_000
@@ -30,7 +30,7 @@ const VACUUM_AFTER_TRANSACTIONS = 1_000_000
 const STARTING_TIMEOUT_MS = 30_000
 
 export interface EmbeddedOptions {
-  /** Made with mode 0700 where it is missing. */
+  /** Created with mode 0700 if it is missing. */
   dataDir: string
   /**
    * Called when PostgreSQL gave up after a failed write or fsync: connections are closed, none are served until the
@@ -87,7 +87,7 @@ async function openDirectory(directory: string, onFailure: (error: Error) => voi
     await vacuumIfDue(database)
 
     const socketPath = shortSocketPath(directory, SOCKET_NAME)
-    rmSync(socketPath, { force: true }) // of a holder that was killed; we hold the lock, so it is nobody's
+    rmSync(socketPath, { force: true }) // of a holder that was killed; we hold the lock, so nobody uses it
     const socket = await serveOnSocket({ database, path: socketPath, failure: () => fs.failure, onFailure })
     const stopMaintenance = maintain(socket, fs)
     return {
@@ -132,18 +132,18 @@ export async function findRunningEmbedded(dataDir: string): Promise<RunningEmbed
 }
 
 async function openCluster(fs: DurableNodeFS): Promise<PGlite> {
-  const said: string[] = []
+  const output: string[] = []
   try {
     return await PGlite.create({
       fs,
       startParams: [...DURABLE_START_PARAMS, '-c', `shared_buffers=${SHARED_BUFFERS}`],
       onStderr: (line) => {
-        said.push(line)
+        output.push(line)
         return false
       },
     })
   } catch (error) {
-    throw new Error(`Cannot open the embedded database: ${said.slice(-5).join('; ') || String(error)}`, {
+    throw new Error(`Cannot open the embedded database: ${output.slice(-5).join('; ') || String(error)}`, {
       cause: error,
     })
   }
@@ -170,7 +170,7 @@ function maintain(socket: EmbeddedSocket, fs: DurableNodeFS): () => void {
     fsyncsThen = fs.hostFsyncs
     busy = false
   }
-  // Rejected only when PostgreSQL gave up, which onFailure tells; `busy` stays, so it is not tried again.
+  // Rejects only after PostgreSQL has given up, which onFailure reports. `busy` stays set, so it is not tried again.
   const timer = setInterval(() => checkpointIfDue().catch(() => clearInterval(timer)), MAINTENANCE_INTERVAL_MS)
   timer.unref()
   return () => clearInterval(timer)
@@ -203,7 +203,7 @@ const UNUSABLE: Readonly<Record<string, string>> = {
 export class UnusableDataDirectoryError extends Error {
   override readonly name = 'UnusableDataDirectoryError'
 
-  /** The error that tells of one of the system's, where that is about the directory. */
+  /** Explains an error of the system that is about the directory; undefined for any other. */
   static of(directory: string, error: unknown): UnusableDataDirectoryError | undefined {
     const { code = '' } = (error ?? {}) as NodeJS.ErrnoException
     const why = UNUSABLE[code]
@@ -219,7 +219,7 @@ export function hasEmbeddedDatabase(dataDir: string): boolean {
   return isCluster(join(resolve(dataDir), CLUSTER))
 }
 
-/** Whoever is not the owner, root above all, would leave files there that lock the owner out. @throws ForeignDataDirectoryError */
+/** Another user than the owner, root above all, would leave files there that lock the owner out. @throws ForeignDataDirectoryError */
 export function assertOwnDirectory(dataDir: string): void {
   const { uid } = statSync(dataDir)
   const own = process.getuid?.() ?? uid

@@ -1,6 +1,6 @@
 // Serves one PGlite to several PostgreSQL clients over a unix socket (protocol 3.0, PostgreSQL manual chapter 54).
 //
-// PGlite is one back end: whatever a session leaves half done, the next message of another client would run into. So a
+// PGlite is one back end: the next message of another client would meet whatever a session left unfinished. So a
 // client has the back end to itself for a whole turn: from its first message to the Sync or Query after which no
 // transaction is open. @electric-sql/pglite-socket 0.2 hands it over between messages, and there a statement that fails
 // to parse made other clients hang and take each other's rows.
@@ -38,9 +38,9 @@ const ROLLBACK = message('Q', 'rollback\0')
 
 interface Client {
   socket: Socket
-  /** Bytes that are no whole message yet. */
+  /** Bytes of a message that is not complete yet. */
   received: Buffer
-  /** Whole messages that wait for the back end. */
+  /** Complete messages that wait for the back end. */
   messages: Buffer[]
   started: boolean
   gone: boolean
@@ -80,10 +80,10 @@ export interface EmbeddedSocket {
 export async function serveOnSocket(options: EmbeddedSocketOptions): Promise<EmbeddedSocket> {
   const { database, path, failure, onFailure, idleInTurnMs = IDLE_IN_TURN_MS } = options
   const clients = new Set<Client>()
-  /** Clients with something to do, and no turn. */
+  /** Clients with messages that wait for a turn. */
   const waiting: Client[] = []
   let turn: Client | undefined
-  /** Runs while the client whose turn it is says nothing, whatever the others say. */
+  /** Runs while the client whose turn it is sends nothing. */
   let idleTimer: NodeJS.Timeout | undefined
   let working = false
   let failed = false
@@ -106,9 +106,9 @@ export async function serveOnSocket(options: EmbeddedSocketOptions): Promise<Emb
       gone: false,
       statements: new Set(),
     }
-    socket.on('error', () => socket.destroy()) // 'close' follows, and says all we need to know
+    socket.on('error', () => socket.destroy()) // 'close' follows, where the client is cleaned up
     if (failed || clients.size >= MAX_CONNECTIONS) {
-      // Once it has spoken: a client that is cut off while it introduces itself never reads the reason.
+      // Only after its first message: a client that is cut off during its start-up never reads the reason.
       socket.setTimeout(CLOSE_GRACE_MS, () => socket.destroy())
       socket.once('data', () => {
         if (failed) refuse(client, '57P02', 'the embedded database stopped; restart the server')
@@ -134,7 +134,7 @@ export async function serveOnSocket(options: EmbeddedSocketOptions): Promise<Emb
     void work()
   }
 
-  /** Hands the back end from turn to turn until nobody has anything for it. */
+  /** Gives the back end to one turn after another until no work is left. */
   async function work(): Promise<void> {
     if (working || failed) return
     working = true
@@ -147,7 +147,7 @@ export async function serveOnSocket(options: EmbeddedSocketOptions): Promise<Emb
     }
   }
 
-  /** Does the next piece of work; false when there is none, or when the client whose turn it is has to speak first. */
+  /** Does the next piece of work; false if there is none, or if the client whose turn it is has to send something first. */
   async function step(): Promise<boolean> {
     const task = turn ? undefined : tasks.shift()
     if (task) {
@@ -173,7 +173,7 @@ export async function serveOnSocket(options: EmbeddedSocketOptions): Promise<Emb
     }
     stopIdleTimer()
     const answer = await execute(next)
-    // A commit is only told to the client when its fsync did not fail.
+    // The client learns of a commit only if its fsync did not fail.
     if (failure()) return true
     client.socket.write(answer)
     if (next[0] === PARSE) client.statements.add(statementName(next))
