@@ -16,7 +16,7 @@ const metadataSchema = z.looseObject({
   reason: z.string(),
 })
 
-/** What such an entry says in its metadata. */
+/** The metadata of such an entry. */
 export type AcceptedRollback = z.infer<typeof metadataSchema>
 
 /**

@@ -1,4 +1,4 @@
-/** The statement that appends, with the clock that the entries were dated by held against the database's. */
+/** Appends entries, and compares the clock that dated them with the database's. */
 import { appendEntries } from '../store/audit.js'
 import type { Queryable } from '../store/db.js'
 import type { ChainedEntry, Head } from './chain.js'
@@ -8,15 +8,15 @@ export interface Chained {
   previous: Head
   next: Head
   entries: readonly ChainedEntry[]
-  /** what `clock.read` gave for them */
+  /** what `clock.read` returned for them */
   time: number
 }
 
 /**
- * Appends entries where the head in the database is still the previous one; returns whether it was. The statement itself compares the
- * clocks, so that nothing is written by a clock that was right a moment ago.
+ * Appends entries if the head in the database is still the previous one; returns whether it was. The statement itself compares the
+ * clocks, so that nothing is written under a clock that has just become wrong.
  *
- * @throws WrongClockError when nothing was written because the clocks are apart
+ * @throws WrongClockError if nothing was written because the clocks differ too much
  */
 export async function appendChained(sql: Queryable, clock: Clock, { time, ...chained }: Chained): Promise<boolean> {
   const { isMoved, database_time } = await appendEntries(sql, {
@@ -27,7 +27,7 @@ export async function appendChained(sql: Queryable, clock: Clock, { time, ...cha
   return isMoved
 }
 
-// The statement has decided already; the time that it returns is of a moment later.
+// The statement has already compared the clocks; the time that it returns is slightly later and must not decide again.
 function clampTo(databaseTime: number, time: number, toleranceMs: number): number {
   return Math.min(Math.max(databaseTime, time - toleranceMs), time + toleranceMs)
 }

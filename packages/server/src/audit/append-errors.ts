@@ -2,10 +2,10 @@
 import { isRolledBack } from '../store/db.js'
 import { isNotConnected } from '../store/unreachable.js'
 
-/** Thrown when entries could not be written, or when it is not known whether they were. Nothing may be released then. */
+/** Thrown when entries could not be written, or when it is not known whether they were. No answer may be released then. */
 export class AuditWriteError extends Error {
   override readonly name = 'AuditWriteError'
-  /** whether the entries, and with them the change that they tell of, may be in the database all the same */
+  /** whether the entries, and with them the change that they record, may be in the database nevertheless */
   readonly mayBeWritten: boolean
 
   constructor(message: string, { cause, mayBeWritten = false }: { cause?: unknown; mayBeWritten?: boolean } = {}) {
@@ -14,23 +14,23 @@ export class AuditWriteError extends Error {
   }
 }
 
-/** Thrown for a tenant whose chain in the database is not the one that was written: it is served no longer. */
+/** Thrown for a tenant whose chain in the database is not the one that was written: the tenant is no longer served. */
 export class ChainAlarmError extends AuditWriteError {}
 
-/** Thrown when more calls wait than the server is ready to hold. */
+/** Thrown when more calls wait than the server can hold. */
 export class OverloadError extends Error {
   override readonly name = 'OverloadError'
 
   constructor(
     message: string,
-    /** when it is worth calling again */
+    /** after how long a call is worth repeating */
     readonly retryAfterSeconds = 1,
   ) {
     super(message)
   }
 }
 
-/** What a caller is told of an error of the database. */
+/** The error for a caller, made from an error of the database. */
 export function auditWriteError(
   cause: unknown,
   { mayBeWritten = !isRolledBack(cause) && !isNotConnected(cause) }: { mayBeWritten?: boolean } = {},

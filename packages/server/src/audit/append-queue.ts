@@ -1,6 +1,6 @@
 /**
- * The appends that wait for one tenant's log, in the order in which they came. Each is answered within the database's deadline
- * from its arrival, however many stand before it, and no more are held than can be worked off in that time.
+ * The appends that wait for one tenant's log, in order of arrival. Each is answered within the database's deadline from its arrival,
+ * however many precede it, and the queue holds no more than can be committed in that time.
  */
 import { DATABASE_DEADLINE_MS, DatabaseDeadlineError } from '../store/deadline.js'
 import { type AuditWriteError, auditWriteError, OverloadError } from './append-errors.js'
@@ -8,27 +8,27 @@ import type { Append, Decided } from './committer.js'
 
 /** Entries in one statement at most. */
 const BATCH_ENTRIES = 512
-/** Management changes in one transaction at most: the others wait for as long. */
+/** Management changes in one transaction at most, because other appends wait for all of them. */
 const BATCH_CHANGES = 16
-/** Entries that may wait for one tenant, and for all; a batch has 1,000 at most. Calls with more are refused at once. */
+/** Entries that may wait for one tenant, and for all; a batch has 1,000 at most. A call beyond that is refused at once. */
 const TENANT_ENTRIES = 20_000
 const ALL_ENTRIES = 50_000
 
-/** Less time than this, in milliseconds, is not worth beginning with: where one is given up on, those behind it go too. */
+/** An append with less time left than this, in milliseconds, is not begun: it is given up on together with one that timed out before it. */
 const WORTH_BEGINNING_MS = 200
 
 /** An append whose caller waits. */
 export interface Waiting {
   append: Append
-  /** what was decided last, */
+  /** the last decision */
   decided: Decided
-  /** and on which policy version */
+  /** the policy version that it was made on */
   policy_version: number
   resolve: () => void
   reject: (error: Error) => void
-  /** when its caller is told that it took too long, by `performance.now()` */
+  /** when its caller gets a timeout error, by `performance.now()` */
   until: number
-  /** whether its caller was told so */
+  /** whether its caller got that error */
   isGivenUp: boolean
 }
 
@@ -36,7 +36,7 @@ export class AppendQueue {
   #queue: Waiting[] = []
   /** what is being committed */
   #batch: readonly Waiting[] = []
-  /** entries of both whose callers wait */
+  /** entries in the queue and the batch whose callers still wait */
   #entries = 0
   #timer: NodeJS.Timeout | undefined
   #abandonBatch: (error: Error) => void = () => undefined
@@ -59,8 +59,8 @@ export class AppendQueue {
   }
 
   /**
-   * Takes what is committed together: all management changes that wait, or all plain appends, up to the size of a batch.
-   * Whichever came first goes first, so no more than one batch of the other kind passes a call. Returns none when none wait.
+   * Takes what is committed together: all waiting management changes, or all plain appends, up to the size of a batch.
+   * The kind of the oldest goes first, so at most one batch of the other kind passes a call. Returns none if none wait.
    */
   take(): readonly Waiting[] {
     const { taken, left } = splitBatch(this.#queue)
@@ -69,7 +69,7 @@ export class AppendQueue {
     return taken
   }
 
-  /** The outcome of the batch that was taken, for as long as anybody waits for it. @throws DatabaseDeadlineError */
+  /** Waits for the outcome of the batch until every caller of it has timed out. @throws DatabaseDeadlineError */
   whileAwaited<T>(commit: Promise<T>): Promise<T> {
     const abandoned = new Promise<never>((_, reject) => {
       this.#abandonBatch = reject
@@ -77,7 +77,7 @@ export class AppendQueue {
     return Promise.race([commit, abandoned])
   }
 
-  /** Answers the batch: it is committed, and whatever was refused on the way is refused for good. */
+  /** Answers the batch after its commit: refused decisions reject, all others resolve. */
   resolve(): void {
     for (const waiting of this.#batch) {
       const { refused } = waiting.decided
@@ -98,19 +98,19 @@ export class AppendQueue {
     answer()
   }
 
-  // What is being committed may still come to be; what waits for its turn never begins.
+  // The batch that is being committed may still be written; an append in the queue is never begun.
   #giveUp(): void {
     const now = performance.now()
     const isLate = (by: number) => (waiting: Waiting) => waiting.until <= by && !waiting.isGivenUp
     const error = new DatabaseDeadlineError(`the entry was not committed within ${DATABASE_DEADLINE_MS} ms`)
-    const tell = (late: readonly Waiting[], mayBeWritten: boolean) => {
+    const rejectLate = (late: readonly Waiting[], mayBeWritten: boolean) => {
       for (const waiting of late) {
         this.#settle(waiting, () => waiting.reject(auditWriteError(error, { mayBeWritten })))
         waiting.isGivenUp = true
       }
     }
-    tell(this.#batch.filter(isLate(now)), true)
-    tell(this.#queue.filter(isLate(now + WORTH_BEGINNING_MS)), false)
+    rejectLate(this.#batch.filter(isLate(now)), true)
+    rejectLate(this.#queue.filter(isLate(now + WORTH_BEGINNING_MS)), false)
     this.#queue = this.#queue.filter(({ isGivenUp }) => !isGivenUp)
     if (this.#batch.every(({ isGivenUp }) => isGivenUp)) this.#abandonBatch(error)
     const oldest = this.#batch.find(({ isGivenUp }) => !isGivenUp) ?? this.#queue[0]
@@ -118,7 +118,7 @@ export class AppendQueue {
     if (oldest) this.#setTimer(oldest.until - now)
   }
 
-  // One timer for all, which is not set anew with each of them: it looks again who is the oldest by then.
+  // One timer for all. It is not restarted for each append: when it fires, it is set for the oldest one left.
   #setTimer(ms: number): void {
     this.#timer = setTimeout(() => this.#giveUp(), ms)
     this.#timer.unref()
@@ -130,7 +130,7 @@ export class AppendQueue {
   }
 }
 
-/** Whether it has to be decided and committed under the lock of the head: a change, and what has no entry to be compared and swapped with. */
+/** Whether an append needs the lock of the head: a change does, and so does a call without entries, which compare-and-swap cannot carry. */
 export function isInTurn({ decided }: Waiting): boolean {
   return decided.change !== undefined || decided.entries.length === 0
 }

@@ -1,6 +1,6 @@
 /**
- * Shares alarms among the processes of one database, see chain.md 10: each process writes its own as rows, takes over those of others,
- * and looks whether the chains in the database still hold what it witnessed, also while nobody calls.
+ * Shares alarms among the processes of one database, see chain.md 10: each process writes its own as rows, adopts those of others,
+ * and checks whether the chains in the database still contain what it witnessed, even while there are no calls.
  */
 import type { KeyObject } from 'node:crypto'
 import { findContradicted, listAlarms, writeAlarm } from '../store/alarms.js'
@@ -11,17 +11,17 @@ import { alarmMac, type ChainAlarm, equalBytes, genesisHash, type Witness } from
 import type { HeadWatch } from './head-watch.js'
 import type { HeadWatches } from './head-watches.js'
 
-/** Tenants whose witnessed entry is compared with the database at a time; with more, they take turns. */
+/** Tenants whose witnessed entry is compared with the database in one run; more tenants take turns. */
 const COMPARED_AT_ONCE = 500
 
 export interface ChainWatchOptions {
   sql: Sql
   watches: HeadWatches
-  /** undefined where there is no such tenant */
+  /** undefined if there is no such tenant */
   findAuditKey: (tenant_id: string) => Promise<KeyObject | undefined>
-  /** asks the database whether it has no row of the tenant any more, and forgets then what is known of it */
+  /** reads whether the database has no row of the tenant any more, and if so drops the cached state */
   isGone: (tenant_id: string) => Promise<boolean>
-  /** called when the alarm about a tenant that is gone was ended */
+  /** called after the alarm about a tenant that is gone has ended */
   onGoneAccepted?: ((tenant_id: string) => void) | undefined
   /** milliseconds since 1970 */
   now: () => number
@@ -29,15 +29,15 @@ export interface ChainWatchOptions {
 
 export interface ChainWatch {
   /**
-   * Reads the alarms, compares what was witnessed, and writes or ends this process's alarms. A tenant that fails does not stop the
-   * others: returns the errors.
+   * Reads the alarms, compares the chains with what was witnessed, and writes or ends this process's alarms. A tenant that fails does not
+   * stop the others: returns the errors.
    *
    * @throws the database's own error when the alarms can't be read
    */
   compare(): Promise<unknown[]>
 }
 
-/** The reason of an alarm about a tenant that the database does not have. */
+/** The reason of an alarm about a tenant that is missing from the database. */
 export const TENANT_GONE =
   'the tenant is gone from the database, which was restored from before it was created or tampered with'
 
@@ -51,7 +51,7 @@ export function createChainWatch({
   now,
 }: ChainWatchOptions): ChainWatch {
   let turn = 0
-  /** the alarmed tenants that this process has seen a row of, or has written one */
+  /** the alarmed tenants whose alarm row this process has read or written */
   const shared = new Set<string>()
   /** the tenants that an operator accepted as gone: compared again as soon as the database has them */
   const acceptedGone = new Set<string>()
@@ -69,7 +69,7 @@ export function createChainWatch({
     return errors
   }
 
-  // A row that is not the server's is an alarm all the same; what it says was witnessed is not believed.
+  // A row that no server wrote is an alarm too; but its witness is not believed.
   async function learn(row: ChainAlarm): Promise<void> {
     const watch = watches.get(row.tenant_id)
     shared.add(row.tenant_id)
@@ -94,14 +94,14 @@ export function createChainWatch({
     const auditKey = await findAuditKey(tenant_id)
     if (!auditKey) return
     try {
-      watch.witness(await watch.read(sql, auditKey)) // a purge took the entry: the head is compared from now on
+      watch.witness(await watch.read(sql, auditKey)) // a purge took the entry: from now on the head is compared
     } catch (error) {
       if (!(error instanceof ChainAlarmError)) throw error
     }
   }
 
-  // A row that is gone was settled by an operator, and then the log says so, or deleted by somebody else: then it is written again.
-  // Of a tenant that is gone no log can say so: there the missing row is enough, and nothing is left that could be served.
+  // If the row is gone, either an operator settled the alarm, which the log records, or somebody deleted the row: then it is written again.
+  // A tenant that is gone has no log to record it: its missing row is proof enough, because nothing is left to serve.
   async function share(watch: HeadWatch, row: ChainAlarm | undefined): Promise<void> {
     const { tenant_id, alarm } = watch
     if (!alarm) return

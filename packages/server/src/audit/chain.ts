@@ -13,7 +13,7 @@ const ALARM_LABEL = 'eaas/audit/alarm/v1'
 /** Policy versions between two accepted rollbacks (chain.md 10). */
 const POLICY_EPOCH = 2 ** 32
 
-/** What an entry says (chain.md 1). */
+/** The fields of an entry (chain.md 1). */
 export interface AuditEntry {
   tenant_id: string
   id: number
@@ -28,7 +28,7 @@ export interface AuditEntry {
   created_at: string
 }
 
-/** An entry with its place in the chain. */
+/** An entry with its position in the chain: hash and MAC. */
 export interface ChainedEntry extends AuditEntry {
   hash: Uint8Array
   mac: Uint8Array
@@ -89,7 +89,7 @@ export function isHeadAuthentic(auditKey: KeyObject, head: Head): boolean {
   return equalBytes(head.mac, headMac(auditKey, head))
 }
 
-/** What a purge left in place of the entries that it took (chain.md 8). */
+/** What a purge leaves in place of the entries that it deletes (chain.md 8). */
 export interface PurgeMark {
   tenant_id: string
   purged_through: number
@@ -101,7 +101,7 @@ export interface PurgeMark {
   mac: Uint8Array
 }
 
-/** What stands for the MAC of the mark before the first one. */
+/** `previous_mac` of the first mark. */
 export const NO_MARK_MAC = new Uint8Array(32)
 
 /** The MAC of a purge mark (chain.md 8). */
@@ -120,10 +120,10 @@ export function purgeMarkMac(auditKey: KeyObject, mark: Omit<PurgeMark, 'mac'>):
   return hmac(auditKey, text)
 }
 
-/** Where a chain ended when somebody saw it. */
+/** Where a chain ended when it was seen. */
 export type Witness = Pick<Head, 'last_id' | 'hash' | 'policy_version'>
 
-/** What was kept of a head outside the database; without its time and MAC, nothing vouches for the policy version. */
+/** A head as it was kept outside the database; without time and MAC its policy version cannot be authenticated. */
 export type KeptHead = Witness & Partial<Pick<Head, 'created_at' | 'mac'>>
 
 /** Whether a head that was kept is as the server wrote it. */
@@ -161,21 +161,21 @@ export function equalBytes(a: Uint8Array, b: Uint8Array): boolean {
 
 /** The head of a chain without entries. */
 export function genesisHead(auditKey: KeyObject, tenant_id: string, created_at: string): Head {
-  return sealHead(auditKey, { tenant_id, last_id: 0, hash: genesisHash(tenant_id), policy_version: 1, created_at })
+  return withHeadMac(auditKey, { tenant_id, last_id: 0, hash: genesisHash(tenant_id), policy_version: 1, created_at })
 }
 
-/** An entry before it has its place: the chain gives it its id. */
+/** An entry before it is chained, which gives it its id and time. */
 export type EntryDraft = Omit<AuditEntry, 'tenant_id' | 'id' | 'created_at'>
 
 export interface ExtendOptions {
   auditKey: KeyObject
   /** milliseconds since 1970; clamped so that time never goes back (chain.md 4) */
   now: number
-  /** the policy version after these entries; the head's when left out */
+  /** the policy version after these entries; by default the head's */
   policy_version?: number
 }
 
-/** Continues a chain: gives each draft its id, time, hash and MAC, and makes the new head. */
+/** Continues a chain: gives each draft its id, time, hash and MAC, and computes the new head. */
 export function extendChain(
   head: Head,
   drafts: readonly EntryDraft[],
@@ -193,7 +193,7 @@ export function beginExtension(head: Head, { auditKey, now }: Omit<ExtendOptions
   let { last_id, hash } = head
   const entries: ChainedEntry[] = []
   return {
-    // Field by field: to spread the draft costs more than to hash it.
+    // Field by field, because spreading the draft costs more than hashing it.
     add({ action, key_id, key_version, actor, ip_address, metadata }: EntryDraft): void {
       last_id += 1
       const entry = { tenant_id, id: last_id, action, key_id, key_version, actor, ip_address, metadata, created_at }
@@ -202,18 +202,18 @@ export function beginExtension(head: Head, { auditKey, now }: Omit<ExtendOptions
     },
     seal: (policy_version: number): { entries: ChainedEntry[]; head: Head } => ({
       entries,
-      head: sealHead(auditKey, { tenant_id, last_id, hash, policy_version, created_at }),
+      head: withHeadMac(auditKey, { tenant_id, last_id, hash, policy_version, created_at }),
     }),
   }
 }
 
-/** The time of an entry after another one: now, in milliseconds since 1970, or where the clock went back, the other's (chain.md 4). */
+/** The time of an entry after another one: `now`, in milliseconds since 1970, or the other's time if the clock went back (chain.md 4). */
 export function laterTime(previous: string, now: number): string {
   const time = new Date(now).toISOString()
   return time > previous ? time : previous // RFC 3339 in UTC with milliseconds sorts as text
 }
 
-function sealHead(auditKey: KeyObject, head: Omit<Head, 'mac'>): Head {
+function withHeadMac(auditKey: KeyObject, head: Omit<Head, 'mac'>): Head {
   return { ...head, mac: headMac(auditKey, head) }
 }
 
@@ -221,7 +221,7 @@ function sha256(bytes: Uint8Array): Uint8Array {
   return fromHex(digest('sha256', bytes, 'hex'))
 }
 
-// Node's pool has room for 32 bytes at a third of what it costs to be given a buffer of one's own.
+// Taking 32 bytes from Node's buffer pool costs a third of allocating a buffer.
 function fromHex(text: string): Uint8Array {
   return Buffer.from(text, 'hex')
 }

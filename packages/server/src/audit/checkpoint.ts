@@ -11,7 +11,7 @@ const ED25519 = 0x01
 const KEY_ID_BYTES = 4
 const PUBLIC_KEY_BYTES = 32
 const HASH_BYTES = 32
-/** RFC 8410: what stands before the 32 bytes of an Ed25519 public key in SubjectPublicKeyInfo. */
+/** RFC 8410: the bytes before the 32 bytes of an Ed25519 public key in SubjectPublicKeyInfo. */
 const SPKI_PREFIX = Uint8Array.of(0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00)
 const NOTE = new RegExp(
   `^(${ORIGIN}\\n([^\\n]+)\\n([1-9]\\d{0,15})\\n([^\\n]+)\\n(\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z)\\n)\\n\\u2014 ${KEY_NAME} ([^\\n]+)\\n$`,
@@ -26,7 +26,7 @@ export interface Checkpoint {
   created_at: string
 }
 
-/** Thrown when a checkpoint or a public key is not one, or was not signed by the key that was asked for. */
+/** Thrown when a text is not a checkpoint or public key, or when a checkpoint was not signed by the given key. */
 export class CheckpointError extends Error {
   override readonly name = 'CheckpointError'
 }
@@ -53,7 +53,7 @@ export function readCheckpoint(note: string, publicKey: string): Checkpoint {
   return statement
 }
 
-/** Reads what a note states; whether the key signed it is not looked at. @throws CheckpointError */
+/** Reads a note without checking its signature. @throws CheckpointError */
 export function parseCheckpoint(note: string): Checkpoint {
   const { text: _, signature: __, ...statement } = parseNote(note)
   return statement

@@ -1,6 +1,6 @@
 /**
- * Refuses a wrong clock. An entry with a time of ten days ahead would show the future for ten days, since times never go back in a
- * log, and usage would be billed in the wrong month.
+ * Refuses a wrong clock. After an entry that is dated ten days ahead, every entry of ten days would carry that time, since times never
+ * go back in a log, and usage would be billed in the wrong month.
  */
 import { uptime } from 'node:os'
 import { AuditWriteError } from './append-errors.js'
@@ -16,13 +16,13 @@ export class WrongClockError extends AuditWriteError {}
 export interface ClockOptions {
   /** milliseconds since 1970 */
   now: () => number
-  /** how far clocks may be apart, in milliseconds; Infinity refuses nothing */
+  /** how far clocks may differ, in milliseconds; Infinity refuses nothing */
   toleranceMs: number
-  /** whether the database runs by this machine's clock, as the embedded one does: then there is no second clock to ask */
+  /** whether the database uses this machine's clock, as the embedded one does: then there is no second clock to compare */
   isDatabaseLocal?: boolean
-  /** called when the clock is found wrong, and each minute while it stays so */
+  /** called when the clock is found wrong, and every minute while it stays wrong */
   onWrong?: (message: string) => void
-  /** milliseconds that no step of the clock changes; stands still while the machine sleeps */
+  /** milliseconds, unaffected by steps of the clock; does not advance while the machine sleeps */
   steadyNow?: () => number
   /** milliseconds since the machine was started, sleep included */
   machineUptime?: () => number
@@ -30,17 +30,17 @@ export interface ClockOptions {
 
 export interface Clock {
   toleranceMs: number
-  /** The time for entries that follow on another one, in milliseconds since 1970. @throws WrongClockError */
+  /** The time for entries that follow another one, in milliseconds since 1970. @throws WrongClockError */
   read(previous: { created_at: string }): number
-  /** Compares a time with what the database's clock showed when it was about to store it. @throws WrongClockError */
+  /** Compares a time with the database's clock at the moment of storing it. @throws WrongClockError */
   assertAgreement(time: number, databaseTime: number): void
   /** how far this clock was ahead of the database's when the last entry was written, in milliseconds; 0 before the first */
   ahead(): number
-  /** whether the last attempt to write an entry was refused for the clock */
+  /** whether the last attempt to write an entry was refused because of the clock */
   isWrong(): boolean
 }
 
-/** Makes the clock; one a process. */
+/** Creates the clock; one per process. */
 export function createClock({
   now,
   toleranceMs,
@@ -49,8 +49,8 @@ export function createClock({
   steadyNow = () => performance.now(),
   machineUptime = () => uptime() * 1_000,
 }: ClockOptions): Clock {
-  const look = () => ({ time: now(), steady: steadyNow() })
-  let last = { ...look(), uptime: isDatabaseLocal ? machineUptime() : 0 }
+  const readBoth = () => ({ time: now(), steady: steadyNow() })
+  let last = { ...readBoth(), uptime: isDatabaseLocal ? machineUptime() : 0 }
   let aheadMs = 0
   let isWrong = false
   let reportedAt = Number.NEGATIVE_INFINITY
@@ -64,9 +64,9 @@ export function createClock({
     throw new WrongClockError(message)
   }
 
-  // Small steps are what NTP does. The machine's uptime is asked only after a leap: it tells a sleep from a clock that was set.
+  // NTP makes small steps. The machine's uptime is read only after a leap: it distinguishes a sleep from a clock that was set.
   function assertNoLeap(): void {
-    const seen = look()
+    const seen = readBoth()
     const passed = seen.time - last.time
     const leap = passed - (seen.steady - last.steady)
     if (Math.abs(leap) > toleranceMs && Math.abs(passed - (machineUptime() - last.uptime)) > toleranceMs) {

@@ -1,12 +1,13 @@
 /**
- * The only writer of the audit chains. Each tenant has a queue; whatever waits is chained in memory and appended in one
- * statement (group commit): while one batch commits, the next one gathers. A caller's promise resolves when its entries
- * are committed and not before.
+ * The only writer of the audit chains. Each tenant has a queue, whose appends are chained in memory and written in one statement
+ * (group commit): while one batch commits, the next one gathers. A caller's promise resolves once its entries are committed,
+ * and not before.
  *
- * A batch is appended under the policy version that its decisions were made on. Where the version has moved, those decisions
- * are made again, in place: on the state that this process has of the newer version, or under the lock of the head, where no
- * version can follow. So a call keeps its turn however fast the tenant changes, and what one process acknowledged, every other
- * process acts on. Changes that wait together are decided one on top of the other and committed in one transaction.
+ * A batch is appended under the policy version that its decisions were made on. If the version has changed, those decisions are
+ * made again without leaving the queue: on the state that this process has of the newer version, or under the lock of the head,
+ * where the version cannot change. So a call keeps its turn however fast the tenant changes, and every process acts on what another
+ * one acknowledged. Changes that wait together are decided one after another, each on the result of the one before, and committed in
+ * one transaction.
  */
 import type { KeyObject } from 'node:crypto'
 import type { Action } from '@eaas/protocol'
@@ -25,9 +26,9 @@ import { createHeadWatches, type HeadWatches } from './head-watches.js'
 import { RecentCommits } from './recent-commits.js'
 import { TamperedRowError } from './row-mac.js'
 
-/** Reads of a tenant's policy version at once; calls that come meanwhile share the next one. */
+/** Concurrent reads of a tenant's policy version; calls that arrive meanwhile share the next one. */
 const READS_AT_ONCE = 8
-/** After a lost race, how long a batch takes the row lock first, in milliseconds: another process writes this tenant. */
+/** For how long batches lock the row at once after a lost race, in milliseconds: another process writes this tenant too. */
 const SHARED_MS = 5_000
 
 /** The lock of a tenant's head: a transaction holds it until it ends. */
@@ -35,8 +36,8 @@ export interface HeadLock {
   sql: Transaction
   /** the head as it was when it was locked */
   head: Head
-  /** Has somebody told the head that the transaction committed; nobody is told when it failed. */
-  onCommit: (tell: (head: Head) => void) => void
+  /** Registers a function that is called with the new head after the transaction has committed, and not if it failed. */
+  onCommit: (callback: (head: Head) => void) => void
 }
 
 /** What a call decided. */
@@ -47,33 +48,33 @@ export interface Decided {
   change?: ((lock: HeadLock, at: { entry_id: number; created_at: string }) => Promise<void>) | undefined
   /** how many `encrypt` entries the tenant may have in a month (UTC); null is any number */
   encryptQuota?: number | null
-  /** why nothing is done; thrown at the caller once it is known that the decision was made on the current state */
+  /** why nothing is done; thrown to the caller once the decision is known to be made on the current state */
   refused?: Error | undefined
 }
 
-/** What a decision is to be made on again. */
+/** What a decision is made on again. */
 export interface DecideOn {
   policy_version: number
-  /** held now: the state is the one under it, with the changes of this transaction, and only its connection may be asked */
+  /** held now: the state includes the changes of this transaction, and only its connection may be used */
   lock?: HeadLock
   /** how many `encrypt` entries the tenant's quota leaves */
   quotaLeft: number
 }
 
-/** What one call wants to have on record. */
+/** What one call wants to append. */
 export interface Append extends Decided {
   tenant_id: string
   auditKey: KeyObject
-  /** the policy version that the decision was made on; NaN where it is still to be made */
+  /** the policy version that the decision was made on; NaN if it is still to be made */
   policy_version: number
-  /** Decides again; undefined where the state of this version is not at hand, which can't be under a lock. */
+  /** Decides again; undefined if this process does not have the state of this version, which never happens under a lock. */
   decide: (on: DecideOn) => Promise<Decided | undefined>
 }
 
 export interface Committer {
   /**
-   * Appends the entries of a decision, or of the one that had to be made in its place; without entries, waits until the decision
-   * is known to be made on the current state. @throws AuditWriteError, OverloadError, or what it was refused with
+   * Appends the entries of a decision, or of the decision that replaced it; without entries, waits until the decision is known to be
+   * made on the current state. @throws AuditWriteError, OverloadError, or the reason of its refusal
    */
   append(append: Append): Promise<void>
   /**
@@ -82,7 +83,7 @@ export interface Committer {
    * @throws AuditWriteError after an alarm, DatabaseDeadlineError, or the database's own error
    */
   currentPolicyVersion(tenant: { tenant_id: string; auditKey: KeyObject }): Promise<number>
-  /** How many entries wait to be committed, of all tenants. */
+  /** How many entries of all tenants wait to be committed. */
   waiting(): number
   /** The tenants that are no longer served because their chain in the database is not the one that was written. */
   alarmed(): readonly string[]
@@ -92,7 +93,7 @@ export interface Committer {
   readonly clock: Clock
   /** How the last batches ended. */
   readonly recent: RecentCommits
-  /** Resolves when nothing waits any more. */
+  /** Resolves when no append waits any more. */
   drain(): Promise<void>
 }
 
@@ -100,11 +101,11 @@ export interface CommitterOptions {
   sql: Sql
   /** milliseconds since 1970 */
   now: () => number
-  /** dates the entries; without it, one by `now` that refuses nothing */
+  /** dates the entries; by default a clock on `now` that refuses nothing */
   clock?: Clock
-  /** told once, when a tenant's chain in the database turns out to be cut, rolled back or forged */
+  /** called once when a tenant's chain in the database turns out to be cut, rolled back or forged */
   onAlarm: (tenant_id: string, reason: string) => void
-  /** told of each batch after its commit, for metrics */
+  /** called with each batch after its commit, for metrics */
   observe?: ((commit: Commit) => void) | undefined
 }
 
@@ -119,14 +120,14 @@ interface TenantLog {
   queue: AppendQueue
   draining: Promise<void> | undefined
   head: HeadWatch
-  /** until when another process is taken to write this tenant too, by `performance.now()` */
+  /** until when another process is assumed to write this tenant too, by `performance.now()` */
   sharedUntil: number
-  /** reads of the policy version that are under way, and the one that is shared by whoever asks now */
+  /** running reads of the policy version, and the read that calls of this moment share */
   reads: Set<Promise<unknown>>
   nextRead: Promise<number> | undefined
 }
 
-/** Makes the committer; one a process. */
+/** Creates the committer; one per process. */
 export function createCommitter({
   sql,
   now,
@@ -185,12 +186,12 @@ export function createCommitter({
   async function commit(log: TenantLog, batch: readonly Waiting[]): Promise<void> {
     log.head.assertNoAlarm()
     if (performance.now() >= log.sharedUntil && !batch.some(needsLock) && (await swapHead(log, batch))) return
-    // A change, a count against a quota, another process that writes this tenant too, or a state that is not known here: take
-    // turns by the row lock. Compare-and-swap alone would starve.
+    // A change, a count against a quota, another process that writes this tenant too, or a state that this process does not have: these
+    // take turns by the row lock. With compare-and-swap alone they could starve.
     await appendLocked(log, batch)
   }
 
-  /** Appends by compare-and-swap; returns false, and nothing is written, where the batch needs the lock. */
+  /** Appends by compare-and-swap; returns false, without writing anything, if the batch needs the lock. */
   async function swapHead(log: TenantLog, batch: readonly Waiting[]): Promise<boolean> {
     const head = await recentHead(log, batch)
     assertAwaited(batch)
@@ -211,7 +212,7 @@ export function createCommitter({
     return false
   }
 
-  // A row that is not as it should be fails the change that is about it. It rolls the others back with it: each gets its own try.
+  // A tampered row fails the change that uses it, and its rollback takes the other changes along: so each is tried again by itself.
   async function appendLocked(log: TenantLog, batch: readonly Waiting[]): Promise<void> {
     try {
       await appendTogether(log, batch)
@@ -229,14 +230,14 @@ export function createCommitter({
     }
   }
 
-  // One transaction: the head locked, each decision made again that was made on another state, the rows of the changes, all
-  // entries, the head with the next policy version. A crash before the commit leaves none of them, a crash after it all of them.
+  // One transaction: locks the head, makes decisions again that were made on another state, writes the rows of the changes, all entries, and
+  // the head with the next policy version. A crash before the commit leaves none of these, a crash after it all of them.
   async function appendTogether(log: TenantLog, batch: readonly Waiting[]): Promise<void> {
     const { auditKey } = firstAppend(batch)
-    const told: ((head: Head) => void)[] = []
+    const callbacks: ((head: Head) => void)[] = []
     const next = await beginKnown(sql, async (transaction) => {
       const head = await log.head.read(transaction, auditKey, lockHead)
-      const lock: HeadLock = { sql: transaction, head, onCommit: (tell) => void told.push(tell) }
+      const lock: HeadLock = { sql: transaction, head, onCommit: (callback) => void callbacks.push(callback) }
       const time = clock.read(head)
       const created_at = laterTime(head.created_at, time)
       const meter = createMeter(transaction, head.tenant_id, created_at.slice(0, 7))
@@ -264,10 +265,10 @@ export function createCommitter({
       return chained.head
     })
     log.head.witness(next)
-    for (const tell of told) tell(next)
+    for (const callback of callbacks) callback(next)
   }
 
-  // The known head serves unless a decision was made on a newer policy version: then it is an older one.
+  // The known head is used unless a decision was made on a newer policy version: then the known head is out of date.
   async function recentHead(log: TenantLog, batch: readonly Waiting[]): Promise<Head> {
     const { known } = log.head
     if (known && batch.every(({ policy_version }) => policy_version <= known.policy_version)) return known
@@ -276,7 +277,7 @@ export function createCommitter({
 
   function currentPolicyVersion(tenant: { tenant_id: string; auditKey: KeyObject }): Promise<number> {
     const log = logOf(tenant.tenant_id)
-    // Callers of one turn share a read that starts after all of them asked.
+    // Callers of one turn of the event loop share a read that starts after all of them have called.
     log.nextRead ??= readPolicyVersion(log, tenant.auditKey)
     return log.nextRead
   }
@@ -310,7 +311,7 @@ export function createCommitter({
   }
 }
 
-/** Continues the chain; where that takes long, other tenants' calls run in between. */
+/** Continues the chain; other tenants' calls run in between if that takes long. */
 async function extendInStretches(
   head: Head,
   drafts: readonly EntryDraft[],
@@ -326,7 +327,7 @@ async function extendInStretches(
   return extension.seal(policy_version)
 }
 
-// What nobody waits for any more is rolled back while that can be.
+// Throws, so that the transaction is rolled back, if no caller of the batch waits any more.
 function assertAwaited(batch: readonly Waiting[]): void {
   if (batch.every(({ isGivenUp }) => isGivenUp)) throw new AuditWriteError('nobody waits for these entries any more')
 }
@@ -337,14 +338,14 @@ async function mustAppend(sql: Transaction, clock: Clock, chained: Chained): Pro
   }
 }
 
-/** Has a decision made again that was made on another policy version; returns whether it is made on this one now. */
+/** Makes a decision again if it was made on another policy version; returns whether it is made on this one now. */
 async function isDecidedOn(waiting: Waiting, policy_version: number): Promise<boolean> {
   if (waiting.policy_version === policy_version) return true
   let decided: Decided | undefined
   try {
     decided = await waiting.append.decide({ policy_version, quotaLeft: Number.POSITIVE_INFINITY })
   } catch (error) {
-    decided = { entries: [], refused: error instanceof Error ? error : new Error(String(error)) } // no other call's concern
+    decided = { entries: [], refused: error instanceof Error ? error : new Error(String(error)) } // fails this call only
   }
   if (!decided) return false
   waiting.decided = decided
@@ -352,7 +353,7 @@ async function isDecidedOn(waiting: Waiting, policy_version: number): Promise<bo
   return true
 }
 
-/** Decides under the lock. The decision stands on what is not committed yet, so nobody may take it for made after a rollback. */
+/** Decides under the lock. The decision depends on uncommitted changes, so after a rollback it must not count as made on any version. */
 async function decideAgain(waiting: Waiting, on: DecideOn & { lock: HeadLock }): Promise<void> {
   waiting.policy_version = Number.NaN
   const decided = await waiting.append.decide(on)
@@ -360,7 +361,7 @@ async function decideAgain(waiting: Waiting, on: DecideOn & { lock: HeadLock }):
   waiting.decided = decided
 }
 
-/** Counts `encrypt` entries against the quota, exactly: nobody else writes while the head is locked. */
+/** Counts `encrypt` entries against the quota. The count is exact, because no other process writes while the head is locked. */
 function createMeter(sql: Transaction, tenant_id: string, month: string) {
   let used: number | undefined
   return {
@@ -399,8 +400,7 @@ function isNotWritten(error: unknown): boolean {
   return error instanceof TamperedRowError || isRolledBack(error)
 }
 
-// A connection that ended before COMMIT was sent took its transaction along. Of a transaction that is only given up on that is not
-// known: it may go on.
+// If the connection ended before COMMIT was sent, the transaction was rolled back. If it was only given up on, it may still commit.
 async function beginKnown<T>(sql: Sql, work: (transaction: Transaction) => Promise<T>): Promise<T> {
   let isDone = false
   try {

@@ -1,4 +1,4 @@
-/** Writing the lines of an export, see export.md. Pure. */
+/** Writes the lines of an export, see export.md. Pure. */
 import type { AuditEntry, ChainedEntry } from './chain.js'
 
 export const EXPORT_FORMAT = 'eaas/audit/export/v1'

@@ -1,6 +1,6 @@
 /**
  * Watches the head of one tenant's chain. A head that is missing, forged or behind what was witnessed means that the database was
- * restored or tampered with: an alarm is raised, and the tenant is served no longer. Going on would fork the chain.
+ * restored or tampered with: an alarm is raised, and the tenant is no longer served. Appending to it would fork the chain.
  */
 import type { KeyObject } from 'node:crypto'
 import { findEntryHash, findHead } from '../store/audit.js'
@@ -21,14 +21,14 @@ import {
 /** Why a tenant is not served. */
 export interface Alarm {
   reason: string
-  /** the head that the chain should go on from; undefined where none was witnessed */
+  /** the head that the chain should continue from; undefined if none was witnessed */
   witness: KeptHead | undefined
 }
 
 export class HeadWatch {
   #known: Head | undefined
   #witnessed: Witness | undefined
-  /** what a kept checkpoint states, until the audit key is at hand to tell who wrote its policy version */
+  /** the statement of a kept checkpoint, until the audit key is available to authenticate its policy version */
   #kept: KeptHead | undefined
   #alarm: Alarm | undefined
 
@@ -38,7 +38,7 @@ export class HeadWatch {
     private readonly onAlarm: (tenant_id: string, reason: string) => void,
   ) {}
 
-  /** The head in the database, as far as is known; undefined after `forget`. */
+  /** The head in the database, as far as this process knows; undefined after `forget`. */
   get known(): Head | undefined {
     return this.#known
   }
@@ -57,42 +57,42 @@ export class HeadWatch {
     if (this.#alarm !== undefined) throw new ChainAlarmError(this.#alarm.reason)
   }
 
-  /** To be called when it is not known what was committed: the head is read again before anything is chained to it. */
+  /** To be called when the outcome of a commit is unknown: the head is read again before anything is chained to it. */
   forget(): void {
     this.#known = undefined
   }
 
-  /** Takes note of a head that was committed. A commit that was given up on may end after later ones: it never goes back. */
+  /** Records a committed head. A commit that was given up on may end after later ones, so an older head is ignored. */
   witness(head: Head): void {
     if (this.#witnessed && !isAtLeast(head, this.#witnessed)) return
     this.#known = head
     this.#witnessed = head
   }
 
-  /** Takes note of a head that a kept checkpoint states, whose id and hash are signed. */
+  /** Records the head of a kept checkpoint, whose id and hash are signed. */
   remember(kept: KeptHead): void {
     this.#kept = kept
   }
 
-  /** Takes over an alarm that another process raised. */
+  /** Adopts an alarm that another process raised. */
   learn(alarm: Alarm): void {
     if (this.#alarm === undefined) this.#setAlarm(alarm)
   }
 
-  /** Ends the alarm after an operator has settled it; the head is read and checked again before anything is done. */
+  /** Ends the alarm after an operator has settled it; the head is read and checked again before its next use. */
   release(): void {
     this.#alarm = undefined
     this.#known = undefined
   }
 
-  /** Reads the head and checks that the chain goes on from what was written; `find` locks it too, say. @throws ChainAlarmError */
+  /** Reads the head and checks that the chain continues from what was witnessed; `find` may also lock it. @throws ChainAlarmError */
   async read<Where extends Queryable>(
     sql: Where,
     auditKey: KeyObject,
     find: (sql: Where, tenant_id: string) => Promise<Head | undefined> = findHead,
   ): Promise<Head> {
     this.#weighKept(auditKey)
-    const witnessed = this.#witnessed // before the read: what is committed during it, the read need not show
+    const witnessed = this.#witnessed // taken before the read, which need not show what is committed meanwhile
     const head = this.#assertAuthentic(await find(sql, this.tenant_id), auditKey)
     if (witnessed) {
       const fault = findGoneBack(head, witnessed) ?? (await this.#findFork(sql, auditKey, { head, witnessed }))
@@ -102,7 +102,7 @@ export class HeadWatch {
     return head
   }
 
-  /** Reads the policy version of a head that is not behind; does not look into the chain. @throws ChainAlarmError */
+  /** Reads the policy version and checks that the head is not behind the witnessed one; does not read the chain. @throws ChainAlarmError */
   async readPolicyVersion(sql: Queryable, auditKey: KeyObject): Promise<number> {
     this.#weighKept(auditKey)
     const witnessed = this.#witnessed
@@ -112,8 +112,8 @@ export class HeadWatch {
     return head.policy_version
   }
 
-  // A policy version without the head's MAC may have been edited, and counts as 0. One that was raised would cause an alarm which no accepted
-  // rollback could end.
+  // A kept policy version without an authentic MAC of the head may have been edited, and counts as 0. One that was raised would cause an alarm
+  // that no accepted rollback could end.
   #weighKept(auditKey: KeyObject): void {
     const kept = this.#kept
     if (!kept) return
@@ -130,8 +130,8 @@ export class HeadWatch {
     return head
   }
 
-  // The entry must be the one that was written, or one that a purge took. The entry is looked for first: a purge marks before it
-  // deletes, so the mark of one that is gone is there.
+  // The entry must be the one that was written, or one that a purge took. The entry is read before the mark: a purge marks before it
+  // deletes, so the mark of a deleted entry exists.
   async #findFork(
     sql: Queryable,
     auditKey: KeyObject,
@@ -143,13 +143,13 @@ export class HeadWatch {
     return equalBytes(found, hash) ? undefined : `entry ${last_id} of the audit chain is not the one that was written`
   }
 
-  // Whoever hides the row may write a mark too, but not one with a MAC.
+  // Whoever hides the row can write a mark too, but not one with a valid MAC.
   async #isPurged(sql: Queryable, auditKey: KeyObject, id: number): Promise<boolean> {
     const mark = await findLastMark(sql, this.tenant_id)
     return mark !== undefined && mark.purged_through >= id && equalBytes(mark.mac, purgeMarkMac(auditKey, mark))
   }
 
-  // An operator may have accepted that the entries after `agrees_through` are lost: then the log in the database is the one.
+  // An operator may have accepted that the entries after `agrees_through` are lost: then the log in the database counts.
   async #assertAccepted(
     sql: Queryable,
     auditKey: KeyObject,
@@ -171,7 +171,7 @@ export class HeadWatch {
   }
 }
 
-/** Whether one head of a chain is another one, or comes after it. An accepted rollback raises the version and lowers the id. */
+/** Whether one head of a chain equals another or follows it. An accepted rollback raises the version and lowers the id. */
 function isAtLeast(head: Witness, other: Witness): boolean {
   if (head.policy_version !== other.policy_version) return head.policy_version > other.policy_version
   return head.last_id >= other.last_id

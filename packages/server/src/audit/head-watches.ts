@@ -2,14 +2,14 @@
 import { HeadWatch } from './head-watch.js'
 
 export interface HeadWatches {
-  /** The watch over a tenant's head, made when there is none. */
+  /** The watch over a tenant's head, created at first use. */
   get(tenant_id: string): HeadWatch
   all(): Iterable<HeadWatch>
-  /** Those whose tenant is not served. */
+  /** The watches of tenants that are not served. */
   alarmed(): HeadWatch[]
 }
 
-/** Makes the watches; `onAlarm` is called once for each alarm. */
+/** Creates the watches; `onAlarm` is called once for each alarm. */
 export function createHeadWatches(onAlarm: (tenant_id: string, reason: string) => void): HeadWatches {
   const watches = new Map<string, HeadWatch>()
   return {

@@ -1,25 +1,25 @@
 /**
- * Checkpoints in the forms that they are kept in: a note, the answer of GET /v1/audit/checkpoint, and the lines of
- * EAAS_CHECKPOINT_FILE, one JSON object each, among whatever else a log shipper wrote between them. Pure.
+ * Finds checkpoints in the forms in which people keep them: a note, the answer of GET /v1/audit/checkpoint, and the lines of
+ * EAAS_CHECKPOINT_FILE, one JSON object each, among other lines that a log shipper may have added. Pure.
  */
 import { CheckpointError, ORIGIN } from './checkpoint.js'
 
 /**
- * Finds the note to verify a tenant's log by: the one that the text is, or the newest of the tenant's among its lines. Whether
- * it is signed is not looked at here.
+ * Finds the note to verify a tenant's log by: the text itself, or the tenant's newest note among its lines. Does not check
+ * signatures.
  *
- * @throws CheckpointError when there are checkpoints in it, and none is of this tenant
+ * @throws CheckpointError if the text holds checkpoints, but none of this tenant
  */
 export function findKeptNote(text: string, tenant_id: string): string {
   if (text.startsWith(ORIGIN)) return text
   const notes = readNotes(text)
-  if (notes.length === 0) return text // what is wrong with it, whoever reads it will say
+  if (notes.length === 0) return text // readCheckpoint will say what is wrong with it
   const own = notes.filter((note) => line(note, 1) === tenant_id)
   if (own.length === 0) throw new CheckpointError('it holds no checkpoint of this tenant')
   return own.reduce((newest, note) => (isNewer(newest, note) ? newest : note))
 }
 
-/** Lists all notes of a tenant's log in a text, each once. Whether they are signed is not looked at here. */
+/** Lists all notes of a tenant's log in a text, each once. Does not check signatures. */
 export function listKeptNotes(text: string, tenant_id: string): string[] {
   const notes = text.startsWith(ORIGIN) ? [text] : readNotes(text)
   return [...new Set(notes)].filter((note) => line(note, 1) === tenant_id)
@@ -39,7 +39,7 @@ function readNote(text: string): string[] {
   }
 }
 
-// By the time of signing: after a rollback that was accepted, newer checkpoints have lower ids. Of one time, the longer log's.
+// By the time of signing, because after an accepted rollback newer checkpoints have lower ids. At equal times, the longer log is newer.
 function isNewer(note: string, other: string): boolean {
   const [signed, otherSigned] = [line(note, 4), line(other, 4)]
   return signed === otherSigned ? Number(line(note, 2)) > Number(line(other, 2)) : signed > otherSigned

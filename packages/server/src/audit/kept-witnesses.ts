@@ -1,6 +1,6 @@
 /**
- * What a file of checkpoints says about where each tenant's log ended, to compare the database with, and which of its lines are not as a
- * server wrote them.
+ * Reads a file of checkpoints: where each tenant's log ended, to compare the database with, and which lines are not as a server wrote
+ * them.
  */
 import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
@@ -12,7 +12,7 @@ import { NO_LINE, splitLines } from './split-lines.js'
 export interface KeptLine {
   tenant_id: string
   policy_version: number
-  /** what vouches for the policy version to whoever has the audit key: time and MAC (base64) of the head that was signed */
+  /** time and MAC (base64) of the signed head, which authenticate the policy version to whoever has the audit key */
   head?: { created_at: string; mac: string }
   checkpoint: string
   public_key: string
@@ -28,13 +28,13 @@ export interface KeptFile {
   /** the latest head of each tenant that the key signed */
   witnesses: Map<string, KeptHead & { line: number }>
   lines: number
-  /** in the order of the file, MOST_FAULTS at most; of a quick reading none */
+  /** in the order of the file, MOST_FAULTS at most; none after a quick reading */
   faults: LineFault[]
 }
 
-/** The name of a file that is none. */
+/** The file name that means standard output. */
 export const STANDARD_OUTPUT = '-'
-/** Signatures take their time: beside each tenant's latest line, those of so many lines at the end are checked. */
+/** Signatures of so many lines at the end are checked, besides each tenant's latest line. Checking all would take too long. */
 const CHECKED_SIGNATURES = 2_000
 const MOST_FAULTS = 100
 
@@ -46,9 +46,9 @@ const FORGED = 'its signature does not verify'
 const CONTRADICTS = 'it contradicts the line before it of the same tenant'
 
 /**
- * Reads a file of checkpoints. Lines that are none, or that the key did not sign, prove nothing, so that no witness comes from them: a
- * crash may have cut one short, and whoever can write to the file could have deleted them as well. A thorough reading tells of them. A
- * file that is not there yet, or that is a pipe or a terminal, holds nothing.
+ * Reads a file of checkpoints. A line that is not a checkpoint, or that the key did not sign, proves nothing and gives no witness: a crash
+ * may have cut it short, and whoever can write to the file could have deleted it as well. A thorough reading reports such lines. A file
+ * that does not exist yet, or that is a pipe or a terminal, holds nothing.
  */
 export async function readKeptFile(
   file: string,
@@ -85,9 +85,9 @@ export function nameFaults(faults: readonly LineFault[], most = 5): string {
 }
 
 interface Judge {
-  /** Takes each line of the file in turn; undefined where it has not the form of one. */
+  /** Takes each line of the file in turn; undefined if it does not have the form of one. */
   see(line: Parsed | undefined, text: string): void
-  /** Notes that the signature of a line does not verify. */
+  /** Records that the signature of a line does not verify. */
   condemn(line: Parsed | undefined): void
   lines(): number
   faults(): LineFault[]
@@ -124,8 +124,8 @@ function createJudge(publicKey: string): Judge {
   }
 }
 
-// Each change is an entry: between two accepted rollbacks ids and policy versions go up together. Several processes may write one
-// file, so that a line may come after a later one.
+// Each change writes an entry, so between two accepted rollbacks ids and policy versions rise together. Several processes may write one
+// file, so a line may follow one of a longer log.
 function contradicts(line: Parsed, other: Parsed | undefined): boolean {
   if (!other || epochOf(line) !== epochOf(other)) return false
   const [entries, changes] = [
@@ -189,7 +189,7 @@ function parseLine(text: string, number: number): Parsed | undefined {
   }
 }
 
-// Whatever is wrong with it, it vouches for nothing then.
+// If anything is wrong with it, it authenticates nothing.
 function readSealed(head: unknown): Parsed['sealed'] {
   const { created_at, mac } = (head ?? {}) as Partial<Record<string, unknown>>
   return typeof created_at === 'string' && typeof mac === 'string'
@@ -197,7 +197,7 @@ function readSealed(head: unknown): Parsed['sealed'] {
     : {}
 }
 
-// The id is signed and the policy version is not: that counts only for which side of an accepted rollback a line is on.
+// The id is signed and the policy version is not. The latter only decides on which side of an accepted rollback a line is.
 function isLater(line: Parsed, than: Parsed | undefined): boolean {
   if (!than) return true
   const [epoch, otherEpoch] = [epochOf(line), epochOf(than)]

@@ -1,12 +1,12 @@
-/** One entry of the log that is proven to be the server's before anything is signed or sealed on its word. */
+/** Reads an entry and proves that the server wrote it, before anything is signed that relies on it. */
 import type { KeyObject } from 'node:crypto'
 import { readChain } from '../store/audit.js'
 import type { Queryable } from '../store/db.js'
 import { type ChainedEntry, entryHash, entryMac, equalBytes, genesisHash } from './chain.js'
 
 /**
- * Reads an entry whose hash follows from the entry before it and whose MAC is the server's; undefined where there is none such.
- * `previousHash` stands in for the entry before where a purge has taken it.
+ * Reads an entry whose hash follows from the entry before it and whose MAC is the server's; undefined if there is none.
+ * `previousHash` replaces the entry before if a purge has deleted that.
  */
 export async function readAuthenticEntry(
   sql: Queryable,

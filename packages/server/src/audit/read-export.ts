@@ -1,10 +1,10 @@
-/** Reading the lines of an export, see export.md 1: what is read has to be spelt as it is written. Pure. */
+/** Reads the lines of an export, see export.md 1: each line must be spelt exactly as the server writes it. Pure. */
 import { isUuid, isWellFormed } from '@eaas/protocol'
 import * as z from 'zod/mini'
 import type { AuditEntry } from './chain.js'
 import { EXPORT_FORMAT, type ExportHeader, type ExportTrailer, entryLine, headerLine, trailerLine } from './export.js'
 
-/** Thrown for what an export may not hold; with the id of the entry that is not as it must be, where it is one. */
+/** Thrown for a line that an export must not contain; with the id of the entry, if the fault is in one. */
 export class ExportFault extends Error {
   override readonly name = 'ExportFault'
 
@@ -53,14 +53,14 @@ export function readHeader(line: string): ExportHeader {
 /** An entry of an export: its MAC is not in it, and its action may be one that this version does not know. */
 export type ExportedEntry = AuditEntry & { hash: Uint8Array }
 
-/** Reads the line of an entry (export.md 3); `id` is the one that comes next. @throws ExportFault */
+/** Reads the line of an entry (export.md 3); `id` is the expected id. @throws ExportFault */
 export function readEntry(line: string, { tenant_id, id }: { tenant_id: string; id: number }): ExportedEntry {
   const { hash, ...fields } = parse(line, entrySchema, 'the line is not an entry', id)
   const entry = { tenant_id, ...fields, hash: Buffer.from(hash, 'hex') } as ExportedEntry
   return assertSame(line, entry, entryLine, id)
 }
 
-/** Whether a line means to be the last one. */
+/** Whether a line has the form of the last one. */
 export function isTrailer(line: string): boolean {
   return line.startsWith('{"checkpoint"')
 }
@@ -84,7 +84,7 @@ function parseJson(line: string): unknown {
   }
 }
 
-// Every byte counts: a line that reads the same but is spelt otherwise is not the line that was written.
+// A line with the same value but other bytes is not the line that the server wrote.
 function assertSame<T>(line: string, value: T, write: (value: T) => string, entry_id?: number): T {
   if (`${line}\n` !== write(value)) throw new ExportFault('the line is not spelt as the format demands', entry_id)
   return value

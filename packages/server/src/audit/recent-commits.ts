@@ -1,4 +1,4 @@
-/** How the last commits ended, for /health: whether the database takes what is appended. */
+/** How the last commits ended, for /health. */
 import { isRolledBack } from '../store/db.js'
 
 /**
@@ -20,7 +20,7 @@ export class RecentCommits {
     this.refused = undefined
   }
 
-  /** Takes note of a failure. One that is not the database's refusal, such as a deadline, leaves open what is wrong. */
+  /** Records a failure. One that is not a refusal by the database, such as a deadline, does not show what is wrong. */
   failed(error: unknown): void {
     this.failedAt = performance.now()
     const code = (error as { code?: unknown }).code

@@ -1,6 +1,6 @@
 /**
- * Holds the rows that grant rights against the log: each row carries the id of the entry that wrote it, and that has to be the last
- * entry that tells of the row. A row with a MAC of its own that is not the last one was put back from a backup.
+ * Compares the rows that grant rights with the log: each row carries the id of the entry that wrote it, which must be the last entry
+ * that records a change of the row. A row with a valid MAC but an older entry id was put back from a backup.
  */
 import type { KeyObject } from 'node:crypto'
 import type { RightsRows } from '../store/audit-evidence.js'
@@ -9,25 +9,25 @@ import { apiKeyMac, keyMac, keyVersionMac, tenantMac } from './row-mac.js'
 
 export interface RowFault {
   fault: 'row_forged' | 'row_missing' | 'row_replaced'
-  /** the entry that the row should follow from; Infinity where there is none: what a forged row says of itself is worth nothing */
+  /** the entry that should have written the row; Infinity if there is none, because a forged row's own entry id is not believed */
   entry_id: number
 }
 
 export interface RowAudit {
-  /** Takes note of an entry; to be called for each, in order. */
+  /** Records an entry; to be called for each entry, in order. */
   note(entry: ChainedEntry): void
-  /** The id up to which the last `audit.purge` entry says that entries were taken; 0 where there is none. */
+  /** The id up to which entries were purged according to the last `audit.purge` entry; 0 if there is none. */
   purgedThrough(): number
   /**
-   * Finds a row that does not follow from the entries; of several, the one whose entry comes first (chain.md 9). Rows whose
-   * entry a purge has taken are held to their MAC only.
+   * Finds a row that does not follow from the entries; of several, the one whose entry comes first (chain.md 9). Of a row whose
+   * entry was purged, only the MAC is checked.
    */
   findFault(rows: RightsRows, purged_through: number): RowFault | undefined
 }
 
-/** Makes the audit of one tenant's rows. */
+/** Creates the audit of one tenant's rows. */
 export function createRowAudit(rowKey: KeyObject): RowAudit {
-  /** of each row, by a name of its own: the last entry that wrote it */
+  /** the last entry that wrote each row, by a unique name of the row */
   const written = new Map<string, number>()
   let purged = 0
 
@@ -55,7 +55,7 @@ export function createRowAudit(rowKey: KeyObject): RowAudit {
   }
 }
 
-/** The names of the rows that an entry tells of: `tenant`, `key <id>`, `key <id> version <n>`, `api key <id>`. */
+/** The names of the rows whose change an entry records: `tenant`, `key <id>`, `key <id> version <n>`, `api key <id>`. */
 export function rowsWrittenBy(entry: ChainedEntry): string[] {
   const { action, key_id, key_version, id } = entry
   const key = `key ${key_id}`
@@ -75,7 +75,7 @@ export function rowsWrittenBy(entry: ChainedEntry): string[] {
     case 'key.rotation_policy':
       return [key]
     case 'api_key.create':
-      // The entry with which a tenant begins writes the tenant too.
+      // The first entry of a tenant creates the tenant's row too.
       return id === 1 ? [apiKeyName(entry), 'tenant'] : [apiKeyName(entry)]
     case 'api_key.update':
     case 'api_key.revoke':

@@ -65,7 +65,7 @@ export function keyVersionMac(rowKey: KeyObject, row: WithoutMac<KeyVersionRow>)
   ])
 }
 
-/** The MAC of an API key's row; when it was last used is not under it. */
+/** The MAC of an API key's row; it does not cover `last_used_at`. */
 export function apiKeyMac(rowKey: KeyObject, row: Omit<WithoutMac<ApiKeyRow>, 'last_used_at'>): Uint8Array {
   return rowMac(rowKey, 'api_keys', [
     row.tenant_id,
@@ -82,7 +82,7 @@ export function apiKeyMac(rowKey: KeyObject, row: Omit<WithoutMac<ApiKeyRow>, 'l
   ])
 }
 
-/** Thrown when a row is not as the server wrote it. The row is refused whole, and the operator is told. */
+/** Thrown when a row is not as the server wrote it. The whole row is refused, and the log reports it to the operator. */
 export class TamperedRowError extends Error {
   override readonly name = 'TamperedRowError'
 }
@@ -100,12 +100,12 @@ export function authentic<Row extends { tenant_id: string; mac: Uint8Array }>(
   return row
 }
 
-/** @throws TamperedRowError unless the row was there to be written: one that is hidden meanwhile must not come back as it was */
+/** @throws TamperedRowError if the row to update did not exist: a row that was hidden meanwhile must not reappear unchanged */
 export function assertWritten(written: boolean, { tenant_id }: { tenant_id: string }): void {
   if (!written) throw new TamperedRowError(`a row of tenant ${tenant_id} was deleted outside the server`)
 }
 
-/** Finds out whether a row is not as the server wrote it. */
+/** Checks whether a row is as the server wrote it; returns the error if it is not. */
 export function findTampering<Row extends { tenant_id: string; mac: Uint8Array }>(
   row: Row,
   mac: Mac<Row>,

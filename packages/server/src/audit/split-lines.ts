@@ -1,11 +1,11 @@
-/** The lines of an export as verifyExport takes them, byte by byte: nothing is repaired on the way (export.md 1). */
+/** Splits an export into lines for verifyExport, without repairing anything (export.md 1). */
 
 const LINE_FEED = 0x0a
 const MAX_LINE_BYTES = 16 * 1_048_576
-/** What no line of the format holds: it stands for bytes that are no line, so that the verification stops there. */
+/** Replaces bytes that are not a line. No line of the format contains it, so the verification stops there. */
 export const NO_LINE = '\uFFFE'
 
-/** Splits bytes at line feeds. Not by readline, which would take a carriage return for the end of a line. */
+/** Splits bytes at line feeds. Does not use readline, which also ends a line at a carriage return. */
 export async function* splitLines(chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>): AsyncGenerator<string> {
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
   let begun: Uint8Array[] = []

@@ -7,11 +7,11 @@ import { type Checkpoint, CheckpointError, readCheckpoint } from './checkpoint.j
 import type { ExportHeader } from './export.js'
 import { ExportFault, isTrailer, readEntry, readHeader, readTrailer } from './read-export.js'
 
-/** What the verification found. */
+/** The result of the verification. */
 export interface ExportVerdict {
   valid: boolean
   tenant_id?: string
-  /** entries that were read and found as they must be */
+  /** entries that were read and are correct */
   verified_entries: number
   /** where the entries begin: after this id */
   after_id?: number
@@ -20,28 +20,28 @@ export interface ExportVerdict {
   whole?: boolean
   /** whether the signature was checked against a key that did not come from the file itself */
   trusted_key: boolean
-  /** where a checkpoint was given: whether the file reaches back to it, so that the two could be compared */
+  /** if a checkpoint was given: whether the file reaches back to it, so that the two could be compared */
   checkpoint_compared?: boolean
   signed_at?: string
-  /** the first entry that is not as it must be */
+  /** the first entry that is wrong or missing */
   broken_at?: number
-  /** the first line that is not as it must be, counted from 1 */
+  /** the first line that is wrong, counted from 1 */
   line?: number
   reason?: string
 }
 
 export interface VerifyExportOptions {
-  /** the public key to trust; without it the one in the file is taken, which proves nothing against a forger */
+  /** the public key to trust; by default the one in the file, which proves nothing against a forger */
   publicKey?: string
   /** a checkpoint that was kept from earlier, as a note */
   checkpoint?: string
-  /** told now and then how many entries were verified */
+  /** called from time to time with the number of verified entries */
   onProgress?: (entries: number) => void
 }
 
 const PROGRESS_ENTRIES = 50_000
 
-/** Verifies the lines of an export, each without its line feed. Never throws for what the file holds: the verdict says it. */
+/** Verifies the lines of an export, each without its line feed. Never throws because of the file's content: the verdict reports it. */
 export async function verifyExport(
   lines: AsyncIterable<string> | Iterable<string>,
   { publicKey, checkpoint, onProgress }: VerifyExportOptions = {},
@@ -66,8 +66,8 @@ export async function verifyExport(
   }
 }
 
-/** Where the reader stands in the chain. */
-interface Place {
+/** The reader's position in the chain. */
+interface Position {
   id: number
   hash: Uint8Array
   created_at: string
@@ -76,7 +76,7 @@ interface Place {
 class ExportReader {
   readonly verdict: ExportVerdict
   private header: ExportHeader | undefined
-  private last: Place = { id: 0, hash: new Uint8Array(), created_at: '' }
+  private last: Position = { id: 0, hash: new Uint8Array(), created_at: '' }
   private purged_through: number | undefined
   private kept: Checkpoint | undefined
   private isEnded = false
@@ -154,7 +154,7 @@ class ExportReader {
     this.isEnded = true
   }
 
-  // The moment that the reader stands where the kept checkpoint stood, the hashes must be the same.
+  // At the entry of the kept checkpoint, the hashes must be equal.
   private compareWithKept(): void {
     const { kept, last } = this
     if (!kept || kept.last_id !== last.id) return
@@ -166,8 +166,8 @@ class ExportReader {
   }
 }
 
-// An entry that doesn't say up to where explains nothing: entries before the first one are then simply missing. The chain needs no
-// secret, so anybody can write an entry whose metadata is no JSON.
+// An entry that does not say up to where it purged explains no missing entries. The hash chain needs no secret, so anybody can write an entry
+// whose metadata is not JSON.
 function purgedThrough({ metadata }: AuditEntry): number | undefined {
   try {
     const through = JSON.parse(metadata ?? 'null')?.purged_through

@@ -1,7 +1,7 @@
 /**
- * Verification in place: recomputes a tenant's chain from its beginning, or from the last purge, to the head as it was when the
- * verification began, and holds the rows that grant rights against it. Streams in pages, so memory stays flat and other calls go
- * on; entries appended meanwhile are left for next time.
+ * Verifies a chain in the database: recomputes it from its beginning, or from the last purge, to the head at the start of the
+ * verification, and compares the rows that grant rights with it. Reads in pages, so memory stays flat and other calls run
+ * meanwhile; entries appended meanwhile are not verified.
  */
 import type { KeyObject } from 'node:crypto'
 import { encodeHex, type wire } from '@eaas/protocol'
@@ -25,8 +25,8 @@ import type { Checkpoint } from './checkpoint.js'
 import { createRowAudit } from './row-audit.js'
 
 /**
- * Entries read at a time, and then computed: each query costs as much as dozens of them. Reading ahead would be faster by a third, but
- * keep two processors busy, the database's and the server's, while other calls wait for either.
+ * Entries read at a time and then computed: a query costs as much as dozens of entries. Reading ahead would be a third faster, but would
+ * occupy the database's and the server's processor at once, while other calls wait for either.
  */
 const PAGE_ENTRIES = 250
 /** Entries computed between two turns of the event loop: an eighth of a millisecond of work. */
@@ -55,22 +55,22 @@ export interface VerifyOptions {
   tenant_id: string
   auditKey: KeyObject
   rowKey: KeyObject
-  /** what was signed earlier, and has to be true still */
+  /** a statement that was signed earlier and must still hold */
   checkpoint?: Checkpoint | undefined
-  /** the head that an alarm says was witnessed, which the log has to go on from too */
+  /** the head that an alarm witnessed, which the log must contain too */
   witnessed?: Pick<Witness, 'last_id' | 'hash'> | undefined
-  /** only the entries after this id; the one with the id is taken as it stands */
+  /** only the entries after this id; the entry with the id is trusted */
   after_id?: number | undefined
   /** only the entries up to this id */
   through_id?: number | undefined
-  /** told now and then how many entries were verified */
+  /** called from time to time with the number of verified entries */
   onProgress?: ((entries: number) => void) | undefined
-  /** ends it between two pages */
+  /** ends the verification between two pages */
   signal?: AbortSignal | undefined
 }
 
-/** A place in the chain that is verified. */
-interface Place {
+/** A position in the chain up to which everything is verified. */
+interface Position {
   id: number
   hash: Uint8Array
   created_at: string
@@ -87,13 +87,13 @@ export async function verifyLog(sql: Sql, options: VerifyOptions): Promise<wire.
   const { checkpoint: kept, witnessed } = options
   let compared = false
   const isMarkGood = !evidence.mark || equalBytes(evidence.mark.mac, purgeMarkMac(options.auditKey, evidence.mark))
-  // What a forged mark says counts for nothing: with no mark, the entries from the first one on are missing.
+  // A forged mark is ignored: without a mark, the entries from the first one on are missing.
   const mark = isMarkGood ? evidence.mark : undefined
-  let place = startOf(options.tenant_id, mark)
+  let position = startPosition(options.tenant_id, mark)
   let verified = 0
-  const purged_through = place.id
+  const purged_through = position.id
 
-  const answer = (fault?: Fault, broken_at = place.id + 1): wire.Verification => ({
+  const answer = (fault?: Fault, broken_at = position.id + 1): wire.Verification => ({
     valid: fault === undefined,
     total_entries: Math.max(0, (head?.last_id ?? 0) - purged_through),
     verified_entries: verified,
@@ -103,19 +103,19 @@ export async function verifyLog(sql: Sql, options: VerifyOptions): Promise<wire.
     ...(kept === undefined ? {} : { checkpoint: { id: kept.last_id, compared } }),
   })
   const contradicts = (): boolean => {
-    if (witnessed?.last_id === place.id && !equalBytes(witnessed.hash, place.hash)) return true
-    if (kept?.last_id !== place.id) return false
+    if (witnessed?.last_id === position.id && !equalBytes(witnessed.hash, position.hash)) return true
+    if (kept?.last_id !== position.id) return false
     compared = true
-    return !equalBytes(kept.hash, place.hash)
+    return !equalBytes(kept.hash, position.hash)
   }
 
   if (!isMarkGood) return answer('mark_forged')
   const isHeadGood = head !== undefined && isHeadAuthentic(options.auditKey, head)
-  // A head that is not the server's can't say where the log ends: the last entry that is there does.
+  // A forged head is not believed about where the log ends: the last entry that exists is.
   const end = isHeadGood ? head.last_id : evidence.last_id
   const through_id = Math.min(options.through_id ?? end, end)
 
-  if (options.after_id !== undefined && options.after_id > place.id) {
+  if (options.after_id !== undefined && options.after_id > position.id) {
     const [entry] = await readChain(sql, {
       ...options,
       after_id: options.after_id - 1,
@@ -123,45 +123,45 @@ export async function verifyLog(sql: Sql, options: VerifyOptions): Promise<wire.
       limit: 1,
     })
     if (!entry) {
-      if (await isPurgedBeyond(sql, options.tenant_id, place.id)) return verifyLog(sql, options)
+      if (await isPurgedBeyond(sql, options.tenant_id, position.id)) return verifyLog(sql, options)
       return answer('entry_missing', options.after_id)
     }
-    place = entry
+    position = entry
   }
   const rows = createRowAudit(options.rowKey)
-  if (contradicts()) return answer('checkpoint_mismatch', place.id)
-  while (place.id < through_id) {
+  if (contradicts()) return answer('checkpoint_mismatch', position.id)
+  while (position.id < through_id) {
     options.signal?.throwIfAborted()
-    const page = await readChain(sql, { ...options, after_id: place.id, through_id, limit: PAGE_ENTRIES })
-    if (page[0]?.id !== place.id + 1 && (await isPurgedBeyond(sql, options.tenant_id, place.id))) {
-      return verifyLog(sql, options) // a purge took what was being read: from its mark once more
+    const page = await readChain(sql, { ...options, after_id: position.id, through_id, limit: PAGE_ENTRIES })
+    if (page[0]?.id !== position.id + 1 && (await isPurgedBeyond(sql, options.tenant_id, position.id))) {
+      return verifyLog(sql, options) // a purge deleted what was being read: begin again from its mark
     }
     if (page.length === 0) return answer('entry_missing')
     for (const [at, entry] of page.entries()) {
-      if (at % TURN_ENTRIES === 0) await turn() // calls that came meanwhile go first
-      const fault = findFault(place, entry, options.auditKey)
+      if (at % TURN_ENTRIES === 0) await turn() // calls that arrived meanwhile run first
+      const fault = findFault(position, entry, options.auditKey)
       if (fault) return answer(fault)
       rows.note(entry)
-      place = entry
+      position = entry
       verified += 1
-      if (contradicts()) return answer('checkpoint_mismatch', place.id)
+      if (contradicts()) return answer('checkpoint_mismatch', position.id)
     }
     if (verified % PROGRESS_ENTRIES === 0) options.onProgress?.(verified)
   }
   if (options.through_id !== undefined) return answer()
   if (!head) return answer('head_missing')
   if (!isHeadGood) return answer('head_forged')
-  if (!equalBytes(place.hash, head.hash)) return answer('head_mismatch')
+  if (!equalBytes(position.hash, head.hash)) return answer('head_mismatch')
   if (evidence.last_id > head.last_id) return answer('entry_beyond_head')
   if (Math.max(kept?.last_id ?? 0, witnessed?.last_id ?? 0) > head.last_id) return answer('behind_checkpoint')
-  if (options.after_id !== undefined) return answer() // marks and rows are held against all entries
-  const told = rows.purgedThrough()
-  if (purged_through !== told) return answer('mark_mismatch', Math.min(purged_through, told) + 1)
+  if (options.after_id !== undefined) return answer() // marks and rows can only be compared with all entries
+  const recorded = rows.purgedThrough()
+  if (purged_through !== recorded) return answer('mark_mismatch', Math.min(purged_through, recorded) + 1)
   const rowFault = rows.findFault(evidence.rows, purged_through)
-  return rowFault ? answer(rowFault.fault, Math.min(rowFault.entry_id, place.id + 1)) : answer()
+  return rowFault ? answer(rowFault.fault, Math.min(rowFault.entry_id, position.id + 1)) : answer()
 }
 
-function startOf(tenant_id: string, mark: PurgeMark | undefined): Place {
+function startPosition(tenant_id: string, mark: PurgeMark | undefined): Position {
   return mark
     ? { id: mark.purged_through, hash: mark.hash, created_at: '' }
     : { id: 0, hash: genesisHash(tenant_id), created_at: '' }
@@ -172,7 +172,7 @@ async function isPurgedBeyond(sql: Sql, tenant_id: string, id: number): Promise<
   return mark !== undefined && mark.purged_through > id
 }
 
-function findFault(last: Place, entry: ChainedEntry, auditKey: KeyObject): Fault | undefined {
+function findFault(last: Position, entry: ChainedEntry, auditKey: KeyObject): Fault | undefined {
   if (entry.id !== last.id + 1) return 'entry_missing'
   const hash = entryHash(last.hash, entry)
   if (!equalBytes(entry.hash, hash)) return 'entry_altered'

@@ -1,6 +1,6 @@
 /**
- * Which rows other processes wrote since a head that is known: their entries tell. The stretch is held against the chain, so
- * nobody who can only write to the database hides a change this way.
+ * Which rows other processes wrote since a known head, according to their entries. The entries are verified against the chain, so
+ * that nobody who can only write to the database can hide a change.
  */
 import type { KeyObject } from 'node:crypto'
 import { readChain } from '../store/audit.js'
@@ -8,7 +8,7 @@ import type { Queryable } from '../store/db.js'
 import { type ChainedEntry, entryHash, equalBytes, type Head, isHeadAuthentic, type Witness } from './chain.js'
 import { rowsWrittenBy } from './row-audit.js'
 
-/** Entries that are read at most: beyond that, whatever is in use is loaded again sooner. */
+/** Entries that are read at most: beyond that, loading all rows in use again is faster. */
 const MOST_ENTRIES = 512
 
 export interface RowsWritten {
@@ -19,7 +19,7 @@ export interface RowsWritten {
   tenant: boolean
 }
 
-/** Finds the rows that were written between two heads; undefined where that can't be told, so that any may have been. */
+/** Finds the rows that were written between two heads; undefined if that cannot be determined, so that any row may have changed. */
 export async function findRowsWritten(
   sql: Queryable,
   { known, head, auditKey }: { known: Witness; head: Head; auditKey: KeyObject },
@@ -32,7 +32,7 @@ export async function findRowsWritten(
   const hash = stretch.reduce(entryHash, known.hash)
   if (!equalBytes(hash, head.hash)) return undefined
   const changes = stretch.filter(isChange)
-  // A newer release may write rows by actions that this one does not know. It raises the policy version with each of them too.
+  // A newer release may write rows by actions that this one does not know; it raises the policy version with each of them too.
   if (changes.length !== head.policy_version - known.policy_version) return undefined
   const names = new Set(changes.flatMap(rowsWrittenBy))
   const idsOf = (kind: string) =>
