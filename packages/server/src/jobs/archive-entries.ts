@@ -1,4 +1,4 @@
-/** The archive of entries that a purge will take: an export in a directory, whole, verified and on disk before any of them goes. */
+/** Archives entries before a purge deletes them: as an export in a directory that is complete, verified and on disk. */
 import { randomUUID } from 'node:crypto'
 import { createReadStream, createWriteStream } from 'node:fs'
 import { link, mkdir, open, rm } from 'node:fs/promises'
@@ -12,7 +12,7 @@ import type { Services } from '../runner/operation.js'
 import { performAsSystem } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
 
-/** The entries after an id, up to and with another. */
+/** The entries after one id, up to and including another. */
 export interface Stretch {
   tenant_id: string
   after_id: number
@@ -20,10 +20,10 @@ export interface Stretch {
 }
 
 /**
- * Exports a stretch of a log to a file of its own. What bears an archive's name has all of the entries and verifies; an archive that
- * is there is never written over: it counts when it has the entries, and otherwise nothing is archived.
+ * Exports a stretch of a log to a file of its own. A file with an archive's name has all of the entries and verifies; an existing file
+ * is never overwritten: it is used if it is a complete archive of the entries, and otherwise the call fails.
  *
- * @throws Refusal E_STATE when the entries or the file that is there don't verify, E_VALIDATION, or the file system's own error
+ * @throws Refusal E_STATE if the entries or an existing file do not verify, E_VALIDATION, or the file system's own error
  */
 export async function archiveEntries(services: Services, stretch: Stretch, directory: string): Promise<void> {
   const { tenant_id, through_id } = stretch
@@ -31,7 +31,7 @@ export async function archiveEntries(services: Services, stretch: Stretch, direc
   const path = join(folder, `${tenant_id}-through-${through_id}.ndjson`)
   await makeDirectory(folder)
   if (!(await isArchived(services, stretch, path))) {
-    // A name of its own: several processes may archive the same entries at once. What a crash leaves behind bears it still.
+    // A unique name, because several processes may archive the same entries at once. After a crash the draft keeps this name.
     const draft = `${path}.${randomUUID()}.part`
     try {
       const lines = await performAsSystem(services, tenant_id, exportAudit({ through_id }))
@@ -39,13 +39,13 @@ export async function archiveEntries(services: Services, stretch: Stretch, direc
       await assertArchive(services, stretch, draft)
       await link(draft, path)
     } catch (error) {
-      // Another process was quicker: it has archived them, and may have purged them under this export.
+      // Another process may have archived the entries first, and purged them during this export.
       if (!(await isArchived(services, stretch, path))) throw error
     } finally {
       await rm(draft, { force: true })
     }
   }
-  await syncDirectory(folder) // the other process may not have come to it yet
+  await syncDirectory(folder) // another process that wrote the file may not have done this yet
 }
 
 async function isArchived(services: Services, stretch: Stretch, path: string): Promise<boolean> {
@@ -80,7 +80,7 @@ async function makeDirectory(folder: string): Promise<void> {
   }
 }
 
-// A name is on disk when its directory is.
+// A file's name is on disk only once its directory is synced.
 async function syncDirectory(folder: string): Promise<void> {
   const directory = await open(folder)
   try {

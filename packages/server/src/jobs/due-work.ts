@@ -1,6 +1,6 @@
 /**
- * What the server does by itself: rotations that are due by a key's policy, destructions whose waiting period is over. Every
- * process looks; the policy version lets one of them do it, once.
+ * Carries out rotations that are due by a key's policy, and destructions whose waiting period is over. Every process tries; the policy
+ * version ensures that one of them does it, once.
  */
 import { destroyKeyIfDue } from '../operations/destroy-key.js'
 import { rotateKeyIfDue } from '../operations/rotate-key.js'
@@ -12,13 +12,13 @@ import { type DueKey, listDueKeys } from '../store/keys.js'
 const PAGE_KEYS = 500
 
 export interface DueWorkOptions {
-  /** told of a key that failed; it does not stop the others, and is tried again next time. Without it, the error is thrown */
+  /** called for a key that failed, which is tried again next time; the others continue. Without it, the error is thrown */
   onError?: (error: unknown, key_id: string) => void
-  /** ends the work after the key that it has come to */
+  /** ends the work after the current key */
   signal?: AbortSignal
 }
 
-/** Does all that is due by this clock and by the database's, once; returns how many keys it changed. */
+/** Changes every key that is due by this clock and by the database's, once; returns how many it changed. */
 export async function doDueWork(services: Services, { onError, signal }: DueWorkOptions = {}): Promise<number> {
   const now = new Date(Math.min(services.now(), await services.databaseNow())).toISOString()
   let changed = 0
@@ -35,7 +35,7 @@ export async function doDueWork(services: Services, { onError, signal }: DueWork
   return changed
 }
 
-// What is changed is due no longer, what failed is due still: each page goes on after the last key of the one before.
+// Keyset pagination: processed keys drop out and failed ones remain, so an offset would skip keys.
 async function* dueKeys({ sql }: Services, now: string): AsyncGenerator<DueKey> {
   for (let after: DueKey | undefined; ; ) {
     const page = await listDueKeys(sql, now, { after, limit: PAGE_KEYS })

@@ -1,4 +1,4 @@
-/** Checkpoints, one line of JSON each, to a file or standard output: on a schedule of each log that grew, and of each alarm. */
+/** Writes checkpoints to a file or standard output, one line of JSON each: of the logs that grew, and of alarms. */
 import { appendFile, open } from 'node:fs/promises'
 import { encodeBase64 } from '@eaas/protocol'
 import type { KeptHead } from '../audit/chain.js'
@@ -11,9 +11,9 @@ import { listHeads } from '../store/audit.js'
 const LINE_FEED = 0x0a
 
 /**
- * Makes the emitter; each call writes the checkpoints of the logs that grew since the last one. A tenant whose log can't be vouched
- * for, because it does not go on from what was witnessed say, is reported and does not stop the others; a file that can't be
- * written does.
+ * Creates the emitter; each call writes the checkpoints of the logs that grew since the last call. A tenant whose log cannot be signed,
+ * for instance because it does not continue from the witnessed head, is reported and does not stop the others; a file that cannot be
+ * written ends the call.
  */
 export function createCheckpointEmitter(
   services: Services,
@@ -34,9 +34,9 @@ export function createCheckpointEmitter(
 }
 
 /**
- * Makes what writes the heads that alarms are about: each call writes a line of the head that was witnessed, not of the one in the
- * database, for each alarmed tenant, once an alarm. So the next start compares it, and raises the alarm again, also where the row
- * of the alarm was deleted meanwhile.
+ * Creates the emitter for alarms: each call writes a line of the witnessed head, not of the one in the database, for each alarmed
+ * tenant, once per alarm. So the next start compares the log with it, and raises the alarm again even if the row of the alarm was
+ * deleted meanwhile.
  */
 export function createAlarmWitnessEmitter({ committer, signingKey, now }: Services, file: string): () => Promise<void> {
   const emitted = new WeakSet<Alarm>()
@@ -50,7 +50,7 @@ export function createAlarmWitnessEmitter({ committer, signingKey, now }: Servic
   }
 }
 
-// What is signed is compared with what was witnessed first, and is what the log has to go on from afterwards.
+// The head is compared with the witnessed one before it is signed, and is then itself the head that the log must continue from.
 async function witness(services: Services, tenant_id: string): Promise<KeptLine> {
   const { sql, states, committer, signingKey, now } = services
   const state = await states.find(tenant_id)
@@ -72,17 +72,17 @@ function keep({ signingKey, now }: Pick<Services, 'signingKey' | 'now'>, tenant_
 }
 
 function createLineWriter(file: string): (line: KeptLine) => Promise<void> {
-  let isMended = false
+  let isLastLineEnded = false
   return async (line) => {
-    if (!isMended) await endLastLine(file)
-    isMended = true
+    if (!isLastLineEnded) await endLastLine(file)
+    isLastLineEnded = true
     const text = `${JSON.stringify(line)}\n`
     if (file === STANDARD_OUTPUT) await print(text)
     else await appendFile(file, text, { mode: 0o644, flush: true })
   }
 }
 
-// A crash may have cut the last line short: the next one must not be glued to it.
+// A crash may have cut the last line short: the next one must begin on a line of its own.
 async function endLastLine(file: string): Promise<void> {
   if (file === STANDARD_OUTPUT) return
   const handle = await open(file, 'a+', 0o644)
@@ -97,7 +97,7 @@ async function endLastLine(file: string): Promise<void> {
   }
 }
 
-// What nobody reads any more was not emitted: it is tried again.
+// A line that nobody reads counts as not written, and is tried again.
 function print(line: string): Promise<void> {
   return new Promise((resolve, reject) => {
     process.stdout.write(line, (error) => (error ? reject(error) : resolve()))

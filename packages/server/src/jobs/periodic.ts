@@ -1,4 +1,4 @@
-/** Work that is done now and then, one run at a time, until the server stops. */
+/** Runs work periodically, one run at a time, until the server stops. */
 
 export interface Periodic {
   /** Begins no further run and waits for the one that is under way. */
@@ -9,11 +9,11 @@ export interface PeriodicOptions {
   intervalMs: number
   /** what to do; the signal tells long work that the server is stopping */
   work: (signal: AbortSignal) => Promise<void>
-  /** told of what a run threw; the next run comes all the same */
+  /** called with the error of a run; the next run takes place nevertheless */
   onError: (error: unknown) => void
 }
 
-/** Starts with a first run at once. */
+/** Starts the work with a first run at once. */
 export function startPeriodic({ intervalMs, work, onError }: PeriodicOptions): Periodic {
   const stopping = new AbortController()
   let running: Promise<void> | undefined

@@ -1,4 +1,4 @@
-/** Retention, tenant by tenant: archives what is too old when told to, marks it, deletes it in batches that others hardly notice. */
+/** Retention, tenant by tenant: archives entries that are too old if configured, marks them, and deletes them in small batches. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type PurgeOptions, type PurgePlan, purgeAudit } from '../operations/purge-audit.js'
 import type { Services } from '../runner/operation.js'
@@ -7,7 +7,7 @@ import { deleteOldest } from '../store/audit-retention.js'
 import { listTenants } from '../store/tenants.js'
 import { archiveEntries } from './archive-entries.js'
 
-/** Entries deleted in one statement, and the rest after it, in milliseconds. */
+/** Entries deleted in one statement, and the pause after it, in milliseconds. */
 const BATCH_ENTRIES = 2_000
 const PAUSE_MS = 20
 
@@ -18,7 +18,7 @@ export interface PurgeTenantOptions extends PurgeOptions {
   signal?: AbortSignal | undefined
 }
 
-/** Purges one tenant's log; returns what went. What an earlier run marked and did not get to is deleted too. @throws Refusal E_STATE */
+/** Purges one tenant's log; returns what was purged. Also deletes entries that an earlier run marked but did not delete. @throws Refusal E_STATE */
 export async function purgeTenant(
   services: Services,
   tenant_id: string,
@@ -43,8 +43,8 @@ export async function purgeTenant(
   return purged
 }
 
-// Time has passed since the plan: what has become too old meanwhile is in no archive, and is left for the next purge. Several marks
-// are several purges: each is complete by itself, wherever a crash stops them.
+// Entries that became too old after the plan are in no archive, and are left for the next purge. Each mark is a complete purge by itself, so
+// a crash may stop between two marks.
 async function mark(
   services: Services,
   tenant_id: string,
@@ -61,7 +61,7 @@ async function mark(
 
 export interface PurgeTenantsOptions extends PurgeTenantOptions {
   onPurged: (tenant_id: string, plan: PurgePlan) => void
-  /** told of a tenant whose purge was refused or failed; the others go on */
+  /** called for a tenant whose purge was refused or failed; the others continue */
   onRefused: (tenant_id: string, error: unknown) => void
 }
 

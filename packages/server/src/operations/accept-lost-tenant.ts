@@ -1,4 +1,4 @@
-/** The end of an alarm about a tenant that the database has no row of: there is no log that could say so. The operator's doing. */
+/** Ends the alarm about a tenant that is missing from the database, which has no log to record it. Called by the operator; has no route. */
 import { encodeHex } from '@eaas/protocol'
 import type { Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
@@ -6,7 +6,7 @@ import { deleteAlarm, lockAlarm } from '../store/alarms.js'
 import { findHead } from '../store/audit.js'
 import { findTenant } from '../store/tenants.js'
 
-/** What the alarm's row said; without the tenant's audit key its MAC cannot be checked. */
+/** The content of the alarm's row; without the tenant's audit key its MAC cannot be checked. */
 export interface LostTenant {
   tenant_id: string
   witnessed_id: number
@@ -15,9 +15,9 @@ export interface LostTenant {
 }
 
 /**
- * Deletes the alarm about a tenant that is gone. The servers end theirs when they find the row gone.
+ * Deletes the alarm about a tenant that is gone. The servers end theirs when they find the alarm's row gone.
  *
- * @throws Refusal E_NOT_FOUND where there is neither tenant nor alarm, E_STATE where the tenant or a part of its log is there
+ * @throws Refusal E_NOT_FOUND if there is no alarm, E_STATE if the tenant or a part of its log exists
  */
 export async function acceptLostTenant({ sql }: Services, tenant_id: string): Promise<LostTenant> {
   return sql.begin(async (transaction) => {

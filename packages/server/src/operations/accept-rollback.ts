@@ -1,4 +1,4 @@
-/** The way back after an alarm: an operator accepts that a log lost entries. The operator's doing: no route leads here. */
+/** Ends an alarm: the operator accepts that a log lost entries. Called by the operator; has no route. */
 import { encodeHex } from '@eaas/protocol'
 import type { AcceptedRollback } from '../audit/accepted-rollback.js'
 import { appendChained } from '../audit/append-chained.js'
@@ -28,14 +28,14 @@ export interface AcceptOptions {
   onProgress?: (entries: number) => void
 }
 
-/** What stands in the log now, and in which entry. */
+/** What the log records now, and in which entry. */
 export type Accepted = AcceptedRollback & { tenant_id: string; entry_id: number }
 
 /**
- * Ends a tenant's alarm: one transaction appends an entry `audit.rollback_accepted`, raises the policy version above every one that a
- * lost entry can have had, and deletes the alarm. A crash leaves all of that or nothing.
+ * Ends a tenant's alarm: one transaction appends an entry `audit.rollback_accepted`, raises the policy version above every
+ * version that a lost entry can have had, and deletes the alarm. A crash leaves all of that or nothing.
  *
- * @throws Refusal E_STATE where there is no alarm, or where the log that is left does not verify
+ * @throws Refusal E_STATE if there is no alarm, or if the remaining log does not verify
  */
 export async function acceptRollback(
   services: Services,
@@ -63,7 +63,7 @@ async function accept(
 ): Promise<Accepted> {
   const { auditKey, tenant } = state
   const { tenant_id } = tenant
-  // What a forged alarm says was witnessed must not get into the log.
+  // The witness of a forged alarm must not get into the log.
   const isGenuine = equalBytes(alarm.mac, alarmMac(auditKey, alarm))
   const witness = isGenuine ? alarm : { last_id: 0, hash: genesisHash(tenant_id), policy_version: 0 }
   const found = witness.last_id === 0 ? undefined : await findEntryHash(sql, tenant_id, witness.last_id)

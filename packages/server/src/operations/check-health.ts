@@ -1,4 +1,4 @@
-/** Finds whether the service can do its work: the database answers, takes writes, and commits them; no audit chain is alarmed about. */
+/** Checks whether the service works: the database answers, takes writes and commits them, and no audit chain has an alarm. */
 import type { wire } from '@eaas/protocol'
 import type { Services } from '../runner/operation.js'
 import { DatabaseDeadlineError, withDeadline } from '../store/deadline.js'
@@ -6,38 +6,38 @@ import type { Durability } from '../store/settings.js'
 import { isNotPrimary } from '../store/unreachable.js'
 import { findWriteObstacle } from '../store/writability.js'
 
-/** How long the database may take in all before it counts as failing, in milliseconds. */
+/** How long the checks may take in total before the database counts as failing, in milliseconds. */
 const PATIENCE_MS = 1_000
-/** A commit this recent, in milliseconds, shows that commits work. After it a commit is tried. */
+/** A commit this recent, in milliseconds, shows that commits work; otherwise a commit is tried. */
 const FRESH_MS = 5_000
-/** How long the database's refusal of a batch counts while no batch is committed, in milliseconds. */
+/** How long a batch that the database refused counts as a failure while no batch is committed, in milliseconds. */
 const REFUSAL_MS = 10_000
 
 export interface HealthSources {
-  /** asks the database for the durability in force */
+  /** reads the durability in force from the database */
   findDurability: () => Promise<Durability>
   /** commits a write that changes nothing */
   probeCommit: () => Promise<void>
-  /** whether the server was told to stop */
+  /** whether the server is stopping */
   isStopping: () => boolean
 }
 
 export type HealthCheck = () => Promise<wire.Health>
 
-/** What fails: the `database` of the answer, and what is wrong. */
+/** A failure: the `database` of the answer, and what is wrong. */
 interface Failure {
   database: string
   detail: string
 }
 
-/** Makes the check. Calls that come together share one. */
+/** Creates the check. Concurrent calls share one run. */
 export function createHealthCheck(
   { sql, committer }: Pick<Services, 'sql' | 'committer'>,
   { findDurability, probeCommit, isStopping }: HealthSources,
 ): HealthCheck {
-  let durability: Durability = 'asynchronous' // until the database said better
+  let durability: Durability = 'asynchronous' // until it has been read
   let checking: Promise<wire.Health> | undefined
-  // Kept until it really ends: a commit that hangs holds one connection, not one more with each check.
+  // Kept until it ends: a commit that hangs holds one connection, instead of one more with each check.
   let probing: Promise<void> | undefined
   let probedAt = Number.NEGATIVE_INFINITY
 

@@ -1,4 +1,4 @@
-/** A new tenant with its audit key, its chain and its first API key. The operator's doing: no route leads here. */
+/** Creates a tenant with its audit key, its chain and its first API key. Called by the operator; has no route. */
 import { randomUUID } from 'node:crypto'
 import { PERMISSIONS } from '@eaas/protocol'
 import { appendChained } from '../audit/append-chained.js'

@@ -1,4 +1,4 @@
-/** decrypt: server mode. Opens what either mode sealed in envelope format v1. */
+/** decrypt: server mode. Decrypts envelopes of format v1, whichever mode made them. */
 import { concatBytes, decodeBase64, decodeUtf8, encodeBase64, FormatError, OpenError, type wire } from '@eaas/protocol'
 import { open } from '../crypto/aead.js'
 import type { OpenKey } from '../runner/load-key.js'
@@ -20,7 +20,7 @@ export function decrypt({ key_id, encoding, ...sealed }: wire.Decrypt): Operatio
   }
 }
 
-// One answer whatever failed, the wrapped key too: it never says which part was altered.
+// The answer is the same whatever failed, the wrapped key included, so it never shows which part was altered.
 function openBundle(
   key: OpenKey,
   { wrapped_key, key_version, iv, ciphertext }: Omit<wire.Decrypt, 'key_id' | 'encoding'>,

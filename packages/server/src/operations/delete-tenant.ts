@@ -1,7 +1,7 @@
 /**
- * The end of a tenant: its key material is destroyed and its API keys are revoked, one change and one entry each, and then the tenant
- * is `deleted` for good. What the log tells of stays as records without material, so that the log can be verified as before. The
- * operator's doing: no route leads here.
+ * Deletes a tenant: destroys its key material and revokes its API keys, one change and one entry each, and then sets its status to
+ * `deleted` for good. The rows that the log refers to remain, without material, so that the log can still be verified. Called by the
+ * operator; has no route.
  */
 
 import type { Operation, Services } from '../runner/operation.js'
@@ -17,10 +17,10 @@ import { listKeys } from './list-keys.js'
 import { revokeApiKey } from './revoke-api-key.js'
 import { changeTenant, type OperatorTenant, type Reason, viewForOperator } from './tenant.js'
 
-/** Revoked API keys have no limit in number, and come in the same list. */
+/** The list includes revoked API keys, whose number has no limit. */
 const ALL = { limit: Number.POSITIVE_INFINITY }
 
-/** What a deletion takes, and what it leaves. */
+/** What a deletion destroys, and what remains. */
 export interface DeletionPlan {
   tenant: OperatorTenant
   /** keys and versions whose material is destroyed */
@@ -28,7 +28,7 @@ export interface DeletionPlan {
   versions: number
   /** API keys that are revoked */
   api_keys: number
-  /** the last entry of the log, which stays */
+  /** the last entry of the log, which remains */
   last_entry: number
 }
 
@@ -46,7 +46,7 @@ export async function planDeletion(services: Services, tenant_id: string): Promi
 }
 
 /**
- * Deletes a suspended tenant. Interrupted, it leaves a suspended tenant with less key material; called again, it goes on.
+ * Deletes a suspended tenant. If interrupted, it leaves a suspended tenant with less key material; the next call continues.
  *
  * @throws Refusal E_STATE, E_VALIDATION unless `confirm` is the tenant's name
  */
@@ -75,7 +75,7 @@ function readSuspended(): Operation<OperatorTenant> {
   }
 }
 
-// Under the lock of the head nothing can be made meanwhile: a tenant is deleted only when nothing that opens data is left.
+// Under the lock of the head nothing can be created meanwhile: a tenant is deleted only when no key material and no API key is left.
 function closeTenant({ reason }: Reason): Operation<OperatorTenant> {
   return async ({ state, sql }) => {
     assertSuspended(state)

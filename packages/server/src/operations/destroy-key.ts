@@ -1,6 +1,6 @@
 /**
- * key.destroy: scheduled by a caller, cancelled by one, completed by the server when the waiting period is over. What is
- * destroyed is the key material and the hash key; the record, its audit entries and its name stay.
+ * key.destroy: a caller schedules or cancels it, the server completes it when the waiting period is over. It destroys the key
+ * material and the hash key; the key's row, its audit entries and its name remain.
  */
 import type { wire } from '@eaas/protocol'
 import { TamperedRowError } from '../audit/row-mac.js'
@@ -11,7 +11,7 @@ import type { TenantState } from '../runner/tenant-state.js'
 import type { KeyRow, KeyVersionRow } from '../store/keys.js'
 import { changeKey, daysLater, getKey, getKeyIn, viewKey, writeKey, writeKeyVersion } from './key.js'
 
-/** Schedules the destruction of a disabled key; completes it at once where there is no waiting period. @throws Refusal E_NOT_FOUND, E_STATE, E_VALIDATION */
+/** Schedules the destruction of a disabled key; completes it at once if there is no waiting period. @throws Refusal E_NOT_FOUND, E_STATE, E_VALIDATION */
 export function destroyKey({ key_id, confirm }: { key_id: string; confirm: string }): Operation<wire.Key> {
   return async ({ state, services, sql }) => {
     const states = ['disabled', 'pending_destruction', 'destroyed'] as const
@@ -19,7 +19,7 @@ export function destroyKey({ key_id, confirm }: { key_id: string; confirm: strin
     if (confirm !== key.row.name) throw new Refusal('E_VALIDATION', "confirm: must be the key's name")
     if (key.row.status !== 'disabled') return { entries: [], release: () => viewKey(key.row) }
     if (services.destroyWindowDays === 0) return completion(state, key)
-    // From the later clock on, as it ends by the earlier one: a wrong clock makes the waiting period longer, never shorter.
+    // Begins by the later clock and ends by the earlier one: a wrong clock makes the waiting period longer, never shorter.
     const from = Math.max(services.now(), await services.databaseNow(sql))
     return statusChange(state, key, {
       step: 'scheduled',
@@ -38,8 +38,8 @@ export function cancelDestruction({ key_id }: { key_id: string }): Operation<wir
 }
 
 /**
- * Completes a destruction whose waiting period is over by this clock and by the database's; nothing happens where another process was
- * quicker. While the tenant is suspended, and can cancel nothing, its destructions wait.
+ * Completes a destruction whose waiting period is over by this clock and by the database's. Does nothing if another process completed it
+ * first. While the tenant is suspended, and so cannot cancel, its destructions wait.
  */
 export function destroyKeyIfDue({ key_id }: { key_id: string }): Operation<wire.Key | undefined> {
   return async ({ state, services, sql }) => {
@@ -107,7 +107,7 @@ function completion(state: TenantState, key: OpenKey): Decision<wire.Key> {
   })
 }
 
-// Under the lock of the head nobody rotates: a version beyond the current one means that the key's row is an older one.
+// Under the lock of the head no rotation can happen: a version beyond the current one means that an older row was put back.
 function assertCurrent({ row: { tenant_id, key_id, current_version }, versions }: OpenKey): void {
   if (versions.size === current_version) return
   throw new TamperedRowError(

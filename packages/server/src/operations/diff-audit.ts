@@ -1,6 +1,6 @@
 /**
- * What a log lost: compares it with checkpoints that were kept, and with an export of what it was. Reads only, and answers for a
- * tenant that is not served: this is how an operator finds out what to do after a rollback.
+ * Finds what a log lost: compares it with kept checkpoints and with an earlier export. Only reads, and works for a tenant that is not
+ * served: so an operator learns what to do after a rollback.
  */
 import { alarmMac, equalBytes, type Head, purgeMarkMac } from '../audit/chain.js'
 import type { Checkpoint } from '../audit/checkpoint.js'
@@ -15,19 +15,19 @@ import { type Evidence, readEvidence } from '../store/audit-evidence.js'
 const PAGE_ENTRIES = 500
 
 export interface DiffOptions {
-  /** what was signed of this tenant's log, in any order */
+  /** signed checkpoints of this tenant's log, in any order */
   checkpoints: readonly Checkpoint[]
-  /** the entries of a verified export, in order; undefined where there is none */
+  /** the entries of a verified export, in order; undefined without one */
   exported?: AsyncIterable<ExportedEntry> | undefined
 }
 
 export interface AuditDiff {
   tenant_id: string
-  /** the last entry of the log now; 0 where it has none */
+  /** the last entry of the log now; 0 if it has none */
   last_id: number
-  /** the last entry that is known to be the same; 0 where none is */
+  /** the last entry that is known to be the same; 0 if none is */
   agrees_through: number
-  /** the first entry that is known to be missing or another one; null where nothing is known to differ */
+  /** the first entry that is known to be missing or different; null if nothing is known to differ */
   differs_at: number | null
   /** the last entry that is known to have been written */
   witnessed_through: number
@@ -37,20 +37,20 @@ export interface AuditDiff {
   undone: Undone[]
 }
 
-/** A change that the rows in the database know nothing of any more. */
+/** A change that is missing from the rows of the database. */
 export interface Undone {
   entry_id: number
   change: ExportedEntry['action']
   key_id?: string
   key_version?: number
   api_key_id?: string
-  /** how many DEKs were wrapped under what is gone */
+  /** how many DEKs were wrapped under the lost key version */
   wraps?: number
-  /** what is to be done now */
+  /** what the operator should do now */
   remedy: string
 }
 
-/** Compares a tenant's log with what was kept of it. @throws Refusal E_NOT_FOUND */
+/** Compares a tenant's log with kept checkpoints and an export. @throws Refusal E_NOT_FOUND */
 export async function diffAudit(
   services: Services,
   tenant_id: string,
@@ -72,14 +72,14 @@ export async function diffAudit(
   return { tenant_id, last_id, agrees_through, differs_at, witnessed_through, lost, undone }
 }
 
-type Place = Pick<Head, 'last_id' | 'hash'>
+type Position = Pick<Head, 'last_id' | 'hash'>
 
 interface Verdicts {
   same: number[]
   other: number[]
 }
 
-async function findWitness({ sql }: Services, { tenant, auditKey }: TenantState): Promise<Place[]> {
+async function findWitness({ sql }: Services, { tenant, auditKey }: TenantState): Promise<Position[]> {
   const alarms = await listAlarms(sql)
   return alarms.filter(
     (alarm) =>
@@ -87,13 +87,13 @@ async function findWitness({ sql }: Services, { tenant, auditKey }: TenantState)
   )
 }
 
-// An entry that a purge took can be compared by the mark alone, where it is the last one that was taken.
+// Of the entries that a purge took, only the last one can be compared, by the mark.
 function comparison({ sql }: Services, { tenant, auditKey }: TenantState, { mark }: Evidence) {
   const purge = mark && equalBytes(mark.mac, purgeMarkMac(auditKey, mark)) ? mark : undefined
-  return async (places: readonly Place[]): Promise<Verdicts> => {
+  return async (positions: readonly Position[]): Promise<Verdicts> => {
     const verdicts: Verdicts = { same: [], other: [] }
-    for (let from = 0; from < places.length; from += PAGE_ENTRIES) {
-      const page = places.slice(from, from + PAGE_ENTRIES)
+    for (let from = 0; from < positions.length; from += PAGE_ENTRIES) {
+      const page = positions.slice(from, from + PAGE_ENTRIES)
       const ids = page.map(({ last_id }) => last_id)
       const hashes = await listEntryHashes(sql, tenant.tenant_id, ids)
       if (purge) hashes.set(purge.purged_through, purge.hash)
@@ -110,7 +110,7 @@ function comparison({ sql }: Services, { tenant, auditKey }: TenantState, { mark
 // Each hash covers all entries before it: what follows the first entry that differs is lost too.
 async function findLost(
   exported: AsyncIterable<ExportedEntry>,
-  compare: (places: readonly Place[]) => Promise<Verdicts>,
+  compare: (positions: readonly Position[]) => Promise<Verdicts>,
   verdicts: Verdicts,
 ): Promise<ExportedEntry[]> {
   const lost: ExportedEntry[] = []
@@ -138,7 +138,7 @@ async function findLost(
 function findUndone(lost: readonly ExportedEntry[], { rows }: Evidence): Undone[] {
   const apiKeys = new Map(rows.apiKeys.map((row) => [row.api_key_id, row]))
   const versions = new Set(rows.versions.map(({ key_id, version }) => `${key_id} ${version}`))
-  // A version of that number may have been made again since: it is another one, and written by another entry.
+  // A version of the same number may have been created again since: it is a different one, written by another entry.
   const goneVersions = new Set(
     lost.filter(({ action }) => action === 'key.create' || action === 'key.rotate').map(nameVersion),
   )

@@ -1,4 +1,4 @@
-/** encrypt: server mode. Each call takes a DEK of its own and gives an envelope that the SDK opens locally. */
+/** encrypt: server mode. Each call uses a DEK of its own and returns an envelope that the SDK opens locally. */
 import { decodeBase64, encodeBase64, encodeUtf8, IV_BYTES, wire } from '@eaas/protocol'
 import { randomKey, seal } from '../crypto/aead.js'
 import { wrapDek } from '../crypto/wrapped-key.js'

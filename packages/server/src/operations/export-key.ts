@@ -1,4 +1,4 @@
-/** key.export: the way out. With the published formats, everything that the key protects can be opened without this server. */
+/** key.export: with the exported secrets and the published formats, everything that the key protects can be opened without this server. */
 import { encodeHex, wire } from '@eaas/protocol'
 import type { Operation } from '../runner/operation.js'
 import { mapInStretches } from '../turn.js'
@@ -22,7 +22,7 @@ export function exportKey({ key_id }: { key_id: string }): Operation<wire.KeyExp
     return {
       entries: [{ action: 'key.export', key_id, key_version: key.row.current_version }],
       release: () => ({
-        tenant_id: state.tenant.tenant_id, // what the wrapped keys are bound to, besides what follows
+        tenant_id: state.tenant.tenant_id, // the wrapped keys are bound to it, besides the following fields
         key_id,
         name: key.row.name,
         algorithm: wire.ALGORITHM,

@@ -1,4 +1,4 @@
-/** hash: the blind index of a value. It writes no entry; the hash key is not rotated with the key. */
+/** hash: the blind index of a value. Writes no entry; the hash key does not rotate with the key. */
 import type { wire } from '@eaas/protocol'
 import { blindIndex } from '../crypto/blind-index.js'
 import type { Operation } from '../runner/operation.js'

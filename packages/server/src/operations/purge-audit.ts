@@ -1,7 +1,8 @@
 /**
- * audit.purge: retention. First the mark, with its entry, in one short transaction: from then on the entries up to it count as
- * gone. A log of many kinds of entries gets several marks, one after another, each as short. Then they are deleted in small batches, which lock nothing that an append needs. A crash in between leaves rows below the
- * mark, which nothing reads and the next purge deletes.
+ * audit.purge: retention. First the mark and its entry are written in one short transaction: from then on the entries up to the mark
+ * count as deleted. A log with many kinds of entries gets several marks, one after another, each in a short transaction. Then the
+ * entries are deleted in small batches, which lock nothing that an append needs. A crash in between leaves rows below the mark, which
+ * nothing reads and the next purge deletes.
  */
 import { equalBytes, NO_MARK_MAC, type PurgeMark, purgeMarkMac } from '../audit/chain.js'
 import { readAuthenticEntry } from '../audit/read-entry.js'
@@ -20,39 +21,39 @@ import {
 import type { Queryable } from '../store/db.js'
 
 const MS_PER_DAY = 86_400_000
-/** Clocks this far apart are taken for wrong, in milliseconds: either may be. */
+/** If the clocks differ by more, in milliseconds, one of them is assumed to be wrong. */
 const CLOCKS_APART_MS = 3_600_000
-/** A clock that leapt ahead as far is taken for wrong, in milliseconds, ... */
+/** A clock that leapt ahead by as much, in milliseconds, is assumed to be wrong. */
 const IMPLAUSIBLE_LEAP_MS = 366 * MS_PER_DAY
-/** ... and what was written in the time before now is not taken for a proof that it did not: the same clock may have dated it. */
+/** Entries from so long before now, in milliseconds, do not prove the clock right: the same clock may have dated them. */
 const UNPROVEN_MS = 28 * MS_PER_DAY
-/** The share of a tenant's entries that one purge may take unless it is told otherwise. */
+/** The share of a tenant's entries that one purge may take by default. */
 export const DEFAULT_MAX_SHARE = 0.5
-/** Writing a kind takes some 20 µs. Each statement counts as many entries, so a mark has less than twice as many kinds. */
+/** Writing the count of a kind takes some 20 µs. Each statement counts that many entries, so a mark has less than twice that many kinds. */
 const MARK_KINDS = 10_000
 
 export interface PurgeOptions {
   retentionMonths: number
-  /** share of the entries that may go, 0 to 1 */
+  /** share of the entries that may be purged, 0 to 1 */
   maxShare?: number
-  /** only say what would go */
+  /** only return what would be purged */
   dryRun?: boolean
-  /** no entry after this one goes, however old it is */
+  /** no entry after this one is purged, however old it is */
   through_id?: number
-  /** kinds of entries (by day, action and key) in one mark, about: each is a row that is written while the head is locked */
+  /** approximate number of kinds of entries (by day, action and key) in one mark: each is a row that is written while the head is locked */
   markKinds?: number
 }
 
 export interface PurgePlan {
-  /** the last entry that goes; 0 where none does */
+  /** the last entry that is purged; 0 if none is */
   purged_through: number
   entries: number
   cutoff: string
 }
 
 /**
- * Marks what is older than the retention as purged, or the oldest of it where it is of very many kinds: to be called until nothing
- * goes. Returns what goes, a dry run all of it. @throws Refusal E_STATE when the purge is implausible
+ * Marks entries that are older than the retention as purged, or only the oldest of them if they are of very many kinds: to be called
+ * until it marks none. Returns what it marked, a dry run all that would be marked. @throws Refusal E_STATE if the purge is implausible
  */
 export function purgeAudit({
   retentionMonths,
@@ -65,7 +66,7 @@ export function purgeAudit({
   return async ({ state, services, sql }) => {
     const { tenant_id } = state.tenant
     const mark = await findLastMark(sql, tenant_id)
-    // To count takes seconds, and nothing of it depends on keys or API keys: it is done once, before the head is locked.
+    // Counting takes seconds and does not depend on keys or API keys: it is done once, before the head is locked.
     if (planned && isSameMark(planned.mark, mark)) return planned.decision
     const now = await agreedTime(services, sql)
     const cutoff = monthsBefore(now, retentionMonths)
@@ -102,7 +103,7 @@ function isSameMark(planned: PurgeMark | undefined, found: PurgeMark | undefined
   return planned && found ? equalBytes(planned.mac, found.mac) : planned === found
 }
 
-/** Counts a stretch of the log by kinds, from its beginning until there are many of them; tells how far it came. */
+/** Counts entries by kinds, from the first one until there are many kinds; returns how far it came. */
 async function countFirst(
   sql: Queryable,
   { tenant_id, after_id, through_id }: { tenant_id: string; after_id: number; through_id: number },
@@ -131,8 +132,8 @@ async function agreedTime({ now, databaseNow }: Services, sql: Queryable): Promi
   return Math.min(ours, theirs)
 }
 
-// A clock that leapt ahead would make everything too old at once. Calls that are served under it are dated by it: they prove nothing
-// until somebody had four weeks to notice. What is purged is older than that, so a log that goes on always has older entries.
+// A clock that leapt ahead would make every entry too old at once. It also dates the entries of current calls, so these prove nothing until
+// an operator has had four weeks to notice. Only older entries are purged, so a log in use always has entries that prove the clock right.
 async function assertPlausibleTime(sql: Queryable, now: number): Promise<void> {
   const from = new Date(now - IMPLAUSIBLE_LEAP_MS).toISOString()
   const to = new Date(now - UNPROVEN_MS).toISOString()

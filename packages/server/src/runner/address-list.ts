@@ -7,7 +7,7 @@ export function isAllowed(list: readonly string[], address: string): boolean {
   return family !== 0 && parseList(list).check(address, family === 4 ? 'ipv4' : 'ipv6')
 }
 
-// An allow-list is parsed once for as long as its API key is cached.
+// An allow-list is parsed once while its API key is cached.
 const parsed = new WeakMap<readonly string[], BlockList>()
 
 function parseList(list: readonly string[]): BlockList {

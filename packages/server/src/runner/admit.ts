@@ -1,4 +1,4 @@
-/** Whether a caller may do what it asks for: the API key, its address list, its tenant, its permission, in this order. */
+/** Checks whether a caller may make a call: its API key, address list, tenant and permissions, in this order. */
 import type { Permission } from '@eaas/protocol'
 import type { ApiKeyRow } from '../store/api-keys.js'
 import { isAllowed } from './address-list.js'
@@ -10,7 +10,7 @@ export interface Credentials {
   /** HMAC of the API key under the pepper */
   digest: string
   ip_address: string
-  /** the end user that the caller says it acts for, which takes a permission of its own */
+  /** the end user that the caller says it acts for, which requires a permission of its own */
   on_behalf_of: string | undefined
 }
 
@@ -20,7 +20,7 @@ export interface Access {
   permissions: readonly Permission[]
 }
 
-/** What was found by a call's credentials. */
+/** What the credentials of a call lead to. */
 export interface Found {
   apiKey: ApiKeyRow | undefined
   /** whether the operator has suspended or deleted the tenant */
@@ -57,7 +57,7 @@ export function apiKeyStatus(apiKey: ApiKeyRow, now: number): 'active' | 'expire
   return apiKey.expires_at !== null && Date.parse(apiKey.expires_at) <= now ? 'expired' : 'active'
 }
 
-/** The answer to every credential that does not open: it never tells why. */
+/** The answer to every invalid credential; it never says what is wrong with it. */
 export function unauthorized(): Refusal {
   return new Refusal('E_UNAUTHORIZED', 'a valid API key is required: Authorization: Bearer eaas_sk_…')
 }

@@ -1,15 +1,15 @@
-/** When API keys were last used: noted in memory by each call, and written now and then, apart from any call. */
+/** When API keys were last used: recorded in memory by each call, and written periodically, apart from any call. */
 import { type ApiKeyRow, noteUses } from '../store/api-keys.js'
 import type { Sql } from '../store/db.js'
 
 export interface ApiKeyUses {
-  /** Notes that a call was let in. `now` is in milliseconds since 1970. */
+  /** Records that a call was admitted. `now` is in milliseconds since 1970. */
   note(apiKey: Pick<ApiKeyRow, 'tenant_id' | 'api_key_id'>, now: number): void
-  /** Writes what was noted since the last time, one statement a tenant. What could not be written is kept for the next time. */
+  /** Writes what was recorded since the last time, one statement per tenant. What could not be written is kept for the next time. */
   flush(): Promise<void>
 }
 
-/** Makes the notes; one a process. */
+/** Creates the record; one per process. */
 export function createApiKeyUses(sql: Sql): ApiKeyUses {
   /** by tenant: of each API key the time of its last use */
   let noted = new Map<string, Map<string, number>>()

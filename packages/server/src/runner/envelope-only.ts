@@ -1,4 +1,4 @@
-/** Server mode is closed to envelope-only tenants: the refusal is on record before it is told. */
+/** Refuses server mode to envelope-only tenants: the refusal is committed as an entry before the caller learns of it. */
 import type { EntryNote, Operation } from './operation.js'
 import { Refusal } from './refusal.js'
 import type { TenantState } from './tenant-state.js'
@@ -6,18 +6,18 @@ import type { TenantState } from './tenant-state.js'
 const DETAIL =
   'E_ENVELOPE_ONLY: this tenant encrypts on the client only. Use wrap and unwrap, or ask the operator to open server mode.'
 
-/** A call of server mode: its name, and its body, of which nothing is known yet. */
+/** A call of server mode: its name, and its body, which is not validated yet. */
 export interface ServerModeCall {
   operation: 'encrypt' | 'decrypt'
   body: unknown
 }
 
-/** Lets an operation of server mode through for tenants to whom it was opened; refuses it on record otherwise. */
+/** Runs an operation of server mode for tenants whose server mode is open; refuses it on record for others. */
 export function inServerMode<Answer>(call: ServerModeCall, operation: Operation<Answer>): Operation<Answer> {
   return (context) => (context.state.tenant.envelope_only ? refuseServerMode(call)(context) : operation(context))
 }
 
-/** Refuses, on record, with the key that the body names. @throws Refusal E_ENVELOPE_ONLY once the entry is committed */
+/** Refuses a call on record, with the key that its body names. @throws Refusal E_ENVELOPE_ONLY once the entry is committed */
 export function refuseServerMode({ operation, body }: ServerModeCall): Operation<never> {
   return async ({ state }) => ({
     entries: [{ action: 'envelope_only.refused', ...(await findNamedKey(state, body)), metadata: { operation } }],
@@ -27,7 +27,7 @@ export function refuseServerMode({ operation, body }: ServerModeCall): Operation
   })
 }
 
-// The version that the body names where the key has it, as on decrypt; otherwise the one that would have been used.
+// The version is the one that the body names, if the key has it, as on decrypt; otherwise the current one, which would have been used.
 async function findNamedKey(
   state: TenantState,
   body: unknown,

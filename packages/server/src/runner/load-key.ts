@@ -1,4 +1,4 @@
-/** A key with its secrets opened, from its rows. */
+/** Opens keys from their rows. */
 
 import type { KeyObject } from 'node:crypto'
 import { wrappedKeyAad } from '@eaas/protocol'
@@ -15,7 +15,7 @@ const PAGE_VERSIONS = 250
 export interface OpenKeyVersion {
   row: KeyVersionRow
   kek: KeyObject | undefined
-  /** what a wrapped key of this version is bound to */
+  /** the AAD that a wrapped key of this version is bound to */
   aad: Uint8Array
 }
 
@@ -47,7 +47,7 @@ export async function loadKey(
   return { row, versions: byNumber(versions), hashKey: openHashKey(rootKey, row) }
 }
 
-/** Opens a key from the rows of all of its versions, or of those that changed of one that is open. */
+/** Opens a key from the rows of all of its versions, or an already open key from those that changed. */
 export function openKey(
   rootKey: KeyObject,
   { row, versions, known }: { row: KeyRow; versions: readonly KeyVersionRow[]; known?: OpenKey | undefined },
@@ -85,8 +85,8 @@ function openVersion(rootKey: KeyObject, row: KeyVersionRow): OpenKeyVersion {
   }
 }
 
-// A version that is hidden can't be destroyed, and its wrapped keys seem to be forged. A rotation between the two reads adds one beyond
-// the current version; none is ever taken away.
+// A hidden version would escape destruction, and its wrapped keys would seem forged. A rotation between the two reads adds a version beyond
+// the current one; no version is ever removed.
 function assertVersions({ tenant_id, key_id, current_version }: KeyRow, versions: readonly OpenKeyVersion[]): void {
   const known = versions.filter(({ row: { version } }) => version >= 1 && version <= current_version)
   if (known.length === current_version) return

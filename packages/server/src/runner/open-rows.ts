@@ -1,6 +1,6 @@
 /**
- * The keys and API keys of a tenant, opened and verified, each loaded when it is first used. Calls that ask for one at the same
- * time share its load; what was not found, or failed, is not remembered.
+ * The keys and API keys of a tenant, opened and authenticated, each loaded at its first use. Concurrent calls for one share its load;
+ * a row that was not found, or failed to load, is not cached.
  */
 import type { KeyObject } from 'node:crypto'
 import { isUuid } from '@eaas/protocol'
@@ -12,11 +12,11 @@ import type { KeyRow, KeyVersionRow } from '../store/keys.js'
 import type { TenantRow } from '../store/tenants.js'
 import { loadKey, type OpenKey, openKey } from './load-key.js'
 
-/** The rows that a management change wrote, as they are now. */
+/** The new rows that a management change wrote. */
 export interface WrittenRows {
   tenant?: TenantRow
   key?: KeyRow
-  /** of that key */
+  /** changed versions of that key */
   versions?: readonly KeyVersionRow[]
   apiKey?: ApiKeyRow
   /** the last entry that a purge took */
@@ -38,12 +38,12 @@ interface Slot<T> {
 
 export class OpenRows {
   private readonly keys = new Map<string, Slot<OpenKey>>()
-  /** by their digests */
+  /** by digest */
   private readonly apiKeys = new Map<string, Slot<ApiKeyRow>>()
-  /** keys that were written while their other parts were not at hand */
+  /** keys that were written while not all of their versions were loaded */
   private readonly unknown = new Set<string>()
 
-  /** With rows below, what they hold is found too, and stays as it is: a transaction keeps to itself what it has not committed. */
+  /** Rows `below` are read too, but never changed: what a transaction has not committed stays in its own layer. */
   constructor(
     private readonly source: RowSource,
     private readonly below?: OpenRows,
@@ -65,7 +65,7 @@ export class OpenRows {
     })
   }
 
-  /** Takes what this process wrote itself. */
+  /** Puts rows that this process wrote. */
   put({ key, versions = [], apiKey }: WrittenRows): void {
     if (apiKey) this.apiKeys.set(apiKey.digest, filled(apiKey))
     if (!key) return
@@ -79,14 +79,14 @@ export class OpenRows {
     }
   }
 
-  /** Takes over what was found and put in the rows above these; to be called once their transaction is committed. */
+  /** Adopts what was loaded and put in the layer `above`; to be called once its transaction is committed. */
   absorb(above: OpenRows): void {
     for (const key_id of above.unknown) this.keys.delete(key_id)
     for (const [key_id, slot] of above.keys) if (slot.value) this.keys.set(key_id, slot)
     for (const [digest, slot] of above.apiKeys) if (slot.value) this.apiKeys.set(digest, slot)
   }
 
-  /** Forgets the rows that others wrote, by their ids; all of them where it is not known which. */
+  /** Drops the rows that other processes wrote, by their ids; all rows if it is not known which. */
   forget(written: { keys: ReadonlySet<string>; apiKeys: ReadonlySet<string> } | undefined): void {
     if (!written) {
       this.keys.clear()
@@ -101,7 +101,7 @@ export class OpenRows {
   }
 }
 
-// What is still loading below may wait for another connection, and that one for this transaction: it is loaded again.
+// A row that is still loading below is loaded again here: its load may wait for a connection that waits for this transaction.
 function remember<T>(
   slots: Map<string, Slot<T>>,
   below: ReadonlyMap<string, Slot<T>> | undefined,

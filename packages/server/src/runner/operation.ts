@@ -1,4 +1,4 @@
-/** What an operation is: a decision on the state of a tenant. Each one is a file of this folder. */
+/** What an operation is: a decision on the state of a tenant. The operations themselves are in `operations/`. */
 import type { KeyObject } from 'node:crypto'
 import type { Action } from '@eaas/protocol'
 import type { Committer } from '../audit/committer.js'
@@ -9,7 +9,7 @@ import type { WrittenRows } from './open-rows.js'
 import type { TenantState, TenantStates } from './tenant-state.js'
 import type { WorkGate } from './work-gate.js'
 
-/** What operations and their runner lean on; one a process. */
+/** What operations and their runner use; one per process. */
 export interface Services {
   sql: Sql
   rootKey: KeyObject
@@ -23,18 +23,18 @@ export interface Services {
   gate: WorkGate
   /** milliseconds since 1970 */
   now: () => number
-  /** the same by the database's clock: what can't be undone has to be due by both */
+  /** the time by the database's clock: what cannot be undone must be due by both clocks */
   databaseNow: (sql?: Queryable) => Promise<number>
-  /** days between asking for a key's destruction and the destruction; 0 is at once */
+  /** days between the request to destroy a key and its destruction; 0 is at once */
   destroyWindowDays: number
 }
 
-/** Who acts. */
+/** The actor of a call. */
 export interface Caller {
   /** the API key's id, or `system` */
   actor: string
   ip_address: string | null
-  /** the end user for whom, in the words of the caller; each entry's metadata names it */
+  /** the end user that the caller names; added to the metadata of each entry */
   on_behalf_of: string | undefined
   /** undefined for what the server or its operator does */
   apiKey: ApiKeyRow | undefined
@@ -44,13 +44,13 @@ export interface Context {
   state: TenantState
   caller: Caller
   services: Services
-  /** what a decision reads by; under the lock of the head nothing else may be awaited. What is released later reads by `services` */
+  /** the connection for a decision's reads; under the lock of the head no other may be awaited. `release` reads by `services.sql` */
   sql: Queryable
-  /** how many encrypt calls the tenant's quota leaves this month, as far as this decision has to know */
+  /** how many encrypt calls the tenant's quota leaves this month; Infinity unless this decision must respect a limit */
   quotaLeft: number
 }
 
-/** An entry as an operation words it; who and from where is added when it is committed. */
+/** An entry as an operation states it; actor and address are added when it is committed. */
 export interface EntryNote {
   action: Action
   key_id?: string
@@ -59,7 +59,7 @@ export interface EntryNote {
   metadata?: Record<string, string | number | boolean | null>
 }
 
-/** Where the entries of a management change stand in the log. */
+/** The position of a management change's entries in the log. */
 export interface EntryPosition {
   /** the id of the first entry */
   entry_id: number
@@ -96,5 +96,5 @@ export function decision<Answer, Written extends WrittenRows>(
   return made as unknown as Decision<Answer>
 }
 
-/** May run more than once for one call, and changes nothing by itself. @throws Refusal */
+/** May run several times for one call, and must not change anything itself. @throws Refusal */
 export type Operation<Answer> = (context: Context) => Decision<Answer> | Promise<Decision<Answer>>

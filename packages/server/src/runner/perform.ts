@@ -1,6 +1,6 @@
 /**
- * How every operation runs: decide on the tenant's state, have the entries committed, only then release the answer. Where
- * the state turns out not to be the current one, decide again; nothing is refused because the tenant changes often.
+ * Runs every operation: decides on the tenant's state, has the entries committed, and only then releases the answer. If the state
+ * turns out not to be the current one, the operation decides again; no call fails because its tenant changes often.
  */
 import { SYSTEM_ACTOR } from '@eaas/protocol'
 import { AuditWriteError, ChainAlarmError } from '../audit/append-errors.js'
@@ -17,15 +17,15 @@ import { Refusal } from './refusal.js'
 import type { TenantState } from './tenant-state.js'
 
 /**
- * How often a call without entries decides and finds that the tenant has changed since. After that it takes its turn with the
- * changes: it decides under the lock of the head, where nothing can change.
+ * How many times a call without entries may decide on a state that has changed meanwhile. After that it takes its turn with the
+ * changes: it decides under the lock of the head, where the tenant cannot change.
  */
 const MOST_STALE = 2
 
 /** The server itself, or its operator. */
 export const SYSTEM: Caller = { actor: SYSTEM_ACTOR, ip_address: null, on_behalf_of: undefined, apiKey: undefined }
 
-/** Reads the credentials of a call. @throws Refusal E_UNAUTHORIZED when the text is no API key */
+/** Reads the credentials of a call. @throws Refusal E_UNAUTHORIZED if the text is not an API key */
 export function readCredentials(
   services: Services,
   { apiKey, ip_address, on_behalf_of }: { apiKey: string; ip_address: string; on_behalf_of: string | undefined },
@@ -36,7 +36,7 @@ export function readCredentials(
 }
 
 /**
- * Lets a caller in before its body is read; tells whether its tenant was envelope-only when it was last read. That may have
+ * Admits a caller before its body is read; returns whether its tenant was envelope-only when its state was last read, which may have
  * changed since.
  *
  * @throws Refusal E_UNAUTHORIZED, E_IP_NOT_ALLOWED, E_TENANT_SUSPENDED, E_MISSING_PERMISSION
@@ -54,7 +54,7 @@ export function perform<Answer>(services: Services, access: Access, operation: O
   return carryOut(services, access.credentials.tenant_id, access, operation)
 }
 
-/** Runs an operation that the server does by itself or its operator asks for. @throws Refusal, AuditWriteError, OverloadError */
+/** Runs an operation for the server itself or its operator. @throws Refusal, AuditWriteError, OverloadError */
 export function performAsSystem<Answer>(
   services: Services,
   tenant_id: string,
@@ -63,8 +63,8 @@ export function performAsSystem<Answer>(
   return carryOut(services, tenant_id, undefined, operation)
 }
 
-// A refusal counts only when the state that it was made on is the current one: a key that another process has just made or
-// enabled must not be refused here. Entries are committed by the committer, which has the call decide again where it must.
+// A refusal counts only if it was made on the current state: a key that another process has just created or enabled must not be
+// refused here. The committer commits the entries, and makes the call decide again if necessary.
 async function carryOut<Answer>(
   services: Services,
   tenant_id: string,
@@ -92,7 +92,7 @@ function createCall<Answer>(
   let decision: Decision<Answer> | undefined
   /** what the change of the last decision wrote */
   let written: WrittenRows = {}
-  /** who was let in by the last decision */
+  /** the API key that the last decision admitted */
   let admitted: ApiKeyRow | undefined
   let isOver = false
 
@@ -135,7 +135,7 @@ function createCall<Answer>(
   }
 
   return {
-    /** Decides, and has it committed or compared; false where the state was not the current one. */
+    /** Decides, and has the decision committed or its state compared; false if the state was not the current one. */
     async isDone(inTurn: boolean): Promise<boolean> {
       const state = await services.states.find(tenant_id)
       if (!state) throw unauthorized()
@@ -161,7 +161,7 @@ function createCall<Answer>(
       if (!decision) throw new Error('a call was committed without a decision')
       return decision.release(written)
     },
-    /** Notes the use of an API key by a call that was carried out, or refused by what it asked for. */
+    /** Records the use of the API key by a call that was admitted, whether it was carried out or refused. */
     noteUse(): void {
       if (admitted && decision?.freshness !== 'cached') services.apiKeyUses.note(admitted, services.now())
     },
@@ -196,14 +196,14 @@ async function callerOf(
   { tenant, fault, findApiKey }: TenantState,
   { now }: Services,
 ): Promise<Caller> {
-  // What a row says that is not the server's counts for nothing; the fault itself is what the call fails with.
+  // The status in a tampered row is ignored; the call then fails with the fault itself.
   const isSuspended = !fault && tenant.status !== 'active'
   const apiKey = admit({ apiKey: await findApiKey(access.credentials.digest), isSuspended }, access, now())
   const { ip_address, on_behalf_of } = access.credentials
   return { actor: apiKey.api_key_id, ip_address, on_behalf_of, apiKey }
 }
 
-/** Zeroes the secrets of a decision that is over, whatever came of it. */
+/** Zeroes the secrets of a decision that is over, whatever its outcome. */
 export function zeroSecrets(decision: Decision<unknown> | undefined): void {
   for (const secret of decision?.secrets ?? []) secret.fill(0)
 }
@@ -212,7 +212,7 @@ async function isCurrent({ committer }: Services, { tenant, auditKey, policy_ver
   return (await committer.currentPolicyVersion({ tenant_id: tenant.tenant_id, auditKey })) === policy_version
 }
 
-/** An entry as it is chained: with who acts and from where, its metadata as canonical JSON. */
+/** The entry to chain: with actor and address, and its metadata as canonical JSON. */
 export function draftEntry({ action, key_id, key_version, metadata }: EntryNote, caller: Caller): EntryDraft {
   const { actor, ip_address, on_behalf_of } = caller
   const all = on_behalf_of === undefined ? metadata : { ...metadata, on_behalf_of }

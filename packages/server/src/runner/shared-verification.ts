@@ -1,13 +1,13 @@
 /**
  * Shares verifications: those of one tenant run one after another, and callers that wait for the same one get the same answer. So a
- * call never gets the answer of a run that began before it asked, and verification can't be used to stop the process.
+ * call never gets the answer of a run that began before the call, and verifications cannot occupy the process.
  */
 import type { wire } from '@eaas/protocol'
 import { Refusal } from './refusal.js'
 
-/** Tenants whose logs are verified at once in a process; more are refused. */
+/** Tenants whose logs may be verified at once in a process; more are refused. */
 const TENANTS_AT_ONCE = 2
-/** Different verifications that wait for one tenant; more are refused. */
+/** Different verifications of one tenant that may wait; more are refused. */
 const WAITING_OF_TENANT = 8
 
 type Verify = (signal: AbortSignal) => Promise<wire.Verification>

@@ -1,11 +1,11 @@
 /**
- * A tenant as the operations see it: its settings, keys and API keys, opened and verified, under one policy version. When the
- * version moves, the next state takes over every row that was not changed: what this process wrote it has at hand, and what
- * another one wrote is loaded again.
+ * A tenant as the operations see it: its settings, keys and API keys, opened and authenticated, under one policy version. When the
+ * version changes, the next state keeps every row that was not changed, has the rows that this process wrote, and loads the rows
+ * again that another process wrote.
  *
- * A policy version is known before any row is read under it, and it only grows. So when the committer finds it unchanged at the
- * end, every row that was read in between was right. States of one tenant share their rows: one that is older may show newer
- * rows, and then the committer finds that it is older.
+ * The policy version is read before any row, and it only grows. So if the committer finds it unchanged at the end, every row that was
+ * read in between was current. States of one tenant share their rows: an older state may show newer rows, and then the committer
+ * finds that its policy version is out of date.
  */
 import type { KeyObject } from 'node:crypto'
 import { genesisHash, type Head, type Witness } from '../audit/chain.js'
@@ -23,10 +23,10 @@ import { OpenRows, type WrittenRows } from './open-rows.js'
 
 export interface TenantState {
   readonly tenant: TenantRow
-  /** set where the tenant's row is not as the server wrote it: nothing is decided on it then */
+  /** set if the tenant's row is not as the server wrote it: no decision is made on it then */
   readonly fault: TamperedRowError | undefined
   readonly policy_version: number
-  /** the last entry that a purge took; 0 where none did */
+  /** the last entry that a purge took; 0 if there was none */
   readonly purged_through: number
   readonly auditKey: KeyObject
   /** authenticates the tenant's rows */
@@ -37,35 +37,35 @@ export interface TenantState {
   findApiKey(digest: string): Promise<ApiKeyRow | undefined>
 }
 
-/** The state under the lock of a head, which the changes of the transaction move on. */
+/** The state under the lock of a head, which each change of the transaction replaces. */
 export interface LockedState {
   readonly state: TenantState
-  /** Makes the next state of the rows that a change wrote. */
+  /** Makes the next state from the rows that a change wrote. */
   wrote(rows: WrittenRows): void
 }
 
 export interface TenantStates {
-  /** The state of a tenant, loaded when there is none; undefined where there is no such tenant. */
+  /** The state of a tenant, loaded at its first use; undefined if there is no such tenant. */
   find(tenant_id: string): Promise<TenantState | undefined>
-  /** The state of a tenant, where it is loaded and under this policy version. */
+  /** The state of a tenant if it is loaded and has this policy version. */
   recent(tenant_id: string, policy_version: number): TenantState | undefined
   /** Drops the state of a tenant, so that it is loaded again. */
   forget(tenant_id: string): void
-  /** Brings a state up to date that turned out to be no longer current. */
+  /** Brings a state up to date that turned out to be out of date. */
   renew(state: TenantState): Promise<void>
-  /** The state under a lock: the same for all who ask while it is held. Reads by the connection that holds it. */
+  /** The state under a lock: the same for all calls while it is held. Reads by the connection that holds it. */
   underLock(lock: HeadLock): Promise<LockedState>
 }
 
-/** Tenants whose state is kept at most; the one loaded longest ago goes first. */
+/** Most tenants whose state is cached; the one loaded longest ago is dropped first. */
 const CACHED_TENANTS = 10_000
 
 interface Cached {
   state: TenantState
-  /** the state, for whoever waits for it */
+  /** the state as a promise, for callers of `find` */
   current: Promise<TenantState>
   rows: OpenRows
-  /** where the chain was when the policy version of the state was the current one */
+  /** the end of the chain when the policy version of the state was current */
   known: Witness
   renewing: Promise<void> | undefined
 }
@@ -76,7 +76,7 @@ interface Slot {
   cached: Cached | undefined
 }
 
-/** Makes the cache of tenants' states; one a process. */
+/** Creates the cache of tenants' states; one per process. */
 export function createTenantStates({ sql, rootKey }: { sql: Sql; rootKey: KeyObject }): TenantStates {
   const slots = new Map<string, Slot>()
   const locked = new WeakMap<HeadLock, Promise<LockedState>>()
@@ -104,7 +104,7 @@ export function createTenantStates({ sql, rootKey }: { sql: Sql; rootKey: KeyObj
     if (slots.get(tenant_id)?.cached === cached) slots.delete(tenant_id)
   }
 
-  /** Brings what is cached to the policy version of a head. Does nothing where somebody else did meanwhile. */
+  /** Brings a cached state to the policy version of a head. Does nothing if that happened meanwhile. */
   async function follow(cached: Cached, on: Queryable, head: Head): Promise<void> {
     const { state, rows, known } = cached
     const { tenant_id } = state.tenant
@@ -126,12 +126,12 @@ export function createTenantStates({ sql, rootKey }: { sql: Sql; rootKey: KeyObj
   async function renew(state: TenantState): Promise<void> {
     const { tenant_id } = state.tenant
     const cached = slots.get(tenant_id)?.cached
-    if (!cached || cached.state !== state) return // it was brought up to date, or is loaded again
+    if (!cached || cached.state !== state) return // it was brought up to date meanwhile, or is loaded again
     cached.renewing ??= withDeadline(
       (async () => {
         const head = await findHead(sql, tenant_id)
         if (head && head.policy_version > state.policy_version) await follow(cached, sql, head)
-        else if (head?.policy_version !== state.policy_version) forget(cached) // the chain went back: the committer will say so
+        else if (head?.policy_version !== state.policy_version) forget(cached) // the chain went back: the committer raises the alarm
       })(),
     ).finally(() => {
       cached.renewing = undefined
@@ -177,14 +177,14 @@ function advance(cached: Cached, state: TenantState, { last_id, hash, policy_ver
   cached.known = { last_id, hash, policy_version }
 }
 
-// What a transaction reads and writes is its own until it is committed: rolled back, nobody has seen any of it.
+// The reads and writes of a transaction stay in a layer of its own until the commit: after a rollback no other call has seen them.
 function overlay(cached: Cached, lock: HeadLock, rootKey: KeyObject): LockedState {
   const base = cached.state
   const { rowKey, tenant } = base
   const rows = new OpenRows({ sql: lock.sql, rootKey, rowKey, tenant_id: tenant.tenant_id }, cached.rows)
   let state: TenantState = { ...base, ...finders(rows) }
   lock.onCommit((head) => {
-    if (cached.state !== base) return // somebody read the entries of this transaction, and followed them
+    if (cached.state !== base) return // another call has already followed the entries of this transaction
     cached.rows.absorb(rows)
     advance(cached, state, head)
   })

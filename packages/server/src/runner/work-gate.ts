@@ -1,27 +1,27 @@
 /**
- * Admits batches before any of their operations is decided: some are worked on at once, the others wait by tenants in turn, and
- * what the server can't work off in time is refused at once. Without it, batches take the processor from each other until all are
- * too late.
+ * Admits batches before any of their operations is decided: some run at once, the others wait, tenant by tenant in turn, and a batch
+ * that the server cannot begin in time is refused at once. Without the gate, concurrent batches slow each other down until all are too
+ * late.
  */
 import { OverloadError } from '../audit/append-errors.js'
 
-/** Operations that are worked on at once: enough that one batch is decided while another one is committed. */
+/** Operations that run at once: enough that one batch is decided while another one is committed. */
 const RUNNING_OPERATIONS = 4_000
-/** How long a batch may wait to be begun, in milliseconds; its commit has a deadline of its own after that. */
+/** How long a batch may wait for its turn, in milliseconds; its commit has a deadline of its own after that. */
 const MOST_WAIT_MS = 3_000
-/** Operations a second, until it is known how many this server does; and the fewest that a stalled database makes of it. */
+/** Operations per second: the estimate before any is measured, and the least that is assumed while the database stalls. */
 const FIRST_RATE = 5_000
 const LEAST_RATE = 500
-/** How long work is counted before the rate is reckoned anew, in milliseconds. */
+/** How long operations are counted before the rate is computed again, in milliseconds. */
 const RATE_WINDOW_MS = 200
 
 export interface WorkGate {
   /**
-   * Waits for a turn; the caller leaves by what this resolves to, whatever comes of its work.
-   * @throws OverloadError at once where the operations can't be begun in time
+   * Waits for a turn. The caller calls the returned function at the end of its work, whatever the outcome.
+   * @throws OverloadError at once if the operations cannot begin in time
    */
   enter(tenant_id: string, operations: number): Promise<() => void>
-  /** @throws OverloadError where not even a small batch would be admitted: to be asked before a body is read */
+  /** To be called before a body is read. @throws OverloadError if not even a small batch would be admitted */
   assertRoom(): void
 }
 
@@ -30,13 +30,13 @@ interface Waiter {
   begin: () => void
 }
 
-/** Makes the gate; one a process. `now` is in milliseconds. */
+/** Creates the gate; one per process. `now` is in milliseconds. */
 export function createWorkGate({
   runningOperations = RUNNING_OPERATIONS,
   mostWaitMs = MOST_WAIT_MS,
   now = () => performance.now(),
 } = {}): WorkGate {
-  /** of each tenant, in the order in which they take turns */
+  /** by tenant, in the order of turns */
   const waiters = new Map<string, Waiter[]>()
   let running = 0
   let waiting = 0
@@ -58,7 +58,7 @@ export function createWorkGate({
   }
 
   function begin(operations: number): () => void {
-    if (running === 0) countedFrom = now() - (done * 1_000) / rate // what was counted goes on as if it had just been done
+    if (running === 0) countedFrom = now() - (done * 1_000) / rate // time without work does not lower the rate
     running += operations
     let hasLeft = false
     return () => {
@@ -79,7 +79,7 @@ export function createWorkGate({
     countedFrom = now()
   }
 
-  // A large batch that has no room yet holds up the others: passed by small ones, it would never have any.
+  // A large batch without room holds up the others: if small ones could pass it, it would never get room.
   function beginNext(): void {
     for (;;) {
       const [next] = waiters
@@ -89,7 +89,7 @@ export function createWorkGate({
       const others = waiters.get(tenant_id)
       if (others) {
         waiters.delete(tenant_id)
-        waiters.set(tenant_id, others) // to the end: the next turn is another tenant's
+        waiters.set(tenant_id, others) // moved to the end: the next turn is another tenant's
       }
       waiter.begin()
     }
