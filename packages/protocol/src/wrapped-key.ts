@@ -8,7 +8,7 @@ const IV_AT = 5
 const SEALED_AT = 17
 const LABEL = encodeUtf8('eaas/wrapped-key/v1')
 
-/** The parts of a wrapped key: the version that wrapped it, the iv, and DEK and tag as they are sealed. */
+/** The parts of a wrapped key: the key version that wrapped it, the iv, and the sealed DEK with its tag. */
 export interface WrappedKeyParts {
   version: number
   iv: Uint8Array

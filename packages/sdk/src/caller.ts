@@ -1,9 +1,9 @@
-/** Stack traces that lead to the application: many callers may wait for one request, and an error of it names none of them. */
+/** Stack traces that lead to the application. Many callers may share one request, and its error has none of them in its stack. */
 import { isEaasError } from './errors.js'
 
 /**
- * Remembers who calls. What it returns makes of an error of the SDK one of the caller's own, alike but for its stack; anything
- * else it returns as it is. The text of the stack is made only when it is needed.
+ * Remembers the caller's stack. Returns a function that copies an error of the SDK and gives the copy that stack; it returns
+ * anything else unchanged. The stack's text is made only when an error needs it.
  */
 export function rememberCaller(): (error: unknown) => unknown {
   const caller = new Error()
@@ -18,7 +18,7 @@ export function rememberCaller(): (error: unknown) => unknown {
   }
 }
 
-/** The same function, whose errors have the caller in their stack. */
+/** Wraps a function so that its errors have the caller in their stack. */
 export function traced<A extends unknown[], T>(run: (...args: A) => Promise<T>): (...args: A) => Promise<T> {
   return async (...args) => {
     const atCaller = rememberCaller()

@@ -1,4 +1,4 @@
-/** The client: what an application holds. */
+/** The client, which an application creates once and keeps. */
 import { DEK_MAX_MESSAGES, type Envelope } from '@eaas/protocol'
 import { traced } from './caller.js'
 import { DecryptDeks } from './deks/decrypt-deks.js'
@@ -47,80 +47,80 @@ const CLIENT_OPTIONS = 'baseUrl apiKey engine fetch timeoutMs retries allowInsec
 const DEK_OPTIONS = 'maxMessages maxBytes maxAgeMs cache cacheSize cacheMaxAgeMs verify'.split(' ')
 const ENCRYPT_OPTIONS = ['keyId', 'dek', 'signal'] satisfies (keyof EncryptOptions)[]
 
-/** How long and for how much a DEK serves. */
+/** How long a DEK is used, and for how much data. */
 export interface DekOptions {
-  /** Messages that one DEK of a key seals at most; 2^20 by default, 2^31 at most. DEKs of a call or a record are not counted. */
+  /** The most messages that one shared DEK of a key seals; 2^20 by default, 2^31 at most. Does not apply to DEKs of one call or record. */
   maxMessages?: number | undefined
-  /** Bytes of plaintext that one DEK seals at most; 64 GiB by default. */
+  /** The most bytes of plaintext that one DEK seals; 64 GiB by default. */
   maxBytes?: number | undefined
-  /** Milliseconds that one DEK seals at most; one hour by default, 15 minutes in browsers. */
+  /** Milliseconds for which one DEK seals; one hour by default, 15 minutes in browsers. */
   maxAgeMs?: number | undefined
-  /** `false` keeps no DEK for reading: each decryption is an unwrap, and so an entry in the audit log. */
+  /** `false` keeps no DEK for reading, so that each decryption is an unwrap and an entry in the audit log. */
   cache?: boolean | undefined
-  /** DEKs kept for reading, and keys whose DEK is kept for sealing, at most; 1,024 by default. */
+  /** The most DEKs kept for reading, and the most keys whose DEK is kept for sealing; 1,024 by default. */
   cacheSize?: number | undefined
-  /** Milliseconds that a DEK is kept for reading, however often it is used; 5 minutes by default. */
+  /** Milliseconds for which a DEK is kept for reading, counted from its unwrap, not from its last use; 5 minutes by default. */
   cacheMaxAgeMs?: number | undefined
   /**
-   * `true` unwraps each wrapped key once before anything is sealed under it, and refuses one that does not give the DEK
-   * back (`E_PROTOCOL`). Without it, a service that answers wrongly makes unreadable what is sealed. Needs the permission
-   * `decrypt`; one request and one audit entry more for each DEK.
+   * `true` unwraps each new wrapped key once before anything is sealed under it, and throws `E_PROTOCOL` when that does not
+   * return the same DEK. Without it, data sealed under a wrong answer of the service could never be read. Needs the permission
+   * `decrypt`; costs one more request and audit entry for each DEK.
    */
   verify?: boolean | undefined
 }
 
 export interface ClientOptions {
   /**
-   * Where the service is, with a path prefix if it has one, without `/v1`. In pages and workers also a path of their own
-   * origin, such as `/api/eaas`, where a broker (`@eaas/sdk/broker`) is mounted. If it is missing, an environment variable that
-   * is not set at build time say, the first request throws.
+   * The URL of the service, with its path prefix if it has one, without `/v1`. In pages and workers also a path of their own
+   * origin, such as `/api/eaas`, at which a broker (`@eaas/sdk/broker`) is mounted. Where it is missing, for example because an
+   * environment variable is not set at build time, the first request throws.
    */
   baseUrl: string | undefined
   /**
-   * The API key, or a function, which may be async, that is asked for it at each request; see also `expiringApiKey`. What it
-   * throws is passed on. Left out in pages and workers that call a broker: the session's cookie then speaks for the user. Elsewhere the
-   * first request throws without it.
+   * The API key, or a function, async or not, that returns it and is called at each request; see also `expiringApiKey`. An error
+   * of that function is passed on. Leave it out in pages and workers that call a broker, where the session's cookie
+   * authenticates the user. Elsewhere the first request throws without it.
    */
   apiKey?: ApiKey | undefined
-  /** What encrypts: `auto` by default. */
+  /** Which implementation of AES-256-GCM encrypts; `auto` by default. */
   engine?: EngineName | undefined
-  /** Used in place of the global `fetch`, such as undici's, which takes a dispatcher. */
+  /** Replaces the global `fetch`, for example by undici's, which takes a dispatcher. */
   fetch?: Fetch | undefined
-  /** Milliseconds that one request may take, all its attempts together; 30,000 by default. */
+  /** Milliseconds that one request may take, with all its attempts; 30,000 by default. */
   timeoutMs?: number | undefined
-  /** Takes an `http` address of another machine: whoever is in between sees the API key and data keys. False by default. */
+  /** Allows `http` to another machine, where the network in between sees the API key and data keys. False by default. */
   allowInsecure?: boolean | undefined
-  /** How often a request that may be repeated is tried again; 2 by default. Creating and rotating are never repeated. */
+  /** How often a request that is safe to repeat is tried again; 2 by default, 10 at most. Creating and rotating are never repeated. */
   retries?: number | undefined
   deks?: DekOptions | undefined
 }
 
 export interface HashOptions extends CallOptions {
-  /** The `id` of the key whose blind index it is. */
+  /** The `id` of the key that makes the blind index. */
   keyId: string
 }
 
 export interface EncryptOptions extends CallOptions {
   /** The `id` of the key under which the value is sealed. */
   keyId: string
-  /** Which DEK seals: the key's (`shared`), or one for this value alone (`call` or `record`), which is a wrap each. */
+  /** Which DEK seals: the key's (`shared`), or one for this value alone (`call` or `record`), which costs a wrap each time. */
   dek?: DekScope | undefined
 }
 
 /**
- * What encrypts, decrypts and talks to the service. Its functions can be taken out of it and used alone.
+ * Encrypts, decrypts and calls the service. Its functions need no `this`, so they can be destructured.
  *
- * Besides the errors that a function names, whatever uses the network throws: `E_API` when the service refuses,
- * `E_NETWORK`, `E_TIMEOUT`, `E_ABORTED`, and `E_PROTOCOL` when the answer is not the contract.
+ * Besides the errors that a function names, each function that uses the network throws `E_API` when the service refuses,
+ * `E_NETWORK`, `E_TIMEOUT`, `E_ABORTED`, and `E_PROTOCOL` when the answer violates the contract.
  */
 export interface Client {
   /**
-   * Seals text (as UTF-8) or bytes, an ArrayBuffer or any view of one, under a key, and returns the envelope to store. The plaintext never leaves the process.
-   * Bytes are sealed as they are at the call.
-   * Uses the network only when the key has no DEK at hand: one wrap, shared by all calls that wait for it. Aborting the
-   * signal ends the caller's waiting, not the shared request.
+   * Seals text (as UTF-8) or bytes (an ArrayBuffer or any view) under a key, and returns the envelope to store (envelope.md 2). The
+   * plaintext never leaves the process. Bytes are read at the call, so the caller may change them afterwards.
+   * Uses the network only when the client holds no DEK of the key: one wrap, shared by all calls that wait for it. Aborting the
+   * signal ends this call, not the shared request.
    *
-   * @throws InvalidInputError on text with a lone surrogate, on more than 256 MiB, on a keyId that is no UUID
+   * @throws InvalidInputError on text with a lone surrogate, on more than 256 MiB, on a keyId that is not a UUID
    * @throws RandomnessError where the platform has no secure randomness
    * @example
    * ```ts
@@ -129,20 +129,20 @@ export interface Client {
    */
   encrypt(value: string | Binary, options: EncryptOptions): Promise<Envelope>
   /**
-   * Seals the JSON text of a value. What JSON would not give back is refused, by its path: a Map, a Date or anything with a
+   * Seals the JSON text of a value. Refuses what JSON cannot represent, and names its path: a Map, a Date or anything with a
    * `toJSON`, an instance of a class, NaN, a bigint, undefined in an array. A member that is undefined is left out, and -0 becomes 0.
-   * The error's message holds the names of members on that path, and no value: data that stands in names shows there.
-   * The value must not change until it is done. Otherwise as `encrypt`.
+   * The message holds the names of the members on that path, which may be data of yours, and never a value.
+   * Do not change the value until the promise settles. Otherwise as `encrypt`.
    *
-   * @throws InvalidInputError
+   * @throws InvalidInputError with the path of what JSON cannot represent
    */
   encryptJson(value: unknown, options: EncryptOptions): Promise<Envelope>
   /**
-   * Opens an envelope, or a bundle of server mode, to bytes. Uses the network only when its DEK is not cached: one unwrap,
-   * shared by all calls that wait for it.
+   * Opens an envelope, or a bundle of server mode, and returns the plaintext's bytes (envelope.md 6). Uses the network only when
+   * its DEK is not cached: one unwrap, shared by all calls that wait for it.
    *
-   * @throws InvalidInputError when it is no envelope, before any network
-   * @throws DecryptionError when it is altered, or sealed under another key
+   * @throws InvalidInputError when it is not an envelope, before the network is used
+   * @throws DecryptionError when it was altered, or sealed under another key
    */
   decrypt(envelope: Envelope | Bundle, options?: CallOptions): Promise<Bytes>
   /** Opens an envelope to text. @throws ContentError when the bytes are not UTF-8; otherwise as `decrypt` */
@@ -150,12 +150,12 @@ export interface Client {
   /** Opens an envelope to the JSON value in it; `T` is not checked. @throws ContentError when it holds no JSON; otherwise as `decrypt` */
   decryptJson<T = unknown>(envelope: Envelope | Bundle, options?: CallOptions): Promise<T>
   /**
-   * Seals the chosen fields of many records and returns new records; `null` and `undefined` stay as they are, and so do
-   * the other fields. All rows share the key's DEK: one wrap, or none. With `index`, adds a column for each blind index:
-   * one request for each distinct value. Values are checked before anything is sent; the call fails as a whole. The records
-   * must not change until it is done.
+   * Seals the chosen fields of many records and returns new records. `null`, `undefined` and all other fields stay unchanged. All
+   * rows share the key's DEK: one wrap, or none. With `index`, adds a column for each blind index and hashes each distinct value
+   * once, up to 1,000 in one request. All values are checked before anything is sent, and the call fails as a whole. Do not
+   * change the records until the promise settles.
    *
-   * @throws InvalidInputError with `place`, the record and field of a value that is not text or bytes
+   * @throws InvalidInputError with `place` (record and field) for a value that is neither text nor bytes
    * @example
    * ```ts
    * const rows = await eaas.encryptMany(users, { keyId, fields: ['email', 'phone'], index: { email: 'email_index' } })
@@ -167,11 +167,11 @@ export interface Client {
     const I extends { readonly [K in F]?: string } = Record<never, never>,
   >(records: readonly R[], options: EncryptManyOptions<F, I>): Promise<EncryptedRecord<R, F, I>[]>
   /**
-   * Opens the chosen fields of many records and returns new records, with text in the fields, or bytes with
-   * `as: 'bytes'`; `null` and `undefined` stay as they are. Each distinct wrapped key is unwrapped once, whatever the
-   * size of the cache. The call fails as a whole.
+   * Opens the chosen fields of many records and returns new records, with text in those fields, or bytes with
+   * `as: 'bytes'`. `null` and `undefined` stay unchanged. Each distinct wrapped key is unwrapped once, regardless of the
+   * cache's size. The call fails as a whole.
    *
-   * @throws InvalidInputError, DecryptionError or ContentError with `place`, the record and field of the value
+   * @throws InvalidInputError, DecryptionError or ContentError with `place` (record and field)
    * @example
    * ```ts
    * const users = await eaas.decryptMany(rows, { fields: ['email', 'phone'] })
@@ -182,22 +182,22 @@ export interface Client {
     options: DecryptManyOptions<F, A>,
   ): Promise<DecryptedRecord<R, F, A extends 'bytes' ? Bytes : string>[]>
   /**
-   * Has the blind index of a text made, 64 hexadecimal digits: the same for the same text and key, for ever, so that a
-   * database can find it. One request; the text is sent to the service. Nothing is trimmed or lowered.
+   * Returns the blind index of a text: 64 lower-case hexadecimal digits, always the same for the same text and key, so that a
+   * database can look it up (blind-index.md). One request, which sends the text to the service. The text is not normalised.
    *
    * @throws InvalidInputError on text with a lone surrogate or a NUL
    */
   hash(value: string, options: HashOptions): Promise<string>
   /**
-   * Has the DEK of an envelope wrapped under the current version of its key, and returns the envelope with the new wrapped
-   * key: the same ciphertext, and the DEK is never shown. Many of one turn are one request, and one audit entry each.
-   * Needs `encrypt` and `decrypt`. For whole records see `rewrap` of a model.
+   * Has the service wrap the envelope's DEK under the current version of its key, and returns the envelope with the new wrapped
+   * key. The ciphertext stays the same, and the service does not return the DEK. Calls of one turn share a request; each is one
+   * audit entry. Needs `encrypt` and `decrypt`. For whole records see `rewrap` of a model.
    *
-   * @throws InvalidInputError when it is no envelope, before any network
+   * @throws InvalidInputError when it is not an envelope, before the network is used
    */
   rewrap<E extends Envelope | Bundle>(envelope: E, options?: CallOptions): Promise<E>
   /**
-   * Makes a model: a typed record of which some fields are sealed, and some searchable. Does not use the network.
+   * Makes a model: a type of record with sealed fields, of which some can be searched. Does not use the network.
    *
    * @throws InvalidInputError when the definition is wrong
    * @example
@@ -220,28 +220,28 @@ export interface Client {
   readonly apiKeys: ApiKeys
   /** The audit log of the tenant. */
   readonly audit: Audit
-  /** Server mode, in which the service sees the plaintext; not what `encrypt` and `decrypt` do. */
+  /** Server mode, in which the service sees the plaintext, unlike with `encrypt` and `decrypt`. */
   readonly server: ServerMode
   /** Reads the tenant that the API key belongs to. One request. Needs `keys:read`. */
   tenant(options?: CallOptions): Promise<Tenant>
   /**
-   * Counts what the tenant did in a month: `{ month, operations }`. One request. Needs `audit:read`.
+   * Returns how often the tenant did what in a month: `{ month, operations }`. One request. Needs `audit:read`.
    *
-   * @param month `YYYY-MM`, UTC; the current month without it
+   * @param month `YYYY-MM`, UTC; the current month by default
    */
   usage(month?: string, options?: CallOptions): Promise<Usage>
-  /** Asks whether the service can do its work; `degraded` is an answer, not an error. One request. */
+  /** Reads the health of the service. `degraded` is returned, not thrown. One request. */
   health(options?: CallOptions): Promise<Health>
   /**
-   * Ends every call that is under way (`E_ABORTED`), refuses further ones, and zeroes every DEK. JavaScript can only try:
-   * copies that the platform made, and the base64 text of a DEK on its way, are out of reach.
+   * Aborts every running call (`E_ABORTED`), refuses further ones, and zeroes every DEK. JavaScript cannot zero copies that the
+   * platform made, nor the base64 text of a DEK in transit.
    */
   close(): void
 }
 
 /**
- * `using eaas = createClient(…)` closes it at the end of the block. Empty where the application's TypeScript knows no
- * `Symbol.dispose`: no `lib` is needed for these types.
+ * Lets `using eaas = createClient(…)` close the client at the end of the block. Empty where the application's TypeScript has no
+ * `Symbol.dispose`, so that these types need no `lib`.
  */
 export type Closable = SymbolConstructor extends { readonly dispose: infer S extends symbol }
   ? { readonly [K in S]: () => void }
@@ -298,7 +298,7 @@ export function createClient(options: ClientOptions): Client & Closable {
     assertScope(dek)
     const loading = envelopes.ready()
     const given = readValue(value)
-    // Taken now where it has to wait: the caller may wipe or change what was passed.
+    // Copied where it has to wait: the caller may wipe or change what was passed.
     const bytes = loading || dek !== 'shared' ? new Uint8Array(given) : given
     if (loading) await loading
     if (dek === 'shared') return envelopes.seal(bytes, keyId, signal)
@@ -369,14 +369,14 @@ export function createClient(options: ClientOptions): Client & Closable {
     close,
     ...(dispose ? { [dispose]: close } : {}),
   }
-  return Object.freeze(client) as unknown as Client & Closable // records.ts works on any field; the types that callers see are Client's
+  return Object.freeze(client) as unknown as Client & Closable // encrypt-many.ts takes any field; Client's types are what callers see
 }
 
 function readOptions(options: ClientOptions) {
   assertOptions('createClient()', options, CLIENT_OPTIONS)
   const { baseUrl, apiKey, engine = 'auto', timeoutMs = 30_000, retries = 2, deks = {} } = options
   assertOptions('deks', deks, DEK_OPTIONS)
-  // One that is missing is reported by the first request: see resolveBaseUrl.
+  // The first request reports a missing API key: see resolveBaseUrl.
   if (apiKey !== undefined && typeof apiKey !== 'string' && typeof apiKey !== 'function') {
     throw new InvalidInputError(`apiKey must be a string or a function, got ${kindOf(apiKey)}`)
   }

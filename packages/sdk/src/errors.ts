@@ -1,4 +1,4 @@
-/** Every error that the SDK throws by itself: one family, told apart by a literal `code`. */
+/** The errors that the SDK throws: one family, told apart by a literal `code`. */
 
 import type { ProblemCode } from '@eaas/protocol'
 
@@ -7,7 +7,7 @@ const BRAND = Symbol.for('eaas.error')
 /** The codes of the SDK's errors, one for each kind. */
 export type EaasErrorCode = EaasError['code']
 
-/** Where in a list of records an error arose: the record's index in the list, and the field's name. */
+/** Which value of a list of records an error is about: the record's index in the list, from 0, and the field's name. */
 export interface RecordPlace {
   index: number
   field: string
@@ -19,16 +19,16 @@ export interface RecordPlace {
 export abstract class EaasBaseError extends Error {
   /** The name of the class; spelt out in each, since minifiers rename classes. */
   abstract override readonly name: string
-  /** The kind of error; stable, made to be compared with. */
+  /** The kind of error. Stable: compare with this, not with the message. */
   abstract readonly code: string
-  /** Whether the same call may be made again without harm, and may succeed then. */
+  /** Whether repeating the same call does no harm and may succeed. */
   readonly retryable: boolean
   /** One sentence: what to do about it. */
   readonly hint: string
 
   constructor(message: string, hint: string, retryable = false, cause?: unknown) {
     super(message, cause === undefined ? undefined : { cause })
-    Object.defineProperty(this, 'message', { enumerable: true }) // what JSON.stringify makes of an error holds it too
+    Object.defineProperty(this, 'message', { enumerable: true }) // so that JSON.stringify shows it
     this.retryable = retryable
     this.hint = hint
   }
@@ -39,11 +39,11 @@ export abstract class EaasBaseError extends Error {
   }
 }
 
-/** An argument, an option or a stored envelope is not what the call takes. Found before any network. */
+/** An argument, an option or a stored envelope is not what the call takes. Thrown before the network is used. */
 export class InvalidInputError extends EaasBaseError {
   override readonly name = 'InvalidInputError'
   readonly code = 'E_INVALID_INPUT'
-  /** Set where the value is one of a record, by `encryptMany`, `decryptMany` and models: which value of which record. */
+  /** Which value of which record, in `encryptMany`, `decryptMany` and models. */
   declare readonly place?: RecordPlace
 
   constructor(message: string, hint = 'Correct the value named in the message.', place?: RecordPlace) {
@@ -52,7 +52,7 @@ export class InvalidInputError extends EaasBaseError {
   }
 }
 
-/** The codes of a service and of a broker that are known; a newer one may have others. */
+/** The known codes of the service and of a broker. A newer service may answer with others. */
 export type ServiceProblem =
   | ProblemCode
   | 'E_CROSS_SITE'
@@ -67,13 +67,13 @@ export interface ApiProblem {
   status: number
   title: string
   detail: string
-  /** The service's own code, such as `E_NOT_FOUND` or `E_STATE`, or a broker's. */
+  /** The code of the service, such as `E_NOT_FOUND` or `E_STATE`, or of a broker. */
   problem: ServiceProblem
-  /** The `X-Request-Id` of the answer, to be quoted to whoever runs the service. */
+  /** The `X-Request-Id` of the answer. Quote it to whoever runs the service. */
   requestId: string | undefined
 }
 
-/** The service refused the call, and said why in a problem document. */
+/** The service, or a broker, refused the call and gave the reason in a problem document. */
 export class ApiError extends EaasBaseError implements ApiProblem {
   override readonly name = 'ApiError'
   readonly code = 'E_API'
@@ -93,24 +93,24 @@ export class ApiError extends EaasBaseError implements ApiProblem {
   }
 }
 
-/** No answer came: the service could not be reached, or the connection broke, at every attempt. */
+/** No attempt got an answer: the service could not be reached, or the connection broke. */
 export class NetworkError extends EaasBaseError {
   override readonly name = 'NetworkError'
   readonly code = 'E_NETWORK'
 }
 
-/** The deadline over all attempts (`timeoutMs`) passed. */
+/** The deadline for all attempts together (`timeoutMs`) passed. */
 export class TimeoutError extends EaasBaseError {
   override readonly name = 'TimeoutError'
   readonly code = 'E_TIMEOUT'
 }
 
-/** The caller's `signal` was aborted, and `cause` is its reason; or the client is closed. */
+/** The caller aborted the `signal`, whose reason is `cause`; or the client is closed. */
 export class AbortedError extends EaasBaseError {
   override readonly name = 'AbortedError'
   readonly code = 'E_ABORTED'
 
-  /** @param signal the one that was aborted; without it the client is closed */
+  /** @param signal the aborted signal; without it, the error says that the client is closed */
   constructor(signal?: AbortSignal) {
     super(
       signal ? 'aborted by the signal that the caller passed' : 'the client is closed',
@@ -121,7 +121,7 @@ export class AbortedError extends EaasBaseError {
   }
 }
 
-/** The answer is not what the contract of the API says: a proxy's page, a redirect, a wrong version, or an attack. */
+/** The answer violates the API's contract: a proxy's page, a redirect, a service of another version, or an attack. */
 export class ProtocolError extends EaasBaseError {
   override readonly name = 'ProtocolError'
   readonly code = 'E_PROTOCOL'
@@ -131,29 +131,29 @@ export class ProtocolError extends EaasBaseError {
   constructor(message: string, status: number, retryable = false) {
     super(
       message,
-      'Check that baseUrl names an EaaS service of a fitting version, with no proxy answering for it.',
+      'Check that baseUrl names an EaaS service of a matching version, and that no proxy answers for it.',
       retryable,
     )
     this.status = status
   }
 }
 
-/** Why a value does not open, where more may be told than that it does not. */
+/** What an error may say beyond that a value does not open. */
 export interface DecryptionFailure {
   message?: string
   hint?: string
-  /** What the service said, where it was the service that noticed. */
+  /** The service's refusal, where the service noticed. */
   cause?: unknown
 }
 
 /**
- * A value does not open: altered, cut, or sealed under another key, whether this process noticed or the service. Which part of it
- * is wrong is never told, and no byte of plaintext is released.
+ * A value does not open: it was altered, truncated, or sealed under another key. Either this process or the service noticed. The
+ * error never says which part is wrong, and no byte of plaintext is released.
  */
 export class DecryptionError extends EaasBaseError {
   override readonly name = 'DecryptionError'
   readonly code = 'E_DECRYPTION'
-  /** Set where the value is one of a record, by `decryptMany` and models: which value of which record. */
+  /** Which value of which record, in `decryptMany` and models. */
   declare readonly place?: RecordPlace
 
   constructor(place?: RecordPlace, failure: DecryptionFailure = {}) {
@@ -163,11 +163,11 @@ export class DecryptionError extends EaasBaseError {
   }
 }
 
-/** A value was opened and is authentic, but is not of the kind that was asked for: no UTF-8 text, or no JSON. */
+/** A value opened and is authentic, but is not of the requested kind: not UTF-8 text, not JSON, not a number. */
 export class ContentError extends EaasBaseError {
   override readonly name = 'ContentError'
   readonly code = 'E_CONTENT'
-  /** Set where the value is one of a record, by `decryptMany` and models: which value of which record. */
+  /** Which value of which record, in `decryptMany` and models. */
   declare readonly place?: RecordPlace
 
   constructor(message: string, hint: string, place?: RecordPlace) {
@@ -176,7 +176,7 @@ export class ContentError extends EaasBaseError {
   }
 }
 
-/** The platform gives no secure randomness, and so nothing can be encrypted. */
+/** The platform has no secure randomness, so nothing can be encrypted. */
 export class RandomnessError extends EaasBaseError {
   override readonly name = 'RandomnessError'
   readonly code = 'E_RANDOMNESS'
@@ -213,11 +213,11 @@ export type EaasError =
  * ```
  */
 export function isEaasError(value: unknown): value is EaasError {
-  // By its tag: an error of another realm, a frame or the context of a test runner, is not an `instanceof Error` here.
+  // By its tag: an error of another realm, such as a frame or a test runner's context, is no `instanceof Error` here.
   return Object.prototype.toString.call(value) === '[object Error]' && (value as { [BRAND]?: unknown })[BRAND] === true
 }
 
-/** An error that arose without a place, such as one that the service noticed, with the place of the value. */
+/** Adds the place of the value to a decryption error that has none, such as one that the service noticed. */
 export function placedAt(error: EaasError, place: RecordPlace): EaasError {
   return error.code === 'E_DECRYPTION' && !error.place ? new DecryptionError(place, error) : error
 }

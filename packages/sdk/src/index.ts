@@ -1,4 +1,4 @@
-/** `@eaas/sdk`: encrypts locally, and has the data keys wrapped by the service. What is not here does not exist. */
+/** `@eaas/sdk`: encrypts locally, and has the service wrap the data keys. Only what is exported here is public. */
 
 export type { Action, Envelope, Permission, ProblemCode } from '@eaas/protocol'
 export {

@@ -1,19 +1,19 @@
-/** What callers pass, turned into typed values at the edge; anything else is refused before any network. */
+/** Turns what callers pass into typed values, and refuses anything else before the network is used. */
 import { asBytes, decodeUtf8, encodeUtf8, FormatError, isUuid, isWellFormed } from '@eaas/protocol'
 import { AbortedError, ContentError, InvalidInputError, type RecordPlace } from './errors.js'
 import { MAX_HASHED_JSON_BYTES, MAX_PLAINTEXT_BYTES } from './limits.js'
 import { nearestName } from './nearest-name.js'
 
-/** How many bytes of JSON one code unit becomes at most. */
+/** The most bytes of JSON that one UTF-16 code unit becomes. */
 const MOST_ESCAPED = 6
 
-/** Bytes in memory of their own, which platforms take as a `BufferSource`: `Uint8Array<ArrayBuffer>` since TypeScript 5.7. */
+/** Bytes in unshared memory, which platforms accept as a `BufferSource`: `Uint8Array<ArrayBuffer>` since TypeScript 5.7. */
 export type Bytes = ReturnType<typeof Uint8Array.of>
 
-/** A record, whatever is in it. */
+/** A record with any members. */
 export type Row = Record<string, unknown>
 
-/** Refuses what is not a key's id. @throws InvalidInputError */
+/** Refuses anything but the id of a key, a UUID. @throws InvalidInputError */
 export function assertKeyId(keyId: unknown, option = 'keyId'): asserts keyId is string {
   if (typeof keyId === 'string' && isUuid(keyId)) return
   throw new InvalidInputError(
@@ -24,16 +24,16 @@ export function assertKeyId(keyId: unknown, option = 'keyId'): asserts keyId is 
 
 const lengthOf = Object.getOwnPropertyDescriptor(ArrayBuffer.prototype, 'byteLength')?.get
 
-/** Bytes as platforms have them: a buffer, or a view of one, of whatever type its elements are. */
+/** Bytes as platforms have them: a buffer, or a view of one with elements of any type. */
 export type Binary = ArrayBuffer | ArrayBufferView
 
-/** The bytes of a value to be sealed; text becomes UTF-8. @throws InvalidInputError */
+/** Returns the bytes of a value to seal; text becomes UTF-8. @throws InvalidInputError */
 export function readValue(value: unknown, place?: RecordPlace): Uint8Array {
   const bytes = typeof value === 'string' ? readText(value, place) : readBinary(value)
   if (!bytes) {
     throw new InvalidInputError(
       `a value must be a string or bytes, got ${kindOf(value)}`,
-      'Use encryptJson() for other values; a detached buffer has none.',
+      'Use encryptJson() for other values. A detached buffer holds no bytes.',
       place,
     )
   }
@@ -47,7 +47,7 @@ export function readValue(value: unknown, place?: RecordPlace): Uint8Array {
   return bytes
 }
 
-/** The bytes of a buffer or a view, over the same memory; undefined for anything else, and where the memory was given away. */
+/** Returns the bytes of a buffer or a view, over the same memory; undefined for anything else, and for a detached buffer. */
 export function readBinary(value: unknown): Uint8Array | undefined {
   const bytes = asBytes(value)
   if (bytes && bytes.length > 0) return bytes
@@ -56,16 +56,16 @@ export function readBinary(value: unknown): Uint8Array | undefined {
     lengthOf?.call(value) // throws unless it is an ArrayBuffer, of whatever realm
     return new Uint8Array(value as ArrayBuffer)
   } catch {
-    return undefined // detached, it would be sealed as if it were empty; or something else
+    return undefined // a detached buffer, which would be sealed as if it were empty, or something else
   }
 }
 
-/** Refuses what `readValue` would refuse, without making the bytes of a text. @throws InvalidInputError */
+/** Refuses what `readValue` refuses, without encoding text. @throws InvalidInputError */
 export function assertValue(value: unknown, place?: RecordPlace): void {
   if (typeof value !== 'string' || !isWellFormed(value)) readValue(value, place)
 }
 
-/** The text that opened bytes are. @throws ContentError when they are not UTF-8 */
+/** Decodes opened bytes as text. @throws ContentError when they are not UTF-8 */
 export function toText(bytes: Uint8Array, place?: RecordPlace): string {
   try {
     return decodeUtf8(bytes)
@@ -78,7 +78,7 @@ export function toText(bytes: Uint8Array, place?: RecordPlace): string {
   }
 }
 
-/** The value that opened bytes hold as JSON. @throws ContentError */
+/** Parses opened bytes as JSON. @throws ContentError when they are not JSON in UTF-8 */
 export function toJson(bytes: Uint8Array): unknown {
   try {
     return JSON.parse(decodeUtf8(bytes))
@@ -88,7 +88,7 @@ export function toJson(bytes: Uint8Array): unknown {
   }
 }
 
-/** Refuses text that has no blind index. @throws InvalidInputError */
+/** Refuses a value that cannot be hashed for a blind index: no text, a lone surrogate, or too long. @throws InvalidInputError */
 export function assertHashable(value: unknown, place?: RecordPlace): asserts value is string {
   if (typeof value !== 'string')
     throw new InvalidInputError(`a blind index is made of text, got ${kindOf(value)}`, undefined, place)
@@ -105,14 +105,14 @@ export function assertHashable(value: unknown, place?: RecordPlace): asserts val
   }
 }
 
-/** Refuses a number outside the range, or one that is not whole. @throws InvalidInputError */
+/** Refuses anything but a whole number from `min` to `max`. @throws InvalidInputError */
 export function assertWhole(name: string, value: unknown, min: number, max: number): asserts value is number {
   if (Number.isSafeInteger(value) && (value as number) >= min && (value as number) <= max) return
   throw new InvalidInputError(`${name} must be a whole number from ${min} to ${max}`)
 }
 
 /**
- * Refuses what holds no options, and an option that is not known: it would do nothing, and nobody would know.
+ * Refuses anything but an object, and an option that is not in `known`: it would be ignored without notice.
  *
  * @throws InvalidInputError
  */
@@ -130,14 +130,14 @@ export function assertOptions(name: string, options: unknown, known?: readonly s
   )
 }
 
-/** The signal of a call that has no other option. @throws InvalidInputError; AbortedError when it is aborted already */
+/** Returns the signal of a call that takes no other option. @throws InvalidInputError; AbortedError when it is aborted */
 export function readSignal(name: string, options: { signal?: AbortSignal | undefined } = {}): AbortSignal | undefined {
   assertOptions(name, options, ['signal'])
   assertNotAborted(options.signal)
   return options.signal
 }
 
-/** Refuses to begin when the signal is aborted already. @throws AbortedError; InvalidInputError when it is no signal */
+/** Refuses to begin when the signal is aborted. @throws AbortedError; InvalidInputError when it is not an AbortSignal */
 export function assertNotAborted(signal: AbortSignal | undefined): void {
   if (signal === undefined) return
   if (typeof signal?.aborted !== 'boolean' || typeof signal.addEventListener !== 'function') {
@@ -146,17 +146,17 @@ export function assertNotAborted(signal: AbortSignal | undefined): void {
   if (signal.aborted) throw new AbortedError(signal)
 }
 
-/** Whether it is a Date, of whatever realm, that holds a time. */
+/** Tells whether a value is a valid Date, of any realm. */
 export function isValidDate(value: unknown): value is Date {
   return Number.isFinite(timeOf(value))
 }
 
-/** ISO 8601 with milliseconds, UTC, whatever a subclass of Date makes of it. */
+/** Formats a Date as ISO 8601 with milliseconds, UTC. Ignores what a subclass of Date overrides. */
 export function isoText(date: Date): string {
   return Date.prototype.toISOString.call(date)
 }
 
-/** The milliseconds of a Date, NaN if it is invalid; undefined for what is no Date. */
+/** Returns the milliseconds of a Date, NaN for an invalid one, and undefined for anything else. */
 function timeOf(value: unknown): number | undefined {
   if (typeof value !== 'object' || value === null) return undefined
   try {
@@ -166,13 +166,13 @@ function timeOf(value: unknown): number | undefined {
   }
 }
 
-/** Whether it can be the name of a field or a column. */
+/** Tells whether a value can be the name of a field or a column. */
 export function isName(value: unknown): value is string {
   // Assigning to __proto__ would set the prototype of the record instead of a field.
   return typeof value === 'string' && value !== '' && value !== '__proto__'
 }
 
-/** The rows as they are now: what seals them may have to be loaded first. What is no plain object is read later. */
+/** Copies the plain objects among the rows, since the code that seals them may have to be loaded first. Other rows are read later. */
 export function takeRows<R>(rows: readonly R[]): readonly R[] {
   return Array.isArray(rows) ? Array.from(rows as readonly (R & object)[], takeRow) : rows
 }
@@ -181,13 +181,13 @@ function takeRow<R extends object>(row: R): R {
   try {
     if (Object.getPrototypeOf(row) !== Object.prototype) return row
     const copy = { ...row }
-    return Reflect.ownKeys(copy).length === Reflect.ownKeys(row).length ? copy : row // what is hidden is refused later
+    return Reflect.ownKeys(copy).length === Reflect.ownKeys(row).length ? copy : row // a row with hidden members is refused later
   } catch {
     return row
   }
 }
 
-/** The value of a record under a name, its own or its class's, such as an accessor of an ORM's; nothing that all objects have. */
+/** Reads a member of a record or of its class, such as an accessor of an ORM; never one that every object inherits. */
 export function valueIn(record: object, name: string): unknown {
   return name in Object.prototype && !Object.hasOwn(record, name) ? undefined : (record as Row)[name]
 }
@@ -196,7 +196,7 @@ export function isMissing(value: unknown): value is null | undefined {
   return value === null || value === undefined
 }
 
-/** What a value is, in a word that tells nothing of its content. */
+/** Names the kind of a value for a message, without any of its content. */
 export function kindOf(value: unknown): string {
   if (value === null) return 'null'
   if (Array.isArray(value)) return 'an array'

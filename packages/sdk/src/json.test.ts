@@ -39,7 +39,7 @@ describe('JSON that would not give back what was sealed', () => {
     ['a symbol', { a: Symbol('SECRET') }, 'value.a, which is symbol'],
     ['the name of a symbol', { [Symbol('SECRET')]: 1 }, 'value, which is an object with a symbol'],
     ['a text as an object', { a: new String('SECRET') }, 'value.a, which is a value of type String'],
-    ['a cycle', cycle, 'value.self.inner, which is an object around itself'],
+    ['a cycle', cycle, 'value.self.inner, which is an object that contains itself'],
   ])('is refused with its path: %s', async (_, value, where) => {
     const keyId = service.createKey()
     const model = connect().model({ keyId, fields: { a: json() } })
@@ -48,7 +48,7 @@ describe('JSON that would not give back what was sealed', () => {
       expect(error.code).toBe('E_INVALID_INPUT')
       expect(error.message).not.toContain('SECRET')
     }
-    expect((await failure(connect().encryptJson(value, { keyId }))).message).toBe(`JSON would not give back ${where}`)
+    expect((await failure(connect().encryptJson(value, { keyId }))).message).toBe(`JSON cannot represent ${where}`)
     expect(service.requests).toEqual([])
   })
 

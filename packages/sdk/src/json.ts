@@ -1,17 +1,17 @@
-/** The JSON text of a value from which the same value is read again; what JSON would change or leave out is refused. */
+/** Writes values as JSON without loss: a value that JSON would change or drop is refused. */
 import { InvalidInputError, isEaasError, type RecordPlace } from './errors.js'
 import { assertValue, isValidDate, kindOf, readValue } from './input.js'
 
-/** How much of a path a message shows. */
+/** The most characters of a path in a message. */
 const MAX_PATH = 200
 const HINT =
-  'Pass what JSON has: text, finite numbers, true, false, null, arrays and plain objects. Turn a Date into text and a Map into an array first; bytes have encrypt() and bytes().'
+  'JSON has text, finite numbers, true, false, null, arrays and plain objects. Turn a Date into text and a Map into an array first; bytes have encrypt() and bytes().'
 
 /**
- * The JSON text of a value. A member that is undefined is left out, and -0 becomes 0.
+ * Writes a value as JSON text. A member that is undefined is left out, and -0 becomes 0.
  *
- * @throws InvalidInputError with the path of what JSON would not give back: no plain object or array, what has a `toJSON`, a
- * number that is not finite, a bigint, a function, a symbol, undefined or nothing in an array, a cycle
+ * @throws InvalidInputError with the path of what JSON cannot represent: an object of a class or with a `toJSON`, a number that
+ * is not finite, a bigint, a function, a symbol, undefined or a gap in an array, a cycle
  */
 export function readJson(value: unknown, place?: RecordPlace): string {
   try {
@@ -23,19 +23,19 @@ export function readJson(value: unknown, place?: RecordPlace): string {
   }
 }
 
-/** The bytes of the JSON text. @throws InvalidInputError */
+/** Writes a value as JSON in UTF-8. @throws InvalidInputError */
 export function encodeJson(value: unknown, place: RecordPlace): Uint8Array {
   return readValue(readJson(value, place), place)
 }
 
-/** Refuses a value that cannot be sealed as JSON. @throws InvalidInputError */
+/** Refuses a value that JSON cannot represent. @throws InvalidInputError */
 export function assertJsonValue(value: unknown, place: RecordPlace): void {
   assertValue(readJson(value, place), place)
 }
 
 interface Where {
   path: string
-  /** The objects around the value. */
+  /** The objects that contain the value, outermost first. */
   parents: readonly unknown[]
   place: RecordPlace | undefined
 }
@@ -45,7 +45,7 @@ function copyJson(value: unknown, where: Where): unknown {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return value
   if (typeof value === 'number' && Number.isFinite(value)) return value
   if (typeof value !== 'object') refuse(kindOf(value), where)
-  if (where.parents.includes(value)) refuse('an object around itself', where)
+  if (where.parents.includes(value)) refuse('an object that contains itself', where)
   if (typeof (value as { toJSON?: unknown }).toJSON === 'function') {
     refuse(isValidDate(value) ? 'a Date' : 'an object with a toJSON', where)
   }
@@ -73,24 +73,24 @@ function copyJson(value: unknown, where: Where): unknown {
   return copy
 }
 
-/** Whether it is an array or an object without a class, of whatever realm. */
+/** Tells whether it is an array or an object without a class, of any realm. */
 function isPlain(value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value)
   return Array.isArray(value) ? isRoot(Object.getPrototypeOf(prototype)) : prototype === null || isRoot(prototype)
 }
 
-/** Whether it is the prototype of all objects of a realm. */
+/** Tells whether it is the `Object.prototype` of a realm. */
 function isRoot(prototype: unknown): boolean {
   if (typeof prototype !== 'object' || prototype === null) return false
   return Object.getPrototypeOf(prototype) === null && Object.hasOwn(prototype, 'isPrototypeOf')
 }
 
-/** What an object is by its tag: a Map, a Set, an ArrayBuffer. */
+/** Describes an object by its tag: a Map, a Set, an ArrayBuffer. */
 function describeObject(value: object): string {
   const tag = Object.prototype.toString.call(value).slice(8, -1)
   return tag === 'Object' || tag === 'Array' ? 'an instance of a class' : `a value of type ${tag}`
 }
 
 function refuse(what: string, { path, place }: Where): never {
-  throw new InvalidInputError(`JSON would not give back ${path.slice(0, MAX_PATH)}, which is ${what}`, HINT, place)
+  throw new InvalidInputError(`JSON cannot represent ${path.slice(0, MAX_PATH)}, which is ${what}`, HINT, place)
 }

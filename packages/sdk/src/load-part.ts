@@ -1,7 +1,7 @@
-/** Parts of the SDK that are loaded when they are first used: bundlers make files of their own of them. */
+/** Loads parts of the SDK when they are first used. Bundlers make each a file of its own. */
 import { NetworkError } from './errors.js'
 
-/** Loads a part. @throws NetworkError when it cannot be loaded; the next call tries again where the platform does */
+/** Loads a part. @throws NetworkError when that fails; the next call tries again, where the platform allows it */
 export async function loadPart<T>(load: () => Promise<T>): Promise<T> {
   try {
     return await load()

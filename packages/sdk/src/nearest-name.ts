@@ -1,9 +1,9 @@
-/** Finds the name that somebody meant: for a misspelt option, or a field that is in no record. */
+/** Suggests the name that was probably meant, for a misspelt option or field. */
 
-/** The least share of letter pairs that two names have in common. */
+/** The smallest share of common letter pairs at which one name is suggested for another. */
 const ENOUGH = 0.4
 
-/** The known name that is spelt most like the given one; undefined where none is near. */
+/** Returns the known name whose spelling is nearest, or undefined where none is near. */
 export function nearestName(name: string, known: readonly string[]): string | undefined {
   const given = pairsOf(name)
   const likeness = (one: string) => {
@@ -14,7 +14,7 @@ export function nearestName(name: string, known: readonly string[]): string | un
   return nearest !== undefined && likeness(nearest) >= ENOUGH ? nearest : undefined
 }
 
-/** A name without case and without what separates its words: `birth_date`, `birthDate` and `birthdate` are one. */
+/** Removes case and word separators from a name: `birth_date` and `birthDate` become `birthdate`. */
 export function plainName(name: string): string {
   return name.toLowerCase().replace(/[\s_.-]/g, '')
 }

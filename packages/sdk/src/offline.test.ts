@@ -153,7 +153,7 @@ describe('an export', () => {
     const key = openExport({ ...reader, versions })
     await expect(key.unwrap(vector.wrapped_key)).rejects.toMatchObject({
       code: 'E_INVALID_INPUT',
-      message: 'wrapped by version 2: the export holds 1, 3',
+      message: 'wrapped by version 2, but the export holds 1, 3',
       hint: 'Export the key again.',
     })
   })

@@ -1,6 +1,6 @@
 /**
- * `@eaas/sdk/offline`: seals and opens without any service, with a DEK that the caller holds or with the export of a key.
- * No HTTP. Follows the published formats: envelope v1, wrapped key 1, blind index.
+ * `@eaas/sdk/offline`: seals and opens without a service, with a DEK that the caller holds or with the export of a key. Never
+ * uses the network. Follows envelope.md, wrapped-key.md and blind-index.md.
  */
 import {
   asBytes,
@@ -40,16 +40,16 @@ export type { Bundle } from './records/envelopes.js'
 
 const takeIv = createIvPool()
 
-/** Makes a DEK: 32 random bytes. Whoever holds it wipes it: `dek.fill(0)`. @throws RandomnessError */
+/** Makes a DEK: 32 random bytes. The caller zeroes it after use: `dek.fill(0)`. @throws RandomnessError */
 export function createDek(): Uint8Array {
   return randomDek()
 }
 
 /**
- * Seals text (as UTF-8) or bytes under a DEK at hand. Does not use the network. Seal at most 2^31 messages under one DEK.
+ * Seals text (as UTF-8) or bytes under the caller's DEK (envelope.md 2). Does not use the network. Seal at most 2^31 messages under one DEK.
  *
- * @param wrapped the DEK as the service wrapped it, for the envelope; it is not checked to be of this DEK
- * @throws InvalidInputError on a value or a DEK that cannot be one
+ * @param wrapped the DEK as the service wrapped it, for the envelope; whether it belongs to this DEK is not checked
+ * @throws InvalidInputError when the value, the DEK (32 bytes) or `wrapped` is invalid
  * @example
  * ```ts
  * const envelope = await seal('+33 6 12 34 56 78', { dek, wrapped })
@@ -61,11 +61,11 @@ export async function seal(
 ): Promise<Envelope> {
   assertOptions('seal()', options, ['dek', 'wrapped'])
   const { dek, wrapped } = options
-  // All of it before anything is awaited: the caller may wipe DEK and value as soon as the call returns.
+  // Everything is copied before the first await: the caller may zero the DEK and the value as soon as the call returns.
   const header = readWrapped(wrapped)
   const plaintext = new Uint8Array(readValue(value))
   const key = copyDek(dek)
-  if (key.every((byte) => byte === 0)) refuse('dek is all zeros', 'It was wiped already: make one with createDek().')
+  if (key.every((byte) => byte === 0)) refuse('dek is all zeros', 'It was zeroed already: make one with createDek().')
   try {
     const engine = await selectEngine('auto')
     const iv = takeIv()
@@ -77,10 +77,10 @@ export async function seal(
 }
 
 /**
- * Opens an envelope, or a bundle of server mode, with a DEK at hand. Does not use the network.
+ * Opens an envelope, or a bundle of server mode, with the caller's DEK (envelope.md 6). Does not use the network.
  *
- * @throws InvalidInputError when it is no envelope, or the DEK is not 32 bytes
- * @throws DecryptionError when it is altered, or sealed under another DEK
+ * @throws InvalidInputError when it is not an envelope, or the DEK is not 32 bytes
+ * @throws DecryptionError when it was altered, or sealed under another DEK
  */
 export async function open(envelope: Envelope | Bundle, dek: Uint8Array): Promise<Bytes> {
   const { iv, sealed } = readEnvelope(envelope)
@@ -97,7 +97,7 @@ export async function openText(envelope: Envelope | Bundle, dek: Uint8Array): Pr
   return toText(await open(envelope, dek))
 }
 
-/** A key's export, as `eaas.keys.export()` or `POST /v1/keys/:id/export` answers it. */
+/** A key's export, as `eaas.keys.export()` and `POST /v1/keys/:id/export` return it. */
 export interface ExportedKey {
   tenant_id?: string | undefined
   key_id: string
@@ -107,18 +107,18 @@ export interface ExportedKey {
 }
 
 export interface OpenExportOptions {
-  /** The tenant's id, where the export does not name it: wrapped keys are bound to it. `GET /v1/tenant` answers it. */
+  /** The tenant's id, needed where the export lacks it, since wrapped keys are bound to it. `GET /v1/tenant` returns it. */
   tenantId?: string | undefined
 }
 
-/** An export that was opened: all that the key ever protected can be read with it. */
+/** An opened export, which can read everything that the key ever protected. */
 export interface OpenedExport {
   readonly keyId: string
   /**
-   * Unwraps a wrapped key: returns the DEK, which the caller wipes.
+   * Unwraps a wrapped key (wrapped-key.md): returns the 32 bytes of the DEK, which the caller zeroes.
    *
-   * @throws DecryptionError when it is not of this key
-   * @throws InvalidInputError when it is of a version that the export does not hold, and after `close()`
+   * @throws DecryptionError when it was altered, or wrapped by another key
+   * @throws InvalidInputError when the export lacks the version that wrapped it, and after `close()`
    */
   unwrap(wrapped_key: string): Promise<Bytes>
   /** Opens an envelope or a bundle to bytes. @throws InvalidInputError, DecryptionError */
@@ -127,9 +127,9 @@ export interface OpenedExport {
   decryptText(envelope: Envelope | Bundle): Promise<string>
   /** Opens to the JSON value; `T` is not checked. @throws ContentError when it holds no JSON */
   decryptJson<T = unknown>(envelope: Envelope | Bundle): Promise<T>
-  /** Makes the blind index of a text, as `eaas.hash` does. @throws InvalidInputError where there is no hash key or WebCrypto */
+  /** Returns the blind index of a text, as `eaas.hash` does. @throws InvalidInputError without a hash key or without WebCrypto */
   hash(value: string): Promise<string>
-  /** Zeroes the secrets of the export, as far as JavaScript can; the object that was passed keeps its own. */
+  /** Zeroes this object's copies of the secrets. The export that was passed keeps its own. */
   close(): void
 }
 
@@ -137,7 +137,7 @@ export interface OpenedExport {
  * Opens the export of a key. Does not use the network.
  *
  * @param exported the export, parsed or as its JSON text
- * @throws InvalidInputError naming what is missing; the message holds no secret
+ * @throws InvalidInputError naming what is missing or wrong; the message holds no secret
  * @example
  * ```ts
  * const key = openExport(await readFile('users.export.json', 'utf8'))
@@ -153,8 +153,8 @@ export function openExport(exported: ExportedKey | string, options: OpenExportOp
   if (typeof key_id !== 'string' || !isUuid(key_id)) refuse('key_id must be a UUID')
   if (typeof tenant_id !== 'string' || !isUuid(tenant_id)) {
     refuse(
-      'the export names no tenant_id that is a UUID',
-      'Pass the tenant_id that GET /v1/tenant answers as `tenantId`.',
+      'the export must hold a tenant_id that is a UUID',
+      'Pass the tenant_id that GET /v1/tenant returns as `tenantId`.',
     )
   }
   if (tenantId !== undefined && tenantId !== tenant_id) refuse('the export is of another tenant than `tenantId`')
@@ -168,14 +168,14 @@ export function openExport(exported: ExportedKey | string, options: OpenExportOp
   }
   const unwrap = async (wrapped_key: string): Promise<Bytes> => {
     const engine = await selectEngine('auto')
-    assertOpen() // not before the engine is there: `close()` wipes the secrets at any time
+    assertOpen() // after the await, during which `close()` may have zeroed the secrets
     const parts = readWrappedKey(wrapped_key)
     if (!parts) throw new DecryptionError()
     const { version } = parts
     const kek = keks.get(version)
     if (!kek) {
       const held = [...keks.keys()].join(', ')
-      return refuse(`wrapped by version ${version}: the export holds ${held}`, 'Export the key again.')
+      return refuse(`wrapped by version ${version}, but the export holds ${held}`, 'Export the key again.')
     }
     return openBytes(engine, kek, { ...parts, aad: wrappedKeyAad(tenant_id, key_id, version) })
   }
@@ -219,13 +219,13 @@ interface Sealed {
 
 async function openBytes(engine: Engine, key: Uint8Array, { iv, sealed, aad }: Sealed): Promise<Bytes> {
   try {
-    return (await engine.open(key, iv, sealed, aad)) as Bytes // no engine answers in shared memory
+    return (await engine.open(key, iv, sealed, aad)) as Bytes // no engine returns shared memory
   } catch (error) {
     throw error instanceof OpenError ? new DecryptionError() : error
   }
 }
 
-// Not `slice`, which of a Buffer is the caller's own memory.
+// `slice` of a Buffer would share the caller's memory.
 function copyDek(dek: unknown): Uint8Array {
   const bytes = asBytes(dek)
   if (bytes?.length === KEY_BYTES) return new Uint8Array(bytes)
@@ -259,6 +259,6 @@ function parseJson(text: string): unknown {
   }
 }
 
-function refuse(message: string, hint = 'Pass an export exactly as the service answered it.'): never {
+function refuse(message: string, hint = 'Pass an export exactly as the service returned it.'): never {
   throw new InvalidInputError(message, hint)
 }

@@ -1,6 +1,6 @@
 /**
- * What is loaded at the first call: HTTP with the checks of its answers, the resources of the API, and the work on many
- * records. One file, since a program that needs the one soon needs the other.
+ * What the client loads at the first call: HTTP and the checks of its answers, the API's resources, and the code for many
+ * records. One file, since a program that needs one of them soon needs the others.
  */
 export { send } from './http/http.js'
 export { createQueue } from './http/queue.js'

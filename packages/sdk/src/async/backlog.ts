@@ -1,16 +1,16 @@
-/** Promises of an engine that answers by promise, awaited many at a time; of the others there is one for each DEK. */
+/** Awaits the promises of an asynchronous engine many at a time. */
 
-/** How many values may be under way at once. */
+/** How many promises are collected before they are awaited. */
 const UNDER_WAY = 500
 
 export interface Backlog {
-  /** Takes a promise; what is returned is to be awaited, unless undefined. */
+  /** Adds a promise. The caller must await what is returned, unless it is undefined. */
   add(promise: Promise<unknown>): Promise<unknown> | undefined
-  /** Waits for all. */
+  /** Waits for all promises that were added. @throws what one of them rejected with */
   flush(): Promise<unknown>
 }
 
-/** Makes a backlog; where promises are rare, each is awaited at once. */
+/** Makes a backlog. With `promisesAreRare`, as with a synchronous engine, each promise is awaited when it is added. */
 export function createBacklog(promisesAreRare: boolean): Backlog {
   let promises: Promise<unknown>[] = []
   const flush = () => {
@@ -22,7 +22,7 @@ export function createBacklog(promisesAreRare: boolean): Backlog {
     flush,
     add(promise) {
       if (promisesAreRare) return promise
-      promise.catch(() => undefined) // told by flush()
+      promise.catch(() => undefined) // flush() rejects with it
       promises.push(promise)
       return promises.length >= UNDER_WAY ? flush() : undefined
     },

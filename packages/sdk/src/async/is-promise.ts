@@ -1,4 +1,4 @@
-/** Tells a promise by its `then`: those of another realm, or of a library that replaces `Promise`, are promises too. */
+/** Tells whether a value has a `then`, which promises of another realm or of a library have too. */
 export function isPromise<T>(value: T | Promise<T>): value is Promise<T> {
   return typeof (value as { then?: unknown } | null | undefined)?.then === 'function'
 }

@@ -1,10 +1,10 @@
 /**
- * Platforms that run many requests in one isolate and keep them apart: a promise of one request that another awaits never
- * settles, or settles never more once the first has been answered, and so it is with timers and controllers. There, calls
- * share what is under way only within one run of microtasks, which no other request can enter, and keep plain values.
+ * Some platforms run many requests in one isolate and keep their promises, timers and controllers apart: a request that awaits
+ * another one's promise may wait for ever, at the latest after the other one was answered. There, calls share promises only
+ * within one run of microtasks, which no other request can enter. Plain values can be shared.
  */
 
-/** Microtasks that calls made together may take until they ask for the same thing. */
+/** The most microtasks that calls made together need until they reach the shared promise. */
 const TICKS = 32
 
 interface Platform {
@@ -12,13 +12,13 @@ interface Platform {
   EdgeRuntime?: unknown
 }
 
-/** Whether this is such a platform: Cloudflare's workerd, or an edge runtime that says so. */
+/** Tells whether this is such a platform: Cloudflare's workerd, or an edge runtime that sets `EdgeRuntime`. */
 export function requestsAreIsolated(): boolean {
   const { navigator, EdgeRuntime } = globalThis as Platform
   return navigator?.userAgent === 'Cloudflare-Workers' || typeof EdgeRuntime === 'string'
 }
 
-/** Resolves when calls that were made together have come as far as the first of them; no other request has run by then. */
+/** Resolves when all calls that were made together have caught up, before any other request runs. */
 export async function microtasks(): Promise<void> {
   for (let tick = 0; tick < TICKS; tick++) await undefined
 }

@@ -1,16 +1,16 @@
-/** Lets the event loop run now and then during long work, so that neither a page nor a server stands still. */
+/** Gives the event loop a turn regularly during long work, so that a page or a server stays responsive. */
 
 /** Below the 16 ms that a page has for one frame. */
 const TURN_MS = 8
 
 export interface Pace {
-  /** Whether it is time to rest. Cheap enough to be asked for each record. */
+  /** Tells whether it is time to rest. Cheap enough to call for each record. */
   due(): boolean
   /** Gives the event loop a turn. */
   rest(): Promise<void>
 }
 
-/** Starts to count. */
+/** Starts counting the time since the last rest. */
 export function createPace(): Pace {
   let since = performance.now()
   return {
@@ -27,7 +27,7 @@ interface Schedulers {
   scheduler?: { yield?: () => Promise<void> }
 }
 
-// Taken when the module is loaded: an application's tests that put a clock of their own in place do not stop the SDK.
+// Read when the module is loaded, so that fake timers in an application's tests do not stop the SDK.
 const { setImmediate, scheduler } = globalThis as Schedulers
 
 /** Resolves at the next turn of the event loop. */

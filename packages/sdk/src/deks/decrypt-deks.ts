@@ -1,4 +1,4 @@
-/** The DEKs that open: the last ones used, each for an absolute time, and one unwrap for all who wait for the same. */
+/** Caches the DEKs that open, each for a fixed time, the longest unused dropped first. Callers who wait for one DEK share its unwrap. */
 import type { WrappedKey } from '@eaas/protocol'
 import { isPromise } from '../async/is-promise.js'
 import { microtasks, requestsAreIsolated } from '../async/isolated-requests.js'
@@ -9,21 +9,21 @@ import { joinWaiters, type Waiter } from './waiters.js'
 const MAX_SWEEP_MS = 60_000
 
 export interface DecryptDekLimits {
-  /** How many DEKs are kept; 0 keeps none, and then each use is an unwrap of its own. */
+  /** How many DEKs are kept. With 0, each use is an unwrap of its own. */
   maxDeks: number
   maxAgeMs: number
 }
 
 export interface DecryptDekSource {
-  /** Has a DEK unwrapped; what it resolves to is owned, and wiped, by the cache. */
+  /** Has a DEK unwrapped. The cache owns and zeroes the bytes that it resolves to. */
   unwrap(wrapped: WrappedKey): Promise<Uint8Array>
   /** Milliseconds on a clock that never goes back. */
   now(): number
 }
 
 /**
- * Opens with the DEK: runs at once, and keeps nothing of it, though its answer may come by promise. What it throws is the
- * caller's error.
+ * Opens with the DEK. Must use the DEK at once and keep no reference to it, although it may return a promise. Its errors go to
+ * the caller.
  */
 export type Open<T> = (dek: Uint8Array) => T | Promise<T>
 
@@ -34,9 +34,9 @@ interface CachedDek {
 
 interface ArrivedDek {
   dek: Uint8Array
-  /** To be called when something authentic was opened with it: only then is it known to be the right one. */
+  /** Called once something authentic was opened with the DEK, which proves that it is the right one. */
   prove(): void
-  /** What is being opened with it, and settles without an error. */
+  /** The openings that are running. They never reject. */
   opening: Promise<void>[]
 }
 
@@ -56,11 +56,11 @@ export class DecryptDeks {
   }
 
   /**
-   * Opens with the DEK that was wrapped. Answers at once where the DEK is cached, and promises where it has to be
-   * unwrapped; all who wait for the same wrapped key share one unwrap, where requests are isolated those of one run of
+   * Opens with the DEK of a wrapped key. Returns the result where the DEK is cached, and a promise where it has to be unwrapped
+   * first. All who wait for the same wrapped key share one unwrap; where requests are isolated, only those of one run of
    * microtasks. A DEK that has opened nothing is not kept.
    *
-   * @throws AbortedError after `close()`, or by rejection when the signal is aborted; any error of unwrap by rejection
+   * @throws AbortedError after `close()`, or by rejection when the signal is aborted; rejects with any error of unwrap
    */
   use<T>(wrapped: WrappedKey, signal: AbortSignal | undefined, open: Open<T>): T | Promise<T> {
     if (this.#closed) throw new AbortedError()
@@ -68,12 +68,12 @@ export class DecryptDeks {
     const cached = this.#find(name)
     if (cached) return open(cached.dek)
     if (signal?.aborted) throw new AbortedError(signal)
-    const shared = this.#limits.maxDeks > 0 // not kept: each read is to be an entry of its own in the audit log
+    const shared = this.#limits.maxDeks > 0 // without a cache, each read must be its own entry in the audit log
     const flying = shared ? this.#flights.get(name) : undefined
     const waiters = flying ?? new Set<Waiter<ArrivedDek>>()
     const openArrived = (arrived: ArrivedDek) => {
       const opened = open(arrived.dek)
-      // What it fails with is told to the caller, who has the same promise.
+      // The caller, who has the same promise, handles its error.
       if (isPromise(opened)) arrived.opening.push(opened.then(arrived.prove, () => undefined))
       else arrived.prove()
       return opened
@@ -88,13 +88,13 @@ export class DecryptDeks {
     return waiting
   }
 
-  /** Remembers a DEK that is known to be right; copies it. */
+  /** Adds a copy of a DEK that is known to be right. */
   add(wrapped: WrappedKey, dek: Uint8Array): void {
     if (this.#closed) return
     this.#keep(dekName(wrapped), new Uint8Array(dek), this.#source.now()) // `slice` of a Buffer copies nothing
   }
 
-  /** Wipes every DEK and fails all who wait. */
+  /** Zeroes every DEK and rejects all waiting callers with AbortedError. */
   close(): void {
     this.#closed = true
     this.#sweeper.stop()
@@ -129,15 +129,15 @@ export class DecryptDeks {
         if (proven) return
         proven = true
         this.#land(name, waiters)
-        serve() // who came meanwhile: whoever comes from now on finds it in the cache
+        serve() // those who joined meanwhile; later callers find the DEK in the cache
         this.#keep(name, dek, arrivedAt)
       }
       do {
         serve()
-        await Promise.all(opening.splice(0)) // who comes meanwhile waits for the same DEK
+        await Promise.all(opening.splice(0)) // callers may join meanwhile
       } while (waiters.size > 0 || opening.length > 0)
       if (proven) return
-      // A wrong DEK, kept, would make every envelope of it unreadable until it expires.
+      // If a wrong DEK were kept, its envelopes could not be read until it expires.
       this.#land(name, waiters)
       dek.fill(0)
     } catch (error) {
@@ -176,7 +176,7 @@ export class DecryptDeks {
   }
 }
 
-/** What a wrapped key is known by. */
+/** Identifies the DEK of a wrapped key. */
 export function dekName({ key_id, wrapped_key }: Pick<WrappedKey, 'key_id' | 'wrapped_key'>): string {
   return `${key_id}/${wrapped_key}`
 }

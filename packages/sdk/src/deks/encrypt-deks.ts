@@ -1,4 +1,4 @@
-/** The DEKs that seal: one for each key, within limits, the next one made ready before it is needed. */
+/** Keeps the DEKs that seal: one for each key, within limits, and the next one shortly before it is needed. */
 import type { WrappedKey } from '@eaas/protocol'
 import { microtasks, requestsAreIsolated } from '../async/isolated-requests.js'
 import { AbortedError } from '../errors.js'
@@ -6,13 +6,13 @@ import { randomDek } from './random.js'
 import { Sweeper } from './sweeper.js'
 import { joinWaiters, type Waiter } from './waiters.js'
 
-/** The share of a limit at which the next DEK is made ready. */
+/** The share of a limit at which the next DEK is made in advance. */
 const PREPARE_AT = 0.9
-/** How long no DEK is made ready after that failed; who needs one by then asks for itself. */
+/** How long no DEK is made in advance after that failed. A caller who needs one meanwhile still makes it. */
 const PREPARE_PAUSE_MS = 10_000
 const MAX_SWEEP_MS = 60_000
 
-/** What is about to be sealed. */
+/** How much is about to be sealed. */
 export interface Load {
   messages: number
   bytes: number
@@ -27,17 +27,17 @@ export interface EncryptDekLimits {
 }
 
 export interface EncryptDekSource {
-  /** Has a DEK wrapped; rejects when it cannot. */
+  /** Has a DEK wrapped; rejects when that fails. */
   wrap(dek: Uint8Array, keyId: string): Promise<WrappedKey>
-  /** Is told each new DEK; copies what it keeps. */
+  /** Called with each new DEK; must copy what it keeps. */
   made(wrapped: WrappedKey, dek: Uint8Array): void
   /** Milliseconds on a clock that never goes back. */
   now(): number
 }
 
 /**
- * Seals what it was said to: runs at once, and keeps nothing of the DEK, which is wiped at any time after, though its answer
- * may come by promise.
+ * Seals with the DEK. Must use the DEK at once and keep no reference to it, although it may return a promise: the DEK may be
+ * zeroed at any time afterwards.
  */
 export type Seal<T> = (dek: Uint8Array, wrapped: WrappedKey) => T | Promise<T>
 
@@ -56,9 +56,9 @@ interface LoadedWaiter extends Waiter<SealingDek> {
 interface Slot {
   current?: SealingDek
   next?: SealingDek
-  /** Those who wait for a DEK on its way; undefined when none is. */
+  /** The callers who wait for a DEK that is being wrapped; undefined while none is. */
   flight?: Flight
-  /** On its way to be wrapped. */
+  /** The DEK that is being wrapped. */
   young?: Uint8Array
   preparePausedUntil: number
 }
@@ -80,10 +80,10 @@ export class EncryptDeks {
   }
 
   /**
-   * Seals messages under the key's DEK, all under the same, and counts them. Answers at once where a DEK is there, and
-   * promises where one has to be wrapped first; all who wait for one key share one wrap.
+   * Seals messages, all under the same DEK of the key, and counts them. Returns the result where there is a DEK, and a promise
+   * where one has to be wrapped first. All who wait for one key share one wrap.
    *
-   * @throws AbortedError after `close()`, or by rejection when the signal is aborted; any error of wrap by rejection
+   * @throws AbortedError after `close()`, or by rejection when the signal is aborted; rejects with any error of wrap
    */
   use<T>(keyId: string, load: Load, signal: AbortSignal | undefined, seal: Seal<T>): T | Promise<T> {
     if (this.#closed) throw new AbortedError()
@@ -102,7 +102,7 @@ export class EncryptDeks {
     return waiting
   }
 
-  /** Wipes every DEK and fails all who wait. */
+  /** Zeroes every DEK and rejects all waiting callers with AbortedError. */
   close(): void {
     this.#closed = true
     this.#sweeper.stop()
@@ -115,14 +115,14 @@ export class EncryptDeks {
 
   #slot(keyId: string): Slot {
     const slot = this.#slots.get(keyId) ?? { preparePausedUntil: 0 }
-    if (this.#slots.size < 2 && this.#slots.has(keyId)) return slot // one key needs no order, which is a third of the time here
+    if (this.#slots.size < 2 && this.#slots.has(keyId)) return slot // one key needs no order; keeping it would take a third of the time here
     this.#slots.delete(keyId)
     this.#slots.set(keyId, slot) // the order of the map is the order of use
     this.#evict(slot)
     return slot
   }
 
-  /** Drops those longest unused, until no more are left than are kept; those that are being made have their turn later. */
+  /** Drops the DEKs of the keys longest unused until the limit is kept. Keys whose DEK is being made are dropped later. */
   #evict(keep?: Slot): void {
     for (const [keyId, slot] of this.#slots) {
       if (this.#slots.size <= this.#limits.maxKeys) return
@@ -150,19 +150,19 @@ export class EncryptDeks {
   #fits(dek: SealingDek, { messages, bytes }: Load): boolean {
     const { maxAgeMs, maxMessages, maxBytes } = this.#limits
     if (this.#source.now() - dek.madeAt >= maxAgeMs) return false
-    // A first message longer than maxBytes has to go somewhere.
+    // A single message longer than maxBytes would otherwise never be sealed.
     return dek.messages === 0 || (dek.messages + messages <= maxMessages && dek.bytes + bytes <= maxBytes)
   }
 
   #spend<T>(dek: SealingDek, { messages, bytes }: Load, seal: Seal<T>): T | Promise<T> {
-    // Counted first: a message whose sealing failed half-way counts as sealed.
+    // Counted before sealing, so that a message counts even if its sealing fails half-way.
     dek.messages += messages
     dek.bytes += bytes
     return seal(dek.dek, dek.wrapped)
   }
 
   #prepare(keyId: string, slot: Slot, dek: SealingDek): void {
-    // Where requests are isolated, it would end with the request that began it.
+    // Where requests are isolated, making it would end with the request that started it.
     if (slot.next || slot.flight || this.#isolated) return
     const { maxMessages, maxBytes, maxAgeMs } = this.#limits
     const now = this.#source.now()
@@ -185,19 +185,19 @@ export class EncryptDeks {
     const failed = (error: unknown) => {
       land()
       slot.preparePausedUntil = this.#source.now() + PREPARE_PAUSE_MS
-      // With nobody waiting it was a preparation: whoever needs a DEK later asks again, and is told.
+      // Without waiters it was made in advance: a caller who needs a DEK later tries again, and gets the error.
       for (const waiter of waiters) waiter.fail(error)
     }
     void this.#makeNext(keyId, slot)
       .then(made, failed)
       .then(() => this.#evict())
-    if (this.#isolated) void microtasks().then(land) // who comes later may be of another request, and makes a DEK as well
+    if (this.#isolated) void microtasks().then(land) // a later caller may belong to another request, and makes its own DEK
   }
 
-  /** Returns the slot that keeps the DEK: a new one where the first was dropped meanwhile, its flight having landed. */
+  /** Returns the slot that keeps the DEK: a new one where the first was dropped after its flight had landed. */
   async #makeNext(keyId: string, slot: Slot): Promise<Slot> {
     const dek = randomDek()
-    if (!this.#isolated) slot.young = dek // several may be on their way there
+    if (!this.#isolated) slot.young = dek // with isolated requests, several may be wrapped at a time
     let kept = false
     try {
       const wrapped = await this.#source.wrap(dek, keyId)
@@ -219,7 +219,7 @@ export class EncryptDeks {
     for (const waiter of waiters) {
       const dek = this.#usable(slot, waiter.load)
       if (!dek) {
-        this.#make(keyId, slot, waiters) // the limits allow each DEK fewer messages than there are callers
+        this.#make(keyId, slot, waiters) // more callers than the limits allow messages for one DEK
         return
       }
       waiter.serve(dek)

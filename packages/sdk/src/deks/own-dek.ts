@@ -1,23 +1,23 @@
-/** DEKs outside the ones that all calls share: made for one call or one record, wiped by whoever asked. */
+/** DEKs for one call or one record, outside the shared ones. The caller zeroes them. */
 import type { WrappedKey } from '@eaas/protocol'
 import { untilAborted } from '../async/on-abort.js'
 import { InvalidInputError, isEaasError, ProtocolError } from '../errors.js'
 import { randomDek } from './random.js'
 
 /**
- * Which DEK seals: `shared`, the one of the key, as long as its limits allow; `call`, one of its own for the call; `record`,
- * one of its own for each record, so that a DEK that leaks opens one record. Each new DEK is a wrap, and an audit entry.
+ * Which DEK seals: `shared` uses the key's DEK within its limits; `call` makes one for the call; `record` makes one for each
+ * record, so that a leaked DEK opens one record only. Each new DEK is a wrap and an audit entry.
  */
 export type DekScope = 'shared' | 'call' | 'record'
 
 const SCOPES: readonly unknown[] = ['shared', 'call', 'record'] satisfies DekScope[]
 
-/** Refuses what is not a scope. @throws InvalidInputError */
+/** Refuses anything but a scope. @throws InvalidInputError */
 export function assertScope(scope: unknown): void {
   if (!SCOPES.includes(scope)) throw new InvalidInputError('dek must be "shared", "call" or "record"')
 }
 
-/** A DEK that its holder made and wipes. */
+/** A DEK with its wrapped key. Whoever made it zeroes it. */
 export interface OwnDek {
   dek: Uint8Array
   wrapped: WrappedKey
@@ -32,8 +32,8 @@ interface WrapCalls {
 }
 
 /**
- * Makes what wraps DEKs. With `verify`, unwraps each wrapped key once before anything is sealed: a service that answers
- * with what does not unwrap would make the data unreadable, and nobody would know before it is read.
+ * Makes the function that wraps DEKs. With `verify`, it unwraps each wrapped key once before anything is sealed: data sealed
+ * under a wrapped key that does not unwrap would be lost, and nobody would notice before reading it.
  */
 export function createWrap({ wrap, unwrap }: WrapCalls, verify: boolean): Wrap {
   if (!verify) return wrap
@@ -55,7 +55,7 @@ export function createWrap({ wrap, unwrap }: WrapCalls, verify: boolean): Wrap {
   }
 }
 
-/** Makes a DEK and has it wrapped. The caller wipes it. @throws AbortedError at once when the signal is aborted meanwhile */
+/** Makes a DEK and has it wrapped. The caller zeroes it. @throws AbortedError as soon as the signal is aborted */
 export async function createOwnDek(wrap: Wrap, keyId: string, signal: AbortSignal | undefined): Promise<OwnDek> {
   const dek = randomDek()
   try {
@@ -66,7 +66,7 @@ export async function createOwnDek(wrap: Wrap, keyId: string, signal: AbortSigna
   }
 }
 
-/** Whether the bytes are the same, in a time that does not tell where they differ. */
+/** Compares bytes in constant time. */
 function equal(a: Uint8Array, b: Uint8Array): boolean {
   let difference = a.length ^ b.length
   for (const [at, byte] of a.entries()) difference |= byte ^ (b[at] ?? 0)

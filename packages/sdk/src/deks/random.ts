@@ -1,17 +1,17 @@
-/** Secure randomness: DEKs, and ivs drawn many at a time. `crypto.getRandomValues` or nothing. */
+/** Secure randomness for DEKs and ivs, from `crypto.getRandomValues` only. */
 import { IV_BYTES, KEY_BYTES } from '@eaas/protocol'
 import { RandomnessError } from '../errors.js'
 
-/** Fills the bytes with randomness; throws when it cannot. An argument wherever a vector must be reproducible. */
+/** Fills the bytes with randomness, or throws. Passed as an argument where a vector must be reproducible. */
 export type FillRandom = (bytes: Uint8Array) => void
 
-/** One draw for this many ivs: a draw each costs thirty times as much. */
+/** How many ivs are drawn at once: one draw for each iv takes thirty times as long. */
 const POOL_IVS = 512
 
 /**
  * Fills the bytes from `crypto.getRandomValues`.
  *
- * @throws RandomnessError when it is missing, throws, or leaves the bytes as they were
+ * @throws RandomnessError when it is missing, throws, or leaves the bytes unchanged
  */
 export function fillRandom(bytes: Uint8Array): void {
   bytes.fill(0)
@@ -22,13 +22,13 @@ export function fillRandom(bytes: Uint8Array): void {
   } catch {
     throw new RandomnessError('crypto.getRandomValues failed')
   }
-  // An iv's length of zeros does not happen (2^-96): the source did nothing.
+  // Twelve random bytes are all zero with a probability of 2^-96: the source did nothing.
   if (bytes.subarray(0, IV_BYTES).every((byte) => byte === 0)) {
     throw new RandomnessError('crypto.getRandomValues left the bytes empty')
   }
 }
 
-/** Makes a DEK: 32 random bytes. The caller owns it and zeroes it. @throws RandomnessError */
+/** Makes a DEK: 32 random bytes. The caller zeroes it. @throws RandomnessError */
 export function randomDek(fill: FillRandom = fillRandom): Uint8Array {
   const dek = new Uint8Array(KEY_BYTES)
   fill(dek)
@@ -36,11 +36,11 @@ export function randomDek(fill: FillRandom = fillRandom): Uint8Array {
 }
 
 /**
- * Makes a source of ivs (envelope.md 2): each call returns 12 random bytes of its own, handed out once. On Node what is left of
- * a draw is wiped at the next turn of the event loop: processes that start from one snapshot (`node --build-snapshot`) would
- * all begin with it.
+ * Makes a source of ivs (envelope.md 2): each call returns 12 random bytes that are never returned again. On Node, the rest of a
+ * draw is zeroed at the next turn of the event loop, since all processes that start from one snapshot
+ * (`node --build-snapshot`) would otherwise start with the same ivs.
  *
- * @throws RandomnessError at a call that has to draw and cannot
+ * @throws RandomnessError at a call that draws and fails
  */
 export function createIvPool(fill: FillRandom = fillRandom): () => Uint8Array {
   const pool = new Uint8Array(POOL_IVS * IV_BYTES)
@@ -51,7 +51,7 @@ export function createIvPool(fill: FillRandom = fillRandom): () => Uint8Array {
   }
   return function takeIv() {
     if (at === pool.length) {
-      fill(pool) // when it throws, `at` still says that the pool is empty
+      fill(pool) // before `at` changes: if it throws, the pool must still count as empty
       at = 0
       ;(globalThis as { setImmediate?: (run: () => void) => unknown }).setImmediate?.(dropRest)
     }

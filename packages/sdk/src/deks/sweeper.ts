@@ -1,9 +1,9 @@
-/** Wipes DEKs that nobody asks for any more, at their time; without it they would stay in memory until the next call. */
+/** Zeroes expired DEKs in time. Without it, they would stay in memory until the next call. */
 import { requestsAreIsolated } from '../async/isolated-requests.js'
 
 /**
- * Runs `sweep` every `everyMs` for as long as it answers that something is left. Never keeps a process alive. Where requests are
- * isolated, a timer would end with the request that set it: there it runs when it is started, if it is time.
+ * Runs `sweep` every `everyMs` milliseconds for as long as it returns that something is left. Never keeps a process alive. Where
+ * requests are isolated, a timer would end with its request: there, `start` sweeps where it is due.
  */
 export class Sweeper {
   readonly #sweep: () => boolean

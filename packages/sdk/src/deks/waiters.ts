@@ -1,18 +1,17 @@
-/** Callers who wait for one DEK: each says what to do with it, and may give up on its own. */
-
+/** Callers who wait for one DEK. Each has a function to run with it, and may give up alone. */
 import { onAbort } from '../async/on-abort.js'
 import { rememberCaller } from '../caller.js'
 import { AbortedError } from '../errors.js'
 
-/** One caller who waits. */
+/** One waiting caller. */
 export interface Waiter<A> {
-  /** Runs what the caller wanted to do; it runs at once, so that the DEK is never out of its owner's hands. */
+  /** Runs the caller's function at once, so that nothing else holds the DEK. */
   serve(argument: A): void
   fail(error: unknown): void
 }
 
 /**
- * Joins those who wait, until served, failed, or the signal is aborted.
+ * Joins the waiting callers until it is served, is failed, or the signal is aborted.
  *
  * @throws AbortedError by rejection
  */
@@ -42,6 +41,6 @@ export function joinWaiters<A, T, W extends Waiter<A>>(
     }
     const waiter = make({ serve, fail })
     const ignoreSignal = onAbort(signal, () => fail(new AbortedError(signal)))
-    waiters.add(waiter) // last: whoever serves it calls `ignoreSignal`
+    waiters.add(waiter) // last: serving it calls `ignoreSignal`
   })
 }

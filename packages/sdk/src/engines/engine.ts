@@ -1,19 +1,17 @@
-/** What every engine does: AES-256-GCM under a DEK. */
-
 /**
- * One implementation of AES-256-GCM. Pure: no network. Answers at once, or by promise; which of the two never changes, so
- * that callers make no promise for each value where the engine makes none.
+ * One implementation of AES-256-GCM under a DEK. Never uses the network. An engine is either synchronous or asynchronous, so
+ * that callers create no promise for each value where the engine creates none.
  */
 export interface Engine {
-  /** Whether it answers by promise. */
+  /** Set where `seal` and `open` return promises. */
   readonly isAsync?: true
   /**
-   * Seals the plaintext under a DEK: ciphertext ‖ tag. The DEK may be wiped as soon as the call returns, and an engine that
-   * holds it in a form of its own wipes it: who needs a copy makes it before. The iv must never repeat under one DEK.
+   * Seals the plaintext under a DEK and returns ciphertext ‖ tag. The caller may zero the DEK as soon as the call returns. An
+   * engine that imports the DEK zeroes its bytes; use `copy` for a copy. The iv must never repeat under one DEK.
    */
   seal(dek: Uint8Array, iv: Uint8Array, plaintext: Uint8Array, aad?: Uint8Array): Uint8Array | Promise<Uint8Array>
-  /** Copies a DEK, one whose bytes the engine wiped too; where it is missing, the bytes themselves are the copy. */
+  /** Copies a DEK, even one that the engine has imported and zeroed. Where it is missing, a copy of the bytes works. */
   copy?(dek: Uint8Array): Uint8Array
-  /** Opens ciphertext ‖ tag; what holds for the DEK in `seal` holds here. @throws OpenError when it is not authentic */
+  /** Opens ciphertext ‖ tag. The DEK is treated as in `seal`. @throws OpenError when it is not authentic */
   open(dek: Uint8Array, iv: Uint8Array, sealed: Uint8Array, aad?: Uint8Array): Uint8Array | Promise<Uint8Array>
 }

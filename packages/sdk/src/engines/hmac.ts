@@ -1,14 +1,14 @@
-/** HMAC-SHA-256 by WebCrypto, which Node has too: for blind indexes made offline. */
+/** HMAC-SHA-256 by WebCrypto, which Node has too, for blind indexes that are made offline. */
 import { InvalidInputError } from '../errors.js'
 
-/** Makes MACs of texts under one key. The key's bytes are wiped once they are imported. */
+/** Returns the 32 bytes of a MAC under one key. */
 export type Hmac = (bytes: Uint8Array) => Promise<Uint8Array>
 
-/** Makes the function. @throws InvalidInputError where there is no WebCrypto, as on pages without TLS */
+/** Imports the key and zeroes its bytes. @throws InvalidInputError where there is no WebCrypto, as on pages without TLS */
 export function createHmac(key: Uint8Array): Hmac {
   const subtle = (globalThis as { crypto?: { subtle?: SubtleCrypto } }).crypto?.subtle
   if (!subtle) {
-    const message = 'there is no WebCrypto here to make blind indexes with'
+    const message = 'blind indexes need WebCrypto, which is missing here'
     throw new InvalidInputError(message, 'Run in Node, or on a page with TLS.')
   }
   // importKey copies the bytes before it returns.

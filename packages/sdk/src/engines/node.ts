@@ -1,4 +1,4 @@
-/** AES-256-GCM by node:crypto, several times as fast as JavaScript. Undefined outside Node. */
+/** AES-256-GCM by node:crypto, several times as fast as JavaScript. */
 import type * as NodeCrypto from 'node:crypto'
 import { type Aead, assertLengths, OpenError, TAG_BYTES } from '@eaas/protocol'
 
@@ -6,8 +6,8 @@ const CIPHER = 'aes-256-gcm'
 const TAG_LENGTH = { authTagLength: TAG_BYTES }
 
 /**
- * Makes the engine, or returns undefined where node:crypto is not to be had. It is reached through
- * `process.getBuiltinModule` (Node 20.16 and later), so that a bundle for browsers holds no import of a Node module.
+ * Makes the engine, or returns undefined where there is no node:crypto. Gets it from `process.getBuiltinModule` (Node 20.16 and
+ * later), so that a bundle for browsers holds no import of a Node module.
  */
 export function createNodeAead(): Aead | undefined {
   const crypto = findNodeCrypto()
@@ -18,7 +18,7 @@ export function createNodeAead(): Aead | undefined {
       const cipher = crypto.createCipheriv(CIPHER, key, iv, TAG_LENGTH)
       if (aad) cipher.setAAD(aad)
       const ciphertext = cipher.update(plaintext)
-      cipher.final() // nothing comes out: GCM holds no bytes back
+      cipher.final() // returns no bytes: GCM holds none back
       const sealed = new Uint8Array(ciphertext.length + TAG_BYTES)
       sealed.set(ciphertext)
       sealed.set(cipher.getAuthTag(), ciphertext.length)
@@ -35,7 +35,7 @@ export function createNodeAead(): Aead | undefined {
       try {
         decipher.final()
       } catch {
-        plaintext.fill(0) // not authentic: no byte of it is released
+        plaintext.fill(0) // it is not authentic
         throw new OpenError()
       }
       return new Uint8Array(plaintext.buffer, plaintext.byteOffset, plaintext.length)

@@ -1,4 +1,4 @@
-/** Which implementation of AES-256-GCM a client uses. Every engine must first give the published answer. */
+/** Selects the implementation of AES-256-GCM. Each must first pass a known-answer test. */
 import { decodeBase64, encodeUtf8, OpenError } from '@eaas/protocol'
 import { isPromise } from '../async/is-promise.js'
 import { requestsAreIsolated } from '../async/isolated-requests.js'
@@ -20,15 +20,15 @@ let checkedWeb: { engine: Engine | undefined } | undefined
 let checkingWeb: Promise<Engine | undefined> | undefined
 
 /**
- * Returns the engine of that name: at once where it is node:crypto, else by promise. Uses the network only to load noble
- * where a bundler made a file of its own of it. Each platform's engine is tested once a process, at first use.
+ * Returns the engine of that name: node:crypto itself, and any other by promise. Uses the network only to load noble where a
+ * bundler made a file of its own of it. Tests node:crypto and WebCrypto once a process, at first use.
  *
- * @throws InvalidInputError when `node` or `web` is asked for and is not there, or fails its known-answer test
+ * @throws InvalidInputError when `node` or `web` is requested and is missing, or fails its known-answer test
  */
 export function selectEngine(name: EngineName): Engine | Promise<Engine> {
   if (name === 'noble') return loadNoble()
   if (name === 'web') return findWeb().then((engine) => engine ?? refuse(name))
-  checkedNode ??= { engine: passing(createNodeAead()) as Engine | undefined } // node:crypto answers at once
+  checkedNode ??= { engine: passing(createNodeAead()) as Engine | undefined } // node:crypto is synchronous
   if (checkedNode.engine) return checkedNode.engine
   return name === 'node' ? refuse(name) : findWeb().then((engine) => engine ?? loadNoble())
 }
@@ -40,7 +40,7 @@ function findWeb(): Promise<Engine | undefined> {
     return engine
   })
   const checking = checkingWeb
-  if (requestsAreIsolated()) checkingWeb = undefined // each request checks until one of them has
+  if (requestsAreIsolated()) checkingWeb = undefined // each request tests it until one has finished
   return checking
 }
 
@@ -51,13 +51,13 @@ async function loadNoble(): Promise<Engine> {
 function refuse(name: EngineName): never {
   throw new InvalidInputError(
     `engine "${name}" is not available here, or fails its known-answer test`,
-    'Leave engine out: the client then takes what works.',
+    'Leave `engine` out: the client then takes one that works.',
   )
 }
 
 /**
- * Returns the engine when it gives the published answer (envelope.md 8) and refuses an altered one, else undefined; by
- * promise where the engine answers by promise.
+ * Returns the engine when it seals and opens the published vector (envelope.md 8) and refuses an altered one, else undefined;
+ * by promise where the engine is asynchronous.
  */
 export function passing(engine: Engine | undefined): Engine | undefined | Promise<Engine | undefined> {
   if (!engine) return undefined
@@ -80,7 +80,6 @@ export function passing(engine: Engine | undefined): Engine | undefined | Promis
 type Answer = Uint8Array | Promise<Uint8Array>
 
 function gives(expected: Uint8Array, run: () => Answer): boolean | Promise<boolean> {
-  // Whatever it throws, this engine cannot do what the reference can.
   return attempt(
     run,
     (answer) => equal(answer, expected),

@@ -6,8 +6,8 @@ const CIPHER = 'AES-GCM'
 const TAG_LENGTH = TAG_BYTES * 8
 
 /**
- * Makes the engine, or returns undefined where there is no WebCrypto, as on pages without TLS. A DEK is imported once, as a
- * key that cannot be exported, for as long as its memory is used; its bytes are wiped then.
+ * Makes the engine, or returns undefined where there is no WebCrypto, as on pages without TLS. It imports each DEK once, as a
+ * CryptoKey that cannot be exported and lives as long as the array, and zeroes the bytes.
  */
 export function createWebEngine(): Engine | undefined {
   const subtle = (globalThis as { crypto?: { subtle?: SubtleCrypto } }).crypto?.subtle
@@ -20,7 +20,7 @@ export function createWebEngine(): Engine | undefined {
     // importKey copies the bytes before it returns (Web Cryptography API, section 14.3.9).
     const key = subtle.importKey('raw', dek as BufferSource, CIPHER, false, ['encrypt', 'decrypt'])
     keys.set(dek, key)
-    key.then((imported) => keys.set(dek, imported)).catch(() => undefined) // whoever awaits it is told; a key outlives its request
+    key.then((imported) => keys.set(dek, imported)).catch(() => undefined) // the caller handles the error; the CryptoKey, unlike its promise, outlives the request
     dek.fill(0)
     return key
   }
@@ -29,13 +29,13 @@ export function createWebEngine(): Engine | undefined {
     copy(dek) {
       const copy = new Uint8Array(dek) // `slice` of a Buffer copies nothing
       const key = keys.get(dek)
-      if (key) keys.set(copy, key) // the bytes are wiped already
+      if (key) keys.set(copy, key) // its bytes are zero already
       return copy
     },
     async seal(dek, iv, plaintext, aad) {
       assertLengths(dek, iv)
       const key = importOnce(dek)
-      const copy = new Uint8Array(plaintext) // until the key is there, the caller may change it; it may be shared memory too
+      const copy = new Uint8Array(plaintext) // the caller may change it before the key is imported; it may also be shared memory
       try {
         return new Uint8Array(await subtle.encrypt(createParams(iv, aad), await key, copy))
       } finally {
@@ -48,7 +48,7 @@ export function createWebEngine(): Engine | undefined {
       try {
         return new Uint8Array(await subtle.decrypt(createParams(iv, aad), key, sealed as BufferSource))
       } catch {
-        throw new OpenError() // the platform tells a short input from a bad tag; callers must not
+        throw new OpenError() // the platform distinguishes a short input from a wrong tag; callers must not learn it
       }
     },
   }

@@ -11,7 +11,7 @@ describe('the hint of a refusal', () => {
     [403, 'E_WRAPPED_KEY', /backup/],
     [404, 'E_NOT_FOUND', /id/],
     [404, 'E_ROUTE_NOT_FOUND', /baseUrl: without \/v1/],
-    [409, 'E_STATE', /state/],
+    [409, 'E_STATE', /status of the key/],
     [409, 'E_NAME_TAKEN', /another name/],
     [413, 'E_BODY_TOO_LARGE', /less/],
     [429, 'E_QUOTA_EXCEEDED', /month/],

@@ -1,13 +1,13 @@
-/** What to do when the service, or a broker in front of it, refuses a call: the sentence that the error carries. */
+/** The hint of an ApiError: what to do when the service, or a broker, refuses a call. */
 import type { ApiProblem } from '../errors.js'
 
-/** Returns what to do, in a sentence: by the problem's own code where the status says too little. */
+/** Returns what to do, in a sentence; by the problem's code where the status is not specific enough. */
 export function apiHint({ status, problem }: Pick<ApiProblem, 'status' | 'problem'>): string {
   switch (problem) {
     case 'E_ROUTE_NOT_FOUND':
       return 'Check baseUrl: without /v1, with the path prefix of a proxy or a broker.'
     case 'E_NAME_TAKEN':
-      return 'Take another name: none is given twice.'
+      return 'Choose another name: names are never reused.'
     case 'E_TOO_MANY_CALLS':
       return 'Wait as long as the detail says.'
     case 'E_BODY_TOO_LARGE':
@@ -16,14 +16,14 @@ export function apiHint({ status, problem }: Pick<ApiProblem, 'status' | 'proble
       return 'Restore the envelope from a backup, and check that its key_id was not changed.'
     case 'E_NOT_ALLOWED':
     case 'E_CROSS_SITE':
-      return 'Look at `allow` and `origins` of the broker.'
+      return 'Check `allow` and `origins` of the broker.'
   }
   if (status === 401)
     return 'Check the API key: missing, unknown, expired or revoked. Without one, before a broker, log in.'
   if (status === 403)
     return 'Check the permissions and the allowed addresses of the API key, and what the tenant allows.'
   if (status === 404) return 'Check the id, and that the API key belongs to the same tenant.'
-  if (status === 409) return 'Look at the state of the key, then decide.'
+  if (status === 409) return 'Check the status of the key first.'
   if (status === 429) return 'Wait for the next month, or have the quota raised.'
   if (status >= 500) return 'Try again later, and quote the request id to whoever runs the service.'
   return 'Correct what the detail names.'

@@ -1,23 +1,23 @@
-/** Where a service is: an absolute URL, or a path in pages and workers. */
+/** Reads the base URL of a service: an absolute URL, or a path in pages and workers. */
 import { InvalidInputError } from '../errors.js'
 import { kindOf } from '../input.js'
 
-/** Stands for the page's own while only the path is checked. */
+/** Replaces the page's origin while only the path is checked. */
 const ANY_ORIGIN = 'https://page.invalid'
-/** What to look at when something that the environment should give is missing. */
+/** For options that usually come from the environment. */
 export const ENVIRONMENT_HINT = 'If it comes from an environment variable, set it where the program runs.'
-/** What never leaves this machine, as URLs spell it. */
+/** Hosts whose traffic never leaves this machine, as URLs spell them. */
 const LOCAL_HOST = /^(?:localhost|.+\.localhost|127(?:\.\d+){3}|\[::1\])$/
 const HINT = 'Pass an absolute URL such as https://eaas.example.org or https://example.org/eaas.'
 
 /**
- * Reads an absolute base URL; the result ends with a slash.
+ * Reads an absolute base URL. The result ends with a slash.
  *
- * @param allowInsecure takes http to any host; without it, to this machine only
+ * @param allowInsecure allows http to any host; without it, to this machine only
  * @throws InvalidInputError
  */
 export function parseBaseUrl(baseUrl: string, allowInsecure = false): URL {
-  // The value is not repeated in a message: it may hold a password.
+  // No message repeats the value, which may hold a password.
   if (typeof baseUrl !== 'string') {
     throw new InvalidInputError(`baseUrl must be text, got ${kindOf(baseUrl)}`, 'Pass the `href` of a URL object.')
   }
@@ -43,10 +43,10 @@ export function parseBaseUrl(baseUrl: string, allowInsecure = false): URL {
 }
 
 /**
- * Reads an absolute base URL, and returns what gives the URL. One that is missing is reported by the first request: a client
- * at the top of a module is also made where a page is only built or rendered, without the environment of production.
+ * Reads an absolute base URL, and returns a function that returns it. Where the URL is missing, only that function throws: a
+ * client at the top of a module is also created where a page is built or rendered, without the environment of production.
  *
- * @throws InvalidInputError when it is wrong; what is returned throws it when the URL is missing
+ * @throws InvalidInputError when the URL is wrong
  */
 export function readBaseUrl(baseUrl: string | undefined, allowInsecure = false): () => URL {
   if (baseUrl !== undefined && baseUrl !== '') {
@@ -59,8 +59,8 @@ export function readBaseUrl(baseUrl: string | undefined, allowInsecure = false):
 }
 
 /**
- * Reads a base URL that may be a path such as `/api/eaas`, of the page's own origin, which is looked up at each request: a
- * page that is rendered by a server has none there. Otherwise as `readBaseUrl`.
+ * Reads a base URL that may be a path of the page's own origin, such as `/api/eaas`. Each request looks the origin up, since
+ * there is none while a server renders the page. Otherwise as `readBaseUrl`.
  */
 export function resolveBaseUrl(baseUrl: string | undefined, allowInsecure = false): () => URL {
   // Two slashes, or a slash and a backslash, would name another host.
@@ -73,7 +73,7 @@ export function resolveBaseUrl(baseUrl: string | undefined, allowInsecure = fals
   }
 }
 
-/** The origin of the page or worker that this runs in; undefined elsewhere, and where a page has none (`file:`). */
+/** Returns the origin of this page or worker; undefined elsewhere, and for a page without one (`file:`). */
 export function pageOrigin(): string | undefined {
   const origin = (globalThis as { location?: { origin?: unknown } }).location?.origin
   return typeof origin === 'string' && /^https?:\/\//.test(origin) ? origin : undefined

@@ -7,13 +7,13 @@ import type { Http } from './calls.js'
 import type { createQueue, OperationAnswer, OperationRequest, RunOperation } from './queue.js'
 
 export interface Batcher {
-  /** Has a DEK wrapped under a key's current version. The DEK stays the caller's. */
+  /** Has a DEK wrapped under a key's current version. The caller still owns the DEK. */
   wrap(dek: Uint8Array, keyId: string): Promise<WrappedKey>
-  /** Has a DEK unwrapped. The caller owns what is returned, and zeroes it. */
+  /** Has a DEK unwrapped. The caller owns and zeroes the 32 bytes. */
   unwrap(wrapped: WrappedKey): Promise<Uint8Array>
-  /** Has a DEK wrapped anew under its key's current version, without seeing it. */
+  /** Has a DEK wrapped again, under its key's current version, without receiving it. */
   rewrap(wrapped: WrappedKey, signal?: AbortSignal | undefined): Promise<WrappedKey>
-  /** Has the blind index of a text made: 64 hexadecimal digits. */
+  /** Has a text hashed: 64 lower-case hexadecimal digits. */
   hash(value: string, keyId: string, signal: AbortSignal | undefined): Promise<string>
 }
 
@@ -30,8 +30,8 @@ export function createBatcher(http: Http, loadQueue: () => Promise<{ createQueue
     queue ??= createQueue(http, requestsAreIsolated() ? microtasks : turn)
     return queue
   }
-  // One load for all who wait: in a page, each `import()` ends in a turn of its own, and the calls of one turn would be many
-  // requests. Isolated requests share no promise.
+  // All callers share one load: in a page, each `import()` settles in a turn of its own, so the calls of one turn would become
+  // many requests. Isolated requests cannot share a promise.
   const loadOnce = () => {
     if (requestsAreIsolated()) return load()
     loading ??= load().catch((error: unknown) => {
@@ -50,7 +50,7 @@ export function createBatcher(http: Http, loadQueue: () => Promise<{ createQueue
   }
   return {
     async wrap(dek, key_id) {
-      const text = encodeBase64(dek) // a string cannot be wiped: it is dropped at once
+      const text = encodeBase64(dek) // a string cannot be zeroed, so it is not kept
       return run({ op: 'wrap', key_id, body: { dek: text }, answer: 'wrapped', secrets: [text] })
     },
     async unwrap({ wrapped_key, key_id }) {

@@ -1,36 +1,36 @@
-/** API keys that live for minutes: what a page may hold, fetched from the application's backend and renewed in time. */
+/** Short-lived API keys for pages: fetched from the application's backend and renewed before they expire. */
 import { microtasks, requestsAreIsolated } from '../async/isolated-requests.js'
 import { InvalidInputError } from '../errors.js'
 
 /** A key is renewed in the last tenth of its life, but not more than this before its end. */
 const MAX_MARGIN_MS = 30_000
 /**
- * A key that seems to be at its end when it comes is used all the same, for so long: the clock here may be wrong. The
- * service refuses the key when it is not, and then it is renewed.
+ * For so long a key is used even if it seems to have expired when it arrives, since the clock here may be wrong. If the clock is
+ * right, the service refuses the key, and it is renewed.
  */
 const MIN_USE_MS = 10_000
 
-/** What the backend hands out: of what `POST /v1/api-keys` answers, these fields, and no more need leave the backend. */
+/** The fields of an answer of `POST /v1/api-keys` that the backend must pass on. */
 export interface ShortLivedApiKey {
   secret: string
   /** RFC 3339. */
   expires_at: string
-  /** RFC 3339. With it, a wrong clock in the page does no harm. */
+  /** RFC 3339. Makes the lifetime independent of the page's clock. */
   created_at?: string | undefined
 }
 
-/** After how long calls no longer wait for a `fetchKey` that others wait for, in milliseconds: it may never answer. */
+/** For so many milliseconds calls wait for a `fetchKey` that an earlier call started, which may never settle. */
 const PATIENCE_MS = 10_000
 
-/** What `createClient` takes as `apiKey`. */
+/** A function for `apiKey` of `createClient`. */
 export type ExpiringApiKey = (refused?: string) => Promise<string>
 
 /**
- * Makes an `apiKey` of a function that fetches short-lived keys from the application's own backend. A key is kept in memory, used
- * until shortly before it expires, and renewed once when the service refuses it all the same. Calls that come meanwhile wait
- * for the one that fetches. What `fetchKey` throws is passed on to them, and the next call tries again.
+ * Makes an `apiKey` from a function that fetches short-lived keys from the application's own backend. Keeps a key in memory until
+ * shortly before it expires, and renews it once if the service refuses it earlier. Concurrent calls share a fetch, for
+ * 10 seconds at most. They throw what `fetchKey` throws, and the next call tries again.
  *
- * @throws InvalidInputError at the call that needs the key, when `fetchKey` gives something else
+ * @throws InvalidInputError at the call that needs the key, when `fetchKey` returns anything but a ShortLivedApiKey
  * @example
  * ```ts
  * const apiKey = expiringApiKey(async () => (await fetch('/api/eaas-key', { method: 'POST' })).json())
@@ -56,7 +56,7 @@ export function expiringApiKey(fetchKey: () => Promise<ShortLivedApiKey>): Expir
     since = performance.now()
     const renewing = renew().finally(() => fetching === renewing && forget()) // not in `renew`: it may fail before this is assigned
     fetching = renewing
-    if (requestsAreIsolated()) void microtasks().then(forget) // who comes later may be of another request
+    if (requestsAreIsolated()) void microtasks().then(forget) // a later caller may belong to another request
     return renewing
   }
 }
@@ -66,8 +66,8 @@ function readKey(key: ShortLivedApiKey): { secret: string; useForMs: number } {
   const expiresAt = typeof expires_at === 'string' ? Date.parse(expires_at) : Number.NaN
   const createdAt = created_at === undefined ? Date.now() : Date.parse(created_at)
   if (typeof secret !== 'string' || Number.isNaN(expiresAt) || Number.isNaN(createdAt)) {
-    const hint = 'Let the backend answer with `secret` and `expires_at` of the API key that it has created.'
-    throw new InvalidInputError('fetchKey must give { secret, expires_at }', hint)
+    const hint = 'Let the backend answer with `secret` and `expires_at` of the API key that it created.'
+    throw new InvalidInputError('fetchKey must return { secret, expires_at }', hint)
   }
   const lifeMs = expiresAt - createdAt
   return { secret, useForMs: Math.max(lifeMs - Math.min(lifeMs / 10, MAX_MARGIN_MS), MIN_USE_MS) }

@@ -1,16 +1,16 @@
-/** What a fetch threw, as the `cause` of an error of the SDK: without a secret, whoever made the fetch. */
+/** Removes secrets from what a fetch threw, so that it can be the `cause` of an error of the SDK. */
 import { kindOf } from '../input.js'
 import { hide, type Spellings, spellingsOf } from './secrets.js'
 
-/** How deep causes are followed. */
+/** How deep nested causes are checked. */
 const MAX_DEPTH = 5
-/** Functions that the class of every error has. */
+/** Functions that every error inherits. */
 const COMMON: readonly unknown[] = ['constructor', 'toString']
 
 /**
  * Returns the error itself, unless it may hold a secret: in a text, or in an object such as the request, which other libraries
- * hang onto their errors, as a member or behind a getter or a method of the error's class. Of such an error it returns a copy:
- * name, message, code, stack and causes, with the secrets removed.
+ * add to their errors as a member, a getter or a method of the class. In that case returns a copy of name, message, code, stack
+ * and causes, with the secrets removed.
  */
 export function causeOf(thrown: unknown, secrets: readonly string[]): unknown {
   const hidden = spellingsOf(secrets)
@@ -30,7 +30,7 @@ function isHarmless(value: unknown, secrets: Spellings, depth: number): boolean 
   return members.every((member) => isHarmless(member, secrets, depth + 1))
 }
 
-/** What an error has from its classes, getters and methods too; not from Object.prototype, which has no prototype. */
+/** Reads what an error inherits, getters and methods included, except from Object.prototype, which has no prototype. */
 function inheritedBy(error: Error): unknown[] {
   const values: unknown[] = []
   let owner = Object.getPrototypeOf(error)

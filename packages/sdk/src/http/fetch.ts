@@ -1,4 +1,4 @@
-/** What is called in place of the global `fetch`: so little is asked of it that undici's own and an application's function fit. */
+/** The part of `fetch` that the SDK uses, so small that undici's fetch and an application's own function fit. */
 
 /** The options of a request, all plain values. */
 export interface FetchInit {
@@ -13,7 +13,7 @@ export interface FetchInit {
   referrerPolicy?: 'no-referrer'
 }
 
-/** What is read of a body. */
+/** The part of a body that is read. */
 export interface FetchBody {
   getReader(): {
     read(): Promise<{ done: false; value: Uint8Array } | { done: true; value?: unknown }>
@@ -22,7 +22,7 @@ export interface FetchBody {
   cancel(): Promise<void>
 }
 
-/** What is read of an answer. */
+/** The part of an answer that is read. */
 export interface FetchResponse {
   readonly status: number
   readonly type: string
@@ -31,5 +31,5 @@ export interface FetchResponse {
   readonly body: FetchBody | null
 }
 
-/** The global `fetch`, that of undici, or a function of the application's own. Gets the URL as text. */
+/** The global `fetch`, that of undici, or the application's own function. Receives the URL as text. */
 export type Fetch = (url: string, init: FetchInit) => Promise<FetchResponse>

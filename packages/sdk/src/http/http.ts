@@ -1,4 +1,4 @@
-/** Sends one call with its retries, and distrusts the answer. */
+/** Sends one call with its retries, and checks the answer. */
 import { isWellFormed, PROBLEM_CONTENT_TYPE } from '@eaas/protocol'
 import * as wire from '@eaas/protocol/answers'
 import type { ZodMiniType } from 'zod/mini'
@@ -10,13 +10,13 @@ import { causeOf } from './fetch-cause.js'
 import { pauseBeforeRetry } from './retry-pause.js'
 import { hide, type Spellings, spellingsOf } from './secrets.js'
 
-/** No answer of the API that the SDK reads is longer, decompressed. */
+/** The longest answer that is read, decompressed. */
 const MAX_ANSWER_BYTES = 1024 * 1024
-/** The same for a list of all that a tenant has. */
+/** The longest answer to a call that lists what a tenant has. */
 const MAX_LONG_ANSWER_BYTES = 16 * MAX_ANSWER_BYTES
-/** What a repeatable call tries again after; no 4xx, and not 429 either: a monthly quota does not pass in a second. */
+/** Statuses after which a repeatable call is tried again. Not 429: a monthly quota does not pass within seconds. */
 const RETRY_STATUSES: ReadonlySet<number> = new Set([500, 502, 503, 504])
-/** What is kept of a text that came from the other end. */
+/** The most characters kept of a text from the other end. */
 const MAX_TEXT = 1_000
 
 const ANSWERS: { [A in Exclude<keyof Answers, 'batch' | 'nothing'>]: ZodMiniType<Answers[A]> } = {
@@ -40,12 +40,12 @@ const ANSWERS: { [A in Exclude<keyof Answers, 'batch' | 'nothing'>]: ZodMiniType
 }
 
 export interface SendOptions {
-  /** Undefined where a session speaks for the caller: the page's own cookies then go with the call. */
+  /** Undefined where a session authenticates the caller: the call is then sent with the page's cookies. */
   apiKey: string | undefined
   fetch: Fetch | undefined
   /** How often a repeatable call is tried again. */
   retries: number
-  /** Ends all attempts; its reason is the error that the caller gets. */
+  /** Ends all attempts. Its reason is the error that the caller gets. */
   signal: AbortSignal
 }
 
@@ -57,7 +57,7 @@ interface Answer {
 }
 
 /**
- * Sends one call, and again where that can do no harm and may help. Returns the parsed answer.
+ * Sends one call, and repeats it where that is safe and may succeed. Returns the parsed answer.
  *
  * @throws ApiError, NetworkError, ProtocolError, or the reason of the signal
  */
@@ -90,7 +90,7 @@ async function exchange(url: URL, call: Call, { apiKey, fetch, retries, signal }
   }
 }
 
-/** The same for each attempt: `fetch` gets a URL as text and plain options, which a fetch of another library takes too. */
+/** Plain options, which the fetch of another library takes too. */
 function requestInit(call: Call, apiKey: string | undefined, signal: AbortSignal): FetchInit {
   const { method, body } = call
   return {
@@ -111,8 +111,8 @@ function requestInit(call: Call, apiKey: string | undefined, signal: AbortSignal
 type Policy = Pick<FetchInit, 'redirect' | 'cache'>
 
 /**
- * A redirect would replay the body, DEK and all, to whoever is named in it: none is followed. workerd knows no `error`, and
- * `cache` only since 2024; under `manual` the redirect is handed over, and `receive` refuses it.
+ * No redirect is followed, since it would send the body, with its DEK, to another server. workerd lacks `error`, and `cache`
+ * before 2024. With `manual`, fetch returns the redirect and `receive` refuses it.
  */
 const POLICIES: readonly Policy[] = [
   { redirect: 'error', cache: 'no-store' },
@@ -121,7 +121,7 @@ const POLICIES: readonly Policy[] = [
 ]
 let policy: Policy | undefined
 
-/** The first policy that the platform takes. */
+/** The first policy that the platform supports. */
 function takenPolicy(): Policy {
   policy ??= POLICIES.find(isTaken) ?? { redirect: 'manual' }
   return policy
@@ -131,7 +131,7 @@ function isTaken(init: Policy): boolean {
   try {
     return new Request('https://eaas.invalid', init).method === 'GET'
   } catch {
-    return false // not by this platform: the next one
+    return false
   }
 }
 
@@ -187,7 +187,7 @@ async function readText(call: Call, response: FetchResponse): Promise<string> {
 function readAnswer<A extends keyof Answers>(call: Call<A>, answer: Answer, secrets: Spellings): Answers[A] {
   const { status, contentType } = answer
   const mediaType = contentType.replace(/;.*$/s, '').trim().toLowerCase()
-  // What comes with `alsoStatus` is an answer, or a problem after all.
+  // With `alsoStatus` comes an answer, or a problem.
   const succeeded = isSuccess(status) || (status === call.alsoStatus && mediaType !== PROBLEM_CONTENT_TYPE)
   if (call.answer === 'nothing' && status === 204 && answer.text === '') return undefined as Answers[A]
   const expected = succeeded ? 'application/json' : PROBLEM_CONTENT_TYPE
@@ -201,7 +201,7 @@ function readAnswer<A extends keyof Answers>(call: Call<A>, answer: Answer, secr
 
 interface ParsedAnswer {
   status: number
-  /** Whether it must be what the call asks for, and not a problem. */
+  /** Whether it must be the answer of the call, and not a problem. */
   succeeded: boolean
   requestId: string | undefined
   json: unknown
@@ -231,14 +231,14 @@ function readBody<A extends keyof Answers>(call: Call<A>, answer: ParsedAnswer, 
   throw new ApiError(nameOf(call), shown, apiHint(shown), call.repeatable && RETRY_STATUSES.has(status))
 }
 
-/** Each part of a batch is read as its own call would be: one that failed does not spoil the others. */
+/** Reads each result of a batch as the answer of its own call, so that a failed one fails alone. */
 function readResults(call: Call, answer: ParsedAnswer, secrets: Spellings): Outcome[] {
   const { status, requestId } = answer
   const { results } = parse(call, wire.batchResults, answer, secrets)
   const parts = call.parts ?? []
   if (results.length !== parts.length) {
     const counts = `expected ${parts.length} results, got ${results.length}`
-    throw new ProtocolError(`${nameOf(call)}: the answer is not the contract: ${counts}`, status)
+    throw new ProtocolError(`${nameOf(call)}: the answer violates the contract: ${counts}`, status)
   }
   return parts.map((part, at) => {
     const { status, body } = results[at] ?? { status: 0, body: undefined }
@@ -251,7 +251,7 @@ function readResults(call: Call, answer: ParsedAnswer, secrets: Spellings): Outc
   })
 }
 
-/** What no error may show. */
+/** The texts that no error may show. */
 function secretsOf(call: Call, apiKey: string | undefined): string[] {
   return [...(apiKey === undefined ? [] : [apiKey]), ...(call.secrets ?? [])]
 }
@@ -264,7 +264,7 @@ function parseJson(call: Call, answer: Answer): unknown {
   try {
     return JSON.parse(answer.text)
   } catch {
-    // The parser's own message quotes the text, which may hold a DEK.
+    // The parser's message quotes the text, which may hold a DEK.
     throw new ProtocolError(`${nameOf(call)}: the answer is not JSON`, answer.status)
   }
 }
@@ -274,19 +274,19 @@ function parse<T>(call: Call, schema: ZodMiniType<T>, { json, status }: ParsedAn
   if (parsed.success) return parsed.data
   const issue = parsed.error.issues[0]
   const where = issue && issue.path.length > 0 ? issue.path.join('.') : 'the body'
-  const what = clean(`${where}: ${issue?.message ?? 'invalid'}`, secrets) // `where` may be a name that the other end made up
-  throw new ProtocolError(`${nameOf(call)}: the answer is not the contract: ${what}`, status)
+  const what = clean(`${where}: ${issue?.message ?? 'invalid'}`, secrets) // `where` may be a name that the other end chose
+  throw new ProtocolError(`${nameOf(call)}: the answer violates the contract: ${what}`, status)
 }
 
-/** Refuses an answer that is right in itself, but about something else than was asked for. */
+/** Refuses a valid answer that is about another id than the call. */
 function assertAbout({ about, ...call }: Call, value: unknown, status: number): void {
   if (about === undefined) return
-  const { id = about, key_id = about } = value as { id?: unknown; key_id?: unknown } // what is about an id has one or both
+  const { id = about, key_id = about } = value as { id?: unknown; key_id?: unknown } // each such answer has one of them or both
   if (id === about && key_id === about) return
   throw new ProtocolError(`${nameOf(call)}: the answer is about another id`, status)
 }
 
-/** Text of the other end as an error may show it: no secret, no control character, not endless. */
+/** Makes text of the other end fit for an error: without secrets and control characters, and not too long. */
 function clean(text: string, secrets: Spellings): string {
   const shown = hide(text, secrets)
     .replace(/\p{Cc}+/gu, ' ')
@@ -305,7 +305,7 @@ function networkError(
   return new NetworkError(message, hintFor(call), call.repeatable, causeOf(error, secrets))
 }
 
-// What fetch of Node (undici) says under redirect: 'error'. Elsewhere a refused redirect looks like a network failure.
+// The message of Node's fetch (undici) with redirect: 'error'. Elsewhere a refused redirect looks like a network failure.
 function isRedirectRefusal(error: unknown): boolean {
   return (error as { cause?: { message?: unknown } } | undefined)?.cause?.message === 'unexpected redirect'
 }
@@ -315,6 +315,6 @@ function redirectRefused(call: Call, status: number): ProtocolError {
 }
 
 function discard(stream: { cancel(): Promise<void> } | null): void {
-  // The answer is refused already; that its rest cannot be cancelled changes nothing.
+  // The answer is refused already, so an error here changes nothing.
   stream?.cancel().catch(() => undefined)
 }

@@ -1,6 +1,6 @@
 /**
- * Sends operations together: those of one turn of the event loop go out as one `POST /v1/batch`; one that is alone goes to its
- * own route. Where requests are isolated, those of one run of microtasks go together.
+ * Sends the operations of one turn of the event loop as one `POST /v1/batch`, and a single one to its own route. Where requests
+ * are isolated, sends those of one run of microtasks together.
  */
 import { onAbort } from '../async/on-abort.js'
 import { AbortedError, isEaasError } from '../errors.js'
@@ -8,14 +8,14 @@ import { assertNotAborted } from '../input.js'
 import type { Answers, Call, Http, Outcome } from './calls.js'
 import { asTampering } from './tampering.js'
 
-/** What the API takes in one batch. */
+/** The most operations in one batch of the API. */
 const MAX_OPERATIONS = 1_000
 /**
- * Code units of JSON that one batch holds at most: never more than 768 KiB of UTF-8, and so below the 1 MiB that proxies
- * commonly let through. The service takes 8 MiB.
+ * The most UTF-16 code units of JSON in one batch: at most 768 KiB of UTF-8, less than the 1 MiB that proxies commonly allow.
+ * The service takes 8 MiB.
  */
 const MAX_UNITS = 256 * 1_024
-/** How many requests of one turn are in flight at once: what a browser allows one origin anyway. */
+/** How many requests of one turn are in flight at once: as many as browsers allow for one origin. */
 const CONCURRENCY = 6
 
 type Operation = 'wrap' | 'unwrap' | 'rewrap' | 'hash'
@@ -23,7 +23,7 @@ export type OperationAnswer = 'wrapped' | 'unwrapped' | 'hashed'
 
 interface Queued {
   call: Call<OperationAnswer>
-  /** The operation as a batch takes it. */
+  /** The operation in the form that a batch has. */
   operation: object
   units: number
   settle(outcome: Outcome): void
@@ -43,7 +43,7 @@ export type RunOperation = <A extends OperationAnswer>(request: OperationRequest
 /** Makes the queue over one client's HTTP. */
 export function createQueue(http: Http, untilAllQueued: () => Promise<void>): RunOperation {
   let queue = new Set<Queued>()
-  /** Less once something in front of the service has taken no more; 0 where the service takes no batch at all. */
+  /** Reduced after something in front of the service refused a batch as too large; 0 where the service has no batches. */
   let maxUnits = MAX_UNITS
 
   const flush = async () => {
@@ -61,7 +61,7 @@ export function createQueue(http: Http, untilAllQueued: () => Promise<void>): Ru
     sendNext()
   }
 
-  /** Sends what goes together, and settles each of them or adds it to the parts that are still to be sent; never fails itself. */
+  /** Sends one part. Settles each operation of it, or adds it to the parts still to send. Never rejects. */
   const send = async (queued: readonly Queued[], parts: Queued[][]): Promise<void> => {
     const [first] = queued
     if (!first) return
@@ -124,14 +124,14 @@ function createBatchCall(queued: readonly Queued[]): Call<'batch'> {
     body: { operations: queued.map(({ operation }) => operation) },
     parts: queued.map(({ call }) => call),
     answer: 'batch',
-    repeatable: true, // each of its operations is
+    repeatable: true, // as each of its operations
     secrets: queued.flatMap(({ call }) => call.secrets ?? []),
     long: true,
     signal: undefined,
   }
 }
 
-/** Parts of at most so many operations and so much text; what is longer by itself goes alone. */
+/** Splits operations into parts within the limits. An operation that is too long by itself becomes its own part. */
 function split(queued: readonly Queued[], maxUnits: number): Queued[][] {
   const parts: Queued[][] = []
   let part: Queued[] = []
@@ -152,16 +152,16 @@ async function toOutcome(answer: Promise<unknown>): Promise<Outcome> {
   try {
     return { value: await answer }
   } catch (error) {
-    return { error } // the SDK's own, or what the function passed as `apiKey` threw: passed on as it is
+    return { error } // of the SDK, or of the function passed as `apiKey`
   }
 }
 
-// From the service, or as a page from a proxy that takes less.
+// The service refuses with E_API; a proxy with a page, which is E_PROTOCOL.
 function isTooLarge(error: unknown): boolean {
   return isEaasError(error) && (error.code === 'E_API' || error.code === 'E_PROTOCOL') && error.status === 413
 }
 
-// A service from before there was a batch. A proxy's page does not count: no other route would answer either.
+// A service older than batches. A proxy's page does not count, since other routes would not answer either.
 function isNoSuchRoute(error: unknown): boolean {
   return isEaasError(error) && error.code === 'E_API' && (error.status === 404 || error.status === 405)
 }

@@ -1,11 +1,11 @@
-/** How long a call waits before it is tried again. */
+/** The pause before a call is tried again. */
 
 const FIRST_DELAY_MS = 100
 const MAX_DELAY_MS = 2_000
 
 /**
- * Waits a random time before the next attempt: up to 100 ms after the first, twice as long after each further one, at most
- * 2 s. Retry-After does not count: it could hold a caller for an hour.
+ * Waits a random time before the next attempt: up to 100 ms after the first, up to twice as long after each further one, at most
+ * 2 s. Ignores Retry-After, which could delay a caller for an hour.
  *
  * @throws the signal's reason, as soon as it is aborted
  */

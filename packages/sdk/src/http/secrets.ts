@@ -1,15 +1,15 @@
-/** Removes secrets from text that came from elsewhere, in each spelling that the text may use. */
+/** Removes secrets from text of the other end, in each spelling that the text may use. */
 import { isWellFormed } from '@eaas/protocol'
 
-/** Removing shorter ones would leave holes in any sentence. */
+/** Shorter secrets are left in: removing them would damage any sentence. */
 const MIN_SECRET = 4
 
-/** The spellings of secrets, made when they are first needed. */
+/** Returns the spellings of secrets, made at the first call. */
 export type Spellings = () => readonly string[]
 
 /**
- * Spells secrets as text may repeat them: as they are, as JSON escapes them, and as URLs do. The longest come first, since one
- * may be the beginning of another.
+ * Spells secrets as text may repeat them: unchanged, JSON-escaped and URL-encoded. The longest come first, since one may be the
+ * beginning of another.
  */
 export function spellingsOf(secrets: readonly string[]): Spellings {
   let all: readonly string[] | undefined

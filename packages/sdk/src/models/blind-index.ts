@@ -1,13 +1,13 @@
-/** What blind indexes are made of: the normalised text of a field; several are joined, see `index-columns.ts`. */
+/** The normalised text of a field, from which its blind index is made. `index-columns.ts` joins those of several fields. */
 import { InvalidInputError, type RecordPlace } from '../errors.js'
 import { assertHashable, assertWhole } from '../input.js'
 import { HASH_BITS } from '../limits.js'
 import type { PlacedField } from './definition.js'
 
 /**
- * What is done to a text before its index is made: `trim` (white space at both ends), `lowercase` (of Unicode, no locale's),
- * `NFC` and `NFKC` (Unicode normalisation), `digits` (keeps 0 to 9), or a function of the application's own, which must give
- * the same for the same text for ever.
+ * A step that changes a text before its index is made: `trim` (removes white space at both ends), `lowercase` (Unicode, without a
+ * locale), `NFC` and `NFKC` (Unicode normalisation), `digits` (keeps 0 to 9), or a function of the application, which must always
+ * return the same for the same text.
  */
 export type Normalizer = 'trim' | 'lowercase' | 'NFC' | 'NFKC' | 'digits' | ((text: string) => string)
 
@@ -19,7 +19,7 @@ const NORMALIZERS: Readonly<Record<Exclude<Normalizer, (text: string) => string>
   digits: (text) => text.replace(/[^0-9]/g, ''),
 }
 
-/** Refuses normalisers and a number of bits that there are not. @throws InvalidInputError naming the column */
+/** Refuses unknown normalisers, and bits outside 4 to 256. @throws InvalidInputError naming the column */
 export function assertIndex(column: string, normalize: readonly unknown[], bits: unknown): void {
   if (
     !Array.isArray(normalize) ||
@@ -31,7 +31,7 @@ export function assertIndex(column: string, normalize: readonly unknown[], bits:
   if (bits !== undefined) assertWhole(`${JSON.stringify(column)}: bits`, bits, 4, HASH_BITS)
 }
 
-/** The text that a field's index is made of. @throws InvalidInputError */
+/** Returns the text from which a field's index is made. @throws InvalidInputError when the value cannot be indexed */
 export function indexText({ name, spec }: PlacedField, value: unknown, index = 0): string {
   const place = { index, field: name }
   spec.assert?.(value, place)
@@ -39,7 +39,7 @@ export function indexText({ name, spec }: PlacedField, value: unknown, index = 0
   return normalizeText(spec.toIndexText(value), spec.normalize, place)
 }
 
-/** Normalises a text for its index. @throws InvalidInputError when what comes out cannot be indexed */
+/** Normalises a text for its index. @throws InvalidInputError when the result cannot be hashed */
 function normalizeText(text: string, normalize: readonly Normalizer[], place: RecordPlace): string {
   let normalized = text
   for (const one of normalize) {
@@ -55,14 +55,14 @@ const LOW_ENTROPY =
 
 const warned = new Set<string>()
 
-/** Warns once a process of an index, by its column and its fields, over what has so few values that they can all be tried. */
+/** Warns, once a process for a column and its fields, of an index over data with so few possible values that all can be tried. */
 export function warnOfFewValues(column: string, fields: readonly string[]): void {
   const index = JSON.stringify([column, fields])
   if (warned.has(index) || !fields.every(hasFewValues)) return
   warned.add(index)
   console.warn(
     `@eaas/sdk: the index ${JSON.stringify(column)} is over ${fields.join(', ')}, which looks like data of few possible ` +
-      'values: whoever reads the column and may call hash can find them all. Leave it out, join it with another field, or ' +
+      'values: whoever reads the column and may call hash can find them all. Leave the index out, add another field, or ' +
       'pass `warn: false`.',
   )
 }

@@ -1,4 +1,4 @@
-/** How the values of each kind of field become bytes and are read again (codecs.md); loaded with what seals and opens. */
+/** Turns the values of each kind of field into bytes and back (codecs.md). */
 import { encodeUtf8 } from '@eaas/protocol'
 import { ContentError, type RecordPlace } from '../errors.js'
 import { assertValue, isMissing, isoText, readBinary, readValue, toText } from '../input.js'
@@ -6,7 +6,7 @@ import { assertJsonValue, encodeJson } from '../json.js'
 import { type FieldKind, refuse } from './fields.js'
 
 interface Codec {
-  /** Refuses a value that cannot be sealed, where the field does not. */
+  /** Refuses a value that cannot be sealed, for kinds whose `FieldSpec` does not. */
   assert?(value: unknown, place: RecordPlace): void
   encode(value: unknown, place: RecordPlace): Uint8Array
   decode(opened: Uint8Array, place: RecordPlace): unknown
@@ -48,18 +48,22 @@ export const CODECS: Readonly<Record<FieldKind, Codec>> = {
   },
 }
 
-/** Whether a field has no value: null or undefined, where the field allows it. */
+/** Tells whether a value is null or undefined and the field allows that. */
 export function isNothing(missing: readonly unknown[], value: unknown): boolean {
   return isMissing(value) && missing.includes(value)
 }
 
-// What the parsers throw quotes the text.
+// The errors of the parsers quote the text.
 function parse<T>(opened: Uint8Array, place: RecordPlace, expected: string, read: (text: string) => T): T {
   const content = toText(opened, place)
   try {
     return read(content)
   } catch {
-    throw new ContentError(`the decrypted value is not ${expected}`, 'Declare the field as what was sealed.', place)
+    throw new ContentError(
+      `the decrypted value is not ${expected}`,
+      'Declare the field as the kind that was sealed.',
+      place,
+    )
   }
 }
 

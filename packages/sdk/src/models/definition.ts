@@ -1,4 +1,4 @@
-/** What an application declares of a model, checked: its fields, and the columns of its indexes. */
+/** Reads and checks what an application declares of a model: its fields, and the columns of its indexes. */
 import { assertScope, type DekScope } from '../deks/own-dek.js'
 import { InvalidInputError } from '../errors.js'
 import { assertKeyId, assertOptions, isName, kindOf, type Row } from '../input.js'
@@ -15,38 +15,38 @@ export interface ModelOptions<F extends Fields, C extends Compounds<F>, T extend
   /** The `id` of the key under which all fields are sealed. */
   keyId: string
   /**
-   * The ids of keys under which rows were sealed before: still opened, and sealed under `keyId` by `reseal`. An envelope of any
-   * other key is refused: whoever can write to the database could put one there.
+   * The ids of keys under which rows were sealed before. The model still opens these rows, and `reseal` seals them under `keyId`.
+   * It refuses envelopes of any other key, since whoever can write to the database could have put them there.
    */
   formerKeyIds?: readonly string[] | undefined
   /** The fields to seal, by their names; a dot leads into an object: `'address.street'`. */
   fields: F
   /**
-   * Indexes of several fields at once, by their columns: found again only by all of them together. The values are normalised
-   * as their fields say, and joined with their lengths in front, so that no two records give the same by accident.
+   * Indexes over several fields, by their columns. A search needs the values of all of them. The values are normalised as their
+   * fields say and joined with their lengths in front, so that different values never give the same text.
    */
   indexes?: C | undefined
   /**
-   * `full`, an envelope in place of each value; `compact`, what a record's envelopes share stored once, in the column
-   * `header`, and `{ c, i }` in the fields. Both are read, whichever is written. `full` by default.
+   * `full`, the default, stores an envelope in each field. `compact` stores what a record's envelopes share once, in the column
+   * `header`, and `{ c, i }` (ciphertext and iv) in the fields. Both forms are read, whichever is written.
    */
   format?: T | undefined
   /** The column of the compact form; `envelope` by default. */
   header?: H | undefined
-  /** Which DEK seals: the key's (`shared`, by default), one for each call, or one for each record. */
+  /** Which DEK seals: the key's (`shared`, the default), one for each `call`, or one for each `record`. */
   dek?: DekScope | undefined
-  /** `false` silences the warning about an index over what has few possible values. */
+  /** `false` silences the warning about an index over data of few possible values. */
   warn?: boolean | undefined
 }
 
-/** A field with its place in a row. */
+/** A field and its path in a row. */
 export interface PlacedField {
   name: string
   path: Path
   spec: FieldSpec
 }
 
-/** A column of a blind index, and the fields that it is made of. */
+/** A column of a blind index, and the fields whose values it indexes. */
 export interface IndexColumn {
   column: string
   fields: readonly PlacedField[]
@@ -54,21 +54,21 @@ export interface IndexColumn {
   compound: boolean
 }
 
-/** A definition that was checked. */
+/** A checked definition. */
 export interface Definition {
   keyId: string
-  /** The keys whose envelopes it opens. */
+  /** The ids of the keys whose envelopes the model opens. */
   keyIds: ReadonlySet<string>
   fields: readonly PlacedField[]
   columns: readonly IndexColumn[]
-  /** The names of the fields and of the columns that are added. */
+  /** The names of the fields and of all columns that the model adds. */
   names: ReadonlySet<string>
   format: RowFormat
   header: string
   dek: DekScope
 }
 
-/** Reads a definition. Warns of indexes over few values. @throws InvalidInputError naming what is wrong */
+/** Reads a definition, and warns of indexes over data of few possible values. @throws InvalidInputError naming what is wrong */
 export function readDefinition(options: ModelOptions<Fields, Compounds<Fields>, RowFormat, string>): Definition {
   assertOptions('model()', options, MODEL_OPTIONS)
   const {
@@ -135,7 +135,7 @@ export function readDefinition(options: ModelOptions<Fields, Compounds<Fields>, 
   return { keyId, keyIds: new Set([keyId, ...formerKeyIds]), fields, columns, names, format, header, dek }
 }
 
-/** The fields that a query names. @throws InvalidInputError when one has no index */
+/** Returns the fields that a query names. @throws InvalidInputError when one has no index */
 export function getQueryFields({ columns }: Definition, query: Row): PlacedField[] {
   if (typeof query !== 'object' || query === null) throw new InvalidInputError('a query must be an object')
   const indexed = new Map(columns.flatMap(({ fields }) => fields.map((field) => [field.name, field] as const)))
@@ -146,7 +146,7 @@ export function getQueryFields({ columns }: Definition, query: Row): PlacedField
   })
 }
 
-/** Refuses a field that is inherited, not enumerable or a symbol's: nothing would seal it. @throws InvalidInputError */
+/** Refuses a field that is inherited, not enumerable or under a symbol, since it would not be sealed. @throws InvalidInputError */
 function assertNoHiddenField(fields: Readonly<Record<PropertyKey, AnyField>>): void {
   const seen: PropertyKey[] = Object.keys(fields)
   for (let owner: object = fields; owner; owner = Object.getPrototypeOf(owner)) {

@@ -1,11 +1,11 @@
-/** The kinds of fields that a model seals: which values they take, and which blind index they have. `codecs.ts` has the bytes. */
+/** The kinds of fields that a model seals: the values that they accept, and their blind indexes. `codecs.ts` makes the bytes. */
 import { InvalidInputError, type RecordPlace } from '../errors.js'
 import { assertOptions, assertValue, type Bytes, isoText, isValidDate, kindOf } from '../input.js'
 import type { Normalizer } from './blind-index.js'
 
 /**
- * A field of a model. `T` is what the application sees; `M` what stands for no value, and is stored as it is; `I` the column
- * of its blind index; `X` whether it can be part of an index of several fields.
+ * A field of a model. `T` is the type that the application sees; `M` stands for a missing value and is stored unchanged; `I` is the
+ * column of its blind index; `X` tells whether it can be part of an index over several fields.
  */
 export interface Field<T, M = never, I extends string = never, X extends boolean = boolean> {
   /** Allows the field to be missing or undefined. */
@@ -28,31 +28,31 @@ export interface FieldSpec {
   index?: string | undefined
   normalize: readonly Normalizer[]
   bits?: number | undefined
-  /** Refuses a value that cannot be sealed. Here where an index needs it too; of other kinds it is in `codecs.ts`. */
+  /** Refuses a value that cannot be sealed, for kinds that can be indexed. `codecs.ts` has it for the others. */
   assert?(value: unknown, place: RecordPlace): void
-  /** The text that a blind index is made of, before it is normalised; undefined where there is none. */
+  /** Returns the text of a value for its blind index, before normalisation. Undefined for kinds without an index. */
   toIndexText?(value: unknown): string
 }
 
 export interface IndexOptions {
   /**
-   * The column for the blind index, by which rows are found again by the exact value. Whoever reads the column learns which
-   * rows have the same value, and whoever may call `hash` can guess values: do not index what has few possible values.
+   * The column for the blind index, by which rows can be searched for an exact value. Whoever reads the column learns which rows
+   * have the same value, and whoever may call `hash` can test guesses: do not index data of few possible values.
    */
   index?: string | undefined
   /**
-   * Keeps only so many bits of the index, 4 to 256: several values then share one, which tells less of them, and what is
-   * found must be filtered with `matches` once it is decrypted.
+   * How many bits of the index are kept, 4 to 256; all by default. With fewer, several values share an index, so that it reveals
+   * less, and rows that a search finds must be filtered with `matches` after they are decrypted.
    */
   bits?: number | undefined
 }
 
 export interface TextOptions extends IndexOptions {
-  /** What is done to a value, in this order, before its index is made. What is sealed stays as it is. */
+  /** Steps that change a value, in this order, before its index is made. The sealed value is not changed. */
   normalize?: readonly Normalizer[] | undefined
 }
 
-/** The column that options name; from the options, since from what a model expects TypeScript would infer any text. */
+/** The column that the options name. Inferred from the options, since from the model's constraint TypeScript infers `string`. */
 type ColumnOf<O> = O extends { readonly index: infer I extends string } ? I : never
 
 /** Text, sealed as its UTF-8 bytes. */
@@ -67,7 +67,7 @@ export function text<const O extends TextOptions>(options?: O): Field<string, ne
   })
 }
 
-/** Bytes, sealed as they are: an ArrayBuffer, or any view of one. */
+/** Bytes, sealed unchanged: an ArrayBuffer, or any view of one. */
 export function bytes(options?: Record<string, never>): Field<Bytes, never, never, false> {
   return createField({
     kind: refuseOptions('bytes', options),
@@ -75,8 +75,8 @@ export function bytes(options?: Record<string, never>): Field<Bytes, never, neve
 }
 
 /**
- * A value of which JSON loses nothing, sealed as its JSON text; a Map, a Date or NaN in it is refused, as `encryptJson` does, in a
- * message that holds names of members. `T` is not checked when it is read.
+ * A value that JSON represents without loss, sealed as its JSON text. Refuses a Map, a Date or NaN in it, like `encryptJson`, with a
+ * message that holds the names of members. `T` is not checked when the value is opened.
  */
 export function json<T>(options?: Record<string, never>): Field<T, never, never, false> {
   return createField({
@@ -91,18 +91,18 @@ export function number<const O extends IndexOptions>(options?: O): Field<number,
     assert: (value, place) => {
       if (typeof value !== 'number' || !Number.isFinite(value)) refuse('a finite number', value, place)
     },
-    toIndexText: (value) => String(value), // without the sign of -0, which equals 0
+    toIndexText: (value) => String(value), // -0 and 0 are equal, and both give '0'
   })
 }
 
-/** `true` or `false`, sealed as that word. It has no index: two values would be told apart at sight. */
+/** `true` or `false`, sealed as that word. It has no index, since two values would be easy to tell apart. */
 export function boolean(options?: Record<string, never>): Field<boolean, never, never, false> {
   return createField({
     kind: refuseOptions('boolean', options),
   })
 }
 
-/** A Date, also of a subclass, sealed as its ISO 8601 text with milliseconds, UTC. */
+/** A Date, or one of a subclass, sealed as ISO 8601 text with milliseconds, UTC. */
 export function date<const O extends IndexOptions>(options?: O): Field<Date, never, ColumnOf<O>, true> {
   return createField({
     ...readIndexOptions('date', options),
@@ -136,7 +136,7 @@ function createField<T, I extends string, X extends boolean>(
   return Object.freeze(field) as unknown as Field<T, never, I, X> // the types that callers see are the builders'
 }
 
-/** @throws InvalidInputError */
+/** Refuses a value of another kind than the field. @throws InvalidInputError */
 export function refuse(expected: string, value: unknown, place: RecordPlace): never {
   const hint =
     value === null

@@ -1,6 +1,6 @@
 /**
- * The columns of blind indexes, which are made of one field's text, or of several joined. Apart from `blind-index.ts`, so that
- * it is loaded with the first call. Specified in index-columns.md.
+ * The values of index columns, made from the text of one field or of several (index-columns.md). Not in `blind-index.ts`, so that
+ * it is loaded with the first call only.
  */
 import { encodeUtf8 } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
@@ -12,12 +12,12 @@ import { type Definition, getQueryFields, type IndexColumn, type PlacedField } f
 const COMPOUND = 'eaas/compound/v1'
 const ALL_FIELDS = 'Give the values of all fields of an index.'
 
-/** The text that a column is made of, given the text of each of its fields. */
+/** Makes the text that is hashed for a column from the texts of its fields. */
 export function columnText({ compound }: IndexColumn, texts: readonly string[]): string {
   return compound ? joinTexts(texts) : (texts[0] ?? '')
 }
 
-/** An index as its column stores it. */
+/** Truncates a hash to the bits that its column stores. */
 export function columnValue({ bits }: IndexColumn, hash: string): string {
   return truncate(hash, bits)
 }
@@ -25,14 +25,14 @@ export function columnValue({ bits }: IndexColumn, hash: string): string {
 function valueToFind({ name }: PlacedField, query: Row): unknown {
   const value = query[name]
   if (!isMissing(value)) return value
-  const hint = 'The index of a missing value is null: look for that.'
+  const hint = 'The index of a missing value is null: search for null.'
   throw new InvalidInputError(`the query has no value for ${JSON.stringify(name)}`, hint)
 }
 
 /**
- * The text of each index that a query has all values for, by its column.
+ * Makes the text of each index of which a query has all values, by its column.
  *
- * @throws InvalidInputError when there is none, or when a field is in none of them: the query would find more than was asked for
+ * @throws InvalidInputError when there is none, or when one of the query's fields is in none of them and would be ignored
  */
 export function readQueryTexts(definition: Definition, query: Row): Map<IndexColumn, string> {
   const texts = new Map(
@@ -40,10 +40,7 @@ export function readQueryTexts(definition: Definition, query: Row): Map<IndexCol
   )
   const complete = definition.columns.filter(({ fields }) => fields.every((field) => texts.has(field)))
   if (complete.length === 0) {
-    throw new InvalidInputError(
-      'the query names no field with an index of its own, and not all fields of one together',
-      ALL_FIELDS,
-    )
+    throw new InvalidInputError('the query completes no index', ALL_FIELDS)
   }
   const unused = [...texts.keys()].find((field) => !complete.some(({ fields }) => fields.includes(field)))
   if (unused) {
@@ -63,12 +60,12 @@ export function readQueryTexts(definition: Definition, query: Row): Map<IndexCol
   )
 }
 
-/** Joins the texts of several fields, so that no two lists give the same. */
+/** Joins the texts of several fields, so that no two lists give the same text. */
 function joinTexts(texts: readonly string[]): string {
   return [COMPOUND, ...texts.map((text) => `${encodeUtf8(text).length}:${text}`)].join(':')
 }
 
-/** The first bits of an index, in as many hexadecimal digits as hold them; the rest of the last digit is zero. */
+/** Keeps the first bits of a hash, in as few hexadecimal digits as hold them, and clears the remaining bits of the last digit. */
 function truncate(hash: string, bits: number = HASH_BITS): string {
   const digits = Math.ceil(bits / 4)
   const surplus = digits * 4 - bits

@@ -1,4 +1,4 @@
-/** What the work on the rows of a model needs of its client, and takes from its caller. */
+/** What the code for a model's rows needs of the client, and the options that it takes from the caller. */
 import type { Progress, RecordsDeps } from '../records/blocks.js'
 import type { CallOptions } from '../resources/keys.js'
 
@@ -11,6 +11,6 @@ export interface ModelDeps extends RecordsDeps {
 }
 
 export interface RowsOptions extends CallOptions {
-  /** Called now and then, and at the end. */
+  /** Called regularly, and at the end. */
   onProgress?: ((progress: Progress) => void) | undefined
 }

@@ -1,4 +1,4 @@
-/** Sealing and opening the rows of a model: loops that await nothing for each field where the engine answers at once. */
+/** Seals and opens the rows of a model. With a synchronous engine, its loops await nothing for each field. */
 import { createPace, type Pace } from '../async/pace.js'
 import { type EaasError, isEaasError } from '../errors.js'
 import { assertNotAborted, type Row } from '../input.js'
@@ -13,15 +13,15 @@ import { readEach, type SealOptions, sealRows, type Texts } from './seal-rows.js
 export interface ModelRows {
   /** Seals all rows, or none. */
   seal(rows: readonly Row[], options: SealOptions): Promise<Row[]>
-  /** Seals each row by itself; `indexes` are the places that errors name. */
+  /** Seals the rows, and returns an error in place of each that cannot be sealed. `indexes` are the record numbers in errors. */
   sealEach(rows: readonly Row[], options: SealOptions & { indexes: readonly number[] }): Promise<(Row | EaasError)[]>
-  /** Opens each row by itself; the first one's place is `first`, 0 by default. */
+  /** Opens the rows, each of which may fail by itself. `first` is the record number of the first one; 0 by default. */
   open(rows: readonly Row[], options: RowsOptions & { first?: number }): Promise<Opened>
-  /** Has the indexes of a query's values made, by their columns. */
+  /** Makes the index columns of a query. */
   hash(query: Row, signal: AbortSignal | undefined): Promise<Row>
 }
 
-/** Makes what seals and opens rows as the definition says. */
+/** Makes the functions that seal and open rows of a definition. */
 export function createModelRows(deps: ModelDeps, definition: Definition): ModelRows {
   const { keyId, columns } = definition
 
@@ -61,7 +61,7 @@ export function createModelRows(deps: ModelDeps, definition: Definition): ModelR
         return read.map((one) => (isEaasError(one) ? one : (sealed.next().value ?? {})))
       } catch (error) {
         if (!isEaasError(error) || error.code === 'E_ABORTED') throw error
-        return read.map((one) => (isEaasError(one) ? one : error)) // the service could not be asked
+        return read.map((one) => (isEaasError(one) ? one : error)) // no row could be sealed: the wrap or the hashes failed
       }
     },
     async open(records, { first = 0, ...options }) {

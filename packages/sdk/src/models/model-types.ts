@@ -1,4 +1,4 @@
-/** The types of models: from the fields of a definition to the rows that it seals and opens. */
+/** The types of models: from the fields of a definition to the types of plain, sealed and opened rows. */
 import type { Envelope } from '@eaas/protocol'
 import type { Binary, Bytes } from '../input.js'
 import type { Bundle } from '../records/envelopes.js'
@@ -7,10 +7,10 @@ import type { CompactField, EnvelopeHeader } from './rows.js'
 
 /** A field of any kind. */
 export type AnyField = Field<unknown, null | undefined, string, boolean>
-/** The fields of a model by their names; a dot in a name leads into an object. */
+/** The fields of a model by their names. A dot in a name leads into an object. */
 export type Fields = Readonly<Record<string, AnyField>>
 
-// Conditional types rather than lookups: those TypeScript would widen to their constraints while F is not yet known.
+// Conditional types, since TypeScript widens lookups to their constraints while F is not known.
 type Value<D> = D extends { readonly '~types'?: { value: infer V } } ? V : never
 type MissingOf<D> = D extends { readonly '~types'?: { missing: infer M } } ? M : never
 type IndexOf<D> = D extends { readonly '~types'?: { index: infer I extends string } } ? I : never
@@ -45,21 +45,21 @@ type Shape<F extends Fields, V extends { [P in keyof F]: unknown }> = Intersect<
   { [P in keyof F & string]: Nest<P, V[P], IsOptional<F[P]>> }[keyof F & string]
 >
 
-/** Bytes are taken wherever they lie, and given back in memory of their own. */
+/** Accepts any bytes where the model returns a Uint8Array. */
 type Taken<V> = V extends Bytes ? Binary : V
 /**
- * Columns that are no field of the model. Without it TypeScript blames them where a field is missing: it calls the first column
- * that it does not know a wrong one. Of `any`, since rows whose type is an interface have no index signature.
+ * Columns that are not fields of the model. Without this type, TypeScript reports such a column as wrong where in fact a field is
+ * missing. Of `any`, since rows whose type is an interface have no index signature.
  */
 export interface OtherColumns {
   // biome-ignore lint/suspicious/noExplicitAny: see above
   [column: string]: any
 }
-/** What a model takes at least: its fields, with the values that the application sees. */
+/** The least that a model seals: its fields, with the values that the application sees. */
 export type PlainShape<F extends Fields> = Shape<F, { [P in keyof F]: Taken<Value<F[P]>> | MissingOf<F[P]> }>
-/** What stands for no value in a row that was stored: databases have null for what was left out, too. */
+/** What stands for a missing value in a stored row: databases also store null for a value that was left out. */
 type StoredMissing<M> = M | (undefined extends M ? null : never)
-/** What a model opens at least: its fields, sealed, in either form. */
+/** The least that a model opens: its fields, sealed, in either form. */
 export type SealedShape<F extends Fields> = Shape<
   F,
   { [P in keyof F]: Envelope | Bundle | CompactField | StoredMissing<MissingOf<F[P]>> }
@@ -67,7 +67,7 @@ export type SealedShape<F extends Fields> = Shape<
 
 type SealedField<T extends Format> = T extends 'compact' ? CompactField : Envelope
 type Replaced<V, M, New> = Extract<V, M> | (Exclude<V, M> extends never ? never : New)
-/** Null opens to undefined where only that may stand for no value. */
+/** Null opens to undefined where the field is optional but not nullable. */
 type Opened<V, M, New> =
   | Replaced<Exclude<V, Exclude<null, M>>, M, New>
   | (null extends V ? (null extends M ? never : undefined) : never)
@@ -109,11 +109,11 @@ type HeaderColumn<T extends Format, H extends string> = T extends 'compact'
   ? { [K in H]: EnvelopeHeader | null }
   : unknown
 
-/** The row that a model makes of `R`. */
+/** The row that a model seals `R` to. */
 export type SealedRow<R, F extends Fields, C, T extends Format, H extends string> = Show<
   Seal<R, F, T> & IndexColumns<F, C> & HeaderColumn<T, H>
 >
-/** The column of the compact form, where it is that, and not a column of the application. */
+/** The column of the compact form, unless the application uses that column itself. */
 type HeaderName<R, H extends string> = H extends keyof R
   ? NonNullable<R[H]> extends EnvelopeHeader
     ? NonNullable<R[H]> extends { ciphertext: unknown }
@@ -121,12 +121,12 @@ type HeaderName<R, H extends string> = H extends keyof R
       : H
     : never
   : never
-/** The row that a model opens `R` to: the index columns are left out, and so is what the compact form adds. */
+/** The row that a model opens `R` to: without the index columns and the column of the compact form. */
 export type OpenedRow<R, F extends Fields, C, H extends string> = Show<
   Omit<Open<R, F>, IndexName<F, C> | HeaderName<R, H>>
 >
 
-/** The columns that a question gives: the indexes all of whose fields are in it. */
+/** The columns that a query returns: the indexes of which it has all fields. */
 export type QueryColumns<F extends Fields, C, Q> = {
   [P in keyof F & keyof Q & string as IndexOf<F[P]>]: string
 } & {
@@ -136,5 +136,5 @@ export type QueryColumns<F extends Fields, C, Q> = {
       : never
     : never]: string
 }
-/** A question: values of indexed fields. */
+/** Values of indexed fields to search for. */
 export type Query<F extends Fields, C> = { [P in IndexedField<F, C> & keyof F]?: Value<F[P]> }

@@ -1,4 +1,4 @@
-/** Models: records of which some fields are sealed, some of them searchable; see `Client.model`. */
+/** Models: records with sealed fields, of which some can be searched; see `Client.model`. */
 import { traced } from '../caller.js'
 import { InvalidInputError } from '../errors.js'
 import { assertOptions, isMissing, type Row, readSignal, takeRows } from '../input.js'
@@ -25,42 +25,40 @@ import { packRow, unpackRow } from './rows.js'
 
 const ROWS_OPTIONS = ['signal', 'onProgress'] satisfies (keyof RowsOptions)[]
 
-/** A typed record: which fields are sealed, which searchable. Made by `Client.model`; throws what `Client` names. */
+/** A type of record: which fields are sealed, and which can be searched. Made by `Client.model`. Throws the errors that `Client` lists. */
 export interface Model<F extends Fields, C, T extends RowFormat, H extends string> {
   /** For TypeScript only: see `PlainRow` and `StoredRow`. */
   readonly '~types'?: { plain: PlainShape<F>; stored: SealedRow<PlainShape<F>, F, C, T, H> }
   /**
-   * Seals a row: returns a new one with its fields sealed and the columns of its indexes added; what is no field of the model
-   * stays as it is. Wraps and hashes go out together, as one request, or none. A plain row is
-   * taken as it is at the call; bytes, Dates and objects in it, and an instance of a class, must not change until it is done.
+   * Seals a row: returns a new one with its fields sealed and the columns of its indexes added. Other members stay unchanged. Uses
+   * one request for the wrap and all hashes, or none. Copies a plain row at the call, but not the bytes, Dates and objects in it,
+   * nor an instance of a class: do not change those until the promise settles.
    *
-   * @throws InvalidInputError with `place` when a value is not what its field takes, or a column of the row would be lost under
-   * one that is added; before any network
+   * @throws InvalidInputError with `place` when a value is not of its field's type, or an added column would overwrite one of the
+   * row; before the network is used
    * @example
    * ```ts
    * const row = await users.encrypt({ id: 7, email: 'Ada@example.org' })
    * ```
    */
   encrypt<R extends PlainShape<F> & OtherColumns>(row: R, options?: CallOptions): Promise<SealedRow<R, F, C, T, H>>
-  /** Seals many rows; all values are checked before anything is sent, and the call fails as a whole. Otherwise as `encrypt`. */
+  /** Seals many rows. All values are checked before anything is sent, and the call fails as a whole. Otherwise as `encrypt`. */
   encryptMany<R extends PlainShape<F> & OtherColumns>(
     rows: readonly R[],
     options?: RowsOptions,
   ): Promise<SealedRow<R, F, C, T, H>[]>
   /**
-   * Opens a row, in either form, and leaves the columns of the indexes out: what `encrypt` was given comes back. What is no index
-   * in such a column stays. Null in an
-   * optional field is what a database has for a value that was left out, and is left out.
+   * Opens a row in either form, and returns the row that `encrypt` was given, without the columns of the indexes. Keeps such a
+   * column where it holds no index. Leaves null in an optional field out, since databases store null for a value that was left out.
    *
-   * @throws InvalidInputError, DecryptionError or ContentError with `place`
+   * @throws InvalidInputError, DecryptionError or ContentError with `place` (record and field)
    */
   decrypt<R extends SealedShape<F> & OtherColumns>(row: R, options?: CallOptions): Promise<OpenedRow<R, F, C, H>>
   /**
-   * Opens many rows, with one request for all the DEKs that are not cached. A row that does not open loses no other: it is in
-   * `failed`, with its index and its error, whatever the error is, that the service could not be asked included.
+   * Opens many rows, with one request for all DEKs that are not cached. A row that does not open is in `failed`, with its index and
+   * its error, and all others are still opened. That holds for every error, also when the service cannot be reached.
    *
-   * @throws AbortedError, InvalidInputError when it is no array, and what a function passed as `apiKey` throws; nothing else
-   *
+   * @throws AbortedError; InvalidInputError when `rows` is not an array; the error of a function passed as `apiKey`; nothing else
    * @example
    * ```ts
    * const { ok, failed } = await users.decryptMany(rows)
@@ -71,23 +69,27 @@ export interface Model<F extends Fields, C, T extends RowFormat, H extends strin
     options?: RowsOptions,
   ): Promise<RowsResult<OpenedRow<R, F, C, H>>>
   /**
-   * Makes the index columns of values, to look rows up by: `{ email_index: '…' }`. An index of several fields comes with the
-   * values of all of them. One request. With `bits`, filter what is found with `matches`.
+   * Makes the index columns to search rows by: `{ email_index: '…' }`, in hexadecimal digits. An index over several fields needs the
+   * values of all of them. One request. With `bits`, filter the rows that the search finds with `matches`.
    *
-   * @throws InvalidInputError when a field has no index, or its value cannot have one
+   * @throws InvalidInputError when the query names no field, a field has no index, or its value cannot be indexed
    */
   index<const Q extends Query<F, C>>(
     query: Q & Record<Exclude<keyof Q, keyof Query<F, C>>, never>,
     options?: CallOptions,
   ): Promise<QueryColumns<F, C, Q>>
-  /** Whether an opened row has these values, compared as their indexes are, after normalisation. Does not use the network. */
+  /**
+   * Tells whether an opened row has these values, compared after normalisation, as indexes compare. Does not use the network.
+   *
+   * @throws InvalidInputError when the query names a field without an index
+   */
   matches(row: object, query: Query<F, C>): boolean
   /**
-   * Has the wrapped keys of rows replaced by new ones under the current version of their key: the ciphertext stays, and the
-   * DEK with it. Rows that are current are left alone. Helps against a key version that leaked or is to be retired, not
-   * against a DEK that leaked: see `reseal`. Needs `keys:read`, `encrypt` and `decrypt`; one audit entry for each distinct
-   * wrapped key.
+   * Replaces the wrapped keys of rows by new ones under the current version of their key. Ciphertexts and DEKs stay the same. Rows
+   * that are current are returned unchanged. Helps against a key version that leaked or is to be retired, not against a leaked
+   * DEK: see `reseal`. Needs `keys:read`, `encrypt` and `decrypt`; writes one audit entry for each distinct wrapped key.
    *
+   * @throws InvalidInputError when `rows` is not iterable, or for a wrong option; a row that fails is an item with its error
    * @example
    * ```ts
    * for await (const { items } of users.rewrap(rows)) {
@@ -100,30 +102,30 @@ export interface Model<F extends Fields, C, T extends RowFormat, H extends strin
     options?: RewrapOptions,
   ): AsyncGenerator<RewrapBatch<R>, void, undefined>
   /**
-   * Opens rows and seals them anew, under new DEKs, with new ciphertexts and indexes: helps against a DEK that leaked, and
-   * after a change of `index`, `normalize` or `bits`. What was copied before stays readable with the old DEK. A row that does
-   * not open, or cannot be sealed, is `failed` and loses no other.
+   * Opens rows and seals them again, under new DEKs, with new ciphertexts and indexes. Helps against a leaked DEK, and after a
+   * change of `index`, `normalize` or `bits`. Copies that were made before can still be read with the old DEK. A row that does not
+   * open or cannot be sealed is `failed`, and the others are still resealed.
    */
   reseal<R extends SealedShape<F>>(
     rows: Iterable<R> | AsyncIterable<R>,
     options?: RewrapOptions,
   ): AsyncGenerator<RewrapBatch<SealedRow<OpenedRow<R, F, C, H>, F, C, T, H>>, void, undefined>
   /**
-   * Turns a row of envelopes into the compact form; of an envelope, what the format has is kept.
+   * Turns a row of envelopes into the compact form. Drops members of an envelope that the format does not have.
    *
-   * @throws InvalidInputError when a field is no envelope, or its fields do not share a DEK
+   * @throws InvalidInputError when a field is not an envelope, or the fields do not share a DEK
    */
   pack<R extends SealedShape<F>>(row: R): SealedRow<OpenedRow<R, F, C, H>, F, C, 'compact', H>
-  /** Turns a row of the compact form into envelopes, as they were. @throws InvalidInputError without the column `header` */
+  /** Turns a row of the compact form back into the same envelopes. @throws InvalidInputError without the column `header` */
   unpack<R extends SealedShape<F>>(row: R): SealedRow<OpenedRow<R, F, C, H>, F, C, 'full', H>
 }
 
 interface Typed {
   readonly '~types'?: { plain: unknown; stored: unknown }
 }
-/** What the application sees of a model: `PlainRow<typeof users>`. */
+/** The type of row that the application sees: `PlainRow<typeof users>`. */
 export type PlainRow<M extends Typed> = NonNullable<M['~types']>['plain']
-/** What the application stores of a model: `StoredRow<typeof users>`. */
+/** The type of row that the application stores: `StoredRow<typeof users>`. */
 export type StoredRow<M extends Typed> = NonNullable<M['~types']>['stored']
 
 interface Loaded {
@@ -141,7 +143,7 @@ export function createModel(
   if (definition.fields.length > deps.maxMessages) {
     throw new InvalidInputError('deks.maxMessages must be at least the number of fields: those of a record share a DEK')
   }
-  // What works is loaded when it is first used: a program that only opens the page does not pay for it.
+  // Loaded at the first call: a page that is only opened does not pay for it.
   const load = async () => {
     const { createModelRows, resealRows, rewrapRows } = await deps.load()
     return { rows: createModelRows(deps, definition), resealRows, rewrapRows }

@@ -1,4 +1,4 @@
-/** The rows of a model as they are opened, block by block: each row opens, or fails by itself. */
+/** Opens the rows of a model, block by block. Each row may fail by itself. */
 import { createBacklog } from '../async/backlog.js'
 import { isPromise } from '../async/is-promise.js'
 import { createPace } from '../async/pace.js'
@@ -16,19 +16,19 @@ import type { Definition, PlacedField } from './definition.js'
 import type { ModelDeps, RowsOptions } from './model-deps.js'
 import { envelopeAt, isHeaderUsed } from './rows.js'
 
-/** A row that did not open: its place in the list that was given, and why. */
+/** A row that did not open: its index in the given list, from 0, and the error. */
 export interface FailedRow {
   index: number
   error: EaasError
 }
 
-/** What became of many rows: those that opened, in their order, and those that did not. */
+/** The result for many rows: those that opened, in their order, and those that did not. */
 export interface RowsResult<R> {
   ok: R[]
   failed: FailedRow[]
 }
 
-/** Rows that opened, and where each of them stands in the list that was given. */
+/** The rows that opened, with the index of each in the given list. */
 export interface Opened extends RowsResult<Row> {
   indexes: number[]
 }
@@ -37,10 +37,10 @@ interface Job extends OpenJob {
   field: PlacedField
 }
 
-/** What became of one value. */
+/** The result for one value. */
 type Outcome = { value: unknown } | { error: EaasError }
 
-/** Opens rows; each fails by itself. */
+/** Opens rows. */
 export async function openRows(
   deps: ModelDeps,
   definition: Definition,
@@ -91,12 +91,12 @@ export async function openRows(
   return result
 }
 
-/** A copy of a stored row. @throws InvalidInputError when it is no row, or cannot be read */
+/** Copies a stored row. @throws InvalidInputError when it is not a row, or cannot be read */
 export function copyStored({ fields, header }: Definition, row: unknown, index: number): Row {
   return copyRow(row, { index, paths: [...fields.map(({ path }) => path), [header]], toStore: false })
 }
 
-/** The envelopes of a row. @throws InvalidInputError when it is no row of the model */
+/** Reads the envelopes of a row. @throws InvalidInputError when it is not a row of the model, DecryptionError for another key */
 export function readJobs({ fields, names, keyIds, header }: Definition, row: Row, index: number): Job[] {
   return fields.flatMap((field) => {
     const place = { index, field: field.name }
@@ -106,13 +106,14 @@ export function readJobs({ fields, names, keyIds, header }: Definition, row: Row
       const parts = readEnvelope(envelopeAt(row, field.path, header, place), place)
       if (keyIds.has(parts.key_id)) return [{ place, field, parts }]
       const message = `could not decrypt: sealed under the key ${parts.key_id}, which is not the model's`
-      const hint = 'If rows were sealed under that key before, name it in `formerKeyIds`; else restore the envelope.'
+      const hint =
+        'If rows were sealed under that key before, name it in `formerKeyIds`; otherwise restore the envelope.'
       throw new DecryptionError(place, { message, hint })
     }
     if (value === undefined) assertNoLookalike(row, field, names, index)
     if (isLeftOut(field, value)) return []
     assertNoNullObject(row, field, index)
-    const hint = 'Read its column too; where there may be none, declare the field optional() or nullable().'
+    const hint = 'Read its column too. If it may be missing, declare the field optional() or nullable().'
     throw new InvalidInputError(`the value is ${String(value)}`, hint, place)
   })
 }
@@ -149,7 +150,7 @@ interface Outcomes {
   refused: ReadonlyMap<string, EaasError>
 }
 
-/** The row that its values make, or the first error. */
+/** Returns the row with its opened values, or its first error. */
 function join(definition: Definition, row: Row, jobs: readonly Job[], { opened, refused }: Outcomes): Row | EaasError {
   const { fields, columns, header } = definition
   const values: [Path, unknown][] = []
@@ -161,17 +162,17 @@ function join(definition: Definition, row: Row, jobs: readonly Job[], { opened, 
     } else values.push([job.field.path, outcome.value])
   }
   for (const { path, spec } of fields) {
-    // What was left out comes back from a database as null.
+    // A database stores null for a value that was left out.
     if (getAt(row, path) === null && !spec.missing.includes(null)) values.push([path, undefined])
   }
   const plain = withValues(row, values)
-  for (const column of columns) if (isIndexColumn(row, column)) delete plain[column.column] // what is none is the application's
+  for (const column of columns) if (isIndexColumn(row, column)) delete plain[column.column] // any other value is the application's
   const paths = fields.map(({ path }) => path)
   if (isHeaderUsed(row, paths, header)) delete plain[header]
   return plain
 }
 
-/** Whether a value may be missing in a row that was stored: databases have null for what was left out. */
+/** Tells whether a stored row may lack a value: databases store null for a value that was left out. */
 function isLeftOut({ spec }: PlacedField, value: null | undefined): boolean {
   return isNothing(spec.missing, value) || (value === null && spec.missing.includes(undefined))
 }

@@ -1,4 +1,4 @@
-/** Bringing stored rows to the current version of their key, or to new DEKs: see `rewrap` and `reseal` of a model. */
+/** Moves stored rows to the current version of their key, or to new DEKs: see `rewrap` and `reseal` of a model. */
 import type { WrappedKey } from '@eaas/protocol'
 import { dekName } from '../deks/decrypt-deks.js'
 import { type EaasError, InvalidInputError, isEaasError, placedAt } from '../errors.js'
@@ -14,25 +14,25 @@ import { copyStored, readJobs } from './open-rows.js'
 import { isCompact } from './rows.js'
 
 const BATCH_ROWS = 500
-/** So many wrapped keys are remembered: rows that share one lie together more often than not. */
+/** How many wrapped keys are remembered: rows that share one are usually close together. */
 const MAX_KNOWN = 10_000
 
 export interface RewrapOptions extends CallOptions {
-  /** How many rows are read, sent and given back at a time, 1 to 10,000; 500 by default. */
+  /** How many rows are read, sent and returned at a time, 1 to 10,000; 500 by default. */
   batchSize?: number | undefined
 }
 
-/** What became of one row; `index` counts from the first row on. */
+/** The result for one row. `index` counts from 0 over all batches. */
 export type RewrapItem<R> =
   | { index: number; status: 'changed'; row: R }
-  /** It was under the current version already; `row` is the one that was given. */
+  /** The row was under the current version already, and is returned unchanged. */
   | { index: number; status: 'current'; row: R }
   | { index: number; status: 'failed'; error: EaasError }
 
-/** What became of a batch of rows, and how far the work is. */
+/** The results of a batch of rows, and the progress. */
 export interface RewrapBatch<R> {
   items: RewrapItem<R>[]
-  /** Over all batches until now. */
+  /** The counts over all batches so far. */
   progress: { done: number; changed: number; current: number; failed: number }
 }
 
@@ -51,7 +51,7 @@ export async function* rewrapRows(
   const findVersion = (key_id: string): Promise<number> => {
     const version = versions.get(key_id) ?? deps.currentVersion(key_id, signal)
     versions.set(key_id, version)
-    version.catch(() => versions.delete(key_id)) // told to who asked; the next batch asks again
+    version.catch(() => versions.delete(key_id)) // callers of this batch get the error; the next batch tries again
     return version
   }
   const ask = async ([name, wrapped]: [string, WrappedKey]) => {
@@ -119,7 +119,7 @@ export async function* resealRows(
   })
 }
 
-/** The wrapped keys of a row, and where they are: in the envelopes, or in what the compact form stores once. */
+/** The wrapped keys of a row with their paths: of the envelopes, or of the header of the compact form. */
 type WrappedKeys = [Path, WrappedKey][]
 
 function wrappedKeys(definition: Definition, row: Row, index: number): WrappedKeys {

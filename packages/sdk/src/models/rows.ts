@@ -1,10 +1,10 @@
-/** Rows as a model stores them: fields by their paths, and the compact form (rows.md), lossless to envelopes both ways. */
+/** The compact form of a row (rows.md), and its lossless conversion to envelopes and back. */
 import { InvalidInputError, type RecordPlace } from '../errors.js'
 import { isMissing, type Row, valueIn } from '../input.js'
 import { readEnvelope } from '../records/envelopes.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
 
-/** What the envelopes of one record share, in the compact form: stored once. */
+/** What the envelopes of one record share; the compact form stores it once. */
 export interface EnvelopeHeader {
   wrapped_key: string
   key_id: string
@@ -13,7 +13,7 @@ export interface EnvelopeHeader {
   envelope_version?: 1
 }
 
-/** What is a field's own, in the compact form: ciphertext and iv. */
+/** What a field holds in the compact form: ciphertext and iv, in base64. */
 export interface CompactField {
   c: string
   i: string
@@ -22,10 +22,10 @@ export interface CompactField {
 const HEADER_FIELDS = ['wrapped_key', 'key_id', 'key_version', 'envelope_version'] as const
 
 /**
- * Turns envelopes into the compact form: what they share goes into the column `header`, and `{ c, i }` stays in the fields.
+ * Turns envelopes into the compact form: moves what they share into the column `header`, and leaves `{ c, i }` in the fields.
  *
- * @throws InvalidInputError when a field is no envelope, or sealed under another DEK than the others, or when the row has a column
- * of its own in the header's place
+ * @throws InvalidInputError when a field is not an envelope, or is sealed under another DEK than the others, or when the
+ * application uses the column `header` itself
  */
 export function packRow(row: Row, paths: readonly Path[], header: string, index = 0): Row {
   let shared: EnvelopeHeader | undefined
@@ -42,7 +42,7 @@ export function packRow(row: Row, paths: readonly Path[], header: string, index 
     if (HEADER_FIELDS.some((name) => shared?.[name] !== own[name])) {
       throw new InvalidInputError(
         'the fields of this record are sealed under different DEKs',
-        'Keep it as it is, or reseal it: all its fields then share one.',
+        'Leave it unchanged, or reseal it: all its fields then share one.',
         place,
       )
     }
@@ -52,7 +52,7 @@ export function packRow(row: Row, paths: readonly Path[], header: string, index 
   return { ...withValues(row, fields), [header]: shared ?? null }
 }
 
-/** Refuses a row whose own column would be lost under what the compact form adds. @throws InvalidInputError */
+/** Refuses a row in which the compact form would overwrite a column of the application. @throws InvalidInputError */
 export function assertHeaderColumn(row: Row, header: string, index: number): void {
   const value = valueIn(row, header)
   if (isMissing(value) || isHeader(value)) return
@@ -61,9 +61,9 @@ export function assertHeaderColumn(row: Row, header: string, index: number): voi
 }
 
 /**
- * Turns the compact form back into envelopes, exactly as they were; a row that holds envelopes already stays as it is.
+ * Turns the compact form back into the same envelopes. Returns a row that already holds envelopes unchanged.
  *
- * @throws InvalidInputError when the column of what its fields share is missing
+ * @throws InvalidInputError when the column `header` is missing
  */
 export function unpackRow(row: Row, paths: readonly Path[], header: string): Row {
   if (!isHeaderUsed(row, paths, header)) return row
@@ -75,9 +75,9 @@ export function unpackRow(row: Row, paths: readonly Path[], header: string): Row
 }
 
 /**
- * The envelope that a field is, whichever form it is stored in; not yet known to be one.
+ * Returns the envelope of a field, stored in either form. Whether it is a valid one is not checked.
  *
- * @throws InvalidInputError when the column of what the fields share is missing
+ * @throws InvalidInputError when the column `header` is missing
  */
 export function envelopeAt(row: Row, path: Path, header: string, place: RecordPlace): Row {
   const value = getAt(row, path)
@@ -91,8 +91,8 @@ export function envelopeAt(row: Row, path: Path, header: string, place: RecordPl
 }
 
 /**
- * Whether the column `header` is the compact form's, and not one of the application: a field refers to it, or it is null as
- * in a record that has none.
+ * Tells whether the column `header` belongs to the compact form, and not to the application: a field needs it, or it is null, as in
+ * a record whose fields are all missing.
  */
 export function isHeaderUsed(row: Row, paths: readonly Path[], header: string): boolean {
   const values = paths.map((path) => getAt(row, path))
@@ -103,7 +103,7 @@ export function isCompact(value: unknown): value is CompactField {
   return typeof value === 'object' && value !== null && 'c' in value && 'i' in value
 }
 
-/** Whether a value is what a record's envelopes share, and not an envelope itself. */
+/** Tells whether a value is the header of a compact row, and not an envelope. */
 export function isHeader(value: unknown): value is EnvelopeHeader {
   return typeof value === 'object' && value !== null && Object.hasOwn(value, 'wrapped_key') && !('ciphertext' in value)
 }

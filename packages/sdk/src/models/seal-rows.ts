@@ -1,4 +1,4 @@
-/** The rows of a model as they are sealed: checked first, then field by field to envelopes, all of a row under one DEK. */
+/** Seals the rows of a model: checks all values first, then seals the fields of each row under one DEK. */
 import type { Envelope } from '@eaas/protocol'
 import { createBacklog } from '../async/backlog.js'
 import { isPromise } from '../async/is-promise.js'
@@ -19,14 +19,14 @@ import type { ModelDeps, RowsOptions } from './model-deps.js'
 import { assertHeaderColumn, packRow } from './rows.js'
 
 export interface SealOptions extends RowsOptions {
-  /** Whether the DEK must be another than the key's own. */
+  /** Whether to seal under a new DEK, and not under the key's shared one. */
   ownDek?: boolean
 }
 
-/** The text of each index of a row, in the order of the columns; undefined where a value is missing. */
+/** The text to hash for each index column of a row, in the order of the columns; undefined where a value is missing. */
 export type Texts = readonly (string | undefined)[]
 
-/** Checks every value of each row, and makes the texts of its indexes. */
+/** Checks every value of each row, and makes the texts of its index columns. */
 export function* readEach(
   definition: Definition,
   rows: readonly Row[],
@@ -83,7 +83,7 @@ export async function sealRows(
   }
   await withDeks(deps, { keyId, dek, count: rows.length, signal }, async (start, end, dekOf) => {
     for (let at = start; at < end; at++) {
-      // Not before the first one: its DEK is asked for in the turn in which the indexes are.
+      // Not before the first row: its wrap must be requested in the same turn as the hashes.
       if (at > 0 && pace.due()) await restAndReport(deps, pace, options, { done: at, total: rows.length })
       const present = fields.filter(({ path, spec }) => !isNothing(spec.missing, getAt(rows[at] ?? {}, path)))
       const plaintexts = present.map(({ path, name, spec }) =>

@@ -1,4 +1,4 @@
-/** What calls on many rows share, of records and of models: work in blocks, the DEKs of a block, rests and progress. */
+/** What calls on many rows share, of records and of models: blocks, the DEKs of a block, rests and progress. */
 import type { EnvelopeParts } from '@eaas/protocol'
 import type { Pace } from '../async/pace.js'
 import { type DecryptDeks, dekName } from '../deks/decrypt-deks.js'
@@ -8,10 +8,10 @@ import type { Batcher } from '../http/batcher.js'
 import { assertNotAborted } from '../input.js'
 import type { Envelopes } from './envelopes.js'
 
-/** So many records' envelopes are decoded at a time: memory stays flat however long the list is. */
+/** So many records are decoded at a time, so that memory does not grow with the list. */
 export const BLOCK_RECORDS = 1_000
 
-/** How far a call on many records is, in records. */
+/** The progress of a call on many records, in records. */
 export interface Progress {
   done: number
   total: number
@@ -27,8 +27,8 @@ export interface RecordsDeps {
 }
 
 /**
- * Runs the task for blocks of records; `dekOf` tells it the DEK that is a record's own, where the scope says so. Each such DEK
- * is wiped after its block, and those of a block are wrapped together.
+ * Runs the task for blocks of records. `dekOf` returns the DEK made for a record or for the call, and undefined with the scope
+ * `shared`. The DEKs of a block are wrapped together and zeroed after it.
  */
 export async function withDeks(
   { wrap, decryptDeks }: Pick<RecordsDeps, 'wrap' | 'decryptDeks'>,
@@ -63,14 +63,14 @@ async function createDeks(count: number, make: () => Promise<OwnDek>): Promise<O
 export interface OpenJob {
   place: RecordPlace
   parts: EnvelopeParts
-  /** Where it was opened already, to see whether its DEK is the right one. */
+  /** Set where it was opened already, to check its DEK. */
   plaintext?: Uint8Array
 }
 
 /**
- * One unwrap for each wrapped key not met before, all in one request; the first envelope of each shows that its DEK is the
- * right one. Tells which were refused, by the names of their wrapped keys and in the order of the jobs. The caller wipes
- * `deks`, to which nothing is added afterwards, whatever becomes of the call.
+ * Unwraps each wrapped key that is not in `deks` yet, all in one request, and adds the DEKs. Opening the first envelope of each
+ * proves that its DEK is the right one. Returns the errors of refused ones by their DEK's name, in the order of the jobs. The
+ * caller zeroes `deks`: nothing is added once this has settled.
  */
 export async function unwrapEach(
   { decryptDeks, envelopes }: RecordsDeps,
@@ -87,7 +87,7 @@ export async function unwrapEach(
     try {
       job.plaintext = await decryptDeks.use(job.parts, signal, (dek) => {
         deks.set(name, envelopes.copyDek(dek))
-        return envelopes.openWith(dek, job.parts, job.place) // shows that it is the right one, and may be cached
+        return envelopes.openWith(dek, job.parts, job.place) // proves that it is the right one and may be cached
       })
     } catch (error) {
       if (!isEaasError(error) || error.code === 'E_ABORTED') throw error
@@ -105,7 +105,7 @@ export async function unwrapEach(
   return refused
 }
 
-/** Gives the event loop a turn, and tells how far the work is. @throws AbortedError when it is to end */
+/** Gives the event loop a turn and reports progress. @throws AbortedError when the signal is aborted or the client closed */
 export async function restAndReport(
   { closed }: Pick<RecordsDeps, 'closed'>,
   pace: Pace,
@@ -118,7 +118,7 @@ export async function restAndReport(
   onProgress?.(progress)
 }
 
-/** What the function gives, or the error that it throws. */
+/** Returns the function's result, or the error of the SDK that it throws. */
 export function attempt<T>(run: () => T): T | EaasError {
   try {
     return run()

@@ -12,14 +12,14 @@ import { getAt, type Path, putAt } from './paths.js'
 import { placeFields, type RecordField } from './presence.js'
 
 export interface DecryptManyOptions<F extends string, A extends 'text' | 'bytes'> {
-  /** The fields to open; the others stay as they are. A dot leads into an object. A field that no record has is refused. */
+  /** The fields to open; all others stay unchanged. A dot leads into an object. A field that no record has is refused. */
   fields: readonly F[]
-  /** Those of `fields` that records may lack; without it, a record that lacks one is refused. Null is a value. */
+  /** Those of `fields` that a record may lack. A record that lacks any other is refused. Null counts as a value. */
   optional?: readonly NoInfer<F>[] | undefined
-  /** What the fields become; text by default. */
+  /** What the opened fields hold; text by default. */
   as?: A
   signal?: AbortSignal | undefined
-  /** Called now and then, and at the end. */
+  /** Called regularly, and at the end. */
   onProgress?: ((progress: Progress) => void) | undefined
 }
 

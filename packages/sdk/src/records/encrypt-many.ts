@@ -26,18 +26,18 @@ export interface EncryptManyOptions<F extends string, I extends { readonly [K in
   /** The key under which all fields are sealed. */
   keyId: string
   /**
-   * The fields to seal; the others stay as they are. A dot leads into an object: `'address.street'`. A field that no record
-   * has is refused.
+   * The fields to seal; all others stay unchanged. A dot leads into an object: `'address.street'`. A field that no record has
+   * is refused.
    */
   fields: readonly F[]
-  /** Those of `fields` that records may lack; without it, a record that lacks one is refused. Null is a value. */
+  /** Those of `fields` that a record may lack. A record that lacks any other is refused. Null counts as a value. */
   optional?: readonly NoInfer<F>[] | undefined
   /** Which DEK seals the rows: the key's (`shared`), one for this call, or one for each record. */
   dek?: DekScope | undefined
-  /** For each field that is to be found again by its exact value: the name of the column for its blind index. */
+  /** The column for the blind index of each field that is to be searched by its exact value. */
   index?: I
   signal?: AbortSignal | undefined
-  /** Called now and then, and at the end. */
+  /** Called regularly, and at the end. */
   onProgress?: ((progress: Progress) => void) | undefined
 }
 
@@ -89,7 +89,7 @@ export async function encryptRecords(
   return rows
 }
 
-/** Checks every value: a wrong one is found before anything is sent. */
+/** Checks every value before anything is sent. */
 async function checkRows(
   rows: readonly Row[],
   { index, ...options }: CheckOptions & { index: Readonly<Record<string, string>> },
@@ -104,7 +104,7 @@ async function checkRows(
   })
 }
 
-/** The blind index of each distinct value of the indexed fields, once each. */
+/** Hashes each distinct value of the indexed fields. */
 async function hashAll(
   batcher: Batcher,
   rows: readonly Row[],

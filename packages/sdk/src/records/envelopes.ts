@@ -1,4 +1,4 @@
-/** One value to one envelope and back (envelope.md 2 and 6), by an engine and the DEKs of a client. */
+/** Seals one value to one envelope and opens it (envelope.md 2 and 6), with an engine and the DEKs of a client. */
 import {
   decodeEnvelope,
   type Envelope,
@@ -15,11 +15,11 @@ import type { OwnDek } from '../deks/own-dek.js'
 import type { Engine } from '../engines/engine.js'
 import { DecryptionError, InvalidInputError, type RecordPlace } from '../errors.js'
 
-/** An envelope without `envelope_version`: what server mode answers (envelope.md 5). Read as an envelope of version 1. */
+/** An envelope without `envelope_version`, as server mode returns it (envelope.md 5). Read as an envelope of version 1. */
 export type Bundle = Omit<Envelope, 'envelope_version'>
 
 export interface EnvelopesOptions {
-  /** At once, or by promise where it has to be loaded or tested first; asked again when that failed. */
+  /** Returns a promise where the engine has to be loaded or tested first. Called again when that failed. */
   selectEngine: () => Engine | Promise<Engine>
   takeIv: () => Uint8Array
   encryptDeks: EncryptDeks
@@ -28,27 +28,27 @@ export interface EnvelopesOptions {
 
 type Soon<T> = T | Promise<T>
 
-/** All of it answers at once where the engine does and the DEK is there, and by promise elsewhere. */
+/** Each function is synchronous where the engine is and the DEK is at hand; otherwise it returns a promise. */
 export interface Envelopes {
-  /** To be awaited before anything else, unless undefined: the engine is loaded. */
+  /** Loads the engine. Must be awaited before any other call, unless it returns undefined. */
   ready(): Promise<unknown> | undefined
-  /** Whether the engine answers at once; a promise then means that a DEK is waited for. */
+  /** Tells whether the engine is synchronous, so that a promise means that a DEK is being wrapped or unwrapped. */
   isSync(): boolean
-  /** Seals bytes, as they are at the call. */
+  /** Seals bytes, which the caller may change afterwards. */
   seal(plaintext: Uint8Array, keyId: string, signal: AbortSignal | undefined): Soon<Envelope>
-  /** Seals the values of one record, all under one DEK. */
+  /** Seals the values of one record under one DEK. */
   sealAll(plaintexts: readonly Uint8Array[], keyId: string, signal: AbortSignal | undefined): Soon<Envelope[]>
-  /** Seals bytes under a DEK at hand. */
+  /** Seals bytes under a DEK of the caller. */
   sealWith(own: OwnDek, plaintext: Uint8Array): Soon<Envelope>
-  /** Copies a DEK. The caller wipes the copy. */
+  /** Copies a DEK. The caller zeroes the copy. */
   copyDek(dek: Uint8Array): Uint8Array
   /** Opens what `readEnvelope` returned. @throws DecryptionError */
   open(parts: EnvelopeParts, signal: AbortSignal | undefined, place?: RecordPlace): Soon<Uint8Array>
-  /** Opens with a DEK at hand. @throws DecryptionError */
+  /** Opens with a DEK of the caller. @throws DecryptionError */
   openWith(dek: Uint8Array, parts: EnvelopeParts, place?: RecordPlace): Soon<Uint8Array>
 }
 
-/** Joins an engine and DEKs. @throws InvalidInputError when the engine is known not to be available */
+/** Makes what seals and opens single values. @throws InvalidInputError when the engine is known to be unavailable */
 export function createEnvelopes(options: EnvelopesOptions): Envelopes {
   const { selectEngine, takeIv, encryptDeks, decryptDeks } = options
   let engine: Engine | undefined
@@ -63,12 +63,12 @@ export function createEnvelopes(options: EnvelopesOptions): Envelopes {
     }
     if (loading) return loading
     const begun = Promise.resolve(selectEngine()).then(take, forget)
-    if (!requestsAreIsolated()) loading = begun // a promise of one request is of no use to another one there
+    if (!requestsAreIsolated()) loading = begun // otherwise another request could not await it
     return begun
   }
   const selected = selectEngine()
   if (!isPromise(selected)) engine = selected
-  else selected.catch(() => undefined) // begun early; whoever needs it is told by ready()
+  else selected.catch(() => undefined) // started early; ready() tries again and reports the error
 
   const current = (): Engine => {
     if (!engine) throw new Error('the engine is used before it is ready')
@@ -103,7 +103,7 @@ export function createEnvelopes(options: EnvelopesOptions): Envelopes {
         taken ??= plaintext
         return sealWith({ dek, wrapped }, taken)
       })
-      taken ??= new Uint8Array(plaintext) // a DEK is waited for, and meanwhile the caller may wipe what was passed
+      taken ??= new Uint8Array(plaintext) // a DEK is being wrapped; meanwhile the caller may zero the plaintext
       return sealed
     },
     sealAll(plaintexts, keyId, signal) {
@@ -122,14 +122,14 @@ export function createEnvelopes(options: EnvelopesOptions): Envelopes {
 /** Reads an envelope of unknown origin. @throws InvalidInputError naming the field that is wrong */
 export function readEnvelope(envelope: unknown, place?: RecordPlace): EnvelopeParts {
   try {
-    // Spread, as those who store it do: that leaves out what a class has.
+    // Spread, as code that stores it does, so that members of a class do not count.
     return decodeEnvelope(typeof envelope === 'object' ? envelope && { ...envelope } : envelope)
   } catch (error) {
     if (!(error instanceof FormatError)) throw error
     throw new InvalidInputError(
       `not an envelope: ${error.message}`,
       typeof envelope === 'string'
-        ? 'It is text: parse it as JSON first.'
+        ? 'Parse the text as JSON first.'
         : 'Pass a plain object, exactly as encrypt() returned it.',
       place,
     )

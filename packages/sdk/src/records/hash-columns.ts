@@ -1,13 +1,13 @@
-/** The columns of blind indexes in a row: which values they may hold, and where those come from. */
+/** The columns of blind indexes: hashing their values, and which values a row may hold there already. */
 import { InvalidInputError, type RecordPlace } from '../errors.js'
 import type { Batcher } from '../http/batcher.js'
 import { isMissing, type Row, valueIn } from '../input.js'
 import { HASH_BITS } from '../limits.js'
 
-/** So many blind indexes are asked for at a time: a few requests that are full. */
+/** So many values are hashed at a time: a few full requests. */
 const BLOCK_HASHES = 4_000
 
-/** The blind index of each value. */
+/** Returns the blind index of each value. */
 export async function hashEach(
   batcher: Batcher,
   values: ReadonlySet<string>,
@@ -22,23 +22,23 @@ export async function hashEach(
   return hashes
 }
 
-/** A column of an index, and how many bits of it are kept; all by default. */
+/** A column of an index, and how many bits of the index it holds; all by default. */
 interface HashColumn {
   column: string
   bits?: number | undefined
 }
 
-/** Refuses a record whose column for an index holds what is no index, and would be lost. @throws InvalidInputError */
+/** Refuses a record whose column for an index holds anything else, which would be overwritten. @throws InvalidInputError */
 export function assertIndexColumn(record: Row, column: HashColumn, place: RecordPlace): void {
   if (isIndexColumn(record, column)) return
   throw new InvalidInputError(
-    `its index would overwrite the column ${JSON.stringify(column.column)}`,
+    `the index would overwrite the column ${JSON.stringify(column.column)}`,
     'Give the index a column of its own.',
     place,
   )
 }
 
-/** Whether a record's column holds an index, whole or as it is cut, or nothing. */
+/** Tells whether a record's column is empty or holds an index, whole or truncated. */
 export function isIndexColumn(record: Row, { column, bits = HASH_BITS }: HashColumn): boolean {
   const value = valueIn(record, column)
   if (isMissing(value)) return true

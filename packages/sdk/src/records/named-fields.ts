@@ -1,4 +1,4 @@
-/** The fields that `encryptMany` and `decryptMany` are given by name: checked, copied and found in each record. */
+/** The fields that callers of `encryptMany` and `decryptMany` name: checks the names, and that the records have them. */
 import type { Pace } from '../async/pace.js'
 import { InvalidInputError, type RecordPlace } from '../errors.js'
 import { assertNotAborted, isName, kindOf, type Row } from '../input.js'
@@ -13,7 +13,7 @@ export interface CheckOptions {
   signal: AbortSignal | undefined
 }
 
-/** Refuses names that are none, or that stand there twice. @throws InvalidInputError */
+/** Refuses names that are invalid or repeated. @throws InvalidInputError */
 export function assertFields(fields: unknown, optional: unknown): asserts fields is readonly string[] {
   if (!Array.isArray(fields) || fields.length === 0) throw new InvalidInputError('fields must name at least one field')
   if (!fields.every(isName)) throw new InvalidInputError('fields must hold names of fields')
@@ -26,17 +26,17 @@ export function assertFields(fields: unknown, optional: unknown): asserts fields
   }
 }
 
-/** Copies of all records, from which the fields are read. @throws InvalidInputError */
+/** Copies all records, and in them the objects that hold the fields. @throws InvalidInputError */
 export function copyNamed(records: unknown, fields: readonly string[], toStore: boolean): Row[] {
   return copyRows(records, { paths: pathsOf(fields), toStore })
 }
 
-/** Where fields of these names may be: a name with dots may be a column, too. */
+/** Returns the paths that the names may stand for: a name with dots may also be a column. */
 function pathsOf(names: readonly string[]): Path[] {
   return names.flatMap((name) => (name.includes('.') ? [[name], name.split('.')] : [[name]]))
 }
 
-/** Checks that the records have the fields, and runs the function for each value. */
+/** Checks that the records have the fields, and calls the function with each value. */
 export async function checkPresence(
   rows: readonly Row[],
   { pace, signal, ...options }: CheckOptions & PresenceOptions,

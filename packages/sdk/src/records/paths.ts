@@ -5,16 +5,16 @@ import { isName, type Row, valueIn } from '../input.js'
 /** A field's name cut at its dots. */
 export type Path = readonly string[]
 
-/** Refuses what leads to no field: an empty name, or, as other libraries name it, an element of a list. @throws InvalidInputError */
+/** Refuses paths with an empty name, or with brackets, by which other libraries name elements of lists. @throws InvalidInputError */
 export function assertFieldPath(name: string, path: Path): void {
   if (path.every(isName) && !/[[\]]/.test(name)) return
   throw new InvalidInputError(
-    `fields: ${JSON.stringify(name)} is no name of a field`,
+    `fields: ${JSON.stringify(name)} is not a valid name of a field`,
     'Seal a list as a whole, as JSON.',
   )
 }
 
-/** The value at a path, or undefined where the path ends early. */
+/** Returns the value at a path, or undefined where the path ends early. */
 export function getAt(row: Row, path: Path): unknown {
   let value: unknown = row
   for (const name of path) {
@@ -25,10 +25,10 @@ export function getAt(row: Row, path: Path): unknown {
 }
 
 /**
- * A copy of a row with other values at some paths, and without those that are undefined; what is not on one of the paths is
- * shared with the row.
+ * Copies a row with other values at some paths, and without those whose new value is undefined. Objects that are not on one of the
+ * paths are shared with the row.
  *
- * @throws InvalidInputError when the row's class has what is at a path
+ * @throws InvalidInputError when a path names a member of the row's class
  */
 export function withValues(row: Row, values: Iterable<readonly [Path, unknown]>): Row {
   const copy = { ...row }
@@ -53,13 +53,13 @@ export function withValues(row: Row, values: Iterable<readonly [Path, unknown]>)
   return copy
 }
 
-/** Puts a value where the row has one already. */
+/** Replaces the value at a path that the row has. */
 export function putAt(row: Row, path: Path, value: unknown): void {
   const parent = path.length === 1 ? row : (getAt(row, path.slice(0, -1)) as Row)
   parent[path.at(-1) ?? ''] = value
 }
 
-/** The first field that lies inside another one of the list. */
+/** Finds the first field that lies inside another one of the list. */
 export function fieldInside<F extends { path: Path }>(fields: readonly F[]): F | undefined {
   const names = new Set(fields.map(({ path }) => JSON.stringify(path)))
   return fields.find(({ path }) => path.some((_, at) => at > 0 && names.has(JSON.stringify(path.slice(0, at)))))

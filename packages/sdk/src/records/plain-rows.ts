@@ -1,33 +1,33 @@
-/** Rows as calls work on them: plain copies of which each member was read once, and nothing but records. */
+/** Copies rows to plain objects, reading each member once, and refuses anything that is not a record. */
 import { InvalidInputError, isEaasError, type RecordPlace } from '../errors.js'
 import { isMissing, kindOf, type Row, valueIn } from '../input.js'
 import type { Path } from './paths.js'
 
 export interface CopyOptions {
   index: number
-  /** Where the fields are. */
+  /** The paths of the fields. */
   paths: readonly Path[]
-  /** Whether the copy is to be stored: a function in it could still give the plaintext. */
+  /** Whether the copy will be stored: it must then hold no function, which could still return plaintext. */
   toStore: boolean
 }
 
-/** Refuses what is no list. @throws InvalidInputError */
+/** Refuses anything but an array. @throws InvalidInputError */
 export function assertList(records: unknown): asserts records is readonly unknown[] {
   if (!Array.isArray(records)) throw new InvalidInputError(`records must be an array, got ${kindOf(records)}`)
 }
 
-/** Copies of all records, of which each member is read once. @throws InvalidInputError */
+/** Copies all records. @throws InvalidInputError */
 export function copyRows(records: unknown, { paths, toStore }: Omit<CopyOptions, 'index'>): Row[] {
   assertList(records)
   return Array.from(records, (record, index) => copyRow(record, { index, paths, toStore }))
 }
 
 /**
- * A copy of a row: its own enumerable members. Each is read once, since a getter may answer differently the next time, and the
- * row may change meanwhile. What is not on one of the paths is shared.
+ * Copies a row's own enumerable members. Reads each once, since a getter may return something else the next time and the row may
+ * change meanwhile. Objects that are not on one of the paths are shared with the row.
  *
- * @throws InvalidInputError when it is no record or cannot be read, or when its class has what is on one of the paths: what
- * the class reads it from would be copied beside it, in plain; when it is to be stored, also when it has a function
+ * @throws InvalidInputError when it is not a record or cannot be read; when its class has a member on one of the paths, since the
+ * member behind it would stay in the copy unencrypted; and when it is to be stored and has a function
  */
 export function copyRow(row: unknown, options: CopyOptions): Row {
   const { index } = options
@@ -36,7 +36,7 @@ export function copyRow(row: unknown, options: CopyOptions): Row {
     return copyObject(row, [], options)
   } catch (error) {
     if (isEaasError(error)) throw error
-    // What a getter throws may quote the value.
+    // An error of a getter may quote the value.
     throw new InvalidInputError(`record ${index} cannot be read: a getter or a Proxy throws`, 'Pass a plain object.')
   }
 }
@@ -59,7 +59,7 @@ function copyObject(object: Row, at: Path, { index, paths, toStore }: CopyOption
   return copy
 }
 
-/** Refuses what a copy lacks: a member of the class, or one that is not enumerable; but nothing that all objects have. */
+/** Refuses a member that the copy lacks: one of the class, or one that is not enumerable. Ignores what every object inherits. */
 function assertNotInherited(object: Row, name: string, at: Path, index: number): void {
   if (!Object.hasOwn(object, name) && (!(name in object) || name in Object.prototype)) return
   const field = [...at, name].join('.')
@@ -77,12 +77,12 @@ function assertNoFunction(copy: Row, fields: ReadonlySet<string>, at: Path, inde
   if (found === undefined) return
   const name = JSON.stringify([...at, typeof found === 'symbol' ? (found.description ?? '') : found].join('.'))
   throw new InvalidInputError(
-    `record ${index}: ${name} is a function, which could still give what is to be sealed`,
+    `record ${index}: ${name} is a function, which could still return plaintext`,
     'Leave functions out of rows, or make them methods of a class.',
   )
 }
 
-/** What an object is that is no record: an array, a Map, a Date; undefined for a record, whatever its class or realm. */
+/** Names the kind of a value that is not a record: an array, a Map, a Date. Returns undefined for a record of any class or realm. */
 function kindOfRecord(value: unknown): string | undefined {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return kindOf(value)
   const tag = Object.prototype.toString.call(value).slice(8, -1)
@@ -93,14 +93,14 @@ export function isRecord(value: unknown): value is Row {
   return kindOfRecord(value) === undefined
 }
 
-/** Refuses what is no record. @throws InvalidInputError */
+/** Refuses anything but a record. @throws InvalidInputError */
 export function assertRow(record: unknown, index: number): asserts record is Row {
   const kind = kindOfRecord(record)
   if (kind === undefined) return
   throw new InvalidInputError(`record ${index} must be an object, got ${kind}`, 'Pass a plain object.')
 }
 
-/** Refuses a row in which something on the way to a field is neither an object nor missing. @throws InvalidInputError */
+/** Refuses a row in which a path leads through something that is neither an object nor missing. @throws InvalidInputError */
 export function assertPath(row: Row, path: Path, index: number): void {
   let value: unknown = row
   for (const name of path.slice(0, -1)) {

@@ -1,25 +1,25 @@
-/** That records have the fields that were named: a misspelt name would leave a value as it is, in plain, without a word. */
+/** Checks that records have the named fields. Without it, a misspelt name would silently leave a value unencrypted. */
 import { InvalidInputError, type RecordPlace } from '../errors.js'
 import { isMissing, type Row, valueIn } from '../input.js'
 import { nearestName, plainName } from '../nearest-name.js'
 import { assertFieldPath, fieldInside, getAt, type Path } from './paths.js'
 import { assertPath, isRecord } from './plain-rows.js'
 
-/** Shorter names with two letters swapped may well be two names. */
+/** Shorter names with two letters swapped are often two names. */
 const MIN_SWAPPED = 5
 const MAX_SPELLINGS = 10_000
-/** So deep are the objects of a record searched for a field. */
+/** How deep the objects of a record are searched for a field. */
 const MAX_DEPTH = 5
 
-/** A field of records: its name as the caller wrote it, and where the records have it. */
+/** A field of records: its name as the caller wrote it, and its path in the records. */
 export interface RecordField {
   name: string
   path: Path
 }
 
 /**
- * Finds where records have the fields of these names. A name with dots is a column of that very name where a record has one,
- * and leads into objects elsewhere, as in models.
+ * Finds the paths of the named fields. A name with dots is a column where a record has a column of exactly that name; otherwise it
+ * leads into objects, as in models.
  *
  * @throws InvalidInputError when it could be both
  */
@@ -40,22 +40,22 @@ export function placeFields(rows: readonly Row[], names: readonly string[]): Rec
 
 export interface PresenceOptions {
   fields: readonly RecordField[]
-  /** Those that may be missing. */
+  /** The names of the fields that may be missing. */
   optional: readonly string[]
   /** The columns that are added for indexes. */
   columns: readonly string[]
-  /** Whether the records are to be sealed: null in a field then says nothing of the same value under another name. */
+  /** Whether the records are to be sealed: null in a field then does not rule out a value under another spelling of its name. */
   toSeal: boolean
 }
 
 export interface Presence {
-  /** Reads a field of a record. @throws InvalidInputError when the record has a field of nearly this name in its place */
+  /** Reads a field of a record. @throws InvalidInputError when the record has another spelling of its name instead */
   read(row: Row, field: RecordField, index: number): unknown
-  /** To be called after the last record. @throws InvalidInputError when a field is in no record, or is missing in some */
+  /** Call after the last record. @throws InvalidInputError when no record has a field, or some lack one that is not optional */
   end(): void
 }
 
-/** Counts in which records the fields are. Undefined counts as missing, null does not. */
+/** Makes a check over all records. Undefined counts as missing, null does not. */
 export function createPresence({ fields, optional, columns, toSeal }: PresenceOptions): Presence {
   const names = new Set([...fields.map(({ name }) => name), ...columns])
   const seen = new Set<RecordField>()
@@ -85,14 +85,14 @@ export function createPresence({ fields, optional, columns, toSeal }: PresenceOp
         const meant = near === undefined ? '' : `: did you mean ${JSON.stringify(near)}?`
         throw new InvalidInputError(
           `fields names ${JSON.stringify(field.name)}, which no record has${meant}`,
-          'Name fields exactly as the records do; what is not named stays as it is.',
+          'Name fields exactly as the records do. Other fields stay unchanged.',
         )
       }
     },
   }
 }
 
-/** Refuses a record that has null in place of the object that a field lies in. @throws InvalidInputError */
+/** Refuses a record that has null instead of the object that contains a field. @throws InvalidInputError */
 export function assertNoNullObject(row: Row, { name, path }: RecordField, index: number): void {
   const { parent, at, name: last } = findEnd(row, path)
   if (at === path.length - 1 || valueIn(parent, last) !== null) return
@@ -102,10 +102,10 @@ export function assertNoNullObject(row: Row, { name, path }: RecordField, index:
 }
 
 /**
- * Refuses a record that lacks a field, or has null in it, and has a value under another spelling of its name. One that lacks
- * the field is refused for another spelling without a value, too.
+ * Refuses a record that lacks a field, or has null in it, and has a value under another spelling of its name. A record that lacks
+ * the field is also refused if that other spelling has no value.
  *
- * @param taken the names that are known: of fields, and of columns for indexes
+ * @param taken the names of other fields and of index columns, which are no misspellings
  * @throws InvalidInputError
  */
 export function assertNoLookalike(
@@ -118,8 +118,8 @@ export function assertNoLookalike(
   if (found === undefined) return
   const place: RecordPlace = { index, field: name }
   throw new InvalidInputError(
-    `the record has no value in the field, and has ${JSON.stringify(found)}`,
-    'Name the field as the record does: what is not named stays as it is.',
+    `the record has no value in the field, but has ${JSON.stringify(found)}`,
+    'Name the field as the record does. Other fields stay unchanged.',
     place,
   )
 }
@@ -136,7 +136,7 @@ function findLookalike(row: Row, path: Path, taken: ReadonlySet<string>): string
   return near ?? findElsewhere(row, [], { path, taken, isNull })
 }
 
-/** Finds a name that, with those of the objects that it lies in, is another spelling of the whole path. */
+/** Finds a member whose name, joined to those of the objects around it, is another spelling of the whole path. */
 function findElsewhere(
   object: Row,
   around: Path,
@@ -157,13 +157,13 @@ function findElsewhere(
   return undefined
 }
 
-/** Whether this is the path, or a name that is known. A column of the path's very name, dots and all, is not the field. */
+/** Tells whether this is the path itself, or a known name. A column whose name is the path with its dots is not the field. */
 function isTaken(here: Path, path: Path, taken: ReadonlySet<string>): boolean {
   const full = here.join('.')
   return full === path.join('.') ? here.length === path.length : taken.has(full)
 }
 
-/** Whether the names are another spelling of how the path begins. */
+/** Tells whether the names are another spelling of the beginning of the path. */
 function leadsTo(here: Path, path: Path): boolean {
   return (
     spellingOf(path.join('')).startsWith(spellingOf(here.join(''))) ||
@@ -171,19 +171,19 @@ function leadsTo(here: Path, path: Path): boolean {
   )
 }
 
-/** Refuses a record that has a value in the field, and another one in a column of the field's very name. @throws InvalidInputError */
+/** Refuses a record that has a value both in the field and in a column of exactly the field's name. @throws InvalidInputError */
 export function assertNoColumn(row: Row, { name, path }: RecordField, index: number): void {
   if (path.length > 1 && !isMissing(row[name])) throw namesBoth(name, index)
 }
 
 function namesBoth(field: string, index: number): InvalidInputError {
-  const message = 'it names a column, and also a field inside an object'
+  const message = 'it names both a column and a field inside an object'
   return new InvalidInputError(message, 'Rename one of them.', { index, field })
 }
 
 /**
- * Whether two names are one, but for case, what separates words, a doubled letter, or two neighbouring letters that are swapped
- * in a name of five or more. Digits count as they are: `line12` and `line21` are two names.
+ * Tells whether two names differ only in case, word separators, a doubled letter, or two swapped neighbouring letters in a name of
+ * five or more. Swapped digits make two names: `line12` and `line21`.
  */
 function isSameName(one: string, other: string): boolean {
   const [a, b] = [spellingOf(one), spellingOf(other)]
@@ -194,7 +194,7 @@ function isSameName(one: string, other: string): boolean {
   return swapped === b && !/\d/.test(a.slice(at, at + 2))
 }
 
-/** Names are few, and asked for in each record. */
+/** Cached, since the same few names are compared for each record. */
 const spellings = new Map<string, string>()
 
 function spellingOf(name: string): string {
@@ -204,14 +204,14 @@ function spellingOf(name: string): string {
   return spelling
 }
 
-/** The path that is spelt most like one that the row lacks. */
+/** Suggests the path in the row whose spelling is nearest to one that it lacks. */
 function findNear(row: Row, path: Path): string | undefined {
   const { parent, at, name } = findEnd(row, path)
   const near = nearestName(name, Object.keys(parent))
   return near && [...path.slice(0, at), near, ...path.slice(at + 1)].join('.')
 }
 
-/** Where a path that the row lacks ends: in which object, and at which of its names. */
+/** Finds where a path ends in a row: the object, the position in the path, and the name there. */
 function findEnd(row: Row, path: Path): { parent: Row; at: number; name: string } {
   let parent = row
   for (const [at, name] of path.entries()) {

@@ -1,4 +1,4 @@
-/** The types of `encryptMany` and `decryptMany`: which fields of a record can be sealed or opened, and what becomes of it. */
+/** The types of `encryptMany` and `decryptMany`: which fields can be sealed or opened, and the type of the new records. */
 import type { Envelope } from '@eaas/protocol'
 import type { Binary } from '../input.js'
 import type { Bundle } from './envelopes.js'
@@ -7,9 +7,9 @@ type Missing = null | undefined
 type Sealable = string | Binary | Missing
 type Openable = Envelope | Bundle | Missing
 
-/** The names of the fields of `R` that can hold `V`. */
-export type FieldOf<R, V> = { [K in keyof R & string]-?: R[K] extends V ? K : never }[keyof R & string]
-/** The same, with the paths to those inside objects, four deep: types may contain themselves. */
+/** The names of the fields of `R` that hold `V`. */
+type FieldOf<R, V> = { [K in keyof R & string]-?: R[K] extends V ? K : never }[keyof R & string]
+/** The same, with paths into objects, at most four deep, since types may contain themselves. */
 type PathOf<R, V, Depth extends 0[] = []> =
   | FieldOf<R, V>
   | (Depth['length'] extends 4
@@ -20,9 +20,9 @@ type PathInto<K extends string, O, V, Depth extends 0[]> = O extends V | readonl
   : O extends object
     ? `${K}.${PathOf<O, V, Depth>}`
     : never
-/** The names of the fields of `R` that can be sealed: text, bytes, or missing; `'address.street'` inside an object. */
+/** The names of the fields of `R` that can be sealed: text, bytes, null or undefined; `'address.street'` inside an object. */
 export type SealableField<R> = PathOf<R, Sealable>
-/** The names of the fields of `R` that hold envelopes, or nothing; `'address.street'` inside an object. */
+/** The names of the fields of `R` that hold envelopes, null or undefined; `'address.street'` inside an object. */
 export type OpenableField<R> = PathOf<R, Openable>
 
 type HeadOf<F> = F extends `${infer Head}.${string}` ? Head : never
@@ -46,5 +46,5 @@ type IndexColumns<R, I> = { [K in keyof I as I[K] & string]: Extract<ValueAt<R, 
 /** A record whose fields `F` are sealed, with the columns of the blind indexes `I` added. */
 export type EncryptedRecord<R, F extends string, I = Record<never, never>> = Replaced<R, F, Envelope> &
   IndexColumns<R, I>
-/** A record whose fields `F` are opened to `V`. */
+/** A record whose fields `F` are opened and hold `V`. */
 export type DecryptedRecord<R, F extends string, V> = Replaced<R, F, V>
