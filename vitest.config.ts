@@ -1,5 +1,5 @@
-// The test suites: `unit` needs no database; the database suites run once on each back end, `embedded` and `postgres`, and the
-// most telling of them through `pgbouncer` too. EAAS_TEST_SLOW=1 (npm run test:slow) runs test/slow instead, on each back end,
+// The test suites: `unit` needs no database; the database suites, all of DATABASE_FOLDERS and elsewhere what is named *.db.test.ts,
+// run once on each back end, `embedded` and `postgres`, and the most telling of them through `pgbouncer` too. EAAS_TEST_SLOW=1 (npm run test:slow) runs test/slow instead, on each back end,
 // and all database suites through pgbouncer.
 import { availableParallelism } from 'node:os'
 import { fileURLToPath } from 'node:url'
@@ -10,7 +10,10 @@ import { findOrInstallPgbouncer } from './test/support/find-pgbouncer.js'
 import { findOrInstallPostgres } from './test/support/find-postgres.js'
 
 /** What fails first where a session loses its state between two transactions. */
-const THROUGH_A_POOLER = ['commit', 'keys', 'pooled-ledger', 'pooler', 'serving-role']
+const THROUGH_A_POOLER = ['api/keys', 'faults/commit', 'faults/pooled-ledger', 'faults/pooler', 'faults/serving-role']
+
+const DATABASE_FOLDERS = 'test/{api,audit,cli,faults}/**/*.test.ts'
+const DATABASE_SUITES = [DATABASE_FOLDERS, '{test,packages/server/src}/**/*.db.test.ts']
 
 const SLOW_TIMEOUT_MS = 30 * 60_000
 
@@ -60,22 +63,21 @@ function unit(): TestProjectInlineConfiguration {
     test: {
       ...common,
       name: 'unit',
-      include: ['packages/*/src/**/*.test.ts', 'test/unit/**/*.test.ts'],
-      exclude: [...notHere, '**/*.db.test.ts'],
+      include: ['packages/*/src/**/*.test.ts', 'test/**/*.test.ts'],
+      exclude: [...notHere, ...DATABASE_SUITES, 'test/slow/**'],
     },
   }
 }
 
 function database(backend: Backend): TestProjectInlineConfiguration {
-  const everyday = ['test/**/*.test.ts', 'packages/server/src/**/*.db.test.ts']
   return {
     resolve,
     plugins,
     test: {
       ...common,
       name: backend,
-      include: slow ? ['test/slow/**/*.test.ts'] : everyday,
-      exclude: [...notHere, 'test/unit/**', ...(slow ? [] : ['test/slow/**'])],
+      include: slow ? ['test/slow/**/*.test.ts'] : DATABASE_SUITES,
+      exclude: notHere,
       globalSetup: ['./test/support/global-setup.ts'],
       provide: { backend, isPooled: false, poolerPort: 0 },
     },
@@ -90,8 +92,8 @@ function pooled(): TestProjectInlineConfiguration {
     test: {
       ...test,
       name: 'pgbouncer',
-      include: slow ? ['test/**/*.test.ts', 'packages/server/src/**/*.db.test.ts'] : everyday,
-      exclude: [...notHere, 'test/unit/**', ...(slow ? [] : ['test/slow/**'])],
+      include: slow ? [...DATABASE_SUITES, 'test/slow/**/*.test.ts'] : everyday,
+      exclude: notHere,
       provide: { backend: 'postgres', isPooled: true, poolerPort: 0 },
     },
   }

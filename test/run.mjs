@@ -1,5 +1,5 @@
 // `npm test`: builds what is out of date, checks style and types, runs the suites, and ends with `N passed, N failed`.
-// Arguments go to vitest (`npm test -- test/audit.test.ts -t purge`); with any, the checks are left out. `--slow` runs
+// Arguments go to vitest (`npm test -- test/audit/retention.test.ts -t purge`); with any, the checks are left out. `--slow` runs
 // test/slow instead. Red for: a failed build, check or test, a file that does not load, an unhandled error, no test at all.
 import { spawn } from 'node:child_process'
 import { existsSync, readdirSync, rmSync, statSync } from 'node:fs'

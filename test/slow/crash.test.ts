@@ -1,6 +1,6 @@
 // The long form of crash.test.ts: the figures that the reliability of a release is judged by.
 import { describe, expect, it } from 'vitest'
-import { crashRepeatedly, describeFigures } from '../support/crash-run.js'
+import { crashRepeatedly, describeFigures } from '../faults/crash-run.js'
 import { backend } from '../support/database.js'
 
 describe('a server that is killed a hundred times under load', () => {

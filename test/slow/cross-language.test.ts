@@ -1,6 +1,6 @@
-// Messages of 16 MiB between our engines and another language; smaller ones are in test/unit.
+// Messages of 16 MiB between our engines and another language; smaller ones are in test/sdk.
 import { describe, it } from 'vitest'
-import { ENGINES, expectExchange } from '../support/cross-language.js'
+import { ENGINES, expectExchange } from '../sdk/cross-language.js'
 import { findObstacle } from '../support/other-language.js'
 
 const obstacle = findObstacle()

@@ -4,9 +4,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { restartRolling } from '../faults/rolling-restart.js'
+import type { Balancer } from '../faults/tcp-balancer.js'
 import { backend } from '../support/database.js'
-import { restartRolling } from '../support/rolling-restart.js'
-import type { Balancer } from '../support/tcp-balancer.js'
 
 const CALLS = 10_000
 const PORT = 21_000 + (process.pid % 10_000)

@@ -155,7 +155,7 @@ describe.runIf(backend() === 'embedded')('the package works in', () => {
   })
 })
 
-/** Installs the packed SDK and packages of the registry into a folder, with what is in test/runtimes, and returns the folder. */
+/** Installs the packed SDK and packages of the registry into a folder, with what is in test/packed/runtimes, and returns the folder. */
 async function install(name: string, packages: Record<string, string>): Promise<string> {
   const home = join(folder, `home-${name}`)
   if (existsSync(join(home, 'installed'))) return home

@@ -1,6 +1,6 @@
 // Ten thousand random sequences of events to keys, held against the contract's table.
 import { afterAll, beforeAll, describe, it } from 'vitest'
-import { type KeyModel, startKeyModel } from '../support/key-model.js'
+import { type KeyModel, startKeyModel } from '../api/key-model.js'
 
 let model: KeyModel
 

@@ -7,8 +7,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { listMutants, type Mutant, type Sealed } from '../audit/mutants.js'
 import { backend } from '../support/database.js'
-import { listMutants, type Mutant, type Sealed } from '../support/mutants.js'
 
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url))
 const COPIED = ['package.json', 'tsconfig.json', 'vitest.config.ts', 'test', 'packages']
@@ -79,7 +79,7 @@ async function attack(filter: string): Promise<Run> {
     filter,
   ]
   const env = { ...process.env, EAAS_TEST_ONE_VERIFIER: '1', EAAS_TEST_POSTGRES_BIN: 'none', EAAS_TEST_SLOW: '' }
-  const child = spawn(process.execPath, [vitest, ...args, 'test/tamper/'], { cwd: copy, env, stdio: 'ignore' })
+  const child = spawn(process.execPath, [vitest, ...args, 'test/audit/tamper/'], { cwd: copy, env, stdio: 'ignore' })
   await once(child, 'exit')
   const { testResults } = JSON.parse(await readFile(report, 'utf8')) as {
     testResults: {

@@ -1,6 +1,6 @@
 // Ten thousand changes by two servers behind one pgbouncer, counted by their clients.
 import { describe, expect, it } from 'vitest'
-import { keepLedger } from '../support/change-ledger.js'
+import { keepLedger } from '../faults/change-ledger.js'
 import { isPooled } from '../support/database.js'
 
 const CHANGES = 10_000

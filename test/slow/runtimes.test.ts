@@ -1,4 +1,4 @@
-// The suite of test/runtimes on the package as it is published, in runtimes that the npm registry has. Each is installed into
+// The suite of test/packed/runtimes on the package as it is published, in runtimes that the npm registry has. Each is installed into
 // a folder of its own; a test of one that cannot be had is skipped, and says why.
 import { execFile, spawn } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'

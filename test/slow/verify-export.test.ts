@@ -3,9 +3,9 @@ import { randomInt } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { splitLines } from '../../packages/server/src/audit/split-lines.js'
 import { verifyExport } from '../../packages/server/src/audit/verify-export.js'
+import { findObstacleToVerifier, verifyElsewhere } from '../audit/other-verifier.js'
 import { backend, freshDatabase } from '../support/database.js'
 import { makeLongLog } from '../support/long-log.js'
-import { findObstacleToVerifier, verifyElsewhere } from '../support/other-verifier.js'
 import { type Caller, ROOT_KEY, type Service, startService } from '../support/service.js'
 
 const LINES = 100_000

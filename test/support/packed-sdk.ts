@@ -11,7 +11,7 @@ import { ROOT } from './source-files.js'
 const run = promisify(execFile)
 const SUITE_TIMEOUT_MS = 120_000
 
-/** What the suite of test/runtimes says. */
+/** What the suite of test/packed/runtimes says. */
 export interface SuiteOutcome {
   engines: string[]
   passed: number
@@ -40,7 +40,7 @@ export async function installPackedSdk(folder: string): Promise<string> {
     symlinkSync(join(ROOT, 'node_modules', name), join(modules, name))
   }
   writeFileSync(join(folder, 'package.json'), '{ "private": true, "type": "module" }')
-  cpSync(join(ROOT, 'test/runtimes'), folder, { recursive: true })
+  cpSync(join(ROOT, 'test/packed/runtimes'), folder, { recursive: true })
   cpSync(join(ROOT, 'packages/protocol/src/envelope.vectors.json'), join(folder, 'envelope.vectors.json'))
   await bundleSuite(folder)
   return tarball

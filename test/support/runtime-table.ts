@@ -1,4 +1,4 @@
-/** The table of runtimes in the SDK's README: what the suites of test/slow and test/unit/browser.test.ts hold. */
+/** The table of runtimes in the SDK's README: what the suites of test/slow and test/sdk/browser.test.ts hold. */
 
 export interface Runtime {
   name: string

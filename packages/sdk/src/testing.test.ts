@@ -1,5 +1,5 @@
 // What the service in memory has of its own: errors on demand, its log, its end. That it answers as a real server does is
-// shown by test/sdk-contract.test.ts.
+// shown by test/sdk/contract.db.test.ts.
 import { fileURLToPath } from 'node:url'
 import { build } from 'esbuild'
 import { beforeEach, describe, expect, it } from 'vitest'

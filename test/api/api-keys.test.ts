@@ -1,0 +1,250 @@
+// /v1/api-keys: what can be granted, changed and taken back.
+import { PERMISSIONS } from '@eaas/protocol'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createApiKeyUses } from '../../packages/server/src/runner/api-key-uses.js'
+import { type Caller, type Service, startService } from '../support/service.js'
+
+let now = Date.now()
+let service: Service
+let owner: Caller
+
+beforeAll(async () => {
+  service = await startService({ now: () => now, environment: { EAAS_TRUST_PROXY: '127.0.0.1' } })
+  owner = await service.createTenant()
+})
+afterAll(() => service?.close())
+
+async function create(fields: Record<string, unknown>) {
+  const { status, body } = await owner.call('POST', '/v1/api-keys', {
+    name: 'one',
+    permissions: ['keys:read'],
+    ...fields,
+  })
+  return { status, body, caller: service.caller(body.secret ?? '') }
+}
+async function record(id: string) {
+  const { api_keys } = (await owner.call('GET', '/v1/api-keys')).body
+  return api_keys.find((apiKey: { id: string }) => apiKey.id === id)
+}
+const later = (ms: number) => new Date(now + ms).toISOString()
+const read = (caller: Caller, from: string) => caller.call('GET', '/v1/keys', undefined, { 'x-forwarded-for': from })
+
+describe('a new API key', () => {
+  it('is shown with its secret once, and as a record without it ever after', async () => {
+    const { body, caller } = await create({ expires_at: later(60_000), allowed_ips: ['127.0.0.1', '10.0.0.0/8'] })
+    const { secret, ...record } = body
+    expect(secret).toMatch(/^eaas_sk_[0-9a-f]{32}_[0-9A-Za-z]{43}$/)
+    expect(record).toEqual({
+      id: expect.any(String),
+      name: 'one',
+      prefix: secret.slice(0, -39),
+      permissions: ['keys:read'],
+      status: 'active',
+      created_at: expect.any(String),
+      expires_at: later(60_000),
+      allowed_ips: ['127.0.0.1', '10.0.0.0/8'],
+    })
+    const { api_keys, count } = (await owner.call('GET', '/v1/api-keys')).body
+    expect(count).toBe(api_keys.length)
+    expect(api_keys).toContainEqual(record)
+    expect((await caller.call('GET', '/v1/keys')).status).toBe(200)
+  })
+
+  it('without expiry and allow-list has neither field', async () => {
+    const { body } = await create({ expires_at: null, allowed_ips: null })
+    expect(body).not.toHaveProperty('expires_at')
+    expect(body).not.toHaveProperty('allowed_ips')
+    expect((await create({ allowed_ips: [] })).body).not.toHaveProperty('allowed_ips')
+  })
+
+  it.each([
+    [{ name: '' }, 'name'],
+    [{ name: undefined }, 'name'],
+    [{ permissions: undefined }, 'permissions'],
+    [{ permissions: null }, 'permissions'],
+    [{ permissions: ['root'] }, 'permissions.0'],
+    [{ permissions: 'keys:read' }, 'permissions'],
+    [{ expires_at: '2020-01-01T00:00:00Z' }, 'expires_at'],
+    [{ expires_at: 'tomorrow' }, 'expires_at'],
+    [{ expires_at: 5 }, 'expires_at'],
+    [{ allowed_ips: ['127.0.0.1', '10.0.0.0/33'] }, 'allowed_ips.1'],
+    [{ allowed_ips: ['10.0.0.1/'] }, 'allowed_ips.0'],
+    [{ allowed_ips: ['010.0.0.1'] }, 'allowed_ips.0'],
+    [{ allowed_ips: ['fe80::1%eth0'] }, 'allowed_ips.0'],
+    [{ allowed_ips: ['example.org'] }, 'allowed_ips.0'],
+  ])('is refused from %j, naming the field', async (fields, named) => {
+    const { status, body } = await create(fields)
+    expect([status, body.code]).toEqual([400, 'E_VALIDATION'])
+    expect(body.detail).toContain(named)
+  })
+
+  it('can only be granted what its maker holds', async () => {
+    const { caller } = await create({ permissions: ['api_keys:manage', 'encrypt'] })
+    const refused = await caller.call('POST', '/v1/api-keys', { name: 'x', permissions: ['encrypt', 'keys:export'] })
+    expect([refused.status, refused.body.code]).toEqual([403, 'E_MISSING_PERMISSION'])
+    expect(refused.body.detail).toContain('missing permission: keys:export')
+    expect((await caller.call('POST', '/v1/api-keys', { name: 'x', permissions: ['encrypt'] })).status).toBe(201)
+  })
+
+  it('takes no field that is not its own', async () => {
+    const { body } = await create({
+      id: 'mine',
+      tenant_id: crypto.randomUUID(),
+      status: 'revoked',
+      prefix: 'p',
+      __proto__: { x: 1 },
+    })
+    expect(body.id).not.toBe('mine')
+    expect([body.status, 'tenant_id' in body, 'x' in {}]).toEqual(['active', false, false])
+  })
+})
+
+describe('expiry', () => {
+  it('ends an API key at its very millisecond, and can be put off', async () => {
+    const { body, caller } = await create({ expires_at: later(10_000) })
+    now += 9_999
+    expect((await caller.call('GET', '/v1/keys')).status).toBe(200)
+    now += 1
+    expect((await caller.call('GET', '/v1/keys')).status).toBe(401)
+    expect((await record(body.id)).status).toBe('expired')
+    await owner.call('PATCH', `/v1/api-keys/${body.id}`, { expires_at: later(10_000) })
+    expect((await caller.call('GET', '/v1/keys')).status).toBe(200)
+  })
+})
+
+describe('the allow-list', () => {
+  it('lets its addresses in and no other, by the address that the audit log shows', async () => {
+    const { caller } = await create({
+      allowed_ips: ['10.1.0.0/16', '2001:db8::/32'],
+      permissions: ['keys:read', 'keys:create'],
+    })
+    expect((await read(caller, '10.1.2.3')).status).toBe(200)
+    expect((await read(caller, '2001:db8::5')).status).toBe(200)
+    expect((await read(caller, '::ffff:10.1.2.3')).status).toBe(200)
+    expect((await read(caller, '9.9.9.9, 10.1.2.3')).status).toBe(200)
+    expect((await read(caller, '10.1.2.3:4711')).status).toBe(200)
+    for (const from of ['10.2.0.1', '2001:db9::1', '10.1.2.3, 9.9.9.9', '', 'unknown', '10.2.0.1:80']) {
+      const { status, body } = await read(caller, from)
+      expect([from, status, body.code]).toEqual([from, 403, 'E_IP_NOT_ALLOWED'])
+      expect(body.detail).toMatch(/^ip_not_allowed/)
+    }
+    await caller.call('POST', '/v1/keys', { name: 'from ten' }, { 'x-forwarded-for': '::ffff:10.1.2.3' })
+    expect((await owner.call('GET', '/v1/audit?limit=1')).body.logs[0].ip_address).toBe('10.1.2.3')
+  })
+})
+
+describe('PATCH', () => {
+  it('keeps what is absent, clears what is null, sets what has a value', async () => {
+    const { body } = await create({ expires_at: later(60_000), allowed_ips: ['127.0.0.1'] })
+    const path = `/v1/api-keys/${body.id}`
+    const { secret: _, ...record } = body
+    const entries = async () => (await owner.call('GET', '/v1/audit?limit=1')).body.total
+    const before = await entries()
+    expect((await owner.call('PATCH', path, {})).body).toEqual(record)
+    expect(await entries()).toBe(before)
+    const renamed = (await owner.call('PATCH', path, { name: 'two' })).body
+    expect(renamed).toEqual({ ...record, name: 'two' })
+    const { allowed_ips: _ips, ...open } = renamed
+    expect((await owner.call('PATCH', path, { allowed_ips: null })).body).toEqual(open)
+    const { expires_at: _expiry, ...lasting } = open
+    expect((await owner.call('PATCH', path, { expires_at: null })).body).toEqual(lasting)
+    expect((await owner.call('PATCH', path, { permissions: ['audit:read'] })).body.permissions).toEqual(['audit:read'])
+    expect((await owner.call('PATCH', path, { permissions: null })).body.permissions).toEqual([])
+    expect((await owner.call('PATCH', path, { name: null })).status).toBe(400)
+    expect(await entries()).toBe(before + 5)
+  })
+
+  it('gives no permission that its caller lacks, and leaves those that are held already', async () => {
+    const { caller } = await create({ permissions: ['api_keys:manage'] })
+    const { body } = await create({ permissions: ['encrypt'] })
+    const path = `/v1/api-keys/${body.id}`
+    expect((await caller.call('PATCH', path, { permissions: ['encrypt', 'decrypt'] })).status).toBe(403)
+    expect((await caller.call('PATCH', path, { permissions: ['encrypt'] })).status).toBe(200)
+    const own = (await owner.call('GET', '/v1/api-keys')).body.api_keys.find(
+      (key: { permissions: string[] }) => key.permissions.includes('api_keys:manage') && key.permissions.length === 1,
+    )
+    expect((await caller.call('PATCH', `/v1/api-keys/${own.id}`, { permissions: [...PERMISSIONS] })).status).toBe(403)
+  })
+
+  it('changes what the key may do at once', async () => {
+    const { body, caller } = await create({ permissions: ['keys:read'] })
+    expect((await caller.call('GET', '/v1/keys')).status).toBe(200)
+    await owner.call('PATCH', `/v1/api-keys/${body.id}`, { permissions: [] })
+    expect((await caller.call('GET', '/v1/keys')).body.code).toBe('E_MISSING_PERMISSION')
+  })
+})
+
+describe('revoking', () => {
+  it('is final, and done once: a second time writes no entry', async () => {
+    const { body } = await create({})
+    const path = `/v1/api-keys/${body.id}`
+    expect((await owner.call('DELETE', path)).status).toBe(204)
+    const { total } = (await owner.call('GET', '/v1/audit?limit=1')).body
+    expect((await owner.call('DELETE', path)).status).toBe(204)
+    expect((await owner.call('GET', '/v1/audit?limit=1')).body.total).toBe(total)
+    const { status, body: problem } = await owner.call('PATCH', path, { name: 'again' })
+    expect([status, problem.code]).toEqual([409, 'E_STATE'])
+  })
+
+  it('answers 404 for an API key that is not there', async () => {
+    for (const id of ['nope', crypto.randomUUID()]) {
+      expect((await owner.call('DELETE', `/v1/api-keys/${id}`)).status).toBe(404)
+      expect((await owner.call('PATCH', `/v1/api-keys/${id}`, {})).status).toBe(404)
+    }
+  })
+})
+
+describe('the last use of an API key', () => {
+  const ago = (ms: number) => new Date(now - ms).toISOString()
+
+  it('is written apart from the calls, and shown to the minute', async () => {
+    const { services } = service
+    const { body, caller } = await create({})
+    const lastUse = async () => (await record(body.id)).last_used_at
+    await services.apiKeyUses.flush()
+    expect(await lastUse()).toBeUndefined()
+    for (let at = 0; at < 3; at++) {
+      expect((await caller.call('GET', '/v1/keys')).status).toBe(200)
+      now += 1_000
+    }
+    expect(await lastUse()).toBeUndefined() // no call writes it
+    await services.apiKeyUses.flush()
+    expect(await lastUse()).toBe(ago(1_000))
+    expect((await caller.call('GET', '/v1/keys/none')).status).toBe(404) // a refusal by what was asked for is a use too
+    await services.apiKeyUses.flush()
+    expect(await lastUse()).toBe(ago(0))
+  })
+
+  it('is no call that was not let in', async () => {
+    const { services } = service
+    const { body, caller } = await create({ allowed_ips: ['10.0.0.1'] })
+    expect((await read(caller, '10.0.0.2')).status).toBe(403)
+    expect((await caller.call('POST', '/v1/keys', { name: 'x' }, { 'x-forwarded-for': '10.0.0.1' })).status).toBe(403)
+    await services.apiKeyUses.flush()
+    expect(await record(body.id)).not.toHaveProperty('last_used_at')
+    expect((await read(caller, '10.0.0.1')).status).toBe(200)
+    await owner.call('DELETE', `/v1/api-keys/${body.id}`)
+    now += 60_000
+    expect((await read(caller, '10.0.0.1')).status).toBe(401)
+    await services.apiKeyUses.flush()
+    expect((await record(body.id)).last_used_at).toBe(ago(60_000))
+  })
+
+  it('of an older process does not replace a later one, and one that could not be written is kept', async () => {
+    const { sql } = service.services
+    const { body } = await create({})
+    const apiKey = { tenant_id: owner.tenant.tenant_id, api_key_id: body.id }
+    let isDown = true
+    const uses = createApiKeyUses(
+      new Proxy(sql, { apply: (...args) => (isDown ? Promise.reject(new Error('down')) : Reflect.apply(...args)) }),
+    )
+    uses.note(apiKey, now - 1_000)
+    await expect(uses.flush()).rejects.toThrow('down')
+    isDown = false
+    await uses.flush()
+    expect((await record(body.id)).last_used_at).toBe(ago(1_000))
+    uses.note(apiKey, now - 5_000)
+    await uses.flush()
+    expect((await record(body.id)).last_used_at).toBe(ago(1_000))
+  })
+})

@@ -1,0 +1,160 @@
+// What one caller may have and send at most: the limits that keep a tenant from taking the server's time from the others.
+import { connect } from 'node:net'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { type Caller, type Service, startService } from '../support/service.js'
+
+const MIB = 1_048_576
+const realParse = JSON.parse
+const realStringify = JSON.stringify
+
+let service: Service
+let owner: Caller
+
+beforeAll(async () => {
+  service = await startService()
+  owner = await service.createTenant()
+})
+afterAll(() => service?.close())
+
+/** Sends the beginning of a body, and what it is said to be long, and returns the status that comes before the rest does. */
+function sendPart(path: string, part: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const { hostname, port } = new URL(service.url)
+    const socket = connect(Number(port), hostname)
+    const headers = `host: x\r\nauthorization: Bearer ${owner.secret}\r\ncontent-type: application/json\r\n`
+    socket.write(`POST ${path} HTTP/1.1\r\n${headers}content-length: ${MIB}\r\n\r\n${part}`)
+    socket.once('data', (answer) => {
+      socket.destroy()
+      resolve(answer.toString())
+    })
+    socket.once('error', reject)
+  })
+}
+
+describe('a body', () => {
+  it.each([
+    ['deeper than 32', '['.repeat(40), 'nested deeper than 32'],
+    ['of more than 20,000 values', `{"operations":[${'{},'.repeat(10_001)}`, 'more than 20000 values'],
+  ])('%s is refused before it has arrived', async (_, part, detail) => {
+    const answer = await sendPart('/v1/batch', part)
+    expect(answer).toMatch(/^HTTP\/1.1 400 /)
+    expect(answer).toContain(detail)
+  })
+
+  it.each([
+    ['permissions', 101, 7],
+    ['permissions', 15_000, { a: 1 }],
+    ['permissions', 15_000, 'encrypt'],
+    ['allowed_ips', 257, '10.0.0.1'],
+    ['allowed_ips', 19_000, null],
+  ])('with too many %s is refused by their number, whatever they are: %d of %j', async (field, count, item) => {
+    const body = { name: 'x', permissions: [], [field]: Array.from({ length: count }, () => item) }
+    for (const [method, path] of [
+      ['POST', '/v1/api-keys'],
+      ['PATCH', `/v1/api-keys/${owner.tenant.api_key.id}`],
+    ] as const) {
+      const answer = await owner.call(method, path, body)
+      const isLonger = count * (typeof item === 'object' && item !== null ? 2 : 1) > 20_000
+      expect([answer.status, answer.body.detail]).toEqual([
+        400,
+        isLonger
+          ? expect.stringContaining('20000 values')
+          : expect.stringMatching(new RegExp(`^${field}: .* got ${count}$`)),
+      ])
+    }
+  })
+
+  it.each([130_000, 300_000])('of %d wrong items is a 400, never a 500', async (count) => {
+    const operations = Array.from({ length: count }, () => 7)
+    const answer = await owner.call('POST', '/v1/batch', { operations })
+    expect([answer.status, answer.body.code]).toEqual([400, 'E_MALFORMED_REQUEST'])
+  })
+
+  it('of 8 MiB is neither parsed nor answered in one piece: other calls run in between', async () => {
+    const tenant = await service.createTenant({ envelope_only: false })
+    const key_id = (await tenant.call('POST', '/v1/keys', { name: 'k' })).body.id
+    const plaintext = 'x'.repeat(8_000)
+    const body = JSON.stringify({
+      operations: Array.from({ length: 1_000 }, () => ({ op: 'encrypt', key_id, plaintext })),
+    })
+    const lengths: number[] = []
+    const parse = vi.spyOn(JSON, 'parse')
+    const stringify = vi.spyOn(JSON, 'stringify')
+    parse.mockImplementation((...args) => {
+      lengths.push(args[0].length)
+      return realParse(...args)
+    })
+    stringify.mockImplementation((...args: Parameters<typeof JSON.stringify>) => {
+      const text = realStringify(...args)
+      lengths.push(text?.length ?? 0)
+      return text
+    })
+    const answer = await fetch(`${service.url}/v1/batch`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${tenant.secret}`, 'content-type': 'application/json' },
+      body,
+    }).then(async (answered) => ({ status: answered.status, headers: answered.headers, text: await answered.text() }))
+    parse.mockRestore()
+    stringify.mockRestore()
+    expect([answer.status, answer.headers.get('content-type')]).toEqual([200, 'application/json; charset=utf-8'])
+    expect(answer.headers.get('content-length')).toBe(String(answer.text.length))
+    const { results } = JSON.parse(answer.text)
+    expect(results).toHaveLength(1_000)
+    expect(new Set(results.map(({ status }: { status: number }) => status))).toEqual(new Set([200]))
+    expect(Math.max(...lengths)).toBeLessThan(MIB / 4)
+  })
+
+  it('may list 256 addresses', async () => {
+    const allowed_ips = Array.from({ length: 256 }, (_, at) => `10.0.${at}.0/24`)
+    const { status, body } = await owner.call('POST', '/v1/api-keys', { name: 'x', permissions: [], allowed_ips })
+    expect([status, body.allowed_ips]).toEqual([201, allowed_ips])
+  })
+})
+
+describe('a tenant', () => {
+  it('has 10,000 keys at most', async () => {
+    const tenant = await service.createTenant()
+    const { body } = await tenant.call('POST', '/v1/keys', { name: 'k' })
+    await service.services.sql`
+      insert into keys (tenant_id, key_id, name, algorithm, status, current_version, created_at, updated_at, entry_id, mac)
+      select tenant_id, gen_random_uuid(), name || n, algorithm, 'destroyed', 1, created_at, updated_at, entry_id, mac
+      from keys, generate_series(1, 9998) as n where key_id = ${body.id}`
+    expect((await tenant.call('POST', '/v1/keys', { name: 'the last one' })).status).toBe(201)
+    const refused = await tenant.call('POST', '/v1/keys', { name: 'one more' })
+    expect([refused.status, refused.body.code]).toEqual([409, 'E_LIMIT'])
+    expect(refused.body.detail).toContain('10000 keys')
+    expect((await tenant.call('POST', `/v1/keys/${body.id}/rotate`)).status).toBe(200)
+  })
+
+  it('has 1,000 API keys at most that are not revoked', async () => {
+    const tenant = await service.createTenant()
+    const create = () => tenant.call('POST', '/v1/api-keys', { name: 'x', permissions: [] })
+    const { body } = await create()
+    await service.services.sql`
+      insert into api_keys (tenant_id, api_key_id, digest, name, prefix, permissions, allowed_ips, created_at, entry_id, mac)
+      select tenant_id, gen_random_uuid(), digest || n, name, prefix, permissions, allowed_ips, created_at, entry_id, mac
+      from api_keys, generate_series(1, 998) as n where api_key_id = ${body.id}`
+    const refused = await create()
+    expect([refused.status, refused.body.code]).toEqual([409, 'E_LIMIT'])
+    expect((await tenant.call('DELETE', `/v1/api-keys/${body.id}`)).status).toBe(204)
+    expect((await create()).status).toBe(201)
+    expect((await create()).status).toBe(409)
+  })
+
+  it('lists its API keys and its keys in pages', async () => {
+    const tenant = await service.createTenant()
+    for (const name of ['a', 'b', 'c']) {
+      await tenant.call('POST', '/v1/api-keys', { name, permissions: [] })
+      await tenant.call('POST', '/v1/keys', { name })
+    }
+    const page = async (path: string, field: string) => {
+      const { status, body } = await tenant.call('GET', path)
+      return [status, body.count, body[field]?.map(({ name }: { name: string }) => name)]
+    }
+    expect(await page('/v1/api-keys', 'api_keys')).toEqual([200, 4, ['first key', 'a', 'b', 'c']])
+    expect(await page('/v1/api-keys?limit=2&offset=1', 'api_keys')).toEqual([200, 2, ['a', 'b']])
+    expect(await page('/v1/api-keys?limit=99999999999999999999&offset=3', 'api_keys')).toEqual([200, 1, ['c']])
+    expect(await page('/v1/api-keys?limit=0', 'api_keys')).toEqual([400, undefined, undefined])
+    expect(await page('/v1/keys?limit=2&offset=1', 'keys')).toEqual([200, 2, ['b', 'c']])
+  })
+})

@@ -1,0 +1,167 @@
+// GET /health and eaas doctor whenever writes fail: they say so, and which part.
+import { writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import postgres from 'postgres'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
+import { runEaas } from '../support/eaas-process.js'
+import { findPostgres } from '../support/find-postgres.js'
+import { type PostgresServer, startPostgres } from '../support/postgres.js'
+import { type Caller, ROOT_KEY, type Service, startService } from '../support/service.js'
+
+const TIMEOUT_MS = 120_000
+const SOON = { timeout: 30_000 }
+
+let service: Service
+let owner: Caller
+let key_id: string
+
+async function open(database: TestDatabase): Promise<void> {
+  service = await startService({ database })
+  owner = await service.createTenant()
+  key_id = (await owner.call('POST', '/v1/keys', { name: 'k' })).body.key_id
+}
+
+const wrap = () => owner.call('POST', `/v1/keys/${key_id}/wrap`, { dek: Buffer.alloc(32, 1).toString('base64') })
+
+/** The answer without what is the same in each. */
+async function health() {
+  const { status, body } = await owner.call('GET', '/health')
+  const { cache, hsm, durability, ...rest } = body
+  expect([cache, hsm, durability]).toEqual(['up', 'none', 'synchronous'])
+  return { http: status, ...rest }
+}
+
+const degraded = (database: string, detail: RegExp) => ({
+  http: 503,
+  status: 'degraded',
+  database,
+  title: 'Service Unavailable',
+  detail: expect.stringMatching(detail),
+})
+const HEALTHY = { http: 200, status: 'healthy', database: 'up' }
+
+async function metric(name: string): Promise<string | undefined> {
+  const text = await (await fetch(`${service.url}/metrics`)).text()
+  return new RegExp(`^${name} (.*)$`, 'm').exec(text)?.[1]
+}
+
+async function doctor(database: TestDatabase, name = 'writes') {
+  const { stdout } = await runEaas(['doctor', '--json'], { database, rootKey: ROOT_KEY })
+  const { findings } = JSON.parse(stdout) as { findings: { check: string; ok: boolean; detail: string }[] }
+  return findings.find(({ check }) => check === name)
+}
+
+describe('health, where the schema is not what it was', () => {
+  beforeAll(async () => open(await freshDatabase('health')))
+  afterAll(() => service?.close())
+
+  it('is well before, and says nothing more than that', async () => {
+    expect(await health()).toEqual(HEALTHY)
+    expect([await metric('eaas_degraded'), await metric('eaas_durability_synchronous')]).toEqual(['0', '1'])
+  })
+
+  it('names a missing table, before and after a call has failed by it', async () => {
+    const { sql } = service.services
+    await sql`alter table audit_counts rename to hidden`
+    expect(await health()).toEqual(degraded('schema', /audit_counts/))
+    expect((await wrap()).status).toBe(500)
+    expect(await health()).toEqual(degraded('schema', /audit_counts/))
+    expect(await metric('eaas_degraded')).toBe('1')
+    await sql`alter table hidden rename to audit_counts`
+    expect((await wrap()).status).toBe(200)
+    expect(await health()).toEqual(HEALTHY)
+  })
+
+  it.each(['chain_alarms', 'purge_marks', 'instance'])('names %s too, which it does not touch', async (table) => {
+    const { sql } = service.services
+    await sql`alter table ${sql(table)} rename to hidden`
+    expect(await health()).toEqual(degraded('schema', new RegExp(table)))
+    expect(await doctor(service.database)).toMatchObject({ ok: false, detail: expect.stringContaining(table) })
+    await sql`alter table hidden rename to ${sql(table)}`
+    expect(await health()).toEqual(HEALTHY)
+  })
+
+  it('tells of commits that the database refuses, until one is done', async () => {
+    const { sql } = service.services
+    await sql`alter table audit_log add constraint refused check (false) not valid`
+    expect((await wrap()).status).toBe(500)
+    expect(await health()).toEqual(degraded('failing', /refuses to commit audit entries \(SQLSTATE 23514\)/))
+    await sql`alter table audit_log drop constraint refused`
+    expect((await wrap()).status).toBe(200)
+    expect(await health()).toEqual(HEALTHY)
+  })
+
+  it('does not take what one tenant does wrong for a fault of the database', async () => {
+    expect((await owner.call('POST', '/v1/keys', { name: 'k' })).status).toBe(409)
+    expect((await owner.call('POST', `/v1/keys/${key_id}/unwrap`, { wrapped_key: 'AAAA' })).status).toBe(403)
+    expect(await health()).toEqual(HEALTHY)
+  })
+})
+
+describe.skipIf(backend() === 'embedded')('health, where PostgreSQL takes no writes', { timeout: TIMEOUT_MS }, () => {
+  let server: PostgresServer
+  let database: TestDatabase
+  let admin: postgres.Sql
+
+  beforeAll(async () => {
+    const bin = findPostgres()
+    if (!bin) throw new Error('no PostgreSQL')
+    server = await startPostgres({ bin })
+    const url = await server.createDatabase('health')
+    database = { backend: 'postgres', url, directUrl: url, drop: async () => undefined }
+    admin = postgres(server.url, { max: 1, onnotice: () => undefined })
+    await open(database)
+  }, TIMEOUT_MS)
+  afterEach(async () => {
+    await admin`alter system reset all`.catch(() => undefined)
+    await admin`select pg_reload_conf()`
+  })
+  afterAll(async () => {
+    await service?.close()
+    await admin?.end()
+    await server?.remove()
+  })
+
+  const set = async (name: string, value: string) => {
+    await admin.unsafe(`alter system set ${name} = '${value}'`)
+    await admin`select pg_reload_conf()`
+  }
+
+  it('says that a database is read-only, and so does eaas doctor', async () => {
+    expect(await doctor(database)).toMatchObject({ ok: true })
+    await set('default_transaction_read_only', 'on')
+    await expect.poll(health, SOON).toEqual(degraded('read_only', /read-only/))
+    expect(await doctor(database)).toMatchObject({ ok: false, detail: 'the database is read-only' })
+    await set('default_transaction_read_only', 'off')
+    await expect.poll(health, SOON).toEqual(HEALTHY)
+  })
+
+  it('says that commits are not acknowledged while the synchronous standby is missing, without any call', async () => {
+    await set('synchronous_standby_names', 'nobody')
+    await expect.poll(health, SOON).toEqual(degraded('failing', /standby/))
+    expect(await doctor(database)).toMatchObject({ ok: false, detail: expect.stringContaining('(nobody)') })
+
+    const [list, created] = await Promise.all([
+      runEaas(['tenant', 'list', '--json'], { database, rootKey: ROOT_KEY }),
+      runEaas(['tenant', 'create', '--name', 'late'], { database, rootKey: ROOT_KEY }),
+    ])
+    expect([list.code, JSON.parse(list.stdout).count]).toEqual([0, 1])
+    expect([created.code, created.stdout]).toEqual([1, ''])
+    expect(created.stderr).toMatch(
+      /^eaas: the database did not acknowledge the tenant within 10 s; .* eaas tenant list/,
+    )
+
+    await set('synchronous_standby_names', '')
+    await expect.poll(health, SOON).toEqual(HEALTHY)
+  })
+
+  it('says that a database was made a standby', async () => {
+    await server.stop()
+    await writeFile(join(dirname(server.logFile), 'data', 'standby.signal'), '')
+    await server.start()
+    await expect.poll(health, SOON).toEqual(degraded('read_only', /standby/))
+    // The connection itself is refused: what a standby shows may be old.
+    expect(await doctor(database, 'database')).toMatchObject({ ok: false, detail: expect.stringContaining('standby') })
+  })
+})

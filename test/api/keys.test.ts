@@ -1,0 +1,198 @@
+import { randomBytes } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { Operation } from '../../packages/server/src/runner/operation.js'
+import { performAsSystem } from '../../packages/server/src/runner/perform.js'
+import { serverOf } from '../support/audit-scene.js'
+import { type Caller, type Service, startService } from '../support/service.js'
+
+let service: Service
+let owner: Caller
+
+beforeAll(async () => {
+  service = await startService()
+  owner = await service.createTenant()
+})
+afterAll(() => service?.close())
+
+async function newKey(name = `key ${randomBytes(6).toString('hex')}`): Promise<string> {
+  const { status, body } = await owner.call('POST', '/v1/keys', { name })
+  expect(status).toBe(201)
+  return body.id
+}
+const dek = () => randomBytes(32).toString('base64')
+
+describe('keys', () => {
+  it('shows a new key with the same values under both of their names', async () => {
+    const { status, body } = await owner.call('POST', '/v1/keys', {
+      name: 'ключ 🗝',
+      algorithm: 'AES-256-GCM',
+      ignored: 1,
+    })
+    expect(status).toBe(201)
+    expect(body).toEqual({
+      id: body.key_id,
+      key_id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      name: 'ключ 🗝',
+      algorithm: 'AES-256-GCM',
+      status: 'active',
+      current_version: 1,
+      key_version: 1,
+      created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+      rotation: null,
+    })
+    const read = await owner.call('GET', `/v1/keys/${body.id}`)
+    expect(read.body).toEqual({
+      ...body,
+      updated_at: body.created_at,
+      versions: [{ version: 1, status: 'active', created_at: body.created_at }],
+    })
+  })
+
+  it('gives a name once only', async () => {
+    await newKey('once')
+    const { status, body } = await owner.call('POST', '/v1/keys', { name: 'once' })
+    expect([status, body.code]).toEqual([409, 'E_NAME_TAKEN'])
+  })
+
+  it.each([
+    [{}, 'name'],
+    [{ name: '' }, 'name'],
+    [{ name: 'x'.repeat(256) }, 'name'],
+    [{ name: 7 }, 'name'],
+    [{ name: null }, 'name'],
+    [{ name: 'a\0b' }, 'name'],
+    ['{"name":"\\ud800"}', 'name'],
+    [{ name: 'x', algorithm: 'AES-128-GCM' }, 'algorithm'],
+    [[], 'JSON object'],
+    ['null', 'JSON object'],
+  ])('refuses to create a key from %j, naming what is wrong', async (body, named) => {
+    const answer = await owner.call('POST', '/v1/keys', body)
+    expect([answer.status, answer.body.code]).toEqual([400, 'E_VALIDATION'])
+    expect(answer.body.detail).toContain(named)
+  })
+
+  it('takes a name of 255 characters that are two UTF-16 units each', async () => {
+    expect((await owner.call('POST', '/v1/keys', { name: '🗝'.repeat(255) })).status).toBe(201)
+  })
+
+  it('wraps under the current version, and unwraps under every version that the key had', async () => {
+    const id = await newKey()
+    const first = dek()
+    const wrapped = (await owner.call('POST', `/v1/keys/${id}/wrap`, { dek: first })).body
+    expect(wrapped).toEqual({ wrapped_key: expect.any(String), key_id: id, key_version: 1 })
+    const rotated = await owner.call('POST', `/v1/keys/${id}/rotate`)
+    expect([rotated.status, rotated.body.current_version]).toEqual([200, 2])
+    expect((await owner.call('POST', `/v1/keys/${id}/wrap`, { dek: dek() })).body.key_version).toBe(2)
+    const unwrapped = await owner.call('POST', `/v1/keys/${id}/unwrap`, { wrapped_key: wrapped.wrapped_key })
+    expect(unwrapped.body).toEqual({ dek: first, key_id: id, key_version: 1 })
+    const versions = (await owner.call('GET', `/v1/keys/${id}`)).body.versions
+    expect(versions.map((version: { status: string }) => version.status)).toEqual(['retired', 'active'])
+  })
+
+  it('accepts an empty body under application/json where no body is needed', async () => {
+    const id = await newKey()
+    const { status } = await owner.call('POST', `/v1/keys/${id}/rotate`, '', { 'content-type': 'application/json' })
+    expect(status).toBe(200)
+  })
+
+  it.each([31, 33, 16, 0])('refuses to wrap a DEK of %i bytes', async (bytes) => {
+    const id = await newKey()
+    const { status, body } = await owner.call('POST', `/v1/keys/${id}/wrap`, {
+      dek: randomBytes(bytes).toString('base64'),
+    })
+    expect([status, body.code]).toEqual([400, 'E_VALIDATION'])
+    expect(body.detail).toContain('dek')
+  })
+
+  it('refuses a DEK whose base64 is not canonical', async () => {
+    const id = await newKey()
+    const good = Buffer.alloc(32, 0xfb).toString('base64')
+    const bad = [
+      good.replaceAll('+', '-'),
+      good.replace('=', ''),
+      ` ${good}`,
+      `${good}\n`,
+      good.replace(/.=$/, 'v='),
+      '=',
+    ]
+    for (const text of bad) {
+      expect([text, (await owner.call('POST', `/v1/keys/${id}/wrap`, { dek: text })).status]).toEqual([text, 400])
+    }
+    expect((await owner.call('POST', `/v1/keys/${id}/wrap`, { dek: good })).status).toBe(200)
+  })
+
+  it('refuses to unwrap with 403 when one bit anywhere in the wrapped key is another', async () => {
+    const id = await newKey()
+    const { wrapped_key } = (await owner.call('POST', `/v1/keys/${id}/wrap`, { dek: dek() })).body
+    const bytes = Buffer.from(wrapped_key, 'base64')
+    for (let at = 0; at < bytes.length; at++) {
+      const altered = Buffer.from(bytes)
+      altered[at] = (altered[at] ?? 0) ^ 1
+      const answer = await owner.call('POST', `/v1/keys/${id}/unwrap`, { wrapped_key: altered.toString('base64') })
+      expect([at, answer.status, answer.body.code]).toEqual([at, 403, 'E_WRAPPED_KEY'])
+    }
+  })
+
+  it('refuses to unwrap what another key of the tenant wrapped', async () => {
+    const [one, other] = [await newKey(), await newKey()]
+    const { wrapped_key } = (await owner.call('POST', `/v1/keys/${one}/wrap`, { dek: dek() })).body
+    expect((await owner.call('POST', `/v1/keys/${other}/unwrap`, { wrapped_key })).status).toBe(403)
+  })
+
+  it('answers 404 for an unknown id, a name, and anything that is no UUID', async () => {
+    await newKey('a-name')
+    const ids = ['00000000-0000-4000-8000-000000000000', 'a-name', '%00', '..%2f..', 'x'.repeat(10_000), '%F0%9F%97%9D']
+    for (const id of [...ids, (await newKey()).toUpperCase()]) {
+      const { status, body } = await owner.call('GET', `/v1/keys/${id}`)
+      expect([id.slice(0, 40), status, body.code]).toEqual([id.slice(0, 40), 404, 'E_NOT_FOUND'])
+    }
+  })
+})
+
+describe('the blind index', () => {
+  it('is the same for equal values, for ever: rotation leaves it alone', async () => {
+    const key_id = await newKey()
+    const before = await owner.call('POST', '/v1/hash', { key_id, value: 'ada@example.org' })
+    expect(before.body).toEqual({ hash: expect.stringMatching(/^[0-9a-f]{64}$/), key_id })
+    await owner.call('POST', `/v1/keys/${key_id}/rotate`)
+    expect((await owner.call('POST', '/v1/hash', { key_id, value: 'ada@example.org' })).body).toEqual(before.body)
+  })
+
+  it('differs between keys, and between spellings that look alike', async () => {
+    const [one, other] = [await newKey(), await newKey()]
+    const hashes = await Promise.all(
+      [
+        [one, 'é'],
+        [one, 'e\u0301'],
+        [other, 'é'],
+        [one, ''],
+      ].map(async ([key_id, value]) => (await owner.call('POST', '/v1/hash', { key_id, value })).body.hash),
+    )
+    expect(new Set(hashes).size).toBe(4)
+  })
+
+  it('answers 404 for a key that is not there and 400 for a value that UTF-8 cannot carry', async () => {
+    expect((await owner.call('POST', '/v1/hash', { key_id: 'nope', value: 'x' })).status).toBe(404)
+    const key_id = await newKey()
+    expect((await owner.call('POST', '/v1/hash', `{"key_id":"${key_id}","value":"\\udc00"}`)).status).toBe(400)
+  })
+})
+
+describe('a call on a state that another server has changed', () => {
+  it('is decided twice: on that state, and on the current one', async () => {
+    const { tenant_id } = owner.tenant
+    const other = serverOf(service)
+    try {
+      let decisions = 0
+      const count: Operation<number> = () => {
+        decisions += 1
+        return { entries: [{ action: 'key.wrap' }], release: () => decisions }
+      }
+      expect(await performAsSystem(other.services, tenant_id, count)).toBe(1)
+      await newKey()
+      expect(await performAsSystem(other.services, tenant_id, count)).toBe(3)
+    } finally {
+      await other.app.close()
+    }
+  })
+})

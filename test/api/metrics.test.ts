@@ -1,0 +1,137 @@
+// GET /metrics: what moves them, and what they never tell.
+import { readFile } from 'node:fs/promises'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { buildApp } from '../../packages/server/src/app.js'
+import { createMetrics } from '../../packages/server/src/http/metrics.js'
+import { type Caller, type Service, startService } from '../support/service.js'
+
+let service: Service
+let owner: Caller
+let key_id: string
+
+beforeAll(async () => {
+  service = await startService()
+  owner = await service.createTenant()
+  key_id = (await owner.call('POST', '/v1/keys', { name: 'metrics' })).body.key_id
+})
+afterAll(() => service.close())
+
+async function scrape(url = service.url): Promise<string> {
+  const response = await fetch(`${url}/metrics`)
+  expect(response.status).toBe(200)
+  expect(response.headers.get('content-type')).toMatch(/^text\/plain; version=0\.0\.4/)
+  return response.text()
+}
+
+/** The value of a series, by its full name with labels; 0 where there is none yet. */
+function value(text: string, series: string): number {
+  const line = text.split('\n').find((line) => line.startsWith(`${series} `))
+  return line === undefined ? 0 : Number(line.slice(series.length + 1))
+}
+
+describe('metrics', () => {
+  it('count each request by method, route and status, and time it by route', async () => {
+    const read = { series: 'eaas_http_requests_total{method="GET",route="/v1/keys/:id",status="200"}' }
+    const missing = { series: 'eaas_http_requests_total{method="GET",route="/v1/keys/:id",status="404"}' }
+    const timed = 'eaas_http_request_duration_seconds_count{route="/v1/keys/:id"}'
+    const before = await scrape()
+    await owner.call('GET', `/v1/keys/${key_id}`)
+    await owner.call('GET', `/v1/keys/${key_id}`)
+    await owner.call('GET', '/v1/keys/no-such-key')
+    const after = await scrape()
+    expect(value(after, read.series) - value(before, read.series)).toBe(2)
+    expect(value(after, missing.series) - value(before, missing.series)).toBe(1)
+    expect(value(after, timed) - value(before, timed)).toBe(3)
+  })
+
+  it('count each committed entry by action, once, and the batches that they were committed in', async () => {
+    const wraps = 'eaas_audit_entries_total{action="key.wrap"}'
+    const before = await scrape()
+    const dek = Buffer.alloc(32, 1).toString('base64')
+    const operations = Array.from({ length: 5 }, () => ({ op: 'wrap', key_id, dek }))
+    await owner.call('POST', '/v1/batch', { operations })
+    await owner.call('POST', `/v1/keys/${key_id}/wrap`, { dek })
+    await owner.call('POST', `/v1/keys/${key_id}/unwrap`, { wrapped_key: 'AAAA' }) // refused: no entry
+    const after = await scrape()
+    const grown = (series: string) => value(after, series) - value(before, series)
+    expect(grown(wraps)).toBe(6)
+    expect(grown('eaas_audit_entries_total{action="key.unwrap"}')).toBe(0)
+    expect(grown('eaas_audit_batch_entries_count')).toBe(2)
+    expect(grown('eaas_audit_batch_entries_sum')).toBe(6)
+    expect(grown('eaas_audit_commit_seconds_count')).toBe(2)
+    expect(grown('eaas_audit_commit_seconds_sum')).toBeGreaterThan(0)
+  })
+
+  it('show the version that runs', async () => {
+    const { version } = JSON.parse(
+      await readFile(new URL('../../packages/server/package.json', import.meta.url), 'utf8'),
+    )
+    expect(await scrape()).toContain(`eaas_build_info{version="${version}"} 1`)
+  })
+
+  it('show that nothing waits, and no tenant is alarmed about', async () => {
+    const text = await scrape()
+    expect(text).toMatch(/^eaas_audit_queue_entries 0$/m)
+    expect(text).toMatch(/^eaas_audit_alarmed_tenants 0$/m)
+  })
+
+  it('show a tenant that is no longer served', async () => {
+    const victim = await service.createTenant()
+    await victim.call('GET', '/v1/tenant')
+    await service.services.sql`delete from heads where tenant_id = ${victim.tenant.tenant_id}`
+    expect((await victim.call('GET', '/v1/tenant')).status).toBe(500)
+    expect(await scrape()).toMatch(/^eaas_audit_alarmed_tenants 1$/m)
+  })
+
+  it('show how old checkpoints are and what became of the purge, and nothing before there was either', async () => {
+    const metrics = createMetrics()
+    const { services } = service
+    const app = buildApp({ services, findDurability: async () => 'asynchronous', logger: false, metrics })
+    const shown = async () =>
+      (await app.inject({ url: '/metrics' })).body
+        .split('\n')
+        .filter((line) => /^eaas_(audit_(checkpoint|purge)|dur)/.test(line))
+    try {
+      expect(await shown()).toEqual(['eaas_durability_synchronous 0'])
+      metrics.checkpointsWritten()
+      metrics.purgeRan(2)
+      expect(await shown()).toEqual([
+        expect.stringMatching(/^eaas_audit_checkpoint_age_seconds \d/),
+        expect.stringMatching(/^eaas_audit_purge_age_seconds \d/),
+        'eaas_audit_purge_failed_tenants 2',
+        'eaas_durability_synchronous 0',
+      ])
+    } finally {
+      await app.close()
+    }
+  })
+
+  it('hold the metrics of the process', async () => {
+    expect(await scrape()).toMatch(/^process_cpu_user_seconds_total [\d.]+$/m)
+  })
+
+  it('hold no id of a tenant, a key or an API key, and no path that a caller made up', async () => {
+    await owner.call('GET', `/v1/keys/${key_id}`)
+    await owner.call('GET', `/made-up/${key_id}`)
+    const text = await scrape()
+    for (const secret of [owner.tenant.tenant_id, key_id, owner.tenant.api_key.id, owner.secret, 'made-up']) {
+      expect(text).not.toContain(secret)
+    }
+    expect(text).not.toMatch(/[0-9a-f]{8}-[0-9a-f]{4}-/)
+    expect(text).toContain('route="unmatched",status="404"')
+  })
+
+  it('are of one application each: two in a process do not collide', async () => {
+    const { services } = service
+    const second = buildApp({ services, findDurability: async () => 'synchronous', logger: false })
+    try {
+      await second.inject({ url: '/openapi.json' })
+      const { body } = await second.inject({ url: '/metrics' })
+      expect(value(body, 'eaas_http_requests_total{method="GET",route="/openapi.json",status="200"}')).toBe(1)
+      expect(body).not.toContain('/v1/keys')
+      expect(body).toMatch(/^process_cpu_user_seconds_total /m)
+    } finally {
+      await second.close()
+    }
+  })
+})

@@ -1,0 +1,457 @@
+// The OpenAPI document: valid, complete both ways, and true of what the running service takes and answers.
+
+import { createDecipheriv, createHmac, randomUUID } from 'node:crypto'
+import { wrappedKeyAad } from '@eaas/protocol'
+import { Validator } from '@seriousme/openapi-schema-validator'
+import { Ajv2020, type AnySchemaObject } from 'ajv/dist/2020.js'
+import formats from 'ajv-formats'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { PROBLEMS, type ProblemCode, uuidBytes } from '../../packages/protocol/src/index.js'
+import recorded from '../../packages/server/src/http/openapi.examples.json' with { type: 'json' }
+import { RESOURCES, ROUTES } from '../../packages/server/src/http/routes.js'
+import { updateTenant } from '../../packages/server/src/operations/update-tenant.js'
+import { performAsSystem } from '../../packages/server/src/runner/perform.js'
+import { callRoute, makeGround, routesWithRules } from '../support/route-calls.js'
+import { type Caller, type Service, startService } from '../support/service.js'
+
+interface Media {
+  schema: AnySchemaObject
+  example?: unknown
+  examples?: Record<string, { $ref: string }>
+}
+interface Response {
+  $ref?: string
+  description: string
+  content?: Record<string, Media>
+}
+interface Operation {
+  operationId: string
+  summary: string
+  description?: string
+  tags: string[]
+  security: Record<string, string[]>[]
+  parameters?: { name: string; in: string; example?: string; description: string; schema: AnySchemaObject }[]
+  requestBody?: { required: boolean; content: Record<string, Media> }
+  responses: Record<string, Response>
+}
+interface Document {
+  openapi: string
+  paths: Record<string, Record<string, Operation>>
+  components: { schemas: Record<string, AnySchemaObject>; responses: Record<string, Response> }
+  tags: { name: string }[]
+}
+
+const JSON_TYPE = 'application/json'
+const PROBLEM_TYPE = 'application/problem+json'
+
+let service: Service
+let owner: Caller
+let document: Document
+let ajv: Ajv2020
+
+beforeAll(async () => {
+  service = await startService()
+  owner = await service.createTenant({ envelope_only: false })
+  document = await (await fetch(`${service.url}/openapi.json`)).json()
+  ajv = new Ajv2020({ strict: false, allErrors: true })
+  formats.default(ajv)
+  ajv.addFormat('cidr', true)
+  ajv.addSchema(document, 'openapi')
+})
+afterAll(() => service.close())
+
+const operations = () =>
+  Object.entries(document.paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) => ({ name: `${method.toUpperCase()} ${path}`, operation })),
+  )
+const documentedName = ({ method, path }: { method: string; path: string }) =>
+  `${method} ${path.replaceAll(/:(\w+)/g, '{$1}')}`
+
+function operationOf(row: { method: string; path: string }): Operation {
+  const found = operations().find(({ name }) => name === documentedName(row))
+  if (!found) throw new Error(`${documentedName(row)} is not in the document`)
+  return found.operation
+}
+
+function responseOf(operation: Operation, status: number): Response {
+  const response = operation.responses[status]
+  if (!response) throw new Error(`${operation.operationId}: the status ${status} is not in the document`)
+  return response.$ref ? (resolve(response.$ref) as Response) : response
+}
+
+function resolve(ref: string): unknown {
+  if (!ref.startsWith('#/')) throw new Error(`${ref} points out of the document`)
+  return ref
+    .slice(2)
+    .split('/')
+    .reduce<unknown>((node, part) => (node as Record<string, unknown> | undefined)?.[part], document)
+}
+
+/** What is wrong with a value under a schema of the document; empty when it fits. */
+function misfits(schema: AnySchemaObject, value: unknown): string[] {
+  const validate = ajv.compile(rebase(schema) as AnySchemaObject)
+  return validate(value) ? [] : (validate.errors ?? []).map((error) => `${error.instancePath}: ${error.message}`)
+}
+
+/** References are to the whole document, wherever the schema stands in it. */
+function rebase(node: unknown): unknown {
+  if (Array.isArray(node)) return node.map(rebase)
+  if (typeof node !== 'object' || node === null) return node
+  return Object.fromEntries(
+    Object.entries(node).map(([name, value]) => [name, name === '$ref' ? `openapi${value}` : rebase(value)]),
+  )
+}
+
+/** The fields of an object that its schema does not name, at any depth; a map and an open value name them all. */
+function unnamed(schema: AnySchemaObject, value: unknown, at = ''): string[] {
+  const target = schema.$ref ? (resolve(schema.$ref) as AnySchemaObject) : schema
+  const variants: AnySchemaObject[] = target.anyOf ?? [target]
+  if (Array.isArray(value)) {
+    const items = variants.find((variant) => variant.items)?.items ?? {}
+    return value.flatMap((item, index) => unnamed(items, item, `${at}/${index}`))
+  }
+  const properties = variants.find((variant) => variant.properties)?.properties
+  if (typeof value !== 'object' || value === null || !properties) return []
+  return Object.entries(value).flatMap(([name, field]) =>
+    properties[name] ? unnamed(properties[name], field, `${at}/${name}`) : [`${at}/${name}`],
+  )
+}
+
+/** That an answer is one that the document tells of. */
+function expectDocumented(operation: Operation, { status, headers, body }: Awaited<ReturnType<Caller['call']>>) {
+  const { content } = responseOf(operation, status)
+  const type = headers.get('content-type')?.split(';')[0] ?? ''
+  expect(headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/)
+  if (!content) {
+    expect(body).toBeUndefined()
+    return
+  }
+  expect(Object.keys(content)).toEqual([type])
+  const schema = content[type]?.schema ?? {}
+  expect(misfits(schema, body), `${operation.operationId} ${status}`).toEqual([])
+  if (status < 300) expect(unnamed(schema, body), `${operation.operationId}: fields that the schema lacks`).toEqual([])
+}
+
+describe('the document', () => {
+  it('is served to anybody, and may be kept', async () => {
+    const response = await fetch(`${service.url}/openapi.json`)
+    expect(response.headers.get('content-type')).toMatch(/^application\/json/)
+    expect(response.headers.get('cache-control')).toMatch(/^public, max-age=\d+$/)
+    expect(await response.json()).toEqual(document)
+  })
+
+  it('is valid OpenAPI 3.1', async () => {
+    const result = await new Validator().validate({ ...structuredClone(document) })
+    expect(result.errors ?? []).toEqual([])
+    expect(result.valid).toBe(true)
+    expect(document.openapi).toMatch(/^3\.1\./)
+  })
+
+  it('holds every route, and nothing that is no route', () => {
+    const outside = ['GET /health', 'GET /metrics', 'GET /openapi.json']
+    const routes = [...ROUTES.map(documentedName), ...outside]
+    expect(
+      operations()
+        .map(({ name }) => name)
+        .sort(),
+    ).toEqual(routes.sort())
+    expect(RESOURCES.flatMap((resource) => resource.routes)).toHaveLength(ROUTES.length)
+  })
+
+  it('has no reference that leads nowhere, and no schema that nothing uses', () => {
+    const refs = [...JSON.stringify(document).matchAll(/"\$ref":"([^"]+)"/g)].map(([, ref = '']) => ref)
+    expect(refs.filter((ref) => resolve(ref) === undefined)).toEqual([])
+    const unused = Object.keys(document.components.schemas).filter(
+      (name) => !refs.includes(`#/components/schemas/${name}`),
+    )
+    expect(unused).toEqual([])
+  })
+
+  it('gives every operation a unique id, a summary of its own, and a tag that is described', () => {
+    const ids = operations().map(({ operation }) => operation.operationId)
+    expect(new Set(ids).size).toBe(ids.length)
+    for (const id of ids) expect(id).toMatch(/^[a-z]+(?:[A-Z][a-z]+)*$/)
+    const summaries = operations().map(({ operation }) => operation.summary)
+    expect(new Set(summaries).size).toBe(summaries.length)
+    for (const { operation } of operations()) {
+      expect(operation.summary).toMatch(/^[A-Z].{8,70}[^.]$/)
+      expect(operation.tags).toHaveLength(1)
+      expect(document.tags.map(({ name }) => name)).toContain(operation.tags[0])
+    }
+  })
+
+  it.each(ROUTES.map((row) => [documentedName(row), row] as const))('%s: permissions, entry, parameters', (_, row) => {
+    const operation = operationOf(row)
+    expect(operation.security).toEqual([{ apiKey: [...row.permissions] }])
+    for (const permission of row.permissions) expect(operation.description).toContain(`\`${permission}\``)
+    if (row.action) expect(operation.description).toContain(`Writes the audit entry \`${row.action}\``)
+    const names = (operation.parameters ?? []).map((parameter) => `${parameter.in} ${parameter.name}`)
+    expect(names.includes('path id')).toBe(row.path.includes(':id'))
+    expect(names.some((name) => name.startsWith('query '))).toBe(row.query !== undefined)
+    for (const { description } of operation.parameters ?? []) expect(description).toMatch(/\w.*\.$/)
+    expect(operation.requestBody !== undefined).toBe(row.body !== undefined)
+  })
+
+  it.each(ROUTES.map((row) => [documentedName(row), row] as const))('%s: its problem answers', (_, row) => {
+    const operation = operationOf(row)
+    const statuses = Object.keys(operation.responses).map(Number)
+    const expected = [row.status, 401, 403, 500, 503]
+    if (row.body) expected.push(400, 413, 415)
+    if (row.query) expected.push(400)
+    if (row.path.includes(':id')) expected.push(404, 414)
+    expect(statuses).toEqual(expect.arrayContaining(expected))
+    expect(statuses.filter((status) => status < 300)).toEqual([row.status])
+    for (const status of statuses.filter((status) => status >= 400)) {
+      const { content = {} } = responseOf(operation, status)
+      expect(Object.keys(content)).toEqual([PROBLEM_TYPE])
+      const { schema, examples = {} }: Media = content[PROBLEM_TYPE] ?? { schema: {} }
+      const codes: ProblemCode[] = schema.allOf?.[1].properties.code.enum ?? []
+      expect(codes.length).toBeGreaterThan(0)
+      expect(Object.keys(examples)).toEqual(codes)
+      for (const code of codes) {
+        expect(PROBLEMS[code].status).toBe(status)
+        const { value } = resolve(examples[code]?.$ref ?? '') as { value: unknown }
+        expect(misfits(schema, value)).toEqual([])
+      }
+    }
+    const codes = [...(row.problems ?? []), ...(row.serverMode ? (['E_ENVELOPE_ONLY'] as const) : [])]
+    for (const code of codes) expect(responseOf(operation, PROBLEMS[code].status).description).toContain(code)
+  })
+})
+
+describe('the examples of the document', () => {
+  it.each(ROUTES.filter((row) => row.body).map((row) => [documentedName(row), row] as const))(
+    '%s: the body fits the wire schema and the document',
+    (_, row) => {
+      const { schema, example } = operationOf(row).requestBody?.content[JSON_TYPE] ?? { schema: {} }
+      expect(example).toBeDefined()
+      expect(row.body?.safeParse(example).success).toBe(true)
+      expect(misfits(schema, example)).toEqual([])
+    },
+  )
+
+  it.each(ROUTES.filter((row) => row.contentType).map((row) => [documentedName(row), row] as const))(
+    '%s: the answer is text of its media type',
+    (_, row) => {
+      const { example } = responseOf(operationOf(row), row.status).content?.[row.contentType ?? ''] ?? {}
+      const lines = String(example).trimEnd().split('\n')
+      expect(lines.length).toBeGreaterThan(1)
+      for (const line of lines) expect(JSON.parse(line)).toBeTypeOf('object')
+    },
+  )
+
+  it.each(ROUTES.filter((row) => row.answer).map((row) => [documentedName(row), row] as const))(
+    '%s: the answer fits the wire schema and the document',
+    (_, row) => {
+      const { schema, example } = responseOf(operationOf(row), row.status).content?.[JSON_TYPE] ?? { schema: {} }
+      expect(example).toBeDefined()
+      expect(row.answer?.safeParse(example).success).toBe(true)
+      expect(misfits(schema, example)).toEqual([])
+      expect(unnamed(schema, example)).toEqual([])
+    },
+  )
+
+  it('belong together: the exported key opens what the other examples wrapped and encrypted', () => {
+    const { exportKey, wrap, rewrap, encrypt, decrypt, hash, getTenant } = recorded
+    const { tenant_id } = getTenant.answer
+    const { key_id, versions, hash_key_hex } = exportKey.answer
+    const dekOf = ({ wrapped_key, key_version }: { wrapped_key: string; key_version: number }) => {
+      const kek = versions.find(({ version }) => version === key_version)?.dek_hex ?? ''
+      const token = Buffer.from(wrapped_key, 'base64').subarray(5)
+      return open(Buffer.from(kek, 'hex'), token, wrappedKeyAad(tenant_id, key_id, key_version))
+    }
+    expect(dekOf(wrap.answer).toString('base64')).toBe(wrap.body.dek)
+    expect(dekOf(rewrap.answer).toString('base64')).toBe(wrap.body.dek)
+    const sealed = Buffer.concat(
+      [encrypt.answer.iv, encrypt.answer.ciphertext].map((text) => Buffer.from(text, 'base64')),
+    )
+    expect(open(dekOf(encrypt.answer), sealed).toString()).toBe(encrypt.body.plaintext)
+    expect(decrypt.body).toEqual(encrypt.answer)
+    const index = createHmac('sha256', Buffer.from(hash_key_hex, 'hex')).update(hash.body.value).digest('hex')
+    expect(hash.answer.hash).toBe(index)
+    expect(uuidBytes(key_id)).toHaveLength(16)
+  })
+
+  it('work on the running service, with its own ids in place of those of the examples', async () => {
+    const caller = await service.createTenant({ envelope_only: false })
+    const text = JSON.stringify
+    let ids: [string, string][] = []
+    const here = <T>(value: T): T =>
+      JSON.parse(ids.reduce((body, [from, to]) => body.replaceAll(from, to), text(value))) as T
+    const run = async (operationId: string, id = '') => {
+      const row = ROUTES.find((route) => route.operationId === operationId)
+      if (!row) throw new Error(`no route ${operationId}`)
+      const example = operationOf(row).requestBody?.content[JSON_TYPE]?.example
+      const answer = await caller.call(row.method, row.path.replace(':id', id), example && here(example))
+      expect(answer.status, `${operationId}: ${text(answer.body)}`).toBe(row.status)
+      expectDocumented(operationOf(row), answer)
+      return answer.body
+    }
+    const key = await run('createKey')
+    expect(key).toMatchObject({ name: recorded.createKey.answer.name, status: 'active', key_version: 1 })
+    ids = [[recorded.createKey.answer.key_id, key.key_id]]
+    const wrapped = await run('wrap', key.key_id)
+    ids.push([recorded.wrap.answer.wrapped_key, wrapped.wrapped_key])
+    expect(await run('unwrap', key.key_id)).toEqual(here(recorded.unwrap.answer))
+    await run('hash')
+    const bundle = await run('encrypt')
+    for (const field of ['ciphertext', 'wrapped_key', 'iv'] as const)
+      ids.push([recorded.encrypt.answer[field], bundle[field]])
+    expect(await run('decrypt')).toEqual(recorded.decrypt.answer)
+    expect(await run('rotateKey', key.key_id)).toMatchObject({ key_version: 2 })
+    expect(await run('rewrap', key.key_id)).toMatchObject({ key_version: 2 })
+    expect(await run('batch')).toEqual(here(recorded.batch.answer))
+    expect(await run('setRotation', key.key_id)).toMatchObject({ rotation: { interval_days: 90 } })
+    await run('disableKey', key.key_id)
+    expect(await run('destroyKey', key.key_id)).toMatchObject({ status: 'pending_destruction' })
+    expect(await run('cancelDestruction', key.key_id)).toMatchObject({ status: 'disabled' })
+    const apiKey = await run('createApiKey')
+    const { name, permissions, expires_at, allowed_ips } = recorded.createApiKey.answer
+    expect(apiKey).toMatchObject({ name, permissions, expires_at, allowed_ips })
+    expect(await run('updateApiKey', apiKey.id)).toMatchObject({ name: recorded.updateApiKey.answer.name })
+  })
+})
+
+describe('the running service', () => {
+  it('answers every route as the document says, with no field that it does not name', async () => {
+    for (const route of routesWithRules()) {
+      const ground = await makeGround(owner)
+      await route.rule.before?.(owner, route.rule.on === 'api_key' ? ground.api_key_id : ground.key_id)
+      const answer = await callRoute(owner, route, ground)
+      expect(answer.status, `${route.name}: ${JSON.stringify(answer.body)}`).toBe(route.row.status)
+      expectDocumented(operationOf(route.row), answer)
+    }
+  }, 120_000)
+
+  it('refuses every route as the document says', async () => {
+    const ground = await makeGround(owner)
+    const powerless = (await owner.call('POST', '/v1/api-keys', { name: 'powerless', permissions: [] })).body.secret
+    const unknown = '00000000-0000-4000-8000-000000000000'
+    for (const route of routesWithRules()) {
+      const { row } = route
+      const operation = operationOf(row)
+      const path = row.path.replace(':id', unknown)
+      const calls: [Caller, unknown?, Record<string, string>?][] = [
+        [service.caller('eaas_sk_wrong')],
+        [service.caller(powerless)],
+      ]
+      if (row.body)
+        calls.push([owner, '{'], [owner, 'null'], [owner, {}], [owner, '<a/>', { 'content-type': 'text/xml' }])
+      if (row.path.includes(':id')) calls.push([owner, route.rule.call(ground).body])
+      for (const call of calls) {
+        const [caller, body, headers] = call
+        expectDocumented(operation, await caller.call(row.method, path, body, headers))
+      }
+      if (row.query) expectDocumented(operation, await owner.call(row.method, `${path}?limit=0&month=x`))
+    }
+  }, 60_000)
+
+  it('refuses by what each operation itself looks at, as the row says, and nothing else is in the rows', async () => {
+    const strict = await startService({ environment: { EAAS_DESTROY_WINDOW_DAYS: '0' } })
+    try {
+      const caller = await strict.createTenant({ envelope_only: false })
+      const ground = await makeGround(caller)
+      const gone = await makeGround(caller)
+      await caller.call('DELETE', `/v1/keys/${gone.key_id}`)
+      await caller.call('POST', `/v1/keys/${gone.key_id}/destroy`, { confirm: gone.name })
+      await caller.call('DELETE', `/v1/api-keys/${gone.api_key_id}`)
+      const missing = { ...ground, key_id: randomUUID(), api_key_id: randomUUID() }
+      const found: string[] = []
+      const refuse = async (
+        code: ProblemCode,
+        on: typeof ground,
+        bodies: Record<string, Record<string, unknown>> = {},
+      ) => {
+        for (const route of routesWithRules()) {
+          const { row, rule } = route
+          const given = bodies[row.operationId]
+          if (Object.keys(bodies).length > 0 && !given) continue
+          const { body } = rule.call(on)
+          const sent = {
+            ...(body as object),
+            ...(body && 'key_id' in (body as object) ? { key_id: on.key_id } : {}),
+            ...given,
+          }
+          const path = row.path.replace(':id', rule.on === 'api_key' ? on.api_key_id : on.key_id)
+          const answer = await caller.call(row.method, path, row.body && sent)
+          if (answer.body?.code !== code) continue
+          expectDocumented(operationOf(row), answer)
+          found.push(`${row.operationId} ${code}`)
+        }
+      }
+      const forged = { wrapped_key: Buffer.alloc(65, 1).toString('base64') }
+      await refuse('E_WRAPPED_KEY', ground, { unwrap: forged, rewrap: forged })
+      await refuse('E_DECRYPTION_FAILED', ground, { decrypt: { ciphertext: Buffer.alloc(40).toString('base64') } })
+      await refuse('E_PLAINTEXT_TOO_LARGE', ground, { encrypt: { plaintext: 'x'.repeat(65_537) } })
+      await refuse('E_NAME_TAKEN', ground, { createKey: { name: ground.name } })
+      await refuse('E_NOT_FOUND', missing)
+      await refuse('E_STATE', gone)
+      await refuse('E_STATE', ground, { destroyKey: {} }) // of a destroyed key it changes nothing
+      const { tenant_id } = caller.tenant
+      await performAsSystem(strict.services, tenant_id, updateTenant({ monthly_encrypt_quota: 0 }))
+      await refuse('E_QUOTA_EXCEEDED', ground, { encrypt: {} })
+      // Limits take thousands of keys to reach (bounds.test.ts).
+      const told = ROUTES.flatMap(({ problems = [], operationId }) =>
+        problems.filter((code) => code !== 'E_LIMIT').map((code) => `${operationId} ${code}`),
+      )
+      expect([...new Set(found)].sort()).toEqual(told.sort())
+    } finally {
+      await strict.close()
+    }
+  }, 120_000)
+
+  it('answers /health as the document says', async () => {
+    const response = await fetch(`${service.url}/health`)
+    const answer = { status: response.status, headers: response.headers, body: await response.json() }
+    expectDocumented(operationOf({ method: 'GET', path: '/health' }), answer)
+    expect(misfits({ $ref: '#/components/schemas/Health' }, recorded.health.answer)).toEqual([])
+  })
+
+  it('answers a method that the document does not list with 405 and those that it does', async () => {
+    for (const [path, methods] of Object.entries(document.paths)) {
+      for (const method of ['PUT', 'QUERY']) {
+        const response = await fetch(service.url + path.replace('{id}', 'x'), { method })
+        expect(response.status, `${method} ${path}`).toBe(405)
+        const told = response.headers.get('allow')?.toLowerCase().split(', ') ?? []
+        const listed = told.filter((name) => name !== 'head') // which needs no listing beside get
+        expect(listed.sort().join()).toBe(Object.keys(methods).sort().join())
+        await response.body?.cancel()
+      }
+    }
+  })
+})
+
+describe('the patterns of the document', () => {
+  const fits = (component: string, value: unknown) =>
+    misfits({ $ref: `#/components/schemas/${component}` }, value).length === 0
+
+  it('take exactly what the wire schemas take, where a function checks those', () => {
+    const bytes = (length: number) => Buffer.alloc(length, 0xa7).toString('base64')
+    const cases: [string, string, string[]][] = [
+      ['Wrap', 'dek', [bytes(32), bytes(31), bytes(33), `${bytes(32).slice(0, -2)}B=`, bytes(32).replace('=', ''), '']],
+      ['Unwrap', 'wrapped_key', ['', 'QQ==', 'QR==', 'QUE=', 'QUF=', 'QUFB', 'QUF', 'Q-_B', ' QUFB', 'QUFB\n', 'QQ=']],
+      [
+        'CreateKey',
+        'name',
+        ['', 'a', 'a'.repeat(255), 'a'.repeat(256), '😀'.repeat(255), '😀'.repeat(256), 'a\0b', 'é\n'],
+      ],
+    ]
+    const schemas = new Map(
+      ROUTES.map((row) => [operationOf(row).requestBody?.content[JSON_TYPE]?.schema.$ref, row.body]),
+    )
+    for (const [component, field, values] of cases) {
+      const schema = schemas.get(`#/components/schemas/${component}`)
+      for (const value of values) {
+        const body = { [field]: value }
+        expect(fits(component, body), `${component} ${JSON.stringify(value)}`).toBe(schema?.safeParse(body).success)
+      }
+    }
+  })
+})
+
+function open(key: Buffer, sealed: Buffer, aad: Uint8Array = new Uint8Array()): Buffer {
+  const decipher = createDecipheriv('aes-256-gcm', key, sealed.subarray(0, 12))
+  decipher.setAAD(aad)
+  decipher.setAuthTag(sealed.subarray(-16))
+  return Buffer.concat([decipher.update(sealed.subarray(12, -16)), decipher.final()])
+}

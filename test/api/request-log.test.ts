@@ -1,0 +1,120 @@
+// The log under failures: short lines, and few of them where all say the same.
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { buildApp } from '../../packages/server/src/app.js'
+import { loggerOptions } from '../../packages/server/src/logger.js'
+import { type Caller, type Service, startService } from '../support/service.js'
+
+interface Line {
+  level: number
+  reqId: string
+  status: number
+  msg: string
+  error?: string
+  err?: { stack: string }
+  left_out?: number
+}
+
+let service: Service
+let caller: Caller
+let key_id: string
+let written: string[] = []
+const lines = () => written.map((text) => JSON.parse(text) as Line)
+const byMessage = (msg: string) => lines().filter((line) => line.msg === msg)
+/** Calls that the lines stand for. */
+const counted = (some: Line[]) => some.reduce((sum, { left_out = 0 }) => sum + 1 + left_out, 0)
+
+beforeAll(async () => {
+  service = await startService()
+  caller = await service.createTenant()
+  key_id = (await caller.call('POST', '/v1/keys', { name: 'a' })).body.key_id
+})
+afterAll(() => service?.close())
+afterEach(() => {
+  written = []
+})
+
+function openApp() {
+  const logger = loggerOptions('info', { write: (line) => written.push(line) })
+  const app = buildApp({ services: service.services, findDurability: async () => 'synchronous', logger })
+  const headers = { authorization: `Bearer ${caller.secret}` }
+  const dek = Buffer.alloc(32, 1).toString('base64')
+  return {
+    close: () => app.close(),
+    wrap: () => app.inject({ method: 'POST', url: `/v1/keys/${key_id}/wrap`, headers, payload: { dek } }),
+    get: (url: string) => app.inject({ method: 'GET', url, headers }),
+  }
+}
+
+/** Has every entry fail while it works: the table is not there. */
+async function withoutTable(table: string, work: () => Promise<void>): Promise<void> {
+  const { sql } = service.services
+  await sql`alter table ${sql(table)} rename to gone`
+  try {
+    await work()
+  } finally {
+    await sql`alter table gone rename to ${sql(table)}`
+  }
+}
+
+describe('the log of failed calls', { timeout: 60_000 }, () => {
+  it('has one line of at most 300 bytes for a call whose entry could not be written', async () => {
+    const app = openApp()
+    await withoutTable('audit_log', async () => {
+      const answer = await app.wrap()
+      expect(answer.statusCode).toBe(500)
+      expect(lines()).toEqual([
+        expect.objectContaining({ level: 50, status: 500, reqId: answer.headers['x-request-id'] }),
+      ])
+      expect(lines()[0]).toMatchObject({
+        msg: 'audit entry not written',
+        error: expect.stringContaining('PostgresError 42P01'),
+      })
+      expect(Math.max(...written.map((line) => Buffer.byteLength(line)))).toBeLessThanOrEqual(300)
+    })
+    await app.close()
+  })
+
+  it('has a line for the first of many equal failures at once, then one a second at most, which count the others', async () => {
+    const app = openApp()
+    const began = performance.now()
+    await withoutTable('audit_log', async () => {
+      for (let round = 0; round < 5; round++) await Promise.all(Array.from({ length: 20 }, app.wrap))
+      expect(byMessage('audit entry not written').length).toBeGreaterThan(0)
+    })
+    await app.close() // writes what waits
+    const failed = byMessage('audit entry not written')
+    const seconds = (performance.now() - began) / 1_000
+    expect(counted(failed)).toBe(100)
+    expect(failed.length).toBeLessThanOrEqual(2 + seconds)
+    expect(failed[0]?.left_out).toBeUndefined()
+    expect(written.filter((line) => Buffer.byteLength(line) > 300)).toEqual([])
+  })
+
+  it('has the stack of an error that nobody foresaw once, and other failures beside it', async () => {
+    const app = openApp()
+    await withoutTable('keys', async () => {
+      for (let call = 0; call < 5; call++) expect((await app.get('/v1/keys')).statusCode).toBe(500)
+    })
+    await withoutTable('api_keys', async () => {
+      expect((await app.get('/v1/api-keys')).statusCode).toBe(500)
+    })
+    await app.close()
+    const unexpected = byMessage('unexpected error')
+    expect(unexpected.filter(({ err }) => err?.stack.includes('"keys"'))).toHaveLength(1)
+    expect(unexpected.filter(({ err }) => err?.stack.includes('"api_keys"'))).toHaveLength(1)
+    expect(counted(unexpected.filter(({ err }) => err === undefined))).toBe(6)
+    expect(unexpected.length).toBeLessThanOrEqual(2 + 6)
+  })
+
+  it('has a line for each call that did not fail', async () => {
+    const app = openApp()
+    for (let call = 0; call < 5; call++) await app.wrap()
+    for (let call = 0; call < 5; call++) await app.get('/v1/nothing')
+    await app.close()
+    expect(lines().map(({ status, level }) => [status, level])).toEqual([
+      ...Array.from({ length: 5 }, () => [200, 30]),
+      ...Array.from({ length: 5 }, () => [404, 30]),
+    ])
+    expect(written.filter((line) => Buffer.byteLength(line) > 300)).toEqual([])
+  })
+})

@@ -1,0 +1,108 @@
+// eaas audit diff: what a log lost, by checkpoints that were kept and an export of what it was.
+import { randomBytes } from 'node:crypto'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createCheckpointEmitter } from '../../packages/server/src/jobs/emit-checkpoints.js'
+import { copyTables, restoreTables, type Scene } from '../support/audit-scene.js'
+import { runEaas } from '../support/eaas-process.js'
+import { type Caller, ROOT_KEY, type Service, startService } from '../support/service.js'
+
+const TIMEOUT_MS = 120_000
+
+let folder: string
+let service: Service
+let owner: Caller
+let key_id: string
+let apiKeyId: string
+/** entries that were there before what is lost, and at the end of it */
+const total = { kept: 0, all: 0 }
+const file = (name: string) => join(folder, name)
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'eaas-diff-'))
+  service = await startService()
+  const sql = service.services.sql as unknown as Scene['sql']
+  owner = await service.createTenant({ name: 'acme' })
+  const emit = createCheckpointEmitter(service.services, file('checkpoints'), (error) => {
+    throw error
+  })
+  key_id = (await owner.call('POST', '/v1/keys', { name: 'k' })).body.id
+  apiKeyId = (await owner.call('POST', '/v1/api-keys', { name: 'c', permissions: ['encrypt'] })).body.id
+  await emit()
+  await wrap()
+  total.kept = await entries()
+  await copyTables(sql, 'early')
+  await owner.call('DELETE', `/v1/api-keys/${apiKeyId}`)
+  await owner.call('POST', `/v1/keys/${key_id}/rotate`)
+  await wrap()
+  await wrap()
+  await emit()
+  total.all = await entries()
+  await writeFile(file('export'), (await owner.call('GET', '/v1/audit/export')).body)
+  expect(await diff('--checkpoint', file('checkpoints'), '--export', file('export'))).toMatchObject({
+    code: 0,
+    found: { differs_at: null, agrees_through: total.all, lost: [], undone: [] },
+  })
+  await restoreTables(sql, 'early')
+}, TIMEOUT_MS)
+afterAll(async () => {
+  await service?.close()
+  await rm(folder, { recursive: true, force: true })
+})
+
+const wrap = () => owner.call('POST', `/v1/keys/${key_id}/wrap`, { dek: randomBytes(32).toString('base64') })
+const entries = async () => (await owner.call('GET', '/v1/audit')).body.total as number
+
+async function diff(...args: string[]) {
+  const options = { database: service.database, rootKey: ROOT_KEY }
+  const { code, stdout, stderr } = await runEaas(['audit', 'diff', '--tenant', 'acme', '--json', ...args], options)
+  return { code, stderr, found: stdout === '' ? undefined : JSON.parse(stdout) }
+}
+
+describe('eaas audit diff', { timeout: TIMEOUT_MS }, () => {
+  it('brackets by checkpoints alone what a log lost', async () => {
+    expect(await diff('--checkpoint', file('checkpoints'))).toMatchObject({
+      code: 1,
+      found: {
+        last_id: total.kept,
+        agrees_through: total.kept - 1,
+        differs_at: total.all,
+        witnessed_through: total.all,
+        lost: null,
+      },
+    })
+  })
+
+  it('names by an export every lost entry, and what each lost change asks for', async () => {
+    const { code, found } = await diff('--checkpoint', file('checkpoints'), '--export', file('export'))
+    expect(code).toBe(1)
+    expect(found).toMatchObject({
+      agrees_through: total.kept,
+      differs_at: total.kept + 1,
+      witnessed_through: total.all,
+      undone: [
+        { change: 'api_key.revoke', api_key_id: apiKeyId, remedy: 'revoke it again: it works' },
+        { change: 'key.rotate', key_id, key_version: 2, wraps: 2, remedy: expect.stringContaining('no longer opens') },
+      ],
+    })
+    expect(found.lost.map(({ id, action }: { id: number; action: string }) => [id, action])).toEqual([
+      [total.kept + 1, 'api_key.revoke'],
+      [total.kept + 2, 'key.rotate'],
+      [total.kept + 3, 'key.wrap'],
+      [total.kept + 4, 'key.wrap'],
+    ])
+  })
+
+  it('takes no export that does not verify, and nothing without a file', async () => {
+    await writeFile(file('bad'), 'x\n')
+    for (const args of [
+      ['--export', file('bad')],
+      ['--checkpoint', file('none')],
+    ]) {
+      const { code, found } = await diff(...args)
+      expect([code, found]).toEqual([3, undefined])
+    }
+  })
+})

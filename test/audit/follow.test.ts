@@ -1,0 +1,101 @@
+// eaas audit export --follow: what a log shipper reads.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { freshDatabase, type TestDatabase } from '../support/database.js'
+import { createTenantByCli, EAAS, type EaasProcess, ROOT_KEY, runEaas, startEaas } from '../support/eaas-process.js'
+
+const LIMIT_MS = 120_000
+
+describe('eaas audit export --follow', { timeout: LIMIT_MS }, () => {
+  let database: TestDatabase
+  let server: EaasProcess
+  const children: ChildProcess[] = []
+
+  beforeAll(async () => {
+    database = await freshDatabase('follow')
+    server = await startEaas({ database })
+    await createTenantByCli({ database }, 'acme')
+  }, LIMIT_MS)
+  afterEach(() => {
+    for (const child of children.splice(0)) child.kill('SIGKILL')
+  })
+  afterAll(() => server?.stop())
+
+  function follow(...args: string[]) {
+    const child = spawn(process.execPath, [EAAS, 'audit', 'export', '--tenant', 'acme', '--follow', ...args], {
+      env: {
+        PATH: process.env.PATH ?? '',
+        EAAS_ROOT_KEY: ROOT_KEY,
+        ...(database.backend === 'postgres'
+          ? { EAAS_DATABASE_URL: database.url }
+          : { EAAS_DATA_DIR: database.dataDir }),
+      },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+    children.push(child)
+    let text = ''
+    child.stdout.setEncoding('utf8').on('data', (more: string) => {
+      text += more
+    })
+    return {
+      child,
+      entries: () =>
+        text
+          .split('\n')
+          .slice(0, -1) // what follows the last line feed has not arrived in whole
+          .map((line) => JSON.parse(line) as { id: number; action: string }),
+      text: () => text,
+      async until(isThere: () => boolean) {
+        while (!isThere()) await once(child.stdout, 'data')
+      },
+    }
+  }
+
+  const createKey = (name: string) => runEaas(['key', 'create', '--tenant', 'acme', '--name', name], { database })
+
+  it.each(['SIGTERM', 'SIGINT'] as const)(
+    'writes what is there and what comes, and ends cleanly on %s',
+    async (signal) => {
+      const follower = follow()
+      await follower.until(() => follower.entries().length > 0)
+      const known = follower.entries().length
+      await createKey(`key ${signal}`)
+      await follower.until(() => follower.entries().length > known)
+      follower.child.kill(signal)
+      const [code] = await once(follower.child, 'close')
+      expect(code).toBe(0)
+      expect(follower.text().endsWith('\n')).toBe(true)
+      const entries = follower.entries()
+      expect(entries.map(({ id }) => id)).toEqual(entries.map((_, at) => at + 1))
+      expect(entries.at(-1)?.action).toBe('key.create')
+      expect(JSON.parse(follower.text().split('\n')[0] ?? '')).toHaveProperty('hash')
+    },
+  )
+
+  it('goes on after the entry that it is told, and refuses one that the log does not have yet', async () => {
+    await createKey('resumed')
+    const follower = follow('--after-id', '1')
+    await follower.until(() => follower.entries().length > 0)
+    expect(follower.entries()[0]?.id).toBe(2)
+    follower.child.kill('SIGTERM')
+    await once(follower.child, 'close')
+
+    const args = ['audit', 'export', '--tenant', 'acme', '--follow']
+    expect(await runEaas([...args, '--after-id', '1000'], { database })).toMatchObject({
+      code: 1,
+      stdout: '',
+      stderr: expect.stringContaining('the log ends at'),
+    })
+    expect((await runEaas([...args, '--out', 'x'], { database })).code).toBe(2)
+  })
+
+  it('ends when nobody reads any more', async () => {
+    const follower = follow()
+    await follower.until(() => follower.entries().length > 0)
+    follower.child.stdout.destroy()
+    await createKey('unread')
+    const [code] = await once(follower.child, 'exit')
+    expect(code).toBe(0)
+  })
+})

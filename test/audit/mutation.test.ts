@@ -1,0 +1,122 @@
+// Every column counts: with any one of them left out of its MAC, an edit of that column would not change the MAC any more. The
+// server's own text is patched and loaded here; slow/mutation.test.ts runs the whole suite of attacks on each such server.
+import { createSecretKey } from 'node:crypto'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type * as chainModule from '../../packages/server/src/audit/chain.js'
+import type * as rowMacModule from '../../packages/server/src/audit/row-mac.js'
+import { columnsOf } from '../support/migrations.js'
+import { listMutants, type Mutant, type Sealed } from './mutants.js'
+
+const AUDIT = new URL('../../packages/server/src/audit/', import.meta.url)
+const PROTOCOL = new URL('../../packages/protocol/src/index.ts', import.meta.url)
+const HMAC = new URL('../../packages/server/src/crypto/hmac.ts', import.meta.url)
+const MUTANTS = listMutants()
+const TABLES: Record<Sealed, string> = {
+  entry: 'audit_log',
+  head: 'heads',
+  mark: 'purge_marks',
+  tenants: 'tenants',
+  keys: 'keys',
+  key_versions: 'key_versions',
+  api_keys: 'api_keys',
+}
+
+/** What is told to people only, and decides nothing. */
+const NOT_AUTHENTICATED: Partial<Record<Sealed, string[]>> = { api_keys: ['last_used_at'] }
+
+type Server = typeof chainModule & typeof rowMacModule
+
+let folder: string
+let genuine: Server
+beforeAll(async () => {
+  // Beside the tests, so that they are loaded the same way.
+  folder = await mkdtemp(fileURLToPath(new URL('../../node_modules/.mutants-', import.meta.url)))
+  genuine = await load('genuine')
+})
+afterAll(() => rm(folder, { recursive: true, force: true }))
+
+/** Loads chain.ts and row-mac.ts, one of them patched. */
+async function load(name: string, mutant?: Mutant): Promise<Server> {
+  for (const file of ['chain.ts', 'row-mac.ts'] as const) {
+    const text = mutant?.file === file ? mutant.text : await readFile(new URL(file, AUDIT), 'utf8')
+    const resolved = text
+      .replaceAll("'@eaas/protocol'", `'${fileURLToPath(PROTOCOL)}'`)
+      .replaceAll("'../crypto/hmac.js'", `'${fileURLToPath(HMAC)}'`)
+      .replaceAll("'./chain.js'", `'./${name}-chain.ts'`)
+    await writeFile(join(folder, `${name}-${file}`), resolved)
+  }
+  const at = (file: string) => pathToFileURL(join(folder, `${name}-${file}`)).href
+  return {
+    ...(await import(/* @vite-ignore */ at('chain.ts'))),
+    ...(await import(/* @vite-ignore */ at('row-mac.ts'))),
+  }
+}
+
+const key = createSecretKey(Buffer.alloc(32, 1))
+/** Two values of every column, of any table: what was written, and what an attacker makes of it. */
+const VALUES: Record<string, [unknown, unknown]> = {
+  tenant_id: ['6f9619ff-8b86-4011-b42d-00c04fc964ff', '6f9619ff-8b86-4011-b42d-00c04fc964fe'],
+  key_id: ['7c9e6679-7425-40de-944b-e07fc1f90ae7', null],
+  api_key_id: ['7c9e6679-7425-40de-944b-e07fc1f90ae7', '7c9e6679-7425-40de-944b-e07fc1f90ae8'],
+  permissions: [['encrypt'], ['encrypt', 'decrypt']],
+  allowed_ips: [['10.0.0.0/8'], []],
+  envelope_only: [true, false],
+  ...Object.fromEntries(
+    ['hash', 'previous_mac', 'wrapped_audit_key', 'wrapped_hash_key', 'wrapped_kek'].map((column) => [
+      column,
+      [new Uint8Array(32), new Uint8Array(32).fill(1)],
+    ]),
+  ),
+  ...Object.fromEntries(
+    [
+      ['id', 'key_version', 'last_id', 'policy_version', 'purged_through', 'entries', 'monthly_encrypt_quota'],
+      ['entry_id', 'current_version', 'rotation_interval_days', 'version'],
+    ]
+      .flat()
+      .map((column) => [column, [7, 8]]),
+  ),
+}
+const columnValue = (column: string, at: 0 | 1) => VALUES[column]?.[at] ?? (at === 0 ? 'as written' : 'edited')
+
+function rowOf(what: Sealed, edited?: string): never {
+  const columns = columnsOf(TABLES[what]).filter((column) => column !== 'mac')
+  return Object.fromEntries(columns.map((column) => [column, columnValue(column, column === edited ? 1 : 0)])) as never
+}
+
+/** What the server holds against the stored MAC, in hexadecimal. */
+function sealed(server: Server, what: Sealed, row: never): string {
+  const write: Record<Sealed, () => Uint8Array> = {
+    entry: () => server.entryMac(key, server.entryHash(new Uint8Array(32), row)),
+    head: () => server.headMac(key, row),
+    mark: () => server.purgeMarkMac(key, row),
+    tenants: () => server.tenantMac(key, row),
+    keys: () => server.keyMac(key, row),
+    key_versions: () => server.keyVersionMac(key, row),
+    api_keys: () => server.apiKeyMac(key, row),
+  }
+  return Buffer.from(write[what]()).toString('hex')
+}
+
+describe('what is authenticated', () => {
+  it('is every column of its table, but what decides nothing', () => {
+    for (const [what, table] of Object.entries(TABLES) as [Sealed, string][]) {
+      const parts = MUTANTS.filter((mutant) => mutant.what === what).map(({ column }) => column)
+      const proofs = what === 'entry' ? ['hash', 'mac'] : ['mac']
+      const others = NOT_AUTHENTICATED[what] ?? []
+      expect([what, ...parts, ...proofs, ...others].sort()).toEqual([what, ...columnsOf(table)].sort())
+    }
+  })
+
+  it.each(MUTANTS)(
+    'holds the $column of $what, and a server without it would not see that it was edited',
+    async (mutant) => {
+      const { what, column } = mutant
+      const weaker = await load(`without-${what}-${column}`, mutant)
+      expect(sealed(genuine, what, rowOf(what, column))).not.toBe(sealed(genuine, what, rowOf(what)))
+      expect(sealed(weaker, what, rowOf(what, column))).toBe(sealed(weaker, what, rowOf(what)))
+    },
+  )
+})

@@ -1,0 +1,354 @@
+// A database that goes back to an earlier state: what any server witnessed keeps the tenant from being served, by every server and
+// after every restart, until an operator accepts the loss.
+import { randomBytes } from 'node:crypto'
+import { cp, mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { checkTenant, openAuditKey } from '../independent/checker.js'
+import { copyTables, restoreTables } from '../support/audit-scene.js'
+import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
+import {
+  connectTo,
+  createTenantByCli,
+  type EaasProcess,
+  ROOT_KEY,
+  runEaas,
+  startEaas,
+} from '../support/eaas-process.js'
+import { type Calls, callsOf } from '../support/load.js'
+import { findObstacleToVerifier, verifyElsewhere } from './other-verifier.js'
+
+const TIMEOUT_MS = 120_000
+const dek = () => randomBytes(32).toString('base64')
+
+let folder: string
+let database: TestDatabase
+let tenant: Awaited<ReturnType<typeof createTenantByCli>>
+let key_id: string
+let call: Calls
+let servers: EaasProcess[]
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'eaas-rollback-'))
+})
+afterAll(() => rm(folder, { recursive: true, force: true }))
+
+beforeEach(async () => {
+  database = await freshDatabase('rollback')
+  tenant = await createTenantByCli({ database }, 'acme')
+  call = callsOf(tenant.api_key.secret)
+  servers = []
+}, TIMEOUT_MS)
+afterEach(async () => {
+  for (const server of servers) await server.stop()
+})
+
+/** A server; on PostgreSQL with the checkpoint file of a machine of its own. */
+async function newServer(machine: string, level = 'error'): Promise<EaasProcess> {
+  const environment = { EAAS_LOG_LEVEL: level, ...checkpointsOf(machine) }
+  const server = await startEaas({ database, environment })
+  servers.push(server)
+  return server
+}
+
+function checkpointsOf(machine: string): Record<string, string> {
+  return database.backend === 'postgres' ? { EAAS_CHECKPOINT_FILE: join(folder, `${tenant.tenant_id}-${machine}`) } : {}
+}
+
+const newKey = async ({ url }: EaasProcess) => {
+  key_id = (await call(url, 'POST', '/v1/keys', { name: 'k' })).body.id
+}
+const wrap = ({ url }: EaasProcess) => call(url, 'POST', `/v1/keys/${key_id}/wrap`, { dek: dek() })
+const hash = ({ url }: EaasProcess) => call(url, 'POST', '/v1/hash', { key_id, value: 'x' })
+const eaas = (args: string[], environment = {}) => runEaas(args, { database, environment })
+const accept = (reason = 'restored after a failover') =>
+  eaas(['audit', 'accept-rollback', '--tenant', 'acme', '--reason', reason, '--json'])
+
+async function withSql<T>(work: (sql: ReturnType<typeof connectTo>) => Promise<T>): Promise<T> {
+  const sql = connectTo(database)
+  try {
+    return await work(sql)
+  } finally {
+    await sql.end()
+  }
+}
+
+/** Calls until the answer has one of the statuses. */
+async function untilStatus(ask: () => Promise<{ status: number }>, ...statuses: number[]): Promise<void> {
+  for (;;) {
+    const { status } = await ask()
+    if (statuses.includes(status)) return
+    await sleep(50)
+  }
+}
+
+/** Asks nothing of the audit log itself: what the server finds out, it finds out by itself. */
+async function untilAlarm({ url }: EaasProcess): Promise<void> {
+  const health = async () => (await fetch(`${url}/health`)).json() as Promise<{ database: string }>
+  while ((await health()).database !== 'alarm') await sleep(50)
+}
+
+async function expectRefused(server: EaasProcess): Promise<void> {
+  for (const ask of [wrap, hash]) {
+    const { status, body } = await ask(server)
+    expect([status, body.code]).toEqual([500, 'E_AUDIT_NOT_WRITTEN'])
+  }
+}
+
+/** A read, a verification and the doctor say that the alarm stands. */
+async function expectTold(server: EaasProcess): Promise<void> {
+  const read = await call(server.url, 'GET', '/v1/keys')
+  expect([read.status, read.body.code]).toEqual([500, 'E_AUDIT_NOT_WRITTEN'])
+  expect(read.body.detail).toContain('reads included')
+  const { body } = await call(server.url, 'GET', '/v1/audit/verify')
+  expect(body).toMatchObject({ valid: false, reason: 'behind_checkpoint' })
+  while ((await withSql((sql) => sql`select 1 from chain_alarms`)).length === 0) await sleep(50)
+  const verified = await eaas(['audit', 'verify', '--tenant', 'acme', '--json'])
+  expect([verified.code, JSON.parse(verified.stdout).reason]).toEqual([1, 'behind_checkpoint'])
+  const { code, stdout } = await eaas(['doctor'])
+  expect([code, stdout]).toEqual([1, expect.stringMatching(/WRONG {2}alarms +acme: .*accept-rollback --help/)])
+}
+
+/** The chain verifies, in place and offline, by the server and by those who share no code with it. */
+async function expectValid(server: EaasProcess): Promise<void> {
+  expect((await call(server.url, 'GET', '/v1/audit/verify')).body).toMatchObject({ valid: true })
+  const path = join(folder, `${tenant.tenant_id}-${randomBytes(4).toString('hex')}.ndjson`)
+  expect((await eaas(['audit', 'export', '--tenant', 'acme', '--out', path])).code).toBe(0)
+  const publicKey = (await eaas(['audit', 'public-key'])).stdout.trim()
+  expect((await eaas(['audit', 'verify-export', path, '--public-key', publicKey])).code).toBe(0)
+  if (findObstacleToVerifier() === undefined) {
+    expect(verifyElsewhere([{ file: await readFile(path), publicKey }])).toMatchObject([{ valid: true }])
+  }
+  await withSql(async (sql) => {
+    const auditKey = await openAuditKey(sql, Buffer.from(ROOT_KEY, 'base64'), tenant.tenant_id)
+    const report = await checkTenant(sql, { tenant_id: tenant.tenant_id, auditKey })
+    expect([report.verdict.valid, report.faults]).toEqual([true, []])
+  })
+}
+
+async function acceptances(server: EaasProcess) {
+  const { body } = await call(server.url, 'GET', '/v1/audit?action=audit.rollback_accepted')
+  return body.logs as { id: number; actor: string; metadata: Record<string, unknown> }[]
+}
+
+describe('a database that goes back under running servers', { timeout: TIMEOUT_MS }, () => {
+  it('stops every one of them, also those that saw nothing of what was lost, until the loss is accepted', async () => {
+    const seer = await newServer('seer')
+    const other = backend() === 'postgres' ? await newServer('other') : undefined
+    const all = other ? [seer, other] : [seer]
+    await newKey(seer)
+    for (const server of all) expect((await wrap(server)).status).toBe(200)
+    await withSql((sql) => copyTables(sql, 'early'))
+    const kept = (await call(seer.url, 'GET', '/v1/audit')).body.total as number
+    await call(seer.url, 'POST', `/v1/keys/${key_id}/rotate`)
+    for (let at = 0; at < 4; at++) await wrap(seer)
+    await withSql((sql) => restoreTables(sql, 'early'))
+    // Nobody calls the server that knows.
+    for (const server of all) await untilAlarm(server)
+    for (const server of all) await expectRefused(server)
+
+    for (const server of all) {
+      await server.stop()
+      await server.start()
+      await expectRefused(server)
+    }
+    const refused = await eaas(['api-key', 'create', '--tenant', 'acme', '--name', 'x', '--permissions', 'all'])
+    expect(refused.code).toBe(1)
+
+    expect((await accept()).code).toBe(0)
+    for (const server of all) await untilStatus(() => wrap(server), 200)
+    await expectValid(seer)
+    expect(await acceptances(seer)).toMatchObject([
+      { id: kept + 1, actor: 'system', metadata: { witnessed_id: kept + 5, reason: 'restored after a failover' } },
+    ])
+    expect((await accept()).stderr).toContain('there is no alarm')
+
+    // What was accepted stays accepted: for files that remember the lost entries, and for whoever was killed.
+    for (const server of all) {
+      await server.kill9()
+      await server.start()
+      expect((await wrap(server)).status).toBe(200)
+    }
+    for (const server of all) expect((await fetch(`${server.url}/health`)).status).toBe(200)
+    await expectValid(seer)
+  })
+
+  it('stops them again when it goes back once more, also to within what was accepted', async () => {
+    const server = await newServer('seer')
+    await newKey(server)
+    await withSql((sql) => copyTables(sql, 'early'))
+    for (let at = 0; at < 6; at++) await wrap(server)
+    await withSql((sql) => restoreTables(sql, 'early'))
+    await untilAlarm(server)
+    expect((await accept('first')).code).toBe(0)
+    await untilStatus(() => wrap(server), 200)
+    await withSql((sql) => copyTables(sql, 'accepted'))
+    await wrap(server)
+    await withSql((sql) => restoreTables(sql, 'accepted'))
+    await untilAlarm(server)
+    await expectRefused(server)
+    expect((await accept('second')).code).toBe(0)
+    await untilStatus(() => wrap(server), 200)
+    expect((await acceptances(server)).map(({ metadata }) => metadata.reason)).toEqual(['second', 'first'])
+    await expectValid(server)
+  })
+
+  it('stays an alarm where the row that says so is deleted, and where a stranger wrote it', async () => {
+    const server = await newServer('seer')
+    await newKey(server)
+    const { tenant_id } = tenant
+    await withSql((sql) => copyTables(sql, 'early'))
+    await wrap(server)
+    await withSql((sql) => restoreTables(sql, 'early'))
+    await untilAlarm(server)
+    const rows = () => withSql((sql) => sql`select encode(mac, 'hex') as mac from chain_alarms`)
+    while ((await rows()).length === 0) await sleep(50)
+    await withSql((sql) => sql`delete from chain_alarms`)
+    while ((await rows()).length === 0) await sleep(50)
+    await withSql((sql) => sql`update chain_alarms set mac = ${Buffer.alloc(32)}`)
+    while ((await rows())[0]?.mac === '00'.repeat(32)) await sleep(50)
+    await expectRefused(server)
+    expect((await accept()).code).toBe(0)
+    await untilStatus(() => wrap(server), 200)
+
+    await withSql(
+      (sql) => sql`
+      insert into chain_alarms (tenant_id, reason, last_id, hash, policy_version, raised_at, mac)
+      values (${tenant_id}, 'x', 77777, ${Buffer.alloc(32)}, 1, now(), ${Buffer.alloc(32)})`,
+    )
+    await untilAlarm(server)
+    await expectRefused(server)
+    expect((await accept()).code).toBe(0)
+    await untilStatus(() => wrap(server), 200)
+    expect(JSON.stringify(await acceptances(server))).not.toContain('77777')
+    await expectValid(server)
+  })
+
+  it('is an alarm again after a clean stop where the database has forgotten it', async () => {
+    const server = await newServer('seer')
+    await newKey(server)
+    await withSql((sql) => copyTables(sql, 'early'))
+    await server.stop()
+    const data = database.backend === 'embedded' ? join(database.dataDir, 'postgres') : ''
+    if (data !== '') await cp(data, `${data}-early`, { recursive: true })
+    await server.start()
+    await wrap(server)
+    await withSql((sql) => restoreTables(sql, 'early'))
+    await untilAlarm(server)
+    await expectTold(server)
+    await server.stop()
+    if (data === '') await withSql((sql) => sql`delete from chain_alarms`)
+    else {
+      await rm(data, { recursive: true })
+      await cp(`${data}-early`, data, { recursive: true })
+    }
+    await server.start()
+    await expectRefused(server)
+    expect((await accept()).code).toBe(0)
+    await untilStatus(() => wrap(server), 200)
+    await server.stop()
+    await server.start()
+    expect((await wrap(server)).status).toBe(200)
+  })
+
+  it('ends for a tenant that is gone altogether when that is accepted by its id', async () => {
+    const seer = await newServer('seer', 'warn')
+    const other = backend() === 'postgres' ? await newServer('other', 'warn') : undefined
+    const all = other ? [seer, other] : [seer]
+    await withSql((sql) => copyTables(sql, 'early'))
+    const lost = await createTenantByCli({ database }, 'lost')
+    const { tenant_id } = lost
+    const callLost = callsOf(lost.api_key.secret)
+    const make = async (server: EaasProcess, name: string) =>
+      expect((await callLost(server.url, 'POST', '/v1/keys', { name })).status).toBe(201)
+    for (const [at, server] of all.entries()) {
+      await make(server, `first ${at}`)
+      await server.stop() // which leaves a line of the tenant in the file
+      await server.start()
+      await make(server, `second ${at}`)
+    }
+    await withSql((sql) => copyTables(sql, 'late'))
+    await withSql((sql) => restoreTables(sql, 'early'))
+    for (const server of all) await untilAlarm(server)
+    while ((await withSql((sql) => sql`select 1 from chain_alarms`)).length === 0) await sleep(50)
+    const accepting = (who: string) =>
+      eaas(['audit', 'accept-rollback', '--tenant', who, '--reason', 'the backup is of Monday'])
+    expect((await accepting('lost')).stderr).toContain('there is no tenant lost')
+    expect((await eaas(['doctor'])).stdout).toContain(`${tenant_id}: the tenant is gone from the database`)
+
+    // A server that starts learns of it from the row.
+    await seer.stop()
+    await seer.start()
+    expect(seer.stderr).not.toContain('that no server wrote')
+    const { code, stdout } = await accepting(tenant_id)
+    expect([code, stdout]).toEqual([0, expect.stringMatching(/is gone.*no log.*witness {2}entry \d+.*is of Monday/s)])
+    for (const server of all) {
+      await untilStatus(() => fetch(`${server.url}/health`), 200)
+      expect((await callLost(server.url, 'GET', '/v1/keys')).status).toBe(401)
+      expect((await call(server.url, 'GET', '/v1/keys')).status).toBe(200)
+      expect((await server.stop()).stderr).toContain('accepted that a tenant is gone')
+      await server.start()
+      expect((await fetch(`${server.url}/health`)).status).toBe(200)
+      expect(server.stderr).toMatch(new RegExp(`"tenant_id":"${tenant_id}","file":"[^"]+","line":\\d+.*does not have`))
+    }
+    expect((await accepting(tenant_id)).stderr).toContain('no alarm')
+    const doctor = await eaas(['doctor'], checkpointsOf('seer'))
+    expect([doctor.code, doctor.stdout]).toEqual([
+      0,
+      expect.stringMatching(`WARN .*checkpoints.*${tenant_id}.*line \\d+`),
+    ])
+
+    // A newer backup has the tenant: it is served again, and compared.
+    await withSql((sql) => restoreTables(sql, 'late'))
+    for (const server of all) expect((await callLost(server.url, 'GET', '/v1/keys')).status).toBe(200)
+  })
+
+  it('is not accepted where what is left does not verify', async () => {
+    const server = await newServer('seer')
+    await newKey(server)
+    await wrap(server)
+    await withSql((sql) => copyTables(sql, 'early'))
+    await wrap(server)
+    await withSql((sql) => restoreTables(sql, 'early'))
+    await untilAlarm(server)
+    await withSql((sql) => sql`update audit_log set actor = 'x' where id = 2`)
+    const { code, stderr } = await accept()
+    expect([code, stderr]).toEqual([1, expect.stringContaining('entry_altered, entry 2')])
+    await expectRefused(server)
+  })
+})
+
+describe('a database that goes back while no server runs', { timeout: TIMEOUT_MS }, () => {
+  it('is found out by the checkpoints that a clean stop left, and by nothing else is it served', async () => {
+    const server = await newServer('seer')
+    await newKey(server)
+    await server.stop()
+    const data = database.backend === 'embedded' ? join(database.dataDir, 'postgres') : ''
+    if (data === '') await withSql((sql) => copyTables(sql, 'early'))
+    else await cp(data, `${data}-early`, { recursive: true })
+    await server.start()
+    for (let at = 0; at < 3; at++) await wrap(server)
+    await server.stop()
+    if (data === '') await withSql((sql) => restoreTables(sql, 'early'))
+    else {
+      await rm(data, { recursive: true })
+      await cp(`${data}-early`, data, { recursive: true })
+    }
+    const { code, stdout } = await eaas(['doctor'], checkpointsOf('seer'))
+    expect([code, stdout]).toEqual([1, expect.stringMatching(/WRONG {2}checkpoints +acme: the audit chain went back/)])
+    await server.start()
+    await expectRefused(server)
+    // It is on record in the database by now: a server without the file refuses too.
+    await server.kill9()
+    const stranger = await newServer('stranger')
+    await expectRefused(stranger)
+    expect((await accept()).code).toBe(0)
+    await untilStatus(() => wrap(stranger), 200)
+    await stranger.stop()
+    await server.start()
+    expect((await wrap(server)).status).toBe(200)
+    await expectValid(server)
+  })
+})

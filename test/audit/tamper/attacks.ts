@@ -1,0 +1,124 @@
+// What the attacks on a tenant's log share: someone has the whole database and no key. Each attack starts from the same rows, is told
+// alike by the server and by a verifier that shares no code with it, and is undone. chain.md 9 says which fault and which entry is named.
+import { afterAll, afterEach, beforeAll, expect } from 'vitest'
+import { genesisHash } from '../../../packages/server/src/audit/chain.js'
+import { readCheckpoint } from '../../../packages/server/src/audit/checkpoint.js'
+import { verifyLog } from '../../../packages/server/src/audit/verify.js'
+import { checkTenant } from '../../independent/checker.js'
+import { isChainSound, readNote, verifyIndependently } from '../../independent/verifier.js'
+import { makeScene, type Scene, type Server, type Target } from '../../support/audit-scene.js'
+
+/** The run that takes parts out of the server's MACs (slow/mutation.test.ts) must not be saved by the second verifier. */
+const hasSecondVerifier = process.env.EAAS_TEST_ONE_VERIFIER !== '1'
+
+/** What is attacked; there once a test runs. */
+export let scene: Scene
+
+/** Sets the scene for the tests of a file, and sets it again after each of them. */
+export function useScene(): void {
+  beforeAll(async () => {
+    scene = await makeScene()
+  }, 120_000)
+  afterEach(() => scene?.restore('final'))
+  afterAll(() => scene?.close())
+}
+
+export type Log = 'whole' | 'purged'
+export const LOGS: readonly Log[] = ['whole', 'purged']
+
+interface Told {
+  valid: boolean
+  reason?: string | undefined
+  broken_at?: number | undefined
+}
+export type Fault = Required<Pick<Told, 'reason' | 'broken_at'>>
+
+export interface Expectation {
+  /** the attack leaves no head that the server wrote: then every call but this one is refused, and an alarm raised */
+  headIsBad?: boolean
+  /** the attack takes what a server that starts anew needs to let the caller in */
+  isShutOut?: boolean
+  /** the chain alone does not show it: packages/server/docs/auditing.md says so in the first column. What is not about entries never does. */
+  isBeyondChain?: boolean
+}
+
+/** A checkpoint that was taken, and is kept elsewhere. */
+export interface Kept {
+  note: string
+  publicKey: string
+  last_id: number
+  hash: string
+}
+
+export async function takeCheckpoint(target: Target): Promise<Kept> {
+  const { body } = await scene.server().call(target.secret, 'GET', '/v1/audit/checkpoint')
+  const { last_id, hash } = readCheckpoint(body.checkpoint, body.public_key)
+  return { note: body.checkpoint, publicKey: body.public_key, last_id, hash: Buffer.from(hash).toString('hex') }
+}
+
+/** Both verifiers tell this, and nothing else. */
+export async function expectTold(target: Target, expected: Told, kept?: Kept): Promise<void> {
+  const { tenant_id, auditKey, rowKey } = target
+  const checkpoint = kept && readCheckpoint(kept.note, kept.publicKey)
+  const { sql } = scene.service.services
+  expect(told(await verifyLog(sql, { tenant_id, auditKey, rowKey, checkpoint }))).toEqual(expected)
+  if (!hasSecondVerifier) return
+  const second = { tenant_id, auditKey: auditKey.export(), checkpoint: kept && readNote(kept.note, kept.publicKey) }
+  expect(told(await verifyIndependently(scene.sql, second))).toEqual(expected)
+}
+
+/** What matters of a verification's answer. */
+export const told = ({ valid, reason, broken_at }: Told): Told => ({ valid, reason, broken_at })
+
+/** Makes the attack under a running server; it, a server that starts anew, and the second verifier must tell the same. */
+export async function expectNoticed(
+  target: Target,
+  attack: () => Promise<unknown>,
+  { headIsBad = false, isShutOut = false, isBeyondChain, ...fault }: Fault & Expectation,
+): Promise<void> {
+  const start = await startOf(target)
+  const [running, fresh] = [scene.server(), scene.server()]
+  const ask = (server: Server) => server.call(target.secret, 'GET', '/v1/audit/verify')
+  expect(await ask(running)).toMatchObject({ status: 200, body: { valid: true } })
+  await attack()
+  const expected = { valid: false, ...fault }
+  await expectTold(target, expected)
+  if (hasSecondVerifier) {
+    const isSound = await isChainSound(scene.sql, { ...target, auditKey: target.auditKey.export() }, start)
+    expect({ isSound }).toEqual({ isSound: isBeyondChain ?? /^(row|mark|head)_/.test(fault.reason ?? '') })
+    // The checker of the crash tests has words of its own for rows, and wants every mark to be genuine, not the newest alone.
+    if (!fault.reason?.startsWith('row_')) {
+      const { verdict } = await checkTenant(scene.sql, { ...target, auditKey: target.auditKey.export() })
+      expect(verdict.valid).toBe(false)
+      if (verdict.reason !== 'mark_forged') expect(verdict.broken_at).toBe(fault.broken_at)
+    }
+  }
+  for (const server of isShutOut ? [running] : [running, fresh]) {
+    const { status, body } = await ask(server)
+    expect([status, told(body)]).toEqual([200, expected])
+    if (!headIsBad) continue
+    const other = await server.call(target.secret, 'GET', '/v1/keys')
+    expect([other.status, other.body.code, server.alarms.length]).toEqual([500, 'E_AUDIT_NOT_WRITTEN', 1])
+  }
+  if (isShutOut) expect((await ask(fresh)).status).toBeGreaterThanOrEqual(400)
+}
+
+/** What the first entry that is there follows from. */
+async function startOf({ tenant_id, purged_through }: Target): Promise<{ id: number; hash: Buffer }> {
+  const [mark] = await run('select hash from purge_marks where tenant_id = $1 and purged_through = $2', [
+    tenant_id,
+    purged_through,
+  ])
+  return { id: purged_through, hash: Buffer.from(mark?.hash ?? genesisHash(tenant_id)) }
+}
+
+export const of = (log: Log): Target => scene[log]
+export const run = (text: string, values: (string | number | Uint8Array | null)[] = []) =>
+  scene.sql.unsafe(text, values)
+export const firstId = ({ purged_through }: Target) => purged_through + 1
+export const lastId = ({ entries }: Target) => entries.at(-1)?.id ?? 0
+export const middleId = ({ entries }: Target) => entries[Math.floor(entries.length / 2)]?.id ?? 0
+export const remove = (tenant_id: string, condition: string, ...ids: number[]) =>
+  run(`delete from audit_log where tenant_id = $1 and ${condition}`, [tenant_id, ...ids])
+export const editHead = ({ tenant_id }: Target, set: string) =>
+  run(`update heads set ${set} where tenant_id = $1`, [tenant_id])

@@ -1,0 +1,180 @@
+// A running server whose database is put back or written anew under it.
+import { afterEach, describe, expect, it } from 'vitest'
+import { purgeTenant } from '../../../packages/server/src/jobs/retention.js'
+import {
+  copyTables,
+  dek,
+  restoreTables,
+  type Scene,
+  type Server,
+  serverOf,
+  type Target,
+} from '../../support/audit-scene.js'
+import { type Service, startService } from '../../support/service.js'
+
+const DAY_MS = 86_400_000
+
+describe('a running server whose database goes back', () => {
+  let service: Service
+  afterEach(() => service?.close())
+
+  interface Running {
+    server: Server
+    target: Pick<Target, 'tenant_id' | 'secret' | 'key_id'>
+    other: { secret: string; key_id: string }
+  }
+
+  async function start(): Promise<Running> {
+    service = await startService()
+    const people = []
+    for (const name of ['attacked', 'other']) {
+      const owner = await service.createTenant({ name })
+      const { id } = (await owner.call('POST', '/v1/keys', { name: 'k' })).body
+      people.push({ tenant_id: owner.tenant.tenant_id, secret: owner.secret, key_id: id as string })
+    }
+    const [target, other] = people
+    if (!target || !other) throw new Error('no tenants')
+    const server: Server = { ...serverOf(service), services: service.services, alarms: [], call: over(service) }
+    return { server, target, other }
+  }
+  const over =
+    ({ caller }: Service): Server['call'] =>
+    (secret, method, path, body) =>
+      caller(secret).call(method, path, body)
+
+  const wrap = ({ server }: Running, { secret, key_id }: { secret: string; key_id: string }) =>
+    server.call(secret, 'POST', `/v1/keys/${key_id}/wrap`, { dek: dek() })
+  const sql = () => service.services.sql as unknown as Scene['sql']
+
+  async function expectAlarm(
+    running: Running,
+    call: () => Promise<{ status: number; body: { code?: string } }>,
+  ): Promise<void> {
+    const { server, target, other } = running
+    const { status, body } = await call()
+    expect([status, body.code]).toEqual([500, 'E_AUDIT_NOT_WRITTEN'])
+    expect(service.alarms).toMatchObject([{ tenant_id: target.tenant_id }])
+    const health = await server.call('', 'GET', '/health')
+    expect([health.status, health.body.status, health.body.database]).toEqual([503, 'degraded', 'alarm'])
+    expect((await wrap(running, target)).status).toBe(500)
+    expect((await server.call(target.secret, 'GET', '/v1/keys')).status).toBe(500)
+    expect((await wrap(running, other)).status).toBe(200)
+    expect((await server.call(other.secret, 'GET', '/v1/audit/verify')).body.valid).toBe(true)
+    expect(service.alarms).toHaveLength(1)
+  }
+
+  it('raises an alarm at its next append when a tail was cut off and the genuine head of then put back', async () => {
+    const running = await start()
+    const { target } = running
+    await copyTables(sql(), 'late')
+    for (let at = 0; at < 3; at++) await wrap(running, target)
+    await sql()`delete from audit_log where tenant_id = ${target.tenant_id} and id > 2`
+    await sql().unsafe(
+      `update heads set last_id = h.last_id, hash = h.hash, policy_version = h.policy_version,
+      created_at = h.created_at, mac = h.mac from late.heads h where heads.tenant_id = h.tenant_id and h.tenant_id = $1`,
+      [target.tenant_id],
+    )
+    await expectAlarm(running, () => wrap(running, target))
+  })
+
+  it.each([
+    ['of plain entries', false],
+    ['with changes of rights in it', true],
+  ])('raises an alarm at its next append when an older snapshot %s was restored', async (_, withChanges) => {
+    const running = await start()
+    const { target, server } = running
+    await copyTables(sql(), 'early')
+    if (withChanges) await server.call(target.secret, 'POST', `/v1/keys/${target.key_id}/rotate`)
+    await wrap(running, target)
+    await restoreTables(sql(), 'early')
+    await expectAlarm(running, () => wrap(running, target))
+  })
+
+  it('lets no call through that leaves no entry either', async () => {
+    const running = await start()
+    const { target, server } = running
+    await copyTables(sql(), 'early')
+    await server.call(target.secret, 'DELETE', `/v1/keys/${target.key_id}`)
+    await restoreTables(sql(), 'early')
+    await expectAlarm(running, () =>
+      server.call(target.secret, 'POST', '/v1/hash', { key_id: target.key_id, value: 'x' }),
+    )
+  })
+
+  it('raises an alarm at its next append when the log was written anew with the keys', async () => {
+    const running = await start()
+    const { target, server } = running
+    await wrap(running, target)
+    await copyTables(sql(), 'early')
+    // What the same server writes in another history: genuine to the last byte, and not what it wrote.
+    await wrap(running, target)
+    await restoreTables(sql(), 'early')
+    const rival = serverOf(service)
+    await rival.call(target.secret, 'POST', `/v1/keys/${target.key_id}/export`)
+    await rival.app.close()
+    expect(server.alarms).toEqual([])
+    await expectAlarm(running, () => wrap(running, target))
+  })
+  /** A rival writes another history over the entry that the running server saw last; the row is hidden, as is said. */
+  async function fork(running: Running, hide: (tenant_id: string, last_id: number) => Promise<unknown>): Promise<void> {
+    const { target } = running
+    await copyTables(sql(), 'early')
+    await wrap(running, target)
+    const [seen] = await sql()<{ last_id: number }[]>`
+      select last_id::int from heads where tenant_id = ${target.tenant_id}`
+    await restoreTables(sql(), 'early')
+    const rival = serverOf(service)
+    for (let at = 0; at < 3; at++) {
+      await rival.call(target.secret, 'POST', `/v1/keys/${target.key_id}/wrap`, { dek: dek() })
+    }
+    await rival.app.close()
+    if (!seen) throw new Error('no head')
+    await hide(target.tenant_id, seen.last_id)
+  }
+  const deleteEntry = (tenant_id: string, id: number) => sql()`
+    delete from audit_log where tenant_id = ${tenant_id} and id = ${id}`
+
+  it('raises an alarm at its next append when the log was written anew and the entry that tells of it is hidden', async () => {
+    const running = await start()
+    await fork(running, deleteEntry)
+    await expectAlarm(running, () => wrap(running, running.target))
+  })
+
+  it('takes no word for a purge but that of a mark with its MAC', async () => {
+    const running = await start()
+    await fork(running, async (tenant_id, id) => {
+      await deleteEntry(tenant_id, id)
+      await sql()`
+        insert into purge_marks (tenant_id, purged_through, hash, entries, cutoff, created_at, previous_mac, mac)
+        values (${tenant_id}, ${id}, ${Buffer.alloc(32)}, ${id}, now(), now(), ${Buffer.alloc(32)}, ${Buffer.alloc(32)})`
+    })
+    await expectAlarm(running, () => wrap(running, running.target))
+  })
+})
+
+describe('a running server whose last entry another process purged', () => {
+  it('goes on', async () => {
+    let now = Date.parse('2026-01-05T09:00:00.000Z')
+    const service = await startService({ now: () => now })
+    const rival = serverOf(service)
+    try {
+      const owner = await service.createTenant()
+      const { id } = (await owner.call('POST', '/v1/keys', { name: 'k' })).body
+      now += 200 * DAY_MS
+      await service.createTenant() // a purge trusts a clock under which the server was at work
+      now += 200 * DAY_MS
+      const wrap = { dek: dek() }
+      for (let at = 0; at < 3; at++) await rival.call(owner.secret, 'POST', `/v1/keys/${id}/wrap`, wrap)
+      const { purged_through } = await purgeTenant(rival.services, owner.tenant.tenant_id, {
+        retentionMonths: 12,
+        maxShare: 1,
+      })
+      expect(purged_through).toBe(2)
+      expect((await owner.call('POST', `/v1/keys/${id}/wrap`, wrap)).status).toBe(200)
+      expect(service.alarms).toEqual([])
+    } finally {
+      await rival.app.close()
+      await service.close()
+    }
+  })
+})

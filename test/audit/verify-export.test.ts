@@ -1,0 +1,305 @@
+// Exports verified offline: by the server's command without environment or database, and by a second program, which agrees.
+import { execFile, spawnSync } from 'node:child_process'
+import { randomBytes, randomInt } from 'node:crypto'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import vectors from '../../packages/server/src/audit/export.vectors.json' with { type: 'json' }
+import { splitLines } from '../../packages/server/src/audit/split-lines.js'
+import { verifyExport } from '../../packages/server/src/audit/verify-export.js'
+import { type Caller, type Service, startService } from '../support/service.js'
+import { findObstacleToVerifier, VERIFIER, type VerifierJob, verifyElsewhere } from './other-verifier.js'
+
+const EAAS = fileURLToPath(new URL('../../packages/server/bin/eaas.mjs', import.meta.url))
+const LINES = 300
+
+let service: Service
+let owner: Caller
+let folder: string
+/** a real export, its lines with their line feeds, and the key that signed it */
+let file: Buffer
+let lines: string[]
+let publicKey: string
+/** a note of the 100th entry */
+let kept: string
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'eaas-exports-'))
+  service = await startService()
+  owner = await service.createTenant({ envelope_only: false })
+  const { key_id } = (await owner.call('POST', '/v1/keys', { name: 'Renée 🔐 "\\ \u2028 </script>' })).body
+  await owner.call('POST', `/v1/keys/${key_id}/rotate`)
+  await owner.call('POST', '/v1/api-keys', { name: '\u202etxt.exe', permissions: [] })
+  const wraps = async (count: number) => {
+    const operations = Array.from({ length: count }, () => ({
+      op: 'wrap',
+      key_id,
+      dek: randomBytes(32).toString('base64'),
+    }))
+    const { status } = await owner.call('POST', '/v1/batch', { operations })
+    if (status !== 200) throw new Error(`a batch was answered ${status}`)
+  }
+  await wraps(96)
+  kept = (await owner.call('GET', '/v1/audit/checkpoint')).body.checkpoint
+  await wraps(99)
+  await wraps(99)
+  const { body } = await owner.call('GET', '/v1/audit/export')
+  file = Buffer.from(body as string)
+  lines = (body as string).split(/(?<=\n)/)
+  publicKey = JSON.parse(lines.at(-1) ?? '').public_key
+})
+afterAll(async () => {
+  await service?.close()
+  await rm(folder, { recursive: true, force: true })
+})
+
+async function verdictOf({ file, publicKey, checkpoint }: VerifierJob) {
+  return verifyExport(splitLines([file]), { publicKey, ...(checkpoint === undefined ? {} : { checkpoint }) })
+}
+
+const obstacle = findObstacleToVerifier()
+if (obstacle) console.warn(`Exports were verified by one program only, not by the second one: ${obstacle}.`)
+
+/** Has both verifiers read the files; they agree on whether, how far and up to which line each is valid. */
+async function agree(files: readonly (string | Buffer)[], checkpoint?: string) {
+  const jobs = files.map((file) => ({ file: Buffer.from(file), publicKey, checkpoint }))
+  const verdicts = await Promise.all(jobs.map(verdictOf))
+  if (!obstacle) {
+    const seen = ({ valid, verified_entries, line, whole }: Awaited<ReturnType<typeof verdictOf>>) => ({
+      valid,
+      verified_entries,
+      ...(valid ? { whole } : { line }),
+    })
+    const elsewhere = verifyElsewhere(jobs).map((verdict) => seen(verdict as Awaited<ReturnType<typeof verdictOf>>))
+    expect(elsewhere).toEqual(verdicts.map(seen))
+  }
+  return verdicts
+}
+
+async function expectRefused(files: readonly (string | Buffer)[]) {
+  const verdicts = await agree(files)
+  expect(verdicts.flatMap(({ valid }, at) => (valid ? [at] : []))).toEqual([])
+  expect(verdicts.length).toBeGreaterThan(0)
+}
+
+function flipped(bytes: Buffer, at: number, bit = randomInt(8)): Buffer {
+  const altered = Buffer.from(bytes)
+  altered[at] = (altered[at] ?? 0) ^ (1 << bit)
+  return altered
+}
+
+/** A file for each line, with that line as it is made here. */
+function eachLine(change: (line: string, at: number) => string): string[] {
+  return lines.map((line, at) => [...lines.slice(0, at), change(line, at), ...lines.slice(at + 1)].join(''))
+}
+
+/** Of these, some: header, trailer, and entries here and there. */
+function someLines(change: (line: string, at: number) => string): string[] {
+  return eachLine(change).filter((_, at) => at < 8 || at % 29 === 0 || at === LINES - 1)
+}
+
+describe('a real export', () => {
+  it('is whole and valid, with the key alone and with a checkpoint', async () => {
+    expect(lines).toHaveLength(LINES)
+    const expected = { valid: true, whole: true, verified_entries: LINES - 2 }
+    expect(await agree([file])).toMatchObject([expected])
+    expect(await agree([file], kept)).toMatchObject([{ ...expected, checkpoint_compared: true }])
+  })
+
+  it('agrees with the log that it was made of', async () => {
+    const logs: { id: number }[] = []
+    for (let after = 0; after < LINES - 2; after += 100) {
+      logs.push(...(await owner.call('GET', `/v1/audit?order=asc&limit=100&after_id=${after}`)).body.logs)
+    }
+    const entries = lines.slice(1, -1).map((line) => {
+      const { hash: _, metadata, ...entry } = JSON.parse(line)
+      const shown = { ...JSON.parse(metadata), ...(entry.key_version && { key_version: entry.key_version }) }
+      return { ...entry, metadata: shown, tenant_id: owner.tenant.tenant_id }
+    })
+    expect(entries).toEqual(logs)
+  })
+
+  it('is valid from any entry on, and a part then unless a checkpoint joins on to it', async () => {
+    for (const after of [1, 99, 100, 101, LINES - 3, LINES - 2]) {
+      const { body } = await owner.call('GET', `/v1/audit/export?after_id=${after}`)
+      const expected = { valid: true, after_id: after, verified_entries: LINES - 2 - after }
+      expect(await agree([body as string])).toMatchObject([{ ...expected, whole: false }])
+      const compared = { whole: after === 100, checkpoint_compared: after <= 100 }
+      expect(await agree([body as string], kept)).toMatchObject([{ ...expected, ...compared }])
+    }
+  })
+})
+
+describe('an export is refused', () => {
+  it('with any byte of any line altered', async () => {
+    // Each line stands first in an export that begins there, so that what is before need not be read a hundred thousand times.
+    const trailer = lines.at(-1) ?? ''
+    const [header = ''] = lines
+    const { format, tenant_id } = JSON.parse(header)
+    for (const [at, line] of lines.entries()) {
+      const before = at < 2 ? undefined : JSON.parse(lines[at - 1] ?? '')
+      const start = before
+        ? `${JSON.stringify({ format, tenant_id, after_id: before.id, after_hash: before.hash })}\n`
+        : header
+      const rest = at === 0 ? lines.slice(1) : lines.slice(at + 1)
+      const front = Buffer.from(at === 0 ? '' : start)
+      const bytes = Buffer.from(line)
+      const back = Buffer.from(line === trailer ? '' : rest.slice(0, 2).join(''))
+      for (let byte = 0; byte < bytes.length; byte++) {
+        const verdict = await verdictOf({ file: Buffer.concat([front, flipped(bytes, byte), back]), publicKey })
+        // The line itself is what is wrong; an id or a hash of the header can only show in the line after it.
+        const shown = at === 0 ? [1, 2] : [2]
+        expect([at, byte, verdict.valid, shown.includes(verdict.line ?? 0)]).toEqual([at, byte, false, true])
+      }
+    }
+  })
+
+  it('with one bit flipped anywhere in it, by both programs', async () => {
+    const everyByte = Array.from({ length: file.length }, (_, at) => at)
+    const lineFeeds = everyByte.filter((at) => file[at] === 0x0a)
+    const sample = [...lineFeeds, ...Array.from({ length: 700 }, () => randomInt(file.length))]
+    await expectRefused(sample.map((at) => flipped(file, at)))
+  })
+
+  it('when it ends after any line, or within one', async () => {
+    await expectRefused(lines.map((_, at) => lines.slice(0, at).join('')))
+    await expectRefused(lines.map((line, at) => lines.slice(0, at).join('') + line.slice(0, randomInt(1, line.length))))
+  })
+
+  it('when any line is missing, twice, or exchanged with another one', async () => {
+    await expectRefused(eachLine(() => ''))
+    await expectRefused(eachLine((line) => line + line))
+    const exchanged = (one: number, two: number) =>
+      lines.map((line, at) => (at === one ? lines[two] : at === two ? lines[one] : line)).join('')
+    await expectRefused(lines.slice(1).map((_, at) => exchanged(at, at + 1)))
+    const pairs = Array.from({ length: 100 }, () => [randomInt(LINES / 2), randomInt(LINES / 2, LINES)] as const)
+    await expectRefused(pairs.map(([one, two]) => exchanged(one, two)))
+  })
+
+  it('when a line is spelt otherwise, though it reads the same', async () => {
+    const text = file.toString()
+    await expectRefused([text.replaceAll('\n', '\r\n'), text.replaceAll('\n', '\r'), `\uFEFF${text}`])
+    await expectRefused([`${text}\n`, `${text} `, ` ${text}`, `${text}\0`, text.slice(0, -1), `${text}{}\n`])
+    await expectRefused(someLines((line) => line.replace('\n', '\r\n')))
+    await expectRefused(someLines((line) => line.replace('\n', ' \n')))
+    await expectRefused(someLines((line) => `\n${line}`))
+    await expectRefused(someLines((line) => line.replace('":', '": ')))
+    await expectRefused(someLines((line) => line.replace('{', '{"more":null,')))
+    await expectRefused(someLines((line) => line.replace('}\n', ',"more":null}\n')))
+    await expectRefused(
+      someLines((line) => `${JSON.stringify(Object.fromEntries(Object.entries(JSON.parse(line)).reverse()))}\n`),
+    )
+    await expectRefused(
+      someLines((line) => line.replace(/"(\w)/, (_, letter) => `"\\u00${letter.charCodeAt(0).toString(16)}`)),
+    )
+    for (const form of ['$&.0', '$&e0', '0$&', '+$&', '"$&"', '$&0e-1', '-$&']) {
+      const spelt = (line: string) => line.replace(/(?<=":)\d+(?=[,}])/, form)
+      await expectRefused(someLines(spelt).filter((other) => other !== file.toString()))
+    }
+  })
+
+  it('when it was signed by another key, or is of another tenant', async () => {
+    const other = await service.createTenant()
+    const { body } = await other.call('GET', '/v1/audit/export')
+    const [header, ...rest] = lines
+    const [otherHeader] = (body as string).split(/(?<=\n)/)
+    await expectRefused([
+      [otherHeader, ...rest].join(''),
+      [header, ...(body as string).split(/(?<=\n)/).slice(1)].join(''),
+    ])
+    expect(await agree([body as string], kept)).toMatchObject([{ valid: false, line: 1 }])
+  })
+})
+
+describe('the published exports', () => {
+  it.skipIf(obstacle)('are what the second program takes and refuses, each at its line', () => {
+    const base = Buffer.from(vectors.valid[0]?.file ?? '')
+    const valid = vectors.valid.map(({ file, checkpoint }) => ({
+      file: Buffer.from(file),
+      publicKey: vectors.public_key,
+      checkpoint,
+    }))
+    expect(verifyElsewhere(valid)).toMatchObject(vectors.valid.map(({ verdict }) => ({ valid: true, ...verdict })))
+    const refuse = vectors.refuse.map(({ head, tail, ...row }) => {
+      const insert = 'insert' in row ? Buffer.from(row.insert ?? '') : Buffer.from(row.insert_base64 ?? '', 'base64')
+      const file = Buffer.concat([base.subarray(0, head), insert, base.subarray(base.length - tail)])
+      return { file, publicKey: row.public_key ?? vectors.public_key, checkpoint: row.checkpoint }
+    })
+    const found = verifyElsewhere(refuse).map(({ valid, line }, at) => ({
+      name: vectors.refuse[at]?.name,
+      valid,
+      line,
+    }))
+    expect(found).toEqual(vectors.refuse.map(({ name, line }) => ({ name, valid: false, line })))
+  })
+})
+
+interface Run {
+  code: number
+  out: string
+  error: string
+}
+
+/** Without any variable: neither configuration nor PATH. */
+function eaas(...args: string[]): Promise<Run> {
+  return new Promise((resolve) => {
+    execFile(process.execPath, [EAAS, ...args], { env: {}, cwd: folder }, (failure, out, error) => {
+      resolve({ code: failure ? Number(failure.code) : 0, out, error })
+    })
+  })
+}
+
+async function written(name: string, content: string | Buffer): Promise<string> {
+  const path = join(folder, name)
+  await writeFile(path, content)
+  return path
+}
+
+describe('eaas audit verify-export', () => {
+  it('needs no environment, no database and no secret, and says with its exit code whether the file is valid', async () => {
+    const path = await written('good.ndjson', file)
+    const known = await written('key.txt', `${publicKey}\n`)
+    const note = await written('kept.note', kept)
+    for (const args of [
+      ['--public-key', publicKey],
+      ['--public-key', known],
+      ['--public-key', known, '--checkpoint', note],
+    ]) {
+      const { code, out, error } = await eaas('audit', 'verify-export', path, ...args)
+      expect([code, error]).toEqual([0, ''])
+      expect(out).toMatch(/^The export is valid\.\n/)
+      expect(out).not.toMatch(/WARNING|PART|UNUSED/)
+    }
+    const { out } = await eaas('audit', 'verify-export', path, '--public-key', publicKey, '--json')
+    expect(JSON.parse(out)).toEqual(await verdictOf({ file, publicKey }))
+    expect((await eaas('audit', 'verify-export', path)).out).toContain('WARNING')
+    const broken = await written('broken.ndjson', flipped(file, file.length >> 1))
+    const refused = await eaas('audit', 'verify-export', broken, '--public-key', publicKey)
+    expect([refused.code, refused.error]).toEqual([1, ''])
+    expect(refused.out).toMatch(/^The export is NOT valid: .* \(line \d+/)
+    expect((await eaas('audit', 'verify-export', join(folder, 'nothing'))).code).toBe(3)
+    expect((await eaas('audit', 'verify-export')).code).toBe(2)
+  })
+
+  it('says when the file is a part, and when a checkpoint is of what is not in it', async () => {
+    const part = await written('part.ndjson', (await owner.call('GET', '/v1/audit/export?after_id=150')).body as string)
+    const note = await written('early.note', kept)
+    const { code, out } = await eaas('audit', 'verify-export', part, '--public-key', publicKey, '--checkpoint', note)
+    expect(code).toBe(0)
+    expect(out).toMatch(/^PART +/m)
+    expect(out).toMatch(/^UNUSED +/m)
+  })
+
+  it.skipIf(obstacle)('has a second program beside it, with the same exit codes', async () => {
+    const python = (...args: string[]) => spawnSync('python3', ['-B', VERIFIER, ...args], { encoding: 'utf8' })
+    const path = await written('again.ndjson', file)
+    const good = python(path, '--public-key', publicKey, '--checkpoint', await written('again.note', kept))
+    expect([good.status, good.stderr]).toEqual([0, ''])
+    expect(JSON.parse(good.stdout)).toMatchObject({ valid: true, whole: true, checkpoint_compared: true })
+    expect(python(path).stderr).toContain('WARNING')
+    expect(python(await written('bad.ndjson', flipped(file, 1_000)), '--public-key', publicKey).status).toBe(1)
+    expect(python().status).toBe(2)
+  })
+})

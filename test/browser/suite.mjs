@@ -1,4 +1,0 @@
-// The suite of all runtimes, for the test to run in a page.
-import { runSuite } from '../runtimes/suite.mjs'
-
-globalThis.runSuite = runSuite

@@ -1,0 +1,150 @@
+// The operator's command line: every command has --help and --json, and exit codes that scripts can rely on.
+import { execFile } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { freshDatabase } from '../support/database.js'
+import { ROOT_KEY } from '../support/service.js'
+
+const EAAS = fileURLToPath(new URL('../../packages/server/bin/eaas.mjs', import.meta.url))
+const COMMANDS = [
+  'start',
+  'migrate',
+  'doctor',
+  'tenant create',
+  'tenant list',
+  'tenant show',
+  'tenant set',
+  'tenant suspend',
+  'tenant resume',
+  'tenant delete',
+  'api-key create',
+  'api-key list',
+  'api-key revoke',
+]
+
+let environment: Record<string, string>
+
+beforeAll(async () => {
+  const database = await freshDatabase()
+  environment =
+    database.backend === 'postgres' ? { EAAS_DATABASE_URL: database.url } : { EAAS_DATA_DIR: database.dataDir }
+})
+
+interface Run {
+  code: number
+  out: string
+  error: string
+}
+
+function eaas(args: string, more: Record<string, string> = {}): Promise<Run> {
+  return run(args.split(' ').filter(Boolean), more)
+}
+
+function run(args: string[], more: Record<string, string> = {}): Promise<Run> {
+  const env = { PATH: process.env.PATH ?? '', EAAS_ROOT_KEY: ROOT_KEY, ...environment, ...more }
+  return new Promise((resolve) => {
+    execFile(process.execPath, [EAAS, ...args], { env }, (failure, out, error) => {
+      resolve({ code: failure ? Number(failure.code) : 0, out, error })
+    })
+  })
+}
+
+async function json(args: string) {
+  const { code, out, error } = await eaas(`${args} --json`)
+  expect([args, code, error]).toEqual([args, 0, ''])
+  return JSON.parse(out)
+}
+
+describe('eaas', () => {
+  it.each(COMMANDS)('%s explains itself with --help', async (command) => {
+    const { code, out } = await eaas(`${command} --help`)
+    expect(code).toBe(0)
+    expect(out).toMatch(new RegExp(`^Usage: eaas ${command}`))
+  })
+
+  it.each([
+    'nope',
+    'tenant nope',
+    'tenant create',
+    'tenant create --name x --envelope-only=maybe',
+    'start --port 1',
+    'api-key list',
+  ])('tells with exit code 2 that it does not understand: %s', async (args) => {
+    const { code, out, error } = await eaas(args)
+    expect([code, out]).toEqual([2, ''])
+    expect(error).toMatch(/^error: .*\nRun the command with --help to see its options.\n$/)
+  })
+
+  // A dozen processes, each of which joins the database.
+  it('lists, shows and sets tenants, and writes what was set into their log', async () => {
+    const created = await json('tenant create --name acme')
+    expect(created).toEqual({
+      tenant_id: expect.any(String),
+      name: 'acme',
+      envelope_only: true,
+      created_at: expect.any(String),
+      api_key: expect.objectContaining({ id: expect.any(String), secret: expect.stringMatching(/^eaas_sk_/) }),
+    })
+    const open = await json('tenant create --name open --envelope-only=false')
+    expect(open.envelope_only).toBe(false)
+    const { api_key: _, ...tenant } = created
+    const status = 'active'
+    expect((await json('tenant list')).tenants).toContainEqual({ ...tenant, monthly_encrypt_quota: null, status })
+    const set = await json('tenant set acme --envelope-only false --monthly-encrypt-quota 1000')
+    expect(set).toEqual({ ...tenant, envelope_only: false, monthly_encrypt_quota: 1000, status })
+    expect(await json(`tenant show ${created.tenant_id}`)).toEqual(set)
+    expect((await json('tenant set acme --monthly-encrypt-quota none')).monthly_encrypt_quota).toBeNull()
+    const twice = await eaas('tenant create --name acme')
+    expect([twice.code, twice.error]).toEqual([1, 'eaas: a tenant named acme exists already\n'])
+    expect((await eaas('tenant show nobody')).code).toBe(1)
+  })
+
+  it('creates, lists and revokes API keys', async () => {
+    const tenant = (await json('tenant create --name keys')).tenant_id
+    const created = await json(
+      `api-key create --tenant keys --name ci --permissions encrypt,decrypt --allowed-ips 10.0.0.0/8`,
+    )
+    expect(created).toMatchObject({ name: 'ci', permissions: ['encrypt', 'decrypt'], allowed_ips: ['10.0.0.0/8'] })
+    const { api_keys } = await json(`api-key list --tenant ${tenant}`)
+    expect(JSON.stringify(api_keys)).not.toContain(created.secret)
+    await json(`api-key revoke ${created.id} --tenant keys`)
+    const after = (await json('api-key list --tenant keys')).api_keys
+    expect(after.find((apiKey: { id: string }) => apiKey.id === created.id).status).toBe('revoked')
+    expect((await eaas('api-key create --tenant keys --name x --permissions root')).code).toBe(2)
+    expect((await eaas('api-key create --tenant keys --name x --permissions all --allowed-ips 1.2.3.4/')).code).toBe(1)
+  })
+
+  it('doctor finds nothing wrong with what is well, and a broken chain or a wrong root key otherwise', async () => {
+    await json('tenant create --name patient')
+    expect((await json('doctor')).ok).toBe(true)
+    const wrong = await eaas('doctor --json', { EAAS_ROOT_KEY: Buffer.alloc(32, 9).toString('base64') })
+    expect(wrong.code).toBe(1)
+    const finding = JSON.parse(wrong.out).findings.find(({ ok }: { ok: boolean }) => !ok)
+    expect(finding).toMatchObject({
+      check: 'root key',
+      detail: expect.stringContaining('does not belong to this database'),
+    })
+  })
+
+  it('takes lists with blanks after the commas', async () => {
+    await json('tenant create --name blanks')
+    const lists = ['--permissions', 'encrypt, decrypt', '--allowed-ips', '10.0.0.0/8, ::1']
+    const { code, out } = await run(['api-key', 'create', '--tenant', 'blanks', '--name', 'x', ...lists, '--json'])
+    expect(code).toBe(0)
+    expect(JSON.parse(out)).toMatchObject({ permissions: ['encrypt', 'decrypt'], allowed_ips: ['10.0.0.0/8', '::1'] })
+  })
+
+  it('prints its version, and the public key as JSON', async () => {
+    expect(await eaas('--version')).toEqual({ code: 0, out: expect.stringMatching(/^\d+\.\d+\.\d+\n$/), error: '' })
+    expect(await json('audit public-key')).toEqual({ public_key: expect.stringMatching(/^eaas-audit\+/) })
+  })
+
+  it('migrate says which schema the database has', async () => {
+    expect(await json('migrate')).toEqual({ schema_before: expect.any(Number), schema: expect.any(Number) })
+  })
+
+  it('tells of a variable that it does not know, so that a misspelt one is not overlooked', async () => {
+    const { code, error } = await eaas('tenant list', { EAAS_ROOTKEY: 'a secret' })
+    expect([code, error]).toEqual([0, 'eaas: EAAS_ROOTKEY is not a variable of this server; see eaas start --help\n'])
+  })
+})

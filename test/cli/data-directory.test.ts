@@ -1,0 +1,208 @@
+// One server on a data directory, and the commands beside it, as real processes.
+import { execFileSync, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { basename, dirname, join } from 'node:path'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { readConfig } from '../../packages/server/src/config.js'
+import { openServer } from '../../packages/server/src/server.js'
+import { UnusableDataDirectoryError } from '../../packages/server/src/store/embedded/database.js'
+import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
+import { createTenantByCli, EAAS, ROOT_KEY, runEaas, startEaas } from '../support/eaas-process.js'
+import { callsOf } from '../support/load.js'
+
+const TIMEOUT_MS = 120_000
+
+/** Whether this user may mount file systems, in a name space of its own. */
+function canMount(): boolean {
+  return spawnSync('unshare', ['--mount', 'sh', '-c', 'mount -t tmpfs tmpfs /tmp'], { stdio: 'ignore' }).status === 0
+}
+
+describe.skipIf(backend() === 'postgres')('a data directory (PostgreSQL has none)', () => {
+  let database: TestDatabase
+
+  beforeAll(async () => {
+    database = await freshDatabase('directory')
+  })
+
+  it('refuses a second server with a sentence that says what to do, and the first goes on', {
+    timeout: TIMEOUT_MS,
+  }, async () => {
+    const first = await startEaas({ database })
+    const second = await runEaas(['start'], { database })
+    expect(second.code).toBe(1)
+    expect(second.stdout).toBe('')
+    expect(second.stderr).toMatch(/^eaas: The data directory .+ is in use by process \d+ .+ Stop that process first/)
+    expect(second.stderr).toContain(`process ${first.pid} `)
+    expect(second.stderr).not.toMatch(/\n\s+at /)
+
+    expect((await fetch(`${first.url}/health`)).status).toBe(200)
+    expect((await first.stop()).code).toBe(0)
+  })
+
+  it('is free after kill -9, for a server and for a command', { timeout: TIMEOUT_MS }, async () => {
+    const eaas = await startEaas({ database })
+    await eaas.kill9()
+    const { api_key } = await createTenantByCli({ database }, 'after the crash')
+    await eaas.start()
+    const { status } = await callsOf(api_key.secret)(eaas.url, 'GET', '/v1/keys')
+    expect(status).toBe(200)
+    await eaas.kill9()
+    await eaas.start()
+    await eaas.stop()
+  })
+
+  it('is ignored by git from the first start on, and again after its .gitignore was lost', {
+    timeout: TIMEOUT_MS,
+  }, async () => {
+    const database = await freshDatabase('directory', { created: false })
+    if (database.backend !== 'embedded') throw new Error('this needs a data directory')
+    const { dataDir } = database
+    const git = (...args: string[]) =>
+      execFileSync('git', ['-c', 'safe.directory=*', ...args], { cwd: dirname(dataDir), encoding: 'utf8' })
+    const staged = () => {
+      git('add', '-A', '--', basename(dataDir))
+      return git('ls-files', '--', basename(dataDir))
+    }
+    git('init', '--quiet')
+    const eaas = await startEaas({ database, rootKey: null })
+    expect(existsSync(join(dataDir, 'root.key'))).toBe(true)
+    expect(staged()).toBe('')
+    await eaas.stop()
+
+    for (const lose of [
+      () => rmSync(join(dataDir, '.gitignore')),
+      () => writeFileSync(join(dataDir, '.gitignore'), ''),
+    ]) {
+      lose()
+      await eaas.start()
+      await eaas.stop()
+      expect(staged()).toBe('')
+    }
+    expect((await runEaas(['doctor'], { database, rootKey: null })).code).toBe(0)
+  })
+
+  it('that cannot be written is refused with a sentence that says why and what to do', {
+    timeout: TIMEOUT_MS,
+  }, async () => {
+    if (database.backend !== 'embedded') throw new Error('this needs a data directory')
+    const file = join(dirname(database.dataDir), 'a-file')
+    writeFileSync(file, '')
+    for (const command of [['start'], ['tenant', 'create', '--name', 'x']]) {
+      const dataDir = join(file, 'below')
+      const { code, stdout, stderr } = await runEaas(command, { database: { ...database, dataDir } })
+      expect([code, stdout]).toEqual([1, ''])
+      expect(stderr).toBe(
+        `eaas: The data directory ${dataDir} cannot be used (ENOTDIR): a part of the path is a file, or name another one in EAAS_DATA_DIR.\n`,
+      )
+    }
+    for (const [code, why] of [
+      ['EROFS', /mounted read-only\. Mount it read-write/],
+      ['EACCES', /may not write there\. Give the directory to the user/],
+    ] as const) {
+      const { message = '' } = UnusableDataDirectoryError.of('/data', Object.assign(new Error(), { code })) ?? {}
+      expect(message).toMatch(why)
+      expect(message).toContain(`/data cannot be used (${code})`)
+    }
+    expect(UnusableDataDirectoryError.of('/data', new Error('of another kind'))).toBeUndefined()
+  })
+
+  it.skipIf(!canMount())('on a file system that takes no writes is one of those', { timeout: TIMEOUT_MS }, async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'eaas-read-only-'))
+    const script =
+      'mount -t tmpfs tmpfs "$1" && mkdir -m 700 "$1/data" && mount -o remount,ro "$1" && EAAS_DATA_DIR="$1/data" "$2" "$3" start'
+    const inside = ['--mount', 'sh', '-c', script, 'sh', folder, process.execPath, EAAS]
+    const { status, stderr } = spawnSync('unshare', inside, { encoding: 'utf8', env: { PATH: process.env.PATH } })
+    rmSync(folder, { recursive: true })
+    expect([status, stderr]).toEqual([
+      1,
+      expect.stringMatching(
+        /^eaas: The data directory .+ cannot be used \(EROFS\): its file system is mounted read-only/,
+      ),
+    ])
+  })
+
+  it('is not opened where its server cannot listen, and that is told in a sentence', {
+    timeout: TIMEOUT_MS,
+  }, async () => {
+    const other = createServer().listen(0, '127.0.0.1')
+    await once(other, 'listening')
+    const { port } = other.address() as AddressInfo
+    const taken = await runEaas(['start'], { database, environment: { EAAS_PORT: String(port) } })
+    other.close()
+    expect([taken.code, taken.stderr]).toEqual([
+      1,
+      expect.stringContaining(
+        `eaas: Cannot listen on 127.0.0.1, port ${port} (EADDRINUSE): another program listens there.`,
+      ),
+    ])
+    const foreign = await runEaas(['start'], { database, environment: { EAAS_HOST: '203.0.113.7' } })
+    expect(foreign.stderr).toContain('(EADDRNOTAVAIL): that is no address of this machine. Set EAAS_HOST')
+  })
+
+  it('is free where a server could not be put together', async () => {
+    if (database.backend !== 'embedded') throw new Error('this needs a data directory')
+    const config = readConfig({ EAAS_ROOT_KEY: ROOT_KEY, EAAS_DATA_DIR: database.dataDir, EAAS_LOG_LEVEL: 'silent' })
+    await expect(openServer({ config: { ...config, trustProxy: ['no address'] } })).rejects.toThrow('no address')
+    const { app } = await openServer({ config })
+    await app.close()
+  })
+
+  it('makes its root key on the first start and needs no other after it', { timeout: TIMEOUT_MS }, async () => {
+    const database = await freshDatabase('directory', { created: false })
+    const eaas = await startEaas({ database, rootKey: null })
+    const { stdout } = await eaas.stop()
+    const [secret = ''] = /eaas_sk_\w+/.exec(stdout) ?? []
+    await eaas.start()
+    const { status } = await callsOf(secret)(eaas.url, 'POST', '/v1/keys', { name: 'users' })
+    expect(status).toBe(201)
+    expect((await eaas.stop()).stdout).not.toContain('eaas_sk_') // shown once
+  })
+})
+
+describe('eaas tenant create', () => {
+  let database: TestDatabase
+
+  beforeAll(async () => {
+    database = await freshDatabase('directory')
+  })
+
+  const tenant = (name: string) => ({
+    tenant_id: expect.stringMatching(/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/),
+    name,
+    envelope_only: true,
+    created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+    api_key: {
+      id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      name: 'first key',
+      prefix: expect.stringMatching(/^eaas_sk_[0-9a-f]{32}_.{4}$/),
+      permissions: expect.arrayContaining(['encrypt', 'decrypt', 'keys:create', 'audit:read', 'api_keys:manage']),
+      created_at: expect.any(String),
+      secret: expect.stringMatching(/^eaas_sk_[0-9a-f]{32}_[0-9A-Za-z]{43}$/),
+    },
+  })
+
+  it('prints the same JSON with a server running and without one, and the API key works', {
+    timeout: TIMEOUT_MS,
+  }, async () => {
+    const without = await createTenantByCli({ database }, 'without a server')
+    const eaas = await startEaas({ database })
+    const beside = await createTenantByCli({ database }, 'beside a server')
+    expect(without).toEqual(tenant('without a server'))
+    expect(beside).toEqual(tenant('beside a server'))
+    for (const { tenant_id, api_key } of [without, beside]) {
+      const call = callsOf(api_key.secret)
+      expect((await call(eaas.url, 'GET', '/v1/tenant')).body.tenant_id).toBe(tenant_id)
+      expect((await call(eaas.url, 'GET', '/v1/audit/verify')).body).toMatchObject({ valid: true, total_entries: 1 })
+    }
+    await eaas.stop()
+  })
+
+  it('refuses a name that is taken, in one sentence', { timeout: TIMEOUT_MS }, async () => {
+    await createTenantByCli({ database }, 'taken')
+    const again = await runEaas(['tenant', 'create', '--name', 'taken', '--json'], { database })
+    expect(again).toEqual({ code: 1, stdout: '', stderr: 'eaas: a tenant named taken exists already\n' })
+  })
+})

@@ -1,0 +1,131 @@
+// eaas doctor: sees what would keep a server from starting or working, and changes nothing.
+import { chmod, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
+import {
+  connectTo,
+  createTenantByCli,
+  type EaasOptions,
+  ROOT_KEY,
+  runEaas,
+  startEaas,
+} from '../support/eaas-process.js'
+
+const TIMEOUT_MS = 120_000
+
+let folder: string
+let database: TestDatabase
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'eaas-doctor-'))
+  database = await freshDatabase('doctor')
+  await createTenantByCli({ database }, 'patient')
+}, TIMEOUT_MS)
+afterAll(() => rm(folder, { recursive: true, force: true }))
+
+interface Finding {
+  check: string
+  ok: boolean
+  warning?: true
+  detail: string
+}
+
+async function examine(options: Partial<EaasOptions> = {}) {
+  const { code, stdout } = await runEaas(['doctor', '--json'], { database, ...options })
+  const { ok, findings } = JSON.parse(stdout) as { ok: boolean; findings: Finding[] }
+  expect(code).toBe(ok ? 0 : 1)
+  return {
+    ok,
+    found: (check: string) => findings.find((finding) => finding.check === check),
+    wrong: findings.filter((finding) => !finding.ok),
+  }
+}
+
+describe('eaas doctor', { timeout: TIMEOUT_MS }, () => {
+  it('finds nothing wrong with what is well', async () => {
+    expect(await examine()).toMatchObject({ ok: true, wrong: [] })
+  })
+
+  it('changes nothing: a new database stays one, an empty folder stays empty', async () => {
+    const empty = await freshDatabase('doctor', { created: false })
+    expect((await examine({ database: empty })).ok).toBe(true)
+    if (empty.backend === 'embedded') expect(await readdir(empty.dataDir)).toEqual([])
+    else {
+      const sql = connectTo(empty)
+      expect(await sql`select 1 from pg_tables where schemaname = 'public'`).toHaveLength(0)
+      await sql.end()
+    }
+  })
+
+  it('looks whether files can be written where the configuration says, and makes none', async () => {
+    const file = join(folder, 'file')
+    await writeFile(file, '')
+    const at = async (name: string, path: string) => (await examine({ environment: { [name]: path } })).wrong
+    for (const path of [join(folder, 'none', 'file'), folder]) {
+      expect(await at('EAAS_CHECKPOINT_FILE', path)).toMatchObject([{ check: 'checkpoint file' }])
+    }
+    for (const path of [file, join(file, 'below', 'it')]) {
+      expect(await at('EAAS_AUDIT_ARCHIVE_DIR', path)).toMatchObject([{ check: 'audit archive' }])
+    }
+    expect(await at('EAAS_CHECKPOINT_FILE', join(folder, 'new'))).toEqual([])
+    expect(await at('EAAS_AUDIT_ARCHIVE_DIR', join(folder, 'new', 'archive'))).toEqual([])
+    expect(await readdir(folder)).toEqual(['file'])
+  })
+
+  it('finds wrong that a log is ahead of the clock, and says which one and what to do', async () => {
+    const ahead = await freshDatabase('doctor')
+    await createTenantByCli({ database: ahead }, 'hasty')
+    const server = await startEaas({ database: ahead }) // an embedded database answers while one runs
+    const sql = connectTo(ahead)
+    await sql`update heads set created_at = now() + interval '10 days'`
+    await sql.end()
+    const detail = expect.stringMatching(/in the future \(hasty\).*If this clock is wrong, set it/)
+    expect((await examine({ database: ahead })).found('clock')).toMatchObject({ ok: false, detail })
+    await server.stop()
+  })
+
+  it('warns of a root key that everybody can read, as the server does at its start', async () => {
+    const file = join(folder, 'root.key')
+    await writeFile(file, ROOT_KEY)
+    const options = { rootKey: null, environment: { EAAS_ROOT_KEY_FILE: file } }
+    await chmod(file, 0o600)
+    expect((await examine(options)).found('root key file')?.warning).toBeUndefined()
+    await chmod(file, 0o644)
+    const { ok, found } = await examine(options)
+    expect([ok, found('root key file')]).toMatchObject([true, { warning: true }])
+    const eaas = await startEaas({ database, ...options })
+    expect((await eaas.stop()).stderr).toContain('everybody on this machine can read the root key')
+    await rm(file)
+  })
+})
+
+describe.skipIf(backend() === 'embedded')('eaas doctor, of a PostgreSQL database', { timeout: TIMEOUT_MS }, () => {
+  it('finds wrong that a new one has no root key to start with', async () => {
+    const { wrong } = await examine({ database: await freshDatabase('doctor'), rootKey: null })
+    expect(wrong).toMatchObject([{ check: 'root key', detail: expect.stringContaining('EAAS_ROOT_KEY_FILE') }])
+  })
+
+  it('finds wrong that a newer version wrote it', async () => {
+    const newer = await freshDatabase('doctor')
+    await createTenantByCli({ database: newer }, 'patient')
+    const sql = connectTo(newer)
+    await sql`update schema_version set version = 999`
+    await sql.end()
+    expect((await examine({ database: newer })).wrong).toMatchObject([
+      { check: 'schema', detail: expect.stringContaining('The database has schema 999') },
+    ])
+  })
+
+  it('finds wrong that it holds tenants, but not what its root key is checked by', async () => {
+    const robbed = await freshDatabase('doctor')
+    await createTenantByCli({ database: robbed }, 'patient')
+    const sql = connectTo(robbed)
+    await sql`delete from instance`
+    await sql.end()
+    expect((await examine({ database: robbed })).wrong).toMatchObject([
+      { check: 'root key', detail: expect.stringContaining('Restore a backup') },
+    ])
+  })
+})

@@ -1,0 +1,14 @@
+// SIGUSR1, on which Node opens its inspector: whoever may signal the server would read every secret in its memory.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { expect, it } from 'vitest'
+import { freshDatabase } from '../support/database.js'
+import { startEaas } from '../support/eaas-process.js'
+
+it('opens no inspector on SIGUSR1, and goes on serving', { timeout: 60_000 }, async () => {
+  const eaas = await startEaas({ database: await freshDatabase('inspector') })
+  process.kill(eaas.pid, 'SIGUSR1')
+  await sleep(500) // the inspector writes its line within some milliseconds
+  expect((await fetch(`${eaas.url}/health`)).status).toBe(200)
+  const { code, stderr } = await eaas.stop()
+  expect([code, stderr]).toEqual([0, expect.not.stringContaining('Debugger')])
+})

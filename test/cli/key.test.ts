@@ -1,0 +1,76 @@
+// eaas key: keys by the operator's hand, in the tenant's own log.
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { freshDatabase, type TestDatabase } from '../support/database.js'
+import { createTenantByCli, type EaasProcess, runEaas, startEaas } from '../support/eaas-process.js'
+
+const COMMANDS = ['list', 'show', 'create', 'rotate', 'disable', 'enable', 'destroy', 'cancel-destruction']
+
+describe('eaas key', { timeout: 120_000 }, () => {
+  let database: TestDatabase
+  let server: EaasProcess
+
+  beforeAll(async () => {
+    database = await freshDatabase('cli_key')
+    server = await startEaas({ database })
+    await createTenantByCli({ database }, 'acme')
+  }, 60_000)
+  afterAll(() => server?.stop())
+
+  const key = (...args: string[]) => runEaas(['key', ...args], { database })
+  const json = async (...args: string[]) => {
+    const { code, stdout, stderr } = await key(...args, '--tenant', 'acme', '--json')
+    expect([args, code, stderr]).toEqual([args, 0, ''])
+    return JSON.parse(stdout)
+  }
+
+  it('takes a key from its creation to its destruction and back, by name and by id, beside a server', async () => {
+    const { id } = await json('create', '--name', 'orders')
+    expect(await json('rotate', 'orders')).toMatchObject({ id, current_version: 2, status: 'active' })
+    expect(await json('show', id)).toMatchObject({ name: 'orders', versions: [{ version: 1 }, { version: 2 }] })
+    expect(await json('disable', id)).toMatchObject({ status: 'disabled' })
+
+    const wrong = await key('destroy', 'orders', '--tenant', 'acme', '--confirm', 'order')
+    expect(wrong).toMatchObject({ code: 1, stdout: '', stderr: "eaas: confirm: must be the key's name\n" })
+    expect(await json('destroy', 'orders', '--confirm', 'orders')).toMatchObject({
+      status: 'pending_destruction',
+      destroy_at: expect.any(String),
+    })
+    expect(await json('cancel-destruction', 'orders')).toMatchObject({ status: 'disabled' })
+    expect(await json('enable', 'orders')).toMatchObject({ status: 'active' })
+    expect(await json('list')).toMatchObject({ count: 1, keys: [{ id, status: 'active' }] })
+    expect((await key('list', '--tenant', 'acme')).stdout).toMatch(/^NAME .*\norders .* active /)
+
+    const log = await runEaas(['audit', 'list', '--tenant', 'acme', '--key-id', id, '--json'], { database })
+    const entries: { actor: string; action: string }[] = JSON.parse(log.stdout).logs
+    expect(entries.map(({ actor, action }) => `${actor} ${action}`).reverse()).toEqual([
+      'system key.create',
+      'system key.rotate',
+      'system key.disable',
+      'system key.destroy',
+      'system key.destroy',
+      'system key.enable',
+    ])
+  })
+
+  it('takes what looks like an id for the id, even where another key has that name', async () => {
+    const { id } = await json('create', '--name', 'one')
+    await json('create', '--name', id)
+    expect(await json('show', id)).toMatchObject({ name: 'one' })
+  })
+
+  it('says that there is no such key, or no such tenant', async () => {
+    expect(await key('show', 'none', '--tenant', 'acme')).toMatchObject({
+      code: 1,
+      stderr: 'eaas: acme has no key none; see: eaas key list --tenant acme\n',
+    })
+    expect((await key('list', '--tenant', 'none')).code).toBe(1)
+    expect((await key('destroy', 'one', '--tenant', 'acme')).code).toBe(2) // without --confirm
+  })
+
+  it.each(COMMANDS)('%s explains itself with --help', async (command) => {
+    expect(await key(command, '--help')).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining(`Usage: eaas key ${command}`),
+    })
+  })
+})

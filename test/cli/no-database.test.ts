@@ -1,0 +1,96 @@
+// A command in the wrong folder, or with another database's URL: it says so, and leaves nothing there.
+import { chown, mkdtemp, readdir, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
+import { connectTo, createTenantByCli, runEaas, startEaas } from '../support/eaas-process.js'
+
+const TIMEOUT_MS = 120_000
+const UUID = '00000000-0000-4000-8000-000000000000'
+const COMMANDS = [
+  'tenant list',
+  'tenant show x',
+  'tenant set x --envelope-only false',
+  'api-key create --tenant x --name y --permissions all',
+  'api-key list --tenant x',
+  `api-key revoke ${UUID} --tenant x`,
+  'audit list --tenant x',
+  'audit verify --tenant x',
+  'audit export --tenant x',
+  'audit checkpoint --tenant x',
+  'audit public-key',
+  'purge',
+  'purge --dry-run',
+]
+
+let folder: string
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'eaas-no-database-'))
+})
+afterAll(() => rm(folder, { recursive: true, force: true }))
+
+describe.skipIf(backend() === 'postgres')('in a folder without a database', () => {
+  it.each(COMMANDS)('eaas %s says so, and leaves nothing there', { timeout: TIMEOUT_MS }, async (command) => {
+    const database: TestDatabase = { backend: 'embedded', dataDir: join(folder, 'none'), drop: async () => undefined }
+    const { code, stdout, stderr } = await runEaas(command.split(' '), { database, rootKey: null })
+    expect([code === 0, stdout]).toEqual([false, ''])
+    expect(stderr).toMatch(/^eaas: There is no database in .*none\. Name its directory in EAAS_DATA_DIR/)
+    expect(await readdir(folder)).toEqual([])
+  })
+
+  it('eaas tenant create makes one', { timeout: TIMEOUT_MS }, async () => {
+    const database = await freshDatabase('new', { created: false })
+    await createTenantByCli({ database, rootKey: null }, 'first')
+    expect((await runEaas(['tenant', 'list'], { database, rootKey: null })).code).toBe(0)
+  })
+})
+
+describe('on a new database', () => {
+  it.each(['tenant list', 'audit public-key'])(
+    'eaas %s makes no installation',
+    { timeout: TIMEOUT_MS },
+    async (command) => {
+      const database = await freshDatabase('new')
+      const { code, stdout, stderr } = await runEaas(command.split(' '), { database })
+      expect([code, stdout]).toEqual([1, ''])
+      expect(stderr).toMatch(/^eaas: There is no installation yet in this database .* Make it: eaas start\n$/)
+      if (database.backend === 'embedded') return
+      const sql = connectTo(database)
+      expect(await sql`select 1 from pg_tables where schemaname = 'public'`).toHaveLength(0)
+      await sql.end()
+    },
+  )
+})
+
+// Only root can give a folder away, and only root would get into another user's.
+describe.skipIf(backend() === 'postgres' || process.getuid?.() !== 0)("another user's data directory", () => {
+  const OTHER = 12_345
+
+  it('is refused before anything is left there that would lock its owner out', { timeout: TIMEOUT_MS }, async () => {
+    const database = await freshDatabase('foreign')
+    if (database.backend !== 'embedded') throw new Error('not embedded')
+    await createTenantByCli({ database }, 'first')
+    await chown(database.dataDir, OTHER, OTHER)
+    const before = await readdir(database.dataDir)
+    for (const command of ['tenant list', 'start', 'doctor']) {
+      const { code, stdout, stderr } = await runEaas(command.split(' '), { database })
+      expect([command, code]).toEqual([command, 1])
+      expect(stdout + stderr).toContain(`belongs to user ${OTHER}, and this process runs as user 0`)
+      expect(stderr).not.toMatch(/\n\s+at /)
+      expect(await readdir(database.dataDir)).toEqual(before)
+    }
+  })
+
+  it('is open to commands beside the server that runs there: they go through its socket', {
+    timeout: TIMEOUT_MS,
+  }, async () => {
+    const database = await freshDatabase('foreign')
+    if (database.backend !== 'embedded') throw new Error('not embedded')
+    const eaas = await startEaas({ database })
+    await chown(database.dataDir, OTHER, OTHER)
+    expect((await runEaas(['tenant', 'list'], { database })).code).toBe(0)
+    expect((await eaas.stop()).code).toBe(0)
+  })
+})

@@ -1,0 +1,164 @@
+// What commands say, and to whom: to a terminal, to a reader that leaves early, to scripts by the exit code.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { purgeAudit } from '../../packages/server/src/operations/purge-audit.js'
+import { performAsSystem } from '../../packages/server/src/runner/perform.js'
+import { freshDatabase } from '../support/database.js'
+import { createTenantByCli, EAAS, runEaas, startEaas } from '../support/eaas-process.js'
+import { ROOT_KEY, type Service, startService } from '../support/service.js'
+
+const TIMEOUT_MS = 120_000
+const DAY_MS = 86_400_000
+
+let now = Date.parse('2026-03-01T00:00:00.000Z')
+let folder: string
+let service: Service
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'eaas-cli-'))
+  service = await startService({ now: () => now })
+})
+afterAll(async () => {
+  await service?.close()
+  await rm(folder, { recursive: true, force: true })
+})
+
+const run = (...args: string[]) => runEaas(args, { database: service.database, rootKey: ROOT_KEY })
+
+/** As a shell runs it. */
+function start(...args: string[]) {
+  const { database } = service
+  const where =
+    database.backend === 'postgres' ? { EAAS_DATABASE_URL: database.url } : { EAAS_DATA_DIR: database.dataDir }
+  const child = spawn(process.execPath, [EAAS, ...args], {
+    cwd: folder,
+    env: { PATH: process.env.PATH, EAAS_ROOT_KEY: ROOT_KEY, ...where },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let stderr = ''
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text
+  })
+  const ended = once(child, 'close').then(([code]) => ({ code: code as number | null, stderr }))
+  return { child, ended }
+}
+
+describe('a command on a terminal', { timeout: TIMEOUT_MS }, () => {
+  it('prints names without what a terminal would obey', async () => {
+    const tenant = await service.createTenant({ name: 'x\u001b[2J\u009b\u0007\nfake\u202e' })
+    const id = tenant.tenant.tenant_id
+    await tenant.call('POST', '/v1/api-keys', { name: 'k\u001b]0;title\u0007', permissions: ['encrypt'] })
+    for (const args of [
+      ['tenant', 'list'],
+      ['tenant', 'list', '--json'],
+      ['tenant', 'show', id],
+      ['api-key', 'list', '--tenant', id],
+      ['purge', '--dry-run'],
+    ]) {
+      const { code, stdout } = await run(...args)
+      expect([args, code]).toEqual([args, 0])
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what must not be there
+      expect(stdout).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202e]|^fake/m)
+      expect(stdout).toContain(args[0] === 'api-key' ? 'k\\u001b]0;title\\u0007' : 'x\\u001b[2J\\u009b')
+    }
+    expect(JSON.parse((await run('tenant', 'show', id, '--json')).stdout).name).toBe(tenant.tenant.name)
+  })
+
+  it('takes an id for the tenant of that id, though another one has it for its name', async () => {
+    const { tenant_id } = (await service.createTenant({ name: 'victim' })).tenant
+    await service.createTenant({ name: tenant_id })
+    expect(JSON.parse((await run('tenant', 'show', tenant_id, '--json')).stdout).name).toBe('victim')
+    for (const name of [tenant_id, tenant_id.toUpperCase(), 'a\u0007b', ' \u00a0']) {
+      const { code, stderr } = await run('tenant', 'create', '--name', name)
+      expect([code, stderr]).toEqual([2, expect.stringMatching(/must not be a UUID|no control characters/)])
+    }
+  })
+
+  it('goes on to its end when its reader has left', async () => {
+    const { child, ended } = start('doctor')
+    child.stdout.destroy()
+    expect(await ended).toEqual({ code: 0, stderr: '' })
+  })
+
+  it('that exports leaves no part of a file when it is interrupted', async () => {
+    const tenant = await service.createTenant()
+    const { id } = (await tenant.call('POST', '/v1/keys', { name: 'k' })).body
+    const wrap = { op: 'wrap', key_id: id, dek: Buffer.alloc(32).toString('base64') }
+    const operations = Array.from({ length: 1_000 }, () => wrap)
+    for (let round = 0; round < 30; round++) await tenant.call('POST', '/v1/batch', { operations })
+    const out = join(folder, 'out.ndjson')
+    const { child, ended } = start('audit', 'export', '--tenant', tenant.tenant.tenant_id, '--out', out)
+    while (!existsSync(out) && child.exitCode === null) await sleep(5)
+    child.kill('SIGINT')
+    const { code, stderr } = await ended
+    expect([code, stderr]).toEqual([1, `eaas: the export was stopped, and ${out} removed\n`])
+    expect(await readdir(folder)).not.toContain('out.ndjson')
+  })
+})
+
+describe('the exit code of a verification', { timeout: TIMEOUT_MS }, () => {
+  it('is 1 for what is not valid, and for nothing else', async () => {
+    const tenant = await service.createTenant()
+    const id = tenant.tenant.tenant_id
+    const garbage = join(folder, 'garbage')
+    await writeFile(garbage, 'x\n')
+    const verify = ['audit', 'verify', '--tenant']
+    const codeOf = async (...args: string[]) => (await run(...args)).code
+    expect(await codeOf(...verify, id)).toBe(0)
+    expect(await codeOf('audit', 'verify-export', garbage)).toBe(1)
+    expect(await codeOf(...verify, id, '--from', '3', '--to', '2')).toBe(2)
+    for (const args of [
+      [...verify, 'nobody'],
+      [...verify, id, '--from', '99'],
+      [...verify, id, '--checkpoint', join(folder, 'none')],
+      [...verify, id, '--checkpoint', garbage],
+      ['audit', 'verify-export', join(folder, 'none')],
+      ['audit', 'verify-export', garbage, '--public-key', join(folder, 'none')],
+    ]) {
+      expect([args, await codeOf(...args)]).toEqual([args, 3])
+    }
+    const down = { EAAS_DATABASE_URL: 'postgres://127.0.0.1:1/none', EAAS_PORT: 'x' }
+    const url = down.EAAS_DATABASE_URL
+    const database = { backend: 'postgres' as const, url, directUrl: url, drop: async () => undefined }
+    expect((await runEaas([...verify, id], { database })).code).toBe(3)
+    expect((await runEaas([...verify, id], { database, environment: down })).code).toBe(3)
+    await service.services.sql`update audit_log set actor = 'x' where tenant_id = ${id}`
+    expect(await codeOf(...verify, id)).toBe(1)
+  })
+})
+
+describe('a stretch that was purged', { timeout: TIMEOUT_MS }, () => {
+  it('is said to have been purged, not to be valid', async () => {
+    const tenant = await service.createTenant()
+    const id = tenant.tenant.tenant_id
+    for (let at = 0; at < 5; at++) await tenant.call('POST', '/v1/keys', { name: `k${at}` })
+    now += 100 * DAY_MS
+    await tenant.call('POST', '/v1/keys', { name: 'now' })
+    await performAsSystem(service.services, id, purgeAudit({ retentionMonths: 1, maxShare: 1 }))
+    const { code, stdout } = await run('audit', 'verify', '--tenant', id, '--from', '3', '--to', '5')
+    expect([code, stdout]).toEqual([0, 'Nothing was verified: entries 3 to 5 were purged, as all were through 6.\n'])
+    expect((await run('audit', 'verify', '--tenant', id)).stdout).toMatch(/^The log is valid\./)
+  })
+})
+
+describe('the log line of a call', { timeout: TIMEOUT_MS }, () => {
+  it('names the address of a client that was refused, and of no other', async () => {
+    const database = await freshDatabase('log')
+    const { secret } = (await createTenantByCli({ database }, 'log')).api_key
+    const eaas = await startEaas({ database, environment: { EAAS_LOG_LEVEL: 'info' } })
+    const get = (bearer: string) => fetch(`${eaas.url}/v1/keys`, { headers: { authorization: `Bearer ${bearer}` } })
+    expect([(await get('guess')).status, (await get(secret)).status]).toEqual([401, 200])
+    const { stderr } = await eaas.stop()
+    const lines = stderr.split('\n').filter((line) => line.includes('"msg":"request"'))
+    expect(lines.map((line) => JSON.parse(line)).map(({ status, ip_address }) => [status, ip_address])).toEqual([
+      [401, '127.0.0.1'],
+      [200, undefined],
+    ])
+  })
+})

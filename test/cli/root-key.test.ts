@@ -1,0 +1,181 @@
+// A root key that is not this database's, or is no key, starts nothing and writes nothing.
+import { randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type postgres from 'postgres'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
+import { connectTo, type Ended, ROOT_KEY, runEaas, startEaas } from '../support/eaas-process.js'
+
+const TIMEOUT_MS = 120_000
+const another = () => randomBytes(32).toString('base64')
+const truncated = Buffer.from(ROOT_KEY, 'base64').subarray(0, 31).toString('base64')
+
+/** Every row of every table, as text. */
+async function contents(sql: postgres.Sql): Promise<string> {
+  const tables = await sql<{ name: string }[]>`
+    select table_name as name from information_schema.tables where table_schema = 'public' order by 1`
+  const parts: string[] = []
+  for (const { name } of tables) {
+    const rows = await sql<{ row: string }[]>`select t::text as row from ${sql(name)} t order by 1`
+    parts.push(name, ...rows.map(({ row }) => row))
+  }
+  return parts.join('\n')
+}
+
+/** The contents of a database that has a server of its own for a moment, where it is an embedded one. */
+async function contentsAtRest(database: TestDatabase, rootKey: string | null = ROOT_KEY): Promise<string> {
+  const eaas = database.backend === 'embedded' ? await startEaas({ database, rootKey }) : undefined
+  const sql = connectTo(database)
+  try {
+    return await contents(sql)
+  } finally {
+    await sql.end()
+    await eaas?.stop()
+  }
+}
+
+function expectRefusal({ code, stdout, stderr }: Ended, sentence: RegExp): void {
+  expect(stderr).toMatch(sentence)
+  expect(stderr).not.toMatch(/\n\s+at /)
+  expect([code, stdout]).toEqual([1, ''])
+}
+
+describe('a database that has its root key', () => {
+  let database: TestDatabase
+  let before: string
+  let folder: string
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'eaas-root-key-'))
+    database = await freshDatabase('root_key')
+    const eaas = await startEaas({ database })
+    await eaas.stop()
+    before = await contentsAtRest(database)
+  }, TIMEOUT_MS)
+  afterAll(() => rm(folder, { recursive: true, force: true }))
+
+  async function file(text: string): Promise<string> {
+    const path = join(folder, randomBytes(6).toString('hex'))
+    await writeFile(path, text)
+    return path
+  }
+
+  it('is not started with another root key, and nothing in it changes', { timeout: TIMEOUT_MS }, async () => {
+    for (const args of [['start'], ['tenant', 'create', '--name', 'x', '--json']]) {
+      const refused = await runEaas(args, { database, rootKey: another() })
+      expectRefusal(refused, /^eaas: The root key does not belong to this database\. Set the one /)
+    }
+    const EAAS_ROOT_KEY_FILE = await file(another())
+    const refused = await runEaas(['start'], { database, rootKey: null, environment: { EAAS_ROOT_KEY_FILE } })
+    expectRefusal(refused, /^eaas: The root key does not belong to this database\./)
+    expect(await contentsAtRest(database)).toBe(before)
+  })
+
+  it('is not started with what is no root key, and nothing in it changes', { timeout: TIMEOUT_MS }, async () => {
+    const make = /Make one with: openssl rand -base64 32/
+    for (const [rootKey, sentence] of [
+      [truncated, /EAAS_ROOT_KEY must be 32 bytes, got 31\./],
+      [ROOT_KEY.slice(0, -1), /EAAS_ROOT_KEY is not standard base64\./],
+      ['changeme', /EAAS_ROOT_KEY must be 32 bytes, got 6\./],
+    ] as const) {
+      const refused = await runEaas(['start'], { database, rootKey })
+      expectRefusal(refused, sentence)
+      expect(refused.stderr).toMatch(make)
+      expect(refused.stderr).not.toContain(rootKey)
+    }
+    for (const [path, sentence] of [
+      [await file(truncated), /must be 32 bytes, got 31\./],
+      [await file(''), /must be 32 bytes, got 0\./],
+      [join(folder, 'nowhere'), /nowhere is missing\. Put back the file/],
+      [folder, /cannot be read \(EISDIR\)/],
+    ] as const) {
+      const environment = { EAAS_ROOT_KEY_FILE: path }
+      expectRefusal(await runEaas(['start'], { database, rootKey: null, environment }), sentence)
+    }
+    const both = await runEaas(['start'], { database, environment: { EAAS_ROOT_KEY_FILE: await file(ROOT_KEY) } })
+    expectRefusal(both, /^eaas: EAAS_ROOT_KEY and EAAS_ROOT_KEY_FILE are both set\. Set one of them\.\n$/)
+    expect(await contentsAtRest(database)).toBe(before)
+  })
+
+  it('is not started without a root key, and no new one is made for it', { timeout: TIMEOUT_MS }, async () => {
+    const sentence =
+      database.backend === 'embedded'
+        ? /root\.key is missing\. Put back the file that belongs to this database/
+        : /the root key must come from EAAS_ROOT_KEY or EAAS_ROOT_KEY_FILE\. Make one with: openssl rand/
+    expectRefusal(await runEaas(['start'], { database, rootKey: null }), sentence)
+    if (database.backend === 'embedded') expect(await readdir(database.dataDir)).not.toContain('root.key')
+    expect(await contentsAtRest(database)).toBe(before)
+  })
+})
+
+describe('a new database', () => {
+  it('stays empty where the root key is no key', { timeout: TIMEOUT_MS }, async () => {
+    const database = await freshDatabase('root_key', { created: false })
+    expectRefusal(await runEaas(['start'], { database, rootKey: truncated }), /must be 32 bytes, got 31\./)
+    if (database.backend === 'embedded') expect(await readdir(database.dataDir)).toEqual([])
+    else expect(await contentsAtRest(database)).toBe('')
+  })
+})
+
+describe.skipIf(backend() === 'postgres')('the root key of a data directory (PostgreSQL has none)', () => {
+  it('refuses to start when root.key was exchanged, truncated, emptied or lost', { timeout: TIMEOUT_MS }, async () => {
+    const database = await freshDatabase('root_key')
+    if (database.backend !== 'embedded') throw new Error('this is about the embedded database')
+    const path = join(database.dataDir, 'root.key')
+    const start = () => runEaas(['start'], { database, rootKey: null })
+    const eaas = await startEaas({ database, rootKey: null })
+    await eaas.stop()
+    const genuine = await readFile(path, 'utf8')
+    const before = await contentsAtRest(database, null)
+
+    for (const [text, sentence] of [
+      [another(), /does not belong to this database/],
+      [genuine.slice(0, 20), /root\.key must be 32 bytes, got 15\. Make one with/],
+      ['', /root\.key must be 32 bytes, got 0\./],
+    ] as const) {
+      await writeFile(path, text)
+      expectRefusal(await start(), sentence)
+      expect(await readFile(path, 'utf8')).toBe(text)
+    }
+    await rm(path)
+    expectRefusal(await start(), /root\.key is missing\. Put back the file/)
+    expect(existsSync(path)).toBe(false)
+
+    await writeFile(path, genuine)
+    expect(await contentsAtRest(database, null)).toBe(before)
+  })
+})
+
+describe.skipIf(backend() === 'embedded')(
+  'servers with different root keys (an embedded database has one server)',
+  () => {
+    it('do not run on one database: the second is refused, and the first goes on', {
+      timeout: TIMEOUT_MS,
+    }, async () => {
+      const database = await freshDatabase('root_key')
+      const first = await startEaas({ database })
+      const before = await contentsAtRest(database)
+      expectRefusal(await runEaas(['start'], { database, rootKey: another() }), /does not belong to this database/)
+      expect(await contentsAtRest(database)).toBe(before)
+      expect((await fetch(`${first.url}/health`)).status).toBe(200)
+      await first.stop()
+    })
+
+    it('do not both start on a new database, however close together', { timeout: TIMEOUT_MS }, async () => {
+      for (let round = 0; round < 3; round++) {
+        const database = await freshDatabase('root_key')
+        const starts = await Promise.allSettled(
+          [another(), another(), another()].map((rootKey) => startEaas({ database, rootKey })),
+        )
+        const started = starts.flatMap((start) => (start.status === 'fulfilled' ? [start.value] : []))
+        const refused = starts.flatMap((start) => (start.status === 'rejected' ? [String(start.reason)] : []))
+        expect(started).toHaveLength(1)
+        for (const reason of refused) expect(reason).toContain('The root key does not belong to this database')
+        await Promise.all(started.map((server) => server.stop()))
+      }
+    })
+  },
+)

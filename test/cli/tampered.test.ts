@@ -1,0 +1,71 @@
+// The operator's command line beside a tenant that somebody tampered with: it says so, and the other tenants are looked after.
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { runEaas } from '../support/eaas-process.js'
+import { type Caller, ROOT_KEY, type Service, startService } from '../support/service.js'
+
+let service: Service
+let tampered: Caller
+let broken: Caller
+let sound: Caller
+
+beforeAll(async () => {
+  service = await startService()
+  const { sql } = service.services
+  ;[tampered, broken, sound] = [
+    await service.createTenant({ name: 'tampered' }),
+    await service.createTenant({ name: 'broken' }),
+    await service.createTenant({ name: 'sound' }),
+  ]
+  await sql`update tenants set envelope_only = false where tenant_id = ${tampered.tenant.tenant_id}`
+  await sql`update heads set mac = ${Buffer.alloc(32)} where tenant_id = ${broken.tenant.tenant_id}`
+})
+afterAll(() => service?.close())
+
+const eaas = (...args: string[]) =>
+  runEaas(args, {
+    database: service.database,
+    rootKey: ROOT_KEY,
+    environment: { EAAS_AUDIT_RETENTION_MONTHS: '1' },
+  })
+const STACK = /\n\s+at /
+
+describe('beside a tenant that was tampered with', () => {
+  it('tenant list prints the others, and names it', async () => {
+    const { tenant_id } = tampered.tenant
+    const listed = await eaas('tenant', 'list', '--json')
+    const { tenants, count, failed } = JSON.parse(listed.stdout)
+    expect([listed.code, count, tenants.map(({ name }: { name: string }) => name).sort()]).toEqual([
+      1,
+      2,
+      ['broken', 'sound'],
+    ])
+    expect(failed).toEqual([{ tenant_id, error: expect.stringContaining('changed outside the server') }])
+    const { code, stdout, stderr } = await eaas('tenant', 'list')
+    expect([code, stdout.includes(sound.tenant.tenant_id), stdout.includes(tenant_id)]).toEqual([1, true, false])
+    expect(stderr).toMatch(new RegExp(`^eaas: tenant ${tenant_id}: .*changed outside the server`))
+    expect(stderr).not.toMatch(STACK)
+  })
+
+  it('purge goes on with the others', async () => {
+    const { code, stdout } = await eaas('purge', '--json')
+    const { tenants } = JSON.parse(stdout)
+    expect(code).toBe(1)
+    expect(tenants).toMatchObject([
+      { tenant: 'tampered', refused: expect.stringContaining('changed outside the server') },
+      { tenant: 'broken', refused: expect.stringContaining('head of the audit chain') },
+      { tenant: 'sound', entries: 0 },
+    ])
+  })
+
+  it.each([
+    ['tenant', 'show', 'tampered'],
+    ['tenant', 'set', 'tampered', '--envelope-only', 'true'],
+    ['tenant', 'set', 'broken', '--envelope-only', 'false'],
+    ['api-key', 'create', '--tenant', 'broken', '--name', 'x', '--permissions', 'encrypt'],
+  ])('%s %s says what is wrong in one sentence', async (...args) => {
+    const { code, stderr } = await eaas(...args)
+    expect(code).toBe(1)
+    expect(stderr).toMatch(/^eaas: .*(changed outside the server|head of the audit chain)/m)
+    expect(stderr).not.toMatch(STACK)
+  })
+})

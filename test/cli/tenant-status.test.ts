@@ -1,0 +1,206 @@
+// eaas tenant suspend, resume and delete, beside running servers: refused at once by each of them, nothing else lost than what is deleted.
+import { randomBytes } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { checkTenant, openAuditKey } from '../independent/checker.js'
+import { serverOf } from '../support/audit-scene.js'
+import { connectTo, runEaas } from '../support/eaas-process.js'
+import { callRoute, makeGround, routesWithRules } from '../support/route-calls.js'
+import { type Caller, ROOT_KEY, type Service, startService } from '../support/service.js'
+
+const dek = () => randomBytes(32).toString('base64')
+const REFUSED = [403, 'E_TENANT_SUSPENDED']
+
+let folder: string
+let service: Service
+/** on the same database, with caches of its own */
+let other: ReturnType<typeof serverOf>
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'eaas-tenant-'))
+  service = await startService()
+  other = serverOf(service)
+})
+afterAll(async () => {
+  await other?.app.close()
+  await service?.close()
+  await rm(folder, { recursive: true, force: true })
+})
+
+/** The operator's command, in a process of its own. */
+function eaas(...args: string[]) {
+  return runEaas(args, { database: service.database, rootKey: ROOT_KEY })
+}
+
+async function json(...args: string[]) {
+  const { code, stdout, stderr } = await eaas(...args, '--json')
+  expect([args, code, stderr]).toEqual([args, 0, ''])
+  return JSON.parse(stdout)
+}
+
+/** The caller's calls, answered by the other server. */
+function onOther({ secret, tenant }: Caller): Caller {
+  const call = async (method: string, path: string, body?: unknown) => ({
+    ...(await other.call(secret, method, path, body)),
+    headers: new Headers(),
+  })
+  return { secret, tenant, call: call as Caller['call'] }
+}
+
+/** The log verifies: in place, offline from an export, and by the checker that shares no code with the server, rows included. */
+async function expectSound(tenant_id: string): Promise<void> {
+  const file = join(folder, `${randomBytes(6).toString('hex')}.ndjson`)
+  expect(await json('audit', 'verify', '--tenant', tenant_id)).toMatchObject({ valid: true })
+  expect((await eaas('audit', 'export', '--tenant', tenant_id, '--out', file)).code).toBe(0)
+  const { public_key } = await json('audit', 'public-key')
+  expect((await eaas('audit', 'verify-export', file, '--public-key', public_key)).code).toBe(0)
+  const sql = connectTo(service.database)
+  try {
+    const auditKey = await openAuditKey(sql, Buffer.from(ROOT_KEY, 'base64'), tenant_id)
+    expect(await checkTenant(sql, { tenant_id, auditKey })).toMatchObject({ verdict: { valid: true }, faults: [] })
+  } finally {
+    await sql.end()
+  }
+}
+
+describe('eaas tenant suspend', { timeout: 120_000 }, () => {
+  it('has every call refused by every server once it answers, and resume has them answered again, with nothing lost', async () => {
+    const owner = await service.createTenant({ envelope_only: false })
+    const neighbour = await service.createTenant()
+    const { tenant_id, name } = owner.tenant
+    const ground = await makeGround(owner)
+    const servers = [owner, onOther(owner)]
+    for (const caller of servers) expect((await caller.call('GET', '/v1/keys')).status).toBe(200) // cached from now on
+    expect(await json('tenant', 'suspend', name, '--reason', 'not paid')).toMatchObject({
+      tenant_id,
+      status: 'suspended',
+    })
+    for (const caller of servers) {
+      for (const route of routesWithRules()) {
+        const { status, body } = await callRoute(caller, route, ground)
+        expect([route.name, status, body.code]).toEqual([route.name, ...REFUSED])
+      }
+    }
+    expect((await owner.call('GET', '/v1/keys', undefined, { authorization: `Bearer ${owner.secret}x` })).status).toBe(
+      401,
+    )
+    for (const caller of [neighbour, onOther(neighbour)]) {
+      expect((await caller.call('POST', '/v1/keys', { name: randomBytes(4).toString('hex') })).status).toBe(201)
+    }
+    await expectSound(tenant_id)
+    await json('tenant', 'suspend', name) // is so already, and writes no entry
+    const [listed] = (await json('tenant', 'list')).tenants.filter((tenant: { name: string }) => tenant.name === name)
+    expect([listed.status, (await json('tenant', 'show', name)).status]).toEqual(['suspended', 'suspended'])
+
+    expect(await json('tenant', 'resume', name)).toMatchObject({ status: 'active' })
+    for (const caller of servers) {
+      const { key_id, wrapped_key } = ground
+      expect((await caller.call('POST', `/v1/keys/${key_id}/unwrap`, { wrapped_key })).status).toBe(200)
+    }
+    const { logs } = (await owner.call('GET', '/v1/audit?action=tenant.update')).body
+    expect(logs).toMatchObject([
+      { actor: 'system', ip_address: null, metadata: { status: 'active' } },
+      { actor: 'system', ip_address: null, metadata: { status: 'suspended', reason: 'not paid' } },
+    ])
+    await expectSound(tenant_id)
+  })
+
+  it('lets no call through that is under way: the log has none between the two entries', async () => {
+    const owner = await service.createTenant()
+    const { key_id } = (await owner.call('POST', '/v1/keys', { name: 'k' })).body
+    let isOver = false
+    const seen = new Set<string>()
+    const clients = [owner, onOther(owner), owner, onOther(owner)].map(async (caller, at) => {
+      while (!isOver) {
+        const wrap = at < 2
+        const { status, body } = wrap
+          ? await caller.call('POST', `/v1/keys/${key_id}/wrap`, { dek: dek() })
+          : await caller.call('POST', '/v1/hash', { key_id, value: 'x' })
+        seen.add(status === 200 ? '200' : `${status} ${body.code}`)
+      }
+    })
+    await expect.poll(() => [...seen]).toEqual(['200'])
+    await json('tenant', 'suspend', owner.tenant.tenant_id)
+    await expect.poll(() => [...seen].sort()).toEqual(['200', REFUSED.join(' ')])
+    await json('tenant', 'resume', owner.tenant.tenant_id)
+    isOver = true
+    await Promise.all(clients)
+    const { logs } = (await owner.call('GET', '/v1/audit?action=tenant.update')).body
+    expect(logs[0].id - logs[1].id).toBe(1)
+    expect([...seen].sort()).toEqual(['200', REFUSED.join(' ')])
+    await expectSound(owner.tenant.tenant_id)
+  })
+})
+
+describe('eaas tenant delete', { timeout: 120_000 }, () => {
+  it('takes a suspended tenant and its name, says what it would do without, and leaves nothing that opens data but a log that verifies', async () => {
+    const owner = await service.createTenant({ envelope_only: false })
+    const neighbour = await service.createTenant({ envelope_only: false })
+    const theirs = await makeGround(neighbour)
+    const { tenant_id, name } = owner.tenant
+    const ground = await makeGround(owner)
+    await owner.call('POST', `/v1/keys/${ground.key_id}/rotate`)
+    for (const step of ['disabled', 'waits', 'active']) {
+      const { id } = (await owner.call('POST', '/v1/keys', { name: step })).body
+      if (step !== 'active') await owner.call('DELETE', `/v1/keys/${id}`)
+      if (step === 'waits') await owner.call('POST', `/v1/keys/${id}/destroy`, { confirm: step })
+    }
+    const early = await eaas('tenant', 'delete', name, '--confirm', name)
+    expect([early.code, early.stderr]).toEqual([1, expect.stringContaining('suspend it first')])
+    await json('tenant', 'suspend', name)
+
+    const told = await eaas('tenant', 'delete', name)
+    expect([told.code, told.stdout]).toEqual([
+      1,
+      expect.stringMatching(/4 keys in 5 versions[\s\S]*2 API keys[\s\S]*Nothing was done/),
+    ])
+    expect((await eaas('tenant', 'delete', name, '--confirm', 'another')).code).toBe(1)
+    await json('tenant', 'resume', name)
+    const { key_id, wrapped_key } = ground
+    expect((await owner.call('POST', `/v1/keys/${key_id}/unwrap`, { wrapped_key })).status).toBe(200)
+    await json('tenant', 'suspend', name)
+
+    const deleted = await json('tenant', 'delete', name, '--confirm', name, '--reason', 'asked for')
+    expect(deleted).toMatchObject({
+      deleted: true,
+      keys: 4,
+      versions: 5,
+      api_keys: 2,
+      tenant: { tenant_id, status: 'deleted' },
+    })
+    const sql = connectTo(service.database)
+    try {
+      const secrets = await sql`
+        select 1 from key_versions where tenant_id = ${tenant_id} and wrapped_kek is not null
+        union all select 1 from keys where tenant_id = ${tenant_id} and wrapped_hash_key is not null
+        union all select 1 from api_keys where tenant_id = ${tenant_id} and revoked_at is null`
+      expect(secrets).toHaveLength(0)
+    } finally {
+      await sql.end()
+    }
+    for (const caller of [owner, onOther(owner)]) {
+      for (const route of routesWithRules()) expect((await callRoute(caller, route, ground)).status).toBe(401)
+    }
+    for (const [command, error] of [
+      [['tenant', 'resume', name], /is final/],
+      [['tenant', 'set', name, '--envelope-only', 'true'], /is final/],
+      [['tenant', 'create', '--name', name], /exists already/],
+      [['key', 'create', '--tenant', name, '--name', 'new'], /is final/],
+      [['api-key', 'create', '--tenant', name, '--name', 'new', '--permissions', 'all'], /is final/],
+    ] as const) {
+      const { code, stderr } = await eaas(...command)
+      expect([command, code, stderr]).toEqual([command, 1, expect.stringMatching(error)])
+    }
+    await expectSound(tenant_id)
+    const { logs } = await json('audit', 'list', '--tenant', tenant_id, '--limit', '1')
+    expect(logs).toMatchObject([
+      { action: 'tenant.update', actor: 'system', metadata: { status: 'deleted', reason: 'asked for' } },
+    ])
+    const unwrapped = await neighbour.call('POST', `/v1/keys/${theirs.key_id}/unwrap`, {
+      wrapped_key: theirs.wrapped_key,
+    })
+    expect(unwrapped.status).toBe(200)
+  })
+})

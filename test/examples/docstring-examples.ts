@@ -1,0 +1,86 @@
+// The examples in the comments of the SDK's sources, as pages of snippets: each file is one, its lines where they were.
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import * as broker from '../../packages/sdk/src/broker.js'
+import * as sdk from '../../packages/sdk/src/index.js'
+import * as offline from '../../packages/sdk/src/offline.js'
+import * as testing from '../../packages/sdk/src/testing.js'
+import { programOf } from '../support/snippets.js'
+import { filesBelow, ROOT } from '../support/source-files.js'
+
+const SOURCES = 'packages/sdk/src'
+const ENTRIES = {
+  '@eaas/sdk': sdk,
+  '@eaas/sdk/broker': broker,
+  '@eaas/sdk/offline': offline,
+  '@eaas/sdk/testing': testing,
+}
+
+/** What the examples of a file take for granted, besides `eaas`, `keyId` and what the SDK exports. */
+const GIVEN: Record<string, string> = {
+  'broker.ts': 'declare function findSession(cookie: string | null): { id: string; isDoctor: boolean } | undefined',
+  'broker/node.ts': `
+    import type { IncomingMessage, ServerResponse } from 'node:http'
+    import type { Broker } from '@eaas/sdk/broker'
+    import type { FastifyInstance } from 'fastify'
+    declare const broker: Broker
+    declare const app: { use(path: string, handle: (request: IncomingMessage, response: ServerResponse) => void): void }
+    declare const fastify: FastifyInstance`,
+  'client.ts': `
+    import { text, type Envelope } from '@eaas/sdk'
+    declare const users: { email: string; phone: string }[]
+    declare const rows: { email: Envelope; phone: Envelope }[]`,
+  'models/model.ts': `
+    import { text } from '@eaas/sdk'
+    const users = eaas.model({ keyId, fields: { email: text({ index: 'email_index' }) } })
+    const rows = await users.encryptMany([{ id: 7, email: 'ada@example.org' }])
+    declare function store(row: (typeof rows)[number]): Promise<void>`,
+  'offline.ts': `
+    import { readFile } from 'node:fs/promises'
+    import type { Envelope } from '@eaas/sdk'
+    const dek = createDek()
+    const wrapped = { wrapped_key: 'AAAA', key_id: keyId, key_version: 1 }
+    declare const row: { phone: Envelope }`,
+  'resources/audit.ts': `
+    import type { Entry } from '@eaas/sdk'
+    declare const lastSeen: number
+    declare function archive(entry: Entry): Promise<void>`,
+  'testing.ts': `
+    import { createClient } from '@eaas/sdk'
+    const service = createTestService()`,
+}
+
+export interface Examples {
+  program: string
+  /** How many are marked as examples, and how many of them are code. */
+  marked: number
+  blocks: number
+}
+
+/** The examples of each source that has some, by its path. */
+export function findExamples(): Map<string, Examples> {
+  const found = new Map<string, Examples>()
+  for (const path of filesBelow(SOURCES)) {
+    const page = pageOf(readFileSync(join(ROOT, path), 'utf8'))
+    const [marked = 0, blocks = 0] = [/^@example$/gm, /^```ts$/gm].map((mark) => page.match(mark)?.length)
+    if (marked > 0) found.set(path, { program: programFor(path, page), marked, blocks })
+  }
+  return found
+}
+
+/** The lines of the comments alone, without their stars. */
+function pageOf(source: string): string {
+  return source.replaceAll(/^.*$/gm, (line) => line.match(/^ *\* ?(.*)$/)?.[1] ?? '')
+}
+
+function programFor(path: string, page: string): string {
+  const given = (GIVEN[path.slice(SOURCES.length + 1)] ?? '').trim().replaceAll(/\n */g, '; ')
+  const program = programOf(page)
+  const isMissing = (name: string) =>
+    new RegExp(`\\b${name}\\(`).test(program + given) && !new RegExp(`import [^;]*\\b${name}\\b`).test(given)
+  const imports = Object.entries(ENTRIES).map(([entry, exported]) => {
+    const names = Object.keys(exported).filter((name) => isMissing(name) && (exported === sdk || !(name in sdk)))
+    return `import { ${names.join(', ')} } from '${entry}'; `
+  })
+  return `${imports.join('')}${given}; ${program}`
+}

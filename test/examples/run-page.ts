@@ -1,0 +1,31 @@
+// Runs the snippets of a page, as one program, in a folder of its own.
+import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import ts from 'typescript'
+import { onTestFinished, vi } from 'vitest'
+import { programOf } from '../support/snippets.js'
+import { createPrelude, type PageService } from './snippet-prelude.js'
+
+/** @throws what a snippet throws, or an error about something printed that the page does not promise */
+export async function runPage(markdown: string, service: PageService, parent: string): Promise<void> {
+  const folder = mkdtempSync(join(parent, 'page-'))
+  const { globals, fetch } = await createPrelude(service)
+  const here = process.cwd()
+  onTestFinished(() => {
+    process.chdir(here)
+    vi.unstubAllGlobals()
+    vi.restoreAllMocks()
+    globals.eaas.close()
+  })
+  mkdirSync(join(folder, '.eaas'))
+  writeFileSync(join(folder, '.eaas/api-key.txt'), `${service.apiKey}\n`)
+  for (const [name, value] of Object.entries({ ...globals, fetch })) vi.stubGlobal(name, value)
+  for (const name of ['log', 'error'] as const) vi.spyOn(console, name).mockReturnValue(undefined)
+  const { outputText } = ts.transpileModule(programOf(markdown), {
+    compilerOptions: { target: ts.ScriptTarget.ES2023, module: ts.ModuleKind.ESNext, verbatimModuleSyntax: true },
+  })
+  const file = join(folder, 'page.js')
+  writeFileSync(file, outputText)
+  process.chdir(folder)
+  await import(/* @vite-ignore */ file)
+}

@@ -1,0 +1,119 @@
+// EAAS_DRAIN_SECONDS: a server that is told to stop turns a balancer away first, and serves until the balancer must have seen it.
+// The long form, behind haproxy, is slow/drain.test.ts.
+import { connect } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { describe, expect, it } from 'vitest'
+import { backend, freshDatabase } from '../support/database.js'
+import { createTenantByCli, startEaas } from '../support/eaas-process.js'
+import { callsOf } from '../support/load.js'
+import { restartRolling } from './rolling-restart.js'
+import { startTcpBalancer } from './tcp-balancer.js'
+
+const TIMEOUT_MS = 180_000
+
+async function draining(drainSeconds: number) {
+  const database = await freshDatabase('drain')
+  const { api_key } = await createTenantByCli({ database }, 'drain')
+  const eaas = await startEaas({ database, environment: { EAAS_DRAIN_SECONDS: String(drainSeconds) } })
+  const call = callsOf(api_key.secret)
+  expect((await fetch(`${eaas.url}/health`)).status).toBe(200)
+  const ended = eaas.stop()
+  await expect.poll(async () => (await fetch(`${eaas.url}/health`)).status, { timeout: 20_000 }).toBe(503)
+  return { eaas, call, ended }
+}
+
+describe('a server that drains', { timeout: TIMEOUT_MS }, () => {
+  it('says so on /health, goes on serving, asks clients to connect anew, and ends with code 0', async () => {
+    const { eaas, call, ended } = await draining(6)
+    const health = await fetch(`${eaas.url}/health`)
+    expect(health.headers.get('connection')).toBe('close')
+    expect(await health.json()).toMatchObject({ status: 'degraded', database: 'up', detail: 'the server is stopping' })
+    expect((await call(eaas.url, 'POST', '/v1/keys', { name: 'while draining' })).status).toBe(201)
+    expect((await ended).code).toBe(0)
+  })
+
+  it('begins to at SIGHUP too, as a terminal that is closed sends it', async () => {
+    const database = await freshDatabase('drain')
+    const eaas = await startEaas({ database, environment: { EAAS_DRAIN_SECONDS: '3600' } })
+    process.kill(eaas.pid, 'SIGHUP')
+    await expect.poll(async () => (await fetch(`${eaas.url}/health`)).status, { timeout: 20_000 }).toBe(503)
+    await eaas.stop()
+  })
+
+  it('ends at once at a second signal', async () => {
+    const { eaas, ended } = await draining(3_600)
+    process.kill(eaas.pid, 'SIGTERM')
+    await ended
+  })
+
+  it('answers a call whose first byte had arrived when it closed', async () => {
+    const database = await freshDatabase('drain')
+    const { api_key } = await createTenantByCli({ database }, 'drain')
+    const eaas = await startEaas({ database })
+    const socket = connect(Number(new URL(eaas.url).port), '127.0.0.1')
+    await new Promise<void>((resolve) => socket.once('connect', resolve))
+    let answer = ''
+    const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()))
+    socket.setEncoding('utf8').on('data', (text) => {
+      answer += text
+    })
+    socket.on('error', (error) => {
+      answer += error.message
+    })
+    socket.write('G')
+    await sleep(200) // it has arrived
+    const ended = eaas.stop()
+    // Refused connections show that it has begun to close.
+    await expect
+      .poll(
+        () =>
+          fetch(`${eaas.url}/health`).then(
+            () => 'open',
+            () => 'closed',
+          ),
+        { timeout: 5_000, interval: 20 },
+      )
+      .toBe('closed')
+    socket.write(`ET /v1/keys HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${api_key.secret}\r\n\r\n`)
+    await closed
+    expect(answer).toMatch(/^HTTP\/1\.1 200 /)
+    expect((await ended).code).toBe(0)
+  })
+})
+
+describe('a server that stops without a drain', { timeout: TIMEOUT_MS }, () => {
+  it('resets no call of clients that send one after the other without a pause', async () => {
+    const database = await freshDatabase('drain')
+    const { api_key } = await createTenantByCli({ database }, 'drain')
+    const eaas = await startEaas({ database })
+    const failures: string[] = []
+    let answered = 0
+    const client = async () => {
+      const call = callsOf(api_key.secret)
+      for (;;) {
+        const answer = await call(eaas.url, 'GET', '/v1/keys').catch((error) => error)
+        if (answer.status === 200) answered += 1
+        else if (answer.syscall === 'connect')
+          return // refused, or reset before it was there
+        else return void failures.push(answer.message ?? JSON.stringify(answer))
+      }
+    }
+    const clients = Array.from({ length: 24 }, client)
+    await expect.poll(() => answered, { timeout: 20_000 }).toBeGreaterThan(500)
+    const ended = eaas.stop()
+    await Promise.all(clients)
+    expect({ failures, code: (await ended).code }).toEqual({ failures: [], code: 0 })
+  })
+})
+
+describe.skipIf(backend() === 'embedded')('a rolling restart behind an L4 balancer without retry', () => {
+  it('fails no call', { timeout: TIMEOUT_MS }, async () => {
+    const { made, failures, codes } = await restartRolling({
+      drainSeconds: 4,
+      calls: 500,
+      startBalancer: (servers) => startTcpBalancer(servers, 500),
+    })
+    expect({ failures, codes }).toEqual({ failures: [], codes: [0, 0] })
+    expect(made).toBeGreaterThanOrEqual(500)
+  })
+})

@@ -1,0 +1,138 @@
+// A database of several hosts: the server finds the one that takes writes, and finds the next one after a failover.
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { type AddressInfo, connect as connectSocket, createServer } from 'node:net'
+import postgres from 'postgres'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { connect } from '../../packages/server/src/store/db.js'
+import { backend, freshDatabase, isPooled } from '../support/database.js'
+import { startEaas } from '../support/eaas-process.js'
+import { findPostgres } from '../support/find-postgres.js'
+import { freePort, type PostgresServer, startPostgres } from '../support/postgres.js'
+import { type Service, startService } from '../support/service.js'
+
+const TIMEOUT_MS = 120_000
+
+/** The URL of a database with other hosts, each a port of this machine. */
+function withHosts(url: string, ports: readonly number[]): string {
+  const { username, password, pathname } = new URL(url)
+  return `postgres://${username}:${password}@${ports.map((port) => `127.0.0.1:${port}`).join(',')}${pathname}`
+}
+
+function binaries() {
+  const bin = findPostgres()
+  if (!bin) throw new Error('there is no PostgreSQL')
+  return bin
+}
+
+describe.skipIf(backend() === 'embedded' || isPooled())('a primary with a standby', { timeout: TIMEOUT_MS }, () => {
+  let primary: PostgresServer
+  let standby: PostgresServer
+  let service: Service | undefined
+  beforeAll(async () => {
+    primary = await startPostgres({ bin: binaries() })
+    standby = await startPostgres({ bin: binaries(), standbyOf: primary.url })
+  }, TIMEOUT_MS)
+  afterAll(async () => {
+    await service?.close()
+    await Promise.all([primary?.remove(), standby?.remove()])
+  })
+
+  it('a standby by itself is refused: what it shows may be old', async () => {
+    const sql = connect({ url: standby.url, max: 1 })
+    await expect(sql`select 1`).rejects.toMatchObject({ code: 'NOT_PRIMARY' })
+    await sql.end()
+  })
+
+  it('the primary is found behind a host that is down and a standby, and the standby once it is promoted', async () => {
+    const url = withHosts(primary.url, [await freePort(), standby.port, primary.port])
+    service = await startService({
+      database: { backend: 'postgres', url, directUrl: url, drop: async () => undefined },
+    })
+    const owner = await service.createTenant()
+    const { status, body: key } = await owner.call('POST', '/v1/keys', { name: 'before' })
+    expect(status).toBe(201)
+    const dek = randomBytes(32).toString('base64')
+    const { body: wrapped } = await owner.call('POST', `/v1/keys/${key.id}/wrap`, { dek })
+    const direct = connect({ url: primary.url, max: 1 })
+    const [at] = await direct<{ lsn: string }[]>`select pg_current_wal_lsn()::text as lsn`
+    await direct.end()
+    const follower = postgres(standby.url, { max: 1 }) // the server's own connection refuses a standby
+    await expect
+      .poll(
+        async () => (await follower`select pg_last_wal_replay_lsn() >= ${at?.lsn ?? ''}::pg_lsn as there`)[0]?.there,
+        { timeout: 30_000 },
+      )
+      .toBe(true)
+
+    const from = performance.now()
+    await primary.kill()
+    await follower`select pg_promote()`
+    await follower.end()
+    const unwrap = () => owner.call('POST', `/v1/keys/${key.id}/unwrap`, wrapped)
+    await expect.poll(async () => (await unwrap()).body.dek, { timeout: 60_000 }).toBe(dek)
+    console.log(`served again ${Math.round(performance.now() - from)} ms after the primary was killed`)
+    expect((await owner.call('POST', '/v1/keys', { name: 'after' })).status).toBe(201)
+    expect((await owner.call('GET', '/v1/audit/verify')).body).toMatchObject({ valid: true })
+    expect(service.alarms).toEqual([])
+  })
+})
+
+describe.skipIf(backend() === 'embedded' || isPooled())('hosts that do not answer', { timeout: TIMEOUT_MS }, () => {
+  it('a query is refused once each of them was tried', async () => {
+    const { url } = await onPostgres()
+    const sql = connect({ url: withHosts(url, [await freePort(), await freePort()]), max: 1 })
+    await expect(sql`select 1`).rejects.toMatchObject({ code: 'ECONNREFUSED' })
+    await sql.end({ timeout: 1 })
+  })
+
+  it('a connection on which the database turned read-only is given up', async () => {
+    const { url } = await onPostgres()
+    const sql = connect({ url, max: 1 })
+    await sql`set default_transaction_read_only = on`
+    await expect(sql`create table t (n integer)`).rejects.toMatchObject({ code: '25006' })
+    await sql`create table t (n integer)`
+    await sql.end()
+  })
+
+  it('a server that starts waits for the database, says so without the password, and not for ever', async () => {
+    const database = await onPostgres()
+    const door = await openDoor(Number(new URL(database.url).port), { turnAway: 2 })
+    const late = { ...database, url: withHosts(database.url, [door.port]) }
+    const password = new URL(database.url).password
+    const environment = { EAAS_START_WAIT_SECONDS: '60', EAAS_LOG_LEVEL: 'info' }
+    const eaas = await startEaas({ database: late, environment })
+    const { code, stderr } = await eaas.stop()
+    expect(code).toBe(0)
+    expect(stderr).toContain(`"database":"127.0.0.1:${door.port}/`)
+    expect(stderr).toContain('waiting for the database')
+    expect(stderr).not.toContain(password)
+
+    await door.close()
+    const refused = startEaas({ database: late, environment: { EAAS_START_WAIT_SECONDS: '0' } })
+    await expect(refused).rejects.toThrow(/The database at \S+ cannot be reached\. .+EAAS_DATABASE_URL.+ECONNREFUSED/)
+  })
+})
+
+/** Leads to a port of this machine; the first clients are turned away, as by a database that is not up yet. */
+async function openDoor(target: number, { turnAway }: { turnAway: number }) {
+  let clients = 0
+  const server = createServer((client) => {
+    clients += 1
+    client.on('error', () => undefined)
+    if (clients <= turnAway) return void client.destroy()
+    const database = connectSocket(target, '127.0.0.1')
+    database.on('error', () => client.destroy())
+    client.pipe(database).pipe(client)
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const close = () => new Promise<void>((resolve) => server.close(() => resolve()))
+  return { port: (server.address() as AddressInfo).port, close }
+}
+
+async function onPostgres() {
+  const database = await freshDatabase('hosts')
+  if (database.backend !== 'postgres') throw new Error('not PostgreSQL')
+  return database
+}

@@ -1,0 +1,71 @@
+// SIGTERM under load, as a rolling restart sends it.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { describe, expect, it } from 'vitest'
+import { freshDatabase } from '../support/database.js'
+import { connectTo, createTenantByCli, ROOT_KEY, startEaas } from '../support/eaas-process.js'
+import { startLoad } from '../support/load.js'
+import { checkInvariants } from './invariants.js'
+
+const CLIENTS = 16
+/** What the service promises: it is gone this long after SIGTERM. */
+const STOP_MS = 10_000
+const ENOUGH_CALLS = 300
+
+/** Under load until SIGTERM; the clients go on sending afterwards or not. */
+async function stopUnderLoad({ sendOn }: { sendOn: boolean }) {
+  const database = await freshDatabase('stop')
+  const { tenant_id, api_key } = await createTenantByCli({ database }, 'stop')
+  const eaas = await startEaas({ database })
+  let url: string | undefined = eaas.url
+  const load = await startLoad({ target: () => url, secret: api_key.secret, clients: CLIENTS })
+  while (load.acked() < ENOUGH_CALLS) await sleep(20)
+
+  if (!sendOn) url = undefined
+  const from = performance.now()
+  const { code, stderr } = await eaas.stop()
+  const stopMs = performance.now() - from
+  url = undefined
+  await load.stop()
+  const unanswered = [...load.ledgers.values()].flat().filter(({ state }) => state === 'sent').length
+
+  await eaas.start()
+  const sql = connectTo(database)
+  try {
+    const used = [...load.ledgers].filter(([, calls]) => calls.some(({ state }) => state === 'acked')).map(([id]) => id)
+    const unknownUses = await sql`
+      select 1 from api_keys where api_key_id = any(${used}::uuid[]) and last_used_at is null`
+    const { violations } = await checkInvariants(sql, {
+      tenant_id,
+      rootKey: ROOT_KEY,
+      load,
+      url: eaas.url,
+      secret: api_key.secret,
+      mostUnacknowledged: sendOn ? CLIENTS : 0,
+    })
+    return { code, stderr, stopMs, unanswered, unknownUses: unknownUses.length, violations, failures: load.failures() }
+  } finally {
+    await sql.end()
+    await eaas.stop()
+  }
+}
+
+describe('a server that is told to stop under load', () => {
+  it('answers every call that is under way, and ends with exit code 0', { timeout: 120_000 }, async () => {
+    const { code, stderr, stopMs, unanswered, unknownUses, violations, failures } = await stopUnderLoad({
+      sendOn: false,
+    })
+    expect([code, stderr]).toEqual([0, expect.any(String)])
+    expect({ unanswered, failures, violations }).toEqual({ unanswered: 0, failures: 0, violations: [] })
+    expect(unknownUses).toBe(0) // when the API keys were last used is written too, though the minute was not over
+    expect(stopMs).toBeLessThan(STOP_MS)
+  })
+
+  it('ends with exit code 0 though clients go on sending, and all that it acknowledged stands', {
+    timeout: 120_000,
+  }, async () => {
+    const { code, stderr, stopMs, violations, failures } = await stopUnderLoad({ sendOn: true })
+    expect([code, stderr]).toEqual([0, expect.any(String)])
+    expect({ failures, violations }).toEqual({ failures: 0, violations: [] })
+    expect(stopMs).toBeLessThan(STOP_MS)
+  })
+})

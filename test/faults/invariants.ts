@@ -1,0 +1,140 @@
+// What must hold after a load, whatever was killed meanwhile: the invariants I1 to I6 of the ledger against the database.
+import type postgres from 'postgres'
+import { checkTenant, type Entry, entriesOf, openAuditKey, openKeks, opens } from '../independent/checker.js'
+import { callsOf, type LedgerEntry, type Load } from '../support/load.js'
+
+/** Wraps that are opened by the server at a time. */
+const AT_ONCE = 16
+
+export interface Findings {
+  /** each a sentence; empty when every invariant holds */
+  violations: string[]
+  entries: number
+  /** entries of calls that were never answered */
+  unacknowledged: number
+}
+
+/**
+ * I1: what was acknowledged is logged, I2: and nothing else but calls that were under way when something died; I3: the
+ * chain verifies with the server and without it; I4: ids have no gap and no duplicate; I5: every acknowledged wrap opens;
+ * I6: no row is half written.
+ */
+export async function checkInvariants(
+  sql: postgres.Sql,
+  {
+    tenant_id,
+    rootKey,
+    load,
+    url,
+    secret,
+    mostUnacknowledged,
+  }: {
+    tenant_id: string
+    /** base64 */
+    rootKey: string
+    load: Load
+    url: string
+    secret: string
+    /** calls that can have been under way when something died */
+    mostUnacknowledged: number
+  },
+): Promise<Findings> {
+  const violations: string[] = load.surprises.map((surprise) => `surprise: ${surprise}`)
+  const root = Buffer.from(rootKey, 'base64')
+  const auditKey = await openAuditKey(sql, root, tenant_id)
+
+  // I3, I4 by the ids of the chain, I6
+  const { verdict, faults } = await checkTenant(sql, { tenant_id, auditKey })
+  if (!verdict.valid) violations.push(`I3: the independent checker: ${JSON.stringify(verdict)}`)
+  const call = callsOf(secret)
+  const { status, body } = await call(url, 'GET', '/v1/audit/verify')
+  if (status !== 200 || body.valid !== true || body.verified_entries !== verdict.entries) {
+    violations.push(`I3: the server's verification: ${status} ${JSON.stringify(body)}`)
+  }
+  violations.push(...faults.map((fault) => `I6: ${fault}`))
+  const [ids] = await sql`
+    select count(*)::int as entries, count(distinct id)::int as distinct, coalesce(max(id), 0)::int as last
+    from audit_log where tenant_id = ${tenant_id}`
+  if (ids?.entries !== ids?.last || ids?.distinct !== ids?.last) violations.push(`I4: ids: ${JSON.stringify(ids)}`)
+
+  // I1, I2
+  const logged = new Map<string, Entry[]>()
+  for await (const entry of entriesOf(sql, tenant_id)) {
+    const log = logged.get(entry.actor)
+    if (log) log.push(entry)
+    else logged.set(entry.actor, [entry])
+  }
+  let unacknowledged = 0
+  for (const [actor, ledger] of load.ledgers) {
+    const log = logged.get(actor) ?? []
+    const acked = ledger.filter(({ state, action }) => state === 'acked' && action !== undefined).length
+    unacknowledged += log.length - acked
+    const mismatch = findMismatch(ledger, log)
+    if (mismatch !== undefined) violations.push(`I1/I2: the log of ${actor}: ${mismatch}`)
+  }
+  if (unacknowledged > mostUnacknowledged) {
+    violations.push(
+      `I2: ${unacknowledged} entries of calls that were not answered, at most ${mostUnacknowledged} could be`,
+    )
+  }
+
+  // I5
+  const keks = await openKeks(sql, root, tenant_id)
+  for (const { key_id, wrapped_key, dek } of load.wraps) {
+    if (opens(wrapped_key, { keks, tenant_id, key_id }) !== dek) violations.push(`I5: ${wrapped_key} does not open`)
+  }
+  violations.push(...(await unwrapAll(load, url, secret)))
+  return { violations: summed(violations), entries: verdict.entries, unacknowledged }
+}
+
+/**
+ * Whether a client's part of the log is its ledger, call by call in order: each acknowledged call stands there, each
+ * unanswered one may, and nothing else does. Undefined when it is.
+ */
+export function findMismatch(ledger: readonly LedgerEntry[], log: readonly Entry[]): string | undefined {
+  // How many entries may have been told of so far: more than one number after unanswered calls that look alike.
+  let told = new Set([0])
+  for (const [at, call] of ledger.entries()) {
+    if (call.action === undefined || call.state === 'unsent') continue
+    const next = new Set(call.state === 'sent' ? told : [])
+    for (const count of told) if (isOf(log[count], call)) next.add(count + 1)
+    if (next.size === 0) {
+      const entry = log[Math.max(...told)]
+      return `call ${at} (${JSON.stringify(call)}) was acknowledged, there stands ${entry ? `entry ${entry.id} (${entry.action})` : 'nothing'}`
+    }
+    told = next
+  }
+  if (told.has(log.length)) return undefined
+  const extra = log[Math.max(...told)]
+  return `entry ${extra?.id} (${extra?.action}) is of no call that was sent`
+}
+
+function isOf(entry: Entry | undefined, call: LedgerEntry): boolean {
+  return (
+    entry !== undefined &&
+    entry.action === call.action &&
+    (call.key_id === undefined || entry.key_id === call.key_id) &&
+    (call.key_version === undefined || entry.key_version === call.key_version)
+  )
+}
+
+async function unwrapAll({ wraps }: Load, url: string, secret: string): Promise<string[]> {
+  const violations: string[] = []
+  const left = wraps.values()
+  const worker = async () => {
+    const call = callsOf(secret)
+    for (const { key_id, wrapped_key, dek } of left) {
+      const { status, body } = await call(url, 'POST', `/v1/keys/${key_id}/unwrap`, { wrapped_key })
+      if (body?.dek !== dek) violations.push(`I5: the server unwraps ${wrapped_key} to ${status}`)
+    }
+  }
+  await Promise.all(Array.from({ length: AT_ONCE }, worker))
+  return violations
+}
+
+/** A failed run can violate thousands of times: the first of them tell enough. */
+function summed(violations: string[]): string[] {
+  const shown = 20
+  if (violations.length <= shown) return violations
+  return [...violations.slice(0, shown), `and ${violations.length - shown} more`]
+}

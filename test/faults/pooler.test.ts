@@ -1,0 +1,105 @@
+// PostgreSQL through pgbouncer in transaction mode, with its default configuration: each transaction may meet another back end.
+import { randomBytes } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { readConfig } from '../../packages/server/src/config.js'
+import { openStore, type Store } from '../../packages/server/src/store/open-store.js'
+import { backend, freshDatabase, isPooled, type TestDatabase } from '../support/database.js'
+import { connectTo, runEaas, startEaas } from '../support/eaas-process.js'
+
+type OnPostgres = Extract<TestDatabase, { backend: 'postgres' }>
+
+async function onPostgres(): Promise<OnPostgres> {
+  const database = await freshDatabase('pooler')
+  if (database.backend !== 'postgres') throw new Error('not PostgreSQL')
+  return database
+}
+
+function open(url: string, pooler?: string): Promise<Store> {
+  const environment = { EAAS_DATABASE_URL: url, ...(pooler ? { EAAS_DATABASE_POOLER: pooler } : {}) }
+  return openStore(readConfig(environment), { beside: true, mayCreate: false })
+}
+
+describe.skipIf(backend() === 'embedded')('the connection to PostgreSQL', () => {
+  let database: OnPostgres
+  beforeAll(async () => {
+    database = await onPostgres()
+  })
+
+  it('finds out by itself whether there is a pooler in between', async () => {
+    const store = await open(database.url)
+    expect([store.isPooled, store.description.includes('through a pooler')]).toEqual([isPooled(), isPooled()])
+    await store.close()
+  })
+
+  it.each([undefined, 'transaction'])(
+    'limits the time of each transaction, EAAS_DATABASE_POOLER=%s',
+    async (pooler) => {
+      const store = await open(database.url, pooler)
+      try {
+        const limits = await store.sql.begin(
+          (transaction) => transaction`
+          select current_setting('statement_timeout') as statement, current_setting('lock_timeout') as lock,
+                 current_setting('idle_in_transaction_session_timeout') as idle`,
+        )
+        expect([...limits]).toEqual([{ statement: '5s', lock: '4s', idle: '5s' }])
+        const [isolation] = await store.sql.begin(
+          'isolation level repeatable read read only',
+          (transaction) => transaction`select current_setting('transaction_isolation') as level`,
+        )
+        expect(isolation).toEqual({ level: 'repeatable read' })
+      } finally {
+        await store.close()
+      }
+    },
+  )
+})
+
+describe.skipIf(!isPooled())('behind pgbouncer', () => {
+  let database: OnPostgres
+  let store: Store
+  beforeAll(async () => {
+    database = await onPostgres()
+    store = await open(database.url)
+  })
+  afterAll(() => store.close())
+
+  it('leaves nothing in a session: no limit, no named statement', async () => {
+    const { sql } = store
+    await Promise.all(
+      Array.from({ length: 20 }, (_, n) => sql.begin((transaction) => transaction`select ${n}::integer`)),
+    )
+    await Promise.all(Array.from({ length: 20 }, (_, n) => sql`select ${n}::integer`))
+    const [row] = await sql`
+      select current_setting('statement_timeout') as timeout,
+             (select count(*)::integer from pg_prepared_statements where name <> '') as statements`
+    expect(row).toEqual({ timeout: '0', statements: 0 })
+  })
+
+  it('cannot be told that there is no pooler: pgbouncer refuses the limits of a session', async () => {
+    const message = expect.stringContaining('unsupported startup parameter')
+    await expect(open(database.url, 'none')).rejects.toMatchObject({ cause: { message } })
+  })
+
+  it('a server starts, and doctor says which limits the role should set', async () => {
+    const role = `eaas_${randomBytes(6).toString('hex')}`
+    const admin = connectTo(database)
+    await admin.unsafe(`create role ${role} login superuser password '${role}'`)
+    const url = new URL(database.url)
+    url.username = role
+    url.password = role
+    const served = { ...database, url: url.href }
+    const eaas = await startEaas({ database: served })
+    expect((await eaas.stop()).stdout).toContain('through a pooler')
+
+    const before = await runEaas(['doctor'], { database: served })
+    expect([before.code, before.stdout]).toEqual([0, expect.stringMatching(/WARN {3}pooler .*alter role/)])
+    await admin.unsafe(
+      `alter role ${role} set statement_timeout = '5s'; alter role ${role} set lock_timeout = '4s';
+       alter role ${role} set idle_in_transaction_session_timeout = '5s'`,
+    )
+    await admin`select pg_terminate_backend(pid) from pg_stat_activity where usename = ${role}` // or the pool keeps them
+    const after = await runEaas(['doctor'], { database: served })
+    expect([after.code, after.stdout]).toEqual([0, expect.stringMatching(/ok {5}pooler /)])
+    await admin.end()
+  })
+})

@@ -1,0 +1,75 @@
+// A rolling restart of two servers on one PostgreSQL behind an L4 balancer: what the clients see of it.
+import { createServer } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { freshDatabase } from '../support/database.js'
+import { createTenantByCli, type EaasProcess, startEaas } from '../support/eaas-process.js'
+import { callsOf } from '../support/load.js'
+import type { Balancer } from './tcp-balancer.js'
+
+const CLIENTS = 8
+const PAUSE_MS = 5
+
+export interface RollingRestart {
+  drainSeconds: number
+  /** calls to make at least */
+  calls: number
+  startBalancer: (servers: string[]) => Promise<Balancer>
+}
+
+/** Restarts each server once under load; returns how many calls were made, and what became of those that failed. */
+export async function restartRolling({ drainSeconds, calls, startBalancer }: RollingRestart) {
+  const database = await freshDatabase('rolling')
+  const { api_key } = await createTenantByCli({ database }, 'rolling')
+  const servers: EaasProcess[] = []
+  for (let at = 0; at < 2; at++) {
+    const environment = { EAAS_DRAIN_SECONDS: String(drainSeconds), EAAS_PORT: String(await freePort()) }
+    servers.push(await startEaas({ database, environment }))
+  }
+  const balancer = await startBalancer(servers.map(({ url }) => url))
+  const failures: string[] = []
+  let made = 0
+  let isOver = false
+  const dek = Buffer.alloc(32, 1).toString('base64')
+  const { body: key } = await callsOf(api_key.secret)(balancer.url, 'POST', '/v1/keys', { name: 'k' })
+
+  // Half of the clients keep their connection, the others make a new one for each call.
+  const client = async (at: number) => {
+    let call = callsOf(api_key.secret)
+    while (!isOver || made < calls) {
+      if (at % 2 === 0) call = callsOf(api_key.secret)
+      made += 1
+      const answer = await call(balancer.url, 'POST', `/v1/keys/${key.id}/wrap`, { dek }).catch((error) => error)
+      if (answer.status !== 200) failures.push(answer.message ?? JSON.stringify(answer))
+      await sleep(PAUSE_MS)
+    }
+  }
+  const running = Promise.all(Array.from({ length: CLIENTS }, (_, at) => client(at)))
+  const codes: (number | null)[] = []
+  try {
+    for (const server of servers) {
+      codes.push((await server.stop()).code)
+      await server.start()
+      while (!(await hasTraffic(server))) await sleep(100) // the balancer sends calls there again
+    }
+  } finally {
+    isOver = true
+    await running
+    balancer.close()
+    await Promise.all(servers.map((server) => server.kill9()))
+  }
+  return { made, failures, codes }
+}
+
+async function hasTraffic({ url }: EaasProcess): Promise<boolean> {
+  return (await (await fetch(`${url}/metrics`)).text()).includes('route="/v1/keys/:id/wrap",status="200"')
+}
+
+/** A port that was free a moment ago: the balancer's servers keep theirs. */
+async function freePort(): Promise<number> {
+  const probe = createServer()
+  await new Promise<void>((resolve) => probe.listen(0, '127.0.0.1', resolve))
+  const address = probe.address()
+  await new Promise((resolve) => probe.close(resolve))
+  if (address === null || typeof address === 'string') throw new Error('no free port')
+  return address.port
+}

@@ -1,0 +1,164 @@
+// A server whose role may read and write rows, and nothing else: the schema is its owner's.
+import { randomBytes } from 'node:crypto'
+import type postgres from 'postgres'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { GRANTED_TABLES } from '../../packages/server/src/store/grants.js'
+import { backend, freshDatabase, isPooled, type TestDatabase } from '../support/database.js'
+import { connectTo, createTenantByCli, runEaas, startEaas } from '../support/eaas-process.js'
+
+const DENIED = '42501'
+/** The pooler of the tests knows plain names only. */
+const UNUSUAL = isPooled() ? '' : '."; drop table heads'
+
+describe.skipIf(backend() === 'embedded')('a role that may only read and write rows', { timeout: 120_000 }, () => {
+  let owner: TestDatabase
+  let database: TestDatabase
+  let role: string
+  let sql: postgres.Sql
+
+  const migrate = (...args: string[]) => runEaas(['migrate', ...args], { database: owner })
+  const grantsNow = () => sql`
+    select c.relname, c.relacl::text, array(select a.attacl::text from pg_attribute a where a.attrelid = c.oid) as columns
+    from pg_class c where c.relnamespace = 'public'::regnamespace and c.relkind = 'r' order by c.relname`
+
+  beforeAll(async () => {
+    owner = await freshDatabase('role')
+    if (owner.backend !== 'postgres') throw new Error('not PostgreSQL')
+    role = `Eaas_${randomBytes(6).toString('hex')}${UNUSUAL}`
+    sql = connectTo(owner)
+    await sql.unsafe(`create role ${quoted(role)} login password 'secret'; revoke create on schema public from public`)
+    database = { ...owner, url: as(owner.url), directUrl: as(owner.directUrl) }
+  })
+  afterAll(async () => {
+    await sql.unsafe(`drop owned by ${quoted(role)}; drop role ${quoted(role)}`)
+    await sql.end()
+  })
+
+  function as(text: string): string {
+    const url = new URL(text)
+    url.username = encodeURIComponent(role)
+    url.password = 'secret'
+    return url.href
+  }
+
+  it('is told to have the owner migrate before, and serves after eaas migrate --role', async () => {
+    const before = await runEaas(['doctor'], { database })
+    expect([before.code, before.stdout]).toEqual([1, expect.stringContaining('run eaas migrate as the owner')])
+
+    expect(await migrate('--role', role)).toMatchObject({ code: 0, stderr: '' })
+    const eaas = await startEaas({ database })
+    const { api_key } = await createTenantByCli({ database }, 'acme')
+    const call = async (method: string, path: string, body?: unknown) => {
+      const response = await fetch(eaas.url + path, {
+        method,
+        headers: {
+          authorization: `Bearer ${api_key.secret}`,
+          ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      })
+      return { status: response.status, body: await response.json().catch(() => undefined) }
+    }
+    const { key_id } = (await call('POST', '/v1/keys', { name: 'orders' })).body
+    const dek = Buffer.alloc(32, 1).toString('base64')
+    const { wrapped_key } = (await call('POST', `/v1/keys/${key_id}/wrap`, { dek })).body
+    expect(await call('POST', `/v1/keys/${key_id}/unwrap`, { wrapped_key })).toMatchObject({ body: { dek } })
+    expect((await call('POST', `/v1/keys/${key_id}/rotate`)).status).toBe(200)
+    expect((await call('POST', '/v1/hash', { key_id, value: 'x', context: 'email' })).status).toBe(200)
+    expect((await call('DELETE', `/v1/keys/${key_id}`)).status).toBe(204)
+    expect((await call('GET', '/v1/audit/verify')).body).toMatchObject({ valid: true })
+    expect((await call('GET', '/health')).status).toBe(200)
+    const made = await call('POST', '/v1/api-keys', { name: 'reader', permissions: ['keys:read'] })
+    expect(made.status).toBe(201)
+    expect((await call('DELETE', `/v1/api-keys/${made.body.id}`)).status).toBeLessThan(300)
+    expect(await runEaas(['purge'], { database })).toMatchObject({ code: 0, stderr: '' })
+    const { code, stdout, stderr } = await eaas.stop()
+    expect([code, stdout]).toEqual([0, expect.stringContaining('This is the first start.')])
+    expect(stderr).not.toContain('denied')
+    expect((await runEaas(['doctor'], { database })).code).toBe(0)
+  })
+
+  it('may neither alter the schema nor change an entry, and deletes entries only where a purge does', async () => {
+    expect((await migrate('--role', role)).code).toBe(0)
+    const connection = connectTo(database)
+    const outcome = (statement: string) =>
+      connection.unsafe(statement).then(
+        () => 'done',
+        (error: { code?: string }) => error.code,
+      )
+    for (const statement of [
+      'drop table heads',
+      'alter table audit_log add column more text',
+      'alter table audit_log disable trigger all',
+      'create table more (id integer)',
+      'create index more on audit_log (actor)',
+      'truncate audit_log',
+      "update audit_log set actor = 'nobody'",
+      'delete from heads',
+      'delete from keys',
+      'delete from purge_marks',
+      'update purge_marks set entries = 0',
+      "update instance set wrapped_pepper = ''",
+      'insert into schema_version values (2, 1)',
+    ]) {
+      expect([statement, await outcome(statement)]).toEqual([statement, DENIED])
+    }
+    expect(await outcome('delete from audit_log where false')).toBe('done')
+    expect(await outcome('select id from chain_alarms, instance where false for update')).toBe('done')
+    expect(await outcome('delete from chain_alarms where false')).toBe('done')
+
+    const kept = await runEaas(['migrate', '--role', role, '--json'], {
+      database: owner,
+      environment: { EAAS_AUDIT_RETENTION_MONTHS: '0' },
+    })
+    expect(JSON.parse(kept.stdout)).toMatchObject({ role, may_purge: false, may_create: false })
+    expect(await outcome('delete from audit_log where false')).toBe(DENIED)
+    await connection.end()
+  })
+
+  it('gets the same rights each time, on every table, and loses what was granted beyond them', async () => {
+    await migrate('--role', role)
+    const once = await grantsNow()
+    expect(once.map(({ relname }) => relname)).toEqual([...GRANTED_TABLES].sort())
+    expect(once.filter(({ relacl }) => !relacl?.includes(role.slice(0, 12)))).toEqual([])
+    await sql.unsafe(`grant all on all tables in schema public to ${quoted(role)}`)
+    expect(await migrate('--role', role)).toMatchObject({ code: 0, stderr: '' })
+    expect(await grantsNow()).toEqual(once)
+  })
+
+  it('has to be there, and to be neither a superuser nor the owner', async () => {
+    expect(await migrate('--role', 'public')).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('There is no role "public"'),
+    })
+    const [me] = await sql<{ name: string }[]>`select current_user::text as name`
+    expect(await migrate('--role', me?.name ?? '')).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('is a superuser'),
+    })
+    await sql.unsafe(`alter table heads owner to ${quoted(role)}`)
+    expect(await migrate('--role', role)).toMatchObject({ code: 1, stderr: expect.stringContaining('owns the tables') })
+    await sql.unsafe('alter table heads owner to current_user')
+  })
+
+  it('is told of when it may still create tables', async () => {
+    await sql.unsafe(`grant create on schema public to ${quoted(role)}`)
+    expect((await migrate('--role', role)).stdout).toContain('It may still create tables')
+    await sql.unsafe(`revoke create on schema public from ${quoted(role)}`)
+    expect((await migrate('--role', role)).stdout).not.toContain('It may still create tables')
+  })
+})
+
+describe.skipIf(backend() !== 'embedded')('eaas migrate --role on the embedded database', () => {
+  it('says that there are no roles', async () => {
+    const database = await freshDatabase('role')
+    expect(await runEaas(['migrate', '--role', 'eaas'], { database, rootKey: null })).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('--role needs EAAS_DATABASE_URL'),
+    })
+  })
+})
+
+function quoted(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`
+}

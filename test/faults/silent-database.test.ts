@@ -1,0 +1,142 @@
+// A database that accepts connections and answers nothing, with every connection of the pool open: whatever is asked is answered,
+// in time, and by what is true.
+import { randomBytes } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { createCommitter } from '../../packages/server/src/audit/committer.js'
+import { doDueWork } from '../../packages/server/src/jobs/due-work.js'
+import { lockHead } from '../../packages/server/src/store/audit.js'
+import { connect } from '../../packages/server/src/store/db.js'
+import { backend, freshDatabase } from '../support/database.js'
+import { callRoute, makeGround, routesWithRules } from '../support/route-calls.js'
+import { type Caller, type Service, startService } from '../support/service.js'
+import { type StallingProxy, startStallingProxy } from './stalling-proxy.js'
+
+/** The deadline is 4 s. */
+const IN_TIME_MS = 5_500
+
+// An embedded one has no network before it.
+describe.skipIf(backend() === 'embedded')('while the database is silent', () => {
+  let proxy: StallingProxy
+  let service: Service
+  let owner: Caller
+  let key_id: string
+
+  beforeEach(async () => {
+    const database = await freshDatabase('silent')
+    if (database.backend !== 'postgres') throw new Error('this needs PostgreSQL')
+    proxy = await startStallingProxy(database.url)
+    service = await startService({ database: { ...database, url: proxy.url } })
+    owner = await service.createTenant({ envelope_only: false })
+    key_id = (await owner.call('POST', '/v1/keys', { name: 'k' })).body.key_id
+    await wrap() // the state of the tenant is known now
+    const { sql } = service.services
+    await Promise.all(Array.from({ length: 40 }, () => sql`select pg_sleep(0.02)`))
+  })
+  afterEach(async () => {
+    proxy?.resume()
+    await service?.close()
+    await proxy?.close()
+  })
+
+  const wrap = () => owner.call('POST', `/v1/keys/${key_id}/wrap`, { dek: randomBytes(32).toString('base64') })
+  const rotate = () => owner.call('POST', `/v1/keys/${key_id}/rotate`)
+
+  it('changes that wait for one another are all refused in time, told what is known of each, and not carried out later', async () => {
+    proxy.stall()
+    const from = performance.now()
+    const first = rotate()
+    await vi.waitFor(() => expect(service.services.committer.waiting()).toBe(1))
+    await new Promise((resolve) => setTimeout(resolve, 50)) // its transaction has begun: the others wait for another one
+    const answers = await Promise.all([first, ...Array.from({ length: 4 }, rotate)])
+    expect(performance.now() - from).toBeLessThan(IN_TIME_MS)
+    const details = answers.map(({ status, body }) => `${status} ${body.code}: ${body.detail}`)
+    const refused = '503 E_UNAVAILABLE: the database does not answer, so the call was not carried out; try again later'
+    expect(details.filter((detail) => detail === refused)).toHaveLength(4)
+    expect(
+      details.filter((detail) => /it is not known whether .* look before you repeat it/.test(detail)),
+    ).toHaveLength(1)
+    proxy.resume()
+    expect((await wrap()).body.key_version).toBe(1)
+    expect((await owner.call('GET', '/v1/audit/verify')).body).toMatchObject({ valid: true })
+  })
+
+  it('a call whose entry was sent is not said to be left undone', async () => {
+    proxy.stall()
+    const { status, body } = await wrap()
+    expect([status, body.code, body.detail]).toEqual([500, 'E_AUDIT_NOT_WRITTEN', expect.stringContaining('not known')])
+    proxy.resume()
+    expect((await owner.call('GET', '/v1/audit?action=key.wrap')).body.total).toBe(2)
+  })
+
+  it('reads of one tenant do not pile up', async () => {
+    const { sql, states, now } = service.services
+    const state = await states.find(owner.tenant.tenant_id)
+    if (!state) throw new Error('no state')
+    let asked = 0
+    const counting = new Proxy(sql, {
+      apply(target, self, args) {
+        asked += 1
+        return Reflect.apply(target, self, args)
+      },
+    })
+    const committer = createCommitter({ sql: counting, now, onAlarm: () => undefined })
+    const ask = () => committer.currentPolicyVersion({ tenant_id: owner.tenant.tenant_id, auditKey: state.auditKey })
+    proxy.stall()
+    const waiting = []
+    for (let at = 0; at < 100; at++) {
+      waiting.push(ask())
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+    const ended = Promise.allSettled(waiting)
+    expect(asked).toBeLessThan(10)
+    proxy.resume()
+    expect((await ended).every(({ status }) => status === 'fulfilled')).toBe(true)
+  })
+  it('no call hangs, whatever it reads and when, nor does the work that is due', async () => {
+    const ground = await makeGround(owner)
+    await Promise.all(Array.from({ length: 40 }, () => service.services.sql`select pg_sleep(0.02)`))
+    proxy.stall()
+    const from = performance.now()
+    const answers = await Promise.all(
+      routesWithRules().map(async (route) => ({
+        name: route.name,
+        status: (await callRoute(owner, route, ground)).status,
+        isInTime: performance.now() - from < IN_TIME_MS,
+      })),
+    )
+    expect(answers.filter(({ status, isInTime }) => status < 500 || !isInTime)).toEqual([])
+    await expect(doDueWork(service.services)).rejects.toThrow('did not answer within')
+  })
+})
+
+describe.skipIf(backend() === 'embedded')('a process that stands still in the middle of a change', () => {
+  it('keeps the others from that tenant for some seconds only', async () => {
+    const database = await freshDatabase('still')
+    if (database.backend !== 'postgres') throw new Error('this needs PostgreSQL')
+    const service = await startService({ database })
+    const still = connect({ url: database.directUrl, max: 1 })
+    try {
+      const owner = await service.createTenant()
+      const standing = still.begin(async (transaction) => {
+        await lockHead(transaction, owner.tenant.tenant_id)
+        await sleep(20_000, undefined, { ref: false })
+      })
+      const ended = standing.then(
+        () => 'it ended by itself',
+        (error) => error.code,
+      )
+      const from = performance.now()
+      let status = 0
+      for (let at = 0; status !== 201 && performance.now() - from < 15_000; at++) {
+        await sleep(200)
+        status = (await owner.call('POST', '/v1/keys', { name: `k ${at}` })).status
+      }
+      expect(performance.now() - from).toBeLessThan(8_000)
+      expect(['25P03', 'CONNECTION_CLOSED']).toContain(await ended)
+    } finally {
+      await still.end({ timeout: 1 })
+      await service.close()
+    }
+  })
+})

@@ -1,0 +1,107 @@
+// Stopping while clients hold connections open: what never speaks, stalls or never reads holds nobody up.
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { connect, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { freshDatabase, type TestDatabase } from '../support/database.js'
+import { createTenantByCli, type EaasProcess, startEaas } from '../support/eaas-process.js'
+import { callsOf } from '../support/load.js'
+import { startService } from '../support/service.js'
+
+/** Without a call there is nothing to wait for. */
+const AT_ONCE_MS = 3_000
+/** What the service promises. */
+const STOP_MS = 10_000
+const TIMEOUT_MS = 120_000
+
+/** Connects and says that much; resolves when it is sent. The connection reads nothing. */
+async function say(url: string, text: string): Promise<Socket> {
+  const { hostname, port } = new URL(url)
+  const socket = connect(Number(port), hostname)
+  socket.on('error', () => undefined)
+  onTestFinished(() => void socket.destroy())
+  await new Promise<void>((resolve) => socket.once('connect', resolve))
+  if (text !== '') await new Promise<void>((resolve) => socket.write(text, () => resolve()))
+  await sleep(200)
+  return socket
+}
+
+const head = (method: string, path: string, secret: string) =>
+  `${method} ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${secret}\r\n`
+
+async function started(): Promise<{ eaas: EaasProcess; database: TestDatabase; secret: string }> {
+  const database = await freshDatabase('stop')
+  const { api_key } = await createTenantByCli({ database }, 'stop')
+  // Without a place for checkpoints, a server on PostgreSQL warns when it starts.
+  const folder = mkdtempSync(join(tmpdir(), 'eaas-stop-'))
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+  const environment = { EAAS_CHECKPOINT_FILE: join(folder, 'checkpoints') }
+  return { eaas: await startEaas({ database, environment }), database, secret: api_key.secret }
+}
+
+async function expectCleanStop({ eaas, database }: { eaas: EaasProcess; database: TestDatabase }, withinMs: number) {
+  const from = performance.now()
+  const { code, stderr } = await eaas.stop()
+  expect([code, stderr]).toEqual([0, ''])
+  expect(performance.now() - from).toBeLessThan(withinMs)
+  if (database.backend === 'postgres') return
+  expect(readdirSync(database.dataDir).filter((name) => /^alive-|PGSQL/.test(name))).toEqual([])
+}
+
+describe('a server that is told to stop', () => {
+  it('does not wait for connections without a call', { timeout: TIMEOUT_MS }, async () => {
+    const running = await started()
+    await say(running.eaas.url, '')
+    await say(running.eaas.url, `${head('GET', '/v1/keys', running.secret)}\r\n`) // answered, and kept alive
+    await expectCleanStop(running, AT_ONCE_MS)
+  })
+
+  it('waits for a call whose head stalls no longer than it may', { timeout: TIMEOUT_MS }, async () => {
+    const running = await started()
+    await say(running.eaas.url, 'GET /v1/keys HTTP/1.1\r\nHost:')
+    await expectCleanStop(running, STOP_MS)
+  })
+
+  it('waits for a call whose body stalls no longer than it may', { timeout: TIMEOUT_MS }, async () => {
+    const running = await started()
+    const headers = 'Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{'
+    await say(running.eaas.url, head('POST', '/v1/keys', running.secret) + headers)
+    await expectCleanStop(running, STOP_MS)
+  })
+
+  it('waits for who does not read his answer no longer than it may', { timeout: TIMEOUT_MS }, async () => {
+    const running = await started()
+    const call = callsOf(running.secret)
+    const { body: key } = await call(running.eaas.url, 'POST', '/v1/keys', { name: 'k' })
+    // 40,000 entries: more than the kernel takes for a reader that does not read.
+    const wrap = { op: 'wrap', key_id: key.id, dek: Buffer.alloc(32).toString('base64') }
+    const operations = Array.from({ length: 1_000 }, () => wrap)
+    for (let round = 0; round < 40; round++) await call(running.eaas.url, 'POST', '/v1/batch', { operations })
+    const reader = await say(running.eaas.url, `${head('GET', '/v1/audit/export', running.secret)}\r\n`)
+    reader.pause()
+    await expectCleanStop(running, STOP_MS)
+  })
+
+  it('answers the call that is under way, though a silent connection is there too', {
+    timeout: TIMEOUT_MS,
+  }, async () => {
+    const running = await started()
+    await say(running.eaas.url, '')
+    const answer = callsOf(running.secret)(running.eaas.url, 'POST', '/v1/keys', { name: 'last' })
+    await sleep(20)
+    await expectCleanStop(running, AT_ONCE_MS)
+    expect((await answer).status).toBe(201)
+  })
+})
+
+describe('an application that is closed', () => {
+  it('does not wait for a connection that never spoke', async () => {
+    const service = await startService()
+    await say(service.url, '')
+    const from = performance.now()
+    await service.close()
+    expect(performance.now() - from).toBeLessThan(AT_ONCE_MS)
+  })
+})

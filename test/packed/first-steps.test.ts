@@ -1,0 +1,154 @@
+// What a newcomer does: the commands and the program of each README, as they are written, in an empty folder.
+import { execFile, spawn } from 'node:child_process'
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type GuardedDir, guardedDir } from '../support/guarded-dir.js'
+import { readPage } from '../support/snippets.js'
+import { type LocalRegistry, startLocalRegistry } from './local-registry.js'
+
+const run = promisify(execFile)
+const TIMEOUT_MS = 240_000
+const PASTE = '(umask 077; cat > .eaas/api-key.txt)'
+/** The only change that is made to a page: the port, which another program of this machine may have. */
+const PORT = /127\.0\.0\.1:8420|port: 8420/g
+
+const LOOK_AND_CLOSE = `
+const { port } = app.server.address()
+console.log((await fetch('http://127.0.0.1:' + port + '/health')).status)
+await app.close()
+`
+
+let dir: GuardedDir
+let registry: LocalRegistry
+let environment: NodeJS.ProcessEnv
+/** The servers, which are not npx's own processes. */
+const servers: number[] = []
+
+beforeAll(async () => {
+  dir = guardedDir('eaas-test-first-steps')
+  registry = await startLocalRegistry(dir.path)
+  // Nothing of the npm that runs this test.
+  const own = Object.entries(process.env).filter(([name]) => !/^(npm_|EAAS_|NODE_OPTIONS$|VITEST)/i.test(name))
+  environment = {
+    ...Object.fromEntries(own),
+    HOME: dir.path,
+    npm_config_cache: join(dir.path, 'cache'),
+    npm_config_registry: registry.url,
+    npm_config_audit: 'false',
+    npm_config_update_notifier: 'false',
+    EAAS_PORT: '0',
+  }
+}, TIMEOUT_MS)
+afterAll(async () => {
+  registry.close()
+  await dir.remove()
+})
+
+describe('the first steps', () => {
+  let folder: string
+  let server: { url: string; apiKey: string }
+
+  beforeAll(() => {
+    folder = join(dir.path, 'application')
+    mkdirSync(folder)
+  })
+
+  it('of README.md: install, start, save the API key, run the program twice', { timeout: TIMEOUT_MS }, async () => {
+    const { commands, program } = stepsOf('README.md', 'Use it')
+    expect(commands).toEqual([
+      'npm init -y',
+      'npm install @eaas/sdk @eaas/server',
+      'npx @eaas/server start',
+      PASTE,
+      'node first.mjs',
+    ])
+    for (const command of commands) {
+      if (command.endsWith(' start')) server = await startServer(command, folder)
+      else if (command === PASTE) await shell(command, folder, `${server.apiKey}\n`)
+      else if (command === 'node first.mjs') await runTwice(program, folder, server.url)
+      else await shell(command, folder)
+    }
+  })
+
+  it('of packages/sdk/README.md: the same commands, and its program runs twice', { timeout: TIMEOUT_MS }, async () => {
+    const { commands, program } = stepsOf('packages/sdk/README.md', 'The first encrypted row, in five minutes')
+    const before = stepsOf('README.md', 'Use it').commands
+    expect([...commands, 'node first.mjs']).toEqual(before)
+    await runTwice(program, folder, server.url)
+  })
+
+  it('of packages/server/README.md: install, start, and in an application', { timeout: TIMEOUT_MS }, async () => {
+    const own = join(dir.path, 'server')
+    mkdirSync(own)
+    for (const command of stepsOf('packages/server/README.md').commands) {
+      if (command.endsWith(' start')) await startServer(command, own)
+      else await shell(command, own)
+    }
+    expect(await shell('npx @eaas/server --help', own)).toContain('npx @eaas/server')
+    const { program } = stepsOf('packages/server/README.md', 'In another application')
+    expect(program).toMatch(PORT)
+    writeFileSync(join(own, 'app.mjs'), `${program.replace(PORT, 'port: 0')}${LOOK_AND_CLOSE}`)
+    expect(await shell('node app.mjs', own, '', { EAAS_DATA_DIR: 'other' })).toMatch(/^200$/m)
+  })
+})
+
+/** The commands, and the program of the blocks marked ts, of a section, or of a page up to its first heading. */
+function stepsOf(page: string, heading?: string): { commands: string[]; program: string } {
+  const sections = readPage(page).split(/^## /m)
+  const section = heading === undefined ? sections[0] : sections.find((text) => text.startsWith(`${heading}\n`))
+  const blocks = (language: string) =>
+    [...(section ?? '').matchAll(new RegExp(`^\`\`\`${language}\\n(.*?)^\`\`\`$`, 'gms'))].map(([, text = '']) => text)
+  const commands = blocks('sh').flatMap((text) => text.trimEnd().split('\n'))
+  return { commands, program: blocks('ts').join('') }
+}
+
+async function shell(command: string, cwd: string, input = '', more: NodeJS.ProcessEnv = {}): Promise<string> {
+  const running = run('sh', ['-c', command], { cwd, env: { ...environment, ...more } })
+  running.child.stdin?.end(input)
+  return (await running).stdout
+}
+
+/** Resolves once the server listens and has shown its API key. */
+function startServer(command: string, cwd: string): Promise<{ url: string; apiKey: string }> {
+  const child = spawn('sh', ['-c', `exec ${command}`], { cwd, env: environment, stdio: ['ignore', 'pipe', 'pipe'] })
+  let output = ''
+  return new Promise((resolve, reject) => {
+    const read = (text: string) => {
+      output += text
+      const url = /listening on (\S+)\n/.exec(output)?.[1]
+      const apiKey = /^ +(eaas_sk_\w+)$/m.exec(output)?.[1]
+      if (url === undefined || apiKey === undefined) return
+      // In a command that is meant to be copied it would end up in the history of the shell.
+      if (output.split(apiKey).length !== 2) return reject(new Error('the API key is shown more than once'))
+      // What the server says when it stops comes here too, when nothing holds the data directory any more.
+      child.stdout.off('data', read).resume()
+      child.stderr.off('data', read).resume()
+      servers.push(holderOf(join(cwd, '.eaas')))
+      dir.watch(servers)
+      resolve({ url, apiKey })
+    }
+    child.stdout.setEncoding('utf8').on('data', read)
+    child.stderr.setEncoding('utf8').on('data', read)
+    child.once('close', (code) => reject(new Error(`${command} ended with ${code}: ${output}`)))
+  })
+}
+
+/** The process that serves a data directory. */
+function holderOf(dataDir: string): number {
+  const lock = readdirSync(dataDir).find((name) => name.startsWith('server.lock.')) ?? ''
+  return (JSON.parse(readFileSync(join(dataDir, lock), 'utf8')) as { pid: number }).pid
+}
+
+/** Runs what the page says to save as first.mjs. Each run prints what the page promises. */
+async function runTwice(program: string, folder: string, url: string): Promise<void> {
+  expect(program).toMatch(PORT)
+  writeFileSync(join(folder, 'first.mjs'), program.replace(PORT, new URL(url).host))
+  const promised = [...program.matchAll(/ \/\/ → (.*)$/gm)].map(([, text]) => text)
+  expect(promised.length).toBeGreaterThan(2)
+  for (let run = 1; run <= 2; run++) {
+    const lines = (await shell('node first.mjs', folder)).split('\n')
+    expect(lines).toEqual(expect.arrayContaining(promised))
+  }
+}

@@ -1,0 +1,51 @@
+// A test runs in a worker of vitest, which needs its own globals: without `process.nextTick`, each message of the worker's
+// channel throws, for ever. Code that must be tried on another platform is loaded with test/support/platform.ts.
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { loadOn } from '../support/platform.js'
+import { filesBelow, ROOT } from '../support/source-files.js'
+
+/** Globals that a test may set: Node has none of that name. */
+const ADDED = new Set(['location', 'EdgeRuntime'])
+
+/** What a text does to the globals of the process that runs it. */
+function changedGlobals(text: string): string[] {
+  const stubs = [...text.matchAll(/\bstubGlobal\(\s*'(\w+)'/g)].map(([, name]) => name ?? '')
+  const removals = text.match(/\bdelete \(?globalThis\b|\b(?:deleteProperty|defineProperty)\(globalThis\b/g) ?? []
+  return [...stubs.filter((name) => !ADDED.has(name)), ...removals]
+}
+
+describe('the globals of a process that runs tests', () => {
+  it('are taken away by no test', () => {
+    const files = ['packages', 'test', 'examples'].flatMap(filesBelow).filter((path) => /\.(ts|mjs)$/.test(path))
+    const changed = files
+      .filter((path) => path !== 'test/repo/globals.test.ts')
+      .flatMap((path) => changedGlobals(readFileSync(join(ROOT, path), 'utf8')).map((name) => `${path}: ${name}`))
+    expect(changed).toEqual([])
+  })
+
+  it.each([
+    "vi.stubGlobal('process', {})",
+    "vi.stubGlobal(\n  'Buffer', undefined)",
+    'delete globalThis.process',
+    'delete (globalThis as { process?: unknown }).process',
+    "Reflect.deleteProperty(globalThis, 'process')",
+  ])('would be found out: %s', (text) => {
+    expect(changedGlobals(text)).toHaveLength(1)
+  })
+})
+
+describe('code loaded as on another platform', () => {
+  const load = (globals: Record<string, unknown>) =>
+    loadOn<typeof import('../../packages/sdk/src/engines/node.js')>(
+      globals,
+      new URL('../../packages/sdk/src/engines/node.ts', import.meta.url),
+    )
+
+  it('sees what differs there, and its test does not', async () => {
+    expect((await load({})).createNodeAead()).toBeDefined()
+    expect((await load({ process: undefined })).createNodeAead()).toBeUndefined()
+    expect(process.getBuiltinModule).toBeDefined()
+  })
+})

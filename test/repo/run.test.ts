@@ -1,0 +1,39 @@
+// The runner of all tests: what it prints and exits with when a test file goes wrong in a way that vitest does not end.
+import { spawn } from 'node:child_process'
+import { text } from 'node:stream/consumers'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { ROOT } from '../support/source-files.js'
+
+const ERRORS_SHOWN = 5
+
+async function run(file: string): Promise<{ code: number | null; output: string }> {
+  const args = ['test/run.mjs', '--root', 'test/repo/flood', '--config', 'vitest.config.mjs', file]
+  const child = spawn(process.execPath, args, { cwd: ROOT, env: { ...process.env, EAAS_TEST_SLOW: '' } })
+  onTestFinished(() => {
+    child.kill('SIGKILL')
+  })
+  const exit = new Promise<number | null>((resolve) => child.once('exit', resolve))
+  const [output, errors, code] = await Promise.all([text(child.stdout), text(child.stderr), exit])
+  return { code, output: output + errors }
+}
+
+describe('test/run.mjs', () => {
+  it('ends a run that floods it with unhandled errors, shows the first few, counts the others, and prints its last line', async () => {
+    const { code, output } = await run('flood.spec.mjs')
+    const lines = output.split('\n')
+    expect(code).toBe(1)
+    expect(lines.filter((line) => /^RED: unhandled error: flood \(in .*flood\.spec\.mjs\)$/.test(line))).toHaveLength(
+      ERRORS_SHOWN,
+    )
+    expect(output).toMatch(/^RED: \d+ more unhandled errors$/m)
+    expect(output).toContain('RED: the run was ended after 1000 unhandled errors')
+    expect(output).toMatch(/^0 passed, \d+ failed$/m)
+    expect(lines.length).toBeLessThan(100)
+  })
+
+  it('passes where nothing goes wrong', async () => {
+    const { code, output } = await run('passing.spec.mjs')
+    expect(code).toBe(0)
+    expect(output).toMatch(/^1 passed, 0 failed$/m)
+  })
+})

@@ -1,0 +1,228 @@
+import { expect } from 'vitest'
+import type { Client, Permission } from '../../../packages/sdk/src/index.js'
+import { type ContractCase, refusal } from './contract-case.js'
+import { DAY_MS, MINUTE_MS } from './scene.js'
+
+const ALL: Permission[] = [
+  'encrypt',
+  'decrypt',
+  'keys:read',
+  'keys:create',
+  'keys:rotate',
+  'keys:disable',
+  'keys:destroy',
+  'keys:export',
+  'audit:read',
+  'audit:on_behalf_of',
+  'api_keys:read',
+  'api_keys:manage',
+]
+
+export const API_KEY_CASES: ContractCase[] = [
+  {
+    rule: 'are created, listed, changed and revoked, with all their fields',
+    async run({ connect, now }) {
+      const { apiKeys, audit } = connect()
+      const expires_at = new Date(now() + DAY_MS)
+      const { secret, ...created } = await apiKeys.create({
+        name: 'reader — 客户',
+        permissions: ['decrypt', 'keys:read', 'decrypt'],
+        expires_at,
+        allowed_ips: ['127.0.0.1', '2001:db8::/32', '127.0.0.1'],
+      })
+      expect(created).toMatchObject({ permissions: ['decrypt', 'keys:read'], status: 'active' })
+      expect(created.allowed_ips).toEqual(['127.0.0.1', '2001:db8::/32'])
+      expect(secret.startsWith(created.prefix)).toBe(true)
+      expect((await apiKeys.list()).api_keys.at(-1)).toEqual(created)
+      expect(await apiKeys.update(created.id, {})).toEqual(created)
+      await apiKeys.update(created.id, {
+        name: 'r',
+        permissions: ['encrypt', 'encrypt'],
+        expires_at: '2030-01-01T00:00:00.9999+02:00',
+      })
+      const cleared = await apiKeys.update(created.id, { expires_at: null, allowed_ips: null })
+      expect([cleared.name, 'expires_at' in cleared, 'allowed_ips' in cleared]).toEqual(['r', false, false])
+      await apiKeys.update(created.id, { allowed_ips: null })
+      await apiKeys.revoke(created.id)
+      await apiKeys.revoke(created.id)
+      expect((await apiKeys.list()).api_keys.at(-1)?.status).toBe('revoked')
+      expect(await refusal(apiKeys.update(created.id, { name: 'x' }))).toBe('409 E_STATE')
+      await audit.list()
+    },
+  },
+  {
+    rule: 'that are revoked meanwhile seal for an hour and open for 5 minutes with the DEKs that a client holds',
+    async run({ connect, passForClients }) {
+      const owner = connect()
+      const { id: keyId } = await owner.keys.create({ name: 'users' })
+      const { id, secret } = await owner.apiKeys.create({ name: 'app', permissions: ['encrypt', 'decrypt'] })
+      const [writer, reader] = [connect(secret), connect(secret)]
+      const envelope = await writer.encrypt('before', { keyId })
+      expect(await reader.decryptText(envelope)).toBe('before')
+      await owner.apiKeys.revoke(id)
+      passForClients(4 * MINUTE_MS)
+      const later = await writer.encrypt('after', { keyId })
+      for (const eaas of [writer, reader]) expect(await eaas.decryptText(later)).toBe('after')
+      expect(await refusal(reader.encrypt('x', { keyId }))).toBe('401 E_UNAUTHORIZED')
+      passForClients(MINUTE_MS)
+      for (const eaas of [writer, reader]) expect(await refusal(eaas.decrypt(envelope))).toBe('401 E_UNAUTHORIZED')
+      passForClients(48 * MINUTE_MS) // at 54 the next one would be made ready
+      expect((await writer.encrypt('x', { keyId })).wrapped_key).toBe(envelope.wrapped_key)
+      passForClients(7 * MINUTE_MS)
+      expect(await refusal(writer.encrypt('x', { keyId }))).toBe('401 E_UNAUTHORIZED')
+      const { logs } = await owner.audit.list({ key_id: keyId })
+      expect(logs.map(({ action }) => action)).toEqual(['key.unwrap', 'key.wrap', 'key.create'])
+    },
+  },
+  {
+    rule: 'open until they expire or are revoked, and are answered alike then',
+    async run({ connect, pass, now }) {
+      const { apiKeys, audit } = connect()
+      const expires_at = new Date(now() + 60_000).toISOString()
+      const short = await apiKeys.create({ name: 'short', permissions: ['keys:read'], expires_at })
+      const long = await apiKeys.create({ name: 'long', permissions: ['keys:read'] })
+      await connect(short.secret).keys.list()
+      await connect(long.secret).keys.list()
+      await pass(60_000)
+      await apiKeys.revoke(long.id)
+      for (const secret of [
+        short.secret,
+        long.secret,
+        `${long.secret.slice(0, -1)}!`,
+        `${long.secret}x`,
+        'eaas_sk_x',
+        'x',
+      ]) {
+        expect(await refusal(connect(secret).keys.list())).toBe('401 E_UNAUTHORIZED')
+      }
+      expect((await apiKeys.list()).api_keys.map(({ status }) => status)).toEqual(['active', 'expired', 'revoked'])
+      const renewed = await apiKeys.update(short.id, { expires_at: new Date(now() + 60_000) })
+      expect(renewed.status).toBe('active')
+      await connect(short.secret).keys.list()
+      await audit.list()
+    },
+  },
+  {
+    rule: 'grant only what they hold themselves',
+    async run({ connect }) {
+      const owner = connect()
+      const { secret, id } = await owner.apiKeys.create({ name: 'm', permissions: ['api_keys:manage', 'encrypt'] })
+      const manager = connect(secret)
+      await manager.apiKeys.create({ name: 'e', permissions: ['encrypt'] })
+      const refused = '403 E_MISSING_PERMISSION'
+      expect(await refusal(manager.apiKeys.create({ name: 'd', permissions: ['encrypt', 'decrypt'] }))).toBe(refused)
+      expect(await refusal(manager.apiKeys.update(id, { permissions: ['decrypt'] }))).toBe(refused)
+      const other = await owner.apiKeys.create({ name: 'd', permissions: ['decrypt', 'keys:read'] })
+      await manager.apiKeys.update(other.id, { permissions: ['decrypt'] }) // which it had before
+      expect(await refusal(manager.apiKeys.update(other.id, { permissions: ['keys:read'] }))).toBe(refused)
+      await owner.audit.list()
+    },
+  },
+  {
+    rule: 'are checked as they are created and changed',
+    async run({ connect, raw }) {
+      const { apiKeys } = connect()
+      const { id } = await apiKeys.create({ name: 'x', permissions: [] })
+      const wrong = [
+        { name: '' },
+        { name: 'x'.repeat(256) },
+        { name: 'a\0b' },
+        { name: '\ud800' },
+        { name: 7 },
+        { permissions: ['admin'] },
+        { permissions: 'encrypt' },
+        { permissions: [7] },
+        { expires_at: '2026-02-30T00:00:00Z' },
+        { expires_at: '2026-12-01' },
+        { expires_at: '2020-01-01T00:00:00Z' },
+        { expires_at: '2026-05-31T12:00:00.000Z' },
+        { expires_at: 7 },
+        { allowed_ips: ['10.0.0.256'] },
+        { allowed_ips: ['010.0.0.1'] },
+        { allowed_ips: ['10.0.0.0/33'] },
+        { allowed_ips: ['fe80::1%eth0'] },
+        { allowed_ips: ['10.0.0.1', '10.0.0.1/'] },
+        { allowed_ips: ['localhost'] },
+        { allowed_ips: '10.0.0.1' },
+      ]
+      for (const fields of wrong) {
+        const created = await raw('POST', '/v1/api-keys', { name: 'y', permissions: [], ...fields })
+        expect([fields, created]).toEqual([fields, 400])
+        expect([fields, await raw('PATCH', `/v1/api-keys/${id}`, fields)]).toEqual([fields, 400])
+      }
+      const allowed_ips = ['10.0.0.5/8', '10.0.0.0/8', '2001:DB8::1/32', '::ffff:10.0.0.5/104', '192.168.1.7/0', '::1']
+      expect((await apiKeys.update(id, { allowed_ips })).allowed_ips).toEqual([
+        '10.0.0.0/8',
+        '2001:db8::/32',
+        '::ffff:a00:0/104',
+        '0.0.0.0/0',
+        '::1',
+      ])
+      expect(await raw('POST', '/v1/api-keys', { name: 'y' })).toBe(400)
+      expect(await raw('POST', '/v1/api-keys', { name: 'y', permissions: [], status: 'revoked', id })).toBe(201)
+      expect(await raw('PATCH', `/v1/api-keys/${id}`, { permissions: null })).toBe(200)
+      expect(await raw('PATCH', '/v1/api-keys/x', { name: 'y' })).toBe(404)
+      expect(await raw('DELETE', '/v1/api-keys/x')).toBe(404)
+      await apiKeys.list()
+    },
+  },
+  ...permissionCases(),
+]
+
+/** One case for each permission: what an API key may that lacks only this one. */
+function permissionCases(): ContractCase[] {
+  const calls = (eaas: Client, { keyId, envelope, bundle, apiKeyId }: Awaited<ReturnType<typeof prepare>>) => [
+    () => eaas.keys.list(),
+    () => eaas.keys.get(keyId),
+    () => eaas.tenant(),
+    () => eaas.encrypt('x', { keyId }),
+    () => eaas.decrypt(envelope),
+    () => eaas.rewrap(envelope),
+    () => eaas.hash('x', { keyId }),
+    () => eaas.server.encrypt('x', { keyId }),
+    () => eaas.server.decrypt(bundle),
+    () => eaas.audit.list(),
+    () => eaas.audit.verify(),
+    () => eaas.usage(),
+    () => eaas.apiKeys.list(),
+    () => eaas.apiKeys.create({ name: 'x', permissions: [] }),
+    () => eaas.apiKeys.update(apiKeyId, { name: 'y' }),
+    () => eaas.apiKeys.revoke(apiKeyId),
+    () => eaas.keys.create({ name: 'more' }),
+    () => eaas.keys.rotate(keyId),
+    () => eaas.keys.setRotation(keyId, 7),
+    () => eaas.keys.export(keyId),
+    () => eaas.keys.disable(keyId),
+    () => eaas.keys.enable(keyId),
+    () => eaas.keys.destroy(keyId, 'users'),
+    () => eaas.keys.cancelDestruction(keyId),
+  ]
+  const prepare = async (owner: Client) => {
+    const { id: keyId } = await owner.keys.create({ name: 'users' })
+    const envelope = await owner.encrypt('x', { keyId })
+    const bundle = await owner.server.encrypt('x', { keyId })
+    const { id: apiKeyId } = await owner.apiKeys.create({ name: 'x', permissions: [] })
+    return { keyId, envelope, bundle, apiKeyId }
+  }
+  return ALL.map((permission) => ({
+    rule: `that lack ${permission} may all else`,
+    options: { serverMode: true },
+    async run({ connect }) {
+      const owner = connect()
+      const ground = await prepare(owner)
+      const permissions = ALL.filter((other) => other !== permission)
+      const eaas = connect((await owner.apiKeys.create({ name: 'lacking', permissions })).secret)
+      const refused: unknown[] = []
+      for (const call of calls(eaas, ground)) {
+        const [result] = await Promise.allSettled([call()])
+        if (result?.status === 'rejected' && result.reason.problem === 'E_MISSING_PERMISSION') {
+          refused.push(result.reason.detail)
+        }
+      }
+      expect(new Set(refused)).toEqual(
+        new Set(permission === 'audit:on_behalf_of' ? [] : [`missing permission: ${permission}`]),
+      )
+      await owner.audit.list({ limit: 100, order: 'asc' })
+    },
+  }))
+}

@@ -1,0 +1,278 @@
+import { expect } from 'vitest'
+import { openExport } from '../../../packages/sdk/src/offline.js'
+import { type ContractCase, refusal } from './contract-case.js'
+import { DAY_MS, MINUTE_MS } from './scene.js'
+
+const NOWHERE = '00000000-0000-4000-8000-000000000000'
+
+export const KEY_CASES: ContractCase[] = [
+  {
+    rule: 'are created, got and listed, with all their fields',
+    async run({ connect }) {
+      const { keys } = connect()
+      const created = await keys.create({ name: 'clients — 客户 🗝️' })
+      expect(created).toMatchObject({ status: 'active', current_version: 1, rotation: null })
+      expect(await keys.get(created.id)).toMatchObject({ ...created, versions: [{ version: 1, status: 'active' }] })
+      await keys.create({ name: 'second' })
+      const third = await keys.create({ name: 'x'.repeat(255) })
+      await keys.disable(third.id)
+      const names = async (options?: Parameters<typeof keys.list>[0]) => (await keys.list(options)).keys.length
+      expect(await names()).toBe(3)
+      expect(await names({ status: 'active' })).toBe(2)
+      expect(await names({ status: 'destroyed' })).toBe(0)
+      expect(await names({ name: 'second' })).toBe(1)
+      expect(await names({ limit: 2 })).toBe(2)
+      expect(await names({ limit: 2, offset: 2 })).toBe(1)
+      expect(await names({ offset: 7 })).toBe(0)
+    },
+  },
+  {
+    rule: 'have names that are never given twice, exactly as they are written',
+    async run({ connect }) {
+      const { keys } = connect()
+      const { id } = await keys.create({ name: 'users' })
+      expect(await refusal(keys.create({ name: 'users' }))).toBe('409 E_NAME_TAKEN')
+      await keys.create({ name: 'Users' })
+      await keys.create({ name: 'users ' })
+      await keys.disable(id)
+      expect(await refusal(keys.create({ name: 'users' }))).toBe('409 E_NAME_TAKEN')
+    },
+  },
+  {
+    rule: 'are ensured: created once, and found from then on',
+    async run({ connect }) {
+      const { keys } = connect()
+      const { id } = await keys.ensure({ name: 'users' })
+      expect((await keys.ensure({ name: 'users' })).id).toBe(id)
+      expect((await keys.list()).count).toBe(1)
+    },
+  },
+  {
+    rule: 'are not ensured unless they are active: what to do is said',
+    async run({ connect }) {
+      const { keys } = connect()
+      const { id } = await keys.ensure({ name: 'users' })
+      await keys.disable(id)
+      const refused = (status: string, hint: string) =>
+        expect(keys.ensure({ name: 'users' })).rejects.toMatchObject({
+          code: 'E_API',
+          status: 409,
+          problem: 'E_STATE',
+          detail: `the key of this name, ${id}, must be active, and is ${status}`,
+          hint: expect.stringContaining(hint),
+        })
+      await refused('disabled', 'keys.enable()')
+      await keys.destroy(id, 'users')
+      await refused('pending_destruction', 'keys.cancelDestruction()')
+      await keys.cancelDestruction(id)
+      await keys.enable(id)
+      expect((await keys.ensure({ name: 'users' })).id).toBe(id)
+    },
+  },
+  {
+    rule: 'rotate: a new version seals, the old ones open',
+    async run({ connect, pass }) {
+      const { keys } = connect()
+      const { id } = await keys.create({ name: 'users' })
+      await pass(1_000)
+      expect((await keys.rotate(id)).current_version).toBe(2)
+      await pass(1_000)
+      expect((await keys.rotate(id)).key_version).toBe(3)
+      const { versions } = await keys.get(id)
+      expect(versions.map(({ status }) => status)).toEqual(['retired', 'retired', 'active'])
+    },
+  },
+  {
+    rule: 'rotate by policy, once it is due, and not while they are disabled',
+    async run({ connect, pass }) {
+      const { keys, audit } = connect()
+      const { id } = await keys.create({ name: 'users' })
+      expect((await keys.setRotation(id, 3_650)).rotation?.interval_days).toBe(3_650)
+      await keys.setRotation(id, 2)
+      await pass(2 * DAY_MS - MINUTE_MS)
+      expect((await keys.get(id)).current_version).toBe(1)
+      await pass(MINUTE_MS)
+      expect((await keys.get(id)).current_version).toBe(2)
+      await pass(10 * DAY_MS)
+      expect((await keys.get(id)).current_version).toBe(3)
+      await keys.disable(id)
+      await pass(10 * DAY_MS)
+      expect((await keys.get(id)).current_version).toBe(3)
+      await keys.enable(id)
+      await pass(0)
+      expect((await keys.get(id)).current_version).toBe(4)
+      expect((await keys.setRotation(id, null)).rotation).toBeNull()
+      await keys.setRotation(id, null)
+      await pass(10 * DAY_MS)
+      expect((await keys.get(id)).current_version).toBe(4)
+      await audit.list()
+    },
+  },
+  {
+    rule: 'keep their policy when they are rotated by hand: the interval begins anew',
+    async run({ connect, pass, now }) {
+      const { keys } = connect()
+      const { id } = await keys.create({ name: 'users' })
+      await keys.setRotation(id, 2)
+      await pass(DAY_MS)
+      const { rotation } = await keys.rotate(id)
+      expect(rotation?.next_rotation_at).toBe(new Date(now() + 2 * DAY_MS).toISOString())
+    },
+  },
+  {
+    rule: 'that are disabled meanwhile seal on for who holds a DEK, until its age, and open',
+    async run({ connect, passForClients }) {
+      const owner = connect()
+      const { id: keyId } = await owner.keys.create({ name: 'users' })
+      const [writer, reader] = [connect(), connect()]
+      const envelope = await writer.encrypt('before', { keyId })
+      expect(await reader.decryptText(envelope)).toBe('before')
+      await owner.keys.disable(keyId)
+      passForClients(53 * MINUTE_MS) // at 54 the next one would be made ready
+      expect(await reader.decryptText(await writer.encrypt('after', { keyId }))).toBe('after')
+      passForClients(7 * MINUTE_MS)
+      expect(await refusal(writer.encrypt('x', { keyId }))).toBe('409 E_STATE')
+      expect(await reader.decryptText(envelope)).toBe('before')
+      expect((await owner.audit.list({ action: 'key.unwrap' })).total).toBe(3) // one for each 5 minutes with a read in them
+    },
+  },
+  {
+    rule: 'that are disabled open what they sealed, and seal nothing',
+    options: { serverMode: true },
+    async run({ connect }) {
+      const eaas = connect()
+      const { id: keyId } = await eaas.keys.create({ name: 'users' })
+      const envelope = await eaas.encrypt('sealed before', { keyId })
+      const bundle = await eaas.server.encrypt('sealed before', { keyId })
+      await eaas.keys.disable(keyId)
+      await eaas.keys.disable(keyId)
+      const other = connect()
+      expect(await refusal(other.encrypt('x', { keyId }))).toBe('409 E_STATE')
+      expect(await refusal(other.hash('x', { keyId }))).toBe('409 E_STATE')
+      expect(await refusal(other.rewrap(envelope))).toBe('409 E_STATE')
+      expect(await refusal(other.server.encrypt('x', { keyId }))).toBe('409 E_STATE')
+      expect(await refusal(other.keys.rotate(keyId))).toBe('409 E_STATE')
+      expect(await refusal(other.keys.cancelDestruction(keyId))).toBe('409 E_STATE')
+      expect(await other.decryptText(envelope)).toBe('sealed before')
+      expect(await other.server.decryptText(bundle)).toBe('sealed before')
+      await other.keys.setRotation(keyId, 30)
+      await other.keys.export(keyId)
+      expect((await other.keys.enable(keyId)).status).toBe('active')
+      await other.keys.enable(keyId)
+      await other.encrypt('x', { keyId })
+      await other.audit.list()
+    },
+  },
+  {
+    rule: 'are destroyed after a waiting period, in which it can be cancelled, and for good then',
+    options: { serverMode: true },
+    async run({ connect, pass }) {
+      const eaas = connect()
+      const { keys } = eaas
+      const { id: keyId } = await keys.create({ name: 'users' })
+      const envelope = await eaas.encrypt('gone soon', { keyId })
+      const bundle = await eaas.server.encrypt('gone soon', { keyId })
+      expect(await refusal(keys.destroy(keyId, 'users'))).toBe('409 E_STATE')
+      await keys.setRotation(keyId, 1)
+      await keys.disable(keyId)
+      expect(await refusal(keys.destroy(keyId, 'Users'))).toBe('400 E_VALIDATION')
+      expect((await keys.destroy(keyId, 'users')).status).toBe('pending_destruction')
+      await keys.destroy(keyId, 'users')
+      expect((await keys.cancelDestruction(keyId)).status).toBe('disabled')
+      await keys.destroy(keyId, 'users')
+      const refused = async () => {
+        const other = connect()
+        for (const call of [
+          () => other.encrypt('x', { keyId }),
+          () => other.hash('x', { keyId }),
+          () => other.decrypt(envelope),
+          () => other.rewrap(envelope),
+          () => other.server.encrypt('x', { keyId }),
+          () => other.server.decrypt(bundle),
+          () => other.keys.rotate(keyId),
+          () => other.keys.setRotation(keyId, 1),
+          () => other.keys.disable(keyId),
+          () => other.keys.enable(keyId),
+          () => other.keys.export(keyId),
+        ]) {
+          expect(await refusal(call())).toBe('409 E_STATE')
+        }
+      }
+      await refused()
+      await pass(7 * DAY_MS - MINUTE_MS)
+      expect((await keys.get(keyId)).status).toBe('pending_destruction')
+      await pass(MINUTE_MS)
+      expect(await keys.get(keyId)).toMatchObject({ status: 'destroyed', versions: [{ status: 'destroyed' }] })
+      await refused()
+      expect(await refusal(keys.cancelDestruction(keyId))).toBe('409 E_STATE')
+      expect((await keys.destroy(keyId, 'users')).status).toBe('destroyed')
+      expect(await refusal(keys.create({ name: 'users' }))).toBe('409 E_NAME_TAKEN')
+      expect((await keys.list()).count).toBe(1)
+      await eaas.audit.list()
+    },
+  },
+  {
+    rule: 'are destroyed at once where there is no waiting period',
+    options: { destroyWindowDays: 0 },
+    async run({ connect }) {
+      const { keys, audit } = connect()
+      const { id } = await keys.create({ name: 'users' })
+      await keys.rotate(id)
+      await keys.disable(id)
+      expect((await keys.destroy(id, 'users')).status).toBe('destroyed')
+      await keys.get(id)
+      await audit.list()
+    },
+  },
+  {
+    rule: 'are exported with all their versions, and the export opens offline what they sealed',
+    async run({ connect }) {
+      const eaas = connect()
+      const { id: keyId } = await eaas.keys.create({ name: 'users' })
+      const old = await eaas.encrypt('under version 1', { keyId })
+      await eaas.keys.rotate(keyId)
+      const recent = await connect().encrypt('under version 2', { keyId })
+      const offline = openExport(await eaas.keys.export(keyId))
+      expect(await offline.decryptText(old)).toBe('under version 1')
+      expect(await offline.decryptText(recent)).toBe('under version 2')
+      expect(await offline.hash('ada')).toBe(await eaas.hash('ada', { keyId }))
+      await eaas.audit.list()
+    },
+  },
+  {
+    rule: 'that do not exist are told from no other kind of id',
+    options: { serverMode: true },
+    async run({ connect, raw }) {
+      const eaas = connect()
+      const { id } = await eaas.keys.create({ name: 'users' })
+      const envelope = { ...(await eaas.encrypt('x', { keyId: id })), key_id: NOWHERE }
+      const bundle = { ...(await eaas.server.encrypt('x', { keyId: id })), key_id: NOWHERE }
+      for (const call of [
+        () => eaas.keys.get(NOWHERE),
+        () => eaas.keys.rotate(NOWHERE),
+        () => eaas.keys.setRotation(NOWHERE, 1),
+        () => eaas.keys.disable(NOWHERE),
+        () => eaas.keys.enable(NOWHERE),
+        () => eaas.keys.destroy(NOWHERE, 'users'),
+        () => eaas.keys.cancelDestruction(NOWHERE),
+        () => eaas.keys.export(NOWHERE),
+        () => eaas.encrypt('x', { keyId: NOWHERE }),
+        () => eaas.hash('x', { keyId: NOWHERE }),
+        () => eaas.decrypt(envelope),
+        () => eaas.rewrap(envelope),
+        () => eaas.server.encrypt('x', { keyId: NOWHERE }),
+        () => eaas.server.decrypt(bundle),
+      ]) {
+        expect(await refusal(call())).toBe('404 E_NOT_FOUND')
+      }
+      for (const name of ['users', 'AAAAAAAA-0000-4000-8000-000000000000', `${NOWHERE}x`, '%00', '..%2fkeys', 'é']) {
+        expect([name, await raw('GET', `/v1/keys/${name}`)]).toEqual([name, 404])
+        expect([name, await raw('POST', '/v1/hash', { key_id: decodeURIComponent(name), value: 'x' })]).toEqual([
+          name,
+          404,
+        ])
+      }
+      expect((await eaas.audit.list({ key_id: NOWHERE })).total).toBe(0)
+    },
+  },
+]

@@ -1,2 +1,0 @@
-// A run of its own for test/unit/run.test.ts: the whole suite never includes these files.
-export default { test: { include: ['*.spec.mjs'], pool: 'forks', maxWorkers: 1 } }
