@@ -1,6 +1,6 @@
 // `npm test`: builds what is out of date, checks style and types, runs the suites, and ends with `N passed, N failed`.
 // Arguments go to vitest (`npm test -- test/audit/retention.test.ts -t purge`); with any, the checks are left out. `--slow` runs
-// test/slow instead. Red for: a failed build, check or test, a file that does not load, an unhandled error, no test at all.
+// test/slow instead, and `--no-build` takes the build as it is. Red for: a failed build, check or test, a file that does not load, an unhandled error, no test at all.
 import { spawn } from 'node:child_process'
 import { existsSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { constants } from 'node:os'
@@ -30,10 +30,10 @@ process.on('uncaughtException', (error) => {
 })
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, endEverything)
 
-const passedOn = process.argv.slice(2).filter((argument) => argument !== '--slow')
+const passedOn = process.argv.slice(2).filter((argument) => !['--slow', '--no-build'].includes(argument))
 if (process.argv.includes('--slow')) process.env.EAAS_TEST_SLOW = '1'
 
-if (isBuildOutdated()) await step('build', 'npm', ['run', 'build'])
+if (!process.argv.includes('--no-build') && isBuildOutdated()) await step('build', 'npm', ['run', 'build'])
 if (passedOn.length === 0) {
   await step('style (npx biome check --write mends most of it)', 'npx', ['--no-install', 'biome', 'check', '.'])
   await step('types', 'npx', ['--no-install', 'tsc', '--noEmit'])

@@ -7,7 +7,8 @@ import { ROOT } from '../support/source-files.js'
 const ERRORS_SHOWN = 5
 
 async function run(file: string): Promise<{ code: number | null; output: string }> {
-  const args = ['test/run.mjs', '--root', 'test/repo/flood', '--config', 'vitest.config.mjs', file]
+  // A build now would replace what other suites pack and start.
+  const args = ['test/run.mjs', '--no-build', '--root', 'test/repo/flood', '--config', 'vitest.config.mjs', file]
   const child = spawn(process.execPath, args, { cwd: ROOT, env: { ...process.env, EAAS_TEST_SLOW: '' } })
   onTestFinished(() => {
     child.kill('SIGKILL')
