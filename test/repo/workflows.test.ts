@@ -1,0 +1,54 @@
+// The workflows of .github: they run pinned actions, the project's own scripts, and every version of Node that we support.
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { ROOT } from '../support/source-files.js'
+
+const FOLDER = '.github/workflows'
+const workflows = readdirSync(join(ROOT, FOLDER)).filter((name) => name.endsWith('.yml'))
+const read = (name: string) => readFileSync(join(ROOT, FOLDER, name), 'utf8')
+const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
+  scripts: Record<string, string>
+  engines: { node: string }
+}
+
+/** What a workflow uses that is not of this repository and not pinned by the SHA of a commit, with its version beside it. */
+function unpinned(text: string): string[] {
+  const uses = [...text.matchAll(/^\s*(?:- )?uses: (.*)$/gm)].map(([, used = '']) => used)
+  return uses.filter((used) => !used.startsWith('./') && !/^[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/.test(used))
+}
+
+describe.each(workflows)('%s', (name) => {
+  it('pins each action by the SHA of a commit', () => {
+    expect(read(name)).toContain('uses: ')
+    expect(unpinned(read(name))).toEqual([])
+  })
+
+  it('begins with no permission but to read', () => {
+    expect(read(name)).toMatch(/^permissions:\n {2}contents: read\n\n/m)
+  })
+
+  it('runs only scripts that package.json has', () => {
+    const scripts = [...read(name).matchAll(/npm run ([\w:-]+)/g)].map(([, script]) => script)
+    expect(scripts.filter((script) => script === undefined || !(script in manifest.scripts))).toEqual([])
+  })
+})
+
+describe('the workflows', () => {
+  it('would not pass with an action by its tag or its branch', () => {
+    const sha = 'a'.repeat(40)
+    expect(unpinned(`- uses: a/b@v4\n  uses: a/b@main\n- uses: a/b@${sha}\n- uses: a/b@${sha} # v1.2.3`)).toHaveLength(
+      3,
+    )
+  })
+
+  it('test what engines allows at least, and each later line', () => {
+    const least = manifest.engines.node.replace('>=', '')
+    expect(read('test.yml')).toContain(`node: ['${least}', '22', '24']`)
+  })
+
+  it('release only what the tests passed', () => {
+    expect(read('release.yml')).toContain('uses: ./.github/workflows/test.yml')
+    expect(read('release.yml')).toContain('needs: test')
+  })
+})
