@@ -1,4 +1,4 @@
-/** The HTTP application: the table of routes on Fastify, with what every answer has in common. */
+/** Builds the HTTP application: the table of routes on Fastify, with what all answers have in common. */
 import { randomUUID } from 'node:crypto'
 import Fastify, { type FastifyInstance, type FastifyServerOptions, LogController } from 'fastify'
 import { endConnections } from './http/connections.js'
@@ -18,33 +18,33 @@ import type { Services } from './runner/operation.js'
 import type { Durability } from './store/settings.js'
 import { probeCommit as probe } from './store/writability.js'
 
-/** Long enough for any id that a client may take for one; what is longer than the parser's header limit never gets here. */
+/** Long enough for any text that a client may send as an id; anything longer than the parser's header limit never gets here. */
 const PARAM_LIMIT = 16_384
-/** For a request to arrive. After that each wait for the database has a deadline of its own, and a long call a limit in its row. */
+/** For a request to arrive. After that, each wait for the database has a deadline, and a long call has a limit in its route. */
 const REQUEST_TIMEOUT_MS = 30_000
 const HEADERS_TIMEOUT_MS = 15_000
-/** How often Node looks for what is over these times; 30 s by default, so that they could last twice as long. */
+/** How often Node checks these timeouts; with its default of 30 s a request could take twice as long. */
 const TIMEOUT_CHECK_MS = 2_000
 
 export interface AppOptions {
   services: Services
-  /** asks the database; /health tells */
+  /** reads the durability in force from the database, for /health */
   findDurability: () => Promise<Durability>
-  /** commits a write that changes nothing; by default one whose wait has a limit, which leaves the connection waiting */
+  /** commits a write that changes nothing; by default with a deadline, after which the connection still waits */
   probeCommit?: () => Promise<void>
-  /** whether the server was told to stop: /health then turns callers away; by default never */
+  /** whether the server is stopping, so that /health turns callers away; by default never */
   isStopping?: () => boolean
   /** pino's logger, or false */
   logger: FastifyServerOptions['logger']
-  /** proxies whose X-Forwarded-For is believed; none by default */
+  /** proxies whose X-Forwarded-For is trusted; none by default */
   trustProxy?: string[]
   /** origins of pages that may call from a browser; none by default */
   corsOrigins?: string[]
-  /** where the committer reports too; by default it reports to nobody, and only calls are measured */
+  /** the metrics that the committer reports to as well; by default new ones, which measure calls only */
   metrics?: Metrics
 }
 
-/** Builds the application; listens to nothing yet. */
+/** Builds the application; does not listen yet. */
 export function buildApp({
   services,
   findDurability,
@@ -62,7 +62,7 @@ export function buildApp({
     bodyLimit: PART_BYTES,
     requestTimeout: REQUEST_TIMEOUT_MS,
     exposeHeadRoutes: false,
-    return503OnClosing: false, // what is under way when the server stops is answered, not refused
+    return503OnClosing: false, // requests under way when the server stops are answered, not refused
     requestIdHeader: false,
     genReqId: () => randomUUID(),
     routerOptions: { maxParamLength: PARAM_LIMIT },

@@ -19,9 +19,9 @@ export type LogLevel = (typeof LOG_LEVELS)[number]
 export interface Config {
   /** undefined: the embedded database in `dataDir` */
   databaseUrl: string | undefined
-  /** what stands between the server and PostgreSQL; `auto` is found out when it connects first */
+  /** what is between the server and PostgreSQL; `auto` is detected at the first connection */
   databasePooler: (typeof POOLERS)[number]
-  /** how long a server that starts waits for a PostgreSQL that cannot be reached */
+  /** how long a starting server waits for a PostgreSQL that cannot be reached */
   startWaitSeconds: number
   rootKey: { value: string | undefined; file: string | undefined }
   dataDir: string
@@ -32,43 +32,42 @@ export interface Config {
   corsOrigins: string[]
   destroyWindowDays: number
   auditRetentionMonths: number
-  /** where purged entries are exported to first; undefined: nowhere */
+  /** where entries are exported to before they are purged; undefined: nowhere */
   auditArchiveDir: string | undefined
-  /** where checkpoints are written to and compared from at start, `-` is standard output; undefined: nowhere */
+  /** the file that checkpoints are written to, and compared from at start; `-` is standard output; undefined: none */
   checkpointFile: string | undefined
   checkpointMinutes: number
-  /** how far the server's clock and the database's may be apart before nothing is written; Infinity where that is not looked at */
+  /** how far the server's clock and the database's may differ before nothing is written; Infinity: not checked */
   maxClockSkewMs: number
-  /** how long a server that is told to stop goes on serving while /health turns callers away */
+  /** how long a stopping server still serves while /health turns callers away */
   drainSeconds: number
   logLevel: LogLevel
-  /** variables that look like ours and are not: perhaps misspelt, perhaps somebody else's */
+  /** variables named like the server's that it does not know: perhaps misspelt, perhaps another program's */
   unknownVariables: string[]
 }
 
-/** Thrown when a variable holds what it can't; the message names it, and never shows a secret. */
+/** Thrown when a variable has an invalid value; the message names the variable, and never contains a secret. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
 }
 
-/** Each variable with what `--help` says of it. */
+/** Each variable with its text in `--help`. */
 export const VARIABLES = {
   EAAS_DATABASE_URL:
     'PostgreSQL to use, postgres://user:password@host:port/database, several hosts by commas (default: an embedded database)',
   EAAS_DATABASE_URL_FILE: 'a file that holds it instead',
-  EAAS_DATABASE_POOLER: `what PostgreSQL is reached through, transaction is a pooler in that mode: ${POOLERS.join(', ')} (default: auto, found out)`,
+  EAAS_DATABASE_POOLER: `how PostgreSQL is reached, transaction means a pooler in that mode: ${POOLERS.join(', ')} (default: auto, detected)`,
   EAAS_START_WAIT_SECONDS:
-    'seconds that a server which starts waits for a PostgreSQL that cannot be reached, 0 is not at all (default: 60)',
+    'seconds that a starting server waits for a PostgreSQL that cannot be reached, 0 is not at all (default: 60)',
   EAAS_DATA_DIR: 'directory of the embedded database and its root key (default: .eaas)',
   EAAS_ROOT_KEY: 'the root key, base64 of 32 bytes (default: root.key in the data directory, embedded database only)',
   EAAS_ROOT_KEY_FILE: 'a file that holds the root key instead',
   EAAS_HOST: 'address to listen on (default: 127.0.0.1)',
   EAAS_PORT: 'port to listen on, 0 for any free one (default: 8420)',
   EAAS_TRUST_PROXY:
-    'addresses or CIDR ranges of the proxies whose X-Forwarded-For is believed, by commas (default: none)',
+    'addresses or CIDR ranges of the proxies whose X-Forwarded-For is trusted, by commas (default: none)',
   EAAS_CORS_ORIGINS: 'origins of pages that may call the API, as https://app.example.org, by commas (default: none)',
-  EAAS_DESTROY_WINDOW_DAYS:
-    'days between asking for the destruction of a key and the destruction, 0 is at once (default: 7)',
+  EAAS_DESTROY_WINDOW_DAYS: 'days between the request to destroy a key and its destruction, 0 is at once (default: 7)',
   EAAS_AUDIT_RETENTION_MONTHS: 'months after which audit entries are purged for good, 0 keeps them (default: 60)',
   EAAS_AUDIT_ARCHIVE_DIR: 'directory that entries are exported to before they are purged (default: none)',
   EAAS_CHECKPOINT_FILE:
@@ -76,7 +75,7 @@ export const VARIABLES = {
     '(default: checkpoints in the data directory, or with PostgreSQL in $STATE_DIRECTORY, where that is set)',
   EAAS_CHECKPOINT_MINUTES: 'minutes between two checkpoints of a log that grew (default: 60)',
   EAAS_MAX_CLOCK_SKEW_SECONDS:
-    "seconds that this clock and the database's may be apart before nothing is written, 0 never minds (default: 300)",
+    "seconds that this clock and the database's may differ before nothing is written, 0 disables the check (default: 300)",
   EAAS_DRAIN_SECONDS:
     'seconds between SIGTERM, from which /health answers 503, and the end of serving (default: 0; behind a balancer: 15)',
   EAAS_LOG_LEVEL: `${LOG_LEVELS.join(', ')} (default: info)`,
@@ -131,7 +130,7 @@ export function readConfig(environment: Environment): Config {
   }
 }
 
-// A URL holds a password: it is never shown.
+// A URL contains a password, so no message shows it.
 function databaseUrl(value: string | undefined, file: string | undefined): string | undefined {
   if (value !== undefined && file !== undefined) {
     throw new ConfigError('EAAS_DATABASE_URL and EAAS_DATABASE_URL_FILE are both set. Set one of them.')
@@ -151,7 +150,7 @@ function databaseUrl(value: string | undefined, file: string | undefined): strin
   )
 }
 
-// Of a password with such a character a part would pass for a host or a database, which are logged.
+// A part of a password with such a character would be read as a host or a database, which are logged.
 function hasBareDelimiter(text: string): boolean {
   const [, rest = ''] = /^postgres(?:ql)?:\/\/(.*)$/s.exec(text) ?? []
   const [authority = ''] = rest.split(/[/?#]/, 1)
@@ -175,7 +174,7 @@ function clockSkewMs(text: string): number {
   return seconds === 0 ? Number.POSITIVE_INFINITY : seconds * 1_000
 }
 
-// systemd sets STATE_DIRECTORY where the unit has StateDirectory=. Without either there is no place that is sure to be kept.
+// systemd sets STATE_DIRECTORY if the unit has StateDirectory=. Without it and without a data directory, no location is sure to persist.
 function checkpointFile(
   value: string | undefined,
   { stateDirectory, dataDir }: { stateDirectory: string | undefined; dataDir: string | undefined },
@@ -196,7 +195,7 @@ function wholeNumber(name: keyof typeof VARIABLES, text: string, max: number, mi
   return value
 }
 
-// Each by its name: a wildcard would let every page of the web use an API key that it got hold of.
+// Each origin by name: a wildcard would let any page on the web use an API key that it obtained.
 function origins(text: string): string[] {
   const list = splitList(text)
   for (const origin of list) {
@@ -214,7 +213,7 @@ function splitList(text: string): string[] {
     .filter(Boolean)
 }
 
-// Strictly: the framework would take `1` as 0.0.0.1, and whoever meant one hop would trust nobody without a word.
+// Strict, because the framework reads `1` as 0.0.0.1: an operator who meant one hop would silently trust no proxy.
 function proxies(text: string): string[] {
   const ranges = splitList(text)
   for (const range of ranges) {

@@ -1,18 +1,18 @@
-/** PostgreSQL's URL with one host or several, as libpq takes it: postgres://user:password@h1:5432,h2:5432/database. */
+/** Reads PostgreSQL's URL with one host or several, in libpq's form: postgres://user:password@h1:5432,h2:5432/database. */
 
 const PARTS = /^(postgres(?:ql)?:\/\/(?:[^/?#]*@)?)([^/?#@]*)(.*)$/s
 const DEFAULT_PORT = 5432
 
 export interface DatabaseUrl {
-  /** the URL with its first host alone, for user, password, database and parameters */
+  /** the URL with only its first host: user, password, database and parameters */
   first: string
-  /** in the order in which they are tried; empty where the URL names none */
+  /** in the order in which they are tried; empty if the URL names none */
   hosts: { host: string; port: number }[]
-  /** hosts and database, for people; without credentials */
+  /** hosts and database, for messages; without credentials */
   description: string
 }
 
-/** Reads a URL; undefined when it is not one of PostgreSQL. */
+/** Reads a URL; undefined if it is not a URL of PostgreSQL. */
 export function readDatabaseUrl(text: string): DatabaseUrl | undefined {
   const [, start = '', list = '', rest = ''] = PARTS.exec(text) ?? []
   const urls = list.split(',').map((host) => `${start}${host}${rest}`)

@@ -9,15 +9,15 @@ export { DataDirectoryInUseError } from './store/embedded/data-directory-lock.js
 export { ForeignDataDirectoryError } from './store/embedded/database.js'
 
 export interface BuildServerOptions {
-  /** as `readConfig` makes it; by default of this process's environment */
+  /** a configuration of `readConfig`; by default that of this process's environment */
   config?: Config
   /** milliseconds since 1970; destruction, rotation by policy and purges wait for the database's clock as well */
   now?: () => number
 }
 
 /**
- * Opens the database that the configuration names and returns the application, which listens to nothing yet. Closing the
- * application answers what is under way, commits, and closes the database.
+ * Opens the database that the configuration names and returns the application, which does not listen yet. Closing the
+ * application answers the calls under way, commits, and closes the database.
  *
  * @throws ConfigError, RootKeyError, DataDirectoryInUseError, ForeignDataDirectoryError, or the database's own error
  */

@@ -1,6 +1,6 @@
 /**
  * An installation: one database and the root key that belongs to it. Opening it connects, checks the root key before anything
- * is written, migrates, and gives the services that the operations run on.
+ * is written, migrates, and creates the services that operations use.
  */
 import type { KeyObject } from 'node:crypto'
 import { type ChainWatch, createChainWatch } from './audit/chain-watch.js'
@@ -25,7 +25,7 @@ import { NoDatabaseError, openStore, type Store, type Wait } from './store/open-
 import { type Durability, findDatabaseTime } from './store/settings.js'
 import { findMissingTenants, hasTenants } from './store/tenants.js'
 
-/** What is said of a tenant that the file of checkpoints has and the database has not. */
+/** The warning about a tenant that the file of checkpoints has and the database does not have. */
 export const MISSING_TENANT =
   'the checkpoint file has a tenant that the database does not have: the database was restored from before it was created, or ' +
   'tampered with. The tenant and its keys are gone unless a newer backup is restored'
@@ -34,15 +34,15 @@ export interface Installation {
   services: Services
   /** its `compare` is to be called about once a second */
   chainWatch: ChainWatch
-  /** when it was opened */
+  /** the durability when it was opened */
   durability: Durability
-  /** Asks the database for the one in force. */
+  /** Reads the durability in force from the database. */
   findDurability(): Promise<Durability>
   /** Commits a write that changes nothing; ends when the database acknowledges it, however long that takes. */
   probeCommit(): Promise<void>
-  /** where the database is, for people; without credentials */
+  /** where the database is, for messages; without credentials */
   database: string
-  /** Commits what waits and closes the database, once; may be called again. */
+  /** Commits the entries that wait and closes the database; further calls do nothing. */
   close(): Promise<void>
 }
 
@@ -50,20 +50,20 @@ export interface OpenOptions {
   config: Config
   /** called when a tenant's chain in the database is not the one that was written, and when the clock is wrong */
   onAlarm: (message: string, details: Record<string, unknown>) => void
-  /** called with what an operator should know, and what keeps nothing from being served */
+  /** called with a problem that the operator should know of, but that does not prevent serving */
   onWarning?: (message: string, details: Record<string, unknown>) => void
-  /** told of lines in the file of checkpoints that are not as a server wrote them; they are not looked for if not given */
+  /** called with lines of the checkpoint file that are not as a server wrote them; without it they are not searched for */
   onKeptFaults?: (faults: readonly LineFault[]) => void
   /** work beside a server that holds the embedded database, through its socket; refused otherwise */
   beside?: boolean
-  /** whether a new installation is made where there is none; so by default */
+  /** create an installation if there is none; true by default */
   mayCreate?: boolean
-  /** how long a database that cannot be reached is waited for; not at all if not given */
+  /** how long to wait for a database that cannot be reached; by default not at all */
   wait?: Wait
   now?: () => number
-  /** what the database's clock shows, in milliseconds since 1970; by default it is asked */
+  /** the time of the database's clock, in milliseconds since 1970; by default it is read from the database */
   databaseNow?: (() => Promise<number>) | undefined
-  /** told of each batch of audit entries after its commit */
+  /** called with each batch of audit entries after its commit */
   observeCommit?: (commit: Commit) => void
 }
 
@@ -135,7 +135,7 @@ export async function openInstallation({
         onWarning?.('an operator accepted that a tenant is gone from the database; its alarm is ended', { tenant_id }),
       now,
     })
-    await chainWatch.compare() // what fails for one tenant fails again when that tenant is used
+    await chainWatch.compare() // an error of one tenant occurs again when that tenant is used
     let closing: Promise<void> | undefined
     return {
       services: {
@@ -166,9 +166,9 @@ export async function openInstallation({
   }
 }
 
-/** The installation's row; undefined in a new database. @throws RootKeyError where the row is gone from one that holds tenants */
+/** The installation's row; undefined in a new database. @throws RootKeyError if the database holds tenants but not the row */
 export async function findOwnInstance(sql: Sql): Promise<InstanceRow | undefined> {
-  // In this order: another process may be making both, and makes the row first.
+  // In this order, because another process that creates both creates the row first.
   const isUsed = (await findSchemaVersion(sql)) > 0 && (await hasTenants(sql))
   const row = await findInstance(sql)
   if (isUsed && !row) {
@@ -179,7 +179,7 @@ export async function findOwnInstance(sql: Sql): Promise<InstanceRow | undefined
   return row
 }
 
-/** The file that the root key comes from; undefined where the environment holds it. */
+/** The file that the root key comes from; undefined if the environment contains the key itself. */
 export function rootKeyFile({ rootKey, databaseUrl, dataDir }: Config): string | undefined {
   if (rootKey.value !== undefined) return undefined
   return rootKey.file ?? (databaseUrl === undefined ? embeddedRootKeyPath(dataDir) : undefined)
@@ -201,13 +201,13 @@ export async function findRootKey(
   return readEmbeddedRootKey(dataDir, { mayCreate })
 }
 
-/** What belongs to the whole installation. */
+/** The secrets of the whole installation. */
 export interface InstallationSecrets {
   pepper: KeyObject
   signingKey: KeyObject
 }
 
-// They were sealed under the root key that belongs to this database: opening them first keeps a wrong one from writing.
+// They are sealed under the root key of this database: opening them first keeps a server with a wrong key from writing.
 async function unlock(sql: Sql, rootKey: KeyObject, now: () => number): Promise<InstallationSecrets> {
   const known = await findInstance(sql)
   if (known) {
@@ -222,12 +222,12 @@ async function unlock(sql: Sql, rootKey: KeyObject, now: () => number): Promise<
     created_at: new Date(now()).toISOString(),
   }
   await withDeadline(insertInstance(sql, row))
-  const inserted = await findInstance(sql) // perhaps another process's, which was quicker
+  const inserted = await findInstance(sql) // perhaps the row of another process, which inserted it first
   if (!inserted) throw new Error('the row of the installation could not be read back')
   return openSecrets(rootKey, inserted)
 }
 
-/** Opens what only the root key of this database opens. @throws RootKeyError */
+/** Opens the installation's secrets, which only the root key of this database opens. @throws RootKeyError */
 export function openSecrets(
   rootKey: KeyObject,
   { wrapped_pepper, wrapped_signing_key }: InstanceRow,

@@ -2,7 +2,7 @@
 import type { FastifyServerOptions } from 'fastify'
 import type { LogLevel } from './config.js'
 
-/** Fastify's logger options. Errors are cut down to what can't hold data: no query, no parameters, no database detail. */
+/** Fastify's logger options. Errors are reduced to fields that cannot contain data: no query, no parameters, no database detail. */
 export function loggerOptions(
   level: LogLevel,
   stream: { write(line: string): unknown } = { write: writeOrDrop },
@@ -10,7 +10,7 @@ export function loggerOptions(
   return { level, stream, base: null, serializers: { err: describeError } }
 }
 
-/** What may wait for a reader of the log that has stopped reading, in bytes: lines beyond it are dropped. */
+/** Most bytes that may wait for a reader of the log that has stopped reading: lines beyond that are dropped. */
 const MOST_WAITING_BYTES = 1_048_576
 
 function writeOrDrop(line: string): void {
@@ -18,8 +18,8 @@ function writeOrDrop(line: string): void {
 }
 
 /**
- * Has neither a log nor a standard output that cannot be written end the process or hold it up: what cannot be written is dropped. Node
- * blocks on a pipe that is full unless it is told not to, and tells of a disk that is full by an `error` that nobody else listens to.
+ * Makes the process survive a log or standard output that cannot be written, without waiting for it: the output is dropped. By default
+ * Node blocks on a full pipe, and reports a full disk by an `error` event, which ends the process if it has no listener.
  */
 export function outliveOutput(): void {
   for (const stream of [process.stdout, process.stderr] as NodeJS.WriteStream[]) {
@@ -32,7 +32,7 @@ export function outliveOutput(): void {
 /** Pino's number of `warn`. */
 const WARN = 40
 
-/** Logs a warning before there is an application, and so a logger. */
+/** Logs a warning before there is an application with its logger. */
 export function logWithoutApp(level: LogLevel, details: { err: unknown; [name: string]: unknown }, msg: string): void {
   if (['fatal', 'error', 'silent'].includes(level)) return
   const err = details.err instanceof Error ? describeError(details.err) : undefined

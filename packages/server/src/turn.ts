@@ -1,16 +1,16 @@
-/** Turns of the event loop: long work is done in stretches, between which other calls run. */
+/** Turns of the event loop: long work runs in stretches, between which other calls run. */
 
-/** How long work goes on at a stretch, in milliseconds. A call waits for some four of them beside long work. */
+/** The length of a stretch, in milliseconds. Beside long work a call waits for about four stretches. */
 const STRETCH_MS = 1
 
-/** A turn of the event loop: what arrived meanwhile goes first. */
+/** Waits for the next turn of the event loop: calls that arrived meanwhile run first. */
 export function turn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve))
 }
 
 const waiting: (() => void)[] = []
 
-/** A turn that no other long work has: however much of it goes on, other calls wait for one stretch at a time. */
+/** Waits for a turn that no other long work uses: however much long work there is, other calls wait for one stretch at a time. */
 export function ownTurn(): Promise<void> {
   return new Promise((resolve) => {
     if (waiting.push(resolve) === 1) setImmediate(beginNext)
@@ -22,7 +22,7 @@ function beginNext(): void {
   if (waiting.length > 0) setImmediate(beginNext)
 }
 
-/** Makes what long work calls between two steps: a turn to wait for where the stretch is over, else undefined. */
+/** Creates the function that long work calls between two steps: it returns a turn to wait for if the stretch is over, else undefined. */
 export function createStretches(): () => Promise<void> | undefined {
   let from = performance.now()
   return () => {
@@ -33,7 +33,7 @@ export function createStretches(): () => Promise<void> | undefined {
   }
 }
 
-/** The results of a step for each item, made in stretches. */
+/** Maps items to results in stretches. */
 export async function mapInStretches<Item, Result>(
   items: Iterable<Item>,
   step: (item: Item) => Result,

@@ -1,4 +1,4 @@
-/** `eaas api-key`: API keys by the operator's hand; the way back in for a tenant that has lost its last one. */
+/** `eaas api-key`: lets the operator manage API keys, for instance for a tenant that has lost its last one. */
 import { PERMISSIONS, type Permission } from '@eaas/protocol'
 import { type Command, InvalidArgumentError } from 'commander'
 import type { Config } from '../config.js'

@@ -1,4 +1,4 @@
-/** `eaas audit diff`: what a log lost, by checkpoints that were kept and an export of what it was. Changes nothing. */
+/** `eaas audit diff`: shows what a log lost, compared with kept checkpoints and an earlier export. Changes nothing. */
 import { createReadStream } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { type Checkpoint, CheckpointError, encodePublicKey, readCheckpoint } from '../audit/checkpoint.js'
@@ -15,14 +15,14 @@ import { getTenantId, withServices } from './with-services.js'
 export interface DiffCommand {
   /** name or id */
   tenant: string
-  /** a file of checkpoints, in any form that they are kept in; by default the server's own */
+  /** a file of checkpoints, in any form (kept-checkpoint.ts); by default the server's own */
   checkpoint?: string
-  /** an export that was made before, or from the abandoned database */
+  /** an earlier export, or one of the abandoned database */
   export?: string
   json: boolean
 }
 
-/** Prints what differs; returns whether nothing does. */
+/** Prints the differences; returns true if there are none. */
 export async function auditDiff(config: Config, { tenant, json, ...files }: DiffCommand): Promise<boolean> {
   const checkpointFile = files.checkpoint ?? config.checkpointFile
   if (checkpointFile === undefined && files.export === undefined) {
@@ -42,7 +42,7 @@ export async function auditDiff(config: Config, { tenant, json, ...files }: Diff
   return diff.differs_at === null
 }
 
-// Those that the installation's key signed: a line that was cut short or forged says nothing.
+// Only checkpoints that the installation's key signed: a line that was cut short or forged proves nothing.
 async function readCheckpoints(
   file: string,
   { tenant_id, publicKey }: { tenant_id: string; publicKey: string },
@@ -65,14 +65,14 @@ async function assertExport(file: string, { tenant_id, publicKey }: { tenant_id:
 }
 
 async function* readEntries(file: string): AsyncGenerator<ExportedEntry> {
-  let place: { tenant_id: string; id: number } | undefined
+  let position: { tenant_id: string; id: number } | undefined
   for await (const line of splitLines(createReadStream(file))) {
-    if (!place) {
+    if (!position) {
       const { tenant_id, after_id } = readHeader(line)
-      place = { tenant_id, id: after_id }
+      position = { tenant_id, id: after_id }
     } else if (!isTrailer(line)) {
-      place.id += 1
-      yield readEntry(line, place)
+      position.id += 1
+      yield readEntry(line, position)
     }
   }
 }

@@ -5,10 +5,10 @@ import { readNextLines } from '../operations/export-audit.js'
 import { performAsSystem } from '../runner/perform.js'
 import { getTenantId, withServices } from './with-services.js'
 
-/** Between two looks at a log that has nothing new, in milliseconds. */
-const LOOK_MS = 1_000
+/** Between two reads of a log that has nothing new, in milliseconds. */
+const POLL_MS = 1_000
 
-/** Writes the entries after an id, and new ones as they come, until it is told to stop or nobody reads any more. */
+/** Writes the entries after an id, and new ones as they are written, until a signal stops it or its reader is gone. */
 export async function auditFollow(
   config: Config,
   { tenant, afterId = 0 }: { tenant: string; afterId?: number },
@@ -27,7 +27,7 @@ export async function auditFollow(
           process.stderr.write(`eaas: entries ${after_id + 1} to ${from_id - 1} were purged and are left out\n`)
         }
         after_id = last_id
-        if (text === '') await sleep(LOOK_MS, undefined, { signal }).catch(() => undefined)
+        if (text === '') await sleep(POLL_MS, undefined, { signal }).catch(() => undefined)
         else if (!(await write(text))) return
       }
     })
@@ -36,7 +36,7 @@ export async function auditFollow(
   }
 }
 
-/** Writes whole lines; resolves once they have left this process, false where nobody reads. */
+/** Writes whole lines; resolves once they have left this process, to false if the reader is gone. */
 function write(text: string): Promise<boolean> {
   return new Promise((resolve) => process.stdout.write(text, (error) => resolve(!error)))
 }

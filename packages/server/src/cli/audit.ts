@@ -1,4 +1,4 @@
-/** `eaas audit`: the log by the operator's hand. What needs no server is in verify-export.ts. */
+/** `eaas audit`: reads, exports and verifies the log for the operator. */
 import { open, readFile, rm } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
@@ -172,13 +172,13 @@ async function auditList(config: Config, { tenant, action, keyId, limit, json }:
   )
 }
 
-// The version stands beside the key.
+// The version is printed beside the key.
 function describeMetadata({ key_version: _, ...metadata }: wire.Entry['metadata']): string {
   return Object.keys(metadata).length === 0 ? '' : JSON.stringify(metadata)
 }
 
 interface VerifyOptions extends OfTenant {
-  /** a file with a checkpoint, in any form that it is kept in */
+  /** a file with a checkpoint, in any form (kept-checkpoint.ts) */
   checkpoint?: string
   /** first and last entry of a stretch */
   from?: number
@@ -229,7 +229,7 @@ async function auditExport(
   { tenant, out, afterId }: { tenant: string; out?: string; afterId?: number },
 ): Promise<void> {
   const progress = showProgress('exported')
-  const isShown = out === undefined && process.stdout.isTTY // the lines themselves are
+  const isShown = out === undefined && process.stdout.isTTY // the terminal shows the lines themselves
   await withServices(config, async (services) => {
     const tenant_id = await getTenantId(services, tenant)
     const lines = await performAsSystem(services, tenant_id, exportAudit({ after_id: afterId }))
@@ -249,7 +249,7 @@ async function* countBytes(lines: Readable, onBytes: (bytes: number) => unknown)
   }
 }
 
-// Never over a file that is there; and what did not get to its end is no export, and does not stay, Ctrl-C or not.
+// Never overwrites a file. An incomplete export is removed, after Ctrl-C too.
 async function writeNew(path: string, content: AsyncIterable<Buffer>): Promise<void> {
   const stopping = new AbortController()
   const stop = () => stopping.abort()
@@ -281,7 +281,7 @@ async function auditPublicKey(config: Config, { json }: { json: boolean }): Prom
   else print(public_key)
 }
 
-/** Accepts that a tenant's log lost entries, so that the tenant is served again; writes that into the log. */
+/** Accepts that a tenant's log lost entries, so that the tenant is served again; the log records it. */
 async function auditAcceptRollback(
   config: Config,
   { tenant, reason, json }: OfTenant & { reason: string },

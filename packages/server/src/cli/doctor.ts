@@ -1,4 +1,4 @@
-/** `eaas doctor`: checks everything that a start needs and an auditor will ask for, keeps no change, says what to do. */
+/** `eaas doctor`: checks everything that a start needs and an auditor asks about, leaves nothing changed, and says what to do. */
 import type { KeyObject } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import type { Command } from 'commander'
@@ -30,14 +30,14 @@ import {
   examineKeyFile,
   examineNewDirectory,
   type Finding,
-  type Look,
+  type Result,
 } from './examine-files.js'
 import { print, printJson } from './output.js'
 import { messageOf } from './with-services.js'
 
 /** A clock this far from the database's or behind the log makes expiries and policies wrong, in milliseconds. */
 const CLOCK_TOLERANCE_MS = 60_000
-/** Tenants that one finding names. */
+/** Most tenants that one finding names. */
 const NAMED_AT_MOST = 5
 
 /** Adds `eaas doctor`. */
@@ -50,7 +50,7 @@ export function addDoctor(program: Command): void {
     .action((options) => succeed(doctor(commandConfig(), options)))
 }
 
-/** Prints the findings; returns whether all is well. */
+/** Prints the findings; returns true if all is well. */
 async function doctor(config: Config, { json }: { json: boolean }): Promise<boolean> {
   const findings = await examine(config)
   const isWell = findings.every(({ ok }) => ok)
@@ -69,7 +69,7 @@ function mark({ ok, warning }: Finding): string {
 
 async function examine(config: Config): Promise<Finding[]> {
   const findings: Finding[] = []
-  const look = async <T>(check: string, work: () => Promise<Look<T>>) => {
+  const examineOne = async <T>(check: string, work: () => Promise<Result<T>>) => {
     try {
       const { found, ok = true, ...more } = await work()
       findings.push({ check, ok, ...more })
@@ -81,38 +81,38 @@ async function examine(config: Config): Promise<Finding[]> {
   }
 
   const keyFile = rootKeyFile(config)
-  if (keyFile !== undefined && existsSync(keyFile)) await look('root key file', () => examineKeyFile(keyFile))
+  if (keyFile !== undefined && existsSync(keyFile)) await examineOne('root key file', () => examineKeyFile(keyFile))
   const { checkpointFile, auditArchiveDir } = config
   if (checkpointFile !== undefined && checkpointFile !== '-') {
-    await look('checkpoint file', () => examineFile('EAAS_CHECKPOINT_FILE', checkpointFile))
+    await examineOne('checkpoint file', () => examineFile('EAAS_CHECKPOINT_FILE', checkpointFile))
   }
   if (auditArchiveDir !== undefined) {
-    await look('audit archive', () => examineFolder('EAAS_AUDIT_ARCHIVE_DIR', auditArchiveDir))
+    await examineOne('audit archive', () => examineFolder('EAAS_AUDIT_ARCHIVE_DIR', auditArchiveDir))
   }
 
-  const store = await look('database', () => examineDatabase(config))
+  const store = await examineOne('database', () => examineDatabase(config))
   if (!store) return findings
   try {
-    if (store.isPooled) await look('pooler', () => examineLimits(store.sql))
-    const schema = await look('schema', () => examineSchema(store))
+    if (store.isPooled) await examineOne('pooler', () => examineLimits(store.sql))
+    const schema = await examineOne('schema', () => examineSchema(store))
     if (schema === 'current') {
-      await look('writes', () => examineWrites(store))
-      await look('alarms', () => examineAlarms(store.sql))
+      await examineOne('writes', () => examineWrites(store))
+      await examineOne('alarms', () => examineAlarms(store.sql))
     }
-    await look('durability', async () => examineDurability(store))
-    await look('clock', () => examineClock(store))
-    const rootKey = await look('root key', () => examineRootKey(store, config))
+    await examineOne('durability', async () => examineDurability(store))
+    await examineOne('clock', () => examineClock(store))
+    const rootKey = await examineOne('root key', () => examineRootKey(store, config))
     if (rootKey && checkpointFile !== undefined) {
-      await look('checkpoints', () => examineCheckpoints(store.sql, rootKey, checkpointFile))
+      await examineOne('checkpoints', () => examineCheckpoints(store.sql, rootKey, checkpointFile))
     }
-    if (rootKey && schema === 'current') await look('audit chains', () => examineChains(store.sql, rootKey))
+    if (rootKey && schema === 'current') await examineOne('audit chains', () => examineChains(store.sql, rootKey))
   } finally {
     await store.close()
   }
   return findings
 }
 
-async function examineDatabase(config: Config): Promise<Look<Store>> {
+async function examineDatabase(config: Config): Promise<Result<Store>> {
   try {
     const store = await openStore(config, { beside: true, mayCreate: false })
     return { found: store, detail: store.description }
@@ -124,7 +124,7 @@ async function examineDatabase(config: Config): Promise<Look<Store>> {
   }
 }
 
-async function examineSchema({ sql }: Store): Promise<Look<'current'>> {
+async function examineSchema({ sql }: Store): Promise<Result<'current'>> {
   const { version, newest } = await compareSchemas(sql, MIGRATIONS_DIRECTORY)
   if (version === newest) return { found: 'current', detail: `${version}` }
   if (!(await mayCreateTables(sql))) {
@@ -136,8 +136,8 @@ async function examineSchema({ sql }: Store): Promise<Look<'current'>> {
   return { detail: `${version}; the next start brings it to ${newest}` }
 }
 
-// Behind a pooler the server limits its transactions only: a statement outside of one has the limits of the role.
-async function examineLimits(sql: Sql): Promise<Look<unknown>> {
+// Behind a pooler the server sets limits for transactions only: a statement outside of one has the limits of its role.
+async function examineLimits(sql: Sql): Promise<Result<unknown>> {
   const missing = await findMissingLimits(sql)
   if (missing.length === 0) return { detail: 'found one; the role limits the time of its statements' }
   return {
@@ -146,11 +146,11 @@ async function examineLimits(sql: Sql): Promise<Look<unknown>> {
   }
 }
 
-async function examineWrites({ sql }: Store): Promise<Look> {
+async function examineWrites({ sql }: Store): Promise<Result> {
   const obstacle = await findWriteObstacle(sql)
   if (obstacle) return { ok: false, detail: obstacle.detail }
   await tryWrite(sql)
-  const standby = await findMissingStandby(sql) // what is rolled back waits for none
+  const standby = await findMissingStandby(sql) // a rollback does not wait for a standby
   if (standby === undefined) return { detail: 'a write was done and rolled back' }
   return {
     ok: false,
@@ -159,17 +159,17 @@ async function examineWrites({ sql }: Store): Promise<Look> {
 }
 
 // A row that no server wrote is an alarm too.
-async function examineAlarms(sql: Sql): Promise<Look> {
+async function examineAlarms(sql: Sql): Promise<Result> {
   const alarms = await listAlarms(sql)
   if (alarms.length === 0) return { detail: 'none stands' }
   const names = new Map((await listTenants(sql)).map(({ tenant_id, name }) => [tenant_id, name]))
-  const told = alarms.map(({ tenant_id, reason }) => {
+  const named = alarms.map(({ tenant_id, reason }) => {
     const name = names.get(tenant_id)
     return name === undefined ? `${tenant_id}: ${TENANT_GONE}` : `${name}: ${reason}`
   })
   return {
     ok: false,
-    detail: `${someOf(told)}. Not served until this is settled: see eaas audit accept-rollback --help`,
+    detail: `${someOf(named)}. Not served until this is settled: see eaas audit accept-rollback --help`,
   }
 }
 
@@ -219,7 +219,7 @@ async function examineRootKey(store: Store, config: Config) {
   return { found: rootKey, detail: 'opens this database' }
 }
 
-async function examineCheckpoints(sql: Sql, rootKey: KeyObject, file: string): Promise<Look> {
+async function examineCheckpoints(sql: Sql, rootKey: KeyObject, file: string): Promise<Result> {
   if (file === STANDARD_OUTPUT) return { detail: 'written to standard output, where nothing can be compared with them' }
   const instance = await findOwnInstance(sql)
   if (!instance) return { detail: 'the database is new' }
@@ -246,7 +246,7 @@ async function examineCheckpoints(sql: Sql, rootKey: KeyObject, file: string): P
   return { warning: true, detail: `${MISSING_TENANT}: ${someOf(where)} in ${file}` }
 }
 
-// As a start compares them. What is wrong with a head in itself, `audit chains` tells.
+// Compares as a start does. The finding `audit chains` reports a head that is wrong in itself.
 async function findBehind(sql: Sql, rootKey: KeyObject, witnesses: ReadonlyMap<string, Witness>): Promise<string[]> {
   const behind: string[] = []
   for (const { tenant_id, name, wrapped_audit_key } of await listTenants(sql)) {

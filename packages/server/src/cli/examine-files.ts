@@ -1,4 +1,4 @@
-/** What `eaas doctor` finds of files and directories. Looked at, not tried: a file that is made would be a change. */
+/** Examines files and directories for `eaas doctor`, without writing: creating a file would be a change. */
 import { constants, existsSync } from 'node:fs'
 import { access, stat } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
@@ -8,37 +8,37 @@ import { assertOwnDirectory } from '../store/embedded/database.js'
 export interface Finding {
   check: string
   ok: boolean
-  /** well enough to start, and yet to be looked at */
+  /** does not prevent a start, but should be checked */
   warning?: true
-  /** what was seen, and what to do where it is not well */
+  /** what was found, and what to do if it is not ok */
   detail: string
 }
 
-/** What one look finds; what it throws is found wrong. */
-export interface Look<T = never> extends Partial<Omit<Finding, 'check'>> {
+/** The result of one examination; an error that it throws becomes a finding that is not ok. */
+export interface Result<T = never> extends Partial<Omit<Finding, 'check'>> {
   detail: string
   found?: T
 }
 
-/** The file that the root key is read from. */
-export async function examineKeyFile(path: string): Promise<Look> {
+/** Examines the file that the root key is read from. */
+export async function examineKeyFile(path: string): Promise<Result> {
   if (!(await isReadableByAll(path))) return { detail: path }
   return { warning: true, detail: `everybody on this machine can read ${path}: chmod 600` }
 }
 
-/** A file that is appended to, and made where it is missing. */
-export async function examineFile(variable: string, path: string): Promise<Look> {
+/** Examines a file that is appended to, and created if it is missing. */
+export async function examineFile(variable: string, path: string): Promise<Result> {
   if (!existsSync(path)) return examineWritable(variable, path, dirname(resolve(path)))
   if ((await stat(path)).isDirectory()) return { ok: false, detail: `${variable} names a directory: ${path}` }
   return examineWritable(variable, path, path)
 }
 
-/** A directory that is written to, and made where it is missing. */
-export async function examineFolder(variable: string, path: string): Promise<Look> {
+/** Examines a directory that is written to, and created if it is missing. */
+export async function examineFolder(variable: string, path: string): Promise<Result> {
   return examineWritable(variable, path, nearest(path), { isFolder: true })
 }
 
-/** Where a data directory will be made. @throws where it can't */
+/** Examines where a data directory will be created. @throws if it cannot be */
 export async function examineNewDirectory(dataDir: string): Promise<void> {
   const folder = nearest(dataDir)
   await access(folder, constants.W_OK)
@@ -50,7 +50,7 @@ async function examineWritable(
   path: string,
   target: string,
   { isFolder = target !== path } = {},
-): Promise<Look> {
+): Promise<Result> {
   try {
     await access(target, constants.W_OK)
     if (isFolder && !(await stat(target)).isDirectory()) throw Object.assign(new Error(), { code: 'ENOTDIR' })
@@ -60,7 +60,7 @@ async function examineWritable(
   }
 }
 
-/** The path itself, or what is there of it. */
+/** The path itself, or its nearest existing parent. */
 function nearest(path: string): string {
   const whole = resolve(path)
   return existsSync(whole) || whole === dirname(whole) ? whole : nearest(dirname(whole))

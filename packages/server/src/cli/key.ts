@@ -1,4 +1,4 @@
-/** `eaas key`: a tenant's keys by the operator's hand; what it changes is written into the tenant's log, with the actor `system`. */
+/** `eaas key`: lets the operator manage a tenant's keys; the tenant's log records each change with the actor `system`. */
 import { isUuid, type wire } from '@eaas/protocol'
 import type { Command } from 'commander'
 import type { Config } from '../config.js'
@@ -15,7 +15,7 @@ import { commandConfig, JSON_OPTION, readName, TENANT_OPTION } from './command.j
 import { print, printJson, table } from './output.js'
 import { getTenantId, withServices } from './with-services.js'
 
-/** Changes of a key that take nothing but the key. */
+/** Changes of a key that need no option but the key. */
 const CHANGES = {
   rotate: { operation: rotateKey, description: 'Rotate a key: a new version takes over, the old ones only open.' },
   disable: { operation: disableKey, description: 'Disable a key: it still opens, but protects nothing new.' },
@@ -113,7 +113,7 @@ async function keyCreate(config: Config, { tenant, name, json }: OfTenant & { na
   printKey(key, { json })
 }
 
-/** Rotates, disables or enables a key, or cancels its destruction; prints it as it is then. */
+/** Rotates, disables or enables a key, or cancels its destruction; prints the changed key. */
 async function keyChange(
   config: Config,
   { change, key }: { change: KeyChange; key: string },
@@ -142,7 +142,7 @@ function onKey<Answer>(
   })
 }
 
-// A name is the tenant's choice and may look like the id of another key, so ids come first.
+// A tenant chooses names, and one may look like the id of another key, so ids are tried first.
 async function getKeyId(
   services: Services,
   { tenant_id, tenant, key }: { tenant_id: string; tenant: string; key: string },

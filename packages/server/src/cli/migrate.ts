@@ -20,8 +20,8 @@ export function addMigrate(program: Command): void {
 }
 
 /**
- * Migrates and prints the schema's version before and after; opening an installation migrates, once its root key is right. With a
- * `role`, that role then gets the rights that a server takes, and no others.
+ * Migrates and prints the schema's version before and after; opening an installation migrates, after checking its root key. With a
+ * `role`, that role is then granted the rights that a server needs, and no others.
  *
  * @throws RoleError
  */

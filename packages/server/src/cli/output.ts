@@ -1,4 +1,4 @@
-/** What commands print: JSON for programs, tables for people. */
+/** Output of the commands: JSON for programs, tables for people. */
 
 /** Prints a value as one line of JSON. */
 export function printJson(value: unknown): void {
@@ -11,8 +11,8 @@ export function print(...lines: string[]): void {
 }
 
 /**
- * A line with what a terminal would obey, or show in another order, escaped as in JSON: names are the tenants' own, and an
- * operator reads them.
+ * Escapes characters that a terminal would obey, or show in another order, as in JSON: tenants choose names, and operators read
+ * them.
  */
 export function printable(line: string): string {
   return line.replace(
@@ -34,7 +34,7 @@ export function table(headings: readonly string[], rows: readonly (readonly stri
 }
 
 export interface Progress {
-  /** shows how far the work is; in place on a terminal, nowhere else */
+  /** shows the progress in one line, on a terminal only */
   (state: string): void
   /** clears the line */
   done(): void

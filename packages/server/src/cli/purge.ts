@@ -1,4 +1,4 @@
-/** `eaas purge`: retention by the operator's hand. */
+/** `eaas purge`: lets the operator run the retention. */
 import { type Command, InvalidArgumentError } from 'commander'
 import type { Config } from '../config.js'
 import { purgeTenant } from '../jobs/retention.js'
@@ -30,7 +30,7 @@ function readShare(text: string): number {
 }
 
 interface PurgeCommand {
-  /** name or id; every tenant without it */
+  /** name or id; every tenant by default */
   tenant?: string
   dryRun: boolean
   archive?: string
@@ -38,10 +38,10 @@ interface PurgeCommand {
   json: boolean
 }
 
-/** `refused` says why nothing more of a tenant's log goes, whether the purge was refused or failed. */
+/** `refused` says why the purge of a tenant was refused or failed. */
 type Result = { tenant: string; tenant_id: string } & (PurgePlan | { refused: string })
 
-/** Purges what is older than the retention, of one tenant or of all; returns whether none was refused or failed. */
+/** Purges what is older than the retention, of one tenant or of all; returns true if none was refused or failed. */
 async function purge(config: Config, command: PurgeCommand): Promise<boolean> {
   const { tenant, dryRun, archive, maxShare, json } = command
   const { auditRetentionMonths: retentionMonths } = config

@@ -1,4 +1,4 @@
-/** `eaas start`: serves the API until it is told to stop. */
+/** `eaas start`: serves the API until a signal stops it. */
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Command } from 'commander'
@@ -14,9 +14,9 @@ import { commandConfig, ENVIRONMENT } from './command.js'
 
 const STOP_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 const FIRST_TENANT = 'default'
-/** What is under way is given this long to finish before the process leaves all the same, in milliseconds. */
+/** How long calls under way may take to finish before the process ends nevertheless, in milliseconds. */
 const STOP_DEADLINE_MS = 10_000
-/** What the database is given to close then: the embedded one would leave its socket and its lock behind. */
+/** How long the database may then take to close: otherwise the embedded one would leave its socket and lock behind. */
 const CLOSE_DEADLINE_MS = 3_000
 
 /** Adds `eaas start`. */
@@ -93,16 +93,16 @@ function baseUrl(app: FastifyInstance, { host }: Config): string {
   return `http://${name}:${port}`
 }
 
-// First /health turns callers away, and everything is served until a balancer must have seen it; then the server closes.
+// First /health turns callers away while all calls are served, until a balancer must have noticed; then the server closes.
 function stopOnSignal({ app, installation, beginStopping }: Server, drainMs: number): void {
   const stop = async (signal: NodeJS.Signals) => {
-    for (const name of STOP_SIGNALS) process.off(name, stop) // a second one ends the process at once
+    for (const name of STOP_SIGNALS) process.off(name, stop) // a second signal ends the process at once
     app.log.info({ signal, drain_seconds: drainMs / 1_000 }, 'stopping')
     beginStopping()
     if (drainMs > 0) await sleep(drainMs)
     setTimeout(() => leave(app, installation), STOP_DEADLINE_MS).unref()
     app.close().then(
-      () => process.exit(), // whoever still holds a connection open holds nobody up
+      () => process.exit(), // connections that are still open do not delay the exit
       (error: unknown) => {
         app.log.error({ err: error }, 'stopping failed')
         process.exitCode = 1

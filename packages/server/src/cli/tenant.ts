@@ -1,4 +1,4 @@
-/** `eaas tenant`: the operator's hand on tenants, beside a running server or without one. */
+/** `eaas tenant`: lets the operator manage tenants, beside a running server or without one. */
 import { isUuid, wire } from '@eaas/protocol'
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { authentic, tenantMac } from '../audit/row-mac.js'
@@ -142,7 +142,7 @@ async function tenantCreate(
 ): Promise<void> {
   const create = ({ sql, ...services }: Services) => {
     const created = sql.begin(async (transaction) => {
-      await lockInstance(transaction) // one at a time: the name is looked for before it is taken
+      await lockInstance(transaction) // one at a time: the name is checked before it is inserted
       return createTenant(services, transaction, { name, envelope_only: envelopeOnly })
     })
     return withDeadline(created, CREATE_DEADLINE_MS).catch((error: unknown) => {
@@ -159,7 +159,7 @@ async function tenantCreate(
   else print(...describeNewTenant(tenant))
 }
 
-/** Prints every tenant; returns whether all of their rows are as the server wrote them. One that is not is told of by its id alone. */
+/** Prints every tenant; returns true if all of their rows are as the server wrote them. Of any other row only the tenant's id is reported. */
 async function tenantList(config: Config, { json }: Format): Promise<boolean> {
   const tenants: OperatorTenant[] = []
   const failed: { tenant_id: string; error: string }[] = []
@@ -221,7 +221,7 @@ async function tenantSetStatus(
     )
 }
 
-/** Deletes a suspended tenant where its name is given once more; returns false, and says what it would do, where it is not. */
+/** Deletes a suspended tenant if `confirm` is its name; without `confirm`, prints what it would delete and returns false. */
 async function tenantDelete(
   config: Config,
   tenant: string,

@@ -1,4 +1,4 @@
-/** `eaas audit verify-export`: needs a file and a public key, no server and no secret. */
+/** `eaas audit verify-export`: verifies a file by a public key, without server or secret. */
 import { createReadStream } from 'node:fs'
 import { readFile, stat } from 'node:fs/promises'
 import { CheckpointError, readCheckpoint } from '../audit/checkpoint.js'
@@ -11,9 +11,9 @@ import { print, printJson, showProgress } from './output.js'
 const KEY_START = 'eaas-audit+'
 
 export interface VerifyExportCommand {
-  /** a key, or a file that holds it */
+  /** a key, or a file that contains it */
   publicKey?: string
-  /** a file with a checkpoint, in any form that it is kept in; only with a public key */
+  /** a file with a checkpoint, in any form (kept-checkpoint.ts); requires a public key */
   checkpoint?: string
   json: boolean
 }
@@ -76,7 +76,7 @@ async function readKey(text: string): Promise<string> {
   return key
 }
 
-/** The tenant that the header names; undefined where there is no header, which the verdict will tell. */
+/** The tenant that the header names; undefined without a header, which the verdict will report. */
 async function findTenant(file: string): Promise<string | undefined> {
   for await (const line of splitLines(createReadStream(file))) {
     try {
@@ -88,7 +88,7 @@ async function findTenant(file: string): Promise<string | undefined> {
   return undefined
 }
 
-// What is wrong with the checkpoint itself is not the export's fault.
+// An error of the checkpoint itself is reported as such, not as a fault of the export.
 async function readNote(
   file: string,
   { tenant_id, publicKey }: { tenant_id: string; publicKey: string },

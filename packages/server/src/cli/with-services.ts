@@ -1,4 +1,4 @@
-/** What the operator's commands share: an installation opened beside the running server, and tenants by name or id. */
+/** Opens the installation for the operator's commands, beside a running server, and finds tenants by name or id. */
 import { isUuid } from '@eaas/protocol'
 import type { Config } from '../config.js'
 import { openInstallation } from '../installation.js'
@@ -7,8 +7,8 @@ import { Refusal } from '../runner/refusal.js'
 import { findTenantByName } from '../store/tenants.js'
 
 /**
- * Opens the installation, beside a server where one runs, does the work and closes it. Where there is none it is made only if that
- * is said: a command in the wrong directory should say so, and leave nothing there.
+ * Opens the installation, beside a server if one runs, does the work and closes it. Creates an installation only with `mayCreate`: a
+ * command in the wrong directory should fail and leave nothing there.
  */
 export async function withServices<T>(
   config: Config,
@@ -28,7 +28,7 @@ export async function withServices<T>(
   }
 }
 
-/** What went wrong with one tenant, in a sentence, where the others go on. */
+/** The message of an error and its causes, in one sentence. */
 export function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   return error.cause === undefined ? error.message : `${error.message}: ${messageOf(error.cause)}`
@@ -41,7 +41,7 @@ export async function getTenantId(services: Services, tenant: string): Promise<s
   throw new Refusal('E_NOT_FOUND', `there is no tenant ${tenant}; see: eaas tenant list`)
 }
 
-/** The id of a tenant given by its name or id. The id counts first: another tenant may have it for its name. */
+/** The id of a tenant given by its name or id. An id is tried first, because another tenant may have it as its name. */
 export async function findTenantId({ sql, states }: Services, tenant: string): Promise<string | undefined> {
   if (isUuid(tenant) && (await states.find(tenant))) return tenant
   return (await findTenantByName(sql, tenant))?.tenant_id
