@@ -1,7 +1,9 @@
 /**
- * The JSON of the /v1 API: one schema for each request body, query and answer. The server parses requests with them, the
- * SDK answers; unknown fields are ignored. Nothing is coerced.
+ * The schemas of the /v1 API: one for each request body, query and answer, by `operationId`. The server parses requests with
+ * them, the SDK parses answers; unknown fields are ignored. Nothing is coerced.
  */
 export * from './wire/answers.js'
+export * from './wire/queries.js'
 export * from './wire/requests.js'
+export * from './wire/schemas.js'
 export { ALGORITHM, API_KEY_STATUSES, KEY_STATUSES, VERSION_STATUSES } from './wire/values.js'

@@ -1,12 +1,13 @@
 /** Builds the HTTP application: the table of routes on Fastify, with what all answers have in common. */
 import { randomUUID } from 'node:crypto'
+import { MAX_BODY_BYTES } from '@eaas/protocol'
 import Fastify, { type FastifyInstance, type FastifyServerOptions, LogController } from 'fastify'
 import { endConnections } from './http/connections.js'
 import { allowOrigins } from './http/cors.js'
 import { serveDocs } from './http/docs.js'
 import { sendError, sendParserError } from './http/errors.js'
 import { serveHealth } from './http/health.js'
-import { PART_BYTES, readJsonBodies } from './http/json-body.js'
+import { readJsonBodies } from './http/json-body.js'
 import { createMetrics, type Metrics, serveMetrics } from './http/metrics.js'
 import { answerNotFound } from './http/not-found.js'
 import { serveOpenApi } from './http/openapi.js'
@@ -59,7 +60,7 @@ export function buildApp({
     ...(logger === undefined ? {} : { logger }),
     ...(trustProxy.length > 0 ? { trustProxy } : {}),
     logController: new LogController({ disableRequestLogging: true }),
-    bodyLimit: PART_BYTES,
+    bodyLimit: MAX_BODY_BYTES,
     requestTimeout: REQUEST_TIMEOUT_MS,
     exposeHeadRoutes: false,
     return503OnClosing: false, // requests under way when the server stops are answered, not refused

@@ -1,10 +1,11 @@
 /**
- * What the /v1 API answers: one schema for each body. The SDK parses with them; unknown fields are ignored. Apart from the
- * requests, which only the server parses: a bundle of the SDK holds no schema that it does not use.
+ * What the API answers: one schema for each body, by `operationId` in `ANSWERS`. The SDK parses with them; unknown fields are
+ * ignored. Apart from the requests, which only the server parses: a bundle of the SDK holds no schema that it does not use.
  */
 import * as z from 'zod/mini'
 import { ACTIONS } from '../actions.js'
 import { PERMISSIONS } from '../permissions.js'
+import type { OperationId } from '../routes.js'
 import {
   ALGORITHM,
   API_KEY_STATUSES,
@@ -23,8 +24,8 @@ const count = z.int().check(z.gte(0))
 
 /* Keys */
 
-/** A key. `id`/`key_id` and `current_version`/`key_version` are the same values under both names. */
-export const key = z.object({
+/** `id`/`key_id` and `current_version`/`key_version` are the same values under both names. */
+const keyFields = {
   id: uuid,
   key_id: uuid,
   name: z.string(),
@@ -35,8 +36,10 @@ export const key = z.object({
   created_at: time,
   rotation: z.nullable(z.object({ interval_days: z.int(), next_rotation_at: time })),
   destroy_at: z.optional(time),
-})
-export const keyWithVersions = z.extend(key, {
+}
+export const key = z.object(keyFields)
+export const keyWithVersions = z.object({
+  ...keyFields,
   updated_at: time,
   versions: z.array(z.object({ version, status: z.enum(VERSION_STATUSES), created_at: time })),
 })
@@ -107,7 +110,7 @@ export const checkpoint = z.object({ checkpoint: z.string(), public_key: z.strin
 /* API keys */
 
 const permissions = z.array(z.enum(PERMISSIONS))
-export const apiKey = z.object({
+const apiKeyFields = {
   id: uuid,
   name: z.string(),
   prefix: z.string(),
@@ -118,9 +121,10 @@ export const apiKey = z.object({
   allowed_ips: z.optional(z.array(z.string())),
   /** to about a minute; not there where it was never used */
   last_used_at: z.optional(time),
-})
+}
+export const apiKey = z.object(apiKeyFields)
 export const apiKeyList = z.object({ api_keys: z.array(apiKey), count })
-export const newApiKey = z.extend(apiKey, { secret: z.string() })
+export const newApiKey = z.object({ ...apiKeyFields, secret: z.string() })
 
 /* The rest */
 
@@ -153,6 +157,37 @@ export const problem = z.object({
   code: z.string(),
 })
 
+/** The answer of each call that has one in JSON. */
+export const ANSWERS = {
+  createKey: key,
+  listKeys: keyList,
+  getKey: keyWithVersions,
+  rotateKey: key,
+  setRotation: key,
+  enableKey: key,
+  destroyKey: key,
+  cancelDestruction: key,
+  exportKey: keyExport,
+  wrap: wrapped,
+  unwrap: unwrapped,
+  rewrap: wrapped,
+  hash: hashed,
+  encrypt: bundle,
+  decrypt: decrypted,
+  batch: batchResults,
+  listAudit: entryList,
+  verifyAudit: verification,
+  readAuditCheckpoint: checkpoint,
+  listApiKeys: apiKeyList,
+  createApiKey: newApiKey,
+  updateApiKey: apiKey,
+  getTenant: tenant,
+  getUsage: usage,
+  getHealth: health,
+} as const satisfies Partial<Record<OperationId, z.ZodMiniType>>
+
+/** What each answer is read as. */
+export type Answers = { [Id in keyof typeof ANSWERS]: z.infer<(typeof ANSWERS)[Id]> }
 export type Key = z.infer<typeof key>
 export type KeyWithVersions = z.infer<typeof keyWithVersions>
 export type KeyList = z.infer<typeof keyList>

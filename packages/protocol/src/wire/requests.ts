@@ -1,8 +1,19 @@
-/** What the /v1 API is sent: one schema for each request body. The server parses with them; unknown fields are ignored. */
+/**
+ * What the /v1 API is sent: one schema for each request body, by `operationId` in `BODIES`. The server parses with them; unknown
+ * fields are ignored.
+ */
 import * as z from 'zod/mini'
 import { IV_BYTES } from '../aead.js'
 import { isWellFormed } from '../bytes.js'
+import {
+  MAX_ALLOWED_IPS,
+  MAX_BATCH_OPERATIONS,
+  MAX_LISTED_PERMISSIONS,
+  MAX_NAME_CHARACTERS,
+  MAX_ROTATION_DAYS,
+} from '../limits.js'
 import { PERMISSIONS } from '../permissions.js'
+import type { OperationId } from '../routes.js'
 import { ALGORITHM, base64, dek, isBase64, time, uuid, version, wrappedKey } from './values.js'
 
 /** Text that UTF-8 can carry: no lone surrogate. */
@@ -13,7 +24,10 @@ const text = unicode.check(z.refine((value) => !value.includes('\0'), 'must not 
 
 /** 1 to 255 characters, as names of keys and API keys have. */
 const name = text.check(
-  z.refine((value) => value.length > 0 && [...value].length <= 255, 'must be 1 to 255 characters'),
+  z.refine(
+    (value) => value.length > 0 && [...value].length <= MAX_NAME_CHARACTERS,
+    `must be 1 to ${MAX_NAME_CHARACTERS} characters`,
+  ),
 )
 
 const iv = z
@@ -22,13 +36,14 @@ const iv = z
 /** The texts that a check narrows beyond what their type says, for those who describe the API. */
 export const FIELDS = { text, name, uuid, base64, wrappedKey, dek, iv, time }
 
-/** Items of each array of a body at most. It is looked at before the items are. */
-const MAX_ITEMS = { operations: 1_000, permissions: 100, allowed_ips: 256 } as const
+/** Items of each array of a body at most. */
+const MAX_ITEMS = {
+  operations: MAX_BATCH_OPERATIONS,
+  permissions: MAX_LISTED_PERMISSIONS,
+  allowed_ips: MAX_ALLOWED_IPS,
+} as const
 
-/** Addresses and ranges of an API key at most. */
-export const MAX_ALLOWED_IPS = MAX_ITEMS.allowed_ips
-
-/** Says of a body which of its arrays has too many items; undefined where none has. */
+/** Says which array of a body has too many items, so that none of them is parsed; undefined when no array has. */
 export function findOverlong(body: unknown): string | undefined {
   for (const [field, most] of Object.entries(MAX_ITEMS)) {
     const value: unknown = (body as Record<string, unknown> | null | undefined)?.[field]
@@ -41,13 +56,8 @@ export function findOverlong(body: unknown): string | undefined {
 
 /* Keys */
 
-/** Keys of a tenant at most, whatever their status. */
-export const MAX_KEYS = 10_000
-/** Versions of a key at most: one a day for ten years. */
-export const MAX_KEY_VERSIONS = 4_000
-
 export const createKey = z.object({ name, algorithm: z.optional(z.literal(ALGORITHM)) })
-export const setRotation = z.object({ interval_days: z.nullable(z.int().check(z.gte(1), z.lte(3_650))) })
+export const setRotation = z.object({ interval_days: z.nullable(z.int().check(z.gte(1), z.lte(MAX_ROTATION_DAYS))) })
 export const destroyKey = z.object({ confirm: z.string() })
 
 /* Envelope mode */
@@ -62,8 +72,6 @@ export const hash = z.object({ value: unicode, key_id: z.string() })
 
 /* Server mode */
 
-/** Plaintext in server mode, in bytes after decoding. */
-export const MAX_PLAINTEXT_BYTES = 65_536
 /** How a plaintext is written: as text, or as the base64 of bytes. */
 export const PLAINTEXT_ENCODINGS = ['utf8', 'base64'] as const
 export type PlaintextEncoding = (typeof PLAINTEXT_ENCODINGS)[number]
@@ -82,8 +90,7 @@ export const decrypt = z.object({
 /* Batch */
 
 export const BATCH_OPERATIONS = ['wrap', 'unwrap', 'rewrap', 'encrypt', 'decrypt', 'hash'] as const
-export const MAX_BATCH_OPERATIONS = MAX_ITEMS.operations
-/** Each operation is checked by itself, against the body of its own call: one that is wrong doesn't spoil the others. */
+/** Each operation is checked by itself, against the body of its own call, so that one that is wrong fails alone. */
 export const batch = z.object({
   operations: z
     .array(z.looseObject({ op: z.enum(BATCH_OPERATIONS) }))
@@ -92,13 +99,8 @@ export const batch = z.object({
 
 /* API keys */
 
-/** API keys of a tenant at most that are not revoked. */
-export const MAX_API_KEYS = 1_000
-/** API keys in one answer at most, revoked ones too. */
-export const MAX_LISTED_API_KEYS = 10_000
-
-const permissions = z.array(z.enum(PERMISSIONS)).check(z.maxLength(MAX_ITEMS.permissions))
-const allowedIps = z.array(z.string()).check(z.maxLength(MAX_ITEMS.allowed_ips))
+const permissions = z.array(z.enum(PERMISSIONS)).check(z.maxLength(MAX_LISTED_PERMISSIONS))
+const allowedIps = z.array(z.string()).check(z.maxLength(MAX_ALLOWED_IPS))
 /** `expires_at` takes any RFC 3339 time with an offset. */
 export const createApiKey = z.object({
   name,
@@ -114,6 +116,24 @@ export const updateApiKey = z.object({
   allowed_ips: z.optional(z.nullable(allowedIps)),
 })
 
+/** The body of each call that has one. */
+export const BODIES = {
+  createKey,
+  setRotation,
+  destroyKey,
+  wrap,
+  unwrap,
+  rewrap: unwrap,
+  hash,
+  encrypt,
+  decrypt,
+  batch,
+  createApiKey,
+  updateApiKey,
+} as const satisfies Partial<Record<OperationId, z.ZodMiniType>>
+
+/** What each body is read as. */
+export type Bodies = { [Id in keyof typeof BODIES]: z.infer<(typeof BODIES)[Id]> }
 export type Encrypt = z.infer<typeof encrypt>
 export type Decrypt = z.infer<typeof decrypt>
 export type BatchOperation = (typeof BATCH_OPERATIONS)[number]

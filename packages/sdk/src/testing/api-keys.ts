@@ -1,8 +1,15 @@
 /** /v1/api-keys in memory. Permissions, expiry and revocation hold; lists of addresses are kept, and not enforced. */
-import { encodeHex, type Permission, readAddressRange, wire } from '@eaas/protocol'
+import {
+  encodeHex,
+  MAX_API_KEYS,
+  MAX_LISTED_API_KEYS,
+  type Permission,
+  parseRfc3339,
+  readAddressRange,
+  type wire,
+} from '@eaas/protocol'
 import { Refusal } from './refusal.js'
 import { type Call, note, randomId, randomKey, type State, type TestApiKey, timeNow } from './state.js'
-import { readTime } from './time.js'
 
 const SECRET_CHARACTERS = 43
 const SHOWN_CHARACTERS = 4
@@ -36,7 +43,7 @@ export function demandPermissions({ permissions }: TestApiKey, needed: readonly 
 
 export function listApiKeys(
   { state }: Call,
-  { limit = wire.MAX_LISTED_API_KEYS, offset = 0 }: { limit?: number | undefined; offset?: number | undefined },
+  { limit = MAX_LISTED_API_KEYS, offset = 0 }: { limit?: number | undefined; offset?: number | undefined },
 ): wire.ApiKeyList {
   const api_keys = state.apiKeys.slice(offset, offset + limit).map((apiKey) => viewApiKey(state, apiKey))
   return { api_keys, count: api_keys.length }
@@ -49,8 +56,8 @@ export function createApiKey(call: Call, { name, permissions, ...rest }: wire.Cr
     allowed_ips: readAddresses(rest.allowed_ips ?? null),
   }
   demandGrantable(call, permissions)
-  if (state.apiKeys.filter(({ revoked }) => !revoked).length >= wire.MAX_API_KEYS) {
-    throw new Refusal('E_LIMIT', `a tenant has ${wire.MAX_API_KEYS} API keys at most that are not revoked`)
+  if (state.apiKeys.filter(({ revoked }) => !revoked).length >= MAX_API_KEYS) {
+    throw new Refusal('E_LIMIT', `a tenant has ${MAX_API_KEYS} API keys at most that are not revoked`)
   }
   const apiKey = { ...makeApiKey(state, name, permissions), ...given }
   state.apiKeys.push(apiKey)
@@ -97,7 +104,7 @@ function demandGrantable({ apiKey }: Call, permissions: readonly Permission[]): 
 
 function readExpiry(state: State, text: string | null): string | null {
   if (text === null) return null
-  const time = readTime(text, 'down')
+  const time = parseRfc3339(text, 'down')
   if (time === undefined) throw new Refusal('E_VALIDATION', 'expires_at: must be an RFC 3339 time with an offset')
   if (Date.parse(time) <= state.now()) throw new Refusal('E_VALIDATION', 'expires_at: must be in the future')
   return time

@@ -1,11 +1,10 @@
 /** /v1/audit and /v1/usage in memory. */
 import { encodeHex, encodeUtf8, KEY_BYTES, type wire } from '@eaas/protocol'
 import { createHmac } from '../engines/hmac.js'
-import type { AuditQuery } from './query.js'
 import { Refusal } from './refusal.js'
 import type { Call, State } from './state.js'
 
-export function listAudit({ state }: Call, query: AuditQuery): wire.EntryList {
+export function listAudit({ state }: Call, query: wire.Queries['listAudit']): wire.EntryList {
   const { key_id, action, date_from, date_to, after_id = 0, order, offset, limit } = query
   const found = state.entries.filter(
     (entry) =>

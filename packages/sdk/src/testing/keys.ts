@@ -1,5 +1,5 @@
 /** /v1/keys in memory: keys, their states and their versions. */
-import { encodeHex, wire } from '@eaas/protocol'
+import { encodeHex, MAX_KEY_VERSIONS, MAX_KEYS, wire } from '@eaas/protocol'
 import { Refusal } from './refusal.js'
 import { type Call, daysAfter, note, noteAsSystem, randomId, randomKey, type State, type TestKey } from './state.js'
 
@@ -35,8 +35,8 @@ export function createKey(call: Call, { name }: { name: string }): wire.Key {
   if (state.keys.some((key) => key.name === name)) {
     throw new Refusal('E_NAME_TAKEN', 'a key of this name exists already; names are never given twice')
   }
-  if (state.keys.length >= wire.MAX_KEYS) {
-    throw new Refusal('E_LIMIT', `a tenant has ${wire.MAX_KEYS} keys at most, destroyed ones too`)
+  if (state.keys.length >= MAX_KEYS) {
+    throw new Refusal('E_LIMIT', `a tenant has ${MAX_KEYS} keys at most, destroyed ones too`)
   }
   const key_id = randomId()
   const created_at = note(call, { action: 'key.create', key_id, key_version: 1 })
@@ -156,8 +156,8 @@ export function doDueWork(state: State): void {
 function rotate(key: TestKey, write: (version: number) => string): wire.Key {
   const current = currentVersion(key)
   const version = current.version + 1
-  if (version > wire.MAX_KEY_VERSIONS) {
-    throw new Refusal('E_LIMIT', `a key has ${wire.MAX_KEY_VERSIONS} versions at most: create another key`)
+  if (version > MAX_KEY_VERSIONS) {
+    throw new Refusal('E_LIMIT', `a key has ${MAX_KEY_VERSIONS} versions at most: create another key`)
   }
   const created_at = write(version)
   current.status = 'retired'

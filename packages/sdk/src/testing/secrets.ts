@@ -6,10 +6,11 @@ import {
   encodeHex,
   encodeUtf8,
   FormatError,
+  MAX_PLAINTEXT_BYTES,
   nobleAead,
   OpenError,
   readWrappedKey,
-  wire,
+  type wire,
   wrappedKeyAad,
   writeWrappedKey,
 } from '@eaas/protocol'
@@ -122,10 +123,10 @@ function countThisMonth({ state }: Call): number {
 
 function readPlaintext(plaintext: string, encoding: 'utf8' | 'base64'): Uint8Array {
   const bytes = encoding === 'utf8' ? encodeUtf8(plaintext) : readBase64(plaintext)
-  if (bytes.length <= wire.MAX_PLAINTEXT_BYTES) return bytes
+  if (bytes.length <= MAX_PLAINTEXT_BYTES) return bytes
   throw new Refusal(
     'E_PLAINTEXT_TOO_LARGE',
-    `plaintext must be ${wire.MAX_PLAINTEXT_BYTES} bytes at most, got ${bytes.length}; encrypt it locally with the SDK`,
+    `plaintext must be ${MAX_PLAINTEXT_BYTES} bytes at most, got ${bytes.length}; encrypt it locally with the SDK`,
   )
 }
 

@@ -1,17 +1,28 @@
 /** From a request to its answer, in the order in which the service checks: who calls, what it may, then what it sends. */
-import { decodeUtf8, JSON_MEDIA_TYPE, PROBLEM_CONTENT_TYPE, wire } from '@eaas/protocol'
+import {
+  decodeUtf8,
+  isOnBehalfOf,
+  JSON_MEDIA_TYPE,
+  MAX_BATCH_BODY_BYTES,
+  MAX_BODY_BYTES,
+  matchPath,
+  ON_BEHALF_OF_HEADER,
+  PROBLEM_CONTENT_TYPE,
+  ROUTES,
+  type RouteRow,
+  wire,
+} from '@eaas/protocol'
 import { demandPermissions, findApiKey } from './api-keys.js'
 import type { Failing, Failures } from './failures.js'
 import { currentVersion, doDueWork } from './keys.js'
 import { parse, Refusal, type Result, refused } from './refusal.js'
-import { ROUTES, type Route, type TestOperation } from './routes.js'
+import { FAKES, type TestOperation } from './routes.js'
 import { type Call, note, randomId, type State } from './state.js'
 
-const MIB = 1_048_576
 const ENVELOPE_ONLY =
   'E_ENVELOPE_ONLY: this tenant encrypts on the client only. Use wrap and unwrap, or ask the operator to open server mode.'
 const HEALTH: wire.Health = { status: 'healthy', database: 'up', cache: 'up', hsm: 'none', durability: 'synchronous' }
-const BATCH: Route = { method: 'POST', path: '/v1/batch', permissions: [], body: wire.batch, answer: () => undefined }
+const OPERATIONS: readonly TestOperation[] = [...(Object.keys(FAKES) as (keyof typeof FAKES)[]), 'batch', 'getHealth']
 
 /** What a test asked for that is no answer: thrown, so that it ends the whole request. */
 export class NoAnswer extends Error {
@@ -32,8 +43,9 @@ export async function serve(state: State, failures: Failures, request: Request):
     const failing = 'name' in found ? failures.take(found.name) : undefined
     if (failing) return respond(resultOf(failing))
     if ('refusal' in found) return respond(refused(found.refusal))
-    if (found.name === 'getHealth') return respond({ status: 200, body: HEALTH })
-    return respond(await answer(state, failures, { ...found, request, query: Object.fromEntries(url.searchParams) }))
+    const { name, id } = found
+    if (name === 'getHealth') return respond({ status: 200, body: HEALTH })
+    return respond(await answer(state, failures, { name, id, request, query: Object.fromEntries(url.searchParams) }))
   } catch (error) {
     if (error instanceof Refusal) return respond(refused(error))
     throw error
@@ -41,21 +53,22 @@ export async function serve(state: State, failures: Failures, request: Request):
 }
 
 interface Asked {
-  name: TestOperation
-  route: Route
+  name: Exclude<TestOperation, 'getHealth'>
   id: string
   request: Request
   query: object
 }
 
-async function answer(state: State, failures: Failures, { name, route, id, request, query }: Asked): Promise<Result> {
-  const call = admit(state, request, { route, id })
-  if (route.serverMode && state.tenant.envelope_only) refuseServerMode(call, name, await peekBody(request))
-  const sent = await readBody(request, name === 'batch' ? 8 * MIB : MIB)
-  const body = route.body && parse(route.body, sent, 'the body must be a JSON object')
-  if (name === 'batch') return answerBatch(call, failures, body as wire.Batch)
-  const input = body ?? (route.query && parse(route.query, query, 'the query is not valid'))
-  return run(route, call, input)
+async function answer(state: State, failures: Failures, { name, id, request, query }: Asked): Promise<Result> {
+  const row: RouteRow = ROUTES[name]
+  const schemas = wire.getSchemas(name)
+  const call = admit(state, request, { row, id })
+  if (row.serverMode && state.tenant.envelope_only) refuseServerMode(call, name, await peekBody(request))
+  const sent = await readBody(request, name === 'batch' ? MAX_BATCH_BODY_BYTES : MAX_BODY_BYTES)
+  if (name === 'batch') return answerBatch(call, failures, parse(wire.batch, sent, 'the body must be a JSON object'))
+  const body = schemas.body && parse(schemas.body, sent, 'the body must be a JSON object')
+  const input = body ?? (schemas.query && parse(schemas.query, query, 'the query is not valid'))
+  return run(name, call, input)
 }
 
 async function answerBatch(call: Call, failures: Failures, { operations }: wire.Batch): Promise<Result> {
@@ -68,35 +81,37 @@ async function answerBatch(call: Call, failures: Failures, { operations }: wire.
 }
 
 async function answerPart(call: Call, part: wire.Batch['operations'][number]): Promise<Result> {
-  const route: Route = ROUTES[part.op]
+  const row: RouteRow = ROUTES[part.op]
   try {
-    demandPermissions(call.apiKey, route.permissions)
-    if (route.serverMode && call.state.tenant.envelope_only) refuseServerMode(call, part.op, part)
+    demandPermissions(call.apiKey, row.permissions)
+    if (row.serverMode && call.state.tenant.envelope_only) refuseServerMode(call, part.op, part)
     if (typeof part.key_id !== 'string') throw new Refusal('E_VALIDATION', 'key_id: must be a string')
-    const body = route.body && parse(route.body, part, 'must be an object')
-    return await run(route, { ...call, id: part.key_id }, body)
+    const { body: schema } = wire.getSchemas(part.op)
+    const body = schema && parse(schema, part, 'must be an object')
+    return await run(part.op, { ...call, id: part.key_id }, body)
   } catch (error) {
     if (error instanceof Refusal) return refused(error)
     throw error
   }
 }
 
-async function run(route: Route, call: Call, input: unknown): Promise<Result> {
-  const body = await route.answer(call, input as never) // what the route's own schema made
-  return { status: route.status ?? 200, body }
+async function run(name: keyof typeof FAKES, call: Call, input: unknown): Promise<Result> {
+  const body = await FAKES[name](call, input as never) // parsed by the schema of this call
+  const row: RouteRow = ROUTES[name]
+  return { status: row.status ?? 200, body }
 }
 
-function admit(state: State, request: Request, { route, id }: { route: Route; id: string }): Call {
+function admit(state: State, request: Request, { row, id }: { row: RouteRow; id: string }): Call {
   const [, secret = ''] = /^bearer (.+)$/i.exec(request.headers.get('authorization') ?? '') ?? []
   const apiKey = findApiKey(state, secret)
   if (!apiKey) {
     throw new Refusal('E_UNAUTHORIZED', 'a valid API key is required: Authorization: Bearer eaas_sk_…')
   }
-  const onBehalfOf = request.headers.get('eaas-on-behalf-of') ?? undefined
-  demandPermissions(apiKey, onBehalfOf === undefined ? route.permissions : [...route.permissions, 'audit:on_behalf_of'])
-  if (onBehalfOf !== undefined && !/^[\x21-\x2b\x2d-\x7e]{1,255}$/.test(onBehalfOf)) {
+  const onBehalfOf = request.headers.get(ON_BEHALF_OF_HEADER) ?? undefined
+  demandPermissions(apiKey, onBehalfOf === undefined ? row.permissions : [...row.permissions, 'audit:on_behalf_of'])
+  if (onBehalfOf !== undefined && !isOnBehalfOf(onBehalfOf)) {
     const what = 'must be 1 to 255 visible ASCII characters, without blanks and commas'
-    throw new Refusal('E_VALIDATION', `eaas-on-behalf-of: ${what}`)
+    throw new Refusal('E_VALIDATION', `${ON_BEHALF_OF_HEADER}: ${what}`)
   }
   return { state, apiKey, onBehalfOf, id }
 }
@@ -114,19 +129,14 @@ function findNamedKey({ keys }: State, body: unknown): { key_id: string; key_ver
   return { key_id: key.key_id, key_version: version.version }
 }
 
-type Found = { name: TestOperation; route: Route; id: string } | { refusal: Refusal }
+type Found = { name: TestOperation; id: string } | { refusal: Refusal }
 
 function findRoute(method: string, path: string): Found {
-  const table: [TestOperation, Route][] = [
-    ...(Object.entries(ROUTES) as [TestOperation, Route][]),
-    ['batch', BATCH],
-    ['getHealth', { ...BATCH, method: 'GET', path: '/health' }],
-  ]
-  const there = table.flatMap(([name, route]) => {
-    const match = new RegExp(`^${route.path.replace(':id', '([^/]+)')}$`).exec(path)
-    return match ? [{ name, route, id: decodeURIComponent(match[1] ?? '') }] : []
+  const there = OPERATIONS.flatMap((name) => {
+    const id = matchPath(ROUTES[name].path, path)
+    return id === undefined ? [] : [{ name, id: decodeURIComponent(id) }]
   })
-  const found = there.find(({ route }) => route.method === method)
+  const found = there.find(({ name }) => ROUTES[name].method === method)
   if (found) return found
   const isPath = there.length > 0
   return {
@@ -140,7 +150,7 @@ function findRoute(method: string, path: string): Found {
 async function peekBody(request: Request): Promise<unknown> {
   const bytes = new Uint8Array(await request.arrayBuffer())
   try {
-    return bytes.length > MIB ? undefined : JSON.parse(decodeUtf8(bytes))
+    return bytes.length > MAX_BODY_BYTES ? undefined : JSON.parse(decodeUtf8(bytes))
   } catch {
     return undefined
   }

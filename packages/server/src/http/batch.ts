@@ -2,7 +2,7 @@
  * /v1/batch: many calls in one request. Each gets the status and the body that it would have got alone, is checked for its
  * own permission and has its own entry; all entries are committed together, before any answer is made.
  */
-import { type ProblemDocument, problemDocument, wire } from '@eaas/protocol'
+import { MAX_BATCH_BODY_BYTES, type ProblemDocument, problemDocument, type wire } from '@eaas/protocol'
 import { assertPermissions } from '../runner/admit.js'
 import { inServerMode, refuseServerMode } from '../runner/envelope-only.js'
 import { failsOneItem } from '../runner/failure.js'
@@ -13,10 +13,8 @@ import { createStretches, mapInStretches } from '../turn.js'
 import { envelopeModeRoutes } from './envelope-mode.js'
 import { UNEXPECTED_DETAIL } from './errors.js'
 import { parse } from './parse.js'
-import { type Route, route } from './route.js'
+import { bindRoutes, type Route } from './route.js'
 import { serverModeRoutes } from './server-mode.js'
-
-const BODY_LIMIT = 8 * 1_048_576
 
 type Item = wire.Batch['operations'][number]
 type OnError = (error: unknown) => void
@@ -25,21 +23,17 @@ interface Result {
   body: unknown
 }
 
-export const batchRoutes: readonly Route[] = [
-  route({
-    method: 'POST',
-    path: '/v1/batch',
-    operationId: 'batch',
+/** The routes whose calls a batch takes. */
+const BATCHABLE: Record<wire.BatchOperation, Route> = { ...envelopeModeRoutes, ...serverModeRoutes }
+
+export const batchRoutes = bindRoutes({
+  batch: {
     summary: 'Make many calls in one request',
-    permissions: [],
-    status: 200,
-    bodyLimit: BODY_LIMIT,
-    body: wire.batch,
-    answer: wire.batchResults,
+    bodyLimit: MAX_BATCH_BODY_BYTES,
     countOperations: ({ operations }) => operations.length,
     operation: ({ body, onError }) => batch(body.operations, onError),
-  }),
-]
+  },
+})
 
 function batch(items: readonly Item[], onError: OnError): Operation<wire.BatchResults> {
   return async (context) => {
@@ -52,11 +46,11 @@ function batch(items: readonly Item[], onError: OnError): Operation<wire.BatchRe
   }
 }
 
-// Where one of them fails otherwise than by a refusal, there is no decision that would hold the secrets of those before it.
+// When one fails with something else than a refusal, no decision is made, so the secrets of those before it are zeroed here.
 async function decideAll(items: readonly Item[], context: Context, onError: OnError): Promise<Decision<Result>[]> {
   let { quotaLeft } = context
   const decisions: Decision<Result>[] = []
-  const pause = createStretches() // under the lock of the head too: no other tenant's calls wait for that
+  const pause = createStretches() // also while it holds the lock of the head: other tenants' calls do not wait for that lock
   try {
     for (const item of items) {
       const due = pause()
@@ -73,7 +67,7 @@ async function decideAll(items: readonly Item[], context: Context, onError: OnEr
 }
 
 async function decide(item: Item, context: Context, onError: OnError): Promise<Decision<Result>> {
-  const row = routeOf(item.op)
+  const row = BATCHABLE[item.op]
   try {
     if (context.caller.apiKey) assertPermissions(context.caller.apiKey, row.permissions)
     const { entries, release, secrets = [] } = await itemOperation(row, { item, onError }, context)(context)
@@ -93,7 +87,7 @@ function itemOperation(
   { item, onError }: { item: Item; onError: OnError },
   { state }: Context,
 ): Operation<unknown> {
-  const call = row.serverMode && { operation: row.serverMode, body: item }
+  const call = row.serverMode && { operation: row.operationId, body: item }
   if (call && state.tenant.envelope_only) return refuseServerMode(call)
   const { key_id } = item
   if (typeof key_id !== 'string') throw new Refusal('E_VALIDATION', 'key_id: must be a string')
@@ -117,12 +111,4 @@ async function settle(status: number, release: () => unknown): Promise<Result> {
 
 function refused({ status, code, message }: Refusal): { status: number; body: ProblemDocument } {
   return { status, body: problemDocument(code, message) }
-}
-
-const BATCHABLE = new Map([...envelopeModeRoutes, ...serverModeRoutes].map((row) => [row.path.split('/').at(-1), row]))
-
-function routeOf(op: wire.BatchOperation): Route {
-  const row = BATCHABLE.get(op)
-  if (!row) throw new Error(`no route for the batch operation ${op}`)
-  return row
 }

@@ -1,7 +1,7 @@
 /** Calls from pages of other origins: off unless origins are named. API keys travel in a header, so no cookie is ever let in. */
+import { ON_BEHALF_OF_HEADER } from '@eaas/protocol'
 import cors from '@fastify/cors'
 import type { FastifyInstance } from 'fastify'
-import { ON_BEHALF_OF_HEADER } from './credentials.js'
 
 /** How long a browser may remember the answer to its preflight, in seconds. */
 const MAX_AGE_S = 600

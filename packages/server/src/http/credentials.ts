@@ -1,5 +1,6 @@
 /** Reads a call's credentials: one `Authorization: Bearer eaas_sk_…` header, and the caller's address. */
 import { isIP } from 'node:net'
+import { isOnBehalfOf, ON_BEHALF_OF_HEADER } from '@eaas/protocol'
 import type { FastifyRequest } from 'fastify'
 import { type Credentials, unauthorized } from '../runner/admit.js'
 import type { Services } from '../runner/operation.js'
@@ -8,8 +9,6 @@ import { Refusal } from '../runner/refusal.js'
 
 /** RFC 7235 section 2.1: the scheme is written in any case. */
 const SCHEME = /^bearer (.*)$/i
-/** The end user that a caller acts for: each of its entries names it. */
-export const ON_BEHALF_OF_HEADER = 'eaas-on-behalf-of'
 
 /** Reads the credentials. The API key itself goes no further than here. @throws Refusal E_UNAUTHORIZED */
 export function requestCredentials(services: Services, request: FastifyRequest): Credentials {
@@ -24,7 +23,7 @@ export function requestCredentials(services: Services, request: FastifyRequest):
 
 /** Refuses the name of an end user that is not 1 to 255 visible ASCII characters. @throws Refusal E_VALIDATION */
 export function assertOnBehalfOf({ on_behalf_of }: Credentials): void {
-  if (on_behalf_of !== undefined && !/^[\x21-\x2b\x2d-\x7e]{1,255}$/.test(on_behalf_of)) {
+  if (on_behalf_of !== undefined && !isOnBehalfOf(on_behalf_of)) {
     throw new Refusal(
       'E_VALIDATION',
       `${ON_BEHALF_OF_HEADER}: must be 1 to 255 visible ASCII characters, without blanks and commas`,

@@ -1,14 +1,16 @@
 /** GET /health: whether the service can do its work, without authentication. */
-import type { wire } from '@eaas/protocol'
+import { ROUTES, type wire } from '@eaas/protocol'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { HealthCheck } from '../operations/check-health.js'
+
+const { path, alsoStatus } = ROUTES.getHealth
 
 /** Registers the route. */
 export function serveHealth(app: FastifyInstance, check: HealthCheck): void {
   const answer = async (_: FastifyRequest, reply: FastifyReply): Promise<wire.Health> => {
     const health = await check()
-    reply.code(health.status === 'healthy' ? 200 : 503).header('cache-control', 'no-store')
+    reply.code(health.status === 'healthy' ? 200 : alsoStatus).header('cache-control', 'no-store')
     return health
   }
-  app.route({ method: ['GET', 'HEAD'], url: '/health', handler: answer })
+  app.route({ method: ['GET', 'HEAD'], url: path, handler: answer })
 }

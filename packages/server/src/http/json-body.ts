@@ -1,22 +1,20 @@
 /** JSON bodies, read strictly: UTF-8 or nothing, a limited depth and number of values, an empty body where none is needed. */
 import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
-import { decodeUtf8 } from '@eaas/protocol'
+import { decodeUtf8, JSON_MEDIA_TYPE, MAX_BODY_BYTES } from '@eaas/protocol'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Refusal } from '../runner/refusal.js'
 import { ownTurn } from '../turn.js'
 import { createStructureCount, type StructureCount } from './json-structure.js'
 import { createPartedJson, type PartedJson } from './parted-json.js'
 
-/** What is longer takes turns with other calls. */
+/** A longer body takes turns with other calls. */
 const WHOLE_BYTES = 131_072
-/** What is parsed at once, at most. */
-export const PART_BYTES = 1_048_576
+/** A body that may be longer, a batch, is parsed in parts of at most this many bytes: what a single call may send. */
+const PART_BYTES = MAX_BODY_BYTES
 
 /** A Content-Encoding that changes nothing. */
 const IDENTITY = /^(?:identity)?$/i
-
-const JSON_MEDIA_TYPE = /^application\/json\s*(?:;\s*charset\s*=\s*"?utf-8"?\s*)?$/i
 
 /** Makes JSON the only body that is read. */
 export function readJsonBodies(app: FastifyInstance): void {

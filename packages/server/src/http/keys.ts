@@ -1,5 +1,4 @@
 /** /v1/keys: keys and their lives. */
-import { wire } from '@eaas/protocol'
 import { createKey } from '../operations/create-key.js'
 import { cancelDestruction, destroyKey } from '../operations/destroy-key.js'
 import { disableKey, enableKey } from '../operations/disable-key.js'
@@ -8,128 +7,64 @@ import { listKeys } from '../operations/list-keys.js'
 import { readKey } from '../operations/read-key.js'
 import { rotateKey } from '../operations/rotate-key.js'
 import { setRotation } from '../operations/set-rotation.js'
-import { keysQuery } from './query.js'
-import { type Route, route } from './route.js'
+import { bindRoutes } from './route.js'
 
-export const keyRoutes: readonly Route[] = [
-  route({
-    method: 'POST',
-    path: '/v1/keys',
-    operationId: 'createKey',
+export const keyRoutes = bindRoutes({
+  createKey: {
     summary: 'Create a key',
     problems: ['E_NAME_TAKEN', 'E_LIMIT'],
-    permissions: ['keys:create'],
-    status: 201,
-    body: wire.createKey,
-    answer: wire.key,
     action: 'key.create',
     operation: ({ body }) => createKey(body),
-  }),
-  route({
-    method: 'GET',
-    path: '/v1/keys',
-    operationId: 'listKeys',
+  },
+  listKeys: {
     summary: 'List the keys',
-    permissions: ['keys:read'],
-    status: 200,
-    query: keysQuery,
-    answer: wire.keyList,
     operation: ({ query }) => listKeys(query),
-  }),
-  route({
-    method: 'GET',
-    path: '/v1/keys/:id',
-    operationId: 'getKey',
+  },
+  getKey: {
     summary: 'Read a key and its versions',
     problems: ['E_NOT_FOUND'],
-    permissions: ['keys:read'],
-    status: 200,
-    answer: wire.keyWithVersions,
     operation: ({ id }) => readKey({ key_id: id }),
-  }),
-  route({
-    method: 'POST',
-    path: '/v1/keys/:id/rotate',
-    operationId: 'rotateKey',
+  },
+  rotateKey: {
     summary: 'Rotate a key: a new version takes over, the old ones only open',
     problems: ['E_NOT_FOUND', 'E_STATE', 'E_LIMIT'],
-    permissions: ['keys:rotate'],
-    status: 200,
-    answer: wire.key,
     action: 'key.rotate',
     operation: ({ id }) => rotateKey({ key_id: id }),
-  }),
-  route({
-    method: 'PATCH',
-    path: '/v1/keys/:id/rotation',
-    operationId: 'setRotation',
+  },
+  setRotation: {
     summary: 'Set how often a key is rotated, or end that',
     problems: ['E_NOT_FOUND', 'E_STATE'],
-    permissions: ['keys:rotate'],
-    status: 200,
-    body: wire.setRotation,
-    answer: wire.key,
     action: 'key.rotation_policy',
     operation: ({ id, body }) => setRotation({ key_id: id, interval_days: body.interval_days }),
-  }),
-  route({
-    method: 'DELETE',
-    path: '/v1/keys/:id',
-    operationId: 'disableKey',
+  },
+  disableKey: {
     summary: 'Disable a key: it still opens, but protects nothing new',
     problems: ['E_NOT_FOUND', 'E_STATE'],
-    permissions: ['keys:disable'],
-    status: 204,
     action: 'key.disable',
     operation: ({ id }) => disableKey({ key_id: id }),
-  }),
-  route({
-    method: 'POST',
-    path: '/v1/keys/:id/enable',
-    operationId: 'enableKey',
+  },
+  enableKey: {
     summary: 'Enable a disabled key',
     problems: ['E_NOT_FOUND', 'E_STATE'],
-    permissions: ['keys:disable'],
-    status: 200,
-    answer: wire.key,
     action: 'key.enable',
     operation: ({ id }) => enableKey({ key_id: id }),
-  }),
-  route({
-    method: 'POST',
-    path: '/v1/keys/:id/destroy',
-    operationId: 'destroyKey',
+  },
+  destroyKey: {
     summary: 'Destroy a disabled key for good, after a waiting period',
     problems: ['E_NOT_FOUND', 'E_STATE'],
-    permissions: ['keys:destroy'],
-    status: 200,
-    body: wire.destroyKey,
-    answer: wire.key,
     action: 'key.destroy',
     operation: ({ id, body }) => destroyKey({ key_id: id, confirm: body.confirm }),
-  }),
-  route({
-    method: 'POST',
-    path: '/v1/keys/:id/destroy/cancel',
-    operationId: 'cancelDestruction',
+  },
+  cancelDestruction: {
     summary: 'Cancel a destruction that is waiting',
     problems: ['E_NOT_FOUND', 'E_STATE'],
-    permissions: ['keys:destroy'],
-    status: 200,
-    answer: wire.key,
     action: 'key.destroy',
     operation: ({ id }) => cancelDestruction({ key_id: id }),
-  }),
-  route({
-    method: 'POST',
-    path: '/v1/keys/:id/export',
-    operationId: 'exportKey',
+  },
+  exportKey: {
     summary: 'Export the secrets of a key',
     problems: ['E_NOT_FOUND', 'E_STATE'],
-    permissions: ['keys:export'],
-    status: 200,
-    answer: wire.keyExport,
     action: 'key.export',
     operation: ({ id }) => exportKey({ key_id: id }),
-  }),
-]
+  },
+})

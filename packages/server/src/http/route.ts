@@ -1,52 +1,62 @@
-/** What a route is: a row of the table in routes.ts. Everything that is done for each of them alike is done in serve.ts. */
-import type { Action, Permission, ProblemCode } from '@eaas/protocol'
+/** What a route is: a row of the contract (protocol/routes.ts) with its schemas and its operation. serve.ts serves all of them alike. */
+import { type Action, type OperationId, type ProblemCode, ROUTES, type RouteRow, wire } from '@eaas/protocol'
 import type { ZodMiniType } from 'zod/mini'
-import type { ServerModeCall } from '../runner/envelope-only.js'
 import type { Operation } from '../runner/operation.js'
 
 export interface RouteInput<Body, Query> {
-  /** the `:id` of the path as it came; empty where the path has none */
+  /** the `:id` of the path as the caller sent it; empty where the path has none */
   id: string
   body: Body
   query: Query
-  /** of a call with a time of its own: aborted when its client leaves, or when that time is over */
+  /** only of a route with `timeoutMs`: aborted when the client disconnects or the time is over */
   signal?: AbortSignal
-  /** logs what was unexpected where the call as a whole does not fail by it */
+  /** logs an unexpected error that does not fail the call as a whole */
   onError: (error: unknown) => void
 }
 
-export interface Route<Body = unknown, Query = unknown, Answer = unknown> {
-  method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
-  path: string
-  /** what generated clients call it: unique, camel case, kept for ever */
-  operationId: string
+/** What the server adds to a row of the contract. */
+export interface Binding<Body, Query, Answer> {
   /** what the call does, in one line of the documentation */
   summary: string
-  /** what the operation itself refuses with, beside what every call of its kind may get (openapi-problems.ts) */
+  /** what the operation itself refuses with, besides what every call of its kind may get (openapi-problems.ts) */
   problems?: readonly ProblemCode[]
-  /** all of these; none where each part of the call is checked by itself */
-  permissions: readonly Permission[]
-  /** the status of success; 204 has no body */
-  status: 200 | 201 | 204
-  body?: ZodMiniType<Body>
-  query?: ZodMiniType<Query>
-  answer?: ZodMiniType<Answer>
-  /** of an answer that is a stream of text rather than JSON by a schema */
+  /** of an answer that is a stream of text instead of JSON by a schema */
   contentType?: 'application/x-ndjson'
-  /** what a successful call writes to the audit log, once */
+  /** the audit entry that a successful call writes, once */
   action?: Action
-  /** what it is called in the log where it is refused to an envelope-only tenant, whatever the body is */
-  serverMode?: ServerModeCall['operation']
-  /** bytes of body at most, where the usual limit does not do */
+  /** bytes of body at most, where the usual limit is too small */
   bodyLimit?: number
-  /** of a call that is many operations: how many. It waits for its turn before any of them is decided */
+  /** of a call that is many operations: how many. The call waits until there is room for that many */
   countOperations?: (body: Body) => number
-  /** how long the call may take, where the usual limit does not do */
+  /** how long the call may take, where the usual limit is too short */
   timeoutMs?: number
   operation: (input: RouteInput<Body, Query>) => Operation<Answer>
 }
 
-/** Types a row of the table by its own schemas. */
-export function route<Body, Query, Answer>(row: Route<Body, Query, Answer>): Route {
-  return row as unknown as Route
+export interface Route<Body = unknown, Query = unknown, Answer = unknown>
+  extends Omit<RouteRow, 'status'>,
+    Binding<Body, Query, Answer> {
+  operationId: OperationId
+  /** of success */
+  status: 200 | 201 | 204
+  body?: ZodMiniType<Body>
+  query?: ZodMiniType<Query>
+  answer?: ZodMiniType<Answer>
+}
+
+type BindingOf<Id extends OperationId> = Binding<Member<wire.Bodies, Id>, Member<wire.Queries, Id>, AnswerOf<Id>>
+type Member<Table, Id> = Id extends keyof Table ? Table[Id] : undefined
+/** What has no answer by a schema is a stream, or nothing. */
+type AnswerOf<Id> = Id extends keyof wire.Answers ? wire.Answers[Id] : unknown
+
+/** Binds operations to their rows of the contract. The types of a row's schemas are those of its operation. */
+export function bindRoutes<Id extends OperationId>(bindings: { [I in Id]: BindingOf<I> }): Record<Id, Route> {
+  const entries = Object.entries<Binding<never, never, unknown>>(bindings).map(([name, binding]) => {
+    const operationId = name as OperationId
+    return [
+      operationId,
+      { status: 200, ...ROUTES[operationId], operationId, ...wire.getSchemas(operationId), ...binding },
+    ]
+  })
+  return Object.fromEntries(entries) as Record<Id, Route>
 }

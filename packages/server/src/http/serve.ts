@@ -32,9 +32,7 @@ export function serveRoutes(app: FastifyInstance, services: Services, routes: re
       ...(row.bodyLimit === undefined ? {} : { bodyLimit: row.bodyLimit }),
       ...(row.timeoutMs === undefined ? {} : { handlerTimeout: row.timeoutMs }),
       onRequest: (request) => admitCaller(services, row, request),
-      ...(row.serverMode === undefined
-        ? {}
-        : { preParsing: refuseEnvelopeOnly(services, { ...row, serverMode: row.serverMode }) }),
+      ...(row.serverMode ? { preParsing: refuseEnvelopeOnly(services, row) } : {}),
       handler: (request, reply) => answer(services, row, request, reply),
     })
   }
@@ -53,10 +51,7 @@ async function admitCaller(services: Services, row: Route, request: FastifyReque
 
 // Whatever the body is, and with the key that it names where it can be read. `envelopeOnly` may be out of date: performed, it is
 // judged on the current state, since a refusal on record must be a true one.
-function refuseEnvelopeOnly(
-  services: Services,
-  { permissions, bodyLimit, serverMode }: Route & Required<Pick<Route, 'serverMode'>>,
-) {
+function refuseEnvelopeOnly(services: Services, { operationId, permissions, bodyLimit }: Route) {
   return async (request: FastifyRequest, _: FastifyReply, payload: RequestPayload): Promise<RequestPayload> => {
     const { credentials, envelopeOnly } = request
     if (!credentials || !envelopeOnly) return payload
@@ -64,7 +59,7 @@ function refuseEnvelopeOnly(
       payload as IncomingMessage,
       bodyLimit ?? request.server.initialConfig.bodyLimit ?? 0,
     )
-    await perform(services, { credentials, permissions }, inServerMode({ operation: serverMode, body }, goOn))
+    await perform(services, { credentials, permissions }, inServerMode({ operation: operationId, body }, goOn))
     return replay()
   }
 }
@@ -84,7 +79,7 @@ async function answer(services: Services, row: Route, request: FastifyRequest, r
     onError: (error) => noteFailure(request, error, UNEXPECTED),
   })
   const access = { credentials, permissions: row.permissions }
-  const work = row.serverMode ? inServerMode({ operation: row.serverMode, body: request.body }, operation) : operation
+  const work = row.serverMode ? inServerMode({ operation: row.operationId, body: request.body }, operation) : operation
   const value = row.countOperations
     ? await inTurn(services, { credentials, operations: row.countOperations(body) }, () =>
         perform(services, access, work),

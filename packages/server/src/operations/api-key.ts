@@ -2,7 +2,7 @@
 
 import type { KeyObject } from 'node:crypto'
 import { randomUUID } from 'node:crypto'
-import { isUuid, type Permission, readAddressRange, type wire } from '@eaas/protocol'
+import { isUuid, type Permission, parseRfc3339, readAddressRange, type wire } from '@eaas/protocol'
 import { apiKeyMac, assertWritten, authentic, withMac } from '../audit/row-mac.js'
 import { apiKeyDigest, apiKeyPrefix, generateApiKey } from '../crypto/api-key.js'
 import { apiKeyStatus } from '../runner/admit.js'
@@ -11,7 +11,6 @@ import { Refusal } from '../runner/refusal.js'
 import type { TenantState } from '../runner/tenant-state.js'
 import { type ApiKeyRow, findApiKey, updateApiKey } from '../store/api-keys.js'
 import type { Queryable, Transaction } from '../store/db.js'
-import { parseRfc3339 } from './rfc3339.js'
 
 /** Reads an expiry; null is none. @throws Refusal E_VALIDATION if it is not a time, or not in the future */
 export function readExpiry(text: string | null, now: number): string | null {

@@ -1,5 +1,5 @@
 /** api_key.create: a new API key; its secret is shown once. */
-import { wire } from '@eaas/protocol'
+import { MAX_API_KEYS, type wire } from '@eaas/protocol'
 import { apiKeyMac, withMac } from '../audit/row-mac.js'
 import { decision, type Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
@@ -24,8 +24,8 @@ export function createApiKey({
       allowed_ips: readAllowedIps(allowed_ips),
     }
     assertGrantable(caller, permissions)
-    if (await hasApiKeys(sql, grant.tenant_id, wire.MAX_API_KEYS)) {
-      throw new Refusal('E_LIMIT', `a tenant has ${wire.MAX_API_KEYS} API keys at most that are not revoked`)
+    if (await hasApiKeys(sql, grant.tenant_id, MAX_API_KEYS)) {
+      throw new Refusal('E_LIMIT', `a tenant has ${MAX_API_KEYS} API keys at most that are not revoked`)
     }
     const { secret, row } = newApiKey(services, grant)
     return decision({

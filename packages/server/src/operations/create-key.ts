@@ -1,6 +1,6 @@
 /** key.create: a new key with its first version and its hash key. */
 import { randomUUID } from 'node:crypto'
-import { wire } from '@eaas/protocol'
+import { MAX_KEYS, wire } from '@eaas/protocol'
 import { keyMac, keyVersionMac, withMac } from '../audit/row-mac.js'
 import { sealNewSecret } from '../crypto/key-hierarchy.js'
 import { decision, type Operation } from '../runner/operation.js'
@@ -17,8 +17,8 @@ export function createKey({ name }: { name: string }): Operation<wire.Key> {
     if (await isKeyNameTaken(sql, tenant_id, name)) {
       throw new Refusal('E_NAME_TAKEN', 'a key of this name exists already; names are never reused')
     }
-    if (await hasKeys(sql, tenant_id, wire.MAX_KEYS)) {
-      throw new Refusal('E_LIMIT', `a tenant has ${wire.MAX_KEYS} keys at most, destroyed ones too`)
+    if (await hasKeys(sql, tenant_id, MAX_KEYS)) {
+      throw new Refusal('E_LIMIT', `a tenant has ${MAX_KEYS} keys at most, destroyed ones too`)
     }
     const key_id = randomUUID()
     const wrapped_kek = sealNewSecret(services.rootKey, { purpose: 'kek', tenant_id, id: key_id, version: 1 })

@@ -1,6 +1,6 @@
 // Limits that take too long to reach over HTTP.
 import { Readable } from 'node:stream'
-import { wire } from '@eaas/protocol'
+import { MAX_KEY_VERSIONS } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
 import type { Context } from '../runner/operation.js'
 import { countExport } from '../runner/running-exports.js'
@@ -33,7 +33,7 @@ describe('a key', () => {
     const row = {
       key_id: 'k',
       status: 'active',
-      current_version: wire.MAX_KEY_VERSIONS,
+      current_version: MAX_KEY_VERSIONS,
       next_rotation_at: '2026-01-01',
     }
     const state = { tenant: { tenant_id: 't', status: 'active' }, findKey: async () => ({ row, versions: new Map() }) }

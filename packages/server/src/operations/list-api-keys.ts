@@ -1,5 +1,5 @@
 /** Lists the tenant's API keys. Writes no entry. */
-import { wire } from '@eaas/protocol'
+import { MAX_LISTED_API_KEYS, type wire } from '@eaas/protocol'
 import { apiKeyMac, authentic } from '../audit/row-mac.js'
 import type { Operation } from '../runner/operation.js'
 import { listApiKeys as listRows } from '../store/api-keys.js'
@@ -8,7 +8,7 @@ import { readPages } from './pages.js'
 
 /** Lists API keys, oldest first, revoked ones too. */
 export function listApiKeys({
-  limit = wire.MAX_LISTED_API_KEYS,
+  limit = MAX_LISTED_API_KEYS,
   offset = 0,
 }: {
   limit?: number | undefined

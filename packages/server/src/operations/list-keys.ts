@@ -1,5 +1,5 @@
 /** Lists the tenant's keys. Writes no entry. */
-import { wire } from '@eaas/protocol'
+import { MAX_KEYS, type wire } from '@eaas/protocol'
 import { authentic, keyMac } from '../audit/row-mac.js'
 import type { Operation } from '../runner/operation.js'
 import { type KeyFilter, listKeys as listRows } from '../store/keys.js'
@@ -7,7 +7,7 @@ import { viewKey } from './key.js'
 import { readPages } from './pages.js'
 
 /** Lists keys, oldest first. */
-export function listKeys({ limit = wire.MAX_KEYS, offset = 0, ...filter }: KeyFilter): Operation<wire.KeyList> {
+export function listKeys({ limit = MAX_KEYS, offset = 0, ...filter }: KeyFilter): Operation<wire.KeyList> {
   return async ({ state, services }) => ({
     entries: [],
     async release() {

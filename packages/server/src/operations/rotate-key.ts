@@ -1,5 +1,5 @@
 /** key.rotate: a new version wraps from now on; the one before is retired and still opens what it wrapped. */
-import { wire } from '@eaas/protocol'
+import { MAX_KEY_VERSIONS, type wire } from '@eaas/protocol'
 import { keyVersionMac, withMac } from '../audit/row-mac.js'
 import { sealNewSecret } from '../crypto/key-hierarchy.js'
 import type { OpenKey } from '../runner/load-key.js'
@@ -32,8 +32,8 @@ function rotation({ state, services }: Context, { row, ...key }: OpenKey): Decis
   const { rowKey } = state
   const { key_id } = row
   const version = row.current_version + 1
-  if (version > wire.MAX_KEY_VERSIONS) {
-    throw new Refusal('E_LIMIT', `a key has ${wire.MAX_KEY_VERSIONS} versions at most: create another key`)
+  if (version > MAX_KEY_VERSIONS) {
+    throw new Refusal('E_LIMIT', `a key has ${MAX_KEY_VERSIONS} versions at most: create another key`)
   }
   const wrapped_kek = sealNewSecret(services.rootKey, { purpose: 'kek', tenant_id, id: key_id, version })
   return decision({

@@ -1,4 +1,5 @@
 /** Refuses server mode to envelope-only tenants: the refusal is committed as an entry before the caller learns of it. */
+import type { OperationId } from '@eaas/protocol'
 import type { EntryNote, Operation } from './operation.js'
 import { Refusal } from './refusal.js'
 import type { TenantState } from './tenant-state.js'
@@ -8,7 +9,7 @@ const DETAIL =
 
 /** A call of server mode: its name, and its body, which is not validated yet. */
 export interface ServerModeCall {
-  operation: 'encrypt' | 'decrypt'
+  operation: OperationId
   body: unknown
 }
 

@@ -1,0 +1,70 @@
+/**
+ * The calls of the API, one row each, by `operationId`: the only place that says how a call looks on the wire. The server binds
+ * an operation to each row, the SDK calls by these names, `/testing` binds its fakes to them, the broker and the OpenAPI document
+ * read them. The schemas stand in wire/ under the same names; there is none here, since the SDK loads this table in browsers.
+ */
+import type { Permission } from './permissions.js'
+
+/** A row of the table. */
+export interface RouteRow {
+  /** all that the API key needs; none for a batch, each of whose operations needs its own */
+  permissions: readonly Permission[]
+  /** the server sees the plaintext: closed to envelope-only tenants */
+  serverMode?: true
+  /** the status of success, 200 by default; 204 has no body */
+  status?: 201 | 204
+  /** another status that comes with the answer, and not with a problem */
+  alsoStatus?: 503
+  /** whether the SDK repeats the call by itself when it fails: only where a second one does no harm */
+  repeatable?: true
+  method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
+  /** `:id` stands for the id of a key, or of an API key */
+  path: string
+}
+
+/** Every call, by the name that generated clients give it: unique, in camel case, kept for ever. */
+export const ROUTES = {
+  createKey: { permissions: ['keys:create'], status: 201, method: 'POST', path: '/v1/keys' },
+  listKeys: { permissions: ['keys:read'], repeatable: true, method: 'GET', path: '/v1/keys' },
+  getKey: { permissions: ['keys:read'], repeatable: true, method: 'GET', path: '/v1/keys/:id' },
+  rotateKey: { permissions: ['keys:rotate'], method: 'POST', path: '/v1/keys/:id/rotate' },
+  setRotation: { permissions: ['keys:rotate'], method: 'PATCH', path: '/v1/keys/:id/rotation' },
+  disableKey: { permissions: ['keys:disable'], status: 204, method: 'DELETE', path: '/v1/keys/:id' },
+  enableKey: { permissions: ['keys:disable'], method: 'POST', path: '/v1/keys/:id/enable' },
+  destroyKey: { permissions: ['keys:destroy'], method: 'POST', path: '/v1/keys/:id/destroy' },
+  cancelDestruction: { permissions: ['keys:destroy'], method: 'POST', path: '/v1/keys/:id/destroy/cancel' },
+  exportKey: { permissions: ['keys:export'], method: 'POST', path: '/v1/keys/:id/export' },
+  wrap: { permissions: ['encrypt'], repeatable: true, method: 'POST', path: '/v1/keys/:id/wrap' },
+  unwrap: { permissions: ['decrypt'], repeatable: true, method: 'POST', path: '/v1/keys/:id/unwrap' },
+  rewrap: { permissions: ['encrypt', 'decrypt'], repeatable: true, method: 'POST', path: '/v1/keys/:id/rewrap' },
+  hash: { permissions: ['encrypt'], repeatable: true, method: 'POST', path: '/v1/hash' },
+  encrypt: { permissions: ['encrypt'], serverMode: true, repeatable: true, method: 'POST', path: '/v1/encrypt' },
+  decrypt: { permissions: ['decrypt'], serverMode: true, repeatable: true, method: 'POST', path: '/v1/decrypt' },
+  // Repeatable, since each operation that it takes is.
+  batch: { permissions: [], repeatable: true, method: 'POST', path: '/v1/batch' },
+  listAudit: { permissions: ['audit:read'], repeatable: true, method: 'GET', path: '/v1/audit' },
+  verifyAudit: { permissions: ['audit:read'], repeatable: true, method: 'GET', path: '/v1/audit/verify' },
+  readAuditCheckpoint: { permissions: ['audit:read'], repeatable: true, method: 'GET', path: '/v1/audit/checkpoint' },
+  exportAudit: { permissions: ['audit:read'], repeatable: true, method: 'GET', path: '/v1/audit/export' },
+  listApiKeys: { permissions: ['api_keys:read'], repeatable: true, method: 'GET', path: '/v1/api-keys' },
+  createApiKey: { permissions: ['api_keys:manage'], status: 201, method: 'POST', path: '/v1/api-keys' },
+  updateApiKey: { permissions: ['api_keys:manage'], method: 'PATCH', path: '/v1/api-keys/:id' },
+  revokeApiKey: { permissions: ['api_keys:manage'], status: 204, method: 'DELETE', path: '/v1/api-keys/:id' },
+  getTenant: { permissions: ['keys:read'], repeatable: true, method: 'GET', path: '/v1/tenant' },
+  getUsage: { permissions: ['audit:read'], repeatable: true, method: 'GET', path: '/v1/usage' },
+  /** The only call without an API key. */
+  getHealth: { permissions: [], alsoStatus: 503, repeatable: true, method: 'GET', path: '/health' },
+} as const satisfies Record<string, RouteRow>
+
+/** The name of a call. */
+export type OperationId = keyof typeof ROUTES
+/** The calls whose path holds an id. */
+export type OperationWithId = {
+  [Id in OperationId]: (typeof ROUTES)[Id]['path'] extends `${string}:id${string}` ? Id : never
+}[OperationId]
+
+/** The id in a path that was requested, as it was sent, or empty text where the row's path has none; undefined for another path. */
+export function matchPath(path: string, requested: string): string | undefined {
+  const match = new RegExp(`^${path.replace(':id', '([^/]+)')}$`).exec(requested)
+  return match ? (match[1] ?? '') : undefined
+}

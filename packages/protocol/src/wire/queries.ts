@@ -1,0 +1,72 @@
+/** The query strings of the /v1 API, by `operationId`: text that becomes numbers and times, without coercion. */
+import * as z from 'zod/mini'
+import { ACTIONS } from '../actions.js'
+import { isUuid } from '../bytes.js'
+import { MAX_KEYS, MAX_LISTED_API_KEYS, MAX_LISTED_ENTRIES } from '../limits.js'
+import { parseRfc3339 } from '../rfc3339.js'
+import type { OperationId } from '../routes.js'
+import { KEY_STATUSES } from './values.js'
+
+const DEFAULT_LISTED_ENTRIES = 50
+
+const wholeNumber = (least: 0 | 1) =>
+  z.pipe(
+    z
+      .string()
+      .check(
+        z.regex(least === 1 ? /^[1-9]\d{0,15}$/ : /^(?:0|[1-9]\d{0,15})$/, `must be a whole number from ${least}`),
+      ),
+    z.transform(Number),
+  )
+/** However many digits it has: a number above the maximum is read as the maximum. */
+const limitUpTo = (max: number) =>
+  z.pipe(
+    z.string().check(z.regex(/^[1-9]\d*$/, 'must be a whole number from 1')),
+    z.transform((text) => Math.min(Number(text), max)),
+  )
+
+// Entries have milliseconds: a finer bound is rounded inwards, so that both stay inclusive.
+const timeFrom = z.pipe(z.string(), z.transform(instant('up')))
+const timeTo = z.pipe(z.string(), z.transform(instant('down')))
+
+function instant(round: 'up' | 'down') {
+  return (text: string, context: { issues: unknown[] }) => {
+    const time = parseRfc3339(text, round)
+    if (time !== undefined) return time
+    context.issues.push({ code: 'custom', message: 'must be an RFC 3339 time with an offset', input: text })
+    return z.NEVER
+  }
+}
+
+/** The query of each call that has one. */
+export const QUERIES = {
+  listKeys: z.object({
+    status: z.optional(z.enum(KEY_STATUSES)),
+    name: z.optional(z.string().check(z.refine((text) => !text.includes('\0'), 'must not hold a NUL'))),
+    limit: z.optional(limitUpTo(MAX_KEYS)),
+    offset: z.optional(wholeNumber(0)),
+  }),
+  listAudit: z.object({
+    key_id: z.optional(z.string().check(z.refine(isUuid, 'must be a UUID, lower case, with dashes'))),
+    action: z.optional(z.enum(ACTIONS)),
+    date_from: z.optional(timeFrom),
+    date_to: z.optional(timeTo),
+    limit: z._default(limitUpTo(MAX_LISTED_ENTRIES), DEFAULT_LISTED_ENTRIES),
+    offset: z._default(wholeNumber(0), 0),
+    order: z._default(z.enum(['asc', 'desc']), 'desc'),
+    after_id: z.optional(wholeNumber(0)),
+  }),
+  verifyAudit: z.object({
+    after_id: z.optional(wholeNumber(0)),
+    through_id: z.optional(wholeNumber(1)),
+    checkpoint: z.optional(z.string()),
+  }),
+  exportAudit: z.object({ after_id: z.optional(wholeNumber(0)), through_id: z.optional(wholeNumber(1)) }),
+  listApiKeys: z.object({ limit: z.optional(limitUpTo(MAX_LISTED_API_KEYS)), offset: z.optional(wholeNumber(0)) }),
+  getUsage: z.object({
+    month: z.optional(z.string().check(z.regex(/^(?!0000)\d{4}-(?:0[1-9]|1[0-2])$/, 'must be a month, YYYY-MM'))),
+  }),
+} as const satisfies Partial<Record<OperationId, z.ZodMiniType>>
+
+/** What each query is read as. */
+export type Queries = { [Id in keyof typeof QUERIES]: z.infer<(typeof QUERIES)[Id]> }
