@@ -25,7 +25,7 @@ export const MAX_LISTED_ENTRIES = 100
 /** Operations of a batch. */
 export const MAX_BATCH_OPERATIONS = 1_000
 /** Plaintext in server mode, in bytes after decoding. */
-export const MAX_PLAINTEXT_BYTES = 65_536
+export const MAX_SERVER_MODE_BYTES = 65_536
 /** The body of a call. */
 export const MAX_BODY_BYTES = 1_048_576
 /** The body of a batch. */

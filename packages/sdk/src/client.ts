@@ -39,7 +39,7 @@ import type { Audit } from './resources/audit.js'
 import type { CallOptions, Keys } from './resources/keys.js'
 import { createResources } from './resources/resources.js'
 import type { ServerMode } from './resources/server-mode.js'
-import type { Health, Tenant, Usage } from './resources/wire-types.js'
+import type { Service } from './resources/service.js'
 
 const HOUR_MS = 3_600_000
 const MINUTE_MS = 60_000
@@ -113,7 +113,7 @@ export interface EncryptOptions extends CallOptions {
  * Besides the errors that a function names, each function that uses the network throws `E_API` when the service refuses,
  * `E_NETWORK`, `E_TIMEOUT`, `E_ABORTED`, and `E_PROTOCOL` when the answer violates the contract.
  */
-export interface Client {
+export interface Client extends Service {
   /**
    * Seals text (as UTF-8) or bytes (an ArrayBuffer or any view) under a key, and returns the envelope to store (envelope.md 2). The
    * plaintext never leaves the process. Bytes are read at the call, so the caller may change them afterwards.
@@ -222,16 +222,6 @@ export interface Client {
   readonly audit: Audit
   /** Server mode, in which the service sees the plaintext, unlike with `encrypt` and `decrypt`. */
   readonly server: ServerMode
-  /** Reads the tenant that the API key belongs to. One request. Needs `keys:read`. */
-  tenant(options?: CallOptions): Promise<Tenant>
-  /**
-   * Returns how often the tenant did what in a month: `{ month, operations }`. One request. Needs `audit:read`.
-   *
-   * @param month `YYYY-MM`, UTC; the current month by default
-   */
-  usage(month?: string, options?: CallOptions): Promise<Usage>
-  /** Reads the health of the service. `degraded` is returned, not thrown. One request. */
-  health(options?: CallOptions): Promise<Health>
   /**
    * Aborts every running call (`E_ABORTED`), refuses further ones, and zeroes every DEK. JavaScript cannot zero copies that the
    * platform made, nor the base64 text of a DEK in transit.
@@ -352,20 +342,6 @@ export function createClient(options: ClientOptions): Client & Closable {
     },
     model: (options: ModelOptions<Fields, Compounds<Fields>, RowFormat, string>) => createModel(models, options),
     ...resources,
-    tenant: traced(async (options?: CallOptions) => {
-      const signal = readSignal('tenant()', options)
-      return http({ method: 'GET', path: 'v1/tenant', answer: 'tenant', repeatable: true, signal })
-    }),
-    usage: traced(async (month?: string, options?: CallOptions) => {
-      const signal = readSignal('usage()', options)
-      if (month !== undefined && !/^\d{4}-(?:0[1-9]|1[0-2])$/.test(month))
-        throw new InvalidInputError('month must be YYYY-MM')
-      return http({ method: 'GET', path: 'v1/usage', query: { month }, answer: 'usage', repeatable: true, signal })
-    }),
-    health: traced(async (options?: CallOptions) => {
-      const signal = readSignal('health()', options)
-      return http({ method: 'GET', path: 'health', answer: 'health', alsoStatus: 503, repeatable: true, signal })
-    }),
     close,
     ...(dispose ? { [dispose]: close } : {}),
   }

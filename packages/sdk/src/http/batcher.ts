@@ -4,7 +4,7 @@ import { microtasks, requestsAreIsolated } from '../async/isolated-requests.js'
 import { turn } from '../async/pace.js'
 import { rememberCaller } from '../caller.js'
 import type { Http } from './calls.js'
-import type { createQueue, OperationAnswer, OperationRequest, RunOperation } from './queue.js'
+import type { BatchedOperation, createQueue, OperationRequest, RunOperation } from './queue.js'
 
 export interface Batcher {
   /** Has a DEK wrapped under a key's current version. The caller still owns the DEK. */
@@ -40,7 +40,7 @@ export function createBatcher(http: Http, loadQueue: () => Promise<{ createQueue
     })
     return loading
   }
-  const run = async <A extends OperationAnswer>(request: OperationRequest<A>) => {
+  const run = async <Id extends BatchedOperation>(request: OperationRequest<Id>) => {
     const atCaller = rememberCaller()
     try {
       return await (queue ?? (await loadOnce()))(request)
@@ -51,17 +51,17 @@ export function createBatcher(http: Http, loadQueue: () => Promise<{ createQueue
   return {
     async wrap(dek, key_id) {
       const text = encodeBase64(dek) // a string cannot be zeroed, so it is not kept
-      return run({ op: 'wrap', key_id, body: { dek: text }, answer: 'wrapped', secrets: [text] })
+      return run({ op: 'wrap', key_id, body: { dek: text }, secrets: [text] })
     },
     async unwrap({ wrapped_key, key_id }) {
-      const { dek } = await run({ op: 'unwrap', key_id, body: { wrapped_key }, answer: 'unwrapped' })
+      const { dek } = await run({ op: 'unwrap', key_id, body: { wrapped_key } })
       return decodeBase64(dek)
     },
     async rewrap({ wrapped_key, key_id }, signal) {
-      return run({ op: 'rewrap', key_id, body: { wrapped_key }, answer: 'wrapped', signal })
+      return run({ op: 'rewrap', key_id, body: { wrapped_key }, signal })
     },
     async hash(value, key_id, signal) {
-      const { hash } = await run({ op: 'hash', key_id, body: { value }, answer: 'hashed', secrets: [value], signal })
+      const { hash } = await run({ op: 'hash', key_id, body: { value, key_id }, secrets: [value], signal })
       return hash
     },
   }

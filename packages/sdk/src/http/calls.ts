@@ -2,7 +2,7 @@
  * One call of the API as the rest of the SDK makes it: who is asking, until when. What sends it, `http.ts`, is loaded at
  * the first call: a program that only opens the page does not pay for it.
  */
-import type { wire } from '@eaas/protocol'
+import type { OperationId, RouteRow, wire } from '@eaas/protocol'
 import { requestsAreIsolated } from '../async/isolated-requests.js'
 import { onAbort } from '../async/on-abort.js'
 import { AbortedError, InvalidInputError, isEaasError, TimeoutError } from '../errors.js'
@@ -32,61 +32,37 @@ export interface HttpOptions {
   load: () => Promise<{ send: typeof send }>
 }
 
-/** What an answer can be, by the name of its schema. */
-export interface Answers {
-  key: wire.Key
-  keyWithVersions: wire.KeyWithVersions
-  keyList: wire.KeyList
-  wrapped: wire.Wrapped
-  unwrapped: wire.Unwrapped
-  hashed: wire.Hashed
-  /** What became of each of the call's `parts`, in order. */
-  batch: Outcome[]
-  keyExport: wire.KeyExport
-  apiKey: wire.ApiKey
-  apiKeyList: wire.ApiKeyList
-  newApiKey: wire.NewApiKey
-  entryList: wire.EntryList
-  verification: wire.Verification
-  tenant: wire.Tenant
-  usage: wire.Usage
-  health: wire.Health
-  bundle: wire.Bundle
-  decrypted: wire.Decrypted
-  /** 204: no body at all. */
-  nothing: undefined
-}
-
 /** What became of one call of a batch. */
 export type Outcome = { value: unknown } | { error: unknown }
 
-/** One call of the API. */
-export interface Call<A extends keyof Answers = keyof Answers> {
-  method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
-  /** Relative to the base URL, without a leading slash, encoded. */
+/** What a call resolves to: of a batch, the outcome of each of its `parts`, in order; undefined where there is no body. */
+export type Answer<Id extends OperationId> = Id extends 'batch'
+  ? Outcome[]
+  : Id extends keyof wire.Answers
+    ? wire.Answers[Id]
+    : undefined
+
+/** One call of the API: its row of the contract, and what is sent. `toCall` makes it. */
+export interface Call<Id extends OperationId = OperationId> extends Omit<RouteRow, 'repeatable'> {
+  operationId: Id
+  /** Whether a second try can do no harm. */
+  repeatable: boolean
+  /** Relative to the base URL, without a leading slash, with the id in it. */
   path: string
   query?: Readonly<Record<string, string | number | undefined>>
   /** Sent as JSON; without it no body and no Content-Type are sent. */
-  body?: unknown
-  /** What the answer must be. */
-  answer: A
-  /** The calls that are sent as one, where the answer is a batch. */
+  body?: object
+  /** The calls that a batch sends as one. */
   parts?: readonly Call[]
-  /** The id that the answer must be about: of a key, or of an API key. */
-  about?: string
-  /** An answer that grows with what the tenant has, and may be longer than others. */
-  long?: boolean
-  /** Statuses besides 2xx that come with the answer, and not with a problem. */
-  alsoStatus?: number
-  /** Whether a second try can do no harm. */
-  repeatable: boolean
+  /** The id that the answer must be about: of a key, or of an API key; empty where there is none. */
+  about: string
   /** Texts that must not come back in an error, whatever the other end puts in its answer. */
   secrets?: readonly string[]
-  signal: AbortSignal | undefined
+  signal?: AbortSignal | undefined
 }
 
 /** Makes one call and returns its parsed answer. */
-export type Http = <A extends keyof Answers>(call: Call<A>) => Promise<Answers[A]>
+export type Http = <Id extends OperationId>(call: Call<Id>) => Promise<Answer<Id>>
 
 /**
  * Makes the function that all calls go through. Does not use the network itself.

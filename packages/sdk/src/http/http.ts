@@ -1,10 +1,10 @@
 /** Sends one call with its retries, and checks the answer. */
-import { isWellFormed, PROBLEM_CONTENT_TYPE } from '@eaas/protocol'
+import { isWellFormed, type OperationId, PROBLEM_CONTENT_TYPE } from '@eaas/protocol'
 import * as wire from '@eaas/protocol/answers'
 import type { ZodMiniType } from 'zod/mini'
 import { ApiError, isEaasError, NetworkError, ProtocolError } from '../errors.js'
 import { apiHint } from './api-hint.js'
-import { type Answers, type Call, hintFor, nameOf, type Outcome } from './calls.js'
+import { type Answer, type Call, hintFor, nameOf, type Outcome } from './calls.js'
 import type { Fetch, FetchInit, FetchResponse } from './fetch.js'
 import { causeOf } from './fetch-cause.js'
 import { pauseBeforeRetry } from './retry-pause.js'
@@ -12,32 +12,17 @@ import { hide, type Spellings, spellingsOf } from './secrets.js'
 
 /** The longest answer that is read, decompressed. */
 const MAX_ANSWER_BYTES = 1024 * 1024
-/** The longest answer to a call that lists what a tenant has. */
+/** The longest of `LONG_ANSWERS`. */
 const MAX_LONG_ANSWER_BYTES = 16 * MAX_ANSWER_BYTES
 /** Statuses after which a repeatable call is tried again. Not 429: a monthly quota does not pass within seconds. */
 const RETRY_STATUSES: ReadonlySet<number> = new Set([500, 502, 503, 504])
 /** The most characters kept of a text from the other end. */
 const MAX_TEXT = 1_000
 
-const ANSWERS: { [A in Exclude<keyof Answers, 'batch' | 'nothing'>]: ZodMiniType<Answers[A]> } = {
-  key: wire.key,
-  keyWithVersions: wire.keyWithVersions,
-  keyList: wire.keyList,
-  wrapped: wire.wrapped,
-  unwrapped: wire.unwrapped,
-  hashed: wire.hashed,
-  keyExport: wire.keyExport,
-  apiKey: wire.apiKey,
-  apiKeyList: wire.apiKeyList,
-  newApiKey: wire.newApiKey,
-  entryList: wire.entryList,
-  verification: wire.verification,
-  tenant: wire.tenant,
-  usage: wire.usage,
-  health: wire.health,
-  bundle: wire.bundle,
-  decrypted: wire.decryptedBytes,
-}
+/** The SDK asks `decrypt` for bytes, and so for base64. */
+const ANSWERS: Partial<Record<OperationId, ZodMiniType>> = { ...wire.ANSWERS, decrypt: wire.decryptedBytes }
+/** What grows with what the tenant has, or with what the call asks for. */
+const LONG_ANSWERS: readonly OperationId[] = ['listKeys', 'listApiKeys', 'listAudit', 'batch']
 
 export interface SendOptions {
   /** Undefined where a session authenticates the caller: the call is then sent with the page's cookies. */
@@ -49,7 +34,7 @@ export interface SendOptions {
   signal: AbortSignal
 }
 
-interface Answer {
+interface RawAnswer {
   status: number
   contentType: string
   requestId: string | undefined
@@ -61,20 +46,20 @@ interface Answer {
  *
  * @throws ApiError, NetworkError, ProtocolError, or the reason of the signal
  */
-export async function send<A extends keyof Answers>(
+export async function send<Id extends OperationId>(
   url: URL,
-  call: Call<A>,
+  call: Call<Id>,
   options: SendOptions,
-): Promise<Answers[A]> {
+): Promise<Answer<Id>> {
   const answer = await exchange(url, call, options)
   return readAnswer(call, answer, spellingsOf(secretsOf(call, options.apiKey)))
 }
 
-async function exchange(url: URL, call: Call, { apiKey, fetch, retries, signal }: SendOptions): Promise<Answer> {
+async function exchange(url: URL, call: Call, { apiKey, fetch, retries, signal }: SendOptions): Promise<RawAnswer> {
   for (const [name, value] of Object.entries(call.query ?? {})) {
     if (value !== undefined) url.searchParams.set(name, String(value))
   }
-  const exchangeOnce = async (): Promise<Answer> =>
+  const exchangeOnce = async (): Promise<RawAnswer> =>
     receive(call, await request(call, () => (fetch ?? globalThis.fetch)(url.href, requestInit(call, apiKey, signal))))
   const attempts = 1 + (call.repeatable ? retries : 0)
   for (let attempt = 1; ; attempt++) {
@@ -143,7 +128,7 @@ async function request(call: Call, run: () => Promise<FetchResponse>): Promise<F
   }
 }
 
-async function receive(call: Call, response: FetchResponse): Promise<Answer> {
+async function receive(call: Call, response: FetchResponse): Promise<RawAnswer> {
   if (response.redirected || response.type === 'opaqueredirect' || (response.status >= 300 && response.status < 400)) {
     discard(response.body)
     throw redirectRefused(call, response.status)
@@ -167,7 +152,7 @@ async function readText(call: Call, response: FetchResponse): Promise<string> {
     }
   }
   const reader = response.body?.getReader()
-  const most = call.long ? MAX_LONG_ANSWER_BYTES : MAX_ANSWER_BYTES
+  const most = LONG_ANSWERS.includes(call.operationId) ? MAX_LONG_ANSWER_BYTES : MAX_ANSWER_BYTES
   let text = ''
   let length = 0
   while (reader) {
@@ -184,12 +169,12 @@ async function readText(call: Call, response: FetchResponse): Promise<string> {
   return text + decode()
 }
 
-function readAnswer<A extends keyof Answers>(call: Call<A>, answer: Answer, secrets: Spellings): Answers[A] {
+function readAnswer<Id extends OperationId>(call: Call<Id>, answer: RawAnswer, secrets: Spellings): Answer<Id> {
   const { status, contentType } = answer
   const mediaType = contentType.replace(/;.*$/s, '').trim().toLowerCase()
   // With `alsoStatus` comes an answer, or a problem.
   const succeeded = isSuccess(status) || (status === call.alsoStatus && mediaType !== PROBLEM_CONTENT_TYPE)
-  if (call.answer === 'nothing' && status === 204 && answer.text === '') return undefined as Answers[A]
+  if (call.status === 204 && status === 204 && answer.text === '') return undefined as Answer<Id>
   const expected = succeeded ? 'application/json' : PROBLEM_CONTENT_TYPE
   if (mediaType !== expected) {
     const got = contentType === '' ? 'no content type' : JSON.stringify(clean(contentType, secrets))
@@ -207,12 +192,12 @@ interface ParsedAnswer {
   json: unknown
 }
 
-function readBody<A extends keyof Answers>(call: Call<A>, answer: ParsedAnswer, secrets: Spellings): Answers[A] {
+function readBody<Id extends OperationId>(call: Call<Id>, answer: ParsedAnswer, secrets: Spellings): Answer<Id> {
   const { status, succeeded, requestId } = answer
   if (succeeded) {
-    if (call.answer === 'batch') return readResults(call, answer, secrets) as Answers[A]
-    if (call.answer === 'nothing') throw new ProtocolError(`${nameOf(call)}: expected 204 and no body`, status)
-    const schema = ANSWERS[call.answer as keyof typeof ANSWERS] as unknown as ZodMiniType<Answers[A]>
+    if (call.parts) return readResults(call, answer, secrets) as Answer<Id>
+    const schema = ANSWERS[call.operationId] as ZodMiniType<Answer<Id>> | undefined
+    if (!schema) throw new ProtocolError(`${nameOf(call)}: expected 204 and no body`, status)
     const value = parse(call, schema, answer, secrets)
     assertAbout(call, value, status)
     return value
@@ -235,7 +220,7 @@ function readBody<A extends keyof Answers>(call: Call<A>, answer: ParsedAnswer, 
 function readResults(call: Call, answer: ParsedAnswer, secrets: Spellings): Outcome[] {
   const { status, requestId } = answer
   const { results } = parse(call, wire.batchResults, answer, secrets)
-  const parts = call.parts ?? []
+  const { parts = [] } = call
   if (results.length !== parts.length) {
     const counts = `expected ${parts.length} results, got ${results.length}`
     throw new ProtocolError(`${nameOf(call)}: the answer violates the contract: ${counts}`, status)
@@ -260,7 +245,7 @@ function isSuccess(status: number): boolean {
   return status >= 200 && status < 300
 }
 
-function parseJson(call: Call, answer: Answer): unknown {
+function parseJson(call: Call, answer: RawAnswer): unknown {
   try {
     return JSON.parse(answer.text)
   } catch {
@@ -279,10 +264,10 @@ function parse<T>(call: Call, schema: ZodMiniType<T>, { json, status }: ParsedAn
 }
 
 /** Refuses a valid answer that is about another id than the call. */
-function assertAbout({ about, ...call }: Call, value: unknown, status: number): void {
-  if (about === undefined) return
+function assertAbout(call: Call, value: unknown, status: number): void {
+  const { about } = call
   const { id = about, key_id = about } = value as { id?: unknown; key_id?: unknown } // each such answer has one of them or both
-  if (id === about && key_id === about) return
+  if (about === '' || (id === about && key_id === about)) return
   throw new ProtocolError(`${nameOf(call)}: the answer is about another id`, status)
 }
 

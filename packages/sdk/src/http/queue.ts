@@ -2,14 +2,14 @@
  * Sends the operations of one turn of the event loop as one `POST /v1/batch`, and a single one to its own route. Where requests
  * are isolated, sends those of one run of microtasks together.
  */
+import { MAX_BATCH_OPERATIONS, type OperationId } from '@eaas/protocol'
 import { onAbort } from '../async/on-abort.js'
 import { AbortedError, isEaasError } from '../errors.js'
 import { assertNotAborted } from '../input.js'
-import type { Answers, Call, Http, Outcome } from './calls.js'
+import type { Answer, Call, Http, Outcome } from './calls.js'
 import { asTampering } from './tampering.js'
+import { toCall } from './to-call.js'
 
-/** The most operations in one batch of the API. */
-const MAX_OPERATIONS = 1_000
 /**
  * The most UTF-16 code units of JSON in one batch: at most 768 KiB of UTF-8, less than the 1 MiB that proxies commonly allow.
  * The service takes 8 MiB.
@@ -18,27 +18,26 @@ const MAX_UNITS = 256 * 1_024
 /** How many requests of one turn are in flight at once: as many as browsers allow for one origin. */
 const CONCURRENCY = 6
 
-type Operation = 'wrap' | 'unwrap' | 'rewrap' | 'hash'
-export type OperationAnswer = 'wrapped' | 'unwrapped' | 'hashed'
+/** The operations that are sent together. */
+export type BatchedOperation = Extract<OperationId, 'wrap' | 'unwrap' | 'rewrap' | 'hash'>
 
 interface Queued {
-  call: Call<OperationAnswer>
+  call: Call<BatchedOperation>
   /** The operation in the form that a batch has. */
   operation: object
   units: number
   settle(outcome: Outcome): void
 }
 
-export interface OperationRequest<A extends OperationAnswer> {
-  op: Operation
+export interface OperationRequest<Id extends BatchedOperation> {
+  op: Id
   key_id: string
   body: object
-  answer: A
   secrets?: readonly string[]
   signal?: AbortSignal | undefined
 }
 
-export type RunOperation = <A extends OperationAnswer>(request: OperationRequest<A>) => Promise<Answers[A]>
+export type RunOperation = <Id extends BatchedOperation>(request: OperationRequest<Id>) => Promise<Answer<Id>>
 
 /** Makes the queue over one client's HTTP. */
 export function createQueue(http: Http, untilAllQueued: () => Promise<void>): RunOperation {
@@ -81,8 +80,9 @@ export function createQueue(http: Http, untilAllQueued: () => Promise<void>): Ru
   return (request) => {
     assertNotAborted(request.signal)
     return new Promise((resolve, reject) => {
-      const call = createCall(request)
-      const operation = { op: request.op, key_id: request.key_id, ...request.body }
+      const { op, key_id, ...sent } = request
+      const call = toCall<BatchedOperation>(op, { id: key_id, ...sent })
+      const operation = { op, key_id, ...sent.body }
       const leave = () => {
         queue.delete(queued)
         reject(new AbortedError(request.signal))
@@ -90,8 +90,8 @@ export function createQueue(http: Http, untilAllQueued: () => Promise<void>): Ru
       const ignoreSignal = onAbort(request.signal, leave)
       const settle = (outcome: Outcome) => {
         ignoreSignal()
-        if ('error' in outcome) return reject(isOpening(request.op) ? asTampering(outcome.error) : outcome.error)
-        resolve(outcome.value as Answers[typeof request.answer]) // what `call.answer` names: http.ts parsed it
+        if ('error' in outcome) return reject(isOpening(op) ? asTampering(outcome.error) : outcome.error)
+        resolve(outcome.value as Answer<typeof op>) // http.ts parsed it by the schema of this operation
       }
       const queued: Queued = { call, operation, units: JSON.stringify(operation).length, settle }
       queue.add(queued)
@@ -100,35 +100,16 @@ export function createQueue(http: Http, untilAllQueued: () => Promise<void>): Ru
   }
 }
 
-function isOpening(op: Operation): boolean {
+function isOpening(op: BatchedOperation): boolean {
   return op === 'unwrap' || op === 'rewrap'
 }
 
-function createCall<A extends OperationAnswer>({
-  op,
-  key_id,
-  body,
-  answer,
-  secrets = [],
-  signal,
-}: OperationRequest<A>): Call<A> {
-  const alone =
-    op === 'hash' ? { path: 'v1/hash', body: { ...body, key_id } } : { path: `v1/keys/${key_id}/${op}`, body }
-  return { ...alone, method: 'POST', answer, about: key_id, secrets, signal, repeatable: true }
-}
-
 function createBatchCall(queued: readonly Queued[]): Call<'batch'> {
-  return {
-    method: 'POST',
-    path: 'v1/batch',
+  return toCall('batch', {
     body: { operations: queued.map(({ operation }) => operation) },
     parts: queued.map(({ call }) => call),
-    answer: 'batch',
-    repeatable: true, // as each of its operations
     secrets: queued.flatMap(({ call }) => call.secrets ?? []),
-    long: true,
-    signal: undefined,
-  }
+  })
 }
 
 /** Splits operations into parts within the limits. An operation that is too long by itself becomes its own part. */
@@ -137,7 +118,7 @@ function split(queued: readonly Queued[], maxUnits: number): Queued[][] {
   let part: Queued[] = []
   let units = 0
   for (const one of queued) {
-    if (part.length === MAX_OPERATIONS || (part.length > 0 && units + one.units > maxUnits)) {
+    if (part.length === MAX_BATCH_OPERATIONS || (part.length > 0 && units + one.units > maxUnits)) {
       parts.push(part)
       part = []
       units = 0

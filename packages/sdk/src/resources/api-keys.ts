@@ -2,8 +2,9 @@
 import type { Permission } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import type { Http } from '../http/calls.js'
+import { toCall } from '../http/to-call.js'
 import { assertOptions, readSignal } from '../input.js'
-import { demandId, demandName, readTime } from './input.js'
+import { assertId, assertName, readTime } from './input.js'
 import type { CallOptions } from './keys.js'
 import type { ApiKeyList, ApiKeyRecord, NewApiKey } from './wire-types.js'
 
@@ -49,28 +50,25 @@ export function createApiKeys(http: Http): ApiKeys {
     async create(apiKey, options) {
       const signal = readSignal('apiKeys.create()', options)
       assertOptions('apiKeys.create()', apiKey, FIELDS)
-      demandName(apiKey.name)
+      assertName(apiKey.name)
       if (!Array.isArray(apiKey.permissions)) throw new InvalidInputError('permissions must be an array')
-      const body = bodyOf(apiKey)
-      return http({ method: 'POST', path: 'v1/api-keys', body, answer: 'newApiKey', repeatable: false, signal })
+      return http(toCall('createApiKey', { body: bodyOf(apiKey), signal }))
     },
     async list(options) {
       const signal = readSignal('apiKeys.list()', options)
-      return http({ method: 'GET', path: 'v1/api-keys', answer: 'apiKeyList', long: true, repeatable: true, signal })
+      return http(toCall('listApiKeys', { signal }))
     },
     async update(id, changes, options) {
       const signal = readSignal('apiKeys.update()', options)
       assertOptions('apiKeys.update()', changes, FIELDS)
-      demandId(id)
-      if (changes.name !== undefined) demandName(changes.name)
-      const body = bodyOf(changes)
-      const path = `v1/api-keys/${id}`
-      return http({ method: 'PATCH', path, body, answer: 'apiKey', about: id, repeatable: false, signal })
+      assertId(id)
+      if (changes.name !== undefined) assertName(changes.name)
+      return http(toCall('updateApiKey', { id, body: bodyOf(changes), signal }))
     },
     async revoke(id, options) {
       const signal = readSignal('apiKeys.revoke()', options)
-      demandId(id)
-      await http({ method: 'DELETE', path: `v1/api-keys/${id}`, answer: 'nothing', repeatable: false, signal })
+      assertId(id)
+      await http(toCall('revokeApiKey', { id, signal }))
     },
   }
 }

@@ -1,13 +1,13 @@
 /** The audit log of a tenant: `/v1/audit`. */
-import { ACTIONS, type Action, isUuid } from '@eaas/protocol'
+import { ACTIONS, type Action, isUuid, MAX_LISTED_ENTRIES } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import type { Http } from '../http/calls.js'
+import { toCall } from '../http/to-call.js'
 import { assertOptions, assertWhole, readSignal } from '../input.js'
-import { demandPage, readTime } from './input.js'
+import { assertPage, readTime } from './input.js'
 import type { CallOptions } from './keys.js'
 import type { Entry, EntryList, Verification } from './wire-types.js'
 
-const PAGE = 100
 const FILTER: readonly (keyof EntryFilter)[] = ['key_id', 'action', 'date_from', 'date_to', 'after_id', 'order']
 
 export interface EntryFilter {
@@ -57,9 +57,8 @@ export function createAudit(http: Http): Audit {
   const list: Audit['list'] = async (options = {}) => {
     assertOptions('audit.list()', options, [...FILTER, 'limit', 'offset', 'signal'])
     const { limit, offset, signal, ...filter } = options
-    demandPage(limit, offset)
-    const query = { ...readFilter(filter), limit, offset }
-    return http({ method: 'GET', path: 'v1/audit', query, answer: 'entryList', long: true, repeatable: true, signal })
+    assertPage(limit, offset)
+    return http(toCall('listAudit', { query: { ...readFilter(filter), limit, offset }, signal }))
   }
   return {
     list,
@@ -68,8 +67,8 @@ export function createAudit(http: Http): Audit {
       const { order = 'desc', after_id = 0, ...options } = given
       let after = after_id
       let oldest = Number.POSITIVE_INFINITY
-      for (let offset = 0; ; offset += PAGE) {
-        const page = { ...options, order, after_id: after, limit: PAGE }
+      for (let offset = 0; ; offset += MAX_LISTED_ENTRIES) {
+        const page = { ...options, order, after_id: after, limit: MAX_LISTED_ENTRIES }
         const { logs } = await list(order === 'asc' ? page : { ...page, offset })
         for (const entry of logs) {
           after = order === 'asc' ? entry.id : after
@@ -77,12 +76,12 @@ export function createAudit(http: Http): Audit {
           oldest = entry.id
           yield entry
         }
-        if (logs.length < PAGE) return
+        if (logs.length < MAX_LISTED_ENTRIES) return
       }
     },
     async verify(options) {
       const signal = readSignal('audit.verify()', options)
-      return http({ method: 'GET', path: 'v1/audit/verify', answer: 'verification', repeatable: true, signal })
+      return http(toCall('verifyAudit', { signal }))
     },
   }
 }

@@ -1,12 +1,12 @@
 /** What callers pass to the calls of the resources. Apart from `../input.ts`, so that it is loaded with the first of them. */
-import { isUuid, isWellFormed } from '@eaas/protocol'
+import { isUuid, isWellFormed, MAX_NAME_CHARACTERS } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import { assertWhole, isoText, isValidDate } from '../input.js'
 
 /** Refuses what is not a name for a key or an API key. @throws InvalidInputError */
-export function demandName(name: unknown, option = 'name'): asserts name is string {
-  if (typeof name !== 'string' || name === '' || [...name].length > 255) {
-    throw new InvalidInputError(`${option} must be text of 1 to 255 characters`)
+export function assertName(name: unknown, option = 'name'): asserts name is string {
+  if (typeof name !== 'string' || name === '' || [...name].length > MAX_NAME_CHARACTERS) {
+    throw new InvalidInputError(`${option} must be text of 1 to ${MAX_NAME_CHARACTERS} characters`)
   }
   if (!isWellFormed(name) || name.includes('\0')) {
     throw new InvalidInputError(`${option} must hold no NUL and no lone surrogate`)
@@ -14,12 +14,12 @@ export function demandName(name: unknown, option = 'name'): asserts name is stri
 }
 
 /** Refuses what is not an id of the API. @throws InvalidInputError */
-export function demandId(id: unknown): asserts id is string {
+export function assertId(id: unknown): asserts id is string {
   if (typeof id !== 'string' || !isUuid(id)) throw new InvalidInputError('id must be a UUID, lower case, with dashes')
 }
 
 /** Refuses a limit or an offset that the service would refuse. @throws InvalidInputError */
-export function demandPage(limit: unknown, offset: unknown): void {
+export function assertPage(limit: unknown, offset: unknown): void {
   if (limit !== undefined) assertWhole('limit', limit, 1, Number.MAX_SAFE_INTEGER)
   if (offset !== undefined) assertWhole('offset', offset, 0, Number.MAX_SAFE_INTEGER)
 }

@@ -1,12 +1,11 @@
 /** The keys of a tenant: `/v1/keys`. */
-
+import { MAX_ROTATION_DAYS } from '@eaas/protocol'
 import type { Http } from '../http/calls.js'
+import { toCall } from '../http/to-call.js'
 import { assertKeyId, assertOptions, assertWhole, readSignal } from '../input.js'
 import { ensureKey } from './ensure-key.js'
-import { demandName, demandPage } from './input.js'
+import { assertName, assertPage } from './input.js'
 import type { Key, KeyExport, KeyList, KeyStatus, KeyWithVersions } from './wire-types.js'
-
-const MAX_INTERVAL_DAYS = 3_650
 
 export interface CallOptions {
   signal?: AbortSignal | undefined
@@ -77,65 +76,47 @@ export interface Keys {
 
 /** Makes the resource over one client's HTTP. */
 export function createKeys(http: Http): Keys {
-  const change = (keyId: string, action: string, options: CallOptions | undefined, body?: object) => {
-    const signal = readSignal(`keys.${action === 'destroy/cancel' ? 'cancelDestruction' : action}()`, options)
+  /** The id and the signal of a call about one key, checked. */
+  const about = (name: keyof Keys, keyId: string, options: CallOptions | undefined) => {
+    const signal = readSignal(`keys.${name}()`, options)
     assertKeyId(keyId)
-    const path = `v1/keys/${keyId}/${action}`
-    return http({ method: 'POST', path, body, answer: 'key', about: keyId, repeatable: false, signal })
+    return { id: keyId, signal }
   }
   const keys: Keys = {
     async create(key, options) {
       const signal = readSignal('keys.create()', options)
       assertOptions('keys.create()', key, ['name'])
-      demandName(key.name)
-      const body = { name: key.name }
-      return http({ method: 'POST', path: 'v1/keys', body, answer: 'key', repeatable: false, signal })
+      assertName(key.name)
+      return http(toCall('createKey', { body: { name: key.name }, signal }))
     },
     async ensure(key, options) {
       readSignal('keys.ensure()', options)
       assertOptions('keys.ensure()', key, ['name'])
-      demandName(key.name)
+      assertName(key.name)
       return ensureKey(keys, key.name, options ?? {})
     },
     async list(options = {}) {
       assertOptions('keys.list()', options, ['status', 'name', 'limit', 'offset', 'signal'])
       const { status, name, limit, offset, signal } = options
-      demandPage(limit, offset)
-      const query = { status, name, limit, offset }
-      return http({ method: 'GET', path: 'v1/keys', query, answer: 'keyList', long: true, repeatable: true, signal })
+      assertPage(limit, offset)
+      return http(toCall('listKeys', { query: { status, name, limit, offset }, signal }))
     },
-    async get(keyId, options) {
-      const signal = readSignal('keys.get()', options)
-      assertKeyId(keyId)
-      const path = `v1/keys/${keyId}`
-      return http({ method: 'GET', path, answer: 'keyWithVersions', about: keyId, repeatable: true, signal })
-    },
-    rotate: async (keyId, options) => change(keyId, 'rotate', options),
+    get: async (keyId, options) => http(toCall('getKey', about('get', keyId, options))),
+    rotate: async (keyId, options) => http(toCall('rotateKey', about('rotate', keyId, options))),
     async setRotation(keyId, interval_days, options) {
-      const signal = readSignal('keys.setRotation()', options)
-      assertKeyId(keyId)
-      if (interval_days !== null) assertWhole('interval_days', interval_days, 1, MAX_INTERVAL_DAYS)
-      const path = `v1/keys/${keyId}/rotation`
-      const body = { interval_days }
-      return http({ method: 'PATCH', path, body, answer: 'key', about: keyId, repeatable: false, signal })
+      const key = about('setRotation', keyId, options)
+      if (interval_days !== null) assertWhole('interval_days', interval_days, 1, MAX_ROTATION_DAYS)
+      return http(toCall('setRotation', { ...key, body: { interval_days } }))
     },
-    async disable(keyId, options) {
-      const signal = readSignal('keys.disable()', options)
-      assertKeyId(keyId)
-      await http({ method: 'DELETE', path: `v1/keys/${keyId}`, answer: 'nothing', repeatable: false, signal })
-    },
-    enable: async (keyId, options) => change(keyId, 'enable', options),
+    disable: async (keyId, options) => http(toCall('disableKey', about('disable', keyId, options))),
+    enable: async (keyId, options) => http(toCall('enableKey', about('enable', keyId, options))),
     async destroy(keyId, confirm, options) {
-      demandName(confirm, 'confirm')
-      return change(keyId, 'destroy', options, { confirm })
+      assertName(confirm, 'confirm')
+      return http(toCall('destroyKey', { ...about('destroy', keyId, options), body: { confirm } }))
     },
-    cancelDestruction: async (keyId, options) => change(keyId, 'destroy/cancel', options),
-    async export(keyId, options) {
-      const signal = readSignal('keys.export()', options)
-      assertKeyId(keyId)
-      const path = `v1/keys/${keyId}/export`
-      return http({ method: 'POST', path, answer: 'keyExport', about: keyId, repeatable: false, signal })
-    },
+    cancelDestruction: async (keyId, options) =>
+      http(toCall('cancelDestruction', about('cancelDestruction', keyId, options))),
+    export: async (keyId, options) => http(toCall('exportKey', about('export', keyId, options))),
   }
   return keys
 }

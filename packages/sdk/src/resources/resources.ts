@@ -5,8 +5,9 @@ import type { ApiKeys, createApiKeys } from './api-keys.js'
 import type { Audit, createAudit } from './audit.js'
 import type { createKeys, Keys } from './keys.js'
 import type { createServerMode, ServerMode } from './server-mode.js'
+import type { createService, Service } from './service.js'
 
-export interface Resources {
+export interface Resources extends Service {
   keys: Keys
   apiKeys: ApiKeys
   audit: Audit
@@ -19,6 +20,7 @@ interface Loaded {
   createApiKeys: typeof createApiKeys
   createAudit: typeof createAudit
   createServerMode: typeof createServerMode
+  createService: typeof createService
 }
 
 /** Makes the resources over one client's HTTP. */
@@ -52,6 +54,7 @@ export function createResources(http: Http, load: () => Promise<Loaded>): Resour
       async () => (await load()).createServerMode(http),
       ['encrypt', 'decrypt', 'decryptText'],
     ),
+    ...lazily<Service>(async () => (await load()).createService(http), ['tenant', 'usage', 'health']),
   }
 }
 

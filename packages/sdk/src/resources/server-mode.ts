@@ -1,13 +1,12 @@
 /** Server mode: `/v1/encrypt` and `/v1/decrypt`. The plaintext is sent to the service. */
-import { decodeBase64, encodeBase64 } from '@eaas/protocol'
+import { decodeBase64, encodeBase64, MAX_SERVER_MODE_BYTES } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import type { Http } from '../http/calls.js'
 import { asTampering } from '../http/tampering.js'
+import { toCall } from '../http/to-call.js'
 import { assertKeyId, assertOptions, type Binary, type Bytes, readSignal, readValue, toText } from '../input.js'
 import { type Bundle, readEnvelope } from '../records/envelopes.js'
 import type { CallOptions } from './keys.js'
-
-const MAX_PLAINTEXT_BYTES = 65_536
 
 /**
  * Server mode, for what cannot hold a DEK itself: the service sees each plaintext. `encrypt` and `decrypt` of the client
@@ -27,13 +26,12 @@ export interface ServerMode {
 export function createServerMode(http: Http): ServerMode {
   const decrypt = async (envelope: Bundle, options: CallOptions | undefined) => {
     const signal = readSignal('server.decrypt()', options)
-    if (typeof envelope !== 'object' || envelope === null) readEnvelope(envelope) // throws; what is wrong inside, the service says
+    if (typeof envelope !== 'object' || envelope === null) readEnvelope(envelope) // throws; the service checks the members
     const { ciphertext, wrapped_key, iv, key_id, key_version } = envelope
     assertKeyId(key_id, 'key_id')
     const body = { ciphertext, wrapped_key, iv, key_id, key_version, encoding: 'base64' }
-    const answer = 'decrypted'
     try {
-      const { plaintext } = await http({ method: 'POST', path: 'v1/decrypt', body, answer, repeatable: true, signal })
+      const { plaintext } = await http(toCall('decrypt', { body, signal }))
       return decodeBase64(plaintext) as Bytes
     } catch (error) {
       throw asTampering(error)
@@ -45,17 +43,16 @@ export function createServerMode(http: Http): ServerMode {
       const { keyId, signal } = options
       assertKeyId(keyId)
       const bytes = readValue(plaintext)
-      if (bytes.length > MAX_PLAINTEXT_BYTES) {
+      if (bytes.length > MAX_SERVER_MODE_BYTES) {
         throw new InvalidInputError(
-          `server mode takes at most ${MAX_PLAINTEXT_BYTES} bytes, got ${bytes.length}`,
+          `server mode takes at most ${MAX_SERVER_MODE_BYTES} bytes, got ${bytes.length}`,
           'Use encrypt() of the client, which seals locally.',
         )
       }
       const text = encodeBase64(bytes)
       const body = { plaintext: text, key_id: keyId, encoding: 'base64' }
       const secrets = typeof plaintext === 'string' ? [text, plaintext] : [text]
-      const call = { path: 'v1/encrypt', body, answer: 'bundle', about: keyId, secrets, signal } as const
-      return http({ ...call, method: 'POST', repeatable: true })
+      return http(toCall('encrypt', { id: keyId, body, secrets, signal }))
     },
     decrypt,
     decryptText: async (envelope, options) => toText(await decrypt(envelope, options)),

@@ -6,7 +6,7 @@ import {
   encodeHex,
   encodeUtf8,
   FormatError,
-  MAX_PLAINTEXT_BYTES,
+  MAX_SERVER_MODE_BYTES,
   nobleAead,
   OpenError,
   readWrappedKey,
@@ -123,10 +123,10 @@ function countThisMonth({ state }: Call): number {
 
 function readPlaintext(plaintext: string, encoding: 'utf8' | 'base64'): Uint8Array {
   const bytes = encoding === 'utf8' ? encodeUtf8(plaintext) : readBase64(plaintext)
-  if (bytes.length <= MAX_PLAINTEXT_BYTES) return bytes
+  if (bytes.length <= MAX_SERVER_MODE_BYTES) return bytes
   throw new Refusal(
     'E_PLAINTEXT_TOO_LARGE',
-    `plaintext must be ${MAX_PLAINTEXT_BYTES} bytes at most, got ${bytes.length}; encrypt it locally with the SDK`,
+    `plaintext must be ${MAX_SERVER_MODE_BYTES} bytes at most, got ${bytes.length}; encrypt it locally with the SDK`,
   )
 }
 

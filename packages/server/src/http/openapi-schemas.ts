@@ -2,7 +2,7 @@
  * The components of the OpenAPI document: the wire schemas as JSON schema, under the names that generated clients show.
  * What zod checks by a function does not survive into JSON schema; it is said again here, on the server only.
  */
-import { IV_BYTES, KEY_BYTES, MAX_ALLOWED_IPS, MAX_PLAINTEXT_BYTES, PROBLEMS, wire } from '@eaas/protocol'
+import { IV_BYTES, KEY_BYTES, MAX_ALLOWED_IPS, MAX_SERVER_MODE_BYTES, PROBLEMS, wire } from '@eaas/protocol'
 import * as z from 'zod/mini'
 
 /** A JSON schema of the 2020-12 draft, which OpenAPI 3.1 uses as it is. */
@@ -117,7 +117,7 @@ const PROPERTIES: Partial<Record<Component, Record<string, JsonSchema>>> = {
   Hashed: { hash: { description: "HMAC-SHA-256 of the value's UTF-8 bytes, in hexadecimal; rotation keeps it." } },
   Encrypt: {
     key_id: { description: KEY_ID },
-    plaintext: { description: `At most ${MAX_PLAINTEXT_BYTES} bytes after decoding.` },
+    plaintext: { description: `At most ${MAX_SERVER_MODE_BYTES} bytes after decoding.` },
     encoding: {
       description:
         'How `plaintext` is read: as text, or as the base64 of bytes. Left out, the tenant decides: `utf8` unless set.',

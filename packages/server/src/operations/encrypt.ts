@@ -1,5 +1,5 @@
 /** encrypt: server mode. Each call uses a DEK of its own and returns an envelope that the SDK opens locally. */
-import { decodeBase64, encodeBase64, encodeUtf8, IV_BYTES, MAX_PLAINTEXT_BYTES, type wire } from '@eaas/protocol'
+import { decodeBase64, encodeBase64, encodeUtf8, IV_BYTES, MAX_SERVER_MODE_BYTES, type wire } from '@eaas/protocol'
 import { randomKey, seal } from '../crypto/aead.js'
 import { wrapDek } from '../crypto/wrapped-key.js'
 import type { Context, Decision, Operation } from '../runner/operation.js'
@@ -50,10 +50,10 @@ async function encryption(
 }
 
 function assertSize({ length }: Uint8Array): void {
-  if (length <= MAX_PLAINTEXT_BYTES) return
+  if (length <= MAX_SERVER_MODE_BYTES) return
   throw new Refusal(
     'E_PLAINTEXT_TOO_LARGE',
-    `plaintext must be ${MAX_PLAINTEXT_BYTES} bytes at most, got ${length}; encrypt it locally with the SDK`,
+    `plaintext must be ${MAX_SERVER_MODE_BYTES} bytes at most, got ${length}; encrypt it locally with the SDK`,
   )
 }
 

@@ -1,0 +1,34 @@
+/** What concerns the tenant as a whole, and the service: the calls that stand on the client itself. */
+import { InvalidInputError } from '../errors.js'
+import type { Http } from '../http/calls.js'
+import { toCall } from '../http/to-call.js'
+import { readSignal } from '../input.js'
+import type { CallOptions } from './keys.js'
+import type { Health, Tenant, Usage } from './wire-types.js'
+
+export interface Service {
+  /** Reads the tenant that the API key belongs to. One request. Needs `keys:read`. */
+  tenant(options?: CallOptions): Promise<Tenant>
+  /**
+   * Returns how often the tenant did what in a month: `{ month, operations }`. One request. Needs `audit:read`.
+   *
+   * @param month `YYYY-MM`, UTC; the current month by default
+   */
+  usage(month?: string, options?: CallOptions): Promise<Usage>
+  /** Reads the health of the service. `degraded` is returned, not thrown. One request. */
+  health(options?: CallOptions): Promise<Health>
+}
+
+/** Makes the calls over one client's HTTP. */
+export function createService(http: Http): Service {
+  return {
+    tenant: async (options) => http(toCall('getTenant', { signal: readSignal('tenant()', options) })),
+    async usage(month, options) {
+      const signal = readSignal('usage()', options)
+      if (month !== undefined && !/^\d{4}-(?:0[1-9]|1[0-2])$/.test(month))
+        throw new InvalidInputError('month must be YYYY-MM')
+      return http(toCall('getUsage', { query: { month }, signal }))
+    },
+    health: async (options) => http(toCall('getHealth', { signal: readSignal('health()', options) })),
+  }
+}
