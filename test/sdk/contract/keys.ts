@@ -27,7 +27,7 @@ export const KEY_CASES: ContractCase[] = [
     },
   },
   {
-    rule: 'have names that are never given twice, exactly as they are written',
+    rule: 'have names that are never reused, exactly as they are written',
     async run({ connect }) {
       const { keys } = connect()
       const { id } = await keys.create({ name: 'users' })

@@ -33,7 +33,7 @@ export function currentVersion(key: TestKey): TestKey['versions'][number] {
 export function createKey(call: Call, { name }: { name: string }): wire.Key {
   const { state } = call
   if (state.keys.some((key) => key.name === name)) {
-    throw new Refusal('E_NAME_TAKEN', 'a key of this name exists already; names are never given twice')
+    throw new Refusal('E_NAME_TAKEN', 'a key of this name exists already; names are never reused')
   }
   if (state.keys.length >= MAX_KEYS) {
     throw new Refusal('E_LIMIT', `a tenant has ${MAX_KEYS} keys at most, destroyed ones too`)

@@ -42,7 +42,7 @@ export const PROBLEM_DETAILS: Record<ProblemCode, string> = {
   E_ROUTE_NOT_FOUND: 'there is nothing at this path',
   E_METHOD_NOT_ALLOWED: 'this path does not take this method',
   E_REQUEST_TIMEOUT: 'the request did not arrive in time',
-  E_NAME_TAKEN: 'a key of this name exists already; names are never given twice',
+  E_NAME_TAKEN: 'a key of this name exists already; names are never reused',
   E_STATE: 'the key is disabled: to wrap it must be active',
   E_LIMIT: 'a tenant has 10000 keys at most, destroyed ones too',
   E_BODY_TOO_LARGE: 'the body is larger than this call takes',
