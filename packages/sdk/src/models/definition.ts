@@ -135,11 +135,12 @@ export function readDefinition(options: ModelOptions<Fields, Compounds<Fields>, 
   return { keyId, keyIds: new Set([keyId, ...formerKeyIds]), fields, columns, names, format, header, dek }
 }
 
-/** Returns the fields that a query names. @throws InvalidInputError when one has no index */
+/** Returns the fields that a query names. @throws InvalidInputError when it names none, or one that has no index */
 export function getQueryFields({ columns }: Definition, query: Row): PlacedField[] {
-  if (typeof query !== 'object' || query === null) throw new InvalidInputError('a query must be an object')
+  const names = typeof query === 'object' && query !== null ? Object.keys(query) : []
+  if (names.length === 0) throw new InvalidInputError('a query must be an object with at least one field')
   const indexed = new Map(columns.flatMap(({ fields }) => fields.map((field) => [field.name, field] as const)))
-  return Object.keys(query).map((name) => {
+  return names.map((name) => {
     const field = indexed.get(name)
     if (!field) throw new InvalidInputError(`${JSON.stringify(name)} has no index`, 'Give the field an index.')
     return field

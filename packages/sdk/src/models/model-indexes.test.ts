@@ -103,6 +103,16 @@ describe('the indexes of a model', () => {
     expect(ok.filter((row) => people.matches(row, { name: 'NAME 7' }))).toEqual([{ name: 'Name 7' }])
   })
 
+  it('are neither made nor compared for a query without fields, which every row would match', async () => {
+    const people = connect().model({ keyId, fields: { name: text({ index: 'name_index' }) } })
+    const refusal = expect.objectContaining({
+      code: 'E_INVALID_INPUT',
+      message: expect.stringContaining('at least one'),
+    })
+    for (const query of [{}, null]) expect(() => people.matches({ name: 'a' }, query as object)).toThrow(refusal)
+    await expect(people.index({})).rejects.toEqual(refusal)
+  })
+
   it.each([4, 5, 7, 8, 63, 64, 255, 256])(
     'keep %d bits of the hash, and the rest of the last digit is zero',
     async (bits) => {

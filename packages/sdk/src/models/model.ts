@@ -81,7 +81,7 @@ export interface Model<F extends Fields, C, T extends RowFormat, H extends strin
   /**
    * Tells whether an opened row has these values, compared after normalisation, as indexes compare. Does not use the network.
    *
-   * @throws InvalidInputError when the query names a field without an index
+   * @throws InvalidInputError when the query names no field, or one without an index
    */
   matches(row: object, query: Query<F, C>): boolean
   /**
