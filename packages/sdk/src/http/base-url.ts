@@ -16,7 +16,7 @@ const HINT = 'Pass an absolute URL such as https://eaas.example.org or https://e
  * @param allowInsecure allows http to any host; without it, to this machine only
  * @throws InvalidInputError
  */
-export function parseBaseUrl(baseUrl: string, allowInsecure = false): URL {
+function parseBaseUrl(baseUrl: string, allowInsecure = false): URL {
   // No message repeats the value, which may hold a password.
   if (typeof baseUrl !== 'string') {
     throw new InvalidInputError(`baseUrl must be text, got ${kindOf(baseUrl)}`, 'Pass the `href` of a URL object.')

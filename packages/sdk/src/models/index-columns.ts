@@ -17,11 +17,6 @@ export function columnText({ compound }: IndexColumn, texts: readonly string[]):
   return compound ? joinTexts(texts) : (texts[0] ?? '')
 }
 
-/** Truncates a hash to the bits that its column stores. */
-export function columnValue({ bits }: IndexColumn, hash: string): string {
-  return truncate(hash, bits)
-}
-
 function valueToFind({ name }: PlacedField, query: Row): unknown {
   const value = query[name]
   if (!isMissing(value)) return value
@@ -65,8 +60,8 @@ function joinTexts(texts: readonly string[]): string {
   return [COMPOUND, ...texts.map((text) => `${encodeUtf8(text).length}:${text}`)].join(':')
 }
 
-/** Keeps the first bits of a hash, in as few hexadecimal digits as hold them, and clears the remaining bits of the last digit. */
-function truncate(hash: string, bits: number = HASH_BITS): string {
+/** Makes the value that a column stores: the first `bits` of a hash, in as few hexadecimal digits as hold them, the rest zero. */
+export function columnValue({ bits = HASH_BITS }: IndexColumn, hash: string): string {
   const digits = Math.ceil(bits / 4)
   const surplus = digits * 4 - bits
   const last = Number.parseInt(hash.charAt(digits - 1), 16)

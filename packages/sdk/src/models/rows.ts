@@ -104,6 +104,6 @@ export function isCompact(value: unknown): value is CompactField {
 }
 
 /** Tells whether a value is the header of a compact row, and not an envelope. */
-export function isHeader(value: unknown): value is EnvelopeHeader {
+function isHeader(value: unknown): value is EnvelopeHeader {
   return typeof value === 'object' && value !== null && Object.hasOwn(value, 'wrapped_key') && !('ciphertext' in value)
 }

@@ -94,7 +94,7 @@ export function isRecord(value: unknown): value is Row {
 }
 
 /** Refuses anything but a record. @throws InvalidInputError */
-export function assertRow(record: unknown, index: number): asserts record is Row {
+function assertRow(record: unknown, index: number): asserts record is Row {
   const kind = kindOfRecord(record)
   if (kind === undefined) return
   throw new InvalidInputError(`record ${index} must be an object, got ${kind}`, 'Pass a plain object.')
