@@ -1,14 +1,14 @@
-/** AES-256-GCM by node:crypto, over cached KeyObjects, with a fresh random iv in front of each sealed value. */
+/** AES-256-GCM by node:crypto, over cached KeyObjects, with a new random iv before each sealed value. */
 import { createCipheriv, createDecipheriv, createSecretKey, type KeyObject, randomFillSync } from 'node:crypto'
 import { IV_BYTES, KEY_BYTES, OpenError, TAG_BYTES } from '@eaas/protocol'
 
 const CIPHER = 'aes-256-gcm'
 const POOLED_IVS = 512
 
-/** The bytes that sealing adds: iv in front, tag behind. */
+/** The bytes that sealing adds: the iv before and the tag after the ciphertext. */
 export const SEAL_OVERHEAD = IV_BYTES + TAG_BYTES
 
-/** Makes a KeyObject of a 32-byte key and zeroes the bytes: from here on the key lives outside the heap. */
+/** Creates a KeyObject from a 32-byte key and zeroes the bytes: from then on the key is kept outside the JavaScript heap. */
 export function importKey(secret: Uint8Array): KeyObject {
   if (secret.length !== KEY_BYTES) throw new Error(`a key must be ${KEY_BYTES} bytes, got ${secret.length}`)
   const key = createSecretKey(secret)
@@ -34,7 +34,7 @@ export function seal(key: KeyObject | Uint8Array, plaintext: Uint8Array, aad?: U
   return sealed
 }
 
-/** Opens iv ‖ ciphertext ‖ tag. @throws OpenError when it is not authentic; nothing is released then */
+/** Opens iv ‖ ciphertext ‖ tag. @throws OpenError if it is not authentic; no plaintext is returned then */
 export function open(key: KeyObject | Uint8Array, sealed: Uint8Array, aad?: Uint8Array): Uint8Array {
   if (sealed.length < SEAL_OVERHEAD) throw new OpenError()
   const decipher = createDecipheriv(CIPHER, key, sealed.subarray(0, IV_BYTES), { authTagLength: TAG_BYTES })
@@ -50,7 +50,7 @@ export function open(key: KeyObject | Uint8Array, sealed: Uint8Array, aad?: Uint
   return new Uint8Array(plaintext.buffer, plaintext.byteOffset, plaintext.length)
 }
 
-// A draw from the kernel costs about 2 µs, so ivs are drawn 512 at a time. Each is handed out once and overwritten.
+// Reading random bytes from the kernel costs about 2 µs, so 512 ivs are drawn at a time. Each is used once and then overwritten.
 const pool = new Uint8Array(IV_BYTES * POOLED_IVS)
 let used = pool.length
 

@@ -1,6 +1,6 @@
 /**
- * API keys: `eaas_sk_<tenant>_<secret>`. The tenant's UUID stands in it, 32 hexadecimal digits, so that authentication
- * looks in one tenant only; the secret is 43 characters of 62, 256 bits. Stored is an HMAC under the pepper, nothing else.
+ * API keys: `eaas_sk_<tenant>_<secret>`. It contains the tenant's UUID as 32 hexadecimal digits, so that authentication
+ * reads one tenant only; the secret is 43 characters of an alphabet of 62, 256 bits. Only an HMAC under the pepper is stored.
  */
 import { type KeyObject, randomInt } from 'node:crypto'
 import { hmacHex } from './hmac.js'
@@ -11,20 +11,20 @@ const SECRET_CHARACTERS = 43
 const SHOWN_SECRET_CHARACTERS = 4
 const PATTERN = /^eaas_sk_([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})_[0-9A-Za-z]{43}$/
 
-/** Makes a new API key for a tenant. */
+/** Generates a new API key for a tenant. */
 export function generateApiKey(tenant_id: string): string {
   let secret = ''
   for (let at = 0; at < SECRET_CHARACTERS; at++) secret += ALPHABET[randomInt(ALPHABET.length)]
   return `${PREFIX}${tenant_id.replaceAll('-', '')}_${secret}`
 }
 
-/** The tenant that an API key names, or undefined where the text is no API key. */
+/** The tenant that an API key names; undefined if the text is not an API key. */
 export function apiKeyTenant(apiKey: string): string | undefined {
   const match = PATTERN.exec(apiKey)
   return match ? match.slice(1).join('-') : undefined
 }
 
-/** What is stored and looked up in place of an API key: HMAC-SHA-256 under the pepper, in hexadecimal. */
+/** The digest that is stored and searched for instead of an API key: HMAC-SHA-256 under the pepper, in hexadecimal. */
 export function apiKeyDigest(pepper: KeyObject, apiKey: string): string {
   return hmacHex(pepper, apiKey)
 }

@@ -1,6 +1,6 @@
 /**
- * HMAC-SHA-256 (RFC 2104) of short messages, by two one-shot digests. An `Hmac` of node:crypto is an object outside the heap for
- * each call, which costs more to make and to collect than a short message costs to authenticate.
+ * HMAC-SHA-256 (RFC 2104) of short messages, by two one-shot digests. An `Hmac` of node:crypto allocates an object outside the heap for
+ * each call, which costs more than authenticating a short message.
  */
 import { createHmac, hash, type KeyObject } from 'node:crypto'
 
@@ -18,11 +18,11 @@ interface PaddedKey {
 
 const paddedKeys = new WeakMap<KeyObject, PaddedKey>()
 
-// What is digested is put together here, and wiped: Node's pool, from which buffers come otherwise, keeps what was in it.
+// The input of each digest is assembled here, and zeroed afterwards: buffers of Node's pool would keep their content.
 const innerBlock = Buffer.allocUnsafeSlow(BLOCK_BYTES + SHORT_BYTES)
 const outerBlock = Buffer.allocUnsafeSlow(BLOCK_BYTES + DIGEST_BYTES)
 
-/** Bytes, or a text that stands for its UTF-8. */
+/** Bytes, or a text, of which the UTF-8 form is meant. */
 type Part = Uint8Array | string
 
 /** HMAC-SHA-256 of a message, which may come in parts, in hexadecimal. */
@@ -61,7 +61,7 @@ function put(part: Part, at: number): number {
   return part.length
 }
 
-// The keys here are 32 bytes; RFC 2104 digests those that are longer than a block first.
+// All keys here have 32 bytes; RFC 2104 digests only keys that are longer than a block first.
 function paddedKey(key: KeyObject): PaddedKey {
   const known = paddedKeys.get(key)
   if (known) return known

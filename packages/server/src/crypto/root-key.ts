@@ -1,4 +1,4 @@
-/** Where the root key comes from: the environment, a file, or a file that is made for a new embedded database. */
+/** Reads the root key from the environment, from a file, or from the file that is created for a new embedded database. */
 import type { KeyObject } from 'node:crypto'
 import { link, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -19,7 +19,7 @@ export interface RootKeySource {
   file?: string | undefined
 }
 
-/** Reads the root key that the environment names; undefined when it names none. @throws RootKeyError */
+/** Reads the root key that the environment names; undefined if it names none. @throws RootKeyError */
 export async function readRootKey({ value, file }: RootKeySource): Promise<KeyObject | undefined> {
   if (value !== undefined && file !== undefined) {
     throw new RootKeyError('EAAS_ROOT_KEY and EAAS_ROOT_KEY_FILE are both set. Set one of them.')
@@ -35,9 +35,9 @@ export function embeddedRootKeyPath(dataDir: string): string {
 }
 
 /**
- * Reads the root key in a data directory; makes one (mode 0600) when `mayCreate`, for a new and empty database only.
+ * Reads the root key in a data directory; creates one (mode 0600) if `mayCreate`, which is for a new and empty database only.
  *
- * @throws RootKeyError when it is missing and may not be made, or is not a key
+ * @throws RootKeyError if it is missing and may not be created, or is not a key
  */
 export async function readEmbeddedRootKey(dataDir: string, { mayCreate }: { mayCreate: boolean }): Promise<KeyObject> {
   const path = embeddedRootKeyPath(dataDir)
@@ -50,16 +50,16 @@ export async function isReadableByAll(path: string): Promise<boolean> {
   return ((await stat(path)).mode & 0o004) !== 0
 }
 
-// Written beside and linked into place: a crash leaves the whole key there or none, never half of one.
+// Written to a draft and then linked: a crash leaves the whole key or none.
 async function createKeyFile(path: string): Promise<void> {
   const draft = `${path}.${process.pid}.new`
   const secret = randomKey()
-  await rm(draft, { force: true }) // left by a crash: process ids come again, in containers at every start
+  await rm(draft, { force: true }) // left by a crash: process ids are reused, in containers at every start
   try {
     await writeFile(draft, `${encodeBase64(secret)}\n`, { mode: 0o600, flag: 'wx', flush: true })
     await link(draft, path)
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error // a key that is there already is kept
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error // an existing key is kept
   } finally {
     secret.fill(0)
     await rm(draft, { force: true })

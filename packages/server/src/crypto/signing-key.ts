@@ -2,7 +2,7 @@
 import { createPrivateKey, type KeyObject } from 'node:crypto'
 import { concatBytes } from '@eaas/protocol'
 
-/** RFC 8410: what stands before the 32 bytes of an Ed25519 seed in PKCS #8. */
+/** RFC 8410: the bytes before the 32 bytes of an Ed25519 seed in PKCS #8. */
 const PKCS8_PREFIX = Uint8Array.of(
   0x30,
   0x2e,

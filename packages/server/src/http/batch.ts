@@ -1,6 +1,6 @@
 /**
- * /v1/batch: many calls in one request. Each gets the status and the body that it would have got alone, is checked for its
- * own permission and has its own entry; all entries are committed together, before any answer is made.
+ * /v1/batch: many calls in one request. Each gets the status and the body that it would get alone, is checked for its own
+ * permissions and has its own entry; all entries are committed together, before any answer is made.
  */
 import { MAX_BATCH_BODY_BYTES, type ProblemDocument, problemDocument, type wire } from '@eaas/protocol'
 import { assertPermissions } from '../runner/admit.js'
@@ -81,7 +81,7 @@ async function decide(item: Item, context: Context, onError: OnError): Promise<D
   }
 }
 
-// As for the single call: what is closed is refused before the body is looked at.
+// As for the single call: a closed server mode is refused before the body is validated.
 function itemOperation(
   row: Route,
   { item, onError }: { item: Item; onError: OnError },

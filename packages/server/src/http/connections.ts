@@ -1,26 +1,26 @@
-/** What becomes of the connections when the server stops: it waits for calls, not for clients. */
+/** Ends the connections when the server stops: it waits for calls, not for clients. */
 import type { Socket } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import { linger } from './linger.js'
 
-/** How long a connection without a call may still begin one once the server stops: its request may be on the way. In milliseconds. */
+/** How long a connection without a call may still begin one after the server stops, because its request may be on the way. In milliseconds. */
 const LAST_CALL_MS = 500
-/** How long calls under way may go on once the server stops; a slow reader's or a stalled body's is cut then. In milliseconds. */
+/** How long calls under way may continue after the server stops; a slow reader or a stalled body is then cut off. In milliseconds. */
 const GRACE_MS = 5_000
 
 interface Connection {
-  /** calls that arrived and are not answered yet: several where the client does not wait for the answers */
+  /** calls that arrived and are not answered yet; several if the client pipelines */
   calls: number
-  /** bytes that had arrived when the last call was answered; more than that is the beginning of another one */
+  /** bytes that had arrived when the last call was answered; any more bytes begin another call */
   readBefore: number
 }
 
 /**
  * Closes the connections when the application closes: those without a call half a second later, the others when their call is answered,
- * and all that is left after five seconds. A call counts from its first byte on. Node and the framework would close idle ones at once, whose
- * next request may have arrived already and would be reset, and would wait for what never speaks, or never reads. From when the server is
- * told to stop, each answer asks its client to connect anew, so that a balancer can send it elsewhere.
+ * and all that remain after five seconds. A call counts from its first byte on. Node and the framework would close idle connections at once,
+ * whose next request may have arrived already and would be reset, and would wait for clients that never send or never read. Once the server
+ * begins to stop, each answer asks its client to reconnect, so that a balancer can send it elsewhere.
  */
 export function endConnections(app: FastifyInstance, isStopping: () => boolean): void {
   const open = new Map<Socket, Connection>()
@@ -40,7 +40,7 @@ export function endConnections(app: FastifyInstance, isStopping: () => boolean):
   app.addHook('onSend', (request, reply, payload, done) => {
     const connection = open.get(request.raw.socket)
     const isLast = (connection?.calls ?? 1) <= 1
-    // Not while it closes and still listens: a connection that is made then may be reset before it is accepted.
+    // Not while the server closes and still listens: a new connection may then be reset before it is accepted.
     const isLeaving = isClosing ? !app.server.listening : isStopping()
     if (isLeaving && isLast) reply.header('connection', 'close')
     if (connection && !request.raw.complete) linger(request.raw)
@@ -58,7 +58,7 @@ export function endConnections(app: FastifyInstance, isStopping: () => boolean):
     isClosing = true
     const from = performance.now()
     const closeIdle = async () => {
-      await turn() // what has reached the kernel is read first
+      await turn() // reads first what has reached the kernel
       for (const [socket, { calls, readBefore }] of open) {
         if (calls === 0 && socket.bytesRead === readBefore) socket.destroy()
       }
@@ -69,7 +69,7 @@ export function endConnections(app: FastifyInstance, isStopping: () => boolean):
         for (const socket of open.keys()) socket.destroy()
       }, GRACE_MS),
     )
-    await turn() // and accepted, before nothing is accepted any more
+    await turn() // accepts the connections that wait in the kernel, before accepting ends
     await turn()
   })
   app.addHook('onClose', async () => {

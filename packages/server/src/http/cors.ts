@@ -1,4 +1,4 @@
-/** Calls from pages of other origins: off unless origins are named. API keys travel in a header, so no cookie is ever let in. */
+/** Allows calls from pages of other origins: none unless origins are configured. API keys are sent in a header, so cookies are never allowed. */
 import { ON_BEHALF_OF_HEADER } from '@eaas/protocol'
 import cors from '@fastify/cors'
 import type { FastifyInstance } from 'fastify'
@@ -6,7 +6,7 @@ import type { FastifyInstance } from 'fastify'
 /** How long a browser may remember the answer to its preflight, in seconds. */
 const MAX_AGE_S = 600
 
-/** Lets pages of these origins call; every other origin gets no permission from the browser. */
+/** Allows calls from pages of these origins; the browser refuses calls of every other origin. */
 export function allowOrigins(app: FastifyInstance, origins: string[]): void {
   app.register(cors, {
     origin: origins,

@@ -7,10 +7,10 @@ import type { Services } from '../runner/operation.js'
 import { readCredentials } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
 
-/** RFC 7235 section 2.1: the scheme is written in any case. */
+/** RFC 7235 section 2.1: the scheme is case-insensitive. */
 const SCHEME = /^bearer (.*)$/i
 
-/** Reads the credentials. The API key itself goes no further than here. @throws Refusal E_UNAUTHORIZED */
+/** Reads the credentials. The API key itself is not passed on. @throws Refusal E_UNAUTHORIZED */
 export function requestCredentials(services: Services, request: FastifyRequest): Credentials {
   const [, apiKey] = SCHEME.exec(request.headers.authorization ?? '') ?? []
   if (apiKey === undefined || headerCount(request, 'authorization') !== 1) throw unauthorized()
@@ -33,7 +33,7 @@ export function assertOnBehalfOf({ on_behalf_of }: Credentials): void {
 
 /**
  * A caller's address in one form: `::ffff:10.0.0.1` on a dual-stack socket is 10.0.0.1, a zone id is dropped, and so is the port that some
- * proxies add. A trusted proxy that passes on something else gives `unknown`, which is on no allow-list.
+ * proxies add. Anything else that a trusted proxy passes on becomes `unknown`, which is on no allow-list.
  */
 export function clientAddress(address: string): string {
   const [plain = ''] = withoutPort(address).split('%')
@@ -41,18 +41,18 @@ export function clientAddress(address: string): string {
   return isIP(unmapped) === 0 ? 'unknown' : unmapped
 }
 
-// An IPv6 address has its port behind brackets: without them nothing tells the two apart.
+// An IPv6 address with a port is in brackets: without them the two could not be separated.
 function withoutPort(address: string): string {
   const [, v6, v4] = /^(?:\[([^[\]]*)\]|(\d+\.\d+\.\d+\.\d+))(?::\d{1,5})?$/.exec(address) ?? []
   return (v6 !== undefined && isIP(v6) === 6 ? v6 : v4) ?? address
 }
 
-// Node joins what comes several times by commas, which no user's name may hold.
+// Node joins repeated headers by commas, which a user's name must not contain.
 function readHeader(request: FastifyRequest, name: string): string | undefined {
   return request.headers[name]?.toString()
 }
 
-// Node keeps the first of several Authorization headers without a word.
+// Node silently keeps the first of several Authorization headers.
 function headerCount(request: FastifyRequest, name: string): number {
   const { rawHeaders } = request.raw
   let count = 0

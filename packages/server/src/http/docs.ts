@@ -1,6 +1,6 @@
 /**
- * GET /docs: the OpenAPI document as a page, by Swagger UI. It works offline: every file comes from here, under exactly the
- * names below, and the page may reach no other host. The URLs are relative, so that a path prefix in front is kept.
+ * GET /docs: the OpenAPI document as a page, by Swagger UI. It works offline: the server serves every file, under exactly
+ * the names below, and the page may reach no other host. The URLs are relative, so that they work behind a path prefix.
  */
 import { readFile } from 'node:fs/promises'
 import type { FastifyInstance, FastifyReply } from 'fastify'
@@ -13,7 +13,7 @@ const HTML = 'text/html; charset=utf-8'
 const CSS = 'text/css; charset=utf-8'
 const JAVASCRIPT = 'text/javascript; charset=utf-8'
 
-// Swagger UI draws its icons from data: URLs, and styles nothing inline.
+// Swagger UI uses data: URLs for its icons, and no inline styles.
 const CONTENT_SECURITY_POLICY = [
   "default-src 'self'",
   "img-src 'self' data:",
@@ -42,7 +42,7 @@ const PAGE = `<!doctype html>
 </html>
 `
 
-// What Swagger UI leaves unreadable in the dark or too wide for a phone, and its columns and choices that are empty here.
+// Fixes what Swagger UI leaves unreadable in dark mode or too wide for a phone, and hides columns and choices that are empty here.
 const PAGE_CSS = `body { margin: 0; }
 html.dark-mode { color-scheme: dark; }
 html.dark-mode .swagger-ui .headers .header-col { color: #e4e6e6; }
@@ -69,11 +69,11 @@ SwaggerUIBundle({
   deepLinking: true,
   defaultModelsExpandDepth: 0,
   displayRequestDuration: true,
-  validatorUrl: null, // by default it has an outside host judge the document
+  validatorUrl: null, // by default an external host validates the document
 })
 `
 
-/** Registers the page and its files; each is read once, when it is first asked for. */
+/** Registers the page and its files; each is read once, at its first request. */
 export function serveDocs(app: FastifyInstance): void {
   serveFile(app, '/docs', HTML, async () => PAGE)
   serveFile(app, '/docs/page.css', CSS, async () => PAGE_CSS)

@@ -1,4 +1,4 @@
-/** GET /health: whether the service can do its work, without authentication. */
+/** GET /health: whether the service works; without authentication. */
 import { ROUTES, type wire } from '@eaas/protocol'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { HealthCheck } from '../operations/check-health.js'

@@ -1,4 +1,4 @@
-/** JSON bodies, read strictly: UTF-8 or nothing, a limited depth and number of values, an empty body where none is needed. */
+/** Reads JSON bodies strictly: only UTF-8, with a limited depth and number of values; an empty body where none is needed. */
 import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
 import { decodeUtf8, JSON_MEDIA_TYPE, MAX_BODY_BYTES } from '@eaas/protocol'
@@ -25,7 +25,7 @@ export function readJsonBodies(app: FastifyInstance): void {
     }
     return (await readBody(payload, request.routeOptions.bodyLimit)).parse()
   })
-  // An empty body has no media type that could be wrong: clients send one in chunks, or as a form without fields.
+  // The media type of an empty body is ignored: clients send empty bodies in chunks, or as a form without fields.
   app.addContentTypeParser('*', (_: FastifyRequest, payload: IncomingMessage, done: (error: Error | null) => void) => {
     payload.once('data', () => done(new Refusal('E_MEDIA_TYPE', 'the body must be application/json in UTF-8')))
     payload.once('end', () => done(null))
@@ -33,7 +33,7 @@ export function readJsonBodies(app: FastifyInstance): void {
   })
 }
 
-/** Parses a body; an empty one is undefined. Of a member that stands twice, the last counts. @throws Refusal E_MALFORMED_REQUEST */
+/** Parses a body; an empty one is undefined. Of a repeated member the last one counts. @throws Refusal E_MALFORMED_REQUEST */
 export function parseJson(body: Uint8Array): unknown {
   createStructureCount().add(body)
   return parseCounted(body)
@@ -49,8 +49,8 @@ function parseCounted(body: Uint8Array): unknown {
 }
 
 /**
- * Reads a body for the log alone: `body` is undefined where it is no JSON, too large, or does not arrive. `replay` gives the bytes back
- * for a call that goes on after all, and throws where they were not read to the end.
+ * Reads a body only for the log: `body` is undefined if it is not JSON, too large, or does not arrive. `replay` returns the bytes for a
+ * call that continues after all, and throws if they were not read to the end.
  */
 export async function peekBody(
   payload: IncomingMessage,
@@ -80,15 +80,15 @@ function parseIfJson(bytes: Uint8Array): unknown {
 }
 
 interface Body {
-  /** of one that is read whole */
+  /** of a body that is read as a whole */
   bytes(): Buffer
   /** @throws Refusal E_MALFORMED_REQUEST */
   parse(): unknown
 }
 
 /**
- * Reads a body, and gives it up as soon as it is too large or has too many values. What still arrives is dropped. A long one is read a
- * chunk a turn, and parsed in parts where its limit is higher than that of a part.
+ * Reads a body, and gives up as soon as it is too large or has too many values; the rest is dropped as it arrives. A long body is read one
+ * chunk per turn, and parsed in parts if its limit is higher than that of a part.
  */
 function readBody(payload: IncomingMessage, limit: number): Promise<Body> {
   return new Promise((resolve, reject) => {

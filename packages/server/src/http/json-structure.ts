@@ -1,4 +1,4 @@
-/** Counts the structure of a JSON body before it is parsed, as its bytes arrive: how deep it is, and how many values it has. */
+/** Measures a JSON body before it is parsed, as its bytes arrive: its depth and its number of values. */
 import { Refusal } from '../runner/refusal.js'
 
 /** No body of the API is deeper than 4. */
@@ -9,7 +9,7 @@ export const MAX_VALUES = 20_000
 const QUOTE = 0x22
 const COMMA = 0x2c
 const BACKSLASH = 0x5c
-/** With the bit that tells `[` from `{`, and `]` from `}`, set. */
+/** With the bit set that distinguishes `[` from `{` and `]` from `}`. */
 const [OPENING, CLOSING, BRACE_BIT] = [0x7b, 0x7d, 0x20]
 
 export interface StructureCount {
@@ -17,10 +17,10 @@ export interface StructureCount {
   add(bytes: Uint8Array): void
 }
 
-/** Told of each bracket outside of strings: its place in the bytes at hand, and how many brackets are open within it and itself. */
+/** Called for each bracket outside of strings, with its index in the current bytes and the depth, itself included. */
 export type OnBracket = (byte: number, at: number, depth: number) => void
 
-/** Makes the count of one body. Of a body that is no JSON it counts what it can; the parser refuses that. */
+/** Creates the measure of one body. A body that is not JSON is measured as far as possible; the parser refuses it. */
 export function createStructureCount(onBracket?: OnBracket): StructureCount {
   let depth = 0
   let values = 1

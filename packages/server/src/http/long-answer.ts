@@ -1,11 +1,11 @@
-/** The JSON of a long list, made and sent in stretches, so that no call waits until all of it is made. */
+/** Writes and sends the JSON of a long list in stretches, so that no call waits until all of it is written. */
 import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
 import { createStretches, ownTurn } from '../turn.js'
 
-/** A list of so many items is long. */
+/** A list with at least so many items is long. */
 const LONG_ITEMS = 50
-/** Sent at once. */
+/** Bytes that are sent at once. */
 const PIECE_BYTES = 65_536
 
 /** Whether an answer has a long list as one of its members. */
@@ -14,7 +14,7 @@ export function isLong(answer: unknown): answer is object {
   return Object.values(answer).some((member) => Array.isArray(member) && member.length >= LONG_ITEMS)
 }
 
-/** Answers as the framework would. */
+/** Answers with the same headers and bytes as the framework would. */
 export async function sendLong(reply: FastifyReply, answer: object): Promise<FastifyReply> {
   const pieces = await writeJson(answer)
   return reply

@@ -1,6 +1,6 @@
 /**
- * GET /metrics: what this process does, for Prometheus. Labels are routes, methods, statuses and actions only: ids of tenants
- * or keys would tell who does what, to anybody who can reach the page, and make series without end.
+ * GET /metrics: the metrics of this process, for Prometheus. Labels are only routes, methods, statuses and actions: ids of tenants
+ * or keys would show who does what to anybody who can reach the page, and make ever more series.
  */
 import type { Action } from '@eaas/protocol'
 import type { FastifyInstance } from 'fastify'
@@ -12,10 +12,10 @@ import { VERSION } from '../version.js'
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 const ENTRIES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
 
-/** The route of what no route matched: the path is the caller's text, and not for a label. */
+/** The label of requests that match no route: their path is the caller's text, and must not become a label. */
 const UNMATCHED = 'unmatched'
 
-/** The metrics of one application; two in a process do not collide. */
+/** The metrics of one application; several in a process do not collide. */
 export interface Metrics {
   registry: Registry
   /** called with each batch of audit entries after its commit */
@@ -26,7 +26,7 @@ export interface Metrics {
   purgeRan: (failed: number) => void
 }
 
-/** Makes the metrics of the audit log. They come first: the committer is told where to report, then the application is built. */
+/** Creates the metrics of the audit log. To be called before the committer, which reports to them, and the application are created. */
 export function createMetrics(): Metrics {
   const registry = new Registry()
   const registers = [registry]
@@ -90,7 +90,7 @@ export function createMetrics(): Metrics {
   }
 }
 
-// A series of which nothing is known yet is absent: 0 would read as "just now".
+// A series without a value yet is absent: 0 would read as "just now".
 function show(gauge: Gauge, value: number | undefined): void {
   gauge.reset()
   if (value === undefined) gauge.remove()
@@ -108,7 +108,7 @@ export function serveMetrics(
   { metrics: { registry }, checkHealth }: { metrics: Metrics; checkHealth: HealthCheck },
 ): void {
   const registers = [registry]
-  const ofProcess = processRegistry() // now: what it observes begins with the server, not with the first scrape
+  const ofProcess = processRegistry() // now, so that its observations begin with the server and not with the first scrape
   const requests = new Counter({
     name: 'eaas_http_requests_total',
     help: 'Requests answered.',
@@ -186,7 +186,7 @@ export function serveMetrics(
   })
 }
 
-// Once a process, whatever the number of applications: these metrics come with observers that cannot be taken down.
+// Once per process, whatever the number of applications: these metrics have observers that cannot be removed.
 let ofThisProcess: Registry | undefined
 
 function processRegistry(): Registry {

@@ -1,8 +1,8 @@
-/** What is asked for and is not there: 404, or 405 where the path takes other methods. */
+/** Answers requests that match no route: 404, or 405 if the path has other methods. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { sendProblem } from './errors.js'
 
-/** Answers for paths and methods that no route has. To be called before preflights and routes are registered: it listens to that. */
+/** Answers for paths and methods that no route has. To be called before preflights and routes are registered, because it observes that. */
 export function answerNotFound(app: FastifyInstance): void {
   const known: { pattern: RegExp; methods: string[] }[] = []
   app.addHook('onRoute', ({ url, method }) => {
@@ -11,12 +11,12 @@ export function answerNotFound(app: FastifyInstance): void {
     known.push({ pattern, methods: [method].flat() })
   })
   app.setNotFoundHandler((request, reply) => sendNotFound(request, reply))
-  // Before preflights are answered: they would be at every path, and one that is none in plain text.
+  // Before preflights are answered: otherwise every path would have them, and an invalid one would be answered in plain text.
   app.addHook('onRequest', (request, reply, done) => {
     if (request.method === 'OPTIONS' && !isPreflight(request)) sendNotFound(request, reply)
     else done()
   })
-  // Before the body is read: a QUERY without a Content-Type would be the framework's own error.
+  // Before the body is read: otherwise a QUERY without a Content-Type would give the framework's own error.
   app.addHook('preParsing', (request, reply, payload, done) => {
     if (request.is404) sendNotFound(request, reply)
     else done(null, payload)

@@ -1,4 +1,4 @@
-/** Unknown input becomes a typed value once, here; what does not fit is refused with the name of the field. */
+/** Parses unknown input into a typed value, once; invalid input is refused with the name of the field. */
 import { wire } from '@eaas/protocol'
 import { en } from 'zod/locales'
 import { config, type ZodMiniType } from 'zod/mini'
@@ -6,7 +6,7 @@ import { Refusal } from '../runner/refusal.js'
 
 config(en())
 
-/** Parses by a schema. `otherwise` tells what is wrong where no field can be named. @throws Refusal E_VALIDATION */
+/** Parses by a schema. `otherwise` says what is wrong if no field can be named. @throws Refusal E_VALIDATION */
 export function parse<Value>(schema: ZodMiniType<Value>, input: unknown, otherwise: string): Value {
   const overlong = wire.findOverlong(input)
   if (overlong) throw new Refusal('E_VALIDATION', overlong)

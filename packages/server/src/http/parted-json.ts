@@ -1,7 +1,7 @@
 /**
- * A long JSON body, parsed item by item as it arrives, so that no call waits until all of it is parsed. What is taken out are the
- * objects in arrays that are members of the body, such as the operations of a batch; in what is left an object with their number stands
- * for each. Both are JSON if and only if the body is.
+ * Parses a long JSON body item by item as it arrives, so that no call waits until all of it is parsed. Items are the objects in arrays that
+ * are members of the body, such as the operations of a batch. They are taken out, and an object with its number replaces each. Items and
+ * remainder are JSON if and only if the body is.
  */
 import { Refusal } from '../runner/refusal.js'
 import { createStructureCount, type StructureCount } from './json-structure.js'
@@ -11,11 +11,11 @@ const OPENING_BRACKET = 0x5b
 const ITEM_DEPTH = 3
 
 export interface PartedJson extends StructureCount {
-  /** All of the body. @throws Refusal E_MALFORMED_REQUEST */
+  /** Returns the whole body. @throws Refusal E_MALFORMED_REQUEST */
   finish(): unknown
 }
 
-/** Makes the parser of one body. Neither an item nor what is left without them may be longer than `partBytes`. */
+/** Creates the parser of one body. Neither an item nor the remainder may be longer than `partBytes`. */
 export function createPartedJson(parse: (bytes: Uint8Array) => unknown, partBytes: number): PartedJson {
   const items: unknown[] = []
   const rest = createPart(partBytes)

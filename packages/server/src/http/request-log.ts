@@ -1,18 +1,18 @@
-/** One log line a request: of failures one of 300 bytes at most, and of equal failures that follow each other one a second. */
+/** Writes one log line per request. The line of a failure has at most 300 bytes, and of equal failures in a row one a second is written. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { clientAddress } from './credentials.js'
 
-/** Of a failure's line, in bytes with its line feed, as `loggerOptions` has it written. */
+/** Most bytes of a failure's line with its line feed, as `loggerOptions` writes it. */
 const LINE_BYTES = 300
 /** Between two lines of equal failures, in milliseconds. */
 const BETWEEN_LINES_MS = 1_000
 /** Pino's number of `error`. */
 const ERROR = 50
 
-/** Answers whose log line names the client's address: who guesses API keys, or overdoes it, is to be found. */
+/** Answers whose log line contains the client's address, so that an operator can find who guesses API keys or calls too often. */
 const REFUSALS: ReadonlySet<number> = new Set([401, 403, 429])
 
-/** What the log says beside an error that nobody foresaw. */
+/** The log's message for an unexpected error. */
 export const UNEXPECTED = 'unexpected error'
 
 interface Failure {
@@ -22,12 +22,12 @@ interface Failure {
 
 const failures = new WeakMap<FastifyRequest, Failure>()
 
-/** Notes why a request failed, for its log line. Of several errors, as the items of a batch may have, the first is logged. */
+/** Records why a request failed, for its log line. Of several errors, as the items of a batch may have, the first is logged. */
 export function noteFailure(request: FastifyRequest, error: unknown, msg: string): void {
   if (!failures.has(request)) failures.set(request, { error, msg })
 }
 
-/** Logs each request when it is answered, with the route rather than the URL: what a caller put there by mistake is not logged. */
+/** Logs each request when it is answered, with the route rather than the URL, which may contain a secret by mistake. */
 export function logRequests(app: FastifyInstance): void {
   const sampler = createSampler()
   app.addHook('onResponse', (request, reply, done) => {
@@ -51,8 +51,8 @@ function logFailure(
   reply: FastifyReply,
   { failure: { error, msg }, sampler }: { failure: Failure; sampler: Sampler },
 ): void {
-  // An error that nobody foresaw is a defect, which is found by its stack: once is enough. What the driver throws has no frame of the caller's,
-  // so the route tells such errors apart too.
+  // An unexpected error is a defect, which is found by its stack: one line with it is enough. Errors of the driver have no frame of their
+  // caller, so the route distinguishes them too.
   const isDefect = msg === UNEXPECTED
   const stack = isDefect && error instanceof Error ? error.stack?.match(/^\s+at .*$/gm) : undefined
   const place = isDefect ? [request.routeOptions.url, stack] : []
@@ -81,7 +81,7 @@ function leftOutOf(count: number): { left_out?: number } {
   return count > 0 ? { left_out: count } : {}
 }
 
-/** Names and codes, from the error to its first cause, then the message of the latter, which says most. */
+/** Names and codes, from the error to its first cause, then the message of that cause, which says most. */
 function describeError(error: unknown): string {
   let first = error
   while (first instanceof Error && first.cause !== undefined) first = first.cause
@@ -95,7 +95,7 @@ function kindsOf(error: unknown): string {
   return error.cause === undefined ? own : `${own} < ${kindsOf(error.cause)}`
 }
 
-// By what it takes in JSON, whose escapes are longer than what they stand for.
+// Counts the bytes in JSON, where escapes are longer than the characters that they encode.
 function shorten(text: string, bytes: number): string {
   let kept = ''
   let left = bytes
@@ -110,9 +110,9 @@ function shorten(text: string, bytes: number): string {
 type Write = (leftOut: number, isFirst: boolean) => void
 
 interface Sampler {
-  /** Writes the first of its kind at once; of those that follow, one a second, with the number of those before it that were left out. */
+  /** Writes the first of a kind at once; of the following ones one a second, with the number of lines that were left out before it. */
   take(kind: string, write: Write): void
-  /** Writes what waits. */
+  /** Writes the lines that wait. */
   close(): void
 }
 

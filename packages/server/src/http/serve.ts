@@ -1,4 +1,4 @@
-/** Serves the table of routes: for each row alike, admission, then body and query by their schemas, then its operation. */
+/** Serves the table of routes: for each row, admission, then body and query by their schemas, then its operation. */
 import type { IncomingMessage } from 'node:http'
 import type { FastifyInstance, FastifyReply, FastifyRequest, RequestPayload } from 'fastify'
 import type { Credentials } from '../runner/admit.js'
@@ -38,9 +38,9 @@ export function serveRoutes(app: FastifyInstance, services: Services, routes: re
   }
 }
 
-// Before the body is read: whoever has no right to call is told that, whatever the body is.
+// Before the body is read, so that a caller without the right to call learns that, whatever the body is.
 async function admitCaller(services: Services, row: Route, request: FastifyRequest): Promise<void> {
-  if (row.countOperations) services.gate.assertRoom() // to read a large body and refuse it costs as much as a part of its work
+  if (row.countOperations) services.gate.assertRoom() // reading a large body only to refuse it would cost as much as a part of its work
   const credentials = requestCredentials(services, request)
   const { permissions } = row
   const { envelope_only } = await admitBeforeBody(services, { credentials, permissions })
@@ -49,8 +49,8 @@ async function admitCaller(services: Services, row: Route, request: FastifyReque
   request.envelopeOnly = envelope_only
 }
 
-// Whatever the body is, and with the key that it names where it can be read. `envelopeOnly` may be out of date: performed, it is
-// judged on the current state, since a refusal on record must be a true one.
+// Refuses whatever the body is, and records the key that it names if it can be read. `envelopeOnly` may be out of date, so `perform` decides
+// on the current state, because a refusal on record must be right.
 function refuseEnvelopeOnly(services: Services, { operationId, permissions, bodyLimit }: Route) {
   return async (request: FastifyRequest, _: FastifyReply, payload: RequestPayload): Promise<RequestPayload> => {
     const { credentials, envelopeOnly } = request
@@ -75,7 +75,7 @@ async function answer(services: Services, row: Route, request: FastifyRequest, r
     id,
     body,
     query: row.query && parse(row.query, request.query, 'the query is not valid'),
-    ...(row.timeoutMs === undefined ? {} : { signal: request.signal }), // elsewhere there is none until it is asked for
+    ...(row.timeoutMs === undefined ? {} : { signal: request.signal }), // only then, because accessing `request.signal` creates one
     onError: (error) => noteFailure(request, error, UNEXPECTED),
   })
   const access = { credentials, permissions: row.permissions }
@@ -91,7 +91,7 @@ async function answer(services: Services, row: Route, request: FastifyRequest, r
   return isLong(value) ? sendLong(reply, value) : value
 }
 
-/** Works once there is room for so many operations. */
+/** Runs `work` once there is room for so many operations. */
 async function inTurn<T>(
   { gate }: Services,
   { credentials, operations }: { credentials: Credentials; operations: number },
