@@ -2,15 +2,15 @@
  * `@eaas/sdk/broker`: stands between pages and the service, in an application's own backend. The pages bring their session, the
  * broker has the API key: it lets through what the user may do, says in whose name, and nothing else.
  */
-import { isUuid } from '@eaas/protocol'
+import { isUuid, MAX_BATCH_BODY_BYTES, MAX_BODY_BYTES } from '@eaas/protocol'
 import { createLimit } from './broker/limit.js'
 import { answerResponse, BrokerRefusal, problemOf, refusalResponse } from './broker/problem.js'
 import {
   type Asked,
+  assertJson,
+  assertSameOrigin,
   BROKER_OPERATIONS,
   type BrokerOperation,
-  demandJson,
-  demandSameOrigin,
   type Route,
   readBody,
   readOperations,
@@ -31,8 +31,6 @@ export { encodeUserId } from './broker/user.js'
 export type { Fetch, FetchBody, FetchInit, FetchResponse } from './http/fetch.js'
 
 const DEFAULT_CALLS_PER_MINUTE = 2_000
-const DEFAULT_BODY_BYTES = 1_048_576
-const MAX_BODY_BYTES = 8 * 1_048_576
 const DEFAULT_TIMEOUT_MS = 20_000
 const MAX_TIMEOUT_MS = 2 ** 31 - 1
 /** How long a browser may remember the answer to its preflight, in seconds. */
@@ -133,7 +131,7 @@ export function createBroker<U extends BrokerUser>(options: BrokerOptions<U>): B
       const isPreflight = cors !== undefined && request.method === 'OPTIONS'
       const route = readRoute(isPreflight ? 'POST' : request.method, url, basePath)
       if (isPreflight) return preflight(cors)
-      demandSameOrigin(request, url, origins)
+      assertSameOrigin(request, url, origins)
       return withHeaders(await serve(settings, route, request), cors)
     } catch (error) {
       if (!(error instanceof BrokerRefusal)) onError(error)
@@ -149,7 +147,7 @@ async function serve<U extends BrokerUser>(settings: Settings<U>, route: Route, 
   if (!user) throw new BrokerRefusal('E_UNAUTHORIZED', 'there is no session: log in first')
   const onBehalfOf = encodeUserId(user.id)
   settings.count(onBehalfOf, 1)
-  demandJson(request)
+  assertJson(request)
   const asked = readOperations(route, await readBody(request, settings.maxBodyBytes))
   settings.count(onBehalfOf, asked.length - 1)
   const verdicts = await Promise.all(
@@ -242,7 +240,7 @@ function readOptions<U extends BrokerUser>(options: BrokerOptions<U>): Settings<
   assertOptions('createBroker()', options, OPTIONS)
   assertOptions('limits', options.limits ?? {}, ['callsPerMinute'])
   const { apiKey, authenticate, basePath = '/api/eaas', origins = [] } = options
-  const { maxBodyBytes = DEFAULT_BODY_BYTES, timeoutMs = DEFAULT_TIMEOUT_MS } = options
+  const { maxBodyBytes = MAX_BODY_BYTES, timeoutMs = DEFAULT_TIMEOUT_MS } = options
   const { callsPerMinute = DEFAULT_CALLS_PER_MINUTE } = options.limits ?? {}
   // One that is missing is reported by the first request, as a missing baseUrl is: builds load the module too.
   if (apiKey !== undefined && typeof apiKey !== 'string' && typeof apiKey !== 'function') {
@@ -253,11 +251,11 @@ function readOptions<U extends BrokerUser>(options: BrokerOptions<U>): Settings<
     throw new InvalidInputError('basePath must be a path such as /api/eaas, without a slash at its end')
   }
   if (!Array.isArray(origins)) throw new InvalidInputError('origins must be an array')
-  for (const origin of origins) demandOrigin(origin)
+  for (const origin of origins) assertOrigin(origin)
   for (const [name, value] of Object.entries({ fetch: options.fetch, onError: options.onError })) {
     if (value !== undefined && typeof value !== 'function') throw new InvalidInputError(`${name} must be a function`)
   }
-  assertWhole('maxBodyBytes', maxBodyBytes, 1, MAX_BODY_BYTES)
+  assertWhole('maxBodyBytes', maxBodyBytes, 1, MAX_BATCH_BODY_BYTES)
   assertWhole('timeoutMs', timeoutMs, 1, MAX_TIMEOUT_MS)
   assertWhole('limits.callsPerMinute', callsPerMinute, 1, Number.MAX_SAFE_INTEGER)
   const send: Fetch = options.fetch ?? ((url, init) => globalThis.fetch(url, init))
@@ -301,7 +299,7 @@ function readAllow<U extends BrokerUser>(allow: BrokerOptions<U>['allow']): Sett
   return (_, { operation, key_id }) => keys.get(operation)?.has(key_id) === true
 }
 
-function demandOrigin(origin: string): void {
+function assertOrigin(origin: string): void {
   if (/^https?:/.test(origin) && URL.canParse(origin) && new URL(origin).origin === origin) return
   throw new InvalidInputError('origins must hold origins such as https://app.example.org, without a path')
 }

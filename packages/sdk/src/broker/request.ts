@@ -1,16 +1,14 @@
-/** Reads what a page asks of a broker: which call, from where, and nothing of the body that the call does not have. */
-import { isUuid, JSON_MEDIA_TYPE } from '@eaas/protocol'
+/** Reads a page's request to a broker: which call, from where, and of the body only the members that the call has. */
+import { isUuid, JSON_MEDIA_TYPE, MAX_BATCH_OPERATIONS, matchPath, ROUTES } from '@eaas/protocol'
 import { BrokerRefusal } from './problem.js'
 import { readText } from './read-text.js'
 
-/** What a broker passes on; every other operation of the API stays closed. */
+/** The operations that a broker forwards; it refuses every other one of the API. */
 export const BROKER_OPERATIONS = ['wrap', 'unwrap', 'hash'] as const
 export type BrokerOperation = (typeof BROKER_OPERATIONS)[number]
 
 /** The only member of an operation's body besides the key's id. */
 const ARGUMENTS = { wrap: 'dek', unwrap: 'wrapped_key', hash: 'value' } as const
-/** As many as the service takes in a batch. */
-const MAX_OPERATIONS = 1_000
 
 /** One operation that a page asks for. */
 export interface Asked {
@@ -25,9 +23,7 @@ export type Route = { name: 'batch' } | { name: 'hash' } | { name: 'wrap' | 'unw
 
 /** Finds the call of a path below the base path. @throws BrokerRefusal E_ROUTE_NOT_FOUND, E_METHOD_NOT_ALLOWED */
 export function readRoute(method: string, url: URL, basePath: string): Route {
-  const route = url.pathname.startsWith(`${basePath}/v1/`)
-    ? routeOf(url.pathname.slice(basePath.length + '/v1/'.length))
-    : undefined
+  const route = url.pathname.startsWith(`${basePath}/`) ? findRoute(url.pathname.slice(basePath.length)) : undefined
   if (!route || url.search !== '') throw new BrokerRefusal('E_ROUTE_NOT_FOUND', 'the broker has nothing at this path')
   if (method !== 'POST') {
     throw new BrokerRefusal('E_METHOD_NOT_ALLOWED', 'this path takes POST only', { allow: 'POST' })
@@ -35,19 +31,23 @@ export function readRoute(method: string, url: URL, basePath: string): Route {
   return route
 }
 
-function routeOf(path: string): Route | undefined {
-  if (path === 'batch' || path === 'hash') return { name: path }
-  const [, key_id = '', name] = /^keys\/([^/]+)\/(wrap|unwrap)$/.exec(path) ?? []
-  return (name === 'wrap' || name === 'unwrap') && isUuid(key_id) ? { name, key_id } : undefined
+function findRoute(path: string): Route | undefined {
+  for (const name of ['batch', ...BROKER_OPERATIONS] as const) {
+    const id = matchPath(ROUTES[name].path, path)
+    if (id === undefined) continue
+    if (name === 'batch' || name === 'hash') return { name }
+    return isUuid(id) ? { name, key_id: id } : undefined
+  }
+  return undefined
 }
 
 /**
- * Refuses what another site's page may have sent. A browser says where a request comes from in Sec-Fetch-Site, which no page
- * can set; to pages without TLS it does not say it, and Origin is compared with Host. What says neither comes from no page.
+ * Refuses a request that another site's page may have sent. Browsers name a request's origin in Sec-Fetch-Site, which no page can
+ * set. They leave it out for pages without TLS: then Origin is compared with Host. A request with neither comes from no page.
  *
  * @throws BrokerRefusal E_CROSS_SITE
  */
-export function demandSameOrigin(request: Request, url: URL, origins: ReadonlySet<string>): void {
+export function assertSameOrigin(request: Request, url: URL, origins: ReadonlySet<string>): void {
   const origin = request.headers.get('origin')
   if (origin !== null && origins.has(origin)) return
   const site = request.headers.get('sec-fetch-site')
@@ -60,7 +60,7 @@ function hostOf(origin: string | null): string | undefined {
 }
 
 /** Refuses every media type but JSON: with it, a browser asks before it sends across origins. @throws BrokerRefusal E_MEDIA_TYPE */
-export function demandJson(request: Request): void {
+export function assertJson(request: Request): void {
   if (JSON_MEDIA_TYPE.test(request.headers.get('content-type') ?? '')) return
   throw new BrokerRefusal('E_MEDIA_TYPE', 'the body must be application/json in UTF-8')
 }
@@ -79,8 +79,8 @@ export async function readBody(request: Request, maxBytes: number): Promise<unkn
 }
 
 /**
- * Reads the operations of a body, and leaves out all that they need not hold: what is sent on is written anew from them, so
- * that no other reader can find something else in it.
+ * Reads the operations of a body, and only the members that they need. The request to the service is written anew from them, so
+ * the service cannot read something in it that the broker did not check.
  *
  * @throws BrokerRefusal E_VALIDATION, E_NOT_ALLOWED for an operation that no broker passes on
  */
@@ -90,8 +90,8 @@ export function readOperations(route: Route, body: unknown): Asked[] {
     return [readOperation(route.name, key_id, body)]
   }
   const { operations } = (body ?? {}) as { operations?: unknown }
-  if (!Array.isArray(operations) || operations.length === 0 || operations.length > MAX_OPERATIONS) {
-    throw new BrokerRefusal('E_VALIDATION', `operations: must be a list of 1 to ${MAX_OPERATIONS}`)
+  if (!Array.isArray(operations) || operations.length === 0 || operations.length > MAX_BATCH_OPERATIONS) {
+    throw new BrokerRefusal('E_VALIDATION', `operations: must be a list of 1 to ${MAX_BATCH_OPERATIONS}`)
   }
   return operations.map((item: unknown) => {
     const name = memberOf(item, 'op')
@@ -113,14 +113,18 @@ function memberOf(value: unknown, name: string): string {
   return member
 }
 
-/** The path and the body with which the service is asked. */
+/** Writes the path and the body of the request to the service. */
 export function writeCall(route: Route, asked: readonly Asked[]): { path: string; body: string } {
   const [first] = asked
   if (route.name !== 'batch' && first) {
     const { op, key_id, argument } = first
-    if (op === 'hash') return { path: 'v1/hash', body: JSON.stringify({ value: argument, key_id }) }
-    return { path: `v1/keys/${key_id}/${op}`, body: JSON.stringify({ [ARGUMENTS[op]]: argument }) }
+    const body = op === 'hash' ? { value: argument, key_id } : { [ARGUMENTS[op]]: argument }
+    return { path: relativePath(op, key_id), body: JSON.stringify(body) }
   }
   const operations = asked.map(({ op, key_id, argument }) => ({ op, key_id, [ARGUMENTS[op]]: argument }))
-  return { path: 'v1/batch', body: JSON.stringify({ operations }) }
+  return { path: relativePath('batch'), body: JSON.stringify({ operations }) }
+}
+
+function relativePath(name: Route['name'], key_id = ''): string {
+  return ROUTES[name].path.slice(1).replace(':id', key_id)
 }

@@ -1,5 +1,5 @@
-/** Asks the service on a broker's behalf, and lets nothing of its answer through but what the contract has. */
-import { PROBLEM_CONTENT_TYPE } from '@eaas/protocol'
+/** Sends a broker's calls to the service, and passes on only answers that fit the contract. */
+import { ON_BEHALF_OF_HEADER, PROBLEM_CONTENT_TYPE } from '@eaas/protocol'
 import type { Fetch, FetchResponse } from '../http/fetch.js'
 import { causeOf } from '../http/fetch-cause.js'
 import { hide, spellingsOf } from '../http/secrets.js'
@@ -8,9 +8,8 @@ import { readText } from './read-text.js'
 
 /** The longest answer is the one to a batch of a thousand. */
 const MAX_ANSWER_BYTES = 16 * 1_048_576
-/** What the service says of the broker's own API key, besides 401: used from elsewhere, of a suspended tenant, or without a permission that it needs. */
+/** Faults of the broker's own API key, besides 401: a wrong address, a suspended tenant, a missing permission. */
 const OWN_FAULTS = ['E_IP_NOT_ALLOWED', 'E_TENANT_SUSPENDED', 'E_MISSING_PERMISSION']
-const ON_BEHALF_OF_HEADER = 'eaas-on-behalf-of'
 
 export interface Upstream {
   findBase: () => URL
@@ -35,7 +34,7 @@ export interface UpstreamAnswer {
   text: string
 }
 
-/** Why the service was not heard, for whoever runs the broker. */
+/** Why the service gave no answer that can be passed on, for the operator of the broker. */
 export class UpstreamError extends Error {
   override readonly name = 'UpstreamError'
 }

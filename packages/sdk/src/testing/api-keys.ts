@@ -36,7 +36,7 @@ export function findApiKey(state: State, secret: string): TestApiKey | undefined
 }
 
 /** @throws Refusal E_MISSING_PERMISSION naming the first permission that is missing */
-export function demandPermissions({ permissions }: TestApiKey, needed: readonly Permission[], more = ''): void {
+export function assertPermissions({ permissions }: TestApiKey, needed: readonly Permission[], more = ''): void {
   const missing = needed.find((permission) => !permissions.includes(permission))
   if (missing) throw new Refusal('E_MISSING_PERMISSION', `missing permission: ${missing}${more}`)
 }
@@ -55,7 +55,7 @@ export function createApiKey(call: Call, { name, permissions, ...rest }: wire.Cr
     expires_at: readExpiry(state, rest.expires_at ?? null),
     allowed_ips: readAddresses(rest.allowed_ips ?? null),
   }
-  demandGrantable(call, permissions)
+  assertGrantable(call, permissions)
   if (state.apiKeys.filter(({ revoked }) => !revoked).length >= MAX_API_KEYS) {
     throw new Refusal('E_LIMIT', `a tenant has ${MAX_API_KEYS} API keys at most that are not revoked`)
   }
@@ -76,7 +76,7 @@ export function updateApiKey(call: Call, changes: wire.UpdateApiKey): wire.ApiKe
   }
   const apiKey = getApiKey(call)
   if (apiKey.revoked) throw new Refusal('E_STATE', 'the API key is revoked, and that is final')
-  demandGrantable(
+  assertGrantable(
     call,
     (wanted.permissions ?? []).filter((permission) => !apiKey.permissions.includes(permission)),
   )
@@ -98,8 +98,8 @@ function getApiKey({ state, id }: Call): TestApiKey {
   return apiKey
 }
 
-function demandGrantable({ apiKey }: Call, permissions: readonly Permission[]): void {
-  demandPermissions(apiKey, permissions, '; an API key can only grant what it holds')
+function assertGrantable({ apiKey }: Call, permissions: readonly Permission[]): void {
+  assertPermissions(apiKey, permissions, '; an API key can only grant what it holds')
 }
 
 function readExpiry(state: State, text: string | null): string | null {

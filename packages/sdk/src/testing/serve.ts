@@ -12,7 +12,7 @@ import {
   type RouteRow,
   wire,
 } from '@eaas/protocol'
-import { demandPermissions, findApiKey } from './api-keys.js'
+import { assertPermissions, findApiKey } from './api-keys.js'
 import type { Failing, Failures } from './failures.js'
 import { currentVersion, doDueWork } from './keys.js'
 import { parse, Refusal, type Result, refused } from './refusal.js'
@@ -83,7 +83,7 @@ async function answerBatch(call: Call, failures: Failures, { operations }: wire.
 async function answerPart(call: Call, part: wire.Batch['operations'][number]): Promise<Result> {
   const row: RouteRow = ROUTES[part.op]
   try {
-    demandPermissions(call.apiKey, row.permissions)
+    assertPermissions(call.apiKey, row.permissions)
     if (row.serverMode && call.state.tenant.envelope_only) refuseServerMode(call, part.op, part)
     if (typeof part.key_id !== 'string') throw new Refusal('E_VALIDATION', 'key_id: must be a string')
     const { body: schema } = wire.getSchemas(part.op)
@@ -108,7 +108,7 @@ function admit(state: State, request: Request, { row, id }: { row: RouteRow; id:
     throw new Refusal('E_UNAUTHORIZED', 'a valid API key is required: Authorization: Bearer eaas_sk_…')
   }
   const onBehalfOf = request.headers.get(ON_BEHALF_OF_HEADER) ?? undefined
-  demandPermissions(apiKey, onBehalfOf === undefined ? row.permissions : [...row.permissions, 'audit:on_behalf_of'])
+  assertPermissions(apiKey, onBehalfOf === undefined ? row.permissions : [...row.permissions, 'audit:on_behalf_of'])
   if (onBehalfOf !== undefined && !isOnBehalfOf(onBehalfOf)) {
     const what = 'must be 1 to 255 visible ASCII characters, without blanks and commas'
     throw new Refusal('E_VALIDATION', `${ON_BEHALF_OF_HEADER}: ${what}`)
