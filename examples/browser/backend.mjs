@@ -50,18 +50,18 @@ export function createBackend({ eaasUrl, apiKey, keyId, customers, pageFolder, l
       sendJson(response.setHeader('set-cookie', begun.cookie), { user: begun.user, key_id: keyId })
     },
     'GET /api/live': (request, response) => {
-      demandUser(request)
+      getUser(request)
       live.add(response)
     },
     'GET /api/customers': (request, response) => {
-      const user = demandUser(request).id
+      const user = getUser(request).id
       const email_index = new URL(request.url ?? '', 'http://localhost').searchParams.get('email_index')
       if (email_index !== null) live.note({ by: 'application', what: 'search', user, body: { email_index } })
       const found = rows.filter((row) => email_index === null || Reflect.get(row, 'email_index') === email_index)
       sendJson(response, found)
     },
     'POST /api/customers': async (request, response) => {
-      const user = demandUser(request).id
+      const user = getUser(request).id
       const row = readSealed(await readJson(request), keyId)
       live.note({ by: 'application', what: 'new customer', user, body: row })
       const stored = { ...row, id: rows.length + 1, added_by: user }
@@ -71,7 +71,7 @@ export function createBackend({ eaasUrl, apiKey, keyId, customers, pageFolder, l
   }
 
   /** @param {IncomingMessage} request */
-  function demandUser(request) {
+  function getUser(request) {
     const user = sessions.find(request.headers.cookie)
     if (!user) throw new Refused(401)
     return user

@@ -4,7 +4,7 @@
 /** @import { ServerResponse } from 'node:http' */
 
 const SHOWN = 20
-/** What arrives together is told together. */
+/** Events within this time are sent to the pages as one. */
 const PAUSE_MS = 60
 
 /** @typedef {{ at: string, by: 'EaaS' | 'application', what: string, user: string, body: unknown }} Seen */

@@ -1,4 +1,4 @@
-// The files of the built page, and what the browser is told about them.
+// Serves the files of the built page, with their headers.
 import { readFile } from 'node:fs/promises'
 import { extname, join } from 'node:path'
 

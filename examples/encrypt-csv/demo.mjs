@@ -8,7 +8,7 @@ import { UsageError } from '../lib/usage-error.mjs'
 import { chooseColumns } from './arguments.mjs'
 import { findDifferences } from './compare.mjs'
 import { decryptTable, encryptTable, findRows } from './encrypt-csv.mjs'
-import { listRows, pickExample, showEntries, showExample, showTraffic, tellOfIndex } from './show.mjs'
+import { listRows, pickExample, showEntries, showExample, showIndex, showTraffic } from './show.mjs'
 import { watchTraffic } from './traffic.mjs'
 
 /** @import { Client, Envelope } from '@eaas/sdk' */
@@ -67,7 +67,7 @@ export async function demo(choice, { output, openServer, signal }) {
   tell(
     `${count(cells)} cells, with AES-256-GCM${cells > 0 ? ', all with one data key that the server has wrapped' : ''}.`,
   )
-  if (index !== undefined && cells > 0) tellOfIndex(output, original, index)
+  if (index !== undefined && cells > 0) showIndex(output, original, index)
 
   const example = pickExample(original, columns, index)
   if (choice.tamper) {

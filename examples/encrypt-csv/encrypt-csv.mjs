@@ -11,7 +11,7 @@
 
 /**
  * Encrypts columns of a table. An envelope is stored as JSON text in the cell of its value. Empty cells are encrypted like
- * any other, so that they come back as they were; their envelope is the shortest one, which tells that they are empty.
+ * any other, so that they come back as they were; their envelope is the shortest one, which shows that they are empty.
  *
  * @param {Client} eaas
  * @param {Table} table

@@ -13,7 +13,7 @@ const SHOWN_ENTRIES = 8
  * @param {Table} table
  * @param {string} index
  */
-export function tellOfIndex({ tell }, { rows }, index) {
+export function showIndex({ tell }, { rows }, index) {
   const distinct = new Set(rows.map((row) => row[index])).size
   const shown = printable(index)
   tell(

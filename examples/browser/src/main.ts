@@ -14,7 +14,7 @@ const sealedNote = find('#sealed', HTMLElement)
 
 let customers: ReturnType<typeof openCustomers> | undefined
 let searchedFor: string | undefined
-/** One thing at a time: what was asked for last is what is shown last, to whoever is signed in then. */
+/** One request at a time, so that the page shows the answer to the last one, for the user who is signed in then. */
 let acting = Promise.resolve()
 
 users.addEventListener('change', () => {
