@@ -64,6 +64,19 @@ describe('on a new database', () => {
   )
 })
 
+describe.skipIf(backend() === 'embedded')('a database that PostgreSQL does not have', () => {
+  it('is named, with what to do', { timeout: TIMEOUT_MS }, async () => {
+    const database = await freshDatabase('absent')
+    if (database.backend !== 'postgres') throw new Error('not PostgreSQL')
+    const url = database.url.replace(/\/[^/]+$/, '/absent')
+    const { code, stdout, stderr } = await runEaas(['tenant', 'list'], { database: { ...database, url } })
+    expect([code, stdout]).toEqual([1, ''])
+    expect(stderr).toMatch(
+      /^eaas: .*"absent" does not exist.*: create the database, or correct its name in EAAS_DATABASE_URL\n$/,
+    )
+  })
+})
+
 // Only root can give a folder away, and only root would get into another user's.
 describe.skipIf(backend() === 'postgres' || process.getuid?.() !== 0)("another user's data directory", () => {
   const OTHER = 12_345

@@ -86,6 +86,24 @@ describe('a command on a terminal', { timeout: TIMEOUT_MS }, () => {
     expect(await ended).toEqual({ code: 0, stderr: '' })
   })
 
+  it('says what it created when the secret could not be printed', async () => {
+    const { tenant_id } = (await service.createTenant()).tenant
+    for (const { args, lost } of [
+      {
+        args: ['tenant', 'create', '--name', 'mute'],
+        lost: /tenant ([\w-]{36}) was created.*eaas api-key revoke [\w-]{36}/,
+      },
+      {
+        args: ['api-key', 'create', '--tenant', tenant_id, '--name', 'mute', '--permissions', 'encrypt', '--json'],
+        lost: new RegExp(`API key ([\\w-]{36}) was created.*revoke [\\w-]{36} --tenant ${tenant_id}`),
+      },
+    ]) {
+      const { child, ended } = start(...args)
+      child.stdout.destroy()
+      expect(await ended).toEqual({ code: 1, stderr: expect.stringMatching(lost) })
+    }
+  })
+
   it('that exports leaves no part of a file when it is interrupted', async () => {
     const tenant = await service.createTenant()
     const { id } = (await tenant.call('POST', '/v1/keys', { name: 'k' })).body

@@ -59,6 +59,14 @@ const EXPECTED = [
   UnusableDataDirectoryError,
 ]
 
+/** What to do about an error of the database, by its SQLSTATE. */
+const ADVICE: Record<string, string> = {
+  '28000': 'check the user in EAAS_DATABASE_URL, and that pg_hba.conf lets it in',
+  '28P01': 'check the user and the password in EAAS_DATABASE_URL',
+  '3D000': 'create the database, or correct its name in EAAS_DATABASE_URL',
+  '42501': 'grant the role what it needs: run eaas migrate --role <role> as the owner of the tables',
+}
+
 // The reader of the output may stop early, as `head` does: the command still runs to its end and closes what it opened.
 process.stdout.on('error', ({ code }: NodeJS.ErrnoException) => {
   if (code === 'EPIPE' || program.args[0] === 'start') return
@@ -84,5 +92,7 @@ function explain(error: unknown): string {
   if (EXPECTED.some((kind) => error instanceof kind)) return message
   // Errors of the system and of the database carry a code; their stack adds nothing.
   if (code === undefined) return error.stack ?? message
-  return message.includes(code) ? message : `${message} (${code})`
+  const whole = message.includes(code) ? message : `${message} (${code})`
+  const advice = ADVICE[code]
+  return advice === undefined ? whole : `${whole}: ${advice}`
 }

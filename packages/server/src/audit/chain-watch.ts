@@ -10,6 +10,7 @@ import { ChainAlarmError } from './append-errors.js'
 import { alarmMac, type ChainAlarm, equalBytes, genesisHash, type Witness } from './chain.js'
 import type { HeadWatch } from './head-watch.js'
 import type { HeadWatches } from './head-watches.js'
+import { TamperedRowError } from './row-mac.js'
 
 /** Tenants whose witnessed entry is compared with the database in one run; more tenants take turns. */
 const COMPARED_AT_ONCE = 500
@@ -78,11 +79,11 @@ export function createChainWatch({
       watch.learn({ reason: TENANT_GONE, witness: watch.witnessed })
       return
     }
-    const auditKey = await findAuditKey(row.tenant_id).catch(() => undefined)
+    const auditKey = await findAuditKey(row.tenant_id).catch(unlessTampered)
     const { reason, last_id, hash, policy_version } = row
     if (isGenuine(row, auditKey))
       watch.learn({ reason, witness: last_id === 0 ? undefined : { last_id, hash, policy_version } })
-    else watch.learn({ reason: 'an alarm stands in the database that no server wrote', witness: undefined })
+    else watch.learn({ reason: 'an alarm stands in the database that no server wrote', witness: watch.witnessed })
   }
 
   async function examine(watch: HeadWatch): Promise<void> {
@@ -151,6 +152,11 @@ export function createChainWatch({
   }
 
   return { compare }
+}
+
+// With a tenant's audit key that was exchanged no alarm about it can be checked.
+function unlessTampered(error: unknown): undefined {
+  if (!(error instanceof TamperedRowError)) throw error
 }
 
 function isGenuine(row: ChainAlarm, auditKey: KeyObject | undefined): boolean {

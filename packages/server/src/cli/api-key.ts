@@ -7,7 +7,7 @@ import { listApiKeys } from '../operations/list-api-keys.js'
 import { revokeApiKey } from '../operations/revoke-api-key.js'
 import { performAsSystem } from '../runner/perform.js'
 import { commandConfig, JSON_OPTION, readList, readName, TENANT_OPTION } from './command.js'
-import { print, printJson, table } from './output.js'
+import { print, printJson, printOnce, table } from './output.js'
 import { getTenantId, withServices } from './with-services.js'
 
 /** Adds `eaas api-key` and its subcommands. */
@@ -74,8 +74,14 @@ async function apiKeyCreate(
   const apiKey = await withServices(config, async (services) =>
     performAsSystem(services, await getTenantId(services, tenant), createApiKey(fields)),
   )
-  if (json) return printJson(apiKey)
-  print(`API key ${apiKey.name} (${apiKey.id}) was created. Its secret, shown only now:`, '', `  ${apiKey.secret}`, '')
+  const lines = json
+    ? [JSON.stringify(apiKey)]
+    : [`API key ${apiKey.name} (${apiKey.id}) was created. Its secret, shown only now:`, '', `  ${apiKey.secret}`, '']
+  await printOnce(
+    lines,
+    `API key ${apiKey.id} was created, but its secret could not be printed and is lost. Revoke it: ` +
+      `eaas api-key revoke ${apiKey.id} --tenant ${tenant}`,
+  )
 }
 
 /** Prints a tenant's API keys, without their secrets. */

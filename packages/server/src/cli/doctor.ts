@@ -3,14 +3,15 @@ import type { KeyObject } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import type { Command } from 'commander'
 import { ChainAlarmError } from '../audit/append-errors.js'
+import { openAuditKey } from '../audit/audit-key.js'
 import { equalBytes, isHeadAuthentic, type Witness } from '../audit/chain.js'
 import { TENANT_GONE } from '../audit/chain-watch.js'
 import { encodePublicKey } from '../audit/checkpoint.js'
 import { HeadWatch } from '../audit/head-watch.js'
 import { nameFaults, readKeptFile, STANDARD_OUTPUT } from '../audit/kept-witnesses.js'
-import { authentic, tenantMac } from '../audit/row-mac.js'
+import { authentic, TamperedRowError, tenantMac } from '../audit/row-mac.js'
 import type { Config } from '../config.js'
-import { deriveRowKey, openSecret } from '../crypto/key-hierarchy.js'
+import { deriveRowKey } from '../crypto/key-hierarchy.js'
 import { readRootKey } from '../crypto/root-key.js'
 import { findOwnInstance, findRootKey, MISSING_TENANT, openSecrets, rootKeyFile } from '../installation.js'
 import { MIGRATIONS_DIRECTORY } from '../migrations-directory.js'
@@ -249,14 +250,16 @@ async function examineCheckpoints(sql: Sql, rootKey: KeyObject, file: string): P
 // Compares as a start does. The finding `audit chains` reports a head that is wrong in itself.
 async function findBehind(sql: Sql, rootKey: KeyObject, witnesses: ReadonlyMap<string, Witness>): Promise<string[]> {
   const behind: string[] = []
-  for (const { tenant_id, name, wrapped_audit_key } of await listTenants(sql)) {
+  for (const tenant of await listTenants(sql)) {
+    const { tenant_id, name } = tenant
     const witness = witnesses.get(tenant_id)
     if (!witness) continue
     const watch = new HeadWatch(tenant_id, () => undefined)
     watch.remember(witness)
     try {
-      await watch.read(sql, openSecret(rootKey, { purpose: 'audit-key', tenant_id }, wrapped_audit_key))
+      await watch.read(sql, openAuditKey(rootKey, tenant))
     } catch (error) {
+      if (error instanceof TamperedRowError) continue
       if (!(error instanceof ChainAlarmError)) throw error
       behind.push(`${name}: ${watch.alarm?.reason}`)
     }
@@ -277,13 +280,19 @@ async function examineChains(sql: Sql, rootKey: KeyObject) {
     if (fault) broken.push(`${tenant.name}: ${fault}`)
   }
   if (broken.length === 0) return { detail: `${tenants.length} heads are as the server wrote them` }
-  return { ok: false, detail: `${broken.join('; ')}. Verify the log (GET /v1/audit/verify) and restore a backup` }
+  return { ok: false, detail: `${someOf(broken)}. Verify the log (GET /v1/audit/verify) and restore a backup` }
 }
 
 async function findChainFault(sql: Sql, rootKey: KeyObject, tenant: TenantRow): Promise<string | undefined> {
   const { tenant_id } = tenant
-  const auditKey = openSecret(rootKey, { purpose: 'audit-key', tenant_id }, tenant.wrapped_audit_key)
-  authentic(tenant, tenantMac, deriveRowKey(auditKey))
+  let auditKey: KeyObject
+  try {
+    auditKey = openAuditKey(rootKey, tenant)
+    authentic(tenant, tenantMac, deriveRowKey(auditKey))
+  } catch (error) {
+    if (!(error instanceof TamperedRowError)) throw error
+    return error.message
+  }
   const head = await findHead(sql, tenant_id)
   if (!head) return 'the head is missing'
   if (!isHeadAuthentic(auditKey, head)) return 'the head is forged'

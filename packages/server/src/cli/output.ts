@@ -10,6 +10,19 @@ export function print(...lines: string[]): void {
   process.stdout.write(`${lines.map(printable).join('\n')}\n`)
 }
 
+/** Prints lines that hold a secret which is shown only once. If they can't be written, reports what was lost, and the exit code is 1. */
+export function printOnce(lines: readonly string[], lost: string): Promise<void> {
+  return new Promise((resolve) => {
+    process.stdout.write(`${lines.map(printable).join('\n')}\n`, (error) => {
+      if (error) {
+        process.stderr.write(`eaas: ${printable(lost)}\n`)
+        process.exitCode = 1
+      }
+      resolve()
+    })
+  })
+}
+
 /**
  * Escapes characters that a terminal would obey, or show in another order, as in JSON: tenants choose names, and operators read
  * them.

@@ -1,9 +1,10 @@
 /** `eaas tenant`: lets the operator manage tenants, beside a running server or without one. */
 import { isUuid, wire } from '@eaas/protocol'
 import { type Command, InvalidArgumentError, Option } from 'commander'
+import { openAuditKey } from '../audit/audit-key.js'
 import { authentic, tenantMac } from '../audit/row-mac.js'
 import type { Config } from '../config.js'
-import { deriveRowKey, openSecret } from '../crypto/key-hierarchy.js'
+import { deriveRowKey } from '../crypto/key-hierarchy.js'
 import { createTenant, type NewTenant } from '../operations/create-tenant.js'
 import { type DeletionPlan, deleteTenant, planDeletion } from '../operations/delete-tenant.js'
 import { readTenantForOperator } from '../operations/read-tenant.js'
@@ -25,7 +26,7 @@ import {
   SAME_ENVIRONMENT,
   succeed,
 } from './command.js'
-import { print, printable, printJson, showProgress, table } from './output.js'
+import { print, printable, printJson, printOnce, showProgress, table } from './output.js'
 import { getTenantId, messageOf, withServices } from './with-services.js'
 
 /** How long the database may take to create a tenant, in milliseconds. */
@@ -155,8 +156,13 @@ async function tenantCreate(
     })
   }
   const tenant = await withServices(config, create, { mayCreate: true })
-  if (json) printJson(tenant)
-  else print(...describeNewTenant(tenant))
+  const { tenant_id, api_key } = tenant
+  const lines = json ? [JSON.stringify(tenant)] : describeNewTenant(tenant)
+  await printOnce(
+    lines,
+    `tenant ${tenant_id} was created, but the secret of its API key could not be printed and is lost. Make another one with ` +
+      `eaas api-key create --tenant ${tenant_id}, and then revoke the lost one: eaas api-key revoke ${api_key.id} --tenant ${tenant_id}`,
+  )
 }
 
 /** Prints every tenant; returns true if all of their rows are as the server wrote them. Of any other row only the tenant's id is reported. */
@@ -273,8 +279,7 @@ function describeDeletion({
 }
 
 function authenticTenant({ rootKey }: Services, row: TenantRow): TenantRow {
-  const place = { purpose: 'audit-key' as const, tenant_id: row.tenant_id }
-  return authentic(row, tenantMac, deriveRowKey(openSecret(rootKey, place, row.wrapped_audit_key)))
+  return authentic(row, tenantMac, deriveRowKey(openAuditKey(rootKey, row)))
 }
 
 function printTenant(tenant: OperatorTenant, json: boolean): void {

@@ -2,9 +2,10 @@
 import { randomUUID } from 'node:crypto'
 import { PERMISSIONS } from '@eaas/protocol'
 import { appendChained } from '../audit/append-chained.js'
+import { openAuditKey } from '../audit/audit-key.js'
 import { extendChain, genesisHead } from '../audit/chain.js'
 import { apiKeyMac, tenantMac, withMac } from '../audit/row-mac.js'
-import { deriveRowKey, openSecret, sealNewSecret } from '../crypto/key-hierarchy.js'
+import { deriveRowKey, sealNewSecret } from '../crypto/key-hierarchy.js'
 import type { Services } from '../runner/operation.js'
 import { draftEntry, SYSTEM } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
@@ -35,7 +36,7 @@ export async function createTenant(
   if (await findTenantByName(sql, name)) throw new Refusal('E_NAME_TAKEN', `a tenant named ${name} exists already`)
   const tenant_id = randomUUID()
   const wrapped_audit_key = sealNewSecret(services.rootKey, { purpose: 'audit-key', tenant_id })
-  const auditKey = openSecret(services.rootKey, { purpose: 'audit-key', tenant_id }, wrapped_audit_key)
+  const auditKey = openAuditKey(services.rootKey, { tenant_id, wrapped_audit_key })
   const rowKey = deriveRowKey(auditKey)
 
   const { secret, row } = newApiKey(services, {

@@ -8,11 +8,12 @@
  * finds that its policy version is out of date.
  */
 import type { KeyObject } from 'node:crypto'
+import { openAuditKey } from '../audit/audit-key.js'
 import { genesisHash, type Head, type Witness } from '../audit/chain.js'
 import type { HeadLock } from '../audit/committer.js'
 import { findTampering, type TamperedRowError, tenantMac } from '../audit/row-mac.js'
 import { findRowsWritten } from '../audit/written-since.js'
-import { deriveRowKey, openSecret } from '../crypto/key-hierarchy.js'
+import { deriveRowKey } from '../crypto/key-hierarchy.js'
 import type { ApiKeyRow } from '../store/api-keys.js'
 import { findHead } from '../store/audit.js'
 import type { Queryable, Sql } from '../store/db.js'
@@ -207,7 +208,7 @@ async function loadTenant(
 ): Promise<Cached | undefined> {
   const found = await findCurrentTenant(on, tenant_id)
   if (!found) return undefined
-  const auditKey = openSecret(rootKey, { purpose: 'audit-key', tenant_id }, found.wrapped_audit_key)
+  const auditKey = openAuditKey(rootKey, found)
   const rowKey = deriveRowKey(auditKey)
   const rows = new OpenRows({ sql, rootKey, rowKey, tenant_id })
   const { policy_version, last_id, head_hash } = found
