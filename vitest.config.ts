@@ -1,6 +1,8 @@
-// The test suites: `unit` needs no database; the database suites, all of DATABASE_FOLDERS and elsewhere what is named *.db.test.ts,
-// run once on each back end, `embedded` and `postgres`, and the most telling of them through `pgbouncer` too. EAAS_TEST_SLOW=1 (npm run test:slow) runs test/slow instead, on each back end,
-// and all database suites through pgbouncer.
+// The test suites: `unit` needs no database. The database suites are all of DATABASE_FOLDERS and elsewhere what is named *.db.test.ts.
+// They run on PostgreSQL (project `postgres`), those in ON_BOTH also on the embedded database (`embedded`), and the most telling of
+// them through `pgbouncer`. Where there is no PostgreSQL, all of them run on the embedded database.
+// EAAS_TEST_QUICK=1 (npm run test:quick) runs units and a few suites on the embedded database. EAAS_TEST_SLOW=1 (npm run test:slow) runs
+// test/slow on each back end, the database suites that are not in ON_BOTH on the embedded database, and all of them through pgbouncer.
 import { availableParallelism } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config'
@@ -15,9 +17,35 @@ const THROUGH_A_POOLER = ['api/keys', 'faults/commit', 'faults/pooled-ledger', '
 const DATABASE_FOLDERS = 'test/{api,audit,cli,faults}/**/*.test.ts'
 const DATABASE_SUITES = [DATABASE_FOLDERS, '{test,packages/server/src}/**/*.db.test.ts']
 
+/**
+ * What depends on how the server gets at its database: its data directory and lock, its one connection, a crash, what is committed, and
+ * one pass over keys, logs and purges. The other suites hold the same SQL, driver and HTTP to the same rules on either back end.
+ */
+const ON_BOTH = [
+  'test/api/{batch,due-work,keys}.test.ts',
+  'test/audit/{list,retention}.test.ts',
+  'test/audit/tamper/going-back.test.ts',
+  'test/cli/{data-directory,no-database,root-key}.test.ts',
+  'test/faults/{commit,crash,serving-role}.test.ts',
+  'test/sdk/real-server.db.test.ts',
+  'test/examples/searchable-postgres.db.test.ts',
+]
+
+/** `npm run test:quick` runs these on the embedded database ... */
+const QUICK = ['test/api/{batch,keys,server-mode}.test.ts', 'test/audit/list.test.ts']
+/** ... and the units without these: they start processes, browsers or databases of their own, or send megabytes. */
+const NOT_QUICK = [
+  'packages/sdk/src/{http/http,malicious,round-trip}.test.ts',
+  'packages/server/src/store/**/*.test.ts',
+  'test/{examples,packed}/**',
+  'test/repo/{docs-site,run}.test.ts',
+  'test/sdk/{browser,cross-language}.test.ts',
+]
+
 const SLOW_TIMEOUT_MS = 30 * 60_000
 
 const slow = process.env.EAAS_TEST_SLOW === '1'
+const quick = !slow && process.env.EAAS_TEST_QUICK === '1'
 const packages = fileURLToPath(new URL('packages', import.meta.url))
 const notHere = ['**/node_modules/**', '**/dist/**']
 
@@ -50,8 +78,9 @@ const plugins = [
   },
 ]
 
-const onPostgres = findOrInstallPostgres() ? [database('postgres')] : []
-const throughPooler = onPostgres.length > 0 && findOrInstallPgbouncer() ? [pooled()] : []
+const hasPostgres = !quick && findOrInstallPostgres() !== undefined
+const onPostgres = hasPostgres ? [database('postgres')] : []
+const throughPooler = hasPostgres && findOrInstallPgbouncer() ? [pooled()] : []
 const projects = [database('embedded'), ...onPostgres, ...throughPooler]
 
 export default defineConfig({ test: { ...common, projects: slow ? projects : [unit(), ...projects] } })
@@ -64,7 +93,7 @@ function unit(): TestProjectInlineConfiguration {
       ...common,
       name: 'unit',
       include: ['packages/*/src/**/*.test.ts', 'test/**/*.test.ts'],
-      exclude: [...notHere, ...DATABASE_SUITES, 'test/slow/**'],
+      exclude: [...notHere, ...DATABASE_SUITES, 'test/slow/**', ...(quick ? NOT_QUICK : [])],
     },
   }
 }
@@ -76,12 +105,19 @@ function database(backend: Backend): TestProjectInlineConfiguration {
     test: {
       ...common,
       name: backend,
-      include: slow ? ['test/slow/**/*.test.ts'] : DATABASE_SUITES,
-      exclude: notHere,
+      include: slow
+        ? ['test/slow/**/*.test.ts', ...(backend === 'embedded' && hasPostgres ? DATABASE_SUITES : [])]
+        : suitesOn(backend),
+      exclude: slow ? [...notHere, ...ON_BOTH] : notHere,
       globalSetup: ['./test/support/global-setup.ts'],
       provide: { backend, isPooled: false, poolerPort: 0 },
     },
   }
+}
+
+function suitesOn(backend: Backend): string[] {
+  if (quick) return QUICK
+  return backend === 'embedded' && hasPostgres ? ON_BOTH : DATABASE_SUITES
 }
 
 function pooled(): TestProjectInlineConfiguration {

@@ -1,6 +1,8 @@
 // `npm test`: builds what is out of date, checks style and types, runs the suites, and ends with `N passed, N failed`.
 // Arguments go to vitest (`npm test -- test/audit/retention.test.ts -t purge`); with any, the checks are left out. `--slow` runs
-// test/slow instead, and `--no-build` takes the build as it is. Red for: a failed build, check or test, a file that does not load, an unhandled error, no test at all.
+// the long suites instead, `--quick` units and a few suites on the embedded database, for which nothing
+// need be built, and `--no-build` takes the build as it is.
+// Red for: a failed build, check or test, a file that does not load, an unhandled error, no test at all.
 import { spawn } from 'node:child_process'
 import { existsSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { constants } from 'node:os'
@@ -30,11 +32,13 @@ process.on('uncaughtException', (error) => {
 })
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, endEverything)
 
-const passedOn = process.argv.slice(2).filter((argument) => !['--slow', '--no-build'].includes(argument))
+const passedOn = process.argv.slice(2).filter((argument) => !['--slow', '--quick', '--no-build'].includes(argument))
 if (process.argv.includes('--slow')) process.env.EAAS_TEST_SLOW = '1'
+if (process.argv.includes('--quick')) process.env.EAAS_TEST_QUICK = '1'
 
-if (!process.argv.includes('--no-build') && isBuildOutdated()) await step('build', 'npm', ['run', 'build'])
-if (passedOn.length === 0) {
+if (!['--quick', '--no-build'].some((option) => process.argv.includes(option)) && isBuildOutdated())
+  await step('build', 'npm', ['run', 'build'])
+if (passedOn.length === 0 && !process.argv.includes('--quick')) {
   await step('style (npx biome check --write mends most of it)', 'npx', ['--no-install', 'biome', 'check', '.'])
   await step('types', 'npx', ['--no-install', 'tsc', '--noEmit'])
 }
