@@ -25,7 +25,7 @@ function fill(url: string, environment: NodeJS.ProcessEnv = {}) {
     mkdirSync(join(folder, path), { recursive: true })
     writeFileSync(join(folder, path, 'package.json'), JSON.stringify(manifest))
   }
-  const script = join(ROOT, 'release/fill-repository.mjs')
+  const script = join(ROOT, '.changeset/fill-repository.mjs')
   const env = { ...process.env, ...NO_GITHUB, ...environment }
   const { status, stderr } = spawnSync(process.execPath, [script], { cwd: folder, env, encoding: 'utf8' })
   return { status, stderr, manifestOf: (path: string) => readManifest(join(folder, path)) }
@@ -34,7 +34,7 @@ function fill(url: string, environment: NodeJS.ProcessEnv = {}) {
 describe('a release', () => {
   it('begins with the check of the repository, and builds what it publishes', () => {
     const { scripts } = readManifest(ROOT) as { scripts: Record<string, string> }
-    expect(scripts.release).toBe('node release/fill-repository.mjs && npm run build && changeset publish')
+    expect(scripts.release).toBe('node .changeset/fill-repository.mjs && npm run build && changeset publish')
   })
 
   it.each(PUBLISHED)('publishes %s in public, with provenance', (path) => {

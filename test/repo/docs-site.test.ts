@@ -24,7 +24,7 @@ let target: string
 let pages: Page[]
 beforeAll(async () => {
   target = mkdtempSync(join(tmpdir(), 'eaas-site-'))
-  const { buildSite } = await import(pathToFileURL(join(ROOT, 'site/build.mjs')).href)
+  const { buildSite } = await import(pathToFileURL(join(ROOT, 'docs/site/build.mjs')).href)
   pages = buildSite(target)
 }, 60_000)
 afterAll(() => rmSync(target, { recursive: true, force: true }))

@@ -1,4 +1,4 @@
-// `npm run docs`: the pages of this repository and the API reference as static HTML, in site/dist. A link that leads nowhere
+// `npm run docs`: the pages of this repository and the API reference as static HTML, in docs/site/dist. A link that leads nowhere
 // is an error.
 import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, posix } from 'node:path'
@@ -7,7 +7,7 @@ import { Marked } from 'marked'
 import { describeApi } from './api.mjs'
 import { API_ENTRIES, listSections } from './pages.mjs'
 
-const ROOT = fileURLToPath(new URL('..', import.meta.url))
+const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const HERE = fileURLToPath(new URL('.', import.meta.url))
 
 /**
