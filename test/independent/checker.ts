@@ -1,4 +1,4 @@
-// An independent checker of a tenant's stored state, written from chain.md, row-mac.ts' header, key-hierarchy.md and
+// An independent checker of a tenant's stored state, written from chain.md, row-mac.md, key-hierarchy.md and
 // wrapped-key.md alone. It imports nothing of the project: what it and the server both accept, two programs accept.
 import { createDecipheriv, createHash, createHmac, timingSafeEqual } from 'node:crypto'
 import type postgres from 'postgres'

@@ -1745,7 +1745,7 @@ def codec_vectors():
     }
 
 
-# index-columns.md
+# index-texts.md
 
 WHITE_SPACE = "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
 
@@ -1863,7 +1863,7 @@ def index_column_vectors():
         wrong(name, one, value, bits, several=False)
     return {
         "format": "index columns 1",
-        "about": "index-columns.md 4. The hash key is lower-case hexadecimal. `column` holds the texts of the fields, already normalised, with the "
+        "about": "index-texts.md 4. The hash key is lower-case hexadecimal. `column` holds the texts of the fields, already normalised, with the "
                  "text and the value of the column; `normalize` what the normalizers make of a text; `refuse` values that one mistake leads to: "
                  "none of them may come out.",
         "made_by": MADE_BY,
@@ -2000,7 +2000,7 @@ FILES = {
     "packages/server/src/audit/export.vectors.json": export_vectors,
     "packages/server/src/audit/row-mac.vectors.json": row_mac_vectors,
     "packages/sdk/src/models/codecs.vectors.json": codec_vectors,
-    "packages/sdk/src/models/index-columns.vectors.json": index_column_vectors,
+    "packages/sdk/src/models/index-texts.vectors.json": index_column_vectors,
     "packages/sdk/src/models/rows.vectors.json": compact_row_vectors,
     "test/independent/envelope.vectors.json": envelope_vectors,
 }

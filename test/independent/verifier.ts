@@ -1,4 +1,4 @@
-// An independent verifier of a tenant's log, written from chain.md 9, checkpoint.md, row-mac.ts' header and the migrations
+// An independent verifier of a tenant's log, written from chain.md 9, checkpoint.md, row-mac.md and the migrations
 // alone. Like the checker beside it, it imports nothing of the project: every attack must be told alike by two programs.
 import { createHash, createHmac, createPublicKey, timingSafeEqual, verify } from 'node:crypto'
 import { type Entry, entriesOf, type Queryable } from './checker.js'

@@ -83,7 +83,7 @@ describe('the package', () => {
       'offline/package.json',
       'package.json',
       'src/models/codecs.md',
-      'src/models/index-columns.md',
+      'src/models/index-texts.md',
       'src/models/rows.md',
       'testing/package.json',
     ])

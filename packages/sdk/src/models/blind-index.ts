@@ -1,4 +1,4 @@
-/** The normalised text of a field, from which its blind index is made. `index-columns.ts` joins those of several fields. */
+/** The normalised text of a field, from which its blind index is made. `index-texts.ts` joins those of several fields. */
 import { InvalidInputError, type RecordPlace } from '../errors.js'
 import { assertHashable, assertWhole } from '../input.js'
 import { HASH_BITS } from '../limits.js'

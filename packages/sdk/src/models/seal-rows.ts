@@ -14,7 +14,7 @@ import { assertNoColumn, assertNoLookalike, assertNoNullObject } from '../record
 import { indexText } from './blind-index.js'
 import { CODECS, isNothing } from './codecs.js'
 import type { Definition, IndexColumn, PlacedField } from './definition.js'
-import { columnText } from './index-columns.js'
+import { columnText } from './index-texts.js'
 import type { ModelDeps, RowsOptions } from './model-deps.js'
 import { assertHeaderColumn, packRow } from './rows.js'
 

@@ -1,11 +1,11 @@
-// The values of index columns (index-columns.md), by the published vectors.
+// The values of index columns (index-texts.md), by the published vectors.
 import { createHmac } from 'node:crypto'
 import { decodeHex } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
 import { indexText, type Normalizer } from './blind-index.js'
 import { text } from './fields.js'
-import { columnText, columnValue } from './index-columns.js'
-import vectors from './index-columns.vectors.json' with { type: 'json' }
+import { columnText, columnValue } from './index-texts.js'
+import vectors from './index-texts.vectors.json' with { type: 'json' }
 
 interface Vector {
   hash_key: string

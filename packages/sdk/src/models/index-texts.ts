@@ -1,5 +1,5 @@
 /**
- * The values of index columns, made from the text of one field or of several (index-columns.md). Not in `blind-index.ts`, so that
+ * The values of index columns, made from the text of one field or of several (index-texts.md). Not in `blind-index.ts`, so that
  * it is loaded with the first call only.
  */
 import { encodeUtf8 } from '@eaas/protocol'
