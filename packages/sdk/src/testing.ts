@@ -1,6 +1,6 @@
 /**
- * `@eaas/sdk/testing`: an EaaS service in memory, handed over as a `fetch`, with which an application is tested without
- * network or account. Wrapping and blind indexes are real; what is remembered ends with the program.
+ * `@eaas/sdk/testing`: an EaaS service in memory, reached through its `fetch`, to test an application without a network or
+ * an account. Wrapping and blind indexes are real; the state ends with the program.
  */
 import { PERMISSIONS, type Permission, type wire } from '@eaas/protocol'
 import { InvalidInputError } from './errors.js'
@@ -28,27 +28,27 @@ const OPTIONS: readonly (keyof TestServiceOptions)[] = [
 
 /** Options of `createTestService`; the defaults are those of the service. */
 export interface TestServiceOptions {
-  /** Whether server mode is closed, as it is for new tenants; true by default. */
+  /** Whether the tenant is envelope-only, which closes server mode; true by default, as for new tenants. */
   envelopeOnly?: boolean | undefined
-  /** What the first API key may do; everything by default. */
+  /** The permissions of the first API key; all by default. */
   permissions?: readonly Permission[] | undefined
-  /** How many calls of server mode's `encrypt` a month allows; as many as you like by default. */
+  /** How many calls of server mode's `encrypt` are allowed in a month; unlimited by default. */
   monthlyEncryptQuota?: number | undefined
-  /** Days between asking for a key's destruction and the destruction, 0 is at once; 7 by default. */
+  /** Days between scheduling a key's destruction and the destruction itself, 0 for at once; 7 by default. */
   destroyWindowDays?: number | undefined
-  /** The time in milliseconds since 1970: `Date.now` by default. What is due is done at the next call. */
+  /** Returns the time in milliseconds since 1970; `Date.now` by default. The next call runs what has become due. */
   now?: (() => number) | undefined
 }
 
-/** A service in memory. Its functions can be taken out of it and used alone. */
+/** A service in memory. Its functions can be detached from it and used alone. */
 export interface TestService {
-  /** Answers as the service does; for `createClient`. Any other address than `baseUrl` does not answer. */
+  /** Answers as the service does; for `createClient`. Only addresses below `baseUrl` answer. */
   readonly fetch: typeof fetch
   readonly baseUrl: string
   /** The secret of the tenant's first API key. */
   readonly apiKey: string
   /**
-   * Has coming calls fail, in the order in which it was called.
+   * Makes the next calls fail, in the order in which `failNext` was called.
    *
    * @throws InvalidInputError unless one of `status`, `code`, `network` and `timeout` is given
    * @example
@@ -60,15 +60,15 @@ export interface TestService {
   /** The audit log, oldest entry first, as a copy. */
   entries(): Entry[]
   /**
-   * Forgets keys, entries, further API keys and failures that wait; `apiKey` stays. Clients hold DEKs of keys that are gone
-   * then: create a new one.
+   * Deletes all keys, entries, pending failures and API keys except `apiKey`. Clients still hold DEKs of the deleted keys, so
+   * create a new client.
    */
   reset(): void
 }
 
 /**
- * Creates a service in memory. Does not use the network. Lists of allowed addresses are kept and not enforced; the
- * log is not chained, and always valid.
+ * Creates a service in memory. Does not use the network. Lists of allowed addresses are stored but not enforced; the
+ * log is not chained and always verifies as valid.
  *
  * @throws InvalidInputError when an option is wrong
  * @example
@@ -131,7 +131,7 @@ export function createTestService(options: TestServiceOptions = {}): TestService
     entries: () => structuredClone(state.entries),
     reset,
   }
-  // Not enumerable, so that `{ ...service, timeoutMs }` holds options of a client and nothing else.
+  // Not enumerable, so that `{ ...service, timeoutMs }` holds only options of a client.
   for (const [name, value] of Object.entries(controls)) Object.defineProperty(connection, name, { value })
   return Object.freeze(connection) as TestService
 }

@@ -1,14 +1,14 @@
-/** How much each user may ask of a broker in a minute. In the memory of this process: another process counts for itself. */
+/** Limits the calls of each user in a minute. Counted in the memory of this process; other processes count on their own. */
 import { BrokerRefusal } from './problem.js'
 
 const MINUTE_MS = 60_000
 
-/** Counts what a user asked for. @throws BrokerRefusal E_TOO_MANY_CALLS when it is more than a minute's worth */
+/** Counts a user's calls. @throws BrokerRefusal E_TOO_MANY_CALLS when they exceed the limit of a minute */
 export type Count = (user: string, calls: number) => void
 
 /**
- * Makes a counter. A user's minute begins with the first call and is followed by a new one; a user without calls is forgotten
- * after it.
+ * Makes a counter. A user's minute begins with the first call; the first call after it begins another one. The counter
+ * forgets a user whose minute is over.
  */
 export function createLimit(callsPerMinute: number, now: () => number): Count {
   const minutes = new Map<string, { since: number; calls: number }>()

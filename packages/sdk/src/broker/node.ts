@@ -1,9 +1,9 @@
-/** Mounts a broker where requests are those of node:http: Express, Connect, Fastify, or a server without a framework. */
+/** Mounts a broker on node:http: in Express, Connect, Fastify, or a server without a framework. */
 import { asBytes } from '@eaas/protocol'
 import type { Broker } from '../broker.js'
 import { BrokerRefusal, refusalResponse } from './problem.js'
 
-/** What the adapter needs of an IncomingMessage; `originalUrl` and `body` are what Express adds. */
+/** What the adapter needs of an IncomingMessage; Express adds `originalUrl` and `body`. */
 export interface NodeBrokerRequest extends AsyncIterable<Uint8Array> {
   readonly method?: string | undefined
   readonly url?: string | undefined
@@ -21,13 +21,13 @@ export interface NodeBrokerResponse {
   end(body?: Uint8Array): unknown
 }
 
-/** Connection headers, and those that a Request makes for itself: they say nothing that a broker wants to know. */
+/** Connection headers, and those that a Request sets itself: the broker needs none of them. */
 const LEFT_OUT = new Set(['connection', 'keep-alive', 'transfer-encoding', 'upgrade', 'expect', 'te', 'trailer'])
 const UNREADABLE = new BrokerRefusal('E_MALFORMED_REQUEST', 'not a request that the broker can read')
 
 /**
- * Makes a handler for node:http of a broker. Mount it before anything that reads bodies; a body that Express has read already
- * is taken from `request.body`, and written as JSON again if it is parsed.
+ * Makes a handler for node:http from a broker. Mount it before anything that reads bodies. If Express has already read the
+ * body, the handler takes it from `request.body`, and writes a parsed one as JSON again.
  *
  * @example
  * ```ts
@@ -50,8 +50,8 @@ async function answer(broker: Broker, incoming: NodeBrokerRequest, outgoing: Nod
   const request = readRequest(incoming, left.signal)
   const response = request ? await broker(request) : refusalResponse(UNREADABLE)
   const body = new Uint8Array(await response.arrayBuffer())
-  if (outgoing.headersSent) return // the server has answered for us, a timeout say
-  // What is left of a body that was not read to its end must not be taken for the next request.
+  if (outgoing.headersSent) return // the server has already answered, for example after a timeout
+  // The unread rest of a body must not be taken for the next request.
   const isRead = request === undefined || request.body === null || incoming.readableEnded === true
   outgoing.writeHead(response.status, {
     ...Object.fromEntries(response.headers),
@@ -61,7 +61,7 @@ async function answer(broker: Broker, incoming: NodeBrokerRequest, outgoing: Nod
   outgoing.end(body)
 }
 
-/** Undefined for what no Request can be: a target that is no path, a method such as TRACE, a broken header. */
+/** Makes a Request; undefined if there can be none: the target is not a path, the method is TRACE or the like, a header is broken. */
 function readRequest(incoming: NodeBrokerRequest, signal: AbortSignal): Request | undefined {
   const { method = 'GET', rawHeaders } = incoming
   const target = incoming.originalUrl ?? incoming.url ?? ''
@@ -74,7 +74,7 @@ function readRequest(incoming: NodeBrokerRequest, signal: AbortSignal): Request 
       else if (!name.startsWith(':') && !LEFT_OUT.has(name.toLowerCase())) headers.append(name, value)
     }
     const hasBody = method !== 'GET' && method !== 'HEAD'
-    // The host is in its header; the URL's own is never looked at where there is one.
+    // The broker takes the host from its header; it reads the URL's own only if that header is missing.
     return new Request(`http://localhost${target}`, {
       method,
       headers,
@@ -82,7 +82,7 @@ function readRequest(incoming: NodeBrokerRequest, signal: AbortSignal): Request 
       ...(hasBody ? { body: bodyOf(incoming), duplex: 'half' } : {}),
     } as RequestInit)
   } catch {
-    return undefined // the platform's error says what is wrong in its own words, and may quote a header
+    return undefined // not the platform's error, which may quote a header
   }
 }
 
@@ -100,7 +100,7 @@ function bodyOf(incoming: NodeBrokerRequest): ReadableStream<Uint8Array> | Uint8
         if (done) controller.close()
         else controller.enqueue(new Uint8Array(value)) // a copy, since Node's buffers share memory
       },
-      // Not `chunks.return()`, which would end the connection before the answer is sent.
+      // Does not call `chunks.return()`, which would end the connection before the answer is sent.
     },
     { highWaterMark: 0 },
   )

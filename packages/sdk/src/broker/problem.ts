@@ -1,4 +1,4 @@
-/** What a broker refuses, as problem documents of the contract's shape. */
+/** The refusals of a broker, as problem documents of the contract's shape. */
 import { PROBLEM_CONTENT_TYPE, PROBLEMS } from '@eaas/protocol'
 
 /** The contract's codes that a broker uses, and those that only a broker has. */
@@ -18,7 +18,7 @@ const BROKER_PROBLEMS = {
   E_UNAVAILABLE: PROBLEMS.E_UNAVAILABLE,
 } as const
 
-/** The codes of what a broker refuses by itself. */
+/** The codes of a broker's own refusals. */
 export type BrokerProblemCode = keyof typeof BROKER_PROBLEMS
 
 /** A request that the broker refuses; its message is the `detail`, and holds nothing secret. */
@@ -34,19 +34,19 @@ export class BrokerRefusal extends Error {
   }
 }
 
-/** The status and the problem document of a refusal: what a batch has in the place of one call. */
+/** Returns the status and the problem document of a refusal; a batch has them in place of a call's result. */
 export function problemOf({ code, message }: BrokerRefusal): { status: number; body: object } {
   const { status, title } = BROKER_PROBLEMS[code]
   return { status, body: { type: 'about:blank', title, status, detail: message, code } }
 }
 
-/** The answer to a request that is refused. */
+/** Makes the answer to a refused request. */
 export function refusalResponse(refusal: BrokerRefusal): Response {
   const { status, body } = problemOf(refusal)
   return answerResponse({ status, text: JSON.stringify(body), contentType: PROBLEM_CONTENT_TYPE }, refusal.headers)
 }
 
-/** An answer with the headers that every answer of a broker has, and no others. */
+/** Makes an answer with exactly the headers that every answer of a broker has. */
 export function answerResponse(
   { status, text, contentType }: { status: number; text: string; contentType: string },
   headers: Readonly<Record<string, string>> = {},

@@ -2,9 +2,9 @@
 import type { FetchBody } from '../http/fetch.js'
 
 /**
- * Reads a stream to its end as UTF-8, and wipes its bytes, which may hold a DEK. A byte order mark is kept.
+ * Reads a stream to its end as UTF-8, and zeroes its bytes, which may hold a DEK. A byte order mark is kept.
  *
- * @throws `tooLong` beyond `maxBytes`, without waiting for the end; what the stream fails with; TypeError when it is not UTF-8
+ * @throws `tooLong` beyond `maxBytes`, without waiting for the end; the stream's own error; TypeError when it is not UTF-8
  */
 export async function readText(
   stream: Pick<FetchBody, 'getReader'> | null,
@@ -20,7 +20,7 @@ export async function readText(
     if (done) break
     length += value.length
     if (length > maxBytes) {
-      reader.cancel().catch(() => undefined) // refused already; that the rest cannot be cancelled changes nothing
+      reader.cancel().catch(() => undefined) // the body is refused in any case, so a failed cancel is ignored
       throw tooLong
     }
     text += decoder.decode(value, { stream: true })

@@ -1,16 +1,16 @@
-/** Reads a page's request to a broker: which call, from where, and of the body only the members that the call has. */
+/** Reads a page's request to a broker: its call, its origin, and only those members of the body that the call has. */
 import { isUuid, JSON_MEDIA_TYPE, MAX_BATCH_OPERATIONS, matchPath, ROUTES } from '@eaas/protocol'
 import { BrokerRefusal } from './problem.js'
 import { readText } from './read-text.js'
 
-/** The operations that a broker forwards; it refuses every other one of the API. */
+/** The operations that a broker forwards; it refuses all others of the API. */
 export const BROKER_OPERATIONS = ['wrap', 'unwrap', 'hash'] as const
 export type BrokerOperation = (typeof BROKER_OPERATIONS)[number]
 
 /** The only member of an operation's body besides the key's id. */
 const ARGUMENTS = { wrap: 'dek', unwrap: 'wrapped_key', hash: 'value' } as const
 
-/** One operation that a page asks for. */
+/** One operation that a page requests. */
 export interface Asked {
   op: BrokerOperation
   key_id: string
@@ -59,7 +59,7 @@ function hostOf(origin: string | null): string | undefined {
   return origin !== null && URL.canParse(origin) ? new URL(origin).host : undefined
 }
 
-/** Refuses every media type but JSON: with it, a browser asks before it sends across origins. @throws BrokerRefusal E_MEDIA_TYPE */
+/** Refuses every media type but JSON, because a browser sends JSON to another origin only after a preflight. @throws BrokerRefusal E_MEDIA_TYPE */
 export function assertJson(request: Request): void {
   if (JSON_MEDIA_TYPE.test(request.headers.get('content-type') ?? '')) return
   throw new BrokerRefusal('E_MEDIA_TYPE', 'the body must be application/json in UTF-8')
@@ -73,16 +73,16 @@ export async function readBody(request: Request, maxBytes: number): Promise<unkn
     return JSON.parse(await readText(request.body, maxBytes, tooLarge))
   } catch (error) {
     if (error === tooLarge) throw error
-    // The parser's message quotes the text.
+    // Not the parser's message, which quotes the text.
     throw new BrokerRefusal('E_MALFORMED_REQUEST', 'the body broke off, or is not valid JSON in UTF-8')
   }
 }
 
 /**
- * Reads the operations of a body, and only the members that they need. The request to the service is written anew from them, so
- * the service cannot read something in it that the broker did not check.
+ * Reads the operations of a body, and only the members that they need. The broker writes a new request to the service from
+ * them, so everything in that request has been checked.
  *
- * @throws BrokerRefusal E_VALIDATION, E_NOT_ALLOWED for an operation that no broker passes on
+ * @throws BrokerRefusal E_VALIDATION, E_NOT_ALLOWED for an operation that no broker forwards
  */
 export function readOperations(route: Route, body: unknown): Asked[] {
   if (route.name !== 'batch') {

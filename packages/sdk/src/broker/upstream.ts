@@ -1,4 +1,4 @@
-/** Sends a broker's calls to the service, and passes on only answers that fit the contract. */
+/** Sends a broker's calls to the service, and returns only answers that fit the contract. */
 import { ON_BEHALF_OF_HEADER, PROBLEM_CONTENT_TYPE } from '@eaas/protocol'
 import type { Fetch, FetchResponse } from '../http/fetch.js'
 import { causeOf } from '../http/fetch-cause.js'
@@ -6,9 +6,9 @@ import { hide, spellingsOf } from '../http/secrets.js'
 import { BrokerRefusal } from './problem.js'
 import { readText } from './read-text.js'
 
-/** The longest answer is the one to a batch of a thousand. */
+/** Enough for the longest answer, which is that to a batch of a thousand operations. */
 const MAX_ANSWER_BYTES = 16 * 1_048_576
-/** Faults of the broker's own API key, besides 401: a wrong address, a suspended tenant, a missing permission. */
+/** Codes that, like any 401, mean that the broker's own API key is refused: wrong address, suspended tenant, missing permission. */
 const OWN_FAULTS = ['E_IP_NOT_ALLOWED', 'E_TENANT_SUSPENDED', 'E_MISSING_PERMISSION']
 
 export interface Upstream {
@@ -22,7 +22,7 @@ export interface UpstreamCall {
   body: string
   apiKey: string
   onBehalfOf: string
-  /** Of the page's request. */
+  /** the signal of the page's request */
   signal: AbortSignal
 }
 
@@ -34,16 +34,16 @@ export interface UpstreamAnswer {
   text: string
 }
 
-/** Why the service gave no answer that can be passed on, for the operator of the broker. */
+/** Why the service's answer cannot be passed on, for the operator of the broker. */
 export class UpstreamError extends Error {
   override readonly name = 'UpstreamError'
 }
 
 /**
- * Sends one call, and reads its answer to the end. Nothing of the page's request goes with it but what is given.
+ * Sends one call, and reads its answer to the end. Sends only what `call` contains, and nothing else of the page's request.
  *
  * @throws BrokerRefusal E_UNAVAILABLE when no answer comes, E_BAD_GATEWAY when it is not one that a page may see; the cause
- * says more, and is not for the page
+ * says why, for the operator and not for the page
  */
 export async function askService(upstream: Upstream, call: UpstreamCall): Promise<UpstreamAnswer> {
   const base = upstream.findBase()
@@ -58,7 +58,7 @@ export async function askService(upstream: Upstream, call: UpstreamCall): Promis
         [ON_BEHALF_OF_HEADER]: call.onBehalfOf,
       },
       body: call.body,
-      redirect: 'manual', // not 'error', which some runtimes lack: a redirect is refused below
+      redirect: 'manual', // some runtimes lack 'error'; the code below refuses a redirect
       signal: AbortSignal.any([deadline, call.signal]),
     })
     return await readAnswer(response, call)
@@ -69,7 +69,7 @@ export async function askService(upstream: Upstream, call: UpstreamCall): Promis
   }
 }
 
-/** What must not be in the application's log: the API key, data keys and values. */
+/** The texts that must not appear in the application's log: the API key, data keys and values. */
 function secretsOf({ apiKey, body }: UpstreamCall): string[] {
   const secrets = [apiKey]
   JSON.parse(body, (name, value) => {
@@ -95,7 +95,7 @@ async function readAnswer(response: FetchResponse, call: UpstreamCall): Promise<
   const text = await readText(response.body, MAX_ANSWER_BYTES, tooLong)
   const code = isError ? codeOf(text) : undefined
   const fault = status === 401 ? 'E_UNAUTHORIZED' : OWN_FAULTS.find((own) => own === code)
-  // Not the session's fault: a page told 401 would send its user to log in.
+  // Never passed on as 401: the page would take it for its own session's and send the user to log in.
   if (fault) throw badGateway(`the service refused the broker's API key: ${fault}`)
   if (hide(text, spellingsOf([call.apiKey])) !== text)
     throw badGateway("the service's answer holds the broker's API key")
@@ -103,16 +103,16 @@ async function readAnswer(response: FetchResponse, call: UpstreamCall): Promise<
   return { status, contentType, text, requestId: /^[\x21-\x7e]{1,128}$/.test(requestId) ? requestId : undefined }
 }
 
-/** The `code` of a problem document; undefined where it has none. */
+/** Reads the `code` of a problem document; undefined if it has none. */
 function codeOf(text: string): unknown {
   try {
     return (JSON.parse(text) as { code?: unknown } | null)?.code
   } catch {
-    return undefined // passed on as it came: whoever reads it refuses it
+    return undefined // passed on unchanged: the page's client refuses it
   }
 }
 
-/** The refusal of an answer that a page must not see. */
+/** Makes the refusal of an answer that a page must not see. */
 export function badGateway(cause: string): BrokerRefusal {
   const refusal = new BrokerRefusal('E_BAD_GATEWAY', "the service's answer cannot be passed on")
   return Object.assign(refusal, { cause: new UpstreamError(cause) })

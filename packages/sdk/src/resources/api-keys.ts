@@ -8,12 +8,12 @@ import { assertId, assertName, readTime } from './input.js'
 import type { CallOptions } from './keys.js'
 import type { ApiKeyList, ApiKeyRecord, NewApiKey } from './wire-types.js'
 
-/** What an API key may be given; what is left out of an update is kept, `null` clears it. */
+/** The fields of an API key that can be set. An update keeps a field that is left out; `null` clears it. */
 export interface ApiKeyChanges {
   /** 1 to 255 characters. */
   name?: string | undefined
   permissions?: readonly Permission[] | undefined
-  /** When it ends: RFC 3339 with an offset, or a Date. */
+  /** When it expires: RFC 3339 with an offset, or a Date. */
   expires_at?: string | Date | null | undefined
   /** The only addresses it may be used from: addresses or CIDR, v4 and v6. */
   allowed_ips?: readonly string[] | null | undefined
@@ -25,8 +25,8 @@ export interface NewApiKeyOptions extends ApiKeyChanges {
 }
 
 /**
- * The API keys of a tenant. Each call is one request, and throws the errors that `Client` names. What changes one is never
- * sent twice by itself.
+ * The API keys of a tenant. Each call is one request, and throws the errors that `Client` names. The client never repeats a
+ * change by itself.
  */
 export interface ApiKeys {
   /**
@@ -73,7 +73,7 @@ export function createApiKeys(http: Http): ApiKeys {
   }
 }
 
-// By name, so that nothing else of the caller's object is sent; JSON leaves out what is undefined.
+// Picks the fields by name, so that nothing else of the caller's object is sent; JSON leaves out undefined ones.
 function bodyOf({ name, permissions, expires_at, allowed_ips }: ApiKeyChanges): object {
   if (Array.isArray(allowed_ips) && allowed_ips.length === 0) {
     throw new InvalidInputError('allowed_ips is empty', 'Name addresses, or pass null to allow any.')

@@ -21,12 +21,12 @@ export interface EntryFilter {
   date_to?: string | Date | undefined
   /** Only entries with a greater id. */
   after_id?: number | undefined
-  /** `desc`, newest first, without it. */
+  /** `desc`, newest first, by default. */
   order?: 'asc' | 'desc' | undefined
 }
 
 export interface ListEntriesOptions extends EntryFilter, CallOptions {
-  /** How many at most; 50 without it, and never more than 100. */
+  /** How many at most: 50 by default, and never more than 100. */
   limit?: number | undefined
   offset?: number | undefined
 }
@@ -38,9 +38,9 @@ export interface Audit {
   /** Lists entries, newest first: `{ logs, count, total, limit, offset }`. One request. */
   list(options?: ListEntriesOptions): Promise<EntryList>
   /**
-   * Goes through all entries, one request for each hundred. With `order: 'asc'` it ends at the newest entry, and the next
-   * run goes on with `after_id`; nothing is left out or met twice while entries are added. Newest first, it goes by pages
-   * counted from the newest entry when it began, and skips what is added meanwhile.
+   * Iterates over all entries, one request for each hundred. With `order: 'asc'` it ends at the newest entry, and the next
+   * run continues with `after_id`; no entry is skipped or repeated while others are added. Newest first, it counts its
+   * pages from the entry that was the newest when it began, and skips entries that are added meanwhile.
    *
    * @example
    * ```ts
@@ -48,7 +48,7 @@ export interface Audit {
    * ```
    */
   entries(options?: EntriesOptions): AsyncGenerator<Entry, void, undefined>
-  /** Has the service verify the whole log. `valid: false` and `broken_at`, the first bad entry, when it was tampered with. */
+  /** Makes the service verify the whole log. A tampered log gives `valid: false` and `broken_at`, the first bad entry. */
   verify(options?: CallOptions): Promise<Verification>
 }
 
@@ -72,7 +72,7 @@ export function createAudit(http: Http): Audit {
         const { logs } = await list(order === 'asc' ? page : { ...page, offset })
         for (const entry of logs) {
           after = order === 'asc' ? entry.id : after
-          if (order === 'desc' && entry.id >= oldest) continue // pushed back by one that was added meanwhile
+          if (order === 'desc' && entry.id >= oldest) continue // already seen: an entry added meanwhile moved it to this page
           oldest = entry.id
           yield entry
         }

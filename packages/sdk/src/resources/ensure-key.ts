@@ -1,9 +1,9 @@
-/** `keys.ensure`: the key of a name, created where there is none, however many processes ask for it at once. */
+/** `keys.ensure`: gets the key of a name, or creates it if there is none, even if many processes do so at once. */
 import { ApiError, isEaasError } from '../errors.js'
 import type { CallOptions, Keys } from './keys.js'
 import type { Key, KeyStatus } from './wire-types.js'
 
-/** What to do where the key of a name is not active. */
+/** What the caller can do if the key of this name is not active. */
 const REMEDIES: Record<Exclude<KeyStatus, 'active'>, string> = {
   disabled: 'Enable it with eaas.keys.enable(), or take another name.',
   pending_destruction:

@@ -1,9 +1,9 @@
-/** What callers pass to the calls of the resources. Apart from `../input.ts`, so that it is loaded with the first of them. */
+/** Checks the arguments of the resources' calls. Separate from `../input.ts`, so that it is loaded with the first such call. */
 import { isUuid, isWellFormed, MAX_NAME_CHARACTERS } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import { assertWhole, isoText, isValidDate } from '../input.js'
 
-/** Refuses what is not a name for a key or an API key. @throws InvalidInputError */
+/** Checks the name of a key or an API key. @throws InvalidInputError */
 export function assertName(name: unknown, option = 'name'): asserts name is string {
   if (typeof name !== 'string' || name === '' || [...name].length > MAX_NAME_CHARACTERS) {
     throw new InvalidInputError(`${option} must be text of 1 to ${MAX_NAME_CHARACTERS} characters`)
@@ -13,18 +13,18 @@ export function assertName(name: unknown, option = 'name'): asserts name is stri
   }
 }
 
-/** Refuses what is not an id of the API. @throws InvalidInputError */
+/** Checks an id of the API. @throws InvalidInputError */
 export function assertId(id: unknown): asserts id is string {
   if (typeof id !== 'string' || !isUuid(id)) throw new InvalidInputError('id must be a UUID, lower case, with dashes')
 }
 
-/** Refuses a limit or an offset that the service would refuse. @throws InvalidInputError */
+/** Checks a limit and an offset by the service's rules. @throws InvalidInputError */
 export function assertPage(limit: unknown, offset: unknown): void {
   if (limit !== undefined) assertWhole('limit', limit, 1, Number.MAX_SAFE_INTEGER)
   if (offset !== undefined) assertWhole('offset', offset, 0, Number.MAX_SAFE_INTEGER)
 }
 
-/** A time as the API takes it. @throws InvalidInputError on an invalid Date */
+/** Returns a time as the API takes it. @throws InvalidInputError on an invalid Date */
 export function readTime(value: string | Date, name: string): string {
   if (typeof value === 'string') return value
   if (!isValidDate(value)) {

@@ -14,14 +14,14 @@ export interface CallOptions {
 export interface ListKeysOptions extends CallOptions {
   status?: KeyStatus | undefined
   name?: string | undefined
-  /** How many at most; without it all. */
+  /** How many at most; all by default. */
   limit?: number | undefined
   offset?: number | undefined
 }
 
 /**
- * The keys of a tenant. Each call is one request, and throws the errors that `Client` names. What changes a key is never
- * sent twice by itself: after an `E_NETWORK` or `E_TIMEOUT` look with `get` or `list({ name })` whether it was done.
+ * The keys of a tenant. Each call is one request, and throws the errors that `Client` names. The client never repeats a
+ * change by itself: after an `E_NETWORK` or `E_TIMEOUT`, check with `get` or `list({ name })` whether it was made.
  */
 export interface Keys {
   /**
@@ -31,9 +31,9 @@ export interface Keys {
    */
   create(key: { name: string }, options?: CallOptions): Promise<Key>
   /**
-   * Gets the active key of a name, and creates it where there is none: for what runs at each start of a program. Any number
-   * of processes may do so at once, and all get the same key. One request where the key is there, two where it is created.
-   * May be called again after any error. Needs the permission `keys:read`, and `keys:create` where there is no such key.
+   * Gets the active key of a name, or creates it if there is none: call it at each start of a program. Any number of
+   * processes may do so at once, and all get the same key. One request if the key exists, two if it is created. May be
+   * called again after any error. Needs the permission `keys:read`, and `keys:create` if the key does not exist.
    * A key of this name that is disabled, waits for its destruction or is destroyed: `E_API` with `problem: 'E_STATE'`.
    *
    * @param key.name 1 to 255 characters, unique in the tenant
@@ -48,35 +48,35 @@ export interface Keys {
   /** Gets one key with its versions. Needs `keys:read`. Unknown: `E_API` with status 404. */
   get(keyId: string, options?: CallOptions): Promise<KeyWithVersions>
   /**
-   * Rotates a key: new DEKs are wrapped under a new version, all that was sealed before still opens. Needs `keys:rotate`.
+   * Rotates a key: new DEKs are wrapped under a new version; data sealed before still opens. Needs `keys:rotate`.
    * A key that is not active: `E_API` with status 409.
    */
   rotate(keyId: string, options?: CallOptions): Promise<Key>
-  /** Has the service rotate a key every so many days, 1 to 3,650; `null` ends that. Needs `keys:rotate`. */
+  /** Makes the service rotate a key every `interval_days` days, 1 to 3,650; `null` ends that. Needs `keys:rotate`. */
   setRotation(keyId: string, interval_days: number | null, options?: CallOptions): Promise<Key>
   /** Disables a key: it still opens, but seals and wraps nothing new. Needs `keys:disable`. */
   disable(keyId: string, options?: CallOptions): Promise<void>
   /** Enables a disabled key. Needs `keys:disable`. */
   enable(keyId: string, options?: CallOptions): Promise<Key>
   /**
-   * Begins the destruction of a disabled key: after the waiting period of the service (`destroy_at`) nothing that it
-   * protects opens ever again. Needs `keys:destroy`.
+   * Schedules the destruction of a disabled key: after the service's waiting period (`destroy_at`), the data that it
+   * protects can never be opened again. Needs `keys:destroy`.
    *
    * @param confirm the key's name, so that nobody destroys the wrong one
    */
   destroy(keyId: string, confirm: string, options?: CallOptions): Promise<Key>
-  /** Takes a destruction back while it waits; the key is disabled then. Needs `keys:destroy`. */
+  /** Cancels a destruction that is still waiting; the key is disabled again. Needs `keys:destroy`. */
   cancelDestruction(keyId: string, options?: CallOptions): Promise<Key>
   /**
-   * Exports the secrets of a key, for `openExport` of `@eaas/sdk/offline`. Needs `keys:export`. Whoever holds the export
-   * opens all that the key ever protected: the service cannot take it back.
+   * Exports the secrets of a key, for `openExport` of `@eaas/sdk/offline`. Needs `keys:export`. Whoever holds the export can
+   * open everything that the key ever protected, and the service cannot revoke it.
    */
   export(keyId: string, options?: CallOptions): Promise<KeyExport>
 }
 
 /** Makes the resource over one client's HTTP. */
 export function createKeys(http: Http): Keys {
-  /** The id and the signal of a call about one key, checked. */
+  /** Checks the id and the signal of a call on one key. */
   const about = (name: keyof Keys, keyId: string, options: CallOptions | undefined) => {
     const signal = readSignal(`keys.${name}()`, options)
     assertKeyId(keyId)

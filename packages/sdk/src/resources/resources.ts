@@ -1,4 +1,4 @@
-/** The resources of the API, loaded at the first call to one of them: a page that only seals and opens does not pay for them. */
+/** The resources of the API, loaded at the first call to one of them: a page that only seals and opens never loads them. */
 import { traced } from '../caller.js'
 import type { Http } from '../http/calls.js'
 import type { ApiKeys, createApiKeys } from './api-keys.js'
@@ -14,7 +14,7 @@ export interface Resources extends Service {
   server: ServerMode
 }
 
-/** What is loaded for them. */
+/** What the first call loads. */
 interface Loaded {
   createKeys: typeof createKeys
   createApiKeys: typeof createApiKeys
@@ -58,7 +58,7 @@ export function createResources(http: Http, load: () => Promise<Loaded>): Resour
   }
 }
 
-/** A resource whose calls load it. */
+/** Makes a resource that is loaded by its first call. */
 function lazily<R extends object>(load: () => Promise<R>, names: readonly (keyof R & string)[]): R {
   type Calls = Record<string, (...args: unknown[]) => Promise<unknown>>
   const callOf = (name: string) => traced(async (...args) => ((await load()) as Calls)[name]?.(...args))

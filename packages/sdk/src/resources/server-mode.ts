@@ -9,16 +9,16 @@ import { type Bundle, readEnvelope } from '../records/envelopes.js'
 import type { CallOptions } from './keys.js'
 
 /**
- * Server mode, for what cannot hold a DEK itself: the service sees each plaintext. `encrypt` and `decrypt` of the client
- * itself never send one. Closed to envelope-only tenants (`E_API` with status 403); at most 64 KiB a value. Each call is one
- * request and one audit entry.
+ * Server mode, for programs that cannot hold a DEK: the service sees each plaintext. The client's own `encrypt` and
+ * `decrypt` never send one. Envelope-only tenants are refused (`E_API` with status 403). A value may have at most 64 KiB.
+ * Each call is one request and one audit entry.
  */
 export interface ServerMode {
-  /** Sends text (as UTF-8) or bytes to the service to be sealed. `decrypt` of the client opens the bundle locally too. */
+  /** Sends text (as UTF-8) or bytes to the service, which seals it. The client's own `decrypt` opens the bundle locally too. */
   encrypt(plaintext: string | Binary, options: CallOptions & { keyId: string }): Promise<Bundle>
-  /** Sends an envelope or a bundle to the service to be opened to bytes. */
+  /** Sends an envelope or a bundle to the service, which opens it; returns the bytes. */
   decrypt(envelope: Bundle, options?: CallOptions): Promise<Bytes>
-  /** The same, to text. @throws ContentError when the bytes are not UTF-8 */
+  /** Like `decrypt`, but returns text. @throws ContentError when the bytes are not UTF-8 */
   decryptText(envelope: Bundle, options?: CallOptions): Promise<string>
 }
 

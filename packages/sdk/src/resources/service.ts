@@ -1,4 +1,4 @@
-/** What concerns the tenant as a whole, and the service: the calls that stand on the client itself. */
+/** The calls on the client itself: the tenant, its usage, and the health of the service. */
 import { InvalidInputError } from '../errors.js'
 import type { Http } from '../http/calls.js'
 import { toCall } from '../http/to-call.js'
@@ -10,7 +10,7 @@ export interface Service {
   /** Reads the tenant that the API key belongs to. One request. Needs `keys:read`. */
   tenant(options?: CallOptions): Promise<Tenant>
   /**
-   * Returns how often the tenant did what in a month: `{ month, operations }`. One request. Needs `audit:read`.
+   * Returns how often the tenant used each operation in a month: `{ month, operations }`. One request. Needs `audit:read`.
    *
    * @param month `YYYY-MM`, UTC; the current month by default
    */

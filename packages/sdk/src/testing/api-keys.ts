@@ -1,4 +1,4 @@
-/** /v1/api-keys in memory. Permissions, expiry and revocation hold; lists of addresses are kept, and not enforced. */
+/** /v1/api-keys in memory. Permissions, expiry and revocation are enforced; address lists are stored but not enforced. */
 import {
   encodeHex,
   MAX_API_KEYS,
@@ -30,7 +30,7 @@ export function makeApiKey(state: State, name: string, permissions: readonly Per
   }
 }
 
-/** Finds the API key that a call comes with, while it is valid. */
+/** Finds the active API key with this secret; undefined if it is unknown, expired or revoked. */
 export function findApiKey(state: State, secret: string): TestApiKey | undefined {
   return state.apiKeys.find((apiKey) => apiKey.secret === secret && statusOf(state, apiKey) === 'active')
 }

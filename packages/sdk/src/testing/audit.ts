@@ -38,7 +38,7 @@ export function readUsage({ state }: Call, { month }: { month?: string | undefin
   return { month: asked, operations }
 }
 
-// An HMAC under no secret is as good a digest as any other, and the one that is here.
+// The SDK has an HMAC already, so one under a fixed key serves as the digest.
 async function digest({ entries }: State): Promise<string> {
   return encodeHex(await createHmac(new Uint8Array(KEY_BYTES))(encodeUtf8(JSON.stringify(entries))))
 }

@@ -1,4 +1,4 @@
-/** Errors that a test asked for: the next calls get them in place of an answer. */
+/** Failures that a test requested: the next calls get them instead of an answer. */
 import { PROBLEMS, type ProblemCode, problemDocument } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import { assertOptions, assertWhole, kindOf } from '../input.js'
@@ -9,18 +9,18 @@ import type { TestOperation } from './routes.js'
 export interface TestFailure {
   /**
    * The call by its name in the API's description: `wrap`, `unwrap`, `hash`, `createKey`, …; inside a batch too. Without it,
-   * whatever request comes next.
+   * the next request fails, whatever it calls.
    */
   operation?: TestOperation | undefined
-  /** The HTTP status, 400 to 599; with a problem document where the service has one of that status, else a proxy's page. */
+  /** The HTTP status, 400 to 599. The body is a problem document if the service has one of that status, otherwise a proxy's page. */
   status?: number | undefined
   /** The problem's code, such as `E_STATE`. */
   code?: ProblemCode | undefined
-  /** The request fails as where there is no network. */
+  /** The request fails as it does without a network. */
   network?: boolean | undefined
-  /** No answer comes, until the request is given up. */
+  /** No answer arrives until the caller gives the request up. */
   timeout?: boolean | undefined
-  /** How many calls fail, 1 by default. The SDK repeats some calls: an error that it shall report has to outlast that. */
+  /** How many calls fail, 1 by default. The SDK repeats some calls, so it reports a failure only if every attempt fails. */
   times?: number | undefined
 }
 
@@ -29,7 +29,7 @@ export type Failing = 'network' | 'timeout' | Result
 
 export interface Failures {
   add(failure: TestFailure): void
-  /** What the next call of this name gets, if it fails. A part of a batch fails only where it was named. */
+  /** Returns the failure of the next call of this name, if it fails. A part of a batch fails only if it was named. */
   take(operation: TestOperation, options?: { isPart?: boolean }): Failing | undefined
   clear(): void
 }

@@ -7,7 +7,7 @@ const WARNING =
   'Whoever holds this export opens everything that this key ever protected, and computes its blind indexes. ' +
   'Keep it offline. The server cannot take it back.'
 
-/** In which states a key does what. */
+/** The states in which a key allows each kind of call. */
 export const STATES = {
   use: ['active'],
   open: ['active', 'disabled'],
@@ -23,7 +23,7 @@ export function getKey(state: State, key_id: string, states?: readonly wire.KeyS
   throw new Refusal('E_STATE', `the key is ${key.status}: to ${to} it must be ${states.join(' or ')}`)
 }
 
-/** The version that wraps. */
+/** Returns the version that wraps. */
 export function currentVersion(key: TestKey): TestKey['versions'][number] {
   const version = key.versions.at(-1)
   if (!version) throw new Error('a key has at least one version')
@@ -139,7 +139,7 @@ export function exportKey(call: Call): wire.KeyExport {
   }
 }
 
-/** Does what is due by now: rotations by policy, destructions whose waiting period is over. */
+/** Runs what is due: rotations by policy, and destructions whose waiting period is over. */
 export function doDueWork(state: State): void {
   const isDue = (time: string | null) => time !== null && Date.parse(time) <= state.now()
   for (const key of state.keys) {

@@ -1,9 +1,9 @@
-/** A call that the service in memory refuses, in the words of the real one. */
+/** Refusals of the service in memory, with the same codes and messages as the real one. */
 import { PROBLEMS, type ProblemCode, problemDocument, wire } from '@eaas/protocol'
 import type { ZodMiniType } from 'zod/mini'
 import en from 'zod/v4/locales/en.js'
 
-/** Thrown by what answers calls, and turned into a problem document. */
+/** Thrown by the functions that answer calls, and turned into a problem document. */
 export class Refusal extends Error {
   override readonly name = 'Refusal'
   readonly code: ProblemCode
@@ -20,12 +20,12 @@ export interface Result {
   body: unknown
 }
 
-/** What a refusal is answered with. */
+/** Returns the answer to a refused call. */
 export function refused({ code, message }: Refusal): Result {
   return { status: PROBLEMS[code].status, body: problemDocument(code, message) }
 }
 
-// For each call, not with zod's `config`, which is the application's too.
+// Passed with each parse instead of set by zod's `config`, which the application shares.
 const MESSAGES = { error: en().localeError }
 
 /** Parses by a schema. @throws Refusal E_VALIDATION, naming the field */

@@ -1,4 +1,4 @@
-/** What answers each call in memory. How a call looks on the wire says the contract's own table. */
+/** Binds each call to the function that answers it in memory. The contract's table of routes defines the wire format. */
 import type { OperationId, wire } from '@eaas/protocol'
 import { createApiKey, listApiKeys, revokeApiKey, updateApiKey } from './api-keys.js'
 import { listAudit, readUsage, verifyAudit } from './audit.js'
@@ -17,7 +17,7 @@ import {
 import { decrypt, encrypt, hash, rewrap, unwrap, wrap } from './secrets.js'
 import type { Call } from './state.js'
 
-/** A call of the API by its name: what `failNext` takes. All that the SDK calls. */
+/** The name of an API call, as `failNext` takes it: every call that the SDK makes. */
 export type TestOperation = Exclude<OperationId, 'readAuditCheckpoint' | 'exportAudit'>
 
 type Input<Id> = Id extends keyof wire.Bodies

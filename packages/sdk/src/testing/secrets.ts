@@ -1,4 +1,4 @@
-/** What touches secrets in memory: wrapping, the blind index, server mode. With real cryptography, by noble. */
+/** The in-memory operations on secrets: wrapping, the blind index and server mode, with real cryptography by noble. */
 import {
   decodeBase64,
   decodeUtf8,
@@ -50,7 +50,7 @@ export async function hash(
   { value, key_id }: { value: string; key_id: string },
 ): Promise<wire.Hashed> {
   const key = getKey(state, key_id, STATES.use, 'hash')
-  key.hmac ??= createHmac(key.hashKey.slice()) // which wipes what it is given
+  key.hmac ??= createHmac(key.hashKey.slice()) // `createHmac` zeroes its argument
   return { hash: encodeHex(await key.hmac(encodeUtf8(value))), key_id }
 }
 
@@ -112,7 +112,7 @@ function openSealed(key: Uint8Array, iv: Uint8Array, sealed: Uint8Array, aad?: U
     return nobleAead.open(key, iv, sealed, aad)
   } catch (error) {
     if (!(error instanceof OpenError)) throw error
-    return undefined // whoever asked says so in the words of the API
+    return undefined // the caller answers with the API's error
   }
 }
 

@@ -1,4 +1,4 @@
-/** From a request to its answer, in the order in which the service checks: who calls, what it may, then what it sends. */
+/** Answers a request. Checks in the service's order: the caller, its permissions, then the input. */
 import {
   decodeUtf8,
   isOnBehalfOf,
@@ -24,7 +24,7 @@ const ENVELOPE_ONLY =
 const HEALTH: wire.Health = { status: 'healthy', database: 'up', cache: 'up', hsm: 'none', durability: 'synchronous' }
 const OPERATIONS: readonly TestOperation[] = [...(Object.keys(FAKES) as (keyof typeof FAKES)[]), 'batch', 'getHealth']
 
-/** What a test asked for that is no answer: thrown, so that it ends the whole request. */
+/** Thrown when a test requested a network error or a timeout, so that it ends the whole request. */
 export class NoAnswer extends Error {
   readonly failing: Exclude<Failing, Result>
 
@@ -146,7 +146,7 @@ function findRoute(method: string, path: string): Found {
   }
 }
 
-/** The body of a call that is refused whatever it is; undefined where it is no JSON, or too large. */
+/** Reads the body of a call that is refused in any case; undefined if it is not JSON, or too large. */
 async function peekBody(request: Request): Promise<unknown> {
   const bytes = new Uint8Array(await request.arrayBuffer())
   try {

@@ -1,10 +1,10 @@
-/** What the service in memory remembers: one tenant with its keys, API keys and audit entries. */
+/** The state of the service in memory: one tenant with its keys, API keys and audit entries. */
 import { type Action, encodeHex, KEY_BYTES, type Permission, SYSTEM_ACTOR, type wire } from '@eaas/protocol'
 import { fillRandom } from '../deks/random.js'
 import type { Hmac } from '../engines/hmac.js'
 
 const MS_PER_DAY = 86_400_000
-/** The address that all calls come from. */
+/** The address that audit entries record for every call. */
 const IP_ADDRESS = '127.0.0.1'
 
 export interface TestKeyVersion {
@@ -26,7 +26,7 @@ export interface TestKey {
   /** oldest first; the last one is the current */
   versions: TestKeyVersion[]
   hashKey: Uint8Array
-  /** made of the hash key when it is first needed */
+  /** created from the hash key when it is first needed */
   hmac: Hmac | undefined
 }
 
@@ -51,7 +51,7 @@ export interface State {
   destroyWindowDays: number
 }
 
-/** One call: who makes it, and on which thing. */
+/** One call: its caller, and the id in its path. */
 export interface Call {
   state: State
   apiKey: TestApiKey
@@ -60,7 +60,7 @@ export interface Call {
   id: string
 }
 
-/** An entry as an operation words it. */
+/** The fields of an entry that the operation provides. */
 export interface EntryNote {
   action: Action
   key_id?: string
@@ -68,13 +68,13 @@ export interface EntryNote {
   metadata?: Record<string, unknown>
 }
 
-/** Writes an entry of a call; returns when it was written. */
+/** Writes the entry of a call; returns the entry's time. */
 export function note({ state, apiKey, onBehalfOf }: Call, { metadata, ...entry }: EntryNote): string {
   const all = onBehalfOf === undefined ? metadata : { ...metadata, on_behalf_of: onBehalfOf }
   return append(state, { ...entry, actor: apiKey.id, ip_address: IP_ADDRESS, ...(all && { metadata: all }) })
 }
 
-/** Writes an entry of what the service does by itself; returns when it was written. */
+/** Writes the entry of something that the service does by itself; returns the entry's time. */
 export function noteAsSystem(state: State, entry: EntryNote): string {
   return append(state, { ...entry, actor: SYSTEM_ACTOR, ip_address: null })
 }
@@ -96,7 +96,7 @@ export function timeNow(state: State): string {
   return new Date(state.now()).toISOString()
 }
 
-/** So many days after a time. */
+/** The time this many days after another. */
 export function daysAfter(time: string, days: number): string {
   return new Date(Date.parse(time) + days * MS_PER_DAY).toISOString()
 }
