@@ -1,4 +1,4 @@
-/** The actions that an audit entry can name. Fixed: exporters and auditors filter by them. */
+/** The actions that an audit entry can name. They never change, because exporters and auditors filter by them. */
 
 /** Every audit action, in the order in which the documentation lists them. */
 export const ACTIONS = [
@@ -24,5 +24,5 @@ export const ACTIONS = [
 
 export type Action = (typeof ACTIONS)[number]
 
-/** The actor of what the server or its operator does by itself; every other actor is an API key's id. */
+/** The actor of changes by the server itself or by its operator; every other actor is an API key's id. */
 export const SYSTEM_ACTOR = 'system'

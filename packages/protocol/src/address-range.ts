@@ -4,12 +4,12 @@ const BYTE = '(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)'
 const V4 = new RegExp(`^${BYTE}(?:\\.${BYTE}){3}$`)
 const PREFIX = /^(?:0|[1-9]\d{0,2})$/
 const GROUP_BITS = 16
-/** What an IPv4 address within IPv6 begins with: `::ffff:` */
+/** The bits that an IPv4 address mapped into IPv6 begins with: `::ffff:` */
 const MAPPED = `${'0'.repeat(80)}${'1'.repeat(16)}`
 
 /**
- * Reads an address or a range. Bits beyond the prefix are cleared, so that the text says what is allowed: `10.0.0.5/8` is
- * `10.0.0.0/8`. Anything else stays as it is written. Returns undefined where the text is neither.
+ * Reads an address or a range. Clears the bits beyond the prefix, so that the text shows what is allowed: `10.0.0.5/8` becomes
+ * `10.0.0.0/8`. Keeps all other text as it is written. Returns undefined if the text is neither.
  */
 export function readAddressRange(text: string): string | undefined {
   const [address = '', prefix, ...rest] = text.split('/')
@@ -18,7 +18,7 @@ export function readAddressRange(text: string): string | undefined {
   if (prefix === undefined) return text
   if (!PREFIX.test(prefix) || Number(prefix) > bits.length) return undefined
   const network = bits.slice(0, Number(prefix)).padEnd(bits.length, '0')
-  // Whoever writes ::ffff:10.0.0.1/8 means 10.0.0.0/8, and would allow a tenth of all IPv6 addresses.
+  // A user who writes ::ffff:10.0.0.1/8 means 10.0.0.0/8, but would allow ::/8, a 256th of all IPv6 addresses.
   if (bits.startsWith(MAPPED) && Number(prefix) < MAPPED.length) return undefined
   return network === bits ? text : `${addressOf(network)}/${prefix}`
 }
@@ -43,7 +43,7 @@ function addressOf(bits: string): string {
   return canonicalV6(groups.join(':')) ?? ''
 }
 
-/** Groups in hexadecimal, the longest run of zeros as `::`, as the URL Standard writes them. */
+/** Writes an IPv6 address as the URL Standard does: groups in hexadecimal, the longest run of zeros as `::`. */
 function canonicalV6(address: string): string | undefined {
   try {
     return new URL(`http://[${address}]`).hostname.slice(1, -1)

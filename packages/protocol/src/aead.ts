@@ -5,12 +5,12 @@ import { FormatError } from './bytes.js'
 export const KEY_BYTES = 32
 /** Length of every iv; SP 800-38D section 8.2.2: 96 random bits. */
 export const IV_BYTES = 12
-/** Length of the tag, which stands after the ciphertext. */
+/** Length of the tag, which follows the ciphertext. */
 export const TAG_BYTES = 16
 
 /**
- * Thrown when something sealed does not open: altered, cut, sealed under another key, or with another AAD. Which one it
- * was is never told.
+ * Thrown when sealed bytes do not open: they were altered, cut, sealed under another key or with another AAD. The error
+ * never says which.
  */
 export class OpenError extends Error {
   override readonly name = 'OpenError'
@@ -23,11 +23,11 @@ export class OpenError extends Error {
 export interface Aead {
   /** Seals the plaintext: returns ciphertext ‖ tag, `plaintext.length + TAG_BYTES` bytes. The iv must never repeat under one key. */
   seal(key: Uint8Array, iv: Uint8Array, plaintext: Uint8Array, aad?: Uint8Array): Uint8Array
-  /** Opens ciphertext ‖ tag. @throws OpenError when it is not authentic; no byte of plaintext is released then */
+  /** Opens ciphertext ‖ tag. @throws OpenError when it is not authentic, without releasing any plaintext */
   open(key: Uint8Array, iv: Uint8Array, sealed: Uint8Array, aad?: Uint8Array): Uint8Array
 }
 
-/** Refuses a key or an iv of a wrong length. @throws FormatError */
+/** Checks the lengths of a key and an iv. @throws FormatError */
 export function assertLengths(key: Uint8Array, iv: Uint8Array): void {
   if (key.length !== KEY_BYTES) throw new FormatError(`key must be ${KEY_BYTES} bytes, got ${key.length}`)
   if (iv.length !== IV_BYTES) throw new FormatError(`iv must be ${IV_BYTES} bytes, got ${iv.length}`)

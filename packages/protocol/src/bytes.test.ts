@@ -7,7 +7,7 @@ type Bytes = typeof onNode
 
 let nativeCalls = 0
 
-/** The base64 of recent platforms, lenient as they are: white space and trailing bits pass. */
+/** The base64 methods of recent platforms, as lenient as those: they accept white space and trailing bits. */
 const base64 = {
   toBase64(this: Uint8Array): string {
     nativeCalls++
@@ -20,7 +20,7 @@ const base64 = {
   },
 }
 
-/** Uint8Array as a platform has it that encodes base64 itself, or does not; what it makes are ordinary arrays. */
+/** A Uint8Array constructor with or without native base64 methods; it makes ordinary arrays. */
 function uint8Array({ toBase64, fromBase64 }: Partial<typeof base64>): unknown {
   const make = (...args: [number]) => new Uint8Array(...args)
   return Object.assign(

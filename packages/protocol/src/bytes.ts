@@ -1,6 +1,6 @@
-/** Bytes and their text forms, decoded strictly: what is not canonical is refused, never repaired. */
+/** Bytes and their text forms, decoded strictly: text that is not canonical is refused, never repaired. */
 
-/** Thrown when text or bytes do not have the form that the protocol demands. The message never holds the input. */
+/** Thrown when text or bytes do not have the form that the protocol requires. The message never contains the input. */
 export class FormatError extends Error {
   override readonly name = 'FormatError'
 }
@@ -13,7 +13,7 @@ interface NodeBuffer {
   from(bytes: ArrayBufferLike, offset: number, length: number): { toString(encoding: 'base64'): string }
 }
 
-/** The name of a typed array's class, whatever realm it was made in and whatever its prototype claims. */
+/** Reads the name of a typed array's class, even if the array is from another realm or has another prototype. */
 const typedArrayName = Object.getOwnPropertyDescriptor(
   Object.getPrototypeOf(Uint8Array.prototype),
   Symbol.toStringTag,
@@ -23,7 +23,7 @@ interface NativeBase64 {
   toBase64?: (this: Uint8Array) => string
 }
 
-// Node's Buffer where there is one: it is several times faster than any other way there. Reached through globalThis so
+// Node's Buffer if it exists: in Node it is several times faster than the alternatives. Accessed through globalThis, so
 // that bundlers for browsers add no polyfill.
 const nodeBuffer = (globalThis as { Buffer?: NodeBuffer }).Buffer
 const nativeToBase64 = (Uint8Array.prototype as NativeBase64).toBase64
@@ -31,7 +31,7 @@ const nativeFromBase64 = (Uint8Array as { fromBase64?: (text: string) => Uint8Ar
 
 /**
  * Returns a byte array of any realm as one of this realm, over the same memory; undefined for any other value. `instanceof`
- * would refuse the arrays of another window, of a `vm` context, and those of Node in the tests of jest and jsdom.
+ * is false for arrays of another window, of a `vm` context, and for Node's arrays in tests under jest with jsdom.
  */
 export function asBytes(value: unknown): Uint8Array | undefined {
   if (value instanceof Uint8Array) return value
@@ -58,28 +58,28 @@ export function decodeBase64(text: string): Uint8Array {
   return bytes
 }
 
-/** The bytes, or undefined; other than `length` where the platform skipped something. */
+/** Decodes with the platform's decoder; undefined if that fails. The length differs from `length` if it skipped characters. */
 function lenientBase64(text: string, length: number): Uint8Array | undefined {
   if (nodeBuffer) {
-    if (nodeBuffer.byteLength(text) !== text.length) return undefined // it takes each character for the low 8 bits of its code
-    const bytes = nodeBuffer.alloc(length) // not `from`: a DEK would lie in memory that it shares with other Buffers
+    if (nodeBuffer.byteLength(text) !== text.length) return undefined // Buffer takes the low 8 bits of each character's code
+    const bytes = nodeBuffer.alloc(length) // not `from`, which would put a DEK into memory shared with other Buffers
     return bytes.write(text, 'base64') === length ? view(bytes) : undefined
   }
   try {
     return nativeFromBase64 ? nativeFromBase64(text) : Uint8Array.from(atob(text), (char) => char.charCodeAt(0))
   } catch {
-    return undefined // the caller says why, in one sentence for every cause
+    return undefined // the caller throws one error for every cause
   }
 }
 
-// The decoders of the platforms accept more than the standard allows. What they skip is missing in the length, and what the last
-// characters say beyond the last byte shows when they are encoded again, which costs less than to encode all.
+// The platforms' decoders accept more than the standard allows. Characters that they skip make the result too short. Non-zero
+// bits after the last byte are found by encoding only the last bytes again, which is cheaper than encoding all of them.
 function isCanonical(text: string, bytes: Uint8Array, padding: number): boolean {
   if (text.includes('-') || text.includes('_')) return false
   return padding === 0 || encodeBase64(bytes.subarray(padding - 3)) === text.slice(-4)
 }
 
-/** What `btoa` takes: a character for each byte. By parts, since a call takes only so many arguments. */
+/** Makes the argument of `btoa`: one character for each byte. In parts, because a call has a limited number of arguments. */
 function binaryString(bytes: Uint8Array): string {
   let text = ''
   for (let at = 0; at < bytes.length; at += BTOA_PART) {
@@ -88,7 +88,7 @@ function binaryString(bytes: Uint8Array): string {
   return text
 }
 
-// Buffer.slice and Uint8Array.slice differ; what leaves this module is always a plain Uint8Array.
+// Buffer.slice and Uint8Array.slice differ, so this module returns only plain Uint8Arrays.
 function view(bytes: ArrayBufferView): Uint8Array {
   return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }
@@ -124,7 +124,7 @@ interface MaybeNode {
 let encoder: TextEncoder | undefined
 let decoder: TextDecoder | undefined
 
-/** The platform's own, or Node's where a simulated browser, such as jsdom in jest, leaves them out. */
+/** The platform's own coders, or Node's where a simulated browser, such as jsdom in jest, lacks them. */
 function textCoders(): TextCoders {
   if (typeof TextEncoder === 'function' && typeof TextDecoder === 'function') return { TextEncoder, TextDecoder }
   const util = (globalThis as MaybeNode).process?.getBuiltinModule?.('node:util') as TextCoders | undefined
@@ -140,7 +140,7 @@ export function isWellFormed(text: string): boolean {
 /**
  * Encodes text as UTF-8.
  *
- * @throws FormatError on a lone surrogate, which has no UTF-8 form and would become U+FFFD without a word
+ * @throws FormatError on a lone surrogate, which has no UTF-8 form and would silently become U+FFFD
  */
 export function encodeUtf8(text: string): Uint8Array {
   if (!isWellFormed(text)) throw new FormatError('text holds a lone surrogate, which UTF-8 cannot carry')
@@ -173,7 +173,7 @@ export function concatBytes(...parts: readonly Uint8Array[]): Uint8Array {
   return joined
 }
 
-/** Joins byte strings with the length of each (u32, big-endian) in front of it, so that no two lists give the same bytes. */
+/** Joins byte strings with the length of each (u32, big-endian) in front of it, so that different lists always give different bytes. */
 export function lengthPrefixed(...parts: readonly Uint8Array[]): Uint8Array {
   const joined = new Uint8Array(parts.reduce((sum, part) => sum + 4 + part.length, 0))
   const lengths = new DataView(joined.buffer)

@@ -1,4 +1,4 @@
-/** Envelope format v1, see envelope.md: what is stored in place of a value. */
+/** Envelope format v1 (envelope.md): what an application stores instead of a value. */
 import { IV_BYTES, TAG_BYTES } from './aead.js'
 import { decodeBase64, encodeBase64, FormatError, isUuid } from './bytes.js'
 
@@ -12,7 +12,7 @@ export interface Envelope {
   envelope_version: 1
 }
 
-/** A DEK as the server wrapped it, with the key and the version that did it. */
+/** A DEK as the server wrapped it, with the key and the version that wrapped it. */
 export interface WrappedKey {
   wrapped_key: string
   key_id: string
@@ -44,9 +44,9 @@ export function encodeEnvelope(wrapped: WrappedKey, iv: Uint8Array, sealed: Uint
 }
 
 /**
- * Reads what an envelope says of its DEK (envelope.md 1), of unknown origin.
+ * Reads the wrapped DEK of an envelope of unknown origin (envelope.md 1).
  *
- * @throws FormatError naming the field that is wrong; the message holds nothing of the value
+ * @throws FormatError naming the field that is wrong; the message contains nothing of the value
  */
 export function decodeWrappedKey(input: unknown): WrappedKey {
   if (typeof input !== 'object' || input === null) throw new FormatError('an envelope must be an object')
@@ -62,10 +62,10 @@ export function decodeWrappedKey(input: unknown): WrappedKey {
 /**
  * Reads an envelope, or a server-mode bundle (envelope.md 5), of unknown origin.
  *
- * @throws FormatError naming the field that is wrong (envelope.md 6); the message holds nothing of the value
+ * @throws FormatError naming the field that is wrong (envelope.md 6); the message contains nothing of the value
  */
 export function decodeEnvelope(input: unknown): EnvelopeParts {
-  const fields = (input ?? {}) as Record<string, unknown> // what is no object is refused below
+  const fields = (input ?? {}) as Record<string, unknown> // `decodeWrappedKey` refuses anything but an object
   if (fields.envelope_version !== undefined && fields.envelope_version !== 1) {
     throw new FormatError('envelope_version must be 1')
   }

@@ -1,4 +1,4 @@
-/** What both ends must agree on: bytes, names, JSON. Pure functions, no I/O. */
+/** What the SDK and the server must agree on: bytes, names, JSON. Pure functions, no I/O. */
 export * from './actions.js'
 export * from './address-range.js'
 export * from './aead.js'

@@ -1,4 +1,4 @@
-/** What the API takes and keeps at most. Without schemas, so that the SDK can use a limit without loading one. */
+/** The limits of the API. This module has no schemas, so that the SDK can use a limit without loading one. */
 
 /** Characters of a key's or an API key's name. */
 export const MAX_NAME_CHARACTERS = 255
@@ -7,14 +7,14 @@ export const MAX_NAME_CHARACTERS = 255
 export const MAX_KEYS = 10_000
 /** Versions of a key: one a day for ten years. */
 export const MAX_KEY_VERSIONS = 4_000
-/** Days between two rotations that the server makes by itself. */
+/** The longest interval between two rotations by policy, in days. */
 export const MAX_ROTATION_DAYS = 3_650
 
 /** API keys of a tenant that are not revoked. */
 export const MAX_API_KEYS = 1_000
 /** API keys in one answer, revoked ones too. */
 export const MAX_LISTED_API_KEYS = 10_000
-/** Permissions in one body: more than there are, so that a list with repetitions passes. */
+/** Permissions in one body: more than exist, so that a list with repetitions passes. */
 export const MAX_LISTED_PERMISSIONS = 100
 /** Addresses and ranges of an API key. */
 export const MAX_ALLOWED_IPS = 256
@@ -26,7 +26,7 @@ export const MAX_LISTED_ENTRIES = 100
 export const MAX_BATCH_OPERATIONS = 1_000
 /** Plaintext in server mode, in bytes after decoding. */
 export const MAX_SERVER_MODE_BYTES = 65_536
-/** The body of a call. */
+/** The body of a call, in bytes. */
 export const MAX_BODY_BYTES = 1_048_576
-/** The body of a batch. */
+/** The body of a batch, in bytes. */
 export const MAX_BATCH_BODY_BYTES = 8 * MAX_BODY_BYTES

@@ -1,4 +1,4 @@
-/** noble's AES-256-GCM: the reference for every other. Apart from `aead.ts`, so that who uses another need not load it. */
+/** noble's AES-256-GCM, the reference for the other implementations. Separate from `aead.ts`, so that users of another do not load it. */
 import { gcm } from '@noble/ciphers/aes.js'
 import { type Aead, assertLengths, OpenError } from './aead.js'
 
@@ -13,7 +13,7 @@ export const nobleAead: Aead = {
     try {
       return gcm(key, iv, aad).decrypt(sealed)
     } catch {
-      throw new OpenError() // noble tells a short input from a bad tag; callers must not
+      throw new OpenError() // noble's errors distinguish a short input from a bad tag; ours must not
     }
   },
 }

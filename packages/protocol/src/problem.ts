@@ -1,4 +1,4 @@
-/** Errors as both ends name them: RFC 9457 problem documents with a stable `code`. */
+/** Errors as the SDK and the server name them: RFC 9457 problem documents with a stable `code`. */
 
 /** Each error code with its HTTP status and title. The union of the codes is part of the contract. */
 export const PROBLEMS = {
@@ -43,7 +43,7 @@ export interface ProblemDocument {
   code: ProblemCode
 }
 
-/** Builds the problem document of a code; `detail` says what was wrong and what to do, and holds nothing secret. */
+/** Builds the problem document of a code; `detail` says what was wrong and what to do, and contains no secret. */
 export function problemDocument(code: ProblemCode, detail: string): ProblemDocument {
   const { status, title } = PROBLEMS[code]
   return { type: 'about:blank', title, status, detail, code }

@@ -1,16 +1,16 @@
-/** Times of RFC 3339 section 5.6, read strictly: no date without an offset, no 30 February. */
+/** Times of RFC 3339 section 5.6, read strictly: a time without an offset and a date like 30 February are refused. */
 
 const PATTERN =
   /^(\d{4})-(\d\d)-(\d\d)T([01]\d|2[0-3]):([0-5]\d):([0-5]\d)(?:\.(\d+))?(?:Z|([+-])([01]\d|2[0-3]):([0-5]\d))$/i
 const MS_PER_MINUTE = 60_000
 
-// What PostgreSQL and the log can hold; a bound beyond it selects the same entries.
+// The range that PostgreSQL and the log can hold; a bound beyond it selects the same entries.
 const EARLIEST = Date.parse('0001-01-01T00:00:00.000Z')
 const LATEST = Date.parse('9999-12-31T23:59:59.999Z')
 
 /**
- * Reads a time; returns it in UTC with milliseconds, finer fractions rounded as told, or undefined when it is no RFC 3339 time.
- * A leap second (`:60`) is refused: no clock here ever shows one.
+ * Reads a time; returns it in UTC with milliseconds, or undefined when it is not an RFC 3339 time. `round` says how finer
+ * fractions are rounded. A leap second (`:60`) is refused, because the clocks here never show one.
  */
 export function parseRfc3339(text: string, round: 'up' | 'down'): string | undefined {
   const match = PATTERN.exec(text)

@@ -1,28 +1,28 @@
 /**
- * The calls of the API, one row each, by `operationId`: the only place that says how a call looks on the wire. The server binds
- * an operation to each row, the SDK calls by these names, `/testing` binds its fakes to them, the broker and the OpenAPI document
- * read them. The schemas stand in wire/ under the same names; there is none here, since the SDK loads this table in browsers.
+ * The calls of the API, one row each, by `operationId`. Only this table defines a call's method, path and status. The server
+ * binds an operation to each row, the SDK calls by these names, `/testing` binds its fakes to them, and the broker and the
+ * OpenAPI document read them. The schemas are in wire/ under the same names, not here, because the SDK loads this table in browsers.
  */
 import type { Permission } from './permissions.js'
 
 /** A row of the table. */
 export interface RouteRow {
-  /** all that the API key needs; none for a batch, each of whose operations needs its own */
+  /** all permissions that the API key needs; empty for a batch, whose operations each need their own */
   permissions: readonly Permission[]
   /** the server sees the plaintext: closed to envelope-only tenants */
   serverMode?: true
   /** the status of success, 200 by default; 204 has no body */
   status?: 201 | 204
-  /** another status that comes with the answer, and not with a problem */
+  /** another status that comes with the usual answer instead of a problem document */
   alsoStatus?: 503
-  /** whether the SDK repeats the call by itself when it fails: only where a second one does no harm */
+  /** whether the SDK repeats the call by itself when it fails: only if a second call does no harm */
   repeatable?: true
   method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
   /** `:id` stands for the id of a key, or of an API key */
   path: string
 }
 
-/** Every call, by the name that generated clients give it: unique, in camel case, kept for ever. */
+/** Every call, by the name that generated clients give it. The names are unique, in camel case, and never change. */
 export const ROUTES = {
   createKey: { permissions: ['keys:create'], status: 201, method: 'POST', path: '/v1/keys' },
   listKeys: { permissions: ['keys:read'], repeatable: true, method: 'GET', path: '/v1/keys' },
@@ -40,7 +40,7 @@ export const ROUTES = {
   hash: { permissions: ['encrypt'], repeatable: true, method: 'POST', path: '/v1/hash' },
   encrypt: { permissions: ['encrypt'], serverMode: true, repeatable: true, method: 'POST', path: '/v1/encrypt' },
   decrypt: { permissions: ['decrypt'], serverMode: true, repeatable: true, method: 'POST', path: '/v1/decrypt' },
-  // Repeatable, since each operation that it takes is.
+  // Repeatable, because each operation that it takes is.
   batch: { permissions: [], repeatable: true, method: 'POST', path: '/v1/batch' },
   listAudit: { permissions: ['audit:read'], repeatable: true, method: 'GET', path: '/v1/audit' },
   verifyAudit: { permissions: ['audit:read'], repeatable: true, method: 'GET', path: '/v1/audit/verify' },
@@ -58,12 +58,12 @@ export const ROUTES = {
 
 /** The name of a call. */
 export type OperationId = keyof typeof ROUTES
-/** The calls whose path holds an id. */
+/** The calls whose path contains an id. */
 export type OperationWithId = {
   [Id in OperationId]: (typeof ROUTES)[Id]['path'] extends `${string}:id${string}` ? Id : never
 }[OperationId]
 
-/** The id in a path that was requested, as it was sent, or empty text where the row's path has none; undefined for another path. */
+/** Returns the id in a requested path, as it was sent; '' if the row's path has none, undefined if the path does not match. */
 export function matchPath(path: string, requested: string): string | undefined {
   const match = new RegExp(`^${path.replace(':id', '([^/]+)')}$`).exec(requested)
   return match ? (match[1] ?? '') : undefined

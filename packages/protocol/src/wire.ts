@@ -1,6 +1,6 @@
 /**
  * The schemas of the /v1 API: one for each request body, query and answer, by `operationId`. The server parses requests with
- * them, the SDK parses answers; unknown fields are ignored. Nothing is coerced.
+ * them, the SDK parses answers; they ignore unknown fields and coerce nothing.
  */
 export * from './wire/answers.js'
 export * from './wire/queries.js'

@@ -1,5 +1,5 @@
-// Wrapped keys (wrapped-key.md): their layout and their AAD, by the published vectors. That each fault is refused on opening is
-// tested at both ends: in the server beside crypto/wrapped-key.ts, in the SDK beside offline.ts.
+// Wrapped keys (wrapped-key.md): their layout and their AAD, by the published vectors. The server (beside crypto/wrapped-key.ts)
+// and the SDK (beside offline.ts) each test that opening refuses every fault.
 import { describe, expect, it } from 'vitest'
 import { decodeHex, encodeHex } from './bytes.js'
 import { nobleAead } from './noble-aead.js'
@@ -35,7 +35,7 @@ describe('a wrapped key', () => {
     expect(unwrap(reader, valid.wrapped_key)).toBe(valid.dek)
   })
 
-  // A DEK of another length is authentic here, but no wrapped key: its length is another one.
+  // A sealed DEK of another length may be authentic, but the wrapped key has the wrong length.
   it.each(refuse)('is refused: $name', ({ wrapped_key }) => {
     expect(() => unwrap(reader, wrapped_key)).toThrow()
   })

@@ -1,4 +1,4 @@
-/** Wrapped keys, format 1 (wrapped-key.md): byte layout and AAD only; whoever holds the KEK seals and opens them. */
+/** Wrapped keys, format 1 (wrapped-key.md): byte layout and AAD only; the holder of the KEK seals and opens them. */
 import { concatBytes, decodeBase64, encodeBase64, encodeUtf8, lengthPrefixed, uuidBytes } from './bytes.js'
 
 const FORMAT = 0x01
@@ -33,7 +33,7 @@ export function writeWrappedKey({ version, iv, sealed }: WrappedKeyParts): strin
   return encodeBase64(concatBytes(Uint8Array.of(FORMAT), u32(version), iv, sealed))
 }
 
-/** What a wrapped key is bound to besides its KEK (wrapped-key.md 2). */
+/** Builds the AAD, which binds a wrapped key to its tenant, key and version (wrapped-key.md 2). */
 export function wrappedKeyAad(tenant_id: string, key_id: string, version: number): Uint8Array {
   return lengthPrefixed(LABEL, uuidBytes(tenant_id), uuidBytes(key_id), u32(version))
 }

@@ -1,6 +1,6 @@
 /**
- * What the API answers: one schema for each body, by `operationId` in `ANSWERS`. The SDK parses with them; unknown fields are
- * ignored. Apart from the requests, which only the server parses: a bundle of the SDK holds no schema that it does not use.
+ * The answers of the API: one schema for each body, by `operationId` in `ANSWERS`. The SDK parses with them; they ignore unknown
+ * fields. Separate from the requests, which only the server parses, so that a bundle of the SDK contains only schemas that it uses.
  */
 import * as z from 'zod/mini'
 import { ACTIONS } from '../actions.js'
@@ -73,7 +73,7 @@ export const bundle = z.object({
   key_version: version,
 })
 export const decrypted = z.object({ plaintext: z.string() })
-/** The same where base64 was asked for. */
+/** The answer if base64 was requested. */
 export const decryptedBytes = z.object({ plaintext: base64 })
 
 /* Batch */
@@ -90,7 +90,7 @@ export const entry = z.object({
   key_version: z.nullable(version),
   actor: z.string(),
   ip_address: z.nullable(z.string()),
-  /** never null; has `key_version` where the entry has one */
+  /** never null; has `key_version` if the entry has one */
   metadata: z.record(z.string(), z.unknown()),
   created_at: time,
 })
@@ -119,7 +119,7 @@ const apiKeyFields = {
   created_at: time,
   expires_at: z.optional(time),
   allowed_ips: z.optional(z.array(z.string())),
-  /** to about a minute; not there where it was never used */
+  /** accurate to about a minute; absent if the key was never used */
   last_used_at: z.optional(time),
 }
 export const apiKey = z.object(apiKeyFields)
@@ -134,7 +134,7 @@ export const tenant = z.object({
   envelope_only: z.boolean(),
   created_at: time,
   monthly_encrypt_quota: z.nullable(count),
-  /** only where it is not `utf8` */
+  /** absent if it is `utf8` */
   plaintext_encoding: z.optional(z.literal('base64')),
 })
 export const usage = z.object({ month: z.string(), operations: z.record(z.string(), count) })
@@ -145,7 +145,7 @@ export const health = z.object({
   cache: z.string(),
   hsm: z.string(),
   durability: z.string(),
-  /** of a degraded service only */
+  /** only if the service is degraded */
   title: z.optional(z.string()),
   detail: z.optional(z.string()),
 })
@@ -157,7 +157,7 @@ export const problem = z.object({
   code: z.string(),
 })
 
-/** The answer of each call that has one in JSON. */
+/** The schema of each call's JSON answer. */
 export const ANSWERS = {
   createKey: key,
   listKeys: keyList,
@@ -186,7 +186,7 @@ export const ANSWERS = {
   getHealth: health,
 } as const satisfies Partial<Record<OperationId, z.ZodMiniType>>
 
-/** What each answer is read as. */
+/** The type of each answer once parsed. */
 export type Answers = { [Id in keyof typeof ANSWERS]: z.infer<(typeof ANSWERS)[Id]> }
 export type Key = z.infer<typeof key>
 export type KeyWithVersions = z.infer<typeof keyWithVersions>

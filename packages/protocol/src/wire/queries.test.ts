@@ -1,4 +1,4 @@
-// Query strings: text that becomes numbers and times without coercion.
+// Query strings: text parsed strictly into numbers and times.
 import { describe, expect, it } from 'vitest'
 import type { ZodMiniType } from 'zod/mini'
 import { QUERIES } from './queries.js'
@@ -9,7 +9,7 @@ function read<Value>(schema: ZodMiniType<Value>, query: Record<string, unknown>)
   return schema.parse(query)
 }
 
-/** What is no whole number, each with its name. */
+/** Values that are not whole numbers, each with its name. */
 const NO_NUMBERS: [string, unknown][] = [
   ['nothing', ''],
   ['a blank', ' '],

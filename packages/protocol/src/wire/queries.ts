@@ -1,4 +1,4 @@
-/** The query strings of the /v1 API, by `operationId`: text that becomes numbers and times, without coercion. */
+/** The query strings of the /v1 API, by `operationId`: text parsed strictly into numbers and times. */
 import * as z from 'zod/mini'
 import { ACTIONS } from '../actions.js'
 import { isUuid } from '../bytes.js'
@@ -18,14 +18,14 @@ const wholeNumber = (least: 0 | 1) =>
       ),
     z.transform(Number),
   )
-/** However many digits it has: a number above the maximum is read as the maximum. */
+/** A number above the maximum, of however many digits, is read as the maximum. */
 const limitUpTo = (max: number) =>
   z.pipe(
     z.string().check(z.regex(/^[1-9]\d*$/, 'must be a whole number from 1')),
     z.transform((text) => Math.min(Number(text), max)),
   )
 
-// Entries have milliseconds: a finer bound is rounded inwards, so that both stay inclusive.
+// Entries' times have milliseconds, so finer bounds are rounded inwards: both stay inclusive.
 const timeFrom = z.pipe(z.string(), z.transform(instant('up')))
 const timeTo = z.pipe(z.string(), z.transform(instant('down')))
 
@@ -68,5 +68,5 @@ export const QUERIES = {
   }),
 } as const satisfies Partial<Record<OperationId, z.ZodMiniType>>
 
-/** What each query is read as. */
+/** The type of each query once parsed. */
 export type Queries = { [Id in keyof typeof QUERIES]: z.infer<(typeof QUERIES)[Id]> }

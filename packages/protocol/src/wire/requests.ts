@@ -1,6 +1,6 @@
 /**
- * What the /v1 API is sent: one schema for each request body, by `operationId` in `BODIES`. The server parses with them; unknown
- * fields are ignored.
+ * The requests of the /v1 API: one schema for each body, by `operationId` in `BODIES`. The server parses with them; they ignore
+ * unknown fields.
  */
 import * as z from 'zod/mini'
 import { IV_BYTES } from '../aead.js'
@@ -16,10 +16,10 @@ import { PERMISSIONS } from '../permissions.js'
 import type { OperationId } from '../routes.js'
 import { ALGORITHM, base64, dek, isBase64, time, uuid, version, wrappedKey } from './values.js'
 
-/** Text that UTF-8 can carry: no lone surrogate. */
+/** Text that UTF-8 can encode: without lone surrogates. */
 const unicode = z.string().check(z.refine((value) => isWellFormed(value), 'must not hold a lone surrogate'))
 
-/** Text that PostgreSQL can carry too: no NUL. */
+/** Text that PostgreSQL can store too: without NUL. */
 const text = unicode.check(z.refine((value) => !value.includes('\0'), 'must not hold a NUL'))
 
 /** 1 to 255 characters, as names of keys and API keys have. */
@@ -33,17 +33,17 @@ const name = text.check(
 const iv = z
   .string()
   .check(z.refine((value) => isBase64(value, IV_BYTES), `must be canonical standard base64 of ${IV_BYTES} bytes`))
-/** The texts that a check narrows beyond what their type says, for those who describe the API. */
+/** The texts that a check narrows beyond their type, for the OpenAPI document to describe. */
 export const FIELDS = { text, name, uuid, base64, wrappedKey, dek, iv, time }
 
-/** Items of each array of a body at most. */
+/** The most items that each array of a body may have. */
 const MAX_ITEMS = {
   operations: MAX_BATCH_OPERATIONS,
   permissions: MAX_LISTED_PERMISSIONS,
   allowed_ips: MAX_ALLOWED_IPS,
 } as const
 
-/** Says which array of a body has too many items, so that none of them is parsed; undefined when no array has. */
+/** Returns a message naming the array of a body that has too many items, before any item is parsed; undefined if none has. */
 export function findOverlong(body: unknown): string | undefined {
   for (const [field, most] of Object.entries(MAX_ITEMS)) {
     const value: unknown = (body as Record<string, unknown> | null | undefined)?.[field]
@@ -67,7 +67,7 @@ export const unwrap = z.object({ wrapped_key: base64 })
 
 /* Blind index */
 
-/** `value` may hold a NUL: it is hashed, and never stored. */
+/** `value` may contain a NUL, because it is hashed and never stored. */
 export const hash = z.object({ value: unicode, key_id: z.string() })
 
 /* Server mode */
@@ -75,7 +75,7 @@ export const hash = z.object({ value: unicode, key_id: z.string() })
 /** How a plaintext is written: as text, or as the base64 of bytes. */
 export const PLAINTEXT_ENCODINGS = ['utf8', 'base64'] as const
 export type PlaintextEncoding = (typeof PLAINTEXT_ENCODINGS)[number]
-/** Where it is left out, the tenant's setting counts. */
+/** If it is absent, the tenant's setting applies. */
 const encoding = z.optional(z.enum(PLAINTEXT_ENCODINGS))
 export const encrypt = z.object({ plaintext: text, key_id: z.string(), encoding })
 export const decrypt = z.object({
@@ -90,7 +90,7 @@ export const decrypt = z.object({
 /* Batch */
 
 export const BATCH_OPERATIONS = ['wrap', 'unwrap', 'rewrap', 'encrypt', 'decrypt', 'hash'] as const
-/** Each operation is checked by itself, against the body of its own call, so that one that is wrong fails alone. */
+/** Each operation is checked later against the schema of its own call, so that an invalid one fails alone. */
 export const batch = z.object({
   operations: z
     .array(z.looseObject({ op: z.enum(BATCH_OPERATIONS) }))
@@ -108,7 +108,7 @@ export const createApiKey = z.object({
   expires_at: z.optional(z.nullable(z.string())),
   allowed_ips: z.optional(z.nullable(allowedIps)),
 })
-/** A field that is absent is kept, `null` clears it, a value sets it. */
+/** An absent field keeps its value, `null` clears it, a value sets it. */
 export const updateApiKey = z.object({
   name: z.optional(name),
   permissions: z.optional(z.nullable(permissions)),
@@ -132,7 +132,7 @@ export const BODIES = {
   updateApiKey,
 } as const satisfies Partial<Record<OperationId, z.ZodMiniType>>
 
-/** What each body is read as. */
+/** The type of each body once parsed. */
 export type Bodies = { [Id in keyof typeof BODIES]: z.infer<(typeof BODIES)[Id]> }
 export type Encrypt = z.infer<typeof encrypt>
 export type Decrypt = z.infer<typeof decrypt>

@@ -1,9 +1,9 @@
-/** The single values of the /v1 API that more than one body holds. Nothing is coerced. */
+/** Schemas of single values that several bodies of the /v1 API share. They coerce nothing. */
 import * as z from 'zod/mini'
 import { KEY_BYTES } from '../aead.js'
 import { decodeBase64, isUuid } from '../bytes.js'
 
-/** Ours are of 88 (wrapped-key.md 1); a KMS's of some hundreds. */
+/** Ours have 88 (wrapped-key.md 1); those of a KMS have a few hundred. */
 const WRAPPED_KEY_CHARACTERS = 1_024
 
 export const uuid = z.string().check(z.refine(isUuid, 'must be a UUID, lower case, with dashes'))
@@ -13,7 +13,7 @@ export const dek = z
   .check(
     z.refine((value) => isBase64(value, KEY_BYTES), `must be canonical standard base64 of exactly ${KEY_BYTES} bytes`),
   )
-/** What a service may answer as a wrapped key (envelope.md 2). */
+/** A wrapped key as a service may answer it (envelope.md 2). */
 export const wrappedKey = base64.check(z.minLength(1), z.maxLength(WRAPPED_KEY_CHARACTERS))
 export const time = z
   .string()
@@ -32,6 +32,6 @@ export function isBase64(value: string, bytes?: number): boolean {
     decoded.fill(0) // it may be a DEK
     return bytes === undefined || decoded.length === bytes
   } catch {
-    return false // FormatError: the schema's message says it
+    return false // a FormatError; the schema's own message is enough
   }
 }
