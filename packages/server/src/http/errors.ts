@@ -1,4 +1,4 @@
-/** Every error as a problem document: refusals, failures, the framework's own errors, and the unexpected, of which the caller learns nothing. */
+/** Answers every error with a problem document: refusals, failures, the framework's errors, and unexpected ones without their cause. */
 import type { Duplex } from 'node:stream'
 import { PROBLEM_CONTENT_TYPE, PROBLEMS, type ProblemCode, problemDocument } from '@eaas/protocol'
 import type { FastifyReply, FastifyRequest } from 'fastify'

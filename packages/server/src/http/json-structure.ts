@@ -9,7 +9,7 @@ export const MAX_VALUES = 20_000
 const QUOTE = 0x22
 const COMMA = 0x2c
 const BACKSLASH = 0x5c
-/** With the bit set that distinguishes `[` from `{` and `]` from `}`. */
+/** Brackets with the bit set that distinguishes `[` from `{` and `]` from `}`. */
 const [OPENING, CLOSING, BRACE_BIT] = [0x7b, 0x7d, 0x20]
 
 export interface StructureCount {

@@ -1,4 +1,4 @@
-/** /v1/keys: keys and their lives. */
+/** /v1/keys: keys and their life cycle. */
 import { createKey } from '../operations/create-key.js'
 import { cancelDestruction, destroyKey } from '../operations/destroy-key.js'
 import { disableKey, enableKey } from '../operations/disable-key.js'

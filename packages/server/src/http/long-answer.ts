@@ -3,7 +3,7 @@ import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
 import { createStretches, ownTurn } from '../turn.js'
 
-/** A list with at least so many items is long. */
+/** A list with at least this many items is long. */
 const LONG_ITEMS = 50
 /** Bytes that are sent at once. */
 const PIECE_BYTES = 65_536

@@ -2,7 +2,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { sendProblem } from './errors.js'
 
-/** Answers for paths and methods that no route has. To be called before preflights and routes are registered, because it observes that. */
+/** Answers for paths and methods that no route has. Must be called before preflights and routes are registered, which it observes. */
 export function answerNotFound(app: FastifyInstance): void {
   const known: { pattern: RegExp; methods: string[] }[] = []
   app.addHook('onRoute', ({ url, method }) => {

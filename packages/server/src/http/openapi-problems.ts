@@ -21,7 +21,7 @@ function codesOf({ method, path, permissions, body, query, serverMode, problems 
   if (serverMode) codes.push('E_ENVELOPE_ONLY')
   if (body || query) codes.push('E_VALIDATION')
   if (path.includes(':id')) codes.push('E_MALFORMED_REQUEST', 'E_URI_TOO_LONG')
-  // A body that no one asked for is read all the same, and has to be JSON.
+  // The server reads a body even if the call needs none, and it must be JSON.
   if (method !== 'GET') codes.push('E_MALFORMED_REQUEST', 'E_BODY_TOO_LARGE', 'E_MEDIA_TYPE')
   return codes
 }

@@ -1,6 +1,6 @@
 /**
  * The components of the OpenAPI document: the wire schemas as JSON schema, under the names that generated clients show.
- * What zod checks by a function does not survive into JSON schema; it is said again here, on the server only.
+ * zod's checks by a function are lost in JSON schema, so this module states them again, on the server only.
  */
 import { IV_BYTES, KEY_BYTES, MAX_ALLOWED_IPS, MAX_SERVER_MODE_BYTES, PROBLEMS, wire } from '@eaas/protocol'
 import * as z from 'zod/mini'
@@ -56,7 +56,7 @@ const ONE_BYTE_LEFT = `${GROUPS}[AQgw]==`
 
 const BASE64 = { pattern: `^(?:${GROUPS}{4})*(?:${TWO_BYTES_LEFT}|${ONE_BYTE_LEFT})?$`, contentEncoding: 'base64' }
 
-/** What the checks of `wire.FIELDS` come to in JSON schema. */
+/** The checks of `wire.FIELDS` as JSON schema. */
 const FIELDS: Record<keyof typeof wire.FIELDS, JsonSchema> = {
   text: { pattern: NO_NUL },
   name: { pattern: NO_NUL, minLength: 1, maxLength: 255 },
@@ -98,7 +98,7 @@ const ALLOWED_IPS: JsonSchema = {
   ],
 }
 
-/** What the name and the type of a property leave open. */
+/** What the name and the type of a property do not say. */
 const PROPERTIES: Partial<Record<Component, Record<string, JsonSchema>>> = {
   Key: {
     id: { description: 'The same as `key_id`.' },
@@ -193,7 +193,7 @@ const names = new Map<unknown, Component>(
 export function componentSchemas(): Record<string, JsonSchema> {
   const registry = z.registry<{ id: string }>()
   for (const [id, schema] of Object.entries(COMPONENTS)) registry.add(schema, { id })
-  // As input for answers too: as output, zod would close the objects, and a later version may add fields.
+  // Answers are generated as input schemas too: as output, zod would close the objects, but a later version may add fields.
   const { schemas } = z.toJSONSchema(registry, {
     io: 'input',
     uri: refTo,
@@ -227,7 +227,7 @@ function refTo(name: string): string {
 
 function refine(jsonSchema: JsonSchema, keywords: JsonSchema | undefined): void {
   Object.assign(jsonSchema, keywords)
-  // Bounds that only say what a JavaScript number can hold.
+  // Removes bounds that only express the range of a JavaScript number.
   if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum
   if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum
 }

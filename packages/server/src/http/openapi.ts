@@ -27,7 +27,7 @@ Calls carry an API key: \`Authorization: Bearer eaas_sk_…\`. Errors are proble
 Besides those listed, any call may be answered 404 or 405 (no such route), 408, 414 or 431 (a request that could not be
 read). Unknown fields of a body are ignored; new fields may appear in answers.`
 
-/** Query parameters: what a number or a time is in a query string is text to the schema. */
+/** Query parameters, with the types of numbers and times, which the wire schemas read as text. */
 const PARAMETERS: Readonly<Record<string, { description: string; schema?: JsonSchema }>> = {
   action: { description: 'Only entries of this action.' },
   after_id: { description: 'Only entries with a larger id.', schema: { type: 'integer', minimum: 0 } },
@@ -154,7 +154,7 @@ function pathParameters({ path }: Route): Json[] {
 function queryParameters({ query }: Route): Json[] {
   if (!query) return []
   const { properties = {} } = z.toJSONSchema(query, { io: 'input', unrepresentable: 'any' }) as JsonSchema
-  const defaults = query.parse({}) as Json // JSON schema loses those of text that becomes a number
+  const defaults = query.parse({}) as Json // JSON schema loses the defaults of text that becomes a number
   return Object.entries(properties).map(([name, generated]) => {
     const described = PARAMETERS[name]
     if (!described) throw new Error(`the query parameter ${name} is not described in openapi.ts`)
@@ -215,7 +215,7 @@ function problemExamples(): Json {
   return Object.fromEntries(codes.map((code) => [code, { value: problemDocument(code, PROBLEM_DETAILS[code]) }]))
 }
 
-/** What stands outside /v1, for whoever runs the server. */
+/** The paths outside /v1, for operators of the server. */
 function servicePaths(): OpenApiDocument['paths'] {
   const health = (description: string) => ({
     description,

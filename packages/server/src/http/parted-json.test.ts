@@ -1,4 +1,4 @@
-// A body that is parsed in parts is what JSON.parse makes of it, or refused where that refuses it, however it is cut on its way.
+// Parsing a body in parts gives the result of JSON.parse, or refuses what JSON.parse refuses, however the body is cut into chunks.
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { createPartedJson } from './parted-json.js'

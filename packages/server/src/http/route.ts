@@ -20,15 +20,15 @@ export interface Binding<Body, Query, Answer> {
   summary: string
   /** what the operation itself refuses with, besides what every call of its kind may get (openapi-problems.ts) */
   problems?: readonly ProblemCode[]
-  /** of an answer that is a stream of text instead of JSON by a schema */
+  /** the content type of an answer that streams text, instead of JSON by a schema */
   contentType?: 'application/x-ndjson'
   /** the audit entry that a successful call writes, once */
   action?: Action
-  /** bytes of body at most, where the usual limit is too small */
+  /** the most bytes of a body, if the usual limit is too small */
   bodyLimit?: number
-  /** of a call that is many operations: how many. The call waits until there is room for that many */
+  /** counts the operations of a call that has many; the call waits until there is room for all of them */
   countOperations?: (body: Body) => number
-  /** how long the call may take, where the usual limit is too short */
+  /** how long the call may take, if the usual limit is too short */
   timeoutMs?: number
   operation: (input: RouteInput<Body, Query>) => Operation<Answer>
 }
@@ -37,7 +37,7 @@ export interface Route<Body = unknown, Query = unknown, Answer = unknown>
   extends Omit<RouteRow, 'status'>,
     Binding<Body, Query, Answer> {
   operationId: OperationId
-  /** of success */
+  /** the status of success */
   status: 200 | 201 | 204
   body?: ZodMiniType<Body>
   query?: ZodMiniType<Query>
@@ -46,7 +46,7 @@ export interface Route<Body = unknown, Query = unknown, Answer = unknown>
 
 type BindingOf<Id extends OperationId> = Binding<Member<wire.Bodies, Id>, Member<wire.Queries, Id>, AnswerOf<Id>>
 type Member<Table, Id> = Id extends keyof Table ? Table[Id] : undefined
-/** What has no answer by a schema is a stream, or nothing. */
+/** An answer without a schema is a stream, or nothing. */
 type AnswerOf<Id> = Id extends keyof wire.Answers ? wire.Answers[Id] : unknown
 
 /** Binds operations to their rows of the contract. The types of a row's schemas are those of its operation. */

@@ -1,4 +1,4 @@
-/** Every row of the contract with its operation. A route that is not here does not exist. */
+/** Collects every row of the contract with its operation. The server has no other routes in /v1. */
 import type { OperationId } from '@eaas/protocol'
 import { apiKeyRoutes } from './api-keys.js'
 import { auditRoutes } from './audit.js'
@@ -9,7 +9,7 @@ import type { Route } from './route.js'
 import { serverModeRoutes } from './server-mode.js'
 import { tenantRoutes } from './tenant.js'
 
-/** The routes by what they are about: a chapter of the documentation each. */
+/** The routes by resource: each is a chapter of the documentation. */
 export const RESOURCES: readonly { name: string; description: string; routes: readonly Route[] }[] = [
   { name: 'Keys', description: 'Keys and their lives.', routes: Object.values(keyRoutes) },
   {

@@ -14,7 +14,7 @@ import type { Route } from './route.js'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** of a call that was admitted */
+    /** the credentials of an admitted call */
     credentials: Credentials | null
     /** whether its tenant was envelope-only when it was last read */
     envelopeOnly: boolean
@@ -38,7 +38,7 @@ export function serveRoutes(app: FastifyInstance, services: Services, routes: re
   }
 }
 
-// Before the body is read, so that a caller without the right to call learns that, whatever the body is.
+// Runs before the body is read, so that a caller without the right to call is refused, whatever the body is.
 async function admitCaller(services: Services, row: Route, request: FastifyRequest): Promise<void> {
   if (row.countOperations) services.gate.assertRoom() // reading a large body only to refuse it would cost as much as a part of its work
   const credentials = requestCredentials(services, request)
@@ -91,7 +91,7 @@ async function answer(services: Services, row: Route, request: FastifyRequest, r
   return isLong(value) ? sendLong(reply, value) : value
 }
 
-/** Runs `work` once there is room for so many operations. */
+/** Runs `work` once there is room for this many operations. */
 async function inTurn<T>(
   { gate }: Services,
   { credentials, operations }: { credentials: Credentials; operations: number },

@@ -43,9 +43,9 @@ export function assertGrantable({ apiKey }: Caller, permissions: readonly Permis
 }
 
 export interface NewApiKey {
-  /** to be shown once */
+  /** the secret, to be shown once */
   secret: string
-  /** still without the entry that records it, and so without its MAC */
+  /** the row, still without the entry that records it, and so without its MAC */
   row: Omit<ApiKeyRow, 'created_at' | 'entry_id' | 'mac'>
 }
 

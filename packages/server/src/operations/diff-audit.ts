@@ -1,6 +1,6 @@
 /**
- * Finds what a log lost: compares it with kept checkpoints and with an earlier export. Only reads, and works for a tenant that is not
- * served: so an operator learns what to do after a rollback.
+ * Finds what a log lost: compares it with kept checkpoints and with an earlier export. Only reads, and also works for a tenant that is
+ * not served, so that an operator learns what to do after a rollback.
  */
 import { alarmMac, equalBytes, type Head, purgeMarkMac } from '../audit/chain.js'
 import type { Checkpoint } from '../audit/checkpoint.js'

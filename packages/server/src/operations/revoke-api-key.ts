@@ -1,4 +1,4 @@
-/** api_key.revoke: final. */
+/** api_key.revoke: revokes an API key, which cannot be undone. */
 import type { Operation } from '../runner/operation.js'
 import { getApiKey, writeApiKey } from './api-key.js'
 

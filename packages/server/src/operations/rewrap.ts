@@ -1,4 +1,4 @@
-/** rewrap: a wrapped key under the key's current version. The DEK is never shown; on record it is a key.wrap. */
+/** rewrap: wraps the DEK of a wrapped key again, under the key's current version. Never shows the DEK; the log records a key.wrap. */
 import { encodeBase64, type wire } from '@eaas/protocol'
 import { wrapDek } from '../crypto/wrapped-key.js'
 import type { Operation } from '../runner/operation.js'

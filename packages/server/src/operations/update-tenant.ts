@@ -5,7 +5,7 @@ import { assertNotDeleted, changeTenant, type OperatorTenant, viewForOperator } 
 
 export interface TenantChanges {
   envelope_only?: boolean
-  /** null is no quota */
+  /** null means no quota */
   monthly_encrypt_quota?: number | null
   /** how server mode reads a plaintext if the call does not say */
   plaintext_encoding?: wire.PlaintextEncoding

@@ -50,7 +50,7 @@ export function verifyAudit({ checkpoint, signal, ...scope }: VerifyScope): Oper
   }
 }
 
-// A forged head is not believed here about where the log ends: the verification reports it.
+// Does not trust a forged head about the end of the log; the verification reports the forgery.
 async function assertStretch(
   sql: Sql,
   { tenant_id, auditKey, after_id = 0, through_id }: { tenant_id: string; auditKey: KeyObject } & VerifyScope,
