@@ -1,6 +1,6 @@
-// The test suites: `unit` needs no database. The database suites are all of DATABASE_FOLDERS and elsewhere what is named *.db.test.ts.
-// They run on PostgreSQL (project `postgres`), those in ON_BOTH also on the embedded database (`embedded`), and the most telling of
-// them through `pgbouncer`. Where there is no PostgreSQL, all of them run on the embedded database.
+// The test suites: `unit` needs no database. The database suites are all in DATABASE_FOLDERS, and files elsewhere named *.db.test.ts.
+// They run on PostgreSQL (project `postgres`), those in ON_BOTH also on the embedded database (`embedded`), and those in
+// THROUGH_A_POOLER also through `pgbouncer`. Without a PostgreSQL, all of them run on the embedded database.
 // EAAS_TEST_QUICK=1 (npm run test:quick) runs units and a few suites on the embedded database. EAAS_TEST_SLOW=1 (npm run test:slow) runs
 // test/slow on each back end, the database suites that are not in ON_BOTH on the embedded database, and all of them through pgbouncer.
 import { availableParallelism } from 'node:os'
@@ -11,15 +11,15 @@ import type { Backend } from './test/support/database.js'
 import { findOrInstallPgbouncer } from './test/support/find-pgbouncer.js'
 import { findOrInstallPostgres } from './test/support/find-postgres.js'
 
-/** What fails first where a session loses its state between two transactions. */
+/** The suites that fail first if a session loses its state between two transactions. */
 const THROUGH_A_POOLER = ['api/keys', 'faults/commit', 'faults/pooled-ledger', 'faults/pooler', 'faults/serving-role']
 
 const DATABASE_FOLDERS = 'test/{api,audit,cli,faults}/**/*.test.ts'
 const DATABASE_SUITES = [DATABASE_FOLDERS, '{test,packages/server/src}/**/*.db.test.ts']
 
 /**
- * What depends on how the server gets at its database: its data directory and lock, its one connection, a crash, what is committed, and
- * one pass over keys, logs and purges. The other suites hold the same SQL, driver and HTTP to the same rules on either back end.
+ * The suites whose result depends on how the server reaches its database: data directory and lock, the single connection, crashes,
+ * commits, and one pass over keys, logs and purges. The other suites test the same SQL, driver and HTTP on either back end.
  */
 const ON_BOTH = [
   'test/api/{batch,due-work,keys}.test.ts',
@@ -33,7 +33,7 @@ const ON_BOTH = [
 
 /** `npm run test:quick` runs these on the embedded database ... */
 const QUICK = ['test/api/{batch,keys,server-mode}.test.ts', 'test/audit/list.test.ts']
-/** ... and the units without these: they start processes, browsers or databases of their own, or send megabytes. */
+/** ... and the units except these, which start processes, browsers or databases of their own, or send megabytes. */
 const NOT_QUICK = [
   'packages/sdk/src/{http/http,malicious,round-trip}.test.ts',
   'packages/server/src/store/**/*.test.ts',
@@ -49,10 +49,10 @@ const quick = !slow && process.env.EAAS_TEST_QUICK === '1'
 const packages = fileURLToPath(new URL('packages', import.meta.url))
 const notHere = ['**/node_modules/**', '**/dist/**']
 
-// Spread into each project rather than inherited with `extends`, which reads this file, and so looks for PostgreSQL,
-// once more for each.
+// Spread into each project rather than inherited with `extends`, which would read this file, and so search for PostgreSQL,
+// once more for each project.
 const resolve = {
-  // Sources, so that tests need no build; what spawns the `eaas` binary runs the built one.
+  // Tests import the sources, so they need no build; those that spawn the `eaas` binary run the built one.
   alias: [
     { find: /^@eaas\/(sdk|server)$/, replacement: `${packages}/$1/src/index.ts` },
     { find: /^@eaas\/(sdk|server)\/(.+)$/, replacement: `${packages}/$1/src/$2.ts` },
@@ -60,9 +60,9 @@ const resolve = {
 }
 const common = {
   pool: 'forks' as const,
-  // Two cores: a second worker fills the waits of the first for the database. More than four only crowd PostgreSQL.
+  // Even on two cores, a second worker runs while the first waits for the database. More than four only crowd PostgreSQL.
   maxWorkers: Math.min(4, Math.max(2, availableParallelism() - 1)),
-  // They end what hangs. With other work on both cores a test takes five times as long.
+  // The timeouts only end tests that hang. On a machine with other work on both cores a test takes five times as long.
   testTimeout: slow ? SLOW_TIMEOUT_MS : 120_000,
   hookTimeout: 120_000,
   expect: { poll: { timeout: 60_000 } },
@@ -70,7 +70,7 @@ const common = {
   server: { deps: { inline: ['postgres'] } },
 }
 
-// The driver as the server is built with it.
+// Gives tests the same driver that the server is built with.
 const plugins = [
   {
     name: 'patched-postgres',

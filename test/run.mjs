@@ -1,8 +1,8 @@
 // `npm test`: builds what is out of date, checks style and types, runs the suites, and ends with `N passed, N failed`.
-// Arguments go to vitest (`npm test -- test/audit/retention.test.ts -t purge`); with any, the checks are left out. `--slow` runs
-// the long suites instead, `--quick` units and a few suites on the embedded database, for which nothing
-// need be built, and `--no-build` takes the build as it is.
-// Red for: a failed build, check or test, a file that does not load, an unhandled error, no test at all.
+// Arguments go to vitest (`npm test -- test/audit/retention.test.ts -t purge`); with any, the checks are skipped. `--slow` runs
+// the long suites instead. `--quick` runs units and a few suites on the embedded database, which need no build. `--no-build`
+// uses the existing build.
+// The run is red after: a failed build, check or test, a file that does not load, an unhandled error, or no test at all.
 import { spawn } from 'node:child_process'
 import { existsSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { constants } from 'node:os'
@@ -24,7 +24,7 @@ process.chdir(fileURLToPath(new URL('..', import.meta.url)))
 const children = new Set()
 let vitest
 const reds = []
-// Nothing that fails here may keep the last line from being printed.
+// Print the last line even if this program itself fails.
 process.on('uncaughtException', (error) => {
   console.error(error)
   reds.push(`test/run.mjs: ${firstLine(error)}`)
@@ -45,7 +45,7 @@ if (passedOn.length === 0 && !process.argv.includes('--quick')) {
 await runTests(passedOn)
 finish()
 
-/** Prints what is red and the last line, and exits. */
+/** Prints the failures and the last line, and exits. */
 function finish() {
   const count = countTests()
   for (const red of reds) console.log(`RED: ${red}`)
@@ -54,7 +54,7 @@ function finish() {
   process.exit(failed === 0 ? 0 : 1)
 }
 
-/** Runs a command with its output shown; a red one is counted and the rest still runs. */
+/** Runs a command and shows its output. If it fails, notes that, and the rest still runs. */
 async function step(name, command, args) {
   console.log(`\n${command} ${args.join(' ')}`)
   const child = spawn(command, args, { stdio: 'inherit' })
@@ -67,7 +67,7 @@ async function step(name, command, args) {
   if (code !== 0) reds.push(name)
 }
 
-/** True if any source is younger than the oldest of the built entry files. */
+/** True if any source is newer than the oldest of the built entry files. */
 function isBuildOutdated() {
   const entries = BUILT.map((folder) => join(folder, 'dist/index.js'))
   if (!entries.every((entry) => existsSync(entry))) return true
@@ -83,14 +83,14 @@ function newestIn(path) {
 }
 
 async function runTests(args) {
-  // What vitest's own command sets for the code under test.
+  // vitest's own command sets these for the code under test.
   Object.assign(process.env, { TEST: 'true', VITEST: 'true', NODE_ENV: process.env.NODE_ENV ?? 'test' })
   let unhandled = 0
   let endRun
   const tooMany = new Promise((resolve) => {
     endRun = resolve
   })
-  // vitest keeps and prints those that this returns true for.
+  // vitest keeps and prints the errors for which this returns true.
   const onUnhandledError = (error) => {
     unhandled += 1
     if (unhandled <= ERRORS_SHOWN)
@@ -100,7 +100,7 @@ async function runTests(args) {
   }
   try {
     const { filter, options } = parseCLI(['vitest', 'run', ...args])
-    // A forgotten `.only` would hide the rest of a whole run; in a chosen part of it, it is a tool.
+    // A forgotten `.only` would skip most of a whole run, so it is allowed only in a run with arguments.
     vitest = await createVitest('test', { watch: false, allowOnly: args.length > 0, ...options, onUnhandledError })
     await Promise.race([vitest.start(filter), tooMany.then(cancelRun)])
     await Promise.race([vitest.close(), setTimeout(CLOSE_MS, undefined, { ref: false })])
@@ -111,18 +111,18 @@ async function runTests(args) {
   if (unhandled > ERRORS_SHOWN) reds.push(`${unhandled - ERRORS_SHOWN} more unhandled errors`)
   if (unhandled >= ERRORS_AT_MOST) reds.push(`the run was ended after ${ERRORS_AT_MOST} unhandled errors`)
 
-  // Errors beside the tests: a file that throws while loading, a hook of a file or a describe block.
+  // Errors outside of tests: a file that throws while loading, a hook of a file or a describe block.
   for (const suite of modules().flatMap((module) => [module, ...module.children.allSuites()])) {
     const [error] = suite.errors()
     if (error) reds.push(`${suite.project.name}: ${nameOf(suite)}: ${firstLine(error)}`)
   }
   const { passed, failed } = countTests()
   if (passed + failed + reds.length === 0) reds.push('no test ran')
-  // Red for another reason, coverage below its threshold, say: vitest has printed it.
+  // Red for another reason, such as coverage below its threshold, which vitest has printed.
   if (failed + reds.length === 0 && process.exitCode) reds.push(`vitest ended with code ${process.exitCode}`)
 }
 
-/** Asks the workers to stop; closing vitest afterwards kills those that do not. */
+/** Requests that the workers stop; closing vitest afterwards kills those that do not. */
 function cancelRun() {
   vitest.cancelCurrentRun('test-failure').catch((error) => console.error(error))
 }
@@ -145,13 +145,13 @@ function firstLine(error) {
   return String(error?.message ?? error).split('\n', 1)[0]
 }
 
-/** A test that never came to an end, say because its worker died, has failed. */
+/** Reads a test's state. A test that never ended, for example because its worker died, has failed. */
 function stateOf(test) {
   const { state } = test.result()
   return state === 'pending' ? 'failed' : state
 }
 
-/** vitest's workers and the database end when we do; only vitest's own temp folders would stay. */
+/** Ends everything on a signal. vitest's workers and the database end with this process; only vitest's temp folders need removal. */
 function endEverything(signal) {
   for (const child of children) child.kill(signal)
   for (const { tmpDir } of vitest?.projects ?? []) rmSync(tmpDir, { recursive: true, force: true })

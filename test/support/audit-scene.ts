@@ -1,5 +1,5 @@
-// A database with two tenants whose logs hold every action, and copies of it from three moments: the attacks on the log start
-// from it and are undone by it. Its servers are as many as a test wants, each with caches of its own.
+// A database with two tenants whose logs contain every action, and copies of it from three moments: each attack on the log
+// starts from these rows, and restoring them undoes it. A test can start any number of servers on it, each with caches of its own.
 import { createSecretKey, type KeyObject, randomBytes } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
 import type postgres from 'postgres'
@@ -29,7 +29,7 @@ export const TABLES = [
   'api_keys',
 ]
 
-/** What was copied when: before the last changes of rights, before the last plain entries, at the end. */
+/** The moments of the copies: before the last changes of rights, before the last plain entries, at the end. */
 export type Moment = 'early' | 'late' | 'final'
 
 export interface Answer {
@@ -38,30 +38,30 @@ export interface Answer {
   body: any
 }
 
-/** A server on the scene's database, with caches and a memory of its own. */
+/** A server on the scene's database, with its own caches and its own record of the heads that it has witnessed. */
 export interface Server {
   services: Services
   alarms: string[]
   call(secret: string, method: string, path: string, body?: unknown): Promise<Answer>
 }
 
-/** A tenant with names for what the attacks need. */
+/** A tenant, with a name for each thing that the attacks need. */
 export interface Target {
   tenant_id: string
   /** its first API key, which may do everything and is never attacked */
   secret: string
   auditKey: KeyObject
   rowKey: KeyObject
-  /** the entries that are there at the end, in order */
+  /** the entries that exist at the end, in order */
   entries: readonly Entry[]
-  /** the last entry that a purge took, and that the purge before it took; 0 where none did */
+  /** the last entry that the last purge deleted, and that the purge before it deleted; 0 without such a purge */
   purged_through: number
   purgedBefore: number
   /** the key of most entries: active, of several versions */
   key_id: string
   /** a second active key */
   other_key_id: string
-  /** disabled after `early`, active then */
+  /** active at `early`, disabled later */
   disabled_key_id: string
   /** a DEK wrapped under the first version of `key_id`, and under its current one */
   wrapped: { first: string; current: string }
@@ -79,13 +79,13 @@ interface ApiKey {
 export interface Scene {
   service: Service
   sql: postgres.Sql
-  /** the tenant whose log was purged twice, and the one whose log is whole */
+  /** the tenant whose log was purged twice, and the one whose log was never purged */
   purged: Target
   whole: Target
   now(): number
-  /** Makes a server that has seen nothing yet. */
+  /** Makes a server that has cached and witnessed nothing yet. */
   server(): Server
-  /** Puts every row back as it was. */
+  /** Restores every row as it was at a moment. */
   restore(moment: Moment): Promise<void>
   close(): Promise<void>
 }
@@ -107,7 +107,7 @@ export async function makeScene(): Promise<Scene> {
   const purge = () => purgeTenant(service.services, tenant_id, { retentionMonths: 1, maxShare: 1 })
   await live(service, people.purged, pass)
   await live(service, people.whole, pass)
-  pass(17) // the first entries are over a month old now, those after the first nine days are not
+  pass(17) // now the first entries are over a month old, but none after the first nine days
   const { purged_through: purgedBefore } = await purge()
   await live(service, people.purged, pass)
   const { purged_through } = await purge()
@@ -138,7 +138,7 @@ export async function makeScene(): Promise<Scene> {
   }
 }
 
-/** A server of its own on a service's database: what it has cached and witnessed is nobody else's. */
+/** Makes another server on a service's database, which shares neither caches nor witnessed heads with it. */
 export function serverOf({ services: shared }: Service): Server & { app: FastifyInstance } {
   const { sql, rootKey, now } = shared
   const alarms: string[] = []
@@ -163,13 +163,13 @@ export function serverOf({ services: shared }: Service): Server & { app: Fastify
   }
 }
 
-/** Copies every table into a schema of that name. */
+/** Copies every table into a new schema of this name. */
 export async function copyTables(sql: postgres.Sql, moment: string): Promise<void> {
   await sql.unsafe(`create schema ${moment}`)
   for (const table of TABLES) await sql.unsafe(`create table ${moment}.${table} as table public.${table}`)
 }
 
-/** Puts the rows of every table, or of some, back as they were copied. */
+/** Restores the rows of every table, or of some, from a copy. */
 export async function restoreTables(
   sql: postgres.Sql,
   moment: string,
@@ -202,7 +202,7 @@ async function newPerson(service: Service, name: string): Promise<Person> {
   }
 }
 
-/** Does everything that leaves an entry, but the purge; nine days pass. */
+/** Performs every action that writes an entry, except the purge; nine days pass. */
 async function live(service: Service, person: Person, pass: (days: number) => void): Promise<void> {
   const { call, tenant_id } = person
   const { services } = service
@@ -271,7 +271,7 @@ async function live(service: Service, person: Person, pass: (days: number) => vo
   }
 }
 
-/** Takes rights away, so that the rows from before are worth putting back. */
+/** Revokes rights, so that an attacker gains something by restoring the earlier rows. */
 async function changeRights({ call, known }: Person): Promise<void> {
   await call('DELETE', `/v1/keys/${known.disabled_key_id}`)
   await call('DELETE', `/v1/api-keys/${known.revoked.id}`)

@@ -1,13 +1,13 @@
-// A Chromium for the tests of pages: found, or installed where the system is plainly ours to install on.
+// Finds a Chromium for the tests of pages, or installs one if we are root on a Debian-like system.
 import { execFileSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 
 const USUAL = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome']
 
 /**
- * Finds Chromium: CHROMIUM_PATH, then the usual places, or installs it with apt-get when we are root on a Debian-like
- * system, or says in one line that there is none. CHROMIUM_PATH=none means none.
- * @throws when CHROMIUM_PATH names a file that is not there
+ * Finds Chromium: CHROMIUM_PATH, then the usual places. If there is none, installs it with apt-get when we are root on a
+ * Debian-like system, or else prints one line that there is none. CHROMIUM_PATH=none means none.
+ * @throws when CHROMIUM_PATH names a file that does not exist
  */
 export function findOrInstallChromium(): string | undefined {
   const named = process.env.CHROMIUM_PATH

@@ -1,4 +1,4 @@
-// The database of a test file: empty, its own, on the back end that the running project stands for.
+// Gives each test file an empty database of its own, on the back end of the running vitest project.
 import { randomBytes } from 'node:crypto'
 import { cp, mkdtemp, rm } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -17,25 +17,25 @@ declare module 'vitest' {
     poolerPort: number
     /** Superuser's URL of the PostgreSQL of this run; '' on the embedded back end. */
     postgresUrl: string
-    /** Folder for embedded databases, removed after the run; '' on PostgreSQL. In it, `template/postgres` is a new one. */
+    /** Folder for embedded databases, removed after the run; '' on PostgreSQL. Its `template/postgres` is a newly created database. */
     embeddedDir: string
   }
 }
 
 export type TestDatabase =
-  /** `url` may lead through pgbouncer, `directUrl` never does: the checks read the database itself. */
+  /** `url` may lead through pgbouncer; `directUrl` never does, so that checks read the database itself. */
   | { backend: 'postgres'; url: string; directUrl: string; drop: () => Promise<void> }
   | { backend: 'embedded'; dataDir: string; drop: () => Promise<void> }
 
-/** The back end this file runs on now: every file of the database suites runs once on each. */
+/** Returns the back end of the running project. */
 export function backend(): Backend {
   return inject('backend')
 }
 
 /**
- * Makes an empty database: the URL of one on PostgreSQL, or a data folder for an embedded one. Nobody need drop it: all of
- * them go at the end of the run.
- * @param name tells it from others when looking on; letters, digits and `_`
+ * Makes an empty database: the URL of one on PostgreSQL, or a data folder for an embedded one. Dropping it is optional: the
+ * end of the run removes all of them.
+ * @param name distinguishes it from other databases while debugging; letters, digits and `_`
  * @param created whether an embedded database is copied into the folder, which is ten times faster than creating one;
  * `false` leaves the folder empty, as it is before the first start
  */
@@ -54,7 +54,7 @@ export async function freshDatabase(name = 'test', { created = true } = {}): Pro
   return { backend: 'postgres', url, directUrl, drop: () => dropDatabase(adminUrl, unique) }
 }
 
-/** Whether `url` of a database leads through pgbouncer. */
+/** Whether the `url` of a database leads through pgbouncer. */
 export function isPooled(): boolean {
   return inject('isPooled')
 }

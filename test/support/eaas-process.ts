@@ -1,4 +1,4 @@
-// The built server as a child process: started, killed with SIGKILL, stopped with SIGTERM, started again on its data.
+// Runs the built server as a child process: starts it, kills it with SIGKILL, stops it with SIGTERM, restarts it on its data.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
@@ -6,21 +6,21 @@ import postgres from 'postgres'
 import type { TestDatabase } from './database.js'
 import { type GuardedDir, guardedDir } from './guarded-dir.js'
 
-/** The program, as it is built. */
+/** The path of the built program. */
 export const EAAS = fileURLToPath(new URL('../../packages/server/bin/eaas.mjs', import.meta.url))
-/** A start includes the recovery of the database; slow machines need their time. */
+/** Generous for slow machines, because a start includes the recovery of the database. */
 const START_TIMEOUT_MS = 60_000
 const KEPT_OUTPUT = 65_536
 
-/** The root key that processes get unless the test says otherwise. */
+/** The root key of processes unless the test sets another. */
 export const ROOT_KEY = Buffer.alloc(32, 9).toString('base64')
 
 export interface EaasOptions {
   database: TestDatabase
-  /** base64; null leaves it out, so that an embedded database uses its own file. ROOT_KEY if not given. */
+  /** base64; `null` sets none, so that an embedded database uses its own file. ROOT_KEY by default. */
   rootKey?: string | null
   environment?: Record<string, string>
-  /** what its standard error goes to instead of the caller: a descriptor */
+  /** a file descriptor for its standard error, which otherwise goes to the caller */
   stderr?: number
 }
 
@@ -31,14 +31,14 @@ export interface Ended {
 }
 
 export interface EaasProcess {
-  /** Where it listens now; another port after each start. */
+  /** The URL that it listens at now; the port changes with each start. */
   readonly url: string
   readonly pid: number
   readonly stdout: string
   readonly stderr: string
   /** Starts again on the same data after `kill9` or `stop`; resolves when it listens. */
   start(): Promise<void>
-  /** Has nobody read its output any more: `stall` leaves it unread, `leave` closes it. */
+  /** Stops reading its output: `stall` leaves the pipe open and unread, `leave` closes it. */
   stopReading(how: 'stall' | 'leave'): void
   /** SIGKILL; resolves when the process is gone. */
   kill9(): Promise<void>
@@ -97,7 +97,7 @@ export function runEaas(args: string[], options: EaasOptions): Promise<Ended> {
 }
 
 /**
- * Connects to the database of a test; an embedded one only while a server holds it, whose socket is used. The caller ends
+ * Connects to the database of a test. An embedded one must be held by a running server, whose socket is used. The caller ends
  * the connection.
  */
 export function connectTo(database: TestDatabase): postgres.Sql {
@@ -109,7 +109,7 @@ export function connectTo(database: TestDatabase): postgres.Sql {
   >)
 }
 
-/** Creates a tenant by the command line, beside a running server or without one. */
+/** Creates a tenant by the command line, whether a server is running or not. */
 export async function createTenantByCli(
   options: EaasOptions,
   name: string,
@@ -130,13 +130,13 @@ interface Run {
 let guard: GuardedDir | undefined
 const running = new Set<number>()
 
-/** The guard ends them with us, and its folder is where they work: they leave nothing in the project's. */
+/** Starts a process. It works in the guard's folder, so it leaves nothing in the project's; the guard ends it with us. */
 function launch(args: string[], environment: Record<string, string>, stderr: number | 'pipe' = 'pipe'): Run {
   guard ??= guardedDir('eaas-test-process')
   const child = spawn(process.execPath, [EAAS, ...args], {
     cwd: guard.path,
     env: environment,
-    detached: true, // Ctrl-C reaches the tests only
+    detached: true, // so that Ctrl-C reaches only the tests
     stdio: ['ignore', 'pipe', stderr],
   })
   const run: Run = { child, url: '', stdout: '', stderr: '', ended: endOf(child, () => run) }
@@ -184,7 +184,7 @@ async function untilListening(run: Run): Promise<void> {
   throw new Error(`eaas start ${outcome === 'late' ? 'did not listen' : `ended with code ${code}`}: ${stderr}`)
 }
 
-/** The caller's own EAAS_* and NODE_* variables stay out. */
+/** Builds the environment of a process, without the caller's own EAAS_* and NODE_* variables. */
 function environmentOf({ database, rootKey = ROOT_KEY, environment = {} }: EaasOptions): Record<string, string> {
   const { PATH = '', HOME = '', TMPDIR } = process.env
   return {

@@ -1,2 +1,2 @@
-// A worker of vitest whose run has died (Ctrl-C, SIGKILL) would go on with its test: it ends too.
+// Ends a vitest worker when its run has died (Ctrl-C, SIGKILL); otherwise it would go on with its test.
 process.on('disconnect', () => process.exit(1))

@@ -1,4 +1,4 @@
-// The pgbouncer of this machine: found, or installed where the system is plainly ours to install on.
+// Finds pgbouncer, or installs it if we are root on a Debian-like system.
 import { execFileSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
@@ -17,7 +17,7 @@ export function findPgbouncer(): string | undefined {
   return folders.map((folder) => join(folder, 'pgbouncer')).find((path) => existsSync(path))
 }
 
-/** Finds pgbouncer, or installs it with apt-get when we are root on a Debian-like system, or says in one line that there is none. */
+/** Finds pgbouncer, or installs it with apt-get when we are root on a Debian-like system, or else prints one line that there is none. */
 export function findOrInstallPgbouncer(): string | undefined {
   const found = findPgbouncer()
   if (found) return found

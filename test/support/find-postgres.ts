@@ -1,9 +1,9 @@
-// The PostgreSQL binaries of this machine: found, or installed where the system is plainly ours to install on.
+// Finds the PostgreSQL binaries, or installs them if we are root on a Debian-like system.
 import { execFileSync, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, realpathSync, writeFileSync } from 'node:fs'
 import { delimiter, dirname, join } from 'node:path'
 
-/** Folders that hold one PostgreSQL per major version: Debian, Red Hat, Homebrew (both prefixes), Postgres.app. */
+/** Folders with one PostgreSQL per major version: Debian, Red Hat, Homebrew (both prefixes), Postgres.app. */
 const VERSIONED = [
   { parent: '/usr/lib/postgresql', name: /^\d+$/ },
   { parent: '/usr', name: /^pgsql-\d+$/ },
@@ -29,7 +29,7 @@ export function findPostgres(): string | undefined {
 }
 
 /**
- * Finds PostgreSQL, or installs it with apt-get when we are root on a Debian-like system, or says in one line that there
+ * Finds PostgreSQL, or installs it with apt-get when we are root on a Debian-like system, or else prints one line that there
  * is none.
  */
 export function findOrInstallPostgres(): string | undefined {
@@ -52,7 +52,7 @@ function holdsPostgres(folder: string): boolean {
   return existsSync(join(folder, 'postgres')) && existsSync(join(folder, 'initdb'))
 }
 
-/** Follows links: initdb looks for its share files beside the real binary. */
+/** Lists the folders of the PATH that have PostgreSQL. Follows links, because initdb needs the share files beside the real binary. */
 function pathFolders(): string[] {
   const folders = (process.env.PATH ?? '').split(delimiter).filter((folder) => folder && holdsPostgres(folder))
   return folders.map((folder) => dirname(realpathSync(join(folder, 'postgres'))))
@@ -74,7 +74,7 @@ function majorOf(version: string): number {
   return Number(/\d+$/.exec(version)?.[0] ?? 0)
 }
 
-/** Debian's package makes and starts a cluster `main` on 5432; the setting must be there before the package is. */
+/** Installs PostgreSQL. Debian's package would create and start a cluster `main` on 5432; a setting written before prevents that. */
 function installWithApt(): void {
   mkdirSync('/etc/postgresql-common/createcluster.d', { recursive: true })
   writeFileSync('/etc/postgresql-common/createcluster.d/no-main-cluster.conf', 'create_main_cluster = false\n')

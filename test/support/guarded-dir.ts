@@ -1,4 +1,4 @@
-// A temp folder, and processes working in it, that outlive this process by no more than a moment, however it ends.
+// A temp folder and the processes that work in it: both are removed within moments after this process ends, however it ends.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync } from 'node:fs'
@@ -6,8 +6,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
 /**
- * A shell of its own session reads our pipe: each line is the process ids to watch. The pipe closes when we end, be it by
- * SIGKILL; then it ends them (SIGQUIT is PostgreSQL's immediate shutdown) and removes the folder. A zombie counts as ended.
+ * A shell in a session of its own reads our pipe: each line lists the process ids to watch. The pipe closes when we end, even
+ * by SIGKILL; the shell then ends those processes (SIGQUIT is PostgreSQL's immediate shutdown) and removes the folder. A zombie
+ * counts as ended.
  */
 const WATCH = `
 while read -r line; do pids=$line; done
@@ -26,16 +27,16 @@ rm -rf -- "$1" || { sleep 1; rm -rf -- "$1"; }
 
 export interface GuardedDir {
   readonly path: string
-  /** Names the processes that must not outlive us, instead of those named before. */
+  /** Sets the processes that must not outlive us; replaces those set before. */
   watch(pids: number[]): void
   /** Ends the watched processes, removes the folder, and resolves when that is done. */
   remove(): Promise<void>
 }
 
 /**
- * Makes a temp folder that is removed when this process ends, by whatever way.
+ * Makes a temp folder that is removed when this process ends, however it ends.
  * @param prefix of the folder's name
- * @param parent folder to make it in, the system's temp folder if not given
+ * @param parent folder to make it in; the system's temp folder by default
  */
 export function guardedDir(prefix: string, parent = tmpdir()): GuardedDir {
   const path = mkdtempSync(join(parent, `${prefix}-`))

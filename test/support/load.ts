@@ -1,10 +1,10 @@
-// Clients that call servers without a pause, each with an API key of its own, and keep a ledger: what was sent, written
-// before the call; what was acknowledged, written after it. What the ledger has as acknowledged must be on record.
+// Clients that call servers without a pause, each with an API key of its own. Each keeps a ledger: it writes down what it sends
+// before the call, and what was acknowledged after it. Every acknowledged call that writes an entry must be in the audit log.
 import { randomBytes, randomInt } from 'node:crypto'
 import { Agent, request } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** A call that takes longer than this hangs. */
+/** A call that takes longer than this, in milliseconds, counts as hung. */
 const HUNG_MS = 40_000
 const PAUSE_MS = 20
 const KEPT_KEYS = 16
@@ -15,9 +15,9 @@ export type Mix = Partial<Record<Operation, number>>
 type Operation = 'unwrap' | 'wrap' | 'hash' | 'create' | 'rotate'
 const MIXED: Mix = { unwrap: 44, wrap: 40, hash: 12, create: 2, rotate: 2 }
 
-/** One call as the ledger has it. An unanswered call may be on record or not, an unsent one is not. */
+/** One call in the ledger. The audit log may or may not have an unanswered call; it never has an unsent one. */
 export interface LedgerEntry {
-  /** of the entry that the call writes; undefined for calls that write none */
+  /** the action of the entry that the call writes; undefined if it writes none */
   action: string | undefined
   /** known from the start or from the answer */
   key_id: string | undefined
@@ -25,7 +25,7 @@ export interface LedgerEntry {
   state: 'sent' | 'acked' | 'unsent'
 }
 
-/** A DEK and what its wrap was acknowledged with. */
+/** A DEK and the answer that acknowledged its wrap. */
 export interface Wrapped {
   key_id: string
   key_version: number
@@ -38,17 +38,17 @@ export interface Load {
   ledgers: ReadonlyMap<string, readonly LedgerEntry[]>
   /** every wrap that was acknowledged */
   wraps: readonly Wrapped[]
-  /** what must never happen: a refusal, a DEK or hash that is another one, a call that hangs */
+  /** what must never happen: a refusal, a wrong DEK or hash, a call that hangs */
   surprises: readonly string[]
-  /** answers with a 5xx */
+  /** the number of answers with a 5xx */
   failures(): number
   acked(): number
-  /** Lets the calls under way end, and sends no more. */
+  /** Sends no more calls, and waits until those under way end. */
   stop(): Promise<void>
 }
 
 export interface LoadOptions {
-  /** where each client calls, asked before each call; undefined while no server is up: the client waits */
+  /** returns the URL for a client's next call; undefined while no server is up, so the client waits */
   target: (client: number) => string | undefined
   /** an API key with every permission */
   secret: string
@@ -103,7 +103,7 @@ export async function startLoad({ target, secret, clients, mix = MIXED }: LoadOp
     throw new Error('the weights of the mix do not sum up')
   }
 
-  /** One call, in the ledger before and after. False when it was not acknowledged. */
+  /** Makes one call, and writes the ledger before and after it. False when it was not acknowledged. */
   async function step(operation: Operation, url: string, call: Calls, ledger: LedgerEntry[]): Promise<boolean> {
     const plan = planOf(operation)
     const { action, key_id, key_version } = plan
@@ -233,7 +233,7 @@ export type Calls = (url: string | undefined, method: string, path: string, body
 
 const HUNG = 'E_HUNG'
 
-/** Calls with one API key over one connection, which is kept alive. Nothing is ever sent twice. */
+/** Calls with one API key over one connection, which is kept alive. Never repeats a call. */
 export function callsOf(secret: string): Calls {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
   return (url, method, path, body) =>
@@ -270,7 +270,7 @@ function anyOf<T>(list: readonly T[]): T {
   return list[randomInt(list.length)] as T
 }
 
-/** Adds to a list of at most `most`; something else goes where it is full. */
+/** Adds to a list of at most `most` items; if it is full, the new item replaces a random one. */
 function keep<T>(list: T[], item: T, most: number): void {
   if (list.length < most) list.push(item)
   else list[randomInt(most)] = item

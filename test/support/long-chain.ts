@@ -1,4 +1,4 @@
-// A log of any length in seconds: the chain is made here, by the server's own code, and copied into the tables beside it.
+// Makes a log of any length in seconds: computes the chain by the server's own code, and copies it into the tables directly.
 import { createSecretKey } from 'node:crypto'
 import { once } from 'node:events'
 import { finished } from 'node:stream/promises'
@@ -13,12 +13,12 @@ export interface Growth {
   tenant_id: string
   /** base64 */
   rootKey: string
-  /** how many are added */
+  /** how many entries are added */
   entries: number
-  /** when the first and the last of them are said to be written, milliseconds since 1970; evenly in between */
+  /** the times of the first and the last of them, in milliseconds since 1970; the others are evenly in between */
   from: number
   to: number
-  /** entries of one commit, which have one time */
+  /** entries per commit; they share one time */
   batch?: number
   draft: (at: number) => EntryDraft
 }
@@ -69,7 +69,7 @@ async function headOf(sql: postgres.Sql, tenant_id: string): Promise<Head> {
   return { tenant_id, hash, mac, created_at: created_at.toISOString(), ...numbers }
 }
 
-/** Drops the indexes beside the primary key, which are made faster at the end; returns what makes them again. */
+/** Drops the indexes except the primary key, because creating them at the end is faster; returns the statements that create them. */
 async function dropIndexes(sql: postgres.Sql): Promise<string[]> {
   const indexes = await sql<{ indexname: string; indexdef: string }[]>`
     select indexname, indexdef from pg_indexes where tablename = 'audit_log' and indexname <> 'audit_log_pkey'`
@@ -77,7 +77,7 @@ async function dropIndexes(sql: postgres.Sql): Promise<string[]> {
   return indexes.map(({ indexdef }) => indexdef)
 }
 
-/** PostgreSQL's text format: tabs between columns, a backslash before what would end one. */
+/** Writes a row in PostgreSQL's text format: tabs between columns, a backslash before characters that would end a column. */
 function copyLine(entry: ChainedEntry): string {
   const { tenant_id, id, action, key_id, key_version, actor, ip_address, metadata, created_at, hash, mac } = entry
   const columns = [tenant_id, id, action, key_id, key_version, actor, ip_address, metadata, created_at]

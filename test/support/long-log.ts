@@ -1,4 +1,4 @@
-// A tenant with a log of any length on PostgreSQL, made while no server runs: who did what, and when, drawn from a seed.
+// A tenant with a log of any length on PostgreSQL, made while no server runs. A seed determines who did what, and when.
 import postgres from 'postgres'
 import { readConfig } from '../../packages/server/src/config.js'
 import { openInstallation } from '../../packages/server/src/installation.js'
@@ -12,7 +12,7 @@ const KEYS = 50
 export interface LongLog {
   tenant_id: string
   secret: string
-  /** the key that most entries are of */
+  /** the key that most entries belong to */
   bigKey: string
   /** an action that few entries of that key have */
   rareAction: 'key.export'
@@ -29,7 +29,7 @@ export interface LongLogOptions {
   to: number
 }
 
-/** Makes the tenant, its keys and its log. 60 entries of 100 are of one key; one in 25,000 is a rare action on it. */
+/** Makes the tenant, its keys and its log. 60 of 100 entries belong to one key; one in 25,000 is a rare action on it. */
 export async function makeLongLog({ url, rootKey, name, entries, from, to }: LongLogOptions): Promise<LongLog> {
   const config = readConfig({ EAAS_DATABASE_URL: url, EAAS_ROOT_KEY: rootKey })
   const installation = await openInstallation({
@@ -73,7 +73,7 @@ export async function makeLongLog({ url, rootKey, name, entries, from, to }: Lon
   return { tenant_id, secret: api_key.secret, bigKey, rareAction: 'key.export' }
 }
 
-/** The same numbers in each run (mulberry32), from 0 to 1. */
+/** Generates the same numbers from 0 to 1 in each run (mulberry32). */
 export function randomFrom(seed: number): () => number {
   let state = seed
   return () => {

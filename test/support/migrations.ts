@@ -1,4 +1,4 @@
-// What the migrations make of the database, read from their SQL: no database is needed to ask for a table's columns.
+// Reads a table's columns from the SQL of the migrations, without a database.
 import { readdirSync, readFileSync } from 'node:fs'
 
 const FOLDER = new URL('../../packages/server/migrations/', import.meta.url)

@@ -14,7 +14,7 @@ export interface Job {
   text: Uint8Array
 }
 
-/** Why the other language can't be had here; undefined where it can. */
+/** Returns why the other language is not available on this machine; undefined if it is. */
 export function findObstacle(): string | undefined {
   const job = { key: new Uint8Array(32), iv: new Uint8Array(12), aad: new Uint8Array(0), text: new Uint8Array(0) }
   const { error, status, stderr } = run('seal', [job])
@@ -28,12 +28,12 @@ export function sealElsewhere(jobs: readonly Job[]): Uint8Array[] {
   return answers('seal', jobs)
 }
 
-/** Opens in the other language: each plaintext, or undefined where it does not open. */
+/** Opens in the other language: each plaintext, or undefined if it does not open. */
 export function openElsewhere(jobs: readonly Job[]): (Uint8Array | undefined)[] {
   return answers('open', jobs).map((answer) => (answer[0] === 1 ? answer.subarray(1) : undefined))
 }
 
-/** Whether the committed vectors are what the program writes; its words where they are not. */
+/** Checks that the program writes exactly the committed vectors; returns its exit status and its output. */
 export function checkVectors(): { status: number | null; output: string } {
   const { status, stdout, stderr } = run('check', [])
   return { status, output: `${stdout}${stderr}` }

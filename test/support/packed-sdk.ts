@@ -1,4 +1,4 @@
-// `@eaas/sdk` as npm would publish it, unpacked into a folder of its own with nothing else than what it declares.
+// `@eaas/sdk` as npm would publish it, unpacked into a folder of its own with only the packages that it declares.
 import { execFile, spawn } from 'node:child_process'
 import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -11,7 +11,7 @@ import { ROOT } from './source-files.js'
 const run = promisify(execFile)
 const SUITE_TIMEOUT_MS = 120_000
 
-/** What the suite of test/packed/runtimes says. */
+/** The outcome of the suite in test/packed/runtimes. */
 export interface SuiteOutcome {
   engines: string[]
   passed: number
@@ -19,14 +19,13 @@ export interface SuiteOutcome {
 }
 
 export interface SuiteRun extends SuiteOutcome {
-  /** Requests that came because a redirect was followed. */
+  /** The number of requests that arrived because a client followed a redirect. */
   followed: number
 }
 
 /**
- * Packs the SDK as it was built and unpacks it below a folder's node_modules. Its packages are links to those of this
- * checkout, so that no network is needed; packages that it does not declare are not there. The suite lies beside it. Returns
- * the path of the tarball.
+ * Packs the built SDK and unpacks it below a folder's node_modules. The packages that it declares are links to those of this
+ * checkout, so that no network is needed; there are no others. Puts the suite beside it. Returns the path of the tarball.
  */
 export async function installPackedSdk(folder: string): Promise<string> {
   const modules = join(folder, 'node_modules')
@@ -46,7 +45,7 @@ export async function installPackedSdk(folder: string): Promise<string> {
   return tarball
 }
 
-/** Packs a package as it was built. Returns the path of the tarball. */
+/** Packs a built package. Returns the path of the tarball. */
 export async function pack(path: string, folder: string): Promise<string> {
   const args = ['pack', '--json', '--ignore-scripts', '--pack-destination', folder]
   const { stdout } = await run('npm', args, { cwd: join(ROOT, path) })
@@ -54,7 +53,7 @@ export async function pack(path: string, folder: string): Promise<string> {
   return join(folder, filename)
 }
 
-/** The suite for programs of CommonJS: it requires the SDK. */
+/** Bundles the suite as CommonJS, which requires the SDK. */
 async function bundleSuite(folder: string): Promise<void> {
   await build({
     entryPoints: [join(folder, 'suite.mjs')],
@@ -66,7 +65,7 @@ async function bundleSuite(folder: string): Promise<void> {
   })
 }
 
-/** Runs the suite, with a server beside it that redirects whatever comes. */
+/** Runs the suite, beside a server that redirects every request. */
 export async function runSuite(ask: (redirecting: string) => Promise<SuiteOutcome>): Promise<SuiteRun> {
   let followed = 0
   const server = createServer((request, response) => {
@@ -83,7 +82,7 @@ export async function runSuite(ask: (redirecting: string) => Promise<SuiteOutcom
   }
 }
 
-/** Runs the suite by a command line that takes a script. @throws with what it said when it does not end well */
+/** Runs the suite by a command that takes a script. @throws with the command's output when it fails */
 export function runSuiteBy(
   command: string,
   args: readonly string[],

@@ -1,4 +1,4 @@
-// A real pgbouncer in transaction mode in front of a PostgreSQL of the tests; whatever it need not be told is its default.
+// A real pgbouncer in transaction mode in front of a PostgreSQL of the tests, with its defaults for all settings but the needed ones.
 import { spawn } from 'node:child_process'
 import { chownSync, closeSync, openSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -10,10 +10,10 @@ import { freePort, unprivilegedAccount } from './postgres.js'
 const READY_TIMEOUT_MS = 30_000
 
 export interface Pgbouncer {
-  /** The URL of a database of that PostgreSQL, by way of the pooler. */
+  /** Returns the URL that reaches a database of that PostgreSQL through the pooler. */
   urlOf(directUrl: string): string
   port: number
-  /** Ends it and removes its folder. Happens by itself when this process ends. */
+  /** Ends it and removes its folder; otherwise that happens when this process ends. */
   remove(): Promise<void>
 }
 
@@ -39,7 +39,7 @@ export async function startPgbouncer({ program, postgresUrl, settings = {} }: Pg
     pool_mode: 'transaction',
     auth_type: 'scram-sha-256',
     auth_file: file('users'),
-    // Beyond its defaults, because the tests use many databases at once: each of them has a pool of its own.
+    // Higher than its default, because the tests use many databases at once, each of which has a pool of its own.
     max_client_conn: '1000',
     server_idle_timeout: '5',
     ...settings,

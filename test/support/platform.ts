@@ -1,9 +1,9 @@
-// Loads modules of ours as another platform would: where `process` or `Buffer` is missing, say. No global of the test's own
-// process changes: the module is bundled, and compiled as a function whose parameters hide the globals.
+// Loads our modules as another platform would, for example without `process` or `Buffer`. No global of the test's own process
+// changes: the module is bundled, and compiled as a function whose parameters hide the globals.
 import { compileFunction } from 'node:vm'
 import { build } from 'esbuild'
 
-/** Name and value of each global that differs; `undefined` is one that is missing. */
+/** Name and value of each global that differs from Node; `undefined` means that it is missing. */
 export type Globals = Readonly<Record<string, unknown>>
 
 const bundles = new Map<string, Promise<string>>()
@@ -12,7 +12,7 @@ const bundles = new Map<string, Promise<string>>()
  * Loads a fresh copy of a module with all that it imports.
  *
  * @param path of the module's source, a URL of a file
- * @param globals what differs from Node; whatever is not named is the test's own
+ * @param globals the globals that differ from Node; the others are those of the test
  */
 export async function loadOn<Module>(globals: Globals, path: URL): Promise<Module> {
   const { pathname } = path

@@ -9,25 +9,25 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import postgres from 'postgres'
 import { type GuardedDir, guardedDir } from './guarded-dir.js'
 
-/** Crash recovery replays what fsync kept; slow disks need their time. */
+/** Generous for slow disks, because crash recovery replays everything that fsync kept. In milliseconds. */
 const READY_TIMEOUT_MS = 60_000
 
-/** What makes an acknowledged commit survive; the tests of durability rest on it. */
+/** The settings with which an acknowledged commit survives a crash; the tests of durability depend on them. */
 const DURABLE = { fsync: 'on', synchronous_commit: 'on', full_page_writes: 'on' }
 
 export interface PostgresOptions {
   /** Folder with `postgres` and `initdb`, from `findPostgres`. */
   bin: string
-  /** Server settings beside the durable ones, say `{ max_connections: '20' }`; the default is 200 connections. */
+  /** Server settings besides the durable ones, such as `{ max_connections: '20' }`; the default is 200 connections. */
   settings?: Record<string, string>
-  /** Where the data folder is made: a small tmpfs for a full disk, the temp folder if not given. */
+  /** The folder in which the data folder is made, such as a small tmpfs to test a full disk; the temp folder by default. */
   parentDir?: string
-  /** superuser's URL of the server that this one is a streaming standby of */
+  /** superuser's URL of the primary that this server follows as a streaming standby */
   standbyOf?: string
 }
 
 export interface PostgresServer {
-  /** Of the database `postgres`, as superuser, with the password. */
+  /** The superuser's URL of the database `postgres`, with the password. */
   readonly url: string
   readonly port: number
   readonly logFile: string
@@ -37,15 +37,15 @@ export interface PostgresServer {
   stop(): Promise<void>
   /** SIGKILL to the postmaster and all its children at once, as a crash does; keeps the data. */
   kill(): Promise<void>
-  /** Makes an empty database and gives its URL; throws if the name is taken. */
+  /** Makes an empty database and returns its URL; throws if the name is taken. */
   createDatabase(name: string): Promise<string>
-  /** Ends the server and deletes its data. Happens by itself when this process ends, by whatever way. */
+  /** Ends the server and deletes its data; otherwise that happens when this process ends, however it ends. */
   remove(): Promise<void>
 }
 
 /**
  * Makes a fresh cluster and starts it on 127.0.0.1, as an unprivileged account when we are root.
- * @throws with the end of the server's log when it does not come up
+ * @throws with the end of the server's log when it does not start
  */
 export async function startPostgres({
   bin,
@@ -98,7 +98,7 @@ export async function startPostgres({
 }
 
 /**
- * Makes an empty database on the server of `adminUrl` and gives its URL.
+ * Makes an empty database on the server of `adminUrl` and returns its URL.
  * @param name lower-case letters, digits and `_`
  * @throws if the name is taken (42P04)
  */
@@ -129,7 +129,7 @@ interface Cluster {
   url: string
 }
 
-/** PostgreSQL refuses to run as root. */
+/** Finds an account for PostgreSQL, which refuses to run as root; undefined if we are not root. */
 export function unprivilegedAccount(): Account | undefined {
   if (process.getuid?.() !== 0) return undefined
   for (const name of ['postgres', 'nobody']) {
@@ -157,7 +157,7 @@ async function initCluster({ bin, guard, account, data, logFile }: Cluster, pass
   if (code !== 0) throw new Error(`initdb ended with code ${code}. ${logTail(logFile)}`)
 }
 
-/** A base backup, with what the copy needs to follow its primary. */
+/** Copies a primary by a base backup, with the settings that the copy needs to follow it. */
 async function copyCluster({ bin, guard, account, data, logFile }: Cluster, primary: string): Promise<void> {
   if (account) chownSync(guard.path, account.uid, account.gid)
   const args = ['-D', data, '-R', '-c', 'fast', '-d', primary]
@@ -168,17 +168,17 @@ async function copyCluster({ bin, guard, account, data, logFile }: Cluster, prim
 }
 
 function launch(cluster: Cluster, settings: Record<string, string>): ChildProcess {
-  // Sockets of the file system are off: their path may be too long in a temp folder, and other servers use /tmp.
+  // No Unix sockets: their path may be too long in a temp folder, and other servers use /tmp.
   const fixed = { listen_addresses: '127.0.0.1', unix_socket_directories: '' }
   const options = Object.entries({ ...fixed, ...settings }).flatMap(([name, value]) => ['-c', `${name}=${value}`])
   const child = run(cluster, ['postgres', '-D', cluster.data, ...options])
   cluster.guard.watch([pidOf(child, 'postgres')])
-  // The guard ends it with us, so it need not hold our event loop.
+  // The guard ends it with us, so it must not keep our event loop alive.
   child.unref()
   return child
 }
 
-/** In a session of its own, so that Ctrl-C reaches the tests only; without the caller's PG* variables. */
+/** Runs a program in a session of its own, so that Ctrl-C reaches only the tests, and without the caller's PG* variables. */
 function run(
   { bin, guard, account, logFile }: Pick<Cluster, 'bin' | 'guard' | 'account' | 'logFile'>,
   [program = '', ...args]: string[],
@@ -188,7 +188,7 @@ function run(
   try {
     const options = { cwd: guard.path, env, detached: true, ...account }
     const child = spawn(join(bin, program), args, { ...options, stdio: ['ignore', log, log] })
-    // Not started: there is no pid then, and `pidOf` throws. Without a listener the event would end the process.
+    // If it cannot be started, it has no pid, and `pidOf` throws. Without this listener the event would end our process.
     child.on('error', () => undefined)
     return child
   } finally {
@@ -223,13 +223,13 @@ async function end(child: ChildProcess | undefined, how: (child: ChildProcess) =
   await exited
 }
 
-/** Stopped first, so that no child is born between the look and the kill. */
+/** Kills a postmaster and its children. Stops it first, so that it cannot start a child between the listing and the kill. */
 async function killFamily(postmaster: ChildProcess): Promise<void> {
   const pid = pidOf(postmaster, 'postgres')
   process.kill(pid, 'SIGSTOP')
   const family = [...childrenOf(pid), pid]
   for (const member of family) killIfThere(member)
-  // They hold the shared memory until they are gone, and a start is refused until then.
+  // They hold the shared memory until they have ended, and a new start is refused until then.
   while (family.some(isAlive)) await sleep(10)
 }
 
@@ -241,7 +241,7 @@ function killIfThere(pid: number): void {
   }
 }
 
-/** A zombie is not alive: it holds nothing any more, and stays where nobody reaps orphans. */
+/** Whether a process is alive. A zombie is not: it holds no resources, and stays for ever if nobody reaps orphans. */
 function isAlive(pid: number): boolean {
   return processes().some((process) => process.pid === pid && !process.state.startsWith('Z'))
 }
@@ -256,7 +256,7 @@ interface Process {
   state: string
 }
 
-/** From /proc, since slim containers have no `ps`; from `ps` where there is no /proc. */
+/** Lists processes from /proc, because slim containers have no `ps`; from `ps` if there is no /proc. */
 function processes(): Process[] {
   const rows = existsSync('/proc/self/stat')
     ? readdirSync('/proc').filter(isNumber).map(statOf)
@@ -267,7 +267,7 @@ function processes(): Process[] {
   })
 }
 
-/** `pid (name) state ppid …`, where the name may hold blanks and brackets. A process gone meanwhile has no row. */
+/** Reads `pid (name) state ppid …`, whose name may contain blanks and brackets; '' if the process has ended meanwhile. */
 function statOf(pid: string): string {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
@@ -294,7 +294,7 @@ function logTail(logFile: string): string {
   return `The end of its log:\n${readFileSync(logFile, 'utf8').split('\n').slice(-15).join('\n')}`
 }
 
-/** The system's choice; it stays free unless someone else takes it within the next second. */
+/** Finds a free port by the system's choice. It stays free unless another process takes it before the caller does. */
 export async function freePort(): Promise<number> {
   const probe = createServer().listen(0, '127.0.0.1')
   await once(probe, 'listening')

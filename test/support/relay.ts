@@ -1,8 +1,8 @@
-// The service in memory behind a real port, for programs that reach it over the network.
+// Puts the service in memory behind a real port, for programs that call it over the network.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { TestService } from '@eaas/sdk/testing'
 
-/** Answers as the service does, after a pause; `/api-key` hands out its API key, as one that has expired. */
+/** Answers as the service does, after a pause; `/api-key` answers with its API key, marked as expired. */
 export async function relay(service: TestService, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const chunks: Buffer[] = []
   for await (const chunk of request) chunks.push(chunk as Buffer)

@@ -1,10 +1,10 @@
-// How each route of the table is called with success: what the matrices of the contract are generated from. A route that is
-// missing here fails them.
+// How to call each route of the table successfully. The matrix tests of the contract are generated from this, and fail if a
+// route is missing here.
 import { randomBytes } from 'node:crypto'
 import { ROUTES } from '../../packages/server/src/http/routes.js'
 import type { Caller } from './service.js'
 
-/** What calls are made on: one tenant's key, with things made under it. */
+/** The objects that calls use: one tenant's key, and things made under it. */
 export interface Ground {
   key_id: string
   wrapped_key: string
@@ -13,7 +13,7 @@ export interface Ground {
   name: string
 }
 
-/** The fields of a call: `id` stands in the path, the rest is sent. */
+/** The fields of a call: `id` is in the path, the rest is sent. */
 export interface RouteCall {
   body?: unknown
   query?: string
@@ -38,7 +38,7 @@ async function scheduleDestruction(owner: Caller, id: string): Promise<void> {
   await owner.call('POST', `/v1/keys/${id}/destroy`, { confirm: name })
 }
 
-/** One rule a route, named `METHOD path`. */
+/** One rule per route, named `METHOD path`. */
 export const RULES: Record<string, Rule> = {
   'POST /v1/keys': { call: () => ({ body: { name: unique() } }) },
   'GET /v1/keys': { call: () => ({}) },
@@ -69,7 +69,7 @@ export const RULES: Record<string, Rule> = {
   'GET /v1/usage': { call: () => ({}) },
 }
 
-/** Every route with its rule. @throws when a route has none */
+/** Lists every route with its rule. @throws when a route has none */
 export function routesWithRules() {
   return ROUTES.map((row) => {
     const name = `${row.method} ${row.path}`
@@ -88,7 +88,7 @@ export async function makeGround(owner: Caller): Promise<Ground> {
   return { key_id, wrapped_key, bundle, api_key_id: id, name }
 }
 
-/** The call of a rule with the ids of a ground. */
+/** Makes the call of a rule with the ids of a ground. */
 export async function callRoute(
   caller: Caller,
   { row, rule }: ReturnType<typeof routesWithRules>[number],

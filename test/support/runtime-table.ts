@@ -1,4 +1,4 @@
-/** The table of runtimes in the SDK's README: what the suites of test/slow and test/sdk/browser.test.ts hold. */
+/** The table of runtimes in the SDK's README, which the suites of test/slow and test/sdk/browser.test.ts check. */
 
 export interface Runtime {
   name: string
@@ -31,7 +31,7 @@ export function rowOf({ name, loadedBy, engines }: Runtime): string {
   return `| ${name} | ${loadedBy} | ${engines.join(', ')} |`
 }
 
-/** The whole table, as it stands in the README. */
+/** The whole table, as the README has it. */
 export function runtimeTable(): string {
   return ['| runtime | loaded by | engines |', '|---|---|---|', ...Object.values(RUNTIMES).map(rowOf)].join('\n')
 }

@@ -1,4 +1,4 @@
-// A whole service in the test's process, on the back end that the running project stands for, reached over real HTTP.
+// Runs a whole service in the test's process, on the back end of the running vitest project, reached over real HTTP.
 import type { AddressInfo } from 'node:net'
 import { buildApp } from '../../packages/server/src/app.js'
 import { readConfig } from '../../packages/server/src/config.js'
@@ -11,10 +11,10 @@ import { freshDatabase, type TestDatabase } from './database.js'
 export const ROOT_KEY = Buffer.alloc(32, 7).toString('base64')
 
 export interface ServiceOptions {
-  /** one that another service of the test uses too (PostgreSQL only); a fresh one if not given */
+  /** a database shared with another service of the test (PostgreSQL only); a fresh one by default */
   database?: TestDatabase
   now?: () => number
-  /** what the database's clock shows; the same as `now` where that is given */
+  /** the database's clock; the same as `now` if that is given */
   databaseNow?: () => number
   environment?: Record<string, string>
 }
@@ -23,10 +23,10 @@ export interface Service {
   url: string
   services: Services
   database: TestDatabase
-  /** what was alarmed about, in order */
+  /** the alarms that the service raised, in order */
   alarms: Record<string, unknown>[]
   createTenant(options?: { envelope_only?: boolean; name?: string }): Promise<Caller>
-  /** A caller with any API key. */
+  /** Makes a caller with any API key. */
   caller(secret: string): Caller
   close(): Promise<void>
 }
@@ -52,7 +52,7 @@ export interface Caller {
 
 let tenants = 0
 
-/** Starts a service; each has caches of its own, so two on one database are two processes as far as they can tell. */
+/** Starts a service. Each has caches of its own, so two services on one database behave like two processes. */
 export async function startService({
   database,
   now,
@@ -63,7 +63,7 @@ export async function startService({
   const config = readConfig({
     EAAS_ROOT_KEY: ROOT_KEY,
     EAAS_LOG_LEVEL: 'silent',
-    // A clock of the test's own is not the database's.
+    // A test's own clock differs from the database's, so any difference is allowed.
     ...(now === undefined ? {} : { EAAS_MAX_CLOCK_SKEW_SECONDS: '0' }),
     ...(used.backend === 'postgres' ? { EAAS_DATABASE_URL: used.url } : { EAAS_DATA_DIR: used.dataDir }),
     ...environment,

@@ -1,4 +1,4 @@
-// The TypeScript in Markdown: the blocks marked ts of a page are one program, compiled as strictly as our own code, and run.
+// The TypeScript in Markdown: a page's blocks marked ts form one program, which is compiled as strictly as our own code, and run.
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -20,8 +20,8 @@ const IMPORT = /^import [^\n]+$/gm
 const PROMISE = /^(?<indent> *)console\.log\((?<printed>.*)\) \/\/ → (?<text>.*)$/gm
 
 /**
- * Makes a program of a page. Each block stands in the scope of those before it, and may name anew what they named. Lines
- * stay where they are, so that what TypeScript and stack traces say is about the page.
+ * Makes a program from a page. Each block is in the scope of those before it, and may redeclare their names. Line numbers stay
+ * the same, so that errors of TypeScript and stack traces point into the page.
  */
 export function programOf(markdown: string): string {
   let program = ''
@@ -42,17 +42,16 @@ export function programOf(markdown: string): string {
 }
 
 /**
- * The errors of TypeScript in programs, by their pages, as `page:line: message`. All are compiled at once, with the SDK
- * taken from its sources.
+ * Compiles the programs of all pages at once, against the SDK's sources; returns TypeScript's errors as `page:line: message`.
  *
- * @param globals a file with a type `Prelude`: what the programs may use without having declared it
+ * @param globals a file with a type `Prelude`: the values that programs may use without declaring them
  */
 export function compilePrograms(programs: ReadonlyMap<string, string>, globals: string, names: readonly string[]) {
   const configured = ts.readConfigFile(join(root, 'tsconfig.json'), ts.sys.readFile)
   const { options: own } = ts.parseJsonConfigFileContent(configured.config, ts.sys, root)
   const sdk = (name: string) => [join(root, `packages/sdk/src/${name}.ts`)]
   const paths = { '@eaas/sdk': sdk('index'), '@eaas/sdk/*': sdk('*') }
-  // A page shows what there is, and need not use it.
+  // A page may declare values that it never uses.
   const options = { ...own, paths, noUnusedLocals: false, noUnusedParameters: false }
   const declared = names.map((name) => `const ${name}: Prelude[${JSON.stringify(name)}]`).join('\n')
   const declarations = `import type { Prelude } from '${globals}'\ndeclare global {\n${declared}\n}\n`

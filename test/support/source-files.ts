@@ -1,4 +1,4 @@
-// Source files as the compiler reads them: what a file imports and which names it uses, comments and strings apart.
+// Source files as the compiler reads them: their imports and the names that they use, ignoring comments and strings.
 import { readdirSync, readFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -9,7 +9,7 @@ export const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 export interface Import {
   /** as it is written */
   specifier: string
-  /** gone once the types are stripped */
+  /** absent from the code once types are stripped */
   typeOnly: boolean
   /** `import(…)` within code */
   dynamic: boolean
@@ -22,7 +22,7 @@ export interface SourceFile {
   tree: ts.SourceFile
 }
 
-/** All files below a folder, from the root of the project, without what is installed or built. */
+/** Lists all files below a folder, as paths from the root of the project, except installed and built ones. */
 export function filesBelow(folder: string): string[] {
   return readdirSync(join(ROOT, folder), { withFileTypes: true }).flatMap((entry) => {
     const path = `${folder}/${entry.name}`
@@ -31,14 +31,14 @@ export function filesBelow(folder: string): string[] {
   })
 }
 
-/** The sources below a folder; tests and what only tests use are none. */
+/** Reads the sources below a folder, except tests and files that only tests use. */
 export function sourcesBelow(folder: string): SourceFile[] {
   return filesBelow(folder)
     .filter((path) => /\.ts$/.test(path) && !/\.test\.ts$|\/test-support\//.test(path) && !isTestProgram(path))
     .map((path) => parseSource(path, readFileSync(join(ROOT, path), 'utf8')))
 }
 
-// Programs that tests start as a process of their own, as in child-of-test.ts.
+// Programs that tests start as processes of their own, such as child-of-test.ts.
 function isTestProgram(path: string): boolean {
   return /-of-test\.ts$/.test(path)
 }
@@ -70,7 +70,7 @@ function textOf(node: ts.Node): string {
   return ts.isStringLiteralLike(node) ? node.text : `(${node.getText()})`
 }
 
-/** Calls back for a node and everything within. */
+/** Calls `found` for a node and all its descendants. */
 export function visit(node: ts.Node, found: (node: ts.Node) => void): void {
   found(node)
   ts.forEachChild(node, (child) => visit(child, found))
@@ -85,7 +85,7 @@ export function usesName({ tree }: SourceFile, name: string): boolean {
   return uses
 }
 
-/** Whether a name stands for itself: not as the member of something, nor as the name of a member. */
+/** Whether a file uses a name by itself, neither as a member of an object nor as a member's name. */
 export function usesGlobal({ tree }: SourceFile, name: string): boolean {
   let uses = false
   visit(tree, (node) => {
@@ -99,7 +99,7 @@ export function usesGlobal({ tree }: SourceFile, name: string): boolean {
   return uses
 }
 
-/** The templates of a file that are tagged with this name. */
+/** Lists the templates of a file that have this tag. */
 export function taggedTemplates({ tree }: SourceFile, tag: string): string[] {
   const templates: string[] = []
   visit(tree, (node) => {
@@ -112,7 +112,7 @@ function lastName(node: ts.Expression): string {
   return ts.isPropertyAccessExpression(node) ? node.name.text : node.getText()
 }
 
-/** Where a file says `env`: the call that `process.env` is handed to, as `readConfig(process.env)`, or what it stands in. */
+/** Lists where a file uses `env`: the call that takes `process.env`, as in `readConfig(process.env)`, or the expression around it. */
 export function environmentReads({ tree }: SourceFile): string[] {
   const reads: string[] = []
   visit(tree, (node) => {
@@ -124,7 +124,7 @@ export function environmentReads({ tree }: SourceFile): string[] {
   return reads
 }
 
-/** Where a relative import leads, from the root of the project; undefined for packages. */
+/** Resolves a relative import to a path from the root of the project; undefined for packages. */
 export function resolveImport({ path }: SourceFile, specifier: string): string | undefined {
   if (!specifier.startsWith('.')) return undefined
   const target = relative(ROOT, join(ROOT, path, '..', specifier))
@@ -132,8 +132,8 @@ export function resolveImport({ path }: SourceFile, specifier: string): string |
 }
 
 /**
- * The functions of a file that decide and read by `services.sql`: operations, what is handed to `perform`, and what takes their context.
- * What stands in `release` is done after the decision.
+ * Lists the deciding functions of a file that read by `services.sql`. Deciding functions are operations, the functions passed to
+ * `perform`, and those that take their context. Code in `release` does not count, because it runs after the decision.
  */
 export function decisionsByServices({ tree }: SourceFile): string[] {
   const found = new Set<string>()

@@ -1,4 +1,4 @@
-// Test vectors that nobody here wrote: Project Wycheproof, from the folder that EAAS_VECTORS names.
+// Independent test vectors: Project Wycheproof, from the folder that EAAS_VECTORS names.
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
@@ -39,8 +39,8 @@ export interface WycheproofFile<Name extends keyof Groups> {
 let saidSo = false
 
 /**
- * Reads one file of Wycheproof's `testvectors_v1`, or gives undefined, and says so once, when EAAS_VECTORS is not set.
- * @throws when EAAS_VECTORS is set and the file is not there or holds another number of tests than it says
+ * Reads one file of Wycheproof's `testvectors_v1`. Returns undefined, and prints a line once, when EAAS_VECTORS is not set.
+ * @throws when EAAS_VECTORS is set and the file is missing or has another number of tests than it states
  */
 export function loadWycheproof<Name extends keyof Groups>(name: Name): WycheproofFile<Name> | undefined {
   const folder = process.env.EAAS_VECTORS
