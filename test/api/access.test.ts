@@ -1,4 +1,4 @@
-// Who may do what, generated from the table of routes: credentials, permissions, tenants. A new route joins by itself.
+// Access by credentials, permissions and tenants. The tests are generated from the table of routes, so they include every new route.
 import { PERMISSIONS, type Permission, PROBLEM_CONTENT_TYPE } from '@eaas/protocol'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { serverOf } from '../support/audit-scene.js'

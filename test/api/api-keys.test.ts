@@ -1,4 +1,4 @@
-// /v1/api-keys: what can be granted, changed and taken back.
+// /v1/api-keys: creating, changing and revoking API keys, and what they may be granted.
 import { PERMISSIONS } from '@eaas/protocol'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createApiKeyUses } from '../../packages/server/src/runner/api-key-uses.js'

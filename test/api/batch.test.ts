@@ -1,4 +1,4 @@
-// POST /v1/batch: many calls in one request, each as if it had been made alone.
+// POST /v1/batch: many calls in one request, each with the same result as if it were made alone.
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { buildApp } from '../../packages/server/src/app.js'

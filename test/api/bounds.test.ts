@@ -1,4 +1,4 @@
-// What one caller may have and send at most: the limits that keep a tenant from taking the server's time from the others.
+// The most that one caller may have and send: limits that keep a tenant from taking the server's time from the others.
 import { connect } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { type Caller, type Service, startService } from '../support/service.js'
@@ -16,7 +16,7 @@ beforeAll(async () => {
 })
 afterAll(() => service?.close())
 
-/** Sends the beginning of a body, and what it is said to be long, and returns the status that comes before the rest does. */
+/** Sends only the beginning of a body whose declared length is 1 MiB; returns the answer that comes before the rest is sent. */
 function sendPart(path: string, part: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const { hostname, port } = new URL(service.url)

@@ -1,4 +1,4 @@
-// Pages of other origins: refused by default, let in by name.
+// Pages of other origins: they are refused unless their origin is configured.
 import { afterEach, describe, expect, it } from 'vitest'
 import { type Service, startService } from '../support/service.js'
 

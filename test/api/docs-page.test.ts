@@ -1,4 +1,4 @@
-// GET /docs: the page works offline, from files that are named one by one.
+// GET /docs: the page works offline, and the server serves only the files that it lists by name.
 import { connect } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Service, startService } from '../support/service.js'
@@ -18,7 +18,7 @@ const FILES = [
   ['/docs/swagger-ui-bundle.js', 'text/javascript; charset=utf-8', 'SwaggerUIBundle'],
 ] as const
 
-// Read to the end: a connection with an answer on it holds up the service's end.
+// Reads the body to its end, because a connection with an unread answer delays the service's stop.
 async function get(path: string) {
   const response = await fetch(service.url + path, { redirect: 'manual' })
   return { status: response.status, headers: response.headers, text: await response.text() }

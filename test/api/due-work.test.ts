@@ -1,4 +1,4 @@
-// Rotation by policy, and destruction: done by the server, exactly once, whatever the number of processes and however long it was down.
+// Rotation by policy, and destruction. The server does each exactly once, with any number of processes and after any downtime.
 import { randomUUID } from 'node:crypto'
 import { afterEach, describe, expect, it } from 'vitest'
 import { doDueWork } from '../../packages/server/src/jobs/due-work.js'

@@ -1,4 +1,4 @@
-// GET /health and eaas doctor whenever writes fail: they say so, and which part.
+// GET /health and eaas doctor while writes fail: they report it, and which part failed.
 import { writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import postgres from 'postgres'
@@ -24,7 +24,7 @@ async function open(database: TestDatabase): Promise<void> {
 
 const wrap = () => owner.call('POST', `/v1/keys/${key_id}/wrap`, { dek: Buffer.alloc(32, 1).toString('base64') })
 
-/** The answer without what is the same in each. */
+/** Gets the health without the fields that are the same in each answer. */
 async function health() {
   const { status, body } = await owner.call('GET', '/health')
   const { cache, hsm, durability, ...rest } = body

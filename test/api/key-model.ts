@@ -1,5 +1,5 @@
-// A key's states and events as the contract's table has them, a way to make each event happen, and random sequences of events
-// held against the table.
+// A key's states and events as in the contract's table, a way to make each event happen, and random sequences of events that are
+// checked against the table.
 import { randomBytes } from 'node:crypto'
 import type { wire } from '@eaas/protocol'
 import fc from 'fast-check'
@@ -28,7 +28,7 @@ export const EVENTS = [
 export type Event = (typeof EVENTS)[number]
 export type Status = wire.KeyStatus
 
-/** What an event gives in each state: the HTTP status, the state after it, and whether it is on record. */
+/** The result of an event in a state: the HTTP status, the state after it, and whether the audit log has an entry. */
 export type Cell = [http: number | null, after: Status, entry: boolean]
 const uses = (active: number, disabled: number): Record<Status, Cell> => ({
   active: [active, 'active', active === 200],
@@ -85,7 +85,7 @@ export interface KeyModel {
   /** milliseconds since 1970 */
   clock: { now: number }
   makeKey(): Promise<Subject>
-  /** Makes an event happen to a key; returns the HTTP status, or null where no call was made. */
+  /** Makes an event happen to a key; returns the HTTP status, or null if it needed no call. */
   apply(event: Event, key: Subject): Promise<number | null>
   status(key: Subject): Promise<Status>
   entries(key: Subject): Promise<number>
@@ -109,7 +109,7 @@ export const TO: Record<Status, Event[]> = {
   destroyed: ['disable', 'destroy', 'window over'],
 }
 
-/** Starts the service that the model is held against. */
+/** Starts the service that is checked against the model. */
 export async function startKeyModel(): Promise<KeyModel> {
   const clock = { now: Date.now() }
   const service = await startService({ now: () => clock.now })

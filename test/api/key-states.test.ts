@@ -1,4 +1,4 @@
-// State × event of a key: each cell of the contract's table, and random sequences against a model.
+// States and events of a key: each cell of the contract's table, and random sequences checked against a model.
 import { wire } from '@eaas/protocol'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { doDueWork } from '../../packages/server/src/jobs/due-work.js'

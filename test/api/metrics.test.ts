@@ -1,4 +1,4 @@
-// GET /metrics: what moves them, and what they never tell.
+// GET /metrics: what changes each metric, and what the metrics never reveal.
 import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { buildApp } from '../../packages/server/src/app.js'
@@ -23,7 +23,7 @@ async function scrape(url = service.url): Promise<string> {
   return response.text()
 }
 
-/** The value of a series, by its full name with labels; 0 where there is none yet. */
+/** Reads the value of a series by its full name with labels; 0 if it does not exist yet. */
 function value(text: string, series: string): number {
   const line = text.split('\n').find((line) => line.startsWith(`${series} `))
   return line === undefined ? 0 : Number(line.slice(series.length + 1))

@@ -1,4 +1,4 @@
-// Acting for an end user: with a permission of its own, and on record.
+// Acting for an end user: it needs a permission of its own, and the audit log records it.
 import { randomBytes } from 'node:crypto'
 import { PERMISSIONS } from '@eaas/protocol'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'

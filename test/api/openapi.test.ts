@@ -1,4 +1,4 @@
-// The OpenAPI document: valid, complete both ways, and true of what the running service takes and answers.
+// The OpenAPI document is valid, describes exactly the routes that exist, and matches what the running service accepts and answers.
 
 import { createDecipheriv, createHmac, randomUUID } from 'node:crypto'
 import { wrappedKeyAad } from '@eaas/protocol'
@@ -87,13 +87,13 @@ function resolve(ref: string): unknown {
     .reduce<unknown>((node, part) => (node as Record<string, unknown> | undefined)?.[part], document)
 }
 
-/** What is wrong with a value under a schema of the document; empty when it fits. */
+/** Lists a value's errors under a schema of the document; empty if it fits. */
 function misfits(schema: AnySchemaObject, value: unknown): string[] {
   const validate = ajv.compile(rebase(schema) as AnySchemaObject)
   return validate(value) ? [] : (validate.errors ?? []).map((error) => `${error.instancePath}: ${error.message}`)
 }
 
-/** References are to the whole document, wherever the schema stands in it. */
+/** Makes references point into the whole document, because a schema is compiled apart from it. */
 function rebase(node: unknown): unknown {
   if (Array.isArray(node)) return node.map(rebase)
   if (typeof node !== 'object' || node === null) return node
@@ -102,7 +102,7 @@ function rebase(node: unknown): unknown {
   )
 }
 
-/** The fields of an object that its schema does not name, at any depth; a map and an open value name them all. */
+/** Lists the fields of an object that its schema does not name, at any depth. A map or an open value allows every field. */
 function unnamed(schema: AnySchemaObject, value: unknown, at = ''): string[] {
   const target = schema.$ref ? (resolve(schema.$ref) as AnySchemaObject) : schema
   const variants: AnySchemaObject[] = target.anyOf ?? [target]
@@ -117,7 +117,7 @@ function unnamed(schema: AnySchemaObject, value: unknown, at = ''): string[] {
   )
 }
 
-/** That an answer is one that the document tells of. */
+/** Expects an answer that the document describes. */
 function expectDocumented(operation: Operation, { status, headers, body }: Awaited<ReturnType<Caller['call']>>) {
   const { content } = responseOf(operation, status)
   const type = headers.get('content-type')?.split(';')[0] ?? ''

@@ -1,4 +1,4 @@
-// Every error is a problem document, those of the framework and of the HTTP parser included.
+// Every error is a problem document, including those of the framework and of the HTTP parser.
 import { connect } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import { PROBLEM_CONTENT_TYPE, PROBLEMS } from '@eaas/protocol'

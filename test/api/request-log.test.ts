@@ -1,4 +1,4 @@
-// The log under failures: short lines, and few of them where all say the same.
+// The request log under failures: its lines are short, and repeated failures are sampled.
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { buildApp } from '../../packages/server/src/app.js'
 import { loggerOptions } from '../../packages/server/src/logger.js'
@@ -20,7 +20,7 @@ let key_id: string
 let written: string[] = []
 const lines = () => written.map((text) => JSON.parse(text) as Line)
 const byMessage = (msg: string) => lines().filter((line) => line.msg === msg)
-/** Calls that the lines stand for. */
+/** How many calls the lines represent. */
 const counted = (some: Line[]) => some.reduce((sum, { left_out = 0 }) => sum + 1 + left_out, 0)
 
 beforeAll(async () => {
@@ -45,7 +45,7 @@ function openApp() {
   }
 }
 
-/** Has every entry fail while it works: the table is not there. */
+/** Makes a table unavailable while `work` runs, so that writing to it fails. */
 async function withoutTable(table: string, work: () => Promise<void>): Promise<void> {
   const { sql } = service.services
   await sql`alter table ${sql(table)} rename to gone`

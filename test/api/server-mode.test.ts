@@ -1,4 +1,4 @@
-// Server mode: encrypt and decrypt on the server, for tenants to whom it was opened; refused on record for all others.
+// Server mode: the server encrypts and decrypts for tenants that have it enabled; for all others it refuses, and logs the refusal.
 import { createDecipheriv, randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { runEaas } from '../support/eaas-process.js'

@@ -1,4 +1,4 @@
-// Signed checkpoints: of what the log is, to whoever asks and on a schedule; and never of what the server did not write.
+// Signed checkpoints: the server signs the state of a log on request and on a schedule, and never signs what it did not write.
 import { appendFile, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -15,7 +15,7 @@ import { createTenantByCli, runEaas, startEaas } from '../support/eaas-process.j
 import { type Caller, ROOT_KEY, type Service, startService } from '../support/service.js'
 
 const NOW = Date.parse('2026-03-01T00:00:00.000Z')
-/** What a note has that no refusal may. */
+/** Text that every signed note contains; a refusal must not contain it. */
 const SIGNATURE = /— eaas-audit|eaas\/audit\/checkpoint/
 
 let service: Service
@@ -44,7 +44,7 @@ beforeEach(async () => {
   for (const name of ['a', 'b', 'c', 'd']) await owner.call('POST', '/v1/keys', { name })
 })
 
-/** The tenants that no checkpoint could be signed of. */
+/** The tenants for which signing a checkpoint failed. */
 let failed: string[]
 const noteFailed = (_: unknown, id: string) => void failed.push(id)
 

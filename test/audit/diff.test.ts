@@ -1,4 +1,4 @@
-// eaas audit diff: what a log lost, by checkpoints that were kept and an export of what it was.
+// eaas audit diff: finds what a log lost, by kept checkpoints and an earlier export.
 import { randomBytes } from 'node:crypto'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -16,7 +16,7 @@ let service: Service
 let owner: Caller
 let key_id: string
 let apiKeyId: string
-/** entries that were there before what is lost, and at the end of it */
+/** the number of entries before the lost ones, and with them */
 const total = { kept: 0, all: 0 }
 const file = (name: string) => join(folder, name)
 

@@ -1,4 +1,4 @@
-// No false alarm: whatever happens to a log but tampering, it verifies. The long form is ../slow/honest-histories.test.ts.
+// No false alarms: a log verifies after anything except tampering. The long form is ../slow/honest-histories.test.ts.
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { backend } from '../support/database.js'

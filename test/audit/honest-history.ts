@@ -1,4 +1,4 @@
-// Honest histories of a tenant: whatever happens to it but tampering, its log has to verify.
+// Honest histories of a tenant: its log must verify after anything that happens to it except tampering.
 import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import type postgres from 'postgres'
@@ -59,11 +59,11 @@ type EventName = keyof typeof EVENTS
 
 export interface Step {
   event: EventName
-  /** which key, API key or wrapped key: of those that there are, this one modulo their number */
+  /** which key, API key or wrapped key: an index, modulo the number of those that exist */
   which: number
 }
 
-/** Any history: events with what they are about. */
+/** Any history: a list of events with their objects. */
 export const histories: fc.Arbitrary<Step[]> = fc.array(
   fc.record({
     event: fc.oneof(
@@ -74,13 +74,13 @@ export const histories: fc.Arbitrary<Step[]> = fc.array(
   { minLength: SHORTEST_HISTORY, maxLength: LONGEST_HISTORY, size: 'max' },
 )
 
-/** Without keys, most calls of a history would end at "not found". */
+/** The first steps of every history: without keys, most of its calls would fail with "not found". */
 const BEGINNING: readonly Step[] = (['create', 'create', 'wrap', 'createApiKey'] as const).map((event, which) => ({
   event,
   which,
 }))
 
-/** A service that can be closed and started again on its database, with a clock that is moved by hand. */
+/** A service that can be closed and started again on its database, with a clock that tests set. */
 export interface World {
   service: Service
   now: number
@@ -105,7 +105,7 @@ export async function startWorld(): Promise<World> {
   return world
 }
 
-/** What came of histories, for whoever reads the run. */
+/** The outcome of the histories, for the output of the run. */
 export interface Figures {
   histories: number
   events: number
@@ -124,7 +124,7 @@ export function newFigures(): Figures {
 
 class RolledBackError extends Error {}
 
-/** Lives through a history with a tenant of its own; returns what is wrong with its log afterwards or on the way. */
+/** Runs a history with a tenant of its own; returns what verifications of its log find wrong, during it and at its end. */
 export async function findFalseAlarm(world: World, steps: readonly Step[], figures: Figures): Promise<string[]> {
   const history = new History(
     world,
@@ -155,7 +155,7 @@ class History {
     return this.owner.tenant.tenant_id
   }
 
-  // The port is another one after each restart.
+  // The port changes with each restart.
   async #call(method: string, path: string, body?: unknown, secret = this.owner.secret): Promise<Answer<Any>> {
     const answer = await this.world.service.caller(secret).call<Any>(method, path, body)
     if (answer.status >= 400) this.figures.refused += 1
@@ -255,7 +255,7 @@ class History {
     })
   }
 
-  /** Calls at once, changes of rights among them, and verifications meanwhile. */
+  /** Makes concurrent calls, some of which change rights, and verifies meanwhile. */
   async #burst(key_id: string, which: number): Promise<void> {
     await Promise.all([
       ...Array.from({ length: 6 }, () => this.#wrap(key_id)),
@@ -270,7 +270,7 @@ class History {
     await performAsSystem(this.world.service.services, this.#id, operation)
   }
 
-  /** The rows of a change are written, and then its transaction fails. */
+  /** Writes the rows of a change, and then fails its transaction. */
   async #rollBack(operation: Operation<unknown>): Promise<void> {
     const failing: Operation<unknown> = async (context) => {
       const decision = await operation(context)
@@ -293,13 +293,13 @@ class History {
   }
 
   async #purge(which: number): Promise<void> {
-    if (which % 2 === 0) this.world.now += 33 * DAY_MS // all that is there is too old then
+    if (which % 2 === 0) this.world.now += 33 * DAY_MS // now every entry is older than the retention
     try {
       const options = { retentionMonths: 1, maxShare: which % 4 === 0 ? 0.5 : 1 }
       const { entries } = await purgeTenant(this.world.service.services, this.#id, options)
       if (entries > 0) this.figures.purges += 1
     } catch (error) {
-      if ((error as Error).name !== 'Refusal') throw error // more than the share, or nothing written for a year
+      if ((error as Error).name !== 'Refusal') throw error // refused: it would take more than the share, or nothing was written for a year
     }
   }
 
@@ -313,7 +313,7 @@ class History {
     this.figures.restarts += 1
   }
 
-  /** One verification by the server and one beside it. */
+  /** Verifies by the server and by the independent program. */
   async #verifyNow(): Promise<string[]> {
     this.figures.verifications += 1
     const { status, body } = await this.#call('GET', '/v1/audit/verify')
@@ -323,7 +323,7 @@ class History {
     ]
   }
 
-  /** Everything that can be said of the log, now that the history is over. */
+  /** Makes every check of the log at the end of the history. */
   async verify(): Promise<string[]> {
     const alarms = [...this.#alarms, ...(await this.#verifyNow())]
     const { service } = this.world
@@ -426,7 +426,7 @@ async function verifyOneUnderLoad(
   figures.falseAlarms.push(...load.surprises, ...service.alarms.map((alarm) => JSON.stringify(alarm)))
 }
 
-/** What was written so far becomes older than the retention all at once, and goes while it is being read. */
+/** Makes everything written so far older than the retention at once, and purges it while it is being read. */
 async function purgeUnderLoad(world: World, tenant_id: string, figures: LoadFigures): Promise<void> {
   world.now += 40 * DAY_MS
   const { entries } = await purgeTenant(world.service.services, tenant_id, { retentionMonths: 1, maxShare: 1 })

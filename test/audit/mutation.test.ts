@@ -1,5 +1,5 @@
-// Every column counts: with any one of them left out of its MAC, an edit of that column would not change the MAC any more. The
-// server's own text is patched and loaded here; slow/mutation.test.ts runs the whole suite of attacks on each such server.
+// Every column is authenticated: if one is left out of its MAC, an edit of that column no longer changes the MAC. These tests patch
+// and load the server's own source; slow/mutation.test.ts runs the whole suite of attacks on each such server.
 import { createSecretKey } from 'node:crypto'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -24,7 +24,7 @@ const TABLES: Record<Sealed, string> = {
   api_keys: 'api_keys',
 }
 
-/** What is told to people only, and decides nothing. */
+/** Columns that are only shown to people, and decide nothing. */
 const NOT_AUTHENTICATED: Partial<Record<Sealed, string[]>> = { api_keys: ['last_used_at'] }
 
 type Server = typeof chainModule & typeof rowMacModule
@@ -32,7 +32,7 @@ type Server = typeof chainModule & typeof rowMacModule
 let folder: string
 let genuine: Server
 beforeAll(async () => {
-  // Beside the tests, so that they are loaded the same way.
+  // In node_modules of this project, so that the patched files are loaded as the tests are.
   folder = await mkdtemp(fileURLToPath(new URL('../../node_modules/.mutants-', import.meta.url)))
   genuine = await load('genuine')
 })
@@ -86,7 +86,7 @@ function rowOf(what: Sealed, edited?: string): never {
   return Object.fromEntries(columns.map((column) => [column, columnValue(column, column === edited ? 1 : 0)])) as never
 }
 
-/** What the server holds against the stored MAC, in hexadecimal. */
+/** Computes the MAC that the server compares with the stored one, in hexadecimal. */
 function sealed(server: Server, what: Sealed, row: never): string {
   const write: Record<Sealed, () => Uint8Array> = {
     entry: () => server.entryMac(key, server.entryHash(new Uint8Array(32), row)),

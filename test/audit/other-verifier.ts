@@ -21,7 +21,7 @@ export interface VerifierJob {
   checkpoint?: string | undefined
 }
 
-/** What both verifiers say of a file. */
+/** The verdict on a file that both verifiers give. */
 export interface OtherVerdict {
   valid: boolean
   verified_entries: number
@@ -30,7 +30,7 @@ export interface OtherVerdict {
   reason?: string
 }
 
-/** Why the other verifier can't be had here; undefined where it can. */
+/** Returns why the other verifier is not available on this machine; undefined if it is. */
 export function findObstacleToVerifier(): string | undefined {
   const { error, status, stderr } = run([])
   if (error) return `python3 cannot be started (${(error as NodeJS.ErrnoException).code})`

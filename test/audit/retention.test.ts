@@ -1,4 +1,4 @@
-// Retention: what a purge takes, what it leaves, and that the log can be verified before it, during it and after it.
+// Retention: what a purge deletes and what it leaves; the log verifies before, during and after it.
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -17,7 +17,7 @@ import { type Caller, ROOT_KEY, type Service, startService } from '../support/se
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
-/** The newest entries are of this time, which the command line sees as the present; the log begins 400 days before. */
+/** The time of the newest entries, which the command line sees as the present; the log begins 400 days before. */
 const PRESENT = Date.now() - 60_000
 const START = PRESENT - 400 * DAY_MS
 const RETENTION = { retentionMonths: 12, maxShare: 1 }
@@ -84,7 +84,7 @@ beforeEach(async () => {
 const purge = (options: Partial<PurgeTenantOptions> = {}) =>
   purgeTenant(service.services, tenant_id, { ...RETENTION, ...options })
 const archiveName = () => `${tenant_id}-through-${OLD}.ndjson`
-/** The mark alone, as after a crash before anything is deleted. */
+/** Writes only the mark, as if the server crashed before it deleted anything. */
 const mark = () => performAsSystem(service.services, tenant_id, purgeAudit(RETENTION))
 
 async function rowsLeft(): Promise<number[]> {
@@ -93,7 +93,7 @@ async function rowsLeft(): Promise<number[]> {
   return rows.map(({ id }) => id)
 }
 
-/** Everything that is stored of the tenant's log. */
+/** Reads everything that is stored of the tenant's log. */
 async function stored() {
   const { sql } = service.services
   return {
@@ -114,7 +114,7 @@ async function expectVerifies(expected: { total: number; purged: number }): Prom
   ])
 }
 
-/** What the log shows is what happened after the purge, with the purge at its end: each filter, each total, each page. */
+/** Expects each filter, total and page of the list to show exactly the entries that the purge left, and those added after it. */
 async function expectShows(purged: number, more: Listed[]): Promise<void> {
   const left = [...history.filter(({ id }) => id > purged), ...more]
   const times = [START, START + 30 * 3_600_000, PRESENT - 100 * DAY_MS, PRESENT].map((time) =>

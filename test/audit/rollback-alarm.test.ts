@@ -1,5 +1,5 @@
-// A database that goes back to an earlier state: what any server witnessed keeps the tenant from being served, by every server and
-// after every restart, until an operator accepts the loss.
+// A database that goes back to an earlier state. If any server witnessed a later one, no server serves the tenant, even after a
+// restart, until an operator accepts the loss.
 import { randomBytes } from 'node:crypto'
 import { cp, mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -84,7 +84,7 @@ async function untilStatus(ask: () => Promise<{ status: number }>, ...statuses: 
   }
 }
 
-/** Asks nothing of the audit log itself: what the server finds out, it finds out by itself. */
+/** Waits for the alarm. Only calls /health, so that the server must find the rollback by itself. */
 async function untilAlarm({ url }: EaasProcess): Promise<void> {
   const health = async () => (await fetch(`${url}/health`)).json() as Promise<{ database: string }>
   while ((await health()).database !== 'alarm') await sleep(50)
@@ -97,7 +97,7 @@ async function expectRefused(server: EaasProcess): Promise<void> {
   }
 }
 
-/** A read, a verification and the doctor say that the alarm stands. */
+/** Expects that a read, a verification and the doctor report the alarm. */
 async function expectTold(server: EaasProcess): Promise<void> {
   const read = await call(server.url, 'GET', '/v1/keys')
   expect([read.status, read.body.code]).toEqual([500, 'E_AUDIT_NOT_WRITTEN'])
@@ -111,7 +111,7 @@ async function expectTold(server: EaasProcess): Promise<void> {
   expect([code, stdout]).toEqual([1, expect.stringMatching(/WRONG {2}alarms +acme: .*accept-rollback --help/)])
 }
 
-/** The chain verifies, in place and offline, by the server and by those who share no code with it. */
+/** Expects that the chain verifies in place and offline, by the server and by programs that share no code with it. */
 async function expectValid(server: EaasProcess): Promise<void> {
   expect((await call(server.url, 'GET', '/v1/audit/verify')).body).toMatchObject({ valid: true })
   const path = join(folder, `${tenant.tenant_id}-${randomBytes(4).toString('hex')}.ndjson`)

@@ -1,4 +1,4 @@
-// Exports verified offline: by the server's command without environment or database, and by a second program, which agrees.
+// Exports verified offline: by the server's command without environment or database, and by an independent program. Both must agree.
 import { execFile, spawnSync } from 'node:child_process'
 import { randomBytes, randomInt } from 'node:crypto'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -62,7 +62,7 @@ async function verdictOf({ file, publicKey, checkpoint }: VerifierJob) {
 const obstacle = findObstacleToVerifier()
 if (obstacle) console.warn(`Exports were verified by one program only, not by the second one: ${obstacle}.`)
 
-/** Has both verifiers read the files; they agree on whether, how far and up to which line each is valid. */
+/** Verifies the files by both programs, which must agree on whether, how far and up to which line each is valid. */
 async function agree(files: readonly (string | Buffer)[], checkpoint?: string) {
   const jobs = files.map((file) => ({ file: Buffer.from(file), publicKey, checkpoint }))
   const verdicts = await Promise.all(jobs.map(verdictOf))
@@ -90,12 +90,12 @@ function flipped(bytes: Buffer, at: number, bit = randomInt(8)): Buffer {
   return altered
 }
 
-/** A file for each line, with that line as it is made here. */
+/** Makes one file per line, in which `change` has replaced that line. */
 function eachLine(change: (line: string, at: number) => string): string[] {
   return lines.map((line, at) => [...lines.slice(0, at), change(line, at), ...lines.slice(at + 1)].join(''))
 }
 
-/** Of these, some: header, trailer, and entries here and there. */
+/** Makes some of these files: for the header, the trailer and a sample of the entries. */
 function someLines(change: (line: string, at: number) => string): string[] {
   return eachLine(change).filter((_, at) => at < 8 || at % 29 === 0 || at === LINES - 1)
 }

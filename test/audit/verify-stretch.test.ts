@@ -1,4 +1,4 @@
-// Verification of a part of a log, from a kept checkpoint on, and of several logs at once.
+// Verification of a part of a log, of a log since a kept checkpoint, and of several logs at once.
 import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -37,7 +37,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true })
 })
 
-// Entry 1 makes the tenant, 2 to 9 a key each, ten days apart.
+// Entry 1 creates the tenant; entries 2 to 9 create a key each, ten days apart.
 beforeEach(async () => {
   now = START
   owner = await service.createTenant()

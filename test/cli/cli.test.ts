@@ -1,4 +1,4 @@
-// The operator's command line: every command has --help and --json, and exit codes that scripts can rely on.
+// The operator's command line: every command has --help, --json and exit codes that scripts can rely on.
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { beforeAll, describe, expect, it } from 'vitest'

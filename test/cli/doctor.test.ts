@@ -1,4 +1,4 @@
-// eaas doctor: sees what would keep a server from starting or working, and changes nothing.
+// eaas doctor: reports what would keep a server from starting or working, and changes nothing.
 import { chmod, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

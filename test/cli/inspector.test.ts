@@ -1,4 +1,4 @@
-// SIGUSR1, on which Node opens its inspector: whoever may signal the server would read every secret in its memory.
+// SIGUSR1 must not open Node's inspector, through which anyone who may signal the server could read every secret in its memory.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, it } from 'vitest'
 import { freshDatabase } from '../support/database.js'

@@ -1,4 +1,4 @@
-// eaas key: keys by the operator's hand, in the tenant's own log.
+// eaas key: the operator manages a tenant's keys, and the tenant's own log records it.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { freshDatabase, type TestDatabase } from '../support/database.js'
 import { createTenantByCli, type EaasProcess, runEaas, startEaas } from '../support/eaas-process.js'

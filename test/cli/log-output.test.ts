@@ -1,4 +1,4 @@
-// A log that cannot be written: the server goes on serving, and stops as ever.
+// A log that cannot be written: the server keeps serving, and stops as usual.
 
 import { once } from 'node:events'
 import { closeSync, existsSync, openSync } from 'node:fs'
@@ -8,12 +8,12 @@ import { freshDatabase } from '../support/database.js'
 import { startEaas } from '../support/eaas-process.js'
 
 const TIMEOUT_MS = 120_000
-/** Their lines are more than a pipe and its reader hold: some 250 bytes each. */
+/** So many calls that their log lines, some 250 bytes each, exceed what a pipe and its reader can hold. */
 const MANY = 4_000
 
 const environment = { EAAS_LOG_LEVEL: 'info' }
 
-/** Calls that the log has a line of each, over a few connections. */
+/** Makes calls over a few connections; the log has one line for each. */
 async function callMany(url: string, calls: number): Promise<void> {
   const agent = new Agent({ keepAlive: true, maxSockets: 8 })
   const call = async () => {

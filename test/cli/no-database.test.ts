@@ -1,4 +1,4 @@
-// A command in the wrong folder, or with another database's URL: it says so, and leaves nothing there.
+// A command in the wrong folder, or with the URL of another database: it reports that, and creates nothing there.
 import { chown, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

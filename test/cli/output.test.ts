@@ -1,4 +1,4 @@
-// What commands say, and to whom: to a terminal, to a reader that leaves early, to scripts by the exit code.
+// The output of commands: to a terminal, to a reader that closes the pipe early, and to scripts by the exit code.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
@@ -31,7 +31,7 @@ afterAll(async () => {
 
 const run = (...args: string[]) => runEaas(args, { database: service.database, rootKey: ROOT_KEY })
 
-/** As a shell runs it. */
+/** Starts the command as a shell does. */
 function start(...args: string[]) {
   const { database } = service
   const where =

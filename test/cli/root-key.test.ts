@@ -1,4 +1,4 @@
-// A root key that is not this database's, or is no key, starts nothing and writes nothing.
+// With another database's root key, or an invalid one, no command starts a server or writes anything.
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
@@ -13,7 +13,7 @@ const TIMEOUT_MS = 120_000
 const another = () => randomBytes(32).toString('base64')
 const truncated = Buffer.from(ROOT_KEY, 'base64').subarray(0, 31).toString('base64')
 
-/** Every row of every table, as text. */
+/** Reads every row of every table as text. */
 async function contents(sql: postgres.Sql): Promise<string> {
   const tables = await sql<{ name: string }[]>`
     select table_name as name from information_schema.tables where table_schema = 'public' order by 1`
@@ -25,7 +25,7 @@ async function contents(sql: postgres.Sql): Promise<string> {
   return parts.join('\n')
 }
 
-/** The contents of a database that has a server of its own for a moment, where it is an embedded one. */
+/** Reads the contents of a database; starts a server on an embedded one for that moment. */
 async function contentsAtRest(database: TestDatabase, rootKey: string | null = ROOT_KEY): Promise<string> {
   const eaas = database.backend === 'embedded' ? await startEaas({ database, rootKey }) : undefined
   const sql = connectTo(database)

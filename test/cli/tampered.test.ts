@@ -1,4 +1,4 @@
-// The operator's command line beside a tenant that somebody tampered with: it says so, and the other tenants are looked after.
+// The operator's command line with a tampered tenant: commands report it, and still process the other tenants.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { runEaas } from '../support/eaas-process.js'
 import { type Caller, ROOT_KEY, type Service, startService } from '../support/service.js'

@@ -1,4 +1,5 @@
-// eaas tenant suspend, resume and delete, beside running servers: refused at once by each of them, nothing else lost than what is deleted.
+// eaas tenant suspend, resume and delete, beside running servers: every server refuses the tenant at once, and a deletion destroys
+// nothing else.
 import { randomBytes } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -29,7 +30,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true })
 })
 
-/** The operator's command, in a process of its own. */
+/** Runs the operator's command in a process of its own. */
 function eaas(...args: string[]) {
   return runEaas(args, { database: service.database, rootKey: ROOT_KEY })
 }
@@ -49,7 +50,7 @@ function onOther({ secret, tenant }: Caller): Caller {
   return { secret, tenant, call: call as Caller['call'] }
 }
 
-/** The log verifies: in place, offline from an export, and by the checker that shares no code with the server, rows included. */
+/** Expects that the log verifies in place, offline from an export, and by the checker that shares no code with the server, rows included. */
 async function expectSound(tenant_id: string): Promise<void> {
   const file = join(folder, `${randomBytes(6).toString('hex')}.ndjson`)
   expect(await json('audit', 'verify', '--tenant', tenant_id)).toMatchObject({ valid: true })

@@ -1,4 +1,4 @@
-// What clients were told of their changes, by two servers on one database, held against the rows of that database.
+// Clients change things by two servers on one database; the answers that they got are checked against the rows of that database.
 import { randomBytes } from 'node:crypto'
 import { connectTo } from '../support/eaas-process.js'
 import { type Caller, type Service, startService } from '../support/service.js'
@@ -8,7 +8,7 @@ export interface LedgerRun {
   acknowledged: number
   /** wraps that were answered with a wrapped key */
   released: number
-  /** each a sentence; empty when all that was acknowledged is there */
+  /** acknowledged changes that the database does not have, each as a sentence */
   missing: string[]
   /** answers that were neither a success nor a refusal to try again */
   surprises: string[]
@@ -24,8 +24,8 @@ interface Ledger {
 }
 
 /**
- * Makes changes by two servers at once until enough of them were acknowledged: keys, rotations, API keys, revocations, with a wrap
- * in between. The clients keep the ledger; the database is read directly afterwards.
+ * Makes changes by two servers at once until enough of them are acknowledged: keys, rotations, API keys, revocations, with wraps
+ * in between. The clients keep the ledger; afterwards the database is read directly.
  */
 export async function keepLedger({ changes, tenants }: { changes: number; tenants: number }): Promise<LedgerRun> {
   const one = await startService()

@@ -1,9 +1,9 @@
-// A proxy in front of a database that turns COMMIT into ROLLBACK while it is told to: the database then answers COMMIT with
-// the tag ROLLBACK, as it does after a transaction that failed.
+// A proxy in front of a database that can be switched to turn COMMIT into ROLLBACK. The database then answers a COMMIT with the tag
+// ROLLBACK, as it does after a failed transaction.
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type NetConnectOpts, type Socket } from 'node:net'
 
-/** Of equal length, so that the message needs no new length. */
+/** Both have the same length, so that the message's length field stays right. */
 const COMMIT = 'commit\0'
 const ROLLBACK = 'abort;\0'
 

@@ -1,5 +1,5 @@
-// What is reported as committed is committed: the driver sends COMMIT so that the database always understands it, and
-// reads the tag of the answer.
+// Everything reported as committed is committed: the driver sends COMMIT in a form that the database always understands, and
+// checks the tag of the answer.
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { connect, isRolledBack, type Sql } from '../../packages/server/src/store/db.js'

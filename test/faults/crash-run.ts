@@ -1,4 +1,4 @@
-// kill -9 of the server under load, again and again, on the back end that the running project stands for.
+// kill -9 of the server under load, again and again, on the back end of the running vitest project.
 import { randomInt } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { freshDatabase } from '../support/database.js'
@@ -7,7 +7,7 @@ import { startLoad } from '../support/load.js'
 import { checkInvariants, type Findings } from './invariants.js'
 
 const CLIENTS = 16
-/** A start that is killed too: what a crash loop does. One in this many. */
+/** One start in this many is killed too, as in a crash loop. */
 const KILLED_START = 5
 const KILLED_START_MS = 400
 const HEALTHY_TIMEOUT_MS = 60_000
@@ -23,7 +23,7 @@ export interface CrashFigures extends Findings {
 /**
  * Kills a server under load, starts it again, and checks the invariants after the last start.
  * @param betweenMs the shortest and the longest time under load between two kills, in milliseconds
- * @param leastAcked goes on killing until so many calls were acknowledged
+ * @param leastAcked the run continues until this many calls are acknowledged
  */
 export async function crashRepeatedly({
   kills,
@@ -86,7 +86,7 @@ export async function crashRepeatedly({
   }
 }
 
-/** Waits until a server says that it is healthy. */
+/** Waits until a server reports that it is healthy. */
 export async function untilHealthy(url: EaasProcess['url']): Promise<void> {
   const deadline = Date.now() + HEALTHY_TIMEOUT_MS
   while (Date.now() < deadline) {
@@ -102,7 +102,7 @@ export function percentile(sorted: readonly number[], share: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN
 }
 
-/** One line for whoever reads the run. */
+/** Writes the figures as one line for the output of the run. */
 export function describeFigures(
   name: string,
   { kills, acked, wraps, entries, unacknowledged, readyMs }: CrashFigures,

@@ -1,4 +1,4 @@
-// kill -9 of the server under load: what it acknowledged stands. The long form is ../slow/crash.test.ts.
+// kill -9 of the server under load: everything that it acknowledged is kept. The long form is ../slow/crash.test.ts.
 import { describe, expect, it } from 'vitest'
 import { backend } from '../support/database.js'
 import { crashRepeatedly, describeFigures } from './crash-run.js'

@@ -1,14 +1,14 @@
-// PostgreSQL goes away under a running server: what callers are told, and that it goes on by itself afterwards.
+// PostgreSQL stops under a running server: what the server answers meanwhile, and that it recovers by itself afterwards.
 import { randomBytes } from 'node:crypto'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { backend, freshDatabase } from '../support/database.js'
 import { type Caller, type Service, startService } from '../support/service.js'
 
-/** What a failure may take. */
+/** The most that a failing call may take. */
 const TOLD_WITHIN_MS = 5_000
 
-/** Between the server and PostgreSQL: can be shut, and opened again on the same port. */
+/** A proxy between the server and PostgreSQL that can be closed, and opened again on the same port. */
 class Door {
   #server: Server | undefined
   #port = 0

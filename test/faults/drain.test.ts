@@ -1,4 +1,4 @@
-// EAAS_DRAIN_SECONDS: a server that is told to stop turns a balancer away first, and serves until the balancer must have seen it.
+// EAAS_DRAIN_SECONDS: a stopping server first reports itself unhealthy, and serves until the balancer must have noticed.
 // The long form, behind haproxy, is slow/drain.test.ts.
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'

@@ -1,4 +1,4 @@
-// A database of several hosts: the server finds the one that takes writes, and finds the next one after a failover.
+// A database of several hosts: the server finds the one that accepts writes, and after a failover finds the new one.
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { type AddressInfo, connect as connectSocket, createServer } from 'node:net'
@@ -13,7 +13,7 @@ import { type Service, startService } from '../support/service.js'
 
 const TIMEOUT_MS = 120_000
 
-/** The URL of a database with other hosts, each a port of this machine. */
+/** Makes the URL of a database with other hosts, each a port of this machine. */
 function withHosts(url: string, ports: readonly number[]): string {
   const { username, password, pathname } = new URL(url)
   return `postgres://${username}:${password}@${ports.map((port) => `127.0.0.1:${port}`).join(',')}${pathname}`

@@ -1,5 +1,5 @@
-// A tenant whose keys and API keys change without pause: no call is refused for it, no change waits for another one's commit
-// alone, and what was revoked is refused from the moment that the revocation was acknowledged. On PostgreSQL by two servers.
+// A tenant whose keys and API keys change without pause: the changes cause no refusals, no change waits alone for another one's
+// commit, and what was revoked is refused once the revocation is acknowledged. On PostgreSQL by two servers.
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Decision, Operation } from '../../packages/server/src/runner/operation.js'
@@ -9,7 +9,7 @@ import { type Caller, type Service, startService } from '../support/service.js'
 
 let services: Service[]
 let owner: Caller
-/** the owner's callers, one a server */
+/** the owner's callers, one per server */
 let owners: Caller[]
 let tenant_id: string
 
@@ -37,7 +37,7 @@ const newKey = async (): Promise<string> => (await owner.call('POST', '/v1/keys'
 const newApiKey = async (): Promise<{ id: string; secret: string }> =>
   (await owner.call('POST', '/v1/api-keys', { name: unique('client'), permissions: ['encrypt'] })).body
 
-/** Changes the tenant from some clients, without a pause, until it is told to stop; returns what was not done, and how much was. */
+/** Changes the tenant from several clients without a pause until it is stopped; returns the failed changes, and the number of those made. */
 function changeWithoutPause() {
   const refused: unknown[] = []
   let changes = 0

@@ -1,4 +1,4 @@
-// SIGTERM under load, as a rolling restart sends it.
+// A graceful stop: SIGTERM under load, as a rolling restart sends it.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { freshDatabase } from '../support/database.js'
@@ -7,7 +7,7 @@ import { startLoad } from '../support/load.js'
 import { checkInvariants } from './invariants.js'
 
 const CLIENTS = 16
-/** What the service promises: it is gone this long after SIGTERM. */
+/** The service promises to end within this time after SIGTERM. */
 const STOP_MS = 10_000
 const ENOUGH_CALLS = 300
 

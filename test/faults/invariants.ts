@@ -1,4 +1,4 @@
-// What must hold after a load, whatever was killed meanwhile: the invariants I1 to I6 of the ledger against the database.
+// Checks the ledger against the database after a load, whatever was killed meanwhile: the invariants I1 to I6.
 import type postgres from 'postgres'
 import { checkTenant, type Entry, entriesOf, openAuditKey, openKeks, opens } from '../independent/checker.js'
 import { callsOf, type LedgerEntry, type Load } from '../support/load.js'
@@ -7,7 +7,7 @@ import { callsOf, type LedgerEntry, type Load } from '../support/load.js'
 const AT_ONCE = 16
 
 export interface Findings {
-  /** each a sentence; empty when every invariant holds */
+  /** one sentence for each violation; empty if every invariant holds */
   violations: string[]
   entries: number
   /** entries of calls that were never answered */
@@ -15,7 +15,7 @@ export interface Findings {
 }
 
 /**
- * I1: what was acknowledged is logged, I2: and nothing else but calls that were under way when something died; I3: the
+ * I1: every acknowledged call is logged; I2: apart from those, only calls that were under way at a kill are logged; I3: the
  * chain verifies with the server and without it; I4: ids have no gap and no duplicate; I5: every acknowledged wrap opens;
  * I6: no row is half written.
  */
@@ -35,7 +35,7 @@ export async function checkInvariants(
     load: Load
     url: string
     secret: string
-    /** calls that can have been under way when something died */
+    /** the most calls that can have been under way at the kills */
     mostUnacknowledged: number
   },
 ): Promise<Findings> {
@@ -88,11 +88,11 @@ export async function checkInvariants(
 }
 
 /**
- * Whether a client's part of the log is its ledger, call by call in order: each acknowledged call stands there, each
- * unanswered one may, and nothing else does. Undefined when it is.
+ * Compares a client's part of the log with its ledger, call by call in order: the log must have each acknowledged call, may have
+ * each unanswered one, and has nothing else. Returns undefined if they match.
  */
 export function findMismatch(ledger: readonly LedgerEntry[], log: readonly Entry[]): string | undefined {
-  // How many entries may have been told of so far: more than one number after unanswered calls that look alike.
+  // The possible numbers of entries matched so far: several after unanswered calls that look alike.
   let told = new Set([0])
   for (const [at, call] of ledger.entries()) {
     if (call.action === undefined || call.state === 'unsent') continue
@@ -132,7 +132,7 @@ async function unwrapAll({ wraps }: Load, url: string, secret: string): Promise<
   return violations
 }
 
-/** A failed run can violate thousands of times: the first of them tell enough. */
+/** Keeps the first violations of thousands that a failed run can have. */
 function summed(violations: string[]): string[] {
   const shown = 20
   if (violations.length <= shown) return violations

@@ -1,4 +1,4 @@
-// Migrations have limits of their own: those of calls would end them, and a start beside another process that migrates.
+// Migrations have time limits of their own: those of calls would abort them, and a start that waits for another process's migration.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -13,7 +13,7 @@ import { backend, freshDatabase } from '../support/database.js'
 /** Statements of calls end after 5 s, and wait for a lock for 4 s. */
 const LONGER_S = 6
 
-// The embedded database serves one process, and knows no limits.
+// The embedded database serves a single process and has no such limits.
 describe.skipIf(backend() === 'embedded')('migrations', { timeout: 60_000 }, () => {
   let one: Sql
   let other: Sql

@@ -1,4 +1,4 @@
-// More batches than the server can work off: those beyond are refused before any cryptography, and a large one stands in nobody's way.
+// More batches than the server can process: it refuses the excess before any cryptography, and a large batch does not block other calls.
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { type Caller, type Service, startService } from '../support/service.js'
@@ -19,7 +19,7 @@ const wraps = (count: number) =>
 const batch = (count: number, caller = owner) => caller.call('POST', '/v1/batch', { operations: wraps(count) })
 const total = async () => (await owner.call('GET', '/v1/audit?limit=1')).body.total
 
-/** Keeps the gate full; returns what opens it again. */
+/** Keeps the gate full; returns a function that opens it again. */
 async function fillGate(): Promise<() => Promise<unknown>> {
   const { gate } = service.services
   const leave = await gate.enter('another tenant', 10_000_000)

@@ -1,4 +1,4 @@
-// What two servers behind one pgbouncer acknowledged is in the database: the clients keep the ledger. Its long form is in slow/.
+// Everything that two servers behind one pgbouncer acknowledge is in the database: the clients keep the ledger. The long form is in slow/.
 import { describe, expect, it } from 'vitest'
 import { isPooled } from '../support/database.js'
 import { keepLedger } from './change-ledger.js'

@@ -1,4 +1,4 @@
-// PostgreSQL through pgbouncer in transaction mode, with its default configuration: each transaction may meet another back end.
+// PostgreSQL through pgbouncer in transaction mode, with its default configuration: each transaction may run on a different PostgreSQL session.
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readConfig } from '../../packages/server/src/config.js'

@@ -1,4 +1,4 @@
-// kill -9 of PostgreSQL itself under load, the server left alone: it must come back by itself.
+// kill -9 of PostgreSQL under load while the server keeps running: it must recover by itself.
 import { randomInt } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import postgres from 'postgres'
@@ -28,7 +28,7 @@ export interface PostgresCrashOptions {
   betweenMs: [number, number]
   /** the shortest and the longest time that the database stays down, in milliseconds */
   downMs: [number, number]
-  /** every n-th kill is that of one connection's process, after which PostgreSQL restarts by itself; none if not given */
+  /** every n-th kill hits one connection's process only, after which PostgreSQL restarts by itself; none by default */
   backendEvery?: number
 }
 
@@ -88,7 +88,7 @@ export async function crashPostgresRepeatedly(options: PostgresCrashOptions): Pr
   }
 }
 
-/** One line for whoever reads the run. */
+/** Writes the figures as one line for the output of the run. */
 export function describePostgresFigures({
   kills,
   acked,
@@ -104,7 +104,7 @@ export function describePostgresFigures({
   )
 }
 
-/** PostgreSQL takes the death of one of its processes for damaged shared memory: it ends all of them and recovers. */
+/** Kills one connection's process. PostgreSQL then assumes damaged shared memory, ends all its processes and recovers. */
 async function killConnection({ url }: PostgresServer): Promise<void> {
   const sql = postgres(url, { max: 1 })
   try {
@@ -123,7 +123,7 @@ async function untilAccepting(url: string): Promise<void> {
       await sql`select 1`
       return true
     } catch {
-      return false // still recovering: asked again
+      return false // still recovering: the caller tries again
     } finally {
       await sql.end({ timeout: 1 })
     }

@@ -8,7 +8,7 @@ import { untilHealthy } from './crash-run.js'
 import { checkInvariants } from './invariants.js'
 import { crashPostgresRepeatedly, describePostgresFigures } from './postgres-crash-run.js'
 
-/** What the service promises: it is back this long after its database is. */
+/** The service promises to work again within this time after its database does. */
 const RECOVERY_MS = 5_000
 const CUTS = 40
 const BETWEEN_CUTS_MS = 100

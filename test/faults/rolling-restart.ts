@@ -1,4 +1,4 @@
-// A rolling restart of two servers on one PostgreSQL behind an L4 balancer: what the clients see of it.
+// A rolling restart of two servers on one PostgreSQL behind an L4 balancer, as clients see it.
 import { createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { freshDatabase } from '../support/database.js'
@@ -11,7 +11,7 @@ const PAUSE_MS = 5
 
 export interface RollingRestart {
   drainSeconds: number
-  /** calls to make at least */
+  /** the least number of calls to make */
   calls: number
   startBalancer: (servers: string[]) => Promise<Balancer>
 }
@@ -64,7 +64,7 @@ async function hasTraffic({ url }: EaasProcess): Promise<boolean> {
   return (await (await fetch(`${url}/metrics`)).text()).includes('route="/v1/keys/:id/wrap",status="200"')
 }
 
-/** A port that was free a moment ago: the balancer's servers keep theirs. */
+/** Finds a port that was free a moment ago, because the balancer's servers keep their ports. */
 async function freePort(): Promise<number> {
   const probe = createServer()
   await new Promise<void>((resolve) => probe.listen(0, '127.0.0.1', resolve))

@@ -1,4 +1,4 @@
-// A server whose role may read and write rows, and nothing else: the schema is its owner's.
+// A server whose database role may only read and write rows; another role owns the schema.
 import { randomBytes } from 'node:crypto'
 import type postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -7,7 +7,7 @@ import { backend, freshDatabase, isPooled, type TestDatabase } from '../support/
 import { connectTo, createTenantByCli, runEaas, startEaas } from '../support/eaas-process.js'
 
 const DENIED = '42501'
-/** The pooler of the tests knows plain names only. */
+/** Part of the role's name; empty for the pooler of the tests, which supports only plain names. */
 const UNUSUAL = isPooled() ? '' : '."; drop table heads'
 
 describe.skipIf(backend() === 'embedded')('a role that may only read and write rows', { timeout: 120_000 }, () => {

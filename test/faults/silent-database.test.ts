@@ -1,5 +1,5 @@
-// A database that accepts connections and answers nothing, with every connection of the pool open: whatever is asked is answered,
-// in time, and by what is true.
+// A database that accepts connections and answers nothing, with every connection of the pool open: the server still answers every
+// call, in time and truthfully.
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
@@ -15,7 +15,7 @@ import { type StallingProxy, startStallingProxy } from './stalling-proxy.js'
 /** The deadline is 4 s. */
 const IN_TIME_MS = 5_500
 
-// An embedded one has no network before it.
+// The embedded database is not reached over a network.
 describe.skipIf(backend() === 'embedded')('while the database is silent', () => {
   let proxy: StallingProxy
   let service: Service

@@ -1,10 +1,10 @@
-// A proxy in front of a database that stops passing anything on, in either direction, as a network that lost its way does:
-// no connection ends, nothing is answered.
+// A proxy in front of a database that can stop forwarding in both directions, as a broken network route does: connections stay
+// open, and nothing is answered.
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 
 export interface StallingProxy {
-  /** the URL of the database, by way of the proxy */
+  /** the URL that reaches the database through the proxy */
   url: string
   stall(): void
   resume(): void

@@ -1,4 +1,4 @@
-// Stopping while clients hold connections open: what never speaks, stalls or never reads holds nobody up.
+// Stopping while clients hold connections open: clients that send nothing, stall or never read do not delay the stop.
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -10,13 +10,13 @@ import { createTenantByCli, type EaasProcess, startEaas } from '../support/eaas-
 import { callsOf } from '../support/load.js'
 import { startService } from '../support/service.js'
 
-/** Without a call there is nothing to wait for. */
+/** The most that a stop without calls under way may take. */
 const AT_ONCE_MS = 3_000
-/** What the service promises. */
+/** The most that any stop may take, as the service promises. */
 const STOP_MS = 10_000
 const TIMEOUT_MS = 120_000
 
-/** Connects and says that much; resolves when it is sent. The connection reads nothing. */
+/** Connects and sends a text; resolves when it is sent. The connection reads nothing. */
 async function say(url: string, text: string): Promise<Socket> {
   const { hostname, port } = new URL(url)
   const socket = connect(Number(port), hostname)
@@ -34,7 +34,7 @@ const head = (method: string, path: string, secret: string) =>
 async function started(): Promise<{ eaas: EaasProcess; database: TestDatabase; secret: string }> {
   const database = await freshDatabase('stop')
   const { api_key } = await createTenantByCli({ database }, 'stop')
-  // Without a place for checkpoints, a server on PostgreSQL warns when it starts.
+  // Without a checkpoint file, a server on PostgreSQL warns when it starts.
   const folder = mkdtempSync(join(tmpdir(), 'eaas-stop-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
   const environment = { EAAS_CHECKPOINT_FILE: join(folder, 'checkpoints') }

@@ -1,5 +1,5 @@
-// A balancer that knows connections and no calls (L4): round robin over the servers whose /health answers 200, checked at an
-// interval, without a retry. haproxy in TCP mode does the same in the slow suite.
+// A balancer of connections, not calls (L4): round robin over the servers whose /health answers 200, checked at an interval,
+// without retries. haproxy in TCP mode does the same in the slow suite.
 import { type AddressInfo, connect, createServer } from 'node:net'
 
 export interface Balancer {
@@ -9,7 +9,7 @@ export interface Balancer {
 
 const CHECK_TIMEOUT_MS = 1_000
 
-/** Starts a balancer over servers at these URLs; a server is in or out after two checks that agree. */
+/** Starts a balancer over servers at these URLs. It adds or removes a server after two checks that agree. */
 export async function startTcpBalancer(servers: readonly string[], checkEveryMs: number): Promise<Balancer> {
   const states = servers.map((url) => ({ url: new URL(url), isUp: true, against: 0 }))
   let next = 0

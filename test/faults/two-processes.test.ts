@@ -1,4 +1,4 @@
-// Two servers on one PostgreSQL, as real processes: what one acknowledged, the other acts on from that moment.
+// Two servers on one PostgreSQL, as real processes: once one acknowledges a change, the other acts on it.
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { backend, freshDatabase, type TestDatabase } from '../support/database.js'

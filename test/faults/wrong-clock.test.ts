@@ -1,4 +1,4 @@
-// A server whose clock is not the database's writes nothing: no entry is dated by it, and no change is made.
+// A server whose clock differs from the database's writes nothing: it dates no entry and makes no change.
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { updateTenant } from '../../packages/server/src/operations/update-tenant.js'

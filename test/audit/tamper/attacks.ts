@@ -1,5 +1,6 @@
-// What the attacks on a tenant's log share: someone has the whole database and no key. Each attack starts from the same rows, is told
-// alike by the server and by a verifier that shares no code with it, and is undone. chain.md 9 says which fault and which entry is named.
+// What the attacks on a tenant's log share: the attacker has the whole database and no key. Each attack starts from the same rows,
+// the server and a verifier that shares no code with it must report it alike, and then it is undone. chain.md 9 says which fault and
+// which entry they report.
 import { afterAll, afterEach, beforeAll, expect } from 'vitest'
 import { genesisHash } from '../../../packages/server/src/audit/chain.js'
 import { readCheckpoint } from '../../../packages/server/src/audit/checkpoint.js'
@@ -8,13 +9,13 @@ import { checkTenant } from '../../independent/checker.js'
 import { isChainSound, readNote, verifyIndependently } from '../../independent/verifier.js'
 import { makeScene, type Scene, type Server, type Target } from '../../support/audit-scene.js'
 
-/** The run that takes parts out of the server's MACs (slow/mutation.test.ts) must not be saved by the second verifier. */
+/** False in the run that leaves parts out of the server's MACs (slow/mutation.test.ts): there the tests must fail without a second verifier. */
 const hasSecondVerifier = process.env.EAAS_TEST_ONE_VERIFIER !== '1'
 
-/** What is attacked; there once a test runs. */
+/** The scene that is attacked; defined while a test runs. */
 export let scene: Scene
 
-/** Sets the scene for the tests of a file, and sets it again after each of them. */
+/** Makes the scene for the tests of a file, and restores it after each of them. */
 export function useScene(): void {
   beforeAll(async () => {
     scene = await makeScene()
@@ -34,15 +35,15 @@ interface Told {
 export type Fault = Required<Pick<Told, 'reason' | 'broken_at'>>
 
 export interface Expectation {
-  /** the attack leaves no head that the server wrote: then every call but this one is refused, and an alarm raised */
+  /** the attack leaves no head that the server wrote: the server then refuses every call but the verification, and raises an alarm */
   headIsBad?: boolean
-  /** the attack takes what a server that starts anew needs to let the caller in */
+  /** the attack deletes what a newly started server needs to admit the caller */
   isShutOut?: boolean
-  /** the chain alone does not show it: packages/server/docs/auditing.md says so in the first column. What is not about entries never does. */
+  /** the chain alone does not show it (packages/server/docs/auditing.md, first column); by default so for anything but entries */
   isBeyondChain?: boolean
 }
 
-/** A checkpoint that was taken, and is kept elsewhere. */
+/** A checkpoint that was taken earlier and kept outside of the database. */
 export interface Kept {
   note: string
   publicKey: string
@@ -56,7 +57,7 @@ export async function takeCheckpoint(target: Target): Promise<Kept> {
   return { note: body.checkpoint, publicKey: body.public_key, last_id, hash: Buffer.from(hash).toString('hex') }
 }
 
-/** Both verifiers tell this, and nothing else. */
+/** Expects both verifiers to report exactly this. */
 export async function expectTold(target: Target, expected: Told, kept?: Kept): Promise<void> {
   const { tenant_id, auditKey, rowKey } = target
   const checkpoint = kept && readCheckpoint(kept.note, kept.publicKey)
@@ -67,10 +68,10 @@ export async function expectTold(target: Target, expected: Told, kept?: Kept): P
   expect(told(await verifyIndependently(scene.sql, second))).toEqual(expected)
 }
 
-/** What matters of a verification's answer. */
+/** Picks the fields of a verification's answer that the tests compare. */
 export const told = ({ valid, reason, broken_at }: Told): Told => ({ valid, reason, broken_at })
 
-/** Makes the attack under a running server; it, a server that starts anew, and the second verifier must tell the same. */
+/** Makes the attack under a running server. That server, a newly started one and the second verifier must report the same. */
 export async function expectNoticed(
   target: Target,
   attack: () => Promise<unknown>,
@@ -86,7 +87,7 @@ export async function expectNoticed(
   if (hasSecondVerifier) {
     const isSound = await isChainSound(scene.sql, { ...target, auditKey: target.auditKey.export() }, start)
     expect({ isSound }).toEqual({ isSound: isBeyondChain ?? /^(row|mark|head)_/.test(fault.reason ?? '') })
-    // The checker of the crash tests has words of its own for rows, and wants every mark to be genuine, not the newest alone.
+    // The checker of the crash tests reports faults of rows in other terms, and requires every mark to be genuine, not only the newest.
     if (!fault.reason?.startsWith('row_')) {
       const { verdict } = await checkTenant(scene.sql, { ...target, auditKey: target.auditKey.export() })
       expect(verdict.valid).toBe(false)
@@ -103,7 +104,7 @@ export async function expectNoticed(
   if (isShutOut) expect((await ask(fresh)).status).toBeGreaterThanOrEqual(400)
 }
 
-/** What the first entry that is there follows from. */
+/** Finds the position before the first entry that exists. */
 async function startOf({ tenant_id, purged_through }: Target): Promise<{ id: number; hash: Buffer }> {
   const [mark] = await run('select hash from purge_marks where tenant_id = $1 and purged_through = $2', [
     tenant_id,

@@ -1,4 +1,4 @@
-// Attacks on what entries are to each other: taken out, put in, exchanged, reordered, and the head that they end in.
+// Attacks on the chain: entries are removed, inserted, exchanged or reordered, or the head at its end is changed.
 import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { type AuditEntry, entryHash } from '../../../packages/server/src/audit/chain.js'
@@ -52,7 +52,7 @@ const exchange = (a: Target, b: Target, tables: readonly string[]) =>
       .join(';')}`,
   )
 
-/** Continues the chain as anyone can who has no key: the hashes are right, the MACs are what `mac` says. */
+/** Continues the chain as an attacker without the keys can: the hashes are right, the MACs are those that `mac` gives. */
 async function forgeLast(target: Target, mac: Uint8Array, { moveHead }: { moveHead: boolean }): Promise<void> {
   const last = target.entries.at(-1)
   if (!last) throw new Error('the log is empty')
@@ -325,7 +325,7 @@ const STRUCTURAL: readonly Structural[] = [
   },
 ]
 
-/** What an exchange of chains shows as: it depends on which of the two has a mark. */
+/** The fault that an exchange of two chains shows as, which depends on which of them has a mark. */
 const EXCHANGED: Record<Log, Fault> = {
   whole: { reason: 'mark_forged', broken_at: 1 },
   purged: { reason: 'entry_altered', broken_at: 1 },

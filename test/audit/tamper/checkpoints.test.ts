@@ -1,4 +1,4 @@
-// What the log alone does not show, and a checkpoint that is kept elsewhere does.
+// Attacks that the log alone does not show, but a checkpoint kept elsewhere does.
 import { describe, expect, it } from 'vitest'
 import { entryMac, extendChain, type Head } from '../../../packages/server/src/audit/chain.js'
 import { verifyExport } from '../../../packages/server/src/audit/verify-export.js'
@@ -24,7 +24,7 @@ import {
 
 useScene()
 
-/** Verification alone sees nothing; with the checkpoint each way of verifying names the same entry. */
+/** Expects that verification alone finds no fault, and that with the checkpoint every way of verifying names the same entry. */
 async function expectNoticedByCheckpointOnly(target: Target, kept: Kept, fault: Fault): Promise<void> {
   const server = scene.server()
   const expected = { valid: false, ...fault }
@@ -46,7 +46,7 @@ async function exportLines(server: Server, target: Target): Promise<string[]> {
   return String(body).split('\n').slice(0, -1)
 }
 
-/** Writes the log anew from an entry on, with the keys. */
+/** Rewrites the log from an entry on, as an attacker who has the keys can. */
 async function rewriteFrom(target: Target, from: number): Promise<void> {
   const { tenant_id, auditKey } = target
   const { sql } = scene.service.services

@@ -1,4 +1,4 @@
-// A running server whose database is put back or written anew under it.
+// A running server whose database is restored to an earlier state or rewritten under it.
 import { afterEach, describe, expect, it } from 'vitest'
 import { purgeTenant } from '../../../packages/server/src/jobs/retention.js'
 import {

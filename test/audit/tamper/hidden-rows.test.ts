@@ -1,4 +1,4 @@
-// Rows that are taken away while something is done to them, and put back as they were afterwards.
+// Rows that an attacker removes while a change is made, and restores unchanged afterwards.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { revokeApiKey } from '../../../packages/server/src/operations/revoke-api-key.js'
 import { updateTenant } from '../../../packages/server/src/operations/update-tenant.js'
@@ -31,7 +31,7 @@ beforeEach(async () => {
   await owner.call('DELETE', `/v1/keys/${key_id}`)
 })
 
-/** Takes a version's row away; returns what puts it back. */
+/** Removes a version's row; returns a function that restores it. */
 async function hideVersion(version: number): Promise<() => Promise<unknown>> {
   const { sql } = service.services
   const where = sql`where key_id = ${key_id} and version = ${version}`
@@ -41,7 +41,7 @@ async function hideVersion(version: number): Promise<() => Promise<unknown>> {
   return () => sql`insert into key_versions select * from hidden`
 }
 
-/** Of each version, whether its KEK is there. */
+/** Reads for each version whether its KEK exists. */
 async function keks(): Promise<boolean[]> {
   const rows = await service.services.sql<{ there: boolean }[]>`
     select wrapped_kek is not null as there from key_versions where key_id = ${key_id} order by version`
@@ -51,7 +51,7 @@ async function keks(): Promise<boolean[]> {
 const destroy = () => owner.call('POST', `/v1/keys/${key_id}/destroy`, { confirm: 'k' })
 const logLength = async () => (await owner.call('GET', '/v1/audit?limit=1')).body.total
 
-/** What a server says that has nothing cached. */
+/** Calls a server that has nothing cached. */
 async function askAnew(method: string, path: string, body?: unknown): Promise<{ status: number; code: string }> {
   const { app, call } = serverOf(service)
   try {

@@ -11,7 +11,7 @@ import { expectNoticed, LOGS, lastId, of, run, scene, useScene } from './attacks
 useScene()
 
 it('the MACs of rows are the ones that their tables hold', async () => {
-  // Guards the attacks below: they say nothing if the rows did not verify in the first place.
+  // Guards the attacks below, which prove nothing unless the untouched rows verify.
   for (const target of [scene.whole, scene.purged]) {
     const { rows } = await readEvidence(scene.service.services.sql, target.tenant_id)
     const macs = [
@@ -27,7 +27,7 @@ it('the MACs of rows are the ones that their tables hold', async () => {
 
 const KEY_CHANGES = /^key\.(create|rotate|enable|disable|destroy|rotation_policy)$/
 
-/** The last entry that tells of a row, as chain.md 9 has it; the id after the end where none does. */
+/** Finds the last entry about a row (chain.md 9); the id after the last entry if there is none. */
 function tellsOf(target: Target, isAbout: (entry: Entry) => boolean): number {
   return target.entries.filter(isAbout).at(-1)?.id ?? lastId(target) + 1
 }
@@ -45,7 +45,7 @@ const ofApiKey = (target: Target, id: string) =>
   tellsOf(target, (entry) => entry.action.startsWith('api_key.') && (entry.metadata?.includes(id) ?? false))
 const ofTenant = (target: Target) => tellsOf(target, ({ action, id }) => action === 'tenant.update' || id === 1)
 
-/** A call that must not be answered with a 2xx once the row is not the server's any more. */
+/** A call that must not be answered with a 2xx once the row has been tampered with. */
 type Use = (server: Server, target: Target) => Promise<{ status: number }>
 const wrapWith =
   (key: 'key_id' | 'disabled_key_id' | 'other_key_id'): Use =>
@@ -63,7 +63,7 @@ interface RowEdit {
   where: (target: Target) => string
   broken_at: (target: Target) => number
   use: Use
-  /** the row is found under its old name no more */
+  /** the row is no longer found under its old name */
   isGone?: boolean
 }
 const flip = (column: string) => `set_byte(${column}, 20, get_byte(${column}, 20) # 1)`

@@ -1,4 +1,4 @@
-// What no verification notices, so that nobody claims it: packages/server/docs/auditing.md says the same.
+// Attacks that no verification detects. packages/server/docs/auditing.md lists the same ones, so that nobody claims otherwise.
 import { describe, expect, it } from 'vitest'
 import { apiKeyMac } from '../../../packages/server/src/audit/row-mac.js'
 import { readEvidence } from '../../../packages/server/src/store/audit-evidence.js'
