@@ -1,5 +1,5 @@
 /** What the commands share: their configuration, common options, the parsers of options, and the exit code of a verdict. */
-import { isUuid, isWellFormed } from '@eaas/protocol'
+import { isUuid, isWellFormed, MAX_NAME_CHARACTERS } from '@eaas/protocol'
 import { InvalidArgumentError, Option } from 'commander'
 import { type Config, readConfig, VARIABLES } from '../config.js'
 
@@ -56,8 +56,8 @@ export function readId(text: string): string {
 }
 
 export function readName(text: string): string {
-  if (text === '' || [...text].length > 255 || !isWellFormed(text)) {
-    throw new InvalidArgumentError('It must be 1 to 255 characters.')
+  if (text === '' || [...text].length > MAX_NAME_CHARACTERS || !isWellFormed(text)) {
+    throw new InvalidArgumentError(`It must be 1 to ${MAX_NAME_CHARACTERS} characters.`)
   }
   return text
 }
