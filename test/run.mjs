@@ -1,5 +1,5 @@
 // `npm test`: builds what is out of date, checks style and types, runs the suites, and ends with `N passed, N failed`.
-// Arguments go to vitest (`npm test -- test/audit/retention.test.ts -t purge`); with any, the checks are skipped. `--slow` runs
+// Arguments go to vitest (`npm test -- test/audit/retention/purge.test.ts -t purge`); with any, the checks are skipped. `--slow` runs
 // the long suites instead. `--quick` runs units and a few suites on the embedded database, which need no build. `--no-build`
 // uses the existing build.
 // The run is red after: a failed build, check or test, a file that does not load, an unhandled error, or no test at all.

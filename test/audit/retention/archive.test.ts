@@ -1,0 +1,148 @@
+// The archive that a purge writes before it deletes entries.
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { splitLines } from '../../../packages/server/src/audit/split-lines.js'
+import { verifyExport } from '../../../packages/server/src/audit/verify-export.js'
+import { archiveEntries } from '../../../packages/server/src/jobs/archive-entries.js'
+import { purgeTenant } from '../../../packages/server/src/jobs/retention.js'
+import {
+  archiveName,
+  clock,
+  DAY_MS,
+  folder,
+  history,
+  OLD,
+  owner,
+  PRESENT,
+  purge,
+  RETENTION,
+  rowsLeft,
+  service,
+  stored,
+  tenant_id,
+  useLog,
+} from './scene.js'
+
+useLog()
+
+describe('an archive', () => {
+  it('has exactly the purged entries, verifies offline, and the log that is left continues it', async () => {
+    const archiveDir = join(folder, 'archive')
+    await purge({ archiveDir })
+    clock.now = PRESENT + 300 * DAY_MS
+    const { purged_through } = await purge({ archiveDir })
+    const names = [`${tenant_id}-through-${OLD}.ndjson`, `${tenant_id}-through-${purged_through}.ndjson`]
+    expect((await readdir(archiveDir)).sort()).toEqual([...names].sort())
+    const { public_key: publicKey } = (await owner.call('GET', '/v1/audit/checkpoint')).body
+    let checkpoint: string | undefined
+    for (const [name, after_id, last_id, whole] of [
+      [names[0], 0, OLD, true],
+      [names[1], OLD, purged_through, true],
+    ] as const) {
+      const file = await readFile(join(archiveDir, name ?? ''))
+      const known = { publicKey, ...(checkpoint === undefined ? {} : { checkpoint }) }
+      const verdict = await verifyExport(splitLines([file]), known)
+      expect(verdict).toMatchObject({ valid: true, whole, after_id, last_id, verified_entries: last_id - after_id })
+      const lines = file.toString().split('\n')
+      const ids = lines.slice(1, -2).map((line) => JSON.parse(line).id)
+      expect(ids).toEqual(Array.from({ length: last_id - after_id }, (_, at) => after_id + 1 + at))
+      checkpoint = JSON.parse(lines.at(-2) ?? '').checkpoint
+    }
+    const { body } = await owner.call('GET', '/v1/audit/export')
+    expect(
+      await verifyExport(splitLines([Buffer.from(body as string)]), { publicKey, checkpoint: checkpoint ?? '' }),
+    ).toMatchObject({
+      valid: true,
+      after_id: purged_through,
+      checkpoint_compared: true,
+    })
+  })
+
+  it('has every entry that is purged, however long it takes to write', async () => {
+    const archiveDir = join(folder, 'slow')
+    // By the time that the archive is written, everything else has become too old as well.
+    clock.now = Date.parse(history[39]?.created_at ?? '') + 366 * DAY_MS
+    let time = clock.now
+    const ticking = { ...service.services, now: () => (time += 10 * DAY_MS), databaseNow: async () => time }
+    const { purged_through } = await purgeTenant(ticking, tenant_id, { ...RETENTION, archiveDir })
+    expect(await readdir(archiveDir)).toEqual([`${tenant_id}-through-${purged_through}.ndjson`])
+    expect((await rowsLeft())[0]).toBe(purged_through + 1)
+  })
+
+  it('is written once and complete when several purge at once', async () => {
+    const archiveDir = join(folder, 'at-once')
+    const plans = await Promise.all([1, 2, 3].map(() => purge({ archiveDir })))
+    expect(plans.map(({ entries }) => entries).sort()).toEqual([0, 0, OLD])
+    expect(await readdir(archiveDir)).toEqual([archiveName()])
+    const file = await readFile(join(archiveDir, archiveName()))
+    expect(await verifyExport(splitLines([file]))).toMatchObject({ valid: true, whole: true, last_id: OLD })
+    expect((await rowsLeft())[0]).toBe(OLD + 1)
+  })
+
+  it('that an earlier run wrote before it crashed is used unchanged', async () => {
+    const archiveDir = join(folder, 'earlier')
+    await archiveEntries(service.services, { tenant_id, after_id: 0, through_id: OLD }, archiveDir)
+    const before = await readFile(join(archiveDir, archiveName()))
+    clock.now += 1_000
+    expect(await purge({ archiveDir })).toMatchObject({ entries: OLD })
+    expect(await readFile(join(archiveDir, archiveName()))).toEqual(before)
+  })
+
+  it.each([
+    ['foreign', 'something else\n'],
+    ['cut', undefined],
+  ])('never overwrites a file that is not an archive: %s', async (name, content) => {
+    const archiveDir = join(folder, name)
+    await archiveEntries(service.services, { tenant_id, after_id: 0, through_id: OLD }, archiveDir)
+    const path = join(archiveDir, archiveName())
+    const kept = content ?? (await readFile(path, 'utf8')).slice(0, -300)
+    await writeFile(path, kept)
+    const before = await stored()
+    await expect(purge({ archiveDir })).rejects.toMatchObject({
+      code: 'E_STATE',
+      message: expect.stringContaining(path),
+    })
+    expect(await readFile(path, 'utf8')).toBe(kept)
+    expect(await readdir(archiveDir)).toEqual([archiveName()])
+    expect(await stored()).toEqual(before)
+  })
+
+  it('is refused if the file has fewer entries than will be purged', async () => {
+    const archiveDir = join(folder, 'fewer')
+    await mkdir(archiveDir)
+    const { body } = await owner.call('GET', `/v1/audit/export?after_id=5&through_id=${OLD}`)
+    await writeFile(join(archiveDir, archiveName()), body as string)
+    const before = await stored()
+    await expect(purge({ archiveDir })).rejects.toMatchObject({ code: 'E_STATE' })
+    expect(await stored()).toEqual(before)
+  })
+
+  it('is not kept if it does not verify, and nothing is purged', async () => {
+    const archiveDir = join(folder, 'unverified')
+    const { sql } = service.services
+    await sql`update audit_log set actor = 'x' where tenant_id = ${tenant_id} and id = 5`
+    const before = await stored()
+    await expect(purge({ archiveDir })).rejects.toMatchObject({
+      code: 'E_STATE',
+      message: expect.stringContaining('entry 5 was altered'),
+    })
+    expect(await readdir(archiveDir)).toEqual([])
+    expect(await stored()).toEqual(before)
+  })
+
+  it("leaves the log unchanged if it can't be written", async () => {
+    const before = await stored()
+    await expect(purge({ archiveDir: '/dev/null/nowhere' })).rejects.toThrow('ENOTDIR')
+    expect(await stored()).toEqual(before)
+  })
+
+  it('is not written for a tampered log, and nothing is purged', async () => {
+    const { sql } = service.services
+    await sql`update audit_log set actor = 'x' where tenant_id = ${tenant_id} and id = ${OLD}`
+    const before = await stored()
+    await expect(purge({ archiveDir: join(folder, 'tampered') })).rejects.toMatchObject({ code: 'E_VALIDATION' })
+    await expect(purge()).rejects.toMatchObject({ code: 'E_STATE' })
+    expect(await stored()).toEqual(before)
+  })
+})

@@ -1,0 +1,217 @@
+// What a purge deletes and what it leaves; the log verifies before, during and after it.
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { purgeTenant } from '../../../packages/server/src/jobs/retention.js'
+import { purgeAudit } from '../../../packages/server/src/operations/purge-audit.js'
+import { performAsSystem } from '../../../packages/server/src/runner/perform.js'
+import { deleteOldest } from '../../../packages/server/src/store/audit-retention.js'
+import { checkTenant, openAuditKey } from '../../independent/checker.js'
+import { backend } from '../../support/database.js'
+import { ROOT_KEY, startService } from '../../support/service.js'
+import {
+  ALL,
+  clock,
+  DAY_MS,
+  expectShows,
+  expectVerifies,
+  exported,
+  folder,
+  history,
+  keys,
+  mark,
+  monthsBack,
+  newest,
+  OLD,
+  owner,
+  PRESENT,
+  purge,
+  RETENTION,
+  rowsLeft,
+  START,
+  service,
+  stored,
+  tenant_id,
+  useLog,
+} from './scene.js'
+
+useLog()
+
+describe('a purge', () => {
+  it('deletes the entries older than the retention, and nothing else', async () => {
+    const cutoff = monthsBack(PRESENT)
+    expect(await purge()).toEqual({ purged_through: OLD, entries: OLD, cutoff })
+    expect(await rowsLeft()).toEqual(Array.from({ length: ALL - OLD + 1 }, (_, at) => OLD + 1 + at))
+    const entry = await newest()
+    expect(entry).toMatchObject({ id: ALL + 1, action: 'audit.purge', actor: 'system', key_id: null })
+    expect(entry).toHaveProperty('metadata', { purged_through: OLD, entries: OLD, cutoff })
+    await expectShows(OLD, [entry])
+    await expectVerifies({ total: ALL - OLD + 1, purged: OLD })
+  })
+
+  it('does nothing the second time', async () => {
+    await purge()
+    const before = await stored()
+    expect(await purge()).toMatchObject({ purged_through: OLD, entries: 0 })
+    expect(await stored()).toEqual(before)
+  })
+
+  it('deletes nothing of a log that is younger than the retention', async () => {
+    clock.now = START + 90 * DAY_MS
+    const before = await stored()
+    expect(await purge()).toMatchObject({ purged_through: 0, entries: 0 })
+    expect(await purge({ retentionMonths: 1_200 })).toMatchObject({ purged_through: 0, entries: 0 })
+    expect(await stored()).toEqual(before)
+  })
+
+  it('in a dry run only reports what it would delete', async () => {
+    const before = await stored()
+    const archiveDir = join(folder, 'dry')
+    const plan = await purge({ dryRun: true, archiveDir })
+    expect(plan).toMatchObject({ purged_through: OLD, entries: OLD })
+    expect(await stored()).toEqual(before)
+    await expect(readdir(archiveDir)).rejects.toThrow('ENOENT')
+    expect(await purge()).toEqual(plan)
+  })
+
+  it('leaves the usage counts as they were, since they are billed', async () => {
+    const month = history[5]?.created_at.slice(0, 7)
+    const before = (await owner.call('GET', `/v1/usage?month=${month}`)).body
+    expect(JSON.stringify(before)).toMatch(/[1-9]/)
+    await mark()
+    expect((await owner.call('GET', `/v1/usage?month=${month}`)).body).toEqual(before)
+    await purge()
+    expect((await owner.call('GET', `/v1/usage?month=${month}`)).body).toEqual(before)
+  })
+
+  it('is complete once its mark is written, wherever a crash stops the deletion, and the next purge deletes the rest', async () => {
+    await expectVerifies({ total: ALL, purged: 0 })
+    await mark()
+    expect(await rowsLeft()).toHaveLength(ALL + 1)
+    const entry = await newest()
+    for (let left = ALL + 1; left > ALL + 1 - OLD; left -= 7) {
+      await expectShows(OLD, [entry])
+      await expectVerifies({ total: ALL - OLD + 1, purged: OLD })
+      expect(await exported()).toMatchObject({ valid: true, whole: true, after_id: OLD })
+      expect(await rowsLeft()).toHaveLength(left)
+      await deleteOldest(service.services.sql, { tenant_id, through_id: OLD, limit: 7 })
+    }
+    expect(await purge()).toMatchObject({ entries: 0 })
+    expect(await rowsLeft()).toHaveLength(ALL + 1 - OLD)
+    await expectShows(OLD, [entry])
+    await expectVerifies({ total: ALL - OLD + 1, purged: OLD })
+  })
+
+  it('never deletes a row after its mark, however high the limit', async () => {
+    await mark()
+    for (let count = 1; count > 0; ) {
+      count = await deleteOldest(service.services.sql, { tenant_id, through_id: OLD, limit: 1_000 })
+    }
+    expect((await rowsLeft())[0]).toBe(OLD + 1)
+  })
+
+  it('chains its mark to the one before, and an independent checker agrees', async () => {
+    await purge()
+    clock.now = PRESENT + 300 * DAY_MS
+    const second = await purge()
+    expect(second.purged_through).toBeGreaterThan(OLD)
+    const { sql } = service.services
+    const marks = await sql<{ purged_through: number; entries: number; previous_mac: Uint8Array; mac: Uint8Array }[]>`
+      select purged_through, entries, previous_mac, mac from purge_marks where tenant_id = ${tenant_id} order by purged_through`
+    expect(marks.map(({ purged_through, entries }) => [purged_through, entries])).toEqual([
+      [OLD, OLD],
+      [second.purged_through, second.purged_through - OLD],
+    ])
+    expect(Buffer.from(marks[0]?.previous_mac ?? [])).toEqual(Buffer.alloc(32))
+    expect(marks[1]?.previous_mac).toEqual(marks[0]?.mac)
+    await expectVerifies({ total: ALL + 2 - second.purged_through, purged: second.purged_through })
+    expect(await exported()).toMatchObject({ valid: true, whole: true, after_id: second.purged_through })
+    const auditKey = await openAuditKey(sql as never, Buffer.from(ROOT_KEY, 'base64'), tenant_id)
+    const report = await checkTenant(sql as never, { tenant_id, auditKey })
+    expect(report).toMatchObject({ verdict: { valid: true, entries: ALL + 2 - second.purged_through }, faults: [] })
+  })
+
+  it('of a log with many kinds of entries writes several marks, each for few kinds, and deletes as much', async () => {
+    expect(await purge({ markKinds: 4 })).toEqual({ purged_through: OLD, entries: OLD, cutoff: monthsBack(PRESENT) })
+    const { marks, counts } = await stored()
+    expect(marks.length).toBeGreaterThan(3)
+    expect(marks.reduce((sum, { entries }) => sum + entries, 0)).toBe(OLD)
+    expect(Math.max(...marks.map(({ entries }) => entries))).toBeLessThan(OLD / 2)
+    expect(counts.reduce((sum, { purged }) => sum + purged, 0)).toBe(OLD)
+    expect((await rowsLeft())[0]).toBe(OLD + 1)
+    const { body } = await owner.call('GET', '/v1/audit?action=audit.purge&order=asc')
+    expect(body.logs.map((entry: { metadata: { purged_through: number } }) => entry.metadata.purged_through)).toEqual(
+      marks.map(({ purged_through }) => purged_through),
+    )
+    await expectShows(OLD, body.logs)
+    await expectVerifies({ total: ALL - OLD + marks.length, purged: OLD })
+    expect(await exported()).toMatchObject({ valid: true, whole: true, after_id: OLD })
+  })
+
+  it('that was stopped between two of its marks continues from there', async () => {
+    const first = await performAsSystem(service.services, tenant_id, purgeAudit({ ...RETENTION, markKinds: 4 }))
+    expect(first.purged_through).toBeLessThan(OLD / 2)
+    await expectVerifies({ total: ALL - first.entries + 1, purged: first.purged_through })
+    expect(await purge({ maxShare: 0.5 })).toMatchObject({ purged_through: OLD, entries: OLD - first.entries })
+    await expectVerifies({ total: ALL - OLD + 2, purged: OLD })
+  })
+
+  it('may delete every entry, and leaves the one that records the purge', async () => {
+    clock.now = PRESENT + 366 * DAY_MS
+    await owner.call('POST', '/v1/keys', { name: 'later' })
+    clock.now = PRESENT + 500 * DAY_MS
+    expect(await purge()).toMatchObject({ purged_through: ALL, entries: ALL })
+    await expectVerifies({ total: 2, purged: ALL })
+    clock.now = PRESENT + 740 * DAY_MS
+    expect(await purge()).toMatchObject({ purged_through: ALL + 1, entries: 1 })
+    expect(await rowsLeft()).toEqual([ALL + 2, ALL + 3])
+    await expectVerifies({ total: 2, purged: ALL + 1 })
+    expect(await exported()).toMatchObject({ valid: true, whole: true, verified_entries: 2 })
+  })
+
+  it('runs while entries are written', async () => {
+    const purging = purge()
+    const dek = Buffer.alloc(32, 2).toString('base64')
+    const answers = await Promise.all(
+      Array.from({ length: 30 }, () => owner.call('POST', `/v1/keys/${keys[0]}/wrap`, { dek })),
+    )
+    expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200))
+    expect(await purging).toMatchObject({ entries: OLD })
+    await expectVerifies({ total: ALL - OLD + 31, purged: OLD })
+  })
+})
+
+describe('an export', () => {
+  it('is whole after a purge, and a part if it begins after the first remaining entry or ends before the entry of the purge', async () => {
+    expect(await exported()).toMatchObject({ valid: true, whole: true, after_id: 0 })
+    await purge()
+    expect(await exported()).toMatchObject({ valid: true, whole: true, after_id: OLD, verified_entries: ALL - OLD + 1 })
+    expect(await exported(`?after_id=${OLD - 5}`)).toMatchObject({ valid: true, whole: true, after_id: OLD })
+    expect(await exported(`?after_id=${OLD + 1}`)).toMatchObject({ valid: true, whole: false })
+    expect(await exported(`?through_id=${ALL}`)).toMatchObject({ valid: true, whole: false })
+    const { status } = await owner.call('GET', `/v1/audit/export?through_id=${OLD - 1}`)
+    expect(status).toBe(400)
+  })
+})
+
+describe.skipIf(backend() === 'embedded')('four servers on one database', () => {
+  it('purge at once and leave one mark, one entry and none of the old rows', async () => {
+    const { database } = service
+    const others = await Promise.all([1, 2, 3].map(() => startService({ database, now: () => clock.now })))
+    try {
+      const all = [service, ...others]
+      const plans = await Promise.all(all.map(({ services }) => purgeTenant(services, tenant_id, RETENTION)))
+      expect(plans.map(({ entries }) => entries).sort()).toEqual([0, 0, 0, OLD])
+      expect(plans.map(({ purged_through }) => purged_through)).toEqual([OLD, OLD, OLD, OLD])
+      expect((await stored()).marks).toHaveLength(1)
+      expect(await rowsLeft()).toEqual(Array.from({ length: ALL - OLD + 1 }, (_, at) => OLD + 1 + at))
+      await expectShows(OLD, [await newest()])
+      for (const { url } of others) {
+        const response = await fetch(`${url}/v1/audit`, { headers: { authorization: `Bearer ${owner.secret}` } })
+        expect(await response.json()).toMatchObject({ total: ALL - OLD + 1 })
+      }
+    } finally {
+      await Promise.all(others.map((other) => other.close()))
+    }
+  })
+})

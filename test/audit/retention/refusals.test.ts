@@ -1,0 +1,105 @@
+// What makes a purge delete nothing: a clock that cannot be right, too large a share of the log.
+import { describe, expect, it } from 'vitest'
+import { purgeTenant, purgeTenants } from '../../../packages/server/src/jobs/retention.js'
+import { type Caller, startService } from '../../support/service.js'
+import {
+  ALL,
+  clock,
+  DAY_MS,
+  HOUR_MS,
+  OLD,
+  purge,
+  RETENTION,
+  START,
+  service,
+  stored,
+  tenant_id,
+  useLog,
+} from './scene.js'
+
+useLog()
+
+describe('a purge is refused', () => {
+  it('if the clock is over a year ahead of the newest entry of all tenants', async () => {
+    let clock = START
+    const alone = await startService({ now: () => clock })
+    try {
+      const [first, second] = [await alone.createTenant(), await alone.createTenant()]
+      const attempt = (caller: Caller) => purgeTenant(alone.services, caller.tenant.tenant_id, RETENTION)
+      const rows = async () => (await alone.services.sql`select tenant_id, id from audit_log`).length
+      for (const ahead of [366 * DAY_MS + 1, 3_650 * DAY_MS, 36_500 * DAY_MS]) {
+        clock = START + ahead
+        const refusal = { code: 'E_STATE', message: expect.stringContaining('Check the clock') }
+        await expect(attempt(first)).rejects.toMatchObject(refusal)
+      }
+      expect(await rows()).toBe(2)
+      clock = START + 10 * DAY_MS
+      await second.call('POST', '/v1/keys', { name: 'newest' })
+      clock = START + 376 * DAY_MS
+      expect(await attempt(first)).toMatchObject({ purged_through: 1, entries: 1 })
+    } finally {
+      await alone.close()
+    }
+  })
+
+  it('if the clock jumped ahead, until the server has written entries by it for four weeks', async () => {
+    let clock = START
+    const alone = await startService({ now: () => clock })
+    try {
+      const caller = await alone.createTenant()
+      const attempt = () => purgeTenant(alone.services, caller.tenant.tenant_id, { ...RETENTION, retentionMonths: 24 })
+      for (let month = 0; month < 5; month++) {
+        clock += 30 * DAY_MS
+        await caller.call('POST', '/v1/keys', { name: `month ${month}` })
+      }
+      const leapt = clock + 730 * DAY_MS
+      for (const days of [0, 1, 27.9]) {
+        clock = leapt + days * DAY_MS
+        await caller.call('POST', '/v1/keys', { name: `day ${days}` })
+        await expect(attempt()).rejects.toMatchObject({ code: 'E_STATE', message: expect.stringContaining('clock') })
+      }
+      clock = leapt + 28 * DAY_MS + 1
+      expect(await attempt()).toMatchObject({ entries: 6 })
+    } finally {
+      await alone.close()
+    }
+  })
+
+  it("if the clock differs from the database's by hours, in either direction", async () => {
+    const before = await stored()
+    for (const apart of [730 * DAY_MS, 2 * HOUR_MS, -2 * HOUR_MS, -730 * DAY_MS]) {
+      const apartServices = { ...service.services, databaseNow: async () => clock.now + apart }
+      await expect(purgeTenant(apartServices, tenant_id, RETENTION)).rejects.toMatchObject({
+        code: 'E_STATE',
+        message: expect.stringContaining('in the database'),
+      })
+    }
+    expect(await stored()).toEqual(before)
+  })
+
+  it('if it would delete more than the allowed share', async () => {
+    const before = await stored()
+    for (const maxShare of [0, 0.1, (OLD - 0.5) / ALL]) {
+      await expect(purge({ maxShare })).rejects.toMatchObject({
+        code: 'E_STATE',
+        message: expect.stringContaining('share'),
+      })
+    }
+    expect(await stored()).toEqual(before)
+    expect(await purge({ maxShare: OLD / ALL })).toMatchObject({ entries: OLD })
+  })
+
+  it("for one tenant, and another tenant's log is still purged", async () => {
+    const other = await service.createTenant()
+    const purged: string[] = []
+    const refused: string[] = []
+    await service.services.sql`update audit_log set actor = 'x' where tenant_id = ${tenant_id} and id = ${OLD}`
+    await purgeTenants(service.services, {
+      ...RETENTION,
+      onPurged: (id) => purged.push(id),
+      onRefused: (id) => refused.push(id),
+    })
+    expect(refused).toContain(tenant_id)
+    expect([...purged, ...refused]).not.toContain(other.tenant.tenant_id)
+  })
+})
