@@ -5,7 +5,8 @@ import { closeSync, existsSync, openSync } from 'node:fs'
 import { Agent, get } from 'node:http'
 import { describe, expect, it } from 'vitest'
 import { freshDatabase } from '../support/database.js'
-import { startEaas } from '../support/eaas-process.js'
+import { createTenantByCli, startEaas } from '../support/eaas-process.js'
+import { callsOf } from '../support/load.js'
 
 const TIMEOUT_MS = 120_000
 /** So many calls that their log lines, some 250 bytes each, exceed what a pipe and its reader can hold. */
@@ -42,6 +43,29 @@ describe('a server whose log', { timeout: TIMEOUT_MS }, () => {
     const pid = eaas.pid
     process.kill(pid, 'SIGTERM')
     await expect.poll(() => isThere(pid), { timeout: 60_000 }).toBe(false)
+  })
+})
+
+// Linux shows the streams of a process in /proc, where a shell can read their device and inode.
+describe.skipIf(!existsSync('/proc/self/fd'))('a first start', { timeout: TIMEOUT_MS }, () => {
+  it('prints no API key into the journal of systemd, and says how to create a tenant', async () => {
+    const database = await freshDatabase('log', { created: false })
+    const asUnit = 'JOURNAL_STREAM=$(stat -L -c %d:%i /proc/$$/fd/1) exec "$@"'
+    const eaas = await startEaas({ database, under: ['sh', '-c', asUnit, 'sh'] })
+    await expect.poll(() => eaas.stdout).toContain('eaas tenant create --name main')
+    const { api_key } = await createTenantByCli({ database }, 'main')
+    expect((await eaas.stop()).stdout).not.toContain('eaas_sk_')
+
+    await eaas.start()
+    expect((await callsOf(api_key.secret)(eaas.url, 'GET', '/v1/keys')).status).toBe(200)
+    expect((await eaas.stop()).stdout).not.toMatch(/eaas_sk_|no tenant/)
+  })
+
+  it('prints it where another stream than its own is the journal', async () => {
+    const database = await freshDatabase('log', { created: false })
+    const eaas = await startEaas({ database, environment: { JOURNAL_STREAM: '9:12345' } })
+    await expect.poll(() => eaas.stdout).toContain('eaas_sk_')
+    await eaas.stop()
   })
 })
 

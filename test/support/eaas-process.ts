@@ -22,6 +22,8 @@ export interface EaasOptions {
   environment?: Record<string, string>
   /** a file descriptor for its standard error, which otherwise goes to the caller */
   stderr?: number
+  /** a program with its arguments that is given the server's command line and executes it */
+  under?: readonly [string, ...string[]]
 }
 
 export interface Ended {
@@ -71,7 +73,7 @@ export async function startEaas(options: EaasOptions): Promise<EaasProcess> {
     },
     async start() {
       if (run && isRunning(run.child)) throw new Error('the server runs already: stop() or kill9() it first')
-      run = launch(['start'], environmentOf(options), options.stderr)
+      run = launch(['start'], options)
       await untilListening(run)
     },
     stopReading(how) {
@@ -93,7 +95,7 @@ export async function startEaas(options: EaasOptions): Promise<EaasProcess> {
 
 /** Runs an `eaas` command to its end. */
 export function runEaas(args: string[], options: EaasOptions): Promise<Ended> {
-  return launch(args, environmentOf(options)).ended
+  return launch(args, options).ended
 }
 
 /**
@@ -131,13 +133,14 @@ let guard: GuardedDir | undefined
 const running = new Set<number>()
 
 /** Starts a process. It works in the guard's folder, so it leaves nothing in the project's; the guard ends it with us. */
-function launch(args: string[], environment: Record<string, string>, stderr: number | 'pipe' = 'pipe'): Run {
+function launch(args: string[], options: EaasOptions): Run {
   guard ??= guardedDir('eaas-test-process')
-  const child = spawn(process.execPath, [EAAS, ...args], {
+  const [program, ...rest] = [...(options.under ?? []), process.execPath, EAAS, ...args] as [string, ...string[]]
+  const child = spawn(program, rest, {
     cwd: guard.path,
-    env: environment,
+    env: environmentOf(options),
     detached: true, // so that Ctrl-C reaches only the tests
-    stdio: ['ignore', 'pipe', stderr],
+    stdio: ['ignore', 'pipe', options.stderr ?? 'pipe'],
   })
   const run: Run = { child, url: '', stdout: '', stderr: '', ended: endOf(child, () => run) }
   child.stdout?.setEncoding('utf8').on('data', (text: string) => {

@@ -30,6 +30,7 @@ describe('the configuration', () => {
       maxClockSkewMs: 300_000,
       drainSeconds: 0,
       logLevel: 'info',
+      journalStream: undefined,
       unknownVariables: [],
     } satisfies Config)
   })

@@ -41,6 +41,8 @@ export interface Config {
   maxClockSkewMs: number
   /** how long a stopping server still serves while /health turns callers away */
   drainSeconds: number
+  /** device and inode of the stream that systemd keeps in its journal, `device:inode` (systemd.exec(5)); undefined: not a unit */
+  journalStream: string | undefined
   logLevel: LogLevel
   /** variables named like the server's that it does not know: perhaps misspelt, perhaps another program's */
   unknownVariables: string[]
@@ -126,6 +128,7 @@ export function readConfig(environment: Environment): Config {
     maxClockSkewMs: clockSkewMs(get('EAAS_MAX_CLOCK_SKEW_SECONDS') ?? '300'),
     logLevel: oneOf('EAAS_LOG_LEVEL', get('EAAS_LOG_LEVEL') ?? 'info', LOG_LEVELS),
     drainSeconds: wholeNumber('EAAS_DRAIN_SECONDS', get('EAAS_DRAIN_SECONDS') ?? '0', MAX_DRAIN_SECONDS),
+    journalStream: environment.JOURNAL_STREAM || undefined,
     unknownVariables: Object.keys(environment).filter(isUnknown),
   }
 }

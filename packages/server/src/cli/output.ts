@@ -1,4 +1,5 @@
 /** Output of the commands: JSON for programs, tables for people. */
+import { fstatSync } from 'node:fs'
 
 /** Prints a value as one line of JSON. */
 export function printJson(value: unknown): void {
@@ -21,6 +22,13 @@ export function printOnce(lines: readonly string[], lost: string): Promise<void>
       resolve()
     })
   })
+}
+
+/** Whether standard output is the stream with this device and inode, `device:inode`. */
+export function isStandardOutput(stream: string | undefined): boolean {
+  if (stream === undefined) return false
+  const { dev, ino } = fstatSync(process.stdout.fd, { bigint: true })
+  return stream === `${dev}:${ino}`
 }
 
 /**

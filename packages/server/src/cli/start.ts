@@ -11,6 +11,7 @@ import { openServer, type Server } from '../server.js'
 import { lockInstance } from '../store/instance.js'
 import { hasTenants } from '../store/tenants.js'
 import { commandConfig, ENVIRONMENT } from './command.js'
+import { isStandardOutput } from './output.js'
 
 const STOP_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 const FIRST_TENANT = 'default'
@@ -37,8 +38,9 @@ async function start(config: Config): Promise<void> {
     await listen(app, config)
     stopOnSignal(server, config.drainSeconds * 1_000)
     const url = baseUrl(app, config)
-    const tenant = await createFirstTenant(installation)
+    const tenant = isStandardOutput(config.journalStream) ? undefined : await createFirstTenant(installation)
     process.stdout.write(`EaaS is listening on ${url}\nDatabase: ${installation.database}\n`)
+    if (!tenant && !(await hasTenants(installation.services.sql))) process.stdout.write(NO_TENANT)
     if (tenant) {
       process.stdout.write(welcome(tenant, url))
       emitCheckpoints().catch((error: unknown) => app.log.error({ err: error }, 'writing checkpoints failed'))
@@ -86,6 +88,14 @@ The API is described at ${url}/docs
 
 `
 }
+
+// A journal keeps what it is given, and others may read it.
+const NO_TENANT = `
+There is no tenant yet. The journal would keep its API key, so create the first one beside this server:
+
+  umask 077; eaas tenant create --name main > first-key
+
+`
 
 function baseUrl(app: FastifyInstance, { host }: Config): string {
   const { port } = app.server.address() as AddressInfo
