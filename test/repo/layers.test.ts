@@ -281,21 +281,37 @@ describe('the parts of the server', () => {
     typeOnly && partOf(file) === 'store' && partOf(target) === 'audit'
   const upward = steps.filter((step) => !mayKnow(partOf(step.file), partOf(step.target)) && !isTypeOfAudit(step))
 
-  it('let an export be verified by the code of the specs alone, without database, configuration or secret', () => {
+  /** The files that a file of the server needs to run, with itself, and the packages that they import. */
+  function neededBy(path: string): { files: string[]; packages: string[] } {
     const reached = new Set<string>()
     const walk = (path: string) => {
       if (reached.has(path)) return
       reached.add(path)
       for (const { file, target, typeOnly } of steps) if (file === path && !typeOnly) walk(target)
     }
-    walk(`${SERVER}audit/verify-export.ts`)
-    const files = ['chain', 'checkpoint', 'export', 'read-export', 'verify-export'].map((name) => `audit/${name}.ts`)
-    expect([...reached].sort()).toEqual([...files, 'crypto/hmac.ts'].map((name) => SERVER + name))
+    walk(`${SERVER}${path}`)
     const packages = server
       .filter(({ path }) => reached.has(path))
       .flatMap(({ imports }) => imports.filter(({ specifier }) => !specifier.startsWith('.')))
       .map(({ specifier }) => packageOf(specifier))
-    expect([...new Set(packages)].sort()).toEqual(['@eaas/protocol', 'node:crypto', 'zod'])
+    return {
+      files: [...reached].map((path) => path.slice(SERVER.length)).sort(),
+      packages: [...new Set(packages)].sort(),
+    }
+  }
+
+  it('let an export be verified by the code of the specs alone, without database, configuration or secret', () => {
+    const { files, packages } = neededBy('audit/verify-export.ts')
+    const formats = ['chain', 'checkpoint', 'export', 'read-export', 'verify-export'].map((name) => `audit/${name}.ts`)
+    expect(files).toEqual([...formats, 'crypto/hmac.ts'])
+    expect(packages).toEqual(['@eaas/protocol', 'node:crypto', 'zod'])
+  })
+
+  it('let a Merkle proof be verified by one file', () => {
+    expect(neededBy('audit/merkle.ts')).toEqual({
+      files: ['audit/merkle.ts'],
+      packages: ['@eaas/protocol', 'node:crypto'],
+    })
   })
 
   it('know what stands below them: main, cli, app, http and jobs, operations, runner, audit, then crypto and store', () => {

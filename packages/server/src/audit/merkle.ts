@@ -1,0 +1,175 @@
+/** Merkle trees over SHA-256, and their proofs, see merkle.md. Pure. */
+import { hash as digest, timingSafeEqual } from 'node:crypto'
+import { concatBytes, encodeHex, encodeUtf8, isUuid } from '@eaas/protocol'
+
+const LEAF_PREFIX = Uint8Array.of(0x00)
+const NODE_PREFIX = Uint8Array.of(0x01)
+const HASH_BYTES = 32
+const ANCHOR_LEAF_LABEL = 'eaas/audit/anchor-leaf/v1'
+
+/** That a tree of `size` leaves with this root holds the leaf at the index. */
+export interface Inclusion {
+  root: Uint8Array
+  size: number
+  /** counted from 0 */
+  index: number
+  leaf: Uint8Array
+  proof: readonly Uint8Array[]
+}
+
+/** That the first `oldSize` leaves of the new tree are those of the old one. */
+export interface Consistency {
+  oldRoot: Uint8Array
+  oldSize: number
+  newRoot: Uint8Array
+  newSize: number
+  proof: readonly Uint8Array[]
+}
+
+/** The root over the leaves (merkle.md 1). */
+export function merkleRoot(leaves: readonly Uint8Array[]): Uint8Array {
+  return rootOf(leaves, 0, leaves.length)
+}
+
+/**
+ * The proof that the leaves hold the one at the index (merkle.md 2). Hashes all leaves.
+ * @throws RangeError when there is no such leaf
+ */
+export function inclusionProof(leaves: readonly Uint8Array[], index: number): Uint8Array[] {
+  if (!isCount(index) || index >= leaves.length) {
+    throw new RangeError(`index must be an integer from 0 to ${leaves.length - 1}, got ${index}`)
+  }
+  const proof: Uint8Array[] = []
+  let [from, to] = [0, leaves.length]
+  while (to - from > 1) {
+    const split = from + largestPowerBelow(to - from)
+    proof.push(index < split ? rootOf(leaves, split, to) : rootOf(leaves, from, split))
+    if (index < split) to = split
+    else from = split
+  }
+  return proof.reverse()
+}
+
+/**
+ * The proof that the first `oldSize` leaves are the beginning of all of them (merkle.md 3). Hashes all leaves.
+ * @throws RangeError when there are fewer leaves
+ */
+export function consistencyProof(leaves: readonly Uint8Array[], oldSize: number): Uint8Array[] {
+  if (!isCount(oldSize) || oldSize > leaves.length) {
+    throw new RangeError(`the old size must be an integer from 0 to ${leaves.length}, got ${oldSize}`)
+  }
+  if (oldSize === 0) return []
+  const proof: Uint8Array[] = []
+  let [from, to] = [0, leaves.length]
+  while (to > oldSize) {
+    const split = from + largestPowerBelow(to - from)
+    proof.push(oldSize <= split ? rootOf(leaves, split, to) : rootOf(leaves, from, split))
+    if (oldSize <= split) to = split
+    else from = split
+  }
+  // The verifier knows the subtree where the old tree ends only if it is the whole old tree.
+  if (from > 0) proof.push(rootOf(leaves, from, to))
+  return proof.reverse()
+}
+
+/** Whether the proof shows the inclusion. False for input of any other form too (merkle.md 4). */
+export function verifyInclusion({ root, size, index, leaf, proof }: Inclusion): boolean {
+  if (!isHash(root) || !isCount(size) || !isCount(index) || index >= size) return false
+  if (!(leaf instanceof Uint8Array) || !Array.isArray(proof)) return false
+  // RFC 9162 section 2.1.3.2. Numbers may exceed 32 bits: they are halved, not shifted.
+  let [position, last] = [index, size - 1]
+  let hash = leafHash(leaf)
+  for (const node of proof) {
+    if (last === 0 || !isHash(node)) return false
+    if (isOdd(position) || position === last) {
+      hash = nodeHash(node, hash)
+      while (!isOdd(position) && position !== 0) [position, last] = [half(position), half(last)]
+    } else {
+      hash = nodeHash(hash, node)
+    }
+    ;[position, last] = [half(position), half(last)]
+  }
+  return last === 0 && timingSafeEqual(hash, root)
+}
+
+/** Whether the proof shows the consistency. False for input of any other form too (merkle.md 4). */
+export function verifyConsistency({ oldRoot, oldSize, newRoot, newSize, proof }: Consistency): boolean {
+  if (!isHash(oldRoot) || !isHash(newRoot) || !isCount(oldSize) || !isCount(newSize) || oldSize > newSize) return false
+  if (!Array.isArray(proof)) return false
+  if (oldSize === 0 && !timingSafeEqual(oldRoot, merkleRoot([]))) return false
+  if (oldSize === newSize) return proof.length === 0 && timingSafeEqual(oldRoot, newRoot)
+  if (oldSize === 0) return proof.length === 0
+  // RFC 9162 section 2.1.4.2.
+  let [position, last] = [oldSize - 1, newSize - 1]
+  while (isOdd(position)) [position, last] = [half(position), half(last)]
+  const isWholeOldTree = position === 0
+  const [first, ...others] = isWholeOldTree ? [oldRoot, ...proof] : proof
+  if (!isHash(first)) return false
+  let [oldHash, newHash] = [first, first]
+  for (const node of others) {
+    if (last === 0 || !isHash(node)) return false
+    if (isOdd(position) || position === last) {
+      ;[oldHash, newHash] = [nodeHash(node, oldHash), nodeHash(node, newHash)]
+      while (!isOdd(position) && position !== 0) [position, last] = [half(position), half(last)]
+    } else {
+      newHash = nodeHash(newHash, node)
+    }
+    ;[position, last] = [half(position), half(last)]
+  }
+  return last === 0 && timingSafeEqual(oldHash, oldRoot) && timingSafeEqual(newHash, newRoot)
+}
+
+/**
+ * The leaf of a tenant's head (merkle.md 5).
+ * @throws RangeError when the tenant's id is no UUID in lower case, the last id not 1 to 2^53 − 1, or the hash not 32 bytes
+ */
+export function anchorLeaf(head: { tenant_id: string; last_id: number; hash: Uint8Array }): Uint8Array {
+  const { tenant_id, last_id, hash } = head
+  if (!isUuid(tenant_id)) throw new RangeError('the tenant of a leaf must be a UUID in lower case')
+  if (!isCount(last_id) || last_id === 0)
+    throw new RangeError('the last id of a leaf must be an integer from 1 to 2^53 − 1')
+  if (!isHash(hash)) throw new RangeError(`the hash of a leaf must be ${HASH_BYTES} bytes`)
+  return encodeUtf8(JSON.stringify([ANCHOR_LEAF_LABEL, tenant_id, last_id, encodeHex(hash)]))
+}
+
+function rootOf(leaves: readonly Uint8Array[], from: number, to: number): Uint8Array {
+  const [leaf] = to - from === 1 ? leaves.slice(from, to) : []
+  if (leaf) return leafHash(leaf)
+  if (to === from) return sha256()
+  const split = from + largestPowerBelow(to - from)
+  return nodeHash(rootOf(leaves, from, split), rootOf(leaves, split, to))
+}
+
+function largestPowerBelow(count: number): number {
+  let power = 1
+  while (power * 2 < count) power *= 2
+  return power
+}
+
+function leafHash(leaf: Uint8Array): Uint8Array {
+  return sha256(LEAF_PREFIX, leaf)
+}
+
+function nodeHash(left: Uint8Array, right: Uint8Array): Uint8Array {
+  return sha256(NODE_PREFIX, left, right)
+}
+
+function sha256(...parts: Uint8Array[]): Uint8Array {
+  return digest('sha256', concatBytes(...parts), 'buffer')
+}
+
+function isHash(value: unknown): value is Uint8Array {
+  return value instanceof Uint8Array && value.length === HASH_BYTES
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && Number(value) >= 0
+}
+
+function isOdd(count: number): boolean {
+  return count % 2 === 1
+}
+
+function half(count: number): number {
+  return Math.floor(count / 2)
+}
