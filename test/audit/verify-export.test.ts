@@ -67,10 +67,10 @@ async function agree(files: readonly (string | Buffer)[], checkpoint?: string) {
   const jobs = files.map((file) => ({ file: Buffer.from(file), publicKey, checkpoint }))
   const verdicts = await Promise.all(jobs.map(verdictOf))
   if (!obstacle) {
-    const seen = ({ valid, verified_entries, line, whole }: Awaited<ReturnType<typeof verdictOf>>) => ({
+    const seen = ({ valid, verified_entries, line, ...end }: Awaited<ReturnType<typeof verdictOf>>) => ({
       valid,
       verified_entries,
-      ...(valid ? { whole } : { line }),
+      ...(valid ? { whole: end.whole, missing: end.missing, head_id: end.head_id } : { line }),
     })
     const elsewhere = verifyElsewhere(jobs).map((verdict) => seen(verdict as Awaited<ReturnType<typeof verdictOf>>))
     expect(elsewhere).toEqual(verdicts.map(seen))
@@ -129,6 +129,46 @@ describe('a real export', () => {
       const compared = { whole: after === 100, checkpoint_compared: after <= 100 }
       expect(await agree([body as string], kept)).toMatchObject([{ ...expected, ...compared }])
     }
+  })
+})
+
+describe('a real stretch', () => {
+  const all = LINES - 2
+  const stretch = async (query: string) => (await owner.call('GET', `/v1/audit/export?${query}`)).body as string
+
+  it('says where the log went on, up to any entry but the last one', async () => {
+    for (const through of [1, 99, all - 1]) {
+      const expected = { valid: true, whole: false, missing: ['end'], last_id: through, head_id: all }
+      expect(await agree([await stretch(`through_id=${through}`)])).toMatchObject([expected])
+    }
+    expect(await agree([await stretch(`through_id=${all}`)])).toMatchObject([
+      { whole: true, missing: [], head_id: all },
+    ])
+    const middle = await stretch('after_id=50&through_id=60')
+    expect(await agree([middle])).toMatchObject([{ whole: false, missing: ['beginning', 'end'], head_id: all }])
+    const none = await stretch('after_id=60&through_id=60')
+    expect(await agree([none])).toMatchObject([{ whole: false, verified_entries: 0, head_id: all }])
+  })
+
+  it('is signed by nothing that could stand for the end of the log', async () => {
+    const [last = ''] = (await stretch('through_id=20')).split(/(?<=\n)/).slice(-1)
+    expect(Object.keys(JSON.parse(last))).toEqual(['stretch', 'public_key'])
+    const note = JSON.parse(last).stretch as string
+    const forged = `${JSON.stringify({ checkpoint: note, public_key: publicKey })}\n`
+    const named = note.replace('eaas/audit/stretch/v1', 'eaas/audit/checkpoint/v1')
+    const renamed = `${JSON.stringify({ checkpoint: named, public_key: publicKey })}\n`
+    const begin = lines.slice(0, 21).join('')
+    expect(await agree([begin + last])).toMatchObject([{ valid: true, whole: false }])
+    await expectRefused([begin + forged, begin + renamed])
+    const query = `checkpoint=${encodeURIComponent(note)}`
+    expect((await owner.call('GET', `/v1/audit/verify?${query}`)).status).toBe(400)
+  })
+
+  it('is compared with a checkpoint that it has the entry of, and with the end of the log', async () => {
+    const short = await stretch('through_id=99')
+    expect(await agree([short], kept)).toMatchObject([{ valid: true, whole: false, checkpoint_compared: false }])
+    const long = await stretch('through_id=101')
+    expect(await agree([long], kept)).toMatchObject([{ valid: true, whole: false, checkpoint_compared: true }])
   })
 })
 
@@ -251,6 +291,10 @@ function eaas(...args: string[]): Promise<Run> {
   })
 }
 
+function python(...args: string[]) {
+  return spawnSync('python3', ['-B', VERIFIER, ...args], { encoding: 'utf8' })
+}
+
 async function written(name: string, content: string | Buffer): Promise<string> {
   const path = join(folder, name)
   await writeFile(path, content)
@@ -274,7 +318,6 @@ describe('eaas audit verify-export', () => {
     }
     const { out } = await eaas('audit', 'verify-export', path, '--public-key', publicKey, '--json')
     expect(JSON.parse(out)).toEqual(await verdictOf({ file, publicKey }))
-    expect((await eaas('audit', 'verify-export', path)).out).toContain('WARNING')
     const broken = await written('broken.ndjson', flipped(file, file.length >> 1))
     const refused = await eaas('audit', 'verify-export', broken, '--public-key', publicKey)
     expect([refused.code, refused.error]).toEqual([1, ''])
@@ -283,17 +326,39 @@ describe('eaas audit verify-export', () => {
     expect((await eaas('audit', 'verify-export')).code).toBe(2)
   })
 
-  it('says when the file is a part, and when a checkpoint is of what is not in it', async () => {
-    const part = await written('part.ndjson', (await owner.call('GET', '/v1/audit/export?after_id=150')).body as string)
-    const note = await written('early.note', kept)
-    const { code, out } = await eaas('audit', 'verify-export', part, '--public-key', publicKey, '--checkpoint', note)
-    expect(code).toBe(0)
-    expect(out).toMatch(/^PART +/m)
-    expect(out).toMatch(/^UNUSED +/m)
+  it('ends with a code of its own for each thing that a valid export does not prove, and with the highest of several', async () => {
+    const fetched = async (query: string) => (await owner.call('GET', `/v1/audit/export?${query}`)).body as string
+    const whole = await written('whole.ndjson', file)
+    const late = await written('late.ndjson', await fetched('after_id=150'))
+    const early = await written('early.ndjson', await fetched('through_id=50'))
+    const joined = await written('joined.ndjson', await fetched('after_id=100'))
+    const note = ['--checkpoint', await written('early.note', kept)]
+    const key = ['--public-key', publicKey]
+    const [part, unused, untrusted] = [/^PART /m, /^UNUSED /m, /^WARNING /m]
+    const cases: [string[], number, RegExp[]][] = [
+      [[whole, ...key, ...note], 0, []],
+      [[joined, ...key, ...note], 0, []],
+      [[late, ...key], 4, [part]],
+      [[early, ...key], 4, [part]],
+      [[joined, ...key], 4, [part]],
+      [[late, ...key, ...note], 5, [part, unused]],
+      [[early, ...key, ...note], 5, [part, unused]],
+      [[whole], 6, [untrusted]],
+      [[late], 6, [part, untrusted]],
+    ]
+    for (const [args, expected, words] of cases) {
+      const { code, out, error } = await eaas('audit', 'verify-export', ...args)
+      expect([args, code, error]).toEqual([args, expected, ''])
+      for (const word of [part, unused, untrusted])
+        expect([out, word, word.test(out)]).toEqual([out, word, words.includes(word)])
+      if (!obstacle) expect([args, python(...args).status]).toEqual([args, expected])
+    }
+    expect((await eaas('audit', 'verify-export', early, ...key)).out).toContain('went on after entry 50, to entry 298')
+    const help = (await eaas('audit', 'verify-export', '--help')).out
+    for (const code of [0, 1, 2, 3, 4, 5, 6]) expect(help).toMatch(new RegExp(`^  ${code}  `, 'm'))
   })
 
   it.skipIf(obstacle)('has a second program beside it, with the same exit codes', async () => {
-    const python = (...args: string[]) => spawnSync('python3', ['-B', VERIFIER, ...args], { encoding: 'utf8' })
     const path = await written('again.ndjson', file)
     const good = python(path, '--public-key', publicKey, '--checkpoint', await written('again.note', kept))
     expect([good.status, good.stderr]).toEqual([0, ''])
@@ -301,5 +366,6 @@ describe('eaas audit verify-export', () => {
     expect(python(path).stderr).toContain('WARNING')
     expect(python(await written('bad.ndjson', flipped(file, 1_000)), '--public-key', publicKey).status).toBe(1)
     expect(python().status).toBe(2)
+    expect(python(join(folder, 'nothing')).status).toBe(3)
   })
 })

@@ -291,7 +291,8 @@ describe('eaas audit', () => {
     const printed = await eaas('export', '--tenant', tenant_id)
     expect([printed.code, printed.stdout.split('\n').length]).toEqual([0, ALL + 3])
     expect(await eaas('export', '--tenant', tenant_id, '--out', out)).toMatchObject({ code: 1 })
-    const verified = await eaas('verify-export', out)
+    const { stdout: publicKey } = await eaas('public-key')
+    const verified = await eaas('verify-export', out, '--public-key', publicKey.trim())
     expect([verified.code, verified.stdout]).toEqual([0, expect.stringMatching(/^entries +9, from 1 to 9$/m)])
     await service.services.sql`delete from audit_log where tenant_id = ${tenant_id} and id = 7`
     const before = await readdir(folder)

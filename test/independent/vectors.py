@@ -916,6 +916,11 @@ def checkpoint_text(tenant=TENANT, last_id=42, hash_=CHECKPOINT_HASH, time=SIGNE
     return f"{origin}\n{tenant}\n{last_id}\n{b64(hash_)}\n{time}\n"
 
 
+def stretch_text(tenant=TENANT, last_id=42, hash_=CHECKPOINT_HASH, head_id=50, head_hash=sha256(b"the head"), time=SIGNED_AT,
+                 origin="eaas/audit/stretch/v1"):
+    return f"{origin}\n{tenant}\n{last_id}\n{b64(hash_)}\n{head_id}\n{b64(head_hash)}\n{time}\n"
+
+
 def signature_line(signature, key_id, name="eaas-audit", dash="\u2014"):
     return f"{dash} {name} {b64(key_id + signature)}\n"
 
@@ -1018,6 +1023,8 @@ def checkpoint_vectors():
         "signed: a byte order mark in front": signed("\ufeff" + text),
         "signed: a blank in front": signed(" " + text),
         "signed: nothing": signed(""),
+        "signed: a statement about a stretch": signed(stretch_text()),
+        "signed: a statement about a stretch, with the first line of a checkpoint": signed(stretch_text(origin=ORIGIN)),
         # The note around the text.
         "nothing": "",
         "the text alone": text,
@@ -1106,19 +1113,80 @@ def checkpoint_vectors():
         "the note": good,
         "nothing": "",
     }
-    if any(value == key for value in keys.values()) or any(value == good for value in refuse.values()):
+    sign_stretch = []
+    for name, seed, statement in (
+        ("the first entries", SIGNING_SEED, {}),
+        ("all but the last entry", SIGNING_SEED, {"last_id": 49}),
+        ("the first entry of the longest log", SIGNING_SEED, {"last_id": 1, "head_id": 2**53 - 1}),
+        ("of another tenant, by another key", OTHER_SEED, {"tenant": OTHER_TENANT}),
+    ):
+        text = stretch_text(**statement)
+        _, tenant, last_id, hash_, head_id, head_hash, time, _ = text.split("\n")
+        sign_stretch.append({
+            "name": name, "seed": seed.hex(), "public_key": public_key_text(ed25519_public(seed)), "text": text,
+            "statement": {"tenant_id": tenant, "last_id": int(last_id), "hash": base64.b64decode(hash_).hex(),
+                          "head_id": int(head_id), "head_hash": base64.b64decode(head_hash).hex(), "created_at": time},
+            "note": note_of(text, seed),
+        })
+    text = stretch_text()
+    lines, good_stretch = text.split("\n")[:7], note_of(text)
+
+    def resigned(**statement):
+        return stretch_text(**statement) + "\n" + good_stretch.split("\n\n")[1]
+
+    refuse_stretch = {
+        "another tenant": resigned(tenant=OTHER_TENANT),
+        "a later last entry": resigned(last_id=43),
+        "another hash": resigned(hash_=sha256(b"another entry")),
+        "an earlier head": resigned(head_id=49),
+        "another hash of the head": resigned(head_hash=CHECKPOINT_HASH),
+        "a millisecond later": resigned(time="2026-08-11T09:30:00.001Z"),
+        "signed by another key": note_of(text, OTHER_SEED),
+        "a checkpoint": good,
+        "signed: the first line of a checkpoint": signed(stretch_text(origin=ORIGIN)),
+        "signed: another first line": signed(stretch_text(origin="eaas/audit/stretch/v2")),
+        "signed: a checkpoint with this first line": signed(checkpoint_text(origin="eaas/audit/stretch/v1")),
+        "signed: no head": signed(lined(*lines[:4], lines[6])),
+        "signed: the id of the head alone": signed(lined(*lines[:5], lines[6])),
+        "signed: a line more": signed(lined(*lines, "more")),
+        "signed: no time": signed(lined(*lines[:6])),
+        "signed: ends at the head": signed(stretch_text(last_id=50)),
+        "signed: ends behind the head": signed(stretch_text(last_id=51)),
+        "signed: ends behind a head with more digits": signed(stretch_text(last_id=9, head_id=10).replace("\n9\n", "\n11\n")),
+        "signed: head and last entry exchanged": signed(lined(*lines[:2], *lines[4:6], *lines[2:4], lines[6])),
+        "signed: ids and hashes exchanged": signed(lined(*lines[:2], lines[2], lines[4], lines[3], lines[5], lines[6])),
+        "signed: the id 0": signed(stretch_text(last_id=0)),
+        "signed: a head of 2^53": signed(stretch_text(head_id=2**53)),
+        "signed: a head with a zero in front": signed(stretch_text(head_id="050")),
+        "signed: a head with a fraction": signed(stretch_text(head_id="50.0")),
+        "signed: a hash of the head of 31 bytes": signed(stretch_text(head_hash=CHECKPOINT_HASH[:31])),
+        "signed: a hash of the head of 33 bytes": signed(stretch_text(head_hash=CHECKPOINT_HASH + b"\x00")),
+        "signed: no hash of the head": signed(stretch_text(head_hash=b"")),
+        "signed: the hash of the head without padding": signed(text.replace(lines[5], lines[5].rstrip("="))),
+        "signed: the tenant in upper case": signed(stretch_text(tenant=TENANT.upper())),
+        "signed: the time without milliseconds": signed(stretch_text(time="2026-08-11T09:30:00Z")),
+        "signed: lines ended by CRLF": signed(text.replace("\n", "\r\n")),
+        "two signatures": good_stretch + good_stretch.split("\n\n")[1],
+        "the last line feed missing": good_stretch[:-1],
+        "the text alone": text,
+        "nothing": "",
+    }
+    if any(value == key for value in keys.values()) or good in refuse.values() or good_stretch in refuse_stretch.values():
         raise RuntimeError("a vector that must be refused is the good one")
     return {
         "format": "checkpoint 1",
         "about": "checkpoint.md 6. `seed`s and hashes are lower-case hexadecimal. `sign`: each seed signs the statement, whose "
                  "text is given, to the note, which its public key verifies. The first of them is `public_key`'s. Each of "
                  "`refuse` is that first note with one fault; where its name begins with `signed`, the signature is right "
-                 "and the text is not in the form. Each of `refuse_public_keys` must not verify the first note.",
+                 "and the text is not in the form. Each of `refuse_public_keys` must not verify the first note. `sign_stretch` "
+                 "and `refuse_stretch` are the same for statements about a stretch (checkpoint.md 7).",
         "made_by": MADE_BY.replace("AES-256-GCM", "Ed25519"),
         "public_key": key,
         "sign": sign,
         "refuse": [{"name": name, "note": note} for name, note in refuse.items()],
         "refuse_public_keys": [{"name": name, "public_key": value} for name, value in keys.items()],
+        "sign_stretch": sign_stretch,
+        "refuse_stretch": [{"name": name, "note": note} for name, note in refuse_stretch.items()],
     }
 
 
@@ -1531,8 +1599,16 @@ class Export:
     def trailer(self, **changes):
         return export_members({"checkpoint": self.note(), "public_key": public_key_text(ed25519_public(self.seed)), **changes})
 
-    def file(self):
-        return "".join([self.header(), *self.lines(), self.trailer()])
+    def stretch(self, head_id, head_hash, **statement):
+        """The last line where the log goes on behind the last entry."""
+        note = note_of(stretch_text(**{
+            "tenant": self.tenant, "last_id": self.last_id, "hash_": self.hash, "head_id": head_id, "head_hash": head_hash,
+            "time": "2026-08-12T00:00:00.000Z", **statement,
+        }), self.seed)
+        return export_members({"stretch": note, "public_key": public_key_text(ed25519_public(self.seed))})
+
+    def file(self, last_line=None):
+        return "".join([self.header(), *self.lines(), last_line or self.trailer()])
 
 
 def export_drafts():
@@ -1585,9 +1661,10 @@ def export_vectors():
     key = public_key_text(ed25519_public(SIGNING_SEED))
     kept = {at: note_of(checkpoint_text(last_id=at, hash_=hashes[at])) for at in range(1, 7)}
 
-    def verdict(export, whole=True, **more):
+    def verdict(export, whole=True, missing=None, head_id=None, **more):
+        missing = ([] if whole else ["beginning"]) if missing is None else missing
         return {"tenant_id": export.tenant, "verified_entries": len(export.entries), "after_id": export.after_id,
-                "whole": whole, **more}
+                "head_id": export.last_id if head_id is None else head_id, "missing": missing, "whole": missing == [], **more}
 
     twice = Export([*drafts[3:], purge_draft(2), purge_draft(3, 21)], 3, hashes[3])
     other_last = Export([*drafts[3:], purge_draft(3), purge_draft(2, 21)], 3, hashes[3])
@@ -1596,6 +1673,9 @@ def export_vectors():
     empty = Export([], 6, hashes[6])
     long_ = Export([{**drafts[4], "metadata": "\u00e4" * 2_000}])
     longest = Export([{**drafts[2], "key_version": 2**53 - 1}], 2**53 - 2, hashes[6])
+    begun, middle = Export(drafts[:4]), Export(drafts[2:4], 2, hashes[2])
+    start_of_purged = Export([*drafts[3:], purge_draft(3)], 3, hashes[3])
+    nothing_yet = Export([], 4, hashes[4])
     valid = [
         {"name": "a whole log", "file": file, "verdict": verdict(good)},
         {"name": "a whole log, with a checkpoint of its middle", "file": file, "checkpoint": kept[3],
@@ -1620,6 +1700,22 @@ def export_vectors():
         {"name": "no entries, joined on to by a checkpoint", "file": empty.file(), "checkpoint": kept[6],
          "verdict": verdict(empty, checkpoint_compared=True)},
         {"name": "a long entry", "file": long_.file(), "verdict": verdict(long_)},
+        {"name": "a stretch from the first entry on", "file": begun.file(begun.stretch(6, hashes[6])),
+         "verdict": verdict(begun, missing=["end"], head_id=6)},
+        {"name": "a stretch without beginning and end", "file": middle.file(middle.stretch(6, hashes[6])),
+         "verdict": verdict(middle, missing=["beginning", "end"], head_id=6)},
+        {"name": "a stretch that a checkpoint joins on to", "file": middle.file(middle.stretch(6, hashes[6])), "checkpoint": kept[2],
+         "verdict": verdict(middle, missing=["end"], head_id=6, checkpoint_compared=True)},
+        {"name": "a stretch, with a checkpoint of its end", "file": begun.file(begun.stretch(6, hashes[6])), "checkpoint": kept[4],
+         "verdict": verdict(begun, missing=["end"], head_id=6, checkpoint_compared=True)},
+        {"name": "a stretch, with a checkpoint of an entry behind it", "file": begun.file(begun.stretch(6, hashes[6])),
+         "checkpoint": kept[5], "verdict": verdict(begun, missing=["end"], head_id=6, checkpoint_compared=False)},
+        {"name": "a stretch, with a checkpoint of the head", "file": begun.file(begun.stretch(6, hashes[6])),
+         "checkpoint": kept[6], "verdict": verdict(begun, missing=["end"], head_id=6, checkpoint_compared=False)},
+        {"name": "a stretch behind a purge", "file": start_of_purged.file(start_of_purged.stretch(9, hashes[6])),
+         "verdict": verdict(start_of_purged, missing=["end"], head_id=9)},
+        {"name": "a stretch without entries", "file": nothing_yet.file(nothing_yet.stretch(6, hashes[6])),
+         "verdict": verdict(nothing_yet, missing=["beginning", "end"], head_id=6)},
         {"name": "the highest numbers", "file": longest.file(), "verdict": verdict(longest, whole=False)},
     ]
     refuse, file_bytes = [], file.encode()
@@ -1818,6 +1914,34 @@ def export_vectors():
     wrong("the dash as \\u in the trailer", last + 2, "\u2014", "\\u2014")
     wrong("a slash escaped in the trailer", last + 2, "eaas/audit", "eaas\\/audit")
     wrong("a blank in the trailer", last + 2, ":", ": ")
+
+    # The trailer of a stretch.
+    def stretched(name, line=6, checkpoint=None, **statement):
+        head = {"head_id": 6, "head_hash": hashes[6], **statement}
+        add(name, begun.file(begun.stretch(**head)), line, checkpoint)
+
+    stretched("stretch of another entry", last_id=3)
+    stretched("stretch of another hash", hash_=hashes[3])
+    stretched("stretch of another tenant", tenant=OTHER_TENANT)
+    stretched("stretch that ends at the head", head_id=4, head_hash=hashes[4])
+    stretched("stretch that ends behind the head", head_id=3, head_hash=hashes[3])
+    stretched("stretch whose text is a checkpoint's with more lines", origin=ORIGIN)
+    stretched("stretch of a log that ended before the checkpoint", checkpoint=kept[6], head_id=5, head_hash=hashes[5])
+    stretched("stretch of a log that ended otherwise than the checkpoint says", checkpoint=kept[6], head_hash=hashes[5])
+    stretched("stretch rewritten at the checkpoint", 4, checkpoint=note_of(checkpoint_text(last_id=3, hash_=hashes[2])))
+    note = json.loads(begun.stretch(6, hashes[6]))["stretch"]
+    add("a stretch in the place of the checkpoint", begun.file(export_members({"checkpoint": note, "public_key": key})), 6)
+    add("a checkpoint in the place of the stretch", begun.file(export_members({"stretch": begun.note(), "public_key": key})), 6)
+    add("the checkpoint of the whole behind a stretch", begun.file(good.trailer()), 6)
+    add("checkpoint and stretch", begun.file(export_members(
+        {"checkpoint": begun.note(), "stretch": note, "public_key": key})), 6)
+    add("stretch and checkpoint", begun.file(export_members(
+        {"stretch": note, "checkpoint": begun.note(), "public_key": key})), 6)
+    add("a stretch without a public key", begun.file(export_members({"stretch": note})), 6)
+    add("a stretch by another key", begun.file(export_members({
+        "stretch": note_of(stretch_text(last_id=4, hash_=hashes[4], head_id=6, head_hash=hashes[6]), OTHER_SEED),
+        "public_key": key})), 6)
+    add("a stretch behind the entries of the whole", good.file(begun.stretch(6, hashes[6])), last + 2)
 
     # Against what the auditor knows.
     forged = Export(changed(2, ip_address="10.9.9.9"), seed=OTHER_SEED)

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Verifies an export of an EaaS audit log from the file and a public key alone.
 
-Written from export.md, checkpoint.md and chain.md, not from the server's code. Exit code 0: valid; 1: not valid; 2: not understood;
-3: consistent, but the signature could not be checked, for want of the Python package `cryptography`.
+Written from export.md, checkpoint.md and chain.md, not from the server's code. Exit code 0: valid and whole, by the key that was given,
+compared with the checkpoint if one was given; 1: not valid; 2: not understood; 3: the verification could not complete, because a file
+cannot be read or the Python package `cryptography` is missing. Of the others the highest that applies: 4: a part of a log; 5: the
+checkpoint could not be compared; 6: only the file itself vouches for the key.
 """
 import argparse, base64, hashlib, json, os, re, sys
 try:
@@ -18,8 +20,12 @@ HEADER = re.compile(f'{{"format":"eaas/audit/export/v1","tenant_id":"({UUID})","
 ENTRY = re.compile(f'{{"id":{INTEGER},"action":{STRING},"key_id":(null|"{UUID}"),"key_version":(null|{INTEGER[1:-1]}),'
                    f'"actor":{STRING},"ip_address":(null|{STRING[1:-1]}),"metadata":(null|{STRING[1:-1]}),'
                    f'"created_at":("{TIME}"),"hash":{HASH}}}\n')
-TRAILER = re.compile(f'{{"checkpoint":{STRING},"public_key":{STRING}}}\n')
-NOTE = re.compile(f"(eaas/audit/checkpoint/v1\n({UUID})\n([1-9][0-9]{{0,15}})\n(.+)\n({TIME})\n)\n\u2014 eaas-audit (.+)\n")
+TRAILER = re.compile(f'{{"(checkpoint|stretch)":{STRING},"public_key":{STRING}}}\n')
+END = "([1-9][0-9]{0,15})\n(.+)\n"
+NOTES = {kind: re.compile(f"(eaas/audit/{kind}/v1\n({UUID})\n{ends}({TIME})\n)\n\u2014 eaas-audit (.+)\n")
+         for kind, ends in (("checkpoint", END), ("stretch", END + END))}
+# More than valid (export.md 5 and 6); the highest of those that apply.
+PART, UNUSED, UNTRUSTED = 4, 5, 6
 MAX_LINE_BYTES = 16 * 2**20
 
 
@@ -41,17 +47,19 @@ def unbase64(text, length):
     return data
 
 
-def read_note(note, public_key):
+def read_note(note, public_key, kind="checkpoint"):
+    """The tenant, one or two pairs of an id and its h, and the time."""
     name, key_id, encoded = [*public_key.split("+", 2), "", ""][:3]
     key = unbase64(encoded, 33)
     known = hashlib.sha256(b"eaas-audit\n" + key).digest()[:4]
     demand((name, key_id, key[:1]) == ("eaas-audit", known.hex(), b"\1"), "this is no public key of an audit log")
-    text, tenant, last_id, hash_, time, signed = read(NOTE, note, "a checkpoint")
-    hash_, signature = unbase64(hash_, 32), unbase64(signed, 68)
+    text, tenant, *ends, time, signed = read(NOTES[kind], note, f"a {kind}")
+    ends, signature = [(int(id_), unbase64(h, 32)) for id_, h in zip(ends[::2], ends[1::2])], unbase64(signed, 68)
     demand(signature[:4] == known, "the checkpoint was signed by another key")
     if Ed25519PublicKey:
         Ed25519PublicKey.from_public_bytes(key[1:]).verify(signature[4:], text.encode())
-    return tenant, int(last_id), hash_, time
+    demand(ends == sorted(ends) and len({id_ for id_, _ in ends}) == len(ends), "the stretch would end after the log")
+    return tenant, ends, time
 
 
 def purged_through(metadata):
@@ -70,15 +78,15 @@ def verify(file, public_key=None, checkpoint=None):
         last_id, last, time, purge, compared = int(after_id), bytes.fromhex(after_hash), "", None, False
         demand(last_id or last == hashlib.sha256(b"eaas/audit/genesis/v1" + tenant.encode()).digest(), "not the genesis hash")
         demand(checkpoint is None or public_key, "a checkpoint needs the public key that it is checked by")
-        kept = (tenant, -1) if checkpoint is None else read_note(checkpoint, public_key)
-        demand(kept[0] == tenant, "the checkpoint is another tenant's")
+        owner, [kept], _ = (tenant, [(-1, b"")], "") if checkpoint is None else read_note(checkpoint, public_key)
+        demand(owner == tenant, "the checkpoint is another tenant's")
         verdict.update(tenant_id=tenant, after_id=last_id)
         while True:
-            demand(kept[1] != last_id or kept[2] == last, f"entry {last_id} is not the one of the checkpoint: it was rewritten")
-            compared, line = compared or kept[1] == last_id, line + 1
+            demand(kept[0] != last_id or kept[1] == last, f"entry {last_id} is not the one of the checkpoint: it was rewritten")
+            compared, line = compared or kept[0] == last_id, line + 1
             text = file.readline(MAX_LINE_BYTES).decode()
             demand(text, "the file ends without its trailer: it was cut")
-            if text.startswith('{"checkpoint"'):
+            if text.startswith(('{"checkpoint"', '{"stretch"')):
                 break
             id_, *columns, hash_ = read(ENTRY, text, "an entry")
             demand(int(id_) == last_id + 1, f"entry {last_id + 1} is missing")
@@ -88,17 +96,31 @@ def verify(file, public_key=None, checkpoint=None):
             demand(columns[-1] >= time, f"the time of entry {last_id} went back")
             time, purge = columns[-1], purged_through(columns[-2]) if columns[0] == '"audit.purge"' else purge
             verdict["verified_entries"] += 1
-        note, signer = map(json.loads, read(TRAILER, text, "the trailer of an export"))
+        kind, *rest = read(TRAILER, text, "the trailer of an export")
+        note, signer = map(json.loads, rest)
         demand(public_key in (None, signer), "the export names another public key than the one that was given")
-        signed = read_note(note, signer)
-        demand(signed[:3] == (tenant, last_id, last), "the checkpoint does not agree with the last entry")
-        demand(kept[1] <= last_id, f"the log ends before the checkpoint, which knows {kept[1]} entries")
+        owner, ends, signed_at = read_note(note, signer, kind)
+        demand((owner, ends[0]) == (tenant, (last_id, last)), "the checkpoint does not agree with the last entry")
+        head = ends[-1]
+        demand(kept[0] <= head[0], f"the log ends before the checkpoint, which knows {kept[0]} entries")
+        demand(kept[0] != head[0] or kept == head, "the log did not end with the entry of the checkpoint: it was rewritten")
         line += 1
         demand(not file.read(1), "there is something after the trailer")
     except (ValueError, InvalidSignature) as fault:
         return {**verdict, "line": line, "reason": str(fault) or "the signature of the checkpoint does not verify"}
     verdict.update({} if checkpoint is None else {"checkpoint_compared": compared})
-    return {**verdict, "valid": True, "signed_at": signed[3], "whole": verdict["after_id"] in (0, purge, kept[1])}
+    missing = [] if verdict["after_id"] in (0, purge, kept[0]) else ["beginning"]
+    missing += ["end"] if head[0] > last_id else []
+    return {**verdict, "valid": True, "signed_at": signed_at, "head_id": head[0], "missing": missing, "whole": not missing}
+
+
+def exit_code(verdict, is_key_known):
+    if not verdict["valid"]:
+        return 1
+    if not Ed25519PublicKey:
+        return 3
+    part, unused = PART * (not verdict["whole"]), UNUSED * (verdict.get("checkpoint_compared") is False)
+    return max(part, unused, UNTRUSTED * (not is_key_known))
 
 
 if __name__ == "__main__":
@@ -107,13 +129,17 @@ if __name__ == "__main__":
     parser.add_argument("--public-key", metavar="KEY", help="eaas-audit+..., or a file that holds it")
     parser.add_argument("--checkpoint", metavar="FILE", help="a checkpoint that was kept")
     args = parser.parse_args()
-    known, kept_note = (open(path, encoding="utf-8", newline="").read() if os.path.exists(path or "") else path
-                        for path in (args.public_key, args.checkpoint))
-    with open(args.file, "rb") as export:
-        answer = verify(export, known and known.strip(), kept_note)
+    try:
+        known, kept_note = (open(path, encoding="utf-8", newline="").read() if os.path.exists(path or "") else path
+                            for path in (args.public_key, args.checkpoint))
+        with open(args.file, "rb") as export:
+            answer = verify(export, known and known.strip(), kept_note)
+    except OSError as error:
+        print(error, file=sys.stderr)
+        sys.exit(3)
     print(json.dumps(answer))
     if not known:
         print("WARNING: the public key came from the file itself: give the one that you know", file=sys.stderr)
     if not Ed25519PublicKey:
         print("!!! THE SIGNATURE WAS NOT CHECKED: this needs the Python package cryptography", file=sys.stderr)
-    sys.exit(1 if not answer["valid"] else 0 if Ed25519PublicKey else 3)
+    sys.exit(exit_code(answer, bool(known)))

@@ -35,27 +35,25 @@ describe('an archive', () => {
     const names = [`${tenant_id}-through-${OLD}.ndjson`, `${tenant_id}-through-${purged_through}.ndjson`]
     expect((await readdir(archiveDir)).sort()).toEqual([...names].sort())
     const { public_key: publicKey } = (await owner.call('GET', '/v1/audit/checkpoint')).body
-    let checkpoint: string | undefined
-    for (const [name, after_id, last_id, whole] of [
-      [names[0], 0, OLD, true],
-      [names[1], OLD, purged_through, true],
+    let end: string | undefined
+    for (const [name, after_id, last_id, missing] of [
+      [names[0], 0, OLD, ['end']],
+      [names[1], OLD, purged_through, ['beginning', 'end']],
     ] as const) {
       const file = await readFile(join(archiveDir, name ?? ''))
-      const known = { publicKey, ...(checkpoint === undefined ? {} : { checkpoint }) }
-      const verdict = await verifyExport(splitLines([file]), known)
-      expect(verdict).toMatchObject({ valid: true, whole, after_id, last_id, verified_entries: last_id - after_id })
+      const verdict = await verifyExport(splitLines([file]), { publicKey })
+      expect(verdict).toMatchObject({ valid: true, missing, after_id, last_id, verified_entries: last_id - after_id })
       const lines = file.toString().split('\n')
       const ids = lines.slice(1, -2).map((line) => JSON.parse(line).id)
       expect(ids).toEqual(Array.from({ length: last_id - after_id }, (_, at) => after_id + 1 + at))
-      checkpoint = JSON.parse(lines.at(-2) ?? '').checkpoint
+      expect(JSON.parse(lines[0] ?? '')).toMatchObject({ after_id, ...(end && { after_hash: end }) })
+      end = JSON.parse(lines.at(-3) ?? '').hash
     }
-    const { body } = await owner.call('GET', '/v1/audit/export')
-    expect(
-      await verifyExport(splitLines([Buffer.from(body as string)]), { publicKey, checkpoint: checkpoint ?? '' }),
-    ).toMatchObject({
-      valid: true,
+    const body = Buffer.from((await owner.call('GET', '/v1/audit/export')).body as string)
+    expect(await verifyExport(splitLines([body]), { publicKey })).toMatchObject({ valid: true, whole: true })
+    expect(JSON.parse(body.toString().split('\n')[0] ?? '')).toMatchObject({
       after_id: purged_through,
-      checkpoint_compared: true,
+      after_hash: end,
     })
   })
 
@@ -76,7 +74,7 @@ describe('an archive', () => {
     expect(plans.map(({ entries }) => entries).sort()).toEqual([0, 0, OLD])
     expect(await readdir(archiveDir)).toEqual([archiveName()])
     const file = await readFile(join(archiveDir, archiveName()))
-    expect(await verifyExport(splitLines([file]))).toMatchObject({ valid: true, whole: true, last_id: OLD })
+    expect(await verifyExport(splitLines([file]))).toMatchObject({ valid: true, missing: ['end'], last_id: OLD })
     expect((await rowsLeft())[0]).toBe(OLD + 1)
   })
 

@@ -13,8 +13,9 @@ const PUBLIC_KEY_BYTES = 32
 const HASH_BYTES = 32
 /** RFC 8410: the bytes before the 32 bytes of an Ed25519 public key in SubjectPublicKeyInfo. */
 const SPKI_PREFIX = Uint8Array.of(0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00)
-const NOTE = new RegExp(
-  `^(${ORIGIN}\\n([^\\n]+)\\n([1-9]\\d{0,15})\\n([^\\n]+)\\n(\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z)\\n)\\n\\u2014 ${KEY_NAME} ([^\\n]+)\\n$`,
+const NOTE = new RegExp(`^((?:[^\\n]+\\n)+)\\n\\u2014 ${KEY_NAME} ([^\\n]+)\\n$`)
+const STATEMENT = new RegExp(
+  `^${ORIGIN}\\n([^\\n]+)\\n([1-9]\\d{0,15})\\n([^\\n]+)\\n(\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z)\\n$`,
 )
 
 /** What a checkpoint states (checkpoint.md 1). */
@@ -33,16 +34,45 @@ export class CheckpointError extends Error {
 
 /** Signs a statement: returns the note. */
 export function signCheckpoint(signingKey: KeyObject, { tenant_id, last_id, hash, created_at }: Checkpoint): string {
-  const text = `${ORIGIN}\n${tenant_id}\n${last_id}\n${encodeBase64(hash)}\n${created_at}\n`
+  return signNote(signingKey, `${ORIGIN}\n${tenant_id}\n${last_id}\n${encodeBase64(hash)}\n${created_at}\n`)
+}
+
+/** Reads a note that the key signed. @throws CheckpointError (checkpoint.md 4) */
+export function readCheckpoint(note: string, publicKey: string): Checkpoint {
+  return parseText(openNote(note, publicKey))
+}
+
+/** Reads a note without checking its signature. @throws CheckpointError */
+export function parseCheckpoint(note: string): Checkpoint {
+  return parseText(parseNote(note).text)
+}
+
+function parseText(text: string): Checkpoint {
+  const [, tenant_id = '', last_id = '', h = '', created_at = ''] = STATEMENT.exec(text) ?? []
+  if (!isUuid(tenant_id)) throw new CheckpointError('this is no checkpoint of an EaaS audit log')
+  return { tenant_id, ...readPosition(last_id, h), created_at }
+}
+
+/** Reads the lines of an id and its hash. @throws CheckpointError */
+export function readPosition(last_id: string, h: string): { last_id: number; hash: Uint8Array } {
+  const hash = base64(h)
+  if (hash.length !== HASH_BYTES || !Number.isSafeInteger(Number(last_id))) {
+    throw new CheckpointError('this is no checkpoint of an EaaS audit log: its id or its hash can be none')
+  }
+  return { last_id: Number(last_id), hash }
+}
+
+/** Signs a text whose last line feed is in it: returns the note (checkpoint.md 2). */
+export function signNote(signingKey: KeyObject, text: string): string {
   const publicKey = publicKeyBytes(createPublicKey(signingKey))
   const signature = sign(null, encodeUtf8(text), signingKey)
   return `${text}\n\u2014 ${KEY_NAME} ${encodeBase64(concatBytes(keyId(publicKey), signature))}\n`
 }
 
-/** Reads a note that the key signed. @throws CheckpointError (checkpoint.md 4) */
-export function readCheckpoint(note: string, publicKey: string): Checkpoint {
+/** The text of a note that the key signed. @throws CheckpointError */
+export function openNote(note: string, publicKey: string): string {
   const key = decodePublicKey(publicKey)
-  const { text, signature, ...statement } = parseNote(note)
+  const { text, signature } = parseNote(note)
   if (!equalBytes(signature.subarray(0, KEY_ID_BYTES), keyId(key))) {
     throw new CheckpointError('the checkpoint was signed by another key')
   }
@@ -50,23 +80,13 @@ export function readCheckpoint(note: string, publicKey: string): Checkpoint {
   if (!verify(null, encodeUtf8(text), verifier, signature.subarray(KEY_ID_BYTES))) {
     throw new CheckpointError('the signature of the checkpoint does not verify: it was altered')
   }
-  return statement
+  return text
 }
 
-/** Reads a note without checking its signature. @throws CheckpointError */
-export function parseCheckpoint(note: string): Checkpoint {
-  const { text: _, signature: __, ...statement } = parseNote(note)
-  return statement
-}
-
-function parseNote(note: string): Checkpoint & { text: string; signature: Uint8Array } {
-  const [, text = '', tenant_id = '', last_id, h = '', created_at = '', signed = ''] = NOTE.exec(note) ?? []
-  if (!isUuid(tenant_id)) throw new CheckpointError('this is no checkpoint of an EaaS audit log')
-  const [hash, signature] = [base64(h), base64(signed)]
-  if (hash.length !== HASH_BYTES || !Number.isSafeInteger(Number(last_id))) {
-    throw new CheckpointError('this is no checkpoint of an EaaS audit log: its id or its hash can be none')
-  }
-  return { tenant_id, last_id: Number(last_id), hash, created_at, text, signature }
+function parseNote(note: string): { text: string; signature: Uint8Array } {
+  const [, text, signed = ''] = NOTE.exec(note) ?? []
+  if (text === undefined) throw new CheckpointError('this is no checkpoint of an EaaS audit log')
+  return { text, signature: base64(signed) }
 }
 
 /** A public key in its written form (checkpoint.md 3). */

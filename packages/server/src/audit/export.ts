@@ -10,11 +10,8 @@ export interface ExportHeader {
   after_hash: Uint8Array
 }
 
-/** What an export ends with (export.md 4). */
-export interface ExportTrailer {
-  checkpoint: string
-  public_key: string
-}
+/** What an export ends with (export.md 4): a checkpoint, or a statement that the log goes on behind the last entry. */
+export type ExportTrailer = { public_key: string } & ({ checkpoint: string } | { stretch: string })
 
 /** The first line, with its line feed. */
 export function headerLine({ tenant_id, after_id, after_hash }: ExportHeader): string {
@@ -29,8 +26,10 @@ export function entryLine(entry: Omit<ChainedEntry, 'mac'>): string {
 }
 
 /** The last line, with its line feed. */
-export function trailerLine({ checkpoint, public_key }: ExportTrailer): string {
-  return `${JSON.stringify({ checkpoint, public_key })}\n`
+export function trailerLine({ public_key, ...signed }: ExportTrailer): string {
+  const line =
+    'stretch' in signed ? { stretch: signed.stretch, public_key } : { checkpoint: signed.checkpoint, public_key }
+  return `${JSON.stringify(line)}\n`
 }
 
 function hex(bytes: Uint8Array): string {

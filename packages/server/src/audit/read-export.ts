@@ -38,7 +38,10 @@ const entrySchema = z.strictObject({
   created_at: time,
   hash,
 })
-const trailerSchema = z.strictObject({ checkpoint: text, public_key: text })
+const trailerSchema = z.union([
+  z.strictObject({ checkpoint: text, public_key: text }),
+  z.strictObject({ stretch: text, public_key: text }),
+])
 
 /** Reads the first line (export.md 2). @throws ExportFault */
 export function readHeader(line: string): ExportHeader {
@@ -62,7 +65,7 @@ export function readEntry(line: string, { tenant_id, id }: { tenant_id: string; 
 
 /** Whether a line has the form of the last one. */
 export function isTrailer(line: string): boolean {
-  return line.startsWith('{"checkpoint"')
+  return line.startsWith('{"checkpoint"') || line.startsWith('{"stretch"')
 }
 
 /** Reads the last line (export.md 4). @throws ExportFault */

@@ -4,8 +4,9 @@
  */
 import { type AuditEntry, entryHash, equalBytes, genesisHash } from './chain.js'
 import { type Checkpoint, CheckpointError, readCheckpoint } from './checkpoint.js'
-import type { ExportHeader } from './export.js'
+import type { ExportHeader, ExportTrailer } from './export.js'
 import { ExportFault, isTrailer, readEntry, readHeader, readTrailer } from './read-export.js'
+import { readStretch, type Stretch } from './stretch.js'
 
 /** The result of the verification. */
 export interface ExportVerdict {
@@ -16,7 +17,11 @@ export interface ExportVerdict {
   /** where the entries begin: after this id */
   after_id?: number
   last_id?: number
-  /** whether nothing is missing before the first entry (export.md 5) */
+  /** the last entry of the log when the export was signed; greater than `last_id` for a stretch (export.md 4) */
+  head_id?: number
+  /** where entries are missing (export.md 5) */
+  missing?: Missing[]
+  /** whether nothing is missing */
   whole?: boolean
   /** whether the signature was checked against a key that did not come from the file itself */
   trusted_key: boolean
@@ -29,6 +34,9 @@ export interface ExportVerdict {
   line?: number
   reason?: string
 }
+
+/** `beginning`: before the first entry; `end`: after the last one */
+export type Missing = 'beginning' | 'end'
 
 export interface VerifyExportOptions {
   /** the public key to trust; by default the one in the file, which proves nothing against a forger */
@@ -142,15 +150,26 @@ class ExportReader {
     if (this.publicKey !== undefined && trailer.public_key !== this.publicKey) {
       throw new ExportFault('the export names another public key than the one that was given')
     }
-    const signed = readCheckpoint(trailer.checkpoint, trailer.public_key)
+    const signed = readSigned(trailer)
     if (signed.tenant_id !== tenant_id || signed.last_id !== last.id || !equalBytes(signed.hash, last.hash)) {
       throw new ExportFault('the checkpoint does not agree with the last entry', last.id + 1)
     }
-    if (kept && kept.last_id > last.id) {
-      throw new ExportFault(`the log ends before the checkpoint, which knows ${kept.last_id} entries`, last.id + 1)
+    const { head_id, head_hash } = signed
+    if (kept && kept.last_id > head_id) {
+      throw new ExportFault(`the log ends before the checkpoint, which knows ${kept.last_id} entries`, head_id + 1)
     }
-    verdict.signed_at = signed.created_at
-    verdict.whole = after_id === 0 || this.purged_through === after_id || kept?.last_id === after_id
+    if (kept?.last_id === head_id && !equalBytes(kept.hash, head_hash)) {
+      throw new ExportFault(
+        `the log did not end with the entry ${head_id} of the checkpoint: it was rewritten`,
+        head_id,
+      )
+    }
+    const isJoined = after_id === 0 || this.purged_through === after_id || kept?.last_id === after_id
+    const missing: Missing[] = [
+      ...(isJoined ? [] : ['beginning' as const]),
+      ...(head_id > last.id ? ['end' as const] : []),
+    ]
+    Object.assign(verdict, { signed_at: signed.created_at, head_id, missing, whole: missing.length === 0 })
     this.isEnded = true
   }
 
@@ -164,6 +183,13 @@ class ExportReader {
       throw new ExportFault(reason, last.id)
     }
   }
+}
+
+// What ends with a checkpoint ends where the log ended.
+function readSigned(trailer: ExportTrailer): Stretch {
+  if ('stretch' in trailer) return readStretch(trailer.stretch, trailer.public_key)
+  const checkpoint = readCheckpoint(trailer.checkpoint, trailer.public_key)
+  return { ...checkpoint, head_id: checkpoint.last_id, head_hash: checkpoint.hash }
 }
 
 // An entry that does not say up to where it purged explains no missing entries. The hash chain needs no secret, so anybody can write an entry

@@ -29,7 +29,7 @@ import {
   TENANT_OPTION,
 } from './command.js'
 import { print, printJson, showProgress, table } from './output.js'
-import { auditVerifyExport } from './verify-export.js'
+import { auditVerifyExport, EXIT_CODES } from './verify-export.js'
 import { findTenantId, getTenantId, withServices } from './with-services.js'
 
 /** Adds `eaas audit` and its subcommands. */
@@ -95,13 +95,12 @@ export function addAudit(program: Command): void {
 
   audit
     .command('verify-export')
-    .description(
-      'Verify an export offline, without server or secret. Exit code 1 if it is not valid, 3 if verification could not complete.',
-    )
+    .description('Verify an export offline, without server or secret.')
     .argument('<file>', 'what eaas audit export wrote')
     .option('--public-key <key>', 'the public key that you know, or a file with it (default: the one in the export)')
     .option('--checkpoint <file>', 'a checkpoint that you kept: the export must agree with it; needs --public-key')
     .addOption(JSON_OPTION)
+    .addHelpText('after', EXIT_CODES)
     .action(async (file, options, command: Command) => {
       if (options.checkpoint !== undefined && options.publicKey === undefined) {
         command.error("error: option '--checkpoint' needs '--public-key', which the checkpoint is checked by", {

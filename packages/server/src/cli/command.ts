@@ -33,10 +33,11 @@ export async function succeed(work: Promise<boolean>): Promise<void> {
   if (!(await work)) process.exitCode = 1
 }
 
-/** Exits with 1 for "not valid" only, never for a failure: a script may call the auditor on it. */
-export async function judge(verify: () => Promise<boolean>): Promise<void> {
+/** Exits with 1 for "not valid" only, never for a failure: a script may call the auditor on it. A number is the exit code itself. */
+export async function judge(verify: () => Promise<boolean | number>): Promise<void> {
   process.exitCode = NOT_VERIFIED
-  process.exitCode = (await verify()) ? 0 : 1
+  const verdict = await verify()
+  process.exitCode = typeof verdict === 'number' ? verdict : verdict ? 0 : 1
 }
 
 export function readWhole(text: string): number {

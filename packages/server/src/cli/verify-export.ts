@@ -9,6 +9,24 @@ import { type ExportVerdict, verifyExport } from '../audit/verify-export.js'
 import { print, printJson, showProgress } from './output.js'
 
 const KEY_START = 'eaas-audit+'
+const VALID = 0
+const NOT_VALID = 1
+/** Exit codes of a valid export that proves less than the command was to find out. */
+const PART = 4
+const UNUSED = 5
+const UNTRUSTED_KEY = 6
+
+/** Help text: what each exit code means. */
+export const EXIT_CODES = `
+Exit codes:
+  0  valid and whole, signed by the key that was given, and compared with the checkpoint if one was given
+  1  not valid
+  2  usage error
+  3  verification could not complete
+  4  PART: valid, but entries are missing at the beginning or at the end
+  5  UNUSED: valid, but the checkpoint could not be compared with it
+  6  valid, but only the file itself vouches for the key: give --public-key
+If several of 4 to 6 apply, the highest is the exit code.`
 
 export interface VerifyExportCommand {
   /** a key, or a file that contains it */
@@ -18,11 +36,11 @@ export interface VerifyExportCommand {
   json: boolean
 }
 
-/** Verifies an export; returns whether it is valid. */
+/** Verifies an export; returns the exit code. */
 export async function auditVerifyExport(
   file: string,
   { publicKey, checkpoint, json }: VerifyExportCommand,
-): Promise<boolean> {
+): Promise<number> {
   const known = publicKey === undefined ? undefined : await readKey(publicKey)
   const tenant_id = await findTenant(file)
   const note =
@@ -40,7 +58,19 @@ export async function auditVerifyExport(
   progress.done()
   if (json) printJson(verdict)
   else print(...describe(verdict))
-  return verdict.valid
+  return exitCode(verdict)
+}
+
+// A script that accepts a lower code must not overlook a higher one. Archives are parts as a rule, so a script may accept those; nobody who gives a
+// checkpoint expects that it is not compared; and without a trusted key nothing is proven.
+function exitCode({ valid, whole, checkpoint_compared, trusted_key }: ExportVerdict): number {
+  if (!valid) return NOT_VALID
+  return Math.max(
+    VALID,
+    whole ? VALID : PART,
+    checkpoint_compared === false ? UNUSED : VALID,
+    trusted_key ? VALID : UNTRUSTED_KEY,
+  )
 }
 
 function describe({ valid, line, reason, broken_at, ...verdict }: ExportVerdict): string[] {
@@ -58,11 +88,14 @@ function describe({ valid, line, reason, broken_at, ...verdict }: ExportVerdict)
       ? ['checkpoint  the log was not rewritten, cut or rolled back before it']
       : []),
     ...(verdict.checkpoint_compared === false
-      ? ['UNUSED      the checkpoint is of an entry before the first one: it says nothing of this export']
+      ? ['UNUSED      the checkpoint is of an entry that is not in it: it says nothing of this export']
       : []),
-    ...(verdict.whole
-      ? []
-      : [`PART        the entries before ${after_id + 1} are not in it, and no purge explains that`]),
+    ...(verdict.missing?.includes('beginning')
+      ? [`PART        the entries before ${after_id + 1} are not in it, and no purge explains that`]
+      : []),
+    ...(verdict.missing?.includes('end')
+      ? [`PART        the log went on after entry ${last_id}, to entry ${verdict.head_id} when this was signed`]
+      : []),
     ...(verdict.trusted_key
       ? []
       : ['WARNING     the public key came from the file itself: give the one that you know with --public-key']),

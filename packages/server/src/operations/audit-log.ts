@@ -2,6 +2,8 @@
 import type { wire } from '@eaas/protocol'
 import { genesisHash, type Head, isHeadAuthentic } from '../audit/chain.js'
 import { encodePublicKey, signCheckpoint } from '../audit/checkpoint.js'
+import type { ExportTrailer } from '../audit/export.js'
+import { signStretch } from '../audit/stretch.js'
 import type { Context } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import { findHead, readChain } from '../store/audit.js'
@@ -44,12 +46,27 @@ export async function readPage(sql: Sql, range: { tenant_id: string; after_id: n
   return page
 }
 
-/** Signs a checkpoint of a position. */
-export function signPosition({ services, state }: Context, { last_id, hash }: Position): wire.Checkpoint {
+/** Signs a checkpoint of the head. */
+export function signHead({ services, state }: Context, { last_id, hash }: Head): wire.Checkpoint {
   const created_at = new Date(services.now()).toISOString()
   const statement = { tenant_id: state.tenant.tenant_id, last_id, hash, created_at }
   return {
     checkpoint: signCheckpoint(services.signingKey, statement),
     public_key: encodePublicKey(services.signingKey),
   }
+}
+
+/** Signs what an export that ends at a position ends with: a checkpoint only if the log ends there too. */
+export function signEnd(context: Context, end: Position, head: Head): ExportTrailer {
+  if (end.last_id === head.last_id) return signHead(context, head)
+  const { services, state } = context
+  const statement = {
+    tenant_id: state.tenant.tenant_id,
+    last_id: end.last_id,
+    hash: end.hash,
+    head_id: head.last_id,
+    head_hash: head.hash,
+    created_at: new Date(services.now()).toISOString(),
+  }
+  return { stretch: signStretch(services.signingKey, statement), public_key: encodePublicKey(services.signingKey) }
 }

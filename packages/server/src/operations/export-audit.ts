@@ -1,11 +1,12 @@
 /** Exports the audit log as lines (export.md). Writes no entry. */
 import { Readable } from 'node:stream'
+import type { Head } from '../audit/chain.js'
 import { entryLine, headerLine, trailerLine } from '../audit/export.js'
 import { readAuthenticEntry } from '../audit/read-entry.js'
 import type { Context, Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import { countExport } from '../runner/running-exports.js'
-import { firstPosition, getHead, type Position, readPage, signPosition } from './audit-log.js'
+import { firstPosition, getHead, type Position, readPage, signEnd } from './audit-log.js'
 
 export interface ExportScope {
   /** only the entries after this id */
@@ -34,9 +35,10 @@ async function openExport(context: Context, scope: ExportScope): Promise<Readabl
   const { services, state } = context
   const { tenant_id } = state.tenant
   const start = await findStart(context, scope.after_id)
-  const end = await findEnd(context, scope.through_id)
+  const head = await getHead(context)
+  const end = await findEnd(context, head, scope.through_id)
   if (start.last_id > end.last_id) throw new Refusal('E_VALIDATION', `after_id: the log ends at ${end.last_id}`)
-  const trailer = signPosition(context, end)
+  const trailer = signEnd(context, end, head)
 
   async function* lines() {
     yield headerLine({ tenant_id, after_id: start.last_id, after_hash: start.hash })
@@ -57,8 +59,7 @@ async function findStart(context: Context, after_id: number | undefined): Promis
   return getPosition(context, 'after_id', after_id)
 }
 
-async function findEnd(context: Context, through_id: number | undefined): Promise<Position> {
-  const head = await getHead(context)
+async function findEnd(context: Context, head: Head, through_id: number | undefined): Promise<Position> {
   if (through_id === undefined || through_id >= head.last_id) return head
   return getPosition(context, 'through_id', through_id)
 }
