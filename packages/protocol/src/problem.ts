@@ -26,6 +26,7 @@ export const PROBLEMS = {
   E_HEADERS_TOO_LARGE: { status: 431, title: 'Request Header Fields Too Large' },
   E_INTERNAL: { status: 500, title: 'Internal Server Error' },
   E_AUDIT_NOT_WRITTEN: { status: 500, title: 'Internal Server Error' },
+  E_TAMPERED: { status: 500, title: 'Internal Server Error' },
   E_UNAVAILABLE: { status: 503, title: 'Service Unavailable' },
 } as const
 

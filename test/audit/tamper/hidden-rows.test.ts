@@ -69,7 +69,7 @@ describe('the version of a key that is hidden', () => {
     const before = await logLength()
     expect(await destroy()).toMatchObject({ status: 500, body: { code: 'E_AUDIT_NOT_WRITTEN' } })
     const path = `/v1/keys/${key_id}/destroy`
-    expect(await askAnew('POST', path, { confirm: 'k' })).toEqual({ status: 500, code: 'E_INTERNAL' })
+    expect(await askAnew('POST', path, { confirm: 'k' })).toEqual({ status: 500, code: 'E_TAMPERED' })
     expect([await keks(), await logLength()]).toEqual([[true], before])
     await putBack()
     expect([(await destroy()).body.status, await keks()]).toEqual(['destroyed', [false, false]])
@@ -79,7 +79,7 @@ describe('the version of a key that is hidden', () => {
   it('makes no forgery of what was wrapped under it', async () => {
     const putBack = await hideVersion(1)
     const path = `/v1/keys/${key_id}/unwrap`
-    expect(await askAnew('POST', path, { wrapped_key })).toEqual({ status: 500, code: 'E_INTERNAL' })
+    expect(await askAnew('POST', path, { wrapped_key })).toEqual({ status: 500, code: 'E_TAMPERED' })
     await putBack()
     expect(await askAnew('POST', path, { wrapped_key })).toMatchObject({ status: 200 })
   })

@@ -5,13 +5,12 @@
 import { MAX_BATCH_BODY_BYTES, type ProblemDocument, problemDocument, type wire } from '@eaas/protocol'
 import { assertPermissions } from '../runner/admit.js'
 import { inServerMode, refuseServerMode } from '../runner/envelope-only.js'
-import { failsOneItem } from '../runner/failure.js'
+import { describeTampering, failsOneItem } from '../runner/failure.js'
 import type { Context, Decision, Operation } from '../runner/operation.js'
 import { zeroSecrets } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
 import { createStretches, mapInStretches } from '../turn.js'
 import { envelopeModeRoutes } from './envelope-mode.js'
-import { UNEXPECTED_DETAIL } from './errors.js'
 import { parse } from './parse.js'
 import { bindRoutes, type Route } from './route.js'
 import { serverModeRoutes } from './server-mode.js'
@@ -77,7 +76,8 @@ async function decide(item: Item, context: Context, onError: OnError): Promise<D
     // A tampered key fails only the items that use it. Any other error fails the batch.
     if (!failsOneItem(error)) throw error
     onError(error)
-    return { entries: [], release: () => refused(new Refusal('E_INTERNAL', UNEXPECTED_DETAIL)) }
+    const { code, detail } = describeTampering(error)
+    return { entries: [], release: () => refused(new Refusal(code, detail)) }
   }
 }
 

@@ -27,7 +27,7 @@ const PARSER_ERRORS: Readonly<Record<string, [ProblemCode, string]>> = {
 const RETRY_AFTER_SECONDS = '1'
 
 /** What the caller learns of an unexpected error. */
-export const UNEXPECTED_DETAIL =
+const UNEXPECTED_DETAIL =
   'unexpected error; the server log has it under this request id, or under that of an equal failure just before'
 
 /** Answers with the problem document of an error; logs an error that the caller did not cause. */

@@ -16,7 +16,7 @@ export function problemsOf(row: Route): Map<number, ProblemCode[]> {
 
 function codesOf({ method, path, permissions, body, query, serverMode, problems = [] }: Route): ProblemCode[] {
   const codes: ProblemCode[] = ['E_UNAUTHORIZED', 'E_IP_NOT_ALLOWED', 'E_TENANT_SUSPENDED', 'E_INTERNAL']
-  codes.push('E_AUDIT_NOT_WRITTEN', 'E_UNAVAILABLE', ...problems)
+  codes.push('E_AUDIT_NOT_WRITTEN', 'E_TAMPERED', 'E_UNAVAILABLE', ...problems)
   if (permissions.length > 0) codes.push('E_MISSING_PERMISSION')
   if (serverMode) codes.push('E_ENVELOPE_ONLY')
   if (body || query) codes.push('E_VALIDATION')
@@ -54,5 +54,6 @@ export const PROBLEM_DETAILS: Record<ProblemCode, string> = {
   E_INTERNAL:
     'unexpected error; the server log has it under this request id, or under that of an equal failure just before',
   E_AUDIT_NOT_WRITTEN: 'the audit entry could not be written, so the call was not carried out',
+  E_TAMPERED: 'entry 77 of the audit log is not as the server wrote it: the operator must verify the log',
   E_UNAVAILABLE: 'too many calls are waiting; try again later',
 }

@@ -1,6 +1,7 @@
 /** What a caller learns of an error that is not its fault. The layers below throw several kinds; whoever answers a caller knows this one. */
 import type { ProblemCode } from '@eaas/protocol'
 import { AuditWriteError, ChainAlarmError, OverloadError } from '../audit/append-errors.js'
+import { TamperedEntryError } from '../audit/listed-entries.js'
 import { TamperedRowError } from '../audit/row-mac.js'
 import { isUnreachable } from '../store/unreachable.js'
 
@@ -28,9 +29,19 @@ export function findFailure(error: unknown): Failure | undefined {
     return { code: 'E_AUDIT_NOT_WRITTEN', detail: ALARM_DETAIL, log: 'the tenant is alarmed about' }
   }
   if (error instanceof AuditWriteError) return findWriteFailure(error)
+  if (error instanceof TamperedRowError) return describeTampering(error)
   if (!isUnreachable(error)) return undefined
   const detail = 'the database does not answer; try again later'
   return { code: 'E_UNAVAILABLE', detail, log: 'the database does not answer' }
+}
+
+/** What a caller learns of data that was changed outside the server. */
+export function describeTampering(error: TamperedRowError): Failure {
+  const what =
+    error instanceof TamperedEntryError
+      ? `entry ${error.entry_id} of the audit log is missing or not as the server wrote it`
+      : 'a row that this call depends on is not as the server wrote it last'
+  return { code: 'E_TAMPERED', detail: `${what}: the operator must verify the log`, log: 'tampered with' }
 }
 
 function findWriteFailure({ mayBeWritten, cause }: AuditWriteError): Failure {
@@ -56,6 +67,6 @@ function findWriteFailure({ mayBeWritten, cause }: AuditWriteError): Failure {
 }
 
 /** Whether an error fails only the items of a batch that use the row: one that was tampered with. Any other error fails the whole batch. */
-export function failsOneItem(error: unknown): error is Error {
+export function failsOneItem(error: unknown): error is TamperedRowError {
   return error instanceof TamperedRowError
 }

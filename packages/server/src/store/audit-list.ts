@@ -6,6 +6,13 @@ import type { Action } from '@eaas/protocol'
 import type { AuditEntry } from '../audit/chain.js'
 import type { Queryable } from './db.js'
 
+/** An entry with what proves it: its hash, its MAC, and the hash of the entry before, or that of the mark of a purge which took it. */
+export interface ListedEntry extends AuditEntry {
+  hash: Uint8Array
+  mac: Uint8Array
+  previous_hash: Uint8Array | null
+}
+
 /** What to list; times are inclusive, RFC 3339. */
 export interface EntryFilter {
   key_id?: string | undefined
@@ -21,19 +28,24 @@ export interface Page {
   order: 'asc' | 'desc'
 }
 
-/** One page, and the number of all matching entries. Entries up to `purged_through` count as deleted. */
+/**
+ * One page, and the number of all matching entries. Entries up to `purged_through` count as deleted. Without a filter by key or action the
+ * page is every entry of `range`.
+ */
 export async function listEntries(
   sql: Queryable,
   log: { tenant_id: string; purged_through: number },
   filter: EntryFilter,
   page: Page,
-): Promise<{ entries: AuditEntry[]; total: number }> {
+): Promise<{ entries: ListedEntry[]; total: number; range?: Range }> {
   const range = await findRange(sql, log, filter)
   if (range.through_id <= range.after_id) return { entries: [], total: 0 }
   if (filter.key_id === undefined && filter.action === undefined) {
+    const shown = narrow(range, page)
     return {
-      entries: await readPage(sql, log.tenant_id, filter, narrow(range, page), { ...page, offset: 0 }),
+      entries: await readPage(sql, log.tenant_id, filter, shown, { ...page, offset: 0 }),
       total: range.through_id - range.after_id,
+      range: shown,
     }
   }
   return {
@@ -42,8 +54,8 @@ export async function listEntries(
   }
 }
 
-/** The entries after one id, up to and including another. */
-interface Range {
+/** The entries after one id, up to and including another; none if that is not after it. */
+export interface Range {
   after_id: number
   through_id: number
 }
@@ -83,9 +95,14 @@ async function readPage(
   filter: EntryFilter,
   range: Range,
   { limit, offset, order }: Page,
-): Promise<AuditEntry[]> {
-  return sql<AuditEntry[]>`
-    select tenant_id, id, action, key_id, key_version, actor, ip_address, metadata, created_at
+): Promise<ListedEntry[]> {
+  return sql<ListedEntry[]>`
+    select tenant_id, id, action, key_id, key_version, actor, ip_address, metadata, created_at, hash, mac,
+           coalesce(
+             (select p.hash from audit_log as p where p.tenant_id = audit_log.tenant_id and p.id = audit_log.id - 1),
+             (select m.hash from purge_marks as m
+              where m.tenant_id = audit_log.tenant_id and m.purged_through = audit_log.id - 1)
+           ) as previous_hash
     from audit_log where ${within(sql, tenant_id, filter, range)}
     order by id ${order === 'asc' ? sql`asc` : sql`desc`}
     limit ${limit} offset ${offset}`
