@@ -24,7 +24,7 @@ const DATABASE_SUITES = [DATABASE_FOLDERS, '{test,packages/server/src}/**/*.db.t
 const ON_BOTH = [
   'test/api/{batch,due-work,keys}.test.ts',
   'test/audit/{list,retention/*}.test.ts',
-  'test/audit/tamper/going-back.test.ts',
+  'test/audit/tamper/{going-back,laundered-rights}.test.ts',
   'test/cli/{data-directory,no-database,root-key}.test.ts',
   'test/faults/{commit,crash,serving-role}.test.ts',
   'test/sdk/real-server.db.test.ts',

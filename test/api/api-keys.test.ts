@@ -1,4 +1,5 @@
 // /v1/api-keys: creating, changing and revoking API keys, and what they may be granted.
+import { createHash } from 'node:crypto'
 import { PERMISSIONS } from '@eaas/protocol'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createApiKeyUses } from '../../packages/server/src/runner/api-key-uses.js'
@@ -171,6 +172,71 @@ describe('PATCH', () => {
     expect((await caller.call('GET', '/v1/keys')).status).toBe(200)
     await owner.call('PATCH', `/v1/api-keys/${body.id}`, { permissions: [] })
     expect((await caller.call('GET', '/v1/keys')).body.code).toBe('E_MISSING_PERMISSION')
+  })
+})
+
+describe('the entries of an API key', () => {
+  const newest = async () => (await owner.call('GET', '/v1/audit?limit=1')).body.logs[0]
+
+  it('say what it is granted, before and after each change, and which entry each replaces', async () => {
+    const expires_at = later(60_000)
+    const { body } = await create({
+      permissions: ['keys:read', 'encrypt'],
+      expires_at,
+      allowed_ips: ['::1', '10.0.0.0/8'],
+    })
+    const made = await newest()
+    const granted = { permissions: 'encrypt keys:read', expires_at, allowed_ips: '10.0.0.0/8 ::1' }
+    expect(made).toMatchObject({ action: 'api_key.create' })
+    expect(made.metadata).toEqual({ api_key_id: body.id, ...granted })
+
+    await owner.call('PATCH', `/v1/api-keys/${body.id}`, {
+      permissions: ['keys:read'],
+      allowed_ips: null,
+      name: 'secret name',
+    })
+    const narrowed = await newest()
+    expect(narrowed.metadata).toEqual({
+      api_key_id: body.id,
+      changed: 'allowed_ips name permissions',
+      replaces: made.id,
+      permissions: 'keys:read',
+      permissions_before: 'encrypt keys:read',
+      expires_at,
+      allowed_ips: null,
+      allowed_ips_before: '10.0.0.0/8 ::1',
+    })
+
+    await owner.call('PATCH', `/v1/api-keys/${body.id}`, { expires_at: null, permissions: ['keys:read'] })
+    const unlimited = await newest()
+    expect(unlimited.metadata).toEqual({
+      api_key_id: body.id,
+      changed: 'expires_at permissions',
+      replaces: narrowed.id,
+      permissions: 'keys:read',
+      expires_at: null,
+      expires_at_before: expires_at,
+      allowed_ips: null,
+    })
+
+    await owner.call('DELETE', `/v1/api-keys/${body.id}`)
+    expect((await newest()).metadata).toEqual({ api_key_id: body.id, replaces: unlimited.id })
+  })
+
+  it('have a long list of addresses as its number and its SHA-256', async () => {
+    const long = Array.from({ length: 200 }, (_, at) => `10.0.${at}.0/24`)
+    const { body } = await create({ allowed_ips: long })
+    const list = [...long].sort().join(' ')
+    const allowed_ips_sha256 = createHash('sha256').update(list).digest('hex')
+    const made = (await newest()).metadata
+    expect(made).toMatchObject({ allowed_ips_count: 200, allowed_ips_sha256 })
+    expect(made).not.toHaveProperty('allowed_ips')
+    await owner.call('PATCH', `/v1/api-keys/${body.id}`, { allowed_ips: long.slice(0, 3) })
+    expect((await newest()).metadata).toMatchObject({
+      allowed_ips: '10.0.0.0/24 10.0.1.0/24 10.0.2.0/24',
+      allowed_ips_before_count: 200,
+      allowed_ips_before_sha256: allowed_ips_sha256,
+    })
   })
 })
 

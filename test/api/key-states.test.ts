@@ -59,8 +59,8 @@ describe('a key', () => {
     expect(
       logs.map((entry: { actor: string; metadata: unknown }) => [entry.actor === 'system', entry.metadata]),
     ).toEqual([
-      [true, { step: 'completed', versions: 2, key_version: 2 }],
-      [false, { step: 'scheduled', destroy_at: expect.any(String), key_version: 2 }],
+      [true, { step: 'completed', versions: 2, key_version: 2, replaces: expect.any(Number) }],
+      [false, { step: 'scheduled', destroy_at: expect.any(String), key_version: 2, replaces: expect.any(Number) }],
     ])
   })
 

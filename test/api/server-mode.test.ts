@@ -59,6 +59,8 @@ describe('encrypt and decrypt', () => {
     expect((await tenant.call('GET', '/v1/tenant')).body.plaintext_encoding).toBe('base64')
     expect((await tenant.call('GET', '/v1/audit?limit=1')).body.logs[0].metadata).toEqual({
       plaintext_encoding: 'base64',
+      plaintext_encoding_before: 'utf8',
+      replaces: 1,
     })
     const bytes = randomBytes(65_536).toString('base64')
     const sealed = await encrypt(bytes)

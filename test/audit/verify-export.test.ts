@@ -9,6 +9,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import vectors from '../../packages/server/src/audit/export.vectors.json' with { type: 'json' }
 import { splitLines } from '../../packages/server/src/audit/split-lines.js'
 import { verifyExport } from '../../packages/server/src/audit/verify-export.js'
+import { refusedExport } from '../support/refused-export.js'
 import { type Caller, type Service, startService } from '../support/service.js'
 import { findObstacleToVerifier, VERIFIER, type VerifierJob, verifyElsewhere } from './other-verifier.js'
 
@@ -255,17 +256,15 @@ describe('an export is refused', () => {
 
 describe('the published exports', () => {
   it.skipIf(obstacle)('are what the second program takes and refuses, each at its line', () => {
-    const base = Buffer.from(vectors.valid[0]?.file ?? '')
     const valid = vectors.valid.map(({ file, checkpoint }) => ({
       file: Buffer.from(file),
       publicKey: vectors.public_key,
       checkpoint,
     }))
     expect(verifyElsewhere(valid)).toMatchObject(vectors.valid.map(({ verdict }) => ({ valid: true, ...verdict })))
-    const refuse = vectors.refuse.map(({ head, tail, ...row }) => {
-      const insert = 'insert' in row ? Buffer.from(row.insert ?? '') : Buffer.from(row.insert_base64 ?? '', 'base64')
-      const file = Buffer.concat([base.subarray(0, head), insert, base.subarray(base.length - tail)])
-      return { file, publicKey: row.public_key ?? vectors.public_key, checkpoint: row.checkpoint }
+    const refuse = vectors.refuse.map((row) => {
+      const { public_key: publicKey = vectors.public_key, checkpoint } = row
+      return { file: refusedExport(row), publicKey, checkpoint }
     })
     const found = verifyElsewhere(refuse).map(({ valid, line }, at) => ({
       name: vectors.refuse[at]?.name,

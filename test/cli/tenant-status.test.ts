@@ -102,8 +102,12 @@ describe('eaas tenant suspend', { timeout: 120_000 }, () => {
     }
     const { logs } = (await owner.call('GET', '/v1/audit?action=tenant.update')).body
     expect(logs).toMatchObject([
-      { actor: 'system', ip_address: null, metadata: { status: 'active' } },
-      { actor: 'system', ip_address: null, metadata: { status: 'suspended', reason: 'not paid' } },
+      { actor: 'system', ip_address: null, metadata: { status: 'active', status_before: 'suspended' } },
+      {
+        actor: 'system',
+        ip_address: null,
+        metadata: { status: 'suspended', status_before: 'active', reason: 'not paid' },
+      },
     ])
     await expectSound(tenant_id)
   })

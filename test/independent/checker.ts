@@ -251,12 +251,14 @@ export class History {
   changes = 0
   /** the entry that wrote the tenant's row last; its first is written with the first entry */
   tenantWritten = 1
+  #tenantBefore = 1
 
   read(entry: Entry): void {
     if (CHANGES.test(entry.action)) this.changes += 1
     if (entry.action === 'audit.rollback_accepted') this.#readAcceptedRollback(entry)
     if (entry.action === 'tenant.update') this.tenantWritten = entry.id
     this.#checkActor(entry)
+    this.#checkReplaces(entry)
     if (entry.action.startsWith('api_key.')) this.#readApiKey(entry)
     else if (entry.action === 'key.create') this.#readCreate(entry)
     else if (entry.key_id !== null) this.#readUse(entry, this.keys.get(entry.key_id))
@@ -272,6 +274,17 @@ export class History {
     if (policy_version === undefined || policy_version <= this.changes || policy_version % 2 ** 32 !== 0) {
       this.#fault(entry, `the policy version cannot go from ${this.changes} to ${policy_version}`)
     } else this.changes = policy_version
+  }
+
+  /** chain.md 11: a change names the last entry that wrote its row. */
+  #checkReplaces(entry: Entry): void {
+    if (!CHANGES.test(entry.action) || /^(?:key|api_key)\.create$|^audit\.purge$/.test(entry.action)) return
+    const { replaces, api_key_id } = JSON.parse(entry.metadata ?? '{}') as { replaces?: number; api_key_id?: string }
+    const written =
+      entry.key_id === null ? this.apiKeys.get(api_key_id ?? '')?.written : this.keys.get(entry.key_id)?.written
+    const last = entry.action === 'tenant.update' ? this.#tenantBefore : written?.id
+    if (replaces !== last) this.#fault(entry, `it replaces ${replaces}, and entry ${last} wrote the row last`)
+    if (entry.action === 'tenant.update') this.#tenantBefore = entry.id
   }
 
   #checkActor(entry: Entry): void {

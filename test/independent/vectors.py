@@ -689,7 +689,7 @@ def chain_vectors():
                  "as their SHA-256. `entries` is one chain, from `genesis` on. Each of `refuse` is an entry of it with one "
                  "fault, given with the hash before it, and each of `refuse_heads` a head with one: none may be taken as "
                  "the server's. `purge_marks` (chain.md 8) are two marks in a row, each of `refuse_purge_marks` the "
-                 "second with one fault. `genesis_refuse` holds what is not the genesis of `tenant_id`.",
+                 "second with one fault. `rights` are digests of rights (chain.md 8), each of `refuse_rights` is none of the first one. `genesis_refuse` holds what is not the genesis of `tenant_id`.",
         "made_by": MADE_BY,
         "audit_key": key.hex(),
         "tenant_id": TENANT,
@@ -705,6 +705,7 @@ def chain_vectors():
         "entries": entries,
         "heads": heads,
         **purge_marks(key, entries),
+        **rights_digests(),
         "refuse": refused_entries(key, entries),
         "refuse_heads": refused_heads(key, heads, entries),
     }
@@ -749,6 +750,47 @@ def purge_marks(key, entries):
     add("the MAC cut", mac=mac[:-1])
     add("last bit altered", mac=flip(mac, 31, 7))
     return {"purge_marks": marks, "refuse_purge_marks": refuse}
+
+
+def rights_text(tenant, through, rows, label="eaas/audit/rights/v1"):
+    return json_array([label, tenant, through]).decode()[:-1] + ",[" + ",".join(f"[{json_string(name)},{id_}]" for name, id_ in rows) + "]]"
+
+
+def rights_digests():
+    rows = [(f"api key {OTHER_KEY}", 9), (f"key {KEY}", 4), ("tenant", 1)]
+    many = sorted([(f"key {KEY[:-2]}{at:02x}", at + 2) for at in range(40)] + [(f"api key {KEY[:-2]}{at:02x}", 50 + at) for at in range(3)])
+
+    def digest(text):
+        return sha256(text.encode()).hex()
+
+    def row(name, through, rows):
+        text = rights_text(TENANT, through, rows)
+        return {"name": name, "tenant_id": TENANT, "purged_through": through, "rights": [list(r) for r in sorted(rows, key=lambda r: r[1])],
+                "bytes": text, "digest": digest(text)}
+
+    good = rights_text(TENANT, 9, rows)
+    refuse = [{"name": name, "digest": digest(text)} for name, text in (
+        ("of another tenant", rights_text(OTHER_TENANT, 9, rows)),
+        ("of another mark", rights_text(TENANT, 8, rows)),
+        ("of an older API key", rights_text(TENANT, 9, [(rows[0][0], 8), *rows[1:]])),
+        ("of an older tenant", rights_text(TENANT, 9, [*rows[:2], ("tenant", 2)])),
+        ("without the API key", rights_text(TENANT, 9, rows[1:])),
+        ("without the tenant", rights_text(TENANT, 9, rows[:2])),
+        ("of no row", rights_text(TENANT, 9, [])),
+        ("with another key", rights_text(TENANT, 9, [*rows[:2], (f"key {OTHER_KEY}", 5), rows[2]])),
+        ("with the version of the key", rights_text(TENANT, 9, [*rows[:2], (f"key {KEY} version 1", 4), rows[2]])),
+        ("in another order", rights_text(TENANT, 9, rows[::-1])),
+        ("in the order of the entries", rights_text(TENANT, 9, sorted(rows, key=lambda r: r[1]))),
+        ("under another label", rights_text(TENANT, 9, rows, "eaas/audit/rights/v2")),
+        ("without a label", good.replace('"eaas/audit/rights/v1",', "")),
+        ("with white space", good.replace(",", ", ")),
+        ("of ids as text", good.replace(",9]", ',"9"]').replace(",4]", ',"4"]').replace(",1]", ',"1"]')),
+        ("of an object", json.dumps(dict(rows), separators=(",", ":"))),
+        ("with a line feed", good + "\n"),
+        ("of names in upper case", good.replace("tenant\"", "TENANT\"")),
+    )]
+    return {"rights": [row("of three rows", 9, rows), row("of the tenant alone", 1, [("tenant", 1)]), row("of many rows", 53, [*many, ("tenant", 49)])],
+            "refuse_rights": refuse}
 
 
 def refused_entries(key, entries):
@@ -1623,8 +1665,146 @@ def export_drafts():
         draft("key.create", 1, KEY, 1, metadata='{"name":"Ren\u00e9e \U0001f510 \\"\\\\ \u2028"}'),
         draft("key.wrap", 1, KEY, 1),
         draft("key.unwrap", 7, KEY, 1, ip_address="2001:db8::1"),
-        draft("tenant.update", 9, metadata="\t\x01\x1f\x7f</script>"),
-        draft("key.rotate", 10, KEY, 2),
+        draft("envelope_only.refused", 9, metadata="\t\x01\x1f\x7f</script>"),
+        draft("key.rotate", 10, KEY, 2, metadata='{"replaces":2}'),
+    ]
+
+
+FIRST_API_KEY, SECOND_API_KEY = "6f1b6c1e-3a5e-4f0e-8f57-2f6a0f6f3f10", "6f1b6c1e-3a5e-4f0e-8f57-2f6a0f6f3f11"
+
+
+def change(action, key_version=None, key_id=KEY, actor=FIRST_API_KEY, **metadata):
+    """An entry of a history of rights (chain.md 11): about KEY if it names a version."""
+    text = json.dumps(dict(sorted(metadata.items())), separators=(",", ":")) if metadata else None
+    return {"action": action, "key_id": None if key_version is None else key_id, "key_version": key_version, "actor": actor,
+            "ip_address": None, "metadata": text, "created_at": "2026-08-11T09:30:00.000Z"}
+
+
+def history_drafts():
+    return [
+        change("api_key.create", actor="system", api_key_id=FIRST_API_KEY),  # 1
+        change("api_key.create", api_key_id=SECOND_API_KEY),
+        change("key.create", 1),
+        change("key.wrap", 1),
+        change("key.rotate", 2, replaces=3),  # 5
+        change("key.wrap", 2),
+        change("key.unwrap", 1),
+        change("key.rotation_policy", 2, interval_days=30, replaces=5),
+        change("api_key.update", api_key_id=SECOND_API_KEY, replaces=2),
+        change("key.wrap", 2, actor=SECOND_API_KEY),  # 10
+        change("tenant.update", actor="system", replaces=1),
+        change("key.disable", 2, replaces=8),
+        change("key.unwrap", 2),
+        change("key.enable", 2, replaces=12),
+        change("key.export", 2),  # 15
+        change("encrypt", 2),
+        change("decrypt", 1),
+        change("tenant.update", actor="system", replaces=11),
+        change("api_key.revoke", api_key_id=SECOND_API_KEY, actor=SECOND_API_KEY, replaces=9),
+        change("key.rotate", 3, actor="system", replaces=14),  # 20
+        change("key.disable", 3, replaces=20),
+        change("key.destroy", 3, replaces=21, step="scheduled"),
+        change("key.destroy", 3, replaces=22, step="cancelled"),
+        change("key.destroy", 3, replaces=23, step="scheduled"),
+        change("key.destroy", 3, actor="system", replaces=24, step="completed", versions=3),  # 25
+        change("envelope_only.refused", 3),
+        change("key.create", 1, key_id=OTHER_KEY),
+    ]
+
+
+def history_faults():
+    """Name, what is wrong, how many entries of the history come before, the entry."""
+    rename, policy = {"api_key_id": SECOND_API_KEY}, {"interval_days": 30}
+    mismatch = [
+        ("a rotation that replaces nothing", 4, change("key.rotate", 2)),
+        ("a rotation that replaces an entry of another row", 4, change("key.rotate", 2, replaces=2)),
+        ("a rotation that replaces the last entry of its key, which changed nothing", 4, change("key.rotate", 2, replaces=4)),
+        ("a rotation that replaces itself", 4, change("key.rotate", 2, replaces=5)),
+        ("a rotation that replaces a text", 4, change("key.rotate", 2, replaces="3")),
+        ("a rotation that replaces null", 4, change("key.rotate", 2, replaces=None)),
+        ("a rotation that replaces true", 1 + 3, change("key.rotate", 2, replaces=True)),
+        ("a rotation undone: the key of its creation rotated again", 7, change("key.rotate", 2, replaces=3)),
+        ("a policy on a key of before its rotation", 7, change("key.rotation_policy", 2, replaces=3, **policy)),
+        ("a key enabled before it was disabled", 12, change("key.enable", 2, replaces=8)),
+        ("a destroyed key of before its destruction", 25, change("key.destroy", 3, replaces=22, step="cancelled")),
+        ("a narrowed API key of before", 9, change("api_key.update", replaces=2, **rename)),
+        ("a revoked API key of before", 19, change("api_key.update", replaces=9, **rename)),
+        ("an API key that replaces nothing", 8, change("api_key.update", **rename)),
+        ("an API key that replaces the entry of another", 8, change("api_key.revoke", replaces=1, **rename)),
+        ("a tenant that replaces nothing", 10, change("tenant.update", actor="system")),
+        ("a tenant of before", 11, change("tenant.update", actor="system", replaces=1)),
+        ("a tenant whose metadata is no JSON", 10, {**change("tenant.update", actor="system"), "metadata": "x"}),
+    ]
+    violated = [
+        ("a key wraps before it exists", 2, change("key.wrap", 1)),
+        ("another key, which was never created", 6, change("key.unwrap", 1, key_id=OTHER_KEY)),
+        ("a refusal that names a key that was never created", 6, change("envelope_only.refused", 1, key_id=OTHER_KEY)),
+        ("a key created twice", 4, change("key.create", 1)),
+        ("a key created with version 2", 2, change("key.create", 2)),
+        ("a wrap under the version before the rotation", 5, change("key.wrap", 1)),
+        ("a wrap under a version to come", 5, change("key.wrap", 3)),
+        ("a wrap under version 0", 5, change("key.wrap", 0)),
+        ("an encryption under the version before the rotation", 5, change("encrypt", 1)),
+        ("an unwrap of a version to come", 5, change("key.unwrap", 3)),
+        ("an unwrap of version 0", 5, change("key.unwrap", 0)),
+        ("a decryption of a version to come", 5, change("decrypt", 3)),
+        ("an export that names an old version", 5, change("key.export", 1)),
+        ("a rotation to the same version", 5, change("key.rotate", 2, replaces=5)),
+        ("a rotation that leaves out a version", 5, change("key.rotate", 4, replaces=5)),
+        ("a rotation back", 5, change("key.rotate", 1, replaces=5)),
+        ("a wrap with a disabled key", 12, change("key.wrap", 2)),
+        ("a rotation of a disabled key", 12, change("key.rotate", 3, replaces=12)),
+        ("a disabled key disabled", 12, change("key.disable", 2, replaces=12)),
+        ("an active key enabled", 14, change("key.enable", 2, replaces=14)),
+        ("a change that names an old version", 14, change("key.disable", 1, replaces=14)),
+        ("the destruction of an active key scheduled", 14, change("key.destroy", 2, replaces=14, step="scheduled")),
+        ("a destruction cancelled that was not scheduled", 21, change("key.destroy", 3, replaces=21, step="cancelled")),
+        ("a destruction of no step", 21, change("key.destroy", 3, replaces=21)),
+        ("a destruction of another step", 21, change("key.destroy", 3, replaces=21, step="toString")),
+        ("a destruction of fewer versions", 24, change("key.destroy", 3, replaces=24, step="completed", versions=2)),
+        ("an unwrap while a destruction waits", 22, change("key.unwrap", 1)),
+        ("a key enabled while its destruction waits", 22, change("key.enable", 3, replaces=22)),
+        ("an unwrap with a destroyed key", 25, change("key.unwrap", 1)),
+        ("a wrap with a destroyed key", 25, change("key.wrap", 3)),
+        ("an export of a destroyed key", 25, change("key.export", 3)),
+        ("a destroyed key rotated", 25, change("key.rotate", 4, replaces=25)),
+        ("a destroyed key enabled", 25, change("key.enable", 3, replaces=25)),
+        ("a destruction of a destroyed key cancelled", 25, change("key.destroy", 3, replaces=25, step="cancelled")),
+        ("a destroyed key created", 25, change("key.create", 1)),
+        ("a revoked API key that wraps", 19, change("key.wrap", 2, actor=SECOND_API_KEY)),
+        ("a revoked API key that renames itself", 19, change("api_key.update", actor=SECOND_API_KEY, replaces=9, **rename)),
+        ("a revoked API key, renamed by another", 19, change("api_key.update", replaces=19, **rename)),
+        ("a revoked API key, revoked again", 19, change("api_key.revoke", replaces=19, **rename)),
+        ("a revoked API key, created again", 19, change("api_key.create", **rename)),
+        ("an API key created twice", 3, change("api_key.create", **rename)),
+        ("an API key that was never created", 3, change("api_key.update", api_key_id=OTHER_KEY, replaces=1)),
+        ("a call of an API key that was never created", 3, change("key.wrap", 1, actor=OTHER_KEY)),
+        ("a new API key without its id", 3, change("api_key.create")),
+        ("a changed API key without its id", 3, change("api_key.update", replaces=1)),
+    ]
+    return [(name, "replaces_mismatch", *rest) for name, *rest in mismatch] + [(name, "state_violated", *rest) for name, *rest in violated]
+
+
+def history_part_faults():
+    """The same of a log that begins after entry 10."""
+    return [
+        ("an entry that replaces one of the part", "replaces_mismatch", [change("key.disable", 2, replaces=11)]),
+        ("an entry that replaces entry 0", "replaces_mismatch", [change("key.disable", 2, replaces=0)]),
+        ("an entry that replaces half an entry", "replaces_mismatch", [change("key.disable", 2, replaces=7.5)]),
+        ("an entry that replaces nothing", "replaces_mismatch", [change("api_key.revoke", api_key_id=SECOND_API_KEY)]),
+        ("a tenant that replaces nothing", "replaces_mismatch", [change("tenant.update", actor="system")]),
+        ("the second change, which replaces the same as the first", "replaces_mismatch",
+         [change("key.disable", 2, replaces=8), change("key.enable", 2, replaces=8)]),
+        ("a wrap with a disabled key", "state_violated", [change("key.disable", 2, replaces=8), change("key.wrap", 2)]),
+        ("a wrap under the version before the rotation", "state_violated", [change("key.rotate", 3, replaces=8), change("key.wrap", 2)]),
+        ("a wrap under another version than the one before", "state_violated", [change("key.wrap", 2), change("key.wrap", 1)]),
+        ("a rotation to the first version", "state_violated", [change("key.rotate", 1, replaces=8)]),
+        ("a key created after its use", "state_violated", [change("key.unwrap", 1), change("key.create", 1)]),
+        ("an API key created after a call of it", "state_violated", [change("key.unwrap", 1), change("api_key.create", api_key_id=FIRST_API_KEY)]),
+        ("a call of a revoked API key", "state_violated",
+         [change("api_key.revoke", api_key_id=SECOND_API_KEY, replaces=9), change("key.wrap", 2, actor=SECOND_API_KEY)]),
+        ("a destroyed key enabled", "state_violated",
+         [change("key.destroy", 2, replaces=8, step="completed", versions=2), change("key.enable", 2, replaces=11)]),
     ]
 
 
@@ -1671,7 +1851,7 @@ def export_vectors():
     unreadable = Export([*drafts[3:], purge_draft(3, metadata="no JSON")], 3, hashes[3])
     worded = Export([*drafts[3:], purge_draft(3, metadata='{"purged_through":"3"}')], 3, hashes[3])
     empty = Export([], 6, hashes[6])
-    long_ = Export([{**drafts[4], "metadata": "\u00e4" * 2_000}])
+    long_ = Export([{**drafts[4], "actor": "system", "metadata": "\u00e4" * 2_000}])
     longest = Export([{**drafts[2], "key_version": 2**53 - 1}], 2**53 - 2, hashes[6])
     begun, middle = Export(drafts[:4]), Export(drafts[2:4], 2, hashes[2])
     start_of_purged = Export([*drafts[3:], purge_draft(3)], 3, hashes[3])
@@ -1719,6 +1899,20 @@ def export_vectors():
         {"name": "the highest numbers", "file": longest.file(), "verdict": verdict(longest, whole=False)},
     ]
     refuse, file_bytes = [], file.encode()
+    history = history_drafts()
+    lived = Export(history)
+    after_ten = bytes.fromhex(lived.entries[9]["hash"])
+    lived_on = Export([draft for at, draft in enumerate(history) if at >= 10], 10, after_ten)
+    valid += [
+        {"name": "a history of every change", "file": lived.file(), "verdict": verdict(lived)},
+        {"name": "a history of every change from its middle on", "file": lived_on.file(), "verdict": verdict(lived_on, whole=False)},
+    ]
+    broken = [(f"a history: {name}", fault, Export([*history[:before], draft]), valid[-2])
+              for name, fault, before, draft in history_faults()]
+    broken += [(f"a part: {name}", fault, Export(drafts_, 10, after_ten), valid[-1]) for name, fault, drafts_ in history_part_faults()]
+    for name, fault, export, base in broken:
+        refuse.append({"name": name, "line": 1 + len(export.entries), "fault": fault, "base": base["name"],
+                       **spliced(base["file"].encode(), export.file().encode())})
 
     def add(name, file, line, checkpoint=None, public_key=key):
         """`line` is the first line that is wrong, counted from 1."""
@@ -1966,15 +2160,15 @@ def export_vectors():
     if len(set(names)) != len(names):
         raise RuntimeError(f"names twice: {sorted(name for name in names if names.count(name) > 1)}")
     for row in refuse:
-        if row["head"] + row["tail"] == len(file_bytes) and row.get("insert") == "" and not {"checkpoint", "public_key"} & {*row}:
+        if "base" not in row and row["head"] + row["tail"] == len(file_bytes) and row.get("insert") == "" and not {"checkpoint", "public_key"} & {*row}:
             raise RuntimeError(f"{row['name']} is the good file")
     return {
         "format": "audit export 1",
         "about": "export.md 7. Each `file` of `valid` verifies with `public_key`, and with its `checkpoint` where it has one, to "
-                 "this verdict. Each of `refuse` is the first of those files with one fault: its first `head` bytes, then "
-                 "`insert` (UTF-8, or `insert_base64` where it is not), then its last `tail` bytes. It must be refused "
+                 "this verdict. Each of `refuse` is the first of those files, or the one that it names as its `base`, with one fault: "
+                 "its first `head` bytes, then `insert` (UTF-8, or `insert_base64` where it is not), then its last `tail` bytes. It must be refused "
                  "with the same key, or its own where it names one; `line` is the first line that is wrong, counted from "
-                 "1, one more than the file has where its end is missing.",
+                 "1, one more than the file has where its end is missing. `fault` is what chain.md 9 calls it, for faults of chain.md 11.",
         "made_by": MADE_BY.replace("AES-256-GCM", "Ed25519"),
         "public_key": key,
         "valid": valid,

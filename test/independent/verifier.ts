@@ -2,6 +2,7 @@
 // alone. Like the checker beside it, it imports nothing of the project: every attack must be told alike by two programs.
 import { createHash, createHmac, createPublicKey, timingSafeEqual, verify } from 'node:crypto'
 import { type Entry, entriesOf, type Queryable } from './checker.js'
+import { Rights } from './rights.js'
 
 /** What chain.md 9 says of a log. */
 export interface Finding {
@@ -57,6 +58,8 @@ const ROWS = {
 export async function verifyIndependently(sql: Queryable, question: Question): Promise<Finding> {
   const { tenant_id, auditKey, checkpoint } = question
   const mark = await newestMark(sql, question)
+  let purge: { id: number; rights: unknown } | undefined
+  const rightsBefore = new Map<string, number>()
   if (mark === 'forged') {
     return { valid: false, reason: 'mark_forged', broken_at: 1, verified_entries: 0, purged_through: 0 }
   }
@@ -69,6 +72,7 @@ export async function verifyIndependently(sql: Queryable, question: Question): P
   let verified_entries = 0
   let purgedByLog = 0
   const writers = new Map<string, number>()
+  const rights = new Rights(purged_through)
   const fault = (reason: string, broken_at = at.id + 1): Finding => ({
     valid: false,
     reason,
@@ -87,8 +91,17 @@ export async function verifyIndependently(sql: Queryable, question: Question): P
     if (!entry.hash.equals(hash)) return fault('entry_altered')
     if (!same(entry.mac, hmac(auditKey, 'eaas/audit/mac/v1', hash))) return fault('entry_forged')
     if (entry.created_at < at.created_at) return fault('time_went_back')
-    for (const name of rowsToldOf(entry)) writers.set(name, entry.id)
-    if (entry.action === 'audit.purge') purgedByLog = JSON.parse(entry.metadata ?? '{}').purged_through
+    const wrong = rights.read(entry)
+    if (wrong) return fault(wrong)
+    const told = JSON.parse(entry.metadata ?? '{}')
+    for (const name of rowsToldOf(entry)) {
+      if (!writers.has(name) && !/\.create$/.test(entry.action)) rightsBefore.set(name, told.replaces)
+      writers.set(name, entry.id)
+    }
+    if (entry.action === 'audit.purge') {
+      purgedByLog = told.purged_through
+      purge = { id: entry.id, rights: told.rights }
+    }
     verified_entries += 1
     at = entry
     if (contradicts()) return fault('checkpoint_mismatch', at.id)
@@ -100,8 +113,20 @@ export async function verifyIndependently(sql: Queryable, question: Question): P
   if (lastRow > end) return fault('entry_beyond_head')
   if (checkpoint && checkpoint.last_id > end) return fault('behind_checkpoint')
   if (purgedByLog !== purged_through) return fault('mark_mismatch', Math.min(purgedByLog, purged_through) + 1)
-  const wrong = await findWrongRow(sql, question, { writers, purged_through, end })
-  return wrong ? fault(wrong.reason, wrong.broken_at) : { valid: true, verified_entries, purged_through }
+  const wrong = await findWrongRow(sql, question, { writers, purged_through, end, rightsBefore })
+  if (wrong) return fault(wrong.reason, wrong.broken_at)
+  if (purge && purge.rights !== digestOf(tenant_id, purged_through, rightsBefore))
+    return fault('rights_mismatch', purge.id)
+  return { valid: true, verified_entries, purged_through }
+}
+
+/** The rights that a purge leaves behind (chain.md 8); here an API key has the name `API key`, and versions are among the rows. */
+function digestOf(tenant_id: string, purged_through: number, rights: ReadonlyMap<string, number>): string {
+  const rows = [...rights]
+    .filter(([name]) => !name.startsWith('version '))
+    .map(([name, id]) => [name.replace('API key', 'api key'), id] as const)
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+  return sha256(JSON.stringify(['eaas/audit/rights/v1', tenant_id, purged_through, rows])).toString('hex')
 }
 
 /**
@@ -131,16 +156,22 @@ function bytesOf(entry: Entry): string {
 }
 
 async function newestMark(sql: Queryable, { tenant_id, auditKey }: Question) {
-  const [mark] = await sql`
+  const marks = await sql`
     select purged_through::text, encode(hash, 'hex') as hash, entries::text, ${timeText(sql, 'cutoff')},
            ${timeText(sql, 'created_at')}, encode(previous_mac, 'hex') as previous_mac, encode(mac, 'hex') as mac
-    from purge_marks where tenant_id = ${tenant_id} order by purge_marks.purged_through desc limit 1`
-  if (!mark) return undefined
-  const purged_through = Number(mark.purged_through)
-  const numbers = [purged_through, mark.hash, Number(mark.entries)]
-  const text = ['eaas/audit/purge-mark/v1', tenant_id, ...numbers, cut(mark.cutoff), cut(mark.created_at)]
-  const mac = hmac(auditKey, JSON.stringify([...text, mark.previous_mac]))
-  return same(mac, Buffer.from(mark.mac, 'hex')) ? { purged_through, hash: Buffer.from(mark.hash, 'hex') } : 'forged'
+    from purge_marks where tenant_id = ${tenant_id} order by purge_marks.purged_through`
+  let newest: { purged_through: number; hash: Buffer } | undefined
+  let before = '00'.repeat(32)
+  for (const mark of marks) {
+    const purged_through = Number(mark.purged_through)
+    const numbers = [purged_through, mark.hash, Number(mark.entries)]
+    const text = ['eaas/audit/purge-mark/v1', tenant_id, ...numbers, cut(mark.cutoff), cut(mark.created_at)]
+    const mac = hmac(auditKey, JSON.stringify([...text, mark.previous_mac]))
+    if (mark.previous_mac !== before || !same(mac, Buffer.from(mark.mac, 'hex'))) return 'forged'
+    before = mark.mac
+    newest = { purged_through, hash: Buffer.from(mark.hash, 'hex') }
+  }
+  return newest
 }
 
 async function headOf(sql: Queryable, { tenant_id, auditKey }: Question) {
@@ -175,24 +206,51 @@ function rowsToldOf({ action, id, key_id, key_version, metadata }: Entry): strin
 async function findWrongRow(
   sql: Queryable,
   { tenant_id, auditKey }: Question,
-  { writers, purged_through, end }: { writers: Map<string, number>; purged_through: number; end: number },
+  {
+    writers,
+    purged_through,
+    end,
+    rightsBefore,
+  }: { writers: Map<string, number>; purged_through: number; end: number; rightsBefore: Map<string, number> },
 ): Promise<{ reason: string; broken_at: number } | undefined> {
   const rowKey = hmac(auditKey, 'eaas/row-key/v1')
   const wrong: { reason: string; broken_at: number }[] = []
   const absent = new Map(writers)
+  const good = new Map<string, Row>()
+  const seen = new Set<string>()
   for (const [table, { name, columns }] of Object.entries(ROWS)) {
     for (const { values, row, mac } of await readRows(sql, { table, columns, tenant_id })) {
       const writer = writers.get(name(row))
       absent.delete(name(row))
+      seen.add(name(row))
+      if (writer === undefined) rightsBefore.set(name(row), Number(row.entry_id))
       const entry_id = Number(row.entry_id)
       const isGood = same(mac, hmac(rowKey, JSON.stringify(['eaas/row/v1', table, values])))
       if (!isGood) wrong.push({ reason: 'row_forged', broken_at: writer ?? end + 1 })
       else if (writer === undefined ? entry_id > purged_through : entry_id !== writer) {
         wrong.push({ reason: 'row_replaced', broken_at: writer ?? Math.min(entry_id, end + 1) })
-      }
+      } else good.set(name(row), row)
     }
   }
   for (const writer of absent.values()) wrong.push({ reason: 'row_missing', broken_at: writer })
+  // The versions of a key are the ones that its own row tells.
+  for (const [name, key] of good) {
+    if (!name.startsWith('key ')) continue
+    const current = Number(key.current_version)
+    for (let number = 1; number <= current; number++) {
+      const version = `version ${number} of ${name}`
+      if (!absent.has(version) && !seen.has(version))
+        wrong.push({ reason: 'row_missing', broken_at: writers.get(name) ?? end + 1 })
+    }
+    for (const [version, row] of good) {
+      if (!version.endsWith(` of ${name}`)) continue
+      const number = Number(row.version)
+      const live = number === current ? 'active' : 'retired'
+      const due = key.status === 'destroyed' ? 'destroyed' : live
+      if (number >= 1 && number <= current && row.status === due) continue
+      wrong.push({ reason: 'row_replaced', broken_at: writers.get(version) ?? Math.min(Number(row.entry_id), end + 1) })
+    }
+  }
   return wrong.sort((a, b) => a.broken_at - b.broken_at)[0]
 }
 

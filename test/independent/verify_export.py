@@ -63,11 +63,96 @@ def read_note(note, public_key, kind="checkpoint"):
 
 
 def purged_through(metadata):
+    value = metadata_of(metadata).get("purged_through")
+    return value if type(value) in (int, float) else None
+
+
+def metadata_of(column):
     try:
-        value = json.loads(json.loads(metadata))["purged_through"]
-        return value if type(value) in (int, float) else None
-    except (KeyError, TypeError, ValueError, RecursionError):
-        return None
+        value = json.loads(json.loads(column))
+        return value if type(value) is dict else {}
+    except (TypeError, ValueError, RecursionError):
+        return {}
+
+
+class Rights:
+    """Reads the entries as a history of rights (chain.md 11)."""
+    CHANGES = {  # action, or step of key.destroy: the states that allow it, and the state after it
+        "key.rotate": ("active", None), "key.rotation_policy": ("active disabled", None), "key.disable": ("active", "disabled"),
+        "key.enable": ("disabled", "active"), "scheduled": ("disabled", "pending_destruction"), "cancelled": ("pending_destruction", "disabled"),
+        "completed": ("active disabled pending_destruction", "destroyed")}
+    IS_UUID = re.compile(UUID)
+
+    def __init__(self, after_id):
+        self.after_id, self.keys, self.api_keys, self.tenant = after_id, {}, {}, None
+
+    def demand_replaced(self, id_, replaces, last):
+        ok = type(replaces) is int and (replaces == last if last is not None else 1 <= replaces <= self.after_id)
+        demand(ok, f"entry {id_} was not made on the last state of its row: an older row was put back before it")
+
+    def read(self, id_, action, key_id, version, actor, metadata):
+        def allow(condition):
+            demand(condition, f"entry {id_} was not allowed by the entries before it: an older row was put back before it")
+
+        if actor != "system" and self.IS_UUID.fullmatch(actor):
+            if self.after_id:
+                self.api_keys.setdefault(actor, [None, False])
+            allow(actor in self.api_keys and not self.api_keys[actor][1])
+        if action == "key.create" and key_id is not None:
+            allow(key_id not in self.keys and version == 1)
+            self.keys[key_id] = {"last": id_, "status": "active", "version": 1}
+        elif key_id is not None:
+            if self.after_id:
+                self.keys.setdefault(key_id, {"last": None, "status": None, "version": None})
+            allow(key_id in self.keys)
+            self.read_key(id_, action, self.keys[key_id], version, metadata, allow)
+        elif action in ("api_key.create", "api_key.update", "api_key.revoke"):
+            told = metadata_of(metadata)
+            name = told.get("api_key_id")
+            allow(type(name) is str)
+            known = self.api_keys.get(name)
+            if action == "api_key.create":
+                allow(known is None)
+                self.tenant = 1 if id_ == 1 else self.tenant
+            else:
+                allow(known or self.after_id)
+                self.demand_replaced(id_, told.get("replaces"), known and known[0])
+                allow(not known or not known[1])
+            self.api_keys[name] = [id_, action == "api_key.revoke"]
+        elif action == "tenant.update":
+            self.demand_replaced(id_, metadata_of(metadata).get("replaces"), self.tenant)
+            self.tenant = id_
+
+    def read_key(self, id_, action, key, version, metadata, allow):
+        def allow_state(states):
+            allow(key["status"] is None or key["status"] in states.split())
+
+        def allow_current(number):
+            allow(number is not None and number >= 1 and key["version"] in (None, number))
+            key["version"] = number
+
+        if action in ("key.wrap", "encrypt"):
+            allow_state("active")
+            key["status"] = "active"
+            allow_current(version)
+        elif action in ("key.unwrap", "decrypt"):
+            allow_state("active disabled")
+            allow(version is not None and 1 <= version <= (key["version"] or version))
+        elif action == "key.export":
+            allow_state("active disabled")
+            allow_current(version)
+        elif action == "key.destroy" or action in self.CHANGES:
+            told = metadata_of(metadata)
+            self.demand_replaced(id_, told.get("replaces"), key["last"])
+            step = told.get("step") if action == "key.destroy" else action
+            allow(type(step) is str and step in self.CHANGES and (step == action or "." not in step))
+            states, after = self.CHANGES[step]
+            allow_state(states)
+            allow_current((version or 0) - 1 if action == "key.rotate" else version)
+            allow(step != "completed" or told.get("versions") == version)
+            if action == "key.rotate":
+                key.update(version=version, status="active")
+            key.update(last=id_, status=after or key["status"])
 
 
 def verify(file, public_key=None, checkpoint=None):
@@ -81,6 +166,7 @@ def verify(file, public_key=None, checkpoint=None):
         owner, [kept], _ = (tenant, [(-1, b"")], "") if checkpoint is None else read_note(checkpoint, public_key)
         demand(owner == tenant, "the checkpoint is another tenant's")
         verdict.update(tenant_id=tenant, after_id=last_id)
+        rights = Rights(last_id)
         while True:
             demand(kept[0] != last_id or kept[1] == last, f"entry {last_id} is not the one of the checkpoint: it was rewritten")
             compared, line = compared or kept[0] == last_id, line + 1
@@ -94,6 +180,8 @@ def verify(file, public_key=None, checkpoint=None):
             last_id, last = last_id + 1, hashlib.sha256(b"eaas/audit/hash/v1" + last + written.encode()).digest()
             demand(last.hex() == hash_, f"entry {last_id} was altered")
             demand(columns[-1] >= time, f"the time of entry {last_id} went back")
+            action, key_id, version, actor = (json.loads(column) for column in columns[:4])
+            rights.read(last_id, action, key_id, version, actor, columns[-2])
             time, purge = columns[-1], purged_through(columns[-2]) if columns[0] == '"audit.purge"' else purge
             verdict["verified_entries"] += 1
         kind, *rest = read(TRAILER, text, "the trailer of an export")

@@ -44,7 +44,12 @@ describe('a purge', () => {
     expect(await rowsLeft()).toEqual(Array.from({ length: ALL - OLD + 1 }, (_, at) => OLD + 1 + at))
     const entry = await newest()
     expect(entry).toMatchObject({ id: ALL + 1, action: 'audit.purge', actor: 'system', key_id: null })
-    expect(entry).toHaveProperty('metadata', { purged_through: OLD, entries: OLD, cutoff })
+    expect(entry).toHaveProperty('metadata', {
+      rights: expect.stringMatching(/^[0-9a-f]{64}$/),
+      purged_through: OLD,
+      entries: OLD,
+      cutoff,
+    })
     await expectShows(OLD, [entry])
     await expectVerifies({ total: ALL - OLD + 1, purged: OLD })
   })

@@ -86,9 +86,9 @@ export async function expectNoticed(
   await expectTold(target, expected)
   if (hasSecondVerifier) {
     const isSound = await isChainSound(scene.sql, { ...target, auditKey: target.auditKey.export() }, start)
-    expect({ isSound }).toEqual({ isSound: isBeyondChain ?? /^(row|mark|head)_/.test(fault.reason ?? '') })
+    expect({ isSound }).toEqual({ isSound: isBeyondChain ?? /^(row|mark|head|rights)_/.test(fault.reason ?? '') })
     // The checker of the crash tests reports faults of rows in other terms, and requires every mark to be genuine, not only the newest.
-    if (!fault.reason?.startsWith('row_')) {
+    if (!/^(row|rights)_/.test(fault.reason ?? '')) {
       const { verdict } = await checkTenant(scene.sql, { ...target, auditKey: target.auditKey.export() })
       expect(verdict.valid).toBe(false)
       if (verdict.reason !== 'mark_forged') expect(verdict.broken_at).toBe(fault.broken_at)

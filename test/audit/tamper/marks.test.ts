@@ -37,13 +37,23 @@ describe('the marks of purges', () => {
     })
   })
 
-  it.each([
-    ['given to another tenant', 'tenant_id', 'gen_random_uuid()', 'purgedBefore'],
-    ['set before the one before it', 'purged_through', '1', 'purgedBefore'],
-  ] as const)('tell when the newest is %s: the one before it takes its place', async (_, column, set, from) => {
-    const broken_at = scene.purged[from] + 1
-    const fault = { reason: 'entry_missing', broken_at, isBeyondChain: true }
-    await expectNoticed(scene.purged, () => editMark(scene.purged, column, set), fault)
+  it('tell when the newest is given to another tenant: the one before it takes its place', async () => {
+    const fault = { reason: 'entry_missing', broken_at: scene.purged.purgedBefore + 1, isBeyondChain: true }
+    await expectNoticed(scene.purged, () => editMark(scene.purged, 'tenant_id', 'gen_random_uuid()'), fault)
+  })
+
+  it('tell when the newest is set before the one before it', async () => {
+    const fault = { reason: 'mark_forged', broken_at: 1 }
+    await expectNoticed(scene.purged, () => editMark(scene.purged, 'purged_through', '1'), fault)
+  })
+
+  it('tell when one between the first and the newest, or the first, is deleted or edited', async () => {
+    const { tenant_id, purgedBefore } = scene.purged
+    const where = `where tenant_id = '${tenant_id}' and purged_through = ${purgedBefore}`
+    const fault = { reason: 'mark_forged', broken_at: 1 }
+    await expectNoticed(scene.purged, () => run(`delete from purge_marks ${where}`), fault)
+    await scene.restore('final')
+    await expectNoticed(scene.purged, () => run(`update purge_marks set entries = entries + 1 ${where}`), fault)
   })
 
   it('cover every column among the edits', () => {

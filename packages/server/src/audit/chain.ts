@@ -120,6 +120,19 @@ export function purgeMarkMac(auditKey: KeyObject, mark: Omit<PurgeMark, 'mac'>):
   return hmac(auditKey, text)
 }
 
+/** Whether a purge mark is as the server wrote it. */
+export function isPurgeMarkAuthentic(auditKey: KeyObject, mark: PurgeMark): boolean {
+  return equalBytes(mark.mac, purgeMarkMac(auditKey, mark))
+}
+
+/** Whether the marks of a log, in order, are as the server wrote them, and none between two of them is missing. */
+export function areMarksAuthentic(auditKey: KeyObject, marks: readonly PurgeMark[]): boolean {
+  return marks.every(
+    (mark, at) =>
+      isPurgeMarkAuthentic(auditKey, mark) && equalBytes(mark.previous_mac, marks[at - 1]?.mac ?? NO_MARK_MAC),
+  )
+}
+
 /** Where a chain ended when it was seen. */
 export type Witness = Pick<Head, 'last_id' | 'hash' | 'policy_version'>
 

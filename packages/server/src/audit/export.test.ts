@@ -2,6 +2,7 @@
 import { decodeHex } from '@eaas/protocol'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { refusedExport } from '../../../../test/support/refused-export.js'
 import type { ChainedEntry } from './chain.js'
 import { entryLine, headerLine, trailerLine } from './export.js'
 import vectors from './export.vectors.json' with { type: 'json' }
@@ -14,12 +15,6 @@ const file = Buffer.from(whole?.file ?? '')
 
 function verify(file: Uint8Array, options: VerifyExportOptions = { publicKey }): Promise<ExportVerdict> {
   return verifyExport(splitLines([file]), options)
-}
-
-/** The first valid file with the fault of a vector. */
-function faulty({ head, tail, ...row }: (typeof vectors.refuse)[number]): Buffer {
-  const insert = 'insert' in row ? Buffer.from(row.insert ?? '') : Buffer.from(row.insert_base64 ?? '', 'base64')
-  return Buffer.concat([file.subarray(0, head), insert, file.subarray(file.length - tail)])
 }
 
 describe('the published exports', () => {
@@ -46,7 +41,7 @@ describe('the published exports', () => {
       publicKey: row.public_key ?? publicKey,
       ...(row.checkpoint === undefined ? {} : { checkpoint: row.checkpoint }),
     }
-    expect(await verify(faulty(row), options)).toMatchObject({
+    expect(await verify(refusedExport(row), options)).toMatchObject({
       valid: false,
       line: row.line,
       reason: expect.any(String),

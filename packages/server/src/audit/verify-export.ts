@@ -5,7 +5,8 @@
 import { type AuditEntry, entryHash, equalBytes, genesisHash } from './chain.js'
 import { type Checkpoint, CheckpointError, readCheckpoint } from './checkpoint.js'
 import type { ExportHeader, ExportTrailer } from './export.js'
-import { ExportFault, isTrailer, readEntry, readHeader, readTrailer } from './read-export.js'
+import { type ExportedEntry, ExportFault, isTrailer, readEntry, readHeader, readTrailer } from './read-export.js'
+import { createRightsHistory, type RightsFault, type RightsHistory } from './rights-history.js'
 import { readStretch, type Stretch } from './stretch.js'
 
 /** The result of the verification. */
@@ -43,6 +44,8 @@ export interface VerifyExportOptions {
   publicKey?: string
   /** a checkpoint that was kept from earlier, as a note */
   checkpoint?: string
+  /** called with each entry that was verified; what it says counts only if the verdict is valid */
+  onEntry?: (entry: ExportedEntry) => void
   /** called from time to time with the number of verified entries */
   onProgress?: (entries: number) => void
 }
@@ -52,9 +55,9 @@ const PROGRESS_ENTRIES = 50_000
 /** Verifies the lines of an export, each without its line feed. Never throws because of the file's content: the verdict reports it. */
 export async function verifyExport(
   lines: AsyncIterable<string> | Iterable<string>,
-  { publicKey, checkpoint, onProgress }: VerifyExportOptions = {},
+  { publicKey, checkpoint, onEntry, onProgress }: VerifyExportOptions = {},
 ): Promise<ExportVerdict> {
-  const reader = new ExportReader(publicKey, checkpoint)
+  const reader = new ExportReader({ publicKey, note: checkpoint, onEntry })
   const { verdict } = reader
   let line = 0
   try {
@@ -74,6 +77,13 @@ export async function verifyExport(
   }
 }
 
+/** What the verdict says of an entry that did not follow from the entries before it (chain.md 11). */
+const RIGHTS_FAULTS: Readonly<Record<RightsFault, (id: number) => string>> = {
+  replaces_mismatch: (id) =>
+    `entry ${id} was not made on the last state of its row: an older row was put back before it`,
+  state_violated: (id) => `entry ${id} was not allowed by the entries before it: an older row was put back before it`,
+}
+
 /** The reader's position in the chain. */
 interface Position {
   id: number
@@ -84,16 +94,20 @@ interface Position {
 class ExportReader {
   readonly verdict: ExportVerdict
   private header: ExportHeader | undefined
+  private history: RightsHistory = createRightsHistory({ after_id: 0 })
   private last: Position = { id: 0, hash: new Uint8Array(), created_at: '' }
   private purged_through: number | undefined
   private kept: Checkpoint | undefined
   private isEnded = false
 
   constructor(
-    private readonly publicKey: string | undefined,
-    private readonly note: string | undefined,
+    private readonly options: {
+      publicKey: string | undefined
+      note: string | undefined
+      onEntry: VerifyExportOptions['onEntry']
+    },
   ) {
-    this.verdict = { valid: false, verified_entries: 0, trusted_key: publicKey !== undefined }
+    this.verdict = { valid: false, verified_entries: 0, trusted_key: options.publicKey !== undefined }
   }
 
   read(line: string): void {
@@ -115,16 +129,17 @@ class ExportReader {
     }
     this.header = header
     this.last = { id: after_id, hash: after_hash, created_at: '' }
+    this.history = createRightsHistory({ after_id })
     Object.assign(this.verdict, { tenant_id, after_id })
-    if (this.note !== undefined) this.kept = this.readKept(this.note, tenant_id)
+    if (this.options.note !== undefined) this.kept = this.readKept(this.options.note, tenant_id)
     this.compareWithKept()
   }
 
   private readKept(note: string, tenant_id: string): Checkpoint {
-    if (this.publicKey === undefined) {
+    if (this.options.publicKey === undefined) {
       throw new ExportFault('a checkpoint was given without the public key that it is to be checked by')
     }
-    const kept = readCheckpoint(note, this.publicKey)
+    const kept = readCheckpoint(note, this.options.publicKey)
     if (kept.tenant_id !== tenant_id) throw new ExportFault("the checkpoint is another tenant's")
     this.verdict.checkpoint_compared = false
     return kept
@@ -137,8 +152,11 @@ class ExportReader {
     if (entry.id !== id) throw new ExportFault(`entry ${id} is missing`, id)
     if (!equalBytes(entry.hash, entryHash(last.hash, entry))) throw new ExportFault(`entry ${id} was altered`, id)
     if (entry.created_at < last.created_at) throw new ExportFault(`the time of entry ${id} went back`, id)
+    const fault = this.history.read(entry)
+    if (fault) throw new ExportFault(RIGHTS_FAULTS[fault](id), id)
     if (entry.action === 'audit.purge') this.purged_through = purgedThrough(entry)
     this.last = entry
+    this.options.onEntry?.(entry)
     verdict.verified_entries += 1
     verdict.last_id = id
     this.compareWithKept()
@@ -147,7 +165,7 @@ class ExportReader {
   private readTrailer(line: string, { tenant_id, after_id }: ExportHeader): void {
     const { last, verdict, kept } = this
     const trailer = readTrailer(line)
-    if (this.publicKey !== undefined && trailer.public_key !== this.publicKey) {
+    if (this.options.publicKey !== undefined && trailer.public_key !== this.options.publicKey) {
       throw new ExportFault('the export names another public key than the one that was given')
     }
     const signed = readSigned(trailer)

@@ -11,6 +11,7 @@ import { findLastMark } from '../store/audit-retention.js'
 import type { Sql } from '../store/db.js'
 import { turn } from '../turn.js'
 import {
+  areMarksAuthentic,
   type ChainedEntry,
   entryHash,
   entryMac,
@@ -18,10 +19,11 @@ import {
   genesisHash,
   isHeadAuthentic,
   type PurgeMark,
-  purgeMarkMac,
   type Witness,
 } from './chain.js'
 import type { Checkpoint } from './checkpoint.js'
+import { type RightsLog, rightsDigest } from './rights-digest.js'
+import { createRightsHistory, type RightsFault } from './rights-history.js'
 import { createRowAudit } from './row-audit.js'
 
 /**
@@ -45,6 +47,8 @@ export type Fault =
   | 'time_went_back'
   | 'mark_forged'
   | 'mark_mismatch'
+  | 'rights_mismatch'
+  | RightsFault
   | 'row_forged'
   | 'row_missing'
   | 'row_replaced'
@@ -65,6 +69,8 @@ export interface VerifyOptions {
   through_id?: number | undefined
   /** called from time to time with the number of verified entries */
   onProgress?: ((entries: number) => void) | undefined
+  /** called with the rights and their changes if the whole log is valid */
+  onRights?: ((rights: RightsLog) => void) | undefined
   /** ends the verification between two pages */
   signal?: AbortSignal | undefined
 }
@@ -86,9 +92,9 @@ export async function verifyLog(sql: Sql, options: VerifyOptions): Promise<wire.
   const { head } = evidence
   const { checkpoint: kept, witnessed } = options
   let compared = false
-  const isMarkGood = !evidence.mark || equalBytes(evidence.mark.mac, purgeMarkMac(options.auditKey, evidence.mark))
-  // A forged mark is ignored: without a mark, the entries from the first one on are missing.
-  const mark = isMarkGood ? evidence.mark : undefined
+  const areMarksGood = areMarksAuthentic(options.auditKey, evidence.marks)
+  // Forged marks are ignored: without a mark, the entries from the first one on are missing.
+  const mark = areMarksGood ? evidence.marks.at(-1) : undefined
   let position = startPosition(options.tenant_id, mark)
   let verified = 0
   const purged_through = position.id
@@ -109,7 +115,7 @@ export async function verifyLog(sql: Sql, options: VerifyOptions): Promise<wire.
     return !equalBytes(kept.hash, position.hash)
   }
 
-  if (!isMarkGood) return answer('mark_forged')
+  if (!areMarksGood) return answer('mark_forged')
   const isHeadGood = head !== undefined && isHeadAuthentic(options.auditKey, head)
   // A forged head is not believed about where the log ends: the last entry that exists is.
   const end = isHeadGood ? head.last_id : evidence.last_id
@@ -129,6 +135,7 @@ export async function verifyLog(sql: Sql, options: VerifyOptions): Promise<wire.
     position = entry
   }
   const rows = createRowAudit(options.rowKey)
+  const history = createRightsHistory({ after_id: position.id })
   if (contradicts()) return answer('checkpoint_mismatch', position.id)
   while (position.id < through_id) {
     options.signal?.throwIfAborted()
@@ -139,7 +146,7 @@ export async function verifyLog(sql: Sql, options: VerifyOptions): Promise<wire.
     if (page.length === 0) return answer('entry_missing')
     for (const [at, entry] of page.entries()) {
       if (at % TURN_ENTRIES === 0) await turn() // calls that arrived meanwhile run first
-      const fault = findFault(position, entry, options.auditKey)
+      const fault = findFault(position, entry, options.auditKey) ?? history.read(entry)
       if (fault) return answer(fault)
       rows.note(entry)
       position = entry
@@ -155,10 +162,17 @@ export async function verifyLog(sql: Sql, options: VerifyOptions): Promise<wire.
   if (evidence.last_id > head.last_id) return answer('entry_beyond_head')
   if (Math.max(kept?.last_id ?? 0, witnessed?.last_id ?? 0) > head.last_id) return answer('behind_checkpoint')
   if (options.after_id !== undefined) return answer() // marks and rows can only be compared with all entries
-  const recorded = rows.purgedThrough()
-  if (purged_through !== recorded) return answer('mark_mismatch', Math.min(purged_through, recorded) + 1)
+  const purge = rows.lastPurge()
+  if (purged_through !== purge.purged_through) {
+    return answer('mark_mismatch', Math.min(purged_through, purge.purged_through) + 1)
+  }
   const rowFault = rows.findFault(evidence.rows, purged_through)
-  return rowFault ? answer(rowFault.fault, Math.min(rowFault.entry_id, position.id + 1)) : answer()
+  if (rowFault) return answer(rowFault.fault, Math.min(rowFault.entry_id, position.id + 1))
+  const rights = rows.rightsLog(evidence.rows)
+  const left = rightsDigest({ tenant_id: options.tenant_id, purged_through }, rights.before)
+  if (purge.entry_id > 0 && purge.rights !== left) return answer('rights_mismatch', purge.entry_id)
+  options.onRights?.(rights)
+  return answer()
 }
 
 function startPosition(tenant_id: string, mark: PurgeMark | undefined): Position {

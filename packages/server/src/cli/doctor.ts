@@ -4,11 +4,12 @@ import { existsSync } from 'node:fs'
 import type { Command } from 'commander'
 import { ChainAlarmError } from '../audit/append-errors.js'
 import { openAuditKey } from '../audit/audit-key.js'
-import { equalBytes, isHeadAuthentic, type Witness } from '../audit/chain.js'
+import { equalBytes, isHeadAuthentic, isPurgeMarkAuthentic, type Witness } from '../audit/chain.js'
 import { TENANT_GONE } from '../audit/chain-watch.js'
 import { encodePublicKey } from '../audit/checkpoint.js'
 import { HeadWatch } from '../audit/head-watch.js'
 import { nameFaults, readKeptFile, STANDARD_OUTPUT } from '../audit/kept-witnesses.js'
+import { findPutBack } from '../audit/newest-row.js'
 import { authentic, TamperedRowError, tenantMac } from '../audit/row-mac.js'
 import type { Config } from '../config.js'
 import { deriveRowKey } from '../crypto/key-hierarchy.js'
@@ -17,8 +18,10 @@ import { findOwnInstance, findRootKey, MISSING_TENANT, openSecrets, rootKeyFile 
 import { MIGRATIONS_DIRECTORY } from '../migrations-directory.js'
 import { listAlarms } from '../store/alarms.js'
 import { findEntryHash, findHead } from '../store/audit.js'
+import { findLastMark } from '../store/audit-retention.js'
 import type { Sql } from '../store/db.js'
 import { compareSchemas } from '../store/migrations.js'
+import { findOutdatedRow } from '../store/newest-entry.js'
 import { NoDatabaseError, openStore, type Store } from '../store/open-store.js'
 import { findMissingLimits } from '../store/pooler.js'
 import { findClock, findMissingStandby, mayCreateTables } from '../store/settings.js'
@@ -297,5 +300,9 @@ async function findChainFault(sql: Sql, rootKey: KeyObject, tenant: TenantRow): 
   if (!head) return 'the head is missing'
   if (!isHeadAuthentic(auditKey, head)) return 'the head is forged'
   const last = await findEntryHash(sql, tenant_id, head.last_id)
-  return last && equalBytes(last, head.hash) ? undefined : 'the head is not that of the last entry'
+  if (!last || !equalBytes(last, head.hash)) return 'the head is not that of the last entry'
+  const mark = await findLastMark(sql, tenant_id)
+  if (mark && !isPurgeMarkAuthentic(auditKey, mark)) return 'the mark of the last purge is forged'
+  const outdated = await findOutdatedRow(sql, tenant_id, mark?.purged_through ?? 0)
+  return outdated && findPutBack(outdated, { what: outdated.what, auditKey, mark })?.message
 }

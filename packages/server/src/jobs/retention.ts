@@ -1,6 +1,6 @@
 /** Retention, tenant by tenant: archives entries that are too old if configured, marks them, and deletes them in small batches. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type PurgeOptions, type PurgePlan, purgeAudit } from '../operations/purge-audit.js'
+import { type PurgeOptions, type PurgePlan, purgeAudit, verifyOnce } from '../operations/purge-audit.js'
 import type { Services } from '../runner/operation.js'
 import { performAsSystem } from '../runner/perform.js'
 import { deleteOldest } from '../store/audit-retention.js'
@@ -24,13 +24,14 @@ export async function purgeTenant(
   tenant_id: string,
   { archiveDir, onProgress, signal, ...options }: PurgeTenantOptions,
 ): Promise<PurgePlan> {
-  const plan = await performAsSystem(services, tenant_id, purgeAudit({ ...options, dryRun: true }))
+  const verify = verifyOnce()
+  const plan = await performAsSystem(services, tenant_id, purgeAudit({ ...options, verify, dryRun: true }))
   if (options.dryRun) return plan
   if (archiveDir !== undefined && plan.entries > 0) {
     const stretch = { tenant_id, after_id: plan.purged_through - plan.entries, through_id: plan.purged_through }
     await archiveEntries(services, stretch, archiveDir)
   }
-  const purged = await mark(services, tenant_id, { ...options, signal, through_id: plan.purged_through })
+  const purged = await mark(services, tenant_id, { ...options, verify, signal, through_id: plan.purged_through })
   let deleted = 0
   while (!signal?.aborted) {
     const batch = { tenant_id, through_id: purged.purged_through, limit: BATCH_ENTRIES }

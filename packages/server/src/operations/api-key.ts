@@ -2,15 +2,15 @@
 
 import type { KeyObject } from 'node:crypto'
 import { randomUUID } from 'node:crypto'
-import { isUuid, type Permission, parseRfc3339, readAddressRange, type wire } from '@eaas/protocol'
-import { apiKeyMac, assertWritten, authentic, withMac } from '../audit/row-mac.js'
+import { type Permission, parseRfc3339, readAddressRange, type wire } from '@eaas/protocol'
+import { apiKeyMac, assertWritten, withMac } from '../audit/row-mac.js'
 import { apiKeyDigest, apiKeyPrefix, generateApiKey } from '../crypto/api-key.js'
 import { apiKeyStatus } from '../runner/admit.js'
 import type { Caller, EntryPosition, Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import type { TenantState } from '../runner/tenant-state.js'
-import { type ApiKeyRow, findApiKey, updateApiKey } from '../store/api-keys.js'
-import type { Queryable, Transaction } from '../store/db.js'
+import { type ApiKeyRow, updateApiKey } from '../store/api-keys.js'
+import type { Transaction } from '../store/db.js'
 
 /** Reads an expiry; null is none. @throws Refusal E_VALIDATION if it is not a time, or not in the future */
 export function readExpiry(text: string | null, now: number): string | null {
@@ -70,14 +70,10 @@ export function newApiKey(
 }
 
 /** Gets an API key by its id. @throws Refusal E_NOT_FOUND, TamperedRowError */
-export async function getApiKey(
-  sql: Queryable,
-  { tenant, rowKey }: TenantState,
-  api_key_id: string,
-): Promise<ApiKeyRow> {
-  const row = isUuid(api_key_id) ? await findApiKey(sql, tenant.tenant_id, api_key_id) : undefined
+export async function getApiKey(state: TenantState, api_key_id: string): Promise<ApiKeyRow> {
+  const row = await state.findApiKeyById(api_key_id)
   if (!row) throw new Refusal('E_NOT_FOUND', 'API key not found')
-  return authentic(row, apiKeyMac, rowKey)
+  return row
 }
 
 /** Writes an API key's changed columns, with the id of the entry that records the change; returns the new row. @throws TamperedRowError if the row is gone */

@@ -1,8 +1,9 @@
 /** What the reading operations on the audit log share: positions in it, its pages, and their signature. */
 import type { wire } from '@eaas/protocol'
-import { genesisHash, type Head, isHeadAuthentic } from '../audit/chain.js'
+import { genesisHash, type Head, isHeadAuthentic, isPurgeMarkAuthentic } from '../audit/chain.js'
 import { encodePublicKey, signCheckpoint } from '../audit/checkpoint.js'
 import type { ExportTrailer } from '../audit/export.js'
+import { TamperedRowError } from '../audit/row-mac.js'
 import { signStretch } from '../audit/stretch.js'
 import type { Context } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
@@ -27,6 +28,8 @@ export async function getHead({ services, state }: Context): Promise<Head> {
 export async function firstPosition({ services: { sql }, state }: Context): Promise<Position> {
   const { tenant_id } = state.tenant
   const mark = await findLastMark(sql, tenant_id)
+  if (mark && !isPurgeMarkAuthentic(state.auditKey, mark))
+    throw new TamperedRowError(`the mark of the last purge of tenant ${tenant_id} is forged`)
   return mark ? { last_id: mark.purged_through, hash: mark.hash } : { last_id: 0, hash: genesisHash(tenant_id) }
 }
 

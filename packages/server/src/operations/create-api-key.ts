@@ -5,6 +5,7 @@ import { decision, type Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import { type ApiKeyRow, hasApiKeys, insertApiKey } from '../store/api-keys.js'
 import { assertGrantable, newApiKey, readAllowedIps, readExpiry, viewApiKey } from './api-key.js'
+import { recordGrant } from './recorded-values.js'
 import { assertNotDeleted } from './tenant.js'
 
 /** Creates an API key. @throws Refusal E_STATE, E_VALIDATION, E_MISSING_PERMISSION, E_LIMIT */
@@ -29,7 +30,7 @@ export function createApiKey({
     }
     const { secret, row } = newApiKey(services, grant)
     return decision({
-      entries: [{ action: 'api_key.create', metadata: { api_key_id: row.api_key_id } }],
+      entries: [{ action: 'api_key.create', metadata: { api_key_id: row.api_key_id, ...recordGrant(row) } }],
       async change(transaction, { entry_id, created_at }) {
         const apiKey: ApiKeyRow = withMac({ ...row, created_at, entry_id }, apiKeyMac, state.rowKey)
         await insertApiKey(transaction, apiKey)

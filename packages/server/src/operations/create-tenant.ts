@@ -14,6 +14,7 @@ import { insertHead } from '../store/audit.js'
 import type { Transaction } from '../store/db.js'
 import { findTenantByName, insertTenant } from '../store/tenants.js'
 import { newApiKey } from './api-key.js'
+import { recordGrant } from './recorded-values.js'
 
 export interface NewTenant {
   tenant_id: string
@@ -51,7 +52,8 @@ export async function createTenant(
   const created_at = new Date(now).toISOString()
   const genesis = genesisHead(auditKey, tenant_id, created_at)
   const { api_key_id } = row
-  const first = draftEntry({ action: 'api_key.create', metadata: { api_key_id } }, SYSTEM)
+  const granted = { api_key_id, envelope_only, ...recordGrant(row) }
+  const first = draftEntry({ action: 'api_key.create', metadata: granted }, SYSTEM)
   const { entries, head } = extendChain(genesis, [first], { auditKey, now })
   const entry_id = head.last_id
   const apiKey: ApiKeyRow = withMac({ ...row, created_at, entry_id }, apiKeyMac, rowKey)

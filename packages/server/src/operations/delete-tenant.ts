@@ -84,7 +84,7 @@ function closeTenant({ reason }: Reason): Operation<OperatorTenant> {
     if (keys + versions > 0 || (await hasApiKeys(sql, tenant_id, 1))) {
       throw new Refusal('E_STATE', `a key or an API key of tenant ${name} was made meanwhile: delete the tenant again`)
     }
-    return changeTenant(state, { status: 'deleted' }, { status: 'deleted', ...(reason !== undefined && { reason }) })
+    return changeTenant(state, { status: 'deleted' }, reason === undefined ? {} : { reason })
   }
 }
 

@@ -85,7 +85,14 @@ function completion(state: TenantState, key: OpenKey): Decision<wire.Key> {
   const { rowKey } = state
   const { key_id, current_version: key_version } = key.row
   return decision({
-    entries: [{ action: 'key.destroy', key_id, key_version, metadata: { step: 'completed', versions: key_version } }],
+    entries: [
+      {
+        action: 'key.destroy',
+        key_id,
+        key_version,
+        metadata: { step: 'completed', versions: key_version, replaces: key.row.entry_id },
+      },
+    ],
     async change(sql, at) {
       assertCurrent(key)
       const changes: Partial<KeyRow> = {

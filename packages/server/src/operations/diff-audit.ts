@@ -2,7 +2,7 @@
  * Finds what a log lost: compares it with kept checkpoints and with an earlier export. Only reads, and also works for a tenant that is
  * not served, so that an operator learns what to do after a rollback.
  */
-import { alarmMac, equalBytes, type Head, purgeMarkMac } from '../audit/chain.js'
+import { alarmMac, areMarksAuthentic, equalBytes, type Head } from '../audit/chain.js'
 import type { Checkpoint } from '../audit/checkpoint.js'
 import type { ExportedEntry } from '../audit/read-export.js'
 import type { Services } from '../runner/operation.js'
@@ -88,8 +88,8 @@ async function findWitness({ sql }: Services, { tenant, auditKey }: TenantState)
 }
 
 // Of the entries that a purge took, only the last one can be compared, by the mark.
-function comparison({ sql }: Services, { tenant, auditKey }: TenantState, { mark }: Evidence) {
-  const purge = mark && equalBytes(mark.mac, purgeMarkMac(auditKey, mark)) ? mark : undefined
+function comparison({ sql }: Services, { tenant, auditKey }: TenantState, { marks }: Evidence) {
+  const purge = areMarksAuthentic(auditKey, marks) ? marks.at(-1) : undefined
   return async (positions: readonly Position[]): Promise<Verdicts> => {
     const verdicts: Verdicts = { same: [], other: [] }
     for (let from = 0; from < positions.length; from += PAGE_ENTRIES) {

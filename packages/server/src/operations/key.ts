@@ -69,7 +69,7 @@ export function changeKey(
   { entry, changes }: { entry: EntryNote; changes: (at: EntryPosition) => Partial<KeyRow> },
 ): Decision<wire.Key> {
   return decision({
-    entries: [entry],
+    entries: [{ ...entry, metadata: { ...entry.metadata, replaces: row.entry_id } }],
     change: async (sql, at) => ({ key: await writeKey(sql, { row, changes: changes(at), at, rowKey }) }),
     release: ({ key }) => viewKey(key),
   })

@@ -4,10 +4,13 @@
  * entries are deleted in small batches, which lock nothing that an append needs. A crash in between leaves rows below the mark, which
  * nothing reads and the next purge deletes.
  */
-import { equalBytes, NO_MARK_MAC, type PurgeMark, purgeMarkMac } from '../audit/chain.js'
+import { equalBytes, isPurgeMarkAuthentic, NO_MARK_MAC, type PurgeMark, purgeMarkMac } from '../audit/chain.js'
 import { readAuthenticEntry } from '../audit/read-entry.js'
+import { type RightsLog, rightsAt, rightsDigest } from '../audit/rights-digest.js'
+import { verifyLog } from '../audit/verify.js'
 import type { Decision, Operation, Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
+import type { TenantState } from '../runner/tenant-state.js'
 import { findHead } from '../store/audit.js'
 import {
   countKinds,
@@ -42,7 +45,12 @@ export interface PurgeOptions {
   through_id?: number
   /** approximate number of kinds of entries (by day, action and key) in one mark: each is a row that is written while the head is locked */
   markKinds?: number
+  /** verifies the log before anything is marked; by default each operation does once, in which several operations can share a verification */
+  verify?: VerifyOnce
 }
+
+/** Verifies a log; called again, returns the same. @throws Refusal E_STATE if it is not valid */
+export type VerifyOnce = (services: Services, state: TenantState) => Promise<RightsLog>
 
 export interface PurgePlan {
   /** the last entry that is purged; 0 if none is */
@@ -61,6 +69,7 @@ export function purgeAudit({
   dryRun = false,
   through_id = Number.POSITIVE_INFINITY,
   markKinds = MARK_KINDS,
+  verify = verifyOnce(),
 }: PurgeOptions): Operation<PurgePlan> {
   let planned: { mark: PurgeMark | undefined; decision: Decision<PurgePlan> } | undefined
   return async ({ state, services, sql }) => {
@@ -68,6 +77,7 @@ export function purgeAudit({
     const mark = await findLastMark(sql, tenant_id)
     // Counting takes seconds and does not depend on keys or API keys: it is done once, before the head is locked.
     if (planned && isSameMark(planned.mark, mark)) return planned.decision
+    if (mark && !isPurgeMarkAuthentic(state.auditKey, mark)) throw notVerified('mark_forged', 1)
     const now = await agreedTime(services, sql)
     const cutoff = monthsBefore(now, retentionMonths)
     const after_id = mark?.purged_through ?? 0
@@ -78,13 +88,16 @@ export function purgeAudit({
     const whole = { purged_through: last_id, entries: last_id - after_id, cutoff }
     await assertPlausibleTime(sql, now)
     await assertShare(sql, { tenant_id, after_id, entries: whole.entries, maxShare })
+    // Not read again when the decision is made under the lock of the head: what was verified once stays as it was written.
+    const rights = await verify(services, state)
     if (dryRun) return { entries: [], release: () => whole }
     const { counts, purged_through } = await countFirst(sql, { tenant_id, after_id, through_id: last_id }, markKinds)
     const plan = { purged_through, entries: purged_through - after_id, cutoff }
     const entry = await readAuthenticEntry(sql, { tenant_id, id: purged_through, auditKey: state.auditKey }, mark?.hash)
-    if (!entry) throw new Refusal('E_STATE', `nothing is purged: entry ${purged_through} is not as it was written`)
+    if (!entry || purged_through > rights.last_id) throw notVerified('entry_altered', purged_through)
+    const digest = rightsDigest({ tenant_id, purged_through }, rightsAt(rights, purged_through))
     const decision: Decision<PurgePlan> = {
-      entries: [{ action: 'audit.purge', metadata: { ...plan } }],
+      entries: [{ action: 'audit.purge', metadata: { ...plan, rights: digest } }],
       async change(transaction, { created_at }) {
         const previous_mac = mark?.mac ?? NO_MARK_MAC
         const withoutMac: Omit<PurgeMark, 'mac'> = { tenant_id, ...plan, hash: entry.hash, created_at, previous_mac }
@@ -97,6 +110,39 @@ export function purgeAudit({
     planned = { mark, decision }
     return decision
   }
+}
+
+/** Makes a verification that several operations share. */
+export function verifyOnce(onProgress?: (entries: number) => void): VerifyOnce {
+  let verified: Promise<RightsLog> | undefined
+  return (services, state) => {
+    verified ??= verifyRights(services, state, onProgress)
+    return verified
+  }
+}
+
+// A log that was tampered with must stay as it is: after a purge nobody could tell any more.
+async function verifyRights(
+  { sql }: Services,
+  { tenant, auditKey, rowKey }: TenantState,
+  onProgress: ((entries: number) => void) | undefined,
+): Promise<RightsLog> {
+  let rights: RightsLog | undefined
+  const onRights = (found: RightsLog) => {
+    rights = found
+  }
+  const { tenant_id } = tenant
+  const { reason, broken_at } = await verifyLog(sql, { tenant_id, auditKey, rowKey, onRights, onProgress })
+  if (!rights) throw notVerified(reason, broken_at)
+  return rights
+}
+
+function notVerified(reason: string | undefined, broken_at: number | undefined): Refusal {
+  return new Refusal(
+    'E_STATE',
+    `nothing is purged: the log does not verify (${reason}, entry ${broken_at}), so somebody tampered with it. Keep it as it is, ` +
+      'and find out why: eaas audit verify',
+  )
 }
 
 function isSameMark(planned: PurgeMark | undefined, found: PurgeMark | undefined): boolean {

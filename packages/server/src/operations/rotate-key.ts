@@ -37,7 +37,7 @@ function rotation({ state, services }: Context, { row, ...key }: OpenKey): Decis
   }
   const wrapped_kek = sealNewSecret(services.rootKey, { purpose: 'kek', tenant_id, id: key_id, version })
   return decision({
-    entries: [{ action: 'key.rotate', key_id, key_version: version }],
+    entries: [{ action: 'key.rotate', key_id, key_version: version, metadata: { replaces: row.entry_id } }],
     async change(sql, at) {
       const { created_at, entry_id } = at
       const changes = {

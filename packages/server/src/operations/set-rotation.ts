@@ -18,7 +18,12 @@ export function setRotation({
       return { entries: [], release: () => viewKey(row) }
     }
     return changeKey(state, key, {
-      entry: { action: 'key.rotation_policy', key_id, key_version: row.current_version, metadata: { interval_days } },
+      entry: {
+        action: 'key.rotation_policy',
+        key_id,
+        key_version: row.current_version,
+        metadata: { interval_days, interval_days_before: row.rotation_interval_days },
+      },
       changes: ({ created_at }) => ({
         rotation_interval_days: interval_days,
         next_rotation_at: nextRotation(interval_days, created_at),

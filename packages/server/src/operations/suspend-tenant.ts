@@ -16,6 +16,6 @@ function setStatus(status: 'active' | 'suspended', { reason }: Reason): Operatio
   return async ({ state }) => {
     assertNotDeleted(state)
     if (state.tenant.status === status) return { entries: [], release: () => viewForOperator(state.tenant) }
-    return changeTenant(state, { status }, { status, ...(reason !== undefined && { reason }) })
+    return changeTenant(state, { status }, reason === undefined ? {} : { reason })
   }
 }

@@ -5,6 +5,7 @@ import { type Decision, decision, type EntryNote } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import type { TenantState } from '../runner/tenant-state.js'
 import { type TenantRow, updateTenant } from '../store/tenants.js'
+import { recordChanges } from './recorded-values.js'
 
 /** A tenant as its operator sees it. */
 export type OperatorTenant = wire.Tenant & Pick<TenantRow, 'status'>
@@ -20,14 +21,19 @@ export function assertNotDeleted({ tenant }: TenantState): void {
   if (tenant.status === 'deleted') throw new Refusal('E_STATE', `tenant ${tenant.name} is deleted, and that is final`)
 }
 
-/** Decides to change the tenant's row, with `metadata` in the entry, and to answer with the changed tenant. */
+/** Decides to change the tenant's row, and to answer with the changed tenant. The entry has the values before and after, and `metadata`. */
 export function changeTenant(
   { tenant, rowKey }: TenantState,
   changes: Partial<TenantRow>,
-  metadata: NonNullable<EntryNote['metadata']>,
+  metadata: NonNullable<EntryNote['metadata']> = {},
 ): Decision<OperatorTenant> {
   return decision({
-    entries: [{ action: 'tenant.update', metadata }],
+    entries: [
+      {
+        action: 'tenant.update',
+        metadata: { ...metadata, ...recordChanges(tenant, changes), replaces: tenant.entry_id },
+      },
+    ],
     async change(sql, { entry_id }) {
       const row: TenantRow = withMac({ ...tenant, ...changes, entry_id }, tenantMac, rowKey)
       assertWritten(await updateTenant(sql, row), row)

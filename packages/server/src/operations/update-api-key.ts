@@ -4,6 +4,7 @@ import { decision, type Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import type { ApiKeyRow } from '../store/api-keys.js'
 import { assertGrantable, getApiKey, readAllowedIps, readExpiry, viewApiKey, writeApiKey } from './api-key.js'
+import { recordGrant, recordGrantBefore } from './recorded-values.js'
 
 /** Updates an API key. @throws Refusal E_VALIDATION, E_NOT_FOUND, E_STATE, E_MISSING_PERMISSION */
 export function updateApiKey({
@@ -13,7 +14,7 @@ export function updateApiKey({
   api_key_id: string
   changes: wire.UpdateApiKey
 }): Operation<wire.ApiKey> {
-  return async ({ state, caller, services, sql }) => {
+  return async ({ state, caller, services }) => {
     const now = services.now()
     const wanted: Partial<ApiKeyRow> = {
       ...(changes.name === undefined ? {} : { name: changes.name }),
@@ -21,13 +22,25 @@ export function updateApiKey({
       ...(changes.expires_at === undefined ? {} : { expires_at: readExpiry(changes.expires_at, now) }),
       ...(changes.allowed_ips === undefined ? {} : { allowed_ips: readAllowedIps(changes.allowed_ips) }),
     }
-    const row = await getApiKey(sql, state, api_key_id)
+    const row = await getApiKey(state, api_key_id)
     if (row.revoked_at !== null) throw new Refusal('E_STATE', 'the API key is revoked, and that is final')
     const added = (wanted.permissions ?? []).filter((permission) => !row.permissions.includes(permission))
     assertGrantable(caller, added)
     if (Object.keys(wanted).length === 0) return { entries: [], release: () => viewApiKey(row, now) }
+    const changed = { ...row, ...wanted }
     return decision({
-      entries: [{ action: 'api_key.update', metadata: { api_key_id, changed: Object.keys(wanted).sort().join(' ') } }],
+      entries: [
+        {
+          action: 'api_key.update',
+          metadata: {
+            api_key_id,
+            replaces: row.entry_id,
+            changed: Object.keys(wanted).sort().join(' '),
+            ...recordGrant(changed),
+            ...recordGrantBefore(row, changed),
+          },
+        },
+      ],
       async change(transaction, at) {
         return { apiKey: await writeApiKey(transaction, { row, changes: wanted, at, rowKey: state.rowKey }) }
       },

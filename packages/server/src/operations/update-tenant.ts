@@ -22,6 +22,6 @@ export function updateTenant(changes: TenantChanges): Operation<OperatorTenant> 
       ),
     )
     if (Object.keys(changed).length === 0) return { entries: [], release: () => viewForOperator(tenant) }
-    return changeTenant(state, changed, changed)
+    return changeTenant(state, changed)
   }
 }

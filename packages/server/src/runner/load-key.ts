@@ -2,6 +2,8 @@
 
 import type { KeyObject } from 'node:crypto'
 import { wrappedKeyAad } from '@eaas/protocol'
+import { readPutBack } from '../audit/newest-row.js'
+import { versionStatus } from '../audit/row-audit.js'
 import { authentic, keyMac, keyVersionMac, TamperedRowError } from '../audit/row-mac.js'
 import { openSecret } from '../crypto/key-hierarchy.js'
 import type { Queryable } from '../store/db.js'
@@ -27,14 +29,48 @@ export interface OpenKey {
   hashKey: KeyObject | undefined
 }
 
-/** Loads a key. @throws TamperedRowError */
-export async function loadKey(
-  { sql, rootKey, rowKey, tenant_id }: { sql: Queryable; rootKey: KeyObject; rowKey: KeyObject; tenant_id: string },
+export interface KeySource {
+  sql: Queryable
+  rootKey: KeyObject
+  auditKey: KeyObject
+  rowKey: KeyObject
+  tenant_id: string
+}
+
+/** Loads a key. `written` is the entry of its row if this transaction wrote it, and so is not in the log yet. @throws TamperedRowError */
+export async function loadKey(source: KeySource, key_id: string, written?: number): Promise<OpenKey | undefined> {
+  for (;;) {
+    const row = await findRow(source, key_id, written)
+    if (!row) return undefined
+    const versions = await loadVersions(source, row)
+    if (areVersionsOf(row, versions)) {
+      return { row, versions: byNumber(versions), hashKey: openHashKey(source.rootKey, row) }
+    }
+    // The key may have changed between the two reads. Otherwise somebody else changed a version.
+    const again = await findRow(source, key_id, written)
+    if (again?.entry_id === row.entry_id) {
+      throw new TamperedRowError(
+        `a version of key ${key_id} of tenant ${row.tenant_id} was deleted or put back outside the server`,
+      )
+    }
+  }
+}
+
+async function findRow(
+  { sql, auditKey, rowKey, tenant_id }: KeySource,
   key_id: string,
-): Promise<OpenKey | undefined> {
+  written: number | undefined,
+): Promise<KeyRow | undefined> {
   const found = await findKey(sql, tenant_id, key_id)
   if (!found) return undefined
-  const row = authentic(found, keyMac, rowKey)
+  const { newest_entry, ...row } = authentic(found, keyMac, rowKey)
+  const recorded = { ...row, newest_entry: written ?? newest_entry }
+  const putBack = await readPutBack(sql, recorded, { what: `key ${key_id}`, auditKey })
+  if (putBack) throw putBack
+  return row
+}
+
+async function loadVersions({ sql, rootKey, rowKey }: KeySource, row: KeyRow): Promise<OpenKeyVersion[]> {
   const versions: OpenKeyVersion[] = []
   for (let rows = PAGE_VERSIONS; rows === PAGE_VERSIONS; ) {
     const page = { after: versions.at(-1)?.row.version ?? 0, limit: PAGE_VERSIONS }
@@ -43,8 +79,7 @@ export async function loadKey(
     versions.push(...(await mapInStretches(found, open)))
     rows = found.length
   }
-  assertVersions(row, versions)
-  return { row, versions: byNumber(versions), hashKey: openHashKey(rootKey, row) }
+  return versions
 }
 
 /** Opens a key from the rows of all of its versions, or an already open key from those that changed. */
@@ -85,10 +120,11 @@ function openVersion(rootKey: KeyObject, row: KeyVersionRow): OpenKeyVersion {
   }
 }
 
-// A hidden version would escape destruction, and its wrapped keys would seem forged. A rotation between the two reads adds a version beyond
-// the current one; no version is ever removed.
-function assertVersions({ tenant_id, key_id, current_version }: KeyRow, versions: readonly OpenKeyVersion[]): void {
-  const known = versions.filter(({ row: { version } }) => version >= 1 && version <= current_version)
-  if (known.length === current_version) return
-  throw new TamperedRowError(`a version of key ${key_id} of tenant ${tenant_id} was deleted outside the server`)
+// A hidden version would escape destruction, and its wrapped keys would seem forged. Each version is written once in each of its states, and
+// its key says in which one it is: so an older row of a version is recognized without looking at the log.
+function areVersionsOf(key: KeyRow, versions: readonly OpenKeyVersion[]): boolean {
+  return (
+    versions.length === key.current_version &&
+    versions.every(({ row: { version, status } }, at) => version === at + 1 && status === versionStatus(key, version))
+  )
 }

@@ -103,12 +103,14 @@ function createCall<Answer>(
     admitted = undefined
     const { monthly_encrypt_quota: encryptQuota } = state.tenant
     try {
-      const caller = access ? await callerOf(access, state, services) : SYSTEM
+      const { caller, fault } = access
+        ? await callerOf(access, state, services)
+        : { caller: SYSTEM, fault: state.fault }
       admitted = caller.apiKey
       const made = await operation({ state, caller, services, sql, quotaLeft })
       decision = made
       if (isOver) throw new AuditWriteError('nobody waits for this call any more')
-      if (state.fault && (made.freshness ?? 'current') === 'current') throw state.fault
+      if (fault && (made.freshness ?? 'current') === 'current') throw fault
       const { change } = made
       return {
         entries: made.entries.map((note) => draftEntry(note, caller)),
@@ -148,7 +150,10 @@ function createCall<Answer>(
           .catch((error: unknown) => allowAlarm(error, decision))
         return true
       }
-      if (refused instanceof TamperedRowError) throw refused
+      if (refused instanceof TamperedRowError) {
+        await isCurrent(services, state) // raises the alarm if the chain itself is wrong
+        throw refused
+      }
       if (!refused && decision?.freshness === 'cached') return true
       if (!(await isCurrent(services, state).catch((error: unknown) => allowAlarm(error, decision)))) {
         await services.states.renew(state)
@@ -195,12 +200,13 @@ async function callerOf(
   access: Access,
   { tenant, fault, findApiKey }: TenantState,
   { now }: Services,
-): Promise<Caller> {
+): Promise<{ caller: Caller; fault: TamperedRowError | undefined }> {
+  const found = await findApiKey(access.credentials.digest)
   // The status in a tampered row is ignored; the call then fails with the fault itself.
   const isSuspended = !fault && tenant.status !== 'active'
-  const apiKey = admit({ apiKey: await findApiKey(access.credentials.digest), isSuspended }, access, now())
+  const apiKey = admit({ apiKey: found?.row, isSuspended }, access, now())
   const { ip_address, on_behalf_of } = access.credentials
-  return { actor: apiKey.api_key_id, ip_address, on_behalf_of, apiKey }
+  return { caller: { actor: apiKey.api_key_id, ip_address, on_behalf_of, apiKey }, fault: fault ?? found?.fault }
 }
 
 /** Zeroes the secrets of a decision that is over, whatever its outcome. */

@@ -9,8 +9,9 @@
  */
 import type { KeyObject } from 'node:crypto'
 import { openAuditKey } from '../audit/audit-key.js'
-import { genesisHash, type Head, type Witness } from '../audit/chain.js'
+import { genesisHash, type Head, isPurgeMarkAuthentic, type Witness } from '../audit/chain.js'
 import type { HeadLock } from '../audit/committer.js'
+import { findPutBack } from '../audit/newest-row.js'
 import { findTampering, type TamperedRowError, tenantMac } from '../audit/row-mac.js'
 import { findRowsWritten } from '../audit/written-since.js'
 import { deriveRowKey } from '../crypto/key-hierarchy.js'
@@ -18,13 +19,13 @@ import type { ApiKeyRow } from '../store/api-keys.js'
 import { findHead } from '../store/audit.js'
 import type { Queryable, Sql } from '../store/db.js'
 import { withDeadline } from '../store/deadline.js'
-import { findCurrentTenant, type TenantRow } from '../store/tenants.js'
+import { type CurrentTenant, findCurrentTenant, type TenantRow } from '../store/tenants.js'
 import type { OpenKey } from './load-key.js'
-import { OpenRows, type WrittenRows } from './open-rows.js'
+import { type FoundApiKey, OpenRows, type WrittenRows } from './open-rows.js'
 
 export interface TenantState {
   readonly tenant: TenantRow
-  /** set if the tenant's row is not as the server wrote it: no decision is made on it then */
+  /** set if the tenant's row is not as the server wrote it last: no decision is made on it then */
   readonly fault: TamperedRowError | undefined
   readonly policy_version: number
   /** the last entry that a purge took; 0 if there was none */
@@ -35,7 +36,9 @@ export interface TenantState {
   /** Finds a key; anything that is no UUID finds nothing. @throws TamperedRowError */
   findKey(key_id: string): Promise<OpenKey | undefined>
   /** Finds the API key with this digest. @throws TamperedRowError */
-  findApiKey(digest: string): Promise<ApiKeyRow | undefined>
+  findApiKey(digest: string): Promise<FoundApiKey | undefined>
+  /** Finds an API key by its id; anything that is no UUID finds nothing. @throws TamperedRowError */
+  findApiKeyById(api_key_id: string): Promise<ApiKeyRow | undefined>
 }
 
 /** The state under the lock of a head, which each change of the transaction replaces. */
@@ -117,11 +120,7 @@ export function createTenantStates({ sql, rootKey }: { sql: Sql; rootKey: KeyObj
       throw new Error(`tenant ${tenant_id} is gone`)
     }
     rows.forget(written)
-    advance(
-      cached,
-      { ...state, ...(found && tenantParts(found, state.rowKey)), policy_version: head.policy_version },
-      head,
-    )
+    advance(cached, { ...state, ...(found && tenantParts(found, state)), policy_version: head.policy_version }, head)
   }
 
   async function renew(state: TenantState): Promise<void> {
@@ -181,8 +180,8 @@ function advance(cached: Cached, state: TenantState, { last_id, hash, policy_ver
 // The reads and writes of a transaction stay in a layer of its own until the commit: after a rollback no other call has seen them.
 function overlay(cached: Cached, lock: HeadLock, rootKey: KeyObject): LockedState {
   const base = cached.state
-  const { rowKey, tenant } = base
-  const rows = new OpenRows({ sql: lock.sql, rootKey, rowKey, tenant_id: tenant.tenant_id }, cached.rows)
+  const { auditKey, rowKey, tenant } = base
+  const rows = new OpenRows({ sql: lock.sql, rootKey, auditKey, rowKey, tenant_id: tenant.tenant_id }, cached.rows)
   let state: TenantState = { ...base, ...finders(rows) }
   lock.onCommit((head) => {
     if (cached.state !== base) return // another call has already followed the entries of this transaction
@@ -208,28 +207,35 @@ async function loadTenant(
 ): Promise<Cached | undefined> {
   const found = await findCurrentTenant(on, tenant_id)
   if (!found) return undefined
-  const auditKey = openAuditKey(rootKey, found)
+  const auditKey = openAuditKey(rootKey, found.tenant)
   const rowKey = deriveRowKey(auditKey)
-  const rows = new OpenRows({ sql, rootKey, rowKey, tenant_id })
+  const rows = new OpenRows({ sql, rootKey, auditKey, rowKey, tenant_id })
   const { policy_version, last_id, head_hash } = found
-  const state: TenantState = { ...tenantParts(found, rowKey), policy_version, auditKey, rowKey, ...finders(rows) }
+  const state: TenantState = {
+    ...tenantParts(found, { auditKey, rowKey }),
+    policy_version,
+    auditKey,
+    rowKey,
+    ...finders(rows),
+  }
   const known = { last_id, hash: head_hash ?? genesisHash(tenant_id), policy_version }
   return { state, current: Promise.resolve(state), rows, known, renewing: undefined }
 }
 
 function tenantParts(
-  {
-    policy_version: _,
-    last_id: __,
-    head_hash: ___,
-    purged_through,
-    ...tenant
-  }: NonNullable<Awaited<ReturnType<typeof findCurrentTenant>>>,
-  rowKey: KeyObject,
+  { tenant: { newest_entry, ...tenant }, mark }: CurrentTenant,
+  { auditKey, rowKey }: Pick<TenantState, 'auditKey' | 'rowKey'>,
 ): Pick<TenantState, 'tenant' | 'fault' | 'purged_through'> {
-  return { tenant, fault: findTampering(tenant, tenantMac, rowKey), purged_through }
+  const forged = findTampering(tenant, tenantMac, rowKey)
+  const fault = forged ?? findPutBack({ ...tenant, newest_entry }, { what: 'the settings', auditKey, mark })
+  // No purge is believed that the server did not mark: its entries then seem to be missing, which the verification reports.
+  return { tenant, fault, purged_through: mark && isPurgeMarkAuthentic(auditKey, mark) ? mark.purged_through : 0 }
 }
 
-function finders(rows: OpenRows): Pick<TenantState, 'findKey' | 'findApiKey'> {
-  return { findKey: (key_id) => rows.findKey(key_id), findApiKey: (digest) => rows.findApiKey(digest) }
+function finders(rows: OpenRows): Pick<TenantState, 'findKey' | 'findApiKey' | 'findApiKeyById'> {
+  return {
+    findKey: (key_id) => rows.findKey(key_id),
+    findApiKey: (digest) => rows.findApiKey(digest),
+    findApiKeyById: (api_key_id) => rows.findApiKeyById(api_key_id),
+  }
 }

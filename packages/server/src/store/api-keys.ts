@@ -1,6 +1,7 @@
 /** The rows of API keys. */
 import type { Permission } from '@eaas/protocol'
 import type { Queryable, Transaction } from './db.js'
+import { newestEntryOfApiKey, type WithNewestEntry } from './newest-entry.js'
 
 export interface ApiKeyRow {
   tenant_id: string
@@ -34,9 +35,9 @@ export async function findApiKeyByDigest(
   sql: Queryable,
   tenant_id: string,
   digest: string,
-): Promise<ApiKeyRow | undefined> {
-  const [row] = await sql<ApiKeyRow[]>`
-    select ${columns(sql)} from api_keys where tenant_id = ${tenant_id} and digest = ${digest}`
+): Promise<WithNewestEntry<ApiKeyRow> | undefined> {
+  const [row] = await sql<WithNewestEntry<ApiKeyRow>[]>`
+    select ${columns(sql)}, ${newestEntryOfApiKey(sql)} from api_keys where tenant_id = ${tenant_id} and digest = ${digest}`
   return row
 }
 
@@ -45,9 +46,9 @@ export async function findApiKey(
   sql: Queryable,
   tenant_id: string,
   api_key_id: string,
-): Promise<ApiKeyRow | undefined> {
-  const [row] = await sql<ApiKeyRow[]>`
-    select ${columns(sql)} from api_keys where tenant_id = ${tenant_id} and api_key_id = ${api_key_id}`
+): Promise<WithNewestEntry<ApiKeyRow> | undefined> {
+  const [row] = await sql<WithNewestEntry<ApiKeyRow>[]>`
+    select ${columns(sql)}, ${newestEntryOfApiKey(sql)} from api_keys where tenant_id = ${tenant_id} and api_key_id = ${api_key_id}`
   return row
 }
 

@@ -2,7 +2,7 @@
 import type { Head, PurgeMark } from '../audit/chain.js'
 import { type ApiKeyRow, listApiKeys } from './api-keys.js'
 import { findHead } from './audit.js'
-import { findLastMark } from './audit-retention.js'
+import { listMarks } from './audit-retention.js'
 import type { Sql } from './db.js'
 import { type KeyRow, type KeyVersionRow, listKeys, listTenantKeyVersions } from './keys.js'
 import { findTenant, type TenantRow } from './tenants.js'
@@ -17,7 +17,8 @@ export interface RightsRows {
 
 export interface Evidence {
   head: Head | undefined
-  mark: PurgeMark | undefined
+  /** in order */
+  marks: PurgeMark[]
   /** the last entry that exists; 0 if there is none */
   last_id: number
   rows: RightsRows
@@ -30,7 +31,7 @@ export async function readEvidence(sql: Sql, tenant_id: string): Promise<Evidenc
       select id from audit_log where tenant_id = ${tenant_id} order by id desc limit 1`
     return {
       head: await findHead(snapshot, tenant_id),
-      mark: await findLastMark(snapshot, tenant_id),
+      marks: await listMarks(snapshot, tenant_id),
       last_id: last?.id ?? 0,
       rows: {
         tenant: await findTenant(snapshot, tenant_id),

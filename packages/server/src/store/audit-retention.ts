@@ -12,6 +12,13 @@ export async function findLastMark(sql: Queryable, tenant_id: string): Promise<P
   return row
 }
 
+/** The marks of all purges, in order. */
+export async function listMarks(sql: Queryable, tenant_id: string): Promise<PurgeMark[]> {
+  return sql<PurgeMark[]>`
+    select tenant_id, purged_through, hash, entries, cutoff, created_at, previous_mac, mac
+    from purge_marks where tenant_id = ${tenant_id} order by purged_through`
+}
+
 /** Inserts a mark. */
 export async function insertMark(sql: Transaction, mark: PurgeMark): Promise<void> {
   await sql`

@@ -1,6 +1,7 @@
 /** The rows of keys and their versions. */
 import type { wire } from '@eaas/protocol'
 import type { Queryable, Transaction } from './db.js'
+import { newestEntryOfKey, type WithNewestEntry } from './newest-entry.js'
 
 export interface KeyRow {
   tenant_id: string
@@ -70,9 +71,13 @@ export async function updateKeyVersion(sql: Transaction, row: KeyVersionRow): Pr
 }
 
 /** Finds a key by its id. */
-export async function findKey(sql: Queryable, tenant_id: string, key_id: string): Promise<KeyRow | undefined> {
-  const [row] = await sql<KeyRow[]>`
-    select ${keyColumns(sql)} from keys where tenant_id = ${tenant_id} and key_id = ${key_id}`
+export async function findKey(
+  sql: Queryable,
+  tenant_id: string,
+  key_id: string,
+): Promise<WithNewestEntry<KeyRow> | undefined> {
+  const [row] = await sql<WithNewestEntry<KeyRow>[]>`
+    select ${keyColumns(sql)}, ${newestEntryOfKey(sql)} from keys where tenant_id = ${tenant_id} and key_id = ${key_id}`
   return row
 }
 

@@ -1,6 +1,8 @@
 /** The rows of tenants. */
 import type { wire } from '@eaas/protocol'
+import type { PurgeMark } from '../audit/chain.js'
 import type { Queryable, Transaction } from './db.js'
+import { newestEntryOfTenant, type WithNewestEntry } from './newest-entry.js'
 
 /** Only an active tenant is served. A deleted one has no key material and no valid API key, and never becomes active again. */
 export type TenantStatus = 'active' | 'suspended' | 'deleted'
@@ -56,27 +58,56 @@ export async function findTenant(sql: Queryable, tenant_id: string): Promise<Ten
   return row
 }
 
-/** A tenant with the policy version and the end of the chain at the time of reading, and the last entry that a purge took. */
-export interface CurrentTenant extends TenantRow {
+/** A tenant with the policy version, the end of the chain and the mark of the last purge at the time of reading. */
+export interface CurrentTenant {
+  tenant: WithNewestEntry<TenantRow>
   policy_version: number
   last_id: number
   head_hash: Uint8Array | null
-  purged_through: number
+  /** not authenticated */
+  mark: PurgeMark | undefined
 }
 
 /** Finds a tenant with what its state depends on. If the head is missing, versions and ids are 0; the next append then raises the alarm. */
 export async function findCurrentTenant(sql: Queryable, tenant_id: string): Promise<CurrentTenant | undefined> {
-  const [row] = await sql<CurrentTenant[]>`
-    select t.tenant_id, t.name, t.envelope_only, t.monthly_encrypt_quota, t.plaintext_encoding, t.status,
-           t.wrapped_audit_key, t.created_at, t.entry_id, t.mac,
+  const [row] = await sql<Row[]>`
+    select tenants.tenant_id, name, envelope_only, monthly_encrypt_quota, plaintext_encoding, status, wrapped_audit_key,
+           tenants.created_at, entry_id, tenants.mac, ${newestEntryOfTenant(sql)},
            coalesce(h.policy_version, 0)::bigint as policy_version, coalesce(h.last_id, 0)::bigint as last_id,
-           h.hash as head_hash,
-           (select coalesce(max(m.purged_through), 0)::bigint from purge_marks m where m.tenant_id = t.tenant_id)
-             as purged_through
-    from tenants t left join heads h on h.tenant_id = t.tenant_id
-    where t.tenant_id = ${tenant_id}`
-  return row
+           h.hash as head_hash, m.purged_through, m.hash as mark_hash, m.entries, m.cutoff, m.created_at as marked_at,
+           m.previous_mac, m.mac as mark_mac
+    from tenants left join heads h on h.tenant_id = tenants.tenant_id left join lateral (
+      select purged_through, hash, entries, cutoff, created_at, previous_mac, mac
+      from purge_marks where purge_marks.tenant_id = tenants.tenant_id order by purged_through desc limit 1
+    ) as m on true
+    where tenants.tenant_id = ${tenant_id}`
+  if (!row) return undefined
+  const { policy_version, last_id, head_hash, purged_through, mark_hash, marked_at, mark_mac, ...rest } = row
+  const { entries, cutoff, previous_mac, ...tenant } = rest
+  const mark = {
+    tenant_id,
+    purged_through,
+    hash: mark_hash,
+    entries,
+    cutoff,
+    created_at: marked_at,
+    previous_mac,
+    mac: mark_mac,
+  }
+  // A left join leaves every column of the mark empty, or none.
+  return { tenant, policy_version, last_id, head_hash, mark: purged_through === null ? undefined : (mark as PurgeMark) }
 }
+
+type Row = WithNewestEntry<TenantRow> &
+  Pick<CurrentTenant, 'policy_version' | 'last_id' | 'head_hash'> & {
+    purged_through: number | null
+    mark_hash: Uint8Array
+    entries: number
+    cutoff: string
+    marked_at: string
+    previous_mac: Uint8Array
+    mark_mac: Uint8Array
+  }
 
 /** Which of these tenants have no row. */
 export async function findMissingTenants(sql: Queryable, tenant_ids: readonly string[]): Promise<string[]> {

@@ -1,0 +1,62 @@
+/**
+ * The newest entry that records a row which grants rights (chain.md 9), read in the same statement as the row: a change writes both in
+ * one transaction, so no reader sees one without the other. One look-up in an index each. The entries are not authenticated here.
+ */
+import type { Queryable } from './db.js'
+
+/** A row with the newest entry that records it; null if the log has none, because a purge took it. */
+export type WithNewestEntry<Row> = Row & { newest_entry: number | null }
+
+/** For a row of `keys`. */
+export function newestEntryOfKey(sql: Queryable) {
+  return sql`(
+    select max(newest.id) from unnest(array['key.create', 'key.rotate', 'key.enable', 'key.disable', 'key.destroy',
+                                            'key.rotation_policy']) as change (action),
+    lateral (
+      select a.id from audit_log as a
+      where a.tenant_id = keys.tenant_id and a.key_id = keys.key_id and a.action = change.action
+      order by a.id desc limit 1
+    ) as newest
+  )::bigint as newest_entry`
+}
+
+/** For a row of `api_keys`; in the words of the index audit_log_api_key. */
+export function newestEntryOfApiKey(sql: Queryable) {
+  return sql`(
+    select a.id from audit_log as a
+    where a.tenant_id = api_keys.tenant_id
+      and substring(a.metadata, '"api_key_id":"([^"]*)"') = api_keys.api_key_id::text
+      and a.action in ('api_key.create', 'api_key.update', 'api_key.revoke')
+    order by a.id desc limit 1
+  )::bigint as newest_entry`
+}
+
+/** For a row of `tenants`: it is written with entry 1 and by each `tenant.update`. */
+export function newestEntryOfTenant(sql: Queryable) {
+  return sql`coalesce(
+    (select a.id from audit_log as a where a.tenant_id = tenants.tenant_id and a.action = 'tenant.update' order by a.id desc limit 1),
+    (select a.id from audit_log as a where a.tenant_id = tenants.tenant_id and a.id = 1)
+  )::bigint as newest_entry`
+}
+
+/** A row that grants rights, under its name for people. */
+export type NamedRow = WithNewestEntry<{ tenant_id: string; entry_id: number; what: string }>
+
+/** A row of a tenant that does not name the newest entry about it; entries up to `purged_through` may be gone. */
+export async function findOutdatedRow(
+  sql: Queryable,
+  tenant_id: string,
+  purged_through: number,
+): Promise<NamedRow | undefined> {
+  const [row] = await sql<NamedRow[]>`
+    select tenant_id, entry_id, what, newest_entry from (
+      select tenant_id, entry_id, 'the settings' as what, ${newestEntryOfTenant(sql)} from tenants where tenant_id = ${tenant_id}
+      union all
+      select tenant_id, entry_id, 'key ' || key_id, ${newestEntryOfKey(sql)} from keys where tenant_id = ${tenant_id}
+      union all
+      select tenant_id, entry_id, 'API key ' || api_key_id, ${newestEntryOfApiKey(sql)} from api_keys where tenant_id = ${tenant_id}
+    ) as recorded
+    where newest_entry is distinct from entry_id and (newest_entry is not null or entry_id > ${purged_through})
+    limit 1`
+  return row
+}

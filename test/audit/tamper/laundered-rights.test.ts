@@ -1,0 +1,341 @@
+// Rows that grant rights, put back to an older state that is genuine with its MAC, by somebody who has the whole database and no key. A
+// server refuses to use them; and if one has built upon them, anybody with an export can tell, whatever followed (chain.md 11).
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { type EntryDraft, extendChain } from '../../../packages/server/src/audit/chain.js'
+import { apiKeyMac, keyMac, tenantMac, withMac } from '../../../packages/server/src/audit/row-mac.js'
+import { splitLines } from '../../../packages/server/src/audit/split-lines.js'
+import { verifyLog } from '../../../packages/server/src/audit/verify.js'
+import { verifyExport } from '../../../packages/server/src/audit/verify-export.js'
+import { updateTenant } from '../../../packages/server/src/operations/update-tenant.js'
+import { draftEntry, performAsSystem, SYSTEM } from '../../../packages/server/src/runner/perform.js'
+import * as apiKeys from '../../../packages/server/src/store/api-keys.js'
+import { appendEntries, lockHead } from '../../../packages/server/src/store/audit.js'
+import type { Transaction } from '../../../packages/server/src/store/db.js'
+import * as keys from '../../../packages/server/src/store/keys.js'
+import * as tenants from '../../../packages/server/src/store/tenants.js'
+import { verifyIndependently } from '../../independent/verifier.js'
+import { copyTables, dek, restoreTables, type Scene, type Server, serverOf } from '../../support/audit-scene.js'
+import { type Caller, type Service, startService } from '../../support/service.js'
+import { findObstacleToVerifier, verifyElsewhere } from '../other-verifier.js'
+
+let service: Service
+let owner: Caller
+let key: { id: string; name: string }
+let doomed: { id: string; name: string }
+let limited: { id: string; secret: string }
+let revoked: { id: string; secret: string }
+/** the newest entry of each row that is put back */
+let newest: Record<'key' | 'doomed' | 'limited' | 'revoked' | 'tenant', number>
+
+const sql = () => service.services.sql as unknown as Scene['sql']
+const state = async () => {
+  const found = await service.services.states.find(owner.tenant.tenant_id)
+  if (!found) throw new Error('no tenant')
+  return found
+}
+/** A server that has cached nothing. */
+const fresh = (): Server => serverOf(service)
+const post = async (path: string, body?: unknown) => {
+  const answer = await owner.call('POST', path, body)
+  if (answer.status >= 300) throw new Error(`${path} was answered ${answer.status}: ${JSON.stringify(answer.body)}`)
+  return answer.body
+}
+
+beforeAll(async () => {
+  service = await startService()
+  owner = await service.createTenant()
+  key = await post('/v1/keys', { name: 'key' })
+  doomed = await post('/v1/keys', { name: 'doomed' })
+  limited = await post('/v1/api-keys', { name: 'limited', permissions: ['encrypt', 'keys:export', 'keys:read'] })
+  revoked = await post('/v1/api-keys', { name: 'revoked', permissions: ['api_keys:manage', 'audit:read', 'keys:read'] })
+  await performAsSystem(service.services, owner.tenant.tenant_id, updateTenant({ envelope_only: false }))
+  await copyTables(sql(), 'early')
+
+  await post(`/v1/keys/${key.id}/rotate`)
+  await post(`/v1/keys/${key.id}/wrap`, { dek: dek() })
+  await owner.call('PATCH', `/v1/api-keys/${limited.id}`, { permissions: ['keys:read'] })
+  await owner.call('DELETE', `/v1/api-keys/${revoked.id}`)
+  await owner.call('DELETE', `/v1/keys/${doomed.id}`)
+  service.services.destroyWindowDays = 0
+  await post(`/v1/keys/${doomed.id}/destroy`, { confirm: doomed.name })
+  await performAsSystem(service.services, owner.tenant.tenant_id, updateTenant({ envelope_only: true }))
+  await copyTables(sql(), 'late')
+  const [row] = await sql()<(typeof newest)[]>`
+    select (select entry_id from keys where key_id = ${key.id})::int as key,
+           (select entry_id from keys where key_id = ${doomed.id})::int as doomed,
+           (select entry_id from api_keys where api_key_id = ${limited.id})::int as limited,
+           (select entry_id from api_keys where api_key_id = ${revoked.id})::int as revoked,
+           (select entry_id from tenants)::int as tenant`
+  if (!row) throw new Error('no rows')
+  newest = row
+})
+beforeEach(() => restoreTables(sql(), 'late'))
+afterAll(() => service?.close())
+
+/** Puts the older rows of one thing back. */
+async function putBack(name: keyof typeof newest): Promise<void> {
+  const rows = {
+    key: { tables: ['keys', 'key_versions'], condition: `key_id = '${key.id}'` },
+    doomed: { tables: ['keys', 'key_versions'], condition: `key_id = '${doomed.id}'` },
+    limited: { tables: ['api_keys'], condition: `api_key_id = '${limited.id}'` },
+    revoked: { tables: ['api_keys'], condition: `api_key_id = '${revoked.id}'` },
+    tenant: { tables: ['tenants'], condition: 'true' },
+  }
+  const { tables, condition } = rows[name]
+  for (const table of tables) {
+    await sql().unsafe(
+      `delete from ${table} where ${condition}; insert into ${table} select * from early.${table} where ${condition}`,
+    )
+  }
+}
+
+/** What a server without any check appends: entries and rows by the real code of the chain, all with their MACs. */
+async function append(
+  draft: EntryDraft,
+  write: (sql: Transaction, entry_id: number) => Promise<unknown>,
+): Promise<number> {
+  const { auditKey } = await state()
+  return service.services.sql.begin(async (transaction) => {
+    const head = await lockHead(transaction, owner.tenant.tenant_id)
+    if (!head) throw new Error('no head')
+    const now = Date.now()
+    const policy_version = head.policy_version + 1
+    const { entries, head: next } = extendChain(head, [draft], { auditKey, now, policy_version })
+    const clock = { time: now, toleranceMs: Number.POSITIVE_INFINITY }
+    const { isMoved } = await appendEntries(transaction, { previous: head, next, entries, clock })
+    if (!isMoved) throw new Error('the head was moved')
+    await write(transaction, next.last_id)
+    return next.last_id
+  }) as Promise<number>
+}
+
+const actorOf = (api_key_id: string) => ({ ...SYSTEM, actor: api_key_id })
+
+/** Renames an API key as it stands in its row. `replaces` is the entry of the row, or as it is given. */
+async function rename(api_key_id: string, actor: string, replaces?: number): Promise<number> {
+  const { rowKey } = await state()
+  const row = await apiKeys.findApiKey(service.services.sql, owner.tenant.tenant_id, api_key_id)
+  if (!row) throw new Error('no such API key')
+  const metadata = { api_key_id, changed: 'name', replaces: replaces ?? row.entry_id }
+  return append(draftEntry({ action: 'api_key.update', metadata }, actorOf(actor)), (transaction, entry_id) =>
+    apiKeys.updateApiKey(transaction, withMac({ ...row, name: 'renamed', entry_id }, apiKeyMac, rowKey)),
+  )
+}
+
+/** Changes a key as it stands in its row. */
+async function changeKey(
+  key_id: string,
+  action: 'key.rotate' | 'key.rotation_policy',
+  replaces?: number,
+): Promise<number> {
+  const { rowKey } = await state()
+  const row = await keys.findKey(service.services.sql, owner.tenant.tenant_id, key_id)
+  if (!row) throw new Error('no such key')
+  const current_version = row.current_version + (action === 'key.rotate' ? 1 : 0)
+  const metadata = { replaces: replaces ?? row.entry_id }
+  const note = { action, key_id, key_version: current_version, metadata }
+  return append(draftEntry(note, SYSTEM), (transaction, entry_id) =>
+    keys.updateKey(transaction, withMac({ ...row, current_version, entry_id }, keyMac, rowKey)),
+  )
+}
+
+async function suspendTenant(): Promise<number> {
+  const { rowKey } = await state()
+  const row = await tenants.findTenant(service.services.sql, owner.tenant.tenant_id)
+  if (!row) throw new Error('no tenant')
+  const metadata = { monthly_encrypt_quota: 7, replaces: row.entry_id }
+  return append(draftEntry({ action: 'tenant.update', metadata }, SYSTEM), (transaction, entry_id) =>
+    tenants.updateTenant(transaction, withMac({ ...row, monthly_encrypt_quota: 7, entry_id }, tenantMac, rowKey)),
+  )
+}
+
+const wrapUnder = (key_version: number) =>
+  append(draftEntry({ action: 'key.wrap', key_id: key.id, key_version }, SYSTEM), async () => undefined)
+
+const BUILT_UPON: [what: string, name: keyof typeof newest, build: () => Promise<number>, reason: string][] = [
+  ['a revoked API key that renames itself', 'revoked', () => rename(revoked.id, revoked.id), 'state_violated'],
+  ['a revoked API key that another one renames', 'revoked', () => rename(revoked.id, 'system'), 'replaces_mismatch'],
+  [
+    'a revoked API key, renamed by a server that says that it replaces the revocation',
+    'revoked',
+    () => rename(revoked.id, 'system', newest.revoked),
+    'state_violated',
+  ],
+  [
+    'dropped permissions of an API key that is then renamed',
+    'limited',
+    () => rename(limited.id, 'system'),
+    'replaces_mismatch',
+  ],
+  ['a destroyed key that is then rotated', 'doomed', () => changeKey(doomed.id, 'key.rotate'), 'replaces_mismatch'],
+  [
+    'a destroyed key, rotated by a server that says that it replaces the destruction',
+    'doomed',
+    () => changeKey(doomed.id, 'key.rotate', newest.doomed),
+    'state_violated',
+  ],
+  ['an undone rotation, rotated again', 'key', () => changeKey(key.id, 'key.rotate'), 'replaces_mismatch'],
+  [
+    'an undone rotation, rotated again by a server that says that it replaces the rotation',
+    'key',
+    () => changeKey(key.id, 'key.rotate', newest.key),
+    'state_violated',
+  ],
+  [
+    'an undone rotation of a key that gets a policy',
+    'key',
+    () => changeKey(key.id, 'key.rotation_policy'),
+    'replaces_mismatch',
+  ],
+  ['an undone rotation of a key that wraps', 'key', () => wrapUnder(1), 'state_violated'],
+  ['settings of a tenant that is then changed', 'tenant', suspendTenant, 'replaces_mismatch'],
+]
+
+describe('a row that somebody put back is found by every verification once a server has built upon it:', () => {
+  it.each(BUILT_UPON)('%s', async (_, name, build, reason) => {
+    const before = (await fresh().call(owner.secret, 'GET', '/v1/audit/verify')).body
+    expect(before).toMatchObject({ valid: true })
+    await putBack(name)
+    const broken_at = await build()
+    const server = fresh()
+    for (let at = 0; at < 3; at++) await server.call(owner.secret, 'POST', '/v1/keys', { name: `later ${at}` })
+    const fault = { valid: false, reason, broken_at }
+    expect((await server.call(owner.secret, 'GET', '/v1/audit/verify')).body).toMatchObject(fault)
+    const { auditKey, rowKey } = await state()
+    const { tenant_id } = owner.tenant
+    expect(await verifyLog(service.services.sql, { tenant_id, auditKey, rowKey })).toMatchObject(fault)
+    expect(await verifyIndependently(sql(), { tenant_id, auditKey: auditKey.export() })).toMatchObject(fault)
+
+    const file = (await server.call(owner.secret, 'GET', '/v1/audit/export')).body as string
+    const { public_key: publicKey } = (await server.call(owner.secret, 'GET', '/v1/audit/checkpoint')).body
+    const refused = { valid: false, verified_entries: broken_at - 1, line: broken_at + 1 }
+    expect(await verifyExport(splitLines([Buffer.from(file)]), { publicKey })).toMatchObject({ ...refused, broken_at })
+    if (findObstacleToVerifier()) return
+    expect(verifyElsewhere([{ file: Buffer.from(file), publicKey }])).toMatchObject([refused])
+  })
+
+  it('and an honest history is not', async () => {
+    const server = fresh()
+    const { auditKey, rowKey } = await state()
+    const { tenant_id } = owner.tenant
+    expect(await verifyLog(service.services.sql, { tenant_id, auditKey, rowKey })).toMatchObject({ valid: true })
+    expect(await verifyIndependently(sql(), { tenant_id, auditKey: auditKey.export() })).toMatchObject({ valid: true })
+    const file = (await server.call(owner.secret, 'GET', '/v1/audit/export')).body as string
+    const { public_key: publicKey } = (await server.call(owner.secret, 'GET', '/v1/audit/checkpoint')).body
+    expect(await verifyExport(splitLines([Buffer.from(file)]), { publicKey })).toMatchObject({ valid: true })
+    if (findObstacleToVerifier()) return
+    expect(verifyElsewhere([{ file: Buffer.from(file), publicKey }])).toMatchObject([{ valid: true }])
+  })
+})
+
+/** What the attacker puts a row back for. */
+const USES: [
+  what: string,
+  putBack: () => Promise<void>,
+  use: (server: Server) => Promise<{ status: number; body: unknown }>,
+][] = [
+  ['a call of a revoked API key', () => putBack('revoked'), (server) => server.call(revoked.secret, 'GET', '/v1/keys')],
+  [
+    'a revoked API key that renames itself',
+    () => putBack('revoked'),
+    (server) => server.call(revoked.secret, 'PATCH', `/v1/api-keys/${revoked.id}`, { name: 'renamed' }),
+  ],
+  [
+    'a revoked API key that another one renames',
+    () => putBack('revoked'),
+    (server) => server.call(owner.secret, 'PATCH', `/v1/api-keys/${revoked.id}`, { name: 'renamed' }),
+  ],
+  [
+    'a permission that was dropped',
+    () => putBack('limited'),
+    (server) => server.call(limited.secret, 'POST', `/v1/keys/${key.id}/export`),
+  ],
+  [
+    'an API key whose dropped permissions are back, renamed by another one',
+    () => putBack('limited'),
+    (server) => server.call(owner.secret, 'PATCH', `/v1/api-keys/${limited.id}`, { name: 'renamed' }),
+  ],
+  [
+    'a destroyed key that wraps',
+    () => putBack('doomed'),
+    (server) => server.call(owner.secret, 'POST', `/v1/keys/${doomed.id}/wrap`, { dek: dek() }),
+  ],
+  [
+    'a destroyed key that is rotated',
+    () => putBack('doomed'),
+    (server) => server.call(owner.secret, 'POST', `/v1/keys/${doomed.id}/rotate`),
+  ],
+  [
+    'the versions of a destroyed key, without the key',
+    () => putBackVersions(doomed.id),
+    (server) => server.call(owner.secret, 'GET', `/v1/keys/${doomed.id}`),
+  ],
+  [
+    'a wrap under the version before the rotation',
+    () => putBack('key'),
+    (server) => server.call(owner.secret, 'POST', `/v1/keys/${key.id}/wrap`, { dek: dek() }),
+  ],
+  [
+    'an undone rotation, rotated again',
+    () => putBack('key'),
+    (server) => server.call(owner.secret, 'POST', `/v1/keys/${key.id}/rotate`),
+  ],
+  [
+    'a retired version that is active again, without the key',
+    () => putBackVersions(key.id),
+    (server) => server.call(owner.secret, 'POST', `/v1/keys/${key.id}/wrap`, { dek: dek() }),
+  ],
+  [
+    'server mode, which was closed',
+    () => putBack('tenant'),
+    (server) => server.call(owner.secret, 'POST', '/v1/encrypt', { key_id: key.id, plaintext: 'x' }),
+  ],
+]
+
+async function putBackVersions(key_id: string): Promise<void> {
+  await sql().unsafe(`
+    delete from key_versions where key_id = '${key_id}' and version = 1;
+    insert into key_versions select * from early.key_versions where key_id = '${key_id}' and version = 1`)
+}
+
+describe('a row that somebody put back is refused at use:', () => {
+  it.each(USES)('%s', async (_, putItBack, use) => {
+    const before = await fresh().call(owner.secret, 'GET', '/v1/audit/verify')
+    await putItBack()
+    const server = fresh()
+    const { status, body } = await use(server)
+    expect([status, (body as { code: string }).code]).toEqual([500, 'E_TAMPERED'])
+    const after = await server.call(owner.secret, 'GET', '/v1/audit/verify')
+    expect(after.body).toMatchObject({ valid: false, reason: expect.stringMatching(/^row_/), head: before.body.head })
+  })
+
+  it('also where its newest entry is hidden behind a mark that no server wrote', async () => {
+    await putBack('limited')
+    await sql()`delete from audit_log where metadata like ${`%${limited.id}%`}`
+    const through = newest.tenant + 100
+    await sql()`
+      insert into purge_marks (tenant_id, purged_through, hash, entries, cutoff, created_at, previous_mac, mac)
+      values (${owner.tenant.tenant_id}, ${through}, ${Buffer.alloc(32)}, 1, now(), now(), ${Buffer.alloc(32)}, ${Buffer.alloc(32)})`
+    const { status } = await fresh().call(limited.secret, 'POST', `/v1/keys/${key.id}/export`)
+    expect(status).toBe(500)
+  })
+
+  it('and no honest row is, though changes of one row wait together', async () => {
+    const server = fresh()
+    const { id, name } = (await server.call(owner.secret, 'POST', '/v1/keys', { name: 'busy' })).body
+    const busy = (await server.call(owner.secret, 'POST', '/v1/api-keys', { name: 'busy', permissions: [] })).body
+    const other = fresh()
+    const calls = Array.from({ length: 12 }, (_, at) => [
+      server.call(owner.secret, 'PATCH', `/v1/api-keys/${busy.id}`, { name: `busy ${at}` }),
+      other.call(owner.secret, 'PATCH', `/v1/api-keys/${busy.id}`, { name: `busy too ${at}` }),
+      server.call(owner.secret, 'POST', `/v1/keys/${id}/rotate`),
+      other.call(owner.secret, 'POST', `/v1/keys/${id}/rotate`),
+      other.call(owner.secret, 'POST', `/v1/keys/${id}/wrap`, { dek: dek() }),
+    ]).flat()
+    expect((await Promise.all(calls)).map(({ status }) => status)).toEqual(calls.map(() => 200))
+    await server.call(owner.secret, 'DELETE', `/v1/keys/${id}`)
+    expect((await other.call(owner.secret, 'POST', `/v1/keys/${id}/destroy`, { confirm: name })).status).toBe(200)
+    expect((await fresh().call(owner.secret, 'GET', `/v1/keys/${id}`)).body.status).toBe('destroyed')
+    expect((await server.call(owner.secret, 'GET', '/v1/audit/verify')).body).toMatchObject({ valid: true })
+  })
+})

@@ -1,0 +1,149 @@
+// The history of rights of chain.md 11, for the independent verifier: written from that page alone, imports nothing of the project.
+
+/** What the history reads of an entry. */
+export interface Deed {
+  id: number
+  action: string
+  key_id: string | null
+  key_version: number | null
+  actor: string
+  metadata: string | null
+}
+
+export type Wrong = 'replaces_mismatch' | 'state_violated'
+
+class Breach extends Error {
+  constructor(readonly wrong: Wrong) {
+    super(wrong)
+  }
+}
+
+/** null is what only the entries before the first one could tell */
+interface Thing {
+  last: number | null
+  state: string | null
+  version: number | null
+}
+
+const NAMES_CURRENT = /^(?:key\.(?:wrap|export|rotate|rotation_policy|enable|disable|destroy)|encrypt)$/
+const CHANGES_KEY = /^key\.(?:rotate|rotation_policy|enable|disable|destroy)$/
+/** For an action, or the step of a destruction: the states that it is done in, and the state that it leads to. */
+const STATES = new Map<string, [from: string, to?: string]>(
+  Object.entries({
+    'key.wrap': ['active', 'active'],
+    encrypt: ['active', 'active'],
+    'key.unwrap': ['active disabled'],
+    decrypt: ['active disabled'],
+    'key.export': ['active disabled'],
+    'key.rotate': ['active', 'active'],
+    'key.rotation_policy': ['active disabled'],
+    'key.disable': ['active', 'disabled'],
+    'key.enable': ['disabled', 'active'],
+    'key.destroy scheduled': ['disabled', 'pending'],
+    'key.destroy cancelled': ['pending', 'disabled'],
+    'key.destroy completed': ['active disabled pending', 'destroyed'],
+  }),
+)
+
+export class Rights {
+  readonly #things = new Map<string, Thing>()
+
+  constructor(readonly before: number) {}
+
+  /** What is wrong with the next entry, if anything is. */
+  read(deed: Deed): Wrong | undefined {
+    try {
+      this.#actor(deed.actor)
+      if (deed.key_id !== null) this.#key(deed, `key ${deed.key_id}`)
+      else if (/^api_key\.(?:create|update|revoke)$/.test(deed.action)) this.#apiKey(deed)
+      else if (deed.action === 'tenant.update') this.#replace(this.#thing('tenant'), deed)
+      return undefined
+    } catch (error) {
+      if (error instanceof Breach) return error.wrong
+      throw error
+    }
+  }
+
+  #allow(condition: boolean): void {
+    if (!condition) throw new Breach('state_violated')
+  }
+
+  #actor(actor: string): void {
+    if (!/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(actor)) return
+    this.#allow(this.#known(`API key ${actor}`).state !== 'revoked')
+  }
+
+  /** What an entry is about: created by an entry that was read, or maybe by one that was not. */
+  #known(name: string): Thing {
+    if (this.before === 0) this.#allow(this.#things.has(name))
+    return this.#thing(name)
+  }
+
+  #thing(name: string): Thing {
+    const thing = this.#things.get(name) ?? { last: null, state: null, version: null }
+    this.#things.set(name, thing)
+    return thing
+  }
+
+  #create(name: string, thing: Thing): void {
+    this.#allow(!this.#things.has(name))
+    this.#things.set(name, thing)
+  }
+
+  #replace(thing: Thing, { id, metadata }: Deed): void {
+    const { replaces } = tell(metadata)
+    const isUnread = Number.isInteger(replaces) && Number(replaces) > 0 && Number(replaces) <= this.before
+    if (thing.last === null ? !isUnread : replaces !== thing.last) throw new Breach('replaces_mismatch')
+    thing.last = id
+  }
+
+  #apiKey(deed: Deed): void {
+    const { api_key_id } = tell(deed.metadata)
+    this.#allow(typeof api_key_id === 'string')
+    const name = `API key ${api_key_id}`
+    if (deed.action === 'api_key.create') {
+      this.#create(name, { last: deed.id, state: 'active', version: null })
+      if (deed.id === 1) this.#create('tenant', { last: 1, state: null, version: null })
+      return
+    }
+    const thing = this.#known(name)
+    this.#replace(thing, deed)
+    this.#allow(thing.state !== 'revoked')
+    thing.state = deed.action === 'api_key.revoke' ? 'revoked' : 'active'
+  }
+
+  #key(deed: Deed, name: string): void {
+    const { action, id } = deed
+    const version = deed.key_version ?? 0
+    if (action === 'key.create') {
+      this.#allow(version === 1)
+      this.#create(name, { last: id, state: 'active', version })
+      return
+    }
+    const key = this.#known(name)
+    if (CHANGES_KEY.test(action)) this.#replace(key, deed)
+    const { step, versions } = tell(deed.metadata)
+    const rule = STATES.get(action === 'key.destroy' ? `${action} ${step}` : action)
+    this.#allow(rule !== undefined || action !== 'key.destroy')
+    if (!rule) return
+    const [from, to] = rule
+    this.#allow(key.state === null || from.split(' ').includes(key.state))
+    key.state = to ?? key.state
+    if (!NAMES_CURRENT.test(action)) {
+      this.#allow(version >= 1 && version <= (key.version ?? version))
+      return
+    }
+    const current = action === 'key.rotate' ? version - 1 : version
+    this.#allow(current >= 1 && current === (key.version ?? current))
+    this.#allow(to !== 'destroyed' || versions === version)
+    key.version = version
+  }
+}
+
+function tell(metadata: string | null): Record<string, unknown> {
+  try {
+    return Object(JSON.parse(metadata ?? '{}'))
+  } catch {
+    return {}
+  }
+}
