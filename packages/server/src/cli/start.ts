@@ -7,7 +7,7 @@ import { type Config, ConfigError } from '../config.js'
 import type { Installation } from '../installation.js'
 import { outliveOutput } from '../logger.js'
 import { createTenant, type NewTenant } from '../operations/create-tenant.js'
-import { openServer, type Server } from '../server.js'
+import type { Server } from '../server.js'
 import { lockInstance } from '../store/instance.js'
 import { hasTenants } from '../store/tenants.js'
 import { commandConfig, ENVIRONMENT } from './command.js'
@@ -32,6 +32,8 @@ export function addStart(program: Command): void {
 /** Starts the server; returns once it listens. */
 async function start(config: Config): Promise<void> {
   outliveOutput()
+  // Imported here, so that no other command loads the HTTP server, which takes it longer than its own work.
+  const { openServer } = await import('../server.js')
   const server = await openServer({ config })
   const { app, installation, emitCheckpoints } = server
   try {

@@ -6,10 +6,10 @@
 import { chmodSync, existsSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { PGlite } from '@electric-sql/pglite'
+import type { PGlite } from '@electric-sql/pglite'
 import { createClusterIfAbsent, isCluster } from './cluster.js'
 import { answers, findLockHolder, lockDataDirectory } from './data-directory-lock.js'
-import { commitsReachTheDisk, DURABLE_START_PARAMS, DurableNodeFS } from './fsync.js'
+import type { DurableNodeFS } from './fsync.js'
 import { shortSocketPath } from './short-socket-path.js'
 import { type EmbeddedSocket, serveOnSocket } from './socket.js'
 
@@ -81,8 +81,10 @@ async function openDirectory(directory: string, onFailure: (error: Error) => voi
   try {
     const cluster = join(directory, CLUSTER)
     const fresh = await createClusterIfAbsent(cluster)
+    // Imported here, so that commands on PostgreSQL and beside a server do not load PGlite.
+    const { commitsReachTheDisk, DURABLE_START_PARAMS, DurableNodeFS } = await import('./fsync.js')
     const fs = new DurableNodeFS(cluster)
-    const database = await openCluster(fs)
+    const database = await openCluster(fs, DURABLE_START_PARAMS)
     const durability = (await commitsReachTheDisk(database, fs)) ? 'fsync' : 'none'
     await vacuumIfDue(database)
 
@@ -131,12 +133,13 @@ export async function findRunningEmbedded(dataDir: string): Promise<RunningEmbed
   )
 }
 
-async function openCluster(fs: DurableNodeFS): Promise<PGlite> {
+async function openCluster(fs: DurableNodeFS, startParams: readonly string[]): Promise<PGlite> {
+  const { PGlite } = await import('@electric-sql/pglite')
   const output: string[] = []
   try {
     return await PGlite.create({
       fs,
-      startParams: [...DURABLE_START_PARAMS, '-c', `shared_buffers=${SHARED_BUFFERS}`],
+      startParams: [...startParams, '-c', `shared_buffers=${SHARED_BUFFERS}`],
       onStderr: (line) => {
         output.push(line)
         return false
