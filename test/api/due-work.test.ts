@@ -22,7 +22,7 @@ afterEach(async () => {
 })
 
 async function start(count: number): Promise<Service[]> {
-  const database = await freshDatabase()
+  const database = await freshDatabase('due', { migrated: true })
   for (let at = 0; at < count; at++) running.push(await startService({ database, now: () => now }))
   return running
 }

@@ -1,14 +1,18 @@
 // Once per database project: starts PostgreSQL (projects `postgres` and `pgbouncer`), and provides what `freshDatabase` needs.
+import { cpSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { TestProject } from 'vitest/node'
+import { MIGRATIONS_DIRECTORY } from '../../packages/server/src/migrations-directory.js'
 import { createClusterIfAbsent } from '../../packages/server/src/store/embedded/cluster.js'
+import { migrate } from '../../packages/server/src/store/migrations.js'
+import { openStore } from '../../packages/server/src/store/open-store.js'
 import type {} from './database.js'
 import { findPgbouncer } from './find-pgbouncer.js'
 import { findPostgres } from './find-postgres.js'
 import { guardedDir } from './guarded-dir.js'
 import { startPgbouncer } from './pgbouncer.js'
-import { startPostgres } from './postgres.js'
+import { createDatabase, MIGRATED, startPostgres } from './postgres.js'
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const { backend, isPooled } = project.config.provide
@@ -19,6 +23,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
     const bin = findPostgres()
     if (!bin) throw new Error('PostgreSQL was there when the configuration was read and is gone now: run again')
     const server = await startPostgres({ bin })
+    await migrateDatabase({ databaseUrl: await createDatabase(server.url, MIGRATED), dataDir: '' })
     project.provide('postgresUrl', server.url)
     if (!isPooled) return server.remove
     const program = findPgbouncer()
@@ -31,9 +36,21 @@ export default async function setup(project: TestProject): Promise<() => Promise
     }
   }
   const dir = guardedDir('eaas-test-embedded')
-  const template = join(dir.path, 'template')
-  await mkdir(template)
-  await createClusterIfAbsent(join(template, 'postgres'))
+  const [empty, migrated] = [join(dir.path, 'empty'), join(dir.path, 'migrated')]
+  await mkdir(empty)
+  await createClusterIfAbsent(join(empty, 'postgres'))
+  cpSync(empty, migrated, { recursive: true })
+  await migrateDatabase({ databaseUrl: undefined, dataDir: migrated })
   project.provide('embeddedDir', dir.path)
   return dir.remove
+}
+
+/** Makes the server's tables. */
+async function migrateDatabase(location: { databaseUrl: string | undefined; dataDir: string }): Promise<void> {
+  const store = await openStore({ ...location, databasePooler: 'none' }, { beside: false, mayCreate: false })
+  try {
+    await migrate(store.sql, MIGRATIONS_DIRECTORY)
+  } finally {
+    await store.close()
+  }
 }

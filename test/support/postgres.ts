@@ -12,6 +12,9 @@ import { type GuardedDir, guardedDir } from './guarded-dir.js'
 /** Generous for slow disks, because crash recovery replays everything that fsync kept. In milliseconds. */
 const READY_TIMEOUT_MS = 60_000
 
+/** The database that has the server's tables, to make others from; see global-setup.ts. */
+export const MIGRATED = 'eaas_migrated'
+
 /** The settings with which an acknowledged commit survives a crash; the tests of durability depend on them. */
 const DURABLE = { fsync: 'on', synchronous_commit: 'on', full_page_writes: 'on' }
 
@@ -98,15 +101,16 @@ export async function startPostgres({
 }
 
 /**
- * Makes an empty database on the server of `adminUrl` and returns its URL.
+ * Makes a database on the server of `adminUrl` and returns its URL.
  * @param name lower-case letters, digits and `_`
+ * @param template the database that it is a copy of; it is empty by default
  * @throws if the name is taken (42P04)
  */
-export async function createDatabase(adminUrl: string, name: string): Promise<string> {
+export async function createDatabase(adminUrl: string, name: string, template = 'template1'): Promise<string> {
   if (!/^[a-z][a-z0-9_]{0,62}$/.test(name)) throw new Error(`database name must match [a-z][a-z0-9_]*, got ${name}`)
   const sql = postgres(adminUrl, { max: 1 })
   try {
-    await sql`create database ${sql(name)}`
+    await sql`create database ${sql(name)} template ${sql(template)}`
   } finally {
     await sql.end()
   }

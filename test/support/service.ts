@@ -59,7 +59,7 @@ export async function startService({
   databaseNow = now,
   environment = {},
 }: ServiceOptions = {}): Promise<Service> {
-  const used = database ?? (await freshDatabase())
+  const used = database ?? (await freshDatabase('test', { migrated: true }))
   const config = readConfig({
     EAAS_ROOT_KEY: ROOT_KEY,
     EAAS_LOG_LEVEL: 'silent',
