@@ -287,7 +287,7 @@ describe('lines of the file that are not as a server wrote them', () => {
     expect([code, stdout]).toEqual([1, expect.stringMatching(new RegExp(`WRONG +checkpoints +line ${lines}: `))])
     await eaas.start()
     expect((await eaas.stop()).stderr).toMatch(
-      new RegExp(`"level":40.*line ${lines}: .*lines that are not as a server wrote them`),
+      new RegExp(`"level":40.*line ${lines}: .*lines that no server wrote as they are`),
     )
   })
 
@@ -367,9 +367,9 @@ describe('a checkpoint as it is kept', () => {
     const { checkpoint } = await fetchNote()
     const forged = JSON.stringify({ checkpoint: checkpoint.replace('\n5\n', '\n6\n') })
     for (const [text, sentence] of [
-      [`${others}\n`, 'it holds no checkpoint of this tenant'],
+      [`${others}\n`, 'it contains no checkpoint of this tenant'],
       [`${JSON.stringify({ checkpoint })}\n${forged}\n`, 'signature'],
-      ['{}', 'this is no checkpoint of an EaaS audit log'],
+      ['{}', 'this is not a checkpoint of an EaaS audit log'],
     ] as const) {
       const { inPlace, offline } = await verifyBy(text)
       for (const { code, stdout, stderr } of [inPlace, offline]) {

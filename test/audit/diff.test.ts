@@ -83,8 +83,14 @@ describe('eaas audit diff', { timeout: TIMEOUT_MS }, () => {
       differs_at: total.kept + 1,
       witnessed_through: total.all,
       undone: [
-        { change: 'api_key.revoke', api_key_id: apiKeyId, remedy: 'revoke it again: it works' },
-        { change: 'key.rotate', key_id, key_version: 2, wraps: 2, remedy: expect.stringContaining('no longer opens') },
+        { change: 'api_key.revoke', api_key_id: apiKeyId, remedy: 'revoke it again: it is valid again' },
+        {
+          change: 'key.rotate',
+          key_id,
+          key_version: 2,
+          wraps: 2,
+          remedy: expect.stringContaining("can't be unwrapped"),
+        },
       ],
     })
     expect(found.lost.map(({ id, action }: { id: number; action: string }) => [id, action])).toEqual([

@@ -276,7 +276,7 @@ describe('a database that goes back under running servers', { timeout: TIMEOUT_M
     const accepting = (who: string) =>
       eaas(['audit', 'accept-rollback', '--tenant', who, '--reason', 'the backup is of Monday'])
     expect((await accepting('lost')).stderr).toContain('there is no tenant lost')
-    expect((await eaas(['doctor'])).stdout).toContain(`${tenant_id}: the tenant is gone from the database`)
+    expect((await eaas(['doctor'])).stdout).toContain(`${tenant_id}: the tenant is missing from the database`)
 
     // A server that starts learns of it from the row.
     await seer.stop()
@@ -291,7 +291,9 @@ describe('a database that goes back under running servers', { timeout: TIMEOUT_M
       expect((await server.stop()).stderr).toContain('accepted that a tenant is gone')
       await server.start()
       expect((await fetch(`${server.url}/health`)).status).toBe(200)
-      expect(server.stderr).toMatch(new RegExp(`"tenant_id":"${tenant_id}","file":"[^"]+","line":\\d+.*does not have`))
+      expect(server.stderr).toMatch(
+        new RegExp(`"tenant_id":"${tenant_id}","file":"[^"]+","line":\\d+.*is not in the database`),
+      )
     }
     expect((await accepting(tenant_id)).stderr).toContain('no alarm')
     const doctor = await eaas(['doctor'], checkpointsOf('seer'))

@@ -95,7 +95,7 @@ describe('eaas', () => {
     expect(await json(`tenant show ${created.tenant_id}`)).toEqual(set)
     expect((await json('tenant set acme --monthly-encrypt-quota none')).monthly_encrypt_quota).toBeNull()
     const twice = await eaas('tenant create --name acme')
-    expect([twice.code, twice.error]).toEqual([1, 'eaas: a tenant named acme exists already\n'])
+    expect([twice.code, twice.error]).toEqual([1, 'eaas: a tenant named acme already exists\n'])
     expect((await eaas('tenant show nobody')).code).toBe(1)
   })
 
@@ -145,6 +145,6 @@ describe('eaas', () => {
 
   it('tells of a variable that it does not know, so that a misspelt one is not overlooked', async () => {
     const { code, error } = await eaas('tenant list', { EAAS_ROOTKEY: 'a secret' })
-    expect([code, error]).toEqual([0, 'eaas: EAAS_ROOTKEY is not a variable of this server; see eaas start --help\n'])
+    expect([code, error]).toEqual([0, 'eaas: the server has no variable EAAS_ROOTKEY; see eaas start --help\n'])
   })
 })

@@ -95,7 +95,7 @@ describe.skipIf(backend() === 'postgres')('a data directory (PostgreSQL has none
       const { code, stdout, stderr } = await runEaas(command, { database: { ...database, dataDir } })
       expect([code, stdout]).toEqual([1, ''])
       expect(stderr).toBe(
-        `eaas: The data directory ${dataDir} cannot be used (ENOTDIR): a part of the path is a file, or name another one in EAAS_DATA_DIR.\n`,
+        `eaas: The data directory ${dataDir} cannot be used (ENOTDIR): a part of the path is a file. Move that file away, or set EAAS_DATA_DIR to another one.\n`,
       )
     }
     for (const [code, why] of [
@@ -139,7 +139,7 @@ describe.skipIf(backend() === 'postgres')('a data directory (PostgreSQL has none
       ),
     ])
     const foreign = await runEaas(['start'], { database, environment: { EAAS_HOST: '203.0.113.7' } })
-    expect(foreign.stderr).toContain('(EADDRNOTAVAIL): that is no address of this machine. Set EAAS_HOST')
+    expect(foreign.stderr).toContain('(EADDRNOTAVAIL): this machine does not have that address. Set EAAS_HOST')
   })
 
   it('is free where a server could not be put together', async () => {
@@ -203,6 +203,6 @@ describe('eaas tenant create', () => {
   it('refuses a name that is taken, in one sentence', { timeout: TIMEOUT_MS }, async () => {
     await createTenantByCli({ database }, 'taken')
     const again = await runEaas(['tenant', 'create', '--name', 'taken', '--json'], { database })
-    expect(again).toEqual({ code: 1, stdout: '', stderr: 'eaas: a tenant named taken exists already\n' })
+    expect(again).toEqual({ code: 1, stdout: '', stderr: 'eaas: a tenant named taken already exists\n' })
   })
 })

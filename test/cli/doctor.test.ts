@@ -81,7 +81,7 @@ describe('eaas doctor', { timeout: TIMEOUT_MS }, () => {
     const sql = connectTo(ahead)
     await sql`update heads set created_at = now() + interval '10 days'`
     await sql.end()
-    const detail = expect.stringMatching(/in the future \(hasty\).*If this clock is wrong, set it/)
+    const detail = expect.stringMatching(/in the future \(hasty\).*If this clock is wrong, correct it/)
     expect((await examine({ database: ahead })).found('clock')).toMatchObject({ ok: false, detail })
     await server.stop()
   })

@@ -36,7 +36,7 @@ describe.skipIf(backend() === 'postgres')('in a folder without a database', () =
     const database: TestDatabase = { backend: 'embedded', dataDir: join(folder, 'none'), drop: async () => undefined }
     const { code, stdout, stderr } = await runEaas(command.split(' '), { database, rootKey: null })
     expect([code === 0, stdout]).toEqual([false, ''])
-    expect(stderr).toMatch(/^eaas: There is no database in .*none\. Name its directory in EAAS_DATA_DIR/)
+    expect(stderr).toMatch(/^eaas: There is no database in .*none\. Set EAAS_DATA_DIR to its directory/)
     expect(await readdir(folder)).toEqual([])
   })
 
@@ -55,7 +55,7 @@ describe('on a new database', () => {
       const database = await freshDatabase('new')
       const { code, stdout, stderr } = await runEaas(command.split(' '), { database })
       expect([code, stdout]).toEqual([1, ''])
-      expect(stderr).toMatch(/^eaas: There is no installation yet in this database .* Make it: eaas start\n$/)
+      expect(stderr).toMatch(/^eaas: There is no installation yet in this database .* Create it: eaas start\n$/)
       if (database.backend === 'embedded') return
       const sql = connectTo(database)
       expect(await sql`select 1 from pg_tables where schemaname = 'public'`).toHaveLength(0)

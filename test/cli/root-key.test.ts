@@ -89,14 +89,14 @@ describe('a database that has its root key', () => {
     for (const [path, sentence] of [
       [await file(truncated), /must be 32 bytes, got 31\./],
       [await file(''), /must be 32 bytes, got 0\./],
-      [join(folder, 'nowhere'), /nowhere is missing\. Put back the file/],
+      [join(folder, 'nowhere'), /nowhere is missing\. Restore the file/],
       [folder, /cannot be read \(EISDIR\)/],
     ] as const) {
       const environment = { EAAS_ROOT_KEY_FILE: path }
       expectRefusal(await runEaas(['start'], { database, rootKey: null, environment }), sentence)
     }
     const both = await runEaas(['start'], { database, environment: { EAAS_ROOT_KEY_FILE: await file(ROOT_KEY) } })
-    expectRefusal(both, /^eaas: EAAS_ROOT_KEY and EAAS_ROOT_KEY_FILE are both set\. Set one of them\.\n$/)
+    expectRefusal(both, /^eaas: EAAS_ROOT_KEY and EAAS_ROOT_KEY_FILE are both set\. Set only one of them\.\n$/)
     expect(await contentsAtRest(database)).toBe(before)
   })
 

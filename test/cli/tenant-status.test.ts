@@ -159,7 +159,7 @@ describe('eaas tenant delete', { timeout: 120_000 }, () => {
     const told = await eaas('tenant', 'delete', name)
     expect([told.code, told.stdout]).toEqual([
       1,
-      expect.stringMatching(/4 keys in 5 versions[\s\S]*2 API keys[\s\S]*Nothing was done/),
+      expect.stringMatching(/4 keys in 5 versions[\s\S]*2 API keys[\s\S]*Nothing was deleted/),
     ])
     expect((await eaas('tenant', 'delete', name, '--confirm', 'another')).code).toBe(1)
     await json('tenant', 'resume', name)
@@ -191,7 +191,7 @@ describe('eaas tenant delete', { timeout: 120_000 }, () => {
     for (const [command, error] of [
       [['tenant', 'resume', name], /is final/],
       [['tenant', 'set', name, '--envelope-only', 'true'], /is final/],
-      [['tenant', 'create', '--name', name], /exists already/],
+      [['tenant', 'create', '--name', name], /already exists/],
       [['key', 'create', '--tenant', name, '--name', 'new'], /is final/],
       [['api-key', 'create', '--tenant', name, '--name', 'new', '--permissions', 'all'], /is final/],
     ] as const) {

@@ -53,9 +53,9 @@ describe.skipIf(backend() === 'embedded')('while the database is silent', () => 
     const details = answers.map(({ status, body }) => `${status} ${body.code}: ${body.detail}`)
     const refused = '503 E_UNAVAILABLE: the database does not answer, so the call was not carried out; try again later'
     expect(details.filter((detail) => detail === refused)).toHaveLength(4)
-    expect(
-      details.filter((detail) => /it is not known whether .* look before you repeat it/.test(detail)),
-    ).toHaveLength(1)
+    expect(details.filter((detail) => /it is unknown whether .* check before you repeat it/.test(detail))).toHaveLength(
+      1,
+    )
     proxy.resume()
     expect((await wrap()).body.key_version).toBe(1)
     expect((await owner.call('GET', '/v1/audit/verify')).body).toMatchObject({ valid: true })
@@ -64,7 +64,7 @@ describe.skipIf(backend() === 'embedded')('while the database is silent', () => 
   it('a call whose entry was sent is not said to be left undone', async () => {
     proxy.stall()
     const { status, body } = await wrap()
-    expect([status, body.code, body.detail]).toEqual([500, 'E_AUDIT_NOT_WRITTEN', expect.stringContaining('not known')])
+    expect([status, body.code, body.detail]).toEqual([500, 'E_AUDIT_NOT_WRITTEN', expect.stringContaining('unknown')])
     proxy.resume()
     expect((await owner.call('GET', '/v1/audit?action=key.wrap')).body.total).toBe(2)
   })

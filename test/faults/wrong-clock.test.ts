@@ -50,7 +50,7 @@ describe('a server whose clock is wrong', () => {
         undefined,
       ])
     }
-    expect(service.alarms[0]).toMatchObject({ message: expect.stringMatching(/clock.*nothing is written/) })
+    expect(service.alarms[0]).toMatchObject({ message: expect.stringMatching(/clock.*so nothing is written/) })
     expect(await metrics()).toMatch(/^eaas_clock_wrong 1$/m)
     await expect(service.createTenant()).rejects.toThrow('clock')
     skewMs = 0

@@ -290,7 +290,7 @@ export function readNote(note: string, publicKey: string): Statement {
   const [origin, tenant_id = '', last_id = '', hash = '', , end] = lines
   const isStatement = lines.length === 6 && origin === 'eaas/audit/checkpoint/v1' && end === ''
   const signed = /^\u2014 eaas-audit (\S+)\n$/.exec(signature)?.[1]
-  if (!isStatement || rest.length > 0 || signed === undefined) throw new Error('this is no checkpoint')
+  if (!isStatement || rest.length > 0 || signed === undefined) throw new Error('this is not a checkpoint')
   const [, id = '', encoded = ''] = /^eaas-audit\+([0-9a-f]{8})\+(.+)$/.exec(publicKey) ?? []
   const key = Buffer.from(encoded, 'base64').subarray(1)
   const keyId = sha256('eaas-audit\n\u0001', key).subarray(0, 4)

@@ -164,14 +164,14 @@ def verify(file, public_key=None, checkpoint=None):
         demand(last_id or last == hashlib.sha256(b"eaas/audit/genesis/v1" + tenant.encode()).digest(), "not the genesis hash")
         demand(checkpoint is None or public_key, "a checkpoint needs the public key that it is checked by")
         owner, [kept], _ = (tenant, [(-1, b"")], "") if checkpoint is None else read_note(checkpoint, public_key)
-        demand(owner == tenant, "the checkpoint is another tenant's")
+        demand(owner == tenant, "the checkpoint belongs to another tenant")
         verdict.update(tenant_id=tenant, after_id=last_id)
         rights = Rights(last_id)
         while True:
             demand(kept[0] != last_id or kept[1] == last, f"entry {last_id} is not the one of the checkpoint: it was rewritten")
             compared, line = compared or kept[0] == last_id, line + 1
             text = file.readline(MAX_LINE_BYTES).decode()
-            demand(text, "the file ends without its trailer: it was cut")
+            demand(text, "the file ends without a trailer: it was cut short")
             if text.startswith(('{"checkpoint"', '{"stretch"')):
                 break
             id_, *columns, hash_ = read(ENTRY, text, "an entry")
@@ -186,11 +186,11 @@ def verify(file, public_key=None, checkpoint=None):
             verdict["verified_entries"] += 1
         kind, *rest = read(TRAILER, text, "the trailer of an export")
         note, signer = map(json.loads, rest)
-        demand(public_key in (None, signer), "the export names another public key than the one that was given")
+        demand(public_key in (None, signer), "the export names a different public key from the one given")
         owner, ends, signed_at = read_note(note, signer, kind)
         demand((owner, ends[0]) == (tenant, (last_id, last)), "the checkpoint does not agree with the last entry")
         head = ends[-1]
-        demand(kept[0] <= head[0], f"the log ends before the checkpoint, which knows {kept[0]} entries")
+        demand(kept[0] <= head[0], f"the log ends before the checkpoint, which covers {kept[0]} entries")
         demand(kept[0] != head[0] or kept == head, "the log did not end with the entry of the checkpoint: it was rewritten")
         line += 1
         demand(not file.read(1), "there is something after the trailer")

@@ -56,25 +56,26 @@ export class ConfigError extends Error {
 /** Each variable with its text in `--help`. */
 export const VARIABLES = {
   EAAS_DATABASE_URL:
-    'PostgreSQL to use, postgres://user:password@host:port/database, several hosts by commas (default: an embedded database)',
+    'PostgreSQL to use, postgres://user:password@host:port/database, several hosts separated by commas (default: an embedded database)',
   EAAS_DATABASE_URL_FILE: 'a file that holds it instead',
-  EAAS_DATABASE_POOLER: `how PostgreSQL is reached, transaction means a pooler in that mode: ${POOLERS.join(', ')} (default: auto, detected)`,
+  EAAS_DATABASE_POOLER: `how PostgreSQL is reached, where transaction means through a pooler in that mode: ${POOLERS.join(', ')} (default: auto, detected)`,
   EAAS_START_WAIT_SECONDS:
-    'seconds that a starting server waits for a PostgreSQL that cannot be reached, 0 is not at all (default: 60)',
+    'seconds that a starting server keeps trying to reach PostgreSQL, 0 for one attempt (default: 60)',
   EAAS_DATA_DIR: 'directory of the embedded database and its root key (default: .eaas)',
   EAAS_ROOT_KEY: 'the root key, base64 of 32 bytes (default: root.key in the data directory, embedded database only)',
   EAAS_ROOT_KEY_FILE: 'a file that holds the root key instead',
   EAAS_HOST: 'address to listen on (default: 127.0.0.1)',
   EAAS_PORT: 'port to listen on, 0 for any free one (default: 8420)',
   EAAS_TRUST_PROXY:
-    'addresses or CIDR ranges of the proxies whose X-Forwarded-For is trusted, by commas (default: none)',
-  EAAS_CORS_ORIGINS: 'origins of pages that may call the API, as https://app.example.org, by commas (default: none)',
-  EAAS_DESTROY_WINDOW_DAYS: 'days between the request to destroy a key and its destruction, 0 is at once (default: 7)',
+    'addresses or CIDR ranges of the proxies whose X-Forwarded-For is trusted, separated by commas (default: none)',
+  EAAS_CORS_ORIGINS:
+    'origins of pages that may call the API, such as https://app.example.org, separated by commas (default: none)',
+  EAAS_DESTROY_WINDOW_DAYS: 'days between the request to destroy a key and its destruction, 0 for at once (default: 7)',
   EAAS_AUDIT_RETENTION_MONTHS: 'months after which audit entries are purged for good, 0 keeps them (default: 60)',
   EAAS_AUDIT_ARCHIVE_DIR: 'directory that entries are exported to before they are purged (default: none)',
   EAAS_CHECKPOINT_FILE:
-    'file that signed checkpoints are appended to and compared from at start, - is standard output, none is nowhere ' +
-    '(default: checkpoints in the data directory, or with PostgreSQL in $STATE_DIRECTORY, where that is set)',
+    'file for signed checkpoints, which a start compares the database with; - for standard output, none for no checkpoints ' +
+    '(default: checkpoints in the data directory, or with PostgreSQL in $STATE_DIRECTORY if that is set)',
   EAAS_CHECKPOINT_MINUTES: 'minutes between two checkpoints of a log that grew (default: 60)',
   EAAS_MAX_CLOCK_SKEW_SECONDS:
     "seconds that this clock and the database's may differ before nothing is written, 0 disables the check (default: 300)",
@@ -136,7 +137,7 @@ export function readConfig(environment: Environment): Config {
 // A URL contains a password, so no message shows it.
 function databaseUrl(value: string | undefined, file: string | undefined): string | undefined {
   if (value !== undefined && file !== undefined) {
-    throw new ConfigError('EAAS_DATABASE_URL and EAAS_DATABASE_URL_FILE are both set. Set one of them.')
+    throw new ConfigError('EAAS_DATABASE_URL and EAAS_DATABASE_URL_FILE are both set. Set only one of them.')
   }
   const url = file === undefined ? value : readSecretFile('EAAS_DATABASE_URL_FILE', file)
   const name = file === undefined ? 'EAAS_DATABASE_URL' : `the file of EAAS_DATABASE_URL_FILE`
@@ -203,7 +204,9 @@ function origins(text: string): string[] {
   const list = splitList(text)
   for (const origin of list) {
     if (!/^https?:[^*]+$/.test(origin) || !URL.canParse(origin) || new URL(origin).origin !== origin) {
-      throw new ConfigError(`EAAS_CORS_ORIGINS must list origins as https://app.example.org, by commas, got ${origin}`)
+      throw new ConfigError(
+        `EAAS_CORS_ORIGINS must list origins such as https://app.example.org, separated by commas, got ${origin}`,
+      )
     }
   }
   return list
@@ -223,7 +226,7 @@ function proxies(text: string): string[] {
     const [address = '', prefix = '0', ...rest] = range.split('/')
     const bits = { 0: -1, 4: 32, 6: 128 }[isIP(address)] ?? -1
     if (rest.length > 0 || address.includes('%') || !/^\d{1,3}$/.test(prefix) || Number(prefix) > bits)
-      throw new ConfigError(`EAAS_TRUST_PROXY must list addresses or CIDR ranges, by commas, got ${range}`)
+      throw new ConfigError(`EAAS_TRUST_PROXY must list addresses or CIDR ranges, separated by commas, got ${range}`)
   }
   return ranges
 }

@@ -27,8 +27,8 @@ import { findMissingTenants, hasTenants } from './store/tenants.js'
 
 /** The warning about a tenant that the file of checkpoints has and the database does not have. */
 export const MISSING_TENANT =
-  'the checkpoint file has a tenant that the database does not have: the database was restored from before it was created, or ' +
-  'tampered with. The tenant and its keys are gone unless a newer backup is restored'
+  'the checkpoint file names a tenant that is not in the database: a backup from before its creation was restored, or the database was ' +
+  'tampered with. The tenant and its keys are lost unless a newer backup is restored'
 
 export interface Installation {
   services: Services
@@ -91,7 +91,7 @@ export async function openInstallation({
     const isNew = (await findOwnInstance(store.sql)) === undefined
     if (isNew && !mayCreate) {
       throw new NoDatabaseError(
-        `There is no installation yet in this database (${store.description}). Make it: eaas start`,
+        `There is no installation yet in this database (${store.description}). Create it: eaas start`,
       )
     }
     const rootKey = await findRootKey(store, config, { fromEnvironment, mayCreate: isNew })
@@ -132,7 +132,9 @@ export async function openInstallation({
         return isGone
       },
       onGoneAccepted: (tenant_id) =>
-        onWarning?.('an operator accepted that a tenant is gone from the database; its alarm is ended', { tenant_id }),
+        onWarning?.('an operator accepted that a tenant is gone from the database; its alarm is cleared', {
+          tenant_id,
+        }),
       now,
     })
     await chainWatch.compare() // an error of one tenant occurs again when that tenant is used
@@ -173,7 +175,7 @@ export async function findOwnInstance(sql: Sql): Promise<InstanceRow | undefined
   const row = await findInstance(sql)
   if (isUsed && !row) {
     throw new RootKeyError(
-      'The database holds tenants but not the row that its root key is checked by. Restore a backup.',
+      'The database has tenants, but lacks the row that its root key is checked against. Restore a backup.',
     )
   }
   return row
@@ -239,7 +241,7 @@ export function openSecrets(
     }
   } catch {
     throw new RootKeyError(
-      'The root key does not belong to this database. Set the one that the database was started with first ' +
+      'The root key does not belong to this database. Set the one that the database was first started with ' +
         `(EAAS_ROOT_KEY, EAAS_ROOT_KEY_FILE, or ${embeddedRootKeyPath('the data directory')}).`,
     )
   }

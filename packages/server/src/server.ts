@@ -100,15 +100,15 @@ async function logAdvice(
 ): Promise<void> {
   if (config.checkpointFile === undefined) {
     log.warn(
-      'no checkpoints are kept: a database that goes back while no server runs will not be noticed. ' +
-        'Set EAAS_CHECKPOINT_FILE to a file that outlives the database',
+      'no checkpoints are kept: if the database is rolled back while no server runs, nobody will notice. ' +
+        'Set EAAS_CHECKPOINT_FILE to a file that is kept apart from the database',
     )
   }
   if (keptFaults.length > 0) {
     log.warn(
       { file: config.checkpointFile, faults: nameFaults(keptFaults) },
-      'the checkpoint file has lines that are not as a server wrote them, and prove nothing: a crash cut them short, or somebody ' +
-        'edited the file. Compare the logs with checkpoints that are kept elsewhere (eaas audit verify --checkpoint), then take these lines out',
+      'the checkpoint file has lines that no server wrote as they are, which prove nothing: a crash cut them short, or somebody ' +
+        'edited the file. Compare the logs with checkpoints that are kept elsewhere (eaas audit verify --checkpoint), then remove these lines',
     )
   }
   const keyFile = rootKeyFile(config)

@@ -71,7 +71,7 @@ describe('a purge is refused', () => {
       const apartServices = { ...service.services, databaseNow: async () => clock.now + apart }
       await expect(purgeTenant(apartServices, tenant_id, RETENTION)).rejects.toMatchObject({
         code: 'E_STATE',
-        message: expect.stringContaining('in the database'),
+        message: expect.stringContaining("by the database's"),
       })
     }
     expect(await stored()).toEqual(before)

@@ -42,7 +42,7 @@ function instant(round: 'up' | 'down') {
 export const QUERIES = {
   listKeys: z.object({
     status: z.optional(z.enum(KEY_STATUSES)),
-    name: z.optional(z.string().check(z.refine((text) => !text.includes('\0'), 'must not hold a NUL'))),
+    name: z.optional(z.string().check(z.refine((text) => !text.includes('\0'), 'must not contain a NUL'))),
     limit: z.optional(limitUpTo(MAX_KEYS)),
     offset: z.optional(wholeNumber(0)),
   }),

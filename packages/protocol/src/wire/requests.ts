@@ -17,10 +17,10 @@ import type { OperationId } from '../routes.js'
 import { ALGORITHM, base64, dek, isBase64, time, uuid, version, wrappedKey } from './values.js'
 
 /** Text that UTF-8 can encode: without lone surrogates. */
-const unicode = z.string().check(z.refine((value) => isWellFormed(value), 'must not hold a lone surrogate'))
+const unicode = z.string().check(z.refine((value) => isWellFormed(value), 'must not contain a lone surrogate'))
 
 /** Text that PostgreSQL can store too: without NUL. */
-const text = unicode.check(z.refine((value) => !value.includes('\0'), 'must not hold a NUL'))
+const text = unicode.check(z.refine((value) => !value.includes('\0'), 'must not contain a NUL'))
 
 /** 1 to 255 characters, as names of keys and API keys have. */
 const name = text.check(
@@ -48,7 +48,7 @@ export function findOverlong(body: unknown): string | undefined {
   for (const [field, most] of Object.entries(MAX_ITEMS)) {
     const value: unknown = (body as Record<string, unknown> | null | undefined)?.[field]
     if (Array.isArray(value) && value.length > most) {
-      return `${field}: must have ${most} items at most, got ${value.length}`
+      return `${field}: must have at most ${most} items, got ${value.length}`
     }
   }
   return undefined

@@ -57,7 +57,7 @@ export function createApiKey(call: Call, { name, permissions, ...rest }: wire.Cr
   }
   assertGrantable(call, permissions)
   if (state.apiKeys.filter(({ revoked }) => !revoked).length >= MAX_API_KEYS) {
-    throw new Refusal('E_LIMIT', `a tenant has ${MAX_API_KEYS} API keys at most that are not revoked`)
+    throw new Refusal('E_LIMIT', `a tenant may have at most ${MAX_API_KEYS} API keys that are not revoked`)
   }
   const apiKey = { ...makeApiKey(state, name, permissions), ...given }
   state.apiKeys.push(apiKey)

@@ -33,10 +33,10 @@ export function currentVersion(key: TestKey): TestKey['versions'][number] {
 export function createKey(call: Call, { name }: { name: string }): wire.Key {
   const { state } = call
   if (state.keys.some((key) => key.name === name)) {
-    throw new Refusal('E_NAME_TAKEN', 'a key of this name exists already; names are never reused')
+    throw new Refusal('E_NAME_TAKEN', 'a key with this name already exists; names are never reused')
   }
   if (state.keys.length >= MAX_KEYS) {
-    throw new Refusal('E_LIMIT', `a tenant has ${MAX_KEYS} keys at most, destroyed ones too`)
+    throw new Refusal('E_LIMIT', `a tenant may have at most ${MAX_KEYS} keys, including destroyed ones`)
   }
   const key_id = randomId()
   const created_at = note(call, { action: 'key.create', key_id, key_version: 1 })
@@ -157,7 +157,7 @@ function rotate(key: TestKey, write: (version: number) => string): wire.Key {
   const current = currentVersion(key)
   const version = current.version + 1
   if (version > MAX_KEY_VERSIONS) {
-    throw new Refusal('E_LIMIT', `a key has ${MAX_KEY_VERSIONS} versions at most: create another key`)
+    throw new Refusal('E_LIMIT', `a key may have at most ${MAX_KEY_VERSIONS} versions: create another key`)
   }
   const created_at = write(version)
   current.status = 'retired'

@@ -126,7 +126,7 @@ function readPlaintext(plaintext: string, encoding: 'utf8' | 'base64'): Uint8Arr
   if (bytes.length <= MAX_SERVER_MODE_BYTES) return bytes
   throw new Refusal(
     'E_PLAINTEXT_TOO_LARGE',
-    `plaintext must be ${MAX_SERVER_MODE_BYTES} bytes at most, got ${bytes.length}; encrypt it locally with the SDK`,
+    `plaintext must be at most ${MAX_SERVER_MODE_BYTES} bytes, got ${bytes.length}; encrypt it locally with the SDK`,
   )
 }
 
@@ -135,7 +135,10 @@ function readBase64(text: string): Uint8Array {
     return decodeBase64(text)
   } catch (error) {
     if (!(error instanceof FormatError)) throw error
-    throw new Refusal('E_VALIDATION', 'plaintext: must be canonical standard base64, as `encoding` or the tenant says')
+    throw new Refusal(
+      'E_VALIDATION',
+      'plaintext: must be canonical standard base64, because `encoding` or the tenant sets it',
+    )
   }
 }
 

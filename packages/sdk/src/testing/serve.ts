@@ -110,7 +110,7 @@ function admit(state: State, request: Request, { row, id }: { row: RouteRow; id:
   const onBehalfOf = request.headers.get(ON_BEHALF_OF_HEADER) ?? undefined
   assertPermissions(apiKey, onBehalfOf === undefined ? row.permissions : [...row.permissions, 'audit:on_behalf_of'])
   if (onBehalfOf !== undefined && !isOnBehalfOf(onBehalfOf)) {
-    const what = 'must be 1 to 255 visible ASCII characters, without blanks and commas'
+    const what = 'must be 1 to 255 visible ASCII characters, without spaces or commas'
     throw new Refusal('E_VALIDATION', `${ON_BEHALF_OF_HEADER}: ${what}`)
   }
   return { state, apiKey, onBehalfOf, id }
@@ -141,7 +141,7 @@ function findRoute(method: string, path: string): Found {
   const isPath = there.length > 0
   return {
     refusal: isPath
-      ? new Refusal('E_METHOD_NOT_ALLOWED', 'this path does not take this method')
+      ? new Refusal('E_METHOD_NOT_ALLOWED', 'this path does not support this method')
       : new Refusal('E_ROUTE_NOT_FOUND', 'there is nothing at this path'),
   }
 }
@@ -158,7 +158,7 @@ async function peekBody(request: Request): Promise<unknown> {
 
 async function readBody(request: Request, most: number): Promise<unknown> {
   const bytes = new Uint8Array(await request.arrayBuffer())
-  if (bytes.length > most) throw new Refusal('E_BODY_TOO_LARGE', 'the body is larger than this call takes')
+  if (bytes.length > most) throw new Refusal('E_BODY_TOO_LARGE', 'the body is larger than this call accepts')
   if (bytes.length === 0) return undefined
   if (!JSON_MEDIA_TYPE.test(request.headers.get('content-type') ?? '')) {
     throw new Refusal('E_MEDIA_TYPE', 'the body must be application/json in UTF-8')

@@ -48,7 +48,7 @@ export class AppendQueue {
   add(append: Append): Promise<void> {
     const { length } = append.entries
     if (this.#entries + length > TENANT_ENTRIES || this.all.entries + length > ALL_ENTRIES)
-      return Promise.reject(new OverloadError('too many calls wait for the audit log'))
+      return Promise.reject(new OverloadError('too many calls are waiting for the audit log'))
     return new Promise((resolve, reject) => {
       const until = performance.now() + DATABASE_DEADLINE_MS
       const { policy_version } = append

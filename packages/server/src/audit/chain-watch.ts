@@ -40,7 +40,7 @@ export interface ChainWatch {
 
 /** The reason of an alarm about a tenant that is missing from the database. */
 export const TENANT_GONE =
-  'the tenant is gone from the database, which was restored from before it was created or tampered with'
+  'the tenant is missing from the database: a backup from before its creation was restored, or the database was tampered with'
 
 /** Makes the watch; one a process. */
 export function createChainWatch({
@@ -83,7 +83,7 @@ export function createChainWatch({
     const { reason, last_id, hash, policy_version } = row
     if (isGenuine(row, auditKey))
       watch.learn({ reason, witness: last_id === 0 ? undefined : { last_id, hash, policy_version } })
-    else watch.learn({ reason: 'an alarm stands in the database that no server wrote', witness: watch.witnessed })
+    else watch.learn({ reason: 'the database contains an alarm that no server wrote', witness: watch.witnessed })
   }
 
   async function examine(watch: HeadWatch): Promise<void> {

@@ -49,7 +49,7 @@ export function parseCheckpoint(note: string): Checkpoint {
 
 function parseText(text: string): Checkpoint {
   const [, tenant_id = '', last_id = '', h = '', created_at = ''] = STATEMENT.exec(text) ?? []
-  if (!isUuid(tenant_id)) throw new CheckpointError('this is no checkpoint of an EaaS audit log')
+  if (!isUuid(tenant_id)) throw new CheckpointError('this is not a checkpoint of an EaaS audit log')
   return { tenant_id, ...readPosition(last_id, h), created_at }
 }
 
@@ -57,7 +57,7 @@ function parseText(text: string): Checkpoint {
 export function readPosition(last_id: string, h: string): { last_id: number; hash: Uint8Array } {
   const hash = base64(h)
   if (hash.length !== HASH_BYTES || !Number.isSafeInteger(Number(last_id))) {
-    throw new CheckpointError('this is no checkpoint of an EaaS audit log: its id or its hash can be none')
+    throw new CheckpointError('this is not a checkpoint of an EaaS audit log: its entry id or its hash is impossible')
   }
   return { last_id: Number(last_id), hash }
 }
@@ -78,14 +78,14 @@ export function openNote(note: string, publicKey: string): string {
   }
   const verifier = createPublicKey({ key: Buffer.from(concatBytes(SPKI_PREFIX, key)), format: 'der', type: 'spki' })
   if (!verify(null, encodeUtf8(text), verifier, signature.subarray(KEY_ID_BYTES))) {
-    throw new CheckpointError('the signature of the checkpoint does not verify: it was altered')
+    throw new CheckpointError('the checkpoint was altered: its signature does not verify')
   }
   return text
 }
 
 function parseNote(note: string): { text: string; signature: Uint8Array } {
   const [, text, signed = ''] = NOTE.exec(note) ?? []
-  if (text === undefined) throw new CheckpointError('this is no checkpoint of an EaaS audit log')
+  if (text === undefined) throw new CheckpointError('this is not a checkpoint of an EaaS audit log')
   return { text, signature: base64(signed) }
 }
 
@@ -100,7 +100,9 @@ function decodePublicKey(text: string): Uint8Array {
   const bytes = base64(encoded)
   const key = bytes.subarray(1)
   if (name !== KEY_NAME || bytes[0] !== ED25519 || key.length !== PUBLIC_KEY_BYTES || id !== encodeHex(keyId(key))) {
-    throw new CheckpointError(`this is no public key of an EaaS audit log: it must be ${KEY_NAME}+<8 digits>+<base64>`)
+    throw new CheckpointError(
+      `this is not a public key of an EaaS audit log: it must be ${KEY_NAME}+<8 digits>+<base64>`,
+    )
   }
   return key
 }

@@ -71,8 +71,8 @@ export function createClock({
     const leap = passed - (seen.steady - last.steady)
     if (Math.abs(leap) > toleranceMs && Math.abs(passed - (machineUptime() - last.uptime)) > toleranceMs) {
       refuse(
-        `this machine's clock leapt by ${seconds(leap)} s while the server ran: nothing is written. Set the clock right; where it is ` +
-          'right now, restart the server',
+        `this machine's clock jumped by ${seconds(leap)} s while the server was running, so nothing is written. Correct the clock; if it is ` +
+          'correct now, restart the server',
       )
     }
     if (Math.abs(leap) > 1_000) last = { ...seen, uptime: machineUptime() }
@@ -87,8 +87,8 @@ export function createClock({
       const behind = Date.parse(previous.created_at) - time
       if (behind > toleranceMs) {
         refuse(
-          `this machine's clock is ${seconds(behind)} s behind the last audit entry (${previous.created_at}): nothing is written. ` +
-            'Set the clock right; where it is right, eaas doctor says what to do',
+          `this machine's clock is ${seconds(behind)} s behind the last audit entry (${previous.created_at}), so nothing is written. ` +
+            'Correct the clock; if it is correct, eaas doctor says what to do',
         )
       }
       return time
@@ -97,7 +97,7 @@ export function createClock({
       aheadMs = time - databaseTime
       if (Math.abs(aheadMs) > toleranceMs) {
         refuse(
-          `this server's clock is ${seconds(Math.abs(aheadMs))} s ${aheadMs > 0 ? 'ahead of' : 'behind'} the database's: nothing is ` +
+          `this server's clock is ${seconds(Math.abs(aheadMs))} s ${aheadMs > 0 ? 'ahead of' : 'behind'} the database's, so nothing is ` +
             'written. Run NTP on both machines',
         )
       }

@@ -329,12 +329,13 @@ async function extendInStretches(
 
 // Throws, so that the transaction is rolled back, if no caller of the batch waits any more.
 function assertAwaited(batch: readonly Waiting[]): void {
-  if (batch.every(({ isGivenUp }) => isGivenUp)) throw new AuditWriteError('nobody waits for these entries any more')
+  if (batch.every(({ isGivenUp }) => isGivenUp))
+    throw new AuditWriteError('the callers stopped waiting for these entries')
 }
 
 async function mustAppend(sql: Transaction, clock: Clock, chained: Chained): Promise<void> {
   if (!(await appendChained(sql, clock, chained))) {
-    throw new AuditWriteError('the head of the audit chain changed under its own lock')
+    throw new AuditWriteError('the head of the audit chain changed while it was locked')
   }
 }
 

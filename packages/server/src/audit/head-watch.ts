@@ -139,8 +139,10 @@ export class HeadWatch {
   ): Promise<string | undefined> {
     const found = head.last_id === last_id ? head.hash : await findEntryHash(sql, this.tenant_id, last_id)
     if (!found && (await this.#isPurged(sql, auditKey, last_id))) return undefined
-    if (!found) return `entry ${last_id} of the audit chain is missing, and no purge took it`
-    return equalBytes(found, hash) ? undefined : `entry ${last_id} of the audit chain is not the one that was written`
+    if (!found) return `entry ${last_id} of the audit chain is missing, and no purge deleted it`
+    return equalBytes(found, hash)
+      ? undefined
+      : `entry ${last_id} of the audit chain differs from the one that was written`
   }
 
   // Whoever hides the row can write a mark too, but not one with a valid MAC.

@@ -15,7 +15,7 @@ export function findKeptNote(text: string, tenant_id: string): string {
   const notes = readNotes(text)
   if (notes.length === 0) return text // readCheckpoint will say what is wrong with it
   const own = notes.filter((note) => line(note, 1) === tenant_id)
-  if (own.length === 0) throw new CheckpointError('it holds no checkpoint of this tenant')
+  if (own.length === 0) throw new CheckpointError('it contains no checkpoint of this tenant')
   return own.reduce((newest, note) => (isNewer(newest, note) ? newest : note))
 }
 

@@ -43,7 +43,7 @@ const NO_FORM = 'not the line of a checkpoint'
 const INCOMPLETE = 'it lacks policy_version or public_key'
 const FOREIGN_KEY = 'of another signing key'
 const FORGED = 'its signature does not verify'
-const CONTRADICTS = 'it contradicts the line before it of the same tenant'
+const CONTRADICTS = 'it contradicts the previous line of the same tenant'
 
 /**
  * Reads a file of checkpoints. A line that is not a checkpoint, or that the key did not sign, proves nothing and gives no witness: a crash

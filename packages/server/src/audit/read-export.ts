@@ -89,6 +89,7 @@ function parseJson(line: string): unknown {
 
 // A line with the same value but other bytes is not the line that the server wrote.
 function assertSame<T>(line: string, value: T, write: (value: T) => string, entry_id?: number): T {
-  if (`${line}\n` !== write(value)) throw new ExportFault('the line is not spelt as the format demands', entry_id)
+  if (`${line}\n` !== write(value))
+    throw new ExportFault('the line is not written exactly as the format requires', entry_id)
   return value
 }

@@ -118,7 +118,7 @@ class ExportReader {
   }
 
   end(): void {
-    if (!this.isEnded) throw new ExportFault('the file ends without its trailer: it was cut')
+    if (!this.isEnded) throw new ExportFault('the file ends without a trailer: it was cut short')
   }
 
   private readHeader(line: string): void {
@@ -137,10 +137,10 @@ class ExportReader {
 
   private readKept(note: string, tenant_id: string): Checkpoint {
     if (this.options.publicKey === undefined) {
-      throw new ExportFault('a checkpoint was given without the public key that it is to be checked by')
+      throw new ExportFault('a checkpoint was given without the public key that verifies it')
     }
     const kept = readCheckpoint(note, this.options.publicKey)
-    if (kept.tenant_id !== tenant_id) throw new ExportFault("the checkpoint is another tenant's")
+    if (kept.tenant_id !== tenant_id) throw new ExportFault('the checkpoint belongs to another tenant')
     this.verdict.checkpoint_compared = false
     return kept
   }
@@ -166,7 +166,7 @@ class ExportReader {
     const { last, verdict, kept } = this
     const trailer = readTrailer(line)
     if (this.options.publicKey !== undefined && trailer.public_key !== this.options.publicKey) {
-      throw new ExportFault('the export names another public key than the one that was given')
+      throw new ExportFault('the export names a different public key from the one given')
     }
     const signed = readSigned(trailer)
     if (signed.tenant_id !== tenant_id || signed.last_id !== last.id || !equalBytes(signed.hash, last.hash)) {
@@ -174,7 +174,7 @@ class ExportReader {
     }
     const { head_id, head_hash } = signed
     if (kept && kept.last_id > head_id) {
-      throw new ExportFault(`the log ends before the checkpoint, which knows ${kept.last_id} entries`, head_id + 1)
+      throw new ExportFault(`the log ends before the checkpoint, which covers ${kept.last_id} entries`, head_id + 1)
     }
     if (kept?.last_id === head_id && !equalBytes(kept.hash, head_hash)) {
       throw new ExportFault(

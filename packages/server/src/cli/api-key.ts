@@ -14,16 +14,16 @@ import { getTenantId, withServices } from './with-services.js'
 export function addApiKey(program: Command): void {
   const apiKey = program
     .command('api-key')
-    .description("Manage a tenant's API keys, beside a running server or without one.")
+    .description("Manage a tenant's API keys. Works whether or not a server is running.")
 
   apiKey
     .command('create')
-    .description('Create an API key and print its secret, which is shown only here.')
+    .description('Create an API key and print its secret, which is shown only once.')
     .addOption(TENANT_OPTION)
     .requiredOption('--name <name>', 'name of the API key, 1 to 255 characters', readName)
-    .requiredOption('--permissions <list>', `by commas, or all: ${PERMISSIONS.join(',')}`, readPermissions)
+    .requiredOption('--permissions <list>', `comma-separated, or all:  ${PERMISSIONS.join(',')}`, readPermissions)
     .option('--expires-at <time>', 'RFC 3339 time with an offset (default: never)')
-    .option('--allowed-ips <list>', 'addresses and CIDR ranges, by commas (default: any)', readList)
+    .option('--allowed-ips <list>', 'comma-separated addresses and CIDR ranges (default: any)', readList)
     .addOption(JSON_OPTION)
     .action((options) => apiKeyCreate(commandConfig(), options))
 
@@ -76,7 +76,12 @@ async function apiKeyCreate(
   )
   const lines = json
     ? [JSON.stringify(apiKey)]
-    : [`API key ${apiKey.name} (${apiKey.id}) was created. Its secret, shown only now:`, '', `  ${apiKey.secret}`, '']
+    : [
+        `API key ${apiKey.name} (${apiKey.id}) was created. Its secret, which is shown only once:`,
+        '',
+        `  ${apiKey.secret}`,
+        '',
+      ]
   await printOnce(
     lines,
     `API key ${apiKey.id} was created, but its secret could not be printed and is lost. Revoke it: ` +

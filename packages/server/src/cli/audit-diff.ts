@@ -84,18 +84,18 @@ function viewEntry({ hash: _, metadata, ...entry }: ExportedEntry) {
 function describe({ last_id, agrees_through, differs_at, witnessed_through, lost, undone }: AuditDiff): string[] {
   const known = `The log ends with entry ${last_id}.`
   if (differs_at === null)
-    return [known, `Nothing differs: it agrees at entry ${agrees_through}, the last one to compare.`]
+    return [known, `No difference: it agrees through entry ${agrees_through}, the last one that can be compared.`]
   const from = agrees_through + 1 === differs_at ? `${differs_at}` : `one of ${agrees_through + 1} to ${differs_at}`
   const lines = [
     known,
-    `It agrees through entry ${agrees_through}. The first one that differs is ${from}; entry ${witnessed_through} was witnessed.`,
+    `It agrees through entry ${agrees_through}. The first entry that differs is ${from}; the newest entry compared is ${witnessed_through}.`,
   ]
   if (lost === null) {
     return [
       ...lines,
       '',
-      'Only an export tells which entries are lost and what they changed: --export FILE, made before, or from the abandoned',
-      'database. Without one, look at every API key (eaas api-key list) and every key, and rotate what you are not sure of.',
+      'Only an export shows which entries are lost and what they changed: --export FILE, made earlier, or from the abandoned',
+      'database. Without one, check every API key (eaas api-key list) and every key, and replace those that you are unsure of.',
     ]
   }
   const rows = undone.map(({ entry_id, change, key_id, key_version, api_key_id, wraps, remedy }) => [
@@ -107,10 +107,10 @@ function describe({ last_id, agrees_through, differs_at, witnessed_through, lost
   ])
   return [
     ...lines,
-    `${lost.length} entries of the export are lost: ${countActions(lost)}.`,
+    `The log lost ${lost.length} entries of the export: ${countActions(lost)}.`,
     '',
     ...(rows.length === 0
-      ? ['No change is among them.']
+      ? ['None of them is a change that must be repeated.']
       : table(['ENTRY', 'CHANGE', 'OF', 'WRAPS LOST', 'TO DO'], rows)),
   ]
 }

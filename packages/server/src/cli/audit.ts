@@ -97,13 +97,13 @@ export function addAudit(program: Command): void {
     .command('verify-export')
     .description('Verify an export offline, without server or secret.')
     .argument('<file>', 'what eaas audit export wrote')
-    .option('--public-key <key>', 'the public key that you know, or a file with it (default: the one in the export)')
+    .option('--public-key <key>', 'the public key that you trust, or a file with it (default: the one in the export)')
     .option('--checkpoint <file>', 'a checkpoint that you kept: the export must agree with it; needs --public-key')
     .addOption(JSON_OPTION)
     .addHelpText('after', EXIT_CODES)
     .action(async (file, options, command: Command) => {
       if (options.checkpoint !== undefined && options.publicKey === undefined) {
-        command.error("error: option '--checkpoint' needs '--public-key', which the checkpoint is checked by", {
+        command.error("error: option '--checkpoint' needs '--public-key', which verifies the checkpoint", {
           exitCode: 2,
         })
       }
@@ -113,7 +113,7 @@ export function addAudit(program: Command): void {
   audit
     .command('diff')
     .description(
-      'Show what a log lost, after a restore or a failover, and what must be repeated. Exit code 1 if something differs, 3 if the comparison could not complete.',
+      'Show what a log lost in a restore or a failover, and what must be repeated. Exit code 1 if something differs, 3 if the comparison could not complete.',
     )
     .addOption(TENANT_OPTION)
     .option('--checkpoint <file>', 'checkpoints that you kept (default: EAAS_CHECKPOINT_FILE)')
@@ -124,10 +124,10 @@ export function addAudit(program: Command): void {
   audit
     .command('accept-rollback')
     .description(
-      'Accept that a log lost entries, after a restore or a failover: the log records that, and the tenant is served again.',
+      'Accept that a log lost entries in a restore or a failover. The log records it, and the tenant is served again.',
     )
     .addOption(TENANT_OPTION)
-    .requiredOption('--reason <text>', 'why, for the log: 1 to 255 characters', readName)
+    .requiredOption('--reason <text>', 'reason to record in the log, 1 to 255 characters', readName)
     .addOption(JSON_OPTION)
     .addHelpText('after', SAME_ENVIRONMENT)
     .action((options) => auditAcceptRollback(commandConfig(), options))
@@ -209,7 +209,9 @@ function describe(
 ): string[] {
   const { verified_entries, total_entries, purged_through, checkpoint } = answer
   if (valid && to !== undefined && to <= purged_through) {
-    return [`Nothing was verified: entries ${from} to ${to} were purged, as all were through ${purged_through}.`]
+    return [
+      `Nothing was verified: entries ${from} to ${to} were purged; the purges deleted everything through entry ${purged_through}.`,
+    ]
   }
   return [
     valid ? 'The log is valid.' : `The log is NOT valid: ${reason}, entry ${broken_at}.`,
@@ -217,7 +219,7 @@ function describe(
     ...(purged_through === 0 ? [] : [`purged      through ${purged_through}`]),
     ...(valid && checkpoint?.compared ? [`checkpoint  agrees at entry ${checkpoint.id}`] : []),
     ...(checkpoint?.compared === false && valid
-      ? [`UNUSED      the checkpoint is of entry ${checkpoint.id}, which was not read`]
+      ? [`UNUSED      the checkpoint is of entry ${checkpoint.id}, which is not among the verified ones`]
       : []),
   ]
 }
@@ -305,10 +307,10 @@ async function auditAcceptRollback(
   const { entry_id, witnessed_id } = accepted
   print(
     witnessed_id < entry_id
-      ? `Accepted. Entry ${entry_id} of the log says so; an entry ${witnessed_id} had been witnessed.`
-      : `Accepted: entries after ${entry_id - 1}, through ${witnessed_id} at least, are lost. Entry ${entry_id} of the log says so.`,
+      ? `Accepted. Entry ${entry_id} of the log records it; a server had seen entry ${witnessed_id} before.`
+      : `Accepted: entries after ${entry_id - 1}, through ${witnessed_id} at least, are lost. Entry ${entry_id} of the log records it.`,
     'Every server serves the tenant again within a second or two.',
-    'What was changed in the lost entries is undone: revoke again, rotate again. See: eaas audit diff --help',
+    'The changes of the lost entries are undone: repeat revocations and rotations. See: eaas audit diff --help',
   )
 }
 
@@ -317,14 +319,14 @@ function describeLostTenant(
   reason: string,
 ): string[] {
   return [
-    `Accepted: tenant ${tenant_id} is gone from the database, and its alarm is ended.`,
-    'The tenant, its log and all its keys are lost unless a newer backup is restored: what they protect cannot be opened.',
-    'There is no log of the tenant to write this into. Keep these lines, and the checkpoint files:',
+    `Accepted: tenant ${tenant_id} is gone from the database. Its alarm is cleared.`,
+    'The tenant, its log and all its keys are lost unless a newer backup is restored: data encrypted under those keys cannot be decrypted.',
+    'The tenant has no log that could record this. Keep these lines, and the checkpoint files:',
     '',
     `witness  entry ${witnessed_id}, hash ${witnessed_hash}, alarm of ${raised_at}`,
     `reason   ${reason}`,
     '',
-    'The witness is what the row of the alarm said; without the key of the tenant it cannot be verified.',
-    'Every server ends its alarm within a second or two.',
+    "The witness is copied from the alarm; it cannot be verified without the tenant's key.",
+    'Every server clears its alarm within a second or two.',
   ]
 }

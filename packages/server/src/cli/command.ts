@@ -13,7 +13,10 @@ export const ENVIRONMENT = `\nEnvironment:\n${Object.entries(VARIABLES)
 export const SAME_ENVIRONMENT = '\nUses the same environment as the server: see eaas start --help.'
 
 export const JSON_OPTION = new Option('--json', 'print JSON').default(false)
-export const REASON_OPTION = new Option('--reason <text>', 'why, for the log: 1 to 255 characters').argParser(readName)
+export const REASON_OPTION = new Option(
+  '--reason <text>',
+  'reason to record in the log, 1 to 255 characters',
+).argParser(readName)
 export const TENANT_OPTION = new Option('--tenant <tenant>', 'name or id of the tenant').makeOptionMandatory()
 
 /** The exit code of a verification that could not complete. */
@@ -23,7 +26,7 @@ const NOT_VERIFIED = 3
 export function commandConfig(): Config {
   const read = readConfig(process.env)
   for (const name of read.unknownVariables) {
-    process.stderr.write(`eaas: ${name} is not a variable of this server; see eaas start --help\n`)
+    process.stderr.write(`eaas: the server has no variable ${name}; see eaas start --help\n`)
   }
   return read
 }

@@ -48,7 +48,7 @@ const NAMED_AT_MOST = 5
 export function addDoctor(program: Command): void {
   program
     .command('doctor')
-    .description('Check configuration, database, durability, clock, root key and audit chains. Leaves nothing changed.')
+    .description('Check configuration, database, durability, clock, root key and audit chains. Changes nothing.')
     .addOption(JSON_OPTION)
     .addHelpText('after', SAME_ENVIRONMENT)
     .action((options) => succeed(doctor(commandConfig(), options)))
@@ -61,7 +61,7 @@ async function doctor(config: Config, { json }: { json: boolean }): Promise<bool
   if (json) printJson({ ok: isWell, findings })
   else {
     print(...findings.map((finding) => `${mark(finding)}  ${finding.check.padEnd(15)}  ${finding.detail}`))
-    print('', isWell ? 'All is well.' : 'Something is wrong: see above.')
+    print('', isWell ? 'All checks passed.' : 'A check failed: see the lines marked WRONG.')
   }
   return isWell
 }
@@ -124,29 +124,29 @@ async function examineDatabase(config: Config): Promise<Result<Store>> {
     if (!(error instanceof NoDatabaseError)) throw error
     await examineNewDirectory(config.dataDir)
     await readRootKey(config.rootKey)
-    return { detail: `there is none in ${config.dataDir} yet; eaas start makes one` }
+    return { detail: `there is no database in ${config.dataDir} yet; eaas start creates one` }
   }
 }
 
 async function examineSchema({ sql }: Store): Promise<Result<'current'>> {
   const { version, newest } = await compareSchemas(sql, MIGRATIONS_DIRECTORY)
-  if (version === newest) return { found: 'current', detail: `${version}` }
+  if (version === newest) return { found: 'current', detail: `version ${version}` }
   if (!(await mayCreateTables(sql))) {
     return {
       ok: false,
-      detail: `${version}, and this role may not bring it to ${newest}: run eaas migrate as the owner`,
+      detail: `version ${version}, and this role may not migrate it to ${newest}: run eaas migrate as the owner of the tables`,
     }
   }
-  return { detail: `${version}; the next start brings it to ${newest}` }
+  return { detail: `version ${version}; the next start migrates it to ${newest}` }
 }
 
 // Behind a pooler the server sets limits for transactions only: a statement outside of one has the limits of its role.
 async function examineLimits(sql: Sql): Promise<Result<unknown>> {
   const missing = await findMissingLimits(sql)
-  if (missing.length === 0) return { detail: 'found one; the role limits the time of its statements' }
+  if (missing.length === 0) return { detail: 'found one; the role has time limits for its statements' }
   return {
     warning: true,
-    detail: `found one, and this role sets no ${missing.join(', ')}: alter role … set … = '5s'`,
+    detail: `found one, but the role has no ${missing.join(', ')}: alter role … set … = '5s'`,
   }
 }
 
@@ -155,7 +155,7 @@ async function examineWrites({ sql }: Store): Promise<Result> {
   if (obstacle) return { ok: false, detail: obstacle.detail }
   await tryWrite(sql)
   const standby = await findMissingStandby(sql) // a rollback does not wait for a standby
-  if (standby === undefined) return { detail: 'a write was done and rolled back' }
+  if (standby === undefined) return { detail: 'a test write succeeded and was rolled back' }
   return {
     ok: false,
     detail: `commits wait for a synchronous standby (${standby}), and none is connected: start it, or change synchronous_standby_names`,
@@ -165,7 +165,7 @@ async function examineWrites({ sql }: Store): Promise<Result> {
 // A row that no server wrote is an alarm too.
 async function examineAlarms(sql: Sql): Promise<Result> {
   const alarms = await listAlarms(sql)
-  if (alarms.length === 0) return { detail: 'none stands' }
+  if (alarms.length === 0) return { detail: 'none' }
   const names = new Map((await listTenants(sql)).map(({ tenant_id, name }) => [tenant_id, name]))
   const named = alarms.map(({ tenant_id, reason }) => {
     const name = names.get(tenant_id)
@@ -173,14 +173,14 @@ async function examineAlarms(sql: Sql): Promise<Result> {
   })
   return {
     ok: false,
-    detail: `${someOf(named)}. Not served until this is settled: see eaas audit accept-rollback --help`,
+    detail: `${someOf(named)}. All calls of these tenants are refused until you settle this: see eaas audit accept-rollback --help`,
   }
 }
 
 function examineDurability({ durability, isEmbedded }: Store) {
   if (durability === 'synchronous') return { detail: 'a commit is on disk when it is acknowledged' }
   const remedy = isEmbedded
-    ? 'use PostgreSQL where a power cut must lose nothing'
+    ? 'use PostgreSQL if a power cut must not lose entries'
     : 'set fsync, full_page_writes and synchronous_commit to on'
   return { ok: false, detail: `a power cut can lose acknowledged audit entries: ${remedy}` }
 }
@@ -192,22 +192,22 @@ async function examineClock({ sql, isEmbedded }: Store) {
   if (Math.abs(apart) > CLOCK_TOLERANCE_MS) {
     return {
       ok: false,
-      detail: `this clock and the database's are ${Math.round(apart / 1_000)} s apart: run NTP on both; nothing is written while they are over EAAS_MAX_CLOCK_SKEW_SECONDS apart`,
+      detail: `this machine's clock and the database's are ${Math.round(apart / 1_000)} s apart: run NTP on both. Nothing is written while they are over EAAS_MAX_CLOCK_SKEW_SECONDS apart`,
     }
   }
   if (ahead.length > 0) {
     const wait = isEmbedded
-      ? 'start with EAAS_MAX_CLOCK_SKEW_SECONDS=0 until then, or nothing is written'
-      : 'nothing needs to be done'
+      ? 'until then nothing is written unless you start with EAAS_MAX_CLOCK_SKEW_SECONDS=0'
+      : 'you need do nothing'
     return {
       ok: false,
       detail:
-        `the newest audit entry is of ${newest_entry}, in the future (${someOf(ahead)}). If this clock is wrong, set it. If it is right, a wrong ` +
-        `one wrote that entry: times never go back in a log, so entries, and the usage that is counted by them, carry that time until ` +
-        `it has come; ${wait}`,
+        `the newest audit entry is of ${newest_entry}, in the future (${someOf(ahead)}). If this clock is wrong, correct it. If it is right, a wrong ` +
+        `clock wrote that entry: times in a log never go back, so new entries, and the usage counted from them, have that time until ` +
+        `it has passed; ${wait}`,
     }
   }
-  return { detail: `agrees with the database's, newest audit entry ${newest_entry ?? 'none'}` }
+  return { detail: `agrees with the database's; newest audit entry: ${newest_entry ?? 'none'}` }
 }
 
 async function examineRootKey(store: Store, config: Config) {
@@ -215,16 +215,17 @@ async function examineRootKey(store: Store, config: Config) {
   const fromEnvironment = await readRootKey(config.rootKey)
   const file = rootKeyFile(config)
   if (!instance && store.isEmbedded && !fromEnvironment && file !== undefined && !existsSync(file)) {
-    return { detail: 'the database is new: the first start makes one' }
+    return { detail: 'the database is new; the first start creates a root key' }
   }
   const rootKey = await findRootKey(store, config, { fromEnvironment, mayCreate: false })
-  if (!instance) return { detail: 'the database is new: it will belong to this one' }
+  if (!instance) return { detail: 'the database is new; the first start binds it to this root key' }
   openSecrets(rootKey, instance)
   return { found: rootKey, detail: 'opens this database' }
 }
 
 async function examineCheckpoints(sql: Sql, rootKey: KeyObject, file: string): Promise<Result> {
-  if (file === STANDARD_OUTPUT) return { detail: 'written to standard output, where nothing can be compared with them' }
+  if (file === STANDARD_OUTPUT)
+    return { detail: 'written to standard output, so a start cannot compare the database with them' }
   const instance = await findOwnInstance(sql)
   if (!instance) return { detail: 'the database is new' }
   const { signingKey } = openSecrets(rootKey, instance)
@@ -233,19 +234,19 @@ async function examineCheckpoints(sql: Sql, rootKey: KeyObject, file: string): P
   if (behind.length > 0) {
     return {
       ok: false,
-      detail: `${someOf(behind)} (${file}). A start will not serve them until this is settled: see eaas audit accept-rollback --help`,
+      detail: `${someOf(behind)} (${file}). A server that starts will refuse all calls of these tenants until you settle this: see eaas audit accept-rollback --help`,
     }
   }
   if (faults.length > 0) {
     return {
       ok: false,
       detail:
-        `${nameFaults(faults)} (${file}). A crash cut them short, or somebody edited the file: compare the logs with checkpoints that ` +
-        'are kept elsewhere (eaas audit verify --checkpoint), then take these lines out',
+        `${nameFaults(faults)} (${file}). A crash cut these lines short, or somebody edited the file. Compare the logs with checkpoints that ` +
+        'are kept elsewhere (eaas audit verify --checkpoint), then remove these lines',
     }
   }
   const missing = await findMissingTenants(sql, [...witnesses.keys()])
-  if (missing.length === 0) return { detail: `${lines} lines in ${file}, as servers wrote them` }
+  if (missing.length === 0) return { detail: `${lines} lines in ${file}, all of them valid` }
   const where = missing.map((tenant_id) => `${tenant_id} (line ${witnesses.get(tenant_id)?.line})`)
   return { warning: true, detail: `${MISSING_TENANT}: ${someOf(where)} in ${file}` }
 }
@@ -282,8 +283,8 @@ async function examineChains(sql: Sql, rootKey: KeyObject) {
     const fault = await findChainFault(sql, rootKey, tenant)
     if (fault) broken.push(`${tenant.name}: ${fault}`)
   }
-  if (broken.length === 0) return { detail: `${tenants.length} heads are as the server wrote them` }
-  return { ok: false, detail: `${someOf(broken)}. Verify the log (GET /v1/audit/verify) and restore a backup` }
+  if (broken.length === 0) return { detail: `the heads of ${tenants.length} logs are valid` }
+  return { ok: false, detail: `${someOf(broken)}. Verify the log (eaas audit verify) and restore a backup` }
 }
 
 async function findChainFault(sql: Sql, rootKey: KeyObject, tenant: TenantRow): Promise<string | undefined> {
@@ -298,9 +299,9 @@ async function findChainFault(sql: Sql, rootKey: KeyObject, tenant: TenantRow): 
   }
   const head = await findHead(sql, tenant_id)
   if (!head) return 'the head is missing'
-  if (!isHeadAuthentic(auditKey, head)) return 'the head is forged'
+  if (!isHeadAuthentic(auditKey, head)) return 'the head was not written by the server'
   const last = await findEntryHash(sql, tenant_id, head.last_id)
-  if (!last || !equalBytes(last, head.hash)) return 'the head is not that of the last entry'
+  if (!last || !equalBytes(last, head.hash)) return 'the head does not match the last entry'
   const mark = await findLastMark(sql, tenant_id)
   if (mark && !isPurgeMarkAuthentic(auditKey, mark)) return 'the mark of the last purge is forged'
   const outdated = await findOutdatedRow(sql, tenant_id, mark?.purged_through ?? 0)

@@ -17,19 +17,22 @@ import { getTenantId, withServices } from './with-services.js'
 
 /** Changes of a key that need no option but the key. */
 const CHANGES = {
-  rotate: { operation: rotateKey, description: 'Rotate a key: a new version takes over, the old ones only open.' },
-  disable: { operation: disableKey, description: 'Disable a key: it still opens, but protects nothing new.' },
+  rotate: {
+    operation: rotateKey,
+    description: 'Rotate a key: a new version encrypts, older ones only decrypt.',
+  },
+  disable: { operation: disableKey, description: 'Disable a key: it still decrypts, but encrypts nothing new.' },
   enable: { operation: enableKey, description: 'Enable a disabled key.' },
   'cancel-destruction': {
     operation: cancelDestruction,
-    description: 'Cancel a destruction that is waiting: the key is disabled again.',
+    description: 'Cancel a pending destruction: the key is disabled again.',
   },
 } as const
 type KeyChange = keyof typeof CHANGES
 
 /** Adds `eaas key` and its subcommands. */
 export function addKey(program: Command): void {
-  const key = program.command('key').description("Manage a tenant's keys, beside a running server or without one.")
+  const key = program.command('key').description("Manage a tenant's keys. Works whether or not a server is running.")
 
   key
     .command('list')
@@ -69,7 +72,10 @@ export function addKey(program: Command): void {
     .description('Destroy a disabled key for good, after a waiting period (EAAS_DESTROY_WINDOW_DAYS).')
     .argument('<key>', 'name or id')
     .addOption(TENANT_OPTION)
-    .requiredOption('--confirm <name>', "the key's name, repeated: what it protects can't be opened afterwards")
+    .requiredOption(
+      '--confirm <name>',
+      "the key's name, repeated: data encrypted under the key can't be decrypted afterwards",
+    )
     .addOption(JSON_OPTION)
     .action((name, options) => keyDestroy(commandConfig(), name, options))
 }
@@ -160,6 +166,6 @@ function printKey(key: wire.Key, { json }: { json: boolean }): void {
 }
 
 function describe({ name, id, status, current_version, destroy_at }: wire.Key): string {
-  const until = destroy_at === undefined ? '' : `, destroyed at ${destroy_at} unless that is cancelled`
+  const until = destroy_at === undefined ? '' : `, to be destroyed at ${destroy_at} unless cancelled`
   return `Key ${name} (${id}): ${status}, version ${current_version}${until}.`
 }

@@ -50,7 +50,9 @@ async function migrateDatabase(
       printJson({ schema_before: before, schema: after, ...(granted && { role, may_purge: mayPurge, may_create }) })
       return
     }
-    print(before === after ? `The schema is up to date (${after}).` : `The schema went from ${before} to ${after}.`)
+    print(
+      before === after ? `The schema is up to date (${after}).` : `The schema was migrated from ${before} to ${after}.`,
+    )
     if (granted) print(...describe(granted))
   } finally {
     await installation.close()
@@ -59,13 +61,13 @@ async function migrateDatabase(
 
 function describe({ role, mayPurge, may_create }: Granted & { role: string; mayPurge: boolean }): string[] {
   const purge = mayPurge
-    ? 'It may delete audit entries, as purges do (EAAS_AUDIT_RETENTION_MONTHS), and change none.'
+    ? 'It may delete audit entries, as purges do (EAAS_AUDIT_RETENTION_MONTHS), but not change them.'
     : 'It may neither delete nor change audit entries.'
   return [
-    `The role ${role} may serve: it reads and writes rows, and owns no table. ${purge}`,
+    `The role ${role} can run a server: it may read and write rows, and owns no table. ${purge}`,
     ...(may_create
       ? [
-          'It may still create tables of its own in this schema. To end that: revoke create on schema public from public',
+          'It may still create tables of its own in this schema. To prevent that: revoke create on schema public from public',
         ]
       : []),
   ]

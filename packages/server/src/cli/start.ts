@@ -60,9 +60,9 @@ async function listen(app: FastifyInstance, { host, port }: Config): Promise<voi
     const { code = '' } = error as NodeJS.ErrnoException
     const remedy = {
       EADDRINUSE: 'another program listens there. Stop it, or set EAAS_PORT to another port',
-      EACCES: 'this user may not. Set EAAS_PORT to a port from 1024 on, and put a proxy in front',
-      EADDRNOTAVAIL: 'that is no address of this machine. Set EAAS_HOST to one, or to 0.0.0.0 for all',
-      ENOTFOUND: 'there is no host of that name. Set EAAS_HOST to an address of this machine',
+      EACCES: 'this user may not use that port. Set EAAS_PORT to 1024 or higher, and put a proxy in front',
+      EADDRNOTAVAIL: 'this machine does not have that address. Set EAAS_HOST to one that it has, or to 0.0.0.0 for all',
+      ENOTFOUND: 'there is no host with that name. Set EAAS_HOST to an address of this machine',
     }[code]
     throw remedy === undefined ? error : new ConfigError(`Cannot listen on ${host}, port ${port} (${code}): ${remedy}.`)
   }
@@ -81,7 +81,7 @@ async function createFirstTenant({ services }: Installation): Promise<NewTenant 
 
 function welcome({ name, api_key }: NewTenant, url: string): string {
   return `
-This is the first start. Tenant "${name}" was created, with an API key that is shown only now:
+This is the first start. Tenant "${name}" was created. Its API key, which is shown only once:
 
   ${api_key.secret}
 

@@ -34,17 +34,17 @@ const CREATE_DEADLINE_MS = 10_000
 
 const STATUS_CHANGES = {
   suspend:
-    "Refuse every call of a tenant, on every server from now on. Nothing is lost; its keys' rotations and destructions wait.",
+    'Refuse every call of a tenant, on every server. Nothing is deleted; rotations and destructions of its keys wait.',
   resume: 'Serve a suspended tenant again.',
 } as const
 
 /** Adds `eaas tenant` and its subcommands. */
 export function addTenant(program: Command): void {
-  const tenant = program.command('tenant').description('Manage tenants, beside a running server or without one.')
+  const tenant = program.command('tenant').description('Manage tenants. Works whether or not a server is running.')
 
   tenant
     .command('create')
-    .description('Create a tenant and print its first API key, which is shown only here.')
+    .description('Create a tenant and print its first API key, which is shown only once.')
     .requiredOption('--name <name>', 'name of the tenant, 1 to 255 characters, not a UUID', readTenantName)
     .option('--envelope-only <boolean>', 'false opens server mode: the server then sees plaintext', readBoolean, true)
     .addOption(JSON_OPTION)
@@ -73,7 +73,7 @@ export function addTenant(program: Command): void {
     .addOption(
       new Option(
         '--plaintext-encoding <encoding>',
-        'how server mode reads a plaintext if the call does not say (utf8 unless set)',
+        'how server mode reads a plaintext if the call does not say (default: utf8)',
       ).choices(wire.PLAINTEXT_ENCODINGS),
     )
     .addOption(JSON_OPTION)
@@ -106,7 +106,10 @@ export function addTenant(program: Command): void {
       'Destroy the key material of a suspended tenant and revoke its API keys, for good. Its audit log remains, and can be verified and exported until a purge deletes it. Without --confirm, print what would be destroyed and do nothing.',
     )
     .argument('<tenant>', 'name or id')
-    .option('--confirm <name>', "the tenant's name, repeated: what its keys protect can't be opened afterwards")
+    .option(
+      '--confirm <name>',
+      "the tenant's name, repeated: data encrypted under its keys can't be decrypted afterwards",
+    )
     .addOption(REASON_OPTION)
     .addOption(JSON_OPTION)
     .action((name, options) => succeed(tenantDelete(commandConfig(), name, options)))
@@ -116,7 +119,7 @@ export function addTenant(program: Command): void {
 function readTenantName(text: string): string {
   readName(text)
   if (isUuid(text.toLowerCase()))
-    throw new InvalidArgumentError('It must not be a UUID, which stands for the id of a tenant.')
+    throw new InvalidArgumentError("It must not be a UUID, which commands would take for a tenant's id.")
   if (/\p{Cc}/u.test(text) || text.trim() === '') {
     throw new InvalidArgumentError('It must have no control characters, and must not be blank.')
   }
@@ -151,7 +154,7 @@ async function tenantCreate(
       throw new Refusal(
         'E_UNAVAILABLE',
         `the database did not acknowledge the tenant within ${CREATE_DEADLINE_MS / 1_000} s; a synchronous standby may be missing ` +
-          '(eaas doctor). See eaas tenant list before you repeat it; a tenant that is there gets an API key by eaas api-key create',
+          '(eaas doctor). Run eaas tenant list before you repeat this; if the tenant exists, create an API key for it with eaas api-key create',
       )
     })
   }
@@ -160,7 +163,7 @@ async function tenantCreate(
   const lines = json ? [JSON.stringify(tenant)] : describeNewTenant(tenant)
   await printOnce(
     lines,
-    `tenant ${tenant_id} was created, but the secret of its API key could not be printed and is lost. Make another one with ` +
+    `tenant ${tenant_id} was created, but the secret of its API key could not be printed and is lost. Create another one with ` +
       `eaas api-key create --tenant ${tenant_id}, and then revoke the lost one: eaas api-key revoke ${api_key.id} --tenant ${tenant_id}`,
   )
 }
@@ -222,9 +225,7 @@ async function tenantSetStatus(
   )
   if (json) printJson(changed)
   else
-    print(
-      `Tenant ${changed.name} is ${changed.status}${change === 'suspend' ? ': none of its calls is carried out' : ''}.`,
-    )
+    print(`Tenant ${changed.name} is ${changed.status}${change === 'suspend' ? ': all of its calls are refused' : ''}.`)
 }
 
 /** Deletes a suspended tenant if `confirm` is its name; without `confirm`, prints what it would delete and returns false. */
@@ -242,7 +243,7 @@ async function tenantDelete(
         print(
           ...describeDeletion(plan),
           '',
-          'Nothing was done. To do it, repeat the command with --confirm and the name.',
+          'Nothing was deleted. To delete the tenant, repeat the command with --confirm and its name.',
         )
       return false
     }
@@ -252,7 +253,7 @@ async function tenantDelete(
     if (json) printJson({ ...plan, tenant: deleted, deleted: true })
     else
       print(
-        `Tenant ${deleted.name} is deleted: ${plan.keys} keys and ${plan.api_keys} API keys are no more. Its log stays.`,
+        `Tenant ${deleted.name} is deleted: the material of ${plan.keys} keys is destroyed and ${plan.api_keys} API keys are revoked. Its log remains.`,
       )
     return true
   })
@@ -268,13 +269,13 @@ function describeDeletion({
   return [
     `Deleting tenant ${name} (${tenant_id}) cannot be undone.`,
     '',
-    `Destroyed at once  the material of ${keys} keys in ${versions} versions: what they protect can never be opened again`,
+    `Destroyed at once  the material of ${keys} keys in ${versions} versions: data encrypted under them can never be decrypted again`,
     `Revoked            ${api_keys} API keys`,
-    `Kept               the audit log up to entry ${last_entry} and what follows, until a purge takes it; it is verified and exported as before`,
-    '                   records of keys and API keys, which the log tells of, without material; the name, which stays taken',
+    `Kept               the audit log, which ends at entry ${last_entry} so far, until a purge deletes it; it can still be verified and exported`,
+    '                   the records of keys and API keys, without key material; the name of the tenant, which stays taken',
     '',
     'Backups of the database hold the key material for as long as they are kept.',
-    `To have the log as a file: eaas audit export --tenant ${tenant_id} --out FILE`,
+    `To save the log as a file: eaas audit export --tenant ${tenant_id} --out FILE`,
   ]
 }
 
@@ -294,7 +295,9 @@ function describeTenant(tenant: OperatorTenant): string[] {
     `status            ${tenant.status}`,
     `mode              ${mode(tenant)}`,
     `encrypts a month  ${quota(tenant)}`,
-    ...(tenant.plaintext_encoding ? [`plaintext         ${tenant.plaintext_encoding} where a call does not say`] : []),
+    ...(tenant.plaintext_encoding
+      ? [`plaintext         ${tenant.plaintext_encoding} unless a call says otherwise`]
+      : []),
     `created           ${tenant.created_at}`,
   ]
 }
@@ -310,7 +313,7 @@ function quota({ monthly_encrypt_quota }: OperatorTenant): string {
 function describeNewTenant({ tenant_id, name, envelope_only, api_key }: NewTenant): string[] {
   return [
     `Tenant ${name} (${tenant_id}) was created${envelope_only ? '' : ', with server mode open'}.`,
-    'Its API key, shown only now:',
+    'Its API key, which is shown only once:',
     '',
     `  ${api_key.secret}`,
     '',

@@ -85,27 +85,28 @@ function describe({ valid, line, reason, broken_at, ...verdict }: ExportVerdict)
     `entries     ${verified_entries}${verified_entries === 0 ? '' : `, from ${after_id + 1} to ${last_id}`}`,
     `signed      ${verdict.signed_at}`,
     ...(verdict.checkpoint_compared === true
-      ? ['checkpoint  the log was not rewritten, cut or rolled back before it']
+      ? ['checkpoint  agrees: nothing before it was rewritten, cut or rolled back']
       : []),
     ...(verdict.checkpoint_compared === false
       ? ['UNUSED      the checkpoint is of an entry that is not in it: it says nothing of this export']
       : []),
     ...(verdict.missing?.includes('beginning')
-      ? [`PART        the entries before ${after_id + 1} are not in it, and no purge explains that`]
+      ? [`PART        entries before ${after_id + 1} are missing from the export, and no purge explains that`]
       : []),
     ...(verdict.missing?.includes('end')
       ? [`PART        the log went on after entry ${last_id}, to entry ${verdict.head_id} when this was signed`]
       : []),
     ...(verdict.trusted_key
       ? []
-      : ['WARNING     the public key came from the file itself: give the one that you know with --public-key']),
+      : ['WARNING     the public key came from the file itself: give the one that you trust with --public-key']),
   ]
 }
 
 async function readKey(text: string): Promise<string> {
   if (text.startsWith(KEY_START)) return text
   const key = (await readFile(text, 'utf8')).trim()
-  if (!key.startsWith(KEY_START)) throw new CheckpointError(`${text}: this is no public key, which begins ${KEY_START}`)
+  if (!key.startsWith(KEY_START))
+    throw new CheckpointError(`${text} is not a public key, which must begin with ${KEY_START}`)
   return key
 }
 

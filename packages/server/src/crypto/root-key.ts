@@ -22,7 +22,7 @@ export interface RootKeySource {
 /** Reads the root key that the environment names; undefined if it names none. @throws RootKeyError */
 export async function readRootKey({ value, file }: RootKeySource): Promise<KeyObject | undefined> {
   if (value !== undefined && file !== undefined) {
-    throw new RootKeyError('EAAS_ROOT_KEY and EAAS_ROOT_KEY_FILE are both set. Set one of them.')
+    throw new RootKeyError('EAAS_ROOT_KEY and EAAS_ROOT_KEY_FILE are both set. Set only one of them.')
   }
   if (value !== undefined) return parseRootKey(value, 'EAAS_ROOT_KEY')
   if (file !== undefined) return parseRootKey(await readKeyFile(file), file)
@@ -73,7 +73,7 @@ async function readKeyFile(path: string): Promise<string> {
     const { code } = error as NodeJS.ErrnoException
     if (code === 'ENOENT') {
       throw new RootKeyError(
-        `The root key ${path} is missing. Put back the file that belongs to this database; without it nothing in it opens.`,
+        `The root key ${path} is missing. Restore the file that belongs to this database; without it, nothing in the database can be decrypted.`,
       )
     }
     throw new RootKeyError(`The root key ${path} cannot be read (${code}).`)

@@ -26,7 +26,7 @@ export function assertOnBehalfOf({ on_behalf_of }: Credentials): void {
   if (on_behalf_of !== undefined && !isOnBehalfOf(on_behalf_of)) {
     throw new Refusal(
       'E_VALIDATION',
-      `${ON_BEHALF_OF_HEADER}: must be 1 to 255 visible ASCII characters, without blanks and commas`,
+      `${ON_BEHALF_OF_HEADER}: must be 1 to 255 visible ASCII characters, without spaces or commas`,
     )
   }
 }

@@ -19,7 +19,7 @@ export const envelopeModeRoutes = bindRoutes({
     operation: ({ id, body }) => unwrap({ key_id: id, wrapped_key: body.wrapped_key }),
   },
   rewrap: {
-    summary: 'Wrap a DEK anew under the current version, without showing it',
+    summary: 'Rewrap a DEK under the current version, without revealing it',
     problems: ['E_NOT_FOUND', 'E_STATE', 'E_WRAPPED_KEY'],
     action: 'key.wrap',
     operation: ({ id, body }) => rewrap({ key_id: id, wrapped_key: body.wrapped_key }),

@@ -9,8 +9,11 @@ import { noteFailure, UNEXPECTED } from './request-log.js'
 /** The framework's errors that a caller can cause. Any other is a defect of the server: 500. */
 const FRAMEWORK_ERRORS: Readonly<Record<string, [ProblemCode, string]>> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: ['E_MEDIA_TYPE', 'the body must be application/json in UTF-8'],
-  FST_ERR_CTP_BODY_TOO_LARGE: ['E_BODY_TOO_LARGE', 'the body is larger than this call takes'],
-  FST_ERR_CTP_INVALID_CONTENT_LENGTH: ['E_MALFORMED_REQUEST', 'the body is not as long as Content-Length says'],
+  FST_ERR_CTP_BODY_TOO_LARGE: ['E_BODY_TOO_LARGE', 'the body is larger than this call accepts'],
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: [
+    'E_MALFORMED_REQUEST',
+    'the body does not have the length that Content-Length gives',
+  ],
   FST_ERR_BAD_URL: ['E_MALFORMED_REQUEST', 'the path is not valid percent-encoding'],
   FST_ERR_HANDLER_TIMEOUT: ['E_UNAVAILABLE', 'the call took too long; try again later'],
   FST_ERR_MAX_PARAM_LENGTH: ['E_URI_TOO_LONG', 'the path is too long'],
@@ -28,7 +31,7 @@ const RETRY_AFTER_SECONDS = '1'
 
 /** What the caller learns of an unexpected error. */
 const UNEXPECTED_DETAIL =
-  'unexpected error; the server log has it under this request id, or under that of an equal failure just before'
+  'unexpected error; the server logged it under this request id, or under that of an earlier request that failed alike'
 
 /** Answers with the problem document of an error; logs an error that the caller did not cause. */
 export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {

@@ -135,5 +135,5 @@ function readBody(payload: IncomingMessage, limit: number): Promise<Body> {
 }
 
 function assertSize(length: number, limit: number): void {
-  if (length > limit) throw new Refusal('E_BODY_TOO_LARGE', 'the body is larger than this call takes')
+  if (length > limit) throw new Refusal('E_BODY_TOO_LARGE', 'the body is larger than this call accepts')
 }

@@ -26,19 +26,19 @@ export const keyRoutes = bindRoutes({
     operation: ({ id }) => readKey({ key_id: id }),
   },
   rotateKey: {
-    summary: 'Rotate a key: a new version takes over, the old ones only open',
+    summary: 'Rotate a key: a new version encrypts, older ones only decrypt',
     problems: ['E_NOT_FOUND', 'E_STATE', 'E_LIMIT'],
     action: 'key.rotate',
     operation: ({ id }) => rotateKey({ key_id: id }),
   },
   setRotation: {
-    summary: 'Set how often a key is rotated, or end that',
+    summary: 'Set how often a key is rotated, or stop rotating it',
     problems: ['E_NOT_FOUND', 'E_STATE'],
     action: 'key.rotation_policy',
     operation: ({ id, body }) => setRotation({ key_id: id, interval_days: body.interval_days }),
   },
   disableKey: {
-    summary: 'Disable a key: it still opens, but protects nothing new',
+    summary: 'Disable a key: it still decrypts, but encrypts nothing new',
     problems: ['E_NOT_FOUND', 'E_STATE'],
     action: 'key.disable',
     operation: ({ id }) => disableKey({ key_id: id }),
@@ -56,7 +56,7 @@ export const keyRoutes = bindRoutes({
     operation: ({ id, body }) => destroyKey({ key_id: id, confirm: body.confirm }),
   },
   cancelDestruction: {
-    summary: 'Cancel a destruction that is waiting',
+    summary: 'Cancel a pending destruction',
     problems: ['E_NOT_FOUND', 'E_STATE'],
     action: 'key.destroy',
     operation: ({ id }) => cancelDestruction({ key_id: id }),

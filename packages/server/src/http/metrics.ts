@@ -38,7 +38,7 @@ export function createMetrics(): Metrics {
   })
   const batchEntries = new Histogram({
     name: 'eaas_audit_batch_entries',
-    help: 'Audit entries committed together.',
+    help: 'Audit entries per commit.',
     buckets: ENTRIES,
     registers,
   })
@@ -124,13 +124,13 @@ export function serveMetrics(
   })
   new Gauge({
     name: 'eaas_build_info',
-    help: 'The version that runs; always 1.',
+    help: 'The running version; always 1.',
     labelNames: ['version'],
     registers,
   }).set({ version: VERSION }, 1)
   new Gauge({
     name: 'eaas_audit_alarmed_tenants',
-    help: 'Tenants that are no longer served, because their audit chain in the database is not the one that was written.',
+    help: 'Tenants that are no longer served, because their audit chain in the database differs from what the server wrote.',
     registers,
     collect() {
       this.set(committer.alarmed().length)

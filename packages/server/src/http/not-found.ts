@@ -36,6 +36,6 @@ export function answerNotFound(app: FastifyInstance): void {
     const methods = methodsOf(request)
     if (methods.length === 0) return sendProblem(reply, 'E_ROUTE_NOT_FOUND', 'there is nothing at this path')
     reply.header('allow', [...new Set(methods)].join(', '))
-    return sendProblem(reply, 'E_METHOD_NOT_ALLOWED', 'this path does not take this method')
+    return sendProblem(reply, 'E_METHOD_NOT_ALLOWED', 'this path does not support this method')
   }
 }

@@ -76,9 +76,9 @@ const FIELDS: Record<keyof typeof wire.FIELDS, JsonSchema> = {
   time: { format: 'date-time' },
 }
 
-const KEY_ID = "The key's id, a UUID; anything else is a key that does not exist."
+const KEY_ID = "The key's id, a UUID. Anything else gets 404."
 const EXPIRES_AT: JsonSchema = {
-  description: 'When it stops working: an RFC 3339 time with an offset, in the future. `null` is never.',
+  description: 'When it stops working: an RFC 3339 time with an offset, in the future. `null` means never.',
   format: 'date-time',
 }
 const ADDRESS_RANGE = {
@@ -87,7 +87,7 @@ const ADDRESS_RANGE = {
 }
 const ALLOWED_IPS: JsonSchema = {
   description:
-    'Addresses or CIDR ranges, IPv4 and IPv6; bits beyond a prefix are cleared. `null` or empty is any address.',
+    'Addresses or CIDR ranges, IPv4 and IPv6; bits beyond a prefix are cleared. `null` or empty means any address.',
   anyOf: [
     {
       type: 'array',
@@ -103,35 +103,37 @@ const PROPERTIES: Partial<Record<Component, Record<string, JsonSchema>>> = {
   Key: {
     id: { description: 'The same as `key_id`.' },
     current_version: { description: 'The same as `key_version`.' },
-    key_version: { description: 'The version that protects new data.' },
-    rotation: { description: 'When the server rotates the key by itself; `null` is never.' },
-    destroy_at: { description: 'When the key is destroyed; only while the destruction waits.' },
+    key_version: { description: 'The version that encrypts new data.' },
+    rotation: { description: 'When the server will rotate the key; `null` means never.' },
+    destroy_at: { description: 'When the key will be destroyed; present only while its destruction is pending.' },
   },
-  SetRotation: { interval_days: { description: 'Days between rotations, counted from now; `null` ends them.' } },
-  DestroyKey: { confirm: { description: "The key's name, to make sure that it is the one meant." } },
+  SetRotation: { interval_days: { description: 'Days between rotations, counted from now; `null` stops them.' } },
+  DestroyKey: { confirm: { description: "The key's name, as a confirmation." } },
   KeyExport: {
     versions: { description: '`dek_hex` is the 32-byte key of that version, in hexadecimal.' },
     hash_key_hex: { description: 'The key of the blind index, in hexadecimal.' },
   },
   Hash: { key_id: { description: KEY_ID } },
-  Hashed: { hash: { description: "HMAC-SHA-256 of the value's UTF-8 bytes, in hexadecimal; rotation keeps it." } },
+  Hashed: {
+    hash: { description: "HMAC-SHA-256 of the value's UTF-8 bytes, in hexadecimal; rotation does not change it." },
+  },
   Encrypt: {
     key_id: { description: KEY_ID },
     plaintext: { description: `At most ${MAX_SERVER_MODE_BYTES} bytes after decoding.` },
     encoding: {
       description:
-        'How `plaintext` is read: as text, or as the base64 of bytes. Left out, the tenant decides: `utf8` unless set.',
+        'How `plaintext` is read: as text, or as the base64 of bytes. If omitted, as the tenant is set: `utf8` by default.',
     },
   },
   Decrypt: {
     key_id: { description: KEY_ID },
-    encoding: { description: 'How the plaintext is answered. Left out, the tenant decides: `utf8` unless set.' },
+    encoding: { description: 'How the plaintext is returned. If omitted, as the tenant is set: `utf8` by default.' },
   },
   Batch: {
     operations: {
       description:
-        'Each with the body of the single call and its `key_id`. One that is wrong does not spoil the others: what it ' +
-        'would have been answered alone stands in its place.',
+        'Each has the body of the single call, and its `key_id`. One that fails does not affect the others: its result ' +
+        'is the error that the single call would return.',
     },
   },
   BatchResults: {
@@ -141,35 +143,35 @@ const PROPERTIES: Partial<Record<Component, Record<string, JsonSchema>>> = {
     id: { description: '1, 2, 3 … in each tenant, without gaps.' },
     actor: { description: "The API key's id, or `system`." },
   },
-  EntryList: { total: { description: 'All entries that match, on this page or not.' } },
+  EntryList: { total: { description: 'The number of entries that match, on all pages.' } },
   Verification: {
-    broken_at: { description: 'The first entry that is not as it was written.' },
-    purged_through: { description: 'The last entry that was deleted at the end of its retention; 0 is none.' },
+    broken_at: { description: 'The first entry that was altered or is missing.' },
+    purged_through: { description: 'The last entry that was deleted at the end of its retention; 0 means none.' },
     checkpoint: {
-      description: 'The one that was given; not compared when its entry is not among those that were read.',
+      description: 'The checkpoint that was given; it is not compared if its entry is not among the verified ones.',
     },
   },
   Checkpoint: {
     checkpoint: {
-      description: "The signed statement of the log's head. Keep it elsewhere, and give it to verify later.",
+      description: "The signed statement of the log's head. Keep it outside the database, and pass it to verify later.",
     },
     public_key: { description: 'What the signature is checked with.' },
   },
   ApiKey: {
     prefix: { description: 'The beginning of the secret, to recognise it by.' },
     expires_at: { description: 'Absent: never.' },
-    allowed_ips: { description: 'Absent: any address.' },
+    allowed_ips: { description: 'Absent means any address.' },
   },
   CreateApiKey: {
-    permissions: { description: 'Only what the calling API key holds itself.' },
+    permissions: { description: 'Only permissions that the calling API key has itself.' },
     expires_at: EXPIRES_AT,
     allowed_ips: ALLOWED_IPS,
   },
   UpdateApiKey: { expires_at: EXPIRES_AT, allowed_ips: ALLOWED_IPS },
-  NewApiKey: { secret: { description: 'The API key itself, shown only now.' } },
+  NewApiKey: { secret: { description: 'The API key itself, returned only once.' } },
   Tenant: {
-    monthly_encrypt_quota: { description: '`encrypt` calls a month; `null` is any number.' },
-    plaintext_encoding: { description: 'What `encoding` is where a call leaves it out; absent: `utf8`.' },
+    monthly_encrypt_quota: { description: '`encrypt` calls a month; `null` means no limit.' },
+    plaintext_encoding: { description: 'The `encoding` of calls that omit it; absent means `utf8`.' },
   },
   Usage: {
     month: { description: 'YYYY-MM, in UTC.' },
@@ -178,7 +180,7 @@ const PROPERTIES: Partial<Record<Component, Record<string, JsonSchema>>> = {
   Problem: {
     type: { const: 'about:blank' },
     detail: { description: 'What was wrong and what to do, for people.' },
-    code: { enum: Object.keys(PROBLEMS), description: 'What was wrong, for programs: these strings stay.' },
+    code: { enum: Object.keys(PROBLEMS), description: 'What was wrong, for programs; these strings do not change.' },
   },
 }
 

@@ -32,17 +32,23 @@ const PARAMETERS: Readonly<Record<string, { description: string; schema?: JsonSc
   action: { description: 'Only entries of this action.' },
   after_id: { description: 'Only entries with a larger id.', schema: { type: 'integer', minimum: 0 } },
   checkpoint: { description: 'A checkpoint kept from earlier, which the log must still agree with.' },
-  date_from: { description: 'Only entries of this time or later.', schema: { type: 'string', format: 'date-time' } },
-  date_to: { description: 'Only entries of this time or earlier.', schema: { type: 'string', format: 'date-time' } },
+  date_from: {
+    description: 'Only entries written at this time or later.',
+    schema: { type: 'string', format: 'date-time' },
+  },
+  date_to: {
+    description: 'Only entries written at this time or earlier.',
+    schema: { type: 'string', format: 'date-time' },
+  },
   key_id: { description: 'Only entries about this key.', schema: { type: 'string', format: 'uuid' } },
   limit: {
-    description: 'How many at most; the audit log gives no more than 100.',
+    description: 'How many to return at most; the audit log returns no more than 100.',
     schema: { type: 'integer', minimum: 1 },
   },
-  month: { description: 'The month in UTC, YYYY-MM; the running one by default.' },
+  month: { description: 'The month in UTC, YYYY-MM; the current one by default.' },
   name: { description: 'Only the key of this name.' },
-  offset: { description: 'How many to leave out.', schema: { type: 'integer', minimum: 0 } },
-  order: { description: 'By id: the oldest first, or the newest.' },
+  offset: { description: 'How many to skip.', schema: { type: 'integer', minimum: 0 } },
+  order: { description: 'Sorted by id: oldest first or newest first.' },
   status: { description: 'Only keys in this state.' },
   through_id: { description: 'Only entries up to this id.', schema: { type: 'integer', minimum: 1 } },
 }
@@ -132,7 +138,7 @@ function describeEffects({ permissions, action, serverMode, path }: Route): stri
     : path === '/v1/batch'
       ? 'Each operation writes its own audit entry; all are committed together.'
       : 'Writes no audit entry.'
-  const closed = serverMode ? ' Closed to envelope-only tenants: refused, with the entry `envelope_only.refused`.' : ''
+  const closed = serverMode ? ' Refused for envelope-only tenants, with the entry `envelope_only.refused`.' : ''
   return `${needs} ${writes}${closed}`
 }
 
@@ -144,7 +150,7 @@ function pathParameters({ path }: Route): Json[] {
       name: 'id',
       in: 'path',
       required: true,
-      description: `The ${what}'s id; what is no UUID is not found.`,
+      description: `The ${what}'s id. Anything but a UUID gets 404.`,
       schema: { type: 'string', format: 'uuid' },
       example,
     },

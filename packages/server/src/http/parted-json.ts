@@ -74,7 +74,8 @@ function createPart(limit: number): Part {
   return {
     add(bytes) {
       length += bytes.length
-      if (length > limit) throw new Refusal('E_BODY_TOO_LARGE', 'a part of the body is larger than a single call takes')
+      if (length > limit)
+        throw new Refusal('E_BODY_TOO_LARGE', 'a part of the body is larger than a single call accepts')
       parts.push(bytes)
     },
     bytes: () => Buffer.concat(parts),

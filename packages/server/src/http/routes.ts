@@ -11,7 +11,7 @@ import { tenantRoutes } from './tenant.js'
 
 /** The routes by resource: each is a chapter of the documentation. */
 export const RESOURCES: readonly { name: string; description: string; routes: readonly Route[] }[] = [
-  { name: 'Keys', description: 'Keys and their lives.', routes: Object.values(keyRoutes) },
+  { name: 'Keys', description: 'Keys, their versions and their states.', routes: Object.values(keyRoutes) },
   {
     name: 'Envelope mode',
     description: 'The client encrypts; the server only wraps its data keys (DEKs), and computes blind indexes.',
@@ -19,7 +19,7 @@ export const RESOURCES: readonly { name: string; description: string; routes: re
   },
   {
     name: 'Server mode',
-    description: 'The server sees the plaintext. Closed to envelope-only tenants.',
+    description: 'The server sees the plaintext. Refused for envelope-only tenants.',
     routes: Object.values(serverModeRoutes),
   },
   { name: 'Batch', description: 'Many calls in one request.', routes: Object.values(batchRoutes) },
@@ -28,8 +28,12 @@ export const RESOURCES: readonly { name: string; description: string; routes: re
     description: 'The log of every use of a key, and its verification.',
     routes: Object.values(auditRoutes),
   },
-  { name: 'API keys', description: 'Who may call, and for what.', routes: Object.values(apiKeyRoutes) },
-  { name: 'Tenant', description: 'The tenant as it sees itself.', routes: Object.values(tenantRoutes) },
+  {
+    name: 'API keys',
+    description: 'API keys: who may call, and with which permissions.',
+    routes: Object.values(apiKeyRoutes),
+  },
+  { name: 'Tenant', description: 'The calling tenant, and its usage.', routes: Object.values(tenantRoutes) },
 ]
 
 // health.ts serves `getHealth`. A row of the contract without an operation does not compile here.

@@ -66,8 +66,8 @@ async function assertArchive(services: Services, { tenant_id, after_id, through_
   if (verdict.valid && isComplete && verdict.last_id === through_id) return
   throw new Refusal(
     'E_STATE',
-    `nothing is purged: ${path} is no archive of the entries ${after_id + 1} to ${through_id}` +
-      `${verdict.reason === undefined ? '' : ` (${verdict.reason})`}. Verify the log; move away a file that is in the way`,
+    `nothing is purged: ${path} is not an archive of the entries ${after_id + 1} to ${through_id}` +
+      `${verdict.reason === undefined ? '' : ` (${verdict.reason})`}. Verify the log; if another file has this name, move it away`,
   )
 }
 

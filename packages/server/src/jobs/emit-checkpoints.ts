@@ -54,7 +54,7 @@ export function createAlarmWitnessEmitter({ committer, signingKey, now }: Servic
 async function witness(services: Services, tenant_id: string): Promise<KeptLine> {
   const { sql, states, committer, signingKey, now } = services
   const state = await states.find(tenant_id)
-  if (!state) throw new Error('there is no such tenant, but a head of its log')
+  if (!state) throw new Error('the database has a head for a tenant that does not exist')
   if (state.fault) throw state.fault
   const watch = committer.watches.get(tenant_id)
   watch.assertNoAlarm()

@@ -62,7 +62,7 @@ function createEmitter({ config: { checkpointFile }, services, measures, log }: 
   let failures = 0
   const emit = createCheckpointEmitter(services, checkpointFile, (error, tenant_id) => {
     failures += 1
-    log.error({ err: error, tenant_id }, 'signing a checkpoint failed; it is tried again')
+    log.error({ err: error, tenant_id }, 'signing a checkpoint failed; it will be retried')
   })
   return async () => {
     failures = 0
@@ -86,7 +86,7 @@ function createComparison({
         log.error({ err: error }, 'comparing the audit chain of a tenant failed')
     } finally {
       await emitWitnesses().catch((error: unknown) =>
-        log.error({ err: error }, 'writing the checkpoint of an alarm failed; it is tried again'),
+        log.error({ err: error }, 'writing the checkpoint of an alarm failed; it will be retried'),
       )
     }
   }
@@ -96,13 +96,13 @@ function startJobs(
   { config, services, measures, log }: ScheduleOptions,
   { emitCheckpoints, compareChains }: { emitCheckpoints: () => Promise<void>; compareChains: () => Promise<void> },
 ): Periodic[] {
-  const failed = (what: string) => (error: unknown) => log.error({ err: error }, `${what} failed; it is tried again`)
+  const failed = (what: string) => (error: unknown) => log.error({ err: error }, `${what} failed; it will be retried`)
   const jobs = [
     startPeriodic({
       intervalMs: DUE_WORK_MS,
       work: async (signal) => {
         const onError = (error: unknown, key_id: string) =>
-          log.error({ err: error, key_id }, 'rotating or destroying a key failed; it is tried again')
+          log.error({ err: error, key_id }, 'rotating or destroying a key failed; it will be retried')
         const changed = await doDueWork(services, { onError, signal })
         if (changed > 0) log.info({ keys: changed }, 'rotated or destroyed keys that were due')
       },

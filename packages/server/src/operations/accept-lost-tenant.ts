@@ -23,11 +23,12 @@ export async function acceptLostTenant({ sql }: Services, tenant_id: string): Pr
   return sql.begin(async (transaction) => {
     const alarm = await lockAlarm(transaction, tenant_id)
     if (!alarm) throw new Refusal('E_NOT_FOUND', `there is no tenant ${tenant_id}, and no alarm about one`)
-    if (await findTenant(transaction, tenant_id)) throw new Refusal('E_STATE', `tenant ${tenant_id} is there again`)
+    if (await findTenant(transaction, tenant_id))
+      throw new Refusal('E_STATE', `tenant ${tenant_id} is in the database again`)
     if (await findHead(transaction, tenant_id)) {
       throw new Refusal(
         'E_STATE',
-        `the log of tenant ${tenant_id} is there, and its row is not: the database was tampered with. Restore a backup`,
+        `tenant ${tenant_id} has a log but no row: the database was tampered with. Restore a backup`,
       )
     }
     await deleteAlarm(transaction, tenant_id)

@@ -80,7 +80,7 @@ async function accept(
   const time = clock.read(head)
   const next = extendChain(head, [draft], { auditKey, now: time, policy_version })
   if (!(await appendChained(sql, clock, { previous: head, next: next.head, entries: next.entries, time }))) {
-    throw new AuditWriteError('the head of the audit chain changed under its own lock')
+    throw new AuditWriteError('the head of the audit chain changed while it was locked')
   }
   await deleteAlarm(sql, tenant_id)
   return { tenant_id, entry_id: next.head.last_id, ...metadata }
@@ -100,10 +100,10 @@ function notValid(reason: string | undefined, broken_at: number | undefined): Re
   const where = broken_at === undefined ? '' : `, entry ${broken_at}`
   return new Refusal(
     'E_STATE',
-    `the log that is left does not verify (${reason}${where}): it was tampered with. Restore a backup that does`,
+    `the remaining log does not verify (${reason}${where}): it was tampered with. Restore a backup that verifies`,
   )
 }
 
 function noAlarm({ tenant }: TenantState): Refusal {
-  return new Refusal('E_STATE', `there is no alarm about tenant ${tenant.name}: nothing is to be accepted`)
+  return new Refusal('E_STATE', `there is no alarm about tenant ${tenant.name}, so there is nothing to accept`)
 }

@@ -49,7 +49,7 @@ export function createHealthCheck(
       durability = found
       if (obstacle) return { database: obstacle.part, detail: obstacle.detail }
     } catch (error) {
-      if (isNotPrimary(error)) return { database: 'read_only', detail: 'the database is a standby, or takes no writes' }
+      if (isNotPrimary(error)) return { database: 'read_only', detail: 'the database is a standby, or is read-only' }
       return { database: 'down', detail: 'the database does not answer' } // the calls that fail log the cause
     }
     return (await findCommitFailure(inTime)) ?? findAlarm()
@@ -83,7 +83,7 @@ export function createHealthCheck(
     if (committer.alarmed().length === 0) return undefined
     return {
       database: 'alarm',
-      detail: 'the audit chain of a tenant is not the one that was written; the log says whose',
+      detail: 'the audit chain of a tenant differs from what the server wrote; the log names the tenant',
     }
   }
 

@@ -26,7 +26,7 @@ export function createApiKey({
     }
     assertGrantable(caller, permissions)
     if (await hasApiKeys(sql, grant.tenant_id, MAX_API_KEYS)) {
-      throw new Refusal('E_LIMIT', `a tenant has ${MAX_API_KEYS} API keys at most that are not revoked`)
+      throw new Refusal('E_LIMIT', `a tenant may have at most ${MAX_API_KEYS} API keys that are not revoked`)
     }
     const { secret, row } = newApiKey(services, grant)
     return decision({

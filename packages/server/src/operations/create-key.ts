@@ -15,10 +15,10 @@ export function createKey({ name }: { name: string }): Operation<wire.Key> {
     assertNotDeleted(state)
     const { tenant_id } = state.tenant
     if (await isKeyNameTaken(sql, tenant_id, name)) {
-      throw new Refusal('E_NAME_TAKEN', 'a key of this name exists already; names are never reused')
+      throw new Refusal('E_NAME_TAKEN', 'a key with this name already exists; names are never reused')
     }
     if (await hasKeys(sql, tenant_id, MAX_KEYS)) {
-      throw new Refusal('E_LIMIT', `a tenant has ${MAX_KEYS} keys at most, destroyed ones too`)
+      throw new Refusal('E_LIMIT', `a tenant may have at most ${MAX_KEYS} keys, including destroyed ones`)
     }
     const key_id = randomUUID()
     const wrapped_kek = sealNewSecret(services.rootKey, { purpose: 'kek', tenant_id, id: key_id, version: 1 })

@@ -34,7 +34,7 @@ export async function createTenant(
   sql: Transaction,
   { name, envelope_only }: { name: string; envelope_only: boolean },
 ): Promise<NewTenant> {
-  if (await findTenantByName(sql, name)) throw new Refusal('E_NAME_TAKEN', `a tenant named ${name} exists already`)
+  if (await findTenantByName(sql, name)) throw new Refusal('E_NAME_TAKEN', `a tenant named ${name} already exists`)
   const tenant_id = randomUUID()
   const wrapped_audit_key = sealNewSecret(services.rootKey, { purpose: 'audit-key', tenant_id })
   const auditKey = openAuditKey(services.rootKey, { tenant_id, wrapped_audit_key })

@@ -82,7 +82,10 @@ function closeTenant({ reason }: Reason): Operation<OperatorTenant> {
     const { tenant_id, name } = state.tenant
     const { keys, versions } = await countKeyMaterial(sql, tenant_id)
     if (keys + versions > 0 || (await hasApiKeys(sql, tenant_id, 1))) {
-      throw new Refusal('E_STATE', `a key or an API key of tenant ${name} was made meanwhile: delete the tenant again`)
+      throw new Refusal(
+        'E_STATE',
+        `a key or an API key of tenant ${name} was created in the meantime: repeat the deletion`,
+      )
     }
     return changeTenant(state, { status: 'deleted' }, reason === undefined ? {} : { reason })
   }
@@ -93,7 +96,7 @@ function assertSuspended({ tenant: { name, status } }: TenantState): void {
   throw new Refusal(
     'E_STATE',
     status === 'deleted'
-      ? `tenant ${name} is deleted already`
-      : `tenant ${name} is active: suspend it first (eaas tenant suspend), so that nobody relies on what is destroyed`,
+      ? `tenant ${name} is already deleted`
+      : `tenant ${name} is active: suspend it first (eaas tenant suspend), so that nobody uses the keys that are destroyed`,
   )
 }

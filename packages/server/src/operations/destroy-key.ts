@@ -60,7 +60,7 @@ export function destroySuspendedKey({ key_id }: { key_id: string }): Operation<w
     if (state.tenant.status !== 'suspended') {
       throw new Refusal(
         'E_STATE',
-        `tenant ${state.tenant.name} is ${state.tenant.status}: no more of its keys is destroyed`,
+        `tenant ${state.tenant.name} is ${state.tenant.status}: none of its keys is destroyed any more`,
       )
     }
     const key = await getKey(state, key_id)
@@ -117,7 +117,5 @@ function completion(state: TenantState, key: OpenKey): Decision<wire.Key> {
 // Under the lock of the head no rotation can happen: a version beyond the current one means that an older row was put back.
 function assertCurrent({ row: { tenant_id, key_id, current_version }, versions }: OpenKey): void {
   if (versions.size === current_version) return
-  throw new TamperedRowError(
-    `the row of key ${key_id} of tenant ${tenant_id} was put back by somebody else than the server`,
-  )
+  throw new TamperedRowError(`the row of key ${key_id} of tenant ${tenant_id} was restored outside the server`)
 }

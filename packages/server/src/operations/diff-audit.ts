@@ -165,18 +165,21 @@ function findUndone(lost: readonly ExportedEntry[], { rows }: Evidence): Undone[
     switch (action) {
       case 'api_key.revoke': {
         const row = apiKeys.get(change.api_key_id)
-        if (!row) return remedy('nothing: the API key was lost too', change)
-        return remedy(row.revoked_at === null ? 'revoke it again: it works' : 'nothing: it was revoked again', change)
+        if (!row) return remedy('nothing: the API key is lost too', change)
+        return remedy(
+          row.revoked_at === null ? 'revoke it again: it is valid again' : 'nothing: it was revoked again',
+          change,
+        )
       }
       case 'api_key.create':
-        return remedy('make another one: whoever holds it gets 401', change)
+        return remedy('create another one: this one no longer exists and gets 401', change)
       case 'api_key.update':
         return remedy(`change it again: ${metadata.changed ?? 'it'} is as it was before`, change)
       case 'key.create':
       case 'key.rotate': {
         const lostWraps = wraps.get(nameVersion(entry)) ?? 0
         const what = action === 'key.create' ? 'create the key again' : 'rotate again'
-        const text = `${what}; what this version wrapped no longer opens: encrypt it again from another source`
+        const text = `${what}; DEKs wrapped by this version can't be unwrapped: encrypt their data again from another source`
         return remedy(text, { wraps: lostWraps })
       }
       case 'key.enable':
@@ -184,7 +187,7 @@ function findUndone(lost: readonly ExportedEntry[], { rows }: Evidence): Undone[
       case 'key.destroy':
       case 'key.rotation_policy':
       case 'tenant.update':
-        return remedy('do it again, if it is still wanted')
+        return remedy('repeat it if you still want it')
       default:
         return []
     }

@@ -53,7 +53,7 @@ function assertSize({ length }: Uint8Array): void {
   if (length <= MAX_SERVER_MODE_BYTES) return
   throw new Refusal(
     'E_PLAINTEXT_TOO_LARGE',
-    `plaintext must be ${MAX_SERVER_MODE_BYTES} bytes at most, got ${length}; encrypt it locally with the SDK`,
+    `plaintext must be at most ${MAX_SERVER_MODE_BYTES} bytes, got ${length}; encrypt it locally with the SDK`,
   )
 }
 
@@ -61,6 +61,9 @@ function readBase64(text: string): Uint8Array {
   try {
     return decodeBase64(text)
   } catch {
-    throw new Refusal('E_VALIDATION', 'plaintext: must be canonical standard base64, as `encoding` or the tenant says')
+    throw new Refusal(
+      'E_VALIDATION',
+      'plaintext: must be canonical standard base64, because `encoding` or the tenant sets it',
+    )
   }
 }

@@ -69,7 +69,7 @@ async function getPosition(context: Context, field: string, id: number): Promise
   const { hash } = await firstPosition(context)
   const where = { tenant_id: state.tenant.tenant_id, id, auditKey: state.auditKey }
   const entry = await readAuthenticEntry(services.sql, where, hash)
-  if (!entry) throw new Refusal('E_VALIDATION', `${field}: there is no entry ${id}, or it is not as it was written`)
+  if (!entry) throw new Refusal('E_VALIDATION', `${field}: there is no entry ${id}, or it was altered`)
   return { last_id: id, hash: entry.hash }
 }
 

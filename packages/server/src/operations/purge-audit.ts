@@ -173,7 +173,10 @@ async function agreedTime({ now, databaseNow }: Services, sql: Queryable): Promi
   const [ours, theirs] = [now(), await databaseNow(sql)]
   if (Math.abs(ours - theirs) > CLOCKS_APART_MS) {
     const [here, there] = [ours, theirs].map((time) => new Date(time).toISOString())
-    throw new Refusal('E_STATE', `nothing is purged: it is ${here} here and ${there} in the database. Run NTP on both`)
+    throw new Refusal(
+      'E_STATE',
+      `nothing is purged: it is ${here} by this machine's clock and ${there} by the database's. Run NTP on both`,
+    )
   }
   return Math.min(ours, theirs)
 }
@@ -186,8 +189,8 @@ async function assertPlausibleTime(sql: Queryable, now: number): Promise<void> {
   if (!(await hasEntryBetween(sql, from, to))) {
     throw new Refusal(
       'E_STATE',
-      `nothing is purged: no audit entry of any tenant is between ${from} and ${to}. Check the clock. Where it is right, and nothing ` +
-        'was called for over a year, retention goes on four weeks after the first call',
+      `nothing is purged: no audit entry of any tenant is between ${from} and ${to}. Check the clock. If it is correct, and no call ` +
+        'was made for over a year, purges resume four weeks after the first call',
     )
   }
 }
@@ -205,8 +208,8 @@ async function assertShare(
   if (entries > all * maxShare) {
     throw new Refusal(
       'E_STATE',
-      `nothing is purged: ${entries} of ${all} entries would go, more than the share of ${maxShare}. ` +
-        'If that is meant, give a larger share: eaas purge --max-share',
+      `nothing is purged: ${entries} of ${all} entries would be deleted, a larger share than ${maxShare}. ` +
+        'If that is intended, allow a larger share: eaas purge --max-share',
     )
   }
 }

@@ -33,7 +33,7 @@ function rotation({ state, services }: Context, { row, ...key }: OpenKey): Decis
   const { key_id } = row
   const version = row.current_version + 1
   if (version > MAX_KEY_VERSIONS) {
-    throw new Refusal('E_LIMIT', `a key has ${MAX_KEY_VERSIONS} versions at most: create another key`)
+    throw new Refusal('E_LIMIT', `a key may have at most ${MAX_KEY_VERSIONS} versions: create another key`)
   }
   const wrapped_kek = sealNewSecret(services.rootKey, { purpose: 'kek', tenant_id, id: key_id, version })
   return decision({

@@ -67,7 +67,7 @@ async function assertStretch(
 function readKept(note: string, { tenant }: TenantState, { signingKey }: Services): Checkpoint {
   try {
     const kept = readCheckpoint(note, encodePublicKey(signingKey))
-    if (kept.tenant_id !== tenant.tenant_id) throw new CheckpointError("the checkpoint is another tenant's")
+    if (kept.tenant_id !== tenant.tenant_id) throw new CheckpointError('the checkpoint belongs to another tenant')
     return kept
   } catch (error) {
     if (!(error instanceof CheckpointError)) throw error

@@ -39,7 +39,7 @@ export function admit({ apiKey, isSuspended }: Found, { credentials, permissions
     throw new Refusal('E_IP_NOT_ALLOWED', `ip_not_allowed: ${ip_address} is not on the allow-list of this API key`)
   }
   if (isSuspended) {
-    throw new Refusal('E_TENANT_SUSPENDED', 'the operator has suspended this tenant: none of its calls is carried out')
+    throw new Refusal('E_TENANT_SUSPENDED', 'the operator has suspended this tenant: all of its calls are refused')
   }
   assertPermissions(apiKey, on_behalf_of === undefined ? permissions : [...permissions, 'audit:on_behalf_of'])
   return apiKey

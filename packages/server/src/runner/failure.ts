@@ -16,7 +16,7 @@ export interface Failure {
 
 /** For the caller of an alarmed tenant; reads fail too, because what they would answer may be undone. */
 const ALARM_DETAIL =
-  "this tenant's audit log is not the one that was written, so no call of the tenant is carried out, reads included, until the " +
+  "this tenant's audit log differs from what the server wrote, so all of its calls, reads included, are refused until the " +
   'operator settles the alarm'
 
 /** Describes an error of the layers below; undefined for any other error, which is a defect. */
@@ -26,7 +26,7 @@ export function findFailure(error: unknown): Failure | undefined {
     return { code: 'E_UNAVAILABLE', detail: 'too many calls are waiting; try again later', retryAfterSeconds }
   }
   if (error instanceof ChainAlarmError) {
-    return { code: 'E_AUDIT_NOT_WRITTEN', detail: ALARM_DETAIL, log: 'the tenant is alarmed about' }
+    return { code: 'E_AUDIT_NOT_WRITTEN', detail: ALARM_DETAIL, log: 'the tenant has an alarm' }
   }
   if (error instanceof AuditWriteError) return findWriteFailure(error)
   if (error instanceof TamperedRowError) return describeTampering(error)
@@ -48,7 +48,7 @@ function findWriteFailure({ mayBeWritten, cause }: AuditWriteError): Failure {
   if (mayBeWritten) {
     return {
       code: 'E_AUDIT_NOT_WRITTEN',
-      detail: 'it is not known whether the audit entry was written and the call carried out; look before you repeat it',
+      detail: 'it is unknown whether the audit entry was written and the call carried out; check before you repeat it',
       log: 'audit entry not written',
     }
   }

@@ -109,7 +109,7 @@ function createCall<Answer>(
       admitted = caller.apiKey
       const made = await operation({ state, caller, services, sql, quotaLeft })
       decision = made
-      if (isOver) throw new AuditWriteError('nobody waits for this call any more')
+      if (isOver) throw new AuditWriteError('the caller stopped waiting')
       if (fault && (made.freshness ?? 'current') === 'current') throw fault
       const { change } = made
       return {

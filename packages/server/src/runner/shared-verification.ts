@@ -84,7 +84,7 @@ function rejectOnAbort(signal: AbortSignal): Promise<never> {
 }
 
 function nobodyWaits(): Refusal {
-  return new Refusal('E_UNAVAILABLE', 'nobody waited for the verification to end')
+  return new Refusal('E_UNAVAILABLE', 'every caller stopped waiting for the verification')
 }
 
 function tooMany(): Refusal {

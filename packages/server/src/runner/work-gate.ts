@@ -50,7 +50,7 @@ export function createWorkGate({
   }
 
   function overload(ms: number): OverloadError {
-    return new OverloadError('too many operations wait', Math.max(1, Math.ceil(ms / 1_000)))
+    return new OverloadError('too many operations are waiting', Math.max(1, Math.ceil(ms / 1_000)))
   }
 
   function hasRoom(operations: number): boolean {

@@ -61,7 +61,8 @@ async function assertServingRole(sql: Transaction, role: string): Promise<void> 
       `There is no role ${JSON.stringify(role)} in this database. Create it first: create role … login`,
     )
   }
-  if (found.is_superuser) throw new RoleError(`${JSON.stringify(role)} is a superuser, which no grant limits.`)
+  if (found.is_superuser)
+    throw new RoleError(`${JSON.stringify(role)} is a superuser, whose rights no grant can limit.`)
   if (found.is_owner) {
     throw new RoleError(
       `${JSON.stringify(role)} owns the tables, or is a member of the role that does. Create a role of its own for the servers.`,

@@ -51,9 +51,9 @@ export class UnreachableDatabaseError extends Error {
 
   /** `database` contains no credentials, nor do the system's and the driver's messages about a connection. */
   constructor(database: string, seconds: number, cause: unknown) {
-    const waited = seconds > 0 ? `, and ${seconds} s were waited for it (EAAS_START_WAIT_SECONDS)` : ''
+    const waited = seconds > 0 ? `, although the server tried for ${seconds} s (EAAS_START_WAIT_SECONDS)` : ''
     super(
-      `The database at ${database} cannot be reached${waited}. Look whether it runs, and whether EAAS_DATABASE_URL ` +
+      `The database at ${database} cannot be reached${waited}. Check that it runs, and that EAAS_DATABASE_URL ` +
         'or the file of EAAS_DATABASE_URL_FILE names it',
       { cause },
     )
@@ -88,7 +88,7 @@ export async function openStore(config: Location, { beside, mayCreate, wait }: O
   if (running) return embeddedStore(config, running, { durability: 'synchronous', close: async () => undefined })
   if (!mayCreate && !hasEmbeddedDatabase(config.dataDir)) {
     throw new NoDatabaseError(
-      `There is no database in ${config.dataDir}. Name its directory in EAAS_DATA_DIR, or make one there: eaas start`,
+      `There is no database in ${config.dataDir}. Set EAAS_DATA_DIR to its directory, or create one: eaas start`,
     )
   }
   const embedded = await openEmbedded({ dataDir: config.dataDir })

@@ -17,7 +17,7 @@ export async function findDurability(sql: Queryable): Promise<Durability> {
 /** The time of the database's clock, in milliseconds since 1970. */
 export async function findDatabaseTime(sql: Queryable): Promise<number> {
   const [row] = await sql<{ now: string }[]>`select now()`
-  if (!row) throw new Error('the database gave no time')
+  if (!row) throw new Error('the database did not return its time')
   return Date.parse(row.now)
 }
 
@@ -46,7 +46,7 @@ export async function findClock(sql: Queryable, time: string): Promise<DatabaseC
                 from heads h join tenants t on t.tenant_id = h.tenant_id where h.created_at > ${time}) as ahead`
     : await sql<DatabaseClock[]>`
         select now() as database_now, null::timestamptz as newest_entry, '{}'::text[] as ahead`
-  if (!row) throw new Error('the database gave no time')
+  if (!row) throw new Error('the database did not return its time')
   return row
 }
 

@@ -31,8 +31,8 @@ export async function findWriteObstacle(sql: Queryable): Promise<WriteObstacle |
            array(
              select t.name from unnest(${[...GRANTED_TABLES]}::text[]) as t (name) where to_regclass(t.name) is null
            ) as missing`
-  if (!row) throw new Error('the database did not say whether it takes writes')
-  if (row.in_recovery) return { part: 'read_only', detail: 'the database is a standby, which takes no writes' }
+  if (!row) throw new Error('the database did not say whether it accepts writes')
+  if (row.in_recovery) return { part: 'read_only', detail: 'the database is a standby, which accepts no writes' }
   if (row.is_read_only) return { part: 'read_only', detail: 'the database is read-only' }
   if (row.missing.length > 0) {
     return { part: 'schema', detail: `tables are missing: ${row.missing.join(', ')}. Restore a backup` }

@@ -128,7 +128,7 @@ export async function findRunningEmbedded(dataDir: string): Promise<RunningEmbed
     await sleep(100)
   }
   throw new Error(
-    `A process holds the data directory ${directory} but does not answer on ${SOCKET_NAME}. Look at its log; it may ` +
+    `A process holds the data directory ${directory} but does not answer on ${SOCKET_NAME}. Check its log; it may ` +
       `still be recovering after a crash.`,
   )
 }
@@ -198,8 +198,8 @@ const UNUSABLE: Readonly<Record<string, string>> = {
   EACCES: 'this user may not write there. Give the directory to the user that the server runs as (chown)',
   EPERM: 'this user may not write there. Give the directory to the user that the server runs as (chown)',
   ENOSPC: 'its file system is full. Make room',
-  ENOENT: 'it is not there and cannot be made: its file system may be read-only. Make it',
-  ENOTDIR: 'a part of the path is a file',
+  ENOENT: 'it does not exist and cannot be created: its file system may be read-only. Create it',
+  ENOTDIR: 'a part of the path is a file. Move that file away',
 }
 
 /** Thrown when the data directory cannot be made or written. */
@@ -212,7 +212,7 @@ export class UnusableDataDirectoryError extends Error {
     const why = UNUSABLE[code]
     if (why === undefined) return undefined
     return new UnusableDataDirectoryError(
-      `The data directory ${directory} cannot be used (${code}): ${why}, or name another one in EAAS_DATA_DIR.`,
+      `The data directory ${directory} cannot be used (${code}): ${why}, or set EAAS_DATA_DIR to another one.`,
     )
   }
 }
