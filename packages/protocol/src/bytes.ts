@@ -143,7 +143,7 @@ export function isWellFormed(text: string): boolean {
  * @throws FormatError on a lone surrogate, which has no UTF-8 form and would silently become U+FFFD
  */
 export function encodeUtf8(text: string): Uint8Array {
-  if (!isWellFormed(text)) throw new FormatError('text holds a lone surrogate, which UTF-8 cannot carry')
+  if (!isWellFormed(text)) throw new FormatError('text contains a lone surrogate, which UTF-8 cannot encode')
   encoder ??= new (textCoders().TextEncoder)()
   return encoder.encode(text)
 }

@@ -170,7 +170,8 @@ async function serve<U extends BrokerUser>(settings: Settings<U>, route: Route, 
 /** Merges the results of the allowed operations with a refusal for each of the others, in the order of the request. */
 function merge(answer: UpstreamAnswer, asked: readonly Asked[], verdicts: readonly boolean[]): string {
   const { results } = parseResults(answer.text)
-  if (results.length !== verdicts.filter(Boolean).length) throw badGateway('the batch has another number of results')
+  if (results.length !== verdicts.filter(Boolean).length)
+    throw badGateway('the number of results differs from the number of operations')
   return JSON.stringify({
     results: asked.map((one, at) => (verdicts[at] ? results.shift() : problemOf(notAllowed([one])))),
   })
@@ -183,7 +184,7 @@ function parseResults(text: string): { results: unknown[] } {
   } catch {
     throw badGateway('the answer is not JSON') // the parser's own message quotes the text, which may hold a DEK
   }
-  if (!Array.isArray(body?.results)) throw badGateway('the answer to a batch holds no results')
+  if (!Array.isArray(body?.results)) throw badGateway('the answer to a batch has no results')
   return { results: body.results }
 }
 
@@ -287,13 +288,13 @@ function readAllow<U extends BrokerUser>(allow: BrokerOptions<U>['allow']): Sett
   }
   const unknown = Object.keys(allow).find((name) => !BROKER_OPERATIONS.some((operation) => operation === name))
   if (unknown !== undefined) {
-    throw new InvalidInputError(`allow: ${JSON.stringify(unknown)} is none of ${BROKER_OPERATIONS.join(', ')}`)
+    throw new InvalidInputError(`allow: ${JSON.stringify(unknown)} must be one of ${BROKER_OPERATIONS.join(', ')}`)
   }
   const keys = new Map<BrokerOperation, ReadonlySet<string>>()
   for (const operation of BROKER_OPERATIONS) {
     const ids: unknown = allow[operation] ?? []
     if (allow[operation] === null || !Array.isArray(ids) || !ids.every((id) => typeof id === 'string' && isUuid(id))) {
-      throw new InvalidInputError(`allow.${operation} must be an array of ids of keys, which are UUIDs`)
+      throw new InvalidInputError(`allow.${operation} must be an array of key ids, which are UUIDs`)
     }
     keys.set(operation, new Set(ids))
   }
@@ -302,5 +303,5 @@ function readAllow<U extends BrokerUser>(allow: BrokerOptions<U>['allow']): Sett
 
 function assertOrigin(origin: string): void {
   if (/^https?:/.test(origin) && URL.canParse(origin) && new URL(origin).origin === origin) return
-  throw new InvalidInputError('origins must hold origins such as https://app.example.org, without a path')
+  throw new InvalidInputError('origins must contain origins such as https://app.example.org, without a path')
 }

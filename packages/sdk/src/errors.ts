@@ -114,7 +114,7 @@ export class AbortedError extends EaasBaseError {
   constructor(signal?: AbortSignal) {
     super(
       signal ? 'aborted by the signal that the caller passed' : 'the client is closed',
-      signal ? 'Nothing to do: the caller asked for it.' : 'Create a new client.',
+      signal ? 'Nothing to do: the caller aborted the call.' : 'Create a new client.',
       false,
       signal?.reason,
     )
@@ -157,7 +157,7 @@ export class DecryptionError extends EaasBaseError {
   declare readonly place?: RecordPlace
 
   constructor(place?: RecordPlace, failure: DecryptionFailure = {}) {
-    const { message = 'could not decrypt: altered, or sealed under another key' } = failure
+    const { message = 'could not decrypt: altered, or encrypted under another key' } = failure
     super(placed(message, place), failure.hint ?? 'Restore the envelope from a backup.', false, failure.cause)
     if (place) this.place = place
   }

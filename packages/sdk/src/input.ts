@@ -33,7 +33,7 @@ export function readValue(value: unknown, place?: RecordPlace): Uint8Array {
   if (!bytes) {
     throw new InvalidInputError(
       `a value must be a string or bytes, got ${kindOf(value)}`,
-      'Use encryptJson() for other values. A detached buffer holds no bytes.',
+      'Use encryptJson() for other values. A detached buffer has no bytes.',
       place,
     )
   }
@@ -91,15 +91,15 @@ export function toJson(bytes: Uint8Array): unknown {
 /** Refuses a value that cannot be hashed for a blind index: no text, a lone surrogate, or too long. @throws InvalidInputError */
 export function assertHashable(value: unknown, place?: RecordPlace): asserts value is string {
   if (typeof value !== 'string')
-    throw new InvalidInputError(`a blind index is made of text, got ${kindOf(value)}`, undefined, place)
+    throw new InvalidInputError(`a blind index needs text, got ${kindOf(value)}`, undefined, place)
   if (!isWellFormed(value)) {
-    throw new InvalidInputError('text for a blind index must hold no lone surrogate', undefined, place)
+    throw new InvalidInputError('text for a blind index must not contain a lone surrogate', undefined, place)
   }
   if (value.length * MOST_ESCAPED <= MAX_HASHED_JSON_BYTES) return
   if (encodeUtf8(JSON.stringify(value)).length > MAX_HASHED_JSON_BYTES) {
     throw new InvalidInputError(
       'text for a blind index must be at most 1,000,000 bytes as JSON',
-      'Normalise it to something shorter, or leave the index out.',
+      'Normalise it to something shorter, or omit the index.',
       place,
     )
   }
@@ -210,6 +210,6 @@ function readText(text: string, place: RecordPlace | undefined): Uint8Array {
     return encodeUtf8(text)
   } catch (error) {
     if (!(error instanceof FormatError)) throw error
-    throw new InvalidInputError(error.message, 'Pass a Uint8Array where the value is not text.', place)
+    throw new InvalidInputError(error.message, 'Pass a Uint8Array if the value is not text.', place)
   }
 }

@@ -5,7 +5,7 @@ import { assertValue, isValidDate, kindOf, readValue } from './input.js'
 /** The most characters of a path in a message. */
 const MAX_PATH = 200
 const HINT =
-  'JSON has text, finite numbers, true, false, null, arrays and plain objects. Turn a Date into text and a Map into an array first; bytes have encrypt() and bytes().'
+  'JSON has text, finite numbers, true, false, null, arrays and plain objects. Turn a Date into text and a Map into an array first; for bytes use encrypt() or bytes().'
 
 /**
  * Writes a value as JSON text. A member that is undefined is left out, and -0 becomes 0.
@@ -19,7 +19,7 @@ export function readJson(value: unknown, place?: RecordPlace): string {
   } catch (error) {
     if (isEaasError(error)) throw error
     // The platform's message may quote the value.
-    throw new InvalidInputError('JSON cannot hold this value: nested too deeply, or not readable', HINT, place)
+    throw new InvalidInputError('JSON cannot represent this value: nested too deeply, or not readable', HINT, place)
   }
 }
 
@@ -47,7 +47,7 @@ function copyJson(value: unknown, where: Where): unknown {
   if (typeof value !== 'object') refuse(kindOf(value), where)
   if (where.parents.includes(value)) refuse('an object that contains itself', where)
   if (typeof (value as { toJSON?: unknown }).toJSON === 'function') {
-    refuse(isValidDate(value) ? 'a Date' : 'an object with a toJSON', where)
+    refuse(isValidDate(value) ? 'a Date' : 'an object with a toJSON method', where)
   }
   if (!isPlain(value)) refuse(describeObject(value), where)
   const symbols = Object.getOwnPropertySymbols(value)
@@ -57,7 +57,7 @@ function copyJson(value: unknown, where: Where): unknown {
   const names = Object.keys(value)
   const isList = Array.isArray(value)
   if (isList && (names.length !== value.length || names.some((name, at) => name !== String(at)))) {
-    refuse('an array with gaps or names', where)
+    refuse('an array with gaps or named members', where)
   }
   if (Object.getOwnPropertyNames(value).length !== names.length + (isList ? 1 : 0)) {
     refuse('an object with a hidden member', where)

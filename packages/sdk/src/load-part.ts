@@ -8,7 +8,7 @@ export async function loadPart<T>(load: () => Promise<T>): Promise<T> {
   } catch {
     throw new NetworkError(
       'a part of the SDK could not be loaded',
-      'Try again, or reload the page: its file may be gone with an older build.',
+      'Try again, or reload the page: a newer build may have replaced its file.',
       true,
     )
   }

@@ -153,7 +153,7 @@ describe('an export', () => {
     const key = openExport({ ...reader, versions })
     await expect(key.unwrap(vector.wrapped_key)).rejects.toMatchObject({
       code: 'E_INVALID_INPUT',
-      message: 'wrapped by version 2, but the export holds 1, 3',
+      message: 'wrapped by version 2, but the export has 1, 3',
       hint: 'Export the key again.',
     })
   })
@@ -196,7 +196,7 @@ describe('an export', () => {
     expect(openExport(without, { tenantId: tenant_id }).keyId).toBe(key_id)
     expect(openExport(JSON.stringify({ ...without, tenant_id })).keyId).toBe(key_id)
     expect(() => openExport(without)).toThrow('tenant_id')
-    expect(() => openExport({ ...without, tenant_id }, { tenantId: key_id })).toThrow('another tenant')
+    expect(() => openExport({ ...without, tenant_id }, { tenantId: key_id })).toThrow('a different tenant')
   })
 
   it.each([

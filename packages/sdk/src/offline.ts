@@ -65,7 +65,7 @@ export async function seal(
   const header = readWrapped(wrapped)
   const plaintext = new Uint8Array(readValue(value))
   const key = copyDek(dek)
-  if (key.every((byte) => byte === 0)) refuse('dek is all zeros', 'It was zeroed already: make one with createDek().')
+  if (key.every((byte) => byte === 0)) refuse('dek is all zeros', 'It was already zeroed: create one with createDek().')
   try {
     const engine = await selectEngine('auto')
     const iv = takeIv()
@@ -153,11 +153,12 @@ export function openExport(exported: ExportedKey | string, options: OpenExportOp
   if (typeof key_id !== 'string' || !isUuid(key_id)) refuse('key_id must be a UUID')
   if (typeof tenant_id !== 'string' || !isUuid(tenant_id)) {
     refuse(
-      'the export must hold a tenant_id that is a UUID',
+      'the export must have a tenant_id that is a UUID',
       'Pass the tenant_id that GET /v1/tenant returns as `tenantId`.',
     )
   }
-  if (tenantId !== undefined && tenantId !== tenant_id) refuse('the export is of another tenant than `tenantId`')
+  if (tenantId !== undefined && tenantId !== tenant_id)
+    refuse('the export belongs to a different tenant than `tenantId`')
   if (!Array.isArray(versions) || versions.length === 0) refuse('versions must hold at least one version')
   const keks = new Map(versions.map(readVersion))
   const hashKey = source.hash_key_hex === undefined ? undefined : readSecret('hash_key_hex', source.hash_key_hex)
@@ -175,14 +176,14 @@ export function openExport(exported: ExportedKey | string, options: OpenExportOp
     const kek = keks.get(version)
     if (!kek) {
       const held = [...keks.keys()].join(', ')
-      return refuse(`wrapped by version ${version}, but the export holds ${held}`, 'Export the key again.')
+      return refuse(`wrapped by version ${version}, but the export has ${held}`, 'Export the key again.')
     }
     return openBytes(engine, kek, { ...parts, aad: wrappedKeyAad(tenant_id, key_id, version) })
   }
   const decrypt = async (envelope: Envelope | Bundle): Promise<Bytes> => {
     assertOpen()
     const parts = readEnvelope(envelope)
-    if (parts.key_id !== key_id) refuse(`sealed under another key: expected ${key_id}, got ${parts.key_id}`)
+    if (parts.key_id !== key_id) refuse(`encrypted under another key: expected  ${key_id}, got ${parts.key_id}`)
     const dek = await unwrap(parts.wrapped_key)
     try {
       return await openBytes(await selectEngine('auto'), dek, parts)
@@ -199,7 +200,7 @@ export function openExport(exported: ExportedKey | string, options: OpenExportOp
     async hash(value) {
       assertHashable(value)
       assertOpen()
-      if (!hashKey) return refuse('the export holds no hash_key_hex')
+      if (!hashKey) return refuse('the export has no hash_key_hex')
       hmac ??= createHmac(hashKey)
       return encodeHex(await hmac(encodeUtf8(value)))
     },

@@ -24,9 +24,9 @@ export type Route = { name: 'batch' } | { name: 'hash' } | { name: 'wrap' | 'unw
 /** Finds the call of a path below the base path. @throws BrokerRefusal E_ROUTE_NOT_FOUND, E_METHOD_NOT_ALLOWED */
 export function readRoute(method: string, url: URL, basePath: string): Route {
   const route = url.pathname.startsWith(`${basePath}/`) ? findRoute(url.pathname.slice(basePath.length)) : undefined
-  if (!route || url.search !== '') throw new BrokerRefusal('E_ROUTE_NOT_FOUND', 'the broker has nothing at this path')
+  if (!route || url.search !== '') throw new BrokerRefusal('E_ROUTE_NOT_FOUND', 'the broker has no such path')
   if (method !== 'POST') {
-    throw new BrokerRefusal('E_METHOD_NOT_ALLOWED', 'this path takes POST only', { allow: 'POST' })
+    throw new BrokerRefusal('E_METHOD_NOT_ALLOWED', 'this path accepts POST only', { allow: 'POST' })
   }
   return route
 }
@@ -74,7 +74,7 @@ export async function readBody(request: Request, maxBytes: number): Promise<unkn
   } catch (error) {
     if (error === tooLarge) throw error
     // Not the parser's message, which quotes the text.
-    throw new BrokerRefusal('E_MALFORMED_REQUEST', 'the body broke off, or is not valid JSON in UTF-8')
+    throw new BrokerRefusal('E_MALFORMED_REQUEST', 'the body is incomplete, or is not valid JSON in UTF-8')
   }
 }
 

@@ -98,7 +98,7 @@ async function readAnswer(response: FetchResponse, call: UpstreamCall): Promise<
   // Never passed on as 401: the page would take it for its own session's and send the user to log in.
   if (fault) throw badGateway(`the service refused the broker's API key: ${fault}`)
   if (hide(text, spellingsOf([call.apiKey])) !== text)
-    throw badGateway("the service's answer holds the broker's API key")
+    throw badGateway("the service's answer contains the broker's API key")
   const requestId = response.headers.get('x-request-id') ?? ''
   return { status, contentType, text, requestId: /^[\x21-\x7e]{1,128}$/.test(requestId) ? requestId : undefined }
 }

@@ -20,14 +20,14 @@ export function encodeUserId(id: string): string {
     const got = id === '' ? 'empty text' : kindOf(id)
     throw refuse(`a user's id must be text that is not empty, got ${got}`)
   }
-  if (!isWellFormed(id)) throw refuse("a user's id must hold no lone surrogate")
+  if (!isWellFormed(id)) throw refuse("a user's id must not contain a lone surrogate")
   const name = Array.from(id, (character) => (PLAIN.test(character) ? character : percentEncode(character))).join('')
-  if (name.length > MAX_NAME) throw refuse(`a user's id must be at most ${MAX_NAME} characters, encoded`)
+  if (name.length > MAX_NAME) throw refuse(`a user's id must be at most ${MAX_NAME} characters when encoded`)
   return name
 }
 
 function refuse(message: string): InvalidInputError {
-  const hint = '`authenticate` gives the user, an object with an `id`, and undefined where nobody is logged in.'
+  const hint = '`authenticate` must return the user, an object with an `id`, or undefined if nobody is logged in.'
   return new InvalidInputError(message, hint)
 }
 

@@ -24,7 +24,7 @@ export function fillRandom(bytes: Uint8Array): void {
   }
   // Twelve random bytes are all zero with a probability of 2^-96: the source did nothing.
   if (bytes.subarray(0, IV_BYTES).every((byte) => byte === 0)) {
-    throw new RandomnessError('crypto.getRandomValues left the bytes empty')
+    throw new RandomnessError('crypto.getRandomValues left the bytes unchanged')
   }
 }
 

@@ -9,7 +9,7 @@ export function createHmac(key: Uint8Array): Hmac {
   const subtle = (globalThis as { crypto?: { subtle?: SubtleCrypto } }).crypto?.subtle
   if (!subtle) {
     const message = 'blind indexes need WebCrypto, which is missing here'
-    throw new InvalidInputError(message, 'Run in Node, or on a page with TLS.')
+    throw new InvalidInputError(message, 'Run in Node, or on a page served over TLS.')
   }
   // importKey copies the bytes before it returns.
   const imported = subtle.importKey('raw', key as BufferSource, { name: 'HMAC', hash: 'SHA-256' }, false, ['sign'])

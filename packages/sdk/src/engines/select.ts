@@ -51,7 +51,7 @@ async function loadNoble(): Promise<Engine> {
 function refuse(name: EngineName): never {
   throw new InvalidInputError(
     `engine "${name}" is not available here, or fails its known-answer test`,
-    'Leave `engine` out: the client then takes one that works.',
+    'Omit `engine`: the client then selects one that works.',
   )
 }
 

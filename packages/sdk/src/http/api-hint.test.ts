@@ -10,7 +10,7 @@ describe('the hint of a refusal', () => {
     [403, 'E_CROSS_SITE', /broker/],
     [403, 'E_WRAPPED_KEY', /backup/],
     [404, 'E_NOT_FOUND', /id/],
-    [404, 'E_ROUTE_NOT_FOUND', /baseUrl: without \/v1/],
+    [404, 'E_ROUTE_NOT_FOUND', /baseUrl: .* no \/v1/],
     [409, 'E_STATE', /status of the key/],
     [409, 'E_NAME_TAKEN', /another name/],
     [413, 'E_BODY_TOO_LARGE', /less/],

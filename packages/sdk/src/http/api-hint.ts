@@ -5,26 +5,25 @@ import type { ApiProblem } from '../errors.js'
 export function apiHint({ status, problem }: Pick<ApiProblem, 'status' | 'problem'>): string {
   switch (problem) {
     case 'E_ROUTE_NOT_FOUND':
-      return 'Check baseUrl: without /v1, with the path prefix of a proxy or a broker.'
+      return 'Check baseUrl: it needs the path prefix of a proxy or a broker, and no /v1.'
     case 'E_NAME_TAKEN':
       return 'Choose another name: names are never reused.'
     case 'E_TOO_MANY_CALLS':
-      return 'Wait as long as the detail says.'
+      return 'Wait for the time that the detail states.'
     case 'E_BODY_TOO_LARGE':
-      return 'Send less at once, or raise the limit of what refused it.'
+      return 'Send less at once, or raise the limit of the service or proxy.'
     case 'E_WRAPPED_KEY':
       return 'Restore the envelope from a backup, and check that its key_id was not changed.'
     case 'E_NOT_ALLOWED':
     case 'E_CROSS_SITE':
       return 'Check `allow` and `origins` of the broker.'
   }
-  if (status === 401)
-    return 'Check the API key: missing, unknown, expired or revoked. Without one, before a broker, log in.'
+  if (status === 401) return 'Check the API key: it is missing, unknown, expired or revoked. With a broker, log in.'
   if (status === 403)
     return 'Check the permissions and the allowed addresses of the API key, and what the tenant allows.'
   if (status === 404) return 'Check the id, and that the API key belongs to the same tenant.'
   if (status === 409) return 'Check the status of the key first.'
   if (status === 429) return 'Wait for the next month, or have the quota raised.'
-  if (status >= 500) return 'Try again later, and quote the request id to whoever runs the service.'
+  if (status >= 500) return 'Try again later, and quote the request id to the operator.'
   return 'Correct what the detail names.'
 }

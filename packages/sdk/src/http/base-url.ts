@@ -33,10 +33,10 @@ function parseBaseUrl(baseUrl: string, allowInsecure = false): URL {
     )
   }
   if (url.username !== '' || url.password !== '') {
-    throw new InvalidInputError('baseUrl must hold no user name and no password', HINT)
+    throw new InvalidInputError('baseUrl must not contain a user name or a password', HINT)
   }
   if (baseUrl.includes('?') || baseUrl.includes('#')) {
-    throw new InvalidInputError('baseUrl must hold no query and no fragment', HINT)
+    throw new InvalidInputError('baseUrl must not contain a query or a fragment', HINT)
   }
   if (!url.pathname.endsWith('/')) url.pathname += '/'
   return url

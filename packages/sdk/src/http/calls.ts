@@ -105,8 +105,8 @@ async function readApiKey(apiKey: ApiKey | undefined, refused?: string): Promise
 
 function missingApiKey(): InvalidInputError {
   return new InvalidInputError(
-    'apiKey is missing: only pages and workers that call a broker do without',
-    `Pass an API key, or a function that gives it. ${ENVIRONMENT_HINT}`,
+    'apiKey is missing: only pages and workers that call a broker need none',
+    `Pass an API key, or a function that returns it. ${ENVIRONMENT_HINT}`,
   )
 }
 
@@ -145,7 +145,7 @@ async function withDeadline<T>(call: Call, options: HttpOptions, run: (signal: A
 /** What to do when no answer came. */
 export function hintFor(call: Call): string {
   if (call.repeatable) return 'Check baseUrl and the network, then try again.'
-  return 'It may have been done all the same: look before you try again.'
+  return 'The service may have done it: check before you try again.'
 }
 
 /** A call as messages name it. */

@@ -26,7 +26,7 @@ export function assertIndex(column: string, normalize: readonly unknown[], bits:
     !normalize.every((one) => typeof one === 'function' || Object.hasOwn(NORMALIZERS, one))
   ) {
     const names = Object.keys(NORMALIZERS).join(', ')
-    throw new InvalidInputError(`${JSON.stringify(column)}: normalize must hold ${names}, or functions`)
+    throw new InvalidInputError(`${JSON.stringify(column)}: normalize must contain ${names}, or functions`)
   }
   if (bits !== undefined) assertWhole(`${JSON.stringify(column)}: bits`, bits, 4, HASH_BITS)
 }
@@ -35,7 +35,7 @@ export function assertIndex(column: string, normalize: readonly unknown[], bits:
 export function indexText({ name, spec }: PlacedField, value: unknown, index = 0): string {
   const place = { index, field: name }
   spec.assert?.(value, place)
-  if (!spec.toIndexText) throw new InvalidInputError(`a field of ${spec.kind} has no index`, undefined, place)
+  if (!spec.toIndexText) throw new InvalidInputError(`a field of ${spec.kind} cannot have an index`, undefined, place)
   return normalizeText(spec.toIndexText(value), spec.normalize, place)
 }
 
@@ -62,7 +62,7 @@ export function warnOfFewValues(column: string, fields: readonly string[]): void
   warned.add(index)
   console.warn(
     `@eaas/sdk: the index ${JSON.stringify(column)} is over ${fields.join(', ')}, which looks like data of few possible ` +
-      'values: whoever reads the column and may call hash can find them all. Leave the index out, add another field, or ' +
+      'values: anyone who can read the column and call hash can find them all. Omit the index, add another field, or ' +
       'pass `warn: false`.',
   )
 }

@@ -61,7 +61,7 @@ function parse<T>(opened: Uint8Array, place: RecordPlace, expected: string, read
   } catch {
     throw new ContentError(
       `the decrypted value is not ${expected}`,
-      'Declare the field as the kind that was sealed.',
+      'Declare the field as the kind that was encrypted.',
       place,
     )
   }

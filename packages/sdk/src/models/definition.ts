@@ -98,10 +98,10 @@ export function readDefinition(options: ModelOptions<Fields, Compounds<Fields>, 
     }
     return { name, path, spec: field['~spec'] }
   })
-  if (fields.length === 0) throw new InvalidInputError('fields must hold at least one field')
+  if (fields.length === 0) throw new InvalidInputError('fields must have at least one field')
   const byName = new Map(fields.map((field) => [field.name, field]))
   const inside = fieldInside(fields)
-  if (inside) throw new InvalidInputError(`${JSON.stringify(inside.name)} lies inside another field`)
+  if (inside) throw new InvalidInputError(`${JSON.stringify(inside.name)} is inside another field`)
 
   const columns: IndexColumn[] = []
   for (const field of fields) {
@@ -161,8 +161,8 @@ function assertColumns(columns: readonly IndexColumn[], fields: readonly PlacedF
   for (const column of [...columns.map(({ column }) => column), header]) {
     if (!isName(column)) throw new InvalidInputError('a column must have a name')
     if (taken.has(column)) {
-      const hint = column === header ? 'Name another one for the compact form: `header`.' : 'Name another one.'
-      throw new InvalidInputError(`the column ${JSON.stringify(column)} is taken already`, hint)
+      const hint = column === header ? 'Name another one for the compact form, in `header`.' : 'Name another one.'
+      throw new InvalidInputError(`the column ${JSON.stringify(column)} is already taken`, hint)
     }
     taken.add(column)
   }

@@ -35,7 +35,7 @@ export function readQueryTexts(definition: Definition, query: Row): Map<IndexCol
   )
   const complete = definition.columns.filter(({ fields }) => fields.every((field) => texts.has(field)))
   if (complete.length === 0) {
-    throw new InvalidInputError('the query completes no index', ALL_FIELDS)
+    throw new InvalidInputError('the query has all fields of no index', ALL_FIELDS)
   }
   const unused = [...texts.keys()].find((field) => !complete.some(({ fields }) => fields.includes(field)))
   if (unused) {

@@ -141,7 +141,9 @@ export function createModel(
 ): unknown {
   const definition = readDefinition(options)
   if (definition.fields.length > deps.maxMessages) {
-    throw new InvalidInputError('deks.maxMessages must be at least the number of fields: those of a record share a DEK')
+    throw new InvalidInputError(
+      'deks.maxMessages must be at least the number of fields: all fields of a record share a DEK',
+    )
   }
   // Loaded at the first call: a page that is only opened does not pay for it.
   const load = async () => {

@@ -105,9 +105,9 @@ export function readJobs({ fields, names, keyIds, header }: Definition, row: Row
     if (!isMissing(value)) {
       const parts = readEnvelope(envelopeAt(row, field.path, header, place), place)
       if (keyIds.has(parts.key_id)) return [{ place, field, parts }]
-      const message = `could not decrypt: sealed under the key ${parts.key_id}, which is not the model's`
+      const message = `could not decrypt: encrypted under the key ${parts.key_id}, which is not the model's`
       const hint =
-        'If rows were sealed under that key before, name it in `formerKeyIds`; otherwise restore the envelope.'
+        'If rows were encrypted under that key before, name it in `formerKeyIds`; otherwise restore the envelope.'
       throw new DecryptionError(place, { message, hint })
     }
     if (value === undefined) assertNoLookalike(row, field, names, index)

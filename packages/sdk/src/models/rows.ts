@@ -41,7 +41,7 @@ export function packRow(row: Row, paths: readonly Path[], header: string, index 
     shared ??= own as unknown as EnvelopeHeader
     if (HEADER_FIELDS.some((name) => shared?.[name] !== own[name])) {
       throw new InvalidInputError(
-        'the fields of this record are sealed under different DEKs',
+        'the fields of this record are encrypted under different DEKs',
         'Leave it unchanged, or reseal it: all its fields then share one.',
         place,
       )

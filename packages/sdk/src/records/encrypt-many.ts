@@ -125,13 +125,13 @@ async function hashAll(
 function assertIndex(index: Readonly<Record<string, unknown>>, fields: readonly string[]): void {
   assertOptions('index', index)
   const columns = Object.values(index)
-  if (!columns.every(isName)) throw new InvalidInputError('index must give each field the name of a column')
+  if (!columns.every(isName)) throw new InvalidInputError('index must map each field to the name of a column')
   for (const field of Object.keys(index)) {
     if (!fields.includes(field))
       throw new InvalidInputError(`index names ${JSON.stringify(field)}, which is not in fields`)
   }
   const clash = columns.find((column) => fields.some((field) => field === column || field.startsWith(`${column}.`)))
   if (clash !== undefined)
-    throw new InvalidInputError(`index column ${JSON.stringify(clash)} would overwrite a sealed field`)
+    throw new InvalidInputError(`index column ${JSON.stringify(clash)} would overwrite an encrypted field`)
   if (new Set(columns).size < columns.length) throw new InvalidInputError('index must name each column once')
 }

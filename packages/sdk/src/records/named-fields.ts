@@ -16,7 +16,7 @@ export interface CheckOptions {
 /** Refuses names that are invalid or repeated. @throws InvalidInputError */
 export function assertFields(fields: unknown, optional: unknown): asserts fields is readonly string[] {
   if (!Array.isArray(fields) || fields.length === 0) throw new InvalidInputError('fields must name at least one field')
-  if (!fields.every(isName)) throw new InvalidInputError('fields must hold names of fields')
+  if (!fields.every(isName)) throw new InvalidInputError('fields must contain names of fields')
   if (new Set(fields).size < fields.length) throw new InvalidInputError('fields must name each field once')
   if (!Array.isArray(optional))
     throw new InvalidInputError(`optional must be an array of names, got ${kindOf(optional)}`)

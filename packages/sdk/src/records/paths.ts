@@ -10,7 +10,7 @@ export function assertFieldPath(name: string, path: Path): void {
   if (path.every(isName) && !/[[\]]/.test(name)) return
   throw new InvalidInputError(
     `fields: ${JSON.stringify(name)} is not a valid name of a field`,
-    'Seal a list as a whole, as JSON.',
+    'Encrypt a list as a whole, as JSON.',
   )
 }
 

@@ -34,7 +34,7 @@ export function placeFields(rows: readonly Row[], names: readonly string[]): Rec
     throw namesBoth(name, both)
   })
   const inside = fieldInside(fields)
-  if (inside) throw new InvalidInputError(`fields: ${JSON.stringify(inside.name)} lies inside another field`)
+  if (inside) throw new InvalidInputError(`fields: ${JSON.stringify(inside.name)} is inside another field`)
   return fields
 }
 
@@ -80,7 +80,7 @@ export function createPresence({ fields, optional, columns, toSeal }: PresenceOp
         const near = findNear(row, field.path)
         if (near === field.name) {
           const message = `fields names ${JSON.stringify(near)}, which is undefined in every record`
-          throw new InvalidInputError(message, 'Put null for no value, or name the field in `optional` too.')
+          throw new InvalidInputError(message, 'Use null for no value, or name the field in `optional` too.')
         }
         const meant = near === undefined ? '' : `: did you mean ${JSON.stringify(near)}?`
         throw new InvalidInputError(
@@ -98,7 +98,7 @@ export function assertNoNullObject(row: Row, { name, path }: RecordField, index:
   if (at === path.length - 1 || valueIn(parent, last) !== null) return
   const object = JSON.stringify(path.slice(0, at + 1).join('.'))
   const message = `${object} is null, so the record has no ${JSON.stringify(name)}`
-  throw new InvalidInputError(message, 'Put an object there, or let the field be optional.', { index, field: name })
+  throw new InvalidInputError(message, 'Use an object there, or make the field optional.', { index, field: name })
 }
 
 /**

@@ -9,7 +9,7 @@ export function assertName(name: unknown, option = 'name'): asserts name is stri
     throw new InvalidInputError(`${option} must be text of 1 to ${MAX_NAME_CHARACTERS} characters`)
   }
   if (!isWellFormed(name) || name.includes('\0')) {
-    throw new InvalidInputError(`${option} must hold no NUL and no lone surrogate`)
+    throw new InvalidInputError(`${option} must not contain a NUL or a lone surrogate`)
   }
 }
 

@@ -46,7 +46,7 @@ export function createServerMode(http: Http): ServerMode {
       if (bytes.length > MAX_SERVER_MODE_BYTES) {
         throw new InvalidInputError(
           `server mode takes at most ${MAX_SERVER_MODE_BYTES} bytes, got ${bytes.length}`,
-          'Use encrypt() of the client, which seals locally.',
+          'Use encrypt() of the client, which encrypts locally.',
         )
       }
       const text = encodeBase64(bytes)

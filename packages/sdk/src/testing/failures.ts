@@ -64,9 +64,9 @@ function readFailing({ status, code, network, timeout }: Omit<TestFailure, 'oper
   if (network) return 'network'
   if (timeout) return 'timeout'
   const problem = code ?? codeOf(status)
-  if (problem === undefined) return { status: status ?? 0, body: '<html>asked for by failNext</html>' }
+  if (problem === undefined) return { status: status ?? 0, body: '<html>requested with failNext</html>' }
   if (!Object.hasOwn(PROBLEMS, problem)) throw new InvalidInputError(`code must be one of the API, got ${kindOf(code)}`)
-  return { status: PROBLEMS[problem].status, body: problemDocument(problem, 'asked for by failNext') }
+  return { status: PROBLEMS[problem].status, body: problemDocument(problem, 'requested with failNext') }
 }
 
 function codeOf(status: number | undefined): ProblemCode | undefined {

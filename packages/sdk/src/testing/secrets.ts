@@ -78,7 +78,7 @@ export function decrypt(call: Call, { key_id, encoding, ...bundle }: wire.Decryp
       ? openSealed(opened.dek, decodeBase64(bundle.iv), decodeBase64(bundle.ciphertext))
       : undefined
   if (!bytes) {
-    throw new Refusal('E_DECRYPTION_FAILED', 'the ciphertext is not authentic: altered, or sealed under another key')
+    throw new Refusal('E_DECRYPTION_FAILED', 'the ciphertext is not authentic: altered, or encrypted under another key')
   }
   const plaintext = writePlaintext(bytes, encoding ?? call.state.tenant.plaintext_encoding ?? 'utf8')
   note(call, { action: 'decrypt', key_id, key_version: bundle.key_version })

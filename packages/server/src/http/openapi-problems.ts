@@ -48,7 +48,7 @@ export const PROBLEM_DETAILS: Record<ProblemCode, string> = {
   E_BODY_TOO_LARGE: 'the body is larger than this call accepts',
   E_URI_TOO_LONG: 'the path is too long',
   E_MEDIA_TYPE: 'the body must be application/json in UTF-8',
-  E_DECRYPTION_FAILED: 'the ciphertext is not authentic: altered, or sealed under another key',
+  E_DECRYPTION_FAILED: 'the ciphertext is not authentic: altered, or encrypted under another key',
   E_QUOTA_EXCEEDED: 'the quota of 10000 encrypt calls a month is used up',
   E_HEADERS_TOO_LARGE: 'the headers are too large',
   E_INTERNAL:

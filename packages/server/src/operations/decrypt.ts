@@ -31,7 +31,7 @@ function openBundle(
     return open(opened.dek, concatBytes(decodeBase64(iv), decodeBase64(ciphertext)))
   } catch (error) {
     if (!(error instanceof OpenError)) throw error
-    throw new Refusal('E_DECRYPTION_FAILED', 'the ciphertext is not authentic: altered, or sealed under another key')
+    throw new Refusal('E_DECRYPTION_FAILED', 'the ciphertext is not authentic: altered, or encrypted under another key')
   } finally {
     opened?.dek.fill(0)
   }

@@ -179,7 +179,11 @@ function readAnswer<Id extends OperationId>(call: Call<Id>, answer: RawAnswer, s
   if (mediaType !== expected) {
     const got = contentType === '' ? 'no content type' : JSON.stringify(clean(contentType, secrets))
     const retryable = call.repeatable && RETRY_STATUSES.has(status)
-    throw new ProtocolError(`${nameOf(call)}: status ${status} must come as ${expected}, got ${got}`, status, retryable)
+    throw new ProtocolError(
+      `${nameOf(call)}: status ${status} must have the type ${expected}, got ${got}`,
+      status,
+      retryable,
+    )
   }
   return readBody(call, { ...answer, succeeded, json: parseJson(call, answer) }, secrets)
 }
@@ -204,7 +208,7 @@ function readBody<Id extends OperationId>(call: Call<Id>, answer: ParsedAnswer, 
   }
   const problem = parse(call, wire.problem, answer, secrets)
   if (problem.status !== status) {
-    throw new ProtocolError(`${nameOf(call)}: status ${status} came with a problem of status ${problem.status}`, status)
+    throw new ProtocolError(`${nameOf(call)}: status ${status} has a problem of status ${problem.status}`, status)
   }
   const shown = {
     status,
