@@ -98,7 +98,7 @@ async function expectRefused(server: EaasProcess): Promise<void> {
 }
 
 /** Expects that a read, a verification and the doctor report the alarm. */
-async function expectTold(server: EaasProcess): Promise<void> {
+async function expectAlarmReported(server: EaasProcess): Promise<void> {
   const read = await call(server.url, 'GET', '/v1/keys')
   expect([read.status, read.body.code]).toEqual([500, 'E_AUDIT_NOT_WRITTEN'])
   expect(read.body.detail).toContain('reads included')
@@ -237,7 +237,7 @@ describe('a database that goes back under running servers', { timeout: TIMEOUT_M
     await wrap(server)
     await withSql((sql) => restoreTables(sql, 'early'))
     await untilAlarm(server)
-    await expectTold(server)
+    await expectAlarmReported(server)
     await server.stop()
     if (data === '') await withSql((sql) => sql`delete from chain_alarms`)
     else {

@@ -27,12 +27,12 @@ export function useScene(): void {
 export type Log = 'whole' | 'purged'
 export const LOGS: readonly Log[] = ['whole', 'purged']
 
-interface Told {
+interface Report {
   valid: boolean
   reason?: string | undefined
   broken_at?: number | undefined
 }
-export type Fault = Required<Pick<Told, 'reason' | 'broken_at'>>
+export type Fault = Required<Pick<Report, 'reason' | 'broken_at'>>
 
 export interface Expectation {
   /** the attack leaves no head that the server wrote: the server then refuses every call but the verification, and raises an alarm */
@@ -58,18 +58,18 @@ export async function takeCheckpoint(target: Target): Promise<Kept> {
 }
 
 /** Expects both verifiers to report exactly this. */
-export async function expectTold(target: Target, expected: Told, kept?: Kept): Promise<void> {
+export async function expectReported(target: Target, expected: Report, kept?: Kept): Promise<void> {
   const { tenant_id, auditKey, rowKey } = target
   const checkpoint = kept && readCheckpoint(kept.note, kept.publicKey)
   const { sql } = scene.service.services
-  expect(told(await verifyLog(sql, { tenant_id, auditKey, rowKey, checkpoint }))).toEqual(expected)
+  expect(reportOf(await verifyLog(sql, { tenant_id, auditKey, rowKey, checkpoint }))).toEqual(expected)
   if (!hasSecondVerifier) return
   const second = { tenant_id, auditKey: auditKey.export(), checkpoint: kept && readNote(kept.note, kept.publicKey) }
-  expect(told(await verifyIndependently(scene.sql, second))).toEqual(expected)
+  expect(reportOf(await verifyIndependently(scene.sql, second))).toEqual(expected)
 }
 
 /** Picks the fields of a verification's answer that the tests compare. */
-export const told = ({ valid, reason, broken_at }: Told): Told => ({ valid, reason, broken_at })
+export const reportOf = ({ valid, reason, broken_at }: Report): Report => ({ valid, reason, broken_at })
 
 /** Makes the attack under a running server. That server, a newly started one and the second verifier must report the same. */
 export async function expectNoticed(
@@ -83,7 +83,7 @@ export async function expectNoticed(
   expect(await ask(running)).toMatchObject({ status: 200, body: { valid: true } })
   await attack()
   const expected = { valid: false, ...fault }
-  await expectTold(target, expected)
+  await expectReported(target, expected)
   if (hasSecondVerifier) {
     const isSound = await isChainSound(scene.sql, { ...target, auditKey: target.auditKey.export() }, start)
     expect({ isSound }).toEqual({ isSound: isBeyondChain ?? /^(row|mark|head|rights)_/.test(fault.reason ?? '') })
@@ -96,7 +96,7 @@ export async function expectNoticed(
   }
   for (const server of isShutOut ? [running] : [running, fresh]) {
     const { status, body } = await ask(server)
-    expect([status, told(body)]).toEqual([200, expected])
+    expect([status, reportOf(body)]).toEqual([200, expected])
     if (!headIsBad) continue
     const other = await server.call(target.secret, 'GET', '/v1/keys')
     expect([other.status, other.body.code, server.alarms.length]).toEqual([500, 'E_AUDIT_NOT_WRITTEN', 1])

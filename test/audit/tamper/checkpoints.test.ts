@@ -7,7 +7,7 @@ import { readEvidence } from '../../../packages/server/src/store/audit-evidence.
 import { restoreTables, type Server, type Target } from '../../support/audit-scene.js'
 import {
   editHead,
-  expectTold,
+  expectReported,
   type Fault,
   type Kept,
   LOGS,
@@ -15,10 +15,10 @@ import {
   middleId,
   of,
   remove,
+  reportOf,
   run,
   scene,
   takeCheckpoint,
-  told,
   useScene,
 } from './attacks.js'
 
@@ -29,10 +29,10 @@ async function expectNoticedByCheckpointOnly(target: Target, kept: Kept, fault: 
   const server = scene.server()
   const expected = { valid: false, ...fault }
   expect((await server.call(target.secret, 'GET', '/v1/audit/verify')).body.valid).toBe(true)
-  await expectTold(target, { valid: true })
+  await expectReported(target, { valid: true })
   const answer = await server.call(target.secret, 'GET', `/v1/audit/verify?checkpoint=${encodeURIComponent(kept.note)}`)
-  expect([answer.status, told(answer.body)]).toEqual([200, expected])
-  await expectTold(target, expected, kept)
+  expect([answer.status, reportOf(answer.body)]).toEqual([200, expected])
+  await expectReported(target, expected, kept)
   const { publicKey } = kept
   const lines = await exportLines(server, target)
   expect(await verifyExport(lines, { publicKey })).toMatchObject({ valid: true, trusted_key: true })
@@ -104,7 +104,7 @@ describe.each(LOGS)('what needs a checkpoint that is kept elsewhere, in a log th
     const kept = await takeCheckpoint(target)
     await scene.restore('final')
     await rewriteFrom(target, kept.last_id + 1)
-    await expectTold(target, { valid: true }, kept)
+    await expectReported(target, { valid: true }, kept)
   })
 })
 
@@ -115,7 +115,7 @@ describe('a checkpoint', () => {
         await scene.restore(moment)
         const kept = await takeCheckpoint(target)
         await scene.restore('final')
-        await expectTold(target, { valid: true }, kept)
+        await expectReported(target, { valid: true }, kept)
         const lines = await exportLines(scene.server(), target)
         const verdict = await verifyExport(lines, { publicKey: kept.publicKey, checkpoint: kept.note })
         expect([verdict.valid, verdict.whole]).toEqual([true, true])

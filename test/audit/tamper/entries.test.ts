@@ -7,12 +7,12 @@ import { expectNoticed, LOGS, of, run, useScene } from './attacks.js'
 useScene()
 
 /** The first, the middle and the last entry that an edit can be made to. */
-const PLACES = {
+const POSITIONS = {
   first: (entries: Entry[]) => entries[0],
   middle: (entries: Entry[]) => entries[Math.floor(entries.length / 2)],
   last: (entries: Entry[]) => entries.at(-1),
 } as const
-const PLACE_NAMES = Object.keys(PLACES) as (keyof typeof PLACES)[]
+const POSITION_NAMES = Object.keys(POSITIONS) as (keyof typeof POSITIONS)[]
 
 interface Edit {
   column: string
@@ -121,18 +121,18 @@ const EDITS: readonly Edit[] = [
 ]
 
 describe.each(LOGS)('an entry of a log that is %s', (log) => {
-  const cases = EDITS.flatMap((edit) => PLACE_NAMES.map((place) => ({ ...edit, place })))
+  const cases = EDITS.flatMap((edit) => POSITION_NAMES.map((position) => ({ ...edit, position })))
 
   it.each(cases)(
-    'whose $column became $to is named ($place)',
-    async ({ column, set, reason, when = () => true, place }) => {
+    'whose $column became $to is named ($position)',
+    async ({ column, set, reason, when = () => true, position }) => {
       const target = of(log)
-      const entry = PLACES[place](target.entries.filter(when))
+      const entry = POSITIONS[position](target.entries.filter(when))
       if (!entry) throw new Error(`the scene has no entry for this edit of ${column}`)
       const edit = () =>
         run(`update audit_log set ${column} = ${set} where tenant_id = $1 and id = $2`, [target.tenant_id, entry.id])
       // At an end, an entry that is another tenant's now is an entry that was cut off.
-      const isBeyondChain = column === 'tenant_id' && place !== 'middle'
+      const isBeyondChain = column === 'tenant_id' && position !== 'middle'
       await expectNoticed(target, edit, { reason: reason ?? 'entry_altered', broken_at: entry.id, isBeyondChain })
     },
   )

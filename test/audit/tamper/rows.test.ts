@@ -6,7 +6,7 @@ import { readEvidence } from '../../../packages/server/src/store/audit-evidence.
 import type { Entry } from '../../independent/checker.js'
 import { dek, type Server, type Target } from '../../support/audit-scene.js'
 import { columnsOf } from '../../support/migrations.js'
-import { expectNoticed, expectTold, LOGS, lastId, of, run, scene, useScene } from './attacks.js'
+import { expectNoticed, expectReported, LOGS, lastId, of, run, scene, useScene } from './attacks.js'
 
 useScene()
 
@@ -392,7 +392,7 @@ describe('the rights that a purge left behind', () => {
     const { status } = await server.call(secret, 'PATCH', `/v1/api-keys/${row.api_key_id}`, { name: 'renamed' })
     expect(status).toBe(200) // its entries are gone, so no server can know
     const fault = { valid: false, reason: 'rights_mismatch', broken_at: purgeEntry() }
-    await expectTold(scene.purged, fault)
+    await expectReported(scene.purged, fault)
     expect((await server.call(secret, 'GET', '/v1/audit/verify')).body).toMatchObject(fault)
   })
 

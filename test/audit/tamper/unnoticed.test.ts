@@ -1,7 +1,7 @@
 // Attacks that no verification detects. packages/server/docs/auditing.md lists the same ones, so that nobody claims otherwise.
 import { describe, it } from 'vitest'
 import type { Target } from '../../support/audit-scene.js'
-import { expectTold, LOGS, of, run, takeCheckpoint, useScene } from './attacks.js'
+import { expectReported, LOGS, of, run, takeCheckpoint, useScene } from './attacks.js'
 
 useScene()
 
@@ -10,7 +10,7 @@ describe('what no verification notices', () => {
   async function expectUnnoticed(target: Target, attack: () => Promise<unknown>): Promise<void> {
     const kept = await takeCheckpoint(target)
     await attack()
-    await expectTold(target, { valid: true }, kept)
+    await expectReported(target, { valid: true }, kept)
   }
 
   it.each(LOGS)('is that the last uses of API keys are edited, in a log that is %s', async (log) => {
