@@ -1,6 +1,6 @@
 /** The client, which an application creates once and keeps. */
 import { DEK_MAX_MESSAGES, type Envelope } from '@eaas/protocol'
-import { traced } from './caller.js'
+import { traced } from './caller-stack.js'
 import { DecryptDeks } from './deks/decrypt-deks.js'
 import { EncryptDeks } from './deks/encrypt-deks.js'
 import { assertScope, createOwnDek, createWrap, type DekScope } from './deks/own-dek.js'

@@ -2,8 +2,9 @@
  * What the client loads at the first call: HTTP and the checks of its answers, the API's resources, and the code for many
  * records. One file, since a program that needs one of them soon needs the others.
  */
-export { send } from './http/http.js'
+
 export { createQueue } from './http/queue.js'
+export { send } from './http/send.js'
 export { readJson } from './json.js'
 export { createModelRows } from './models/model-rows.js'
 export { resealRows, rewrapRows } from './models/rotation.js'

@@ -1,6 +1,6 @@
 /** Callers who wait for one DEK. Each has a function to run with it, and may give up alone. */
 import { onAbort } from '../async/on-abort.js'
-import { rememberCaller } from '../caller.js'
+import { rememberCaller } from '../caller-stack.js'
 import { AbortedError } from '../errors.js'
 
 /** One waiting caller. */

@@ -2,7 +2,7 @@
 import { decodeBase64, encodeBase64, type WrappedKey } from '@eaas/protocol'
 import { microtasks, requestsAreIsolated } from '../async/isolated-requests.js'
 import { turn } from '../async/pace.js'
-import { rememberCaller } from '../caller.js'
+import { rememberCaller } from '../caller-stack.js'
 import type { Http } from './calls.js'
 import type { BatchedOperation, createQueue, OperationRequest, RunOperation } from './queue.js'
 

@@ -9,7 +9,7 @@ import { AbortedError, InvalidInputError, isEaasError, TimeoutError } from '../e
 import { assertNotAborted } from '../input.js'
 import { ENVIRONMENT_HINT, pageOrigin, resolveBaseUrl } from './base-url.js'
 import type { Fetch } from './fetch.js'
-import type { send } from './http.js'
+import type { send } from './send.js'
 
 /**
  * A string, or a function that is asked for the API key at each request. When the service does not know the key (401), the

@@ -1,5 +1,5 @@
 /** Models: records with sealed fields, of which some can be searched; see `Client.model`. */
-import { traced } from '../caller.js'
+import { traced } from '../caller-stack.js'
 import { InvalidInputError } from '../errors.js'
 import { assertOptions, isMissing, type Row, readSignal, takeRows } from '../input.js'
 import { getAt } from '../records/paths.js'

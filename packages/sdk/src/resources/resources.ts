@@ -1,5 +1,5 @@
 /** The resources of the API, loaded at the first call to one of them: a page that only seals and opens never loads them. */
-import { traced } from '../caller.js'
+import { traced } from '../caller-stack.js'
 import type { Http } from '../http/calls.js'
 import type { ApiKeys, createApiKeys } from './api-keys.js'
 import type { Audit, createAudit } from './audit.js'

@@ -4,12 +4,12 @@ import { open } from '../crypto/aead.js'
 import type { OpenKey } from '../runner/load-key.js'
 import type { Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
-import { getKeyIn, OPENING_STATES, tryWrappedKey } from './key.js'
+import { getKeyInState, OPENING_STATES, tryWrappedKey } from './key.js'
 
 /** Decrypts. @throws Refusal E_NOT_FOUND, E_STATE, E_DECRYPTION_FAILED */
 export function decrypt({ key_id, encoding, ...sealed }: wire.Decrypt): Operation<wire.Decrypted> {
   return async ({ state }) => {
-    const key = await getKeyIn(state, key_id, { states: OPENING_STATES, to: 'decrypt' })
+    const key = await getKeyInState(state, key_id, { states: OPENING_STATES, to: 'decrypt' })
     const bytes = openBundle(key, sealed)
     const plaintext = writePlaintext(bytes, encoding ?? state.tenant.plaintext_encoding)
     return {

@@ -9,13 +9,13 @@ import { type Decision, decision, type Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import type { TenantState } from '../runner/tenant-state.js'
 import type { KeyRow, KeyVersionRow } from '../store/keys.js'
-import { changeKey, daysLater, getKey, getKeyIn, viewKey, writeKey, writeKeyVersion } from './key.js'
+import { changeKey, daysLater, getKey, getKeyInState, viewKey, writeKey, writeKeyVersion } from './key.js'
 
 /** Schedules the destruction of a disabled key; completes it at once if there is no waiting period. @throws Refusal E_NOT_FOUND, E_STATE, E_VALIDATION */
 export function destroyKey({ key_id, confirm }: { key_id: string; confirm: string }): Operation<wire.Key> {
   return async ({ state, services, sql }) => {
     const states = ['disabled', 'pending_destruction', 'destroyed'] as const
-    const key = await getKeyIn(state, key_id, { states, to: 'destroy' })
+    const key = await getKeyInState(state, key_id, { states, to: 'destroy' })
     if (confirm !== key.row.name) throw new Refusal('E_VALIDATION', "confirm: must be the key's name")
     if (key.row.status !== 'disabled') return { entries: [], release: () => viewKey(key.row) }
     if (services.destroyWindowDays === 0) return completion(state, key)
@@ -32,7 +32,7 @@ export function destroyKey({ key_id, confirm }: { key_id: string; confirm: strin
 /** Cancels a destruction that is waiting: the key is disabled again. @throws Refusal E_NOT_FOUND, E_STATE */
 export function cancelDestruction({ key_id }: { key_id: string }): Operation<wire.Key> {
   return async ({ state }) => {
-    const key = await getKeyIn(state, key_id, { states: ['pending_destruction'], to: 'cancel its destruction' })
+    const key = await getKeyInState(state, key_id, { states: ['pending_destruction'], to: 'cancel its destruction' })
     return statusChange(state, key, { step: 'cancelled', status: 'disabled', destroy_at: null })
   }
 }

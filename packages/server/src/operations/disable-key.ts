@@ -1,7 +1,7 @@
 /** key.disable and key.enable: a disabled key still opens what it protected, and protects nothing new. */
 import type { Action, wire } from '@eaas/protocol'
 import type { Operation } from '../runner/operation.js'
-import { changeKey, getKeyIn, viewKey } from './key.js'
+import { changeKey, getKeyInState, viewKey } from './key.js'
 
 /** Disables a key; one that is disabled stays so. @throws Refusal E_NOT_FOUND, E_STATE */
 export function disableKey({ key_id }: { key_id: string }): Operation<wire.Key> {
@@ -18,7 +18,7 @@ function setStatus(
   { status, action, to }: { status: 'active' | 'disabled'; action: Action; to: string },
 ): Operation<wire.Key> {
   return async ({ state }) => {
-    const key = await getKeyIn(state, key_id, { states: ['active', 'disabled'], to })
+    const key = await getKeyInState(state, key_id, { states: ['active', 'disabled'], to })
     if (key.row.status === status) return { entries: [], release: () => viewKey(key.row) }
     const entry = { action, key_id, key_version: key.row.current_version }
     return changeKey(state, key, { entry, changes: () => ({ status }) })

@@ -4,7 +4,7 @@ import { randomKey, seal } from '../crypto/aead.js'
 import { wrapDek } from '../crypto/wrapped-key.js'
 import type { Context, Decision, Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
-import { currentVersion, getKeyIn } from './key.js'
+import { currentVersion, getKeyInState } from './key.js'
 
 /** Encrypts. @throws Refusal E_VALIDATION, E_PLAINTEXT_TOO_LARGE, E_NOT_FOUND, E_STATE, E_QUOTA_EXCEEDED */
 export function encrypt({ plaintext, key_id, encoding }: wire.Encrypt): Operation<wire.Bundle> {
@@ -25,7 +25,7 @@ async function encryption(
   key_id: string,
   bytes: Uint8Array,
 ): Promise<Decision<wire.Bundle>> {
-  const key = await getKeyIn(state, key_id, { states: ['active'], to: 'encrypt' })
+  const key = await getKeyInState(state, key_id, { states: ['active'], to: 'encrypt' })
   if (quotaLeft < 1) {
     throw new Refusal(
       'E_QUOTA_EXCEEDED',

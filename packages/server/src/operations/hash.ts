@@ -2,12 +2,12 @@
 import type { wire } from '@eaas/protocol'
 import { blindIndex } from '../crypto/blind-index.js'
 import type { Operation } from '../runner/operation.js'
-import { getKeyIn } from './key.js'
+import { getKeyInState } from './key.js'
 
 /** Hashes a value under the key's hash key. @throws Refusal E_NOT_FOUND, E_STATE */
 export function hash({ key_id, value }: { key_id: string; value: string }): Operation<wire.Hashed> {
   return async ({ state }) => {
-    const key = await getKeyIn(state, key_id, { states: ['active'], to: 'hash' })
+    const key = await getKeyInState(state, key_id, { states: ['active'], to: 'hash' })
     const { hashKey } = key
     if (!hashKey) throw new Error(`key ${key_id} has no hash key`)
     return { entries: [], release: () => ({ hash: blindIndex(hashKey, value), key_id }) }

@@ -23,7 +23,7 @@ export async function getKey(state: TenantState, key_id: string): Promise<OpenKe
 }
 
 /** Gets a key that is in one of these states (the table of states in the API's contract). @throws Refusal E_NOT_FOUND, E_STATE */
-export async function getKeyIn(
+export async function getKeyInState(
   state: TenantState,
   key_id: string,
   { states, to }: { states: readonly wire.KeyStatus[]; to: string },

@@ -2,12 +2,12 @@
 import { encodeBase64, type wire } from '@eaas/protocol'
 import { wrapDek } from '../crypto/wrapped-key.js'
 import type { Operation } from '../runner/operation.js'
-import { currentVersion, getKeyIn, openWrappedKey } from './key.js'
+import { currentVersion, getKeyInState, openWrappedKey } from './key.js'
 
 /** Rewraps. @throws Refusal E_NOT_FOUND, E_STATE, E_WRAPPED_KEY */
 export function rewrap({ key_id, wrapped_key }: { key_id: string; wrapped_key: string }): Operation<wire.Wrapped> {
   return async ({ state }) => {
-    const key = await getKeyIn(state, key_id, { states: ['active'], to: 'rewrap' })
+    const key = await getKeyInState(state, key_id, { states: ['active'], to: 'rewrap' })
     const { kek, aad, row } = currentVersion(key)
     const { dek, version } = openWrappedKey(key, wrapped_key)
     const wrapped = wrapDek(kek, row.version, aad, dek)

@@ -6,12 +6,12 @@ import type { OpenKey } from '../runner/load-key.js'
 import { type Context, type Decision, decision, type Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import { insertKeyVersion } from '../store/keys.js'
-import { currentVersion, getKeyIn, nextRotation, viewKey, writeKey, writeKeyVersion } from './key.js'
+import { currentVersion, getKeyInState, nextRotation, viewKey, writeKey, writeKeyVersion } from './key.js'
 
 /** Rotates a key. @throws Refusal E_NOT_FOUND, E_STATE, E_LIMIT */
 export function rotateKey({ key_id }: { key_id: string }): Operation<wire.Key> {
   return async (context) =>
-    rotation(context, await getKeyIn(context.state, key_id, { states: ['active'], to: 'rotate' }))
+    rotation(context, await getKeyInState(context.state, key_id, { states: ['active'], to: 'rotate' }))
 }
 
 /** Rotates a key if its policy says that it is due. Does nothing if another process rotated it first, or if the tenant is suspended. */

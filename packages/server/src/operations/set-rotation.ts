@@ -1,7 +1,7 @@
 /** key.rotation_policy: how often the server rotates a key by itself. */
 import type { wire } from '@eaas/protocol'
 import type { Operation } from '../runner/operation.js'
-import { changeKey, getKeyIn, nextRotation, viewKey } from './key.js'
+import { changeKey, getKeyInState, nextRotation, viewKey } from './key.js'
 
 /** Sets the interval, counted from now; null ends the policy. @throws Refusal E_NOT_FOUND, E_STATE */
 export function setRotation({
@@ -12,7 +12,7 @@ export function setRotation({
   interval_days: number | null
 }): Operation<wire.Key> {
   return async ({ state }) => {
-    const key = await getKeyIn(state, key_id, { states: ['active', 'disabled'], to: 'set its rotation' })
+    const key = await getKeyInState(state, key_id, { states: ['active', 'disabled'], to: 'set its rotation' })
     const { row } = key
     if (interval_days === null && row.rotation_interval_days === null) {
       return { entries: [], release: () => viewKey(row) }

@@ -1,12 +1,12 @@
 /** key.unwrap: opens a wrapped key. The DEK leaves the process only once the entry is committed. */
 import { encodeBase64, type wire } from '@eaas/protocol'
 import type { Operation } from '../runner/operation.js'
-import { getKeyIn, OPENING_STATES, openWrappedKey } from './key.js'
+import { getKeyInState, OPENING_STATES, openWrappedKey } from './key.js'
 
 /** Unwraps. `wrapped_key` is base64. @throws Refusal E_NOT_FOUND, E_STATE, E_WRAPPED_KEY */
 export function unwrap({ key_id, wrapped_key }: { key_id: string; wrapped_key: string }): Operation<wire.Unwrapped> {
   return async ({ state }) => {
-    const key = await getKeyIn(state, key_id, { states: OPENING_STATES, to: 'unwrap' })
+    const key = await getKeyInState(state, key_id, { states: OPENING_STATES, to: 'unwrap' })
     const { dek, version } = openWrappedKey(key, wrapped_key)
     return {
       entries: [{ action: 'key.unwrap', key_id, key_version: version }],

@@ -2,12 +2,12 @@
 import { decodeBase64, encodeBase64, type wire } from '@eaas/protocol'
 import { wrapDek } from '../crypto/wrapped-key.js'
 import type { Operation } from '../runner/operation.js'
-import { currentVersion, getKeyIn } from './key.js'
+import { currentVersion, getKeyInState } from './key.js'
 
 /** Wraps. `dek` is base64 of 32 bytes. @throws Refusal E_NOT_FOUND, E_STATE */
 export function wrap({ key_id, dek }: { key_id: string; dek: string }): Operation<wire.Wrapped> {
   return async ({ state }) => {
-    const key = await getKeyIn(state, key_id, { states: ['active'], to: 'wrap' })
+    const key = await getKeyInState(state, key_id, { states: ['active'], to: 'wrap' })
     const { kek, aad, row } = currentVersion(key)
     const secret = decodeBase64(dek)
     const wrapped = wrapDek(kek, row.version, aad, secret)
