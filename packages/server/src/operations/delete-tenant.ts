@@ -64,7 +64,9 @@ export async function deleteTenant(
     onProgress?.(++destroyed)
   }
   const { api_keys } = await performAsSystem(services, tenant_id, listApiKeys(ALL))
-  for (const { id } of api_keys) await performAsSystem(services, tenant_id, revokeApiKey({ api_key_id: id }))
+  for (const { id, status } of api_keys) {
+    if (status !== 'revoked') await performAsSystem(services, tenant_id, revokeApiKey({ api_key_id: id }))
+  }
   return performAsSystem(services, tenant_id, closeTenant(reason))
 }
 

@@ -21,12 +21,12 @@ export function exportKey({ key_id }: { key_id: string }): Operation<wire.KeyExp
     const hashSecret = hashKey.export()
     return {
       entries: [{ action: 'key.export', key_id, key_version: key.row.current_version }],
-      release: () => ({
+      release: async () => ({
         tenant_id: state.tenant.tenant_id, // the wrapped keys are bound to it, besides the following fields
         key_id,
         name: key.row.name,
         algorithm: wire.ALGORITHM,
-        versions: versions.map(({ row: { version, status }, secret }) => ({
+        versions: await mapInStretches(versions, ({ row: { version, status }, secret }) => ({
           version,
           dek_hex: encodeHex(secret),
           status,

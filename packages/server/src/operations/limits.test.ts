@@ -51,18 +51,22 @@ describe('a long list', () => {
     [990, 100, 10],
     [1_000, 10, 0],
     [0, 500, 500],
-  ])('is read in pages of 250: from %d on, %d rows at most (0 is all)', async (offset, most, found) => {
-    const all = Array.from({ length: 1_000 }, (_, at) => at)
-    const pages: number[] = []
-    const rows = await readPages(
-      { limit: most || 10_000, offset },
-      async (page) => {
-        pages.push(page.limit)
-        return all.slice(page.offset, page.offset + page.limit)
-      },
-      (row) => row,
-    )
-    expect(rows).toEqual(all.slice(offset, offset + found))
-    expect(Math.max(...pages)).toBeLessThanOrEqual(250)
-  })
+  ])(
+    'is read in pages of 200, only the first by its offset: from %d on, %d rows at most (0 is all)',
+    async (offset, most, found) => {
+      const all = Array.from({ length: 1_000 }, (_, at) => at)
+      const pages: { limit: number; offset: number }[] = []
+      const rows = await readPages<number, number>(
+        { limit: most || 10_000, offset },
+        async ({ after = -1, ...page }) => {
+          pages.push(page)
+          return all.filter((row) => row > after).slice(page.offset, page.offset + page.limit)
+        },
+        (row) => row,
+      )
+      expect(rows).toEqual(all.slice(offset, offset + found))
+      expect(Math.max(...pages.map(({ limit }) => limit))).toBeLessThanOrEqual(200)
+      expect(pages.slice(1).every((page) => page.offset === 0)).toBe(true)
+    },
+  )
 })

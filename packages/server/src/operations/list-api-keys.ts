@@ -2,9 +2,9 @@
 import { MAX_LISTED_API_KEYS, type wire } from '@eaas/protocol'
 import { apiKeyMac, authentic } from '../audit/row-mac.js'
 import type { Operation } from '../runner/operation.js'
-import { listApiKeys as listRows } from '../store/api-keys.js'
+import { type ApiKeyRow, listApiKeys as listRows } from '../store/api-keys.js'
 import { viewApiKey } from './api-key.js'
-import { readPages } from './pages.js'
+import { type Page, readPages } from './pages.js'
 
 /** Lists API keys, oldest first, revoked ones too. */
 export function listApiKeys({
@@ -19,7 +19,7 @@ export function listApiKeys({
     async release() {
       const api_keys = await readPages(
         { limit, offset },
-        (page) => listRows(services.sql, state.tenant.tenant_id, page),
+        (page: Page<ApiKeyRow>) => listRows(services.sql, state.tenant.tenant_id, page),
         (row) => viewApiKey(authentic(row, apiKeyMac, state.rowKey), services.now()),
       )
       return { api_keys, count: api_keys.length }

@@ -2,9 +2,9 @@
 import { MAX_KEYS, type wire } from '@eaas/protocol'
 import { authentic, keyMac } from '../audit/row-mac.js'
 import type { Operation } from '../runner/operation.js'
-import { type KeyFilter, listKeys as listRows } from '../store/keys.js'
+import { type KeyFilter, type KeyRow, listKeys as listRows } from '../store/keys.js'
 import { viewKey } from './key.js'
-import { readPages } from './pages.js'
+import { type Page, readPages } from './pages.js'
 
 /** Lists keys, oldest first. */
 export function listKeys({ limit = MAX_KEYS, offset = 0, ...filter }: KeyFilter): Operation<wire.KeyList> {
@@ -13,7 +13,7 @@ export function listKeys({ limit = MAX_KEYS, offset = 0, ...filter }: KeyFilter)
     async release() {
       const keys = await readPages(
         { limit, offset },
-        (page) => listRows(services.sql, state.tenant.tenant_id, { ...filter, ...page }),
+        (page: Page<KeyRow>) => listRows(services.sql, state.tenant.tenant_id, { ...filter, ...page }),
         (row) => viewKey(authentic(row, keyMac, state.rowKey)),
       )
       return { keys, count: keys.length }

@@ -1,6 +1,7 @@
 /** Reads one key with its versions. Writes no entry. */
 import type { wire } from '@eaas/protocol'
 import type { Operation } from '../runner/operation.js'
+import { mapInStretches } from '../turn.js'
 import { getKey, viewKey } from './key.js'
 
 /** Reads one key; its versions are listed oldest first. @throws Refusal E_NOT_FOUND */
@@ -9,10 +10,10 @@ export function readKey({ key_id }: { key_id: string }): Operation<wire.KeyWithV
     const { row, versions } = await getKey(state, key_id)
     return {
       entries: [],
-      release: () => ({
+      release: async () => ({
         ...viewKey(row),
         updated_at: row.updated_at,
-        versions: [...versions.values()].map(({ row: { version, status, created_at } }) => ({
+        versions: await mapInStretches(versions.values(), ({ row: { version, status, created_at } }) => ({
           version,
           status,
           created_at,

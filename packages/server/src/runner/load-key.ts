@@ -10,8 +10,8 @@ import type { Queryable } from '../store/db.js'
 import { findKey, type KeyRow, type KeyVersionRow, listKeyVersions } from '../store/keys.js'
 import { mapInStretches } from '../turn.js'
 
-/** Versions that are read at once. */
-const PAGE_VERSIONS = 250
+/** Versions that are read at once: few enough that the driver parses them in about a millisecond. */
+const PAGE_VERSIONS = 200
 
 /** One version of a key; `kek` is undefined once it is destroyed. */
 export interface OpenKeyVersion {

@@ -52,14 +52,16 @@ export async function findApiKey(
   return row
 }
 
-/** A page of the tenant's API keys, oldest first; all of them by default. */
+/** A page of the tenant's API keys, oldest first, beginning after the API key `after`; all of them by default. */
 export async function listApiKeys(
   sql: Queryable,
   tenant_id: string,
-  { limit, offset }: { limit?: number; offset?: number } = {},
+  { limit, offset, after }: { limit?: number; offset?: number; after?: ApiKeyRow | undefined } = {},
 ): Promise<ApiKeyRow[]> {
   return sql<ApiKeyRow[]>`
-    select ${columns(sql)} from api_keys where tenant_id = ${tenant_id}
+    select ${columns(sql)} from api_keys
+    where tenant_id = ${tenant_id}
+      ${after === undefined ? sql`` : sql`and (created_at, api_key_id) > (${after.created_at}, ${after.api_key_id})`}
     order by created_at, api_key_id limit ${limit ?? null} offset ${offset ?? 0}`
 }
 

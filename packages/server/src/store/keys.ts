@@ -130,13 +130,18 @@ export interface KeyFilter {
   offset?: number | undefined
 }
 
-/** The tenant's keys, oldest first. */
-export async function listKeys(sql: Queryable, tenant_id: string, filter: KeyFilter): Promise<KeyRow[]> {
+/** A page of the tenant's keys, oldest first, beginning after the key `after`; all of them by default. */
+export async function listKeys(
+  sql: Queryable,
+  tenant_id: string,
+  { after, ...filter }: KeyFilter & { after?: KeyRow | undefined },
+): Promise<KeyRow[]> {
   return sql<KeyRow[]>`
     select ${keyColumns(sql)} from keys
     where tenant_id = ${tenant_id}
       ${filter.status === undefined ? sql`` : sql`and status = ${filter.status}`}
       ${filter.name === undefined ? sql`` : sql`and name = ${filter.name}`}
+      ${after === undefined ? sql`` : sql`and (created_at, key_id) > (${after.created_at}, ${after.key_id})`}
     order by created_at, key_id
     limit ${filter.limit ?? null} offset ${filter.offset ?? 0}`
 }
