@@ -9,6 +9,8 @@ export const MAX_VALUES = 20_000
 const QUOTE = 0x22
 const COMMA = 0x2c
 const BACKSLASH = 0x5c
+/** Bytes of a string that are looked at one by one before the rest is searched for its end: in shorter strings a search costs more. */
+const STRING_BYTES = 16
 /** Brackets with the bit set that distinguishes `[` from `{` and `]` from `}`. */
 const [OPENING, CLOSING, BRACE_BIT] = [0x7b, 0x7d, 0x20]
 
@@ -28,11 +30,7 @@ export function createStructureCount(onBracket?: OnBracket): StructureCount {
   let escaped = false
 
   function addByte(byte: number, at: number): void {
-    if (inString) {
-      if (escaped) escaped = false
-      else if (byte === BACKSLASH) escaped = true
-      else if (byte === QUOTE) inString = false
-    } else if (byte === QUOTE) inString = true
+    if (byte === QUOTE) inString = true
     else if (byte === COMMA) values += 1
     else if ((byte | BRACE_BIT) === OPENING) {
       depth += 1
@@ -45,11 +43,32 @@ export function createStructureCount(onBracket?: OnBracket): StructureCount {
     }
   }
 
+  /** Skips to the next quote, or to the end. A quote after an odd number of backslashes is escaped. `from` must follow a plain byte. */
+  function skipString(bytes: Uint8Array, from: number): number {
+    const quote = bytes.indexOf(QUOTE, from)
+    const end = quote < 0 ? bytes.length : quote
+    let plain = end
+    while (plain > from && bytes[plain - 1] === BACKSLASH) plain--
+    escaped = (end - plain) % 2 === 1
+    return end
+  }
+
   return {
     add(bytes) {
+      let plain = 0
       for (let at = 0; at < bytes.length; at++) {
-        addByte(bytes[at] ?? 0, at)
-        if (values > MAX_VALUES) throw tooMuch(`the body has more than ${MAX_VALUES} values`)
+        const byte = bytes[at] ?? 0
+        if (!inString) {
+          addByte(byte, at)
+          if (values > MAX_VALUES) throw tooMuch(`the body has more than ${MAX_VALUES} values`)
+          plain = 0
+        } else if (escaped) escaped = false
+        else if (byte === BACKSLASH) escaped = true
+        else if (byte === QUOTE) inString = false
+        else if (++plain === STRING_BYTES) {
+          at = skipString(bytes, at + 1) - 1
+          plain = 0
+        }
       }
     },
   }

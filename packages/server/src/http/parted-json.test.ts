@@ -67,6 +67,16 @@ describe('a body in parts', () => {
     )
   })
 
+  it('ends its strings where JSON.parse ends them, however long they are and wherever their backslashes stand', () => {
+    const text = fc.string({ unit: fc.constantFrom('x', 'x', 'x', '\\', '"', '{', '[', 'é'), maxLength: 120 })
+    fc.assert(
+      fc.property(fc.array(text, { maxLength: 4 }), fc.integer({ min: 1, max: 60 }), (texts, chunk) => {
+        const body = JSON.stringify({ a: texts.map((text) => ({ [text]: text, b: [text] })) })
+        expect(parseParts(body, { chunk }).value).toEqual(JSON.parse(body))
+      }),
+    )
+  })
+
   it('is never parsed in more than its longest part', () => {
     const operations = Array.from({ length: 1_000 }, (_, at) => ({ op: 'wrap', at, dek: 'x'.repeat(1_000) }))
     const { value, largest } = parseParts(JSON.stringify({ operations }), { chunk: 65_536 })
