@@ -2,6 +2,7 @@
 import type { Action } from '@eaas/protocol'
 import type { ChainedEntry, Head } from '../audit/chain.js'
 import { type Queryable, readInteger, readTime, type Transaction } from './db.js'
+import { writeColumns } from './entry-columns.js'
 
 /** The key id under which entries without a key are counted. */
 export const NIL_UUID = '00000000-0000-0000-0000-000000000000'
@@ -63,6 +64,7 @@ export async function appendEntries(
   const counts = countByKind(entries)
   const [first] = entries
   if (first === undefined) throw new Error('there is nothing to append')
+  const columns = await writeColumns(entries)
   const [result] = await sql<Appended[]>`
     with moved as (
       update heads
@@ -78,11 +80,9 @@ export async function appendEntries(
       select moved.tenant_id, e.id, e.action, e.key_id, e.key_version, e.actor, e.ip_address, e.metadata,
              ${first.created_at}::timestamptz, e.hash, e.mac
       from moved, unnest(
-        ${entries.map((entry) => entry.id)}::bigint[], ${entries.map((entry) => entry.action)}::text[],
-        ${entries.map((entry) => entry.key_id)}::uuid[], ${entries.map((entry) => entry.key_version)}::integer[],
-        ${entries.map((entry) => entry.actor)}::text[], ${entries.map((entry) => entry.ip_address)}::text[],
-        ${entries.map((entry) => entry.metadata)}::text[], ${sql.array(entries.map((entry) => entry.hash))}::bytea[],
-        ${sql.array(entries.map((entry) => entry.mac))}::bytea[]
+        ${columns.id}::bigint[], ${columns.action}::text[], ${columns.key_id}::uuid[],
+        ${columns.key_version}::integer[], ${columns.actor}::text[], ${columns.ip_address}::text[],
+        ${columns.metadata}::text[], ${columns.hash}::bytea[], ${columns.mac}::bytea[]
       ) as e (id, action, key_id, key_version, actor, ip_address, metadata, hash, mac)
     ), counted as (
       insert into audit_counts as c (tenant_id, day, action, key_id, entries)
