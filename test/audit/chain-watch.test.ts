@@ -1,0 +1,98 @@
+// What a process takes over from an alarm that another one wrote: not the other's witness in place of its own, and nothing if the
+// database cannot be read.
+import type { KeyObject } from 'node:crypto'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { alarmMac, type Head } from '../../packages/server/src/audit/chain.js'
+import { createChainWatch } from '../../packages/server/src/audit/chain-watch.js'
+import { createHeadWatches } from '../../packages/server/src/audit/head-watches.js'
+import { listAlarms, writeAlarm } from '../../packages/server/src/store/alarms.js'
+import { findHead } from '../../packages/server/src/store/audit.js'
+import { type Caller, type Service, startService } from '../support/service.js'
+
+let service: Service
+let owner: Caller
+let auditKey: KeyObject
+/** an earlier head of the tenant, and its last one */
+let [early, late]: Head[] = []
+
+beforeAll(async () => {
+  service = await startService()
+  owner = await service.createTenant()
+  const head = async () => {
+    const found = await findHead(service.services.sql, owner.tenant.tenant_id)
+    if (!found) throw new Error('no head')
+    return found
+  }
+  early = await head()
+  await owner.call('POST', '/v1/keys', { name: 'k' })
+  late = await head()
+  const state = await service.services.states.find(owner.tenant.tenant_id)
+  if (!state) throw new Error('no state')
+  auditKey = state.auditKey
+})
+afterAll(() => service?.close())
+
+beforeEach(async () => {
+  await service.services.sql`delete from chain_alarms where tenant_id = ${owner.tenant.tenant_id}`
+})
+
+/** The watch of another process on this database, which witnessed the last head. */
+function newWatch({ findAuditKey = async () => auditKey, isGone = async () => false } = {}) {
+  const { sql, now } = service.services
+  const watches = createHeadWatches(() => undefined)
+  const watch = watches.get(owner.tenant.tenant_id)
+  watch.witness(late as Head)
+  return { watch, ...createChainWatch({ sql, watches, findAuditKey, isGone, now }) }
+}
+
+async function write({ last_id, hash, policy_version }: Head, { forged = false } = {}): Promise<void> {
+  const { tenant_id } = owner.tenant
+  const raised_at = new Date(service.services.now()).toISOString()
+  const alarm = { tenant_id, reason: 'it went back', last_id, hash, policy_version, raised_at }
+  const mac = forged ? new Uint8Array(32) : alarmMac(auditKey, alarm)
+  await writeAlarm(service.services.sql, { ...alarm, mac })
+}
+
+const idOf = (witness: { last_id: number } | undefined) => witness?.last_id
+
+describe('a process that reads an alarm of another one', () => {
+  it('adopts it, and still knows the later head that it witnessed itself', async () => {
+    await write(early as Head)
+    const { watch, compare } = newWatch()
+    expect(await compare()).toEqual([])
+    expect(watch.alarm).toMatchObject({ reason: 'it went back', witness: { last_id: early?.last_id } })
+    expect(idOf(watch.witnessed)).toBe(late?.last_id)
+  })
+
+  it('keeps the witness of its own alarm, and writes it in place of the earlier one', async () => {
+    await write(early as Head)
+    const { watch, compare } = newWatch()
+    watch.learn({ reason: 'mine', witness: watch.witnessed })
+    expect(await compare()).toEqual([])
+    expect([watch.alarm?.reason, idOf(watch.alarm?.witness)]).toEqual(['mine', late?.last_id])
+    expect((await listAlarms(service.services.sql)).map(({ reason, last_id }) => [reason, last_id])).toEqual([
+      ['mine', late?.last_id],
+    ])
+  })
+
+  it.each([
+    ['that no server wrote', { isGone: async () => false }, 'an alarm stands in the database that no server wrote'],
+    ['about a tenant that is gone', { isGone: async () => true }, expect.stringContaining('gone from the database')],
+  ])('does not believe the witness of one %s: its own counts', async (_, found, reason) => {
+    await write(early as Head, { forged: true })
+    const { watch, compare } = newWatch(found)
+    await compare()
+    expect([watch.alarm?.reason, idOf(watch.alarm?.witness)]).toEqual([reason, late?.last_id])
+  })
+
+  it.each(['findAuditKey', 'isGone'] as const)(
+    'passes on an error of the database in %s, and takes the alarm neither for genuine nor for forged',
+    async (name) => {
+      await write(early as Head)
+      const error = new Error('the database does not answer')
+      const { watch, compare } = newWatch({ [name]: () => Promise.reject(error) })
+      expect(await compare()).toEqual([error])
+      expect(watch.alarm).toBeUndefined()
+    },
+  )
+})
