@@ -3,8 +3,8 @@ import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
 import { createStretches, ownTurn } from '../turn.js'
 
-/** A list with at least this many items is long. */
-const LONG_ITEMS = 50
+/** A list with at least this many items is long: in server mode, fewer have 1.4 MB at most. */
+const LONG_ITEMS = 16
 /** Bytes that are sent at once. */
 const PIECE_BYTES = 65_536
 
