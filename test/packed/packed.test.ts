@@ -282,19 +282,31 @@ async function bundle(
   return { outputs: metafile.outputs, text: outputFiles.map(({ text }) => text).join('\n'), sizes }
 }
 
+/** TypeScript's own files, which every program reads. */
+const libraries = new Map<string, ts.SourceFile | undefined>()
+
 /** Compiles an application's file against the package: what is wrong with it, and the files that were read. */
 function compile(file: string, options: ts.CompilerOptions): { complaints: string[]; files: string[] } {
-  const program = ts.createProgram([join(folder, file)], {
+  const all: ts.CompilerOptions = {
     target: ts.ScriptTarget.ES2022,
     lib: LIB,
     strict: true,
     esModuleInterop: true, // zod's types for CommonJS need it, and `tsc --init` sets it
     exactOptionalPropertyTypes: true,
     skipLibCheck: false,
+    skipDefaultLibCheck: true, // TypeScript's own
     noEmit: true,
     types: [], // an application of the browser has none of Node's
     ...options,
-  })
+  }
+  const host = ts.createCompilerHost(all)
+  const { getSourceFile } = host
+  host.getSourceFile = (fileName, ...rest) => {
+    if (!/[/\\]typescript[/\\]lib[/\\]lib\.[\w.]+$/.test(fileName)) return getSourceFile(fileName, ...rest)
+    if (!libraries.has(fileName)) libraries.set(fileName, getSourceFile(fileName, ...rest))
+    return libraries.get(fileName)
+  }
+  const program = ts.createProgram([join(folder, file)], all, host)
   const complaints = ts.getPreEmitDiagnostics(program).map(({ file, messageText }) => {
     return `${file?.fileName ?? ''}: ${ts.flattenDiagnosticMessageText(messageText, '\n')}`
   })

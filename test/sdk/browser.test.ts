@@ -1,11 +1,10 @@
 // The SDK where it must not be trusted to be Node: pages and workers in Chromium, before a broker or with short-lived keys.
-import { execFile, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
 import { type Browser, type BrowserContextOptions, chromium, type Page, type Request } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import vectors from '../../packages/protocol/src/envelope.vectors.json' with { type: 'json' }
@@ -478,11 +477,6 @@ inChromium('npm run example:browser', () => {
     expect(await example.stop()).toBe(130)
     expect(readdirSync(temporary)).toEqual([])
     await expect(fetch(url)).rejects.toThrow()
-  })
-
-  it('has types that hold', async () => {
-    const tsc = join(root, 'node_modules/typescript/bin/tsc')
-    await promisify(execFile)(process.execPath, [tsc, '-p', join(root, 'examples/browser')])
   })
 })
 
