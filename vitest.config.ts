@@ -2,7 +2,8 @@
 // They run on PostgreSQL (project `postgres`), those in ON_BOTH also on the embedded database (`embedded`), and those in
 // THROUGH_A_POOLER also through `pgbouncer`. Without a PostgreSQL, all of them run on the embedded database.
 // EAAS_TEST_QUICK=1 (npm run test:quick) runs units and a few suites on the embedded database. EAAS_TEST_SLOW=1 (npm run test:slow) runs
-// test/slow on each back end, the database suites that are not in ON_BOTH on the embedded database, and all of them through pgbouncer.
+// SIZED, test/slow on each back end, the database suites that are not in ON_BOTH on the embedded database, and all of them through pgbouncer.
+import { readdirSync, readFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config'
@@ -23,8 +24,8 @@ const DATABASE_SUITES = [DATABASE_FOLDERS, '{test,packages/server/src}/**/*.db.t
  */
 const ON_BOTH = [
   'test/api/{batch,due-work,keys}.test.ts',
-  'test/audit/{list,retention/*}.test.ts',
-  'test/audit/tamper/{going-back,laundered-rights}.test.ts',
+  'test/audit/{list,retention/{command,purge}}.test.ts',
+  'test/audit/tamper/laundered-rights.test.ts',
   'test/cli/{data-directory,no-database,root-key}.test.ts',
   'test/faults/{commit,crash,serving-role}.test.ts',
   'test/sdk/real-server.db.test.ts',
@@ -42,11 +43,18 @@ const NOT_QUICK = [
   'test/sdk/{browser,cross-language}.test.ts',
 ]
 
+/** The suites that `npm run test:slow` runs too, with more rounds (test/support/rounds.ts): units, and on each back end. */
+const SIZED_UNITS = ['packages/sdk/src/round-trip.test.ts', 'test/sdk/cross-language.test.ts']
+const SIZED = ['test/faults/two-processes.test.ts', 'test/sdk/real-server.db.test.ts']
+
+/** Runs WebAssembly without V8's second, optimizing compiler, which takes longer than what most suites do with PGlite. */
+const FAST_WASM = '--liftoff-only'
 const SLOW_TIMEOUT_MS = 30 * 60_000
 
 const slow = process.env.EAAS_TEST_SLOW === '1'
 const quick = !slow && process.env.EAAS_TEST_QUICK === '1'
-const packages = fileURLToPath(new URL('packages', import.meta.url))
+const root = fileURLToPath(new URL('.', import.meta.url))
+const packages = `${root}packages`
 const notHere = ['**/node_modules/**', '**/dist/**']
 
 // Spread into each project rather than inherited with `extends`, which would read this file, and so search for PostgreSQL,
@@ -60,6 +68,10 @@ const resolve = {
 }
 const common = {
   pool: 'forks' as const,
+  // A worker runs many files and loads the sources once: loading them for each file took a sixth of the CPU time of `npm test`.
+  // So a test that changes a global or a module undoes it; the files that mock modules have the project `unit-isolated`.
+  isolate: false,
+  execArgv: [FAST_WASM],
   // Even on two cores, a second worker runs while the first waits for the database. More than four only crowd PostgreSQL.
   maxWorkers: Math.min(4, Math.max(2, availableParallelism() - 1)),
   // The timeouts only end tests that hang. On a machine with other work on both cores a test takes five times as long.
@@ -83,19 +95,35 @@ const onPostgres = hasPostgres ? [database('postgres')] : []
 const throughPooler = hasPostgres && findOrInstallPgbouncer() ? [pooled()] : []
 const projects = [database('embedded'), ...onPostgres, ...throughPooler]
 
-export default defineConfig({ test: { ...common, projects: slow ? projects : [unit(), ...projects] } })
+export default defineConfig({
+  test: { ...common, projects: slow ? [sized(), ...projects] : [...units(), ...projects] },
+})
 
-function unit(): TestProjectInlineConfiguration {
-  return {
-    resolve,
-    plugins,
-    test: {
-      ...common,
-      name: 'unit',
-      include: ['packages/*/src/**/*.test.ts', 'test/**/*.test.ts'],
-      exclude: [...notHere, ...DATABASE_SUITES, 'test/slow/**', ...(quick ? NOT_QUICK : [])],
-    },
-  }
+/** The suites without a database: those that mock modules, each in a worker of its own, and the others. */
+function units(): TestProjectInlineConfiguration[] {
+  const mocking = findMocking(['packages', 'test'])
+  const exclude = [...notHere, ...DATABASE_SUITES, 'test/slow/**', ...(quick ? NOT_QUICK : [])]
+  const include = ['packages/*/src/**/*.test.ts', 'test/**/*.test.ts']
+  return [
+    { resolve, plugins, test: { ...common, name: 'unit', include, exclude: [...exclude, ...mocking] } },
+    { resolve, plugins, test: { ...common, name: 'unit-isolated', isolate: true, include: mocking, exclude } },
+  ]
+}
+
+/** The suites without a database whose rounds are more in `npm run test:slow`. */
+function sized(): TestProjectInlineConfiguration {
+  return { resolve, plugins, test: { ...common, name: 'unit', include: SIZED_UNITS, exclude: notHere } }
+}
+
+/** The test files below these folders that mock modules, which would stay mocked for the next files of their worker. */
+function findMocking(folders: string[]): string[] {
+  const files = folders.flatMap((folder) =>
+    readdirSync(`${root}${folder}`, { recursive: true, encoding: 'utf8' }).map(
+      (path) => `${folder}/${path.replaceAll('\\', '/')}`,
+    ),
+  )
+  const tests = files.filter((path) => path.endsWith('.test.ts') && !/\/(node_modules|dist)\//.test(path))
+  return tests.filter((path) => /\bvi\.(mock|doMock)\(/.test(readFileSync(`${root}${path}`, 'utf8')))
 }
 
 function database(backend: Backend): TestProjectInlineConfiguration {
@@ -106,9 +134,9 @@ function database(backend: Backend): TestProjectInlineConfiguration {
       ...common,
       name: backend,
       include: slow
-        ? ['test/slow/**/*.test.ts', ...(backend === 'embedded' && hasPostgres ? DATABASE_SUITES : [])]
+        ? ['test/slow/**/*.test.ts', ...SIZED, ...(backend === 'embedded' && hasPostgres ? DATABASE_SUITES : [])]
         : suitesOn(backend),
-      exclude: slow ? [...notHere, ...ON_BOTH] : notHere,
+      exclude: slow ? [...notHere, ...ON_BOTH.filter((suite) => !SIZED.includes(suite))] : notHere,
       globalSetup: ['./test/support/global-setup.ts'],
       provide: { backend, isPooled: false, poolerPort: 0 },
     },

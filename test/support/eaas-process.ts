@@ -11,6 +11,8 @@ export const EAAS = fileURLToPath(new URL('../../packages/server/bin/eaas.mjs', 
 /** Generous for slow machines, because a start includes the recovery of the database. */
 const START_TIMEOUT_MS = 60_000
 const KEPT_OUTPUT = 65_536
+/** Without V8's second compiler of WebAssembly, which takes longer than what most processes do with an embedded database. */
+const NODE_OPTIONS = ['--liftoff-only']
 
 /** The root key of processes unless the test sets another. */
 export const ROOT_KEY = Buffer.alloc(32, 9).toString('base64')
@@ -135,7 +137,8 @@ const running = new Set<number>()
 /** Starts a process. It works in the guard's folder, so it leaves nothing in the project's; the guard ends it with us. */
 function launch(args: string[], options: EaasOptions): Run {
   guard ??= guardedDir('eaas-test-process')
-  const [program, ...rest] = [...(options.under ?? []), process.execPath, EAAS, ...args] as [string, ...string[]]
+  const node = [process.execPath, ...NODE_OPTIONS]
+  const [program, ...rest] = [...(options.under ?? []), ...node, EAAS, ...args] as [string, ...string[]]
   const child = spawn(program, rest, {
     cwd: guard.path,
     env: environmentOf(options),

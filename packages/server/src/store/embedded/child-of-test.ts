@@ -45,7 +45,8 @@ export function compileForChildren(): Compiled {
 }
 
 function start(cwd: string, script: string, args: string[]): Child {
-  const child = spawn(process.execPath, ['--input-type=module', '-e', script, ...args], { cwd })
+  // Without V8's second compiler of WebAssembly, which takes longer than what a child does with PGlite.
+  const child = spawn(process.execPath, ['--liftoff-only', '--input-type=module', '-e', script, ...args], { cwd })
   let printed = ''
   const listeners = new Set<() => void>()
   const add = (text: string) => {
