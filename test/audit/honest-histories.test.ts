@@ -4,8 +4,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { backend } from '../support/database.js'
 import { findFalseAlarm, histories, newFigures, startWorld, verifyUnderLoad, type World } from './honest-history.js'
 
-const HISTORIES = 40
-const VERIFICATIONS = 20
+const HISTORIES = 20
+const VERIFICATIONS = 10
 
 describe('an honest history', () => {
   let world: World

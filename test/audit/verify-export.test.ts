@@ -14,7 +14,10 @@ import { type Caller, type Service, startService } from '../support/service.js'
 import { findObstacleToVerifier, VERIFIER, type VerifierJob, verifyElsewhere } from './other-verifier.js'
 
 const EAAS = fileURLToPath(new URL('../../packages/server/bin/eaas.mjs', import.meta.url))
-const LINES = 300
+/** The long form is ../slow/verify-export.test.ts. */
+const LINES = 120
+/** the entry of the note that is kept */
+const KEPT = 40
 
 let service: Service
 let owner: Caller
@@ -23,7 +26,7 @@ let folder: string
 let file: Buffer
 let lines: string[]
 let publicKey: string
-/** a note of the 100th entry */
+/** a note of entry KEPT */
 let kept: string
 
 beforeAll(async () => {
@@ -42,10 +45,10 @@ beforeAll(async () => {
     const { status } = await owner.call('POST', '/v1/batch', { operations })
     if (status !== 200) throw new Error(`a batch was answered ${status}`)
   }
-  await wraps(96)
+  await wraps(KEPT - 4)
   kept = (await owner.call('GET', '/v1/audit/checkpoint')).body.checkpoint
-  await wraps(99)
-  await wraps(99)
+  await wraps((LINES - 2 - KEPT) / 2)
+  await wraps((LINES - 2 - KEPT) / 2)
   const { body } = await owner.call('GET', '/v1/audit/export')
   file = Buffer.from(body as string)
   lines = (body as string).split(/(?<=\n)/)
@@ -107,6 +110,7 @@ describe('a real export', () => {
     const expected = { valid: true, whole: true, verified_entries: LINES - 2 }
     expect(await agree([file])).toMatchObject([expected])
     expect(await agree([file], kept)).toMatchObject([{ ...expected, checkpoint_compared: true }])
+    expect(JSON.parse(lines[KEPT] ?? '').id).toBe(KEPT)
   })
 
   it('agrees with the log that it was made of', async () => {
@@ -123,11 +127,11 @@ describe('a real export', () => {
   })
 
   it('is valid from any entry on, and a part then unless a checkpoint joins on to it', async () => {
-    for (const after of [1, 99, 100, 101, LINES - 3, LINES - 2]) {
+    for (const after of [1, KEPT - 1, KEPT, KEPT + 1, LINES - 3, LINES - 2]) {
       const { body } = await owner.call('GET', `/v1/audit/export?after_id=${after}`)
       const expected = { valid: true, after_id: after, verified_entries: LINES - 2 - after }
       expect(await agree([body as string])).toMatchObject([{ ...expected, whole: false }])
-      const compared = { whole: after === 100, checkpoint_compared: after <= 100 }
+      const compared = { whole: after === KEPT, checkpoint_compared: after <= KEPT }
       expect(await agree([body as string], kept)).toMatchObject([{ ...expected, ...compared }])
     }
   })
@@ -166,9 +170,9 @@ describe('a real stretch', () => {
   })
 
   it('is compared with a checkpoint that it has the entry of, and with the end of the log', async () => {
-    const short = await stretch('through_id=99')
+    const short = await stretch(`through_id=${KEPT - 1}`)
     expect(await agree([short], kept)).toMatchObject([{ valid: true, whole: false, checkpoint_compared: false }])
-    const long = await stretch('through_id=101')
+    const long = await stretch(`through_id=${KEPT + 1}`)
     expect(await agree([long], kept)).toMatchObject([{ valid: true, whole: false, checkpoint_compared: true }])
   })
 })
@@ -200,7 +204,7 @@ describe('an export is refused', () => {
   it('with one bit flipped anywhere in it, by both programs', async () => {
     const everyByte = Array.from({ length: file.length }, (_, at) => at)
     const lineFeeds = everyByte.filter((at) => file[at] === 0x0a)
-    const sample = [...lineFeeds, ...Array.from({ length: 700 }, () => randomInt(file.length))]
+    const sample = [...lineFeeds, ...Array.from({ length: 200 }, () => randomInt(file.length))]
     await expectRefused(sample.map((at) => flipped(file, at)))
   })
 
@@ -215,7 +219,7 @@ describe('an export is refused', () => {
     const exchanged = (one: number, two: number) =>
       lines.map((line, at) => (at === one ? lines[two] : at === two ? lines[one] : line)).join('')
     await expectRefused(lines.slice(1).map((_, at) => exchanged(at, at + 1)))
-    const pairs = Array.from({ length: 100 }, () => [randomInt(LINES / 2), randomInt(LINES / 2, LINES)] as const)
+    const pairs = Array.from({ length: 40 }, () => [randomInt(LINES / 2), randomInt(LINES / 2, LINES)] as const)
     await expectRefused(pairs.map(([one, two]) => exchanged(one, two)))
   })
 
@@ -328,9 +332,9 @@ describe('eaas audit verify-export', () => {
   it('ends with a code of its own for each thing that a valid export does not prove, and with the highest of several', async () => {
     const fetched = async (query: string) => (await owner.call('GET', `/v1/audit/export?${query}`)).body as string
     const whole = await written('whole.ndjson', file)
-    const late = await written('late.ndjson', await fetched('after_id=150'))
-    const early = await written('early.ndjson', await fetched('through_id=50'))
-    const joined = await written('joined.ndjson', await fetched('after_id=100'))
+    const late = await written('late.ndjson', await fetched(`after_id=${KEPT + 20}`))
+    const early = await written('early.ndjson', await fetched(`through_id=${KEPT - 10}`))
+    const joined = await written('joined.ndjson', await fetched(`after_id=${KEPT}`))
     const note = ['--checkpoint', await written('early.note', kept)]
     const key = ['--public-key', publicKey]
     const [part, unused, untrusted] = [/^PART /m, /^UNUSED /m, /^WARNING /m]
@@ -352,7 +356,9 @@ describe('eaas audit verify-export', () => {
         expect([out, word, word.test(out)]).toEqual([out, word, words.includes(word)])
       if (!obstacle) expect([args, python(...args).status]).toEqual([args, expected])
     }
-    expect((await eaas('audit', 'verify-export', early, ...key)).out).toContain('went on after entry 50, to entry 298')
+    expect((await eaas('audit', 'verify-export', early, ...key)).out).toContain(
+      `went on after entry ${KEPT - 10}, to entry ${LINES - 2}`,
+    )
     const help = (await eaas('audit', 'verify-export', '--help')).out
     for (const code of [0, 1, 2, 3, 4, 5, 6]) expect(help).toMatch(new RegExp(`^  ${code}  `, 'm'))
   })

@@ -4,9 +4,10 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
 import { connectTo, createTenantByCli, type EaasProcess, ROOT_KEY, startEaas } from '../support/eaas-process.js'
 import { type Calls, callsOf, startLoad } from '../support/load.js'
+import { rounds } from '../support/rounds.js'
 import { checkInvariants } from './invariants.js'
 
-const ROUNDS = 100
+const ROUNDS = rounds(40, 100)
 const CLIENTS = 16
 
 describe.skipIf(backend() === 'embedded')('two servers on one database (an embedded one has a single server)', () => {
@@ -120,7 +121,7 @@ describe.skipIf(backend() === 'embedded')('two servers on one database (an embed
       mix: { unwrap: 90, wrap: 6, hash: 2, create: 1, rotate: 1 },
     })
     const key_id = await newKey()
-    for (let round = 0; round < ROUNDS / 4 || load.acked() < 3_000; round++) {
+    for (let round = 0; round < ROUNDS / 4 || load.acked() < 30 * ROUNDS; round++) {
       const { tell, ask } = pair(round)
       const { body: rotated } = await tell('POST', `/v1/keys/${key_id}/rotate`)
       const { body: wrapped } = await ask('POST', `/v1/keys/${key_id}/wrap`, { dek: dek() })

@@ -4,9 +4,10 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Client, createClient, type Envelope } from '../../packages/sdk/src/index.js'
 import { findWays, lostOn, SERVER_MODE_BYTES, sameBytes } from '../../packages/sdk/src/test-support/ways.js'
+import { rounds } from '../support/rounds.js'
 import { type Caller, type Service, startService } from '../support/service.js'
 
-const VALUES = 1_000
+const VALUES = rounds(200, 1_000)
 const MAX_BYTES = 2_000
 
 let service: Service
