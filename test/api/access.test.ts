@@ -115,28 +115,26 @@ describe.each(ROUTES)('$name', (route) => {
   const needed = new Set<Permission>(name === 'POST /v1/batch' ? ['encrypt'] : row.permissions)
 
   it('is let through by exactly the permissions that it names', async () => {
-    for (const permission of PERMISSIONS) {
-      const ground = await makeGround(owner)
-      await rule.before?.(owner, ground.key_id)
+    const ground = await makeGround(owner)
+    await rule.before?.(owner, ground.key_id)
+    for (const permission of needed) {
       const without = await apiKey(PERMISSIONS.filter((other) => other !== permission))
       const { status, body } = await callRoute(without.caller, route, ground)
-      if (name === 'POST /v1/batch') {
-        expect([permission, body.results[0].status]).toEqual([permission, needed.has(permission) ? 403 : 200])
-      } else if (needed.has(permission)) {
+      if (name === 'POST /v1/batch') expect([permission, body.results[0].status]).toEqual([permission, 403])
+      else {
         expect([permission, status, body.code, body.detail]).toEqual([
           permission,
           403,
           'E_MISSING_PERMISSION',
           `missing permission: ${permission}`,
         ])
-      } else {
-        expect([permission, status]).toEqual([permission, row.status])
       }
     }
-    const ground = await makeGround(owner)
-    await rule.before?.(owner, ground.key_id)
+    // None of the others is needed, and the refusals changed nothing: the call is let through.
     const alone = await apiKey([...needed])
-    expect((await callRoute(alone.caller, route, ground)).status).toBe(row.status)
+    const { status, body } = await callRoute(alone.caller, route, ground)
+    expect(status).toBe(row.status)
+    if (name === 'POST /v1/batch') expect(body.results[0].status).toBe(200)
   })
 
   it('is closed by another server, which has the API key cached, the moment that the revocation is acknowledged', async () => {
