@@ -85,6 +85,8 @@ export interface Scene {
   now(): number
   /** Makes a server that has cached and witnessed nothing yet. */
   server(): Server
+  /** Ends the servers made so far: later ones reuse their applications, which take longer to build than most attacks. */
+  endServers(): void
   /** Restores every row as it was at a moment. */
   restore(moment: Moment): Promise<void>
   close(): Promise<void>
@@ -98,7 +100,8 @@ export async function makeScene(): Promise<Scene> {
   const pass = (days: number) => {
     now += days * DAY_MS
   }
-  const apps: FastifyInstance[] = []
+  const built: Built[] = []
+  let inUse = 0
   const people = {
     purged: await newPerson(service, 'purged'),
     whole: await newPerson(service, 'whole'),
@@ -126,25 +129,41 @@ export async function makeScene(): Promise<Scene> {
     whole: await target(sql, people.whole, { purged_through: 0, purgedBefore: 0 }),
     now: () => now,
     server() {
-      const server = serverOf(service)
-      apps.push(server.app)
-      return server
+      built[inUse] ??= build(service)
+      return serverOf(service, built[inUse++])
+    },
+    endServers() {
+      inUse = 0
     },
     restore: (moment) => restoreTables(sql, moment),
     async close() {
-      for (const app of apps) await app.close()
+      for (const { app } of built) await app.close()
       await service.close()
     },
   }
 }
 
-/** Makes another server on a service's database, which shares neither caches nor witnessed heads with it. */
-export function serverOf({ services: shared }: Service): Server & { app: FastifyInstance } {
-  const { sql, rootKey, now } = shared
+/** An application, and the services that its routes use. */
+interface Built {
+  app: FastifyInstance
+  services: Services
+}
+
+function build({ services: shared }: Service): Built {
+  const services = { ...shared }
+  return { services, app: buildApp({ services, findDurability: async () => 'synchronous', logger: false }) }
+}
+
+/**
+ * Makes another server on a service's database, which shares neither caches nor witnessed heads with it.
+ * @param built the application of a server that is no longer used; a new one by default
+ */
+export function serverOf(service: Service, built = build(service)): Server & { app: FastifyInstance } {
+  const { app, services } = built
+  const { sql, rootKey, now } = service.services
   const alarms: string[] = []
   const committer = createCommitter({ sql, now, onAlarm: (_, reason) => alarms.push(reason) })
-  const services = { ...shared, committer, states: createTenantStates({ sql, rootKey }) }
-  const app = buildApp({ services, findDurability: async () => 'synchronous', logger: false })
+  Object.assign(services, { committer, states: createTenantStates({ sql, rootKey }) } satisfies Partial<Services>)
   return {
     app,
     services,

@@ -20,7 +20,10 @@ export function useScene(): void {
   beforeAll(async () => {
     scene = await makeScene()
   }, 120_000)
-  afterEach(() => scene?.restore('final'))
+  afterEach(async () => {
+    scene?.endServers()
+    await scene?.restore('final')
+  })
   afterAll(() => scene?.close())
 }
 
