@@ -2,6 +2,7 @@
 import { spawnSync } from 'node:child_process'
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { PYTHON } from '../support/python.js'
 
 export const VERIFIER = fileURLToPath(new URL('../independent/verify_export.py', import.meta.url))
 const MAX_ANSWER_BYTES = 2 ** 28
@@ -50,7 +51,7 @@ function run(jobs: readonly VerifierJob[]) {
   const lines = jobs.map(({ file, publicKey, checkpoint = null }) =>
     JSON.stringify([Buffer.from(file).toString('base64'), publicKey, checkpoint]),
   )
-  return spawnSync('python3', ['-B', '-c', DRIVER], {
+  return spawnSync(PYTHON, ['-B', '-c', DRIVER], {
     input: lines.map((line) => `${line}\n`).join(''),
     encoding: 'utf8',
     env: { ...process.env, PYTHONPATH: dirname(VERIFIER) },

@@ -9,6 +9,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import vectors from '../../packages/server/src/audit/export.vectors.json' with { type: 'json' }
 import { splitLines } from '../../packages/server/src/audit/split-lines.js'
 import { verifyExport } from '../../packages/server/src/audit/verify-export.js'
+import { PYTHON } from '../support/python.js'
 import { refusedExport } from '../support/refused-export.js'
 import { type Caller, type Service, startService } from '../support/service.js'
 import { findObstacleToVerifier, VERIFIER, type VerifierJob, verifyElsewhere } from './other-verifier.js'
@@ -295,7 +296,7 @@ function eaas(...args: string[]): Promise<Run> {
 }
 
 function python(...args: string[]) {
-  return spawnSync('python3', ['-B', VERIFIER, ...args], { encoding: 'utf8' })
+  return spawnSync(PYTHON, ['-B', VERIFIER, ...args], { encoding: 'utf8' })
 }
 
 async function written(name: string, content: string | Buffer): Promise<string> {

@@ -2,6 +2,7 @@
 import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { concatBytes, lengthPrefixed } from '../../packages/protocol/src/bytes.js'
+import { PYTHON } from './python.js'
 
 const PROGRAM = fileURLToPath(new URL('../independent/vectors.py', import.meta.url))
 const MAX_ANSWER_BYTES = 2 ** 30
@@ -55,5 +56,5 @@ function answers(command: string, jobs: readonly Job[]): Uint8Array[] {
 
 function run(command: string, jobs: readonly Job[]) {
   const input = concatBytes(...jobs.map(({ key, iv, aad, text }) => lengthPrefixed(key, iv, aad, text)))
-  return spawnSync('python3', ['-B', PROGRAM, command], { input, maxBuffer: MAX_ANSWER_BYTES })
+  return spawnSync(PYTHON, ['-B', PROGRAM, command], { input, maxBuffer: MAX_ANSWER_BYTES })
 }
