@@ -57,7 +57,7 @@ describe.skipIf(backend() === 'postgres')('a data directory (PostgreSQL has none
   it('is ignored by git from the first start on, and again after its .gitignore was lost', {
     timeout: TIMEOUT_MS,
   }, async () => {
-    const database = await freshDatabase('directory', { created: false })
+    const database = await freshDatabase('directory')
     if (database.backend !== 'embedded') throw new Error('this needs a data directory')
     const { dataDir } = database
     const git = (...args: string[]) =>

@@ -53,7 +53,8 @@ export function readResult(out: string): Record<string, string> {
 /** The caller's own EAAS_* variables stay out, and so does DATABASE_URL. */
 function startProgram({ main, args = [], environment }: Program, temporary: string) {
   const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith('EAAS_') && name !== 'DATABASE_URL')
-  const child = spawn(process.execPath, [main, ...args], {
+  // Without V8's second compiler of WebAssembly: one run of a program with PGlite is too short for it.
+  const child = spawn(process.execPath, ['--liftoff-only', main, ...args], {
     env: { ...Object.fromEntries(inherited), ...environment, TMPDIR: temporary },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
