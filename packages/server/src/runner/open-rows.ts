@@ -78,7 +78,10 @@ export class OpenRows {
 
   /** Finds an API key by its id, always in the database. @throws TamperedRowError */
   async findApiKeyById(api_key_id: string): Promise<ApiKeyRow | undefined> {
-    if (!isUuid(api_key_id)) return undefined
+    return isUuid(api_key_id) ? withDeadline(this.loadApiKeyById(api_key_id)) : undefined
+  }
+
+  private async loadApiKeyById(api_key_id: string): Promise<ApiKeyRow | undefined> {
     const { sql, tenant_id } = this.source
     const found = await findApiKey(sql, tenant_id, api_key_id)
     if (!found) return undefined
