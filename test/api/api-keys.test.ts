@@ -167,6 +167,51 @@ describe('PATCH', () => {
     expect((await caller.call('PATCH', `/v1/api-keys/${own.id}`, { permissions: [...PERMISSIONS] })).status).toBe(403)
   })
 
+  it('with `encrypt` alone may hash, and grant it, as clients in other languages do', async () => {
+    const { caller } = await create({ permissions: ['encrypt', 'api_keys:manage'] })
+    const { key_id } = (await owner.call('POST', '/v1/keys', { name: 'implied' })).body
+    const hash = (with_: Caller) => with_.call('POST', '/v1/hash', { key_id, value: 'x' })
+    expect((await hash(caller)).status).toBe(200)
+    const { status, body } = await caller.call('POST', '/v1/api-keys', { name: 'y', permissions: ['hash'] })
+    expect([status, body.permissions]).toEqual([201, ['hash']])
+    expect((await hash(service.caller(body.secret))).body).toEqual((await hash(caller)).body)
+  })
+
+  it('with `hash` alone may hash, singly and in a batch, and nothing else', async () => {
+    const { caller } = await create({ permissions: ['hash'] })
+    const { key_id } = (await owner.call('POST', '/v1/keys', { name: 'hashed' })).body
+    const dek = Buffer.alloc(32, 7).toString('base64')
+    const { wrapped_key } = (await owner.call('POST', `/v1/keys/${key_id}/wrap`, { dek })).body
+    expect((await caller.call('POST', '/v1/hash', { key_id, value: 'x' })).status).toBe(200)
+    const operations = [
+      { op: 'hash', key_id, value: 'x' },
+      { op: 'wrap', key_id, dek },
+      { op: 'unwrap', key_id, wrapped_key },
+      { op: 'rewrap', key_id, wrapped_key },
+    ]
+    const { results } = (await caller.call('POST', '/v1/batch', { operations })).body
+    expect(
+      results.map(({ status, body }: { status: number; body: { detail?: string } }) => [status, body.detail]),
+    ).toEqual([
+      [200, undefined],
+      [403, 'missing permission: encrypt'],
+      [403, 'missing permission: decrypt'],
+      [403, 'missing permission: encrypt'],
+    ])
+    expect((await caller.call('POST', `/v1/keys/${key_id}/wrap`, { dek })).body.detail).toBe(
+      'missing permission: encrypt',
+    )
+    expect((await caller.call('GET', '/v1/keys')).status).toBe(403)
+  })
+
+  it('without `hash` and `encrypt` may not hash', async () => {
+    const { caller } = await create({ permissions: PERMISSIONS.filter((one) => one !== 'hash' && one !== 'encrypt') })
+    const { key_id } = (await owner.call('POST', '/v1/keys', { name: 'not hashed' })).body
+    const answer = await caller.call('POST', '/v1/hash', { key_id, value: 'x' })
+    expect([answer.status, answer.body.detail]).toEqual([403, 'missing permission: hash'])
+    expect((await caller.call('POST', '/v1/api-keys', { name: 'z', permissions: ['hash'] })).status).toBe(403)
+  })
+
   it('changes what the key may do at once', async () => {
     const { body, caller } = await create({ permissions: ['keys:read'] })
     expect((await caller.call('GET', '/v1/keys')).status).toBe(200)

@@ -4,6 +4,7 @@
 export const PERMISSIONS = [
   'encrypt',
   'decrypt',
+  'hash',
   'keys:read',
   'keys:create',
   'keys:rotate',
@@ -17,3 +18,17 @@ export const PERMISSIONS = [
 ] as const
 
 export type Permission = (typeof PERMISSIONS)[number]
+
+/** For a permission, another one that allows the same and more. Clients in other languages hash with `encrypt` alone. */
+const IMPLIED_BY: Partial<Record<Permission, Permission>> = { hash: 'encrypt' }
+
+/** Finds the first permission that is needed and neither held nor implied by one that is held; undefined if there is none. */
+export function findMissingPermission(
+  held: readonly Permission[],
+  needed: readonly Permission[],
+): Permission | undefined {
+  return needed.find((permission) => {
+    const implying = IMPLIED_BY[permission]
+    return !held.includes(permission) && !(implying !== undefined && held.includes(implying))
+  })
+}

@@ -7,7 +7,7 @@ import type { Permission } from './permissions.js'
 
 /** A row of the table. */
 export interface RouteRow {
-  /** all permissions that the API key needs; empty for a batch, whose operations each need their own */
+  /** all permissions that the API key needs, each itself or by one that implies it; empty for a batch, whose operations each need their own */
   permissions: readonly Permission[]
   /** the server sees the plaintext: closed to envelope-only tenants */
   serverMode?: true
@@ -37,7 +37,7 @@ export const ROUTES = {
   wrap: { permissions: ['encrypt'], repeatable: true, method: 'POST', path: '/v1/keys/:id/wrap' },
   unwrap: { permissions: ['decrypt'], repeatable: true, method: 'POST', path: '/v1/keys/:id/unwrap' },
   rewrap: { permissions: ['encrypt', 'decrypt'], repeatable: true, method: 'POST', path: '/v1/keys/:id/rewrap' },
-  hash: { permissions: ['encrypt'], repeatable: true, method: 'POST', path: '/v1/hash' },
+  hash: { permissions: ['hash'], repeatable: true, method: 'POST', path: '/v1/hash' },
   encrypt: { permissions: ['encrypt'], serverMode: true, repeatable: true, method: 'POST', path: '/v1/encrypt' },
   decrypt: { permissions: ['decrypt'], serverMode: true, repeatable: true, method: 'POST', path: '/v1/decrypt' },
   // Repeatable, because each operation that it takes is.

@@ -6,6 +6,7 @@ import { DAY_MS, MINUTE_MS } from './scene.js'
 const ALL: Permission[] = [
   'encrypt',
   'decrypt',
+  'hash',
   'keys:read',
   'keys:create',
   'keys:rotate',
@@ -204,7 +205,20 @@ function permissionCases(): ContractCase[] {
     const { id: apiKeyId } = await owner.apiKeys.create({ name: 'x', permissions: [] })
     return { keyId, envelope, bundle, apiKeyId }
   }
-  return ALL.map((permission) => ({
+  const onlyHash: ContractCase = {
+    rule: 'with hash alone may hash, and nothing else',
+    async run({ connect }) {
+      const owner = connect()
+      const { id: keyId } = await owner.keys.create({ name: 'users' })
+      const eaas = connect((await owner.apiKeys.create({ name: 'searching', permissions: ['hash'] })).secret)
+      expect(await eaas.hash('ada', { keyId })).toBe(await owner.hash('ada', { keyId }))
+      expect(await refusal(eaas.encrypt('x', { keyId }))).toBe('403 E_MISSING_PERMISSION')
+      expect(await refusal(eaas.keys.list())).toBe('403 E_MISSING_PERMISSION')
+      const { secret } = await owner.apiKeys.create({ name: 'other', permissions: ['keys:read', 'decrypt'] })
+      expect(await refusal(connect(secret).hash('ada', { keyId }))).toBe('403 E_MISSING_PERMISSION')
+    },
+  }
+  const lacking = ALL.map((permission): ContractCase => ({
     rule: `that lack ${permission} may all else`,
     options: { serverMode: true },
     async run({ connect }) {
@@ -219,10 +233,11 @@ function permissionCases(): ContractCase[] {
           refused.push(result.reason.detail)
         }
       }
-      expect(new Set(refused)).toEqual(
-        new Set(permission === 'audit:on_behalf_of' ? [] : [`missing permission: ${permission}`]),
-      )
+      // No call here names an end user, and `encrypt` includes `hash`.
+      const isNeeded = permission !== 'audit:on_behalf_of' && permission !== 'hash'
+      expect(new Set(refused)).toEqual(new Set(isNeeded ? [`missing permission: ${permission}`] : []))
       await owner.audit.list({ limit: 100, order: 'asc' })
     },
   }))
+  return [onlyHash, ...lacking]
 }

@@ -1,6 +1,7 @@
 /** /v1/api-keys in memory. Permissions, expiry and revocation are enforced; address lists are stored but not enforced. */
 import {
   encodeHex,
+  findMissingPermission,
   MAX_API_KEYS,
   MAX_LISTED_API_KEYS,
   type Permission,
@@ -37,7 +38,7 @@ export function findApiKey(state: State, secret: string): TestApiKey | undefined
 
 /** @throws Refusal E_MISSING_PERMISSION naming the first permission that is missing */
 export function assertPermissions({ permissions }: TestApiKey, needed: readonly Permission[], more = ''): void {
-  const missing = needed.find((permission) => !permissions.includes(permission))
+  const missing = findMissingPermission(permissions, needed)
   if (missing) throw new Refusal('E_MISSING_PERMISSION', `missing permission: ${missing}${more}`)
 }
 

@@ -1,5 +1,14 @@
 /** GET /openapi.json: the OpenAPI 3.1 document, generated from the table of routes and the wire schemas. */
-import { PROBLEM_CONTENT_TYPE, PROBLEMS, type ProblemCode, problemDocument, wire } from '@eaas/protocol'
+import {
+  findMissingPermission,
+  PERMISSIONS,
+  type Permission,
+  PROBLEM_CONTENT_TYPE,
+  PROBLEMS,
+  type ProblemCode,
+  problemDocument,
+  wire,
+} from '@eaas/protocol'
 import type { FastifyInstance } from 'fastify'
 import * as z from 'zod/mini'
 import recorded from './openapi.examples.json' with { type: 'json' }
@@ -131,7 +140,7 @@ function describeRoute(row: Route, tag: string): Json {
 function describeEffects({ permissions, action, serverMode, path }: Route): string {
   const needs =
     permissions.length > 0
-      ? `Needs the permission ${permissions.map((permission) => `\`${permission}\``).join(' and ')}.`
+      ? `Needs the permission ${permissions.map(namePermission).join(' and ')}.`
       : 'Needs the permission of each operation in it.'
   const writes = action
     ? `Writes the audit entry \`${action}\`.`
@@ -140,6 +149,12 @@ function describeEffects({ permissions, action, serverMode, path }: Route): stri
       : 'Writes no audit entry.'
   const closed = serverMode ? ' Refused for envelope-only tenants, with the entry `envelope_only.refused`.' : ''
   return `${needs} ${writes}${closed}`
+}
+
+/** The permission, with another one that allows the same. */
+function namePermission(permission: Permission): string {
+  const implying = PERMISSIONS.find((other) => other !== permission && !findMissingPermission([other], [permission]))
+  return implying === undefined ? `\`${permission}\`` : `\`${permission}\` or \`${implying}\``
 }
 
 function pathParameters({ path }: Route): Json[] {

@@ -2,7 +2,7 @@
 
 import type { KeyObject } from 'node:crypto'
 import { randomUUID } from 'node:crypto'
-import { type Permission, parseRfc3339, readAddressRange, type wire } from '@eaas/protocol'
+import { findMissingPermission, type Permission, parseRfc3339, readAddressRange, type wire } from '@eaas/protocol'
 import { apiKeyMac, assertWritten, withMac } from '../audit/row-mac.js'
 import { apiKeyDigest, apiKeyPrefix, generateApiKey } from '../crypto/api-key.js'
 import { apiKeyStatus } from '../runner/admit.js'
@@ -37,7 +37,7 @@ export function readAllowedIps(list: readonly string[] | null): string[] {
  * @throws Refusal E_MISSING_PERMISSION
  */
 export function assertGrantable({ apiKey }: Caller, permissions: readonly Permission[]): void {
-  const missing = apiKey && permissions.find((permission) => !apiKey.permissions.includes(permission))
+  const missing = apiKey && findMissingPermission(apiKey.permissions, permissions)
   if (missing)
     throw new Refusal('E_MISSING_PERMISSION', `missing permission: ${missing}; an API key can only grant what it holds`)
 }

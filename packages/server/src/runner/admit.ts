@@ -1,5 +1,5 @@
 /** Checks whether a caller may make a call: its API key, address list, tenant and permissions, in this order. */
-import type { Permission } from '@eaas/protocol'
+import { findMissingPermission, type Permission } from '@eaas/protocol'
 import type { ApiKeyRow } from '../store/api-keys.js'
 import { isAllowed } from './address-list.js'
 import { Refusal } from './refusal.js'
@@ -47,7 +47,7 @@ export function admit({ apiKey, isSuspended }: Found, { credentials, permissions
 
 /** @throws Refusal E_MISSING_PERMISSION naming the first of the permissions that the API key lacks */
 export function assertPermissions(apiKey: ApiKeyRow, permissions: readonly Permission[]): void {
-  const missing = permissions.find((permission) => !apiKey.permissions.includes(permission))
+  const missing = findMissingPermission(apiKey.permissions, permissions)
   if (missing) throw new Refusal('E_MISSING_PERMISSION', `missing permission: ${missing}`)
 }
 
