@@ -110,6 +110,19 @@ describe('metrics', () => {
     expect(await scrape()).toMatch(/^process_cpu_user_seconds_total [\d.]+$/m)
   })
 
+  it('count hashes and refused wrapped keys, which have no entry', async () => {
+    const series = (kind: string) => `eaas_unrecorded_calls_total{kind="${kind}"}`
+    const before = await scrape()
+    expect(before).toContain(`${series('decryption_refused')} 0`) // there before the first call, for alerts on its rate
+    const operations = Array.from({ length: 7 }, (_, at) => ({ op: 'hash', key_id, value: `${at}` }))
+    await owner.call('POST', '/v1/batch', { operations })
+    await owner.call('POST', '/v1/hash', { key_id, value: 'x' })
+    await owner.call('POST', `/v1/keys/${key_id}/unwrap`, { wrapped_key: 'AAAA' })
+    const after = await scrape()
+    const grown = (kind: string) => value(after, series(kind)) - value(before, series(kind))
+    expect([grown('hash'), grown('wrapped_key_refused'), grown('decryption_refused')]).toEqual([8, 1, 0])
+  })
+
   it('hold no id of a tenant, a key or an API key, and no path that a caller made up', async () => {
     await owner.call('GET', `/v1/keys/${key_id}`)
     await owner.call('GET', `/made-up/${key_id}`)

@@ -27,6 +27,7 @@ export const TABLES = [
   'keys',
   'key_versions',
   'api_keys',
+  'unrecorded_calls',
 ]
 
 /** The moments of the copies: before the last changes of rights, before the last plain entries, at the end. */

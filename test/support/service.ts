@@ -73,6 +73,7 @@ export async function startService({
   const installation = await openInstallation({
     config,
     observeCommit: metrics.observeCommit,
+    observeUnrecorded: metrics.observeUnrecorded,
     onAlarm: (message, details) => alarms.push({ message, ...details }),
     ...(now ? { now } : {}),
     ...(databaseNow ? { databaseNow: async () => databaseNow() } : {}),

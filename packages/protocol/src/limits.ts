@@ -22,6 +22,9 @@ export const MAX_ALLOWED_IPS = 256
 /** Audit entries in one answer; a larger `limit` is read as this one. */
 export const MAX_LISTED_ENTRIES = 100
 
+/** Counts of calls without an entry in one answer: the largest. */
+export const MAX_LISTED_UNRECORDED = 1_000
+
 /** Operations of a batch. */
 export const MAX_BATCH_OPERATIONS = 1_000
 /** Plaintext in server mode, in bytes after decoding. */

@@ -95,7 +95,7 @@ export function createTestService(options: TestServiceOptions = {}): TestService
     created_at: new Date(now()).toISOString(),
     monthly_encrypt_quota: monthlyEncryptQuota ?? null,
   }
-  const state: State = { tenant, keys: [], apiKeys: [], entries: [], now, destroyWindowDays }
+  const state: State = { tenant, keys: [], apiKeys: [], entries: [], unrecorded: [], now, destroyWindowDays }
   const first = makeApiKey(state, 'first key', permissions)
   const failures = createFailures()
 

@@ -3,6 +3,7 @@
  * is written, migrates, and creates the services that operations use.
  */
 import type { KeyObject } from 'node:crypto'
+import type { UnrecordedKind } from '@eaas/protocol'
 import { type ChainWatch, createChainWatch } from './audit/chain-watch.js'
 import { encodePublicKey } from './audit/checkpoint.js'
 import { createClock } from './audit/clock.js'
@@ -16,6 +17,7 @@ import { MIGRATIONS_DIRECTORY } from './migrations-directory.js'
 import { createApiKeyUses } from './runner/api-key-uses.js'
 import type { Services } from './runner/operation.js'
 import { createTenantStates } from './runner/tenant-state.js'
+import { createUnrecordedCalls } from './runner/unrecorded-calls.js'
 import { createWorkGate } from './runner/work-gate.js'
 import type { Sql } from './store/db.js'
 import { withDeadline, withDeadlines } from './store/deadline.js'
@@ -65,6 +67,8 @@ export interface OpenOptions {
   databaseNow?: (() => Promise<number>) | undefined
   /** called with each batch of audit entries after its commit */
   observeCommit?: (commit: Commit) => void
+  /** called with each call that is counted instead of recorded */
+  observeUnrecorded?: (kind: UnrecordedKind) => void
 }
 
 /**
@@ -84,6 +88,7 @@ export async function openInstallation({
   now = Date.now,
   databaseNow,
   observeCommit,
+  observeUnrecorded,
 }: OpenOptions): Promise<Installation> {
   const fromEnvironment = await readRootKey(config.rootKey)
   const store = await openStore(config, { beside, mayCreate, wait })
@@ -147,6 +152,7 @@ export async function openInstallation({
         states,
         committer,
         apiKeyUses: createApiKeyUses(sql),
+        unrecordedCalls: createUnrecordedCalls(sql, observeUnrecorded),
         gate: createWorkGate(),
         now,
         databaseNow: databaseNow ?? ((on = sql) => findDatabaseTime(on)),

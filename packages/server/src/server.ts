@@ -53,6 +53,7 @@ export async function openServer({
       keptFaults = faults
     },
     observeCommit: metrics.observeCommit,
+    observeUnrecorded: metrics.observeUnrecorded,
     ...(now === undefined ? {} : { now }),
   })
   const { services, chainWatch, durability, findDurability, probeCommit } = installation
@@ -80,6 +81,9 @@ export async function openServer({
     await services.apiKeyUses
       .flush()
       .catch((error: unknown) => log.error({ err: error }, 'writing when API keys were last used failed'))
+    await services.unrecordedCalls
+      .flush()
+      .catch((error: unknown) => log.error({ err: error }, 'writing the counts of calls without an entry failed'))
     await schedule
       .writeLastWitnesses()
       .catch((error: unknown) => log.error({ err: error }, 'writing the last checkpoints failed'))

@@ -20,6 +20,12 @@ describe('what no verification notices', () => {
     await expectUnnoticed(target, attack)
   })
 
+  it.each(LOGS)('is that the counts of calls without an entry are deleted, in a log that is %s', async (log) => {
+    const target = of(log)
+    const attack = () => run('delete from unrecorded_calls where tenant_id = $1', [target.tenant_id])
+    await expectUnnoticed(target, attack)
+  })
+
   it.each(LOGS)('is that the counts by day are edited, in a log that is %s', async (log) => {
     const target = of(log)
     const attack = () =>

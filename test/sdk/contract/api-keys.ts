@@ -218,26 +218,28 @@ function permissionCases(): ContractCase[] {
       expect(await refusal(connect(secret).hash('ada', { keyId }))).toBe('403 E_MISSING_PERMISSION')
     },
   }
-  const lacking = ALL.map((permission): ContractCase => ({
-    rule: `that lack ${permission} may all else`,
-    options: { serverMode: true },
-    async run({ connect }) {
-      const owner = connect()
-      const ground = await prepare(owner)
-      const permissions = ALL.filter((other) => other !== permission)
-      const eaas = connect((await owner.apiKeys.create({ name: 'lacking', permissions })).secret)
-      const refused: unknown[] = []
-      for (const call of calls(eaas, ground)) {
-        const [result] = await Promise.allSettled([call()])
-        if (result?.status === 'rejected' && result.reason.problem === 'E_MISSING_PERMISSION') {
-          refused.push(result.reason.detail)
+  const lacking = ALL.map(
+    (permission): ContractCase => ({
+      rule: `that lack ${permission} may all else`,
+      options: { serverMode: true },
+      async run({ connect }) {
+        const owner = connect()
+        const ground = await prepare(owner)
+        const permissions = ALL.filter((other) => other !== permission)
+        const eaas = connect((await owner.apiKeys.create({ name: 'lacking', permissions })).secret)
+        const refused: unknown[] = []
+        for (const call of calls(eaas, ground)) {
+          const [result] = await Promise.allSettled([call()])
+          if (result?.status === 'rejected' && result.reason.problem === 'E_MISSING_PERMISSION') {
+            refused.push(result.reason.detail)
+          }
         }
-      }
-      // No call here names an end user, and `encrypt` includes `hash`.
-      const isNeeded = permission !== 'audit:on_behalf_of' && permission !== 'hash'
-      expect(new Set(refused)).toEqual(new Set(isNeeded ? [`missing permission: ${permission}`] : []))
-      await owner.audit.list({ limit: 100, order: 'asc' })
-    },
-  }))
+        // No call here names an end user, and `encrypt` includes `hash`.
+        const isNeeded = permission !== 'audit:on_behalf_of' && permission !== 'hash'
+        expect(new Set(refused)).toEqual(new Set(isNeeded ? [`missing permission: ${permission}`] : []))
+        await owner.audit.list({ limit: 100, order: 'asc' })
+      },
+    }),
+  )
   return [onlyHash, ...lacking]
 }

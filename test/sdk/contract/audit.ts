@@ -198,6 +198,33 @@ export const AUDIT_CASES: ContractCase[] = [
     },
   },
   {
+    rule: 'has no entry of hashes and of what is not authentic: they are counted by day and API key',
+    options: { serverMode: true },
+    async run({ connect, raw, pass }) {
+      const eaas = connect()
+      const { id: key_id } = await eaas.keys.create({ name: 'a' })
+      const { key_version, ...bundle } = await eaas.server.encrypt('x', { keyId: key_id })
+      for (const value of ['a', 'b', 'c', 'd']) await eaas.hash(value, { keyId: key_id })
+      const operations = ['hash', 'unwrap', 'rewrap'].map((op) => ({ op, key_id, value: 'e', wrapped_key: 'AAAA' }))
+      expect(await raw('POST', '/v1/batch', { operations })).toBe(200)
+      expect(await raw('POST', `/v1/keys/${key_id}/unwrap`, { wrapped_key: 'AAAA' })).toBe(403)
+      expect(await raw('POST', '/v1/decrypt', { ...bundle, key_version: key_version + 1 })).toBe(422)
+      expect(await raw('POST', `/v1/keys/${key_id}/unwrap`, { wrapped_key: 'no base64' })).toBe(400)
+      const [first] = (await eaas.apiKeys.list()).api_keys
+      const counted = (day: string, kind: string, count: number) => ({ day, api_key_id: first?.id, kind, count })
+      const ofMay = [
+        counted('2026-05-31', 'hash', 5),
+        counted('2026-05-31', 'wrapped_key_refused', 3),
+        counted('2026-05-31', 'decryption_refused', 1),
+      ]
+      expect((await eaas.usage()).unrecorded).toEqual(ofMay)
+      await pass(DAY_MS)
+      await eaas.hash('f', { keyId: key_id })
+      expect((await eaas.usage()).unrecorded).toEqual([counted('2026-06-01', 'hash', 1)])
+      expect((await eaas.usage('2026-05')).unrecorded).toEqual(ofMay)
+    },
+  },
+  {
     rule: 'is counted by month and action; the tenant and its health are told',
     async run({ connect }) {
       const eaas = connect()
@@ -206,6 +233,7 @@ export const AUDIT_CASES: ContractCase[] = [
       expect(await eaas.usage()).toEqual({
         month: '2026-05',
         operations: { 'api_key.create': 1, 'key.create': 1, 'key.wrap': 1 },
+        unrecorded: [],
       })
       expect((await eaas.usage('2026-05')).month).toBe('2026-05')
       expect((await eaas.usage('2026-06')).operations).toEqual({})

@@ -6,6 +6,7 @@ import * as z from 'zod/mini'
 import { ACTIONS } from '../actions.js'
 import { PERMISSIONS } from '../permissions.js'
 import type { OperationId } from '../routes.js'
+import { UNRECORDED_KINDS } from '../unrecorded.js'
 import {
   ALGORITHM,
   API_KEY_STATUSES,
@@ -137,7 +138,12 @@ export const tenant = z.object({
   /** absent if it is `utf8` */
   plaintext_encoding: z.optional(z.literal('base64')),
 })
-export const usage = z.object({ month: z.string(), operations: z.record(z.string(), count) })
+export const usage = z.object({
+  month: z.string(),
+  operations: z.record(z.string(), count),
+  /** calls that wrote no entry, by day and API key, the largest counts first */
+  unrecorded: z.array(z.object({ day: z.string(), api_key_id: uuid, kind: z.enum(UNRECORDED_KINDS), count })),
+})
 
 export const health = z.object({
   status: z.enum(['healthy', 'degraded']),

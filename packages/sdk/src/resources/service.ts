@@ -10,7 +10,8 @@ export interface Service {
   /** Reads the tenant that the API key belongs to. One request. Needs `keys:read`. */
   tenant(options?: CallOptions): Promise<Tenant>
   /**
-   * Returns how often the tenant used each operation in a month: `{ month, operations }`. One request. Needs `audit:read`.
+   * Returns how often the tenant used each operation in a month: `{ month, operations, unrecorded }`. `unrecorded` counts by day and
+   * API key what writes no audit entry: hashes, and values that were refused because they are not authentic. One request. Needs `audit:read`.
    *
    * @param month `YYYY-MM`, UTC; the current month by default
    */

@@ -178,7 +178,7 @@ export class Service {
     if (operation === 'tenant') {
       return ok({ tenant_id: TENANT_ID, name: 'acme', envelope_only: false, created_at, monthly_encrypt_quota: null })
     }
-    if (operation === 'usage') return ok({ month: '2026-11', operations: { 'key.wrap': 3 } })
+    if (operation === 'usage') return ok({ month: '2026-11', operations: { 'key.wrap': 3 }, unrecorded: [] })
     if (operation === 'health') {
       return ok({ status: 'healthy', database: 'up', cache: 'up', hsm: 'none', durability: 'synchronous' })
     }

@@ -35,7 +35,8 @@ export function readUsage({ state }: Call, { month }: { month?: string | undefin
   for (const { action, created_at } of state.entries) {
     if (created_at.startsWith(asked)) operations[action] = (operations[action] ?? 0) + 1
   }
-  return { month: asked, operations }
+  const unrecorded = state.unrecorded.filter(({ day }) => day.startsWith(asked)).sort((a, b) => b.count - a.count)
+  return { month: asked, operations, unrecorded }
 }
 
 // The SDK has an HMAC already, so one under a fixed key serves as the digest.

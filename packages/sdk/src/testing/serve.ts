@@ -1,6 +1,7 @@
 /** Answers a request. Checks in the service's order: the caller, its permissions, then the input. */
 import {
   decodeUtf8,
+  findRefusedKind,
   isOnBehalfOf,
   JSON_MEDIA_TYPE,
   MAX_BATCH_BODY_BYTES,
@@ -17,7 +18,7 @@ import type { Failing, Failures } from './failures.js'
 import { currentVersion, doDueWork } from './keys.js'
 import { parse, Refusal, type Result, refused } from './refusal.js'
 import { FAKES, type TestOperation } from './routes.js'
-import { type Call, note, randomId, type State } from './state.js'
+import { type Call, countUnrecorded, note, randomId, type State } from './state.js'
 
 const ENVELOPE_ONLY =
   'E_ENVELOPE_ONLY: this tenant encrypts on the client only. Use wrap and unwrap, or ask the operator to open server mode.'
@@ -96,9 +97,22 @@ async function answerPart(call: Call, part: wire.Batch['operations'][number]): P
 }
 
 async function run(name: keyof typeof FAKES, call: Call, input: unknown): Promise<Result> {
-  const body = await FAKES[name](call, input as never) // parsed by the schema of this call
+  const body = await counted(name, call, async () => FAKES[name](call, input as never)) // parsed by the schema of this call
   const row: RouteRow = ROUTES[name]
   return { status: row.status ?? 200, body }
+}
+
+/** Counts the call if it is one that writes no entry. */
+async function counted<Answer>(name: TestOperation, call: Call, work: () => Promise<Answer>): Promise<Answer> {
+  try {
+    const answer = await work()
+    if (name === 'hash') countUnrecorded(call, 'hash')
+    return answer
+  } catch (error) {
+    const kind = error instanceof Refusal ? findRefusedKind(error.code) : undefined
+    if (kind) countUnrecorded(call, kind)
+    throw error
+  }
 }
 
 function admit(state: State, request: Request, { row, id }: { row: RouteRow; id: string }): Call {

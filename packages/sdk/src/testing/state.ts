@@ -1,5 +1,13 @@
 /** The state of the service in memory: one tenant with its keys, API keys and audit entries. */
-import { type Action, encodeHex, KEY_BYTES, type Permission, SYSTEM_ACTOR, type wire } from '@eaas/protocol'
+import {
+  type Action,
+  encodeHex,
+  KEY_BYTES,
+  type Permission,
+  SYSTEM_ACTOR,
+  type UnrecordedKind,
+  type wire,
+} from '@eaas/protocol'
 import { fillRandom } from '../deks/random.js'
 import type { Hmac } from '../engines/hmac.js'
 
@@ -46,6 +54,8 @@ export interface State {
   keys: TestKey[]
   apiKeys: TestApiKey[]
   entries: wire.Entry[]
+  /** calls without an entry */
+  unrecorded: wire.Usage['unrecorded']
   /** milliseconds since 1970 */
   now: () => number
   destroyWindowDays: number
@@ -72,6 +82,14 @@ export interface EntryNote {
 export function note({ state, apiKey, onBehalfOf }: Call, { metadata, ...entry }: EntryNote): string {
   const all = onBehalfOf === undefined ? metadata : { ...metadata, on_behalf_of: onBehalfOf }
   return append(state, { ...entry, actor: apiKey.id, ip_address: IP_ADDRESS, ...(all && { metadata: all }) })
+}
+
+/** Counts a call that writes no entry. */
+export function countUnrecorded({ state, apiKey }: Call, kind: UnrecordedKind): void {
+  const day = timeNow(state).slice(0, 10)
+  const counted = state.unrecorded.find((one) => one.day === day && one.api_key_id === apiKey.id && one.kind === kind)
+  if (counted) counted.count += 1
+  else state.unrecorded.push({ day, api_key_id: apiKey.id, kind, count: 1 })
 }
 
 /** Writes the entry of something that the service does by itself; returns the entry's time. */

@@ -7,7 +7,7 @@ import { assertPermissions } from '../runner/admit.js'
 import { inServerMode, refuseServerMode } from '../runner/envelope-only.js'
 import { describeTampering, failsOneItem } from '../runner/failure.js'
 import type { Context, Decision, Operation } from '../runner/operation.js'
-import { zeroSecrets } from '../runner/perform.js'
+import { unrecordedRefusal, zeroSecrets } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
 import { createStretches, mapInStretches } from '../turn.js'
 import { envelopeModeRoutes } from './envelope-mode.js'
@@ -41,6 +41,7 @@ function batch(items: readonly Item[], onError: OnError): Operation<wire.BatchRe
       entries: decisions.flatMap(({ entries }) => entries),
       release: async () => ({ results: await mapInStretches(decisions, ({ release }) => release({})) }),
       secrets: decisions.flatMap(({ secrets = [] }) => secrets),
+      unrecorded: decisions.flatMap(({ unrecorded = [] }) => unrecorded),
     }
   }
 }
@@ -69,10 +70,13 @@ async function decide(item: Item, context: Context, onError: OnError): Promise<D
   const row = BATCHABLE[item.op]
   try {
     if (context.caller.apiKey) assertPermissions(context.caller.apiKey, row.permissions)
-    const { entries, release, secrets = [] } = await itemOperation(row, { item, onError }, context)(context)
-    return { entries, release: () => settle(row.status, () => release({})), secrets }
+    const made = await itemOperation(row, { item, onError }, context)(context)
+    const { entries, release, secrets = [], unrecorded = [] } = made
+    return { entries, release: () => settle(row.status, () => release({})), secrets, unrecorded }
   } catch (error) {
-    if (error instanceof Refusal) return { entries: [], release: () => refused(error) }
+    if (error instanceof Refusal) {
+      return { entries: [], release: () => refused(error), unrecorded: unrecordedRefusal(error) }
+    }
     // A tampered key fails only the items that use it. Any other error fails the batch.
     if (!failsOneItem(error)) throw error
     onError(error)

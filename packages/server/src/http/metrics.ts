@@ -2,7 +2,7 @@
  * GET /metrics: the metrics of this process, for Prometheus. Labels are only routes, methods, statuses and actions: ids of tenants
  * or keys would show who does what to anybody who can reach the page, and make ever more series.
  */
-import type { Action } from '@eaas/protocol'
+import { type Action, UNRECORDED_KINDS, type UnrecordedKind } from '@eaas/protocol'
 import type { FastifyInstance } from 'fastify'
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import type { HealthCheck } from '../operations/check-health.js'
@@ -20,6 +20,8 @@ export interface Metrics {
   registry: Registry
   /** called with each batch of audit entries after its commit */
   observeCommit: (commit: { actions: readonly Action[]; seconds: number }) => void
+  /** called with each call that is counted instead of recorded */
+  observeUnrecorded: (kind: UnrecordedKind) => void
   /** called when a run has left the end of every log in a written checkpoint */
   checkpointsWritten: () => void
   /** called after each run of the purge with the number of tenants whose purge was refused or failed */
@@ -36,6 +38,13 @@ export function createMetrics(): Metrics {
     labelNames: ['action'],
     registers,
   })
+  const unrecorded = new Counter({
+    name: 'eaas_unrecorded_calls_total',
+    help: 'Calls without an audit entry: hashes, and wrapped keys and ciphertexts that were refused as not authentic.',
+    labelNames: ['kind'],
+    registers,
+  })
+  for (const kind of UNRECORDED_KINDS) unrecorded.inc({ kind }, 0) // a rate needs the series before the first call
   const batchEntries = new Histogram({
     name: 'eaas_audit_batch_entries',
     help: 'Audit entries per commit.',
@@ -76,6 +85,9 @@ export function createMetrics(): Metrics {
   })
   return {
     registry,
+    observeUnrecorded(kind) {
+      unrecorded.inc({ kind })
+    },
     checkpointsWritten() {
       checkpointsAt = performance.now()
     },

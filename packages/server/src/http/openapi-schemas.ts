@@ -2,7 +2,15 @@
  * The components of the OpenAPI document: the wire schemas as JSON schema, under the names that generated clients show.
  * zod's checks by a function are lost in JSON schema, so this module states them again, on the server only.
  */
-import { IV_BYTES, KEY_BYTES, MAX_ALLOWED_IPS, MAX_SERVER_MODE_BYTES, PROBLEMS, wire } from '@eaas/protocol'
+import {
+  IV_BYTES,
+  KEY_BYTES,
+  MAX_ALLOWED_IPS,
+  MAX_LISTED_UNRECORDED,
+  MAX_SERVER_MODE_BYTES,
+  PROBLEMS,
+  wire,
+} from '@eaas/protocol'
 import * as z from 'zod/mini'
 
 /** A JSON schema of the 2020-12 draft, which OpenAPI 3.1 uses as it is. */
@@ -176,6 +184,11 @@ const PROPERTIES: Partial<Record<Component, Record<string, JsonSchema>>> = {
   Usage: {
     month: { description: 'YYYY-MM, in UTC.' },
     operations: { description: 'The number of entries of each action.' },
+    unrecorded: {
+      description:
+        'Calls that wrote no entry, by day (UTC), API key and kind: `hash`, and wrapped keys and ciphertexts that were refused as not ' +
+        `authentic. The ${MAX_LISTED_UNRECORDED} largest counts, largest first.`,
+    },
   },
   Problem: {
     type: { const: 'about:blank' },

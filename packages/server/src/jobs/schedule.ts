@@ -15,6 +15,8 @@ const DUE_WORK_MS = 20_000
 const CHAIN_WATCH_MS = 1_000
 /** How late the time of an API key's last use may appear. */
 const API_KEY_USES_MS = MINUTE_MS
+/** How late calls without an entry may appear in their counts; what a killed process loses. */
+const UNRECORDED_CALLS_MS = 5_000
 const RETENTION_MS = 24 * 60 * MINUTE_MS
 
 type Log = Pick<FastifyBaseLogger, 'info' | 'error'>
@@ -117,6 +119,11 @@ function startJobs(
       intervalMs: API_KEY_USES_MS,
       work: services.apiKeyUses.flush,
       onError: failed('writing when API keys were last used'),
+    }),
+    startPeriodic({
+      intervalMs: UNRECORDED_CALLS_MS,
+      work: services.unrecordedCalls.flush,
+      onError: failed('writing the counts of calls without an entry'),
     }),
     startPeriodic({
       intervalMs: config.checkpointMinutes * MINUTE_MS,

@@ -1,4 +1,4 @@
-/** hash: the blind index of a value. Writes no entry; the hash key does not rotate with the key. */
+/** hash: the blind index of a value. Writes no entry, and is counted instead; the hash key does not rotate with the key. */
 import type { wire } from '@eaas/protocol'
 import { blindIndex } from '../crypto/blind-index.js'
 import type { Operation } from '../runner/operation.js'
@@ -10,6 +10,6 @@ export function hash({ key_id, value }: { key_id: string; value: string }): Oper
     const key = await getKeyInState(state, key_id, { states: ['active'], to: 'hash' })
     const { hashKey } = key
     if (!hashKey) throw new Error(`key ${key_id} has no hash key`)
-    return { entries: [], release: () => ({ hash: blindIndex(hashKey, value), key_id }) }
+    return { entries: [], unrecorded: ['hash'], release: () => ({ hash: blindIndex(hashKey, value), key_id }) }
   }
 }

@@ -1,12 +1,13 @@
 /** What an operation is: a decision on the state of a tenant. The operations themselves are in `operations/`. */
 import type { KeyObject } from 'node:crypto'
-import type { Action } from '@eaas/protocol'
+import type { Action, UnrecordedKind } from '@eaas/protocol'
 import type { Committer } from '../audit/committer.js'
 import type { ApiKeyRow } from '../store/api-keys.js'
 import type { Queryable, Sql, Transaction } from '../store/db.js'
 import type { ApiKeyUses } from './api-key-uses.js'
 import type { WrittenRows } from './open-rows.js'
 import type { TenantState, TenantStates } from './tenant-state.js'
+import type { UnrecordedCalls } from './unrecorded-calls.js'
 import type { WorkGate } from './work-gate.js'
 
 /** What operations and their runner use; one per process. */
@@ -19,6 +20,7 @@ export interface Services {
   states: TenantStates
   committer: Committer
   apiKeyUses: ApiKeyUses
+  unrecordedCalls: UnrecordedCalls
   /** admits batches */
   gate: WorkGate
   /** milliseconds since 1970 */
@@ -83,6 +85,8 @@ export interface Decision<Answer, Written extends WrittenRows = WrittenRows> {
   change?: (sql: Transaction, at: EntryPosition) => Promise<Written>
   /** makes the answer after the commit, from the rows that `change` returned; throws to refuse a call whose refusal is on record */
   release: (written: Written) => Answer | Promise<Answer>
+  /** what is counted instead of recorded, once the call is carried out */
+  unrecorded?: readonly UnrecordedKind[]
   /** `current` by default */
   freshness?: Freshness
   /** zeroed once the answer is made, or when it cannot be made */

@@ -2,7 +2,7 @@
  * Runs every operation: decides on the tenant's state, has the entries committed, and only then releases the answer. If the state
  * turns out not to be the current one, the operation decides again; no call fails because its tenant changes often.
  */
-import { SYSTEM_ACTOR } from '@eaas/protocol'
+import { findRefusedKind, SYSTEM_ACTOR, type UnrecordedKind } from '@eaas/protocol'
 import { AuditWriteError, ChainAlarmError } from '../audit/append-errors.js'
 import type { EntryDraft } from '../audit/chain.js'
 import type { Decided, DecideOn, HeadLock } from '../audit/committer.js'
@@ -77,7 +77,7 @@ async function carryOut<Answer>(
     call.noteUse()
     return await call.release()
   } catch (error) {
-    if (error instanceof Refusal) call.noteUse()
+    if (error instanceof Refusal) call.noteUse(error)
     throw error
   } finally {
     call.end()
@@ -166,9 +166,14 @@ function createCall<Answer>(
       if (!decision) throw new Error('a call was committed without a decision')
       return decision.release(written)
     },
-    /** Records the use of the API key by a call that was admitted, whether it was carried out or refused. */
-    noteUse(): void {
-      if (admitted && decision?.freshness !== 'cached') services.apiKeyUses.note(admitted, services.now())
+    /** Records the use of the API key by a call that was admitted, whether it was carried out or refused, and counts what has no entry. */
+    noteUse(refusal?: Refusal): void {
+      if (!admitted || decision?.freshness === 'cached') return
+      const now = services.now()
+      services.apiKeyUses.note(admitted, now)
+      for (const kind of refusal ? unrecordedRefusal(refusal) : (decision?.unrecorded ?? [])) {
+        services.unrecordedCalls.count(kind, admitted, now)
+      }
     },
     end(): void {
       isOver = true
@@ -207,6 +212,12 @@ async function callerOf(
   const apiKey = admit({ apiKey: found?.row, isSuspended }, access, now())
   const { ip_address, on_behalf_of } = access.credentials
   return { caller: { actor: apiKey.api_key_id, ip_address, on_behalf_of, apiKey }, fault: fault ?? found?.fault }
+}
+
+/** What a refusal is counted as. */
+export function unrecordedRefusal({ code }: Refusal): UnrecordedKind[] {
+  const kind = findRefusedKind(code)
+  return kind === undefined ? [] : [kind]
 }
 
 /** Zeroes the secrets of a decision that is over, whatever its outcome. */

@@ -13,6 +13,7 @@ const GRANTS = {
   keys: ['select', 'insert', 'update'],
   key_versions: ['select', 'insert', 'update'],
   api_keys: ['select', 'insert', 'update'],
+  unrecorded_calls: ['select', 'insert', 'update'],
   chain_alarms: ['select', 'insert', 'update', 'delete'],
 } as const
 
