@@ -1542,6 +1542,7 @@ def merkle_vectors():
         "the same size with another root": {**same, "new_root": merkle_root(rewritten)},
         "the same size with another old root": {**same, "old_root": merkle_root(rewritten)},
         "the same size with a proof": {**same, "proof": [merkle_root(seven)]},
+        "an old size above the new one, with the same root": {**same, "old_size": 2, "new_size": 1},
         "no leaf, with a proof": {**nothing, "proof": [merkle_root(seven)]},
         "no leaf, with the root of one": {**nothing, "old_root": leaf_hash(b"")},
         "no leaf, with a root of zeros": {**nothing, "old_root": bytes(32)},

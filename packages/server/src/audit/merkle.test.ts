@@ -240,19 +240,41 @@ describe('a verifier', () => {
     },
   )
 
+  it.each([[undefined], [null], ['a'], [{}], [new Uint8Array(31)], [[1]]])('takes no %s for a node', (node) => {
+    const seven = Array.from({ length: 7 }, (_, at) => Uint8Array.of(at))
+    const [root, oldRoot] = [merkleRoot(seven), merkleRoot(seven.slice(0, 5))]
+    const [inclusion, consistency] = [inclusionProof(seven, 2), consistencyProof(seven, 5)]
+    for (const at of inclusion.keys()) {
+      const proof = inclusion.with(at, node as never)
+      expect(verifyInclusion({ root, size: 7, index: 2, leaf: Uint8Array.of(2), proof })).toBe(false)
+    }
+    for (const at of consistency.keys()) {
+      const proof = consistency.with(at, node as never)
+      expect(verifyConsistency({ oldRoot, oldSize: 5, newRoot: root, newSize: 7, proof })).toBe(false)
+    }
+  })
+
   it('stops at the first node too many, however many there are', () => {
-    let read = 0
-    const proof = new Proxy(new Array<Uint8Array>(1_000_000).fill(merkleRoot([])), {
-      get: (nodes, name) => {
-        if (typeof name === 'string' && /^\d+$/.test(name)) read++
-        return Reflect.get(nodes, name)
-      },
-    })
     const [root, [leaf]] = [merkleRoot(leaves), leaves]
-    expect(verifyInclusion({ root, size: 2, index: 0, leaf, proof })).toBe(false)
-    expect(read).toBe(2)
+    const inclusion = countReads(new Array<Uint8Array>(100_000).fill(root))
+    expect(verifyInclusion({ root, size: 2, index: 0, leaf, proof: inclusion.proof })).toBe(false)
+    expect(inclusion.reads()).toBe(2)
+    const consistency = countReads(new Array<Uint8Array>(100_000).fill(root))
+    const sizes = { oldRoot: merkleRoot([leaf]), oldSize: 1, newRoot: root, newSize: 2 }
+    expect(verifyConsistency({ ...sizes, proof: consistency.proof })).toBe(false)
+    expect(consistency.reads()).toBe(2)
   })
 })
+
+/** A proof that counts how many of its nodes are read. */
+function countReads(nodes: Uint8Array[]): { proof: Uint8Array[]; reads: () => number } {
+  let reads = 0
+  const get = (target: Uint8Array[], name: string | symbol) => {
+    if (typeof name === 'string' && /^\d+$/.test(name)) reads++
+    return Reflect.get(target, name)
+  }
+  return { proof: new Proxy(nodes, { get }), reads: () => reads }
+}
 
 describe('a maker of proofs', () => {
   const leaves = [Uint8Array.of(1), Uint8Array.of(2), Uint8Array.of(3)]

@@ -102,11 +102,12 @@ export function verifyConsistency({ oldRoot, oldSize, newRoot, newSize, proof }:
   // RFC 9162 section 2.1.4.2.
   let [position, last] = [oldSize - 1, newSize - 1]
   while (isOdd(position)) [position, last] = [half(position), half(last)]
-  const isWholeOldTree = position === 0
-  const [first, ...others] = isWholeOldTree ? [oldRoot, ...proof] : proof
+  // Where the old tree is a whole subtree, its root is not in the proof.
+  const nodes = proof.values()
+  const first = position === 0 ? oldRoot : nodes.next().value
   if (!isHash(first)) return false
   let [oldHash, newHash] = [first, first]
-  for (const node of others) {
+  for (const node of nodes) {
     if (last === 0 || !isHash(node)) return false
     if (isOdd(position) || position === last) {
       ;[oldHash, newHash] = [nodeHash(node, oldHash), nodeHash(node, newHash)]
