@@ -46,7 +46,7 @@ await sql.begin(async (tx) => {
 })
 `
 
-describe('the embedded database', { timeout: 60_000 }, () => {
+describe('the embedded database', () => {
   let compiled: Compiled
   let root: string
   let dataDir: string
