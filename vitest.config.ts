@@ -69,7 +69,7 @@ const resolve = {
 const common = {
   pool: 'forks' as const,
   // A worker runs many files and loads the sources once: loading them for each file took a sixth of the CPU time of `npm test`.
-  // So a test that changes a global or a module undoes it; the files that mock modules have the project `unit-isolated`.
+  // So a test that changes a global undoes it. The files that mock modules or stub globals have the project `unit-isolated`.
   isolate: false,
   execArgv: [FAST_WASM],
   // Even on two cores, a second worker runs while the first waits for the database. More than four only crowd PostgreSQL.
@@ -99,7 +99,7 @@ export default defineConfig({
   test: { ...common, projects: slow ? [sized(), ...projects] : [...units(), ...projects] },
 })
 
-/** The suites without a database: those that mock modules, each in a worker of its own, and the others. */
+/** The suites without a database: those that mock modules or stub globals, each in a worker of its own, and the others. */
 function units(): TestProjectInlineConfiguration[] {
   const mocking = findMocking(['packages', 'test'])
   const exclude = [...notHere, ...DATABASE_SUITES, 'test/slow/**', ...(quick ? NOT_QUICK : [])]
@@ -115,7 +115,10 @@ function sized(): TestProjectInlineConfiguration {
   return { resolve, plugins, test: { ...common, name: 'unit', include: SIZED_UNITS, exclude: notHere } }
 }
 
-/** The test files below these folders that mock modules, which would stay mocked for the next files of their worker. */
+/**
+ * The test files below these folders that mock modules, which would stay mocked for the next files of their worker, or stub globals,
+ * which modules look at once, when they are loaded or first used.
+ */
 function findMocking(folders: string[]): string[] {
   const files = folders.flatMap((folder) =>
     readdirSync(`${root}${folder}`, { recursive: true, encoding: 'utf8' }).map(
@@ -123,7 +126,7 @@ function findMocking(folders: string[]): string[] {
     ),
   )
   const tests = files.filter((path) => path.endsWith('.test.ts') && !/\/(node_modules|dist)\//.test(path))
-  return tests.filter((path) => /\bvi\.(mock|doMock)\(/.test(readFileSync(`${root}${path}`, 'utf8')))
+  return tests.filter((path) => /\bvi\.(mock|doMock|stubGlobal)\(/.test(readFileSync(`${root}${path}`, 'utf8')))
 }
 
 function database(backend: Backend): TestProjectInlineConfiguration {

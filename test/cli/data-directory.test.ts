@@ -147,6 +147,7 @@ describe.skipIf(backend() === 'postgres')('a data directory (PostgreSQL has none
     const config = readConfig({ EAAS_ROOT_KEY: ROOT_KEY, EAAS_DATA_DIR: database.dataDir, EAAS_LOG_LEVEL: 'silent' })
     await expect(openServer({ config: { ...config, trustProxy: ['no address'] } })).rejects.toThrow('no address')
     const { app } = await openServer({ config })
+    expect((await app.inject('/health')).statusCode).toBe(200)
     await app.close()
   })
 
