@@ -104,9 +104,14 @@ export function createTestService(options: TestServiceOptions = {}): TestService
     state.apiKeys = [{ ...first, permissions: [...first.permissions], created_at: timeNow(state) }]
     state.entries = []
     failures.clear()
-    noteAsSystem(state, { action: 'api_key.create', metadata: { api_key_id: first.id } })
+    const granted = { permissions: [...first.permissions].sort().join(' '), expires_at: null, allowed_ips: null }
+    noteAsSystem(state, {
+      action: 'api_key.create',
+      metadata: { api_key_id: first.id, envelope_only: envelopeOnly, ...granted },
+    })
     if (monthlyEncryptQuota !== undefined) {
-      noteAsSystem(state, { action: 'tenant.update', metadata: { monthly_encrypt_quota: monthlyEncryptQuota } })
+      const metadata = { monthly_encrypt_quota: monthlyEncryptQuota, monthly_encrypt_quota_before: null }
+      noteAsSystem(state, { action: 'tenant.update', metadata })
     }
   }
   reset()

@@ -9,6 +9,7 @@ import {
   readAddressRange,
   type wire,
 } from '@eaas/protocol'
+import { whenRecorded } from './recorded-grant.js'
 import { Refusal } from './refusal.js'
 import { type Call, note, randomId, randomKey, type State, type TestApiKey, timeNow } from './state.js'
 
@@ -50,7 +51,10 @@ export function listApiKeys(
   return { api_keys, count: api_keys.length }
 }
 
-export function createApiKey(call: Call, { name, permissions, ...rest }: wire.CreateApiKey): wire.NewApiKey {
+export function createApiKey(
+  call: Call,
+  { name, permissions, ...rest }: wire.CreateApiKey,
+): wire.NewApiKey | Promise<wire.NewApiKey> {
   const { state } = call
   const given = {
     expires_at: readExpiry(state, rest.expires_at ?? null),
@@ -61,12 +65,14 @@ export function createApiKey(call: Call, { name, permissions, ...rest }: wire.Cr
     throw new Refusal('E_LIMIT', `a tenant may have at most ${MAX_API_KEYS} API keys that are not revoked`)
   }
   const apiKey = { ...makeApiKey(state, name, permissions), ...given }
-  state.apiKeys.push(apiKey)
-  note(call, { action: 'api_key.create', metadata: { api_key_id: apiKey.id } })
-  return { ...viewApiKey(state, apiKey), secret: apiKey.secret }
+  return whenRecorded(apiKey, undefined, (granted) => {
+    state.apiKeys.push(apiKey)
+    note(call, { action: 'api_key.create', metadata: { api_key_id: apiKey.id, ...granted } })
+    return { ...viewApiKey(state, apiKey), secret: apiKey.secret }
+  })
 }
 
-export function updateApiKey(call: Call, changes: wire.UpdateApiKey): wire.ApiKey {
+export function updateApiKey(call: Call, changes: wire.UpdateApiKey): wire.ApiKey | Promise<wire.ApiKey> {
   const { state } = call
   const { name, permissions, expires_at, allowed_ips } = changes
   const wanted: Partial<TestApiKey> = {
@@ -82,8 +88,11 @@ export function updateApiKey(call: Call, changes: wire.UpdateApiKey): wire.ApiKe
     (wanted.permissions ?? []).filter((permission) => !apiKey.permissions.includes(permission)),
   )
   const changed = Object.keys(wanted).sort().join(' ')
-  if (changed !== '') note(call, { action: 'api_key.update', metadata: { api_key_id: apiKey.id, changed } })
-  return viewApiKey(state, Object.assign(apiKey, wanted))
+  if (changed === '') return viewApiKey(state, apiKey)
+  return whenRecorded({ ...apiKey, ...wanted }, apiKey, (granted) => {
+    note(call, { action: 'api_key.update', metadata: { api_key_id: apiKey.id, changed, ...granted } })
+    return viewApiKey(state, Object.assign(apiKey, wanted))
+  })
 }
 
 export function revokeApiKey(call: Call): void {

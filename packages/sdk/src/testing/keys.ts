@@ -84,7 +84,11 @@ export function rotateKey(call: Call): wire.Key {
 export function setRotation(call: Call, { interval_days }: { interval_days: number | null }): wire.Key {
   const key = getKey(call.state, call.id, STATES.open, 'set its rotation')
   if (interval_days === null && key.interval_days === null) return viewKey(key)
-  const at = note(call, { action: 'key.rotation_policy', ...named(key), metadata: { interval_days } })
+  const at = note(call, {
+    action: 'key.rotation_policy',
+    ...named(key),
+    metadata: { interval_days, interval_days_before: key.interval_days },
+  })
   const next_rotation_at = interval_days === null ? null : daysAfter(at, interval_days)
   return viewKey(Object.assign(key, { interval_days, next_rotation_at, updated_at: at }))
 }

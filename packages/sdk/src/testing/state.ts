@@ -100,13 +100,37 @@ export function noteAsSystem(state: State, entry: EntryNote): string {
 function append(state: State, entry: EntryNote & Pick<wire.Entry, 'actor' | 'ip_address'>): string {
   const { action, key_id = null, key_version = null, actor, ip_address, metadata } = entry
   const created_at = timeNow(state)
-  const sorted = Object.fromEntries(Object.entries(metadata ?? {}).sort(([a], [b]) => (a < b ? -1 : 1)))
+  const replaces = findReplaced(state, entry)
+  const all = replaces === undefined ? metadata : { ...metadata, replaces }
+  const sorted = Object.fromEntries(Object.entries(all ?? {}).sort(([a], [b]) => (a < b ? -1 : 1)))
   const id = state.entries.length + 1
   const { tenant_id } = state.tenant
   const shown = key_version === null ? sorted : { ...sorted, key_version }
   const rest = { actor, ip_address, metadata: shown, created_at }
   state.entries.push({ id, tenant_id, action, key_id, key_version, ...rest })
   return created_at
+}
+
+const KEY_CHANGES: ReadonlySet<Action> = new Set([
+  'key.create',
+  'key.rotate',
+  'key.enable',
+  'key.disable',
+  'key.destroy',
+  'key.rotation_policy',
+])
+
+/** The entry that a change replaces: the last one that changed the same key, API key or tenant; undefined for what changes none. */
+function findReplaced({ entries }: State, { action, key_id, metadata }: EntryNote): number | undefined {
+  if (action.endsWith('.create')) return undefined
+  if (action === 'tenant.update') return entries.findLast((entry) => entry.action === action)?.id ?? 1
+  if (KEY_CHANGES.has(action)) {
+    return entries.findLast((entry) => entry.key_id === key_id && KEY_CHANGES.has(entry.action))?.id
+  }
+  if (!action.startsWith('api_key.')) return undefined
+  const { api_key_id } = metadata ?? {}
+  return entries.findLast((entry) => entry.action.startsWith('api_key.') && entry.metadata.api_key_id === api_key_id)
+    ?.id
 }
 
 /** Now, as the API writes it. */
