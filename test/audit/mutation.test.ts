@@ -6,9 +6,14 @@ import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type * as chainModule from '../../packages/server/src/audit/chain.js'
+import vectors from '../../packages/server/src/audit/export.vectors.json' with { type: 'json' }
+import type * as listedModule from '../../packages/server/src/audit/listed-entries.js'
+import type * as newestModule from '../../packages/server/src/audit/newest-row.js'
+import type * as rightsModule from '../../packages/server/src/audit/rights-history.js'
 import type * as rowMacModule from '../../packages/server/src/audit/row-mac.js'
 import { columnsOf } from '../support/migrations.js'
-import { listMutants, type Mutant, type Sealed } from './mutants.js'
+import { refusedExport } from '../support/refused-export.js'
+import { listGuardMutants, listMutants, type Mutant, type Sealed } from './mutants.js'
 
 const AUDIT = new URL('../../packages/server/src/audit/', import.meta.url)
 const PROTOCOL = new URL('../../packages/protocol/src/index.ts', import.meta.url)
@@ -118,5 +123,147 @@ describe('what is authenticated', () => {
       expect(sealed(genuine, what, rowOf(what, column))).not.toBe(sealed(genuine, what, rowOf(what)))
       expect(sealed(weaker, what, rowOf(what, column))).toBe(sealed(weaker, what, rowOf(what)))
     },
+  )
+})
+
+/** Loads the text of a file of packages/server/src/audit. */
+async function loadFile<Module>(name: string, text: string): Promise<Module> {
+  const path = join(folder, `${name}.ts`)
+  const resolved = text
+    .replaceAll("'@eaas/protocol'", `'${fileURLToPath(PROTOCOL)}'`)
+    .replace(/'\.\/(chain|row-mac)\.js'/g, "'./genuine-$1.ts'")
+    .replace(/'\.\.\/(store\/[a-z-]+)\.js'/g, (_, file) => `'${fileURLToPath(new URL(`../${file}.ts`, AUDIT))}'`)
+  await writeFile(path, resolved)
+  return import(/* @vite-ignore */ pathToFileURL(path).href)
+}
+
+describe('the history of rights', () => {
+  const REFUSED = vectors.refuse.filter(({ fault }) => fault !== undefined)
+
+  const loadRights = (name: string, text: string) => loadFile<typeof rightsModule>(name, text)
+
+  /** The names of the vectors that a server takes though it must refuse them, or refuses with another fault. */
+  function findTaken({ createRightsHistory }: typeof rightsModule): string[] {
+    return REFUSED.filter((row) => {
+      const [header = '', ...lines] = refusedExport(row).toString().split('\n').slice(0, -2)
+      const history = createRightsHistory({ after_id: JSON.parse(header).after_id })
+      return lines.map((line) => history.read(JSON.parse(line))).find((fault) => fault !== undefined) !== row.fault
+    }).map(({ name }) => name)
+  }
+
+  it('is refused for each fault', async () => {
+    const source = await readFile(new URL('rights-history.ts', AUDIT), 'utf8')
+    expect(findTaken(await loadRights('rights', source))).toEqual([])
+  })
+
+  it.each(listGuardMutants('rights-history.ts').map((mutant, at) => ({ ...mutant, at })))(
+    'would not be refused by a server without the guard that $guard',
+    async ({ text, at }) => {
+      expect(findTaken(await loadRights(`rights-${at}`, text))).not.toEqual([])
+    },
+  )
+})
+
+describe('a row that grants rights', () => {
+  const MARK = {
+    tenant_id: 't',
+    purged_through: 5,
+    hash: new Uint8Array(32),
+    entries: 5,
+    cutoff: 'c',
+    created_at: 'd',
+    previous_mac: new Uint8Array(32),
+  }
+  const mark = () => ({ ...MARK, mac: genuine.purgeMarkMac(key, MARK) })
+  const CASES: [
+    what: string,
+    row: { entry_id: number; newest_entry: number | null },
+    mark: () => chainModule.PurgeMark | undefined,
+    isRefused: boolean,
+  ][] = [
+    ['the newest', { entry_id: 7, newest_entry: 7 }, () => undefined, false],
+    ['an older one', { entry_id: 6, newest_entry: 7 }, mark, true],
+    ['one of an entry to come', { entry_id: 8, newest_entry: 7 }, mark, true],
+    ['one whose entry was purged', { entry_id: 5, newest_entry: null }, mark, false],
+    ['one whose entry no purge took', { entry_id: 6, newest_entry: null }, mark, true],
+    ['one without an entry', { entry_id: 5, newest_entry: null }, () => undefined, true],
+    [
+      'one under a forged mark',
+      { entry_id: 5, newest_entry: null },
+      () => ({ ...mark(), mac: new Uint8Array(32) }),
+      true,
+    ],
+  ]
+  const findWrong = ({ findPutBack }: typeof newestModule) =>
+    CASES.filter(([, row, mark, isRefused]) => {
+      const putBack = findPutBack({ tenant_id: 't', ...row }, { what: 'a key', auditKey: key, mark: mark() })
+      return (putBack !== undefined) !== isRefused
+    }).map(([what]) => what)
+
+  it('is used if it is the newest, or if a purge took its entry', async () => {
+    const source = await readFile(new URL('newest-row.ts', AUDIT), 'utf8')
+    expect(findWrong(await loadFile('newest', source))).toEqual([])
+  })
+
+  it.each(listGuardMutants('newest-row.ts').map((mutant, at) => ({ ...mutant, at })))(
+    'would be used by a server without the guard that $guard',
+    async ({ text, at }) => expect(findWrong(await loadFile(`newest-${at}`, text))).not.toEqual([]),
+  )
+})
+
+describe('a page of the log', () => {
+  const PAGE = { tenant_id: 't', auditKey: key, range: { after_id: 2, through_id: 6 } }
+  /** Entries 3 to 6 of a chain. */
+  function page() {
+    const draft = {
+      action: 'key.wrap',
+      key_id: null,
+      key_version: null,
+      actor: 'a',
+      ip_address: null,
+      metadata: null,
+    } as const
+    const head = genuine.genesisHead(key, 't', '2026-01-01T00:00:00.000Z')
+    const { entries } = genuine.extendChain(head, Array(6).fill(draft), { auditKey: key, now: 0 })
+    return entries.slice(2).map((entry, at) => ({ ...entry, previous_hash: entries[at + 1]?.hash ?? null }))
+  }
+  type Listed = ReturnType<typeof page>[number]
+  const CASES: [what: string, broken: number | undefined, change: (entries: Listed[]) => Listed[]][] = [
+    ['as it was written', undefined, (entries) => entries],
+    ['in reverse', undefined, (entries) => entries.reverse()],
+    ['with an edited entry', 4, ([a, b, ...rest]) => [a, { ...b, actor: 'x' }, ...rest] as Listed[]],
+    [
+      'with an entry whose hash is another',
+      4,
+      ([a, b, ...rest]) => [a, { ...b, hash: new Uint8Array(32) }, ...rest] as Listed[],
+    ],
+    [
+      'with an entry whose MAC is another',
+      4,
+      ([a, b, ...rest]) => [a, { ...b, mac: new Uint8Array(32) }, ...rest] as Listed[],
+    ],
+    ['without one in the middle', 4, ([a, , ...rest]) => [a, ...rest] as Listed[]],
+    ['without the last', 6, (entries) => entries.slice(0, -1)],
+    ['without any', 3, () => []],
+    ['without the one before', 2, ([a, ...rest]) => [{ ...a, previous_hash: null }, ...rest] as Listed[]],
+  ]
+  const findWrong = ({ assertListed }: typeof listedModule) =>
+    CASES.filter(([, broken, change]) => {
+      try {
+        assertListed(change(page()), PAGE)
+        return broken !== undefined
+      } catch (error) {
+        return (error as { entry_id?: number }).entry_id !== broken
+      }
+    }).map(([what]) => what)
+
+  it('is shown if each entry of it is proven', async () => {
+    const source = await readFile(new URL('listed-entries.ts', AUDIT), 'utf8')
+    expect(findWrong(await loadFile('listed', source))).toEqual([])
+  })
+
+  it.each(listGuardMutants('listed-entries.ts').map((mutant, at) => ({ ...mutant, at })))(
+    'would be shown by a server without the guard that $guard',
+    async ({ text, at }) => expect(findWrong(await loadFile(`listed-${at}`, text))).not.toEqual([]),
   )
 })

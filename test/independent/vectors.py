@@ -1799,6 +1799,7 @@ def history_part_faults():
         ("a wrap with a disabled key", "state_violated", [change("key.disable", 2, replaces=8), change("key.wrap", 2)]),
         ("a wrap under the version before the rotation", "state_violated", [change("key.rotate", 3, replaces=8), change("key.wrap", 2)]),
         ("a wrap under another version than the one before", "state_violated", [change("key.wrap", 2), change("key.wrap", 1)]),
+        ("an active key, which wrapped, enabled", "state_violated", [change("key.wrap", 2), change("key.enable", 2, replaces=8)]),
         ("a rotation to the first version", "state_violated", [change("key.rotate", 1, replaces=8)]),
         ("a key created after its use", "state_violated", [change("key.unwrap", 1), change("key.create", 1)]),
         ("an API key created after a call of it", "state_violated", [change("key.unwrap", 1), change("api_key.create", api_key_id=FIRST_API_KEY)]),

@@ -3,6 +3,7 @@ import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { purgeTenant } from '../../../packages/server/src/jobs/retention.js'
+import { listAudit } from '../../../packages/server/src/operations/list-audit.js'
 import { purgeAudit } from '../../../packages/server/src/operations/purge-audit.js'
 import { performAsSystem } from '../../../packages/server/src/runner/perform.js'
 import { deleteOldest } from '../../../packages/server/src/store/audit-retention.js'
@@ -38,6 +39,14 @@ import {
 useLog()
 
 describe('a purge', () => {
+  it('is no tampering for a list that began before it', async () => {
+    await purge()
+    const stale = await performAsSystem(service.services, tenant_id, ({ state, ...context }) =>
+      listAudit({}, { limit: 100, offset: 0, order: 'asc' })({ ...context, state: { ...state, purged_through: 0 } }),
+    )
+    expect(stale.logs.map(({ id }) => id)).toEqual(await rowsLeft())
+  })
+
   it('deletes the entries older than the retention, and nothing else', async () => {
     const cutoff = monthsBack(PRESENT)
     expect(await purge()).toEqual({ purged_through: OLD, entries: OLD, cutoff })

@@ -1,8 +1,12 @@
 /** Lists audit entries. Writes no entry. */
 import type { wire } from '@eaas/protocol'
+import { isPurgeMarkAuthentic } from '../audit/chain.js'
 import { assertListed } from '../audit/listed-entries.js'
 import type { Operation } from '../runner/operation.js'
+import type { TenantState } from '../runner/tenant-state.js'
 import { type EntryFilter, type ListedEntry, listEntries, type Page } from '../store/audit-list.js'
+import { findLastMark } from '../store/audit-retention.js'
+import type { Sql } from '../store/db.js'
 
 /**
  * Lists entries, newest first unless the page says otherwise, with the exact number of all that match.
@@ -13,18 +17,30 @@ export function listAudit(filter: EntryFilter, page: Page): Operation<wire.Entry
   return async ({ state, services }) => ({
     entries: [],
     async release() {
-      const { tenant, purged_through, auditKey } = state
-      const { entries, total, range } = await listEntries(
-        services.sql,
-        { tenant_id: tenant.tenant_id, purged_through },
-        filter,
-        page,
-      )
-      assertListed(entries, { tenant_id: tenant.tenant_id, auditKey, range })
+      const { entries, total } = await listProven(services.sql, state, { filter, page })
       const logs = entries.map(viewEntry)
       return { logs, count: logs.length, total, limit: page.limit, offset: page.offset }
     },
   })
+}
+
+// A purge may take entries between two statements: the list is then read again, from the mark of that purge on.
+async function listProven(
+  sql: Sql,
+  { tenant: { tenant_id }, purged_through, auditKey }: TenantState,
+  { filter, page }: { filter: EntryFilter; page: Page },
+): Promise<Awaited<ReturnType<typeof listEntries>>> {
+  for (let after = purged_through; ; ) {
+    const listed = await listEntries(sql, { tenant_id, purged_through: after }, filter, page)
+    try {
+      assertListed(listed.entries, { tenant_id, auditKey, range: listed.range })
+      return listed
+    } catch (error) {
+      const mark = await findLastMark(sql, tenant_id)
+      if (!mark || mark.purged_through <= after || !isPurgeMarkAuthentic(auditKey, mark)) throw error
+      after = mark.purged_through
+    }
+  }
 }
 
 // Clients read the version in the metadata too. It is stored once, in its column.
