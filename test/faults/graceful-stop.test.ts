@@ -49,6 +49,29 @@ async function stopUnderLoad({ sendOn }: { sendOn: boolean }) {
   }
 }
 
+describe('a server that is told to stop', () => {
+  it('writes the counts of calls without an entry, though their time had not come', { timeout: 60_000 }, async () => {
+    const database = await freshDatabase('counts')
+    const { tenant_id, api_key } = await createTenantByCli({ database }, 'counts')
+    const eaas = await startEaas({ database })
+    const headers = { authorization: `Bearer ${api_key.secret}`, 'content-type': 'application/json' }
+    const post = (path: string, body: object) =>
+      fetch(`${eaas.url}${path}`, { method: 'POST', headers, body: JSON.stringify(body) })
+    const { key_id } = (await (await post('/v1/keys', { name: 'counted' })).json()) as { key_id: string }
+    for (const value of ['a', 'b', 'c']) expect((await post('/v1/hash', { key_id, value })).status).toBe(200)
+    await eaas.stop()
+    await eaas.start()
+    const sql = connectTo(database)
+    try {
+      const counts = await sql`select api_key_id, kind, calls::int from unrecorded_calls where tenant_id = ${tenant_id}`
+      expect(counts).toEqual([{ api_key_id: api_key.id, kind: 'hash', calls: 3 }])
+    } finally {
+      await sql.end()
+      await eaas.stop()
+    }
+  })
+})
+
 describe('a server that is told to stop under load', () => {
   it('answers every call that is under way, and ends with exit code 0', { timeout: 120_000 }, async () => {
     const { code, stderr, stopMs, unanswered, unknownUses, violations, failures } = await stopUnderLoad({
