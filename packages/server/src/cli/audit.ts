@@ -17,6 +17,7 @@ import { performAsSystem } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
 import { auditDiff } from './audit-diff.js'
 import { auditFollow } from './audit-follow.js'
+import { auditRights, auditRightsOfFile } from './audit-rights.js'
 import {
   commandConfig,
   JSON_OPTION,
@@ -24,6 +25,7 @@ import {
   readId,
   readName,
   readPositive,
+  readTime,
   readWhole,
   SAME_ENVIRONMENT,
   TENANT_OPTION,
@@ -108,6 +110,24 @@ export function addAudit(program: Command): void {
         })
       }
       await judge(() => auditVerifyExport(file, options))
+    })
+
+  audit
+    .command('rights')
+    .description(
+      'Show which API key could do what with which key at a time, from an export alone or from the database.',
+    )
+    .argument('[file]', 'what eaas audit export wrote (default: the log in the database)')
+    .requiredOption('--at <time>', 'RFC 3339 with an offset, as in 2026-05-03T12:00:00Z', readTime)
+    .option('--tenant <tenant>', 'name or id of the tenant; with a file, the id that it must be of')
+    .option('--key-id <id>', 'only this key, and the API keys that could do anything with it', readId)
+    .option('--public-key <key>', 'the public key that you know, or a file with it (default: the one in the export)')
+    .addOption(JSON_OPTION)
+    .addHelpText('after', EXIT_CODES)
+    .action(async (file: string | undefined, options, command: Command) => {
+      if (file !== undefined) return judge(() => auditRightsOfFile(file, options))
+      if (options.tenant === undefined) command.error("error: give '--tenant' or a file", { exitCode: 2 })
+      return judge(() => auditRights(commandConfig(), options))
     })
 
   audit

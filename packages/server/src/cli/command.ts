@@ -1,5 +1,5 @@
 /** What the commands share: their configuration, common options, the parsers of options, and the exit code of a verdict. */
-import { isUuid, isWellFormed, MAX_NAME_CHARACTERS } from '@eaas/protocol'
+import { isUuid, isWellFormed, MAX_NAME_CHARACTERS, parseRfc3339 } from '@eaas/protocol'
 import { InvalidArgumentError, Option } from 'commander'
 import { type Config, readConfig, VARIABLES } from '../config.js'
 
@@ -57,6 +57,14 @@ export function readPositive(text: string): number {
 export function readId(text: string): string {
   if (!isUuid(text)) throw new InvalidArgumentError('It must be a UUID, lower case, with dashes.')
   return text
+}
+
+/** Reads a time; returns it in UTC with milliseconds. */
+export function readTime(text: string): string {
+  const time = parseRfc3339(text, 'down')
+  if (time === undefined)
+    throw new InvalidArgumentError('It must be an RFC 3339 time with an offset, as in 2026-05-03T12:00:00Z.')
+  return time
 }
 
 export function readName(text: string): string {

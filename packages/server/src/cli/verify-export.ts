@@ -61,9 +61,10 @@ export async function auditVerifyExport(
   return exitCode(verdict)
 }
 
+/** The exit code of a verdict. */
 // A script that accepts a lower code must not overlook a higher one. Archives are parts as a rule, so a script may accept those; nobody who gives a
 // checkpoint expects that it is not compared; and without a trusted key nothing is proven.
-function exitCode({ valid, whole, checkpoint_compared, trusted_key }: ExportVerdict): number {
+export function exitCode({ valid, whole, checkpoint_compared, trusted_key }: ExportVerdict): number {
   if (!valid) return NOT_VALID
   return Math.max(
     VALID,
@@ -102,7 +103,8 @@ function describe({ valid, line, reason, broken_at, ...verdict }: ExportVerdict)
   ]
 }
 
-async function readKey(text: string): Promise<string> {
+/** Reads a public key, or the file that contains it. @throws CheckpointError */
+export async function readKey(text: string): Promise<string> {
   if (text.startsWith(KEY_START)) return text
   const key = (await readFile(text, 'utf8')).trim()
   if (!key.startsWith(KEY_START))

@@ -1,0 +1,141 @@
+/** `eaas audit rights`: who could do what with which key at a time, from an export that verifies or from the database. */
+import { createReadStream } from 'node:fs'
+import { encodePublicKey } from '../audit/checkpoint.js'
+import { type ApiKeyRights, createRightsReader, type RightsReport } from '../audit/rights-report.js'
+import { splitLines } from '../audit/split-lines.js'
+import { type ExportVerdict, verifyExport } from '../audit/verify-export.js'
+import type { Config } from '../config.js'
+import { exportAudit } from '../operations/export-audit.js'
+import { verifyAudit } from '../operations/verify-audit.js'
+import { performAsSystem } from '../runner/perform.js'
+import { Refusal } from '../runner/refusal.js'
+import { print, printJson, showProgress, table } from './output.js'
+import { exitCode, readKey } from './verify-export.js'
+import { getTenantId, withServices } from './with-services.js'
+
+export interface AuditRightsCommand {
+  /** RFC 3339 in UTC with milliseconds */
+  at: string
+  /** name or id in the database; with a file, the id that the file must be of */
+  tenant?: string
+  /** only this key, and who could do what with it */
+  keyId?: string
+  /** a key, or a file that contains it */
+  publicKey?: string
+  json: boolean
+}
+
+/** Prints the rights that an export records; returns the exit code. */
+export async function auditRightsOfFile(file: string, command: AuditRightsCommand): Promise<number> {
+  const { publicKey, tenant, at } = command
+  const known = publicKey === undefined ? undefined : await readKey(publicKey)
+  const reader = createRightsReader(at)
+  const progress = showProgress('read')
+  const verdict = await verifyExport(splitLines(createReadStream(file)), {
+    ...(known === undefined ? {} : { publicKey: known }),
+    onEntry: reader.read,
+    onProgress: (entries) => progress(`${entries} entries`),
+  })
+  progress.done()
+  if (tenant !== undefined && verdict.tenant_id !== undefined && verdict.tenant_id !== tenant) {
+    throw new Refusal('E_VALIDATION', `${file} is the log of tenant ${verdict.tenant_id}, not of ${tenant}`)
+  }
+  return answer(verdict, reader.report(), command)
+}
+
+/** Prints the rights that the log in the database records, if it is valid, rows included; returns the exit code. */
+export async function auditRights(config: Config, command: AuditRightsCommand & { tenant: string }): Promise<number> {
+  const reader = createRightsReader(command.at)
+  const progress = showProgress('read')
+  const onProgress = (entries: number) => progress(`${entries} entries`)
+  const verdict = await withServices(config, async (services): Promise<ExportVerdict> => {
+    const tenant_id = await getTenantId(services, command.tenant)
+    const { valid, reason, broken_at } = await performAsSystem(services, tenant_id, verifyAudit({ onProgress }))
+    if (!valid) {
+      const broken = { ...(broken_at !== undefined && { broken_at }), ...(reason !== undefined && { reason }) }
+      return { valid, verified_entries: 0, trusted_key: true, tenant_id, ...broken }
+    }
+    const lines = await performAsSystem(services, tenant_id, exportAudit({}))
+    const publicKey = encodePublicKey(services.signingKey)
+    return verifyExport(splitLines(lines), { publicKey, onEntry: reader.read, onProgress })
+  }).finally(progress.done)
+  return answer(verdict, reader.report(), command)
+}
+
+function answer(verdict: ExportVerdict, report: RightsReport, { json, keyId }: AuditRightsCommand): number {
+  const { valid, tenant_id, reason, broken_at, line, after_id = 0, signed_at, trusted_key, whole } = verdict
+  const shown = keyId === undefined ? report : ofKey(report, keyId)
+  if (!valid) {
+    if (json) printJson({ valid, tenant_id, reason, broken_at, line })
+    else
+      print(
+        `The log is NOT valid, so nothing is said of rights: ${reason}${broken_at === undefined ? '' : ` (entry ${broken_at})`}.`,
+      )
+  } else if (json) printJson({ valid, whole, trusted_key, tenant_id, after_id, signed_at, ...shown })
+  else print(...describe(verdict, shown))
+  return exitCode(verdict)
+}
+
+/** The key alone, with the API keys that could do anything with it. */
+function ofKey({ keys, api_keys, ...report }: RightsReport, key_id: string): RightsReport {
+  const found = keys.filter((key) => key.key_id === key_id)
+  const [key] = found
+  const could = ({ status, permissions }: ApiKeyRights) =>
+    status === 'active' &&
+    (permissions === null || permissions.some((name) => key?.permissions.includes(name as never)))
+  const isServed = report.tenant.status === 'active' || report.tenant.status === null
+  return { ...report, keys: found, api_keys: key && isServed ? api_keys.filter(could) : [] }
+}
+
+function describe(
+  { tenant_id, after_id = 0, signed_at, trusted_key, missing }: ExportVerdict,
+  report: RightsReport,
+): string[] {
+  const { at, through_id, tenant, api_keys, keys } = report
+  const mode =
+    tenant.envelope_only === null ? 'server mode unknown' : tenant.envelope_only ? 'envelope-only' : 'server mode open'
+  const unknown = (value: string | number | null | undefined) =>
+    value === null || value === undefined ? 'unknown' : String(value)
+  return [
+    `Rights in tenant ${tenant_id} at ${at}, by the entries through ${through_id}`,
+    `tenant  ${unknown(tenant.status)}, ${mode}`,
+    '',
+    ...table(
+      ['API KEY', 'STATUS', 'PERMISSIONS', 'EXPIRES', 'ADDRESSES', 'ENTRY'],
+      api_keys.map((apiKey) => [
+        apiKey.api_key_id,
+        apiKey.status,
+        apiKey.permissions === null ? 'unknown' : apiKey.permissions.join(' ') || 'none',
+        apiKey.permissions === null ? 'unknown' : (apiKey.expires_at ?? 'never'),
+        apiKey.permissions === null ? 'unknown' : addressesOf(apiKey),
+        unknown(apiKey.entry_id),
+      ]),
+    ),
+    '',
+    ...table(
+      ['KEY', 'STATUS', 'VERSION', 'OPEN TO', 'ENTRY'],
+      keys.map((key) => [
+        key.key_id,
+        unknown(key.status),
+        unknown(key.version),
+        key.status === null ? 'unknown' : key.permissions.join(' '),
+        unknown(key.entry_id),
+      ]),
+    ),
+    '',
+    'An API key could do with a key what both of its lines name.',
+    ...(after_id === 0 ? [] : [`UNKNOWN  what only the entries through ${after_id} granted: they are not in this log`]),
+    ...(missing?.includes('end') ? ['PART     the log went on after the last entry'] : []),
+    ...(signed_at !== undefined && signed_at < at
+      ? [`LATE     the log was signed at ${signed_at}: what happened after that is not in it`]
+      : []),
+    ...(trusted_key
+      ? []
+      : ['WARNING  the public key came from the file itself: give the one that you know with --public-key']),
+  ]
+}
+
+function addressesOf({ allowed_ips }: ApiKeyRights): string {
+  if (allowed_ips === null) return 'any'
+  return Array.isArray(allowed_ips) ? allowed_ips.join(' ') : `${allowed_ips.count}, SHA-256 ${allowed_ips.sha256}`
+}
