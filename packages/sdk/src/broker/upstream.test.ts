@@ -1,0 +1,100 @@
+// A broker before a service that redirects, breaks off, or answers what a page must not see.
+import { describe, expect, it } from 'vitest'
+import { UpstreamError } from '../broker.js'
+import {
+  ask,
+  batch,
+  batchPath,
+  keyId,
+  otherKey,
+  reported,
+  serveBroker,
+  service,
+  useBroker,
+  wrapBody,
+  wrapPath,
+} from '../test-support/broker.js'
+import { API_KEY, problem } from '../test-support/service.js'
+
+useBroker()
+
+describe('a broker before a service that misbehaves', () => {
+  const json = { 'content-type': 'application/json' }
+  const problemType = { 'content-type': 'application/problem+json' }
+
+  it.each([
+    ['redirects', 302, { location: 'http://127.0.0.1:1/steal', ...json }, '{}'],
+    ['redirects for good, with the body', 308, { location: '/v1/other', ...json }, '{}'],
+    ['answers with a page', 200, { 'content-type': 'text/html' }, '<script>alert(1)</script>'],
+    ['answers with a page of an error', 500, { 'content-type': 'text/html' }, 'internal host 10.0.0.7'],
+    ['answers nothing', 204, {}, undefined],
+    ['answers 201', 201, json, '{}'],
+    ['knows the API key no more', 401, problemType, JSON.stringify(problem(401, 'U', 'E_UNAUTHORIZED').body)],
+    ['lists other addresses', 403, problemType, '{"code":"E_IP_NOT_ALLOWED","detail":"ip_not_allowed: 10.0.0.7"}'],
+    ['is of a suspended tenant', 403, problemType, '{"code":"E_TENANT_SUSPENDED","detail":"suspended 10.0.0.7"}'],
+    ['misses a permission', 403, problemType, '{"code":"E_MISSING_PERMISSION","detail":"audit:on_behalf_of 10.0.0.7"}'],
+    ['repeats the API key', 400, problemType, JSON.stringify({ detail: API_KEY })],
+  ])('does not pass on what %s', async (_, status, headers, body) => {
+    service.intercept = (_, response) => {
+      response.writeHead(status, headers as Record<string, string>).end(body)
+      return true
+    }
+    const answer = await ask(wrapPath(), wrapBody)
+    expect(answer).toMatchObject({ status: 502, body: { code: 'E_BAD_GATEWAY', title: 'Bad Gateway' } })
+    expect(answer.text).not.toMatch(/script|10\.0\.0\.7|eaas_sk/)
+    expect(reported.splice(0)).toEqual([expect.any(UpstreamError)])
+    expect(service.requests).toHaveLength(1) // nobody followed
+  })
+
+  it.each([
+    ['too few results', '{"results":[]}'],
+    ['no results', '{}'],
+    ['null', 'null'],
+    ['no JSON', 'DEK'],
+  ])('does not mix %s into a batch', async (_, text) => {
+    service.intercept = (_, response) => {
+      response.writeHead(200, json).end(text)
+      return true
+    }
+    const hash = (key_id: string) => ({ op: 'hash', key_id, value: 'v' })
+    expect(await ask(batchPath(), batch(hash(keyId), hash(otherKey)))).toMatchObject({ status: 502 })
+    expect(reported.splice(0)).toHaveLength(1)
+  })
+
+  it('says 503 when it breaks off, is down, or is silent', async () => {
+    service.intercept = (_, response) => {
+      response.socket?.destroy()
+      return true
+    }
+    expect(await ask(wrapPath(), wrapBody)).toMatchObject({ status: 503, body: { code: 'E_UNAVAILABLE' } })
+    service.intercept = () => true
+    serveBroker({ timeoutMs: 50 })
+    expect(await ask(wrapPath(), wrapBody)).toMatchObject({ status: 503 })
+    serveBroker({ baseUrl: 'http://127.0.0.1:1' })
+    const down = await ask(wrapPath(), wrapBody)
+    expect([down.status, down.text.includes('127.0.0.1')]).toEqual([503, false])
+    expect(reported.splice(0)).toHaveLength(3)
+  })
+
+  it('does not pass on an answer without an end', async () => {
+    service.intercept = (_, response) => {
+      response.writeHead(200, json)
+      const more = () => {
+        while (response.write('x'.repeat(65_536)));
+        response.once('drain', more)
+      }
+      more()
+      return true
+    }
+    expect(await ask(wrapPath(), wrapBody)).toMatchObject({ status: 502 })
+    expect(reported.splice(0)).toHaveLength(1)
+  })
+
+  it('drops a request id that is none', async () => {
+    service.intercept = (_, response) => {
+      response.writeHead(200, { ...json, 'x-request-id': 'x'.repeat(129) }).end('{}')
+      return true
+    }
+    expect((await ask(wrapPath(), wrapBody)).headers).not.toHaveProperty('x-request-id')
+  })
+})
