@@ -12,6 +12,7 @@ import * as apiKeys from '../../../packages/server/src/store/api-keys.js'
 import { appendEntries, lockHead } from '../../../packages/server/src/store/audit.js'
 import type { Transaction } from '../../../packages/server/src/store/db.js'
 import * as keys from '../../../packages/server/src/store/keys.js'
+import { findOutdatedRow } from '../../../packages/server/src/store/newest-entry.js'
 import * as tenants from '../../../packages/server/src/store/tenants.js'
 import { verifyIndependently } from '../../independent/verifier.js'
 import { copyTables, dek, restoreTables, type Scene, type Server, serverOf } from '../../support/audit-scene.js'
@@ -319,6 +320,18 @@ describe('a row that somebody put back is refused at use:', () => {
     const { status } = await fresh().call(limited.secret, 'POST', `/v1/keys/${key.id}/export`)
     expect(status).toBe(500)
   })
+
+  it.each(['key', 'doomed', 'limited', 'revoked', 'tenant'] as const)(
+    'and is found by eaas doctor: %s',
+    async (name) => {
+      const find = () => findOutdatedRow(service.services.sql, owner.tenant.tenant_id, 0)
+      expect(await find()).toBeUndefined()
+      await putBack(name)
+      const what = { key: `key ${key.id}`, doomed: `key ${doomed.id}`, tenant: 'the settings' }
+      const apiKeys = { limited: `API key ${limited.id}`, revoked: `API key ${revoked.id}` }
+      expect(await find()).toMatchObject({ what: { ...what, ...apiKeys }[name], newest_entry: newest[name] })
+    },
+  )
 
   it('and no honest row is, though changes of one row wait together', async () => {
     const server = fresh()
