@@ -48,7 +48,7 @@ function testsIn(part: string): { title: string; path: string }[] {
 
 function hasTest(source: string, title: string): boolean {
   return ["'", '"', '`'].some((quote) =>
-    new RegExp(`\\b(?:it|describe)\\b[^\\n]*\\(\\s*${quote}${escaped(title)}${quote}`).test(source),
+    new RegExp(`(?:\\b(?:it|describe)\\b[^\\n]*|^ *\\]\\))\\(\\s*${quote}${escaped(title)}${quote}`, 'm').test(source),
   )
 }
 
@@ -91,6 +91,7 @@ describe('the threat model', () => {
   it('would miss a test that was renamed', () => {
     expect(hasTest("it('refuses a key', async () => {", 'refuses a key')).toBe(true)
     expect(hasTest("it.each(CASES)(\n    'refuses $name',", 'refuses $name')).toBe(true)
+    expect(hasTest("  it.each([\n    [1],\n  ])(\n    'refuses %d keys',", 'refuses %d keys')).toBe(true)
     expect(hasTest("it('refuses a key of another tenant', async () => {", 'refuses a key')).toBe(false)
     expect(hasTest("const name = 'refuses a key'", 'refuses a key')).toBe(false)
   })
