@@ -90,15 +90,18 @@ describe('metrics', () => {
     const shown = async () =>
       (await app.inject({ url: '/metrics' })).body
         .split('\n')
-        .filter((line) => /^eaas_(audit_(checkpoint|purge)|dur)/.test(line))
+        .filter((line) => /^eaas_(audit_(checkpoint|purge|verification)|dur)/.test(line))
     try {
       expect(await shown()).toEqual(['eaas_durability_synchronous 0'])
       metrics.checkpointsWritten()
       metrics.purgeRan(2)
+      metrics.verificationRan(3)
       expect(await shown()).toEqual([
         expect.stringMatching(/^eaas_audit_checkpoint_age_seconds \d/),
         expect.stringMatching(/^eaas_audit_purge_age_seconds \d/),
         'eaas_audit_purge_failed_tenants 2',
+        expect.stringMatching(/^eaas_audit_verification_age_seconds \d/),
+        'eaas_audit_verification_failed_logs 3',
         'eaas_durability_synchronous 0',
       ])
     } finally {

@@ -38,11 +38,11 @@ beforeEach(async () => {
 
 /** The watch of another process on this database, which witnessed the last head. */
 function newWatch({ findAuditKey = async () => auditKey, isGone = async () => false } = {}) {
-  const { sql, now } = service.services
+  const { sql, now, installationKey } = service.services
   const watches = createHeadWatches(() => undefined)
   const watch = watches.get(owner.tenant.tenant_id)
   watch.witness(late as Head)
-  return { watch, ...createChainWatch({ sql, watches, findAuditKey, isGone, now }) }
+  return { watch, ...createChainWatch({ sql, watches, installationKey, findAuditKey, isGone, now }) }
 }
 
 async function write({ last_id, hash, policy_version }: Head, { forged = false } = {}): Promise<void> {
@@ -76,8 +76,8 @@ describe('a process that reads an alarm of another one', () => {
   })
 
   it.each([
-    ['that no server wrote', { isGone: async () => false }, 'an alarm stands in the database that no server wrote'],
-    ['about a tenant that is gone', { isGone: async () => true }, expect.stringContaining('gone from the database')],
+    ['that no server wrote', { isGone: async () => false }, 'the database contains an alarm that no server wrote'],
+    ['about a tenant that is gone', { isGone: async () => true }, expect.stringContaining('missing from the database')],
   ])('does not believe the witness of one %s: its own counts', async (_, found, reason) => {
     await write(early as Head, { forged: true })
     const { watch, compare } = newWatch(found)

@@ -1,7 +1,9 @@
 // Signed checkpoints: the server signs the state of a log on request and on a schedule, and never signs what it did not write.
+
 import { appendFile, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { INSTALLATION_ID } from '@eaas/protocol'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { entryHash, genesisHash } from '../../packages/server/src/audit/chain.js'
 import { readCheckpoint } from '../../packages/server/src/audit/checkpoint.js'
@@ -189,7 +191,8 @@ describe('checkpoints on a schedule', () => {
     expect(readCheckpoint(line?.checkpoint ?? '', known)).toMatchObject({ tenant_id, last_id: 1 })
     const printing = await startEaas({ database, environment: { EAAS_CHECKPOINT_FILE: '-' } })
     const { stdout } = await printing.stop()
-    const printed = stdout.split('\n').filter((text) => text.startsWith('{"tenant_id"'))
+    const printed = stdout.split('\n').filter((text) => text.startsWith(`{"tenant_id":"${tenant_id}"`))
+    expect(stdout).toContain(`{"tenant_id":"${INSTALLATION_ID}"`)
     expect(printed).toHaveLength(1)
     expect(readCheckpoint(JSON.parse(printed[0] ?? '').checkpoint, known)).toMatchObject({ tenant_id, last_id: 1 })
   })

@@ -42,13 +42,15 @@ describe('eaas key', { timeout: 120_000 }, () => {
 
     const log = await runEaas(['audit', 'list', '--tenant', 'acme', '--key-id', id, '--json'], { database })
     const entries: { actor: string; action: string }[] = JSON.parse(log.stdout).logs
-    expect(entries.map(({ actor, action }) => `${actor} ${action}`).reverse()).toEqual([
-      'system key.create',
-      'system key.rotate',
-      'system key.disable',
-      'system key.destroy',
-      'system key.destroy',
-      'system key.enable',
+    expect(
+      entries.map(({ actor, action }) => `${actor.replace(/^operator:.+@.+/, 'operator')} ${action}`).reverse(),
+    ).toEqual([
+      'operator key.create',
+      'operator key.rotate',
+      'operator key.disable',
+      'operator key.destroy',
+      'operator key.destroy',
+      'operator key.enable',
     ])
   })
 

@@ -102,9 +102,13 @@ describe('eaas tenant suspend', { timeout: 120_000 }, () => {
     }
     const { logs } = (await owner.call('GET', '/v1/audit?action=tenant.update')).body
     expect(logs).toMatchObject([
-      { actor: 'system', ip_address: null, metadata: { status: 'active', status_before: 'suspended' } },
       {
-        actor: 'system',
+        actor: expect.stringMatching(/^operator:.+@/),
+        ip_address: null,
+        metadata: { status: 'active', status_before: 'suspended' },
+      },
+      {
+        actor: expect.stringMatching(/^operator:.+@/),
         ip_address: null,
         metadata: { status: 'suspended', status_before: 'active', reason: 'not paid' },
       },
@@ -201,7 +205,11 @@ describe('eaas tenant delete', { timeout: 120_000 }, () => {
     await expectSound(tenant_id)
     const { logs } = await json('audit', 'list', '--tenant', tenant_id, '--limit', '1')
     expect(logs).toMatchObject([
-      { action: 'tenant.update', actor: 'system', metadata: { status: 'deleted', reason: 'asked for' } },
+      {
+        action: 'tenant.update',
+        actor: expect.stringMatching(/^operator:.+@/),
+        metadata: { status: 'deleted', reason: 'asked for' },
+      },
     ])
     const unwrapped = await neighbour.call('POST', `/v1/keys/${theirs.key_id}/unwrap`, {
       wrapped_key: theirs.wrapped_key,

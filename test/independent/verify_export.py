@@ -17,9 +17,15 @@ INTEGER, STRING = "(0|[1-9][0-9]{0,15})", r'("(?:[^"\\\0-\x1f]|\\["\\bfnrt]|\\u0
 UUID, HASH = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", '"([0-9a-f]{64})"'
 TIME = r"[0-9]{4}(?:-[0-9]{2}){2}T(?:[0-9]{2}:){2}[0-9]{2}\.[0-9]{3}Z"
 HEADER = re.compile(f'{{"format":"eaas/audit/export/v1","tenant_id":"({UUID})","after_id":{INTEGER},"after_hash":{HASH}}}\n')
-ENTRY = re.compile(f'{{"id":{INTEGER},"action":{STRING},"key_id":(null|"{UUID}"),"key_version":(null|{INTEGER[1:-1]}),'
-                   f'"actor":{STRING},"ip_address":(null|{STRING[1:-1]}),"metadata":(null|{STRING[1:-1]}),'
-                   f'"created_at":("{TIME}"),"hash":{HASH}}}\n')
+ENTRY_TEXT = (f'{{"id":{INTEGER},"action":{STRING},"key_id":(null|"{UUID}"),"key_version":(null|{INTEGER[1:-1]}),'
+              f'"actor":{STRING},"ip_address":(null|{STRING[1:-1]}),"metadata":(null|{STRING[1:-1]}),'
+              f'"created_at":("{TIME}"),"hash":{HASH}}}')
+ENTRY = re.compile(ENTRY_TEXT + "\n")
+PROOF = r'((?:"[0-9a-f]{64}"(?:,"[0-9a-f]{64}")*)?)'
+ANCHOR = re.compile(f'{{"anchor":{ENTRY_TEXT},"after_hash":{HASH},"last_id":{INTEGER},"hash":{HASH},"index":{INTEGER},'
+                    rf'"proof":\[{PROOF}\],"signed":{STRING}}}' + "\n")
+COVERS = re.compile('{"root":"([0-9a-f]{64})","tenants":' + INTEGER + "}")
+INSTALLATION = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 TRAILER = re.compile(f'{{"(checkpoint|stretch)":{STRING},"public_key":{STRING}}}\n')
 END = "([1-9][0-9]{0,15})\n(.+)\n"
 NOTES = {kind: re.compile(f"(eaas/audit/{kind}/v1\n({UUID})\n{ends}({TIME})\n)\n\u2014 eaas-audit (.+)\n")
@@ -60,6 +66,42 @@ def read_note(note, public_key, kind="checkpoint"):
         Ed25519PublicKey.from_public_bytes(key[1:]).verify(signature[4:], text.encode())
     demand(ends == sorted(ends) and len({id_ for id_, _ in ends}) == len(ends), "the stretch would end after the log")
     return tenant, ends, time
+
+
+def chained(before, tenant, id_, columns):
+    written = ",".join(['["eaas/audit/entry/v1"', f'"{tenant}"', id_, *columns]) + "]"
+    return hashlib.sha256(b"eaas/audit/hash/v1" + before + written.encode()).digest()
+
+
+def root_of(leaf, index, size, proof):
+    """RFC 9162 section 2.1.3.2."""
+    demand(index < size, "the tree has no such leaf")
+    node, last = hashlib.sha256(b"\0" + leaf).digest(), size - 1
+    for other in proof:
+        demand(last > 0, "the proof is too long")
+        if index % 2 or index == last:
+            node = hashlib.sha256(b"\1" + other + node).digest()
+            while not index % 2 and index:
+                index, last = index // 2, last // 2
+        else:
+            node = hashlib.sha256(b"\1" + node + other).digest()
+        index, last = index // 2, last // 2
+    demand(last == 0, "the proof is too short")
+    return node
+
+
+def read_anchor(text, tenant):
+    """What an anchor of the installation's log covers (export.md 8): its id and h, the covered head, the signed note, what to report."""
+    id_, *columns, hash_, before, last_id, head, index, proof, signed = read(ANCHOR, text, "an anchor")
+    demand(columns[0] == '"installation.anchor"', "the entry is no anchor")
+    demand(chained(bytes.fromhex(before), INSTALLATION, id_, columns).hex() == hash_, "the anchor was altered")
+    root, size = read(COVERS, json.loads(columns[-2]) or "", "the root of an anchor")
+    demand(int(last_id) > 0, "the anchor covers a log without entries")
+    leaf = f'["eaas/audit/anchor-leaf/v1","{tenant}",{last_id},"{head}"]'.encode()
+    nodes = [bytes.fromhex(node) for node in re.findall("[0-9a-f]{64}", proof)]
+    demand(root_of(leaf, int(index), int(size), nodes).hex() == root, "the anchor does not cover this head of the tenant")
+    report = {"id": int(id_), "created_at": json.loads(columns[-1]), "tenants": int(size), "last_id": int(last_id), "compared": False}
+    return (int(id_), bytes.fromhex(hash_)), (int(last_id), bytes.fromhex(head)), json.loads(signed), report
 
 
 def purged_through(metadata):
@@ -163,21 +205,30 @@ def verify(file, public_key=None, checkpoint=None):
         last_id, last, time, purge, compared = int(after_id), bytes.fromhex(after_hash), "", None, False
         demand(last_id or last == hashlib.sha256(b"eaas/audit/genesis/v1" + tenant.encode()).digest(), "not the genesis hash")
         demand(checkpoint is None or public_key, "a checkpoint needs the public key that it is checked by")
-        owner, [kept], _ = (tenant, [(-1, b"")], "") if checkpoint is None else read_note(checkpoint, public_key)
-        demand(owner == tenant, "the checkpoint belongs to another tenant")
+        none = (-1, b"")
+        owner, [kept], _ = (tenant, [none], "") if checkpoint is None else read_note(checkpoint, public_key)
+        demand(owner in (tenant, INSTALLATION), "the checkpoint belongs to another tenant")
+        kept, kept_anchor, anchor = (kept, none, None) if owner == tenant else (none, kept, None)
         verdict.update(tenant_id=tenant, after_id=last_id)
         rights = Rights(last_id)
         while True:
             demand(kept[0] != last_id or kept[1] == last, f"entry {last_id} is not the one of the checkpoint: it was rewritten")
+            if anchor and anchor[1][0] == last_id:
+                demand(anchor[1][1] == last, f"entry {last_id} is not the one of the anchor: it was rewritten")
+                anchor[3]["compared"] = True
             compared, line = compared or kept[0] == last_id, line + 1
             text = file.readline(MAX_LINE_BYTES).decode()
             demand(text, "the file ends without a trailer: it was cut short")
             if text.startswith(('{"checkpoint"', '{"stretch"')):
                 break
+            if text.startswith('{"anchor"'):
+                demand(not anchor and last_id == verdict["after_id"], "an anchor stands before the entries, once")
+                anchor = read_anchor(text, tenant)
+                verdict["anchor"] = anchor[3]
+                continue
             id_, *columns, hash_ = read(ENTRY, text, "an entry")
             demand(int(id_) == last_id + 1, f"entry {last_id + 1} is missing")
-            written = ",".join(['["eaas/audit/entry/v1"', f'"{tenant}"', id_, *columns]) + "]"
-            last_id, last = last_id + 1, hashlib.sha256(b"eaas/audit/hash/v1" + last + written.encode()).digest()
+            last_id, last = last_id + 1, chained(last, tenant, id_, columns)
             demand(last.hex() == hash_, f"entry {last_id} was altered")
             demand(columns[-1] >= time, f"the time of entry {last_id} went back")
             action, key_id, version, actor = (json.loads(column) for column in columns[:4])
@@ -192,6 +243,15 @@ def verify(file, public_key=None, checkpoint=None):
         head = ends[-1]
         demand(kept[0] <= head[0], f"the log ends before the checkpoint, which covers {kept[0]} entries")
         demand(kept[0] != head[0] or kept == head, "the log did not end with the entry of the checkpoint: it was rewritten")
+        if anchor:
+            position, covered, signed, report = anchor
+            kind = "checkpoint" if signed.startswith("eaas/audit/checkpoint/v1\n") else "stretch"
+            owner, states, _ = read_note(signed, signer, kind)
+            demand((owner, states[0]) == (INSTALLATION, position), "what is signed does not agree with the anchor")
+            demand(covered[0] <= head[0], f"the log ends before the anchor, which covers {covered[0]} entries")
+            demand(kept_anchor[0] <= states[-1][0] and all(kept_anchor == state for state in states if state[0] == kept_anchor[0]),
+                   "the installation's log does not agree with the checkpoint: it was rewritten or rolled back")
+            compared = compared or (kept_anchor == position and report["compared"])
         line += 1
         demand(not file.read(1), "there is something after the trailer")
     except (ValueError, InvalidSignature) as fault:

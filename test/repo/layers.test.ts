@@ -302,9 +302,18 @@ describe('the parts of the server', () => {
 
   it('let an export be verified by the code of the specs alone, without database, configuration or secret', () => {
     const { files, packages } = neededBy('audit/verify-export.ts')
-    const formats = ['chain', 'checkpoint', 'export', 'read-export', 'rights-history', 'stretch', 'verify-export'].map(
-      (name) => `audit/${name}.ts`,
-    )
+    const formats = [
+      'anchor',
+      'chain',
+      'checkpoint',
+      'export',
+      'exported-anchor',
+      'merkle',
+      'read-export',
+      'rights-history',
+      'stretch',
+      'verify-export',
+    ].map((name) => `audit/${name}.ts`)
     expect(files).toEqual([...formats, 'crypto/hmac.ts'])
     expect(packages).toEqual(['@eaas/protocol', 'node:crypto', 'zod'])
   })

@@ -28,6 +28,7 @@ export const TABLES = [
   'key_versions',
   'api_keys',
   'unrecorded_calls',
+  'anchored_heads',
 ]
 
 /** The moments of the copies: before the last changes of rights, before the last plain entries, at the end. */

@@ -26,3 +26,31 @@ export type Action = (typeof ACTIONS)[number]
 
 /** The actor of changes by the server itself or by its operator; every other actor is an API key's id. */
 export const SYSTEM_ACTOR = 'system'
+
+/** The id under which the installation's own log stands among those of the tenants; no tenant ever has it. */
+export const INSTALLATION_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
+
+/** Everything that is written into the installation's own log. */
+export const INSTALLATION_ACTIONS = [
+  'installation.create',
+  'installation.migrate',
+  'installation.start',
+  'installation.stop',
+  'installation.anchor',
+  'installation.tenant_create',
+  'installation.tenant_update',
+  'installation.tenant_suspend',
+  'installation.tenant_resume',
+  'installation.tenant_delete',
+  'installation.tenant_gone',
+  'installation.rollback_accepted',
+  'installation.purge',
+  'installation.verify',
+  'installation.export',
+  'installation.doctor',
+] as const
+
+export type InstallationAction = (typeof INSTALLATION_ACTIONS)[number]
+
+/** The action of an entry of any log. */
+export type LogAction = Action | InstallationAction

@@ -27,6 +27,7 @@ describe('the configuration', () => {
       auditArchiveDir: undefined,
       checkpointFile: resolve('.eaas/checkpoints'),
       checkpointMinutes: 60,
+      auditVerifyHours: 24,
       maxClockSkewMs: 300_000,
       drainSeconds: 0,
       logLevel: 'info',
@@ -50,6 +51,8 @@ describe('the configuration', () => {
     ],
     ['EAAS_START_WAIT_SECONDS', '0', { startWaitSeconds: 0 }],
     ['EAAS_START_WAIT_SECONDS', '3600', { startWaitSeconds: 3_600 }],
+    ['EAAS_AUDIT_VERIFY_HOURS', '0', { auditVerifyHours: 0 }],
+    ['EAAS_AUDIT_VERIFY_HOURS', '8760', { auditVerifyHours: 8_760 }],
     ['EAAS_DATABASE_POOLER', 'transaction', { databasePooler: 'transaction' }],
     ['EAAS_DATABASE_POOLER', 'none', { databasePooler: 'none' }],
     ['EAAS_ROOT_KEY', 'AAAA', { rootKey: { value: 'AAAA', file: undefined } }],
@@ -97,6 +100,7 @@ describe('the configuration', () => {
     expect(Object.keys(VARIABLES).sort()).toEqual([
       'EAAS_AUDIT_ARCHIVE_DIR',
       'EAAS_AUDIT_RETENTION_MONTHS',
+      'EAAS_AUDIT_VERIFY_HOURS',
       'EAAS_CHECKPOINT_FILE',
       'EAAS_CHECKPOINT_MINUTES',
       'EAAS_CORS_ORIGINS',
@@ -124,6 +128,7 @@ describe('the configuration', () => {
   })
 
   it.each([
+    ['EAAS_AUDIT_VERIFY_HOURS', '8761'],
     ['EAAS_PORT', '65536'],
     ['EAAS_PORT', '-1'],
     ['EAAS_PORT', '80.5'],

@@ -8,6 +8,7 @@ const MAX_PORT = 65_535
 const MAX_DESTROY_WINDOW_DAYS = 3_650
 const MAX_RETENTION_MONTHS = 1_200
 const MAX_CHECKPOINT_MINUTES = 10_080
+const MAX_VERIFY_HOURS = 8_760
 const MAX_CLOCK_SKEW_SECONDS = 86_400
 const MAX_DRAIN_SECONDS = 3_600
 const POOLERS = ['auto', 'transaction', 'none'] as const
@@ -37,6 +38,8 @@ export interface Config {
   /** the file that checkpoints are written to, and compared from at start; `-` is standard output; undefined: none */
   checkpointFile: string | undefined
   checkpointMinutes: number
+  /** hours between two verifications of every log; 0: none */
+  auditVerifyHours: number
   /** how far the server's clock and the database's may differ before nothing is written; Infinity: not checked */
   maxClockSkewMs: number
   /** how long a stopping server still serves while /health turns callers away */
@@ -77,6 +80,8 @@ export const VARIABLES = {
     'file for signed checkpoints, which a start compares the database with; - for standard output, none for no checkpoints ' +
     '(default: checkpoints in the data directory, or with PostgreSQL in $STATE_DIRECTORY if that is set)',
   EAAS_CHECKPOINT_MINUTES: 'minutes between two checkpoints of a log that grew (default: 60)',
+  EAAS_AUDIT_VERIFY_HOURS:
+    'hours between two verifications of every log, which one of the servers of an installation does, 0 is never (default: 24)',
   EAAS_MAX_CLOCK_SKEW_SECONDS:
     "seconds that this clock and the database's may differ before nothing is written, 0 disables the check (default: 300)",
   EAAS_DRAIN_SECONDS:
@@ -126,6 +131,7 @@ export function readConfig(environment: Environment): Config {
       MAX_CHECKPOINT_MINUTES,
       1,
     ),
+    auditVerifyHours: wholeNumber('EAAS_AUDIT_VERIFY_HOURS', get('EAAS_AUDIT_VERIFY_HOURS') ?? '24', MAX_VERIFY_HOURS),
     maxClockSkewMs: clockSkewMs(get('EAAS_MAX_CLOCK_SKEW_SECONDS') ?? '300'),
     logLevel: oneOf('EAAS_LOG_LEVEL', get('EAAS_LOG_LEVEL') ?? 'info', LOG_LEVELS),
     drainSeconds: wholeNumber('EAAS_DRAIN_SECONDS', get('EAAS_DRAIN_SECONDS') ?? '0', MAX_DRAIN_SECONDS),

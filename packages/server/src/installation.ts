@@ -3,29 +3,33 @@
  * is written, migrates, and creates the services that operations use.
  */
 import type { KeyObject } from 'node:crypto'
-import type { UnrecordedKind } from '@eaas/protocol'
+import { INSTALLATION_ID, SYSTEM_ACTOR, type UnrecordedKind } from '@eaas/protocol'
+import { compareWithAnchor } from './audit/anchor-watch.js'
+import { openAuditKey } from './audit/audit-key.js'
 import { type ChainWatch, createChainWatch } from './audit/chain-watch.js'
 import { encodePublicKey } from './audit/checkpoint.js'
 import { createClock } from './audit/clock.js'
 import { type Commit, createCommitter } from './audit/committer.js'
 import { type LineFault, readKeptFile } from './audit/kept-witnesses.js'
 import type { Config } from './config.js'
-import { openSecret, sealNewSecret } from './crypto/key-hierarchy.js'
+import { deriveRowKey, openSecret, sealNewSecret } from './crypto/key-hierarchy.js'
 import { embeddedRootKeyPath, RootKeyError, readEmbeddedRootKey, readRootKey } from './crypto/root-key.js'
 import { signingKeyOf } from './crypto/signing-key.js'
 import { MIGRATIONS_DIRECTORY } from './migrations-directory.js'
 import { createApiKeyUses } from './runner/api-key-uses.js'
+import { beginInstallationLog, recordMigration } from './runner/installation-log.js'
 import type { Services } from './runner/operation.js'
 import { createTenantStates } from './runner/tenant-state.js'
 import { createUnrecordedCalls } from './runner/unrecorded-calls.js'
 import { createWorkGate } from './runner/work-gate.js'
-import type { Sql } from './store/db.js'
+import type { Queryable, Sql } from './store/db.js'
 import { withDeadline, withDeadlines } from './store/deadline.js'
-import { findInstance, type InstanceRow, insertInstance } from './store/instance.js'
+import { findInstallationKey, findInstance, type InstanceRow, insertInstance } from './store/instance.js'
 import { findSchemaVersion, migrate } from './store/migrations.js'
 import { NoDatabaseError, openStore, type Store, type Wait } from './store/open-store.js'
 import { type Durability, findDatabaseTime } from './store/settings.js'
 import { findMissingTenants, hasTenants } from './store/tenants.js'
+import { VERSION } from './version.js'
 
 /** The warning about a tenant that the file of checkpoints has and the database does not have. */
 export const MISSING_TENANT =
@@ -36,6 +40,8 @@ export interface Installation {
   services: Services
   /** its `compare` is to be called about once a second */
   chainWatch: ChainWatch
+  /** Compares every tenant's log with the newest anchor, as opening it did; returns the errors of single tenants. */
+  compareAnchored(): Promise<unknown[]>
   /** the durability when it was opened */
   durability: Durability
   /** Reads the durability in force from the database. */
@@ -69,6 +75,8 @@ export interface OpenOptions {
   observeCommit?: (commit: Commit) => void
   /** called with each call that is counted instead of recorded */
   observeUnrecorded?: (kind: UnrecordedKind) => void
+  /** who acts where no API key does; by default the server itself */
+  actor?: string
 }
 
 /**
@@ -89,6 +97,7 @@ export async function openInstallation({
   databaseNow,
   observeCommit,
   observeUnrecorded,
+  actor = SYSTEM_ACTOR,
 }: OpenOptions): Promise<Installation> {
   const fromEnvironment = await readRootKey(config.rootKey)
   const store = await openStore(config, { beside, mayCreate, wait })
@@ -100,7 +109,7 @@ export async function openInstallation({
       )
     }
     const rootKey = await findRootKey(store, config, { fromEnvironment, mayCreate: isNew })
-    const secrets = await unlock(store.sql, rootKey, now)
+    const secrets = await unlock(store.sql, rootKey, { now, actor })
     const states = createTenantStates({ sql: store.sql, rootKey })
     const clock = createClock({
       now,
@@ -127,10 +136,13 @@ export async function openInstallation({
         onWarning?.(MISSING_TENANT, { tenant_id, file: config.checkpointFile, line })
       }
     }
+    const { installationKey } = secrets
+    const findAuditKey = async (tenant_id: string) => (await states.find(tenant_id))?.auditKey
     const chainWatch = createChainWatch({
       sql,
       watches: committer.watches,
-      findAuditKey: async (tenant_id) => (await states.find(tenant_id))?.auditKey,
+      installationKey,
+      findAuditKey,
       isGone: async (tenant_id) => {
         const isGone = (await findMissingTenants(sql, [tenant_id])).length > 0
         if (isGone) states.forget(tenant_id)
@@ -142,6 +154,10 @@ export async function openInstallation({
         }),
       now,
     })
+    const rowKey = deriveRowKey(installationKey)
+    const compareAnchored = () =>
+      compareWithAnchor({ sql, watches: committer.watches, installationKey, rowKey, findAuditKey })
+    await compareAnchored()
     await chainWatch.compare() // an error of one tenant occurs again when that tenant is used
     let closing: Promise<void> | undefined
     return {
@@ -149,6 +165,7 @@ export async function openInstallation({
         sql,
         rootKey,
         ...secrets,
+        actor,
         states,
         committer,
         apiKeyUses: createApiKeyUses(sql),
@@ -159,6 +176,7 @@ export async function openInstallation({
         destroyWindowDays: config.destroyWindowDays,
       },
       chainWatch,
+      compareAnchored,
       durability: store.durability,
       findDurability: store.findDurability,
       probeCommit: store.probeCommit,
@@ -215,12 +233,43 @@ export interface InstallationSecrets {
   signingKey: KeyObject
 }
 
+interface Opening {
+  now: () => number
+  actor: string
+}
+
+/** The schema from which on the installation has a log of its own. */
+const LOG_SCHEMA = 9
+
+async function unlock(
+  sql: Sql,
+  rootKey: KeyObject,
+  opening: Opening,
+): Promise<InstallationSecrets & { installationKey: KeyObject }> {
+  const secrets = await openOrCreate(sql, rootKey, opening)
+  return { ...secrets, installationKey: await openInstallationKey(sql, rootKey) }
+}
+
+/** Opens the key of the installation's own log. @throws RootKeyError if the log was taken out of the database */
+export async function openInstallationKey(sql: Queryable, rootKey: KeyObject): Promise<KeyObject> {
+  const wrapped_audit_key = await findInstallationKey(sql)
+  if (!wrapped_audit_key) {
+    throw new RootKeyError("The key of the installation's own log is missing from the database. Restore a backup.")
+  }
+  return openAuditKey(rootKey, { tenant_id: INSTALLATION_ID, wrapped_audit_key })
+}
+
 // They are sealed under the root key of this database: opening them first keeps a server with a wrong key from writing.
-async function unlock(sql: Sql, rootKey: KeyObject, now: () => number): Promise<InstallationSecrets> {
+async function openOrCreate(sql: Sql, rootKey: KeyObject, { now, actor }: Opening): Promise<InstallationSecrets> {
   const known = await findInstance(sql)
   if (known) {
     const secrets = openSecrets(rootKey, known)
-    await migrate(sql, MIGRATIONS_DIRECTORY)
+    await migrate(sql, MIGRATIONS_DIRECTORY, async (transaction, { from, to }) => {
+      if (from < LOG_SCHEMA) return beginInstallationLog(transaction, { rootKey, now, actor, version: VERSION })
+      const auditKey = await openInstallationKey(transaction, rootKey)
+      const note = { action: 'installation.migrate', metadata: { from, to, version: VERSION } } as const
+      await recordMigration(transaction, { auditKey, now, actor, note })
+    })
     return secrets
   }
   await migrate(sql, MIGRATIONS_DIRECTORY)
@@ -229,7 +278,12 @@ async function unlock(sql: Sql, rootKey: KeyObject, now: () => number): Promise<
     wrapped_signing_key: sealNewSecret(rootKey, { purpose: 'signing-key' }),
     created_at: new Date(now()).toISOString(),
   }
-  await withDeadline(insertInstance(sql, row))
+  await withDeadline(
+    sql.begin(async (transaction) => {
+      if (!(await insertInstance(transaction, row))) return
+      await beginInstallationLog(transaction, { rootKey, now, actor, version: VERSION })
+    }),
+  )
   const inserted = await findInstance(sql) // perhaps the row of another process, which inserted it first
   if (!inserted) throw new Error('the row of the installation could not be read back')
   return openSecrets(rootKey, inserted)

@@ -1,13 +1,19 @@
 /** The server put together: an installation, the application on it, and the jobs that run without a call. */
+import { hostname } from 'node:os'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { buildApp } from './app.js'
 import { type LineFault, nameFaults } from './audit/kept-witnesses.js'
 import type { Config } from './config.js'
+import { digestConfig } from './config-digest.js'
 import { isReadableByAll } from './crypto/root-key.js'
 import { createMetrics } from './http/metrics.js'
 import { type Installation, openInstallation, rootKeyFile } from './installation.js'
 import { startSchedule } from './jobs/schedule.js'
 import { loggerOptions, logWithoutApp } from './logger.js'
+import { recordAlone } from './runner/installation-log.js'
+import type { Services } from './runner/operation.js'
+import { withDeadline } from './store/deadline.js'
+import { VERSION } from './version.js'
 
 export interface Server {
   /** Makes /health turn callers away while every call is still served. */
@@ -74,7 +80,16 @@ export async function openServer({
   }
   for (const log of early) log()
   const { log } = app
-  const schedule = startSchedule({ config, services, chainWatch, measures: metrics, log })
+  const recordRun = createRunRecorder(services, { config, database: installation.database, log })
+  await recordRun('installation.start')
+  const schedule = startSchedule({
+    config,
+    services,
+    chainWatch,
+    compareAnchored: installation.compareAnchored,
+    measures: metrics,
+    log,
+  })
   app.addHook('onClose', async () => {
     await schedule.stop()
     await services.committer.drain()
@@ -84,6 +99,7 @@ export async function openServer({
     await services.unrecordedCalls
       .flush()
       .catch((error: unknown) => log.error({ err: error }, 'writing the counts of calls without an entry failed'))
+    await recordRun('installation.stop')
     await schedule
       .writeLastWitnesses()
       .catch((error: unknown) => log.error({ err: error }, 'writing the last checkpoints failed'))
@@ -94,6 +110,27 @@ export async function openServer({
     isStopping = true
   }
   return { app, installation, emitCheckpoints: schedule.emitCheckpoints, beginStopping }
+}
+
+/** How long the database may take to record a start or a stop, in milliseconds: neither may be held up by it for long. */
+const RECORD_DEADLINE_MS = 1_500
+
+/**
+ * Makes the function that records starts and stops in the installation's log. A database that takes no writes does not keep the server
+ * from starting: then the log of the server says what was not recorded.
+ */
+function createRunRecorder(
+  services: Services,
+  { config, database, log }: { config: Config; database: string; log: FastifyBaseLogger },
+): (action: 'installation.start' | 'installation.stop') => Promise<void> {
+  const metadata = { version: VERSION, host: hostname(), configuration: digestConfig(config, database) }
+  return async (action) => {
+    try {
+      await withDeadline(recordAlone(services, [{ action, metadata }]), RECORD_DEADLINE_MS)
+    } catch (error) {
+      log.error({ err: error, action }, "writing into the installation's log failed")
+    }
+  }
 }
 
 /** Logs what an operator should change in this installation. */

@@ -7,7 +7,7 @@ import { splitLines } from '../../../packages/server/src/audit/split-lines.js'
 import { verifyLog } from '../../../packages/server/src/audit/verify.js'
 import { verifyExport } from '../../../packages/server/src/audit/verify-export.js'
 import { updateTenant } from '../../../packages/server/src/operations/update-tenant.js'
-import { draftEntry, performAsSystem, SYSTEM } from '../../../packages/server/src/runner/perform.js'
+import { draftEntry, performAsSystem, systemCaller } from '../../../packages/server/src/runner/perform.js'
 import * as apiKeys from '../../../packages/server/src/store/api-keys.js'
 import { appendEntries, lockHead } from '../../../packages/server/src/store/audit.js'
 import type { Transaction } from '../../../packages/server/src/store/db.js'
@@ -18,6 +18,8 @@ import { verifyIndependently } from '../../independent/verifier.js'
 import { copyTables, dek, restoreTables, type Scene, type Server, serverOf } from '../../support/audit-scene.js'
 import { type Caller, type Service, startService } from '../../support/service.js'
 import { findObstacleToVerifier, verifyElsewhere } from '../other-verifier.js'
+
+const SYSTEM = systemCaller({ actor: 'system' })
 
 let service: Service
 let owner: Caller

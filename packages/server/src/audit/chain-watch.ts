@@ -8,7 +8,7 @@ import type { Sql } from '../store/db.js'
 import { findAcceptedRollback } from './accepted-rollback.js'
 import { ChainAlarmError } from './append-errors.js'
 import { alarmMac, type ChainAlarm, equalBytes, genesisHash, type Witness } from './chain.js'
-import type { HeadWatch } from './head-watch.js'
+import type { Alarm, HeadWatch } from './head-watch.js'
 import type { HeadWatches } from './head-watches.js'
 import { TamperedRowError } from './row-mac.js'
 
@@ -18,6 +18,8 @@ const COMPARED_AT_ONCE = 500
 export interface ChainWatchOptions {
   sql: Sql
   watches: HeadWatches
+  /** of the installation's own log */
+  installationKey: KeyObject
   /** undefined if there is no such tenant */
   findAuditKey: (tenant_id: string) => Promise<KeyObject | undefined>
   /** reads whether the database has no row of the tenant any more, and if so drops the cached state */
@@ -46,6 +48,7 @@ export const TENANT_GONE =
 export function createChainWatch({
   sql,
   watches,
+  installationKey,
   findAuditKey,
   isGone,
   onGoneAccepted,
@@ -114,6 +117,10 @@ export function createChainWatch({
       return
     }
     const auditKey = await findAuditKey(tenant_id)
+    if (!row && !auditKey && alarm.reason === TENANT_GONE && (await isGone(tenant_id))) {
+      await write(alarm, tenant_id, { key: installationKey }) // nobody can check it without the tenant's key: the row itself is the alarm
+      return
+    }
     const isGarbled = row !== undefined && alarm.witness !== undefined && !isGenuine(row, auditKey)
     if (row && !isGarbled && row.last_id >= (alarm.witness?.last_id ?? 0)) return
     if (!row && (!auditKey || (await isSettled(tenant_id, auditKey, alarm.witness)))) {
@@ -121,7 +128,14 @@ export function createChainWatch({
       shared.delete(tenant_id)
       return
     }
-    if (!auditKey) return
+    if (auditKey) await write(alarm, tenant_id, { key: auditKey, garbled: isGarbled ? row : undefined })
+  }
+
+  async function write(
+    alarm: Alarm,
+    tenant_id: string,
+    { key, garbled }: { key: KeyObject; garbled?: ChainAlarm | undefined },
+  ): Promise<void> {
     const { last_id, hash, policy_version } = alarm.witness ?? NOTHING
     const raised_at = new Date(now()).toISOString()
     const withoutMac = {
@@ -132,7 +146,7 @@ export function createChainWatch({
       policy_version,
       raised_at,
     }
-    await writeAlarm(sql, { ...withoutMac, mac: alarmMac(auditKey, withoutMac) }, isGarbled ? row : undefined)
+    await writeAlarm(sql, { ...withoutMac, mac: alarmMac(key, withoutMac) }, garbled)
     shared.add(tenant_id)
   }
 

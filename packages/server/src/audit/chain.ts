@@ -1,6 +1,6 @@
 /** The bytes, hashes and MACs of the audit chain, see chain.md. Pure. */
 import { hash as digest, type KeyObject, timingSafeEqual } from 'node:crypto'
-import { type Action, encodeHex, encodeUtf8 } from '@eaas/protocol'
+import { encodeHex, encodeUtf8, type LogAction } from '@eaas/protocol'
 import { hmac } from '../crypto/hmac.js'
 
 const ENTRY_LABEL = 'eaas/audit/entry/v1'
@@ -17,7 +17,7 @@ const POLICY_EPOCH = 2 ** 32
 export interface AuditEntry {
   tenant_id: string
   id: number
-  action: Action
+  action: LogAction
   key_id: string | null
   key_version: number | null
   actor: string

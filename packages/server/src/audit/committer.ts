@@ -10,7 +10,7 @@
  * one transaction.
  */
 import type { KeyObject } from 'node:crypto'
-import type { Action } from '@eaas/protocol'
+import type { LogAction } from '@eaas/protocol'
 import { countMonth, lockHead } from '../store/audit.js'
 import { isRolledBack, type Sql, type Transaction } from '../store/db.js'
 import { DATABASE_DEADLINE_MS, DatabaseDeadlineError, withDeadline } from '../store/deadline.js'
@@ -112,7 +112,7 @@ export interface CommitterOptions {
 /** A batch that was committed. */
 export interface Commit {
   /** of each entry */
-  actions: readonly Action[]
+  actions: readonly LogAction[]
   seconds: number
 }
 

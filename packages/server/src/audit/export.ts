@@ -10,6 +10,20 @@ export interface ExportHeader {
   after_hash: Uint8Array
 }
 
+/** That an anchor of the installation's log covers the tenant's head (export.md 8). */
+export interface ExportAnchor {
+  /** the entry of the anchor */
+  anchor: AuditEntry & { hash: Uint8Array }
+  after_hash: Uint8Array
+  /** the head that is covered */
+  last_id: number
+  hash: Uint8Array
+  index: number
+  proof: readonly Uint8Array[]
+  /** the note that states the anchor's position in the installation's log */
+  signed: string
+}
+
 /** What an export ends with (export.md 4): a checkpoint, or a statement that the log goes on behind the last entry. */
 export type ExportTrailer = { public_key: string } & ({ checkpoint: string } | { stretch: string })
 
@@ -20,9 +34,19 @@ export function headerLine({ tenant_id, after_id, after_hash }: ExportHeader): s
 
 /** The line of an entry, with its line feed. */
 export function entryLine(entry: Omit<ChainedEntry, 'mac'>): string {
+  return `${entryText(entry)}\n`
+}
+
+function entryText(entry: Omit<ChainedEntry, 'mac'>): string {
   const { id, action, key_id, key_version, actor, ip_address, metadata, created_at, hash } = entry
   const line = { id, action, key_id, key_version, actor, ip_address, metadata, created_at, hash: hex(hash) }
-  return `${JSON.stringify(line satisfies Omit<AuditEntry, 'tenant_id'> & { hash: string })}\n`
+  return JSON.stringify(line satisfies Omit<AuditEntry, 'tenant_id'> & { hash: string })
+}
+
+/** The line of an anchor, with its line feed. */
+export function anchorLine({ anchor, after_hash, last_id, hash, index, proof, signed }: ExportAnchor): string {
+  const rest = { after_hash: hex(after_hash), last_id, hash: hex(hash), index, proof: proof.map(hex), signed }
+  return `{"anchor":${entryText(anchor)},${JSON.stringify(rest).slice(1)}\n`
 }
 
 /** The last line, with its line feed. */

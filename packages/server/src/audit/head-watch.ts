@@ -28,8 +28,8 @@ export interface Alarm {
 export class HeadWatch {
   #known: Head | undefined
   #witnessed: Witness | undefined
-  /** the statement of a kept checkpoint, until the audit key is available to authenticate its policy version */
-  #kept: KeptHead | undefined
+  /** the statements of a kept checkpoint and of an anchor, until the audit key is available to authenticate their policy versions */
+  #kept: KeptHead[] = []
   #alarm: Alarm | undefined
 
   constructor(
@@ -45,7 +45,7 @@ export class HeadWatch {
 
   /** The latest head that was witnessed: committed by this process, or read from a checkpoint that was kept. */
   get witnessed(): Witness | undefined {
-    return this.#kept ?? this.#witnessed
+    return this.#kept.at(-1) ?? this.#witnessed
   }
 
   get alarm(): Alarm | undefined {
@@ -69,9 +69,9 @@ export class HeadWatch {
     this.#witnessed = head
   }
 
-  /** Records the head of a kept checkpoint, whose id and hash are signed. */
+  /** Records the head of a kept checkpoint or of an anchor: id and hash are signed. */
   remember(kept: KeptHead): void {
-    this.#kept = kept
+    this.#kept.push(kept)
   }
 
   /** Adopts an alarm that another process raised. */
@@ -115,11 +115,10 @@ export class HeadWatch {
   // A kept policy version without an authentic MAC of the head may have been edited, and counts as 0. One that was raised would cause an alarm
   // that no accepted rollback could end.
   #weighKept(auditKey: KeyObject): void {
-    const kept = this.#kept
-    if (!kept) return
-    this.#kept = undefined
-    const witness = isKeptHeadAuthentic(auditKey, this.tenant_id, kept) ? kept : { ...kept, policy_version: 0 }
-    if (!this.#witnessed || isAtLeast(witness, this.#witnessed)) this.#witnessed = witness
+    for (const kept of this.#kept.splice(0)) {
+      const witness = isKeptHeadAuthentic(auditKey, this.tenant_id, kept) ? kept : { ...kept, policy_version: 0 }
+      if (!this.#witnessed || isAtLeast(witness, this.#witnessed)) this.#witnessed = witness
+    }
   }
 
   #assertAuthentic(head: Head | undefined, auditKey: KeyObject): Head {

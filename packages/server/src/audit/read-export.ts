@@ -1,8 +1,17 @@
 /** Reads the lines of an export, see export.md 1: each line must be spelt exactly as the server writes it. Pure. */
-import { isUuid, isWellFormed } from '@eaas/protocol'
+import { INSTALLATION_ID, isUuid, isWellFormed } from '@eaas/protocol'
 import * as z from 'zod/mini'
 import type { AuditEntry } from './chain.js'
-import { EXPORT_FORMAT, type ExportHeader, type ExportTrailer, entryLine, headerLine, trailerLine } from './export.js'
+import {
+  anchorLine,
+  EXPORT_FORMAT,
+  type ExportAnchor,
+  type ExportHeader,
+  type ExportTrailer,
+  entryLine,
+  headerLine,
+  trailerLine,
+} from './export.js'
 
 /** Thrown for a line that an export must not contain; with the id of the entry, if the fault is in one. */
 export class ExportFault extends Error {
@@ -38,6 +47,15 @@ const entrySchema = z.strictObject({
   created_at: time,
   hash,
 })
+const anchorSchema = z.strictObject({
+  anchor: entrySchema,
+  after_hash: hash,
+  last_id: integer,
+  hash,
+  index: integer,
+  proof: z.array(hash),
+  signed: text,
+})
 const trailerSchema = z.union([
   z.strictObject({ checkpoint: text, public_key: text }),
   z.strictObject({ stretch: text, public_key: text }),
@@ -61,6 +79,24 @@ export function readEntry(line: string, { tenant_id, id }: { tenant_id: string; 
   const { hash, ...fields } = parse(line, entrySchema, 'the line is not an entry', id)
   const entry = { tenant_id, ...fields, hash: Buffer.from(hash, 'hex') } as ExportedEntry
   return assertSame(line, entry, entryLine, id)
+}
+
+/** Whether a line has the form of an anchor. */
+export function isAnchor(line: string): boolean {
+  return line.startsWith('{"anchor"')
+}
+
+/** Reads the line of an anchor (export.md 8). @throws ExportFault */
+export function readAnchorLine(line: string): ExportAnchor {
+  const { anchor, after_hash, hash, proof, ...rest } = parse(line, anchorSchema, 'the line is not an anchor')
+  const value = {
+    ...rest,
+    anchor: { ...anchor, tenant_id: INSTALLATION_ID, hash: Buffer.from(anchor.hash, 'hex') } as ExportedEntry,
+    after_hash: Buffer.from(after_hash, 'hex'),
+    hash: Buffer.from(hash, 'hex'),
+    proof: proof.map((node) => Buffer.from(node, 'hex')),
+  }
+  return assertSame(line, value, anchorLine)
 }
 
 /** Whether a line has the form of the last one. */

@@ -2,13 +2,14 @@
 import { describe, expect, it } from 'vitest'
 import { refusedExport } from '../../../../test/support/refused-export.js'
 import vectors from './export.vectors.json' with { type: 'json' }
+import { isAnchor } from './read-export.js'
 import { createRightsHistory } from './rights-history.js'
 
 /** Reads the entries of an export up to the first fault. */
 function findFault(file: string): { fault: string; broken_at: number } | undefined {
   const [header = '', ...lines] = file.split('\n').slice(0, -2)
   const history = createRightsHistory({ after_id: JSON.parse(header).after_id })
-  for (const line of lines) {
+  for (const line of lines.filter((line) => !isAnchor(line))) {
     const entry = JSON.parse(line)
     const fault = history.read(entry)
     if (fault) return { fault, broken_at: entry.id }

@@ -2,10 +2,21 @@
  * Verifies an export offline, see export.md: from the file and a public key alone. Imports nothing but the code of the specs.
  * Reads line by line, so memory stays flat.
  */
+import { INSTALLATION_ID } from '@eaas/protocol'
 import { type AuditEntry, entryHash, equalBytes, genesisHash } from './chain.js'
 import { type Checkpoint, CheckpointError, readCheckpoint } from './checkpoint.js'
-import type { ExportHeader, ExportTrailer } from './export.js'
-import { type ExportedEntry, ExportFault, isTrailer, readEntry, readHeader, readTrailer } from './read-export.js'
+import type { ExportAnchor, ExportHeader, ExportTrailer } from './export.js'
+import { assertCovers, readAnchorPosition } from './exported-anchor.js'
+import {
+  type ExportedEntry,
+  ExportFault,
+  isAnchor,
+  isTrailer,
+  readAnchorLine,
+  readEntry,
+  readHeader,
+  readTrailer,
+} from './read-export.js'
 import { createRightsHistory, type RightsFault, type RightsHistory } from './rights-history.js'
 import { readStretch, type Stretch } from './stretch.js'
 
@@ -29,6 +40,17 @@ export interface ExportVerdict {
   /** if a checkpoint was given: whether the file reaches back to it, so that the two could be compared */
   checkpoint_compared?: boolean
   signed_at?: string
+  /** the anchor of the installation's log that covers the tenant, if the file has one (export.md 8) */
+  anchor?: {
+    id: number
+    created_at: string
+    /** how many tenants it covers */
+    tenants: number
+    /** the head that it covers */
+    last_id: number
+    /** whether the file has that entry */
+    compared: boolean
+  }
   /** the first entry that is wrong or missing */
   broken_at?: number
   /** the first line that is wrong, counted from 1 */
@@ -98,6 +120,9 @@ class ExportReader {
   private last: Position = { id: 0, hash: new Uint8Array(), created_at: '' }
   private purged_through: number | undefined
   private kept: Checkpoint | undefined
+  /** a kept checkpoint of the installation's log */
+  private keptAnchor: Checkpoint | undefined
+  private covered: ExportAnchor | undefined
   private isEnded = false
 
   constructor(
@@ -113,6 +138,7 @@ class ExportReader {
   read(line: string): void {
     if (this.isEnded) throw new ExportFault('there is something after the trailer')
     if (!this.header) this.readHeader(line)
+    else if (isAnchor(line)) this.readAnchor(line, this.header)
     else if (isTrailer(line)) this.readTrailer(line, this.header)
     else this.readEntry(line, this.header)
   }
@@ -131,18 +157,29 @@ class ExportReader {
     this.last = { id: after_id, hash: after_hash, created_at: '' }
     this.history = createRightsHistory({ after_id })
     Object.assign(this.verdict, { tenant_id, after_id })
-    if (this.options.note !== undefined) this.kept = this.readKept(this.options.note, tenant_id)
+    if (this.options.note !== undefined) this.keep(this.options.note, tenant_id)
     this.compareWithKept()
   }
 
-  private readKept(note: string, tenant_id: string): Checkpoint {
+  private readAnchor(line: string, { tenant_id, after_id }: ExportHeader): void {
+    if (this.covered || this.last.id !== after_id) throw new ExportFault('an anchor stands before the entries, once')
+    const covered = readAnchorLine(line)
+    const { anchor, last_id } = covered
+    const tenants = assertCovers(covered, tenant_id)
+    this.covered = covered
+    this.verdict.anchor = { id: anchor.id, created_at: anchor.created_at, tenants, last_id, compared: false }
+    this.compareWithAnchor()
+  }
+
+  private keep(note: string, tenant_id: string): void {
     if (this.options.publicKey === undefined) {
       throw new ExportFault('a checkpoint was given without the public key that verifies it')
     }
     const kept = readCheckpoint(note, this.options.publicKey)
-    if (kept.tenant_id !== tenant_id) throw new ExportFault('the checkpoint belongs to another tenant')
+    if (kept.tenant_id === tenant_id) this.kept = kept
+    else if (kept.tenant_id === INSTALLATION_ID) this.keptAnchor = kept
+    else throw new ExportFault('the checkpoint belongs to another tenant')
     this.verdict.checkpoint_compared = false
-    return kept
   }
 
   private readEntry(line: string, { tenant_id }: ExportHeader): void {
@@ -160,6 +197,7 @@ class ExportReader {
     verdict.verified_entries += 1
     verdict.last_id = id
     this.compareWithKept()
+    this.compareWithAnchor()
   }
 
   private readTrailer(line: string, { tenant_id, after_id }: ExportHeader): void {
@@ -182,6 +220,7 @@ class ExportReader {
         head_id,
       )
     }
+    if (this.covered) this.endAnchor(this.covered, { publicKey: trailer.public_key, head_id })
     const isJoined = after_id === 0 || this.purged_through === after_id || kept?.last_id === after_id
     const missing: Missing[] = [
       ...(isJoined ? [] : ['beginning' as const]),
@@ -189,6 +228,33 @@ class ExportReader {
     ]
     Object.assign(verdict, { signed_at: signed.created_at, head_id, missing, whole: missing.length === 0 })
     this.isEnded = true
+  }
+
+  // The anchor's position is signed by the key of the trailer. A kept checkpoint of the installation's log vouches for the tenant only by the anchor.
+  private endAnchor({ last_id, ...covered }: ExportAnchor, end: { publicKey: string; head_id: number }): void {
+    const { keptAnchor, verdict } = this
+    const position = readAnchorPosition({ last_id, ...covered }, end.publicKey)
+    if (last_id > end.head_id) throw new ExportFault(`the log ends before the anchor, which covers ${last_id} entries`)
+    if (!keptAnchor) return
+    const positions = [position, { last_id: position.head_id, hash: position.head_hash }]
+    const same = positions.find((known) => known.last_id === keptAnchor.last_id)
+    if (keptAnchor.last_id > position.head_id || (same && !equalBytes(same.hash, keptAnchor.hash))) {
+      throw new ExportFault(
+        "the installation's log does not agree with the checkpoint: it was rewritten or rolled back",
+      )
+    }
+    verdict.checkpoint_compared = keptAnchor.last_id === position.last_id && verdict.anchor?.compared === true
+  }
+
+  // At the entry that the anchor covers, the hashes must be equal.
+  private compareWithAnchor(): void {
+    const { covered, last, verdict } = this
+    if (covered?.last_id !== last.id) return
+    if (!equalBytes(covered.hash, last.hash)) {
+      const reason = `the log does not agree with the anchor at entry ${last.id}: it was rewritten before`
+      throw new ExportFault(reason, last.id)
+    }
+    if (verdict.anchor) verdict.anchor.compared = true
   }
 
   // At the entry of the kept checkpoint, the hashes must be equal.

@@ -3,7 +3,7 @@ import { createReadStream } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { type Checkpoint, CheckpointError, encodePublicKey, readCheckpoint } from '../audit/checkpoint.js'
 import { listKeptNotes } from '../audit/kept-checkpoint.js'
-import { type ExportedEntry, isTrailer, readEntry, readHeader } from '../audit/read-export.js'
+import { type ExportedEntry, isAnchor, isTrailer, readEntry, readHeader } from '../audit/read-export.js'
 import { splitLines } from '../audit/split-lines.js'
 import { verifyExport } from '../audit/verify-export.js'
 import type { Config } from '../config.js'
@@ -70,7 +70,7 @@ async function* readEntries(file: string): AsyncGenerator<ExportedEntry> {
     if (!position) {
       const { tenant_id, after_id } = readHeader(line)
       position = { tenant_id, id: after_id }
-    } else if (!isTrailer(line)) {
+    } else if (!isTrailer(line) && !isAnchor(line)) {
       position.id += 1
       yield readEntry(line, position)
     }

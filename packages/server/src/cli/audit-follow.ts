@@ -3,7 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Config } from '../config.js'
 import { readNextLines } from '../operations/export-audit.js'
 import { performAsSystem } from '../runner/perform.js'
-import { getTenantId, withServices } from './with-services.js'
+import type { LogChoice } from './command.js'
+import { getLogId, withServices } from './with-services.js'
 
 /** Between two reads of a log that has nothing new, in milliseconds. */
 const POLL_MS = 1_000
@@ -11,7 +12,7 @@ const POLL_MS = 1_000
 /** Writes the entries after an id, and new ones as they are written, until a signal stops it or its reader is gone. */
 export async function auditFollow(
   config: Config,
-  { tenant, afterId = 0 }: { tenant: string; afterId?: number },
+  { afterId = 0, ...log }: LogChoice & { afterId?: number },
 ): Promise<void> {
   const stopping = new AbortController()
   const { signal } = stopping
@@ -19,7 +20,7 @@ export async function auditFollow(
   process.once('SIGINT', stop).once('SIGTERM', stop)
   try {
     await withServices(config, async (services) => {
-      const tenant_id = await getTenantId(services, tenant)
+      const tenant_id = await getLogId(services, log)
       let after_id = afterId
       while (!signal.aborted) {
         const { from_id, last_id, text } = await performAsSystem(services, tenant_id, readNextLines({ after_id }))

@@ -13,15 +13,19 @@ import { exportAudit } from '../operations/export-audit.js'
 import { listAudit } from '../operations/list-audit.js'
 import { readAuditCheckpoint } from '../operations/read-audit-checkpoint.js'
 import { verifyAudit } from '../operations/verify-audit.js'
+import { anchorNow } from '../runner/anchor-heads.js'
 import { performAsSystem } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
 import { auditDiff } from './audit-diff.js'
 import { auditFollow } from './audit-follow.js'
 import { auditRights, auditRightsOfFile } from './audit-rights.js'
+import { auditVerifyAll } from './audit-verify-all.js'
 import {
+  addLogOptions,
   commandConfig,
   JSON_OPTION,
   judge,
+  type LogChoice,
   readId,
   readName,
   readPositive,
@@ -32,41 +36,42 @@ import {
 } from './command.js'
 import { print, printJson, showProgress, table } from './output.js'
 import { auditVerifyExport, EXIT_CODES } from './verify-export.js'
-import { findTenantId, getTenantId, withServices } from './with-services.js'
+import { findTenantId, getLogId, recordOperation, withServices } from './with-services.js'
 
 /** Adds `eaas audit` and its subcommands. */
 export function addAudit(program: Command): void {
   const audit = program.command('audit').description('Read, export and verify the audit log.')
 
-  audit
-    .command('list')
+  addLogOptions(audit.command('list'))
     .description('Print the newest entries.')
-    .addOption(TENANT_OPTION)
     .addOption(new Option('--action <action>', 'only this action').choices(ACTIONS))
     .option('--key-id <id>', 'only this key', readId)
     .option('--limit <number>', 'entries at most', readPositive, 50)
     .addOption(JSON_OPTION)
     .action((options) => auditList(commandConfig(), options))
 
-  audit
-    .command('verify')
+  addLogOptions(audit.command('verify'), ({ all }) => all === true)
     .description(
       'Verify the log in the database. Exit code 1 if it is not valid, 3 if verification could not complete.',
     )
-    .addOption(TENANT_OPTION)
     .option('--checkpoint <file>', 'a checkpoint that you kept: the log must agree with it')
+    .addOption(
+      new Option('--all', "the installation's log, its newest anchor and every tenant's log")
+        .conflicts(['tenant', 'installation', 'from', 'to'])
+        .default(false),
+    )
     .option('--from <id>', 'the first entry to verify; the one before it is trusted', readPositive)
     .option('--to <id>', 'the last entry to verify; later entries and the end of the log are not checked', readPositive)
     .addOption(JSON_OPTION)
     .action(async (options, command: Command) => {
       if (options.from > options.to) command.error("error: option '--to' must not be before '--from'", { exitCode: 2 })
-      await judge(() => auditVerify(commandConfig(), options))
+      await judge(() =>
+        options.all ? auditVerifyAll(commandConfig(), options) : auditVerify(commandConfig(), options),
+      )
     })
 
-  audit
-    .command('export')
+  addLogOptions(audit.command('export'))
     .description('Write the log as NDJSON, to be verified offline.')
-    .addOption(TENANT_OPTION)
     .option('--out <file>', 'a new file (default: standard output)')
     .option('--after-id <id>', 'only the entries after this one', readWhole)
     .option(
@@ -80,12 +85,10 @@ export function addAudit(program: Command): void {
       return auditFollow(commandConfig(), options)
     })
 
-  audit
-    .command('checkpoint')
+  addLogOptions(audit.command('checkpoint'))
     .description(
       'Print a signed statement of where the log ends. Keep it where the operator of the database cannot reach it.',
     )
-    .addOption(TENANT_OPTION)
     .addOption(JSON_OPTION)
     .action((options) => auditCheckpoint(commandConfig(), options))
 
@@ -141,35 +144,31 @@ export function addAudit(program: Command): void {
     .addOption(JSON_OPTION)
     .action((options) => judge(() => auditDiff(commandConfig(), options)))
 
-  audit
-    .command('accept-rollback')
+  addLogOptions(audit.command('accept-rollback'))
     .description(
       'Accept that a log lost entries in a restore or a failover. The log records it, and the tenant is served again.',
     )
-    .addOption(TENANT_OPTION)
     .requiredOption('--reason <text>', 'reason to record in the log, 1 to 255 characters', readName)
     .addOption(JSON_OPTION)
     .addHelpText('after', SAME_ENVIRONMENT)
     .action((options) => auditAcceptRollback(commandConfig(), options))
 }
 
-interface OfTenant {
-  /** the tenant's name or id */
-  tenant: string
+interface OfLog extends LogChoice {
   json: boolean
 }
 
-interface ListOptions extends OfTenant {
+interface ListOptions extends OfLog {
   action?: Action
   keyId?: string
   limit: number
 }
 
 /** Prints the newest entries. */
-async function auditList(config: Config, { tenant, action, keyId, limit, json }: ListOptions): Promise<void> {
+async function auditList(config: Config, { action, keyId, limit, json, ...log }: ListOptions): Promise<void> {
   const page = { limit, offset: 0, order: 'desc' as const }
   const list = await withServices(config, async (services) =>
-    performAsSystem(services, await getTenantId(services, tenant), listAudit({ action, key_id: keyId }, page)),
+    performAsSystem(services, await getLogId(services, log), listAudit({ action, key_id: keyId }, page)),
   )
   if (json) {
     printJson(list)
@@ -196,16 +195,21 @@ function describeMetadata({ key_version: _, ...metadata }: wire.Entry['metadata'
   return Object.keys(metadata).length === 0 ? '' : JSON.stringify(metadata)
 }
 
-interface VerifyOptions extends OfTenant {
+interface VerifyOptions extends OfLog {
   /** a file with a checkpoint, in any form (kept-checkpoint.ts) */
   checkpoint?: string
   /** first and last entry of a stretch */
   from?: number
   to?: number
+  /** every log */
+  all: boolean
 }
 
-/** Verifies a tenant's log in place; returns whether it is valid. */
-async function auditVerify(config: Config, { tenant, checkpoint, from, to, json }: VerifyOptions): Promise<boolean> {
+/** Verifies a log in place; returns whether it is valid. */
+async function auditVerify(
+  config: Config,
+  { checkpoint, from, to, json, all: _, ...log }: VerifyOptions,
+): Promise<boolean> {
   const progress = showProgress('verified')
   const kept = checkpoint === undefined ? undefined : await readFile(checkpoint, 'utf8')
   const scope = {
@@ -214,9 +218,12 @@ async function auditVerify(config: Config, { tenant, checkpoint, from, to, json 
     onProgress: (entries: number) => progress(`${entries} entries`),
   }
   const answer = await withServices(config, async (services) => {
-    const tenant_id = await getTenantId(services, tenant)
+    const tenant_id = await getLogId(services, log)
     const note = kept === undefined ? undefined : findKeptNote(kept, tenant_id)
-    return performAsSystem(services, tenant_id, verifyAudit({ ...scope, checkpoint: note }))
+    const answer = await performAsSystem(services, tenant_id, verifyAudit({ ...scope, checkpoint: note }))
+    const { valid, verified_entries } = answer
+    await recordOperation(services, { action: 'installation.verify', metadata: { tenant_id, valid, verified_entries } })
+    return answer
   }).finally(progress.done)
   if (json) printJson(answer)
   else print(...describe(answer, { from, to }))
@@ -247,16 +254,17 @@ function describe(
 /** Writes a tenant's log as NDJSON, to a file or to standard output. */
 async function auditExport(
   config: Config,
-  { tenant, out, afterId }: { tenant: string; out?: string; afterId?: number },
+  { out, afterId, ...log }: LogChoice & { out?: string; afterId?: number },
 ): Promise<void> {
   const progress = showProgress('exported')
   const isShown = out === undefined && process.stdout.isTTY // the terminal shows the lines themselves
   await withServices(config, async (services) => {
-    const tenant_id = await getTenantId(services, tenant)
-    const lines = await performAsSystem(services, tenant_id, exportAudit({ after_id: afterId }))
+    const tenant_id = await getLogId(services, log)
+    const lines = await performAsSystem(services, tenant_id, exportAudit({ after_id: afterId, withAnchor: true }))
     const counted = countBytes(lines, (bytes) => isShown || progress(`${Math.round(bytes / 1_048_576)} MiB`))
     if (out === undefined) await pipeline(counted, process.stdout, { end: false })
     else await writeNew(out, counted)
+    await recordOperation(services, { action: 'installation.export', metadata: { tenant_id } })
   }).finally(progress.done)
   if (out !== undefined) process.stderr.write(`exported to ${out}\n`)
 }
@@ -287,10 +295,12 @@ async function writeNew(path: string, content: AsyncIterable<Buffer>): Promise<v
 }
 
 /** Prints a signed statement of where a tenant's log ends. */
-async function auditCheckpoint(config: Config, { tenant, json }: OfTenant): Promise<void> {
-  const checkpoint = await withServices(config, async (services) =>
-    performAsSystem(services, await getTenantId(services, tenant), readAuditCheckpoint()),
-  )
+async function auditCheckpoint(config: Config, { json, ...log }: OfLog): Promise<void> {
+  const checkpoint = await withServices(config, async (services) => {
+    // Of the installation's log, the checkpoint is to cover every tenant as it is now.
+    if (log.installation) await anchorNow(services, { evenIfSame: true })
+    return performAsSystem(services, await getLogId(services, log), readAuditCheckpoint())
+  })
   if (json) printJson(checkpoint)
   else process.stdout.write(checkpoint.checkpoint)
 }
@@ -305,13 +315,14 @@ async function auditPublicKey(config: Config, { json }: { json: boolean }): Prom
 /** Accepts that a tenant's log lost entries, so that the tenant is served again; the log records it. */
 async function auditAcceptRollback(
   config: Config,
-  { tenant, reason, json }: OfTenant & { reason: string },
+  { reason, json, ...log }: OfLog & { reason: string },
 ): Promise<void> {
   const progress = showProgress('verified')
   const accepted = await withServices(config, async (services) => {
+    const { tenant = '' } = log
     const isLost = isUuid(tenant) && (await findTenantId(services, tenant)) === undefined
-    if (isLost) return acceptLostTenant(services, tenant)
-    return acceptRollback(services, await getTenantId(services, tenant), {
+    if (isLost) return acceptLostTenant(services, tenant, reason)
+    return acceptRollback(services, await getLogId(services, log), {
       reason,
       onProgress: (entries) => progress(`${entries} entries`),
     })
@@ -341,7 +352,7 @@ function describeLostTenant(
   return [
     `Accepted: tenant ${tenant_id} is gone from the database. Its alarm is cleared.`,
     'The tenant, its log and all its keys are lost unless a newer backup is restored: data encrypted under those keys cannot be decrypted.',
-    'The tenant has no log that could record this. Keep these lines, and the checkpoint files:',
+    "The installation's log records it (eaas audit list --installation). Keep these lines too, and the checkpoint files:",
     '',
     `witness  entry ${witnessed_id}, hash ${witnessed_hash}, alarm of ${raised_at}`,
     `reason   ${reason}`,

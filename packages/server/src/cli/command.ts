@@ -1,6 +1,6 @@
 /** What the commands share: their configuration, common options, the parsers of options, and the exit code of a verdict. */
 import { isUuid, isWellFormed, MAX_NAME_CHARACTERS, parseRfc3339 } from '@eaas/protocol'
-import { InvalidArgumentError, Option } from 'commander'
+import { type Command, InvalidArgumentError, Option } from 'commander'
 import { type Config, readConfig, VARIABLES } from '../config.js'
 
 const WIDTH = Math.max(...Object.keys(VARIABLES).map((name) => name.length)) + 2
@@ -18,6 +18,29 @@ export const REASON_OPTION = new Option(
   'reason to record in the log, 1 to 255 characters',
 ).argParser(readName)
 export const TENANT_OPTION = new Option('--tenant <tenant>', 'name or id of the tenant').makeOptionMandatory()
+
+/** Which log a command is about. */
+export interface LogChoice {
+  /** the tenant's name or id */
+  tenant?: string
+  /** the installation's own log */
+  installation: boolean
+}
+
+/** Adds the options that name a log; without one the command is a usage error, unless `isEnough` says that the others suffice. */
+export function addLogOptions(
+  command: Command,
+  isEnough: (options: Record<string, unknown>) => boolean = () => false,
+): Command {
+  return command
+    .option('--tenant <tenant>', 'name or id of the tenant')
+    .addOption(new Option('--installation', "the installation's own log").conflicts('tenant').default(false))
+    .hook('preAction', (_, action) => {
+      const options = action.opts()
+      if (options.tenant !== undefined || options.installation || isEnough(options)) return
+      action.error("error: required option '--tenant <tenant>' or '--installation' not specified", { exitCode: 2 })
+    })
+}
 
 /** The exit code of a verification that could not complete. */
 const NOT_VERIFIED = 3

@@ -1,31 +1,49 @@
-/** `eaas doctor`: checks everything that a start needs and an auditor asks about, leaves nothing changed, and says what to do. */
+/**
+ * `eaas doctor`: checks everything that a start needs and an auditor asks about, and says what to do. Changes nothing, but for the
+ * installation's log, which records the run.
+ */
 import type { KeyObject } from 'node:crypto'
 import { existsSync } from 'node:fs'
+import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Command } from 'commander'
+import { compareWithAnchor } from '../audit/anchor-watch.js'
 import { ChainAlarmError } from '../audit/append-errors.js'
 import { openAuditKey } from '../audit/audit-key.js'
 import { equalBytes, isHeadAuthentic, isPurgeMarkAuthentic, type Witness } from '../audit/chain.js'
 import { TENANT_GONE } from '../audit/chain-watch.js'
 import { encodePublicKey } from '../audit/checkpoint.js'
+import { createCommitter } from '../audit/committer.js'
 import { HeadWatch } from '../audit/head-watch.js'
+import { createHeadWatches } from '../audit/head-watches.js'
 import { nameFaults, readKeptFile, STANDARD_OUTPUT } from '../audit/kept-witnesses.js'
 import { findPutBack } from '../audit/newest-row.js'
 import { authentic, TamperedRowError, tenantMac } from '../audit/row-mac.js'
 import type { Config } from '../config.js'
 import { deriveRowKey } from '../crypto/key-hierarchy.js'
 import { readRootKey } from '../crypto/root-key.js'
-import { findOwnInstance, findRootKey, MISSING_TENANT, openSecrets, rootKeyFile } from '../installation.js'
+import {
+  findOwnInstance,
+  findRootKey,
+  MISSING_TENANT,
+  openInstallationKey,
+  openSecrets,
+  rootKeyFile,
+} from '../installation.js'
 import { MIGRATIONS_DIRECTORY } from '../migrations-directory.js'
+import { recordAlone } from '../runner/installation-log.js'
 import { listAlarms } from '../store/alarms.js'
+import { findAnchorTime } from '../store/anchors.js'
 import { findEntryHash, findHead } from '../store/audit.js'
 import { findLastMark } from '../store/audit-retention.js'
 import type { Sql } from '../store/db.js'
+import { withDeadline } from '../store/deadline.js'
+import { findCurrentInstallation } from '../store/instance.js'
 import { compareSchemas } from '../store/migrations.js'
 import { findOutdatedRow } from '../store/newest-entry.js'
 import { NoDatabaseError, openStore, type Store } from '../store/open-store.js'
 import { findMissingLimits } from '../store/pooler.js'
 import { findClock, findMissingStandby, mayCreateTables } from '../store/settings.js'
-import { findMissingTenants, listTenants, type TenantRow } from '../store/tenants.js'
+import { findMissingTenants, findTenant, listTenants, type TenantRow } from '../store/tenants.js'
 import { findWriteObstacle, tryWrite } from '../store/writability.js'
 import { commandConfig, JSON_OPTION, SAME_ENVIRONMENT, succeed } from './command.js'
 import {
@@ -37,7 +55,7 @@ import {
   type Result,
 } from './examine-files.js'
 import { print, printJson } from './output.js'
-import { messageOf } from './with-services.js'
+import { messageOf, operatorName } from './with-services.js'
 
 /** A clock this far from the database's or behind the log makes expiries and policies wrong, in milliseconds. */
 const CLOCK_TOLERANCE_MS = 60_000
@@ -48,7 +66,9 @@ const NAMED_AT_MOST = 5
 export function addDoctor(program: Command): void {
   program
     .command('doctor')
-    .description('Check configuration, database, durability, clock, root key and audit chains. Changes nothing.')
+    .description(
+      "Check configuration, database, durability, clock, root key and audit chains. Changes nothing; the installation's log records the run.",
+    )
     .addOption(JSON_OPTION)
     .addHelpText('after', SAME_ENVIRONMENT)
     .action((options) => succeed(doctor(commandConfig(), options)))
@@ -64,6 +84,19 @@ async function doctor(config: Config, { json }: { json: boolean }): Promise<bool
     print('', isWell ? 'All checks passed.' : 'A check failed: see the lines marked WRONG.')
   }
   return isWell
+}
+
+// Without the installation's own log, or a database that takes writes, the findings are all that there is.
+async function record(sql: Sql, rootKey: KeyObject, metadata: { ok: boolean }): Promise<void> {
+  try {
+    if (!(await findOwnInstance(sql))) return
+    const installationKey = await openInstallationKey(sql, rootKey)
+    const committer = createCommitter({ sql, now: Date.now, onAlarm: () => undefined })
+    const services = { sql, committer, installationKey, actor: operatorName() }
+    await withDeadline(recordAlone(services, [{ action: 'installation.doctor', metadata }]))
+  } catch (error) {
+    process.stderr.write(`eaas: the installation's log does not record this command: ${messageOf(error)}\n`)
+  }
 }
 
 function mark({ ok, warning }: Finding): string {
@@ -106,10 +139,17 @@ async function examine(config: Config): Promise<Finding[]> {
     await examineOne('durability', async () => examineDurability(store))
     await examineOne('clock', () => examineClock(store))
     const rootKey = await examineOne('root key', () => examineRootKey(store, config))
-    if (rootKey && checkpointFile !== undefined) {
+    if (rootKey && checkpointFile !== undefined && schema === 'current') {
       await examineOne('checkpoints', () => examineCheckpoints(store.sql, rootKey, checkpointFile))
     }
-    if (rootKey && schema === 'current') await examineOne('audit chains', () => examineChains(store.sql, rootKey))
+    if (rootKey && schema === 'current') {
+      await examineOne('audit chains', () => examineChains(store.sql, rootKey))
+      await examineOne('anchor', () => examineAnchor(store.sql, rootKey))
+      // Nothing is appended to a log that may have gone back.
+      const needed = ['writes', 'alarms', 'checkpoints', 'audit chains', 'anchor']
+      const mayRecord = findings.every(({ check, ok }) => ok || !needed.includes(check))
+      if (mayRecord) await record(store.sql, rootKey, { ok: findings.every(({ ok }) => ok) })
+    }
   } finally {
     await store.close()
   }
@@ -167,6 +207,7 @@ async function examineAlarms(sql: Sql): Promise<Result> {
   const alarms = await listAlarms(sql)
   if (alarms.length === 0) return { detail: 'none' }
   const names = new Map((await listTenants(sql)).map(({ tenant_id, name }) => [tenant_id, name]))
+  names.set(INSTALLATION_ID, "the installation's own log")
   const named = alarms.map(({ tenant_id, reason }) => {
     const name = names.get(tenant_id)
     return name === undefined ? `${tenant_id}: ${TENANT_GONE}` : `${name}: ${reason}`
@@ -254,7 +295,8 @@ async function examineCheckpoints(sql: Sql, rootKey: KeyObject, file: string): P
 // Compares as a start does. The finding `audit chains` reports a head that is wrong in itself.
 async function findBehind(sql: Sql, rootKey: KeyObject, witnesses: ReadonlyMap<string, Witness>): Promise<string[]> {
   const behind: string[] = []
-  for (const tenant of await listTenants(sql)) {
+  const installation = await findCurrentInstallation(sql)
+  for (const tenant of [...(await listTenants(sql)), ...(installation ? [installation.tenant] : [])]) {
     const { tenant_id, name } = tenant
     const witness = witnesses.get(tenant_id)
     if (!witness) continue
@@ -285,6 +327,35 @@ async function examineChains(sql: Sql, rootKey: KeyObject) {
   }
   if (broken.length === 0) return { detail: `the heads of ${tenants.length} logs are valid` }
   return { ok: false, detail: `${someOf(broken)}. Verify the log (eaas audit verify) and restore a backup` }
+}
+
+// As a start does: the installation's log from its newest anchor on, and every tenant that the anchor covers.
+async function examineAnchor(sql: Sql, rootKey: KeyObject): Promise<Result> {
+  const instance = await findOwnInstance(sql)
+  if (!instance) return { detail: 'the database is new' }
+  const installationKey = await openInstallationKey(sql, rootKey)
+  const faults: string[] = []
+  const watches = createHeadWatches((tenant_id, reason) => void faults.push(`${tenant_id}: ${reason}`))
+  const errors = await compareWithAnchor({
+    sql,
+    watches,
+    installationKey,
+    rowKey: deriveRowKey(installationKey),
+    findAuditKey: async (tenant_id) => {
+      const tenant = await findTenant(sql, tenant_id)
+      return tenant && openAuditKey(rootKey, tenant)
+    },
+  })
+  faults.push(...errors.map(messageOf))
+  if (faults.length > 0) {
+    return {
+      ok: false,
+      detail: `${someOf(faults)}. A start will not serve them: see eaas audit accept-rollback --help`,
+    }
+  }
+  const time = await findAnchorTime(sql)
+  if (time === undefined) return { detail: "none yet; the installation's log is as the server wrote it" }
+  return { detail: `of ${time}; every tenant's log has what it covers` }
 }
 
 async function findChainFault(sql: Sql, rootKey: KeyObject, tenant: TenantRow): Promise<string | undefined> {

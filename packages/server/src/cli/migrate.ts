@@ -7,6 +7,7 @@ import { findSchemaVersion } from '../store/migrations.js'
 import { openStore } from '../store/open-store.js'
 import { commandConfig, JSON_OPTION, SAME_ENVIRONMENT } from './command.js'
 import { print, printJson } from './output.js'
+import { operatorName } from './with-services.js'
 
 /** Adds `eaas migrate`. */
 export function addMigrate(program: Command): void {
@@ -37,6 +38,7 @@ async function migrateDatabase(
   const installation = await openInstallation({
     config,
     beside: true,
+    actor: operatorName(),
     onAlarm: (message, details) => process.stderr.write(`eaas: ${message} ${JSON.stringify(details)}\n`),
   })
   try {

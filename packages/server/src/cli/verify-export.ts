@@ -85,6 +85,11 @@ function describe({ valid, line, reason, broken_at, ...verdict }: ExportVerdict)
     `tenant      ${verdict.tenant_id}`,
     `entries     ${verified_entries}${verified_entries === 0 ? '' : `, from ${after_id + 1} to ${last_id}`}`,
     `signed      ${verdict.signed_at}`,
+    ...(verdict.anchor
+      ? [
+          `anchor      entry ${verdict.anchor.id} of the installation's log, of ${verdict.anchor.created_at}, covers entry ${verdict.anchor.last_id}`,
+        ]
+      : []),
     ...(verdict.checkpoint_compared === true
       ? ['checkpoint  agrees: nothing before it was rewritten, cut or rolled back']
       : []),

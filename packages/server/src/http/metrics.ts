@@ -2,7 +2,7 @@
  * GET /metrics: the metrics of this process, for Prometheus. Labels are only routes, methods, statuses and actions: ids of tenants
  * or keys would show who does what to anybody who can reach the page, and make ever more series.
  */
-import { type Action, UNRECORDED_KINDS, type UnrecordedKind } from '@eaas/protocol'
+import { type LogAction, UNRECORDED_KINDS, type UnrecordedKind } from '@eaas/protocol'
 import type { FastifyInstance } from 'fastify'
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import type { HealthCheck } from '../operations/check-health.js'
@@ -19,13 +19,15 @@ const UNMATCHED = 'unmatched'
 export interface Metrics {
   registry: Registry
   /** called with each batch of audit entries after its commit */
-  observeCommit: (commit: { actions: readonly Action[]; seconds: number }) => void
+  observeCommit: (commit: { actions: readonly LogAction[]; seconds: number }) => void
   /** called with each call that is counted instead of recorded */
   observeUnrecorded: (kind: UnrecordedKind) => void
   /** called when a run has left the end of every log in a written checkpoint */
   checkpointsWritten: () => void
   /** called after each run of the purge with the number of tenants whose purge was refused or failed */
   purgeRan: (failed: number) => void
+  /** called after each verification of every log with the number of logs that are not valid or were not verified */
+  verificationRan: (failed: number) => void
 }
 
 /** Creates the metrics of the audit log. To be called before the committer, which reports to them, and the application are created. */
@@ -58,6 +60,7 @@ export function createMetrics(): Metrics {
     registers,
   })
   let checkpointsAt: number | undefined
+  let verification: { at: number; failed: number } | undefined
   let purge: { at: number; failed: number } | undefined
   new Gauge({
     name: 'eaas_audit_checkpoint_age_seconds',
@@ -83,10 +86,29 @@ export function createMetrics(): Metrics {
       show(this, purge?.failed)
     },
   })
+  new Gauge({
+    name: 'eaas_audit_verification_age_seconds',
+    help: 'Seconds since this process last verified every log; absent until then.',
+    registers,
+    collect() {
+      show(this, verification && secondsSince(verification.at))
+    },
+  })
+  new Gauge({
+    name: 'eaas_audit_verification_failed_logs',
+    help: 'Logs that were not valid, or could not be verified, when this process last verified every log; absent until then.',
+    registers,
+    collect() {
+      show(this, verification?.failed)
+    },
+  })
   return {
     registry,
     observeUnrecorded(kind) {
       unrecorded.inc({ kind })
+    },
+    verificationRan(failed) {
+      verification = { at: performance.now(), failed }
     },
     checkpointsWritten() {
       checkpointsAt = performance.now()

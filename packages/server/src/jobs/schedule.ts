@@ -2,11 +2,14 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type { ChainWatch } from '../audit/chain-watch.js'
 import type { Config } from '../config.js'
+import { anchorNow } from '../runner/anchor-heads.js'
 import type { Services } from '../runner/operation.js'
+import { findAnchorTime } from '../store/anchors.js'
 import { doDueWork } from './due-work.js'
 import { createAlarmWitnessEmitter, createCheckpointEmitter } from './emit-checkpoints.js'
 import { type Periodic, startPeriodic } from './periodic.js'
 import { purgeTenants } from './retention.js'
+import { createScheduledVerification } from './scheduled-verification.js'
 
 const MINUTE_MS = 60_000
 /** Rotations and destructions are carried out within a minute of their time. */
@@ -17,16 +20,24 @@ const CHAIN_WATCH_MS = 1_000
 const API_KEY_USES_MS = MINUTE_MS
 /** How late calls without an entry may appear in their counts; what a killed process loses. */
 const UNRECORDED_CALLS_MS = 5_000
+/** How late a verification may begin. */
+const VERIFICATION_DUE_MS = 10 * MINUTE_MS
 const RETENTION_MS = 24 * 60 * MINUTE_MS
 
-type Log = Pick<FastifyBaseLogger, 'info' | 'error'>
+type Log = Pick<FastifyBaseLogger, 'info' | 'error' | 'fatal'>
 
 export interface ScheduleOptions {
   config: Config
   services: Services
   chainWatch: ChainWatch
+  /** compares every tenant's log with the newest anchor */
+  compareAnchored: () => Promise<unknown[]>
   /** what the jobs report to the metrics */
-  measures: { checkpointsWritten: () => void; purgeRan: (failedTenants: number) => void }
+  measures: {
+    checkpointsWritten: () => void
+    purgeRan: (failedTenants: number) => void
+    verificationRan: (failedLogs: number) => void
+  }
   log: Log
 }
 
@@ -44,7 +55,12 @@ export interface Schedule {
 
 /** Starts every job with a first run at once. */
 export function startSchedule(options: ScheduleOptions): Schedule {
-  const emitCheckpoints = createEmitter(options)
+  const anchor = createAnchoring(options)
+  const emit = createEmitter(options)
+  const emitCheckpoints = async (run: { isLast?: boolean } = {}) => {
+    await anchor(run)
+    await emit()
+  }
   const compareChains = createComparison(options)
   const jobs = startJobs(options, { emitCheckpoints, compareChains })
   return {
@@ -54,8 +70,31 @@ export function startSchedule(options: ScheduleOptions): Schedule {
     },
     async writeLastWitnesses() {
       await compareChains()
-      await emitCheckpoints()
+      await emitCheckpoints({ isLast: true })
     },
+  }
+}
+
+// The anchor is written first, so that the checkpoint of the installation's log covers what the others state.
+function createAnchoring({
+  config: { checkpointMinutes },
+  services,
+  compareAnchored,
+  log,
+}: ScheduleOptions): (run: { isLast?: boolean }) => Promise<void> {
+  return async ({ isLast = false }) => {
+    try {
+      for (const error of await compareAnchored()) {
+        log.error({ err: error }, 'comparing the audit chain of a tenant with its anchor failed')
+      }
+      // Several servers share an installation: the anchor of one of them is enough.
+      const newest = await findAnchorTime(services.sql)
+      const age = newest === undefined ? Number.POSITIVE_INFINITY : services.now() - Date.parse(newest)
+      if (!isLast && age < (checkpointMinutes * MINUTE_MS) / 2) return
+      await anchorNow(services)
+    } catch (error) {
+      log.error({ err: error }, 'anchoring the heads of the audit logs failed; it is tried again')
+    }
   }
 }
 
@@ -127,10 +166,24 @@ function startJobs(
     }),
     startPeriodic({
       intervalMs: config.checkpointMinutes * MINUTE_MS,
-      work: emitCheckpoints,
+      work: () => emitCheckpoints(),
       onError: failed('writing checkpoints'),
     }),
   ]
+  if (config.auditVerifyHours > 0) {
+    const verify = createScheduledVerification(services, { hours: config.auditVerifyHours })
+    const work = async (signal: AbortSignal) => {
+      const run = await verify(signal)
+      if (!run) return
+      for (const { tenant_id, reason, broken_at } of run.invalid) {
+        log.fatal({ tenant_id, reason, broken_at }, 'the audit log is not as the server wrote it')
+      }
+      if (run.unverified > 0) log.error({ logs: run.unverified }, 'verifying audit logs did not complete')
+      measures.verificationRan(run.invalid.length + run.unverified)
+    }
+    const onError = failed('verifying the audit logs')
+    jobs.push(startPeriodic({ intervalMs: VERIFICATION_DUE_MS, work, onError }))
+  }
   if (config.auditRetentionMonths > 0) {
     const work = async (signal: AbortSignal) => {
       let failedTenants = 0

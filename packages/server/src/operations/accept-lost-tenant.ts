@@ -1,6 +1,7 @@
-/** Ends the alarm about a tenant that is missing from the database, which has no log to record it. Called by the operator; has no route. */
+/** Ends the alarm about a tenant that is missing from the database, which has no log of its own to record it. Called by the operator; has no route. */
 import { encodeHex } from '@eaas/protocol'
-import type { Services } from '../runner/operation.js'
+import { anchorHeads } from '../runner/anchor-heads.js'
+import type { EntryNote, Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import { deleteAlarm, lockAlarm } from '../store/alarms.js'
 import { findHead } from '../store/audit.js'
@@ -15,12 +16,12 @@ export interface LostTenant {
 }
 
 /**
- * Deletes the alarm about a tenant that is gone. The servers end theirs when they find the alarm's row gone.
+ * Records the loss in the installation's log, whose anchors no longer cover the tenant, and deletes the alarm about a tenant that is gone. The servers end theirs when they find the alarm's row gone.
  *
  * @throws Refusal E_NOT_FOUND if there is no alarm, E_STATE if the tenant or a part of its log exists
  */
-export async function acceptLostTenant({ sql }: Services, tenant_id: string): Promise<LostTenant> {
-  return sql.begin(async (transaction) => {
+export async function acceptLostTenant(services: Services, tenant_id: string, reason: string): Promise<LostTenant> {
+  return services.sql.begin(async (transaction) => {
     const alarm = await lockAlarm(transaction, tenant_id)
     if (!alarm) throw new Refusal('E_NOT_FOUND', `there is no tenant ${tenant_id}, and no alarm about one`)
     if (await findTenant(transaction, tenant_id))
@@ -33,11 +34,14 @@ export async function acceptLostTenant({ sql }: Services, tenant_id: string): Pr
     }
     await deleteAlarm(transaction, tenant_id)
     const { last_id, hash, raised_at } = alarm
-    return {
+    const lost = {
       tenant_id,
       witnessed_id: last_id,
       witnessed_hash: encodeHex(hash),
       raised_at: new Date(raised_at).toISOString(),
     }
+    const note: EntryNote = { action: 'installation.tenant_gone', metadata: { ...lost, reason } }
+    await anchorHeads(services, transaction, { notes: [note], without: tenant_id })
+    return lost
   })
 }

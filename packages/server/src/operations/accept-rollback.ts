@@ -1,5 +1,5 @@
 /** Ends an alarm: the operator accepts that a log lost entries. Called by the operator; has no route. */
-import { encodeHex } from '@eaas/protocol'
+import { encodeHex, INSTALLATION_ID } from '@eaas/protocol'
 import type { AcceptedRollback } from '../audit/accepted-rollback.js'
 import { appendChained } from '../audit/append-chained.js'
 import { AuditWriteError } from '../audit/append-errors.js'
@@ -14,8 +14,10 @@ import {
   nextPolicyEpoch,
 } from '../audit/chain.js'
 import { verifyLog } from '../audit/verify.js'
+import { anchorHeads } from '../runner/anchor-heads.js'
+import { assertRecordable } from '../runner/installation-log.js'
 import type { Services } from '../runner/operation.js'
-import { draftEntry, SYSTEM } from '../runner/perform.js'
+import { draftEntry, systemCaller } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
 import type { TenantState } from '../runner/tenant-state.js'
 import { deleteAlarm, listAlarms, lockAlarm } from '../store/alarms.js'
@@ -42,6 +44,7 @@ export async function acceptRollback(
   tenant_id: string,
   { reason, onProgress }: AcceptOptions,
 ): Promise<Accepted> {
+  if (tenant_id !== INSTALLATION_ID) assertRecordable(services)
   const state = await services.states.find(tenant_id)
   if (!state) throw new Refusal('E_NOT_FOUND', `there is no tenant ${tenant_id}`)
   const alarms = await listAlarms(services.sql)
@@ -57,10 +60,11 @@ export async function acceptRollback(
 }
 
 async function accept(
-  { committer: { clock } }: Services,
+  services: Services,
   sql: Transaction,
   { state, head, alarm, reason }: { state: TenantState; head: Head; alarm: ChainAlarm; reason: string },
 ): Promise<Accepted> {
+  const { clock } = services.committer
   const { auditKey, tenant } = state
   const { tenant_id } = tenant
   // The witness of a forged alarm must not get into the log.
@@ -75,7 +79,7 @@ async function accept(
     reason,
   }
   if (!Number.isSafeInteger(metadata.policy_version)) throw new AuditWriteError('there is no higher policy version')
-  const draft = draftEntry({ action: 'audit.rollback_accepted', metadata }, SYSTEM)
+  const draft = draftEntry({ action: 'audit.rollback_accepted', metadata }, systemCaller(services))
   const { policy_version } = metadata
   const time = clock.read(head)
   const next = extendChain(head, [draft], { auditKey, now: time, policy_version })
@@ -83,7 +87,20 @@ async function accept(
     throw new AuditWriteError('the head of the audit chain changed while it was locked')
   }
   await deleteAlarm(sql, tenant_id)
+  await recordAcceptance(services, sql, { tenant_id, entry_id: next.head.last_id, ...metadata })
   return { tenant_id, entry_id: next.head.last_id, ...metadata }
+}
+
+// The anchor that follows covers the log that is left: the alarm of this process must not keep it from being covered.
+async function recordAcceptance(
+  services: Services,
+  sql: Transaction,
+  metadata: { tenant_id: string; entry_id: number } & Record<string, string | number>,
+): Promise<void> {
+  const { tenant_id } = metadata
+  services.committer.watches.get(tenant_id).release()
+  if (tenant_id === INSTALLATION_ID) await anchorHeads(services, sql, { afresh: true })
+  else await anchorHeads(services, sql, { notes: [{ action: 'installation.rollback_accepted', metadata }] })
 }
 
 async function assertValid(

@@ -6,8 +6,9 @@ import { openAuditKey } from '../audit/audit-key.js'
 import { extendChain, genesisHead } from '../audit/chain.js'
 import { apiKeyMac, tenantMac, withMac } from '../audit/row-mac.js'
 import { deriveRowKey, sealNewSecret } from '../crypto/key-hierarchy.js'
+import { assertRecordable, recordForInstallation } from '../runner/installation-log.js'
 import type { Services } from '../runner/operation.js'
-import { draftEntry, SYSTEM } from '../runner/perform.js'
+import { draftEntry, systemCaller } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
 import { type ApiKeyRow, insertApiKey } from '../store/api-keys.js'
 import { insertHead } from '../store/audit.js'
@@ -30,10 +31,11 @@ export interface NewTenant {
  * @throws Refusal E_NAME_TAKEN
  */
 export async function createTenant(
-  services: Pick<Services, 'rootKey' | 'pepper' | 'now' | 'committer'>,
+  services: Pick<Services, 'rootKey' | 'pepper' | 'now' | 'committer' | 'installationKey' | 'actor'>,
   sql: Transaction,
   { name, envelope_only }: { name: string; envelope_only: boolean },
 ): Promise<NewTenant> {
+  assertRecordable(services)
   if (await findTenantByName(sql, name)) throw new Refusal('E_NAME_TAKEN', `a tenant named ${name} already exists`)
   const tenant_id = randomUUID()
   const wrapped_audit_key = sealNewSecret(services.rootKey, { purpose: 'audit-key', tenant_id })
@@ -53,7 +55,7 @@ export async function createTenant(
   const genesis = genesisHead(auditKey, tenant_id, created_at)
   const { api_key_id } = row
   const granted = { api_key_id, envelope_only, ...recordGrant(row) }
-  const first = draftEntry({ action: 'api_key.create', metadata: granted }, SYSTEM)
+  const first = draftEntry({ action: 'api_key.create', metadata: granted }, systemCaller(services))
   const { entries, head } = extendChain(genesis, [first], { auditKey, now })
   const entry_id = head.last_id
   const apiKey: ApiKeyRow = withMac({ ...row, created_at, entry_id }, apiKeyMac, rowKey)
@@ -80,6 +82,9 @@ export async function createTenant(
   if (!(await appendChained(sql, clock, { previous: genesis, next: head, entries, time: now }))) {
     throw new Error('the chain of a new tenant could not be started')
   }
+  await recordForInstallation(services, sql, systemCaller(services), [
+    { action: 'installation.tenant_create', metadata: { tenant_id, name, envelope_only } },
+  ])
   const { name: apiKeyName, prefix, permissions } = apiKey
   return {
     tenant_id,

@@ -79,7 +79,8 @@ function readSuspended(): Operation<OperatorTenant> {
 
 // Under the lock of the head nothing can be created meanwhile: a tenant is deleted only when no key material and no API key is left.
 function closeTenant({ reason }: Reason): Operation<OperatorTenant> {
-  return async ({ state, sql }) => {
+  return async (context) => {
+    const { state, sql } = context
     assertSuspended(state)
     const { tenant_id, name } = state.tenant
     const { keys, versions } = await countKeyMaterial(sql, tenant_id)
@@ -89,7 +90,7 @@ function closeTenant({ reason }: Reason): Operation<OperatorTenant> {
         `a key or an API key of tenant ${name} was created in the meantime: repeat the deletion`,
       )
     }
-    return changeTenant(state, { status: 'deleted' }, reason === undefined ? {} : { reason })
+    return changeTenant(context, { status: 'deleted' }, reason === undefined ? {} : { reason })
   }
 }
 

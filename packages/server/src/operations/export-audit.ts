@@ -1,18 +1,21 @@
 /** Exports the audit log as lines (export.md). Writes no entry. */
 import { Readable } from 'node:stream'
 import type { Head } from '../audit/chain.js'
-import { entryLine, headerLine, trailerLine } from '../audit/export.js'
+import { anchorLine, entryLine, headerLine, trailerLine } from '../audit/export.js'
 import { readAuthenticEntry } from '../audit/read-entry.js'
 import type { Context, Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import { countExport } from '../runner/running-exports.js'
 import { firstPosition, getHead, type Position, readPage, signEnd } from './audit-log.js'
+import { findCovering } from './covering-anchor.js'
 
 export interface ExportScope {
   /** only the entries after this id */
   after_id?: number | undefined
   /** only the entries up to this id */
   through_id?: number | undefined
+  /** show that the installation's log covers the tenant; for its operator, because that says how many tenants there are */
+  withAnchor?: boolean
 }
 
 /**
@@ -39,9 +42,11 @@ async function openExport(context: Context, scope: ExportScope): Promise<Readabl
   const end = await findEnd(context, head, scope.through_id)
   if (start.last_id > end.last_id) throw new Refusal('E_VALIDATION', `after_id: the log ends at ${end.last_id}`)
   const trailer = signEnd(context, end, head)
+  const anchor = scope.withAnchor ? await findCovering(services, tenant_id) : undefined
 
   async function* lines() {
     yield headerLine({ tenant_id, after_id: start.last_id, after_hash: start.hash })
+    if (anchor) yield anchorLine(anchor)
     let last = start.last_id
     while (last < end.last_id) {
       const page = await readPage(services.sql, { tenant_id, after_id: last, through_id: end.last_id })

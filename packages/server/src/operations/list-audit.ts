@@ -1,5 +1,5 @@
 /** Lists audit entries. Writes no entry. */
-import type { wire } from '@eaas/protocol'
+import type { Action, wire } from '@eaas/protocol'
 import { isPurgeMarkAuthentic } from '../audit/chain.js'
 import { assertListed } from '../audit/listed-entries.js'
 import type { Operation } from '../runner/operation.js'
@@ -44,8 +44,10 @@ async function listProven(
 }
 
 // Clients read the version in the metadata too. It is stored once, in its column.
+// Entries of the installation's log, whose actions no client knows, are shown to its operator only.
 function viewEntry({ metadata, hash: _, mac: __, previous_hash: ___, ...entry }: ListedEntry): wire.Entry {
   const stored = metadata === null ? {} : (JSON.parse(metadata) as Record<string, unknown>)
   const { key_version } = entry
-  return { ...entry, metadata: { ...stored, ...(key_version === null ? {} : { key_version }) } }
+  const shown = { ...stored, ...(key_version === null ? {} : { key_version }) }
+  return { ...entry, action: entry.action as Action, metadata: shown }
 }

@@ -8,7 +8,8 @@ import { equalBytes, isPurgeMarkAuthentic, NO_MARK_MAC, type PurgeMark, purgeMar
 import { readAuthenticEntry } from '../audit/read-entry.js'
 import { type RightsLog, rightsAt, rightsDigest } from '../audit/rights-digest.js'
 import { verifyLog } from '../audit/verify.js'
-import type { Decision, Operation, Services } from '../runner/operation.js'
+import { recordForInstallation } from '../runner/installation-log.js'
+import type { Decision, EntryNote, Operation, Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import type { TenantState } from '../runner/tenant-state.js'
 import { findHead } from '../store/audit.js'
@@ -72,7 +73,7 @@ export function purgeAudit({
   verify = verifyOnce(),
 }: PurgeOptions): Operation<PurgePlan> {
   let planned: { mark: PurgeMark | undefined; decision: Decision<PurgePlan> } | undefined
-  return async ({ state, services, sql }) => {
+  return async ({ state, services, sql, caller }) => {
     const { tenant_id } = state.tenant
     const mark = await findLastMark(sql, tenant_id)
     // Counting takes seconds and does not depend on keys or API keys: it is done once, before the head is locked.
@@ -103,6 +104,8 @@ export function purgeAudit({
         const withoutMac: Omit<PurgeMark, 'mac'> = { tenant_id, ...plan, hash: entry.hash, created_at, previous_mac }
         await insertMark(transaction, { ...withoutMac, mac: purgeMarkMac(state.auditKey, withoutMac) })
         await countPurged(transaction, tenant_id, counts)
+        const note: EntryNote = { action: 'installation.purge', metadata: { tenant_id, ...plan } }
+        await recordForInstallation(services, transaction, caller, [note])
         return { purged_through }
       },
       release: () => plan,

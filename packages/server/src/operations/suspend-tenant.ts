@@ -13,9 +13,10 @@ export function resumeTenant(reason: Reason): Operation<OperatorTenant> {
 }
 
 function setStatus(status: 'active' | 'suspended', { reason }: Reason): Operation<OperatorTenant> {
-  return async ({ state }) => {
+  return async (context) => {
+    const { state } = context
     assertNotDeleted(state)
     if (state.tenant.status === status) return { entries: [], release: () => viewForOperator(state.tenant) }
-    return changeTenant(state, { status }, reason === undefined ? {} : { reason })
+    return changeTenant(context, { status }, reason === undefined ? {} : { reason })
   }
 }

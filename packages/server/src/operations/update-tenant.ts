@@ -13,7 +13,8 @@ export interface TenantChanges {
 
 /** Changes the settings that are given and differ; returns the tenant. @throws Refusal E_STATE */
 export function updateTenant(changes: TenantChanges): Operation<OperatorTenant> {
-  return async ({ state }) => {
+  return async (context) => {
+    const { state } = context
     assertNotDeleted(state)
     const { tenant } = state
     const changed = Object.fromEntries(
@@ -22,6 +23,6 @@ export function updateTenant(changes: TenantChanges): Operation<OperatorTenant> 
       ),
     )
     if (Object.keys(changed).length === 0) return { entries: [], release: () => viewForOperator(tenant) }
-    return changeTenant(state, changed)
+    return changeTenant(context, changed)
   }
 }

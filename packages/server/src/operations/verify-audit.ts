@@ -1,8 +1,9 @@
 /** Verifies the tenant's audit chain in the database. Writes no entry. */
 import type { KeyObject } from 'node:crypto'
 import type { wire } from '@eaas/protocol'
-import { isHeadAuthentic } from '../audit/chain.js'
+import { isHeadAuthentic, type Witness } from '../audit/chain.js'
 import { type Checkpoint, CheckpointError, encodePublicKey, readCheckpoint } from '../audit/checkpoint.js'
+import { AnchorFault, readAnchor } from '../audit/newest-anchor.js'
 import { verifyLog } from '../audit/verify.js'
 import type { Operation, Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
@@ -35,18 +36,31 @@ export function verifyAudit({ checkpoint, signal, ...scope }: VerifyScope): Oper
       freshness: 'as_found',
       async release() {
         await assertStretch(services.sql, { tenant_id, auditKey, ...scope })
-        const witnessed = services.committer.watches.get(tenant_id).alarm?.witness
+        const alarmed = services.committer.watches.get(tenant_id).alarm?.witness
         const shared = JSON.stringify([
           after_id ?? null,
           through_id ?? null,
           checkpoint ?? null,
-          witnessed?.last_id ?? null,
+          alarmed?.last_id ?? null,
         ])
-        return shareVerification({ tenant_id, scope: shared, signal }, (gone) =>
-          verifyLog(services.sql, { tenant_id, auditKey, rowKey, checkpoint: kept, witnessed, ...scope, signal: gone }),
-        )
+        return shareVerification({ tenant_id, scope: shared, signal }, async (gone) => {
+          const witnessed = alarmed ?? (await findAnchored(services, tenant_id))
+          const options = { tenant_id, auditKey, rowKey, checkpoint: kept, witnessed, ...scope, signal: gone }
+          return verifyLog(services.sql, options)
+        })
       },
     }
+  }
+}
+
+// If the newest anchor is not as the server wrote it, that is alarmed about; it says nothing of the tenant then.
+async function findAnchored({ sql, installationKey }: Services, tenant_id: string): Promise<Witness | undefined> {
+  try {
+    const anchor = await readAnchor(sql, installationKey)
+    return anchor?.heads.find((head) => head.tenant_id === tenant_id)
+  } catch (error) {
+    if (error instanceof AnchorFault) return undefined
+    throw error
   }
 }
 

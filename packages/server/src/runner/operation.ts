@@ -1,6 +1,6 @@
 /** What an operation is: a decision on the state of a tenant. The operations themselves are in `operations/`. */
 import type { KeyObject } from 'node:crypto'
-import type { Action, UnrecordedKind } from '@eaas/protocol'
+import type { LogAction, UnrecordedKind } from '@eaas/protocol'
 import type { Committer } from '../audit/committer.js'
 import type { ApiKeyRow } from '../store/api-keys.js'
 import type { Queryable, Sql, Transaction } from '../store/db.js'
@@ -15,6 +15,10 @@ export interface Services {
   sql: Sql
   rootKey: KeyObject
   pepper: KeyObject
+  /** who acts where no API key does: `system` for the server itself, and the operator by name for a command */
+  actor: string
+  /** the audit key of the installation's own log */
+  installationKey: KeyObject
   /** signs checkpoints */
   signingKey: KeyObject
   states: TenantStates
@@ -33,7 +37,7 @@ export interface Services {
 
 /** The actor of a call. */
 export interface Caller {
-  /** the API key's id, or `system` */
+  /** the API key's id, `system`, or `operator:` with the operator's name */
   actor: string
   ip_address: string | null
   /** the end user that the caller names; added to the metadata of each entry */
@@ -54,7 +58,7 @@ export interface Context {
 
 /** An entry as an operation states it; actor and address are added when it is committed. */
 export interface EntryNote {
-  action: Action
+  action: LogAction
   key_id?: string
   key_version?: number
   /** small, flat, nothing secret; stored as canonical JSON */

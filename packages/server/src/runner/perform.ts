@@ -2,7 +2,7 @@
  * Runs every operation: decides on the tenant's state, has the entries committed, and only then releases the answer. If the state
  * turns out not to be the current one, the operation decides again; no call fails because its tenant changes often.
  */
-import { findRefusedKind, SYSTEM_ACTOR, type UnrecordedKind } from '@eaas/protocol'
+import { findRefusedKind, INSTALLATION_ID, type UnrecordedKind } from '@eaas/protocol'
 import { AuditWriteError, ChainAlarmError } from '../audit/append-errors.js'
 import type { EntryDraft } from '../audit/chain.js'
 import type { Decided, DecideOn, HeadLock } from '../audit/committer.js'
@@ -23,7 +23,9 @@ import type { TenantState } from './tenant-state.js'
 const MOST_STALE = 2
 
 /** The server itself, or its operator. */
-export const SYSTEM: Caller = { actor: SYSTEM_ACTOR, ip_address: null, on_behalf_of: undefined, apiKey: undefined }
+export function systemCaller({ actor }: Pick<Services, 'actor'>): Caller {
+  return { actor, ip_address: null, on_behalf_of: undefined, apiKey: undefined }
+}
 
 /** Reads the credentials of a call. @throws Refusal E_UNAUTHORIZED if the text is not an API key */
 export function readCredentials(
@@ -31,7 +33,7 @@ export function readCredentials(
   { apiKey, ip_address, on_behalf_of }: { apiKey: string; ip_address: string; on_behalf_of: string | undefined },
 ): Credentials {
   const tenant_id = apiKeyTenant(apiKey)
-  if (tenant_id === undefined) throw unauthorized()
+  if (tenant_id === undefined || tenant_id === INSTALLATION_ID) throw unauthorized()
   return { tenant_id, digest: apiKeyDigest(services.pepper, apiKey), ip_address, on_behalf_of }
 }
 
@@ -105,7 +107,7 @@ function createCall<Answer>(
     try {
       const { caller, fault } = access
         ? await callerOf(access, state, services)
-        : { caller: SYSTEM, fault: state.fault }
+        : { caller: systemCaller(services), fault: state.fault }
       admitted = caller.apiKey
       const made = await operation({ state, caller, services, sql, quotaLeft })
       decision = made

@@ -8,6 +8,7 @@
  * finds that its policy version is out of date.
  */
 import type { KeyObject } from 'node:crypto'
+import { INSTALLATION_ID } from '@eaas/protocol'
 import { openAuditKey } from '../audit/audit-key.js'
 import { genesisHash, type Head, isPurgeMarkAuthentic, type Witness } from '../audit/chain.js'
 import type { HeadLock } from '../audit/committer.js'
@@ -19,6 +20,7 @@ import type { ApiKeyRow } from '../store/api-keys.js'
 import { findHead } from '../store/audit.js'
 import type { Queryable, Sql } from '../store/db.js'
 import { withDeadline } from '../store/deadline.js'
+import { findCurrentInstallation } from '../store/instance.js'
 import { type CurrentTenant, findCurrentTenant, type TenantRow } from '../store/tenants.js'
 import type { OpenKey } from './load-key.js'
 import { type FoundApiKey, OpenRows, type WrittenRows } from './open-rows.js'
@@ -113,7 +115,7 @@ export function createTenantStates({ sql, rootKey }: { sql: Sql; rootKey: KeyObj
     const { state, rows, known } = cached
     const { tenant_id } = state.tenant
     const written = await findRowsWritten(on, { known, head, auditKey: state.auditKey })
-    const found = !written || written.tenant ? await findCurrentTenant(on, tenant_id) : undefined
+    const found = !written || written.tenant ? await findCurrent(on, tenant_id) : undefined
     if (cached.state !== state) return
     if ((!written || written.tenant) && !found) {
       forget(cached)
@@ -205,7 +207,7 @@ async function loadTenant(
   on: Queryable,
   { sql, rootKey, tenant_id }: { sql: Sql; rootKey: KeyObject; tenant_id: string },
 ): Promise<Cached | undefined> {
-  const found = await findCurrentTenant(on, tenant_id)
+  const found = await findCurrent(on, tenant_id)
   if (!found) return undefined
   const auditKey = openAuditKey(rootKey, found.tenant)
   const rowKey = deriveRowKey(auditKey)
@@ -222,12 +224,19 @@ async function loadTenant(
   return { state, current: Promise.resolve(state), rows, known, renewing: undefined }
 }
 
+function findCurrent(on: Queryable, tenant_id: string): Promise<CurrentTenant | undefined> {
+  return tenant_id === INSTALLATION_ID ? findCurrentInstallation(on) : findCurrentTenant(on, tenant_id)
+}
+
 function tenantParts(
   { tenant: { newest_entry, ...tenant }, mark }: CurrentTenant,
   { auditKey, rowKey }: Pick<TenantState, 'auditKey' | 'rowKey'>,
 ): Pick<TenantState, 'tenant' | 'fault' | 'purged_through'> {
-  const forged = findTampering(tenant, tenantMac, rowKey)
-  const fault = forged ?? findPutBack({ ...tenant, newest_entry }, { what: 'the settings', auditKey, mark })
+  // The installation has no row that could be edited: its key opens only under the root key.
+  const hasRow = tenant.tenant_id !== INSTALLATION_ID
+  const forged = hasRow ? findTampering(tenant, tenantMac, rowKey) : undefined
+  const putBack = () => findPutBack({ ...tenant, newest_entry }, { what: 'the settings', auditKey, mark })
+  const fault = forged ?? (hasRow ? putBack() : undefined)
   // No purge is believed that the server did not mark: its entries then seem to be missing, which the verification reports.
   return { tenant, fault, purged_through: mark && isPurgeMarkAuthentic(auditKey, mark) ? mark.purged_through : 0 }
 }

@@ -1,5 +1,5 @@
 /** Retention in the database: finds entries that are too old, marks them as purged, and deletes them. */
-import type { Action } from '@eaas/protocol'
+import { type Action, INSTALLATION_ID } from '@eaas/protocol'
 import type { PurgeMark } from '../audit/chain.js'
 import { NIL_UUID } from './audit.js'
 import type { Queryable, Transaction } from './db.js'
@@ -88,6 +88,7 @@ export async function hasEntryBetween(sql: Queryable, from: string, to: string):
         where audit_log.tenant_id = heads.tenant_id and audit_log.created_at >= ${from} and audit_log.created_at < ${to}
         limit 1
       ) as entry
+      where heads.tenant_id <> ${INSTALLATION_ID}
     ) as found`
   return row?.found ?? false
 }

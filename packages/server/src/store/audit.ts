@@ -1,5 +1,5 @@
 /** The audit log and the heads of its chains. */
-import type { Action } from '@eaas/protocol'
+import type { Action, LogAction } from '@eaas/protocol'
 import type { ChainedEntry, Head } from '../audit/chain.js'
 import { type Queryable, readInteger, readTime, type Transaction } from './db.js'
 import { writeColumns } from './entry-columns.js'
@@ -99,8 +99,8 @@ export async function appendEntries(
   return result
 }
 
-function countByKind(entries: readonly ChainedEntry[]): { action: Action; key_id: string; entries: number }[] {
-  const kinds = new Map<string, { action: Action; key_id: string; entries: number }>()
+function countByKind(entries: readonly ChainedEntry[]): { action: LogAction; key_id: string; entries: number }[] {
+  const kinds = new Map<string, { action: LogAction; key_id: string; entries: number }>()
   for (const { action, key_id } of entries) {
     const name = `${action} ${key_id}`
     const kind = kinds.get(name)

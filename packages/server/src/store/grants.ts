@@ -14,6 +14,7 @@ const GRANTS = {
   key_versions: ['select', 'insert', 'update'],
   api_keys: ['select', 'insert', 'update'],
   unrecorded_calls: ['select', 'insert', 'update'],
+  anchored_heads: ['select', 'insert', 'update', 'delete'],
   chain_alarms: ['select', 'insert', 'update', 'delete'],
 } as const
 

@@ -1,5 +1,7 @@
 /** The one row that belongs to the whole installation. */
+import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Queryable, Transaction } from './db.js'
+import type { CurrentTenant } from './tenants.js'
 
 export interface InstanceRow {
   wrapped_pepper: Uint8Array
@@ -17,12 +19,55 @@ export async function findInstance(sql: Queryable): Promise<InstanceRow | undefi
   return row
 }
 
-/** Inserts the installation's row; keeps the one that another process inserted first. */
-export async function insertInstance(sql: Queryable, row: InstanceRow): Promise<void> {
-  await sql`
+/** Inserts the installation's row; false if another process inserted one first. */
+export async function insertInstance(sql: Queryable, row: InstanceRow): Promise<boolean> {
+  const result = await sql`
     insert into instance (id, wrapped_pepper, wrapped_signing_key, created_at)
     values (1, ${row.wrapped_pepper}, ${row.wrapped_signing_key}, ${row.created_at})
     on conflict (id) do nothing`
+  return result.count === 1
+}
+
+/** Finds the wrapped key of the installation's own log, which schema 9 and later have. */
+export async function findInstallationKey(sql: Queryable): Promise<Uint8Array | undefined> {
+  const [row] = await sql<{ wrapped_audit_key: Uint8Array | null }[]>`
+    select wrapped_audit_key from instance where id = 1`
+  return row?.wrapped_audit_key ?? undefined
+}
+
+/** Sets the wrapped key of the installation's own log. */
+export async function setInstallationKey(sql: Transaction, wrapped_audit_key: Uint8Array): Promise<void> {
+  await sql`update instance set wrapped_audit_key = ${wrapped_audit_key} where id = 1`
+}
+
+/** The installation in the form of a tenant, whose log is read, verified and exported by the same code. It has no row in `tenants`. */
+export async function findCurrentInstallation(sql: Queryable): Promise<CurrentTenant | undefined> {
+  const [row] = await sql<
+    (Pick<CurrentTenant, 'policy_version' | 'last_id' | 'head_hash'> & {
+      wrapped_audit_key: Uint8Array
+      created_at: string
+    })[]
+  >`
+    select i.wrapped_audit_key, i.created_at, coalesce(h.policy_version, 0)::bigint as policy_version,
+           coalesce(h.last_id, 0)::bigint as last_id, h.hash as head_hash
+    from instance i left join heads h on h.tenant_id = ${INSTALLATION_ID}
+    where i.id = 1 and i.wrapped_audit_key is not null`
+  if (!row) return undefined
+  const { wrapped_audit_key, created_at, ...end } = row
+  const tenant = {
+    tenant_id: INSTALLATION_ID,
+    name: 'installation',
+    envelope_only: true,
+    monthly_encrypt_quota: null,
+    plaintext_encoding: 'utf8',
+    status: 'active',
+    wrapped_audit_key,
+    created_at,
+    entry_id: 0,
+    newest_entry: 0,
+    mac: new Uint8Array(),
+  } as const
+  return { tenant, ...end, mark: undefined } // its log is never purged
 }
 
 /** Locks the installation's row until the transaction ends, for work that only one process may do at a time. */

@@ -1,6 +1,6 @@
 /** Migrates the database to this version's schema: applies the missing SQL files in order, in one transaction. */
 import { readdir, readFile } from 'node:fs/promises'
-import type { Sql } from './db.js'
+import type { Sql, Transaction } from './db.js'
 import { withDeadline } from './deadline.js'
 
 const FILE_NAME = /^(\d{3})-[a-z0-9-]+\.sql$/
@@ -25,11 +25,11 @@ export class NewerSchemaError extends Error {
  *
  * @throws NewerSchemaError, DatabaseDeadlineError
  */
-export async function migrate(sql: Sql, directory: URL): Promise<number[]> {
+export async function migrate(sql: Sql, directory: URL, complete?: Complete): Promise<number[]> {
   const { version, newest } = await compareSchemas(sql, directory)
   if (version === newest) return []
   await withDeadline(ensureTable(sql), COMMIT_DEADLINE_MS)
-  return acknowledged((workIsDone) => applyMissing(sql, directory, workIsDone))
+  return acknowledged((workIsDone) => applyMissing(sql, { directory, complete, workIsDone }))
 }
 
 // The deadline begins after the statements, which may take long.
@@ -40,7 +40,13 @@ function acknowledged<T>(transaction: (workIsDone: () => void) => Promise<T>): P
   })
 }
 
-async function applyMissing(sql: Sql, directory: URL, workIsDone: () => void): Promise<number[]> {
+/** Work of the server in the transaction of the migrations; `from` is the version before, 0 in a new database. */
+export type Complete = (transaction: Transaction, versions: { from: number; to: number }) => Promise<void>
+
+async function applyMissing(
+  sql: Sql,
+  { directory, complete, workIsDone }: { directory: URL; complete: Complete | undefined; workIsDone: () => void },
+): Promise<number[]> {
   const migrations = await readMigrations(directory)
   return sql.begin(async (transaction) => {
     // The session's limits are meant for calls.
@@ -54,6 +60,7 @@ async function applyMissing(sql: Sql, directory: URL, workIsDone: () => void): P
     if (missing.length > 0) await transaction`select set_config('lock_timeout', ${TABLE_TIMEOUT}, true)`
     for (const migration of missing) await transaction.unsafe(migration.text)
     if (missing.length > 0) await transaction`update schema_version set version = ${newest} where id = 1`
+    if (missing.length > 0) await complete?.(transaction, { from: version, to: newest })
     workIsDone()
     return missing.map((migration) => migration.version)
   })

@@ -1,5 +1,5 @@
 /** The rows of tenants. */
-import type { wire } from '@eaas/protocol'
+import { INSTALLATION_ID, type wire } from '@eaas/protocol'
 import type { PurgeMark } from '../audit/chain.js'
 import type { Queryable, Transaction } from './db.js'
 import { newestEntryOfTenant, type WithNewestEntry } from './newest-entry.js'
@@ -109,11 +109,11 @@ type Row = WithNewestEntry<TenantRow> &
     mark_mac: Uint8Array
   }
 
-/** Which of these tenants have no row. */
+/** Which of these tenants have no row. The installation, which has none, is never missing. */
 export async function findMissingTenants(sql: Queryable, tenant_ids: readonly string[]): Promise<string[]> {
   const rows = await sql<{ tenant_id: string }[]>`
     select w.tenant_id from unnest(${[...tenant_ids]}::uuid[]) as w (tenant_id)
-    where not exists (select 1 from tenants as t where t.tenant_id = w.tenant_id)`
+    where w.tenant_id <> ${INSTALLATION_ID} and not exists (select 1 from tenants as t where t.tenant_id = w.tenant_id)`
   return rows.map(({ tenant_id }) => tenant_id)
 }
 

@@ -1,0 +1,34 @@
+/** What an anchor of the installation's log says of the heads of all tenants, see anchor.md 3. Pure. */
+import { decodeHex, encodeHex } from '@eaas/protocol'
+import * as z from 'zod/mini'
+import type { Head } from './chain.js'
+import { anchorLeaf, merkleRoot } from './merkle.js'
+
+/** Heads in the order of their tenants' ids. */
+export type CoveredHeads = readonly Pick<Head, 'tenant_id' | 'last_id' | 'hash'>[]
+
+const metadataSchema = z.strictObject({
+  root: z.string().check(z.regex(/^[0-9a-f]{64}$/)),
+  tenants: z.int().check(z.gte(0)),
+})
+
+/** The root over the heads. @throws RangeError if one holds what no head has */
+export function anchorRoot(heads: CoveredHeads): Uint8Array {
+  return merkleRoot(heads.map(anchorLeaf))
+}
+
+/** The metadata of an anchor over the heads. */
+export function anchorMetadata(heads: CoveredHeads): { root: string; tenants: number } {
+  return { root: encodeHex(anchorRoot(heads)), tenants: heads.length }
+}
+
+/** Reads the metadata of an anchor; undefined if the text is not exactly as the server writes it. */
+export function readAnchorMetadata(metadata: string | null): { root: Uint8Array; tenants: number } | undefined {
+  try {
+    const { success, data } = metadataSchema.safeParse(JSON.parse(metadata ?? 'null'))
+    if (!success || metadata !== JSON.stringify({ root: data.root, tenants: data.tenants })) return undefined
+    return { root: decodeHex(data.root), tenants: data.tenants }
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,94 @@
+/** Verifies every log: the installation's own, with its newest anchor, and those of all tenants. */
+import { INSTALLATION_ID } from '@eaas/protocol'
+import type { Witness } from '../audit/chain.js'
+import { TENANT_GONE } from '../audit/chain-watch.js'
+import { AnchorFault, readAnchor } from '../audit/newest-anchor.js'
+import { verifyLog } from '../audit/verify.js'
+import type { Services } from '../runner/operation.js'
+import { listTenants } from '../store/tenants.js'
+
+/** The verdict on one log. */
+export interface LogVerdict {
+  tenant_id: string
+  /** `installation` for its own log; undefined for a tenant that is missing */
+  name: string | undefined
+  valid: boolean
+  verified_entries: number
+  /** the last entry that was verified */
+  last_id: number
+  reason?: string
+  broken_at?: number
+}
+
+/** A log that could not be verified to its end, for instance because the database did not answer. */
+export interface Unverified {
+  tenant_id: string
+  name: string
+  error: unknown
+}
+
+export interface VerifyAllOptions {
+  /** where the verification of each log begins; by default at its beginning */
+  verified?: ReadonlyMap<string, number> | undefined
+  /** called after each log */
+  onVerdict?: (verdict: LogVerdict) => void
+  onProgress?: ((name: string, entries: number) => void) | undefined
+  signal?: AbortSignal | undefined
+}
+
+/** Verifies every log, one after another. @throws the signal's reason, or the database's own error when the tenants cannot be listed */
+export async function verifyAll(
+  services: Services,
+  { verified, onVerdict, onProgress, signal }: VerifyAllOptions = {},
+): Promise<{ verdicts: LogVerdict[]; unverified: Unverified[] }> {
+  const { sql, states } = services
+  const verdicts: LogVerdict[] = []
+  const unverified: Unverified[] = []
+  const give = (verdict: LogVerdict) => {
+    verdicts.push(verdict)
+    onVerdict?.(verdict)
+  }
+  const verifyOne = async (tenant_id: string, name: string, witnessed?: Witness) => {
+    try {
+      signal?.throwIfAborted()
+      const state = await states.find(tenant_id)
+      if (!state) throw new Error('it is gone')
+      const { auditKey, rowKey } = state
+      const after_id = verified?.get(tenant_id)
+      const answer = await verifyLog(sql, {
+        tenant_id,
+        auditKey,
+        rowKey,
+        witnessed,
+        signal,
+        ...(after_id === undefined ? {} : { after_id }),
+        onProgress: (entries) => onProgress?.(name, entries),
+      })
+      const { valid, verified_entries, reason, broken_at, head } = answer
+      const fault = { ...(reason && { reason }), ...(broken_at !== undefined && { broken_at }) }
+      give({ tenant_id, name, valid, verified_entries, last_id: head?.id ?? 0, ...fault })
+    } catch (error) {
+      signal?.throwIfAborted()
+      unverified.push({ tenant_id, name, error })
+    }
+  }
+
+  await verifyOne(INSTALLATION_ID, 'installation')
+  const anchored = new Map<string, Witness>()
+  try {
+    for (const head of (await readAnchor(sql, services.installationKey))?.heads ?? [])
+      anchored.set(head.tenant_id, head)
+  } catch (error) {
+    if (!(error instanceof AnchorFault)) throw error
+    const own = verdicts.find(({ tenant_id }) => tenant_id === INSTALLATION_ID)
+    if (own) Object.assign(own, { valid: false, reason: error.message })
+  }
+  const tenants = await listTenants(sql)
+  for (const { tenant_id, name } of tenants) await verifyOne(tenant_id, name, anchored.get(tenant_id))
+  const present = new Set(tenants.map(({ tenant_id }) => tenant_id))
+  for (const tenant_id of anchored.keys()) {
+    if (present.has(tenant_id)) continue
+    give({ tenant_id, name: undefined, valid: false, verified_entries: 0, last_id: 0, reason: TENANT_GONE })
+  }
+  return { verdicts, unverified }
+}

@@ -1,0 +1,86 @@
+/** Writes anchors: entries of the installation's log that cover the heads of all tenants (audit/anchor.md 3). */
+import { INSTALLATION_ID } from '@eaas/protocol'
+import { anchorMetadata } from '../audit/anchor.js'
+import { ChainAlarmError } from '../audit/append-errors.js'
+import { openAuditKey } from '../audit/audit-key.js'
+import { type Head, isHeadAuthentic } from '../audit/chain.js'
+import { TamperedRowError } from '../audit/row-mac.js'
+import {
+  type AnchoredHead,
+  type CurrentHead,
+  clearAnchoredHeads,
+  listAnchoredHeads,
+  listChangedHeads,
+  replaceAnchoredHeads,
+} from '../store/anchors.js'
+import { lockHead } from '../store/audit.js'
+import type { Transaction } from '../store/db.js'
+import { recordForInstallation } from './installation-log.js'
+import type { EntryNote, Services } from './operation.js'
+import { systemCaller } from './perform.js'
+
+export interface AnchorOptions {
+  /** entries to write before the anchor */
+  notes?: readonly EntryNote[]
+  /** a tenant whose loss was accepted: it is no longer covered */
+  without?: string
+  /** write an anchor even if every head is covered already */
+  evenIfSame?: boolean
+  /** cover what the database has now, whatever was anchored: after a rollback of the installation's own log was accepted */
+  afresh?: boolean
+}
+
+/** Writes an anchor in a transaction of its own; false if every head is covered already. @throws Refusal, ChainAlarmError, AuditWriteError */
+export async function anchorNow(services: Services, options?: AnchorOptions): Promise<boolean> {
+  const head = await services.sql.begin((sql) => anchorHeads(services, sql, options))
+  if (head) services.committer.watches.get(INSTALLATION_ID).witness(head)
+  return head !== undefined
+}
+
+/**
+ * Writes an anchor over the heads that the server wrote; returns the new head of the installation's log, undefined if every head is
+ * covered already. A tenant whose head is forged, missing
+ * or behind what was anchored stays covered as it was, so that an anchor never hides what an earlier one shows.
+ *
+ * @throws ChainAlarmError, AuditWriteError
+ */
+export async function anchorHeads(
+  services: Services,
+  sql: Transaction,
+  { notes = [], without, evenIfSame = false, afresh = false }: AnchorOptions = {},
+): Promise<Head | undefined> {
+  await lockHead(sql, INSTALLATION_ID) // anchors take turns
+  if (afresh) await clearAnchoredHeads(sql)
+  const anchored = new Map((await listAnchoredHeads(sql)).map((head) => [head.tenant_id, head]))
+  const changed: Head[] = []
+  for (const head of await listChangedHeads(sql)) {
+    if (await mayAnchor(services, sql, { head, anchored: anchored.get(head.tenant_id) })) changed.push(head)
+  }
+  const removed = without !== undefined && anchored.delete(without) ? [without] : []
+  if (changed.length + removed.length + notes.length === 0 && !evenIfSame && !afresh) return undefined
+  const covered = new Map<string, Head>([...anchored, ...changed.map((head) => [head.tenant_id, head] as const)])
+  const heads = [...covered.values()].sort((a, b) => (a.tenant_id < b.tenant_id ? -1 : 1))
+  const anchor: EntryNote = { action: 'installation.anchor', metadata: anchorMetadata(heads) }
+  const head = await recordForInstallation(services, sql, systemCaller(services), [...notes, anchor])
+  await replaceAnchoredHeads(sql, { changed, removed })
+  return head
+}
+
+async function mayAnchor(
+  { committer, rootKey }: Services,
+  sql: Transaction,
+  { head, anchored }: { head: CurrentHead; anchored: AnchoredHead | undefined },
+): Promise<boolean> {
+  const watch = committer.watches.get(head.tenant_id)
+  if (watch.alarm) return false
+  try {
+    const auditKey = openAuditKey(rootKey, head)
+    if (!anchored?.is_contradicted) return isHeadAuthentic(auditKey, head)
+    watch.remember(anchored)
+    await watch.read(sql, auditKey) // an accepted rollback or a purge explains it
+    return true
+  } catch (error) {
+    if (error instanceof ChainAlarmError || error instanceof TamperedRowError) return false
+    throw error
+  }
+}

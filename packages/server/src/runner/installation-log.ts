@@ -1,0 +1,103 @@
+/**
+ * The installation's own log (audit/anchor.md): who created, changed and deleted tenants, what was purged, when servers started
+ * and stopped. A chain like any tenant's, under an id that no tenant has. Its head is the last one that a transaction locks.
+ */
+import type { KeyObject } from 'node:crypto'
+import { INSTALLATION_ID } from '@eaas/protocol'
+import { appendChained } from '../audit/append-chained.js'
+import { AuditWriteError } from '../audit/append-errors.js'
+import { openAuditKey } from '../audit/audit-key.js'
+import { extendChain, genesisHead, type Head, isHeadAuthentic } from '../audit/chain.js'
+import { createClock } from '../audit/clock.js'
+import { sealNewSecret } from '../crypto/key-hierarchy.js'
+import { insertHead, lockHead } from '../store/audit.js'
+import type { Transaction } from '../store/db.js'
+import { setInstallationKey } from '../store/instance.js'
+import type { Caller, EntryNote, Services } from './operation.js'
+import { draftEntry, systemCaller } from './perform.js'
+import { Refusal } from './refusal.js'
+
+/** Begins the log, in the transaction that creates the installation or brings its schema to the version that has the log. */
+export async function beginInstallationLog(
+  sql: Transaction,
+  { rootKey, now, actor, version }: { rootKey: KeyObject; now: () => number; actor: string; version: string },
+): Promise<void> {
+  const tenant_id = INSTALLATION_ID
+  const wrapped_audit_key = sealNewSecret(rootKey, { purpose: 'audit-key', tenant_id })
+  const auditKey = openAuditKey(rootKey, { tenant_id, wrapped_audit_key })
+  const genesis = genesisHead(auditKey, tenant_id, new Date(now()).toISOString())
+  await setInstallationKey(sql, wrapped_audit_key)
+  await insertHead(sql, genesis)
+  const note: EntryNote = { action: 'installation.create', metadata: { version } }
+  await append(sql, genesis, { auditKey, now, note, actor })
+}
+
+/** Records a migration, in its transaction. @throws AuditWriteError if the head is missing or forged */
+export async function recordMigration(
+  sql: Transaction,
+  { auditKey, ...options }: { auditKey: KeyObject; now: () => number; actor: string; note: EntryNote },
+): Promise<void> {
+  const head = await lockHead(sql, INSTALLATION_ID)
+  if (!head || !isHeadAuthentic(auditKey, head)) {
+    throw new AuditWriteError("the head of the installation's log is missing or forged: restore a backup")
+  }
+  await append(sql, head, { auditKey, ...options })
+}
+
+// Before the services exist. Nothing is compared with the database's clock yet: the first entry of a server is.
+async function append(
+  sql: Transaction,
+  head: Head,
+  { auditKey, now, note, actor }: { auditKey: KeyObject; now: () => number; note: EntryNote; actor: string },
+): Promise<void> {
+  const clock = createClock({ now, toleranceMs: Number.POSITIVE_INFINITY })
+  const draft = draftEntry(note, { actor, ip_address: null, on_behalf_of: undefined, apiKey: undefined })
+  const time = clock.read(head)
+  const { entries, head: next } = extendChain(head, [draft], { auditKey, now: time })
+  if (!(await appendChained(sql, clock, { previous: head, next, entries, time }))) {
+    throw new AuditWriteError("the installation's log could not be continued")
+  }
+}
+
+type Recording = Pick<Services, 'committer' | 'installationKey'>
+
+/** @throws Refusal E_STATE while the installation's log is alarmed about: nothing may be done that it could not record */
+export function assertRecordable({ committer }: Pick<Services, 'committer'>): void {
+  const { alarm } = committer.watches.get(INSTALLATION_ID)
+  if (!alarm) return
+  throw new Refusal(
+    'E_STATE',
+    `the installation's own log is not the one that was written: ${alarm.reason}. See first: eaas audit accept-rollback --installation --help`,
+  )
+}
+
+/** Appends entries to the installation's log in a transaction of their own. @throws Refusal, ChainAlarmError, AuditWriteError */
+export async function recordAlone(
+  services: Recording & Pick<Services, 'sql' | 'actor'>,
+  notes: readonly EntryNote[],
+): Promise<void> {
+  const head = await services.sql.begin((sql) => recordForInstallation(services, sql, systemCaller(services), notes))
+  services.committer.watches.get(INSTALLATION_ID).witness(head)
+}
+
+/**
+ * Appends entries to the installation's log in a transaction, so that what they tell of and they themselves are committed together.
+ * Returns the new head. @throws Refusal, ChainAlarmError, AuditWriteError
+ */
+export async function recordForInstallation(
+  { committer, installationKey: auditKey }: Recording,
+  sql: Transaction,
+  caller: Caller,
+  notes: readonly EntryNote[],
+): Promise<Head> {
+  assertRecordable({ committer })
+  const watch = committer.watches.get(INSTALLATION_ID)
+  const head = await watch.read(sql, auditKey, lockHead)
+  const time = committer.clock.read(head)
+  const drafts = notes.map((note) => draftEntry(note, caller))
+  const { entries, head: next } = extendChain(head, drafts, { auditKey, now: time })
+  if (!(await appendChained(sql, committer.clock, { previous: head, next, entries, time }))) {
+    throw new AuditWriteError("the head of the installation's log changed under its own lock")
+  }
+  return next
+}

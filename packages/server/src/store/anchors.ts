@@ -1,0 +1,91 @@
+/** The heads that the newest anchor of the installation's log covers, and what the database has in their places now. */
+import { INSTALLATION_ID } from '@eaas/protocol'
+import type { Head } from '../audit/chain.js'
+import type { Queryable, Transaction } from './db.js'
+
+/** The head of a tenant as it was anchored. */
+export interface AnchoredHead extends Head {
+  /** whether the tenant has a row */
+  is_there: boolean
+  /** whether the log no longer holds this head: it ends before it, has another entry in its place, or a purge took the entry */
+  is_contradicted: boolean
+}
+
+/** Lists the anchored heads in the order of their tenants' ids, in one statement; the caller compares them with the anchor. */
+export function listAnchoredHeads(sql: Queryable): Promise<AnchoredHead[]> {
+  return sql<AnchoredHead[]>`
+    select a.tenant_id, a.last_id, a.hash, a.policy_version, a.created_at, a.mac, t.tenant_id is not null as is_there,
+           t.tenant_id is null or h.last_id is null or h.last_id < a.last_id or e.hash is distinct from a.hash
+             as is_contradicted
+    from anchored_heads a
+    left join tenants t on t.tenant_id = a.tenant_id
+    left join heads h on h.tenant_id = a.tenant_id
+    left join audit_log e on e.tenant_id = a.tenant_id and e.id = a.last_id
+    order by a.tenant_id`
+}
+
+/** The id of the newest anchor in the installation's log; the caller authenticates the entry. */
+export async function findAnchorId(sql: Queryable): Promise<number | undefined> {
+  const [row] = await sql<{ id: number }[]>`
+    select id from audit_log where tenant_id = ${INSTALLATION_ID} and action = 'installation.anchor'
+    order by id desc limit 1`
+  return row?.id
+}
+
+/** The time of the newest anchor; undefined if there is none. */
+export async function findAnchorTime(sql: Queryable): Promise<string | undefined> {
+  const [row] = await sql<{ created_at: string }[]>`
+    select created_at from audit_log where tenant_id = ${INSTALLATION_ID} and action = 'installation.anchor'
+    order by id desc limit 1`
+  return row?.created_at
+}
+
+/** A head in the database, and the wrapped key that authenticates it. */
+export interface CurrentHead extends Head {
+  wrapped_audit_key: Uint8Array
+}
+
+/** Lists the heads of all tenants that differ from what is anchored. */
+export function listChangedHeads(sql: Queryable): Promise<CurrentHead[]> {
+  return sql<CurrentHead[]>`
+    select h.tenant_id, h.last_id, h.hash, h.policy_version, h.created_at, h.mac, t.wrapped_audit_key
+    from heads h join tenants t on t.tenant_id = h.tenant_id
+    left join anchored_heads a on a.tenant_id = h.tenant_id
+    where a.mac is distinct from h.mac`
+}
+
+/** Replaces the anchored heads by others. */
+export async function replaceAnchoredHeads(
+  sql: Transaction,
+  { changed, removed }: { changed: readonly Head[]; removed: readonly string[] },
+): Promise<void> {
+  if (removed.length > 0) await sql`delete from anchored_heads where tenant_id = any(${[...removed]}::uuid[])`
+  if (changed.length === 0) return
+  await sql`
+    insert into anchored_heads (tenant_id, last_id, hash, policy_version, created_at, mac)
+    select n.tenant_id, n.last_id, n.hash, n.policy_version, n.created_at, n.mac
+    from unnest(
+      ${changed.map((head) => head.tenant_id)}::uuid[], ${changed.map((head) => head.last_id)}::bigint[],
+      ${sql.array(changed.map((head) => head.hash))}::bytea[], ${changed.map((head) => head.policy_version)}::bigint[],
+      ${changed.map((head) => head.created_at)}::timestamptz[], ${sql.array(changed.map((head) => head.mac))}::bytea[]
+    ) as n (tenant_id, last_id, hash, policy_version, created_at, mac)
+    on conflict (tenant_id) do update
+    set last_id = excluded.last_id, hash = excluded.hash, policy_version = excluded.policy_version,
+        created_at = excluded.created_at, mac = excluded.mac`
+}
+
+/** Removes all anchored heads. */
+export async function clearAnchoredHeads(sql: Transaction): Promise<void> {
+  await sql`delete from anchored_heads`
+}
+
+/** The tenants that entries of the installation's log after an id say were created. */
+export async function listCreatedSince(sql: Queryable, after_id: number): Promise<string[]> {
+  const rows = await sql<{ metadata: string | null }[]>`
+    select metadata from audit_log
+    where tenant_id = ${INSTALLATION_ID} and action = 'installation.tenant_create' and id > ${after_id}`
+  return rows.flatMap(({ metadata }) => {
+    const { tenant_id } = JSON.parse(metadata ?? '{}') as { tenant_id?: unknown }
+    return typeof tenant_id === 'string' ? [tenant_id] : []
+  })
+}

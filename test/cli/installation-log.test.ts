@@ -1,0 +1,137 @@
+// The installation's own log at the command line: what a server's run and an operator's commands leave in it, its checkpoints, and the
+// anchor in an export, which both verifiers check.
+import { spawnSync } from 'node:child_process'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { INSTALLATION_ID } from '@eaas/protocol'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { findObstacleToVerifier, VERIFIER } from '../audit/other-verifier.js'
+import { freshDatabase, type TestDatabase } from '../support/database.js'
+import { createTenantByCli, runEaas, startEaas } from '../support/eaas-process.js'
+
+const OPERATOR = /^operator:.+@.+/
+
+let folder: string
+let database: TestDatabase
+let publicKey: string
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'eaas-installation-'))
+  database = await freshDatabase('installation')
+  await createTenantByCli({ database }, 'acme')
+  await createTenantByCli({ database }, 'other')
+  publicKey = (await eaas('audit', 'public-key')).stdout.trim()
+})
+afterAll(() => rm(folder, { recursive: true, force: true }))
+
+const eaas = (...args: string[]) => runEaas(args, { database, environment: { EAAS_CHECKPOINT_FILE: 'none' } })
+
+async function entries() {
+  const { stdout } = await eaas('audit', 'list', '--installation', '--json')
+  return JSON.parse(stdout).logs.reverse() as { action: string; actor: string; metadata: Record<string, unknown> }[]
+}
+
+async function written(name: string, ...args: string[]): Promise<string> {
+  const path = join(folder, name)
+  const { code, stdout } = await eaas(...args)
+  expect([args, code]).toEqual([args, 0])
+  await writeFile(path, stdout)
+  return path
+}
+
+/** The exit code and verdict of both verifiers, which must agree. */
+async function verified(...args: string[]) {
+  const { code, stdout } = await eaas('audit', 'verify-export', ...args, '--public-key', publicKey, '--json')
+  const verdict = JSON.parse(stdout)
+  if (findObstacleToVerifier() === undefined) {
+    const other = spawnSync('python3', ['-B', VERIFIER, ...args, '--public-key', publicKey], { encoding: 'utf8' })
+    expect([other.status, JSON.parse(other.stdout).anchor]).toEqual([code, verdict.anchor])
+  }
+  return { code, verdict }
+}
+
+describe("the installation's log", () => {
+  it('records the runs of servers, with a digest of the configuration, and the commands of operators by name', async () => {
+    const environment = { EAAS_CHECKPOINT_FILE: 'none' }
+    const server = await startEaas({ database, environment })
+    await server.stop()
+    await eaas('doctor')
+    await eaas('audit', 'verify', '--tenant', 'acme')
+    await eaas('audit', 'export', '--tenant', 'acme', '--out', join(folder, 'recorded.ndjson'))
+    await eaas('tenant', 'suspend', 'other', '--reason', 'a drill')
+    await eaas('tenant', 'resume', 'other')
+    const all = await entries()
+    const named = all.map(({ action, actor }) => [action.replace('installation.', ''), OPERATOR.test(actor)])
+    expect(named).toEqual([
+      ['create', true],
+      ['tenant_create', true],
+      ['tenant_create', true],
+      ['start', false],
+      ['anchor', false],
+      ['stop', false],
+      ['doctor', true],
+      ['verify', true],
+      ['export', true],
+      ['tenant_suspend', true],
+      ['tenant_resume', true],
+    ])
+    const [start, stop] = all.filter(({ action }) => /start|stop/.test(action))
+    expect(start?.metadata).toMatchObject({
+      version: expect.any(String),
+      configuration: expect.stringMatching(/^[0-9a-f]{64}$/),
+    })
+    expect(stop?.metadata).toEqual(start?.metadata)
+    expect(all.at(-2)?.metadata).toMatchObject({ reason: 'a drill', status: 'suspended' })
+    const { stdout } = await eaas('audit', 'list', '--tenant', 'other', '--json')
+    expect(JSON.parse(stdout).logs[0].actor).toMatch(OPERATOR)
+  })
+
+  it('is not reached as a tenant', async () => {
+    for (const command of ['show', 'suspend', 'delete', 'resume']) {
+      expect([command, (await eaas('tenant', command, INSTALLATION_ID)).code]).toEqual([command, 1])
+    }
+    expect((await eaas('audit', 'list', '--tenant', INSTALLATION_ID)).code).toBe(1)
+    expect((await eaas('audit', 'list')).code).toBe(2)
+    expect((await eaas('audit', 'list', '--tenant', 'acme', '--installation')).code).toBe(2)
+    expect((await eaas('tenant', 'list')).stdout).not.toContain(INSTALLATION_ID)
+  })
+
+  it('is verified with every other log, and exported and verified alone', async () => {
+    const checkpoint = await written('installation.checkpoint', 'audit', 'checkpoint', '--installation')
+    expect((await entries()).at(-1)?.action).toBe('installation.anchor')
+    const all = await eaas('audit', 'verify', '--all', '--checkpoint', checkpoint)
+    expect([all.code, all.stdout]).toEqual([0, expect.stringMatching(/^All logs are valid\.\nlogs +3 of 3 valid/)])
+    const exported = await written('installation.ndjson', 'audit', 'export', '--installation')
+    expect(await verified(exported, '--checkpoint', checkpoint)).toMatchObject({ code: 0, verdict: { whole: true } })
+    const json = JSON.parse((await eaas('audit', 'verify', '--all', '--json')).stdout)
+    expect(json).toMatchObject({ valid: true, logs: [{ name: 'installation' }, { valid: true }, { valid: true }] })
+  })
+})
+
+describe('an export of a tenant', () => {
+  it('has the newest anchor, by which a checkpoint of the installation covers the tenant', async () => {
+    const checkpoint = await written('covering.checkpoint', 'audit', 'checkpoint', '--installation')
+    const exported = await written('acme.ndjson', 'audit', 'export', '--tenant', 'acme')
+    const { code, verdict } = await verified(exported, '--checkpoint', checkpoint)
+    expect([code, verdict]).toMatchObject([
+      0,
+      { whole: true, checkpoint_compared: true, anchor: { tenants: 2, compared: true } },
+    ])
+    const shown = await eaas('audit', 'verify-export', exported, '--public-key', publicKey)
+    expect(shown.stdout).toMatch(/^anchor +entry \d+ of the installation's log, of .*, covers entry \d+$/m)
+
+    const later = await written('later.checkpoint', 'audit', 'checkpoint', '--installation')
+    expect((await verified(exported, '--checkpoint', later)).code).toBe(1) // the export knows of no such anchor
+    const again = await written('again.ndjson', 'audit', 'export', '--tenant', 'acme')
+    expect((await verified(again, '--checkpoint', checkpoint)).code).toBe(5)
+
+    const [header, , ...rest] = (await readFile(exported, 'utf8')).split(/(?<=\n)/)
+    const [, foreign] = (
+      await readFile(await written('other.ndjson', 'audit', 'export', '--tenant', 'other'), 'utf8')
+    ).split(/(?<=\n)/)
+    const mixed = join(folder, 'mixed.ndjson')
+    await writeFile(mixed, [header, foreign, ...rest].join(''))
+    expect((await verified(mixed)).verdict).toMatchObject({ valid: false, line: 2 })
+  })
+})
