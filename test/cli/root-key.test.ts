@@ -104,7 +104,7 @@ describe('a database that has its root key', () => {
   it('is not started without a root key, and no new one is made for it', { timeout: TIMEOUT_MS }, async () => {
     const sentence =
       database.backend === 'embedded'
-        ? /root\.key is missing\. Put back the file that belongs to this database/
+        ? /root\.key is missing\. Restore the file that belongs to this database/
         : /the root key must come from EAAS_ROOT_KEY or EAAS_ROOT_KEY_FILE\. Make one with: openssl rand/
     expectRefusal(await runEaas(['start'], { database, rootKey: null }), sentence)
     if (database.backend === 'embedded') expect(await readdir(database.dataDir)).not.toContain('root.key')
@@ -142,7 +142,7 @@ describe.skipIf(backend() === 'postgres')('the root key of a data directory (Pos
       expect(await readFile(path, 'utf8')).toBe(text)
     }
     await rm(path)
-    expectRefusal(await start(), /root\.key is missing\. Put back the file/)
+    expectRefusal(await start(), /root\.key is missing\. Restore the file/)
     expect(existsSync(path)).toBe(false)
 
     await writeFile(path, genuine)
