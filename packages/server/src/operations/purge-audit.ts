@@ -92,10 +92,18 @@ export function purgeAudit({
     // Not read again when the decision is made under the lock of the head: what was verified once stays as it was written.
     const rights = await verify(services, state)
     if (dryRun) return { entries: [], release: () => whole }
-    const { counts, purged_through } = await countFirst(sql, { tenant_id, after_id, through_id: last_id }, markKinds)
+    // Entries that were appended after the verification are left for the next purge.
+    const verified_id = Math.min(last_id, rights.last_id)
+    if (verified_id <= after_id)
+      return { entries: [], release: () => ({ purged_through: after_id, entries: 0, cutoff }) }
+    const { counts, purged_through } = await countFirst(
+      sql,
+      { tenant_id, after_id, through_id: verified_id },
+      markKinds,
+    )
     const plan = { purged_through, entries: purged_through - after_id, cutoff }
     const entry = await readAuthenticEntry(sql, { tenant_id, id: purged_through, auditKey: state.auditKey }, mark?.hash)
-    if (!entry || purged_through > rights.last_id) throw notVerified('entry_altered', purged_through)
+    if (!entry) throw notVerified('entry_altered', purged_through)
     const digest = rightsDigest({ tenant_id, purged_through }, rightsAt(rights, purged_through))
     const decision: Decision<PurgePlan> = {
       entries: [{ action: 'audit.purge', metadata: { ...plan, rights: digest } }],
