@@ -7,7 +7,7 @@ import { findContradicted, listAlarms, writeAlarm } from '../store/alarms.js'
 import type { Sql } from '../store/db.js'
 import { findAcceptedRollback } from './accepted-rollback.js'
 import { ChainAlarmError } from './append-errors.js'
-import { alarmMac, type ChainAlarm, equalBytes, genesisHash, type Witness } from './chain.js'
+import { alarmMac, type ChainAlarm, equalBytes, genesisHash, type Head, type Witness } from './chain.js'
 import type { Alarm, HeadWatch } from './head-watch.js'
 import type { HeadWatches } from './head-watches.js'
 import { TamperedRowError } from './row-mac.js'
@@ -83,10 +83,14 @@ export function createChainWatch({
       return
     }
     const auditKey = await findAuditKey(row.tenant_id).catch(unlessTampered)
+    if (!auditKey || !isGenuine(row, auditKey)) {
+      watch.learn({ reason: 'the database contains an alarm that no server wrote', witness: watch.witnessed })
+      return
+    }
+    // What this process witnessed may be later than what the row says: then its own alarm replaces the row.
+    await raiseOwn(watch, auditKey)
     const { reason, last_id, hash, policy_version } = row
-    if (isGenuine(row, auditKey))
-      watch.learn({ reason, witness: last_id === 0 ? undefined : { last_id, hash, policy_version } })
-    else watch.learn({ reason: 'the database contains an alarm that no server wrote', witness: watch.witnessed })
+    watch.learn({ reason, witness: last_id === 0 ? undefined : { last_id, hash, policy_version } })
   }
 
   async function examine(watch: HeadWatch): Promise<void> {
@@ -97,10 +101,17 @@ export function createChainWatch({
     }
     const auditKey = await findAuditKey(tenant_id)
     if (!auditKey) return
+    const head = await raiseOwn(watch, auditKey)
+    if (head) watch.witness(head) // a purge took the entry: from now on the head is compared
+  }
+
+  /** Compares the chain with what this process witnessed; returns the head, or undefined after an alarm. */
+  async function raiseOwn(watch: HeadWatch, auditKey: KeyObject): Promise<Head | undefined> {
     try {
-      watch.witness(await watch.read(sql, auditKey)) // a purge took the entry: from now on the head is compared
+      return await watch.read(sql, auditKey)
     } catch (error) {
       if (!(error instanceof ChainAlarmError)) throw error
+      return undefined
     }
   }
 
