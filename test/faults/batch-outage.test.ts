@@ -11,7 +11,7 @@ const OPERATIONS = 1_000
 /** Their entries are some 300 KB in one statement. */
 const MIDDLE_BYTES = 150_000
 
-const NOT_KNOWN = [500, 'E_AUDIT_NOT_WRITTEN', expect.stringContaining('it is not known whether')]
+const NOT_KNOWN = [500, 'E_AUDIT_NOT_WRITTEN', expect.stringContaining('it is unknown whether')]
 const NOT_WRITTEN = [503, 'E_UNAVAILABLE', expect.stringContaining('so the call was not carried out')]
 
 /** A proxy in front of the database that can lose it: all connections end, and new ones are refused until it is found again. */

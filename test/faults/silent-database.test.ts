@@ -67,7 +67,7 @@ describe.skipIf(backend() === 'embedded')('while the database is silent', () => 
     const { status, body } = await wrap()
     expect([status, body.code, body.detail]).toEqual([500, 'E_AUDIT_NOT_WRITTEN', expect.stringContaining('unknown')])
     proxy.resume()
-    expect((await owner.call('GET', '/v1/audit?action=key.wrap')).body.total).toBe(2)
+    await expect.poll(async () => (await owner.call('GET', '/v1/audit?action=key.wrap')).body.total).toBe(2)
   })
 
   it('reads of one tenant do not pile up', async () => {
