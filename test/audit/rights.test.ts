@@ -89,6 +89,22 @@ describe('the rights at a time', () => {
     expect(early.keys[0]?.permissions).toContain('decrypt')
   })
 
+  it('are those of API keys: an operator of the command line is none', () => {
+    const reader = createRightsReader(day(5))
+    const entry = {
+      id: 1,
+      action: 'tenant.update',
+      key_id: null,
+      key_version: null,
+      metadata: null,
+      created_at: day(1),
+    }
+    reader.read({ ...entry, actor: 'operator:ann@host' })
+    expect(reader.report().api_keys).toEqual([])
+    reader.read({ ...entry, id: 2, actor: clerk.id })
+    expect(reader.report().api_keys).toMatchObject([{ api_key_id: clerk.id, permissions: null }])
+  })
+
   it('are what was left of it later', async () => {
     const late = await rightsAt(day(15))
     expect(late.tenant).toEqual({ status: 'active', envelope_only: true })

@@ -1,5 +1,5 @@
 /** Who could do what with which key at a time, read from the entries alone (chain.md 12). Pure. */
-import type { Permission } from '@eaas/protocol'
+import { isUuid, type Permission } from '@eaas/protocol'
 import type { AuditEntry } from './chain.js'
 import { readMetadata } from './rights-history.js'
 
@@ -36,7 +36,7 @@ export interface KeyRights {
 
 /** What an API key may do with a key by the key's state (the table of states in the API's contract). */
 const PERMISSIONS_BY_STATUS = {
-  active: ['encrypt', 'decrypt', 'keys:read', 'keys:rotate', 'keys:disable', 'keys:export'],
+  active: ['encrypt', 'hash', 'decrypt', 'keys:read', 'keys:rotate', 'keys:disable', 'keys:export'],
   disabled: ['decrypt', 'keys:read', 'keys:rotate', 'keys:disable', 'keys:destroy', 'keys:export'],
   pending_destruction: ['keys:read', 'keys:destroy'],
   destroyed: ['keys:read'],
@@ -103,7 +103,7 @@ export function createRightsReader(at: string): RightsReader {
     read({ id, action, actor, key_id, key_version, metadata, created_at }) {
       if (created_at > at) return
       through_id = id
-      if (actor !== 'system' && !apiKeys.has(actor)) {
+      if (isUuid(actor) && !apiKeys.has(actor)) {
         const unknown = { permissions: null, expires_at: null, allowed_ips: null, entry_id: null }
         apiKeys.set(actor, { api_key_id: actor, status: 'active', ...unknown })
       }
