@@ -5,6 +5,7 @@ import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { INSTALLATION_ID } from '@eaas/protocol'
 import type postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
@@ -31,7 +32,13 @@ async function contentsAtRest(database: TestDatabase, rootKey: string | null = R
   const eaas = database.backend === 'embedded' ? await startEaas({ database, rootKey }) : undefined
   const sql = connectTo(database)
   try {
-    return await contents(sql)
+    const all = await contents(sql)
+    // The server that reads an embedded database is in the installation's own log.
+    const isOwn = (line: string) => eaas !== undefined && line.startsWith(`(${INSTALLATION_ID},`)
+    return all
+      .split('\n')
+      .filter((line) => !isOwn(line))
+      .join('\n')
   } finally {
     await sql.end()
     await eaas?.stop()
