@@ -74,6 +74,15 @@ describe('eaas doctor', { timeout: TIMEOUT_MS }, () => {
     expect(await readdir(folder)).toEqual(['file'])
   })
 
+  it('finds nothing wrong before the first start, which creates the data directory and the files in it', async () => {
+    const dataDir = join(folder, 'not', 'yet')
+    const { ok, found } = await examine({ database: { backend: 'embedded', dataDir, drop: async () => undefined } })
+    expect(ok).toBe(true)
+    expect(found('database')?.detail).toContain('there is no database in')
+    expect(found('checkpoint file')).toMatchObject({ ok: true })
+    expect(await readdir(folder)).not.toContain('not')
+  })
+
   it('finds wrong that a log is ahead of the clock, and says which one and what to do', async () => {
     const ahead = await freshDatabase('doctor')
     await createTenantByCli({ database: ahead }, 'hasty')

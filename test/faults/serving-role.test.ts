@@ -75,7 +75,9 @@ describe.skipIf(backend() === 'embedded')('a role that may only read and write r
     const { code, stdout, stderr } = await eaas.stop()
     expect([code, stdout]).toEqual([0, expect.stringContaining('This is the first start.')])
     expect(stderr).not.toContain('denied')
-    expect((await runEaas(['doctor'], { database })).code).toBe(0)
+    const doctor = async (who: TestDatabase) => (await runEaas(['doctor'], { database: who })).stdout
+    expect(await doctor(database)).toMatch(/^ok +rights +this role may not change audit entries$/m)
+    expect(await doctor(owner)).toMatch(/^WARN +rights +this role may change audit entries.*eaas migrate --role/m)
   })
 
   it('may neither alter the schema nor change an entry, and deletes entries only where a purge does', async () => {

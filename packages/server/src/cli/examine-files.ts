@@ -4,21 +4,7 @@ import { access, stat } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { isReadableByAll } from '../crypto/root-key.js'
 import { assertOwnDirectory } from '../store/embedded/database.js'
-
-export interface Finding {
-  check: string
-  ok: boolean
-  /** does not prevent a start, but should be checked */
-  warning?: true
-  /** what was found, and what to do if it is not ok */
-  detail: string
-}
-
-/** The result of one examination; an error that it throws becomes a finding that is not ok. */
-export interface Result<T = never> extends Partial<Omit<Finding, 'check'>> {
-  detail: string
-  found?: T
-}
+import type { Result } from './finding.js'
 
 /** Examines the file that the root key is read from. */
 export async function examineKeyFile(path: string): Promise<Result> {

@@ -28,6 +28,14 @@ export async function mayCreateTables(sql: Queryable): Promise<boolean> {
   return row?.may ?? false
 }
 
+/** Whether this role may change audit entries, or may give itself the right to, as the owner of their table. */
+export async function mayChangeEntries(sql: Queryable): Promise<boolean> {
+  const [row] = await sql<{ may: boolean }[]>`
+    select has_table_privilege(oid, 'update') or pg_has_role(relowner, 'member') as may
+    from pg_class where oid = to_regclass('audit_log')`
+  return row?.may ?? false
+}
+
 export interface DatabaseClock {
   database_now: string
   /** the time of the newest audit entry of all tenants */

@@ -1,0 +1,110 @@
+/** Examines the database for `eaas doctor`: schema, writes, rights, durability and clock. Writes nothing that it does not roll back. */
+import type { Config } from '../config.js'
+import { readRootKey } from '../crypto/root-key.js'
+import { MIGRATIONS_DIRECTORY } from '../migrations-directory.js'
+import type { Sql } from '../store/db.js'
+import { compareSchemas } from '../store/migrations.js'
+import { NoDatabaseError, openStore, type Store } from '../store/open-store.js'
+import { findMissingLimits } from '../store/pooler.js'
+import { findClock, findMissingStandby, mayChangeEntries, mayCreateTables } from '../store/settings.js'
+import { findWriteObstacle, tryWrite } from '../store/writability.js'
+import { examineNewDirectory } from './examine-files.js'
+import { type Result, someOf } from './finding.js'
+
+/** A clock this far from the database's or behind the log makes expiries and policies wrong, in milliseconds. */
+const CLOCK_TOLERANCE_MS = 60_000
+
+/** Opens the database beside a running server. If there is none yet, examines where it will be created, and finds no store. */
+export async function examineDatabase(config: Config): Promise<Result<Store>> {
+  try {
+    const store = await openStore(config, { beside: true, mayCreate: false })
+    return { found: store, detail: store.description }
+  } catch (error) {
+    if (!(error instanceof NoDatabaseError)) throw error
+    await examineNewDirectory(config.dataDir)
+    await readRootKey(config.rootKey)
+    return { detail: `there is no database in ${config.dataDir} yet; eaas start creates one` }
+  }
+}
+
+/** Compares the schema with the one that this version needs; finds `current` if they are the same. */
+export async function examineSchema({ sql }: Store): Promise<Result<'current'>> {
+  const { version, newest } = await compareSchemas(sql, MIGRATIONS_DIRECTORY)
+  if (version === newest) return { found: 'current', detail: `version ${version}` }
+  if (!(await mayCreateTables(sql))) {
+    return {
+      ok: false,
+      detail: `version ${version}, and this role may not migrate it to ${newest}: run eaas migrate as the owner of the tables`,
+    }
+  }
+  return { detail: `version ${version}; the next start migrates it to ${newest}` }
+}
+
+/** Behind a pooler the server sets limits for transactions only: a statement outside of one has the limits of its role. */
+export async function examineLimits(sql: Sql): Promise<Result<unknown>> {
+  const missing = await findMissingLimits(sql)
+  if (missing.length === 0) return { detail: 'found one; the role has time limits for its statements' }
+  return {
+    warning: true,
+    detail: `found one, but the role has no ${missing.join(', ')}: alter role … set … = '5s'`,
+  }
+}
+
+/** Tries a write, and whether a commit would wait for a standby that is missing. */
+export async function examineWrites({ sql }: Store): Promise<Result> {
+  const obstacle = await findWriteObstacle(sql)
+  if (obstacle) return { ok: false, detail: obstacle.detail }
+  await tryWrite(sql)
+  const standby = await findMissingStandby(sql) // a rollback does not wait for a standby
+  if (standby === undefined) return { detail: 'a test write succeeded and was rolled back' }
+  return {
+    ok: false,
+    detail: `commits wait for a synchronous standby (${standby}), and none is connected: start it, or change synchronous_standby_names`,
+  }
+}
+
+/** Examines whether the role that connects may change the audit log, which a server never needs to. */
+export async function examineRights({ sql }: Store): Promise<Result> {
+  if (!(await mayChangeEntries(sql))) return { detail: 'this role may not change audit entries' }
+  return {
+    warning: true,
+    detail:
+      'this role may change audit entries, as their owner may: verification finds such a change but cannot prevent it. Run eaas migrate ' +
+      '--role ROLE as the owner, and have servers connect as that role',
+  }
+}
+
+/** Whether a power cut can lose an acknowledged entry. */
+export function examineDurability({ durability, isEmbedded }: Store) {
+  if (durability === 'synchronous') return { detail: 'a commit is on disk when it is acknowledged' }
+  const remedy = isEmbedded
+    ? 'use PostgreSQL if a power cut must not lose entries'
+    : 'set fsync, full_page_writes and synchronous_commit to on'
+  return { ok: false, detail: `a power cut can lose acknowledged audit entries: ${remedy}` }
+}
+
+/** Compares this machine's clock with the database's and with the newest entries. */
+export async function examineClock({ sql, isEmbedded }: Store) {
+  const asked = Date.now()
+  const { database_now, newest_entry, ahead } = await findClock(sql, new Date(asked + CLOCK_TOLERANCE_MS).toISOString())
+  const apart = Date.now() - Date.parse(database_now)
+  if (Math.abs(apart) > CLOCK_TOLERANCE_MS) {
+    return {
+      ok: false,
+      detail: `this machine's clock and the database's are ${Math.round(apart / 1_000)} s apart: run NTP on both. Nothing is written while they are over EAAS_MAX_CLOCK_SKEW_SECONDS apart`,
+    }
+  }
+  if (ahead.length > 0) {
+    const wait = isEmbedded
+      ? 'until then nothing is written unless you start with EAAS_MAX_CLOCK_SKEW_SECONDS=0'
+      : 'you need do nothing'
+    return {
+      ok: false,
+      detail:
+        `the newest audit entry is of ${newest_entry}, in the future (${someOf(ahead)}). If this clock is wrong, correct it. If it is right, a wrong ` +
+        `clock wrote that entry: times in a log never go back, so new entries, and the usage counted from them, have that time until ` +
+        `it has passed; ${wait}`,
+    }
+  }
+  return { detail: `agrees with the database's; newest audit entry: ${newest_entry ?? 'none'}` }
+}

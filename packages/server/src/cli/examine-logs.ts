@@ -1,0 +1,154 @@
+/** Examines the audit logs for `eaas doctor`: alarms, the checkpoint file, the heads of the chains and the newest anchor. */
+import type { KeyObject } from 'node:crypto'
+import { INSTALLATION_ID } from '@eaas/protocol'
+import { compareWithAnchor } from '../audit/anchor-watch.js'
+import { ChainAlarmError } from '../audit/append-errors.js'
+import { openAuditKey } from '../audit/audit-key.js'
+import { equalBytes, isHeadAuthentic, isPurgeMarkAuthentic, type Witness } from '../audit/chain.js'
+import { TENANT_GONE } from '../audit/chain-watch.js'
+import { encodePublicKey } from '../audit/checkpoint.js'
+import { HeadWatch } from '../audit/head-watch.js'
+import { createHeadWatches } from '../audit/head-watches.js'
+import { nameFaults, readKeptFile, STANDARD_OUTPUT } from '../audit/kept-witnesses.js'
+import { findPutBack } from '../audit/newest-row.js'
+import { authentic, TamperedRowError, tenantMac } from '../audit/row-mac.js'
+import { deriveRowKey } from '../crypto/key-hierarchy.js'
+import { findOwnInstance, MISSING_TENANT, openInstallationKey, openSecrets } from '../installation.js'
+import { listAlarms } from '../store/alarms.js'
+import { findAnchorTime } from '../store/anchors.js'
+import { findEntryHash, findHead } from '../store/audit.js'
+import { findLastMark } from '../store/audit-retention.js'
+import type { Sql } from '../store/db.js'
+import { findCurrentInstallation } from '../store/instance.js'
+import { findOutdatedRow } from '../store/newest-entry.js'
+import { findMissingTenants, findTenant, listTenants, type TenantRow } from '../store/tenants.js'
+import { type Result, someOf } from './finding.js'
+import { messageOf } from './with-services.js'
+
+/** Lists the alarms. A row that no server wrote is an alarm too. */
+export async function examineAlarms(sql: Sql): Promise<Result> {
+  const alarms = await listAlarms(sql)
+  if (alarms.length === 0) return { detail: 'none' }
+  const names = new Map((await listTenants(sql)).map(({ tenant_id, name }) => [tenant_id, name]))
+  names.set(INSTALLATION_ID, "the installation's own log")
+  const named = alarms.map(({ tenant_id, reason }) => {
+    const name = names.get(tenant_id)
+    return name === undefined ? `${tenant_id}: ${TENANT_GONE}` : `${name}: ${reason}`
+  })
+  return {
+    ok: false,
+    detail: `${someOf(named)}. All calls of these tenants are refused until you settle this: see eaas audit accept-rollback --help`,
+  }
+}
+
+/** Compares the logs with the checkpoint file, as a start does. */
+export async function examineCheckpoints(sql: Sql, rootKey: KeyObject, file: string): Promise<Result> {
+  if (file === STANDARD_OUTPUT)
+    return { detail: 'written to standard output, so a start cannot compare the database with them' }
+  const instance = await findOwnInstance(sql)
+  if (!instance) return { detail: 'the database is new' }
+  const { signingKey } = openSecrets(rootKey, instance)
+  const { witnesses, lines, faults } = await readKeptFile(file, encodePublicKey(signingKey), { isThorough: true })
+  const behind = await findBehind(sql, rootKey, witnesses)
+  if (behind.length > 0) {
+    return {
+      ok: false,
+      detail: `${someOf(behind)} (${file}). A server that starts will refuse all calls of these tenants until you settle this: see eaas audit accept-rollback --help`,
+    }
+  }
+  if (faults.length > 0) {
+    return {
+      ok: false,
+      detail:
+        `${nameFaults(faults)} (${file}). A crash cut these lines short, or somebody edited the file. Compare the logs with checkpoints that ` +
+        'are kept elsewhere (eaas audit verify --checkpoint), then remove these lines',
+    }
+  }
+  const missing = await findMissingTenants(sql, [...witnesses.keys()])
+  if (missing.length === 0) return { detail: `${lines} lines in ${file}, all of them valid` }
+  const where = missing.map((tenant_id) => `${tenant_id} (line ${witnesses.get(tenant_id)?.line})`)
+  return { warning: true, detail: `${MISSING_TENANT}: ${someOf(where)} in ${file}` }
+}
+
+// Compares as a start does. The finding `audit chains` reports a head that is wrong in itself.
+async function findBehind(sql: Sql, rootKey: KeyObject, witnesses: ReadonlyMap<string, Witness>): Promise<string[]> {
+  const behind: string[] = []
+  const installation = await findCurrentInstallation(sql)
+  for (const tenant of [...(await listTenants(sql)), ...(installation ? [installation.tenant] : [])]) {
+    const { tenant_id, name } = tenant
+    const witness = witnesses.get(tenant_id)
+    if (!witness) continue
+    const watch = new HeadWatch(tenant_id, () => undefined)
+    watch.remember(witness)
+    try {
+      await watch.read(sql, openAuditKey(rootKey, tenant))
+    } catch (error) {
+      if (error instanceof TamperedRowError) continue
+      if (!(error instanceof ChainAlarmError)) throw error
+      behind.push(`${name}: ${watch.alarm?.reason}`)
+    }
+  }
+  return behind
+}
+
+/** Checks the head of each log, the last entry, the last purge mark and the rows that the newest entries tell of. */
+export async function examineChains(sql: Sql, rootKey: KeyObject) {
+  const tenants = await listTenants(sql)
+  const broken: string[] = []
+  for (const tenant of tenants) {
+    const fault = await findChainFault(sql, rootKey, tenant)
+    if (fault) broken.push(`${tenant.name}: ${fault}`)
+  }
+  if (broken.length === 0) return { detail: `the heads of ${tenants.length} logs are valid` }
+  return { ok: false, detail: `${someOf(broken)}. Verify the log (eaas audit verify) and restore a backup` }
+}
+
+/** Compares as a start does: the installation's log from its newest anchor on, and every tenant that the anchor covers. */
+export async function examineAnchor(sql: Sql, rootKey: KeyObject): Promise<Result> {
+  const instance = await findOwnInstance(sql)
+  if (!instance) return { detail: 'the database is new' }
+  const installationKey = await openInstallationKey(sql, rootKey)
+  const faults: string[] = []
+  const watches = createHeadWatches((tenant_id, reason) => void faults.push(`${tenant_id}: ${reason}`))
+  const errors = await compareWithAnchor({
+    sql,
+    watches,
+    installationKey,
+    rowKey: deriveRowKey(installationKey),
+    findAuditKey: async (tenant_id) => {
+      const tenant = await findTenant(sql, tenant_id)
+      return tenant && openAuditKey(rootKey, tenant)
+    },
+  })
+  faults.push(...errors.map(messageOf))
+  if (faults.length > 0) {
+    return {
+      ok: false,
+      detail: `${someOf(faults)}. A start will not serve them: see eaas audit accept-rollback --help`,
+    }
+  }
+  const time = await findAnchorTime(sql)
+  if (time === undefined) return { detail: "none yet; the installation's log is as the server wrote it" }
+  return { detail: `of ${time}; every tenant's log has what it covers` }
+}
+
+async function findChainFault(sql: Sql, rootKey: KeyObject, tenant: TenantRow): Promise<string | undefined> {
+  const { tenant_id } = tenant
+  let auditKey: KeyObject
+  try {
+    auditKey = openAuditKey(rootKey, tenant)
+    authentic(tenant, tenantMac, deriveRowKey(auditKey))
+  } catch (error) {
+    if (!(error instanceof TamperedRowError)) throw error
+    return error.message
+  }
+  const head = await findHead(sql, tenant_id)
+  if (!head) return 'the head is missing'
+  if (!isHeadAuthentic(auditKey, head)) return 'the head was not written by the server'
+  const last = await findEntryHash(sql, tenant_id, head.last_id)
+  if (!last || !equalBytes(last, head.hash)) return 'the head does not match the last entry'
+  const mark = await findLastMark(sql, tenant_id)
+  if (mark && !isPurgeMarkAuthentic(auditKey, mark)) return 'the mark of the last purge is forged'
+  const outdated = await findOutdatedRow(sql, tenant_id, mark?.purged_through ?? 0)
+  return outdated && findPutBack(outdated, { what: outdated.what, auditKey, mark })?.message
+}
