@@ -184,13 +184,15 @@ export function serverOf(service: Service, built = build(service)): Server & { a
   }
 }
 
-/** Copies every table into a new schema of this name. */
+/** Copies every table into a new schema of this name, as they all are at one moment: a server may be writing to them. */
 export async function copyTables(sql: postgres.Sql, moment: string): Promise<void> {
-  await sql.unsafe(`create schema ${moment}`)
-  for (const table of TABLES) await sql.unsafe(`create table ${moment}.${table} as table public.${table}`)
+  const statements = TABLES.map((table) => `create table ${moment}.${table} as table public.${table}`)
+  await sql.begin('isolation level repeatable read', (transaction) =>
+    transaction.unsafe([`create schema ${moment}`, ...statements].join('; ')),
+  )
 }
 
-/** Restores the rows of every table, or of some, from a copy. */
+/** Restores the rows of every table, or of some, from a copy. No server appends an entry meanwhile. */
 export async function restoreTables(
   sql: postgres.Sql,
   moment: string,
@@ -199,7 +201,8 @@ export async function restoreTables(
   const statements = tables.map(
     (table) => `delete from ${table}; insert into ${table} select * from ${moment}.${table}`,
   )
-  await sql.unsafe(statements.join('; ')) // sent as one, so in one transaction
+  const lock = 'lock table heads in exclusive mode'
+  await sql.begin((transaction) => transaction.unsafe([lock, ...statements].join('; ')))
 }
 
 interface Person extends Pick<Target, 'tenant_id' | 'secret'> {
