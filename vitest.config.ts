@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config'
 import { PATCHED_FILES, patchPostgres } from './packages/server/patches/postgres.js'
 import type { Backend } from './test/support/database.js'
+import { FAST_WASM } from './test/support/fast-wasm.js'
 import { findOrInstallPgbouncer } from './test/support/find-pgbouncer.js'
 import { findOrInstallPostgres } from './test/support/find-postgres.js'
 
@@ -47,8 +48,6 @@ const NOT_QUICK = [
 const SIZED_UNITS = ['packages/sdk/src/round-trip.test.ts', 'test/sdk/cross-language.test.ts']
 const SIZED = ['test/faults/two-processes.test.ts', 'test/sdk/real-server.db.test.ts']
 
-/** Runs WebAssembly without V8's second, optimizing compiler, which takes longer than what most suites do with PGlite. */
-const FAST_WASM = '--liftoff-only'
 const SLOW_TIMEOUT_MS = 30 * 60_000
 
 const slow = process.env.EAAS_TEST_SLOW === '1'

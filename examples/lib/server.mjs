@@ -11,7 +11,7 @@ import { promisify } from 'node:util'
 const EAAS = fileURLToPath(new URL('../../packages/server/bin/eaas.mjs', import.meta.url))
 const END_WITH_PARENT = new URL('end-with-parent.mjs', import.meta.url).href
 /** The variables that the server inherits; EAAS_DATABASE_URL and EAAS_ROOT_KEY are not among them. */
-const INHERITED = ['PATH', 'HOME', 'TMPDIR']
+const INHERITED = ['PATH', 'HOME', 'TMPDIR', 'NODE_OPTIONS']
 /** Longer than the ten seconds that the server gives itself. */
 const STOP_DEADLINE_MS = 12_000
 

@@ -2,8 +2,9 @@
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { createTenantByCli } from '../support/eaas-process.js'
+import { FAST_WASM_BELOW } from '../support/fast-wasm.js'
 import { type GuardedDir, guardedDir } from '../support/guarded-dir.js'
 import { interruptProgram, readResult, runProgram } from './program.js'
 
@@ -73,7 +74,9 @@ describe('the demo’s story', { timeout: TIMEOUT_MS }, () => {
   let tellStory: (choice: object, stage: object) => Promise<string[]>
   beforeAll(async () => {
     const load = (path: string) => import(join(root, 'examples', path))
+    vi.stubEnv('NODE_OPTIONS', FAST_WASM_BELOW)
     server = (await load('lib/server.mjs')).startServer()
+    vi.unstubAllEnvs()
     readArguments = (await load('encrypt-csv/arguments.mjs')).readArguments
     tellStory = (await load('encrypt-csv/demo.mjs')).demo
     await server.listening

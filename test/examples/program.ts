@@ -5,6 +5,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, onTestFinished } from 'vitest'
+import { FAST_WASM_BELOW } from '../support/fast-wasm.js'
 
 const GONE_WITHIN_MS = 15_000
 
@@ -53,9 +54,13 @@ export function readResult(out: string): Record<string, string> {
 /** The caller's own EAAS_* variables stay out, and so does DATABASE_URL. */
 function startProgram({ main, args = [], environment }: Program, temporary: string) {
   const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith('EAAS_') && name !== 'DATABASE_URL')
-  // Without V8's second compiler of WebAssembly: one run of a program with PGlite is too short for it.
-  const child = spawn(process.execPath, ['--liftoff-only', main, ...args], {
-    env: { ...Object.fromEntries(inherited), ...environment, TMPDIR: temporary },
+  const child = spawn(process.execPath, [main, ...args], {
+    env: {
+      ...Object.fromEntries(inherited),
+      NODE_OPTIONS: FAST_WASM_BELOW,
+      ...environment,
+      TMPDIR: temporary,
+    },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   onTestFinished(() => void child.kill('SIGKILL'))

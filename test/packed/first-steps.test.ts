@@ -4,6 +4,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { FAST_WASM_BELOW } from '../support/fast-wasm.js'
 import { type GuardedDir, guardedDir } from '../support/guarded-dir.js'
 import { readPage } from '../support/snippets.js'
 import { type LocalRegistry, startLocalRegistry } from './local-registry.js'
@@ -34,6 +35,7 @@ beforeAll(async () => {
   environment = {
     ...Object.fromEntries(own),
     HOME: dir.path,
+    NODE_OPTIONS: FAST_WASM_BELOW,
     npm_config_cache: join(dir.path, 'cache'),
     npm_config_registry: registry.url,
     npm_config_audit: 'false',

@@ -11,6 +11,7 @@ import vectors from '../../packages/protocol/src/envelope.vectors.json' with { t
 import { createClient } from '../../packages/sdk/src/index.js'
 import { findOrInstallChromium } from '../support/chromium.js'
 import { createTenantByCli, type EaasProcess, startEaas } from '../support/eaas-process.js'
+import { FAST_WASM_BELOW } from '../support/fast-wasm.js'
 import { type GuardedDir, guardedDir } from '../support/guarded-dir.js'
 import type { SuiteOutcome } from '../support/packed-sdk.js'
 import { RUNTIMES, rowOf } from '../support/runtime-table.js'
@@ -484,7 +485,7 @@ inChromium('npm run example:browser', () => {
 function startExample(temporary: string) {
   const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith('EAAS_') && name !== 'NODE_ENV')
   const child = spawn(process.execPath, [join(root, 'examples/browser/main.mjs')], {
-    env: { ...Object.fromEntries(inherited), TMPDIR: temporary, EXAMPLE_PORT: '0' },
+    env: { ...Object.fromEntries(inherited), NODE_OPTIONS: FAST_WASM_BELOW, TMPDIR: temporary, EXAMPLE_PORT: '0' },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   if (child.pid !== undefined) dir.watch([child.pid])

@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import postgres from 'postgres'
 import type { TestDatabase } from './database.js'
+import { FAST_WASM } from './fast-wasm.js'
 import { type GuardedDir, guardedDir } from './guarded-dir.js'
 
 /** The path of the built program. */
@@ -11,8 +12,6 @@ export const EAAS = fileURLToPath(new URL('../../packages/server/bin/eaas.mjs', 
 /** Generous for slow machines, because a start includes the recovery of the database. */
 const START_TIMEOUT_MS = 60_000
 const KEPT_OUTPUT = 65_536
-/** Without V8's second compiler of WebAssembly, which takes longer than what most processes do with an embedded database. */
-const NODE_OPTIONS = ['--liftoff-only']
 
 /** The root key of processes unless the test sets another. */
 export const ROOT_KEY = Buffer.alloc(32, 9).toString('base64')
@@ -137,7 +136,7 @@ const running = new Set<number>()
 /** Starts a process. It works in the guard's folder, so it leaves nothing in the project's; the guard ends it with us. */
 function launch(args: string[], options: EaasOptions): Run {
   guard ??= guardedDir('eaas-test-process')
-  const node = [process.execPath, ...NODE_OPTIONS]
+  const node = [process.execPath, FAST_WASM]
   const [program, ...rest] = [...(options.under ?? []), ...node, EAAS, ...args] as [string, ...string[]]
   const child = spawn(program, rest, {
     cwd: guard.path,
