@@ -1,0 +1,184 @@
+// The installation's anchors over the heads of all tenants: what no tenant can lose alone. The attacker has the whole database and no key.
+import { INSTALLATION_ID } from '@eaas/protocol'
+import { describe, expect, it } from 'vitest'
+import { anchorLeaf, merkleRoot } from '../../packages/server/src/audit/merkle.js'
+import { readAnchor } from '../../packages/server/src/audit/newest-anchor.js'
+import { verifyAll } from '../../packages/server/src/jobs/verify-all.js'
+import { acceptLostTenant } from '../../packages/server/src/operations/accept-lost-tenant.js'
+import { acceptRollback } from '../../packages/server/src/operations/accept-rollback.js'
+import type { Service } from '../support/service.js'
+import { actions, anchor, entries, removeAll, setInstallationScene, verify } from './installation-scene.js'
+
+const GONE = /missing from the database/
+const WENT_BACK = /went back/
+
+const { start, current, twoTenants } = setInstallationScene()
+
+describe('an anchor', () => {
+  it('covers the heads of all tenants, and is written only if one of them changed', async () => {
+    const { victim, other } = await twoTenants()
+    const running = current()
+    expect(await anchor(running)).toBe(true)
+    expect(await anchor(running)).toBe(false)
+    const { sql, installationKey } = running.services
+    const heads = await sql<{ tenant_id: string; last_id: number; hash: Uint8Array }[]>`
+      select tenant_id, last_id, hash from heads where tenant_id <> ${INSTALLATION_ID} order by tenant_id`
+    expect(heads.map(({ tenant_id }) => tenant_id)).toEqual([victim, other].map((of) => of.tenant.tenant_id).sort())
+    const found = await readAnchor(sql, installationKey)
+    expect(found?.heads).toMatchObject(heads.map(({ tenant_id, last_id }) => ({ tenant_id, last_id })))
+    const root = Buffer.from(merkleRoot(heads.map(anchorLeaf))).toString('hex')
+    expect((await entries(running)).at(-1)?.metadata).toEqual({ root, tenants: 2 })
+    await victim.call('POST', '/v1/keys', { name: 'more' })
+    expect(await anchor(running)).toBe(true)
+  })
+
+  it('does not cover a head that the server did not write, and keeps what it covered of a log that went back', async () => {
+    const { victim, putBack } = await twoTenants()
+    await anchor(await start())
+    const covered = async () => {
+      const { services } = current()
+      const { heads } = (await readAnchor(services.sql, services.installationKey)) ?? { heads: [] }
+      return heads.find(({ tenant_id }) => tenant_id === victim.tenant.tenant_id)?.last_id
+    }
+    expect(await covered()).toBe(3)
+    const running = current()
+    await running.services.sql`update heads set last_id = 99 where tenant_id = ${victim.tenant.tenant_id}`
+    await anchor(running, { evenIfSame: true })
+    expect(await covered()).toBe(3)
+    await putBack()
+    await anchor(running, { evenIfSame: true })
+    expect(await covered()).toBe(3)
+    expect(running.alarms).toMatchObject([{ tenant_id: victim.tenant.tenant_id }])
+  })
+})
+
+describe('a tenant alone', () => {
+  it('that is deleted with all its rows is alarmed about at start, until an operator accepts it', async () => {
+    const { victim, other } = await twoTenants()
+    const { tenant_id } = victim.tenant
+    await anchor(current())
+    await removeAll(current(), tenant_id)
+    let running = await start()
+    expect(running.alarms).toMatchObject([{ tenant_id, reason: expect.stringMatching(GONE) }])
+    expect((await running.caller(other.secret).call('GET', '/v1/keys')).status).toBe(200)
+    const health = await fetch(`${running.url}/health`)
+    expect(await health.json()).toMatchObject({ status: 'degraded', database: 'alarm' })
+    const { verdicts } = await verifyAll(running.services)
+    expect(verdicts.filter(({ valid }) => !valid)).toMatchObject([{ tenant_id, reason: expect.stringMatching(GONE) }])
+    await running.services.sql`delete from chain_alarms`
+    running = await start()
+    expect(running.alarms).toHaveLength(1)
+    await acceptLostTenant(running.services, tenant_id, 'a drill')
+    running = await start()
+    expect(running.alarms).toEqual([])
+    expect((await actions(running)).slice(-2)).toEqual(['tenant_gone', 'anchor'])
+    expect((await entries(running)).at(-2)?.metadata).toMatchObject({ tenant_id, witnessed_id: 3, reason: 'a drill' })
+    expect((await verifyAll(running.services)).verdicts.every(({ valid }) => valid)).toBe(true)
+  })
+
+  it('that was created after the newest anchor and is deleted with all its rows is alarmed about too', async () => {
+    const running = await start()
+    await running.createTenant()
+    await anchor(running)
+    const { tenant } = await running.createTenant()
+    await removeAll(running, tenant.tenant_id)
+    expect((await start()).alarms).toMatchObject([{ tenant_id: tenant.tenant_id, reason: expect.stringMatching(GONE) }])
+  })
+
+  it('that is put back is alarmed about at start, and its verification names what is missing', async () => {
+    const { victim, other, putBack } = await twoTenants()
+    const { tenant_id } = victim.tenant
+    const before = await start()
+    await anchor(before)
+    await putBack()
+    expect(await verify(before, tenant_id)).toMatchObject({ valid: false, reason: 'behind_checkpoint', broken_at: 3 })
+    const running = await start()
+    expect(running.alarms).toMatchObject([{ tenant_id, reason: expect.stringMatching(WENT_BACK) }])
+    expect((await running.caller(victim.secret).call('GET', '/v1/keys')).status).toBe(500)
+    expect((await running.caller(other.secret).call('GET', '/v1/keys')).status).toBe(200)
+    expect(await verify(running, tenant_id)).toMatchObject({ valid: false, reason: 'behind_checkpoint', broken_at: 3 })
+  })
+
+  it('that was put back is served again, and verifies, once an operator accepted it, and both logs say so', async () => {
+    const { victim, putBack } = await twoTenants()
+    const { tenant_id } = victim.tenant
+    await anchor(current())
+    await putBack()
+    const alarmed = await start()
+    expect(alarmed.alarms).toHaveLength(1)
+    await acceptRollback(alarmed.services, tenant_id, { reason: 'a drill' })
+    const running = await start()
+    expect(running.alarms).toEqual([])
+    expect((await running.caller(victim.secret).call('GET', '/v1/keys')).status).toBe(200)
+    expect(await verify(running, tenant_id)).toMatchObject({ valid: true })
+    expect((await actions(running)).slice(-2)).toEqual(['rollback_accepted', 'anchor'])
+    await putBack() // what was accepted once is no permission to go back again
+    expect((await start()).alarms).toMatchObject([{ tenant_id }])
+  })
+
+  it('that has another entry in the place of the anchored one is alarmed about', async () => {
+    const { victim } = await twoTenants()
+    const running = current()
+    const { tenant_id } = victim.tenant
+    await anchor(running)
+    await running.services.sql`
+      update audit_log set hash = ${Buffer.alloc(32, 1)} where tenant_id = ${tenant_id} and id = 3`
+    await victim.call('POST', '/v1/keys', { name: 'behind it' })
+    expect((await start()).alarms).toMatchObject([{ tenant_id }])
+  })
+})
+
+describe('the anchored heads', () => {
+  it.each([
+    ['edited', (sql: Service['services']['sql']) => sql`update anchored_heads set last_id = last_id - 1`],
+    ['deleted', (sql: Service['services']['sql']) => sql`delete from anchored_heads`],
+    [
+      'put at other values than a head has',
+      (sql: Service['services']['sql']) => sql`update anchored_heads set hash = ''`,
+    ],
+    [
+      'left behind by the anchor that is renamed',
+      (sql: Service['services']['sql']) => sql`
+        update audit_log set action = 'installation.start' where action = 'installation.anchor'`,
+    ],
+    [
+      'left behind by an anchor of another root',
+      (sql: Service['services']['sql']) => sql`
+        update audit_log set metadata = replace(metadata, '"tenants":2', '"tenants":3') where action = 'installation.anchor'`,
+    ],
+  ])("raise an alarm about the installation's log if they are %s, which an operator ends", async (_, attack) => {
+    const { victim } = await twoTenants()
+    await anchor(current())
+    await attack(current().services.sql)
+    const running = await start()
+    expect(running.alarms).toMatchObject([{ tenant_id: INSTALLATION_ID }])
+    expect((await running.caller(victim.secret).call('GET', '/v1/keys')).status).toBe(200)
+    await expect(running.createTenant()).rejects.toThrow()
+  })
+
+  it('are written afresh once an operator accepted what happened to them', async () => {
+    await twoTenants()
+    await anchor(current())
+    await current().services.sql`update anchored_heads set hash = ''`
+    const alarmed = await start()
+    await acceptRollback(alarmed.services, INSTALLATION_ID, { reason: 'a drill' })
+    const running = await start()
+    expect(running.alarms).toEqual([])
+    expect((await verifyAll(running.services)).verdicts.map(({ valid }) => valid)).toEqual([true, true, true])
+    await running.createTenant()
+  })
+
+  it('are replaced by those of an older anchor in vain', async () => {
+    const { victim, putBack } = await twoTenants()
+    const running = await start()
+    const { sql } = running.services
+    await anchor(running)
+    const older = await sql`select * from anchored_heads`
+    await running.caller(victim.secret).call('POST', '/v1/keys', { name: 'more' })
+    await anchor(running)
+    await sql`delete from anchored_heads`
+    await sql`insert into anchored_heads ${sql(older)}`
+    await putBack()
+    expect((await start()).alarms).toMatchObject([{ tenant_id: INSTALLATION_ID }])
+  })
+})

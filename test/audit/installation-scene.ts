@@ -1,0 +1,92 @@
+// Services that follow one another on one database, and a tenant of it whose rows are removed or put back.
+import { INSTALLATION_ID } from '@eaas/protocol'
+import { afterEach } from 'vitest'
+import { listAudit } from '../../packages/server/src/operations/list-audit.js'
+import { verifyAudit } from '../../packages/server/src/operations/verify-audit.js'
+import { type AnchorOptions, anchorNow } from '../../packages/server/src/runner/anchor-heads.js'
+import { performAsSystem } from '../../packages/server/src/runner/perform.js'
+import type { TestDatabase } from '../support/database.js'
+import { type Caller, type Service, startService } from '../support/service.js'
+
+const TABLES = ['tenants', 'heads', 'audit_log', 'audit_counts', 'purge_marks', 'keys', 'key_versions', 'api_keys']
+
+export interface InstallationScene {
+  /** Starts the first service, or another one on the same database after closing the first, which has then witnessed nothing. */
+  start(): Promise<Service>
+  /** The service that runs. */
+  current(): Service
+  /** Makes two tenants with keys, in a new service; copies everything that the first one has; and both go on. */
+  twoTenants(): Promise<{ victim: Caller; other: Caller; putBack: () => Promise<void> }>
+}
+
+/** Makes a scene for each test of a file, and closes its service after the test. */
+export function setInstallationScene(): InstallationScene {
+  let service: Service | undefined
+  let database: TestDatabase | undefined
+  afterEach(async () => {
+    await service?.close()
+    service = undefined
+    database = undefined
+  })
+
+  async function start(): Promise<Service> {
+    await service?.close()
+    service = undefined
+    service = await startService(database ? { database } : {})
+    database = service.database
+    return service
+  }
+
+  function current(): Service {
+    if (!service) throw new Error('there is no service')
+    return service
+  }
+
+  async function twoTenants() {
+    const first = await start()
+    const [victim, other] = [await first.createTenant(), await first.createTenant()]
+    for (const { call } of [victim, other]) await call('POST', '/v1/keys', { name: 'before' })
+    const { sql } = first.services
+    const { tenant_id } = victim.tenant
+    const copies: (readonly [string, Record<string, unknown>[]])[] = []
+    for (const table of TABLES) {
+      copies.push([table, await sql`select * from ${sql(table)} where tenant_id = ${tenant_id}`])
+    }
+    for (const { call } of [victim, other]) await call('POST', '/v1/keys', { name: 'after' })
+    const putBack = async () => {
+      const { sql } = current().services
+      await removeAll(current(), tenant_id)
+      for (const [table, rows] of copies) if (rows.length > 0) await sql`insert into ${sql(table)} ${sql(rows)}`
+    }
+    return { victim, other, putBack }
+  }
+
+  return { start, current, twoTenants }
+}
+
+export const anchor = ({ services }: Service, options?: AnchorOptions) => anchorNow(services, options)
+
+/** Reads the first hundred entries of the installation's log. */
+export async function entries({ services }: Service) {
+  const page = { limit: 100, offset: 0, order: 'asc' as const }
+  return (await performAsSystem(services, INSTALLATION_ID, listAudit({}, page))).logs as unknown as {
+    id: number
+    action: string
+    actor: string
+    metadata: Record<string, unknown>
+  }[]
+}
+
+/** Reads the actions of the installation's log, without their prefix. */
+export async function actions(of: Service): Promise<string[]> {
+  return (await entries(of)).map(({ action }) => action.replace('installation.', ''))
+}
+
+export const verify = ({ services }: Service, tenant_id: string) =>
+  performAsSystem(services, tenant_id, verifyAudit({}))
+
+/** Deletes all rows of a tenant, as someone who has the database can. */
+export const removeAll = ({ services: { sql } }: Service, tenant_id: string) =>
+  sql.begin(async (transaction) => {
+    for (const table of TABLES) await transaction`delete from ${sql(table)} where tenant_id = ${tenant_id}`
+  })
