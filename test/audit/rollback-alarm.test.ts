@@ -1,11 +1,13 @@
 // A database that goes back to an earlier state. If any server witnessed a later one, no server serves the tenant, even after a
 // restart, until an operator accepts the loss.
 import { randomBytes } from 'node:crypto'
-import { cp, mkdtemp, readFile, rm } from 'node:fs/promises'
+import { cp, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { splitLines } from '../../packages/server/src/audit/split-lines.js'
+import { verifyExport } from '../../packages/server/src/audit/verify-export.js'
 import { checkTenant, openAuditKey } from '../independent/checker.js'
 import { copyTables, restoreTables } from '../support/audit-scene.js'
 import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
@@ -124,12 +126,13 @@ async function expectAlarmReported(server: EaasProcess): Promise<void> {
 /** Expects that the chain verifies in place and offline, by the server and by programs that share no code with it. */
 async function expectValid(server: EaasProcess): Promise<void> {
   expect((await call(server.url, 'GET', '/v1/audit/verify')).body).toMatchObject({ valid: true })
-  const path = join(folder, `${tenant.tenant_id}-${randomBytes(4).toString('hex')}.ndjson`)
-  expect((await eaas(['audit', 'export', '--tenant', 'acme', '--out', path])).code).toBe(0)
-  const publicKey = (await eaas(['audit', 'public-key'])).stdout.trim()
-  expect((await eaas(['audit', 'verify-export', path, '--public-key', publicKey])).code).toBe(0)
+  const publicKey = (await call(server.url, 'GET', '/v1/audit/checkpoint')).body.public_key as string
+  const headers = { authorization: `Bearer ${tenant.api_key.secret}` }
+  const exported = await fetch(`${server.url}/v1/audit/export`, { headers })
+  const file = Buffer.from(await exported.arrayBuffer())
+  expect(await verifyExport(splitLines([file]), { publicKey })).toMatchObject({ valid: true, whole: true })
   if (findObstacleToVerifier() === undefined) {
-    expect(verifyElsewhere([{ file: await readFile(path), publicKey }])).toMatchObject([{ valid: true }])
+    expect(verifyElsewhere([{ file, publicKey }])).toMatchObject([{ valid: true }])
   }
   await withSql(async (sql) => {
     const auditKey = await openAuditKey(sql, Buffer.from(ROOT_KEY, 'base64'), tenant.tenant_id)
