@@ -5,9 +5,9 @@ import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { INSTALLATION_ID } from '@eaas/protocol'
 import type postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { openStore } from '../../packages/server/src/store/open-store.js'
 import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
 import { connectTo, type Ended, ROOT_KEY, runEaas, startEaas } from '../support/eaas-process.js'
 
@@ -27,22 +27,15 @@ async function contents(sql: postgres.Sql): Promise<string> {
   return parts.join('\n')
 }
 
-/** Reads the contents of a database; starts a server on an embedded one for that moment. */
-async function contentsAtRest(database: TestDatabase, rootKey: string | null = ROOT_KEY): Promise<string> {
-  const eaas = database.backend === 'embedded' ? await startEaas({ database, rootKey }) : undefined
-  const sql = connectTo(database)
-  try {
-    const all = await contents(sql)
-    // The server that reads an embedded database is in the installation's own log.
-    const isOwn = (line: string) => eaas !== undefined && line.startsWith(`(${INSTALLATION_ID},`)
-    return all
-      .split('\n')
-      .filter((line) => !isOwn(line))
-      .join('\n')
-  } finally {
-    await sql.end()
-    await eaas?.stop()
+/** Reads the contents of a database; opens an embedded one, which no server may have then, in this process. */
+async function contentsAtRest(database: TestDatabase): Promise<string> {
+  if (database.backend === 'postgres') {
+    const sql = connectTo(database)
+    return contents(sql).finally(() => sql.end())
   }
+  const location = { databaseUrl: undefined, dataDir: database.dataDir, databasePooler: 'none' } as const
+  const store = await openStore(location, { beside: false, mayCreate: false })
+  return contents(store.sql).finally(() => store.close())
 }
 
 function expectRefusal({ code, stdout, stderr }: Ended, sentence: RegExp): void {
@@ -137,7 +130,7 @@ describe.skipIf(backend() === 'postgres')('the root key of a data directory (Pos
     const eaas = await startEaas({ database, rootKey: null })
     await eaas.stop()
     const genuine = await readFile(path, 'utf8')
-    const before = await contentsAtRest(database, null)
+    const before = await contentsAtRest(database)
 
     for (const [text, sentence] of [
       [another(), /does not belong to this database/],
@@ -153,7 +146,7 @@ describe.skipIf(backend() === 'postgres')('the root key of a data directory (Pos
     expect(existsSync(path)).toBe(false)
 
     await writeFile(path, genuine)
-    expect(await contentsAtRest(database, null)).toBe(before)
+    expect(await contentsAtRest(database)).toBe(before)
   })
 })
 
