@@ -7,17 +7,18 @@ import { callsOf } from '../support/load.js'
 import type { Balancer } from './tcp-balancer.js'
 
 const CLIENTS = 8
-const PAUSE_MS = 5
 
 export interface RollingRestart {
   drainSeconds: number
   /** the least number of calls to make */
   calls: number
+  /** how long each of the eight clients waits after a call, in milliseconds */
+  pauseMs: number
   startBalancer: (servers: string[]) => Promise<Balancer>
 }
 
 /** Restarts each server once under load; returns how many calls were made, and what became of those that failed. */
-export async function restartRolling({ drainSeconds, calls, startBalancer }: RollingRestart) {
+export async function restartRolling({ drainSeconds, calls, pauseMs, startBalancer }: RollingRestart) {
   const database = await freshDatabase('rolling')
   const { api_key } = await createTenantByCli({ database }, 'rolling')
   const servers: EaasProcess[] = []
@@ -40,7 +41,7 @@ export async function restartRolling({ drainSeconds, calls, startBalancer }: Rol
       made += 1
       const answer = await call(balancer.url, 'POST', `/v1/keys/${key.id}/wrap`, { dek }).catch((error) => error)
       if (answer.status !== 200) failures.push(answer.message ?? JSON.stringify(answer))
-      await sleep(PAUSE_MS)
+      await sleep(pauseMs)
     }
   }
   const running = Promise.all(Array.from({ length: CLIENTS }, (_, at) => client(at)))

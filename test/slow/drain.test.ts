@@ -59,6 +59,7 @@ describe.skipIf(backend() === 'embedded' || !hasHaproxy)('a rolling restart behi
     const { made, failures, codes } = await restartRolling({
       drainSeconds: 15,
       calls: CALLS,
+      pauseMs: 5,
       startBalancer: startHaproxy,
     })
     console.log(`${made} calls, ${failures.length} failed`)
