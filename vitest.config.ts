@@ -37,7 +37,7 @@ const ON_BOTH = [
 const QUICK = ['test/api/{batch,keys,server-mode}.test.ts', 'test/audit/list.test.ts']
 /** ... and the units except these, which start processes, browsers or databases of their own, or send megabytes. */
 const NOT_QUICK = [
-  'packages/sdk/src/{http/send,malicious,round-trip}.test.ts',
+  'packages/sdk/src/{http/{redirects,retries,send},malicious,round-trip}.test.ts',
   'packages/server/src/store/**/*.test.ts',
   'test/{examples,packed}/**',
   'test/repo/{docs-site,run}.test.ts',
