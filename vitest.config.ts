@@ -14,7 +14,14 @@ import { findOrInstallPgbouncer } from './test/support/find-pgbouncer.js'
 import { findOrInstallPostgres } from './test/support/find-postgres.js'
 
 /** The suites that fail first if a session loses its state between two transactions. */
-const THROUGH_A_POOLER = ['api/keys', 'faults/commit', 'faults/pooled-ledger', 'faults/pooler', 'faults/serving-role']
+const THROUGH_A_POOLER = [
+  'api/keys',
+  'faults/commit',
+  'faults/many-tenants',
+  'faults/pooled-ledger',
+  'faults/pooler',
+  'faults/serving-role',
+]
 
 const DATABASE_FOLDERS = 'test/{api,audit,cli,faults}/**/*.test.ts'
 const DATABASE_SUITES = [DATABASE_FOLDERS, '{test,packages/server/src}/**/*.db.test.ts']
@@ -28,7 +35,7 @@ const ON_BOTH = [
   'test/audit/{installation-log,list,retention/{command,purge}}.test.ts',
   'test/audit/tamper/laundered-rights.test.ts',
   'test/cli/{data-directory,no-database,root-key}.test.ts',
-  'test/faults/{commit,crash,serving-role}.test.ts',
+  'test/faults/{commit,crash,many-tenants,serving-role,shared-appends}.test.ts',
   'test/sdk/real-server.db.test.ts',
   'test/examples/searchable-postgres.db.test.ts',
 ]

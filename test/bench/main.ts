@@ -19,10 +19,12 @@ import { measureNeighbours } from './server/neighbours.js'
 import { measureOverload } from './server/overload.js'
 import { measureProcesses } from './server/processes.js'
 import { profileUnwrap } from './server/profile.js'
+import { measureTenants } from './server/tenants.js'
 
 const PARTS: Record<string, Record<string, (scene: Scene) => Promise<Findings>>> = {
   server: {
     calls: measureCalls,
+    tenants: measureTenants,
     processes: measureProcesses,
     change: measureChange,
     overload: measureOverload,

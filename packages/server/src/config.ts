@@ -12,6 +12,7 @@ const MAX_VERIFY_HOURS = 8_760
 const MAX_CLOCK_SKEW_SECONDS = 86_400
 const MAX_DRAIN_SECONDS = 3_600
 const POOLERS = ['auto', 'transaction', 'none'] as const
+const TENANTS_PER_APPEND = ['many', 'one'] as const
 const MAX_START_WAIT_SECONDS = 3_600
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'silent'] as const
 
@@ -22,6 +23,8 @@ export interface Config {
   databaseUrl: string | undefined
   /** what is between the server and PostgreSQL; `auto` is detected at the first connection */
   databasePooler: (typeof POOLERS)[number]
+  /** whether one statement appends to the logs of many tenants */
+  tenantsPerAppend: (typeof TENANTS_PER_APPEND)[number]
   /** how long a starting server waits for a PostgreSQL that cannot be reached */
   startWaitSeconds: number
   rootKey: { value: string | undefined; file: string | undefined }
@@ -62,6 +65,7 @@ export const VARIABLES = {
     'PostgreSQL to use, postgres://user:password@host:port/database, several hosts separated by commas (default: an embedded database)',
   EAAS_DATABASE_URL_FILE: 'a file that holds it instead',
   EAAS_DATABASE_POOLER: `how PostgreSQL is reached, where transaction means through a pooler in that mode: ${POOLERS.join(', ')} (default: auto, detected)`,
+  EAAS_DATABASE_APPENDS: `tenants whose audit entries one statement appends, one for a database that is sharded by tenant: ${TENANTS_PER_APPEND.join(', ')} (default: many)`,
   EAAS_START_WAIT_SECONDS:
     'seconds that a starting server keeps trying to reach PostgreSQL, 0 for one attempt (default: 60)',
   EAAS_DATA_DIR: 'directory of the embedded database and its root key (default: .eaas)',
@@ -99,6 +103,7 @@ export function readConfig(environment: Environment): Config {
   return {
     databaseUrl: url,
     databasePooler: oneOf('EAAS_DATABASE_POOLER', get('EAAS_DATABASE_POOLER') ?? 'auto', POOLERS),
+    tenantsPerAppend: oneOf('EAAS_DATABASE_APPENDS', get('EAAS_DATABASE_APPENDS') ?? 'many', TENANTS_PER_APPEND),
     startWaitSeconds: wholeNumber(
       'EAAS_START_WAIT_SECONDS',
       get('EAAS_START_WAIT_SECONDS') ?? '60',

@@ -121,6 +121,7 @@ export async function openInstallation({
       sql: store.sql,
       now,
       clock,
+      tenantsPerStatement: config.tenantsPerAppend,
       onAlarm: (tenant_id, reason) =>
         onAlarm('the audit chain is broken; this tenant is no longer served', { tenant_id, reason }),
       observe: observeCommit,

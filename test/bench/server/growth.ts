@@ -1,11 +1,8 @@
-// What bends as the work grows: connections, offered load, tenants, keys, sizes.
+// What bends as the work grows: connections, offered load, keys, sizes. Tenants are in tenants.ts.
 import { randomBytes } from 'node:crypto'
-import { readConfig } from '../../../packages/server/src/config.js'
-import { openInstallation } from '../../../packages/server/src/installation.js'
-import { createTenant } from '../../../packages/server/src/operations/create-tenant.js'
-import { type Database, ROOT_KEY, type Running, startServer } from '../lib/process.js'
+import { type Running, startServer } from '../lib/process.js'
 import { type Findings, type Plot, short, type Table } from '../lib/report.js'
-import { callerOf, makeTenant, measure, type Scene, type Tenant, unwrapTarget } from '../lib/scene.js'
+import { makeTenant, measure, type Scene, type Tenant, unwrapTarget } from '../lib/scene.js'
 
 export async function measureGrowth(scene: Scene): Promise<Findings> {
   const database = await scene.database()
@@ -17,11 +14,10 @@ export async function measureGrowth(scene: Scene): Promise<Findings> {
     const sizes = await bySize(scene, server, tenant)
     const batches = await byBatch(scene, server, tenant)
     const keys = await byKeys(scene, server, tenant)
-    const tenants = await byTenants(scene, await scene.database())
     return {
       bars: [],
-      tables: [connections.table, sizes.table, batches.table, keys, tenants.table],
-      plots: [...connections.plots, sizes.plot, batches.plot, tenants.plot],
+      tables: [connections.table, sizes.table, batches.table, keys],
+      plots: [...connections.plots, sizes.plot, batches.plot],
     }
   } finally {
     await server.stop()
@@ -141,53 +137,6 @@ async function byKeys(scene: Scene, server: Running, { secret, post }: Tenant): 
     columns: ['keys', 'unwraps a second', 'p99 ms', 'CPU µs a request', 'RSS MiB'],
     rows,
   }
-}
-
-async function byTenants(scene: Scene, database: Database): Promise<{ table: Table; plot: Plot }> {
-  const server = await startServer(scene.place, database, { environment: { EAAS_LOG_LEVEL: 'silent' } })
-  // Beside the server, as its command line does it, without a process for each tenant.
-  const config = readConfig({ EAAS_DATABASE_URL: database.url, EAAS_ROOT_KEY: ROOT_KEY })
-  const installation = await openInstallation({ config, onAlarm: () => undefined })
-  const { services } = installation
-  const rows: { tenants: number; perSecond: number; p99: number; cpuUs: number; failed: number }[] = []
-  const targets: { secret: string; path: string; body: string }[] = []
-  try {
-    for (const count of scene.options.quick ? [1, 10] : [1, 10, 100, 1_000]) {
-      await grow(targets.length, count, async (at) => {
-        const name = `growth ${at}`
-        const tenant = await services.sql.begin((sql) => createTenant(services, sql, { name, envelope_only: true }))
-        const { secret } = tenant.api_key
-        const post = callerOf(server, secret)
-        const { id } = await post('/v1/keys', { name })
-        const { wrapped_key } = await post(`/v1/keys/${id}/wrap`, { dek: randomBytes(32).toString('base64') })
-        targets.push({ secret, path: `/v1/keys/${id}/unwrap`, body: JSON.stringify({ wrapped_key }) })
-      })
-      const target = { url: server.url, path: '', bodies: [], requests: targets }
-      await measure(scene, server, target, { seconds: 2 }) // warms up
-      rows.push({ tenants: count, ...(await measure(scene, server, target)) })
-    }
-  } finally {
-    await installation.close()
-    await server.stop()
-  }
-  const table: Table = {
-    title: 'Growth: tenants, 64 connections over all of them',
-    columns: ['tenants', 'unwraps a second', 'p99 ms', 'CPU µs a request', 'failed'],
-    rows: rows.map(({ tenants, perSecond, p99, cpuUs, failed }) => [
-      String(tenants),
-      ...[perSecond, p99, cpuUs].map(short),
-      String(failed),
-    ]),
-    note: "A batch of the audit log is one tenant's: with as many tenants as connections, each commit holds one entry.",
-  }
-  const plot: Plot = {
-    file: 'tenants',
-    title: 'Unwraps a second by tenants, 64 connections',
-    x: { label: 'tenants', log: true },
-    y: { label: 'unwraps a second' },
-    lines: [{ name: 'unwrap', points: rows.map(({ tenants, perSecond }) => [tenants, perSecond]) }],
-  }
-  return { table, plot }
 }
 
 const AT_ONCE = 16

@@ -19,6 +19,7 @@ import { createStretches, turn } from '../turn.js'
 import { appendChained, type Chained } from './append-chained.js'
 import { AuditWriteError, auditWriteError } from './append-errors.js'
 import { AppendQueue, isInTurn, type Waiting } from './append-queue.js'
+import { createSeparateAppends, createSharedAppends, type TenantsPerStatement } from './appends.js'
 import { beginExtension, type EntryDraft, type ExtendOptions, type Head, laterTime } from './chain.js'
 import { type Clock, createClock } from './clock.js'
 import type { HeadWatch } from './head-watch.js'
@@ -103,6 +104,8 @@ export interface CommitterOptions {
   now: () => number
   /** dates the entries; by default a clock on `now` that refuses nothing */
   clock?: Clock
+  /** `one` for an engine that shards by tenant; many by default */
+  tenantsPerStatement?: TenantsPerStatement
   /** called once when a tenant's chain in the database turns out to be cut, rolled back or forged */
   onAlarm: (tenant_id: string, reason: string) => void
   /** called with each batch after its commit, for metrics */
@@ -132,6 +135,7 @@ export function createCommitter({
   sql,
   now,
   clock = createClock({ now, toleranceMs: Number.POSITIVE_INFINITY }),
+  tenantsPerStatement = 'many',
   onAlarm,
   observe,
 }: CommitterOptions): Committer {
@@ -139,6 +143,7 @@ export function createCommitter({
   const watches = createHeadWatches(onAlarm)
   const all = { entries: 0 }
   const recent = new RecentCommits()
+  const appends = (tenantsPerStatement === 'many' ? createSharedAppends : createSeparateAppends)({ sql, clock })
 
   function logOf(tenant_id: string): TenantLog {
     let log = logs.get(tenant_id)
@@ -160,7 +165,10 @@ export function createCommitter({
 
   async function drainLog(log: TenantLog): Promise<void> {
     await turn() // gathers what arrives in this turn of the event loop
-    for (let batch = log.queue.take(); batch.length > 0; batch = log.queue.take()) {
+    for (;;) {
+      await appends.gathering()
+      const batch = log.queue.take()
+      if (batch.length === 0) break
       const startedAt = performance.now()
       try {
         await log.queue.whileAwaited(commit(log, batch))
@@ -204,7 +212,7 @@ export function createCommitter({
     const time = clock.read(head)
     const { auditKey } = firstAppend(batch)
     const { entries, head: next } = await extendInStretches(head, drafts, { auditKey, now: time })
-    if (await appendChained(sql, clock, { previous: head, next, entries, time })) {
+    if (await appends.append({ previous: head, next, entries, time })) {
       log.head.witness(next)
       return true
     }

@@ -34,7 +34,7 @@ export async function insertHead(sql: Transaction, head: Head): Promise<void> {
 }
 
 /** In milliseconds; more than any two times can differ by. */
-const ANY_SKEW_MS = 1e15
+export const ANY_SKEW_MS = 1e15
 
 export interface Appended {
   isMoved: boolean
@@ -44,7 +44,8 @@ export interface Appended {
 
 /**
  * Appends entries in one statement: moves the head from `previous` to `next`, inserts the entries and counts them. Changes nothing if
- * the head in the database is not `previous`, or if the database's clock differs from the server's by more than the tolerance.
+ * the head in the database is not `previous` or another transaction has locked it, or if the database's clock differs from the server's
+ * by more than the tolerance. It does not wait for the lock: the driver may have sent other tenants' statements behind it.
  */
 export async function appendEntries(
   sql: Queryable,
@@ -64,17 +65,21 @@ export async function appendEntries(
   const counts = countByKind(entries)
   const [first] = entries
   if (first === undefined) throw new Error('there is nothing to append')
-  const columns = await writeColumns(entries)
+  const columns = await writeColumns([{ entries }])
   const [result] = await sql<Appended[]>`
-    with moved as (
-      update heads
-      set last_id = ${next.last_id}, hash = ${next.hash}, policy_version = ${next.policy_version},
-          created_at = ${next.created_at}, mac = ${next.mac}
+    with locked as (
+      select tenant_id from heads
       where tenant_id = ${next.tenant_id} and last_id = ${previous.last_id} and hash = ${previous.hash}
         and policy_version = ${previous.policy_version} and mac = ${previous.mac}
         and abs(extract(epoch from clock_timestamp()) * 1000 - ${clock.time}::float8)
           <= ${Math.min(clock.toleranceMs, ANY_SKEW_MS)}::float8
-      returning tenant_id
+      for update skip locked
+    ), moved as (
+      update heads as h
+      set last_id = ${next.last_id}, hash = ${next.hash}, policy_version = ${next.policy_version},
+          created_at = ${next.created_at}, mac = ${next.mac}
+      from locked where h.tenant_id = ${next.tenant_id} and locked.tenant_id = h.tenant_id
+      returning h.tenant_id
     ), inserted as (
       insert into audit_log (tenant_id, id, action, key_id, key_version, actor, ip_address, metadata, created_at, hash, mac)
       select moved.tenant_id, e.id, e.action, e.key_id, e.key_version, e.actor, e.ip_address, e.metadata,
@@ -99,7 +104,10 @@ export async function appendEntries(
   return result
 }
 
-function countByKind(entries: readonly ChainedEntry[]): { action: LogAction; key_id: string; entries: number }[] {
+/** Counts entries by action and key, as `audit_counts` does. */
+export function countByKind(
+  entries: readonly ChainedEntry[],
+): { action: LogAction; key_id: string; entries: number }[] {
   const kinds = new Map<string, { action: LogAction; key_id: string; entries: number }>()
   for (const { action, key_id } of entries) {
     const name = `${action} ${key_id}`

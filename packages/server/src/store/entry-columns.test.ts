@@ -24,10 +24,15 @@ describe('the columns of entries', () => {
   it('are arrays of PostgreSQL, with null beside the text null, and quotes and backslashes escaped', async () => {
     const bytes = Uint8Array.from({ length: 64 }, (_, at) => at)
     const columns = await writeColumns([
-      entry({ hash: bytes.subarray(32), mac: bytes.subarray(0, 2) }),
-      entry({ id: 2, key_version: 7, metadata: '{"a":"\\"b,c}"}', actor: 'null', hash: bytes.subarray(0, 1) }),
+      { entries: [entry({ hash: bytes.subarray(32), mac: bytes.subarray(0, 2) })] },
+      {
+        entries: [
+          entry({ id: 2, key_version: 7, metadata: '{"a":"\\"b,c}"}', actor: 'null', hash: bytes.subarray(0, 1) }),
+        ],
+      },
     ])
     expect(columns).toMatchObject({
+      append: '{0,1}',
       id: '{1,2}',
       action: '{"key.wrap","key.wrap"}',
       key_id: '{null,null}',
@@ -48,7 +53,7 @@ describe('the columns of entries', () => {
         turns += 1
       }
     })()
-    await writeColumns(Array.from({ length: 30_000 }, () => entry()))
+    await writeColumns([{ entries: Array.from({ length: 30_000 }, () => entry()) }])
     isDone = true
     await counting
     expect(turns).toBeGreaterThan(2)

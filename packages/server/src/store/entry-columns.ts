@@ -7,28 +7,35 @@ import { createStretches } from '../turn.js'
 
 const ESCAPED = /["\\]/g
 
-export type EntryColumns = Record<Exclude<keyof ChainedEntry, 'tenant_id' | 'created_at'>, string>
+/** `append` is the position of the entry's append among those of the statement. */
+export type EntryColumns = Record<'append' | Exclude<keyof ChainedEntry, 'tenant_id' | 'created_at'>, string>
 
-/** Writes one array for each column whose values differ between the entries of one append. */
-export async function writeColumns(entries: readonly ChainedEntry[]): Promise<EntryColumns> {
-  let [id, action, key_id, key_version, actor, ip_address, metadata, hash, mac] = ['', '', '', '', '', '', '', '', '']
+/** Writes one array for each column whose values differ between the entries of one append, of one tenant or of many. */
+export async function writeColumns(appends: readonly { entries: readonly ChainedEntry[] }[]): Promise<EntryColumns> {
+  let [append, id, action, key_id, key_version, actor, ip_address, metadata, hash, mac] = Array<string>(10).fill('')
   let separator = '{'
+  let at = 0
   const pause = createStretches()
-  for (const entry of entries) {
-    const due = pause()
-    if (due) await due
-    id += separator + entry.id
-    action += separator + quoted(entry.action)
-    key_id += separator + quoted(entry.key_id)
-    key_version += separator + entry.key_version
-    actor += separator + quoted(entry.actor)
-    ip_address += separator + quoted(entry.ip_address)
-    metadata += separator + quoted(entry.metadata)
-    hash += separator + hex(entry.hash)
-    mac += separator + hex(entry.mac)
-    separator = ','
+  for (const { entries } of appends) {
+    for (const entry of entries) {
+      const due = pause()
+      if (due) await due
+      append += separator + at
+      id += separator + entry.id
+      action += separator + quoted(entry.action)
+      key_id += separator + quoted(entry.key_id)
+      key_version += separator + entry.key_version
+      actor += separator + quoted(entry.actor)
+      ip_address += separator + quoted(entry.ip_address)
+      metadata += separator + quoted(entry.metadata)
+      hash += separator + hex(entry.hash)
+      mac += separator + hex(entry.mac)
+      separator = ','
+    }
+    at += 1
   }
   return {
+    append: `${append}}`,
     id: `${id}}`,
     action: `${action}}`,
     key_id: `${key_id}}`,
@@ -39,6 +46,16 @@ export async function writeColumns(entries: readonly ChainedEntry[]): Promise<En
     hash: `${hash}}`,
     mac: `${mac}}`,
   }
+}
+
+/** Writes an array of values that need no quotes: ids, integers and times. */
+export function writeArray(values: readonly (string | number)[]): string {
+  return `{${values.join()}}`
+}
+
+/** Writes an array of bytes. */
+export function writeBytes(values: readonly Uint8Array[]): string {
+  return `{${values.map(hex).join()}}`
 }
 
 function quoted(text: string | null): string {
