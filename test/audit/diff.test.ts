@@ -101,6 +101,34 @@ describe('eaas audit diff', { timeout: TIMEOUT_MS }, () => {
     ])
   })
 
+  it('says that it compared nothing with a file that has no checkpoint of the log', async () => {
+    const of = async (...args: string[]) =>
+      (await runEaas(['audit', 'checkpoint', ...args], { database: service.database, rootKey: ROOT_KEY })).stdout
+    await service.createTenant({ name: 'globex' })
+    const own = await of('--tenant', 'acme')
+    const cases: [string, string, string][] = [
+      ['empty', '', 'has no content'],
+      ['lines', 'x\n', 'has no checkpoint'],
+      ['other', await of('--tenant', 'globex'), 'has checkpoints of tenant '],
+      ['installation', await of('--installation'), "has checkpoints of the installation's log only"],
+      ['forged', own.replace(/\d{3}Z/, '000Z'), "has checkpoints of it that this installation's key did not sign"],
+    ]
+    for (const [name, content, reason] of cases) {
+      await writeFile(file(name), content)
+      for (const more of [[], ['--export', file('export')]]) {
+        const { code, found, stderr } = await diff('--checkpoint', file(name), ...more)
+        expect([name, code, found]).toEqual([name, 3, undefined])
+        expect(stderr).toContain(`${file(name)} must have a checkpoint of this tenant's log, but ${reason}`)
+      }
+    }
+    const { code, stderr } = await runEaas(['audit', 'diff', '--tenant', 'globex'], {
+      database: service.database,
+      rootKey: ROOT_KEY,
+      environment: { EAAS_CHECKPOINT_FILE: file('checkpoints') },
+    })
+    expect([code, stderr]).toEqual([3, expect.stringMatching(/nothing was compared: .* has checkpoints of tenant /)])
+  })
+
   it('takes no export that does not verify, and nothing without a file', async () => {
     await writeFile(file('bad'), 'x\n')
     for (const args of [

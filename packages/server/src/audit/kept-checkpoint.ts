@@ -2,6 +2,7 @@
  * Finds checkpoints in the forms in which people keep them: a note, the answer of GET /v1/audit/checkpoint, and the lines of
  * EAAS_CHECKPOINT_FILE, one JSON object each, among other lines that a log shipper may have added. Pure.
  */
+import { INSTALLATION_ID } from '@eaas/protocol'
 import { CheckpointError, ORIGIN } from './checkpoint.js'
 
 /**
@@ -15,7 +16,7 @@ export function findKeptNote(text: string, tenant_id: string): string {
   const notes = readNotes(text)
   if (notes.length === 0) return text // readCheckpoint will say what is wrong with it
   const own = notes.filter((note) => line(note, 1) === tenant_id)
-  if (own.length === 0) throw new CheckpointError('it contains no checkpoint of this tenant')
+  if (own.length === 0) throw new CheckpointError(`it contains no checkpoint of this tenant, but ${describeKept(text)}`)
   return own.reduce((newest, note) => (isNewer(newest, note) ? newest : note))
 }
 
@@ -23,6 +24,16 @@ export function findKeptNote(text: string, tenant_id: string): string {
 export function listKeptNotes(text: string, tenant_id: string): string[] {
   const notes = text.startsWith(ORIGIN) ? [text] : readNotes(text)
   return [...new Set(notes)].filter((note) => line(note, 1) === tenant_id)
+}
+
+/** Says what checkpoints a text has, for an error about what it lacks. */
+export function describeKept(text: string): string {
+  const notes = text.startsWith(ORIGIN) ? [text] : readNotes(text)
+  const logs = [...new Set(notes.map((note) => line(note, 1)))]
+  if (logs.length === 0) return text.trim() === '' ? 'no content' : 'no checkpoint'
+  const [first = ''] = logs
+  const more = logs.length === 1 ? '' : ` and of ${logs.length - 1} more`
+  return `checkpoints of ${first === INSTALLATION_ID ? "the installation's log" : `tenant ${first}`}${more} only`
 }
 
 function readNotes(text: string): string[] {

@@ -2,7 +2,8 @@
 import { createReadStream } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { type Checkpoint, CheckpointError, encodePublicKey, readCheckpoint } from '../audit/checkpoint.js'
-import { listKeptNotes } from '../audit/kept-checkpoint.js'
+import { describeKept, listKeptNotes } from '../audit/kept-checkpoint.js'
+import { STANDARD_OUTPUT } from '../audit/kept-witnesses.js'
 import { type ExportedEntry, isAnchor, isTrailer, readEntry, readHeader } from '../audit/read-export.js'
 import { splitLines } from '../audit/split-lines.js'
 import { verifyExport } from '../audit/verify-export.js'
@@ -22,9 +23,10 @@ export interface DiffCommand {
   json: boolean
 }
 
-/** Prints the differences; returns true if there are none. */
+/** Prints the differences; returns true if there are none. @throws Refusal E_VALIDATION if there is nothing to compare with */
 export async function auditDiff(config: Config, { tenant, json, ...files }: DiffCommand): Promise<boolean> {
-  const checkpointFile = files.checkpoint ?? config.checkpointFile
+  const ownFile = config.checkpointFile === STANDARD_OUTPUT ? undefined : config.checkpointFile
+  const checkpointFile = files.checkpoint ?? ownFile
   if (checkpointFile === undefined && files.export === undefined) {
     throw new Refusal('E_VALIDATION', 'there is nothing to compare with: give --checkpoint, --export or both')
   }
@@ -32,22 +34,36 @@ export async function auditDiff(config: Config, { tenant, json, ...files }: Diff
     const tenant_id = await getTenantId(services, tenant)
     const publicKey = encodePublicKey(services.signingKey)
     if (files.export !== undefined) await assertExport(files.export, { tenant_id, publicKey })
-    return diffAudit(services, tenant_id, {
-      checkpoints: checkpointFile === undefined ? [] : await readCheckpoints(checkpointFile, { tenant_id, publicKey }),
+    const kept =
+      checkpointFile === undefined ? undefined : await readCheckpoints(checkpointFile, { tenant_id, publicKey })
+    if (kept?.checkpoints.length === 0 && files.checkpoint !== undefined) throw new Refusal('E_VALIDATION', kept.fault)
+    const diff = await diffAudit(services, tenant_id, {
+      checkpoints: kept?.checkpoints ?? [],
       exported: files.export === undefined ? undefined : readEntries(files.export),
     })
+    // An alarm's witness is compared too, so a log may differ although the server's own file holds nothing of it.
+    if (diff.witnessed_through === 0) throw new Refusal('E_VALIDATION', nothingCompared(kept))
+    return diff
   })
   if (json) printJson({ ...diff, lost: diff.lost?.map(viewEntry) ?? null })
   else print(...describe(diff))
   return diff.differs_at === null
 }
 
+interface Kept {
+  checkpoints: Checkpoint[]
+  /** what is wrong with the file if it has none */
+  fault: string
+}
+
 // Only checkpoints that the installation's key signed: a line that was cut short or forged proves nothing.
 async function readCheckpoints(
   file: string,
   { tenant_id, publicKey }: { tenant_id: string; publicKey: string },
-): Promise<Checkpoint[]> {
-  return listKeptNotes(await readFile(file, 'utf8'), tenant_id).flatMap((note) => {
+): Promise<Kept> {
+  const text = await readFile(file, 'utf8')
+  const notes = listKeptNotes(text, tenant_id)
+  const checkpoints = notes.flatMap((note) => {
     try {
       return [readCheckpoint(note, publicKey)]
     } catch (error) {
@@ -55,6 +71,16 @@ async function readCheckpoints(
       throw error
     }
   })
+  const contents = notes.length > 0 ? "checkpoints of it that this installation's key did not sign" : describeKept(text)
+  return { checkpoints, fault: `${file} must have a checkpoint of this tenant's log, but has ${contents}` }
+}
+
+function nothingCompared(kept: Kept | undefined): string {
+  const why =
+    kept?.checkpoints.length === 0
+      ? kept.fault
+      : 'the checkpoints and the export are only of entries that were purged, or of none'
+  return `nothing was compared: ${why}`
 }
 
 async function assertExport(file: string, { tenant_id, publicKey }: { tenant_id: string; publicKey: string }) {
