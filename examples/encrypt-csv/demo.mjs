@@ -74,7 +74,7 @@ export async function demo(choice, { output, openServer, signal }) {
     if (!example) throw new UsageError('There is no row for --tamper to alter.')
     tamper(encrypted, example)
     tell(
-      `--tamper: one bit of row ${count(example.at + 1)}, ${printable(example.column)}, is altered now. It must not open.`,
+      `--tamper: one bit of row ${count(example.at + 1)}, ${printable(example.column)}, was altered. It must not open.`,
     )
   }
 
@@ -99,7 +99,9 @@ export async function demo(choice, { output, openServer, signal }) {
   }
 
   const rotated = await step('Rotate the key', () => writer.keys.rotate(keyId, { signal }))
-  tell(`Version ${rotated.current_version} wraps from now on. What version ${key.current_version} wrapped still opens.`)
+  tell(
+    `Version ${rotated.current_version} wraps from now on. Version ${key.current_version} still unwraps what it wrapped.`,
+  )
 
   const returned = await step('Decrypt, with another client that has only the API key', (onProgress) =>
     decryptTable(reader, stored, { columns, indexColumns: Object.values(indexes), signal, onProgress }),

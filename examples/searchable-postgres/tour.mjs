@@ -57,7 +57,7 @@ export async function tour({ openServer, database, output, tamper, signal }) {
     })
     await database.execute('analyze customers')
     const wraps = await countEntries(eaas, 'key.wrap', signal)
-    tell(`${count(list.length)} rows, a data key (DEK) for each batch: ${count(wraps)} wraps.`)
+    tell(`${count(list.length)} rows. Each batch has a data key (DEK) of its own; the server wrapped ${count(wraps)}.`)
     await showRow(output, query, list)
 
     const problems = await search(output, query, model, list)
@@ -65,7 +65,7 @@ export async function tour({ openServer, database, output, tamper, signal }) {
     problems.push(...(await reseal(output, database, model, list)))
     if (tamper) {
       const id = await alterOneBit(query)
-      tell(`--tamper: one bit of customer ${id}, address, is altered in the table now. That row must not open.`)
+      tell(`--tamper: one bit of the address of customer ${id} was altered in the table. That row must not open.`)
     }
 
     const { customers, failed } = await readBack(output, query, defineCustomers(other, keyId))
@@ -175,7 +175,9 @@ async function rotate({ step, tell }, query, { eaas, model, keyId, signal }) {
   const problems = []
   const before = await ciphertexts(query)
   const { current_version } = await step('Rotate the key', () => eaas.keys.rotate(keyId, { signal }))
-  tell(`Version ${current_version} wraps from now on. All rows are wrapped under version ${current_version - 1} still.`)
+  tell(
+    `Version ${current_version} wraps from now on. The data keys of all rows are still wrapped under version ${current_version - 1}.`,
+  )
 
   const [all] = await query('select count(*)::integer as rows from customers')
   const progress = await step('Rewrap all rows', async (report) => {
@@ -188,17 +190,17 @@ async function rotate({ step, tell }, query, { eaas, model, keyId, signal }) {
   })
   const wrappedKeys = await countEntries(eaas, 'key.wrap', signal, { rewrapped: true })
   tell(
-    `${count(progress.changed)} rows changed, ${count(progress.failed)} failed; the server rewrapped ${wrappedKeys} DEKs.`,
+    `${count(progress.changed)} rows changed, ${count(progress.failed)} failed; the server rewrapped ${wrappedKeys} data keys.`,
   )
   tell(
-    'It helps against a key version that leaked or is to be retired. The DEKs are the same, and so are the ciphertexts.',
+    'Rewrap when a version of the key leaked or is to be retired. The data keys stay the same, and so do the ciphertexts.',
   )
 
   const [old] = await query(
     `select count(*)::integer as rows from customers where (envelope ->> 'key_version')::integer <> $1`,
     [current_version],
   )
-  if (old.rows > 0 || progress.failed > 0) problems.push(`${old.rows} rows are under the old version of the key still`)
+  if (old.rows > 0 || progress.failed > 0) problems.push(`${old.rows} rows are still under the old version of the key`)
   if ((await ciphertexts(query)) !== before) problems.push('rewrapping changed a ciphertext')
   return problems
 }
@@ -217,7 +219,7 @@ async function reseal({ step, tell }, database, model, list) {
   const [before, others] = [await ciphertexts(query, ids), await ciphertexts(query, ids, { but: true })]
   const resealed = await step(`Reseal ${RESEALED} rows`, () => resealSome(database, model, ids))
   tell(
-    'It helps against a DEK that leaked: these rows have a new one. Copies that were made before stay readable with the old.',
+    'Reseal when a data key leaked: these rows now have a new one. Copies made before can still be read with the old one.',
   )
 
   const problems = []

@@ -33,7 +33,7 @@ describe('the example with a table', { timeout: TIMEOUT_MS }, () => {
     const [, opened = '', kept = ''] = /(\d+) rows to open; (\d+) of them have the name/.exec(out) ?? []
     expect(Number(kept)).toBeGreaterThan(1)
     expect(Number(opened)).toBeGreaterThanOrEqual(Number(kept))
-    expect(out).toContain('600 rows changed, 0 failed; the server rewrapped 6 DEKs.')
+    expect(out).toContain('600 rows changed, 0 failed; the server rewrapped 6 data keys.')
     expect(readResult(out)).toEqual({
       rows: '600',
       wraps: '13', // 6 batches, rewrapped once each, and the DEK of what was resealed

@@ -16,10 +16,10 @@ const nextTurn = () => new Promise((resolve) => setImmediate(resolve))
 
 async function connect(engine: 'node' | 'web' = 'web') {
   const service = createTestService()
-  const state = { dying: false, asked: [] as string[], gate: Promise.resolve() }
+  const state = { dying: false, requested: [] as string[], gate: Promise.resolve() }
   const never = new Promise<never>(() => undefined)
   const fetch: typeof globalThis.fetch = async (input, init) => {
-    state.asked.push(new URL(new Request(input, init).url).pathname.split('/').at(-1) ?? '')
+    state.requested.push(new URL(new Request(input, init).url).pathname.split('/').at(-1) ?? '')
     await state.gate
     return state.dying ? never : service.fetch(input, init)
   }
@@ -38,7 +38,7 @@ async function connect(engine: 'node' | 'web' = 'web') {
     for (const call of request()) call.catch(() => undefined)
     for (let turns = 0; turns < 20; turns++) await nextTurn()
     state.dying = false
-    state.asked.length = 0
+    state.requested.length = 0
   }
   return { eaas, renewing, keyId, sealed, state, die }
 }
@@ -56,13 +56,13 @@ describe('where requests are isolated, a request', () => {
   it('still shares within a turn: one wrap, one unwrap, one batch', async () => {
     const { eaas, keyId, sealed, state } = await connect()
     await Promise.all([1, 2, 3].map((value) => eaas.encrypt(`${value}`, { keyId })))
-    expect(state.asked).toEqual(['wrap'])
-    state.asked.length = 0
+    expect(state.requested).toEqual(['wrap'])
+    state.requested.length = 0
     await Promise.all([eaas.decrypt(sealed), eaas.decrypt(sealed), eaas.hash('x', { keyId })])
-    expect(state.asked).toEqual(['batch'])
-    state.asked.length = 0
+    expect(state.requested).toEqual(['batch'])
+    state.requested.length = 0
     await Promise.all([eaas.decrypt(sealed), eaas.encrypt('x', { keyId })]) // DEKs are values: all requests use them
-    expect(state.asked).toEqual([])
+    expect(state.requested).toEqual([])
   })
 
   it('begins nothing that would outlive it: no DEK made ready in the background, no timer', async () => {
@@ -70,10 +70,10 @@ describe('where requests are isolated, a request', () => {
     const { eaas, keyId, state } = await connect()
     for (let messages = 0; messages < 10; messages++) await eaas.encrypt('x', { keyId })
     await nextTurn()
-    expect(state.asked).toEqual(['wrap'])
+    expect(state.requested).toEqual(['wrap'])
     expect(vi.getTimerCount()).toBe(0)
     await eaas.encrypt('x', { keyId })
-    expect(state.asked).toEqual(['wrap', 'wrap'])
+    expect(state.requested).toEqual(['wrap', 'wrap'])
   })
 
   it('is not touched by close() of another one, and is refused when its answer has come', async () => {
@@ -82,7 +82,7 @@ describe('where requests are isolated, a request', () => {
     state.gate = new Promise((resolve) => answer.signal.addEventListener('abort', () => resolve()))
     const controllers = vi.spyOn(AbortController.prototype, 'abort')
     const call = eaas.tenant().catch((error: unknown) => error)
-    await vi.waitFor(() => expect(state.asked).toEqual(['tenant']))
+    await vi.waitFor(() => expect(state.requested).toEqual(['tenant']))
     eaas.close()
     expect(controllers.mock.contexts.length).toBe(1) // the client's own
     controllers.mockRestore()

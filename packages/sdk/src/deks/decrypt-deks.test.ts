@@ -15,16 +15,16 @@ function token(name: string, key_id = '00000000-0000-4000-8000-000000000000'): W
 function start(over: Partial<DecryptDekLimits> = {}, Cache = DecryptDeks) {
   const source = {
     time: 0,
-    asked: [] as string[],
+    requested: [] as string[],
     deks: [] as Uint8Array[],
     fail: undefined as Error | undefined,
     gate: undefined as Promise<void> | undefined,
     now: () => source.time,
     async unwrap({ wrapped_key }: WrappedKey): Promise<Uint8Array> {
-      source.asked.push(wrapped_key)
+      source.requested.push(wrapped_key)
       await source.gate
       if (source.fail) throw source.fail
-      const dek = new Uint8Array(32).fill(source.asked.length)
+      const dek = new Uint8Array(32).fill(source.requested.length)
       source.deks.push(dek)
       return dek
     },
@@ -50,7 +50,7 @@ describe('a DEK that opens', () => {
   it('is unwrapped once for all who wait, and then answered without a promise', async () => {
     const { cache, source, use } = start()
     expect(new Set(await Promise.all(Array.from({ length: 1_000 }, () => use('a'))))).toEqual(new Set([1]))
-    expect(source.asked).toEqual(['a'])
+    expect(source.requested).toEqual(['a'])
     expect(cache.use(token('a'), undefined, (dek) => dek[0])).toBe(1)
   })
 
@@ -58,16 +58,16 @@ describe('a DEK that opens', () => {
     const { cache, source, use } = start()
     await use('a')
     await cache.use(token('a', '00000000-0000-4000-8000-000000000001'), undefined, (dek) => dek[0])
-    expect(source.asked).toEqual(['a', 'a'])
+    expect(source.requested).toEqual(['a', 'a'])
   })
 
   it('is kept for an absolute time, however often it is used, and zeroed then', async () => {
     const { source, use } = start()
     for (source.time = 0; source.time < 1_000; source.time += 100) await use('a')
-    expect(source.asked.length).toBe(1)
+    expect(source.requested.length).toBe(1)
     source.time = 1_000
     await use('a')
-    expect(source.asked.length).toBe(2)
+    expect(source.requested.length).toBe(2)
     expect(source.deks.map(isZero)).toEqual([true, false])
   })
 
@@ -76,7 +76,7 @@ describe('a DEK that opens', () => {
     for (const name of ['a', 'b', 'c', 'a', 'd']) await use(name)
     expect(source.deks.map(isZero)).toEqual([false, true, false, false])
     await use('a')
-    expect(source.asked).toEqual(['a', 'b', 'c', 'd'])
+    expect(source.requested).toEqual(['a', 'b', 'c', 'd'])
   })
 
   it('is not remembered when its unwrap failed', async () => {
@@ -84,10 +84,10 @@ describe('a DEK that opens', () => {
     source.fail = new Error('refused')
     const results = await Promise.allSettled([use('a'), use('a')])
     expect(results.map((result) => result.status === 'rejected' && result.reason)).toEqual([source.fail, source.fail])
-    expect(source.asked.length).toBe(1)
+    expect(source.requested.length).toBe(1)
     source.fail = undefined
     await use('a')
-    expect(source.asked.length).toBe(2)
+    expect(source.requested.length).toBe(2)
   })
 
   it('is zeroed and not remembered as long as it has opened nothing', async () => {
@@ -95,7 +95,7 @@ describe('a DEK that opens', () => {
     await expect(cache.use(token('a'), undefined, failToOpen)).rejects.toThrow('not authentic')
     expect(source.deks.map(isZero)).toEqual([true])
     await use('a')
-    expect(source.asked.length).toBe(2)
+    expect(source.requested.length).toBe(2)
   })
 
   it('stays when it has opened something and another envelope is altered', async () => {
@@ -103,7 +103,7 @@ describe('a DEK that opens', () => {
     await use('a')
     expect(() => cache.use(token('a'), undefined, failToOpen)).toThrow('not authentic')
     await use('a')
-    expect(source.asked.length).toBe(1)
+    expect(source.requested.length).toBe(1)
   })
 
   it('is known without a request when the client made it, in memory of its own', async () => {
@@ -113,7 +113,7 @@ describe('a DEK that opens', () => {
       dek.fill(0)
       expect(await use(name)).toBe(9)
     }
-    expect(source.asked).toEqual([])
+    expect(source.requested).toEqual([])
   })
 
   it('is zeroed at once when none are kept, and each use is a request of its own', async () => {
@@ -121,7 +121,7 @@ describe('a DEK that opens', () => {
     cache.add(token('a'), new Uint8Array(32).fill(9))
     await Promise.all([use('a'), use('a')])
     await use('a')
-    expect(source.asked.length).toBe(3)
+    expect(source.requested.length).toBe(3)
     expect(source.deks.map(isZero)).toEqual([true, true, true])
   })
 
@@ -182,7 +182,7 @@ describe('a DEK that opens', () => {
     controller.abort()
     await expect(gone).rejects.toMatchObject({ code: 'E_ABORTED' })
     expect(await stays).toBe(1)
-    expect(source.asked.length).toBe(1)
+    expect(source.requested.length).toBe(1)
   })
 })
 
@@ -198,9 +198,9 @@ describe('a DEK that opens by promise', () => {
     const second = cache.use(token('a'), undefined, async () => 'second')
     open?.('first')
     expect(await Promise.all([first, second])).toEqual(['first', 'second'])
-    expect(source.asked).toEqual(['a'])
+    expect(source.requested).toEqual(['a'])
     await vi.waitFor(() => expect(cache.use(token('a'), undefined, () => 'at once')).toBe('at once'))
-    expect(source.asked).toEqual(['a'])
+    expect(source.requested).toEqual(['a'])
   })
 
   it('is kept as soon as it has opened something, while others still open, and until its time from its arrival', async () => {
@@ -217,7 +217,7 @@ describe('a DEK that opens by promise', () => {
     expect(cache.use(token('a'), undefined, () => 'at once')).toBe('at once')
     source.time = 1_000
     await cache.use(token('a'), undefined, async () => 'x')
-    expect(source.asked).toEqual(['a', 'a'])
+    expect(source.requested).toEqual(['a', 'a'])
     expect(source.deks.map(isZero)).toEqual([true, false])
   })
 
@@ -238,6 +238,6 @@ describe('a DEK that opens by promise', () => {
     await expect(cache.use(token('a'), undefined, failing)).rejects.toThrow('not authentic')
     await vi.waitFor(() => expect(isZero(source.deks[0])).toBe(true))
     await cache.use(token('a'), undefined, async () => 'x')
-    expect(source.asked).toEqual(['a', 'a'])
+    expect(source.requested).toEqual(['a', 'a'])
   })
 })

@@ -184,9 +184,9 @@ describe('encryptMany and decryptMany', () => {
       if (operation === 'batch') send(response, problem(404, 'Not Found', 'E_NOT_FOUND')) // so that each is asked for alone
       return operation === 'batch'
     }
-    let asked = 0
+    let requests = 0
     const apiKey = () => {
-      if (++asked === 2) throw new Error('no API key')
+      if (++requests === 2) throw new Error('no API key')
       return API_KEY
     }
     const copies: Uint8Array[] = []
