@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, expect } from 'vitest'
 import { genesisHash } from '../../../packages/server/src/audit/chain.js'
 import { readCheckpoint } from '../../../packages/server/src/audit/checkpoint.js'
 import { verifyLog } from '../../../packages/server/src/audit/verify.js'
-import { checkTenant } from '../../independent/checker.js'
+import { checkTenant, type Entry } from '../../independent/checker.js'
 import { isChainSound, readNote, verifyIndependently } from '../../independent/verifier.js'
 import { makeScene, type Scene, type Server, type Target } from '../../support/audit-scene.js'
 
@@ -126,3 +126,8 @@ export const remove = (tenant_id: string, condition: string, ...ids: number[]) =
   run(`delete from audit_log where tenant_id = $1 and ${condition}`, [tenant_id, ...ids])
 export const editHead = ({ tenant_id }: Target, set: string) =>
   run(`update heads set ${set} where tenant_id = $1`, [tenant_id])
+
+/** Finds the last entry about a row (chain.md 9); the id after the last entry if there is none. */
+export function tellsOf(target: Target, isAbout: (entry: Entry) => boolean): number {
+  return target.entries.filter(isAbout).at(-1)?.id ?? lastId(target) + 1
+}
