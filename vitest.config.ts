@@ -53,7 +53,7 @@ const NOT_QUICK = [
 
 /** The suites that `npm run test:slow` runs too, with more rounds (test/support/rounds.ts): units, and on each back end. */
 const SIZED_UNITS = ['packages/sdk/src/round-trip.test.ts', 'test/sdk/cross-language.test.ts']
-const SIZED = ['test/faults/two-processes.test.ts', 'test/sdk/real-server.db.test.ts']
+const SIZED = ['test/faults/{postgres-crash,two-processes}.test.ts', 'test/sdk/real-server.db.test.ts']
 
 const SLOW_TIMEOUT_MS = 30 * 60_000
 

@@ -31,8 +31,15 @@ export interface OtherVerdict {
   reason?: string
 }
 
+let obstacle: { found: string | undefined } | undefined
+
 /** Returns why the other verifier is not available on this machine; undefined if it is. */
 export function findObstacleToVerifier(): string | undefined {
+  obstacle ??= { found: lookForObstacle() }
+  return obstacle.found
+}
+
+function lookForObstacle(): string | undefined {
   const { error, status, stderr } = run([])
   if (error) return `python3 cannot be started (${(error as NodeJS.ErrnoException).code})`
   return status === 0 ? undefined : stderr.trim().split('\n').at(-1)

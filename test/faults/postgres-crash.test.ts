@@ -4,13 +4,14 @@ import { describe, expect, it } from 'vitest'
 import { backend, freshDatabase } from '../support/database.js'
 import { connectTo, createTenantByCli, ROOT_KEY, startEaas } from '../support/eaas-process.js'
 import { startLoad } from '../support/load.js'
+import { rounds } from '../support/rounds.js'
 import { untilHealthy } from './crash-run.js'
 import { checkInvariants } from './invariants.js'
 import { crashPostgresRepeatedly, describePostgresFigures } from './postgres-crash-run.js'
 
 /** The service promises to work again within this time after its database does. */
 const RECOVERY_MS = 5_000
-const CUTS = 40
+const CUTS = rounds(15, 40)
 const BETWEEN_CUTS_MS = 100
 const CLIENTS = 16
 const SHOWN_STDERR = 4_000
@@ -21,7 +22,7 @@ describe.skipIf(backend() === 'embedded')(
     it('keeps what was acknowledged, and is served again within 5 s of taking connections', {
       timeout: 300_000,
     }, async () => {
-      const figures = await crashPostgresRepeatedly({ kills: 3, betweenMs: [500, 2_000], downMs: [2_000, 6_000] })
+      const figures = await crashPostgresRepeatedly({ kills: 2, betweenMs: [500, 2_000], downMs: [2_000, 6_000] })
       console.log(describePostgresFigures(figures))
       expect(figures.violations).toEqual([])
       expect(figures.acked).toBeGreaterThan(100)
