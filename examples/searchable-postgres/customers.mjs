@@ -103,7 +103,7 @@ export async function findByName(query, model, full_name) {
   const { name_index } = await model.index({ full_name })
   const rows = await query(`select ${COLUMNS} from customers where name_index = $1 order by id`, [name_index])
   const { customers, failed } = await openAll(model, rows)
-  return { customers: customers.filter((one) => model.matches(one, { full_name })), failed, looked: rows.length }
+  return { customers: customers.filter((one) => model.matches(one, { full_name })), failed, candidates: rows.length }
 }
 
 /**

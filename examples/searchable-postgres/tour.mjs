@@ -148,7 +148,7 @@ async function search({ step, tell }, query, model, list) {
 
   const byName = await step('Search by name, whose index keeps 6 bits', () => findByName(query, model, full_name))
   tell(
-    `where name_index = …: ${count(byName.looked)} rows to open; ${count(byName.customers.length)} of them have the name.`,
+    `where name_index = …: ${count(byName.candidates)} rows to open; ${count(byName.customers.length)} of them have the name.`,
   )
   compare('name', byName, (one) => normalized(one.full_name) === normalized(full_name))
 

@@ -164,8 +164,8 @@ describe('eaas tenant delete', { timeout: 120_000 }, () => {
     expect([early.code, early.stderr]).toEqual([1, expect.stringContaining('suspend it first')])
     await json('tenant', 'suspend', name)
 
-    const told = await eaas('tenant', 'delete', name)
-    expect([told.code, told.stdout]).toEqual([
+    const unconfirmed = await eaas('tenant', 'delete', name)
+    expect([unconfirmed.code, unconfirmed.stdout]).toEqual([
       1,
       expect.stringMatching(/4 keys in 5 versions[\s\S]*2 API keys[\s\S]*Nothing was deleted/),
     ])

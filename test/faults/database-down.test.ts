@@ -60,7 +60,7 @@ describe.skipIf(backend() === 'embedded')('while PostgreSQL does not answer', ()
 
   const wrap = () => owner.call('POST', `/v1/keys/${key_id}/wrap`, { dek: randomBytes(32).toString('base64') })
 
-  async function told(caller: Caller, method: string, path: string, body?: unknown) {
+  async function statusAndCode(caller: Caller, method: string, path: string, body?: unknown) {
     const from = performance.now()
     const { status, headers, body: problem } = await caller.call(method, path, body)
     expect(performance.now() - from).toBeLessThan(TOLD_WITHIN_MS)
@@ -75,19 +75,22 @@ describe.skipIf(backend() === 'embedded')('while PostgreSQL does not answer', ()
     ['POST', '/v1/keys/00000000-0000-4000-8000-000000000000/rotate', undefined],
   ])('%s %s, which writes no entry, is answered 503 E_UNAVAILABLE', async (method, path, body) => {
     const sent = body && { ...body, key_id }
-    expect(await told(owner, method, path, sent)).toEqual([503, 'E_UNAVAILABLE'])
+    expect(await statusAndCode(owner, method, path, sent)).toEqual([503, 'E_UNAVAILABLE'])
   })
 
   it('so is every call of a tenant that is not cached', async () => {
-    expect(await told(stranger, 'GET', '/v1/keys')).toEqual([503, 'E_UNAVAILABLE'])
-    expect(await told(stranger, 'POST', '/v1/keys', { name: 'k' })).toEqual([503, 'E_UNAVAILABLE'])
+    expect(await statusAndCode(stranger, 'GET', '/v1/keys')).toEqual([503, 'E_UNAVAILABLE'])
+    expect(await statusAndCode(stranger, 'POST', '/v1/keys', { name: 'k' })).toEqual([503, 'E_UNAVAILABLE'])
   })
 
   it('so is a call whose entry was never sent, and it says that it was not carried out and when to come again', async () => {
     const { status, headers, body } = await wrap()
     expect([status, body.code, headers.get('retry-after')]).toEqual([503, 'E_UNAVAILABLE', '1'])
     expect(body.detail).toContain('was not carried out')
-    expect(await told(owner, 'POST', '/v1/encrypt', { plaintext: 'x', key_id })).toEqual([503, 'E_UNAVAILABLE'])
+    expect(await statusAndCode(owner, 'POST', '/v1/encrypt', { plaintext: 'x', key_id })).toEqual([
+      503,
+      'E_UNAVAILABLE',
+    ])
   })
 
   it('health says so, and calls go on once it answers again', async () => {

@@ -93,19 +93,19 @@ export async function checkInvariants(
  */
 export function findMismatch(ledger: readonly LedgerEntry[], log: readonly Entry[]): string | undefined {
   // The possible numbers of entries matched so far: several after unanswered calls that look alike.
-  let told = new Set([0])
+  let possible = new Set([0])
   for (const [at, call] of ledger.entries()) {
     if (call.action === undefined || call.state === 'unsent') continue
-    const next = new Set(call.state === 'sent' ? told : [])
-    for (const count of told) if (isOf(log[count], call)) next.add(count + 1)
+    const next = new Set(call.state === 'sent' ? possible : [])
+    for (const count of possible) if (isOf(log[count], call)) next.add(count + 1)
     if (next.size === 0) {
-      const entry = log[Math.max(...told)]
+      const entry = log[Math.max(...possible)]
       return `call ${at} (${JSON.stringify(call)}) was acknowledged, there stands ${entry ? `entry ${entry.id} (${entry.action})` : 'nothing'}`
     }
-    told = next
+    possible = next
   }
-  if (told.has(log.length)) return undefined
-  const extra = log[Math.max(...told)]
+  if (possible.has(log.length)) return undefined
+  const extra = log[Math.max(...possible)]
   return `entry ${extra?.id} (${extra?.action}) is of no call that was sent`
 }
 

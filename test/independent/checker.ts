@@ -458,23 +458,23 @@ export async function checkRows(
       Number(row.entry_id),
     ]
     checkMac(name, 'keys', [...columns, row.rotation_interval_days, ...times, ...rest], row.mac)
-    const told = history.keys.get(row.key_id)
-    check(name, told !== undefined, 'no key.create entry tells of it')
-    if (!told) continue
+    const recorded = history.keys.get(row.key_id)
+    check(name, recorded !== undefined, 'no key.create entry tells of it')
+    if (!recorded) continue
     check(
       name,
-      Number(row.entry_id) === told.written.id,
-      `entry_id ${row.entry_id}, last written by ${told.written.id}`,
+      Number(row.entry_id) === recorded.written.id,
+      `entry_id ${row.entry_id}, last written by ${recorded.written.id}`,
     )
-    check(name, row.status === told.status, `status ${row.status}, by the log ${told.status}`)
+    check(name, row.status === recorded.status, `status ${row.status}, by the log ${recorded.status}`)
     check(
       name,
-      row.current_version === told.versions.length,
-      `version ${row.current_version} of ${told.versions.length}`,
+      row.current_version === recorded.versions.length,
+      `version ${row.current_version} of ${recorded.versions.length}`,
     )
-    check(name, milliseconds(row.created_at) === told.created_at, 'its time of creation is not that of its entry')
-    check(name, milliseconds(row.updated_at) === told.written.created_at, 'its last change is not at that entry')
-    check(name, (row.wrapped_hash_key === null) === (told.destroyed !== undefined), 'its hash key')
+    check(name, milliseconds(row.created_at) === recorded.created_at, 'its time of creation is not that of its entry')
+    check(name, milliseconds(row.updated_at) === recorded.written.created_at, 'its last change is not at that entry')
+    check(name, (row.wrapped_hash_key === null) === (recorded.destroyed !== undefined), 'its hash key')
   }
 
   const versions = await sql`
@@ -482,8 +482,8 @@ export async function checkRows(
            ${time(sql, 'created_at')}, entry_id::text, encode(mac, 'hex') as mac
     from key_versions where tenant_id = ${tenant_id}`
   const stored = new Set(versions.map((row) => `${row.key_id} ${row.version}`))
-  for (const [key_id, { versions: told }] of history.keys) {
-    told.forEach(({ made }, at) => {
+  for (const [key_id, { versions: recorded }] of history.keys) {
+    recorded.forEach(({ made }, at) => {
       check(
         `key_versions ${key_id} ${at + 1}`,
         stored.has(`${key_id} ${at + 1}`),
@@ -496,14 +496,18 @@ export async function checkRows(
     const columns = [row.tenant_id, row.key_id, row.version, row.status, row.wrapped_kek]
     checkMac(name, 'key_versions', [...columns, milliseconds(row.created_at), Number(row.entry_id)], row.mac)
     const key = history.keys.get(row.key_id)
-    const told = key?.versions[row.version - 1]
-    check(name, told !== undefined, 'no entry made it')
-    if (!key || !told) continue
-    const written = key.destroyed ?? told.retired ?? told.made
-    const status = key.destroyed ? 'destroyed' : told.retired ? 'retired' : 'active'
+    const recorded = key?.versions[row.version - 1]
+    check(name, recorded !== undefined, 'no entry made it')
+    if (!key || !recorded) continue
+    const written = key.destroyed ?? recorded.retired ?? recorded.made
+    const status = key.destroyed ? 'destroyed' : recorded.retired ? 'retired' : 'active'
     check(name, Number(row.entry_id) === written.id, `entry_id ${row.entry_id}, last written by ${written.id}`)
     check(name, row.status === status, `status ${row.status}, by the log ${status}`)
-    check(name, milliseconds(row.created_at) === told.made.created_at, 'its time of creation is not that of its entry')
+    check(
+      name,
+      milliseconds(row.created_at) === recorded.made.created_at,
+      'its time of creation is not that of its entry',
+    )
     check(name, (row.wrapped_kek === null) === (key.destroyed !== undefined), 'its KEK')
   }
 
@@ -520,18 +524,18 @@ export async function checkRows(
     const columns = [row.tenant_id, row.api_key_id, row.digest, row.name, row.prefix, row.permissions, row.allowed_ips]
     const times = [row.expires_at, row.revoked_at].map(millisecondsOrNull)
     checkMac(name, 'api_keys', [...columns, ...times, milliseconds(row.created_at), Number(row.entry_id)], row.mac)
-    const told = history.apiKeys.get(row.api_key_id)
-    check(name, told !== undefined, 'no api_key.create entry tells of it')
-    if (!told) continue
+    const recorded = history.apiKeys.get(row.api_key_id)
+    check(name, recorded !== undefined, 'no api_key.create entry tells of it')
+    if (!recorded) continue
     check(
       name,
-      Number(row.entry_id) === told.written.id,
-      `entry_id ${row.entry_id}, last written by ${told.written.id}`,
+      Number(row.entry_id) === recorded.written.id,
+      `entry_id ${row.entry_id}, last written by ${recorded.written.id}`,
     )
-    check(name, millisecondsOrNull(row.revoked_at) === (told.revoked?.created_at ?? null), 'its time of revocation')
+    check(name, millisecondsOrNull(row.revoked_at) === (recorded.revoked?.created_at ?? null), 'its time of revocation')
     check(
       name,
-      milliseconds(row.created_at) === told.created.created_at,
+      milliseconds(row.created_at) === recorded.created.created_at,
       'its time of creation is not that of its entry',
     )
   }

@@ -61,7 +61,7 @@ export async function measureOverload(scene: Scene): Promise<Findings> {
       ],
       tables: [
         {
-          title: 'Batches of 1,000 wraps; a client that is refused waits as long as it is told',
+          title: 'Batches of 1,000 wraps; a client that is refused waits as long as the answer says',
           columns: ['at once', 'operations a second', 'refused batches', 'slowest /health ms'],
           rows: [10, 30, 150].map((clients) => [
             String(clients),
