@@ -116,6 +116,19 @@ describe('a tenant alone', () => {
     expect((await start()).alarms).toMatchObject([{ tenant_id }])
   })
 
+  it.each([
+    ['what was witnessed', { last_id: 9, hash: new Uint8Array(32), policy_version: 1 }, 'behind_checkpoint'],
+    ['nothing that can be believed', undefined, 'a drill'],
+  ])('that is alarmed about is not valid among all: the alarm has %s', async (_, witness, reason) => {
+    const { victim } = await twoTenants()
+    const { services } = current()
+    const { tenant_id } = victim.tenant
+    expect((await verifyAll(services)).verdicts.map(({ valid }) => valid)).toEqual([true, true, true])
+    services.committer.watches.get(tenant_id).learn({ reason: 'a drill', witness })
+    const { verdicts } = await verifyAll(services)
+    expect(verdicts.filter(({ valid }) => !valid)).toMatchObject([{ tenant_id, reason }])
+  })
+
   it('that has another entry in the place of the anchored one is alarmed about', async () => {
     const { victim } = await twoTenants()
     const running = current()
@@ -166,6 +179,22 @@ describe('the anchored heads', () => {
     expect(running.alarms).toEqual([])
     expect((await verifyAll(running.services)).verdicts.map(({ valid }) => valid)).toEqual([true, true, true])
     await running.createTenant()
+  })
+
+  it('that are lost hide no tenant that is deleted: the log still has its creation', async () => {
+    const { victim } = await twoTenants()
+    const { tenant_id } = victim.tenant
+    await anchor(current())
+    await removeAll(current(), tenant_id)
+    await current().services.sql`delete from anchored_heads`
+    const alarmed = await start()
+    await acceptRollback(alarmed.services, INSTALLATION_ID, { reason: 'a drill' })
+    const running = await start()
+    expect(running.alarms).toMatchObject([{ tenant_id, reason: expect.stringMatching(GONE) }])
+    const { verdicts } = await verifyAll(running.services)
+    expect(verdicts.filter(({ valid }) => !valid)).toMatchObject([{ tenant_id, reason: expect.stringMatching(GONE) }])
+    await acceptLostTenant(running.services, tenant_id, 'a drill')
+    expect((await start()).alarms).toEqual([])
   })
 
   it('are replaced by those of an older anchor in vain', async () => {

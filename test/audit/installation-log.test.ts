@@ -7,7 +7,7 @@ import { deleteTenant } from '../../packages/server/src/operations/delete-tenant
 import { suspendTenant } from '../../packages/server/src/operations/suspend-tenant.js'
 import { performAsSystem } from '../../packages/server/src/runner/perform.js'
 import { listTenants } from '../../packages/server/src/store/tenants.js'
-import { actions, anchor, entries, setInstallationScene, verify } from './installation-scene.js'
+import { actions, anchor, entries, removeAll, setInstallationScene, verify } from './installation-scene.js'
 
 const { start } = setInstallationScene()
 
@@ -74,6 +74,23 @@ describe("the installation's log", () => {
     await sql`delete from heads where tenant_id = ${INSTALLATION_ID}`
     await sql`delete from audit_log where tenant_id = ${INSTALLATION_ID}`
     await sql`update instance set wrapped_audit_key = null`
+    await expect(start()).rejects.toThrow('missing from the database')
+  })
+
+  it('cannot be begun anew by a schema from before it', async () => {
+    const running = await start()
+    const { sql } = running.services
+    const { tenant } = await running.createTenant()
+    for (const table of ['heads', 'audit_log'])
+      await sql`delete from ${sql(table)} where tenant_id = ${INSTALLATION_ID}`
+    await sql.unsafe(`
+      drop table anchored_heads; drop table unrecorded_calls;
+      alter table instance drop column wrapped_audit_key;
+      alter table tenants drop constraint tenants_not_installation;
+      alter table keys drop constraint keys_not_installation;
+      alter table api_keys drop constraint api_keys_not_installation;
+      update schema_version set version = 8`)
+    await removeAll(running, tenant.tenant_id)
     await expect(start()).rejects.toThrow('missing from the database')
   })
 })

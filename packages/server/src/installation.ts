@@ -239,9 +239,6 @@ interface Opening {
   actor: string
 }
 
-/** The schema from which on the installation has a log of its own. */
-const LOG_SCHEMA = 9
-
 async function unlock(
   sql: Sql,
   rootKey: KeyObject,
@@ -266,7 +263,7 @@ async function openOrCreate(sql: Sql, rootKey: KeyObject, { now, actor }: Openin
   if (known) {
     const secrets = openSecrets(rootKey, known)
     await migrate(sql, MIGRATIONS_DIRECTORY, async (transaction, { from, to }) => {
-      if (from < LOG_SCHEMA) return beginInstallationLog(transaction, { rootKey, now, actor, version: VERSION })
+      // A schema from before the log is refused: nothing distinguishes such a database from one whose log was taken out of it.
       const auditKey = await openInstallationKey(transaction, rootKey)
       const note = { action: 'installation.migrate', metadata: { from, to, version: VERSION } } as const
       await recordMigration(transaction, { auditKey, now, actor, note })

@@ -4,7 +4,7 @@
  */
 import type { KeyObject } from 'node:crypto'
 import { INSTALLATION_ID } from '@eaas/protocol'
-import { listCreatedSince } from '../store/anchors.js'
+import { listRecordedTenants } from '../store/anchors.js'
 import type { Sql } from '../store/db.js'
 import { findMissingTenants } from '../store/tenants.js'
 import { ChainAlarmError } from './append-errors.js'
@@ -49,11 +49,12 @@ export async function compareWithAnchor({
     own.learn({ reason: `the installation's log is not valid: ${reason}, entry ${broken_at}`, witness: own.witnessed })
     return []
   }
-  const created = await listCreatedSince(sql, anchor?.entry.id ?? 0)
-  for (const tenant_id of await findMissingTenants(sql, created)) {
+  const errors = anchor ? await examineContradicted(anchor, { sql, watches, findAuditKey }) : []
+  // Not only those of the anchor: an acceptance of this log's own rollback may have begun the anchors afresh.
+  for (const tenant_id of await findMissingTenants(sql, await listRecordedTenants(sql))) {
     watches.get(tenant_id).learn({ reason: TENANT_GONE, witness: undefined })
   }
-  return anchor ? examineContradicted(anchor, { sql, watches, findAuditKey }) : []
+  return errors
 }
 
 async function examineContradicted(

@@ -1,11 +1,12 @@
-/** Verifies every log: the installation's own, with its newest anchor, and those of all tenants. */
+/** Verifies every log: the installation's own, with its newest anchor, and those of all tenants. A log that is alarmed about is not valid. */
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Witness } from '../audit/chain.js'
 import { TENANT_GONE } from '../audit/chain-watch.js'
 import { AnchorFault, readAnchor } from '../audit/newest-anchor.js'
 import { verifyLog } from '../audit/verify.js'
 import type { Services } from '../runner/operation.js'
-import { listTenants } from '../store/tenants.js'
+import { listRecordedTenants } from '../store/anchors.js'
+import { findMissingTenants, listTenants } from '../store/tenants.js'
 
 /** The verdict on one log. */
 export interface LogVerdict {
@@ -41,14 +42,15 @@ export async function verifyAll(
   services: Services,
   { verified, onVerdict, onProgress, signal }: VerifyAllOptions = {},
 ): Promise<{ verdicts: LogVerdict[]; unverified: Unverified[] }> {
-  const { sql, states } = services
+  const { sql, states, committer } = services
   const verdicts: LogVerdict[] = []
   const unverified: Unverified[] = []
   const give = (verdict: LogVerdict) => {
     verdicts.push(verdict)
     onVerdict?.(verdict)
   }
-  const verifyOne = async (tenant_id: string, name: string, witnessed?: Witness) => {
+  const verifyOne = async (tenant_id: string, name: string, anchored?: Witness) => {
+    const { alarm } = committer.watches.get(tenant_id)
     try {
       signal?.throwIfAborted()
       const state = await states.find(tenant_id)
@@ -59,14 +61,14 @@ export async function verifyAll(
         tenant_id,
         auditKey,
         rowKey,
-        witnessed,
+        witnessed: alarm?.witness ?? anchored,
         signal,
         ...(after_id === undefined ? {} : { after_id }),
         onProgress: (entries) => onProgress?.(name, entries),
       })
-      const { valid, verified_entries, reason, broken_at, head } = answer
+      const { valid, verified_entries, reason = alarm?.reason, broken_at, head } = answer
       const fault = { ...(reason && { reason }), ...(broken_at !== undefined && { broken_at }) }
-      give({ tenant_id, name, valid, verified_entries, last_id: head?.id ?? 0, ...fault })
+      give({ tenant_id, name, valid: valid && !alarm, verified_entries, last_id: head?.id ?? 0, ...fault })
     } catch (error) {
       signal?.throwIfAborted()
       unverified.push({ tenant_id, name, error })
@@ -85,9 +87,8 @@ export async function verifyAll(
   }
   const tenants = await listTenants(sql)
   for (const { tenant_id, name } of tenants) await verifyOne(tenant_id, name, anchored.get(tenant_id))
-  const present = new Set(tenants.map(({ tenant_id }) => tenant_id))
-  for (const tenant_id of anchored.keys()) {
-    if (present.has(tenant_id)) continue
+  const gone = await findMissingTenants(sql, [...anchored.keys(), ...(await listRecordedTenants(sql))])
+  for (const tenant_id of new Set(gone)) {
     give({ tenant_id, name: undefined, valid: false, verified_entries: 0, last_id: 0, reason: TENANT_GONE })
   }
   return { verdicts, unverified }

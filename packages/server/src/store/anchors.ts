@@ -79,13 +79,18 @@ export async function clearAnchoredHeads(sql: Transaction): Promise<void> {
   await sql`delete from anchored_heads`
 }
 
-/** The tenants that entries of the installation's log after an id say were created. */
-export async function listCreatedSince(sql: Queryable, after_id: number): Promise<string[]> {
-  const rows = await sql<{ metadata: string | null }[]>`
-    select metadata from audit_log
-    where tenant_id = ${INSTALLATION_ID} and action = 'installation.tenant_create' and id > ${after_id}`
-  return rows.flatMap(({ metadata }) => {
+/** The tenants that the installation's log says were created, without those whose loss an operator accepted. */
+export async function listRecordedTenants(sql: Queryable): Promise<string[]> {
+  const rows = await sql<{ action: string; metadata: string | null }[]>`
+    select action, metadata from audit_log
+    where tenant_id = ${INSTALLATION_ID} and action in ('installation.tenant_create', 'installation.tenant_gone')
+    order by id`
+  const recorded = new Set<string>()
+  for (const { action, metadata } of rows) {
     const { tenant_id } = JSON.parse(metadata ?? '{}') as { tenant_id?: unknown }
-    return typeof tenant_id === 'string' ? [tenant_id] : []
-  })
+    if (typeof tenant_id !== 'string') continue
+    if (action === 'installation.tenant_create') recorded.add(tenant_id)
+    else recorded.delete(tenant_id)
+  }
+  return [...recorded]
 }
