@@ -18,7 +18,7 @@ const NOT_WRITTEN = [503, 'E_UNAVAILABLE', expect.stringContaining('so the call 
 async function startLosingProxy(target: URL) {
   const sockets = new Set<Socket>()
   let left = Number.POSITIVE_INFINITY
-  let isMute = false
+  let untilMute = Number.POSITIVE_INFINITY
   const server = createServer((client) => {
     const database = connect(Number(target.port), target.hostname)
     for (const socket of [client, database]) {
@@ -33,9 +33,10 @@ async function startLosingProxy(target: URL) {
     client.on('data', (bytes) => {
       database.write(bytes.subarray(0, left))
       left -= bytes.length
+      untilMute -= bytes.length
       if (left <= 0) lose()
     })
-    database.on('data', (bytes) => void (isMute || client.write(bytes)))
+    database.on('data', (bytes) => void (untilMute > 0 && client.write(bytes)))
   })
   const lose = () => {
     server.close()
@@ -54,13 +55,13 @@ async function startLosingProxy(target: URL) {
     loseAfter(bytes: number) {
       left = bytes
     },
-    /** Passes no answer on any more. */
-    mute() {
-      isMute = true
+    /** Passes no answer on after this many more bytes to it. */
+    muteAfter(bytes: number) {
+      untilMute = bytes
     },
     async find() {
       left = Number.POSITIVE_INFINITY
-      isMute = false
+      untilMute = Number.POSITIVE_INFINITY
       await open(port)
     },
   }
@@ -119,7 +120,7 @@ describe.skipIf(backend() === 'embedded')(
       {
         when: 'after it has committed them, and before it says so',
         die: async (before: number) => {
-          proxy.mute()
+          proxy.muteAfter(MIDDLE_BYTES)
           void expect
             .poll(countEntries)
             .toBe(before + OPERATIONS)
