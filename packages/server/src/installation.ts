@@ -6,11 +6,11 @@ import type { KeyObject } from 'node:crypto'
 import { INSTALLATION_ID, SYSTEM_ACTOR, type UnrecordedKind } from '@eaas/protocol'
 import { compareWithAnchor } from './audit/anchor-watch.js'
 import { openAuditKey } from './audit/audit-key.js'
-import { type ChainWatch, createChainWatch } from './audit/chain-watch.js'
 import { encodePublicKey } from './audit/checkpoint.js'
 import { createClock } from './audit/clock.js'
 import { type Commit, createCommitter } from './audit/committer.js'
 import { type LineFault, readKeptFile } from './audit/kept-witnesses.js'
+import { createSharedAlarms, type SharedAlarms } from './audit/shared-alarms.js'
 import type { Config } from './config.js'
 import { deriveRowKey, openSecret, sealNewSecret } from './crypto/key-hierarchy.js'
 import { embeddedRootKeyPath, RootKeyError, readEmbeddedRootKey, readRootKey } from './crypto/root-key.js'
@@ -39,7 +39,7 @@ export const MISSING_TENANT =
 export interface Installation {
   services: Services
   /** its `compare` is to be called about once a second */
-  chainWatch: ChainWatch
+  sharedAlarms: SharedAlarms
   /** Compares every tenant's log with the newest anchor, as opening it did; returns the errors of single tenants. */
   compareAnchored(): Promise<unknown[]>
   /** the durability when it was opened */
@@ -139,7 +139,7 @@ export async function openInstallation({
     }
     const { installationKey } = secrets
     const findAuditKey = async (tenant_id: string) => (await states.find(tenant_id))?.auditKey
-    const chainWatch = createChainWatch({
+    const sharedAlarms = createSharedAlarms({
       sql,
       watches: committer.watches,
       installationKey,
@@ -159,7 +159,7 @@ export async function openInstallation({
     const compareAnchored = () =>
       compareWithAnchor({ sql, watches: committer.watches, installationKey, rowKey, findAuditKey })
     await compareAnchored()
-    await chainWatch.compare() // an error of one tenant occurs again when that tenant is used
+    await sharedAlarms.compare() // an error of one tenant occurs again when that tenant is used
     let closing: Promise<void> | undefined
     return {
       services: {
@@ -176,7 +176,7 @@ export async function openInstallation({
         databaseNow: databaseNow ?? ((on = sql) => findDatabaseTime(on)),
         destroyWindowDays: config.destroyWindowDays,
       },
-      chainWatch,
+      sharedAlarms,
       compareAnchored,
       durability: store.durability,
       findDurability: store.findDurability,

@@ -62,7 +62,7 @@ export async function openServer({
     observeUnrecorded: metrics.observeUnrecorded,
     ...(now === undefined ? {} : { now }),
   })
-  const { services, chainWatch, durability, findDurability, probeCommit } = installation
+  const { services, sharedAlarms, durability, findDurability, probeCommit } = installation
   try {
     app = buildApp({
       services,
@@ -85,7 +85,7 @@ export async function openServer({
   const schedule = startSchedule({
     config,
     services,
-    chainWatch,
+    sharedAlarms,
     compareAnchored: installation.compareAnchored,
     measures: metrics,
     log,

@@ -9,11 +9,11 @@ import type { Sql } from '../store/db.js'
 import { findMissingTenants } from '../store/tenants.js'
 import { ChainAlarmError } from './append-errors.js'
 import { isKeptHeadAuthentic } from './chain.js'
-import { TENANT_GONE } from './chain-watch.js'
 import type { HeadWatch } from './head-watch.js'
 import type { HeadWatches } from './head-watches.js'
 import { type Anchor, AnchorFault, readAnchor } from './newest-anchor.js'
 import { TamperedRowError } from './row-mac.js'
+import { TENANT_GONE } from './shared-alarms.js'
 import { verifyLog } from './verify.js'
 
 export interface AnchorWatchOptions {

@@ -1,6 +1,6 @@
 /** Which job runs how often, and what the log says of it. */
 import type { FastifyBaseLogger } from 'fastify'
-import type { ChainWatch } from '../audit/chain-watch.js'
+import type { SharedAlarms } from '../audit/shared-alarms.js'
 import type { Config } from '../config.js'
 import { anchorNow } from '../runner/anchor-heads.js'
 import type { Services } from '../runner/operation.js'
@@ -29,7 +29,7 @@ type Log = Pick<FastifyBaseLogger, 'info' | 'error' | 'fatal'>
 export interface ScheduleOptions {
   config: Config
   services: Services
-  chainWatch: ChainWatch
+  sharedAlarms: SharedAlarms
   /** compares every tenant's log with the newest anchor */
   compareAnchored: () => Promise<unknown[]>
   /** what the jobs report to the metrics */
@@ -116,14 +116,14 @@ function createEmitter({ config: { checkpointFile }, services, measures, log }: 
 function createComparison({
   config: { checkpointFile },
   services,
-  chainWatch,
+  sharedAlarms,
   log,
 }: ScheduleOptions): () => Promise<void> {
   const emitWitnesses =
     checkpointFile === undefined ? async () => undefined : createAlarmWitnessEmitter(services, checkpointFile)
   return async () => {
     try {
-      for (const error of await chainWatch.compare())
+      for (const error of await sharedAlarms.compare())
         log.error({ err: error }, 'comparing the audit chain of a tenant failed')
     } finally {
       await emitWitnesses().catch((error: unknown) =>

@@ -1,8 +1,8 @@
 /** Verifies every log: the installation's own, with its newest anchor, and those of all tenants. A log that is alarmed about is not valid. */
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Witness } from '../audit/chain.js'
-import { TENANT_GONE } from '../audit/chain-watch.js'
 import { AnchorFault, readAnchor } from '../audit/newest-anchor.js'
+import { TENANT_GONE } from '../audit/shared-alarms.js'
 import { verifyLog } from '../audit/verify.js'
 import type { Services } from '../runner/operation.js'
 import { listRecordedTenants } from '../store/anchors.js'

@@ -3,8 +3,8 @@
 import type { KeyObject } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { alarmMac, type Head } from '../../packages/server/src/audit/chain.js'
-import { createChainWatch } from '../../packages/server/src/audit/chain-watch.js'
 import { createHeadWatches } from '../../packages/server/src/audit/head-watches.js'
+import { createSharedAlarms } from '../../packages/server/src/audit/shared-alarms.js'
 import { listAlarms, writeAlarm } from '../../packages/server/src/store/alarms.js'
 import { findHead } from '../../packages/server/src/store/audit.js'
 import { type Caller, type Service, startService } from '../support/service.js'
@@ -42,7 +42,7 @@ function newWatch({ findAuditKey = async () => auditKey, isGone = async () => fa
   const watches = createHeadWatches(() => undefined)
   const watch = watches.get(owner.tenant.tenant_id)
   watch.witness(late as Head)
-  return { watch, ...createChainWatch({ sql, watches, installationKey, findAuditKey, isGone, now }) }
+  return { watch, ...createSharedAlarms({ sql, watches, installationKey, findAuditKey, isGone, now }) }
 }
 
 async function write({ last_id, hash, policy_version }: Head, { forged = false } = {}): Promise<void> {

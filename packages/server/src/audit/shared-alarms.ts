@@ -15,7 +15,7 @@ import { TamperedRowError } from './row-mac.js'
 /** Tenants whose witnessed entry is compared with the database in one run; more tenants take turns. */
 const COMPARED_AT_ONCE = 500
 
-export interface ChainWatchOptions {
+export interface SharedAlarmsOptions {
   sql: Sql
   watches: HeadWatches
   /** of the installation's own log */
@@ -30,7 +30,7 @@ export interface ChainWatchOptions {
   now: () => number
 }
 
-export interface ChainWatch {
+export interface SharedAlarms {
   /**
    * Reads the alarms, compares the chains with what was witnessed, and writes or ends this process's alarms. A tenant that fails does not
    * stop the others: returns the errors.
@@ -44,8 +44,8 @@ export interface ChainWatch {
 export const TENANT_GONE =
   'the tenant is missing from the database: a backup from before its creation was restored, or the database was tampered with'
 
-/** Makes the watch; one a process. */
-export function createChainWatch({
+/** One a process. */
+export function createSharedAlarms({
   sql,
   watches,
   installationKey,
@@ -53,7 +53,7 @@ export function createChainWatch({
   isGone,
   onGoneAccepted,
   now,
-}: ChainWatchOptions): ChainWatch {
+}: SharedAlarmsOptions): SharedAlarms {
   let turn = 0
   /** the alarmed tenants whose alarm row this process has read or written */
   const shared = new Set<string>()
