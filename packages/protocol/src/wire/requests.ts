@@ -37,15 +37,15 @@ const iv = z
 export const FIELDS = { text, name, uuid, base64, wrappedKey, dek, iv, time }
 
 /** The most items that each array of a body may have. */
-const MAX_ITEMS = {
+const MAX_ITEMS = Object.entries({
   operations: MAX_BATCH_OPERATIONS,
   permissions: MAX_LISTED_PERMISSIONS,
   allowed_ips: MAX_ALLOWED_IPS,
-} as const
+})
 
 /** Returns a message naming the array of a body that has too many items, before any item is parsed; undefined if none has. */
 export function findOverlong(body: unknown): string | undefined {
-  for (const [field, most] of Object.entries(MAX_ITEMS)) {
+  for (const [field, most] of MAX_ITEMS) {
     const value: unknown = (body as Record<string, unknown> | null | undefined)?.[field]
     if (Array.isArray(value) && value.length > most) {
       return `${field}: must have at most ${most} items, got ${value.length}`

@@ -2,12 +2,18 @@
  * /v1/batch: many calls in one request. Each gets the status and the body that it would get alone, is checked for its own
  * permissions and has its own entry; all entries are committed together, before any answer is made.
  */
-import { MAX_BATCH_BODY_BYTES, type ProblemDocument, problemDocument, type wire } from '@eaas/protocol'
+import {
+  MAX_BATCH_BODY_BYTES,
+  type ProblemDocument,
+  problemDocument,
+  type UnrecordedKind,
+  type wire,
+} from '@eaas/protocol'
 import { assertPermissions } from '../runner/admit.js'
 import { inServerMode, refuseServerMode } from '../runner/envelope-only.js'
 import { describeTampering, failsOneItem } from '../runner/failure.js'
-import type { Context, Decision, Operation } from '../runner/operation.js'
-import { unrecordedRefusal, zeroSecrets } from '../runner/perform.js'
+import type { Context, Decision, EntryNote, Operation } from '../runner/operation.js'
+import { unrecordedRefusal } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
 import { createStretches, mapInStretches } from '../turn.js'
 import { envelopeModeRoutes } from './envelope-mode.js'
@@ -34,54 +40,63 @@ export const batchRoutes = bindRoutes({
   },
 })
 
+/** What one call of a batch came to: a decision and the status of its success, or a refusal. */
+type Decided = { made: Decision<unknown>; status: number } | { refusal: Refusal }
+
 function batch(items: readonly Item[], onError: OnError): Operation<wire.BatchResults> {
   return async (context) => {
-    const decisions = await decideAll(items, context, onError)
-    return {
-      entries: decisions.flatMap(({ entries }) => entries),
-      release: async () => ({ results: await mapInStretches(decisions, ({ release }) => release({})) }),
-      secrets: decisions.flatMap(({ secrets = [] }) => secrets),
-      unrecorded: decisions.flatMap(({ unrecorded = [] }) => unrecorded),
+    const secrets: Uint8Array[] = []
+    try {
+      return await decideAll(items, { ...context }, { onError, secrets })
+    } catch (error) {
+      for (const secret of secrets) secret.fill(0)
+      throw error
     }
   }
 }
 
-// When one fails with something else than a refusal, no decision is made, so the secrets of those before it are zeroed here.
-async function decideAll(items: readonly Item[], context: Context, onError: OnError): Promise<Decision<Result>[]> {
-  let { quotaLeft } = context
-  const decisions: Decision<Result>[] = []
+// `secrets` has those of the decisions before an error that fails the batch as a whole. The context is this batch's own.
+async function decideAll(
+  items: readonly Item[],
+  context: Context,
+  { onError, secrets }: { onError: OnError; secrets: Uint8Array[] },
+): Promise<Decision<wire.BatchResults>> {
+  const decided: Decided[] = []
+  const entries: EntryNote[] = []
+  const unrecorded: UnrecordedKind[] = []
   const pause = createStretches() // also while it holds the lock of the head: other tenants' calls do not wait for that lock
-  try {
-    for (const item of items) {
-      const due = pause()
-      if (due) await due
-      const decision = await decide(item, { ...context, quotaLeft }, onError)
-      quotaLeft -= decision.entries.filter(({ action }) => action === 'encrypt').length
-      decisions.push(decision)
+  for (const item of items) {
+    const due = pause()
+    if (due) await due
+    const one = await decide(item, context, onError)
+    decided.push(one)
+    if ('refusal' in one) {
+      unrecorded.push(...unrecordedRefusal(one.refusal))
+      continue
     }
-    return decisions
-  } catch (error) {
-    decisions.forEach(zeroSecrets)
-    throw error
+    const { made } = one
+    for (const note of made.entries) {
+      if (note.action === 'encrypt') context.quotaLeft -= 1
+      entries.push(note)
+    }
+    if (made.secrets) secrets.push(...made.secrets)
+    if (made.unrecorded) unrecorded.push(...made.unrecorded)
   }
+  return { entries, release: async () => ({ results: await mapInStretches(decided, settle) }), secrets, unrecorded }
 }
 
-async function decide(item: Item, context: Context, onError: OnError): Promise<Decision<Result>> {
+async function decide(item: Item, context: Context, onError: OnError): Promise<Decided> {
   const row = BATCHABLE[item.op]
   try {
     if (context.caller.apiKey) assertPermissions(context.caller.apiKey, row.permissions)
-    const made = await itemOperation(row, { item, onError }, context)(context)
-    const { entries, release, secrets = [], unrecorded = [] } = made
-    return { entries, release: () => settle(row.status, () => release({})), secrets, unrecorded }
+    return { made: await itemOperation(row, { item, onError }, context)(context), status: row.status }
   } catch (error) {
-    if (error instanceof Refusal) {
-      return { entries: [], release: () => refused(error), unrecorded: unrecordedRefusal(error) }
-    }
+    if (error instanceof Refusal) return { refusal: error }
     // A tampered key fails only the items that use it. Any other error fails the batch.
     if (!failsOneItem(error)) throw error
     onError(error)
     const { code, detail } = describeTampering(error)
-    return { entries: [], release: () => refused(new Refusal(code, detail)) }
+    return { refusal: new Refusal(code, detail) }
   }
 }
 
@@ -104,13 +119,22 @@ function itemOperation(
   return call ? inServerMode(call, operation) : operation
 }
 
-async function settle(status: number, release: () => unknown): Promise<Result> {
+// Only what waits makes a promise.
+function settle(decided: Decided): Result | Promise<Result> {
+  if ('refusal' in decided) return refused(decided.refusal)
+  const { made, status } = decided
   try {
-    return { status, body: await release() }
+    const body = made.release({})
+    if (!(body instanceof Promise)) return { status, body }
+    return body.then((waited) => ({ status, body: waited }), refusedBy)
   } catch (error) {
-    if (!(error instanceof Refusal)) throw error
-    return refused(error)
+    return refusedBy(error)
   }
+}
+
+function refusedBy(error: unknown): Result {
+  if (!(error instanceof Refusal)) throw error
+  return refused(error)
 }
 
 function refused({ status, code, message }: Refusal): { status: number; body: ProblemDocument } {

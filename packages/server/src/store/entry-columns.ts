@@ -16,17 +16,23 @@ export async function writeColumns(appends: readonly { entries: readonly Chained
   let separator = '{'
   let at = 0
   const pause = createStretches()
+  const [writeAction, writeKeyId, writeActor, writeAddress] = [
+    rememberLast(),
+    rememberLast(),
+    rememberLast(),
+    rememberLast(),
+  ]
   for (const { entries } of appends) {
     for (const entry of entries) {
       const due = pause()
       if (due) await due
       append += separator + at
       id += separator + entry.id
-      action += separator + quoted(entry.action)
-      key_id += separator + quoted(entry.key_id)
+      action += separator + writeAction(entry.action)
+      key_id += separator + writeKeyId(entry.key_id)
       key_version += separator + entry.key_version
-      actor += separator + quoted(entry.actor)
-      ip_address += separator + quoted(entry.ip_address)
+      actor += separator + writeActor(entry.actor)
+      ip_address += separator + writeAddress(entry.ip_address)
       metadata += separator + quoted(entry.metadata)
       hash += separator + hex(entry.hash)
       mac += separator + hex(entry.mac)
@@ -58,10 +64,24 @@ export function writeBytes(values: readonly Uint8Array[]): string {
   return `{${values.map(hex).join()}}`
 }
 
+/** Quotes values of which many in a row are equal. */
+function rememberLast(): typeof quoted {
+  let last: string | null = null
+  let written = quoted(last)
+  return (text) => {
+    if (text !== last) {
+      last = text
+      written = quoted(text)
+    }
+    return written
+  }
+}
+
 function quoted(text: string | null): string {
   return text === null ? 'null' : `"${text.replace(ESCAPED, '\\$&')}"`
 }
 
-function hex({ buffer, byteOffset, length }: Uint8Array): string {
-  return `"\\\\x${Buffer.from(buffer, byteOffset, length).toString('hex')}"`
+function hex(bytes: Uint8Array): string {
+  const buffer = Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
+  return `"\\\\x${buffer.toString('hex')}"`
 }
