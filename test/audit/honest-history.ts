@@ -7,6 +7,7 @@ import { doDueWork } from '../../packages/server/src/jobs/due-work.js'
 import { purgeTenant } from '../../packages/server/src/jobs/retention.js'
 import { createKey } from '../../packages/server/src/operations/create-key.js'
 import { rotateKey } from '../../packages/server/src/operations/rotate-key.js'
+import { resumeTenant, suspendTenant } from '../../packages/server/src/operations/suspend-tenant.js'
 import { updateTenant } from '../../packages/server/src/operations/update-tenant.js'
 import type { Operation } from '../../packages/server/src/runner/operation.js'
 import { performAsSystem } from '../../packages/server/src/runner/perform.js'
@@ -46,6 +47,7 @@ const EVENTS = {
   callNothing: 2,
   batch: 4,
   burst: 5,
+  raceRights: 4,
   rollBackCreate: 3,
   rollBackRotate: 3,
   pass: 6,
@@ -204,6 +206,7 @@ class History {
       callNothing: () => this.#call('POST', `/v1/keys/${crypto.randomUUID()}/wrap`, { dek: dek() }),
       batch: () => this.#batch(key.id, token),
       burst: () => this.#burst(key.id, which),
+      raceRights: () => this.#raceRights(key.id, token, which),
       rollBackCreate: () => this.#rollBack(createKey({ name: randomBytes(6).toString('hex') })),
       rollBackRotate: () => this.#rollBack(rotateKey({ key_id: key.id })),
       pass: () => {
@@ -244,15 +247,18 @@ class History {
     if (answer.status === 201) this.#apiKeys.push(answer.body)
   }
 
-  async #batch(key_id: string, token: { key_id: string; wrapped_key: string }): Promise<void> {
-    await this.#call('POST', '/v1/batch', {
-      operations: [
-        { op: 'wrap', key_id, dek: dek() },
-        { op: 'unwrap', ...token },
-        { op: 'encrypt', key_id, plaintext: 'x' },
-        { op: 'wrap', key_id: crypto.randomUUID(), dek: dek() },
-      ],
-    })
+  async #batch(
+    key_id: string,
+    token: { key_id: string; wrapped_key: string },
+    secret = this.owner.secret,
+  ): Promise<void> {
+    const operations = [
+      { op: 'wrap', key_id, dek: dek() },
+      { op: 'unwrap', ...token },
+      { op: 'encrypt', key_id, plaintext: 'x' },
+      { op: 'wrap', key_id: crypto.randomUUID(), dek: dek() },
+    ]
+    await this.#call('POST', '/v1/batch', { operations }, secret)
   }
 
   /** Makes concurrent calls, some of which change rights, and verifies meanwhile. */
@@ -264,6 +270,36 @@ class History {
       this.#encrypt(key_id),
       this.#verifyNow().then((faults) => this.#alarms.push(...faults)),
     ])
+  }
+
+  /** Makes concurrent calls by an API key while its permissions, the tenant's status and the tenant's server mode change. */
+  async #raceRights(key_id: string, token: { key_id: string; wrapped_key: string }, which: number): Promise<void> {
+    const permissions = ['api_keys:manage', 'decrypt', 'encrypt']
+    const { status, body } = await this.#call('POST', '/v1/api-keys', { name: `racer ${which}`, permissions })
+    if (status !== 201) return
+    const { id, secret } = body
+    this.#apiKeys.push(body)
+    const changeRights = async () => {
+      await this.#call('PATCH', `/v1/api-keys/${id}`, { permissions: permissions.slice(which % 2) })
+      await this.#call('PATCH', `/v1/api-keys/${id}`, { permissions: ['hash'] })
+      if (which % 3 === 0) await this.#call('DELETE', `/v1/api-keys/${id}`)
+    }
+    const changeTenant = async () => {
+      await this.#system(suspendTenant({}))
+      await this.#system(resumeTenant({}))
+      await this.#system(updateTenant({ envelope_only: which % 2 === 0 }))
+      await this.#system(updateTenant({ envelope_only: which % 2 === 1 }))
+    }
+    const act = async () => {
+      await this.#call('POST', `/v1/keys/${key_id}/wrap`, { dek: dek() }, secret)
+      await this.#call('POST', `/v1/keys/${token.key_id}/unwrap`, { wrapped_key: token.wrapped_key }, secret)
+      await this.#call('POST', '/v1/encrypt', { key_id, plaintext: 'x' }, secret)
+      await this.#call('POST', `/v1/keys/${token.key_id}/rewrap`, { wrapped_key: token.wrapped_key }, secret)
+      await this.#call('POST', '/v1/api-keys', { name: 'granted', permissions: ['decrypt', 'hash'] }, secret)
+      await this.#batch(key_id, token, secret)
+    }
+    const verify = async () => this.#alarms.push(...(await verifyBeside(this.world.service, this.#id)))
+    await Promise.all([act(), act(), act(), changeRights(), changeTenant(), verify()])
   }
 
   async #system(operation: Operation<unknown>): Promise<void> {

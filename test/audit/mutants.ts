@@ -65,8 +65,34 @@ const RIGHTS_GUARDS = [
   { guard: 'a change replaces an entry that exists', from: '(replaces as number) >= 1', to: 'true' },
   { guard: 'a change replaces an entry of before the log', from: '(replaces as number) <= after_id', to: 'true' },
   { guard: 'what a change replaces is a number', from: 'Number.isSafeInteger(replaces)', to: 'true' },
-  { guard: 'a revoked API key makes no call', from: 'return !known.isRevoked', to: 'return true' },
-  { guard: 'an API key that was not created makes no call', from: 'return !isWhole\n', to: 'return true\n' },
+  { guard: 'a revoked API key makes no call', from: ' || actor.isRevoked', to: '' },
+  {
+    guard: 'an API key that was not created makes no call',
+    from: 'if (!actor || actor.isRevoked) return false',
+    to: 'if (!actor) return true\n    if (actor.isRevoked) return false',
+  },
+  { guard: 'an API key acts by its rights on record', from: 'if (!isAllowedOnRecord(', to: 'if (false && (' },
+  {
+    guard: 'a change of an API key ends what was found allowed',
+    from: "'state_violated'\n    allowed.clear()",
+    to: "'state_violated'",
+  },
+  {
+    guard: 'a change of the tenant ends what was found allowed',
+    from: 'tenantEntry = entry.id\n    allowed.clear()',
+    to: 'tenantEntry = entry.id',
+  },
+  {
+    guard: 'a change that states no permissions leaves them',
+    from: 'readPermissions(told) ?? known?.permissions',
+    to: 'readPermissions(told)',
+  },
+  {
+    guard: 'the first entry tells the settings of the tenant',
+    from: "tenant = { status: 'active', envelope_only: told.envelope_only }",
+    to: '',
+  },
+  { guard: 'a change of the tenant is remembered', from: 'tenant = { status, envelope_only }\n', to: '' },
   {
     guard: 'a key is created before its use',
     from: 'if (known || isWhole) return known',
@@ -125,7 +151,7 @@ const RIGHTS_GUARDS = [
   { guard: 'nothing follows a revocation', from: "if (known?.isRevoked) return 'state_violated'", to: '' },
   {
     guard: 'a change of the tenant names what it replaces',
-    from: 'if (!isReplaced(readMetadata(entry).replaces, tenantEntry)) ',
+    from: 'if (!isReplaced(replaces, tenantEntry)) ',
     to: 'if (false) ',
   },
   { guard: 'a version is known from its first use on', from: 'key.version ??= key_version\n', to: '' },
@@ -134,6 +160,28 @@ const RIGHTS_GUARDS = [
 
 const GUARDS = {
   'rights-history.ts': RIGHTS_GUARDS,
+  'recorded-rights.ts': [
+    {
+      guard: 'no API key does what only the operator does',
+      from: 'if (!needed) return false',
+      to: 'if (!needed) return true',
+    },
+    {
+      guard: 'no API key of a suspended tenant acts',
+      from: "if (tenant.status !== undefined && tenant.status !== 'active') return false",
+      to: '',
+    },
+    { guard: 'nothing is encrypted while server mode is closed', from: "action === 'encrypt' || ", to: '' },
+    { guard: 'nothing is decrypted while server mode is closed', from: " || action === 'decrypt'", to: '' },
+    { guard: 'an API key holds what the action needs', from: '!findMissingPermission(held, needed) && ', to: '' },
+    {
+      guard: 'an API key grants what it holds',
+      from: ' && !findMissingPermission(held, findGranted(action, told, before))',
+      to: '',
+    },
+    { guard: 'an API key grants a new one what it holds', from: "(action !== 'api_key.create' && ", to: '(' },
+    { guard: 'an API key grants another one what it holds', from: " && action !== 'api_key.update'", to: '' },
+  ],
   'newest-row.ts': [
     { guard: 'a row names the newest entry about it', from: ': entry_id === newest_entry', to: ': true' },
     {

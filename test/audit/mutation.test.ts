@@ -140,7 +140,13 @@ async function loadFile<Module>(name: string, text: string): Promise<Module> {
 describe('the history of rights', () => {
   const REFUSED = vectors.refuse.filter(({ fault }) => fault !== undefined)
 
-  const loadRights = (name: string, text: string) => loadFile<typeof rightsModule>(name, text)
+  const read = (file: string) => readFile(new URL(file, AUDIT), 'utf8')
+  /** Loads the two files of the history, one of them patched. */
+  async function loadRights(name: string, patched: { history?: string; recorded?: string } = {}) {
+    const { history = await read('rights-history.ts'), recorded = await read('recorded-rights.ts') } = patched
+    await loadFile(`recorded-${name}`, recorded)
+    return loadFile<typeof rightsModule>(name, history.replace("'./recorded-rights.js'", `'./recorded-${name}.ts'`))
+  }
 
   /** The names of the vectors that a server takes though it must refuse them, or refuses with another fault. */
   function findTaken({ createRightsHistory }: typeof rightsModule): string[] {
@@ -152,14 +158,20 @@ describe('the history of rights', () => {
   }
 
   it('is refused for each fault', async () => {
-    const source = await readFile(new URL('rights-history.ts', AUDIT), 'utf8')
-    expect(findTaken(await loadRights('rights', source))).toEqual([])
+    expect(findTaken(await loadRights('rights'))).toEqual([])
   })
 
   it.each(listGuardMutants('rights-history.ts').map((mutant, at) => ({ ...mutant, at })))(
     'would not be refused by a server without the guard that $guard',
     async ({ text, at }) => {
-      expect(findTaken(await loadRights(`rights-${at}`, text))).not.toEqual([])
+      expect(findTaken(await loadRights(`rights-${at}`, { history: text }))).not.toEqual([])
+    },
+  )
+
+  it.each(listGuardMutants('recorded-rights.ts').map((mutant, at) => ({ ...mutant, at })))(
+    'would not be refused by a server without the guard that $guard',
+    async ({ text, at }) => {
+      expect(findTaken(await loadRights(`rights-on-record-${at}`, { recorded: text }))).not.toEqual([])
     },
   )
 })

@@ -1,4 +1,4 @@
-// The history of rights of chain.md 11, for the independent verifier: written from that page alone, imports nothing of the project.
+// The history of rights of chain.md 11 and 13, for the independent verifier: written from that page alone, imports nothing of the project.
 
 /** What the history reads of an entry. */
 export interface Deed {
@@ -23,7 +23,32 @@ interface Thing {
   last: number | null
   state: string | null
   version: number | null
+  /** of an API key */
+  holds?: ReadonlySet<string> | undefined
 }
+
+/** What an API key must hold for each action (chain.md 13); null where none may write it. */
+const NEEDED = new Map<string, string | null>(
+  Object.entries({
+    'key.wrap': 'encrypt',
+    'key.unwrap': 'decrypt',
+    encrypt: 'encrypt',
+    decrypt: 'decrypt',
+    'key.create': 'keys:create',
+    'key.rotate': 'keys:rotate',
+    'key.rotation_policy': 'keys:rotate',
+    'key.enable': 'keys:disable',
+    'key.disable': 'keys:disable',
+    'key.destroy': 'keys:destroy',
+    'key.export': 'keys:export',
+    'api_key.create': 'api_keys:manage',
+    'api_key.update': 'api_keys:manage',
+    'api_key.revoke': 'api_keys:manage',
+    'tenant.update': null,
+    'audit.purge': null,
+    'audit.rollback_accepted': null,
+  }),
+)
 
 const NAMES_CURRENT = /^(?:key\.(?:wrap|export|rotate|rotation_policy|enable|disable|destroy)|encrypt)$/
 const CHANGES_KEY = /^key\.(?:rotate|rotation_policy|enable|disable|destroy)$/
@@ -47,16 +72,18 @@ const STATES = new Map<string, [from: string, to?: string]>(
 
 export class Rights {
   readonly #things = new Map<string, Thing>()
+  #status: unknown = 'active'
+  #isClosed = false
 
   constructor(readonly before: number) {}
 
   /** What is wrong with the next entry, if anything is. */
   read(deed: Deed): Wrong | undefined {
     try {
-      this.#actor(deed.actor)
+      this.#actor(deed)
       if (deed.key_id !== null) this.#key(deed, `key ${deed.key_id}`)
       else if (/^api_key\.(?:create|update|revoke)$/.test(deed.action)) this.#apiKey(deed)
-      else if (deed.action === 'tenant.update') this.#replace(this.#thing('tenant'), deed)
+      else if (deed.action === 'tenant.update') this.#tenant(deed)
       return undefined
     } catch (error) {
       if (error instanceof Breach) return error.wrong
@@ -68,9 +95,37 @@ export class Rights {
     if (!condition) throw new Breach('state_violated')
   }
 
-  #actor(actor: string): void {
+  #actor(deed: Deed): void {
+    const { actor } = deed
     if (!/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(actor)) return
-    this.#allow(this.#known(`API key ${actor}`).state !== 'revoked')
+    const { state, holds } = this.#known(`API key ${actor}`)
+    this.#allow(state !== 'revoked')
+    this.#allow(this.#status === 'active')
+    this.#allow(!(this.#isClosed && /^(?:en|de)crypt$/.test(deed.action)))
+    for (const needed of this.#needs(deed)) {
+      this.#allow(needed !== null)
+      this.#allow(!holds || holds.has(needed ?? '') || (needed === 'hash' && holds.has('encrypt')))
+    }
+  }
+
+  /** Each permission that the actor must hold, null for one that no API key has. */
+  *#needs({ action, metadata }: Deed): Generator<string | null> {
+    const told = tell(metadata)
+    const needed = NEEDED.get(action)
+    if (needed !== undefined) yield needed
+    if (action === 'key.wrap' && 'rewrapped_from' in told) yield 'decrypt'
+    if (action === 'envelope_only.refused' && /^(?:en|de)crypt$/.test(`${told.operation}`)) yield `${told.operation}`
+    if ('on_behalf_of' in told) yield 'audit:on_behalf_of'
+    if (!/^api_key\.(?:create|update)$/.test(action)) return
+    const before = action === 'api_key.create' ? new Set() : this.#things.get(`API key ${told.api_key_id}`)?.holds
+    for (const granted of grantOf(told) ?? []) if (before && !before.has(granted)) yield granted
+  }
+
+  #tenant(deed: Deed): void {
+    this.#replace(this.#thing('tenant'), deed)
+    const { status = this.#status, envelope_only = this.#isClosed } = tell(deed.metadata)
+    this.#status = status
+    this.#isClosed = envelope_only === true
   }
 
   /** What an entry is about: created by an entry that was read, or maybe by one that was not. */
@@ -98,18 +153,22 @@ export class Rights {
   }
 
   #apiKey(deed: Deed): void {
-    const { api_key_id } = tell(deed.metadata)
+    const told = tell(deed.metadata)
+    const { api_key_id } = told
     this.#allow(typeof api_key_id === 'string')
     const name = `API key ${api_key_id}`
     if (deed.action === 'api_key.create') {
-      this.#create(name, { last: deed.id, state: 'active', version: null })
-      if (deed.id === 1) this.#create('tenant', { last: 1, state: null, version: null })
+      this.#create(name, { last: deed.id, state: 'active', version: null, holds: grantOf(told) })
+      if (deed.id !== 1) return
+      this.#create('tenant', { last: 1, state: null, version: null })
+      this.#isClosed = told.envelope_only === true
       return
     }
     const thing = this.#known(name)
     this.#replace(thing, deed)
     this.#allow(thing.state !== 'revoked')
     thing.state = deed.action === 'api_key.revoke' ? 'revoked' : 'active'
+    thing.holds = grantOf(told) ?? thing.holds
   }
 
   #key(deed: Deed, name: string): void {
@@ -138,6 +197,10 @@ export class Rights {
     this.#allow(to !== 'destroyed' || versions === version)
     key.version = version
   }
+}
+
+function grantOf({ permissions }: Record<string, unknown>): ReadonlySet<string> | undefined {
+  return typeof permissions === 'string' ? new Set(permissions.split(' ').filter(Boolean)) : undefined
 }
 
 function tell(metadata: string | null): Record<string, unknown> {

@@ -1725,6 +1725,9 @@ def export_drafts():
 
 
 FIRST_API_KEY, SECOND_API_KEY = "6f1b6c1e-3a5e-4f0e-8f57-2f6a0f6f3f10", "6f1b6c1e-3a5e-4f0e-8f57-2f6a0f6f3f11"
+THIRD_API_KEY, FOURTH_API_KEY = "6f1b6c1e-3a5e-4f0e-8f57-2f6a0f6f3f12", "6f1b6c1e-3a5e-4f0e-8f57-2f6a0f6f3f13"
+ALL_PERMISSIONS = ("api_keys:manage api_keys:read audit:on_behalf_of audit:read decrypt encrypt hash keys:create keys:destroy "
+                   "keys:disable keys:export keys:read keys:rotate")
 
 
 def change(action, key_version=None, key_id=KEY, actor=FIRST_API_KEY, **metadata):
@@ -1736,24 +1739,24 @@ def change(action, key_version=None, key_id=KEY, actor=FIRST_API_KEY, **metadata
 
 def history_drafts():
     return [
-        change("api_key.create", actor="system", api_key_id=FIRST_API_KEY),  # 1
-        change("api_key.create", api_key_id=SECOND_API_KEY),
+        change("api_key.create", actor="system", api_key_id=FIRST_API_KEY, permissions=ALL_PERMISSIONS, envelope_only=True),  # 1
+        change("api_key.create", api_key_id=SECOND_API_KEY, permissions="api_keys:manage decrypt encrypt keys:export"),
         change("key.create", 1),
         change("key.wrap", 1),
         change("key.rotate", 2, replaces=3),  # 5
         change("key.wrap", 2),
         change("key.unwrap", 1),
         change("key.rotation_policy", 2, interval_days=30, replaces=5),
-        change("api_key.update", api_key_id=SECOND_API_KEY, replaces=2),
+        change("api_key.update", api_key_id=SECOND_API_KEY, permissions="api_keys:manage encrypt", replaces=2),
         change("key.wrap", 2, actor=SECOND_API_KEY),  # 10
-        change("tenant.update", actor="system", replaces=1),
+        change("tenant.update", actor="system", replaces=1, envelope_only=False),
         change("key.disable", 2, replaces=8),
         change("key.unwrap", 2),
         change("key.enable", 2, replaces=12),
         change("key.export", 2),  # 15
         change("encrypt", 2),
         change("decrypt", 1),
-        change("tenant.update", actor="system", replaces=11),
+        change("tenant.update", actor="system", replaces=11, envelope_only=True),
         change("api_key.revoke", api_key_id=SECOND_API_KEY, actor=SECOND_API_KEY, replaces=9),
         change("key.rotate", 3, actor="system", replaces=14),  # 20
         change("key.disable", 3, replaces=20),
@@ -1763,6 +1766,22 @@ def history_drafts():
         change("key.destroy", 3, actor="system", replaces=24, step="completed", versions=3),  # 25
         change("envelope_only.refused", 3),
         change("key.create", 1, key_id=OTHER_KEY),
+        change("tenant.update", actor="system", replaces=18, status="suspended"),
+        change("key.rotate", 2, key_id=OTHER_KEY, actor="system", replaces=27),
+        change("tenant.update", actor="system", replaces=28, status="active", envelope_only=False),  # 30
+        change("encrypt", 2, key_id=OTHER_KEY),
+        change("api_key.create", api_key_id=THIRD_API_KEY, permissions="encrypt"),
+        change("key.wrap", 2, key_id=OTHER_KEY, actor=THIRD_API_KEY),
+        change("envelope_only.refused", 2, key_id=OTHER_KEY, actor=THIRD_API_KEY, operation="encrypt"),
+        change("api_key.update", api_key_id=THIRD_API_KEY, permissions="hash", replaces=32),  # 35
+        change("key.wrap", 2, key_id=OTHER_KEY, rewrapped_from=1, on_behalf_of="somebody"),
+        change("api_key.update", api_key_id=THIRD_API_KEY, permissions="api_keys:manage encrypt", replaces=35),
+        change("api_key.create", api_key_id=FOURTH_API_KEY, actor=THIRD_API_KEY, permissions="hash"),  # which `encrypt` implies
+        change("api_key.update", api_key_id=FOURTH_API_KEY, permissions="decrypt encrypt", replaces=38),
+        change("api_key.update", api_key_id=FOURTH_API_KEY, actor=THIRD_API_KEY, permissions="decrypt", replaces=39),  # 40
+        change("api_key.update", api_key_id=FOURTH_API_KEY, actor=THIRD_API_KEY, replaces=40),
+        change("key.unwrap", 1, key_id=OTHER_KEY, actor=FOURTH_API_KEY),
+        change("something.new", actor=FOURTH_API_KEY),
     ]
 
 
@@ -1798,10 +1817,10 @@ def history_faults():
         ("a wrap under the version before the rotation", 5, change("key.wrap", 1)),
         ("a wrap under a version to come", 5, change("key.wrap", 3)),
         ("a wrap under version 0", 5, change("key.wrap", 0)),
-        ("an encryption under the version before the rotation", 5, change("encrypt", 1)),
+        ("an encryption under the version before the rotation", 15, change("encrypt", 1)),
         ("an unwrap of a version to come", 5, change("key.unwrap", 3)),
         ("an unwrap of version 0", 5, change("key.unwrap", 0)),
-        ("a decryption of a version to come", 5, change("decrypt", 3)),
+        ("a decryption of a version to come", 15, change("decrypt", 3)),
         ("an export that names an old version", 5, change("key.export", 1)),
         ("a rotation to the same version", 5, change("key.rotate", 2, replaces=5)),
         ("a rotation that leaves out a version", 5, change("key.rotate", 4, replaces=5)),
@@ -1835,8 +1854,61 @@ def history_faults():
         ("a call of an API key that was never created", 3, change("key.wrap", 1, actor=OTHER_KEY)),
         ("a new API key without its id", 3, change("api_key.create")),
         ("a changed API key without its id", 3, change("api_key.update", replaces=1)),
+        *history_overreaches(),
     ]
     return [(name, "replaces_mismatch", *rest) for name, *rest in mismatch] + [(name, "state_violated", *rest) for name, *rest in violated]
+
+
+def history_overreaches():
+    """What the API key that acts may not do by the entries before (chain.md 13), and nothing else is wrong with."""
+    narrowed, hashes = {"actor": SECOND_API_KEY}, {"actor": THIRD_API_KEY}
+    other, encrypts = {"key_id": OTHER_KEY, **hashes}, {"key_id": OTHER_KEY, "actor": THIRD_API_KEY}
+    return [
+        ("a narrowed API key unwraps", 10, change("key.unwrap", 1, **narrowed)),
+        ("a narrowed API key exports", 10, change("key.export", 2, **narrowed)),
+        ("a narrowed API key makes one that may do what it might before", 10,
+         change("api_key.create", api_key_id=THIRD_API_KEY, permissions="decrypt", **narrowed)),
+        ("a narrowed API key makes one that may do that and what it still may", 10,
+         change("api_key.create", api_key_id=THIRD_API_KEY, permissions="api_keys:manage decrypt encrypt", **narrowed)),
+        ("a narrowed API key widens itself again", 10,
+         change("api_key.update", api_key_id=SECOND_API_KEY, permissions="api_keys:manage decrypt encrypt", replaces=9, **narrowed)),
+        ("an API key enables that may not disable", 12, change("key.enable", 2, replaces=12, **narrowed)),
+        ("an API key destroys that may not", 12, change("key.destroy", 2, replaces=12, step="scheduled", **narrowed)),
+        ("an API key of hashes wraps", 35, change("key.wrap", 2, **other)),
+        ("an API key of hashes unwraps", 35, change("key.unwrap", 1, **other)),
+        ("an API key of hashes encrypts", 35, change("encrypt", 2, **other)),
+        ("an API key of hashes decrypts", 35, change("decrypt", 2, **other)),
+        ("an API key of hashes creates a key", 35, change("key.create", 1, key_id=THIRD_API_KEY, **hashes)),
+        ("an API key of hashes rotates", 35, change("key.rotate", 3, replaces=29, **other)),
+        ("an API key of hashes sets a policy", 35, change("key.rotation_policy", 2, replaces=29, interval_days=30, **other)),
+        ("an API key of hashes disables", 35, change("key.disable", 2, replaces=29, **other)),
+        ("an API key of hashes exports", 35, change("key.export", 2, **other)),
+        ("an API key of hashes creates an API key", 35, change("api_key.create", api_key_id=FOURTH_API_KEY, permissions="hash", **hashes)),
+        ("an API key of hashes renames itself", 35, change("api_key.update", api_key_id=THIRD_API_KEY, replaces=35, **hashes)),
+        ("an API key of hashes revokes itself", 35, change("api_key.revoke", api_key_id=THIRD_API_KEY, replaces=35, **hashes)),
+        ("an API key of hashes is refused an encryption for its server mode", 35,
+         change("envelope_only.refused", 2, operation="encrypt", **other)),
+        ("an API key that encrypts is refused a decryption for its server mode", 33,
+         change("envelope_only.refused", 2, operation="decrypt", **encrypts)),
+        ("an API key that encrypts rewraps", 33, change("key.wrap", 2, rewrapped_from=1, **encrypts)),
+        ("an API key that encrypts unwraps", 33, change("key.unwrap", 2, **encrypts)),
+        ("an API key acts on behalf of somebody", 33, change("key.wrap", 2, on_behalf_of="somebody", **encrypts)),
+        ("an API key acts on behalf of null", 33, change("key.wrap", 2, on_behalf_of=None, **encrypts)),
+        ("an API key grants another one more than it has itself", 40,
+         change("api_key.update", api_key_id=FOURTH_API_KEY, permissions="decrypt keys:read", replaces=40, actor=THIRD_API_KEY)),
+        ("an API key takes back what another lost", 40,
+         change("api_key.update", api_key_id=FOURTH_API_KEY, permissions="decrypt keys:export", replaces=40, actor=THIRD_API_KEY)),
+        ("an API key that lost a right when it was renamed", 41, change("key.wrap", 2, key_id=OTHER_KEY, actor=FOURTH_API_KEY)),
+        ("an API key changes the tenant", 10, change("tenant.update", replaces=1)),
+        ("an API key purges", 10, change("audit.purge", purged_through=0)),
+        ("an API key accepts a rollback", 10, change("audit.rollback_accepted")),
+        ("an API key of a suspended tenant wraps", 28, change("key.wrap", 1, key_id=OTHER_KEY)),
+        ("an API key of a suspended tenant creates a key", 28, change("key.create", 1, key_id=THIRD_API_KEY)),
+        ("an API key of a suspended tenant does something unknown", 28, change("something.new")),
+        ("an encryption before server mode was opened", 5, change("encrypt", 2)),
+        ("an encryption after server mode was closed", 18, change("encrypt", 2)),
+        ("a decryption after server mode was closed", 18, change("decrypt", 1)),
+    ]
 
 
 def history_part_faults():
@@ -1860,6 +1932,20 @@ def history_part_faults():
          [change("api_key.revoke", api_key_id=SECOND_API_KEY, replaces=9), change("key.wrap", 2, actor=SECOND_API_KEY)]),
         ("a destroyed key enabled", "state_violated",
          [change("key.destroy", 2, replaces=8, step="completed", versions=2), change("key.enable", 2, replaces=11)]),
+        ("a wrap by an API key that only hashes since", "state_violated",
+         [change("api_key.update", actor="system", api_key_id=FIRST_API_KEY, permissions="hash", replaces=1), change("key.wrap", 2)]),
+        ("a wrap by a new API key that only hashes", "state_violated",
+         [change("api_key.create", api_key_id=THIRD_API_KEY, permissions="hash"), change("key.wrap", 2, actor=THIRD_API_KEY)]),
+        ("a new API key by one that only makes such that hash", "state_violated",
+         [change("api_key.update", actor="system", api_key_id=SECOND_API_KEY, permissions="api_keys:manage hash", replaces=9),
+          change("api_key.create", actor=SECOND_API_KEY, api_key_id=THIRD_API_KEY, permissions="encrypt")]),
+        ("a tenant changed by an API key", "state_violated", [change("tenant.update", replaces=1)]),
+        ("a wrap after the tenant was suspended", "state_violated",
+         [change("tenant.update", actor="system", replaces=1, status="suspended"), change("key.wrap", 2)]),
+        ("a wrap after the tenant was deleted", "state_violated",
+         [change("tenant.update", actor="system", replaces=1, status="deleted"), change("key.wrap", 2)]),
+        ("an encryption after server mode was closed", "state_violated",
+         [change("tenant.update", actor="system", replaces=1, envelope_only=True), change("encrypt", 2)]),
     ]
 
 
@@ -1991,7 +2077,13 @@ def export_vectors():
     lived = Export(history)
     after_ten = bytes.fromhex(lived.entries[9]["hash"])
     lived_on = Export([draft for at, draft in enumerate(history) if at >= 10], 10, after_ten)
+    unknown = Export([
+        change("api_key.update", actor="system", api_key_id=SECOND_API_KEY, permissions="api_keys:manage", replaces=9),
+        change("api_key.update", actor=SECOND_API_KEY, api_key_id=FIRST_API_KEY, permissions="decrypt", replaces=1),
+        change("key.unwrap", 1),
+    ], 10, after_ten)
     valid += [
+        {"name": "a part that does not know what its API keys may do", "file": unknown.file(), "verdict": verdict(unknown, whole=False)},
         {"name": "a history of every change", "file": lived.file(), "verdict": verdict(lived)},
         {"name": "a history of every change from its middle on", "file": lived_on.file(), "verdict": verdict(lived_on, whole=False)},
     ]

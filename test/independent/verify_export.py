@@ -117,6 +117,12 @@ def metadata_of(column):
         return {}
 
 
+def permissions_of(told):
+    """What an entry grants; None if it does not say."""
+    text = told.get("permissions")
+    return {name for name in text.split(" ") if name} if type(text) is str else None
+
+
 class Rights:
     """Reads the entries as a history of rights (chain.md 11)."""
     CHANGES = {  # action, or step of key.destroy: the states that allow it, and the state after it
@@ -124,13 +130,39 @@ class Rights:
         "key.enable": ("disabled", "active"), "scheduled": ("disabled", "pending_destruction"), "cancelled": ("pending_destruction", "disabled"),
         "completed": ("active disabled pending_destruction", "destroyed")}
     IS_UUID = re.compile(UUID)
+    NEEDS = {  # chain.md 13: what the API key that acts must hold; no API key writes the last three
+        "key.wrap": "encrypt", "key.unwrap": "decrypt", "key.create": "keys:create", "key.rotate": "keys:rotate", "key.enable": "keys:disable",
+        "key.disable": "keys:disable", "key.destroy": "keys:destroy", "key.export": "keys:export", "key.rotation_policy": "keys:rotate",
+        "encrypt": "encrypt", "decrypt": "decrypt", "api_key.create": "api_keys:manage", "api_key.update": "api_keys:manage",
+        "api_key.revoke": "api_keys:manage", "tenant.update": None, "audit.purge": None, "audit.rollback_accepted": None}
 
     def __init__(self, after_id):
-        self.after_id, self.keys, self.api_keys, self.tenant = after_id, {}, {}, None
+        self.after_id, self.keys, self.api_keys, self.tenant, self.settings = after_id, {}, {}, None, {}
 
     def demand_replaced(self, id_, replaces, last):
         ok = type(replaces) is int and (replaces == last if last is not None else 1 <= replaces <= self.after_id)
         demand(ok, f"entry {id_} was not made on the last state of its row: an older row was put back before it")
+
+    def may_act(self, action, told, held):
+        """Whether an API key that holds these permissions, None if that is not known, may do what an entry tells of."""
+        if self.NEEDS.get(action, "") is None or self.settings.get("status", "active") != "active":
+            return False
+        if action in ("encrypt", "decrypt") and self.settings.get("envelope_only") is True:
+            return False
+        needed = {self.NEEDS.get(action, "")} - {""}
+        if action == "key.wrap" and "rewrapped_from" in told:
+            needed.add("decrypt")
+        if action == "envelope_only.refused" and told.get("operation") in ("encrypt", "decrypt"):
+            needed.add(told["operation"])
+        if "on_behalf_of" in told:
+            needed.add("audit:on_behalf_of")
+        granted = permissions_of(told)
+        if granted is not None and action == "api_key.create":
+            needed |= granted
+        if granted is not None and action == "api_key.update":
+            before = self.api_keys.get(str(told.get("api_key_id")), [None, False, None])[2]
+            needed |= set() if before is None else granted - before
+        return held is None or needed <= held | ({"hash"} if "encrypt" in held else set())
 
     def read(self, id_, action, key_id, version, actor, metadata):
         def allow(condition):
@@ -138,8 +170,9 @@ class Rights:
 
         if actor != "system" and self.IS_UUID.fullmatch(actor):
             if self.after_id:
-                self.api_keys.setdefault(actor, [None, False])
+                self.api_keys.setdefault(actor, [None, False, None])
             allow(actor in self.api_keys and not self.api_keys[actor][1])
+            allow(self.may_act(action, metadata_of(metadata), self.api_keys[actor][2]))
         if action == "key.create" and key_id is not None:
             allow(key_id not in self.keys and version == 1)
             self.keys[key_id] = {"last": id_, "status": "active", "version": 1}
@@ -155,15 +188,19 @@ class Rights:
             known = self.api_keys.get(name)
             if action == "api_key.create":
                 allow(known is None)
-                self.tenant = 1 if id_ == 1 else self.tenant
+                if id_ == 1:
+                    self.tenant, self.settings = 1, {"status": "active", "envelope_only": told.get("envelope_only")}
             else:
                 allow(known or self.after_id)
                 self.demand_replaced(id_, told.get("replaces"), known and known[0])
                 allow(not known or not known[1])
-            self.api_keys[name] = [id_, action == "api_key.revoke"]
+            granted = permissions_of(told)
+            self.api_keys[name] = [id_, action == "api_key.revoke", known[2] if granted is None and known else granted]
         elif action == "tenant.update":
-            self.demand_replaced(id_, metadata_of(metadata).get("replaces"), self.tenant)
+            told = metadata_of(metadata)
+            self.demand_replaced(id_, told.get("replaces"), self.tenant)
             self.tenant = id_
+            self.settings.update((name, told[name]) for name in ("status", "envelope_only") if name in told)
 
     def read_key(self, id_, action, key, version, metadata, allow):
         def allow_state(states):

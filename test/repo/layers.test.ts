@@ -310,6 +310,7 @@ describe('the parts of the server', () => {
       'exported-anchor',
       'merkle',
       'read-export',
+      'recorded-rights',
       'rights-history',
       'stretch',
       'verify-export',

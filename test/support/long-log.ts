@@ -29,7 +29,7 @@ export interface LongLogOptions {
   to: number
 }
 
-/** Makes the tenant, its keys and its log. 60 of 100 entries belong to one key; one in 25,000 is a rare action on it. */
+/** Makes the tenant, whose server mode is open, its keys and its log. 60 of 100 entries belong to one key; one in 25,000 is a rare action on it. */
 export async function makeLongLog({ url, rootKey, name, entries, from, to }: LongLogOptions): Promise<LongLog> {
   const config = readConfig({ EAAS_DATABASE_URL: url, EAAS_ROOT_KEY: rootKey })
   const installation = await openInstallation({
@@ -40,7 +40,7 @@ export async function makeLongLog({ url, rootKey, name, entries, from, to }: Lon
     now: () => from,
   })
   const { services } = installation
-  const tenant = await services.sql.begin((sql) => createTenant(services, sql, { name, envelope_only: true }))
+  const tenant = await services.sql.begin((sql) => createTenant(services, sql, { name, envelope_only: false }))
   const { tenant_id, api_key } = tenant
   const keys: string[] = []
   for (let at = 0; at < KEYS; at++) {

@@ -1,9 +1,11 @@
 /**
  * Reads a log as a history of rights, see chain.md 11: each change replaces the last one of its row, and what each entry did was
- * allowed at its place. So a row that somebody put back is found as soon as the server has built upon it. Pure.
+ * allowed at its place. So a row that somebody put back is found as soon as the server has built upon it or has let an API key act by
+ * it. Pure.
  */
-import { isUuid, SYSTEM_ACTOR } from '@eaas/protocol'
+import { isUuid, type Permission, SYSTEM_ACTOR } from '@eaas/protocol'
 import type { AuditEntry } from './chain.js'
+import { isAllowedOnRecord, type RecordedTenant, readPermissions } from './recorded-rights.js'
 
 export type RightsFault = 'replaces_mismatch' | 'state_violated'
 
@@ -27,6 +29,7 @@ interface KeyHistory {
 interface ApiKeyHistory {
   entry_id: number | undefined
   isRevoked: boolean
+  permissions: readonly Permission[] | undefined
 }
 
 const ACTIVE: readonly KeyStatus[] = ['active']
@@ -56,6 +59,9 @@ export function createRightsHistory({ after_id }: { after_id: number }): RightsH
   const keys = new Map<string, KeyHistory>()
   const apiKeys = new Map<string, ApiKeyHistory>()
   let tenantEntry: number | undefined
+  let tenant: RecordedTenant = { status: undefined, envelope_only: undefined }
+  /** by API key, the actions of entries without metadata that it was found allowed to do since the last change of any rights: most entries repeat one */
+  const allowed = new Map<string, Set<string>>()
 
   /** Whether a change names the entry that it replaces: the last one of the row, or one that was not read. */
   function isReplaced(replaces: unknown, last: number | undefined): boolean {
@@ -63,12 +69,25 @@ export function createRightsHistory({ after_id }: { after_id: number }): RightsH
     return Number.isSafeInteger(replaces) && (replaces as number) >= 1 && (replaces as number) <= after_id
   }
 
-  function mayAct(actor: string): boolean {
-    const known = apiKeys.get(actor)
-    if (known) return !known.isRevoked
-    if (!isUuid(actor)) return true
-    if (!isWhole) apiKeys.set(actor, { entry_id: undefined, isRevoked: false })
-    return !isWhole
+  function mayAct(entry: Entry): boolean {
+    if (entry.metadata === null && allowed.get(entry.actor)?.has(entry.action)) return true
+    if (!isUuid(entry.actor)) return true
+    const actor = findApiKey(entry.actor)
+    if (!actor || actor.isRevoked) return false
+    const told = readMetadata(entry)
+    const before = entry.action === 'api_key.create' ? [] : apiKeys.get(String(told.api_key_id))?.permissions
+    if (!isAllowedOnRecord({ action: entry.action, told, held: actor.permissions, before, tenant })) return false
+    if (entry.metadata === null) allowed.set(entry.actor, (allowed.get(entry.actor) ?? new Set()).add(entry.action))
+    return true
+  }
+
+  /** The API key that acts; undefined if no entry can have created it. */
+  function findApiKey(actor: string): ApiKeyHistory | undefined {
+    const found = apiKeys.get(actor)
+    if (found || isWhole) return found
+    const apiKey: ApiKeyHistory = { entry_id: undefined, isRevoked: false, permissions: undefined }
+    apiKeys.set(actor, apiKey)
+    return apiKey
   }
 
   /** The key of an entry; undefined if no entry can have created it. */
@@ -121,25 +140,40 @@ export function createRightsHistory({ after_id }: { after_id: number }): RightsH
   }
 
   function readApiKey(entry: Entry): RightsFault | undefined {
-    const { api_key_id, replaces } = readMetadata(entry)
+    const told = readMetadata(entry)
+    const { api_key_id, replaces } = told
     if (typeof api_key_id !== 'string') return 'state_violated'
     const known = apiKeys.get(api_key_id)
+    const permissions = readPermissions(told) ?? known?.permissions
     if (entry.action === 'api_key.create') {
       if (known) return 'state_violated'
-      if (entry.id === 1) tenantEntry = 1
-      apiKeys.set(api_key_id, { entry_id: entry.id, isRevoked: false })
+      if (entry.id === 1) {
+        tenantEntry = 1
+        tenant = { status: 'active', envelope_only: told.envelope_only }
+      }
+      apiKeys.set(api_key_id, { entry_id: entry.id, isRevoked: false, permissions })
       return undefined
     }
     if (!known && isWhole) return 'state_violated'
     if (!isReplaced(replaces, known?.entry_id)) return 'replaces_mismatch'
     if (known?.isRevoked) return 'state_violated'
-    apiKeys.set(api_key_id, { entry_id: entry.id, isRevoked: entry.action === 'api_key.revoke' })
+    allowed.clear()
+    apiKeys.set(api_key_id, { entry_id: entry.id, isRevoked: entry.action === 'api_key.revoke', permissions })
+    return undefined
+  }
+
+  function readTenant(entry: Entry): RightsFault | undefined {
+    const { replaces, status = tenant.status, envelope_only = tenant.envelope_only } = readMetadata(entry)
+    if (!isReplaced(replaces, tenantEntry)) return 'replaces_mismatch'
+    tenantEntry = entry.id
+    allowed.clear()
+    tenant = { status, envelope_only }
     return undefined
   }
 
   return {
     read(entry: Entry) {
-      if (entry.actor !== SYSTEM_ACTOR && !mayAct(entry.actor)) return 'state_violated'
+      if (entry.actor !== SYSTEM_ACTOR && !mayAct(entry)) return 'state_violated'
       if (entry.key_id !== null) return readKey(entry, entry.key_id)
       switch (entry.action) {
         case 'api_key.create':
@@ -147,9 +181,7 @@ export function createRightsHistory({ after_id }: { after_id: number }): RightsH
         case 'api_key.revoke':
           return readApiKey(entry)
         case 'tenant.update':
-          if (!isReplaced(readMetadata(entry).replaces, tenantEntry)) return 'replaces_mismatch'
-          tenantEntry = entry.id
-          return undefined
+          return readTenant(entry)
         default:
           return undefined
       }
@@ -176,8 +208,9 @@ function isVersion({ version }: KeyHistory, key_version: number | null): boolean
 
 /** The metadata of an entry; empty if it is no JSON object, which no server writes. */
 export function readMetadata({ metadata }: Pick<AuditEntry, 'metadata'>): Record<string, unknown> {
+  if (metadata === null) return {}
   try {
-    const value: unknown = JSON.parse(metadata ?? '{}')
+    const value: unknown = JSON.parse(metadata)
     return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
   } catch {
     return {}

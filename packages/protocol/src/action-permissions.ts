@@ -1,0 +1,50 @@
+/** Which permissions an API key needs for what an entry of the log records, see chain.md 13. Pure. */
+import type { Action } from './actions.js'
+import type { Permission } from './permissions.js'
+import { type OperationId, ROUTES } from './routes.js'
+
+/** The call that writes each action; undefined if only the server and its operator write it. Other calls of an action need the same. */
+const CALLS: Record<Exclude<Action, 'envelope_only.refused'>, OperationId | undefined> = {
+  'key.wrap': 'wrap',
+  'key.unwrap': 'unwrap',
+  'key.create': 'createKey',
+  'key.rotate': 'rotateKey',
+  'key.enable': 'enableKey',
+  'key.disable': 'disableKey',
+  'key.destroy': 'destroyKey',
+  'key.export': 'exportKey',
+  'key.rotation_policy': 'setRotation',
+  encrypt: 'encrypt',
+  decrypt: 'decrypt',
+  'api_key.create': 'createApiKey',
+  'api_key.update': 'updateApiKey',
+  'api_key.revoke': 'revokeApiKey',
+  'tenant.update': undefined,
+  'audit.purge': undefined,
+  'audit.rollback_accepted': undefined,
+}
+
+/**
+ * Finds the permissions for an entry with this metadata; undefined if no API key may write such an entry. An action that this version
+ * does not know needs none.
+ */
+export function findNeededPermissions(
+  action: string,
+  metadata: Readonly<Record<string, unknown>>,
+): readonly Permission[] | undefined {
+  const needed = permissionsOf(action, metadata)
+  return needed && metadata.on_behalf_of !== undefined ? [...needed, 'audit:on_behalf_of'] : needed
+}
+
+function permissionsOf(action: string, metadata: Readonly<Record<string, unknown>>): readonly Permission[] | undefined {
+  if (action === 'envelope_only.refused') return refusedPermissions(metadata.operation)
+  if (action === 'key.wrap' && metadata.rewrapped_from !== undefined) return ROUTES.rewrap.permissions
+  if (!Object.hasOwn(CALLS, action)) return []
+  const call = CALLS[action as keyof typeof CALLS]
+  return call && ROUTES[call].permissions
+}
+
+/** A refusal names its call. */
+function refusedPermissions(operation: unknown): readonly Permission[] {
+  return operation === 'encrypt' || operation === 'decrypt' ? ROUTES[operation].permissions : []
+}

@@ -1,0 +1,39 @@
+// The permissions that the log demands of the API keys in it are those that the server demanded of the calls (chain.md 13).
+import { ACTIONS, findNeededPermissions, type OperationId } from '@eaas/protocol'
+import { describe, expect, it } from 'vitest'
+import { ROUTES } from './routes.js'
+
+/** What tells calls of one action apart in the metadata. */
+const METADATA: Partial<Record<OperationId, Record<string, unknown>>> = { rewrap: { rewrapped_from: 1 } }
+/** Written by the server and its operator alone. */
+const OPERATORS = ['tenant.update', 'audit.purge', 'audit.rollback_accepted']
+
+const recorded = ROUTES.flatMap(({ operationId, permissions, action }) =>
+  action ? [{ operationId, permissions, action }] : [],
+)
+
+describe('an entry needs the permissions of its call:', () => {
+  it.each(recorded)('$operationId', ({ operationId, permissions, action }) => {
+    const metadata = METADATA[operationId] ?? {}
+    expect(findNeededPermissions(action, metadata)).toEqual(permissions)
+    expect(findNeededPermissions(action, { ...metadata, on_behalf_of: 'somebody' })).toEqual([
+      ...permissions,
+      'audit:on_behalf_of',
+    ])
+  })
+
+  it.each(ROUTES.filter(({ serverMode }) => serverMode))('$operationId, refused on record', (route) => {
+    const { operationId, permissions } = route
+    expect(findNeededPermissions('envelope_only.refused', { operation: operationId })).toEqual(permissions)
+  })
+
+  it('and no other action is written for an API key', () => {
+    const others = ACTIONS.filter((action) => !recorded.some((row) => row.action === action))
+    expect(others.sort()).toEqual([...OPERATORS, 'envelope_only.refused'].sort())
+    expect(OPERATORS.map((action) => findNeededPermissions(action, {}))).toEqual(OPERATORS.map(() => undefined))
+  })
+
+  it('and of an action of a later version nothing is demanded', () => {
+    expect(['key.split', 'toString', ''].map((action) => findNeededPermissions(action, {}))).toEqual([[], [], []])
+  })
+})

@@ -1,0 +1,209 @@
+// A row that grants more than the log says, put back for a moment by somebody who has the whole database and no key: the entry that took
+// the right away is deleted meanwhile, a server that has loaded neither lets the API key act, and then both are put back byte for byte.
+// Every row and every entry is genuine then. What was done meanwhile contradicts the rights on record (chain.md 13).
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { splitLines } from '../../../packages/server/src/audit/split-lines.js'
+import { verifyLog } from '../../../packages/server/src/audit/verify.js'
+import { verifyExport } from '../../../packages/server/src/audit/verify-export.js'
+import { resumeTenant, suspendTenant } from '../../../packages/server/src/operations/suspend-tenant.js'
+import { updateTenant } from '../../../packages/server/src/operations/update-tenant.js'
+import type { Operation } from '../../../packages/server/src/runner/operation.js'
+import { performAsSystem } from '../../../packages/server/src/runner/perform.js'
+import { verifyIndependently } from '../../independent/verifier.js'
+import { dek, type Scene, serverOf } from '../../support/audit-scene.js'
+import { type Caller, type Service, startService } from '../../support/service.js'
+import { findObstacleToVerifier, verifyElsewhere } from '../other-verifier.js'
+
+const PERMISSIONS = ['api_keys:manage', 'decrypt', 'encrypt', 'hash', 'keys:export', 'keys:read']
+
+/** A tenant in server mode, with a key, and an API key that may do much. */
+interface Scenery {
+  owner: Caller
+  key_id: string
+  worker: { id: string; secret: string }
+}
+type Call = [method: string, path: string, body?: unknown]
+
+interface Caught {
+  what: string
+  /** takes the right away */
+  narrow: (scenery: Scenery) => Promise<unknown>
+  /** what the API key may not do any more */
+  call: (scenery: Scenery) => Call
+  refusal: string
+}
+
+let service: Service
+beforeAll(async () => {
+  service = await startService()
+})
+afterAll(() => service?.close())
+
+const sql = () => service.services.sql as unknown as Scene['sql']
+const operate = ({ owner }: Scenery, operation: Operation<unknown>) =>
+  performAsSystem(service.services, owner.tenant.tenant_id, operation)
+const narrowTo =
+  (...permissions: string[]) =>
+  ({ owner, worker }: Scenery) =>
+    owner.call('PATCH', `/v1/api-keys/${worker.id}`, { permissions })
+const wrap = ({ key_id }: Scenery): Call => ['POST', `/v1/keys/${key_id}/wrap`, { dek: dek() }]
+
+async function makeScenery(): Promise<Scenery> {
+  const owner = await service.createTenant({ name: crypto.randomUUID() })
+  const key = await owner.call('POST', '/v1/keys', { name: 'key' })
+  const worker = await owner.call('POST', '/v1/api-keys', { name: 'worker', permissions: PERMISSIONS })
+  const scenery = { owner, key_id: key.body.id, worker: worker.body }
+  await operate(scenery, updateTenant({ envelope_only: false }))
+  return scenery
+}
+
+/** The rows of a tenant, and how somebody with the database writes them. */
+function databaseOf({ owner }: Scenery) {
+  const own = `where tenant_id = '${owner.tenant.tenant_id}'`
+  const run = (...statements: string[]) =>
+    sql().begin((transaction) => transaction.unsafe(statements.join('; ')) as Promise<unknown>)
+  return {
+    keepRows: () =>
+      run(
+        'drop schema if exists older cascade; create schema older',
+        `create table older.api_keys as select * from api_keys ${own}`,
+        `create table older.tenants as select * from tenants ${own}`,
+      ),
+    putOlderRowsBack: () =>
+      run(
+        'drop schema if exists newer cascade; create schema newer',
+        `create table newer.api_keys as select * from api_keys ${own}`,
+        `create table newer.tenants as select * from tenants ${own}`,
+        `create table newer.audit_log as select * from audit_log ${own} and id = (select max(id) from audit_log ${own})`,
+        `delete from audit_log ${own} and id in (select id from newer.audit_log)`,
+        `delete from api_keys ${own}; insert into api_keys select * from older.api_keys`,
+        `delete from tenants ${own}; insert into tenants select * from older.tenants`,
+      ),
+    putEverythingAsItWas: () =>
+      run(
+        'insert into audit_log select * from newer.audit_log',
+        `delete from api_keys ${own} and api_key_id in (select api_key_id from newer.api_keys)`,
+        'insert into api_keys select * from newer.api_keys',
+        `delete from tenants ${own}; insert into tenants select * from newer.tenants`,
+      ),
+    async lastId(): Promise<number> {
+      const [row] = await sql().unsafe(`select max(id)::int as id from audit_log ${own}`)
+      return row?.id
+    },
+  }
+}
+
+async function verifyInPlace({ owner }: Scenery) {
+  const { tenant_id } = owner.tenant
+  const state = await serverOf(service).services.states.find(tenant_id)
+  if (!state) throw new Error('no tenant')
+  const { auditKey, rowKey } = state
+  return [
+    await verifyLog(service.services.sql, { tenant_id, auditKey, rowKey }),
+    await verifyIndependently(sql(), { tenant_id, auditKey: auditKey.export() }),
+  ]
+}
+
+/** Makes the call in the moment in which the older rows are back, on a server that has loaded nothing; returns its status. */
+async function callMeanwhile(scenery: Scenery, narrow: Caught['narrow'], call: Call, secret: string): Promise<number> {
+  const { keepRows, putOlderRowsBack, putEverythingAsItWas } = databaseOf(scenery)
+  await keepRows()
+  await narrow(scenery)
+  await putOlderRowsBack()
+  const { status, body } = await serverOf(service).call(secret, ...call)
+  await putEverythingAsItWas()
+  return body.results?.[0].status ?? status
+}
+
+const CAUGHT: Caught[] = [
+  {
+    what: 'an API key that may only hash wraps',
+    narrow: narrowTo('hash'),
+    call: wrap,
+    refusal: 'E_MISSING_PERMISSION',
+  },
+  {
+    what: 'an API key that may only hash wraps in a batch',
+    narrow: narrowTo('hash'),
+    call: ({ key_id }) => ['POST', '/v1/batch', { operations: [{ op: 'wrap', key_id, dek: dek() }] }],
+    refusal: 'E_MISSING_PERMISSION',
+  },
+  {
+    what: 'an API key that may only encrypt exports a key',
+    narrow: narrowTo('encrypt'),
+    call: ({ key_id }) => ['POST', `/v1/keys/${key_id}/export`],
+    refusal: 'E_MISSING_PERMISSION',
+  },
+  {
+    what: 'an API key that may only hash makes another one',
+    narrow: narrowTo('hash'),
+    call: () => ['POST', '/v1/api-keys', { name: 'minted', permissions: ['hash'] }],
+    refusal: 'E_MISSING_PERMISSION',
+  },
+  {
+    what: 'an API key makes another one that may do what it lost itself',
+    narrow: narrowTo('api_keys:manage', 'hash'),
+    call: () => ['POST', '/v1/api-keys', { name: 'minted', permissions: ['decrypt'] }],
+    refusal: 'E_MISSING_PERMISSION',
+  },
+  {
+    what: 'an API key of a suspended tenant wraps',
+    narrow: (scenery) => operate(scenery, suspendTenant({})),
+    call: wrap,
+    refusal: 'E_TENANT_SUSPENDED',
+  },
+  {
+    what: 'an API key encrypts while server mode is closed',
+    narrow: (scenery) => operate(scenery, updateTenant({ envelope_only: true })),
+    call: ({ key_id }) => ['POST', '/v1/encrypt', { key_id, plaintext: 'x' }],
+    refusal: 'E_ENVELOPE_ONLY',
+  },
+]
+
+describe('a row that was put back for a moment is found by what an API key did meanwhile:', () => {
+  it.each(CAUGHT)('$what', async ({ narrow, call, refusal }) => {
+    const scenery = await makeScenery()
+    const { owner, worker } = scenery
+    const status = await callMeanwhile(scenery, narrow, call(scenery), worker.secret)
+    expect([200, 201]).toContain(status)
+
+    const broken_at = await databaseOf(scenery).lastId()
+    const refused = { valid: false, reason: 'state_violated', broken_at }
+    expect(await verifyInPlace(scenery)).toMatchObject([refused, refused])
+    const server = serverOf(service)
+    const again = await server.call(worker.secret, ...call(scenery))
+    expect(JSON.stringify(again.body)).toContain(refusal)
+
+    await operate(scenery, resumeTenant({}))
+    expect((await server.call(owner.secret, 'GET', '/v1/audit/verify')).body).toMatchObject(refused)
+    const file = (await server.call(owner.secret, 'GET', '/v1/audit/export')).body as string
+    const { public_key: publicKey } = (await server.call(owner.secret, 'GET', '/v1/audit/checkpoint')).body
+    const told = { valid: false, verified_entries: broken_at - 1, line: broken_at + 1 }
+    expect(await verifyExport(splitLines([Buffer.from(file)]), { publicKey })).toMatchObject({ ...told, broken_at })
+    if (findObstacleToVerifier()) return
+    expect(verifyElsewhere([{ file: Buffer.from(file), publicKey }])).toMatchObject([told])
+  })
+
+  it('and the same calls are no contradiction before the right is taken away', async () => {
+    const scenery = await makeScenery()
+    for (const { call } of CAUGHT) {
+      const { status } = await serverOf(service).call(scenery.worker.secret, ...call(scenery))
+      expect([200, 201]).toContain(status)
+    }
+    expect(await verifyInPlace(scenery)).toMatchObject([{ valid: true }, { valid: true }])
+  })
+})
+
+describe('a row that was put back for a moment is not found', () => {
+  const UNNOTICED: [what: string, call: (scenery: Scenery) => Call][] = [
+    ['reads', ({ key_id }) => ['GET', `/v1/keys/${key_id}`]],
+    ['hashes', ({ key_id }) => ['POST', '/v1/hash', { key_id, value: 'x' }]],
+  ]
+  it.each(UNNOTICED)('if a revoked API key only %s meanwhile', async (_, call) => {
+    const scenery = await makeScenery()
+    const { owner, worker } = scenery
+    const revoke = () => owner.call('DELETE', `/v1/api-keys/${worker.id}`)
+    expect(await callMeanwhile(scenery, revoke, call(scenery), worker.secret)).toBe(200)
+    expect(await verifyInPlace(scenery)).toMatchObject([{ valid: true }, { valid: true }])
+  })
+})
