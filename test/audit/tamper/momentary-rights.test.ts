@@ -9,6 +9,7 @@ import { resumeTenant, suspendTenant } from '../../../packages/server/src/operat
 import { updateTenant } from '../../../packages/server/src/operations/update-tenant.js'
 import type { Operation } from '../../../packages/server/src/runner/operation.js'
 import { performAsSystem } from '../../../packages/server/src/runner/perform.js'
+import { createTenantStates } from '../../../packages/server/src/runner/tenant-state.js'
 import { verifyIndependently } from '../../independent/verifier.js'
 import { dek, type Scene, serverOf } from '../../support/audit-scene.js'
 import { type Caller, type Service, startService } from '../../support/service.js'
@@ -104,13 +105,18 @@ async function verifyInPlace({ owner }: Scenery) {
   ]
 }
 
-/** Makes the call in the moment in which the older rows are back, on a server that has loaded nothing; returns its status. */
-async function callMeanwhile(scenery: Scenery, narrow: Caught['narrow'], call: Call, secret: string): Promise<number> {
+/** Makes the call in the moment in which the older rows are back, by default on a server that has loaded nothing; returns its status. */
+async function callMeanwhile(
+  scenery: Scenery,
+  narrow: Caught['narrow'],
+  call: Call,
+  server = serverOf(service),
+): Promise<number> {
   const { keepRows, putOlderRowsBack, putEverythingAsItWas } = databaseOf(scenery)
   await keepRows()
   await narrow(scenery)
   await putOlderRowsBack()
-  const { status, body } = await serverOf(service).call(secret, ...call)
+  const { status, body } = await server.call(scenery.worker.secret, ...call)
   await putEverythingAsItWas()
   return body.results?.[0].status ?? status
 }
@@ -164,7 +170,7 @@ describe('a row that was put back for a moment is found by what an API key did m
   it.each(CAUGHT)('$what', async ({ narrow, call, refusal }) => {
     const scenery = await makeScenery()
     const { owner, worker } = scenery
-    const status = await callMeanwhile(scenery, narrow, call(scenery), worker.secret)
+    const status = await callMeanwhile(scenery, narrow, call(scenery))
     expect([200, 201]).toContain(status)
 
     const broken_at = await databaseOf(scenery).lastId()
@@ -194,6 +200,8 @@ describe('a row that was put back for a moment is found by what an API key did m
   })
 })
 
+const revoke: Caught['narrow'] = ({ owner, worker }) => owner.call('DELETE', `/v1/api-keys/${worker.id}`)
+
 describe('a row that was put back for a moment is not found', () => {
   const UNNOTICED: [what: string, call: (scenery: Scenery) => Call][] = [
     ['reads', ({ key_id }) => ['GET', `/v1/keys/${key_id}`]],
@@ -201,9 +209,27 @@ describe('a row that was put back for a moment is not found', () => {
   ]
   it.each(UNNOTICED)('if a revoked API key only %s meanwhile', async (_, call) => {
     const scenery = await makeScenery()
-    const { owner, worker } = scenery
-    const revoke = () => owner.call('DELETE', `/v1/api-keys/${worker.id}`)
-    expect(await callMeanwhile(scenery, revoke, call(scenery), worker.secret)).toBe(200)
+    expect(await callMeanwhile(scenery, revoke, call(scenery))).toBe(200)
     expect(await verifyInPlace(scenery)).toMatchObject([{ valid: true }, { valid: true }])
+  })
+})
+
+describe('a server that loaded a row in that moment', () => {
+  it.each([
+    ['a revoked API key', revoke, 401],
+    ['a tenant that was suspended', (scenery: Scenery) => operate(scenery, suspendTenant({})), 403],
+  ])('serves reads by it for ten minutes at most: %s', async (_, takeAway, refused) => {
+    const scenery = await makeScenery()
+    let elapsed = 0
+    const server = serverOf(service)
+    Object.assign(server.services, { states: createTenantStates({ ...service.services, elapsed: () => elapsed }) })
+    const read: Call = ['GET', `/v1/keys/${scenery.key_id}`]
+    const status = async () => (await server.call(scenery.worker.secret, ...read)).status
+
+    expect(await callMeanwhile(scenery, takeAway, read, server)).toBe(200)
+    elapsed = 10 * 60_000 - 1
+    expect(await status()).toBe(200)
+    elapsed += 1
+    expect(await status()).toBe(refused)
   })
 })

@@ -65,6 +65,11 @@ export interface TenantStates {
 
 /** Most tenants whose state is cached; the one loaded longest ago is dropped first. */
 const CACHED_TENANTS = 10_000
+/**
+ * For how long a state is kept before everything is loaded again, in milliseconds. A row is compared with the log when it is loaded: one
+ * that somebody put back for that moment, and whose newest entry was hidden meanwhile, is used no longer than this.
+ */
+const KEPT_MS = 10 * 60_000
 
 interface Cached {
   state: TenantState
@@ -80,18 +85,29 @@ interface Slot {
   loading: Promise<TenantState | undefined>
   /** once it is loaded */
   cached: Cached | undefined
+  /** when its load began */
+  since: number
+}
+
+interface StatesOptions {
+  sql: Sql
+  rootKey: KeyObject
+  /** milliseconds of a clock that never goes back */
+  elapsed?: () => number
 }
 
 /** Creates the cache of tenants' states; one per process. */
-export function createTenantStates({ sql, rootKey }: { sql: Sql; rootKey: KeyObject }): TenantStates {
+export function createTenantStates({ sql, rootKey, elapsed = () => performance.now() }: StatesOptions): TenantStates {
   const slots = new Map<string, Slot>()
   const locked = new WeakMap<HeadLock, Promise<LockedState>>()
 
   function find(tenant_id: string): Promise<TenantState | undefined> {
     const found = slots.get(tenant_id)
-    if (found) return found.cached?.current ?? found.loading
+    const now = elapsed()
+    if (found && now - found.since < KEPT_MS) return found.cached?.current ?? found.loading
+    slots.delete(tenant_id) // the next one becomes the newest
     const load = withDeadline(loadTenant(sql, { sql, rootKey, tenant_id }))
-    const slot: Slot = { loading: load.then((cached) => cached?.state), cached: undefined }
+    const slot: Slot = { loading: load.then((cached) => cached?.state), cached: undefined, since: now }
     slots.set(tenant_id, slot)
     const drop = () => {
       if (slots.get(tenant_id) === slot) slots.delete(tenant_id)
