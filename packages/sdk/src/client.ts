@@ -1,11 +1,10 @@
 /** The client, which an application creates once and keeps. */
 import { DEK_MAX_MESSAGES, type Envelope } from '@eaas/protocol'
+import { isPromise, type Soon } from './async/is-promise.js'
+import { loadOnce, loadPart } from './async/load-part.js'
 import { traced } from './caller-stack.js'
-import { DecryptDeks } from './deks/decrypt-deks.js'
-import { EncryptDeks } from './deks/encrypt-deks.js'
-import { assertScope, createOwnDek, createWrap, type DekScope } from './deks/own-dek.js'
-import { createIvPool } from './deks/random.js'
-import { ENGINES, type EngineName, selectEngine } from './engines/select.js'
+import { assertScope, type DekScope } from './deks/dek-scope.js'
+import { ENGINES, type EngineName } from './engines/names.js'
 import { InvalidInputError } from './errors.js'
 import { createBatcher } from './http/batcher.js'
 import { type ApiKey, createHttp } from './http/calls.js'
@@ -26,14 +25,14 @@ import {
   toText,
 } from './input.js'
 import { MAX_RETRIES, MAX_TIMEOUT_MS } from './limits.js'
-import { loadPart } from './load-part.js'
 import type { ModelOptions, RowFormat } from './models/definition.js'
 import { createModel, type Model } from './models/model.js'
 import type { Compounds, Fields } from './models/model-types.js'
 import type { DecryptManyOptions } from './records/decrypt-many.js'
 import type { EncryptManyOptions } from './records/encrypt-many.js'
-import { type Bundle, createEnvelopes, readEnvelope } from './records/envelopes.js'
+import type { Bundle } from './records/read-envelope.js'
 import type { DecryptedRecord, EncryptedRecord, OpenableField, SealableField } from './records/record-types.js'
+import type { Sealing } from './records/sealing.js'
 import type { ApiKeys } from './resources/api-keys.js'
 import type { Audit } from './resources/audit.js'
 import type { CallOptions, Keys } from './resources/keys.js'
@@ -249,34 +248,36 @@ export type Closable = SymbolConstructor extends { readonly dispose: infer S ext
 export function createClient(options: ClientOptions): Client & Closable {
   const settings = readOptions(options)
   const closing = new AbortController()
-  const load = () => loadPart(() => import('./parts.js'))
+  let sealing: Sealing | undefined
+  const load = loadOnce(async () => {
+    const parts = await loadPart(() => import('./parts.js'))
+    sealing ??= parts.createSealing({ ...settings, batcher, closed: closing.signal })
+    return { ...parts, records: sealing }
+  })
   const http = createHttp({ ...settings, closed: closing.signal, load })
   const batcher = createBatcher(http, load)
-  const now = () => performance.now()
-  const decryptDeks = new DecryptDeks(settings.decryptLimits, { unwrap: batcher.unwrap, now })
-  const made = decryptDeks.add.bind(decryptDeks)
-  const wrap = createWrap(batcher, settings.verify)
-  const encryptDeks = new EncryptDeks(settings.encryptLimits, { wrap, made, now })
-  const envelopes = createEnvelopes({
-    selectEngine: () => selectEngine(settings.engine),
-    takeIv: createIvPool(),
-    encryptDeks,
-    decryptDeks,
-  })
-  const records = { envelopes, decryptDeks, batcher, wrap, closed: closing.signal }
   const resources = createResources(http, load)
   const models = {
-    ...records,
     load,
     maxMessages: settings.encryptLimits.maxMessages,
     currentVersion: async (keyId: string, signal: AbortSignal | undefined) =>
       (await resources.keys.get(keyId, { signal })).current_version,
   }
+  type Loaded = Awaited<ReturnType<typeof load>>
+  const readyEngine = async (parts: Loaded) => {
+    await parts.records.envelopes.ready()
+    return parts
+  }
+  /** Loads the parts and the engine. Returns no promise where both are there, so that the caller need not wait. */
+  const prepare = (): Soon<Loaded> => {
+    const parts = load()
+    if (isPromise(parts)) return parts.then(readyEngine)
+    return parts.records.envelopes.ready() ? readyEngine(parts) : parts
+  }
 
   const close = () => {
     closing.abort()
-    encryptDeks.close()
-    decryptDeks.close()
+    sealing?.close()
   }
   const { dispose } = Symbol as { dispose?: symbol } // looked up late: it may be polyfilled
 
@@ -286,11 +287,12 @@ export function createClient(options: ClientOptions): Client & Closable {
     assertNotAborted(signal)
     assertKeyId(keyId)
     assertScope(dek)
-    const loading = envelopes.ready()
     const given = readValue(value)
+    const preparing = prepare()
     // Copied where it has to wait: the caller may wipe or change what was passed.
-    const bytes = loading || dek !== 'shared' ? new Uint8Array(given) : given
-    if (loading) await loading
+    const bytes = isPromise(preparing) || dek !== 'shared' ? new Uint8Array(given) : given
+    const { records, createOwnDek } = isPromise(preparing) ? await preparing : preparing
+    const { envelopes, wrap } = records
     if (dek === 'shared') return envelopes.seal(bytes, keyId, signal)
     const own = await createOwnDek(wrap, keyId, signal)
     try {
@@ -302,10 +304,11 @@ export function createClient(options: ClientOptions): Client & Closable {
   }
   const decrypt = async (envelope: Envelope | Bundle, options?: CallOptions) => {
     const signal = readSignal('decrypt()', options)
-    const parts = readEnvelope(envelope)
-    const loading = envelopes.ready()
-    if (loading) await loading
-    return envelopes.open(parts, signal)
+    const preparing = prepare()
+    // Copied where it has to wait: the caller may change what was passed.
+    const given = isPromise(preparing) && typeof envelope === 'object' ? envelope && { ...envelope } : envelope
+    const { records, readEnvelope } = isPromise(preparing) ? await preparing : preparing
+    return records.envelopes.open(readEnvelope(given), signal)
   }
   const client = {
     encrypt,
@@ -319,12 +322,12 @@ export function createClient(options: ClientOptions): Client & Closable {
     encryptMany: traced(
       async (rows: readonly object[], options: EncryptManyOptions<string, Record<string, string>>) => {
         const taken = takeRows(rows)
-        const { encryptRecords } = await load()
+        const { records, encryptRecords } = await load()
         return encryptRecords(records, taken, options)
       },
     ),
     decryptMany: traced(async (rows: readonly object[], options: DecryptManyOptions<string, 'text' | 'bytes'>) => {
-      const { decryptRecords } = await load()
+      const { records, decryptRecords } = await load()
       return decryptRecords(records, rows, options)
     }),
     async hash(value: string, options: Partial<HashOptions> = {}) {
@@ -337,6 +340,7 @@ export function createClient(options: ClientOptions): Client & Closable {
     },
     async rewrap(envelope: Envelope | Bundle, options?: CallOptions) {
       const signal = readSignal('rewrap()', options)
+      const { readEnvelope } = await load()
       const { wrapped_key, key_version } = await batcher.rewrap(readEnvelope(envelope), signal)
       return { ...envelope, wrapped_key, key_version }
     },

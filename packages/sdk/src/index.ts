@@ -10,8 +10,8 @@ export {
   type EncryptOptions,
   type HashOptions,
 } from './client.js'
-export type { DekScope } from './deks/own-dek.js'
-export type { EngineName } from './engines/select.js'
+export type { DekScope } from './deks/dek-scope.js'
+export type { EngineName } from './engines/names.js'
 export {
   AbortedError,
   ApiError,
@@ -56,7 +56,7 @@ export type { CompactField, EnvelopeHeader } from './models/rows.js'
 export type { Progress } from './records/blocks.js'
 export type { DecryptManyOptions } from './records/decrypt-many.js'
 export type { EncryptManyOptions } from './records/encrypt-many.js'
-export type { Bundle } from './records/envelopes.js'
+export type { Bundle } from './records/read-envelope.js'
 export type { DecryptedRecord, EncryptedRecord, OpenableField, SealableField } from './records/record-types.js'
 export type { ApiKeyChanges, ApiKeys, NewApiKeyOptions } from './resources/api-keys.js'
 export type { Audit, EntriesOptions, EntryFilter, ListEntriesOptions } from './resources/audit.js'

@@ -24,7 +24,7 @@ import { createHmac, type Hmac } from './engines/hmac.js'
 import { selectEngine } from './engines/select.js'
 import { DecryptionError, InvalidInputError } from './errors.js'
 import { assertHashable, assertOptions, type Binary, type Bytes, kindOf, readValue, toJson, toText } from './input.js'
-import { type Bundle, readEnvelope } from './records/envelopes.js'
+import { type Bundle, readEnvelope } from './records/read-envelope.js'
 
 export type { Envelope } from '@eaas/protocol'
 export {
@@ -36,7 +36,7 @@ export {
   RandomnessError,
 } from './errors.js'
 export type { Bytes } from './input.js'
-export type { Bundle } from './records/envelopes.js'
+export type { Bundle } from './records/read-envelope.js'
 
 const takeIv = createIvPool()
 

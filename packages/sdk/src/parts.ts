@@ -1,8 +1,9 @@
 /**
- * What the client loads at the first call: HTTP and the checks of its answers, the API's resources, and the code for many
- * records. One file, since a program that needs one of them soon needs the others.
+ * What the client loads at the first call: what seals and opens, HTTP and the checks of its answers, the API's resources, and the
+ * code for many records. One file, since a program that needs one of them soon needs the others.
  */
 
+export { createOwnDek } from './deks/own-dek.js'
 export { createQueue } from './http/queue.js'
 export { send } from './http/send.js'
 export { readJson } from './json.js'
@@ -10,6 +11,8 @@ export { createModelRows } from './models/model-rows.js'
 export { resealRows, rewrapRows } from './models/rotation.js'
 export { decryptRecords } from './records/decrypt-many.js'
 export { encryptRecords } from './records/encrypt-many.js'
+export { readEnvelope } from './records/read-envelope.js'
+export { createSealing } from './records/sealing.js'
 export { createApiKeys } from './resources/api-keys.js'
 export { createAudit } from './resources/audit.js'
 export { createKeys } from './resources/keys.js'

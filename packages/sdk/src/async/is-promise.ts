@@ -1,4 +1,7 @@
+/** A value that is there already, or a promise of it. */
+export type Soon<T> = T | Promise<T>
+
 /** Tells whether a value has a `then`, which promises of another realm or of a library have too. */
-export function isPromise<T>(value: T | Promise<T>): value is Promise<T> {
+export function isPromise<T>(value: Soon<T>): value is Promise<T> {
   return typeof (value as { then?: unknown } | null | undefined)?.then === 'function'
 }

@@ -1,21 +1,8 @@
 /** DEKs for one call or one record, outside the shared ones. The caller zeroes them. */
 import type { WrappedKey } from '@eaas/protocol'
 import { untilAborted } from '../async/on-abort.js'
-import { InvalidInputError, isEaasError, ProtocolError } from '../errors.js'
+import { isEaasError, ProtocolError } from '../errors.js'
 import { randomDek } from './random.js'
-
-/**
- * Which DEK seals: `shared` uses the key's DEK within its limits; `call` makes one for the call; `record` makes one for each
- * record, so that a leaked DEK opens one record only. Each new DEK is a wrap and an audit entry.
- */
-export type DekScope = 'shared' | 'call' | 'record'
-
-const SCOPES: readonly unknown[] = ['shared', 'call', 'record'] satisfies DekScope[]
-
-/** Refuses anything but a scope. @throws InvalidInputError */
-export function assertScope(scope: unknown): void {
-  if (!SCOPES.includes(scope)) throw new InvalidInputError('dek must be "shared", "call" or "record"')
-}
 
 /** A DEK with its wrapped key. Whoever made it zeroes it. */
 export interface OwnDek {

@@ -45,8 +45,8 @@ async function connectInBrowser(): Promise<Client> {
 }
 
 describe('a DEK of the key, by default', () => {
-  it('seals 2^20 messages, 64 GiB, of 1,024 keys', () => {
-    connect()
+  it('seals 2^20 messages, 64 GiB, of 1,024 keys', async () => {
+    await connect().encrypt('x', { keyId })
     expect(limits.at(-1)).toEqual({
       maxMessages: 1_048_576,
       maxBytes: 68_719_476_736,

@@ -2,18 +2,12 @@
 import { decodeBase64, encodeUtf8, OpenError } from '@eaas/protocol'
 import { isPromise } from '../async/is-promise.js'
 import { requestsAreIsolated } from '../async/isolated-requests.js'
+import { loadPart } from '../async/load-part.js'
 import { InvalidInputError } from '../errors.js'
-import { loadPart } from '../load-part.js'
 import type { Engine } from './engine.js'
+import type { EngineName } from './names.js'
 import { createNodeAead } from './node.js'
 import { createWebEngine } from './web.js'
-
-/**
- * `auto` takes node:crypto on Node, WebCrypto in browsers and workers, and noble where there is neither or when one fails
- * its known-answer test.
- */
-export const ENGINES = ['auto', 'noble', 'node', 'web'] as const
-export type EngineName = (typeof ENGINES)[number]
 
 let checkedNode: { engine: Engine | undefined } | undefined
 let checkedWeb: { engine: Engine | undefined } | undefined

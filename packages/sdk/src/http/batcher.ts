@@ -1,5 +1,6 @@
 /** The operations that calls on many values run: wrap, unwrap, rewrap, hash. `queue.ts` sends them together. */
 import { decodeBase64, encodeBase64, type WrappedKey } from '@eaas/protocol'
+import type { Soon } from '../async/is-promise.js'
 import { microtasks, requestsAreIsolated } from '../async/isolated-requests.js'
 import { turn } from '../async/pace.js'
 import { rememberCaller } from '../caller-stack.js'
@@ -20,30 +21,19 @@ export interface Batcher {
 /**
  * Makes the operations over one client's HTTP.
  *
- * @param loadQueue loads `queue.ts`, at the first operation: a page that is only opened does not pay for it
+ * @param loadQueue loads `queue.ts` once, at the first operation: a page that is only opened does not pay for it
  */
-export function createBatcher(http: Http, loadQueue: () => Promise<{ createQueue: typeof createQueue }>): Batcher {
+export function createBatcher(http: Http, loadQueue: () => Soon<{ createQueue: typeof createQueue }>): Batcher {
   let queue: RunOperation | undefined
-  let loading: Promise<RunOperation> | undefined
   const load = async () => {
     const { createQueue } = await loadQueue()
     queue ??= createQueue(http, requestsAreIsolated() ? microtasks : turn)
     return queue
   }
-  // All callers share one load: in a page, each `import()` settles in a turn of its own, so the calls of one turn would become
-  // many requests. Isolated requests cannot share a promise.
-  const loadOnce = () => {
-    if (requestsAreIsolated()) return load()
-    loading ??= load().catch((error: unknown) => {
-      loading = undefined
-      throw error
-    })
-    return loading
-  }
   const run = async <Id extends BatchedOperation>(request: OperationRequest<Id>) => {
     const atCaller = rememberCaller()
     try {
-      return await (queue ?? (await loadOnce()))(request)
+      return await (queue ?? (await load()))(request)
     } catch (error) {
       throw atCaller(error)
     }

@@ -3,6 +3,7 @@
  * the first call: a program that only opens the page does not pay for it.
  */
 import type { OperationId, RouteRow, wire } from '@eaas/protocol'
+import type { Soon } from '../async/is-promise.js'
 import { requestsAreIsolated } from '../async/isolated-requests.js'
 import { onAbort } from '../async/on-abort.js'
 import { AbortedError, InvalidInputError, isEaasError, TimeoutError } from '../errors.js'
@@ -29,7 +30,7 @@ export interface HttpOptions {
   /** Ends every call when it is aborted: the client was closed. */
   closed: AbortSignal
   /** Loads what sends a call. */
-  load: () => Promise<{ send: typeof send }>
+  load: () => Soon<{ send: typeof send }>
 }
 
 /** What became of one call of a batch. */

@@ -1,5 +1,5 @@
 /** Reads and checks what an application declares of a model: its fields, and the columns of its indexes. */
-import { assertScope, type DekScope } from '../deks/own-dek.js'
+import { assertScope, type DekScope } from '../deks/dek-scope.js'
 import { InvalidInputError } from '../errors.js'
 import { assertKeyId, assertOptions, isName, kindOf, type Row } from '../input.js'
 import { assertFieldPath, fieldInside, type Path } from '../records/paths.js'

@@ -1,7 +1,7 @@
 /** The types of models: from the fields of a definition to the types of plain, sealed and opened rows. */
 import type { Envelope } from '@eaas/protocol'
 import type { Binary, Bytes } from '../input.js'
-import type { Bundle } from '../records/envelopes.js'
+import type { Bundle } from '../records/read-envelope.js'
 import type { Field } from './fields.js'
 import type { CompactField, EnvelopeHeader } from './rows.js'
 

@@ -1,7 +1,9 @@
 /** Models: records with sealed fields, of which some can be searched; see `Client.model`. */
+import type { Soon } from '../async/is-promise.js'
 import { traced } from '../caller-stack.js'
 import { InvalidInputError } from '../errors.js'
 import { assertOptions, isMissing, type Row, readSignal, takeRows } from '../input.js'
+import type { RecordsDeps } from '../records/blocks.js'
 import { getAt } from '../records/paths.js'
 import type { CallOptions } from '../resources/keys.js'
 import { indexText } from './blind-index.js'
@@ -129,6 +131,7 @@ export type PlainRow<M extends Typed> = NonNullable<M['~types']>['plain']
 export type StoredRow<M extends Typed> = NonNullable<M['~types']>['stored']
 
 interface Loaded {
+  records: RecordsDeps
   createModelRows: typeof createModelRows
   resealRows: typeof resealRows
   rewrapRows: typeof rewrapRows
@@ -136,7 +139,7 @@ interface Loaded {
 
 /** Makes a model over one client. @throws InvalidInputError when the definition is wrong */
 export function createModel(
-  deps: ModelDeps & { load: () => Promise<Loaded> },
+  deps: Omit<ModelDeps, keyof RecordsDeps> & { load: () => Soon<Loaded> },
   options: ModelOptions<Fields, Compounds<Fields>, RowFormat, string>,
 ): unknown {
   const definition = readDefinition(options)
@@ -147,8 +150,9 @@ export function createModel(
   }
   // Loaded at the first call: a page that is only opened does not pay for it.
   const load = async () => {
-    const { createModelRows, resealRows, rewrapRows } = await deps.load()
-    return { rows: createModelRows(deps, definition), resealRows, rewrapRows }
+    const { records, createModelRows, resealRows, rewrapRows } = await deps.load()
+    const all = { ...deps, ...records }
+    return { rows: createModelRows(all, definition), deps: all, resealRows, rewrapRows }
   }
   const paths = definition.fields.map(({ path }) => path)
   return Object.freeze({
@@ -189,7 +193,7 @@ export function createModel(
         return !isMissing(value) && indexText(field, value) === indexText(field, query[field.name])
       }),
     async *rewrap(list: Iterable<Row>, options: RewrapOptions = {}) {
-      const { rewrapRows } = await load()
+      const { deps, rewrapRows } = await load()
       yield* rewrapRows(deps, definition, list, options)
     },
     async *reseal(list: Iterable<Row>, options: RewrapOptions = {}) {

@@ -1,8 +1,8 @@
 /** The compact form of a row (rows.md), and its lossless conversion to envelopes and back. */
 import { InvalidInputError, type RecordPlace } from '../errors.js'
 import { isMissing, type Row, valueIn } from '../input.js'
-import { readEnvelope } from '../records/envelopes.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
+import { readEnvelope } from '../records/read-envelope.js'
 
 /** What the envelopes of one record share; the compact form stores it once. */
 export interface EnvelopeHeader {

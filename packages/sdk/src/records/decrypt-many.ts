@@ -6,10 +6,10 @@ import { dekName } from '../deks/decrypt-deks.js'
 import { InvalidInputError, placedAt } from '../errors.js'
 import { assertNotAborted, assertOptions, isMissing, type Row, toText } from '../input.js'
 import { BLOCK_RECORDS, type OpenJob, type Progress, type RecordsDeps, restAndReport, unwrapEach } from './blocks.js'
-import { readEnvelope } from './envelopes.js'
 import { assertFields, checkPresence, copyNamed } from './named-fields.js'
 import { getAt, type Path, putAt } from './paths.js'
 import { placeFields, type RecordField } from './presence.js'
+import { readEnvelope } from './read-envelope.js'
 
 export interface DecryptManyOptions<F extends string, A extends 'text' | 'bytes'> {
   /** The fields to open; all others stay unchanged. A dot leads into an object. A field that no record has is refused. */

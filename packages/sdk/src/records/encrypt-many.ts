@@ -2,7 +2,7 @@
 import { createBacklog } from '../async/backlog.js'
 import { isPromise } from '../async/is-promise.js'
 import { createPace, type Pace } from '../async/pace.js'
-import { assertScope, type DekScope } from '../deks/own-dek.js'
+import { assertScope, type DekScope } from '../deks/dek-scope.js'
 import { InvalidInputError } from '../errors.js'
 import type { Batcher } from '../http/batcher.js'
 import {

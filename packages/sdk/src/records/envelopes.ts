@@ -1,22 +1,12 @@
 /** Seals one value to one envelope and opens it (envelope.md 2 and 6), with an engine and the DEKs of a client. */
-import {
-  decodeEnvelope,
-  type Envelope,
-  type EnvelopeParts,
-  encodeEnvelope,
-  FormatError,
-  OpenError,
-} from '@eaas/protocol'
-import { isPromise } from '../async/is-promise.js'
+import { type Envelope, type EnvelopeParts, encodeEnvelope, OpenError } from '@eaas/protocol'
+import { isPromise, type Soon } from '../async/is-promise.js'
 import { requestsAreIsolated } from '../async/isolated-requests.js'
 import type { DecryptDeks } from '../deks/decrypt-deks.js'
 import type { EncryptDeks } from '../deks/encrypt-deks.js'
 import type { OwnDek } from '../deks/own-dek.js'
 import type { Engine } from '../engines/engine.js'
-import { DecryptionError, InvalidInputError, type RecordPlace } from '../errors.js'
-
-/** An envelope without `envelope_version`, as server mode returns it (envelope.md 5). Read as an envelope of version 1. */
-export type Bundle = Omit<Envelope, 'envelope_version'>
+import { DecryptionError, type RecordPlace } from '../errors.js'
 
 export interface EnvelopesOptions {
   /** Returns a promise where the engine has to be loaded or tested first. Called again when that failed. */
@@ -25,8 +15,6 @@ export interface EnvelopesOptions {
   encryptDeks: EncryptDeks
   decryptDeks: DecryptDeks
 }
-
-type Soon<T> = T | Promise<T>
 
 /** Each function is synchronous where the engine is and the DEK is at hand; otherwise it returns a promise. */
 export interface Envelopes {
@@ -116,22 +104,5 @@ export function createEnvelopes(options: EnvelopesOptions): Envelopes {
     open(parts, signal, place) {
       return decryptDeks.use(parts, signal, (dek) => openWith(dek, parts, place))
     },
-  }
-}
-
-/** Reads an envelope of unknown origin. @throws InvalidInputError naming the field that is wrong */
-export function readEnvelope(envelope: unknown, place?: RecordPlace): EnvelopeParts {
-  try {
-    // Spread, as code that stores it does, so that members of a class do not count.
-    return decodeEnvelope(typeof envelope === 'object' ? envelope && { ...envelope } : envelope)
-  } catch (error) {
-    if (!(error instanceof FormatError)) throw error
-    throw new InvalidInputError(
-      `not an envelope: ${error.message}`,
-      typeof envelope === 'string'
-        ? 'Parse the text as JSON first.'
-        : 'Pass a plain object, exactly as encrypt() returned it.',
-      place,
-    )
   }
 }

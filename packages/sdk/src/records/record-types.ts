@@ -1,7 +1,7 @@
 /** The types of `encryptMany` and `decryptMany`: which fields can be sealed or opened, and the type of the new records. */
 import type { Envelope } from '@eaas/protocol'
 import type { Binary } from '../input.js'
-import type { Bundle } from './envelopes.js'
+import type { Bundle } from './read-envelope.js'
 
 type Missing = null | undefined
 type Sealable = string | Binary | Missing

@@ -1,4 +1,5 @@
 /** The resources of the API, loaded at the first call to one of them: a page that only seals and opens never loads them. */
+import type { Soon } from '../async/is-promise.js'
 import { traced } from '../caller-stack.js'
 import type { Http } from '../http/calls.js'
 import type { ApiKeys, createApiKeys } from './api-keys.js'
@@ -24,7 +25,7 @@ interface Loaded {
 }
 
 /** Makes the resources over one client's HTTP. */
-export function createResources(http: Http, load: () => Promise<Loaded>): Resources {
+export function createResources(http: Http, load: () => Soon<Loaded>): Resources {
   const audit = async () => (await load()).createAudit(http)
   return {
     keys: lazily<Keys>(

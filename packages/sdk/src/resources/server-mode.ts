@@ -5,7 +5,7 @@ import type { Http } from '../http/calls.js'
 import { asTampering } from '../http/tampering.js'
 import { toCall } from '../http/to-call.js'
 import { assertKeyId, assertOptions, type Binary, type Bytes, readSignal, readValue, toText } from '../input.js'
-import { type Bundle, readEnvelope } from '../records/envelopes.js'
+import { type Bundle, readEnvelope } from '../records/read-envelope.js'
 import type { CallOptions } from './keys.js'
 
 /**

@@ -1,0 +1,48 @@
+/** Puts together what seals and opens for one client: its engine, its DEKs and its envelopes. Loaded at the first call. */
+import { type DecryptDekLimits, DecryptDeks } from '../deks/decrypt-deks.js'
+import { type EncryptDekLimits, EncryptDeks } from '../deks/encrypt-deks.js'
+import { createWrap } from '../deks/own-dek.js'
+import { createIvPool } from '../deks/random.js'
+import type { EngineName } from '../engines/names.js'
+import { selectEngine } from '../engines/select.js'
+import type { Batcher } from '../http/batcher.js'
+import type { RecordsDeps } from './blocks.js'
+import { createEnvelopes } from './envelopes.js'
+
+export interface SealingOptions {
+  engine: EngineName
+  /** Whether each new wrapped key is unwrapped once before anything is sealed under it. */
+  verify: boolean
+  encryptLimits: EncryptDekLimits
+  decryptLimits: DecryptDekLimits
+  batcher: Batcher
+  /** Aborted when the client is closed. */
+  closed: AbortSignal
+}
+
+export interface Sealing extends RecordsDeps {
+  /** Zeroes every DEK and rejects the callers who wait for one with AbortedError. */
+  close(): void
+}
+
+/** Makes what seals and opens. Does not use the network. @throws InvalidInputError when the engine is known to be unavailable */
+export function createSealing(options: SealingOptions): Sealing {
+  const { engine, batcher, closed } = options
+  const now = () => performance.now()
+  const decryptDeks = new DecryptDeks(options.decryptLimits, { unwrap: batcher.unwrap, now })
+  const made = decryptDeks.add.bind(decryptDeks)
+  const wrap = createWrap(batcher, options.verify)
+  const encryptDeks = new EncryptDeks(options.encryptLimits, { wrap, made, now })
+  const envelopes = createEnvelopes({
+    selectEngine: () => selectEngine(engine),
+    takeIv: createIvPool(),
+    encryptDeks,
+    decryptDeks,
+  })
+  const close = () => {
+    encryptDeks.close()
+    decryptDeks.close()
+  }
+  if (closed.aborted) close() // closed while the part was loaded
+  return { envelopes, decryptDeks, batcher, wrap, closed, close }
+}
