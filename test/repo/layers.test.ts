@@ -351,7 +351,7 @@ const SDK_LAYERS: Layers = [
   ['parts', ['deks', 'http', 'records', 'resources', 'models']],
   ['client', ['async', 'engines', 'deks', 'http', 'records', 'resources', 'models', 'parts']],
   ['index', ['engines', 'deks', 'http', 'records', 'resources', 'models', 'client']],
-  ['offline', ['engines', 'deks', 'records']],
+  ['offline', ['async', 'engines', 'deks', 'records']],
   ['broker', ['http']],
   ['testing', ['engines', 'deks', 'resources']],
 ]

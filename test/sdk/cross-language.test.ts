@@ -1,10 +1,15 @@
 // What another language sealed opens here, and the reverse: by committed vectors always, live where python3 is there.
 import { createHash } from 'node:crypto'
+import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { decodeHex, encodeHex, lengthPrefixed } from '../../packages/protocol/src/bytes.js'
+import type { EnvelopeV2 } from '../../packages/protocol/src/index.js'
 import { decodeEnvelope, encodeEnvelope, OpenError } from '../../packages/protocol/src/index.js'
+import { createClient } from '../../packages/sdk/src/index.js'
+import { openExport, openText } from '../../packages/sdk/src/offline.js'
+import { createTestService } from '../../packages/sdk/src/testing.js'
 import vectors from '../independent/envelope.vectors.json' with { type: 'json' }
-import { checkVectors, findObstacle } from '../support/other-language.js'
+import { checkVectors, findObstacle, openBoundElsewhere, sealBoundElsewhere } from '../support/other-language.js'
 import { rounds } from '../support/rounds.js'
 import { ENGINES, expectExchange } from './cross-language.js'
 
@@ -70,6 +75,45 @@ describe.skipIf(obstacle)('another language, live', () => {
   it('still writes every committed vector, byte for byte', () => {
     expect(checkVectors(), 'run `python3 test/independent/vectors.py write`').toEqual({ status: 0, output: '' })
   })
+
+  it.each(['node', 'web', 'noble'] as const)(
+    'opens what we bound to a context, and the reverse, with engine %s',
+    async (engine) => {
+      const service = createTestService()
+      const eaas = createClient({ ...service, engine })
+      const { id: keyId } = await eaas.keys.create({ name: 'users' })
+      const exported = openExport(await eaas.keys.export(keyId))
+      const texts = fc.sample(fc.string({ unit: 'grapheme', maxLength: 20 }), { numRuns: 120, seed: 7 })
+      const contexts = texts.map((text, at) =>
+        at % 10 === 0 ? {} : { row: text, [`n${at}${text}`]: texts[at - 1] ?? '' },
+      )
+      const sealed = await Promise.all(
+        texts.map((text, at) => eaas.encrypt(text, { keyId, context: contexts[at] ?? {} })),
+      )
+      const [first] = sealed
+      if (!first) throw new Error('nothing was sealed')
+      const dek = await exported.unwrap(first.wrapped_key)
+      const jobs = sealed.map((envelope, at) => ({ dek, envelope, context: contexts[at] ?? {} }))
+      const moved = jobs.map((job) => ({ ...job, context: { ...job.context, moved: '' } }))
+      const opened = openBoundElsewhere([...jobs, ...moved])
+      expect(opened.map((bytes) => bytes && new TextDecoder().decode(bytes))).toEqual([
+        ...texts,
+        ...texts.map(() => undefined),
+      ])
+      const theirs = sealBoundElsewhere(
+        texts.map((text, at) => ({
+          dek,
+          context: contexts[at] ?? {},
+          iv: new Uint8Array(12).fill(at),
+          plaintext: new TextEncoder().encode(text),
+        })),
+      ) as EnvelopeV2[]
+      for (const [at, envelope] of theirs.entries()) {
+        expect(await openText(envelope, dek, { context: contexts[at] ?? {} })).toBe(texts[at])
+      }
+      eaas.close()
+    },
+  )
 
   describe.each(ENGINES)('with %s', (_, engine) => {
     it.each(SIZES)(

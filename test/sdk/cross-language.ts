@@ -1,13 +1,14 @@
 // The check that a size of message passes between our engines and another language, both ways; for cross-language.test.ts and test/slow.
 import { randomBytes } from 'node:crypto'
 import { expect } from 'vitest'
-import { nobleAead, OpenError } from '../../packages/protocol/src/index.js'
+import { OpenError } from '../../packages/protocol/src/index.js'
 import type { Engine } from '../../packages/sdk/src/engines/engine.js'
-import { createNodeAead } from '../../packages/sdk/src/engines/node.js'
+import { nobleEngine } from '../../packages/sdk/src/engines/noble.js'
+import { createNodeEngine } from '../../packages/sdk/src/engines/node.js'
 import { createWebEngine } from '../../packages/sdk/src/engines/web.js'
 import { type Job, openElsewhere, sealElsewhere } from '../support/other-language.js'
 
-const nodeAead = createNodeAead()
+const nodeAead = createNodeEngine()
 if (!nodeAead) throw new Error('these tests need node:crypto')
 const webEngine = createWebEngine()
 if (!webEngine) throw new Error('these tests need WebCrypto')
@@ -17,7 +18,7 @@ const LONG = 2 ** 16
 
 /** Our implementations of AES-256-GCM. One of them wipes the key that it gets: each call gets a copy. */
 export const ENGINES: readonly (readonly [string, Engine])[] = [
-  ['noble', nobleAead],
+  ['noble', nobleEngine],
   ['node:crypto', nodeAead],
   ['WebCrypto', webEngine],
 ]

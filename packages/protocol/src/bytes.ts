@@ -162,6 +162,13 @@ export function decodeUtf8(bytes: Uint8Array): string {
   }
 }
 
+/** Tells whether byte strings are equal, in a time that depends on their lengths only. */
+export function equalInConstantTime(a: Uint8Array, b: Uint8Array): boolean {
+  let difference = a.length ^ b.length
+  for (const [at, byte] of a.entries()) difference |= byte ^ (b[at] ?? 0)
+  return difference === 0
+}
+
 /** Joins byte strings. */
 export function concatBytes(...parts: readonly Uint8Array[]): Uint8Array {
   const joined = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0))

@@ -1,9 +1,10 @@
 /** Envelope format v1 (envelope.md): what an application stores instead of a value. */
 import { IV_BYTES, TAG_BYTES } from './aead.js'
 import { decodeBase64, encodeBase64, FormatError, isUuid } from './bytes.js'
+import type { EnvelopeV2 } from './envelope-v2.js'
 
-/** An envelope as it is stored and sent (envelope.md 1). */
-export interface Envelope {
+/** An envelope of format v1 as it is stored and sent (envelope.md 1). */
+export interface EnvelopeV1 {
   ciphertext: string
   wrapped_key: string
   iv: string
@@ -11,6 +12,9 @@ export interface Envelope {
   key_version: number
   envelope_version: 1
 }
+
+/** An envelope of any format. */
+export type Envelope = EnvelopeV1 | EnvelopeV2
 
 /** A DEK as the server wrapped it, with the key and the version that wrapped it. */
 export interface WrappedKey {
@@ -31,8 +35,8 @@ export const DEK_MAX_MESSAGES = 2 ** 31
 
 const MAX_KEY_VERSION = 2 ** 31 - 1
 
-/** Builds an envelope from its parts. */
-export function encodeEnvelope(wrapped: WrappedKey, iv: Uint8Array, sealed: Uint8Array): Envelope {
+/** Builds an envelope of format v1 from its parts. */
+export function encodeEnvelope(wrapped: WrappedKey, iv: Uint8Array, sealed: Uint8Array): EnvelopeV1 {
   return {
     ciphertext: encodeBase64(sealed),
     wrapped_key: wrapped.wrapped_key,
@@ -60,7 +64,7 @@ export function decodeWrappedKey(input: unknown): WrappedKey {
 }
 
 /**
- * Reads an envelope, or a server-mode bundle (envelope.md 5), of unknown origin.
+ * Reads an envelope of format v1, or a server-mode bundle (envelope.md 5), of unknown origin.
  *
  * @throws FormatError naming the field that is wrong (envelope.md 6); the message contains nothing of the value
  */
@@ -69,10 +73,16 @@ export function decodeEnvelope(input: unknown): EnvelopeParts {
   if (fields.envelope_version !== undefined && fields.envelope_version !== 1) {
     throw new FormatError('envelope_version must be 1')
   }
+  return decodeParts(input)
+}
+
+/** Reads the fields that both formats have. @throws FormatError naming the field that is wrong */
+export function decodeParts(input: unknown): EnvelopeParts {
+  const fields = (input ?? {}) as Record<string, unknown>
   const wrapped = decodeWrappedKey(input)
-  const iv = bytes(fields, 'iv')
+  const iv = bytesOf(fields, 'iv')
   if (iv.length !== IV_BYTES) throw new FormatError(`iv must be ${IV_BYTES} bytes, got ${iv.length}`)
-  const sealed = bytes(fields, 'ciphertext')
+  const sealed = bytesOf(fields, 'ciphertext')
   if (sealed.length < TAG_BYTES) {
     throw new FormatError(`ciphertext must be at least ${TAG_BYTES} bytes, got ${sealed.length}`)
   }
@@ -89,7 +99,8 @@ function text(fields: Record<string, unknown>, name: string): string {
   return value
 }
 
-function bytes(fields: Record<string, unknown>, name: string): Uint8Array {
+/** Reads the bytes of a field of an envelope. @throws FormatError naming the field */
+export function bytesOf(fields: Record<string, unknown>, name: string): Uint8Array {
   const value = text(fields, name)
   try {
     return decodeBase64(value)

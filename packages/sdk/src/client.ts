@@ -1,5 +1,5 @@
 /** The client, which an application creates once and keeps. */
-import { DEK_MAX_MESSAGES, type Envelope } from '@eaas/protocol'
+import { type Context, DEK_MAX_MESSAGES, type Envelope, type EnvelopeV1, type EnvelopeV2 } from '@eaas/protocol'
 import { isPromise, type Soon } from './async/is-promise.js'
 import { loadOnce, loadPart } from './async/load-part.js'
 import { traced } from './caller-stack.js'
@@ -10,6 +10,7 @@ import { createBatcher } from './http/batcher.js'
 import { type ApiKey, createHttp } from './http/calls.js'
 import type { Fetch } from './http/fetch.js'
 import {
+  assertFlag,
   assertHashable,
   assertKeyId,
   assertNotAborted,
@@ -17,6 +18,7 @@ import {
   assertWhole,
   type Binary,
   type Bytes,
+  copyPlain,
   kindOf,
   readSignal,
   readValue,
@@ -44,7 +46,8 @@ const HOUR_MS = 3_600_000
 const MINUTE_MS = 60_000
 const CLIENT_OPTIONS = 'baseUrl apiKey engine fetch timeoutMs retries allowInsecure deks'.split(' ')
 const DEK_OPTIONS = 'maxMessages maxBytes maxAgeMs cache cacheSize cacheMaxAgeMs verify'.split(' ')
-const ENCRYPT_OPTIONS = ['keyId', 'dek', 'signal'] satisfies (keyof EncryptOptions)[]
+const DECRYPT_OPTIONS = ['context', 'acceptUnbound', 'signal'] satisfies (keyof DecryptOptions)[]
+const ENCRYPT_OPTIONS = ['keyId', 'context', 'dek', 'signal'] satisfies (keyof EncryptOptions)[]
 
 /** How long a DEK is used, and for how much data. */
 export interface DekOptions {
@@ -102,8 +105,21 @@ export interface HashOptions extends CallOptions {
 export interface EncryptOptions extends CallOptions {
   /** The `id` of the key under which the value is sealed. */
   keyId: string
+  /**
+   * Binds the value to where it belongs, such as its table, column and row: it then decrypts with the same context only, so that
+   * nobody can put it elsewhere unnoticed. Gives an envelope of format v2, which clients in other languages may not read. A flat object of at most 32
+   * strings, which is not stored (envelope-v2.md 3).
+   */
+  context?: Context | undefined
   /** Which DEK seals: the key's (`shared`), or one for this value alone (`call` or `record`), which costs a wrap each time. */
   dek?: DekScope | undefined
+}
+
+export interface DecryptOptions extends CallOptions {
+  /** The context under which the value was encrypted. An envelope that is bound to another one, or to none, does not open. */
+  context?: Context | undefined
+  /** `true` opens an envelope of format v1, which is bound to nothing, although `context` is given: for a migration. */
+  acceptUnbound?: boolean | undefined
 }
 
 /**
@@ -123,9 +139,11 @@ export interface Client extends Service {
    * @throws RandomnessError where the platform has no secure randomness
    * @example
    * ```ts
-   * const envelope = await eaas.encrypt('+33 6 12 34 56 78', { keyId })
+   * const envelope = await eaas.encrypt('+33 6 12 34 56 78', { keyId, context: { table: 'users', column: 'phone', row: id } })
    * ```
    */
+  encrypt(value: string | Binary, options: EncryptOptions & { context: Context }): Promise<EnvelopeV2>
+  encrypt(value: string | Binary, options: EncryptOptions & { context?: undefined }): Promise<EnvelopeV1>
   encrypt(value: string | Binary, options: EncryptOptions): Promise<Envelope>
   /**
    * Seals the JSON text of a value. Refuses what JSON cannot represent, and names its path: a Map, a Date or anything with a
@@ -135,19 +153,26 @@ export interface Client extends Service {
    *
    * @throws InvalidInputError with the path of what JSON cannot represent
    */
+  encryptJson(value: unknown, options: EncryptOptions & { context: Context }): Promise<EnvelopeV2>
+  encryptJson(value: unknown, options: EncryptOptions & { context?: undefined }): Promise<EnvelopeV1>
   encryptJson(value: unknown, options: EncryptOptions): Promise<Envelope>
   /**
-   * Opens an envelope, or a bundle of server mode, and returns the plaintext's bytes (envelope.md 6). Uses the network only when
+   * Opens an envelope, or a bundle of server mode, and returns the plaintext's bytes (envelope.md 6, envelope-v2.md 6). What was encrypted with a
+   * context needs the same one; what was encrypted without one is refused if a context is given. Uses the network only when
    * its DEK is not cached: one unwrap, shared by all calls that wait for it.
    *
    * @throws InvalidInputError when it is not an envelope, before the network is used
-   * @throws DecryptionError when it was altered, or sealed under another key
+   * @throws DecryptionError when it was altered, or sealed under another key or with another context
+   * @example
+   * ```ts
+   * const bytes = await eaas.decrypt(envelope, { context: { table: 'users', column: 'phone', row: id } })
+   * ```
    */
-  decrypt(envelope: Envelope | Bundle, options?: CallOptions): Promise<Bytes>
+  decrypt(envelope: Envelope | Bundle, options?: DecryptOptions): Promise<Bytes>
   /** Opens an envelope to text. @throws ContentError when the bytes are not UTF-8; otherwise as `decrypt` */
-  decryptText(envelope: Envelope | Bundle, options?: CallOptions): Promise<string>
+  decryptText(envelope: Envelope | Bundle, options?: DecryptOptions): Promise<string>
   /** Opens an envelope to the JSON value in it; `T` is not checked. @throws ContentError when it holds no JSON; otherwise as `decrypt` */
-  decryptJson<T = unknown>(envelope: Envelope | Bundle, options?: CallOptions): Promise<T>
+  decryptJson<T = unknown>(envelope: Envelope | Bundle, options?: DecryptOptions): Promise<T>
   /**
    * Seals the chosen fields of many records and returns new records. `null`, `undefined` and all other fields stay unchanged. All
    * rows share the key's DEK: one wrap, or none. With `index`, adds a column for each blind index and hashes each distinct value
@@ -164,7 +189,7 @@ export interface Client extends Service {
     R extends object,
     const F extends SealableField<R>,
     const I extends { readonly [K in F]?: string } = Record<never, never>,
-  >(records: readonly R[], options: EncryptManyOptions<F, I>): Promise<EncryptedRecord<R, F, I>[]>
+  >(records: readonly R[], options: EncryptManyOptions<F, I, R>): Promise<EncryptedRecord<R, F, I>[]>
   /**
    * Opens the chosen fields of many records and returns new records, with text in those fields, or bytes with
    * `as: 'bytes'`. `null` and `undefined` stay unchanged. Each distinct wrapped key is unwrapped once, regardless of the
@@ -178,7 +203,7 @@ export interface Client extends Service {
    */
   decryptMany<R extends object, const F extends OpenableField<R>, A extends 'text' | 'bytes' = 'text'>(
     records: readonly R[],
-    options: DecryptManyOptions<F, A>,
+    options: DecryptManyOptions<F, A, R>,
   ): Promise<DecryptedRecord<R, F, A extends 'bytes' ? Bytes : string>[]>
   /**
    * Returns the blind index of a text: 64 lower-case hexadecimal digits, always the same for the same text and key, so that a
@@ -283,32 +308,38 @@ export function createClient(options: ClientOptions): Client & Closable {
 
   const encrypt = async (value: unknown, options: Partial<EncryptOptions> = {}) => {
     assertOptions('encrypt()', options, ENCRYPT_OPTIONS)
-    const { keyId, dek = 'shared', signal } = options
+    const { keyId, context, dek = 'shared', signal } = options
     assertNotAborted(signal)
     assertKeyId(keyId)
     assertScope(dek)
     const given = readValue(value)
+    const pairs = copyPlain(context)
     const preparing = prepare()
     // Copied where it has to wait: the caller may wipe or change what was passed.
     const bytes = isPromise(preparing) || dek !== 'shared' ? new Uint8Array(given) : given
-    const { records, createOwnDek } = isPromise(preparing) ? await preparing : preparing
+    const { records, createOwnDek, readContext, zeroDek } = isPromise(preparing) ? await preparing : preparing
+    const aad = pairs === undefined ? undefined : readContext(keyId, pairs)
     const { envelopes, wrap } = records
-    if (dek === 'shared') return envelopes.seal(bytes, keyId, signal)
+    if (dek === 'shared') return envelopes.seal(bytes, keyId, signal, aad)
     const own = await createOwnDek(wrap, keyId, signal)
     try {
       assertNotAborted(signal)
-      return await envelopes.sealWith(own, bytes)
+      return await envelopes.sealWith(own, bytes, aad)
     } finally {
-      own.dek.fill(0)
+      zeroDek(own.dek)
     }
   }
-  const decrypt = async (envelope: Envelope | Bundle, options?: CallOptions) => {
-    const signal = readSignal('decrypt()', options)
+  const decrypt = async (envelope: Envelope | Bundle, options: DecryptOptions = {}) => {
+    assertOptions('decrypt()', options, DECRYPT_OPTIONS)
+    const { acceptUnbound, signal } = options
+    assertNotAborted(signal)
+    assertFlag('acceptUnbound', acceptUnbound)
+    const context = copyPlain(options.context)
     const preparing = prepare()
     // Copied where it has to wait: the caller may change what was passed.
     const given = isPromise(preparing) && typeof envelope === 'object' ? envelope && { ...envelope } : envelope
-    const { records, readEnvelope } = isPromise(preparing) ? await preparing : preparing
-    return records.envelopes.open(readEnvelope(given), signal)
+    const { records, demandContext, readEnvelope } = isPromise(preparing) ? await preparing : preparing
+    return records.envelopes.open(demandContext(readEnvelope(given), { context, acceptUnbound }), signal)
   }
   const client = {
     encrypt,
@@ -317,8 +348,10 @@ export function createClient(options: ClientOptions): Client & Closable {
       return encrypt(readJson(value), options)
     }),
     decrypt,
-    decryptText: async (envelope: Envelope | Bundle, options?: CallOptions) => toText(await decrypt(envelope, options)),
-    decryptJson: async (envelope: Envelope | Bundle, options?: CallOptions) => toJson(await decrypt(envelope, options)),
+    decryptText: async (envelope: Envelope | Bundle, options?: DecryptOptions) =>
+      toText(await decrypt(envelope, options)),
+    decryptJson: async (envelope: Envelope | Bundle, options?: DecryptOptions) =>
+      toJson(await decrypt(envelope, options)),
     encryptMany: traced(
       async (rows: readonly object[], options: EncryptManyOptions<string, Record<string, string>>) => {
         const taken = takeRows(rows)

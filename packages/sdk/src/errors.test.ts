@@ -87,7 +87,9 @@ describe('the errors', () => {
   it('name the record and the field, where there is one', () => {
     const error = new DecryptionError({ index: 3, field: 'phone' })
     expect(error.place).toEqual({ index: 3, field: 'phone' })
-    expect(error.message).toBe('record 3, field "phone": could not decrypt: altered, or encrypted under another key')
+    expect(error.message).toBe(
+      'record 3, field "phone": could not decrypt: altered, moved, or encrypted under another key',
+    )
     expect('place' in new DecryptionError()).toBe(false)
   })
 

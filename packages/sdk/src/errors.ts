@@ -147,7 +147,7 @@ export interface DecryptionFailure {
 }
 
 /**
- * A value does not open: it was altered, truncated, or sealed under another key. Either this process or the service noticed. The
+ * A value does not open: it was altered, truncated, moved to another place, or sealed under another key or with another context. Either this process or the service noticed. The
  * error never says which part is wrong, and no byte of plaintext is released.
  */
 export class DecryptionError extends EaasBaseError {
@@ -157,8 +157,13 @@ export class DecryptionError extends EaasBaseError {
   declare readonly place?: RecordPlace
 
   constructor(place?: RecordPlace, failure: DecryptionFailure = {}) {
-    const { message = 'could not decrypt: altered, or encrypted under another key' } = failure
-    super(placed(message, place), failure.hint ?? 'Restore the envelope from a backup.', false, failure.cause)
+    const { message = 'could not decrypt: altered, moved, or encrypted under another key' } = failure
+    super(
+      placed(message, place),
+      failure.hint ?? 'Pass the context that it was encrypted with, or restore the envelope from a backup.',
+      false,
+      failure.cause,
+    )
     if (place) this.place = place
   }
 }

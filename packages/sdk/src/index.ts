@@ -1,11 +1,12 @@
 /** `@eaas/sdk`: encrypts locally, and has the service wrap the data keys. Only what is exported here is public. */
 
-export type { Action, Envelope, Permission, ProblemCode } from '@eaas/protocol'
+export type { Action, Context, Envelope, EnvelopeV1, EnvelopeV2, Permission, ProblemCode } from '@eaas/protocol'
 export {
   type Client,
   type ClientOptions,
   type Closable,
   createClient,
+  type DecryptOptions,
   type DekOptions,
   type EncryptOptions,
   type HashOptions,
@@ -54,6 +55,7 @@ export type { FailedRow, RowsResult } from './models/open-rows.js'
 export type { RewrapBatch, RewrapItem, RewrapOptions } from './models/rotation.js'
 export type { CompactField, EnvelopeHeader } from './models/rows.js'
 export type { Progress } from './records/blocks.js'
+export type { ContextOf } from './records/context-of.js'
 export type { DecryptManyOptions } from './records/decrypt-many.js'
 export type { EncryptManyOptions } from './records/encrypt-many.js'
 export type { Bundle } from './records/read-envelope.js'

@@ -130,6 +130,12 @@ export function assertOptions(name: string, options: unknown, known?: readonly s
   )
 }
 
+/** Refuses an option that is neither true, false nor undefined. @throws InvalidInputError */
+export function assertFlag(name: string, value: unknown): void {
+  if (value === undefined || typeof value === 'boolean') return
+  throw new InvalidInputError(`${name} must be true or false, got ${kindOf(value)}`)
+}
+
 /** Returns the signal of a call that takes no other option. @throws InvalidInputError; AbortedError when it is aborted */
 export function readSignal(name: string, options: { signal?: AbortSignal | undefined } = {}): AbortSignal | undefined {
   assertOptions(name, options, ['signal'])
@@ -174,14 +180,15 @@ export function isName(value: unknown): value is string {
 
 /** Copies the plain objects among the rows, since the code that seals them may have to be loaded first. Other rows are read later. */
 export function takeRows<R>(rows: readonly R[]): readonly R[] {
-  return Array.isArray(rows) ? Array.from(rows as readonly (R & object)[], takeRow) : rows
+  return Array.isArray(rows) ? Array.from(rows as readonly R[], (row) => copyPlain(row)) : rows
 }
 
-function takeRow<R extends object>(row: R): R {
+/** Copies a plain object. Returns anything else unchanged, to be refused later where it is not a record. */
+export function copyPlain<R>(row: R): R {
   try {
     if (Object.getPrototypeOf(row) !== Object.prototype) return row
     const copy = { ...row }
-    return Reflect.ownKeys(copy).length === Reflect.ownKeys(row).length ? copy : row // a row with hidden members is refused later
+    return Reflect.ownKeys(copy as object).length === Reflect.ownKeys(row as object).length ? copy : row // a row with hidden members is refused later
   } catch {
     return row
   }

@@ -4,6 +4,7 @@
  */
 import {
   asBytes,
+  type Context,
   decodeHex,
   decodeWrappedKey,
   type Envelope,
@@ -18,15 +19,28 @@ import {
   type WrappedKey,
   wrappedKeyAad,
 } from '@eaas/protocol'
+import type { Soon } from './async/is-promise.js'
+import { zeroDek } from './deks/bound-keys.js'
 import { createIvPool, randomDek } from './deks/random.js'
 import type { Engine } from './engines/engine.js'
 import { createHmac, type Hmac } from './engines/hmac.js'
 import { selectEngine } from './engines/select.js'
 import { DecryptionError, InvalidInputError } from './errors.js'
-import { assertHashable, assertOptions, type Binary, type Bytes, kindOf, readValue, toJson, toText } from './input.js'
+import {
+  assertFlag,
+  assertHashable,
+  assertOptions,
+  type Binary,
+  type Bytes,
+  kindOf,
+  readValue,
+  toJson,
+  toText,
+} from './input.js'
+import { demandContext, type OpenableParts, openBound, readContext, sealBound } from './records/bound-envelopes.js'
 import { type Bundle, readEnvelope } from './records/read-envelope.js'
 
-export type { Envelope } from '@eaas/protocol'
+export type { Context, Envelope } from '@eaas/protocol'
 export {
   ContentError,
   DecryptionError,
@@ -45,33 +59,49 @@ export function createDek(): Uint8Array {
   return randomDek()
 }
 
+/** How a value is sealed offline. */
+export interface SealOptions {
+  /** 32 bytes, which the caller zeroes after use. */
+  dek: Uint8Array
+  /** The DEK as the service wrapped it, for the envelope. Whether it belongs to this DEK is not checked. */
+  wrapped: WrappedKey
+  /** Binds the value, as with `encrypt` of a client: the envelope has format v2 (envelope-v2.md 3). */
+  context?: Context | undefined
+}
+
+/** What an envelope must be bound to. */
+export interface OpenOptions {
+  /** The context under which the value was sealed. An envelope that is bound to another one, or to none, does not open. */
+  context?: Context | undefined
+  /** `true` opens an envelope of format v1, which is bound to nothing, although `context` is given: for a migration. */
+  acceptUnbound?: boolean | undefined
+}
+
 /**
  * Seals text (as UTF-8) or bytes under the caller's DEK (envelope.md 2). Does not use the network. Seal at most 2^31 messages under one DEK.
  *
- * @param wrapped the DEK as the service wrapped it, for the envelope; whether it belongs to this DEK is not checked
  * @throws InvalidInputError when the value, the DEK (32 bytes) or `wrapped` is invalid
  * @example
  * ```ts
  * const envelope = await seal('+33 6 12 34 56 78', { dek, wrapped })
  * ```
  */
-export async function seal(
-  value: string | Binary,
-  options: { dek: Uint8Array; wrapped: WrappedKey },
-): Promise<Envelope> {
-  assertOptions('seal()', options, ['dek', 'wrapped'])
-  const { dek, wrapped } = options
+export async function seal(value: string | Binary, options: SealOptions): Promise<Envelope> {
+  assertOptions('seal()', options, ['dek', 'wrapped', 'context'])
+  const { dek, wrapped, context } = options
   // Everything is copied before the first await: the caller may zero the DEK and the value as soon as the call returns.
   const header = readWrapped(wrapped)
+  const aad = context === undefined ? undefined : readContext(header.key_id, context)
   const plaintext = new Uint8Array(readValue(value))
   const key = copyDek(dek)
   if (key.every((byte) => byte === 0)) refuse('dek is all zeros', 'It was already zeroed: create one with createDek().')
   try {
     const engine = await selectEngine('auto')
     const iv = takeIv()
+    if (aad) return await sealBound(engine, { dek: key, wrapped: header }, { iv, plaintext, aad })
     return encodeEnvelope(header, iv, await engine.seal(key, iv, plaintext))
   } finally {
-    key.fill(0)
+    zeroDek(key)
     plaintext.fill(0)
   }
 }
@@ -82,19 +112,19 @@ export async function seal(
  * @throws InvalidInputError when it is not an envelope, or the DEK is not 32 bytes
  * @throws DecryptionError when it was altered, or sealed under another DEK
  */
-export async function open(envelope: Envelope | Bundle, dek: Uint8Array): Promise<Bytes> {
-  const { iv, sealed } = readEnvelope(envelope)
+export async function open(envelope: Envelope | Bundle, dek: Uint8Array, options?: OpenOptions): Promise<Bytes> {
+  const parts = demandContext(readEnvelope(envelope), readDemand('open()', options))
   const key = copyDek(dek) // before anything is awaited, as in `seal`
   try {
-    return await openBytes(await selectEngine('auto'), key, { iv, sealed })
+    return await openEnvelope(await selectEngine('auto'), key, parts)
   } finally {
-    key.fill(0)
+    zeroDek(key)
   }
 }
 
 /** Opens an envelope to text. @throws ContentError when the bytes are not UTF-8; otherwise as `open` */
-export async function openText(envelope: Envelope | Bundle, dek: Uint8Array): Promise<string> {
-  return toText(await open(envelope, dek))
+export async function openText(envelope: Envelope | Bundle, dek: Uint8Array, options?: OpenOptions): Promise<string> {
+  return toText(await open(envelope, dek, options))
 }
 
 /** A key's export, as `eaas.keys.export()` and `POST /v1/keys/:id/export` return it. */
@@ -122,11 +152,11 @@ export interface OpenedExport {
    */
   unwrap(wrapped_key: string): Promise<Bytes>
   /** Opens an envelope or a bundle to bytes. @throws InvalidInputError, DecryptionError */
-  decrypt(envelope: Envelope | Bundle): Promise<Bytes>
+  decrypt(envelope: Envelope | Bundle, options?: OpenOptions): Promise<Bytes>
   /** Opens to text. @throws ContentError when the bytes are not UTF-8 */
-  decryptText(envelope: Envelope | Bundle): Promise<string>
+  decryptText(envelope: Envelope | Bundle, options?: OpenOptions): Promise<string>
   /** Opens to the JSON value; `T` is not checked. @throws ContentError when it holds no JSON */
-  decryptJson<T = unknown>(envelope: Envelope | Bundle): Promise<T>
+  decryptJson<T = unknown>(envelope: Envelope | Bundle, options?: OpenOptions): Promise<T>
   /** Returns the blind index of a text, as `eaas.hash` does. @throws InvalidInputError without a hash key or without WebCrypto */
   hash(value: string): Promise<string>
   /** Zeroes this object's copies of the secrets. The export that was passed keeps its own. */
@@ -180,23 +210,24 @@ export function openExport(exported: ExportedKey | string, options: OpenExportOp
     }
     return openBytes(engine, kek, { ...parts, aad: wrappedKeyAad(tenant_id, key_id, version) })
   }
-  const decrypt = async (envelope: Envelope | Bundle): Promise<Bytes> => {
+  const decrypt = async (envelope: Envelope | Bundle, options?: OpenOptions): Promise<Bytes> => {
     assertOpen()
-    const parts = readEnvelope(envelope)
+    const parts = demandContext(readEnvelope(envelope), readDemand('decrypt()', options))
     if (parts.key_id !== key_id) refuse(`encrypted under another key: expected  ${key_id}, got ${parts.key_id}`)
     const dek = await unwrap(parts.wrapped_key)
     try {
-      return await openBytes(await selectEngine('auto'), dek, parts)
+      return await openEnvelope(await selectEngine('auto'), dek, parts)
     } finally {
-      dek.fill(0)
+      zeroDek(dek)
     }
   }
   return Object.freeze<OpenedExport>({
     keyId: key_id,
     unwrap,
     decrypt,
-    decryptText: async (envelope) => toText(await decrypt(envelope)),
-    decryptJson: async <T>(envelope: Envelope | Bundle) => toJson(await decrypt(envelope)) as T,
+    decryptText: async (envelope, options) => toText(await decrypt(envelope, options)),
+    decryptJson: async <T>(envelope: Envelope | Bundle, options?: OpenOptions) =>
+      toJson(await decrypt(envelope, options)) as T,
     async hash(value) {
       assertHashable(value)
       assertOpen()
@@ -219,11 +250,25 @@ interface Sealed {
 }
 
 async function openBytes(engine: Engine, key: Uint8Array, { iv, sealed, aad }: Sealed): Promise<Bytes> {
+  return opening(() => engine.open(key, iv, sealed, aad))
+}
+
+async function openEnvelope(engine: Engine, dek: Uint8Array, parts: OpenableParts): Promise<Bytes> {
+  return opening(() => (parts.commitment ? openBound(engine, dek, parts) : engine.open(dek, parts.iv, parts.sealed)))
+}
+
+async function opening(open: () => Soon<Uint8Array>): Promise<Bytes> {
   try {
-    return (await engine.open(key, iv, sealed, aad)) as Bytes // no engine returns shared memory
+    return (await open()) as Bytes // no engine returns shared memory
   } catch (error) {
     throw error instanceof OpenError ? new DecryptionError() : error
   }
+}
+
+function readDemand(name: string, options: OpenOptions = {}): OpenOptions {
+  assertOptions(name, options, ['context', 'acceptUnbound'])
+  assertFlag('acceptUnbound', options.acceptUnbound)
+  return options
 }
 
 // `slice` of a Buffer would share the caller's memory.

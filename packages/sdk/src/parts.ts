@@ -3,12 +3,14 @@
  * code for many records. One file, since a program that needs one of them soon needs the others.
  */
 
+export { zeroDek } from './deks/bound-keys.js'
 export { createOwnDek } from './deks/own-dek.js'
 export { createQueue } from './http/queue.js'
 export { send } from './http/send.js'
 export { readJson } from './json.js'
 export { createModelRows } from './models/model-rows.js'
 export { resealRows, rewrapRows } from './models/rotation.js'
+export { demandContext, readContext } from './records/bound-envelopes.js'
 export { decryptRecords } from './records/decrypt-many.js'
 export { encryptRecords } from './records/encrypt-many.js'
 export { readEnvelope } from './records/read-envelope.js'

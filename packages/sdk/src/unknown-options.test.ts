@@ -1,4 +1,4 @@
-// An option that nobody knows does nothing: `context`, `timeout`, a misspelt `keyID`. Each call refuses it before anything is sent.
+// An option that nobody knows does nothing: `binding`, `timeout`, a misspelt `keyID`. Each call refuses it before anything is sent.
 import { describe, expect, it, vi } from 'vitest'
 import { createBroker } from './broker.js'
 import { boolean, bytes, type Client, createClient, date, json, number, text } from './index.js'
@@ -91,10 +91,10 @@ describe('an unknown option', () => {
       return service.fetch(...call)
     }
     const eaas = createClient({ ...service, fetch })
-    const call = async () => run(eaas, { context: 'SECRET' } as never)
+    const call = async () => run(eaas, { binding: 'SECRET' } as never)
     await expect(call()).rejects.toMatchObject({
       code: 'E_INVALID_INPUT',
-      message: expect.stringContaining('has no option "context"'),
+      message: expect.stringContaining('has no option "binding"'),
     })
     await expect(call()).rejects.not.toThrow('SECRET')
     expect(sent).toBe(0)
@@ -116,14 +116,14 @@ describe('an unknown option', () => {
   })
 
   it.each(['rewrap', 'reseal'] as const)('is refused in the name of the call: %s of a model', async (name) => {
-    const rows = owner.model({ keyId, fields: { a: text() } })[name]([], { context: 'SECRET' } as never)
-    await expect(rows.next()).rejects.toThrow(`${name}() has no option "context"`)
+    const rows = owner.model({ keyId, fields: { a: text() } })[name]([], { binding: 'SECRET' } as never)
+    await expect(rows.next()).rejects.toThrow(`${name}() has no option "binding"`)
   })
 
   it('is answered with those that there are, where none is near', async () => {
     await expect(owner.encrypt('x', { keyId, aad: 'y' } as never)).rejects.toMatchObject({
       message: 'encrypt() has no option "aad"',
-      hint: 'Its options: keyId, dek, signal.',
+      hint: 'Its options: keyId, context, dek, signal.',
     })
   })
 })

@@ -31,8 +31,8 @@ vi.mock('@eaas/protocol', async (load) => {
 vi.mock('./engines/node.js', async (load) => {
   const node = await load<typeof import('./engines/node.js')>()
   return {
-    createNodeAead() {
-      const aead = node.createNodeAead()
+    createNodeEngine() {
+      const aead = node.createNodeEngine()
       if (!aead) throw new Error('these tests need node:crypto')
       const seal: typeof aead.seal = (...args) => {
         sealed.push(args[0], args[2])
@@ -138,6 +138,42 @@ describe('a DEK of its own is wiped', () => {
     expectWiped(drawn, 1)
     expect(decoded.length).toBeGreaterThan(0)
     expectWiped(decoded, decoded.length)
+  })
+})
+
+describe('the key that a context is sealed and opened with is wiped', () => {
+  const context = { row: '7' }
+
+  it('once its value is sealed, and when the client is closed', async () => {
+    const eaas = connect()
+    const envelope = await eaas.encrypt('x', { keyId, context, dek: 'call' })
+    const [own] = sealed as [Uint8Array]
+    expectWiped([own], 1)
+    expect(own).not.toBe(drawn[0])
+    await eaas.encrypt('x', { keyId, context })
+    const shared = sealed.at(-2) as Uint8Array
+    expect(shared.some((byte) => byte !== 0)).toBe(true)
+    const reader = connect()
+    await reader.decrypt(envelope, { context })
+    const kept = openedWith.at(-1) as Uint8Array
+    expect(kept.some((byte) => byte !== 0)).toBe(true)
+    eaas.close()
+    reader.close()
+    expectWiped([shared, kept], 2)
+  })
+
+  it('once many records are open, and without a service', async () => {
+    const eaas = connect()
+    const rows = await eaas.encryptMany(ROWS, { keyId, fields: ['a'], context, dek: 'record' })
+    expectWiped([...new Set(sealed.filter((_, at) => at % 2 === 0))], 2)
+    const reader = connect({ deks: { cache: false } })
+    await reader.decryptMany(rows, { fields: ['a'], context })
+    expectWiped(openedWith, 2)
+    const dek = new Uint8Array(SECRET_BYTES).fill(5)
+    const offline = await seal('x', { dek, context, wrapped: { wrapped_key: 'AAAA', key_id: keyId, key_version: 1 } })
+    expectWiped(sealed.slice(-2, -1), 1)
+    await open(offline, dek, { context })
+    expectWiped(openedWith.slice(-1), 1)
   })
 })
 

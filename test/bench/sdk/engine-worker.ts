@@ -1,10 +1,10 @@
 // The node engine alone: bytes in, bytes out, without the base64 of an envelope. Prints `RESULT <json>`: CPU µs an operation, by
 // size and direction, round by round.
 import { randomBytes } from 'node:crypto'
-import { createNodeAead } from '../../../packages/sdk/src/engines/node.js'
+import { createNodeEngine } from '../../../packages/sdk/src/engines/node.js'
 
 const { rounds, targetMs, sizes } = JSON.parse(process.argv[2] ?? '{}')
-const engine = createNodeAead()
+const engine = createNodeEngine()
 if (!engine) throw new Error('there is no node:crypto')
 const [key, iv] = [randomBytes(32), randomBytes(12)]
 

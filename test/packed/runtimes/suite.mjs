@@ -58,6 +58,7 @@ function engineChecks(engine, engines, vectors) {
     ['text of any kind comes back', () => textComesBack(engine)],
     ['an altered bit is noticed, wherever it is', () => noticesAlterations(engine)],
     ...engines.map((other) => [`${other} opens what it sealed`, () => crosses(engine, other)]),
+    ...engines.map((other) => [`${other} opens what it bound to a context`, () => binds(engine, other)]),
     ['a thousand ivs are a thousand', () => drawsIvs(engine)],
   ]
   return checks.map(([name, check]) => [`${engine}: ${name}`, check])
@@ -108,6 +109,17 @@ async function noticesAlterations(engine) {
       equal(await codeOf(reader.decrypt({ ...envelope, [field]: toBase64(altered) })), 'E_DECRYPTION')
     }
   }
+}
+
+async function binds(engine, other) {
+  const { eaas, service, keyId } = await connect({ engine })
+  const reader = createClient({ ...service, engine: other })
+  const context = { table: 'users', 'colonne é': '', row: '7' }
+  const envelope = await eaas.encrypt('Ž🔐', { keyId, context })
+  equal(envelope.envelope_version, 2)
+  equal(await reader.decryptText(envelope, { context }), 'Ž🔐')
+  equal(await codeOf(reader.decrypt(envelope, { context: { ...context, row: '8' } })), 'E_DECRYPTION')
+  equal(await codeOf(reader.decrypt(envelope)), 'E_DECRYPTION')
 }
 
 async function crosses(engine, other) {

@@ -92,7 +92,7 @@ export const entry = z.object({
   actor: z.string(),
   ip_address: z.nullable(z.string()),
   /** never null; has `key_version` if the entry has one */
-  metadata: z.record(z.string(), z.unknown()),
+  metadata: z.looseObject({}),
   created_at: time,
 })
 export const entryList = z.object({ logs: z.array(entry), count, total: count, limit: count, offset: count })
@@ -140,7 +140,7 @@ export const tenant = z.object({
 })
 export const usage = z.object({
   month: z.string(),
-  operations: z.record(z.string(), count),
+  operations: z.catchall(z.object({}), count),
   /** calls that wrote no entry, by day and API key, the largest counts first */
   unrecorded: z.array(z.object({ day: z.string(), api_key_id: uuid, kind: z.enum(UNRECORDED_KINDS), count })),
 })

@@ -3,6 +3,7 @@ import type { WrappedKey } from '@eaas/protocol'
 import { isPromise } from '../async/is-promise.js'
 import { microtasks, requestsAreIsolated } from '../async/isolated-requests.js'
 import { AbortedError } from '../errors.js'
+import { zeroDek } from './bound-keys.js'
 import { Sweeper } from './sweeper.js'
 import { joinWaiters, type Waiter } from './waiters.js'
 
@@ -139,7 +140,7 @@ export class DecryptDeks {
       if (proven) return
       // If a wrong DEK were kept, its envelopes could not be read until it expires.
       this.#land(name, waiters)
-      dek.fill(0)
+      zeroDek(dek)
     } catch (error) {
       this.#land(name, waiters)
       for (const waiter of waiters) waiter.fail(error)
@@ -153,7 +154,7 @@ export class DecryptDeks {
   #keep(name: string, dek: Uint8Array, since: number): void {
     this.#drop(name)
     if (this.#closed || this.#limits.maxDeks === 0) {
-      dek.fill(0)
+      zeroDek(dek)
       return
     }
     for (const oldest of this.#cache.keys()) {
@@ -165,7 +166,8 @@ export class DecryptDeks {
   }
 
   #drop(name: string): void {
-    this.#cache.get(name)?.dek.fill(0)
+    const cached = this.#cache.get(name)
+    if (cached) zeroDek(cached.dek)
     this.#cache.delete(name)
   }
 

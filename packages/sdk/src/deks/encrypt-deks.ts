@@ -2,6 +2,7 @@
 import type { WrappedKey } from '@eaas/protocol'
 import { microtasks, requestsAreIsolated } from '../async/isolated-requests.js'
 import { AbortedError } from '../errors.js'
+import { zeroDek } from './bound-keys.js'
 import { randomDek } from './random.js'
 import { Sweeper } from './sweeper.js'
 import { joinWaiters, type Waiter } from './waiters.js'
@@ -244,5 +245,5 @@ export class EncryptDeks {
 }
 
 function wipe(dek: SealingDek | undefined): void {
-  dek?.dek.fill(0)
+  if (dek) zeroDek(dek.dek)
 }

@@ -1,5 +1,5 @@
 /** DEKs for one call or one record, outside the shared ones. The caller zeroes them. */
-import type { WrappedKey } from '@eaas/protocol'
+import { equalInConstantTime, type WrappedKey } from '@eaas/protocol'
 import { untilAborted } from '../async/on-abort.js'
 import { isEaasError, ProtocolError } from '../errors.js'
 import { randomDek } from './random.js'
@@ -30,7 +30,7 @@ export function createWrap({ wrap, unwrap }: WrapCalls, verify: boolean): Wrap {
       if (isEaasError(error) && error.code === 'E_DECRYPTION') return undefined
       throw error
     })
-    const isSame = back !== undefined && equal(dek, back)
+    const isSame = back !== undefined && equalInConstantTime(dek, back)
     back?.fill(0)
     if (!isSame) {
       throw new ProtocolError(
@@ -51,11 +51,4 @@ export async function createOwnDek(wrap: Wrap, keyId: string, signal: AbortSigna
     dek.fill(0)
     throw error
   }
-}
-
-/** Compares bytes in constant time. */
-function equal(a: Uint8Array, b: Uint8Array): boolean {
-  let difference = a.length ^ b.length
-  for (const [at, byte] of a.entries()) difference |= byte ^ (b[at] ?? 0)
-  return difference === 0
 }

@@ -1,3 +1,7 @@
+/** What seals and opens: AES-256-GCM, and HKDF-SHA-256 for its keys. */
+import type { Aead } from '@eaas/protocol'
+import type { Soon } from '../async/is-promise.js'
+
 /**
  * One implementation of AES-256-GCM under a DEK. Never uses the network. An engine is either synchronous or asynchronous, so
  * that callers create no promise for each value where the engine creates none.
@@ -9,9 +13,20 @@ export interface Engine {
    * Seals the plaintext under a DEK and returns ciphertext ‖ tag. The caller may zero the DEK as soon as the call returns. An
    * engine that imports the DEK zeroes its bytes; use `copy` for a copy. The iv must never repeat under one DEK.
    */
-  seal(dek: Uint8Array, iv: Uint8Array, plaintext: Uint8Array, aad?: Uint8Array): Uint8Array | Promise<Uint8Array>
+  seal(dek: Uint8Array, iv: Uint8Array, plaintext: Uint8Array, aad?: Uint8Array): Soon<Uint8Array>
   /** Copies a DEK, even one that the engine has imported and zeroed. Where it is missing, a copy of the bytes works. */
   copy?(dek: Uint8Array): Uint8Array
+  /**
+   * Derives the 64 bytes of `K_enc ‖ K_com` from a DEK by HKDF-SHA-256 with an empty salt (envelope-v2.md 2). The DEK is treated as in
+   * `seal`; the caller zeroes the result.
+   */
+  derive(dek: Uint8Array, info: Uint8Array): Soon<Uint8Array>
   /** Opens ciphertext ‖ tag. The DEK is treated as in `seal`. @throws OpenError when it is not authentic */
-  open(dek: Uint8Array, iv: Uint8Array, sealed: Uint8Array, aad?: Uint8Array): Uint8Array | Promise<Uint8Array>
+  open(dek: Uint8Array, iv: Uint8Array, sealed: Uint8Array, aad?: Uint8Array): Soon<Uint8Array>
+}
+
+/** An engine that returns no promises. */
+export interface SyncEngine extends Aead {
+  readonly isAsync?: never
+  derive(dek: Uint8Array, info: Uint8Array): Uint8Array
 }

@@ -1,6 +1,8 @@
-/** AES-256-GCM by node:crypto, several times as fast as JavaScript. */
+/** AES-256-GCM and HKDF by node:crypto, several times as fast as JavaScript. */
 import type * as NodeCrypto from 'node:crypto'
-import { type Aead, assertLengths, OpenError, TAG_BYTES } from '@eaas/protocol'
+import { assertLengths, BOUND_KEYS_BYTES, OpenError, TAG_BYTES } from '@eaas/protocol'
+
+import type { SyncEngine } from './engine.js'
 
 const CIPHER = 'aes-256-gcm'
 const TAG_LENGTH = { authTagLength: TAG_BYTES }
@@ -9,7 +11,7 @@ const TAG_LENGTH = { authTagLength: TAG_BYTES }
  * Makes the engine, or returns undefined where there is no node:crypto. Gets it from `process.getBuiltinModule` (Node 20.16 and
  * later), so that a bundle for browsers holds no import of a Node module.
  */
-export function createNodeAead(): Aead | undefined {
+export function createNodeEngine(): SyncEngine | undefined {
   const crypto = findNodeCrypto()
   if (!crypto) return undefined
   return {
@@ -24,6 +26,7 @@ export function createNodeAead(): Aead | undefined {
       sealed.set(cipher.getAuthTag(), ciphertext.length)
       return sealed
     },
+    derive: (dek, info) => new Uint8Array(crypto.hkdfSync('sha256', dek, new Uint8Array(0), info, BOUND_KEYS_BYTES)),
     open(key, iv, sealed, aad) {
       assertLengths(key, iv)
       if (sealed.length < TAG_BYTES) throw new OpenError()
@@ -51,5 +54,5 @@ function findNodeCrypto(): typeof NodeCrypto | undefined {
   const found = (globalThis as MaybeNode).process?.getBuiltinModule?.('node:crypto') as
     | Partial<typeof NodeCrypto>
     | undefined
-  return found?.createCipheriv && found.createDecipheriv ? (found as typeof NodeCrypto) : undefined
+  return found?.createCipheriv && found.createDecipheriv && found.hkdfSync ? (found as typeof NodeCrypto) : undefined
 }

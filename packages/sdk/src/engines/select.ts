@@ -1,12 +1,12 @@
 /** Selects the implementation of AES-256-GCM. Each must first pass a known-answer test. */
-import { decodeBase64, encodeUtf8, OpenError } from '@eaas/protocol'
+import { decodeBase64, encodeBase64, encodeUtf8, OpenError } from '@eaas/protocol'
 import { isPromise } from '../async/is-promise.js'
 import { requestsAreIsolated } from '../async/isolated-requests.js'
 import { loadPart } from '../async/load-part.js'
 import { InvalidInputError } from '../errors.js'
 import type { Engine } from './engine.js'
 import type { EngineName } from './names.js'
-import { createNodeAead } from './node.js'
+import { createNodeEngine } from './node.js'
 import { createWebEngine } from './web.js'
 
 let checkedNode: { engine: Engine | undefined } | undefined
@@ -22,7 +22,7 @@ let checkingWeb: Promise<Engine | undefined> | undefined
 export function selectEngine(name: EngineName): Engine | Promise<Engine> {
   if (name === 'noble') return loadNoble()
   if (name === 'web') return findWeb().then((engine) => engine ?? refuse(name))
-  checkedNode ??= { engine: passing(createNodeAead()) as Engine | undefined } // node:crypto is synchronous
+  checkedNode ??= { engine: passing(createNodeEngine()) as Engine | undefined } // node:crypto is synchronous
   if (checkedNode.engine) return checkedNode.engine
   return name === 'node' ? refuse(name) : findWeb().then((engine) => engine ?? loadNoble())
 }
@@ -39,7 +39,7 @@ function findWeb(): Promise<Engine | undefined> {
 }
 
 async function loadNoble(): Promise<Engine> {
-  return (await loadPart(() => import('./noble.js'))).nobleAead
+  return (await loadPart(() => import('./noble.js'))).nobleEngine
 }
 
 function refuse(name: EngineName): never {
@@ -50,7 +50,7 @@ function refuse(name: EngineName): never {
 }
 
 /**
- * Returns the engine when it seals and opens the published vector (envelope.md 8) and refuses an altered one, else undefined;
+ * Returns the engine when it seals, opens and derives the published vectors (envelope.md 8, envelope-v2.md 8) and refuses an altered one, else undefined;
  * by promise where the engine is asynchronous.
  */
 export function passing(engine: Engine | undefined): Engine | undefined | Promise<Engine | undefined> {
@@ -65,6 +65,7 @@ export function passing(engine: Engine | undefined): Engine | undefined | Promis
     () => gives(expected, () => engine.seal(key(), iv, plaintext)),
     () => gives(plaintext, () => engine.open(key(), iv, expected)),
     () => refuses(() => engine.open(key(), iv, altered)),
+    () => derives('Ru5Pa0itSw==', () => engine.derive(key(), iv)),
   ]
   const verdicts = trials.map((trial) => trial())
   const verdict = (passed: readonly boolean[]) => (passed.every(Boolean) ? engine : undefined)
@@ -77,6 +78,15 @@ function gives(expected: Uint8Array, run: () => Answer): boolean | Promise<boole
   return attempt(
     run,
     (answer) => equal(answer, expected),
+    () => false,
+  )
+}
+
+/** Each block of HKDF depends on the one before it: the end of the last one is enough. */
+function derives(end: string, run: () => Answer): boolean | Promise<boolean> {
+  return attempt(
+    run,
+    (answer) => encodeBase64(answer).endsWith(end),
     () => false,
   )
 }

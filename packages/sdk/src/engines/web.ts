@@ -1,40 +1,54 @@
-/** AES-256-GCM by WebCrypto: for browsers and workers, where it is several times as fast as JavaScript. */
-import { assertLengths, OpenError, TAG_BYTES } from '@eaas/protocol'
+/** AES-256-GCM and HKDF by WebCrypto: for browsers and workers, where it is several times as fast as JavaScript. */
+import { assertLengths, BOUND_KEYS_BYTES, OpenError, TAG_BYTES } from '@eaas/protocol'
+import type { Soon } from '../async/is-promise.js'
 import type { Engine } from './engine.js'
 
 const CIPHER = 'AES-GCM'
 const TAG_LENGTH = TAG_BYTES * 8
 
+/** A DEK as WebCrypto holds it: for AES-GCM, and for HKDF. */
+interface ImportedDek {
+  aes: Soon<CryptoKey>
+  hkdf: Soon<CryptoKey>
+}
+
 /**
- * Makes the engine, or returns undefined where there is no WebCrypto, as on pages without TLS. It imports each DEK once, as a
- * CryptoKey that cannot be exported and lives as long as the array, and zeroes the bytes.
+ * Makes the engine, or returns undefined where there is no WebCrypto, as on pages without TLS. It imports each DEK once, as
+ * CryptoKeys that cannot be exported and live as long as the array, and zeroes the bytes.
  */
 export function createWebEngine(): Engine | undefined {
   const subtle = (globalThis as { crypto?: { subtle?: SubtleCrypto } }).crypto?.subtle
   if (!subtle) return undefined
-  const keys = new WeakMap<Uint8Array, CryptoKey | Promise<CryptoKey>>()
+  const imported = new WeakMap<Uint8Array, ImportedDek>()
 
-  const importOnce = (dek: Uint8Array): CryptoKey | Promise<CryptoKey> => {
-    const known = keys.get(dek)
+  const importOnce = (dek: Uint8Array): ImportedDek => {
+    const known = imported.get(dek)
     if (known) return known
     // importKey copies the bytes before it returns (Web Cryptography API, section 14.3.9).
-    const key = subtle.importKey('raw', dek as BufferSource, CIPHER, false, ['encrypt', 'decrypt'])
-    keys.set(dek, key)
-    key.then((imported) => keys.set(dek, imported)).catch(() => undefined) // the caller handles the error; the CryptoKey, unlike its promise, outlives the request
+    const importAs = (algorithm: string, usages: KeyUsage[]) =>
+      subtle.importKey('raw', dek as BufferSource, algorithm, false, usages)
+    const keys: ImportedDek = { aes: importAs(CIPHER, ['encrypt', 'decrypt']), hkdf: importAs('HKDF', ['deriveBits']) }
+    imported.set(dek, keys)
+    for (const name of ['aes', 'hkdf'] as const) {
+      const keep = (key: CryptoKey) => {
+        keys[name] = key // unlike its promise, it outlives the request
+      }
+      Promise.resolve(keys[name]).then(keep, () => undefined) // the caller handles the error
+    }
     dek.fill(0)
-    return key
+    return keys
   }
   return {
     isAsync: true,
     copy(dek) {
       const copy = new Uint8Array(dek) // `slice` of a Buffer copies nothing
-      const key = keys.get(dek)
-      if (key) keys.set(copy, key) // its bytes are zero already
+      const keys = imported.get(dek)
+      if (keys) imported.set(copy, keys) // its bytes are zero already
       return copy
     },
     async seal(dek, iv, plaintext, aad) {
       assertLengths(dek, iv)
-      const key = importOnce(dek)
+      const key = importOnce(dek).aes
       const copy = new Uint8Array(plaintext) // the caller may change it before the key is imported; it may also be shared memory
       try {
         return new Uint8Array(await subtle.encrypt(createParams(iv, aad), await key, copy))
@@ -42,9 +56,14 @@ export function createWebEngine(): Engine | undefined {
         copy.fill(0)
       }
     },
+    async derive(dek, info) {
+      const { hkdf } = importOnce(dek)
+      const params = { name: 'HKDF', hash: 'SHA-256', salt: new Uint8Array(0), info: info as BufferSource }
+      return new Uint8Array(await subtle.deriveBits(params, await hkdf, BOUND_KEYS_BYTES * 8))
+    },
     async open(dek, iv, sealed, aad) {
       assertLengths(dek, iv)
-      const key = await importOnce(dek)
+      const key = await importOnce(dek).aes
       try {
         return new Uint8Array(await subtle.decrypt(createParams(iv, aad), key, sealed as BufferSource))
       } catch {

@@ -155,7 +155,7 @@ describe('a malicious service', () => {
     const error = await failure(connect().decryptText(stored))
     expect(error).toMatchObject({
       code: 'E_DECRYPTION',
-      message: 'could not decrypt: altered, or encrypted under another key',
+      message: 'could not decrypt: altered, moved, or encrypted under another key',
     })
   })
 

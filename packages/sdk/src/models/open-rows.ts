@@ -2,10 +2,12 @@
 import { createBacklog } from '../async/backlog.js'
 import { isPromise } from '../async/is-promise.js'
 import { createPace } from '../async/pace.js'
+import { zeroDek } from '../deks/bound-keys.js'
 import { dekName } from '../deks/decrypt-deks.js'
 import { DecryptionError, type EaasError, InvalidInputError, isEaasError, placedAt } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
 import { attempt, BLOCK_RECORDS, type OpenJob, restAndReport, unwrapEach } from '../records/blocks.js'
+import { demandContext } from '../records/bound-envelopes.js'
 import { isIndexColumn } from '../records/hash-columns.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
 import { assertPath, copyRow } from '../records/plain-rows.js'
@@ -85,7 +87,7 @@ export async function openRows(
       }
     }
   } finally {
-    for (const dek of deks.values()) dek.fill(0)
+    for (const dek of deks.values()) zeroDek(dek)
   }
   options.onProgress?.({ done: rows.length, total: rows.length })
   return result
@@ -104,7 +106,7 @@ export function readJobs({ fields, names, keyIds, header }: Definition, row: Row
     const value = getAt(row, field.path)
     if (!isMissing(value)) {
       const parts = readEnvelope(envelopeAt(row, field.path, header, place), place)
-      if (keyIds.has(parts.key_id)) return [{ place, field, parts }]
+      if (keyIds.has(parts.key_id)) return [{ place, field, parts: demandContext(parts, {}, place) }]
       const message = `could not decrypt: encrypted under the key ${parts.key_id}, which is not the model's`
       const hint =
         'If rows were encrypted under that key before, name it in `formerKeyIds`; otherwise restore the envelope.'

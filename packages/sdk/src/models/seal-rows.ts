@@ -7,6 +7,7 @@ import type { OwnDek } from '../deks/own-dek.js'
 import type { EaasError } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
 import { attempt, restAndReport, withDeks } from '../records/blocks.js'
+import type { Plaintext } from '../records/envelopes.js'
 import { assertIndexColumn } from '../records/hash-columns.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
 import { assertPath } from '../records/plain-rows.js'
@@ -86,9 +87,10 @@ export async function sealRows(
       // Not before the first row: its wrap must be requested in the same turn as the hashes.
       if (at > 0 && pace.due()) await restAndReport(deps, pace, options, { done: at, total: rows.length })
       const present = fields.filter(({ path, spec }) => !isNothing(spec.missing, getAt(rows[at] ?? {}, path)))
-      const plaintexts = present.map(({ path, name, spec }) =>
-        CODECS[spec.kind].encode(getAt(rows[at] ?? {}, path), { index: at, field: name }),
-      )
+      const plaintexts = present.map(({ path, name, spec }) => ({
+        bytes: CODECS[spec.kind].encode(getAt(rows[at] ?? {}, path), { index: at, field: name }),
+        aad: undefined,
+      }))
       const own = dekOf(at)
       const sealed = own
         ? sealAllWith(deps, own, plaintexts)
@@ -103,7 +105,7 @@ export async function sealRows(
   return out
 }
 
-function sealAllWith({ envelopes }: ModelDeps, own: OwnDek, plaintexts: readonly Uint8Array[]) {
-  const sealed = plaintexts.map((plaintext) => envelopes.sealWith(own, plaintext))
+function sealAllWith({ envelopes }: ModelDeps, own: OwnDek, plaintexts: readonly Plaintext[]) {
+  const sealed = plaintexts.map(({ bytes, aad }) => envelopes.sealWith(own, bytes, aad))
   return envelopes.isSync() ? (sealed as Envelope[]) : Promise.all(sealed)
 }

@@ -1,12 +1,13 @@
 /** What calls on many rows share, of records and of models: blocks, the DEKs of a block, rests and progress. */
-import type { EnvelopeParts } from '@eaas/protocol'
 import type { Pace } from '../async/pace.js'
+import { zeroDek } from '../deks/bound-keys.js'
 import { type DecryptDeks, dekName } from '../deks/decrypt-deks.js'
 import type { DekScope } from '../deks/dek-scope.js'
 import { createOwnDek, type OwnDek, type Wrap } from '../deks/own-dek.js'
 import { AbortedError, type EaasError, isEaasError, type RecordPlace } from '../errors.js'
 import type { Batcher } from '../http/batcher.js'
 import { assertNotAborted } from '../input.js'
+import type { OpenableParts } from './bound-envelopes.js'
 import type { Envelopes } from './envelopes.js'
 
 /** So many records are decoded at a time, so that memory does not grow with the list. */
@@ -46,7 +47,7 @@ export async function withDeks(
       if (dek === 'call' && own[0]) decryptDeks.add(own[0].wrapped, own[0].dek)
       await task(start, end, (at) => own[dek === 'call' ? 0 : at - start])
     } finally {
-      for (const { dek } of own) dek.fill(0)
+      for (const { dek } of own) zeroDek(dek)
     }
   }
 }
@@ -56,14 +57,14 @@ async function createDeks(count: number, make: () => Promise<OwnDek>): Promise<O
   const deks = made.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
   const failed = made.find((result) => result.status === 'rejected')
   if (!failed) return deks
-  for (const { dek } of deks) dek.fill(0)
+  for (const { dek } of deks) zeroDek(dek)
   throw failed.reason
 }
 
 /** One value to open. */
 export interface OpenJob {
   place: RecordPlace
-  parts: EnvelopeParts
+  parts: OpenableParts
   /** Set where it was opened already, to check its DEK. */
   plaintext?: Uint8Array
 }

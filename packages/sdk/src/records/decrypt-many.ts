@@ -2,20 +2,27 @@
 import { createBacklog } from '../async/backlog.js'
 import { isPromise } from '../async/is-promise.js'
 import { createPace } from '../async/pace.js'
+import { zeroDek } from '../deks/bound-keys.js'
 import { dekName } from '../deks/decrypt-deks.js'
 import { InvalidInputError, placedAt } from '../errors.js'
-import { assertNotAborted, assertOptions, isMissing, type Row, toText } from '../input.js'
+import { assertFlag, assertNotAborted, assertOptions, isMissing, type Row, toText } from '../input.js'
 import { BLOCK_RECORDS, type OpenJob, type Progress, type RecordsDeps, restAndReport, unwrapEach } from './blocks.js'
+import { demandContext } from './bound-envelopes.js'
+import { assertContextOf, type ContextOf, contextAt } from './context-of.js'
 import { assertFields, checkPresence, copyNamed } from './named-fields.js'
 import { getAt, type Path, putAt } from './paths.js'
 import { placeFields, type RecordField } from './presence.js'
 import { readEnvelope } from './read-envelope.js'
 
-export interface DecryptManyOptions<F extends string, A extends 'text' | 'bytes'> {
+export interface DecryptManyOptions<F extends string, A extends 'text' | 'bytes', R = Row> {
   /** The fields to open; all others stay unchanged. A dot leads into an object. A field that no record has is refused. */
   fields: readonly F[]
   /** Those of `fields` that a record may lack. A record that lacks any other is refused. Null counts as a value. */
   optional?: readonly NoInfer<F>[] | undefined
+  /** What each field was bound to when it was encrypted. A field that is bound to something else, or to nothing, does not open. */
+  context?: ContextOf<R, F> | undefined
+  /** `true` opens fields of format v1, which are bound to nothing, although `context` is given: for a migration. */
+  acceptUnbound?: boolean | undefined
   /** What the opened fields hold; text by default. */
   as?: A
   signal?: AbortSignal | undefined
@@ -23,7 +30,7 @@ export interface DecryptManyOptions<F extends string, A extends 'text' | 'bytes'
   onProgress?: ((progress: Progress) => void) | undefined
 }
 
-const DECRYPT_MANY_OPTIONS = ['fields', 'optional', 'as', 'signal', 'onProgress']
+const DECRYPT_MANY_OPTIONS = ['fields', 'optional', 'context', 'acceptUnbound', 'as', 'signal', 'onProgress']
 
 /** Opens the fields of all records; see `Client.decryptMany`. */
 export async function decryptRecords(
@@ -32,9 +39,11 @@ export async function decryptRecords(
   options: DecryptManyOptions<string, 'text' | 'bytes'>,
 ): Promise<Row[]> {
   assertOptions('decryptMany()', options, DECRYPT_MANY_OPTIONS)
-  const { fields, optional = [], as = 'text', signal } = options
+  const { fields, optional = [], as = 'text', context, acceptUnbound, signal } = options
   assertNotAborted(signal)
   assertFields(fields, optional)
+  assertContextOf(context)
+  assertFlag('acceptUnbound', acceptUnbound)
   if (as !== 'text' && as !== 'bytes') throw new InvalidInputError('as must be "text" or "bytes"')
   const rows = copyNamed(records, fields, false)
   const placed = placeFields(rows, fields)
@@ -45,7 +54,7 @@ export async function decryptRecords(
   const deks = new Map<string, Uint8Array>()
   try {
     for (let start = 0; start < rows.length; start += BLOCK_RECORDS) {
-      const jobs = readJobs(rows, placed, start)
+      const jobs = readJobs(rows, placed, start, { context, acceptUnbound })
       const finish = (job: PlacedJob, plaintext: Uint8Array) => {
         putAt(rows[job.place.index] ?? {}, job.path, as === 'text' ? toText(plaintext, job.place) : plaintext)
       }
@@ -65,7 +74,7 @@ export async function decryptRecords(
       await backlog.flush()
     }
   } finally {
-    for (const dek of deks.values()) dek.fill(0)
+    for (const dek of deks.values()) zeroDek(dek)
   }
   options.onProgress?.({ done: rows.length, total: rows.length })
   return rows
@@ -75,13 +84,20 @@ interface PlacedJob extends OpenJob {
   path: Path
 }
 
-function readJobs(rows: readonly Row[], fields: readonly RecordField[], start: number): PlacedJob[] {
+function readJobs(
+  rows: readonly Row[],
+  fields: readonly RecordField[],
+  start: number,
+  { context, acceptUnbound }: { context: ContextOf<Row, string> | undefined; acceptUnbound: boolean | undefined },
+): PlacedJob[] {
   const jobs: PlacedJob[] = []
   for (const [at, row] of rows.slice(start, start + BLOCK_RECORDS).entries()) {
     for (const { name, path } of fields) {
       const value = getAt(row, path)
       const place = { index: start + at, field: name }
-      if (!isMissing(value)) jobs.push({ place, path, parts: readEnvelope(value, place) })
+      if (isMissing(value)) continue
+      const demand = { context: contextAt(context, row, place), acceptUnbound }
+      jobs.push({ place, path, parts: demandContext(readEnvelope(value, place), demand, place) })
     }
   }
   return jobs

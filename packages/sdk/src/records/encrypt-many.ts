@@ -3,7 +3,7 @@ import { createBacklog } from '../async/backlog.js'
 import { isPromise } from '../async/is-promise.js'
 import { createPace, type Pace } from '../async/pace.js'
 import { assertScope, type DekScope } from '../deks/dek-scope.js'
-import { InvalidInputError } from '../errors.js'
+import { InvalidInputError, type RecordPlace } from '../errors.js'
 import type { Batcher } from '../http/batcher.js'
 import {
   assertHashable,
@@ -17,12 +17,14 @@ import {
   readValue,
 } from '../input.js'
 import { type Progress, type RecordsDeps, restAndReport, withDeks } from './blocks.js'
+import { readContext } from './bound-envelopes.js'
+import { assertContextOf, type ContextOf, contextAt } from './context-of.js'
 import { assertIndexColumn, hashEach } from './hash-columns.js'
 import { assertFields, type CheckOptions, checkPresence, copyNamed } from './named-fields.js'
 import { getAt, putAt } from './paths.js'
 import { placeFields, type RecordField } from './presence.js'
 
-export interface EncryptManyOptions<F extends string, I extends { readonly [K in F]?: string }> {
+export interface EncryptManyOptions<F extends string, I extends { readonly [K in F]?: string }, R = Row> {
   /** The key under which all fields are sealed. */
   keyId: string
   /**
@@ -32,6 +34,8 @@ export interface EncryptManyOptions<F extends string, I extends { readonly [K in
   fields: readonly F[]
   /** Those of `fields` that a record may lack. A record that lacks any other is refused. Null counts as a value. */
   optional?: readonly NoInfer<F>[] | undefined
+  /** Binds each field: it then decrypts with the same context only. Without it, fields can be exchanged unnoticed. */
+  context?: ContextOf<R, F> | undefined
   /** Which DEK seals the rows: the key's (`shared`), one for this call, or one for each record. */
   dek?: DekScope | undefined
   /** The column for the blind index of each field that is to be searched by its exact value. */
@@ -41,7 +45,7 @@ export interface EncryptManyOptions<F extends string, I extends { readonly [K in
   onProgress?: ((progress: Progress) => void) | undefined
 }
 
-const ENCRYPT_MANY_OPTIONS = ['keyId', 'fields', 'optional', 'dek', 'index', 'signal', 'onProgress']
+const ENCRYPT_MANY_OPTIONS = ['keyId', 'fields', 'optional', 'context', 'dek', 'index', 'signal', 'onProgress']
 
 /** Seals the fields of all records; see `Client.encryptMany`. */
 export async function encryptRecords(
@@ -51,17 +55,22 @@ export async function encryptRecords(
 ): Promise<Row[]> {
   assertOptions('encryptMany()', options, ENCRYPT_MANY_OPTIONS)
   const { envelopes, batcher } = deps
-  const { keyId, fields, optional = [], index = {}, dek = 'shared', signal } = options
+  const { keyId, fields, optional = [], index = {}, context, dek = 'shared', signal } = options
   assertNotAborted(signal)
   assertKeyId(keyId)
   assertScope(dek)
+  assertContextOf(context)
   assertFields(fields, optional)
   assertIndex(index, fields)
   const rows = copyNamed(records, fields, true)
   const placed = placeFields(rows, fields)
   const indexed = placed.filter(({ name }) => Object.hasOwn(index, name))
   const pace = createPace()
-  await checkRows(rows, { fields: placed, optional, index, pace, signal })
+  const aadAt = (row: Row, place: RecordPlace) => {
+    const found = contextAt(context, row, place)
+    return found === undefined ? undefined : readContext(keyId, found, place)
+  }
+  await checkRows(rows, { fields: placed, optional, index, aadAt, pace, signal })
   await envelopes.ready()
   const hashes = await hashAll(batcher, rows, { keyId, indexed, signal }, pace)
   const backlog = createBacklog(envelopes.isSync())
@@ -70,15 +79,19 @@ export async function encryptRecords(
       if (pace.due()) await restAndReport(deps, pace, options, { done: at, total: rows.length })
       const out = rows[at] ?? {}
       const own = dekOf(at)
+      // All of them before the first value is replaced: the function may read any member of the record.
+      const aads = context ? placed.map(({ name }) => aadAt(out, { index: at, field: name })) : []
       for (const { name, path } of indexed) {
         const value = getAt(out, path)
         out[index[name] ?? ''] = isMissing(value) ? value : hashes.get(value as string)
       }
-      for (const { name, path } of placed) {
+      for (const [number, { name, path }] of placed.entries()) {
         const value = getAt(out, path)
         if (isMissing(value)) continue
         const plaintext = readValue(value, { index: at, field: name })
-        const envelope = own ? envelopes.sealWith(own, plaintext) : envelopes.seal(plaintext, keyId, signal)
+        const envelope = own
+          ? envelopes.sealWith(own, plaintext, aads[number])
+          : envelopes.seal(plaintext, keyId, signal, aads[number])
         if (!isPromise(envelope)) putAt(out, path, envelope)
         else await backlog.add(envelope.then((sealed) => putAt(out, path, sealed)))
       }
@@ -92,7 +105,14 @@ export async function encryptRecords(
 /** Checks every value before anything is sent. */
 async function checkRows(
   rows: readonly Row[],
-  { index, ...options }: CheckOptions & { index: Readonly<Record<string, string>> },
+  {
+    index,
+    aadAt,
+    ...options
+  }: CheckOptions & {
+    index: Readonly<Record<string, string>>
+    aadAt: (row: Row, place: RecordPlace) => unknown
+  },
 ): Promise<void> {
   const presence = { ...options, columns: Object.values(index), toSeal: true }
   await checkPresence(rows, presence, (row, value, place) => {
@@ -100,6 +120,7 @@ async function checkRows(
     if (column !== undefined) assertIndexColumn(row, { column }, place)
     if (isMissing(value)) return
     assertValue(value, place)
+    aadAt(row, place)
     if (column !== undefined) assertHashable(value, place)
   })
 }

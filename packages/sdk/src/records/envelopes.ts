@@ -1,5 +1,5 @@
-/** Seals one value to one envelope and opens it (envelope.md 2 and 6), with an engine and the DEKs of a client. */
-import { type Envelope, type EnvelopeParts, encodeEnvelope, OpenError } from '@eaas/protocol'
+/** Seals one value to one envelope and opens it (envelope.md 2 and 6, envelope-v2.md 5 and 6), with an engine and the DEKs of a client. */
+import { type Envelope, encodeEnvelope, OpenError } from '@eaas/protocol'
 import { isPromise, type Soon } from '../async/is-promise.js'
 import { requestsAreIsolated } from '../async/isolated-requests.js'
 import type { DecryptDeks } from '../deks/decrypt-deks.js'
@@ -7,6 +7,7 @@ import type { EncryptDeks } from '../deks/encrypt-deks.js'
 import type { OwnDek } from '../deks/own-dek.js'
 import type { Engine } from '../engines/engine.js'
 import { DecryptionError, type RecordPlace } from '../errors.js'
+import { type OpenableParts, openBound, sealBound } from './bound-envelopes.js'
 
 export interface EnvelopesOptions {
   /** Returns a promise where the engine has to be loaded or tested first. Called again when that failed. */
@@ -16,24 +17,30 @@ export interface EnvelopesOptions {
   decryptDeks: DecryptDeks
 }
 
+/** Bytes to seal, and the AAD that binds them, without which they are sealed to format v1. */
+export interface Plaintext {
+  bytes: Uint8Array
+  aad: Uint8Array | undefined
+}
+
 /** Each function is synchronous where the engine is and the DEK is at hand; otherwise it returns a promise. */
 export interface Envelopes {
   /** Loads the engine. Must be awaited before any other call, unless it returns undefined. */
   ready(): Promise<unknown> | undefined
   /** Tells whether the engine is synchronous, so that a promise means that a DEK is being wrapped or unwrapped. */
   isSync(): boolean
-  /** Seals bytes, which the caller may change afterwards. */
-  seal(plaintext: Uint8Array, keyId: string, signal: AbortSignal | undefined): Soon<Envelope>
+  /** Seals bytes, which the caller may change afterwards: to format v2 with the AAD of a context, to format v1 without one. */
+  seal(plaintext: Uint8Array, keyId: string, signal: AbortSignal | undefined, aad?: Uint8Array): Soon<Envelope>
   /** Seals the values of one record under one DEK. */
-  sealAll(plaintexts: readonly Uint8Array[], keyId: string, signal: AbortSignal | undefined): Soon<Envelope[]>
+  sealAll(plaintexts: readonly Plaintext[], keyId: string, signal: AbortSignal | undefined): Soon<Envelope[]>
   /** Seals bytes under a DEK of the caller. */
-  sealWith(own: OwnDek, plaintext: Uint8Array): Soon<Envelope>
+  sealWith(own: OwnDek, plaintext: Uint8Array, aad?: Uint8Array): Soon<Envelope>
   /** Copies a DEK. The caller zeroes the copy. */
   copyDek(dek: Uint8Array): Uint8Array
-  /** Opens what `readEnvelope` returned. @throws DecryptionError */
-  open(parts: EnvelopeParts, signal: AbortSignal | undefined, place?: RecordPlace): Soon<Uint8Array>
+  /** Opens what `demandContext` returned. @throws DecryptionError */
+  open(parts: OpenableParts, signal: AbortSignal | undefined, place?: RecordPlace): Soon<Uint8Array>
   /** Opens with a DEK of the caller. @throws DecryptionError */
-  openWith(dek: Uint8Array, parts: EnvelopeParts, place?: RecordPlace): Soon<Uint8Array>
+  openWith(dek: Uint8Array, parts: OpenableParts, place?: RecordPlace): Soon<Uint8Array>
 }
 
 /** Makes what seals and opens single values. @throws InvalidInputError when the engine is known to be unavailable */
@@ -62,18 +69,20 @@ export function createEnvelopes(options: EnvelopesOptions): Envelopes {
     if (!engine) throw new Error('the engine is used before it is ready')
     return engine
   }
-  const sealWith = ({ dek, wrapped }: OwnDek, plaintext: Uint8Array): Soon<Envelope> => {
+  const sealWith = (own: OwnDek, plaintext: Uint8Array, aad?: Uint8Array): Soon<Envelope> => {
+    const { dek, wrapped } = own
     const iv = takeIv()
+    if (aad) return sealBound(current(), own, { iv, plaintext, aad })
     const sealed = current().seal(dek, iv, plaintext)
     if (isPromise(sealed)) return sealed.then((bytes) => encodeEnvelope(wrapped, iv, bytes))
     return encodeEnvelope(wrapped, iv, sealed)
   }
-  const openWith = (dek: Uint8Array, parts: EnvelopeParts, place?: RecordPlace) => {
+  const openWith = (dek: Uint8Array, parts: OpenableParts, place?: RecordPlace) => {
     const translate = (error: unknown): never => {
       throw error instanceof OpenError ? new DecryptionError(place) : error
     }
     try {
-      const opened = current().open(dek, parts.iv, parts.sealed)
+      const opened = parts.commitment ? openBound(current(), dek, parts) : current().open(dek, parts.iv, parts.sealed)
       return isPromise(opened) ? opened.catch(translate) : opened
     } catch (error) {
       return translate(error)
@@ -85,19 +94,19 @@ export function createEnvelopes(options: EnvelopesOptions): Envelopes {
     copyDek: (dek) => current().copy?.(dek) ?? dek.slice(),
     sealWith,
     openWith,
-    seal(plaintext, keyId, signal) {
+    seal(plaintext, keyId, signal, aad) {
       let taken: Uint8Array | undefined
       const sealed = encryptDeks.use(keyId, { messages: 1, bytes: plaintext.length }, signal, (dek, wrapped) => {
         taken ??= plaintext
-        return sealWith({ dek, wrapped }, taken)
+        return sealWith({ dek, wrapped }, taken, aad)
       })
       taken ??= new Uint8Array(plaintext) // a DEK is being wrapped; meanwhile the caller may zero the plaintext
       return sealed
     },
     sealAll(plaintexts, keyId, signal) {
-      const bytes = plaintexts.reduce((sum, { length }) => sum + length, 0)
+      const bytes = plaintexts.reduce((sum, plaintext) => sum + plaintext.bytes.length, 0)
       return encryptDeks.use(keyId, { messages: plaintexts.length, bytes }, signal, (dek, wrapped) => {
-        const sealed = plaintexts.map((plaintext) => sealWith({ dek, wrapped }, plaintext))
+        const sealed = plaintexts.map((plaintext) => sealWith({ dek, wrapped }, plaintext.bytes, plaintext.aad))
         return sealed.some(isPromise) ? Promise.all(sealed) : (sealed as Envelope[])
       })
     },

@@ -1,0 +1,107 @@
+/** Envelopes that are bound to a context, format v2 (envelope-v2.md): what a reader demands of them, and how they are sealed and opened. */
+import {
+  type BoundKeys,
+  boundKeysInfo,
+  type Context,
+  contextAad,
+  type EnvelopeV2,
+  encodeEnvelopeV2,
+  equalInConstantTime,
+  FormatError,
+  OpenError,
+} from '@eaas/protocol'
+import { isPromise, type Soon } from '../async/is-promise.js'
+import { boundKeysOf } from '../deks/bound-keys.js'
+import type { OwnDek } from '../deks/own-dek.js'
+import type { Engine } from '../engines/engine.js'
+import { DecryptionError, InvalidInputError, type RecordPlace } from '../errors.js'
+import type { SealedParts } from './read-envelope.js'
+
+/** What a reader demands of an envelope before it is opened. */
+export interface Demand {
+  /** The context that the envelope must be bound to. Without it, it must be bound to none. */
+  context?: Context | undefined
+  /** Whether an envelope of format v1, which is bound to nothing, opens although a context is demanded. */
+  acceptUnbound?: boolean | undefined
+}
+
+declare const demanded: unique symbol
+
+/** The parts of an envelope of which `demandContext` made sure that it has the format that its reader demands. */
+export interface OpenableParts extends SealedParts {
+  readonly [demanded]: true
+  /** The AAD, of format v2. */
+  aad?: Uint8Array
+}
+
+/** Returns the AAD that binds to a context. @throws InvalidInputError when it is not one */
+export function readContext(keyId: string, context: unknown, place?: RecordPlace): Uint8Array {
+  try {
+    return contextAad(keyId, context)
+  } catch (error) {
+    const hint = "Pass a flat object of strings, such as { table: 'users', row: id }."
+    // Another error is one of a getter, and may quote the value.
+    const message = error instanceof FormatError ? error.message : 'context cannot be read: a getter or a Proxy throws'
+    throw new InvalidInputError(message, hint, place)
+  }
+}
+
+/**
+ * Returns the parts of an envelope that may be opened.
+ *
+ * @throws InvalidInputError when the context is not one
+ * @throws DecryptionError where a context is demanded and the envelope is bound to none, or the reverse: the same error as for
+ * another context
+ */
+export function demandContext(
+  parts: SealedParts,
+  { context, acceptUnbound = false }: Demand,
+  place?: RecordPlace,
+): OpenableParts {
+  const openable = parts as OpenableParts
+  if (context !== undefined) {
+    const aad = readContext(parts.key_id, context, place)
+    if (parts.commitment) openable.aad = aad
+    else if (!acceptUnbound) throw new DecryptionError(place)
+  } else if (parts.commitment) throw new DecryptionError(place)
+  return openable
+}
+
+interface BoundMessage {
+  iv: Uint8Array
+  plaintext: Uint8Array
+  aad: Uint8Array
+}
+
+/** Seals bytes (envelope-v2.md 5), which the caller may change afterwards. */
+export function sealBound(
+  engine: Engine,
+  { dek, wrapped }: OwnDek,
+  { iv, plaintext, aad }: BoundMessage,
+): Soon<EnvelopeV2> {
+  const encode = (commitment: Uint8Array) => (sealed: Uint8Array) => encodeEnvelopeV2(wrapped, commitment, iv, sealed)
+  const sealBy = ({ key, commitment }: BoundKeys, bytes: Uint8Array): Soon<EnvelopeV2> => {
+    const sealed = engine.seal(key, iv, bytes, aad)
+    return isPromise(sealed) ? sealed.then(encode(commitment)) : encode(commitment)(sealed)
+  }
+  const keys = keysOf(engine, dek, wrapped.key_id)
+  if (!isPromise(keys)) return sealBy(keys, plaintext)
+  const copy = new Uint8Array(plaintext)
+  return keys.then((derived) => sealBy(derived, copy)).finally(() => copy.fill(0))
+}
+
+/** Opens an envelope of format v2 (envelope-v2.md 6). @throws OpenError for every cause */
+export function openBound(engine: Engine, dek: Uint8Array, parts: OpenableParts): Soon<Uint8Array> {
+  const { commitment, aad } = parts
+  const openBy = (keys: BoundKeys): Soon<Uint8Array> => {
+    // First the commitment: AES-GCM alone can open one ciphertext under two keys.
+    if (!commitment || !aad || !equalInConstantTime(keys.commitment, commitment)) throw new OpenError()
+    return engine.open(keys.key, parts.iv, parts.sealed, aad)
+  }
+  const keys = keysOf(engine, dek, parts.key_id)
+  return isPromise(keys) ? keys.then(openBy) : openBy(keys)
+}
+
+function keysOf(engine: Engine, dek: Uint8Array, keyId: string): Soon<BoundKeys> {
+  return boundKeysOf(dek, () => engine.derive(dek, boundKeysInfo(keyId)))
+}
