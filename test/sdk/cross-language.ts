@@ -3,7 +3,8 @@ import { randomBytes } from 'node:crypto'
 import { expect } from 'vitest'
 import { OpenError } from '../../packages/protocol/src/index.js'
 import type { Engine } from '../../packages/sdk/src/engines/engine.js'
-import { nobleEngine } from '../../packages/sdk/src/engines/noble.js'
+import { createNobleEngine } from '../../packages/sdk/src/engines/noble.js'
+import * as primitives from '../../packages/sdk/src/engines/noble-primitives.js'
 import { createNodeEngine } from '../../packages/sdk/src/engines/node.js'
 import { createWebEngine } from '../../packages/sdk/src/engines/web.js'
 import { type Job, openElsewhere, sealElsewhere } from '../support/other-language.js'
@@ -18,7 +19,7 @@ const LONG = 2 ** 16
 
 /** Our implementations of AES-256-GCM. One of them wipes the key that it gets: each call gets a copy. */
 export const ENGINES: readonly (readonly [string, Engine])[] = [
-  ['noble', nobleEngine],
+  ['noble', createNobleEngine(primitives)],
   ['node:crypto', nodeAead],
   ['WebCrypto', webEngine],
 ]

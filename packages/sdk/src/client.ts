@@ -32,7 +32,7 @@ import { createModel, type Model } from './models/model.js'
 import type { Compounds, Fields } from './models/model-types.js'
 import type { DecryptManyOptions } from './records/decrypt-many.js'
 import type { EncryptManyOptions } from './records/encrypt-many.js'
-import type { Bundle } from './records/read-envelope.js'
+import type { StoredEnvelope } from './records/read-envelope.js'
 import type { DecryptedRecord, EncryptedRecord, OpenableField, SealableField } from './records/record-types.js'
 import type { Sealing } from './records/sealing.js'
 import type { ApiKeys } from './resources/api-keys.js'
@@ -139,7 +139,7 @@ export interface Client extends Service {
    * @throws RandomnessError where the platform has no secure randomness
    * @example
    * ```ts
-   * const envelope = await eaas.encrypt('+33 6 12 34 56 78', { keyId, context: { table: 'users', column: 'phone', row: id } })
+   * const envelope = await eaas.encrypt('+33 6 12 34 56 78', { keyId, context: { table: 'users', column: 'phone', row: '7' } })
    * ```
    */
   encrypt(value: string | Binary, options: EncryptOptions & { context: Context }): Promise<EnvelopeV2>
@@ -165,14 +165,14 @@ export interface Client extends Service {
    * @throws DecryptionError when it was altered, or sealed under another key or with another context
    * @example
    * ```ts
-   * const bytes = await eaas.decrypt(envelope, { context: { table: 'users', column: 'phone', row: id } })
+   * const bytes = await eaas.decrypt(envelope, { context: { table: 'users', column: 'phone', row: '7' } })
    * ```
    */
-  decrypt(envelope: Envelope | Bundle, options?: DecryptOptions): Promise<Bytes>
+  decrypt(envelope: StoredEnvelope, options?: DecryptOptions): Promise<Bytes>
   /** Opens an envelope to text. @throws ContentError when the bytes are not UTF-8; otherwise as `decrypt` */
-  decryptText(envelope: Envelope | Bundle, options?: DecryptOptions): Promise<string>
+  decryptText(envelope: StoredEnvelope, options?: DecryptOptions): Promise<string>
   /** Opens an envelope to the JSON value in it; `T` is not checked. @throws ContentError when it holds no JSON; otherwise as `decrypt` */
-  decryptJson<T = unknown>(envelope: Envelope | Bundle, options?: DecryptOptions): Promise<T>
+  decryptJson<T = unknown>(envelope: StoredEnvelope, options?: DecryptOptions): Promise<T>
   /**
    * Seals the chosen fields of many records and returns new records. `null`, `undefined` and all other fields stay unchanged. All
    * rows share the key's DEK: one wrap, or none. With `index`, adds a column for each blind index and hashes each distinct value
@@ -214,12 +214,12 @@ export interface Client extends Service {
   hash(value: string, options: HashOptions): Promise<string>
   /**
    * Has the service wrap the envelope's DEK under the current version of its key, and returns the envelope with the new wrapped
-   * key. The ciphertext stays the same, and the service does not return the DEK. Calls of one turn share a request; each is one
+   * key. Text stays text. The ciphertext stays the same, and the service does not return the DEK. Calls of one turn share a request; each is one
    * audit entry. Needs `encrypt` and `decrypt`. For whole records see `rewrap` of a model.
    *
    * @throws InvalidInputError when it is not an envelope, before the network is used
    */
-  rewrap<E extends Envelope | Bundle>(envelope: E, options?: CallOptions): Promise<E>
+  rewrap<E extends StoredEnvelope>(envelope: E, options?: CallOptions): Promise<E extends string ? string : E>
   /**
    * Makes a model: a type of record with sealed fields, of which some can be searched. Does not use the network.
    *
@@ -329,7 +329,7 @@ export function createClient(options: ClientOptions): Client & Closable {
       zeroDek(own.dek)
     }
   }
-  const decrypt = async (envelope: Envelope | Bundle, options: DecryptOptions = {}) => {
+  const decrypt = async (envelope: StoredEnvelope, options: DecryptOptions = {}) => {
     assertOptions('decrypt()', options, DECRYPT_OPTIONS)
     const { acceptUnbound, signal } = options
     assertNotAborted(signal)
@@ -348,10 +348,8 @@ export function createClient(options: ClientOptions): Client & Closable {
       return encrypt(readJson(value), options)
     }),
     decrypt,
-    decryptText: async (envelope: Envelope | Bundle, options?: DecryptOptions) =>
-      toText(await decrypt(envelope, options)),
-    decryptJson: async (envelope: Envelope | Bundle, options?: DecryptOptions) =>
-      toJson(await decrypt(envelope, options)),
+    decryptText: async (envelope: StoredEnvelope, options?: DecryptOptions) => toText(await decrypt(envelope, options)),
+    decryptJson: async (envelope: StoredEnvelope, options?: DecryptOptions) => toJson(await decrypt(envelope, options)),
     encryptMany: traced(
       async (rows: readonly object[], options: EncryptManyOptions<string, Record<string, string>>) => {
         const taken = takeRows(rows)
@@ -371,11 +369,12 @@ export function createClient(options: ClientOptions): Client & Closable {
       assertHashable(value)
       return batcher.hash(value, keyId, signal)
     },
-    async rewrap(envelope: Envelope | Bundle, options?: CallOptions) {
+    async rewrap(envelope: StoredEnvelope, options?: CallOptions) {
       const signal = readSignal('rewrap()', options)
-      const { readEnvelope } = await load()
-      const { wrapped_key, key_version } = await batcher.rewrap(readEnvelope(envelope), signal)
-      return { ...envelope, wrapped_key, key_version }
+      const given = copyPlain(envelope)
+      const { envelopeObject, likeForm, readEnvelope } = await load()
+      const { wrapped_key, key_version } = await batcher.rewrap(readEnvelope(given), signal)
+      return likeForm({ ...envelopeObject(given), wrapped_key, key_version }, given)
     },
     model: (options: ModelOptions<Fields, Compounds<Fields>, RowFormat, string>) => createModel(models, options),
     ...resources,

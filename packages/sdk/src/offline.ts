@@ -38,7 +38,7 @@ import {
   toText,
 } from './input.js'
 import { demandContext, type OpenableParts, openBound, readContext, sealBound } from './records/bound-envelopes.js'
-import { type Bundle, readEnvelope } from './records/read-envelope.js'
+import { readEnvelope, type StoredEnvelope } from './records/read-envelope.js'
 
 export type { Context, Envelope } from '@eaas/protocol'
 export {
@@ -50,7 +50,7 @@ export {
   RandomnessError,
 } from './errors.js'
 export type { Bytes } from './input.js'
-export type { Bundle } from './records/read-envelope.js'
+export type { Bundle, StoredEnvelope } from './records/read-envelope.js'
 
 const takeIv = createIvPool()
 
@@ -112,7 +112,7 @@ export async function seal(value: string | Binary, options: SealOptions): Promis
  * @throws InvalidInputError when it is not an envelope, or the DEK is not 32 bytes
  * @throws DecryptionError when it was altered, or sealed under another DEK
  */
-export async function open(envelope: Envelope | Bundle, dek: Uint8Array, options?: OpenOptions): Promise<Bytes> {
+export async function open(envelope: StoredEnvelope, dek: Uint8Array, options?: OpenOptions): Promise<Bytes> {
   const parts = demandContext(readEnvelope(envelope), readDemand('open()', options))
   const key = copyDek(dek) // before anything is awaited, as in `seal`
   try {
@@ -123,7 +123,7 @@ export async function open(envelope: Envelope | Bundle, dek: Uint8Array, options
 }
 
 /** Opens an envelope to text. @throws ContentError when the bytes are not UTF-8; otherwise as `open` */
-export async function openText(envelope: Envelope | Bundle, dek: Uint8Array, options?: OpenOptions): Promise<string> {
+export async function openText(envelope: StoredEnvelope, dek: Uint8Array, options?: OpenOptions): Promise<string> {
   return toText(await open(envelope, dek, options))
 }
 
@@ -152,11 +152,11 @@ export interface OpenedExport {
    */
   unwrap(wrapped_key: string): Promise<Bytes>
   /** Opens an envelope or a bundle to bytes. @throws InvalidInputError, DecryptionError */
-  decrypt(envelope: Envelope | Bundle, options?: OpenOptions): Promise<Bytes>
+  decrypt(envelope: StoredEnvelope, options?: OpenOptions): Promise<Bytes>
   /** Opens to text. @throws ContentError when the bytes are not UTF-8 */
-  decryptText(envelope: Envelope | Bundle, options?: OpenOptions): Promise<string>
+  decryptText(envelope: StoredEnvelope, options?: OpenOptions): Promise<string>
   /** Opens to the JSON value; `T` is not checked. @throws ContentError when it holds no JSON */
-  decryptJson<T = unknown>(envelope: Envelope | Bundle, options?: OpenOptions): Promise<T>
+  decryptJson<T = unknown>(envelope: StoredEnvelope, options?: OpenOptions): Promise<T>
   /** Returns the blind index of a text, as `eaas.hash` does. @throws InvalidInputError without a hash key or without WebCrypto */
   hash(value: string): Promise<string>
   /** Zeroes this object's copies of the secrets. The export that was passed keeps its own. */
@@ -210,7 +210,7 @@ export function openExport(exported: ExportedKey | string, options: OpenExportOp
     }
     return openBytes(engine, kek, { ...parts, aad: wrappedKeyAad(tenant_id, key_id, version) })
   }
-  const decrypt = async (envelope: Envelope | Bundle, options?: OpenOptions): Promise<Bytes> => {
+  const decrypt = async (envelope: StoredEnvelope, options?: OpenOptions): Promise<Bytes> => {
     assertOpen()
     const parts = demandContext(readEnvelope(envelope), readDemand('decrypt()', options))
     if (parts.key_id !== key_id) refuse(`encrypted under another key: expected  ${key_id}, got ${parts.key_id}`)
@@ -226,7 +226,7 @@ export function openExport(exported: ExportedKey | string, options: OpenExportOp
     unwrap,
     decrypt,
     decryptText: async (envelope, options) => toText(await decrypt(envelope, options)),
-    decryptJson: async <T>(envelope: Envelope | Bundle, options?: OpenOptions) =>
+    decryptJson: async <T>(envelope: StoredEnvelope, options?: OpenOptions) =>
       toJson(await decrypt(envelope, options)) as T,
     async hash(value) {
       assertHashable(value)

@@ -4,7 +4,7 @@ import { KEY_BYTES } from '../aead.js'
 import { isUuid } from '../bytes.js'
 
 /** Ours have 88 (wrapped-key.md 1); those of a KMS have a few hundred. */
-const WRAPPED_KEY_CHARACTERS = 1_024
+export const WRAPPED_KEY_CHARACTERS = 1_024
 
 export const uuid = z.string().check(z.refine(isUuid, 'must be a UUID, lower case, with dashes'))
 export const base64 = z.string().check(z.refine((value) => isBase64(value), 'must be canonical standard base64'))
@@ -14,7 +14,9 @@ export const dek = z
     z.refine((value) => isBase64(value, KEY_BYTES), `must be canonical standard base64 of exactly ${KEY_BYTES} bytes`),
   )
 /** A wrapped key as a service may answer it (envelope.md 2). */
-export const wrappedKey = base64.check(z.minLength(1), z.maxLength(WRAPPED_KEY_CHARACTERS))
+export const wrappedKey = base64.check(
+  z.refine((value) => value !== '' && value.length <= WRAPPED_KEY_CHARACTERS, 'must have 1 to 1,024 characters'),
+)
 export const time = z
   .string()
   .check(z.regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/, 'must be RFC 3339, UTC, with milliseconds'))

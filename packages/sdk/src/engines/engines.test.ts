@@ -8,7 +8,8 @@ import vectors from '../../../protocol/src/envelope.vectors.json' with { type: '
 import { type Client, createClient } from '../index.js'
 import { useService } from '../test-support/clients.js'
 import { API_KEY } from '../test-support/service.js'
-import { nobleEngine } from './noble.js'
+import { createNobleEngine } from './noble.js'
+import * as primitives from './noble-primitives.js'
 import { createNodeEngine } from './node.js'
 import { passing, selectEngine } from './select.js'
 import { createWebEngine } from './web.js'
@@ -18,6 +19,7 @@ const v2Vectors = JSON.parse(
   readFileSync(new URL('../../../protocol/src/envelope-v2.vectors.json', import.meta.url), 'utf8'),
 ) as { derive: { dek: string; key_id: string; key: string; commitment: string }[] }
 
+const nobleEngine = createNobleEngine(primitives)
 const nodeAead = createNodeEngine()
 const web = createWebEngine()
 if (!web) throw new Error('these tests need WebCrypto')

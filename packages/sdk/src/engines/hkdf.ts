@@ -2,7 +2,6 @@
  * HKDF-SHA-256 (RFC 5869) in JavaScript, for pages without WebCrypto, which have no other. Its time does not depend on the bytes: SHA-256
  * only adds, shifts and combines words.
  */
-import { concatBytes } from '@eaas/protocol'
 
 const BLOCK_BYTES = 64
 const HASH_BYTES = 32
@@ -32,7 +31,7 @@ export function hkdfSha256(ikm: Uint8Array, info: Uint8Array, length: number): U
   const okm = new Uint8Array(length)
   let block: Uint8Array = new Uint8Array(0)
   for (let at = 0; at < length; at += HASH_BYTES) {
-    block = hmacSha256(prk, concatBytes(block, info, Uint8Array.of(at / HASH_BYTES + 1)))
+    block = hmacSha256(prk, Uint8Array.of(...block, ...info, at / HASH_BYTES + 1))
     okm.set(block.subarray(0, length - at), at)
   }
   prk.fill(0)
@@ -43,7 +42,7 @@ export function hkdfSha256(ikm: Uint8Array, info: Uint8Array, length: number): U
 /** RFC 2104, for keys of at most one block. */
 function hmacSha256(key: Uint8Array, message: Uint8Array): Uint8Array {
   const pad = (byte: number) => Uint8Array.from({ length: BLOCK_BYTES }, (_, at) => (key[at] ?? 0) ^ byte)
-  return sha256(concatBytes(pad(0x5c), sha256(concatBytes(pad(0x36), message))))
+  return sha256(Uint8Array.of(...pad(0x5c), ...sha256(Uint8Array.of(...pad(0x36), ...message))))
 }
 
 /** FIPS 180-4, section 6.2. Zeroes the message, which is a copy that holds a key. */

@@ -6,6 +6,7 @@ import { loadPart } from '../async/load-part.js'
 import { InvalidInputError } from '../errors.js'
 import type { Engine } from './engine.js'
 import type { EngineName } from './names.js'
+import { createNobleEngine } from './noble.js'
 import { createNodeEngine } from './node.js'
 import { createWebEngine } from './web.js'
 
@@ -39,7 +40,7 @@ function findWeb(): Promise<Engine | undefined> {
 }
 
 async function loadNoble(): Promise<Engine> {
-  return (await loadPart(() => import('./noble.js'))).nobleEngine
+  return createNobleEngine(await loadPart(() => import('./noble-primitives.js')))
 }
 
 function refuse(name: EngineName): never {

@@ -7,8 +7,9 @@ import { assertIndex, warnOfFewValues } from './blind-index.js'
 import type { FieldSpec } from './fields.js'
 import type { AnyField, Compounds, Fields } from './model-types.js'
 
-export type RowFormat = 'full' | 'compact'
+export type RowFormat = 'full' | 'compact' | 'text'
 
+const FORMATS: readonly RowFormat[] = ['full', 'compact', 'text']
 const MODEL_OPTIONS = 'keyId formerKeyIds fields indexes format header dek warn'.split(' ')
 
 export interface ModelOptions<F extends Fields, C extends Compounds<F>, T extends RowFormat, H extends string> {
@@ -28,7 +29,8 @@ export interface ModelOptions<F extends Fields, C extends Compounds<F>, T extend
   indexes?: C | undefined
   /**
    * `full`, the default, stores an envelope in each field. `compact` stores what a record's envelopes share once, in the column
-   * `header`, and `{ c, i }` (ciphertext and iv) in the fields. Both forms are read, whichever is written.
+   * `header`, and `{ c, i }` (ciphertext and iv) in the fields. `text` stores each envelope as text (`toText`), for text columns. All
+   * forms are read, whichever is written.
    */
   format?: T | undefined
   /** The column of the compact form; `envelope` by default. */
@@ -88,7 +90,7 @@ export function readDefinition(options: ModelOptions<Fields, Compounds<Fields>, 
   assertOptions('fields', given)
   assertNoHiddenField(given)
   assertOptions('indexes', indexes)
-  if (format !== 'full' && format !== 'compact') throw new InvalidInputError('format must be "full" or "compact"')
+  if (!FORMATS.includes(format)) throw new InvalidInputError(`format must be one of ${FORMATS.join(', ')}`)
   const fields = Object.entries(given).map(([name, field]) => {
     const path = name.split('.')
     assertFieldPath(name, path)

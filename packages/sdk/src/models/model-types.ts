@@ -1,7 +1,7 @@
 /** The types of models: from the fields of a definition to the types of plain, sealed and opened rows. */
 import type { Envelope } from '@eaas/protocol'
 import type { Binary, Bytes } from '../input.js'
-import type { Bundle } from '../records/read-envelope.js'
+import type { StoredEnvelope } from '../records/read-envelope.js'
 import type { Field } from './fields.js'
 import type { CompactField, EnvelopeHeader } from './rows.js'
 
@@ -29,7 +29,7 @@ export type Compounds<F extends Fields> = Readonly<
   Record<string, { readonly fields: readonly JoinableField<F>[]; readonly bits?: number | undefined }>
 >
 
-type Format = 'full' | 'compact'
+type Format = 'full' | 'compact' | 'text'
 type Show<T> = { [K in keyof T]: T[K] }
 type Intersect<U> = (U extends unknown ? (member: U) => void : never) extends (member: infer I) => void ? I : never
 
@@ -62,10 +62,10 @@ type StoredMissing<M> = M | (undefined extends M ? null : never)
 /** The least that a model opens: its fields, sealed, in either form. */
 export type SealedShape<F extends Fields> = Shape<
   F,
-  { [P in keyof F]: Envelope | Bundle | CompactField | StoredMissing<MissingOf<F[P]>> }
+  { [P in keyof F]: StoredEnvelope | CompactField | StoredMissing<MissingOf<F[P]>> }
 >
 
-type SealedField<T extends Format> = T extends 'compact' ? CompactField : Envelope
+type SealedField<T extends Format> = T extends 'compact' ? CompactField : T extends 'text' ? string : Envelope
 type Replaced<V, M, New> = Extract<V, M> | (Exclude<V, M> extends never ? never : New)
 /** Null opens to undefined where the field is optional but not nullable. */
 type Opened<V, M, New> =

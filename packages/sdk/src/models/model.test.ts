@@ -186,7 +186,7 @@ describe('a model', () => {
     const { envelope: _, ...headless } = notes.pack(row)
     const place = { index: 0, field: 'a' }
     for (const call of [
-      () => notes.pack({ a: JSON.stringify(row.a) } as never),
+      () => notes.pack({ a: JSON.stringify(row.a).slice(0, -1) } as never),
       () => notes.pack({ a: { ...row.a, iv: 'AAAA' } }),
       () => notes.pack(headless as never),
       () => notes.unpack(headless as never),
@@ -356,7 +356,7 @@ describe('a model', () => {
   it('says of a row that is none what it is, and opens the others', async () => {
     const notes = connect().model({ keyId, fields: { a: text() } })
     const row = await notes.encrypt({ a: 'a' })
-    const list = [row, null, [], { a: JSON.stringify(row.a) }, row] as never[]
+    const list = [row, null, [], { a: JSON.stringify(row.a).slice(0, -1) }, row] as never[]
     const { ok, failed } = await notes.decryptMany(list)
     expect(ok).toEqual([{ a: 'a' }, { a: 'a' }])
     expect(failed.map(({ index, error }) => [index, error.code])).toEqual([
@@ -364,7 +364,7 @@ describe('a model', () => {
       [2, 'E_INVALID_INPUT'],
       [3, 'E_INVALID_INPUT'],
     ])
-    expect(failed[2]?.error.hint).toContain('JSON')
+    expect(failed[2]?.error.message).toContain('JSON')
     const items = []
     for await (const batch of notes.rewrap(list)) items.push(...batch.items)
     expect(items.map(({ status }) => status)).toEqual(['current', 'failed', 'failed', 'failed', 'current'])

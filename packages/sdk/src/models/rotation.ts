@@ -6,6 +6,7 @@ import { assertNotAborted, assertOptions, assertWhole, kindOf, type Row } from '
 import { MAX_BATCH_ROWS } from '../limits.js'
 import { attempt } from '../records/blocks.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
+import { envelopeObject, likeForm } from '../records/read-envelope.js'
 import type { CallOptions } from '../resources/keys.js'
 import type { Definition } from './definition.js'
 import type { ModelDeps } from './model-deps.js'
@@ -70,7 +71,8 @@ export async function* rewrapRows(
       if (error) return { index, status: 'failed', error: placedAt(error, { index, field: path.join('.') }) }
       const { wrapped_key, key_version } = known.get(dekName(wrapped)) ?? wrapped
       if (wrapped_key === wrapped.wrapped_key) continue
-      values.push([path, { ...(getAt(row, path) as Row), wrapped_key, key_version }])
+      const stored = getAt(row, path)
+      values.push([path, likeForm({ ...envelopeObject(stored), wrapped_key, key_version }, stored)])
     }
     if (values.length === 0) return { index, status: 'current', row }
     return { index, status: 'changed', row: withValues(row, values) }

@@ -2,7 +2,7 @@
 import { InvalidInputError, type RecordPlace } from '../errors.js'
 import { isMissing, type Row, valueIn } from '../input.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
-import { readEnvelope } from '../records/read-envelope.js'
+import { envelopeObject, readEnvelope } from '../records/read-envelope.js'
 
 /** What the envelopes of one record share; the compact form stores it once. */
 export interface EnvelopeHeader {
@@ -10,7 +10,9 @@ export interface EnvelopeHeader {
   key_id: string
   key_version: number
   /** Absent where the record holds bundles of server mode. */
-  envelope_version?: 1
+  envelope_version?: 1 | 2
+  /** Of format v2. */
+  commitment?: string
 }
 
 /** What a field holds in the compact form: ciphertext and iv, in base64. */
@@ -19,7 +21,7 @@ export interface CompactField {
   i: string
 }
 
-const HEADER_FIELDS = ['wrapped_key', 'key_id', 'key_version', 'envelope_version'] as const
+const HEADER_FIELDS = ['wrapped_key', 'key_id', 'key_version', 'envelope_version', 'commitment'] as const
 
 /**
  * Turns envelopes into the compact form: moves what they share into the column `header`, and leaves `{ c, i }` in the fields.
@@ -81,6 +83,7 @@ export function unpackRow(row: Row, paths: readonly Path[], header: string): Row
  */
 export function envelopeAt(row: Row, path: Path, header: string, place: RecordPlace): Row {
   const value = getAt(row, path)
+  if (typeof value === 'string') return envelopeObject(value, place)
   if (!isCompact(value)) return value as Row
   const shared = valueIn(row, header)
   if (!isHeader(shared)) {

@@ -7,6 +7,7 @@ import type { OwnDek } from '../deks/own-dek.js'
 import type { EaasError } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
 import { attempt, restAndReport, withDeks } from '../records/blocks.js'
+import { toText } from '../records/envelope-text.js'
 import type { Plaintext } from '../records/envelopes.js'
 import { assertIndexColumn } from '../records/hash-columns.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
@@ -78,7 +79,10 @@ export async function sealRows(
   const backlog = createBacklog(envelopes.isSync())
   const out: Row[] = []
   const put = (at: number, present: readonly PlacedField[], sealed: readonly Envelope[]) => {
-    const values = present.map(({ path }, number): [Path, unknown] => [path, sealed[number]])
+    const values = present.map(({ path }, number): [Path, unknown] => {
+      const envelope = sealed[number]
+      return [path, format === 'text' && envelope ? toText(envelope) : envelope]
+    })
     const full = withValues(rows[at] ?? {}, values)
     out[at] = format === 'compact' ? packRow(full, paths, header, at) : full
   }

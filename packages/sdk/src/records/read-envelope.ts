@@ -1,6 +1,16 @@
 /** Reads envelopes that applications stored, and refuses anything else (envelope.md 6, envelope-v2.md 6). */
-import { decodeEnvelope, decodeEnvelopeV2, type EnvelopeParts, type EnvelopeV1, FormatError } from '@eaas/protocol'
+import {
+  decodeEnvelope,
+  decodeEnvelopeText,
+  decodeEnvelopeV2,
+  type Envelope,
+  type EnvelopeParts,
+  type EnvelopeV1,
+  encodeEnvelopeText,
+  FormatError,
+} from '@eaas/protocol'
 import { InvalidInputError, type RecordPlace } from '../errors.js'
+import type { Row } from '../input.js'
 
 /** An envelope without `envelope_version`, as server mode returns it (envelope.md 5). Read as an envelope of version 1. */
 export type Bundle = Omit<EnvelopeV1, 'envelope_version'>
@@ -11,21 +21,50 @@ export interface SealedParts extends EnvelopeParts {
   commitment?: Uint8Array
 }
 
-/** Reads an envelope of unknown origin. @throws InvalidInputError naming the field that is wrong */
+/** An envelope or a bundle as applications store it: the object, its text (`toText`), or its JSON as text. */
+export type StoredEnvelope = Envelope | Bundle | string
+
+/** Reads an envelope of unknown origin, in any form. @throws InvalidInputError naming the field that is wrong */
 export function readEnvelope(envelope: unknown, place?: RecordPlace): SealedParts {
-  try {
-    // Spread, as code that stores it does, so that members of a class do not count.
-    const fields = typeof envelope === 'object' ? envelope && { ...envelope } : envelope
+  return reading(envelope, place, () => {
+    const fields = parseEnvelope(envelope)
     const isV2 = (fields as { envelope_version?: unknown } | null | undefined)?.envelope_version === 2
     return isV2 ? decodeEnvelopeV2(fields) : decodeEnvelope(fields)
+  })
+}
+
+/** Returns the object of an envelope in any form. Whether its fields are right is not checked. @throws InvalidInputError on other text */
+export function envelopeObject(envelope: unknown, place?: RecordPlace): Row {
+  return reading(envelope, place, () => parseEnvelope(envelope) as Row)
+}
+
+/** Returns an envelope in the form of another one: an object, a text, or JSON as text. @throws InvalidInputError where it has no text */
+export function likeForm(envelope: Row, form: unknown): unknown {
+  if (typeof form !== 'string') return envelope
+  if (form.startsWith('{')) return JSON.stringify(envelope)
+  return reading(envelope, undefined, () => encodeEnvelopeText(readEnvelope(envelope)))
+}
+
+function parseEnvelope(envelope: unknown): unknown {
+  // Spread, as code that stores it does, so that members of a class do not count.
+  if (typeof envelope !== 'string') return typeof envelope === 'object' ? envelope && { ...envelope } : envelope
+  if (!envelope.startsWith('{')) return decodeEnvelopeText(envelope)
+  try {
+    return JSON.parse(envelope)
+  } catch {
+    throw new FormatError('its JSON is cut or wrong') // the parser's message quotes the text
+  }
+}
+
+function reading<T>(envelope: unknown, place: RecordPlace | undefined, read: () => T): T {
+  try {
+    return read()
   } catch (error) {
     if (!(error instanceof FormatError)) throw error
-    throw new InvalidInputError(
-      `not an envelope: ${error.message}`,
+    const hint =
       typeof envelope === 'string'
-        ? 'Parse the text as JSON first.'
-        : 'Pass a plain object, exactly as encrypt() returned it.',
-      place,
-    )
+        ? 'Pass the whole text, exactly as it was stored.'
+        : 'Pass a plain object, exactly as encrypt() returned it, or its text.'
+    throw new InvalidInputError(`not an envelope: ${error.message}`, hint, place)
   }
 }

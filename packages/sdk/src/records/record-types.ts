@@ -1,11 +1,11 @@
 /** The types of `encryptMany` and `decryptMany`: which fields can be sealed or opened, and the type of the new records. */
 import type { Envelope } from '@eaas/protocol'
 import type { Binary } from '../input.js'
-import type { Bundle } from './read-envelope.js'
+import type { StoredEnvelope } from './read-envelope.js'
 
 type Missing = null | undefined
 type Sealable = string | Binary | Missing
-type Openable = Envelope | Bundle | Missing
+type Openable = StoredEnvelope | Missing
 
 /** The names of the fields of `R` that hold `V`. */
 type FieldOf<R, V> = { [K in keyof R & string]-?: R[K] extends V ? K : never }[keyof R & string]

@@ -4,8 +4,17 @@ import { InvalidInputError } from '../errors.js'
 import type { Http } from '../http/calls.js'
 import { asTampering } from '../http/tampering.js'
 import { toCall } from '../http/to-call.js'
-import { assertKeyId, assertOptions, type Binary, type Bytes, readSignal, readValue, toText } from '../input.js'
-import { type Bundle, readEnvelope } from '../records/read-envelope.js'
+import {
+  assertKeyId,
+  assertOptions,
+  type Binary,
+  type Bytes,
+  type Row,
+  readSignal,
+  readValue,
+  toText,
+} from '../input.js'
+import { type Bundle, envelopeObject, readEnvelope, type StoredEnvelope } from '../records/read-envelope.js'
 import type { CallOptions } from './keys.js'
 
 /**
@@ -17,17 +26,18 @@ export interface ServerMode {
   /** Sends text (as UTF-8) or bytes to the service, which seals it. The client's own `decrypt` opens the bundle locally too. */
   encrypt(plaintext: string | Binary, options: CallOptions & { keyId: string }): Promise<Bundle>
   /** Sends an envelope or a bundle to the service, which opens it; returns the bytes. */
-  decrypt(envelope: Bundle, options?: CallOptions): Promise<Bytes>
+  decrypt(envelope: StoredEnvelope, options?: CallOptions): Promise<Bytes>
   /** Like `decrypt`, but returns text. @throws ContentError when the bytes are not UTF-8 */
-  decryptText(envelope: Bundle, options?: CallOptions): Promise<string>
+  decryptText(envelope: StoredEnvelope, options?: CallOptions): Promise<string>
 }
 
 /** Makes the resource over one client's HTTP. */
 export function createServerMode(http: Http): ServerMode {
-  const decrypt = async (envelope: Bundle, options: CallOptions | undefined) => {
+  const decrypt = async (envelope: StoredEnvelope, options: CallOptions | undefined) => {
     const signal = readSignal('server.decrypt()', options)
-    if (typeof envelope !== 'object' || envelope === null) readEnvelope(envelope) // throws; the service checks the members
-    const { ciphertext, wrapped_key, iv, key_id, key_version } = envelope
+    const fields: unknown = envelopeObject(envelope)
+    if (typeof fields !== 'object' || fields === null) readEnvelope(fields) // throws; the service checks the members
+    const { ciphertext, wrapped_key, iv, key_id, key_version } = fields as Row
     assertKeyId(key_id, 'key_id')
     const body = { ciphertext, wrapped_key, iv, key_id, key_version, encoding: 'base64' }
     try {

@@ -70,7 +70,12 @@ const FIELDS: Record<keyof typeof wire.FIELDS, JsonSchema> = {
   name: { pattern: NO_NUL, minLength: 1, maxLength: 255 },
   uuid: { format: 'uuid', pattern: '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$' },
   base64: { description: 'Standard base64 with padding, canonical.', ...BASE64 },
-  wrappedKey: { description: 'The wrapped DEK, base64. Store it beside what the DEK encrypted.', ...BASE64 },
+  wrappedKey: {
+    description: 'The wrapped DEK, base64. Store it beside what the DEK encrypted.',
+    minLength: 1,
+    maxLength: wire.WRAPPED_KEY_CHARACTERS,
+    ...BASE64,
+  },
   dek: {
     description: `A data encryption key (DEK): standard base64 of exactly ${KEY_BYTES} bytes.`,
     pattern: `^(?:${GROUPS}{4}){${Math.floor(KEY_BYTES / 3)}}${TWO_BYTES_LEFT}$`,
