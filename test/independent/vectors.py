@@ -2353,6 +2353,7 @@ def export_vectors():
     covered("a note of the tenant", end, signed=good.note())
     covered("a note of an entry before", end, signed=anchored.note(last_id=2, hash_=anchored.before))
     covered("a note of another hash", end, signed=anchored.note(hash_=hashes[1]))
+    covered("a note of the same hash at another entry", end, signed=anchored.note(last_id=4))
     covered("a note with a bit altered", end, signed=anchored.note().replace("2026-08-12", "2026-08-13"))
     covered("a stretch of an entry before", end, signed=anchored.stretch(last_id=2, hash_=anchored.before))
     covered("a stretch of the tenant", end, signed=anchored.stretch(tenant=TENANT))
@@ -2463,6 +2464,360 @@ def anchor_vectors():
         "made_by": MADE_BY.replace("AES-256-GCM", "SHA-256"),
         "anchors": anchors,
         "refuse": [{"name": name, "metadata": text} for name, text in refuse.items()],
+    }
+
+
+# tree.md
+
+#: FiloSottile/torchwood, internal/witness/witness_test.go, TestRace: what a witness of another program is sent by a log of a third one.
+SIGSUM_ORIGIN = "sigsum.org/v1/tree/4d6d8825a6bb689d459628312889dfbb0bcd41b5211d9e1ce768b0ff0309e562"
+SIGSUM_KEY = bytes.fromhex("ffdc2d4d98e4124d3feaf788c0c2f9abfd796083d1f0495437f302ec79cf100f")
+SIGSUM_REQUESTS = {
+    1: ("old 0\n", "KgAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
+        "UgIom7fPZTqpxWWhyjWduBvTvGVqsokMbqTArsQilegKoFBJQjUFAmQ0+YeSPM3wfUQMFSzVnnNuWRTYrajXpNUbIQY="),
+    3: ("old 1\nKgEAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\nKgIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n",
+        "RcCI1Nk56ZcSmIEfIn0SleqtV7uvrlXNccFx595Iwl0=",
+        "UgIom2VbtIcdFbwFAy1n7s6IkAxIY6J/GQOTuZF2ORV39d75cbAj2aQYwyJre36kezNobZs4SUUdrcawfAB8WVrx6go="),
+    5: ("old 1\nKgEAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n+fUDV+k970B4I3uKrqJM4aP1lloPZP8mvr2Z4wRw2LI=\n"
+        "KgQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n",
+        "QrtXrQZCCvpIgsSmOsah7HdICzMLLyDfxToMql9WTjY=",
+        "UgIomw/EOJmWi0i1FQsOj+etB7F8IccFam/jgd6wzRns4QPVmyEZtdvl1U2KEmLOZ/ASRcWJi0tW90dJWAShei7sDww="),
+}
+#: transparency-dev/formats, note/note_cosigv1_test.go: the key of a public witness.
+REMORA_KEY = "remora.n621.de+da77ade7+BOvN63jn/bLvkieywe8R6UYAtVtNbZpXh34x7onlmtw2"
+WITNESS_NAME = "witness.example/w1"
+WITNESS_SEED, OTHER_WITNESS_SEED = key_of("a witness"), key_of("another witness")
+COSIGNED_AT = 1_679_315_147
+COSIGNATURE = b"\x04"
+LAST_SECOND = 253_402_300_799
+
+
+def tree_origin(public):
+    return f"eaas/audit/tree/v1/{sha256(public)[:16].hex()}"
+
+
+def entry_hashes(count, name="entry"):
+    return [sha256(f"{name} {number}".encode()) for number in range(1, count + 1)]
+
+
+def tree_text(hashes, seed=SIGNING_SEED, origin=None, size=None, root=None):
+    return f"{origin or tree_origin(ed25519_public(seed))}\n{len(hashes) if size is None else size}\n{b64(root or merkle_root(hashes))}\n"
+
+
+def log_line(text, seed=SIGNING_SEED, name=None):
+    public = ed25519_public(seed)
+    name = name or tree_origin(public)
+    return signature_line(ed25519_sign(seed, text.encode()), note_key_id(public, name), name)
+
+
+def tree_note(text, seed=SIGNING_SEED):
+    return text + "\n" + log_line(text, seed)
+
+
+def cosigned(text, seed=WITNESS_SEED, name=WITNESS_NAME, time=COSIGNED_AT, kind=COSIGNATURE, message=None, stamp=None):
+    """The line of a cosignature over a text."""
+    message = message or f"cosignature/v1\ntime {time}\n{text}"
+    signature = ed25519_sign(seed, message.encode())
+    return signature_line((stamp or struct.pack(">Q", time)) + signature, note_key_id(ed25519_public(seed), name, kind), name)
+
+
+def witness_key(seed=WITNESS_SEED, name=WITNESS_NAME):
+    return public_key_text(ed25519_public(seed), name, COSIGNATURE)
+
+
+def swapped_bits(encoded):
+    """Base64 with one character of padding, and a bit set that no byte has."""
+    return encoded[:-2] + chr(ord(encoded[-2]) + 1) + "="
+
+
+def tree_vectors():
+    public, hashes = ed25519_public(SIGNING_SEED), entry_hashes(11)
+    origin = tree_origin(public)
+    trees = []
+    for name, seed, leaves in (
+        ("of 11 entries", SIGNING_SEED, hashes),
+        ("of the first entry", SIGNING_SEED, hashes[:1]),
+        ("of 8 entries", SIGNING_SEED, hashes[:8]),
+        ("of another installation", OTHER_SEED, entry_hashes(3, "elsewhere")),
+    ):
+        key = ed25519_public(seed)
+        trees.append({"name": name, "seed": seed.hex(), "public_key": public_key_text(key),
+                      "tree_key": public_key_text(key, tree_origin(key)), "hashes": [leaf.hex() for leaf in leaves],
+                      "text": tree_text(leaves, seed), "note": tree_note(tree_text(leaves, seed), seed)})
+    text = tree_text(hashes)
+    good, line, lines = tree_note(text), log_line(text), text.split("\n")[:3]
+    other_line = signature_line(ed25519_sign(OTHER_SEED, text.encode()), note_key_id(ed25519_public(OTHER_SEED), "other.example"), "other.example")
+    accept = {
+        "a witness's line behind": good + cosigned(text),
+        "another key's line in front": text + "\n" + other_line + line,
+        "another key under this name": good + signature_line(ed25519_sign(OTHER_SEED, text.encode()), note_key_id(ed25519_public(OTHER_SEED), origin), origin),
+        "this id under another name, with a signature that does not verify": good + signature_line(bytes(64), note_key_id(public, origin), "other.example"),
+    }
+
+    def signed(text):
+        return tree_note(text)
+
+    refuse = {
+        "another size": good.replace("\n11\n", "\n12\n"),
+        "another root": tree_text(hashes, root=merkle_root(hashes[:10])) + "\n" + line,
+        "signed by another key": text + "\n" + signature_line(ed25519_sign(OTHER_SEED, text.encode()), note_key_id(public, origin), origin),
+        "another installation's tree": trees[-1]["note"],
+        "signed under the name of checkpoints": text + "\n" + log_line(text, name="eaas-audit"),
+        "a witness's line alone": text + "\n" + cosigned(text),
+        "a wrong signature of the key in front of a right one": text + "\n" + signature_line(bytes(64), note_key_id(public, origin), origin) + line,
+        "a checkpoint": note_of(checkpoint_text()),
+        "the text alone": text,
+        "no signature": text + "\n",
+        "no empty line": text + line,
+        "the last line feed missing": good[:-1],
+        "a line feed more": good + "\n",
+        "a line behind that is none of a signature": good + "more\n",
+        "a signature in base64 without padding": good.replace("=\n", "\n").replace(lines[2].rstrip("="), lines[2]),
+        "a tab in the name": good.replace("\u2014 eaas", "\u2014 ea\tas"),
+        "a plus in the name of another line": good + other_line.replace("other.example", "other+example"),
+        "a next line (U+0085) in the name of another line": good + other_line.replace("other.example", "other\u0085example"),
+        "a hyphen for the dash": good.replace("\u2014", "-"),
+        "CRLF throughout": good.replace("\n", "\r\n"),
+        "nothing": "",
+        "signed: the size 0": signed(tree_text([], root=sha256(b""))),
+        "signed: a size with a zero in front": signed(tree_text(hashes, size="011")),
+        "signed: a size of 2^53": signed(tree_text(hashes, size=2**53)),
+        "signed: a size with a sign": signed(tree_text(hashes, size="+11")),
+        "signed: no size": signed(tree_text(hashes, size="")),
+        "signed: a root of 31 bytes": signed(tree_text(hashes, root=merkle_root(hashes)[:31])),
+        "signed: a root of 33 bytes": signed(tree_text(hashes, root=merkle_root(hashes) + b"\x00")),
+        "signed: a root in hexadecimal": signed(text.replace(lines[2], merkle_root(hashes).hex())),
+        "signed: a root with trailing bits": signed(text.replace(lines[2], swapped_bits(lines[2]))),
+        "signed: no root": signed(f"{lines[0]}\n{lines[1]}\n"),
+        "signed: a line more": signed(text + "more\n"),
+        "signed: an empty line more": signed(text + "\n"),
+        "signed: another origin": signed(tree_text(hashes, origin="eaas/audit/tree/v1/" + "0" * 32)),
+        "signed: the origin in capitals": signed(tree_text(hashes, origin=origin.upper())),
+        "signed: the origin of another version": signed(tree_text(hashes, origin=origin.replace("/v1/", "/v2/"))),
+        "signed: a blank behind the origin": signed(tree_text(hashes, origin=origin + " ")),
+    }
+
+    def file_line(count=11, tenant=MAX, hash_=None, last_id=None, witnesses=((WITNESS_SEED, WITNESS_NAME),), leaves=hashes, note=None,
+                  proof=None, time=COSIGNED_AT, seed=SIGNING_SEED):
+        tree = tree_text(leaves[:count], seed)
+        note = note or tree_note(tree, seed) + "".join(cosigned(tree, witness, name, time) for witness, name in witnesses)
+        proof = proof if proof is not None else [b64(node) for node in inclusion_proof(count - 1, leaves[:count])]
+        checkpoint = note_of(checkpoint_text(tenant, last_id or count, hash_ or leaves[count - 1]))
+        return {"checkpoint": checkpoint, "tree": {"checkpoint": note, "proof": proof}}
+
+    one, two = [witness_key()], [witness_key(), witness_key(OTHER_WITNESS_SEED, "other.example/w2")]
+    both = ((WITNESS_SEED, WITNESS_NAME), (OTHER_WITNESS_SEED, "other.example/w2"))
+    whole = file_line()
+    kept = [
+        {"name": "cosigned by one witness", "witnesses": one, "last_id": 11, "seconds": COSIGNED_AT, **whole},
+        {"name": "of the first entry, without nodes in its proof", "witnesses": one, "last_id": 1, "seconds": COSIGNED_AT, **file_line(1)},
+        {"name": "cosigned by two witnesses", "witnesses": two, "last_id": 8, "seconds": COSIGNED_AT, **file_line(8, witnesses=both)},
+        {"name": "cosigned by one more than is demanded", "witnesses": one, "last_id": 11, "seconds": COSIGNED_AT, **file_line(witnesses=both)},
+        {"name": "at another time", "witnesses": one, "last_id": 11, "seconds": 2**33, **file_line(time=2**33)},
+    ]
+    refuse_kept = [{"name": name, "witnesses": witnesses, **value} for name, witnesses, value in (
+        ("cosigned by one of two that are demanded", two, whole),
+        ("cosigned by nobody", one, file_line(witnesses=())),
+        ("cosigned after the year 9999", one, file_line(time=LAST_SECOND + 1)),
+        ("cosigned by another witness of this name", one, file_line(witnesses=((OTHER_WITNESS_SEED, WITNESS_NAME),))),
+        ("cosigned under another name", one, file_line(witnesses=((WITNESS_SEED, "witness.example/w2"),))),
+        ("the cosignature of a smaller tree", one, file_line(note=tree_note(text) + cosigned(tree_text(hashes[:10])))),
+        ("a smaller tree", one, {**whole, "tree": file_line(10)["tree"]}),
+        ("a larger tree", one, {**file_line(10), "tree": whole["tree"]}),
+        ("another last entry of as many", one, file_line(hash_=sha256(b"another entry"))),
+        ("the entry before, under the last id", one, file_line(hash_=hashes[9], proof=[b64(node) for node in inclusion_proof(9, hashes)])),
+        ("another tree of that size", one, {**whole, "tree": file_line(leaves=entry_hashes(11, "fork"))["tree"]}),
+        ("the tree of another installation", one, {**whole, "tree": file_line(3, leaves=entry_hashes(3, "elsewhere"), seed=OTHER_SEED)["tree"]}),
+        ("the tree not signed by the installation", one, file_line(note=text + "\n" + cosigned(text))),
+        ("a checkpoint of a tenant", one, file_line(tenant=TENANT)),
+        ("a proof with a node less", one, file_line(proof=whole["tree"]["proof"][1:])),
+        ("a proof with a node more", one, file_line(proof=whole["tree"]["proof"] + [b64(bytes(32))])),
+        ("a proof with its nodes exchanged", one, file_line(proof=whole["tree"]["proof"][::-1])),
+        ("a proof in hexadecimal", one, file_line(proof=[base64.b64decode(node).hex() for node in whole["tree"]["proof"]])),
+        ("a proof that is a text", one, file_line(proof="".join(whole["tree"]["proof"]))),
+        ("a proof of numbers", one, file_line(proof=[1, 2])),
+        ("no proof", one, {**whole, "tree": {"checkpoint": whole["tree"]["checkpoint"]}}),
+        ("no note", one, {**whole, "tree": {"proof": whole["tree"]["proof"]}}),
+        ("no tree", one, {**whole, "tree": None}),
+        ("a text for the tree", one, {**whole, "tree": whole["tree"]["checkpoint"]}),
+    )]
+    return {
+        "format": "tree 1",
+        "about": "tree.md 6. Seeds and hashes are lower-case hexadecimal. Each of `trees`: the seed signs the tree over the hashes of entries to the "
+                 "note, which its `tree_key` verifies; the first is `public_key`'s. Each of `accept` and `refuse` is that first note with other "
+                 "lines or one fault; where its name begins with `signed`, the signature is right and the text is not in the form. Each of `kept` "
+                 "is a line that all of `witnesses` cosigned, `seconds` being the oldest time; each of `refuse_kept` is none.",
+        "made_by": MADE_BY.replace("AES-256-GCM", "Ed25519"),
+        "public_key": public_key_text(public),
+        "trees": trees,
+        "accept": [{"name": name, "note": note} for name, note in accept.items()],
+        "refuse": [{"name": name, "note": note} for name, note in refuse.items()],
+        "kept": kept,
+        "refuse_kept": refuse_kept,
+    }
+
+
+# cosignature.md
+
+def request_of(old, proof, note):
+    return f"old {old}\n" + "".join(b64(node) + "\n" for node in proof) + "\n" + note
+
+
+def growing(hashes, old, new, seed=SIGNING_SEED):
+    return request_of(old, consistency_proof(old, hashes[:new]), tree_note(tree_text(hashes[:new], seed), seed))
+
+
+def cosignature_vectors():
+    hashes, fork = entry_hashes(40), entry_hashes(7) + entry_hashes(33, "fork")
+    text = tree_text(hashes[:11])
+    note, extended = tree_note(text), text + "an extension\nand another\n"
+    sign = [{"name": name, "seed": seed.hex(), "key": witness_key(seed, witness), "time": time, "text": body, "line": cosigned(body, seed, witness, time)}
+            for name, seed, witness, time, body in (
+                ("a tree", WITNESS_SEED, WITNESS_NAME, COSIGNED_AT, text),
+                ("by another witness", OTHER_WITNESS_SEED, "other.example/w2", COSIGNED_AT, text),
+                ("in 1970", WITNESS_SEED, WITNESS_NAME, 0, text),
+                ("at the last time", WITNESS_SEED, WITNESS_NAME, LAST_SECOND, text),
+                ("a text with extension lines", WITNESS_SEED, WITNESS_NAME, COSIGNED_AT, extended),
+                ("under a name beyond ASCII", WITNESS_SEED, "t\u00e9moin.example", COSIGNED_AT, text))]
+    public, key_id = ed25519_public(WITNESS_SEED), note_key_id(ed25519_public(WITNESS_SEED), WITNESS_NAME, COSIGNATURE)
+    stamp, signature = struct.pack(">Q", COSIGNED_AT), ed25519_sign(WITNESS_SEED, f"cosignature/v1\ntime {COSIGNED_AT}\n{text}".encode())
+
+    def with_bytes(data):
+        return signature_line(data, key_id, WITNESS_NAME)
+
+    refuse = {
+        "another time": with_bytes(struct.pack(">Q", COSIGNED_AT + 1) + signature),
+        "the time in little-endian": with_bytes(struct.pack("<Q", COSIGNED_AT) + signature),
+        "a time of 4 bytes": with_bytes(struct.pack(">I", COSIGNED_AT) + signature),
+        "no time": with_bytes(signature),
+        "the time behind the signature": with_bytes(signature + stamp),
+        "a time after the year 9999": cosigned(text, time=LAST_SECOND + 1),
+        "a time of 2^53": cosigned(text, time=2**53),
+        "a time of 2^64 - 1": cosigned(text, time=2**64 - 1),
+        "of another text": cosigned(extended),
+        "of the text without its last line feed": cosigned(text, message=f"cosignature/v1\ntime {COSIGNED_AT}\n{text[:-1]}"),
+        "of the whole note": cosigned(text, message=f"cosignature/v1\ntime {COSIGNED_AT}\n{note}"),
+        "of the text alone": cosigned(text, message=text),
+        "without a line of the version": cosigned(text, message=f"time {COSIGNED_AT}\n{text}"),
+        "of another version": cosigned(text, message=f"cosignature/v2\ntime {COSIGNED_AT}\n{text}"),
+        "with a zero in front of the time": cosigned(text, message=f"cosignature/v1\ntime 0{COSIGNED_AT}\n{text}"),
+        "by another key under this id": signature_line(
+            stamp + ed25519_sign(OTHER_WITNESS_SEED, f"cosignature/v1\ntime {COSIGNED_AT}\n{text}".encode()), key_id, WITNESS_NAME),
+        "a bit of the signature altered": with_bytes(stamp + flip(signature, 63)),
+        "a byte more": with_bytes(stamp + signature + b"\x00"),
+        "a byte less": with_bytes(stamp + signature[:63]),
+        "zeros": with_bytes(bytes(72)),
+    }
+    ignore = {
+        "of another name": cosigned(text, name="witness.example/w2"),
+        "of another key of this name": cosigned(text, OTHER_WITNESS_SEED),
+        "of this key as a plain signature": cosigned(text, kind=b"\x01"),
+        "of the log": log_line(text),
+    }
+    key = witness_key()
+    keys = {
+        "a plain key": public_key_text(public, WITNESS_NAME), "another id": public_key_text(public, WITNESS_NAME, COSIGNATURE, bytes(4)),
+        "the id in capitals": key.replace(key_id.hex(), key_id.hex().upper()), "no name": key.replace(WITNESS_NAME, ""),
+        "a blank in the name": public_key_text(public, "a b", COSIGNATURE), "a no-break space in the name": public_key_text(public, "a\u00a0b", COSIGNATURE),
+        "31 bytes": public_key_text(public[:31], WITNESS_NAME, COSIGNATURE), "33 bytes": public_key_text(public + b"\x00", WITNESS_NAME, COSIGNATURE),
+        "a line feed behind": key + "\n", "a blank in front": " " + key, "the key of ML-DSA": public_key_text(public, WITNESS_NAME, b"\x06"), "nothing": "",
+    }
+    requests = [{"name": name, "body": request_of(old, proof, body), "old": old, "proof": [node.hex() for node in proof], "note": body}
+                for name, old, proof, body in (
+                    ("the first", 0, [], note), ("with a proof", 7, consistency_proof(7, hashes[:11]), note), ("with 63 hashes", 1, [bytes(32)] * 63, note),
+                    ("the same again", 11, [], note), ("with an old size of 2^53 - 1", 2**53 - 1, [], note), ("with other signatures", 0, [], note + cosigned(text)))]
+    body, proof = requests[1]["body"], [b64(node) + "\n" for node in consistency_proof(7, hashes[:11])]
+    refuse_requests = {
+        "nothing": "", "the note alone": note, "no old size": body.replace("old 7\n", ""), "no number": body.replace("old 7\n", "old \n"),
+        "a zero in front": body.replace("old 7", "old 07"), "a sign": body.replace("old 7", "old +7"), "a negative size": body.replace("old 7", "old -7"),
+        "a fraction": body.replace("old 7", "old 7.0"), "an old size of 2^53": body.replace("old 7", f"old {2**53}"),
+        "an old size above the note's": body.replace("old 7", "old 12"), "an old size in capitals": body.replace("old 7", "OLD 7"),
+        "two blanks": body.replace("old 7", "old  7"), "a blank behind": body.replace("old 7", "old 7 "), "CRLF": body.replace("\n", "\r\n"),
+        "a line feed in front": "\n" + body, "no empty line": body.replace("\n\n", "\n", 1), "64 hashes": request_of(1, [bytes(32)] * 64, note),
+        "a hash of 31 bytes": request_of(7, [bytes(31)], note), "a hash of 33 bytes": request_of(7, [bytes(33)], note),
+        "a hash without padding": body.replace(proof[0], proof[0].replace("=", "")), "a hash with trailing bits": body.replace(proof[0], swapped_bits(proof[0][:-1]) + "\n"),
+        "a hash in hexadecimal": body.replace(proof[0], base64.b64decode(proof[0]).hex() + "\n"), "an empty line within the proof": body.replace(proof[0], proof[0] + "\n"),
+        "no note": body[:body.index("\n\n") + 2], "half a note": body[:-20], "a note without signatures": request_of(0, [], text + "\n"),
+        "a note of two lines": request_of(0, [], tree_note("\n".join(text.split("\n")[:2]) + "\n")),
+        "a note with an empty extension line": request_of(0, [], tree_note(text + "\nmore\n")),
+        "a note with a size that is none": request_of(0, [], tree_note(tree_text(hashes[:11], size="eleven"))),
+        "a note with a root of 20 bytes": request_of(0, [], tree_note(tree_text(hashes[:11], root=bytes(20)))),
+        "a note with a control character": request_of(0, [], tree_note(text + "\u0007\n")),
+        "a byte too many": request_of(0, [], note + "\u2014 a " + "A" * (131_072 - len(request_of(0, [], note).encode()) - 6) + "\n"),
+    }
+    state = {"format": "eaas/witness/state/v1", "witness": witness_key(),
+             "logs": [{"origin": tree_origin(ed25519_public(SIGNING_SEED)), "size": 11, "root": b64(merkle_root(hashes[:11]))},
+                      {"origin": "a log with blanks", "size": 0, "root": b64(sha256(b""))}]}
+
+    def file_of(**members):
+        return json.dumps({**state, **members}, separators=(",", ":")) + "\n"
+
+    def with_log(**members):
+        return file_of(logs=[{**state["logs"][0], **members}])
+
+    whole = file_of()
+    states = [{"name": "of two logs", "file": whole, "logs": state["logs"]}, {"name": "of a new witness", "file": file_of(logs=[]), "logs": []}]
+    refuse_states = {
+        "nothing": "", "half a file": whole[:60], "no line feed": whole[:-1], "a line more": whole + "\n", "two states": whole + whole,
+        "another format": file_of(format="eaas/witness/state/v2"), "no format": whole.replace('"format":"eaas/witness/state/v1",', ""),
+        "no witness": whole.replace('"witness"', '"other"'), "a member more": file_of(more=1), "blanks": json.dumps(state) + "\n",
+        "logs that are no list": file_of(logs={}), "no logs": whole[:whole.index(',"logs"')] + "}\n", "an origin twice": file_of(logs=state["logs"] + state["logs"][:1]),
+        "no origin": with_log(origin=""), "an origin that is a number": with_log(origin=1), "a negative size": with_log(size=-1), "a size as text": with_log(size="11"),
+        "a fraction": with_log(size=1.5), "a size of 2^53": with_log(size=2**53), "a root of 31 bytes": with_log(root=b64(bytes(31))), "no root": with_log(root=""),
+        "a root with trailing bits": with_log(root=swapped_bits(state["logs"][0]["root"])), "a log with a member more": with_log(time=1), "null": "null\n",
+    }
+    log_key = public_key_text(ed25519_public(SIGNING_SEED), tree_origin(ed25519_public(SIGNING_SEED)))
+    other_text = tree_text(hashes[:11], OTHER_SEED)
+    ours = [
+        ("a first tree with a proof", 422, request_of(0, [hashes[0]], tree_note(tree_text(hashes[:3])))),
+        ("a first tree with an old size", 409, growing(hashes, 2, 3), 0),
+        ("a first tree", 200, growing(hashes, 0, 3)),
+        ("the same again, as if it were the first", 409, growing(hashes, 0, 3), 3),
+        ("the same again", 200, growing(hashes, 3, 3)),
+        ("the same again with a proof", 422, request_of(3, [hashes[0]], tree_note(tree_text(hashes[:3])))),
+        ("a larger tree", 200, growing(hashes, 3, 11)),
+        ("a stale old size", 409, growing(hashes, 3, 12), 11),
+        ("a smaller tree with its own size", 409, growing(hashes, 8, 8), 11),
+        ("a smaller tree that is said to be new", 400, request_of(11, [], tree_note(tree_text(hashes[:8])))),
+        ("another tree of this size", 409, growing(fork, 11, 11), 11),
+        ("a larger tree without proof", 422, request_of(11, [], tree_note(tree_text(hashes[:20])))),
+        ("a larger tree with the proof of another", 422, request_of(11, consistency_proof(11, hashes[:21]), tree_note(tree_text(hashes[:20])))),
+        ("a larger tree with a node of its proof altered", 422,
+         request_of(11, [flip(node, 0) if at == 1 else node for at, node in enumerate(consistency_proof(11, hashes[:20]))], tree_note(tree_text(hashes[:20])))),
+        ("a fork that begins before what was cosigned, with its own proof", 422, growing(fork, 11, 20)),
+        ("a log that is not known", 404, request_of(11, [], tree_note(other_text, OTHER_SEED))),
+        ("this log's origin under another key", 403, request_of(
+            11, consistency_proof(11, hashes[:20]), tree_text(hashes[:20]) + "\n" + log_line(tree_text(hashes[:20]), OTHER_SEED, tree_origin(ed25519_public(SIGNING_SEED))))),
+        ("a signature of another tree", 403, request_of(11, consistency_proof(11, hashes[:20]), tree_text(hashes[:20]) + "\n" + log_line(text))),
+        ("a note that a witness alone signed", 403, request_of(11, consistency_proof(11, hashes[:20]), tree_text(hashes[:20]) + "\n" + cosigned(tree_text(hashes[:20])))),
+        ("no request", 400, "old 11\n"),
+        ("an extension line", 200, request_of(11, consistency_proof(11, hashes[:16]), tree_note(tree_text(hashes[:16]) + "an extension\n"))),
+        ("the largest", 200, growing(hashes, 16, 40)),
+    ]
+    sigsum = [(f"a tree of {size}", status, f"{old}\n{SIGSUM_ORIGIN}\n{size}\n{root}\n\n\u2014 {SIGSUM_ORIGIN} {signature}\n", *known)
+              for (size, status, *known) in ((1, 200), (5, 200), (3, 409, 5)) for old, root, signature in (SIGSUM_REQUESTS[size],)]
+    runs = [{"name": run, "logs": [listed], "requests": [{"name": name, "status": status, "body": body, **({"size": known[0]} if known else {})}
+                                                        for name, status, body, *known in answers]}
+            for run, listed, answers in (("an installation", log_key, ours),
+                                         ("a log of another program", public_key_text(SIGSUM_KEY, SIGSUM_ORIGIN), sigsum))]
+    return {
+        "format": "cosignature 1",
+        "about": "cosignature.md 7. Seeds and hashes are lower-case hexadecimal. Each of `sign`: the seed of the witness `key` cosigns the text at the time, in "
+                 "seconds since 1970, to the line. Each of `refuse` is a line under the first key's name and id that is no cosignature of the first text; each of "
+                 "`ignore` is of another key. `keys` are of witnesses, each of `refuse_keys` is not. Each of `requests` is read, each of `refuse_requests` is "
+                 "answered with 400. Each of `states` is the file of a state, each of `refuse_states` is not. Each of `runs`: a witness that knows `logs` and has cosigned "
+                 "nothing is sent the requests in turn, and answers with the statuses; `size` is the body of a 409.",
+        "made_by": MADE_BY.replace("AES-256-GCM", "Ed25519") + "; the log of another program: FiloSottile/torchwood, TestRace; a key: transparency-dev/formats",
+        "keys": [witness_key(), witness_key(OTHER_WITNESS_SEED, "other.example/w2"), REMORA_KEY],
+        "sign": sign,
+        "refuse": [{"name": name, "line": line} for name, line in refuse.items()],
+        "ignore": [{"name": name, "line": line} for name, line in ignore.items()],
+        "refuse_keys": [{"name": name, "key": value} for name, value in keys.items()],
+        "requests": requests,
+        "refuse_requests": [{"name": name, "body": body} for name, body in refuse_requests.items()],
+        "states": states,
+        "refuse_states": [{"name": name, "file": file} for name, file in refuse_states.items()],
+        "runs": runs,
     }
 
 
@@ -3374,9 +3729,11 @@ FILES = {
     "packages/server/src/audit/anchor.vectors.json": anchor_vectors,
     "packages/server/src/audit/chain.vectors.json": chain_vectors,
     "packages/server/src/audit/checkpoint.vectors.json": checkpoint_vectors,
+    "packages/server/src/audit/cosignature.vectors.json": cosignature_vectors,
     "packages/server/src/audit/export.vectors.json": export_vectors,
     "packages/server/src/audit/merkle.vectors.json": merkle_vectors,
     "packages/server/src/audit/row-mac.vectors.json": row_mac_vectors,
+    "packages/server/src/audit/tree.vectors.json": tree_vectors,
     "packages/sdk/src/models/codecs.vectors.json": codec_vectors,
     "packages/sdk/src/models/index-texts.vectors.json": index_column_vectors,
     "packages/sdk/src/models/rows.vectors.json": compact_row_vectors,

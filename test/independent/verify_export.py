@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Verifies an export of an EaaS audit log from the file and a public key alone.
 
-Written from export.md, checkpoint.md and chain.md, not from the server's code. Exit code 0: valid and whole, by the key that was given,
+Written from export.md, checkpoint.md, chain.md, tree.md and cosignature.md, not from the server's code. Exit code 0: valid and whole, by the key that was given,
 compared with the checkpoint if one was given; 1: not valid; 2: not understood; 3: the verification could not complete, because a file
 cannot be read or the Python package `cryptography` is missing. Of the others the highest that applies: 4: a part of a log; 5: the
 checkpoint could not be compared; 6: only the file itself vouches for the key.
@@ -30,6 +30,9 @@ TRAILER = re.compile(f'{{"(checkpoint|stretch)":{STRING},"public_key":{STRING}}}
 END = "([1-9][0-9]{0,15})\n(.+)\n"
 NOTES = {kind: re.compile(f"(eaas/audit/{kind}/v1\n({UUID})\n{ends}({TIME})\n)\n\u2014 eaas-audit (.+)\n")
          for kind, ends in (("checkpoint", END), ("stretch", END + END))}
+SIGNATURE = re.compile("\u2014 ([^\\s\u0085+]+) ([A-Za-z0-9+/]+={0,2})")
+TREE = re.compile("(eaas/audit/tree/v1/[0-9a-f]{32})\n([1-9][0-9]{0,15})\n(.+)\n")
+LAST_SECOND = 253402300799  # of the year 9999 (cosignature.md 2)
 # More than valid (export.md 5 and 6); the highest of those that apply.
 PART, UNUSED, UNTRUSTED = 4, 5, 6
 MAX_LINE_BYTES = 16 * 2**20
@@ -66,6 +69,71 @@ def read_note(note, public_key, kind="checkpoint"):
         Ed25519PublicKey.from_public_bytes(key[1:]).verify(signature[4:], text.encode())
     demand(ends == sorted(ends) and len({id_ for id_, _ in ends}) == len(ends), "the stretch would end after the log")
     return tenant, ends, time
+
+
+def signed_by(key, name, kind, text, lines):
+    """The bytes behind the key id in the first of the lines that has the name and the id of a key; None if there is none."""
+    known = hashlib.sha256(name.encode() + b"\n" + kind + key).digest()[:4]
+    for line in lines:
+        match = SIGNATURE.fullmatch(line)
+        demand(match, "this is not the line of a signature")
+        data = base64.b64decode(match[2], validate=True)
+        if match[1] == name and data[:4] == known:
+            return data[4:]
+    return None
+
+
+def check(key, signature, message):
+    if Ed25519PublicKey:
+        Ed25519PublicKey.from_public_bytes(key).verify(signature, message)
+
+
+def read_witness_key(text):
+    name, key_id, encoded = [*text.split("+", 2), "", ""][:3]
+    key = unbase64(encoded, 33)
+    known = hashlib.sha256(name.encode() + b"\n" + key).digest()[:4]
+    demand(key[:1] == b"\4" and known.hex() == key_id, "this is no key of a witness")
+    return name, key[1:]
+
+
+def read_witnessed(line, public_key, witnesses):
+    """The checkpoint of a line of the checkpoint file that each of the witnesses cosigned (tree.md 5), and its last id."""
+    note, tree = line["checkpoint"], line.get("tree")
+    tenant, [(last_id, last)], _ = read_note(note, public_key)
+    demand(tenant == INSTALLATION and type(tree) is dict, "no witness has seen it")
+    key = unbase64(public_key.split("+", 2)[2], 33)[1:]
+    origin = "eaas/audit/tree/v1/" + hashlib.sha256(key).digest()[:16].hex()
+    text, _, signatures = tree["checkpoint"].rpartition("\n\n")
+    text, lines = text + "\n", signatures.split("\n")
+    demand(lines.pop() == "", "the last line is not ended")
+    name, size, root = read(TREE, text, "a statement of a tree")
+    signature = signed_by(key, origin, b"\1", text, lines)
+    demand(name == origin and int(size) == last_id and signature, "this is not the tree of this installation at this entry")
+    check(key, signature, text.encode())
+    nodes = [unbase64(node, 32) for node in tree["proof"]]
+    demand(root_of(last, last_id - 1, last_id, nodes) == unbase64(root, 32), "the tree does not end with the entry of the checkpoint")
+    for name, key in witnesses:
+        timed = signed_by(key, name, b"\4", text, lines)
+        demand(timed and len(timed) == 72 and int.from_bytes(timed[:8], "big") <= LAST_SECOND, f"{name} has not cosigned it")
+        check(key, timed[8:], f"cosignature/v1\ntime {int.from_bytes(timed[:8], 'big')}\n{text}".encode())
+    return note, last_id
+
+
+def find_witnessed(kept, public_key, witnesses, export):
+    """The newest such checkpoint; one that ends with the anchor of the export comes first."""
+    demand(public_key, "witnesses need the public key that the checkpoint is checked by")
+    export.readline(MAX_LINE_BYTES)
+    anchor = ANCHOR.fullmatch(export.readline(MAX_LINE_BYTES).decode(errors="replace"))
+    export.seek(0)
+    found, fault = [], "there is no checkpoint of the installation's log"
+    for text in kept.split("\n"):
+        try:
+            line = json.loads(text)
+            found.append(read_witnessed(line, public_key, [read_witness_key(witness) for witness in witnesses]))
+        except (KeyError, TypeError, ValueError, InvalidSignature) as error:
+            fault = error
+    demand(found, f"no checkpoint that these witnesses cosigned: {fault}")
+    return next((note for note, last_id in reversed(found) if anchor and str(last_id) == anchor[1]), found[-1][0])
 
 
 def chained(before, tenant, id_, columns):
@@ -313,13 +381,16 @@ if __name__ == "__main__":
     parser.add_argument("file", help="what eaas audit export wrote")
     parser.add_argument("--public-key", metavar="KEY", help="eaas-audit+..., or a file that holds it")
     parser.add_argument("--checkpoint", metavar="FILE", help="a checkpoint that was kept")
+    parser.add_argument("--witness", metavar="KEY", action="append", help="a witness that must have cosigned the checkpoint, in a file of the server's lines")
     args = parser.parse_args()
     try:
         known, kept_note = (open(path, encoding="utf-8", newline="").read() if os.path.exists(path or "") else path
                             for path in (args.public_key, args.checkpoint))
         with open(args.file, "rb") as export:
+            if args.witness:
+                kept_note = find_witnessed(kept_note or "", known and known.strip(), args.witness, export)
             answer = verify(export, known and known.strip(), kept_note)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         print(error, file=sys.stderr)
         sys.exit(3)
     print(json.dumps(answer))

@@ -238,6 +238,7 @@ const ORDER = [
   'operations',
   'jobs',
   'http',
+  'witness',
   'application',
   'cli',
   'main',
@@ -253,6 +254,7 @@ const KNOWS: Partial<Record<Part, readonly Part[]>> = {
   operations: ['crypto', 'audit', 'store', 'runner'],
   jobs: ['crypto', 'audit', 'store', 'runner', 'operations'],
   http: ['runner', 'operations'],
+  witness: ['crypto', 'audit', 'store'],
 }
 
 function partOf(path: string): Part {
@@ -312,6 +314,7 @@ describe('the parts of the server', () => {
       'read-export',
       'recorded-rights',
       'rights-history',
+      'signed-note',
       'stretch',
       'verify-export',
     ].map((name) => `audit/${name}.ts`)

@@ -17,7 +17,8 @@ const KEPT_OUTPUT = 65_536
 export const ROOT_KEY = Buffer.alloc(32, 9).toString('base64')
 
 export interface EaasOptions {
-  database: TestDatabase
+  /** none for a command that uses no database */
+  database?: TestDatabase
   /** base64; `null` sets none, so that an embedded database uses its own file. ROOT_KEY by default. */
   rootKey?: string | null
   environment?: Record<string, string>
@@ -25,6 +26,8 @@ export interface EaasOptions {
   stderr?: number
   /** a program with its arguments that is given the server's command line and executes it */
   under?: readonly [string, ...string[]]
+  /** what it is started with: `start` by default, or another command that listens */
+  command?: readonly string[]
 }
 
 export interface Ended {
@@ -74,7 +77,7 @@ export async function startEaas(options: EaasOptions): Promise<EaasProcess> {
     },
     async start() {
       if (run && isRunning(run.child)) throw new Error('the server runs already: stop() or kill9() it first')
-      run = launch(['start'], options)
+      run = launch([...(options.command ?? ['start'])], options)
       await untilListening(run)
     },
     stopReading(how) {
@@ -171,7 +174,7 @@ async function untilListening(run: Run): Promise<void> {
   const { child } = run
   const listening = new Promise<'listening'>((resolve) => {
     child.stdout?.on('data', () => {
-      const [, url] = /^EaaS is listening on (\S+)\n/m.exec(run.stdout) ?? []
+      const [, url] = /^(?:EaaS|The witness) is listening on (\S+)\n/m.exec(run.stdout) ?? []
       if (url === undefined) return
       run.url = url
       resolve('listening')
@@ -199,7 +202,8 @@ function environmentOf({ database, rootKey = ROOT_KEY, environment = {} }: EaasO
     EAAS_PORT: '0',
     EAAS_LOG_LEVEL: 'warn',
     ...(rootKey === null ? {} : { EAAS_ROOT_KEY: rootKey }),
-    ...(database.backend === 'postgres' ? { EAAS_DATABASE_URL: database.url } : { EAAS_DATA_DIR: database.dataDir }),
+    ...(database?.backend === 'postgres' ? { EAAS_DATABASE_URL: database.url } : {}),
+    ...(database?.backend === 'embedded' ? { EAAS_DATA_DIR: database.dataDir } : {}),
     ...environment,
   }
 }

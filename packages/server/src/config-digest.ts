@@ -4,10 +4,10 @@ import type { Config } from './config.js'
 
 /**
  * SHA-256, in hexadecimal, over the settings as JSON with sorted names. The root key and the database's URL, which holds a password, stand
- * in it only as where they come from.
+ * in it only as where they come from; what `eaas witness` uses is left out.
  */
 export function digestConfig(
-  { rootKey, databaseUrl, unknownVariables: _, ...settings }: Config,
+  { rootKey, databaseUrl, unknownVariables: _, witness: __, ...settings }: Config,
   database: string,
 ): string {
   const root_key = rootKey.value === undefined ? (rootKey.file ?? 'data directory') : 'environment'

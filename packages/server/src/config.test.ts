@@ -3,12 +3,14 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
-import { type Config, ConfigError, readConfig, VARIABLES } from './config.js'
+import { type Config, ConfigError, readConfig, VARIABLES, WITNESS_VARIABLES } from './config.js'
 
 const SECRETS = {
   EAAS_ROOT_KEY: 'p6enp6enp6enp6enp6enp6enp6enp6enp6enp6enp6c=',
   EAAS_DATABASE_URL: 'postgres://eaas:hunter2hunter2@localhost/eaas',
 }
+
+const WITNESS = 'witness.example/w1+6f5a1b2c+BOvN63jn/bLvkieywe8R6UYAtVtNbZpXh34x7onlmtw2'
 
 describe('the configuration', () => {
   it('of an empty environment is the documented one', () => {
@@ -28,11 +30,19 @@ describe('the configuration', () => {
       auditArchiveDir: undefined,
       checkpointFile: resolve('.eaas/checkpoints'),
       checkpointMinutes: 60,
+      witnesses: [],
       auditVerifyHours: 24,
       maxClockSkewMs: 300_000,
       drainSeconds: 0,
       logLevel: 'info',
       journalStream: undefined,
+      witness: {
+        directory: resolve('.eaas-witness'),
+        key: { value: undefined, file: undefined },
+        logs: undefined,
+        host: '127.0.0.1',
+        port: 8421,
+      },
       unknownVariables: [],
     } satisfies Config)
   })
@@ -64,6 +74,16 @@ describe('the configuration', () => {
     ['EAAS_PORT', '65535', { port: 65_535 }],
     ['EAAS_TRUST_PROXY', '10.0.0.0/8', { trustProxy: ['10.0.0.0/8'] }],
     ['EAAS_TRUST_PROXY', ' 10.0.0.1 ,, ::1,', { trustProxy: ['10.0.0.1', '::1'] }],
+    [
+      'EAAS_WITNESSES',
+      ` ${WITNESS} https://witness.example/eaas/ ,${WITNESS.replace('w1', 'w2')}  http://[::1]:8421`,
+      {
+        witnesses: [
+          { key: WITNESS, url: 'https://witness.example/eaas' },
+          { key: WITNESS.replace('w1', 'w2'), url: 'http://[::1]:8421' },
+        ],
+      },
+    ],
     ['EAAS_CORS_ORIGINS', 'https://app.example.org', { corsOrigins: ['https://app.example.org'] }],
     [
       'EAAS_CORS_ORIGINS',
@@ -121,17 +141,39 @@ describe('the configuration', () => {
       'EAAS_ROOT_KEY_FILE',
       'EAAS_START_WAIT_SECONDS',
       'EAAS_TRUST_PROXY',
+      'EAAS_WITNESSES',
     ])
-    for (const meaning of Object.values(VARIABLES)) expect(meaning).not.toBe('')
+    expect(Object.keys(WITNESS_VARIABLES)).toEqual([
+      'EAAS_WITNESS_DIR',
+      'EAAS_WITNESS_KEY',
+      'EAAS_WITNESS_KEY_FILE',
+      'EAAS_WITNESS_LOGS',
+      'EAAS_WITNESS_HOST',
+      'EAAS_WITNESS_PORT',
+    ])
+    for (const meaning of Object.values({ ...VARIABLES, ...WITNESS_VARIABLES })) expect(meaning).not.toBe('')
   })
 
-  it.each(Object.keys(VARIABLES))('takes an empty %s as unset', (name) => {
+  it.each(Object.keys({ ...VARIABLES, ...WITNESS_VARIABLES }))('takes an empty %s as unset', (name) => {
     expect(readConfig({ [name]: '' })).toEqual(readConfig({}))
     expect(readConfig({ [name]: undefined })).toEqual(readConfig({}))
   })
 
   it.each([
     ['EAAS_AUDIT_VERIFY_HOURS', '8761'],
+    ['EAAS_WITNESS_PORT', '65536'],
+    ['EAAS_WITNESSES', WITNESS],
+    ['EAAS_WITNESSES', 'https://witness.example'],
+    ['EAAS_WITNESSES', `https://witness.example ${WITNESS}`],
+    ['EAAS_WITNESSES', `${WITNESS} witness.example`],
+    ['EAAS_WITNESSES', `${WITNESS} ftp://witness.example`],
+    ['EAAS_WITNESSES', `${WITNESS} https://witness.example?a=b`],
+    ['EAAS_WITNESSES', `${WITNESS} https://witness.example#a`],
+    ['EAAS_WITNESSES', `${WITNESS} https://user:hunter2@witness.example`],
+    ['EAAS_WITNESSES', `${WITNESS} https://witness.example more`],
+    ['EAAS_WITNESSES', `${WITNESS} http://a,${WITNESS} http://b`],
+    ['EAAS_WITNESSES', `${WITNESS} http://a,${WITNESS.replace('6f5a1b2c', '00000000')} http://b`],
+    ['EAAS_WITNESSES', ['w1', 'w2', 'w3', 'w4'].map((name) => `${WITNESS.replace('w1', name)} http://a`).join(',')],
     ['EAAS_PORT', '65536'],
     ['EAAS_PORT', '-1'],
     ['EAAS_PORT', '80.5'],
@@ -282,7 +324,7 @@ describe('the configuration', () => {
       EAAS_VECTORS: '/v',
     }
     expect(readConfig(others)).toEqual(readConfig({}))
-    const ours = Object.fromEntries(Object.keys(VARIABLES).map((name) => [name, '']))
+    const ours = Object.fromEntries(Object.keys({ ...VARIABLES, ...WITNESS_VARIABLES }).map((name) => [name, '']))
     expect(readConfig(ours)).toEqual(readConfig({}))
   })
 

@@ -14,6 +14,7 @@ const MAX_DRAIN_SECONDS = 3_600
 const POOLERS = ['auto', 'transaction', 'none'] as const
 const TENANTS_PER_APPEND = ['many', 'one'] as const
 const MAX_START_WAIT_SECONDS = 3_600
+const MOST_WITNESSES = 3
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'silent'] as const
 
 export type LogLevel = (typeof LOG_LEVELS)[number]
@@ -41,6 +42,8 @@ export interface Config {
   /** the file that checkpoints are written to, and compared from at start; `-` is standard output; undefined: none */
   checkpointFile: string | undefined
   checkpointMinutes: number
+  /** who cosigns the tree of the installation's log */
+  witnesses: WitnessAddress[]
   /** hours between two verifications of every log; 0: none */
   auditVerifyHours: number
   /** how far the server's clock and the database's may differ before nothing is written; Infinity: not checked */
@@ -50,8 +53,29 @@ export interface Config {
   /** device and inode of the stream that systemd keeps in its journal, `device:inode` (systemd.exec(5)); undefined: not a unit */
   journalStream: string | undefined
   logLevel: LogLevel
+  /** what `eaas witness` uses, and a server does not */
+  witness: WitnessConfig
   /** variables named like the server's that it does not know: perhaps misspelt, perhaps another program's */
   unknownVariables: string[]
+}
+
+/** A witness that the server asks. */
+export interface WitnessAddress {
+  /** its public key as written; the reader of keys checks it */
+  key: string
+  /** what `/add-checkpoint` is added to */
+  url: string
+}
+
+/** The configuration of `eaas witness`. */
+export interface WitnessConfig {
+  directory: string
+  /** base64 of 32 bytes, or a file that holds it; neither: the file in the directory */
+  key: { value: string | undefined; file: string | undefined }
+  /** the file that lists the logs; undefined: the one in the directory */
+  logs: string | undefined
+  host: string
+  port: number
 }
 
 /** Thrown when a variable has an invalid value; the message names the variable, and never contains a secret. */
@@ -84,6 +108,8 @@ export const VARIABLES = {
     'file for signed checkpoints, which a start compares the database with; - for standard output, none for no checkpoints ' +
     '(default: checkpoints in the data directory, or with PostgreSQL in $STATE_DIRECTORY if that is set)',
   EAAS_CHECKPOINT_MINUTES: 'minutes between two checkpoints of a log that grew (default: 60)',
+  EAAS_WITNESSES:
+    "up to three witnesses that cosign the installation's log, each its key, a blank and its URL, separated by commas (default: none)",
   EAAS_AUDIT_VERIFY_HOURS:
     'hours between two verifications of every log, which one of the servers of an installation does, 0 is never (default: 24)',
   EAAS_MAX_CLOCK_SKEW_SECONDS:
@@ -93,11 +119,22 @@ export const VARIABLES = {
   EAAS_LOG_LEVEL: `${LOG_LEVELS.join(', ')} (default: info)`,
 } as const satisfies Record<string, string>
 
+/** Each variable of `eaas witness` with its text in `--help`. */
+export const WITNESS_VARIABLES = {
+  EAAS_WITNESS_DIR: 'directory of its key, its state and the list of logs (default: .eaas-witness)',
+  EAAS_WITNESS_KEY: 'its key, base64 of 32 bytes (default: witness.key in the directory)',
+  EAAS_WITNESS_KEY_FILE: 'a file that holds the key instead',
+  EAAS_WITNESS_LOGS: 'the file that lists the logs to cosign, one key a line (default: logs in the directory)',
+  EAAS_WITNESS_HOST: 'address to listen on (default: 127.0.0.1)',
+  EAAS_WITNESS_PORT: 'port to listen on, 0 for any free one (default: 8421)',
+} as const satisfies Record<string, string>
+
+type Variable = keyof typeof VARIABLES | keyof typeof WITNESS_VARIABLES
 type Environment = Readonly<Record<string, string | undefined>>
 
 /** Reads the configuration. An empty variable counts as unset. @throws ConfigError */
 export function readConfig(environment: Environment): Config {
-  const get = (name: keyof typeof VARIABLES) => environment[name] || undefined
+  const get = (name: Variable) => environment[name] || undefined
   const url = databaseUrl(get('EAAS_DATABASE_URL'), get('EAAS_DATABASE_URL_FILE'))
   const dataDir = resolve(get('EAAS_DATA_DIR') ?? '.eaas')
   return {
@@ -136,11 +173,19 @@ export function readConfig(environment: Environment): Config {
       MAX_CHECKPOINT_MINUTES,
       1,
     ),
+    witnesses: witnesses(get('EAAS_WITNESSES') ?? ''),
     auditVerifyHours: wholeNumber('EAAS_AUDIT_VERIFY_HOURS', get('EAAS_AUDIT_VERIFY_HOURS') ?? '24', MAX_VERIFY_HOURS),
     maxClockSkewMs: clockSkewMs(get('EAAS_MAX_CLOCK_SKEW_SECONDS') ?? '300'),
     logLevel: oneOf('EAAS_LOG_LEVEL', get('EAAS_LOG_LEVEL') ?? 'info', LOG_LEVELS),
     drainSeconds: wholeNumber('EAAS_DRAIN_SECONDS', get('EAAS_DRAIN_SECONDS') ?? '0', MAX_DRAIN_SECONDS),
     journalStream: environment.JOURNAL_STREAM || undefined,
+    witness: {
+      directory: resolve(get('EAAS_WITNESS_DIR') ?? '.eaas-witness'),
+      key: { value: get('EAAS_WITNESS_KEY'), file: get('EAAS_WITNESS_KEY_FILE') },
+      logs: get('EAAS_WITNESS_LOGS'),
+      host: get('EAAS_WITNESS_HOST') ?? '127.0.0.1',
+      port: wholeNumber('EAAS_WITNESS_PORT', get('EAAS_WITNESS_PORT') ?? '8421', MAX_PORT),
+    },
     unknownVariables: Object.keys(environment).filter(isUnknown),
   }
 }
@@ -200,10 +245,10 @@ function checkpointFile(
 }
 
 function isUnknown(name: string): boolean {
-  return /^EAAS_(?!TEST_|VECTORS$)/.test(name) && !(name in VARIABLES)
+  return /^EAAS_(?!TEST_|VECTORS$)/.test(name) && !(name in VARIABLES) && !(name in WITNESS_VARIABLES)
 }
 
-function wholeNumber(name: keyof typeof VARIABLES, text: string, max: number, min = 0): number {
+function wholeNumber(name: Variable, text: string, max: number, min = 0): number {
   const value = Number(text)
   if (!/^\d+$/.test(text) || value > max || value < min)
     throw new ConfigError(`${name} must be a whole number from ${min} to ${max}, got ${text}`)
@@ -221,6 +266,30 @@ function origins(text: string): string[] {
     }
   }
   return list
+}
+
+// Whether a key is one, only the code of the formats can tell. Credentials in a URL would be logged.
+function witnesses(text: string): WitnessAddress[] {
+  const list = splitList(text).map((item) => {
+    const [, key = '', url = ''] = /^([^\s+]+\+[0-9a-f]{8}\+[A-Za-z0-9+/]+=*) +(https?:\/\/\S+)$/.exec(item) ?? []
+    if (key === '' || !isPlainUrl(url)) {
+      throw new ConfigError(
+        'EAAS_WITNESSES must list witnesses, separated by commas, each as its key, a blank and its URL (http or https, without user, ' +
+          'password, query and fragment)',
+      )
+    }
+    return { key, url: url.replace(/\/+$/, '') }
+  })
+  if (list.length > MOST_WITNESSES || new Set(list.map(({ key }) => key.split('+')[0])).size < list.length) {
+    throw new ConfigError(`EAAS_WITNESSES must list at most ${MOST_WITNESSES} witnesses, each under another name`)
+  }
+  return list
+}
+
+function isPlainUrl(text: string): boolean {
+  if (!URL.canParse(text)) return false
+  const { username, password } = new URL(text)
+  return username === '' && password === '' && !/[?#]/.test(text)
 }
 
 function splitList(text: string): string[] {

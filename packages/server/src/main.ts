@@ -12,6 +12,7 @@ import { printable } from './cli/output.js'
 import { addPurge } from './cli/purge.js'
 import { addStart } from './cli/start.js'
 import { addTenant } from './cli/tenant.js'
+import { addWitness } from './cli/witness.js'
 import { ConfigError } from './config.js'
 import { RootKeyError } from './crypto/root-key.js'
 import { Refusal } from './runner/refusal.js'
@@ -22,6 +23,7 @@ import { RoleError } from './store/grants.js'
 import { NewerSchemaError } from './store/migrations.js'
 import { NoDatabaseError } from './store/open-store.js'
 import { VERSION } from './version.js'
+import { WitnessError } from './witness/state-file.js'
 
 const program = new Command('eaas')
   .description('Encryption as a service, self-hosted.')
@@ -41,7 +43,8 @@ const program = new Command('eaas')
     process.exit(exitCode === 0 ? 0 : code.startsWith('commander.') ? 2 : exitCode)
   })
 
-for (const add of [addStart, addMigrate, addDoctor, addTenant, addApiKey, addKey, addAudit, addPurge]) add(program)
+for (const add of [addStart, addMigrate, addDoctor, addTenant, addApiKey, addKey, addAudit, addPurge, addWitness])
+  add(program)
 
 /** Errors whose message is enough; any other error is a defect, and is printed with its stack. */
 const EXPECTED = [
@@ -58,6 +61,7 @@ const EXPECTED = [
   RootKeyError,
   TamperedRowError,
   UnusableDataDirectoryError,
+  WitnessError,
 ]
 
 /** What to do about an error of the database, by its SQLSTATE. */
@@ -70,7 +74,7 @@ const ADVICE: Record<string, string> = {
 
 // The reader of the output may stop early, as `head` does: the command still runs to its end and closes what it opened.
 process.stdout.on('error', ({ code }: NodeJS.ErrnoException) => {
-  if (code === 'EPIPE' || program.args[0] === 'start') return
+  if (code === 'EPIPE' || program.args[0] === 'start' || program.args[0] === 'witness') return
   if (process.exitCode === undefined) process.stderr.write(`eaas: standard output cannot be written (${code})\n`)
   process.exitCode ??= 1
 })

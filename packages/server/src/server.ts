@@ -2,6 +2,7 @@
 import { hostname } from 'node:os'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { buildApp } from './app.js'
+import { readWitnessKey } from './audit/cosignature.js'
 import { type LineFault, nameFaults } from './audit/kept-witnesses.js'
 import type { Config } from './config.js'
 import { digestConfig } from './config-digest.js'
@@ -44,7 +45,8 @@ export async function openServer({
     if (app) app.log.warn(details, message)
     else early.push(() => logWarning(message, details))
   }
-  const metrics = createMetrics()
+  const witnesses = config.witnesses.map(({ key, url }) => ({ key: readWitnessKey(key), url }))
+  const metrics = createMetrics(witnesses.map(({ key }) => key.name))
   let keptFaults: readonly LineFault[] = []
   const installation = await openInstallation({
     config,
@@ -87,6 +89,7 @@ export async function openServer({
     services,
     sharedAlarms,
     compareAnchored: installation.compareAnchored,
+    witnesses,
     measures: metrics,
     log,
   })
@@ -144,6 +147,9 @@ async function logAdvice(
       'no checkpoints are kept: if the database is rolled back while no server runs, nobody will notice. ' +
         'Set EAAS_CHECKPOINT_FILE to a file that is kept apart from the database',
     )
+    if (config.witnesses.length > 0) {
+      log.warn('what witnesses cosign is not kept, so eaas audit verify --witness has nothing to read: see above')
+    }
   }
   if (keptFaults.length > 0) {
     log.warn(

@@ -1,18 +1,25 @@
 /** Signed statements of where a log ends, see checkpoint.md. Pure. */
-import { createPublicKey, hash as digest, type KeyObject, sign, verify } from 'node:crypto'
-import { concatBytes, decodeBase64, encodeBase64, encodeHex, encodeUtf8, isUuid } from '@eaas/protocol'
+import { type KeyObject, sign } from 'node:crypto'
+import { decodeBase64, encodeBase64, encodeUtf8, isUuid } from '@eaas/protocol'
 import { equalBytes } from './chain.js'
+import {
+  CheckpointError,
+  createNoteKey,
+  ED25519,
+  encodeNoteKey,
+  isSignedBy,
+  type NoteKey,
+  publicKeyBytes,
+  readNoteKey,
+  signatureLine,
+} from './signed-note.js'
+
+export { CheckpointError } from './signed-note.js'
 
 /** The first line of each note. */
 export const ORIGIN = 'eaas/audit/checkpoint/v1'
 const KEY_NAME = 'eaas-audit'
-/** C2SP signed-note: the type of an Ed25519 signature. */
-const ED25519 = 0x01
-const KEY_ID_BYTES = 4
-const PUBLIC_KEY_BYTES = 32
 const HASH_BYTES = 32
-/** RFC 8410: the bytes before the 32 bytes of an Ed25519 public key in SubjectPublicKeyInfo. */
-const SPKI_PREFIX = Uint8Array.of(0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00)
 const NOTE = new RegExp(`^((?:[^\\n]+\\n)+)\\n\\u2014 ${KEY_NAME} ([^\\n]+)\\n$`)
 const STATEMENT = new RegExp(
   `^${ORIGIN}\\n([^\\n]+)\\n([1-9]\\d{0,15})\\n([^\\n]+)\\n(\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z)\\n$`,
@@ -25,11 +32,6 @@ export interface Checkpoint {
   hash: Uint8Array
   /** when it was signed: RFC 3339, UTC, milliseconds */
   created_at: string
-}
-
-/** Thrown when a text is not a checkpoint or public key, or when a checkpoint was not signed by the given key. */
-export class CheckpointError extends Error {
-  override readonly name = 'CheckpointError'
 }
 
 /** Signs a statement: returns the note. */
@@ -64,20 +66,17 @@ export function readPosition(last_id: string, h: string): { last_id: number; has
 
 /** Signs a text whose last line feed is in it: returns the note (checkpoint.md 2). */
 export function signNote(signingKey: KeyObject, text: string): string {
-  const publicKey = publicKeyBytes(createPublicKey(signingKey))
-  const signature = sign(null, encodeUtf8(text), signingKey)
-  return `${text}\n\u2014 ${KEY_NAME} ${encodeBase64(concatBytes(keyId(publicKey), signature))}\n`
+  return `${text}\n${signatureLine(keyOf(signingKey), sign(null, encodeUtf8(text), signingKey))}`
 }
 
 /** The text of a note that the key signed. @throws CheckpointError */
 export function openNote(note: string, publicKey: string): string {
-  const key = decodePublicKey(publicKey)
+  const key = readPublicKey(publicKey)
   const { text, signature } = parseNote(note)
-  if (!equalBytes(signature.subarray(0, KEY_ID_BYTES), keyId(key))) {
+  if (!equalBytes(signature.subarray(0, key.id.length), key.id)) {
     throw new CheckpointError('the checkpoint was signed by another key')
   }
-  const verifier = createPublicKey({ key: Buffer.from(concatBytes(SPKI_PREFIX, key)), format: 'der', type: 'spki' })
-  if (!verify(null, encodeUtf8(text), verifier, signature.subarray(KEY_ID_BYTES))) {
+  if (!isSignedBy(key, encodeUtf8(text), signature.subarray(key.id.length))) {
     throw new CheckpointError('the checkpoint was altered: its signature does not verify')
   }
   return text
@@ -91,29 +90,26 @@ function parseNote(note: string): { text: string; signature: Uint8Array } {
 
 /** A public key in its written form (checkpoint.md 3). */
 export function encodePublicKey(signingKey: KeyObject): string {
-  const key = publicKeyBytes(createPublicKey(signingKey))
-  return `${KEY_NAME}+${encodeHex(keyId(key))}+${encodeBase64(concatBytes(Uint8Array.of(ED25519), key))}`
+  return encodeNoteKey(keyOf(signingKey))
 }
 
-function decodePublicKey(text: string): Uint8Array {
-  const [name, id, encoded = ''] = text.split('+', 2).concat(text.split('+').slice(2).join('+'))
-  const bytes = base64(encoded)
-  const key = bytes.subarray(1)
-  if (name !== KEY_NAME || bytes[0] !== ED25519 || key.length !== PUBLIC_KEY_BYTES || id !== encodeHex(keyId(key))) {
-    throw new CheckpointError(
-      `this is not a public key of an EaaS audit log: it must be ${KEY_NAME}+<8 digits>+<base64>`,
-    )
+/** Reads a public key in its written form. @throws CheckpointError */
+export function readPublicKey(text: string): NoteKey {
+  const key = findNoteKey(text)
+  if (key?.name === KEY_NAME) return key
+  throw new CheckpointError(`this is not a public key of an EaaS audit log: it must be ${KEY_NAME}+<8 digits>+<base64>`)
+}
+
+function findNoteKey(text: string): NoteKey | undefined {
+  try {
+    return readNoteKey(text, ED25519)
+  } catch {
+    return undefined
   }
-  return key
 }
 
-function keyId(publicKey: Uint8Array): Uint8Array {
-  const named = concatBytes(encodeUtf8(`${KEY_NAME}\n`), Uint8Array.of(ED25519), publicKey)
-  return digest('sha256', named, 'buffer').subarray(0, KEY_ID_BYTES)
-}
-
-function publicKeyBytes(key: KeyObject): Uint8Array {
-  return key.export({ format: 'der', type: 'spki' }).subarray(SPKI_PREFIX.length)
+function keyOf(signingKey: KeyObject): NoteKey {
+  return createNoteKey(KEY_NAME, ED25519, publicKeyBytes(signingKey))
 }
 
 function base64(text: string): Uint8Array {

@@ -4,6 +4,7 @@
  */
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { CheckpointError, ORIGIN } from './checkpoint.js'
+import type { WitnessedLine } from './witnessed.js'
 
 /**
  * Finds the note to verify a tenant's log by: the text itself, or the tenant's newest note among its lines. Does not check
@@ -36,18 +37,30 @@ export function describeKept(text: string): string {
   return `checkpoints of ${first === INSTALLATION_ID ? "the installation's log" : `tenant ${first}`}${more} only`
 }
 
-function readNotes(text: string): string[] {
-  return [text, ...text.split('\n')].flatMap(readNote)
+/** Lists the lines of the installation's log that have a tree, in the order of the text (tree.md 5). Checks nothing. */
+export function listWitnessedLines(text: string): WitnessedLine[] {
+  return readObjects(text).flatMap(({ checkpoint, tree }) =>
+    isNote(checkpoint) && tree !== undefined && line(checkpoint, 1) === INSTALLATION_ID ? [{ checkpoint, tree }] : [],
+  )
 }
 
-function readNote(text: string): string[] {
-  if (!text.trimStart().startsWith('{')) return []
-  try {
-    const { checkpoint } = JSON.parse(text) as { checkpoint?: unknown }
-    return typeof checkpoint === 'string' && checkpoint.startsWith(ORIGIN) ? [checkpoint] : []
-  } catch {
-    return [] // many lines, or one that a crash cut short
-  }
+function readNotes(text: string): string[] {
+  return readObjects(text).flatMap(({ checkpoint }) => (isNote(checkpoint) ? [checkpoint] : []))
+}
+
+function isNote(value: unknown): value is string {
+  return typeof value === 'string' && value.startsWith(ORIGIN)
+}
+
+function readObjects(text: string): { checkpoint?: unknown; tree?: unknown }[] {
+  return [text, ...text.split('\n')].flatMap((part) => {
+    if (!part.trimStart().startsWith('{')) return []
+    try {
+      return [JSON.parse(part) as { checkpoint?: unknown; tree?: unknown }]
+    } catch {
+      return [] // many lines, or one that a crash cut short
+    }
+  })
 }
 
 // By the time of signing, because after an accepted rollback newer checkpoints have lower ids. At equal times, the longer log is newer.

@@ -7,6 +7,7 @@ import { stat } from 'node:fs/promises'
 import { equalBytes, type KeptHead, nextPolicyEpoch } from './chain.js'
 import { type Checkpoint, CheckpointError, parseCheckpoint, readCheckpoint } from './checkpoint.js'
 import { NO_LINE, splitLines } from './split-lines.js'
+import type { KeptTree } from './witnessed.js'
 
 /** A line of the file: a checkpoint and the policy version beside it, which orders what was signed before and after a rollback. */
 export interface KeptLine {
@@ -16,6 +17,8 @@ export interface KeptLine {
   head?: { created_at: string; mac: string }
   checkpoint: string
   public_key: string
+  /** of the installation's log, once witnesses have cosigned it (tree.md 5) */
+  tree?: KeptTree
 }
 
 /** A line that is not as a server wrote it, by its number from 1. */

@@ -6,6 +6,8 @@ import { describe, expect, it } from 'vitest'
 import {
   anchorLeaf,
   consistencyProof,
+  type HashedLeaves,
+  hashLeaves,
   inclusionProof,
   merkleRoot,
   verifyConsistency,
@@ -123,6 +125,14 @@ const fraction = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true })
 const hashes = fc.uint8Array({ minLength: 32, maxLength: 32 })
 const hexOf = (nodes: readonly Uint8Array[]) => nodes.map(encodeHex)
 
+function hashedInTurn(leaves: Uint8Array[]): HashedLeaves {
+  const steps = hashLeaves(leaves)
+  for (;;) {
+    const step = steps.next()
+    if (step.done) return step.value
+  }
+}
+
 describe('a tree of any leaves', () => {
   it('has the root and the proofs of the recursive definition, and they verify', () => {
     fc.assert(
@@ -143,6 +153,20 @@ describe('a tree of any leaves', () => {
         )
       }),
     )
+  })
+
+  it('has the same root and proofs if its subtrees are hashed before', () => {
+    for (let size = 0; size <= 33; size++) {
+      const leaves = Array.from({ length: size }, (_, at) => Uint8Array.of(at))
+      const hashed = hashedInTurn(leaves)
+      expect(merkleRoot(hashed)).toEqual(merkleRoot(leaves))
+      for (let index = 0; index < size; index++) {
+        expect(inclusionProof(hashed, index)).toEqual(inclusionProof(leaves, index))
+      }
+      for (let oldSize = 0; oldSize <= size; oldSize++) {
+        expect(consistencyProof(hashed, oldSize)).toEqual(consistencyProof(leaves, oldSize))
+      }
+    }
   })
 
   it('has a proof for each leaf and each older size, up to 33 leaves', () => {

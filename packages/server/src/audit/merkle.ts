@@ -26,8 +26,39 @@ export interface Consistency {
   proof: readonly Uint8Array[]
 }
 
+/** Leaves of which every complete subtree is hashed: a root or a proof of them takes a few more hashes. */
+export interface HashedLeaves {
+  readonly length: number
+  /** the leaf hashes, then the hashes of pairs of the level before; a last one without partner is left out */
+  readonly levels: readonly (readonly Uint8Array[])[]
+}
+
+export type Leaves = readonly Uint8Array[] | HashedLeaves
+
+/** Hashes the leaves; yields after each hash, so that the caller can let others run. */
+export function* hashLeaves(leaves: readonly Uint8Array[]): Generator<void, HashedLeaves> {
+  const levels: Uint8Array[][] = []
+  let level: Uint8Array[] = []
+  for (const leaf of leaves) {
+    level.push(leafHash(leaf))
+    yield
+  }
+  while (level.length > 0) {
+    levels.push(level)
+    const next: Uint8Array[] = []
+    for (const [at, right] of level.entries()) {
+      const left = at % 2 === 1 ? level[at - 1] : undefined
+      if (!left) continue
+      next.push(nodeHash(left, right))
+      yield
+    }
+    level = next
+  }
+  return { length: leaves.length, levels }
+}
+
 /** The root over the leaves (merkle.md 1). */
-export function merkleRoot(leaves: readonly Uint8Array[]): Uint8Array {
+export function merkleRoot(leaves: Leaves): Uint8Array {
   return rootOf(leaves, 0, leaves.length)
 }
 
@@ -35,7 +66,7 @@ export function merkleRoot(leaves: readonly Uint8Array[]): Uint8Array {
  * The proof that the leaves hold the one at the index (merkle.md 2). Hashes all leaves.
  * @throws RangeError when there is no such leaf
  */
-export function inclusionProof(leaves: readonly Uint8Array[], index: number): Uint8Array[] {
+export function inclusionProof(leaves: Leaves, index: number): Uint8Array[] {
   if (!isCount(index) || index >= leaves.length) {
     throw new RangeError(`index must be an integer from 0 to ${leaves.length - 1}, got ${index}`)
   }
@@ -54,7 +85,7 @@ export function inclusionProof(leaves: readonly Uint8Array[], index: number): Ui
  * The proof that the first `oldSize` leaves are the beginning of all of them (merkle.md 3). Hashes all leaves.
  * @throws RangeError when there are fewer leaves
  */
-export function consistencyProof(leaves: readonly Uint8Array[], oldSize: number): Uint8Array[] {
+export function consistencyProof(leaves: Leaves, oldSize: number): Uint8Array[] {
   if (!isCount(oldSize) || oldSize > leaves.length) {
     throw new RangeError(`the old size must be an integer from 0 to ${leaves.length}, got ${oldSize}`)
   }
@@ -133,8 +164,10 @@ export function anchorLeaf(head: { tenant_id: string; last_id: number; hash: Uin
   return encodeUtf8(JSON.stringify([ANCHOR_LEAF_LABEL, tenant_id, last_id, encodeHex(hash)]))
 }
 
-function rootOf(leaves: readonly Uint8Array[], from: number, to: number): Uint8Array {
-  const [leaf] = to - from === 1 ? leaves.slice(from, to) : []
+function rootOf(leaves: Leaves, from: number, to: number): Uint8Array {
+  const known = 'levels' in leaves ? leaves.levels[Math.log2(to - from)]?.[from / (to - from)] : undefined
+  if (known) return known
+  const [leaf] = to - from === 1 && !('levels' in leaves) ? leaves.slice(from, to) : []
   if (leaf) return leafHash(leaf)
   if (to === from) return sha256()
   const split = from + largestPowerBelow(to - from)

@@ -1,31 +1,32 @@
 /** `eaas audit verify --all`: verifies the installation's log, its newest anchor and the log of every tenant. */
-import { readFile } from 'node:fs/promises'
 import { INSTALLATION_ID } from '@eaas/protocol'
-import { findKeptNote } from '../audit/kept-checkpoint.js'
 import type { Config } from '../config.js'
 import { type LogVerdict, type Unverified, verifyAll } from '../jobs/verify-all.js'
 import { verifyAudit } from '../operations/verify-audit.js'
 import { performAsSystem } from '../runner/perform.js'
+import { describeWitnessed, readKept, viewWitnessed } from './kept-file.js'
 import { print, printJson, showProgress, table } from './output.js'
 import { messageOf, recordOperation, withServices } from './with-services.js'
 
 export interface VerifyAllCommand {
   /** a file with a checkpoint of the installation's log */
   checkpoint?: string
+  /** keys of witnesses that must have cosigned it */
+  witness?: string[]
   json: boolean
 }
 
 /** Verifies every log; returns whether all are valid. @throws if a log could not be verified to its end, and none is invalid */
-export async function auditVerifyAll(config: Config, { checkpoint, json }: VerifyAllCommand): Promise<boolean> {
+export async function auditVerifyAll(config: Config, { json, ...file }: VerifyAllCommand): Promise<boolean> {
   const progress = showProgress('verified')
-  const kept = checkpoint === undefined ? undefined : findKeptNote(await readFile(checkpoint, 'utf8'), INSTALLATION_ID)
-  const { verdicts, unverified } = await withServices(config, async (services) => {
+  const { verdicts, unverified, witnessed } = await withServices(config, async (services) => {
+    const { note, witnessed } = await readKept(services, INSTALLATION_ID, file)
     const result = await verifyAll(services, {
       onProgress: (name, entries) => progress(`${name}: ${entries} entries`),
     })
     const own = result.verdicts.find(({ tenant_id }) => tenant_id === INSTALLATION_ID)
-    if (kept !== undefined && own?.valid) {
-      const compared = await performAsSystem(services, INSTALLATION_ID, verifyAudit({ checkpoint: kept }))
+    if (note !== undefined && own?.valid) {
+      const compared = await performAsSystem(services, INSTALLATION_ID, verifyAudit({ checkpoint: note }))
       const { valid, reason, broken_at } = compared
       Object.assign(own, { valid, ...(!valid && { reason, broken_at }) })
     }
@@ -34,11 +35,11 @@ export async function auditVerifyAll(config: Config, { checkpoint, json }: Verif
       action: 'installation.verify',
       metadata: { logs: result.verdicts.length, invalid, unverified: result.unverified.length },
     })
-    return result
+    return { ...result, witnessed }
   }).finally(progress.done)
   const isValid = verdicts.every(({ valid }) => valid)
-  if (json) printJson(view(verdicts, unverified))
-  else print(...describe(verdicts, unverified))
+  if (json) printJson({ ...view(verdicts, unverified), ...viewWitnessed(witnessed) })
+  else print(...describe(verdicts, unverified), ...(isValid ? describeWitnessed(witnessed) : []))
   if (isValid && unverified.length > 0) throw new Error(`${unverified.length} logs could not be verified`)
   return isValid
 }

@@ -1,11 +1,12 @@
 /** `eaas audit`: reads, exports and verifies the log for the operator. */
-import { open, readFile, rm } from 'node:fs/promises'
+import { open, rm } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { ACTIONS, type Action, isUuid, type wire } from '@eaas/protocol'
 import { type Command, Option } from 'commander'
 import { encodePublicKey } from '../audit/checkpoint.js'
-import { findKeptNote } from '../audit/kept-checkpoint.js'
+import { encodeNoteKey } from '../audit/signed-note.js'
+import { readTreeKey } from '../audit/tree.js'
 import type { Config } from '../config.js'
 import { acceptLostTenant, type LostTenant } from '../operations/accept-lost-tenant.js'
 import { acceptRollback } from '../operations/accept-rollback.js'
@@ -34,6 +35,7 @@ import {
   SAME_ENVIRONMENT,
   TENANT_OPTION,
 } from './command.js'
+import { describeWitnessed, readKept, viewWitnessed } from './kept-file.js'
 import { print, printJson, showProgress, table } from './output.js'
 import { auditVerifyExport, EXIT_CODES } from './verify-export.js'
 import { findTenantId, getLogId, recordOperation, withServices } from './with-services.js'
@@ -55,6 +57,7 @@ export function addAudit(program: Command): void {
       'Verify the log in the database. Exit code 1 if it is not valid, 3 if verification could not complete.',
     )
     .option('--checkpoint <file>', 'a checkpoint that you kept: the log must agree with it')
+    .addOption(WITNESS_OPTION)
     .addOption(
       new Option('--all', "the installation's log, its newest anchor and every tenant's log")
         .conflicts(['tenant', 'installation', 'from', 'to'])
@@ -64,6 +67,10 @@ export function addAudit(program: Command): void {
     .option('--to <id>', 'the last entry to verify; later entries and the end of the log are not checked', readPositive)
     .addOption(JSON_OPTION)
     .action(async (options, command: Command) => {
+      assertWitnessable(command)
+      if (options.witness && !options.all && !options.installation) {
+        command.error("error: option '--witness' needs '--installation' or '--all'", { exitCode: 2 })
+      }
       if (options.from > options.to) command.error("error: option '--to' must not be before '--from'", { exitCode: 2 })
       await judge(() =>
         options.all ? auditVerifyAll(commandConfig(), options) : auditVerify(commandConfig(), options),
@@ -95,6 +102,7 @@ export function addAudit(program: Command): void {
   audit
     .command('public-key')
     .description('Print the public key that exports and checkpoints are verified with.')
+    .option('--tree', "the key for a witness's list of logs, which has the name of the installation's log", false)
     .addOption(JSON_OPTION)
     .action((options) => auditPublicKey(commandConfig(), options))
 
@@ -104,9 +112,11 @@ export function addAudit(program: Command): void {
     .argument('<file>', 'what eaas audit export wrote')
     .option('--public-key <key>', 'the public key that you trust, or a file with it (default: the one in the export)')
     .option('--checkpoint <file>', 'a checkpoint that you kept: the export must agree with it; needs --public-key')
+    .addOption(WITNESS_OPTION)
     .addOption(JSON_OPTION)
     .addHelpText('after', EXIT_CODES)
     .action(async (file, options, command: Command) => {
+      assertWitnessable(command)
       if (options.checkpoint !== undefined && options.publicKey === undefined) {
         command.error("error: option '--checkpoint' needs '--public-key', which verifies the checkpoint", {
           exitCode: 2,
@@ -154,6 +164,20 @@ export function addAudit(program: Command): void {
     .action((options) => auditAcceptRollback(commandConfig(), options))
 }
 
+const WITNESS_OPTION = new Option(
+  '--witness <key>',
+  "the key of a witness that must have cosigned the checkpoint of the installation's log in --checkpoint; may be repeated",
+).argParser((key: string, keys: string[] = []) => [...keys, key])
+
+function assertWitnessable(command: Command): void {
+  const { witness, checkpoint } = command.opts()
+  if (witness !== undefined && checkpoint === undefined) {
+    command.error("error: option '--witness' needs '--checkpoint', a file of checkpoints that the server wrote", {
+      exitCode: 2,
+    })
+  }
+}
+
 interface OfLog extends LogChoice {
   json: boolean
 }
@@ -198,6 +222,8 @@ function describeMetadata({ key_version: _, ...metadata }: wire.Entry['metadata'
 interface VerifyOptions extends OfLog {
   /** a file with a checkpoint, in any form (kept-checkpoint.ts) */
   checkpoint?: string
+  /** keys of witnesses that must have cosigned it */
+  witness?: string[]
   /** first and last entry of a stretch */
   from?: number
   to?: number
@@ -208,25 +234,24 @@ interface VerifyOptions extends OfLog {
 /** Verifies a log in place; returns whether it is valid. */
 async function auditVerify(
   config: Config,
-  { checkpoint, from, to, json, all: _, ...log }: VerifyOptions,
+  { checkpoint, witness, from, to, json, all: _, ...log }: VerifyOptions,
 ): Promise<boolean> {
   const progress = showProgress('verified')
-  const kept = checkpoint === undefined ? undefined : await readFile(checkpoint, 'utf8')
   const scope = {
     after_id: from === undefined ? undefined : from - 1,
     through_id: to,
     onProgress: (entries: number) => progress(`${entries} entries`),
   }
-  const answer = await withServices(config, async (services) => {
+  const { answer, witnessed } = await withServices(config, async (services) => {
     const tenant_id = await getLogId(services, log)
-    const note = kept === undefined ? undefined : findKeptNote(kept, tenant_id)
+    const { note, witnessed } = await readKept(services, tenant_id, { checkpoint, witness })
     const answer = await performAsSystem(services, tenant_id, verifyAudit({ ...scope, checkpoint: note }))
     const { valid, verified_entries } = answer
     await recordOperation(services, { action: 'installation.verify', metadata: { tenant_id, valid, verified_entries } })
-    return answer
+    return { answer, witnessed }
   }).finally(progress.done)
-  if (json) printJson(answer)
-  else print(...describe(answer, { from, to }))
+  if (json) printJson({ ...answer, ...viewWitnessed(witnessed) })
+  else print(...describe(answer, { from, to }), ...(answer.valid ? describeWitnessed(witnessed) : []))
   return answer.valid
 }
 
@@ -306,8 +331,9 @@ async function auditCheckpoint(config: Config, { json, ...log }: OfLog): Promise
 }
 
 /** Prints the public key that checkpoints and exports are verified with. */
-async function auditPublicKey(config: Config, { json }: { json: boolean }): Promise<void> {
-  const public_key = await withServices(config, async ({ signingKey }) => encodePublicKey(signingKey))
+async function auditPublicKey(config: Config, { tree, json }: { tree: boolean; json: boolean }): Promise<void> {
+  const known = await withServices(config, async ({ signingKey }) => encodePublicKey(signingKey))
+  const public_key = tree ? encodeNoteKey(readTreeKey(known)) : known
   if (json) printJson({ public_key })
   else print(public_key)
 }

@@ -1,16 +1,22 @@
 /** What the commands share: their configuration, common options, the parsers of options, and the exit code of a verdict. */
 import { isUuid, isWellFormed, MAX_NAME_CHARACTERS, parseRfc3339 } from '@eaas/protocol'
 import { type Command, InvalidArgumentError, Option } from 'commander'
-import { type Config, readConfig, VARIABLES } from '../config.js'
+import { type Config, readConfig, VARIABLES, WITNESS_VARIABLES } from '../config.js'
 
 const WIDTH = Math.max(...Object.keys(VARIABLES).map((name) => name.length)) + 2
 
-/** Help text: every variable with its meaning. */
-export const ENVIRONMENT = `\nEnvironment:\n${Object.entries(VARIABLES)
-  .map(([name, meaning]) => `  ${name.padEnd(WIDTH)}${meaning}`)
-  .join('\n')}`
+/** Help text: every variable of the server with its meaning. */
+export const ENVIRONMENT = describeVariables(VARIABLES)
+/** Help text of `eaas witness`. */
+export const WITNESS_ENVIRONMENT = describeVariables({ ...WITNESS_VARIABLES, EAAS_LOG_LEVEL: VARIABLES.EAAS_LOG_LEVEL })
 /** Help text of the other commands. */
 export const SAME_ENVIRONMENT = '\nUses the same environment as the server: see eaas start --help.'
+
+function describeVariables(variables: Record<string, string>): string {
+  return `\nEnvironment:\n${Object.entries(variables)
+    .map(([name, meaning]) => `  ${name.padEnd(WIDTH)}${meaning}`)
+    .join('\n')}`
+}
 
 export const JSON_OPTION = new Option('--json', 'print JSON').default(false)
 export const REASON_OPTION = new Option(

@@ -27,9 +27,13 @@ import {
 } from './examine-database.js'
 import { examineFile, examineFolder, examineKeyFile } from './examine-files.js'
 import { examineAlarms, examineAnchor, examineChains, examineCheckpoints } from './examine-logs.js'
+import { examineWitnesses } from './examine-witnesses.js'
 import type { Finding, Result } from './finding.js'
 import { print, printJson } from './output.js'
 import { messageOf, operatorName } from './with-services.js'
+
+/** Nothing is appended to a log, and no witness is shown one, that may have gone back. */
+const SOUND = ['writes', 'alarms', 'checkpoints', 'audit chains', 'anchor', 'witnesses']
 
 /** Adds `eaas doctor`. */
 export function addDoctor(program: Command): void {
@@ -115,10 +119,11 @@ async function examine(config: Config): Promise<Finding[]> {
     if (rootKey && schema === 'current') {
       await examineOne('audit chains', () => examineChains(store.sql, rootKey))
       await examineOne('anchor', () => examineAnchor(store.sql, rootKey))
-      // Nothing is appended to a log that may have gone back.
-      const needed = ['writes', 'alarms', 'checkpoints', 'audit chains', 'anchor']
-      const mayRecord = findings.every(({ check, ok }) => ok || !needed.includes(check))
-      if (mayRecord) await record(store.sql, rootKey, { ok: findings.every(({ ok }) => ok) })
+      const isSound = () => findings.every(({ check, ok }) => ok || !SOUND.includes(check))
+      if (isSound() && config.witnesses.length > 0) {
+        await examineOne('witnesses', () => examineWitnesses(store.sql, rootKey, config.witnesses))
+      }
+      if (isSound()) await record(store.sql, rootKey, { ok: findings.every(({ ok }) => ok) })
     }
   } finally {
     await store.close()

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Command } from 'commander'
 import type { FastifyInstance } from 'fastify'
-import { type Config, ConfigError } from '../config.js'
+import type { Config } from '../config.js'
 import type { Installation } from '../installation.js'
 import { outliveOutput } from '../logger.js'
 import { createTenant, type NewTenant } from '../operations/create-tenant.js'
@@ -11,6 +11,7 @@ import type { Server } from '../server.js'
 import { lockInstance } from '../store/instance.js'
 import { hasTenants } from '../store/tenants.js'
 import { commandConfig, ENVIRONMENT } from './command.js'
+import { explainListening } from './listen.js'
 import { isStandardOutput } from './output.js'
 
 const STOP_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
@@ -57,14 +58,7 @@ async function listen(app: FastifyInstance, { host, port }: Config): Promise<voi
   try {
     await app.listen({ host, port, listenTextResolver: () => 'listening' })
   } catch (error) {
-    const { code = '' } = error as NodeJS.ErrnoException
-    const remedy = {
-      EADDRINUSE: 'another program listens there. Stop it, or set EAAS_PORT to another port',
-      EACCES: 'this user may not use that port. Set EAAS_PORT to 1024 or higher, and put a proxy in front',
-      EADDRNOTAVAIL: 'this machine does not have that address. Set EAAS_HOST to one that it has, or to 0.0.0.0 for all',
-      ENOTFOUND: 'there is no host with that name. Set EAAS_HOST to an address of this machine',
-    }[code]
-    throw remedy === undefined ? error : new ConfigError(`Cannot listen on ${host}, port ${port} (${code}): ${remedy}.`)
+    throw explainListening(error, { host, port }, { host: 'EAAS_HOST', port: 'EAAS_PORT' })
   }
 }
 

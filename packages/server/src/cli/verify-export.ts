@@ -3,9 +3,10 @@ import { createReadStream } from 'node:fs'
 import { readFile, stat } from 'node:fs/promises'
 import { CheckpointError, readCheckpoint } from '../audit/checkpoint.js'
 import { findKeptNote } from '../audit/kept-checkpoint.js'
-import { readHeader } from '../audit/read-export.js'
+import { isAnchor, readAnchorLine, readHeader } from '../audit/read-export.js'
 import { splitLines } from '../audit/split-lines.js'
 import { type ExportVerdict, verifyExport } from '../audit/verify-export.js'
+import { describeWitnessed, readAs, readWitnessedNote, viewWitnessed } from './kept-file.js'
 import { print, printJson, showProgress } from './output.js'
 
 const KEY_START = 'eaas-audit+'
@@ -33,20 +34,27 @@ export interface VerifyExportCommand {
   publicKey?: string
   /** a file with a checkpoint, in any form (kept-checkpoint.ts); requires a public key */
   checkpoint?: string
+  /** keys of witnesses that must have cosigned the checkpoint of the installation's log in that file */
+  witness?: string[]
   json: boolean
 }
 
 /** Verifies an export; returns the exit code. */
 export async function auditVerifyExport(
   file: string,
-  { publicKey, checkpoint, json }: VerifyExportCommand,
+  { publicKey, checkpoint, witness, json }: VerifyExportCommand,
 ): Promise<number> {
   const known = publicKey === undefined ? undefined : await readKey(publicKey)
-  const tenant_id = await findTenant(file)
-  const note =
-    checkpoint === undefined || tenant_id === undefined
+  const { tenant_id, anchorId } = await readBeginning(file)
+  const witnessed =
+    checkpoint === undefined || witness === undefined
       ? undefined
-      : await readNote(checkpoint, { tenant_id, publicKey: known ?? '' })
+      : await readWitnessedNote(checkpoint, { publicKey: known ?? '', witness, prefer: anchorId })
+  const note =
+    witnessed?.note ??
+    (checkpoint === undefined || tenant_id === undefined
+      ? undefined
+      : await readNote(checkpoint, { tenant_id, publicKey: known ?? '' }))
   const { size } = await stat(file)
   const stream = createReadStream(file)
   const progress = showProgress('verified')
@@ -56,8 +64,8 @@ export async function auditVerifyExport(
     onProgress: (entries) => progress(`${entries} entries, ${Math.round((100 * stream.bytesRead) / size)} %`),
   })
   progress.done()
-  if (json) printJson(verdict)
-  else print(...describe(verdict))
+  if (json) printJson({ ...verdict, ...viewWitnessed(witnessed) })
+  else print(...describe(verdict), ...(verdict.valid ? describeWitnessed(witnessed) : []))
   return exitCode(verdict)
 }
 
@@ -117,29 +125,26 @@ export async function readKey(text: string): Promise<string> {
   return key
 }
 
-/** The tenant that the header names; undefined without a header, which the verdict will report. */
-async function findTenant(file: string): Promise<string | undefined> {
+/** The tenant of the header and the id of the anchor; undefined if the file has none or they are faulty, which the verdict will report. */
+async function readBeginning(file: string): Promise<{ tenant_id?: string; anchorId?: number }> {
+  let tenant_id: string | undefined
   for await (const line of splitLines(createReadStream(file))) {
     try {
-      return readHeader(line).tenant_id
+      if (tenant_id !== undefined)
+        return isAnchor(line) ? { tenant_id, anchorId: readAnchorLine(line).anchor.id } : { tenant_id }
+      tenant_id = readHeader(line).tenant_id
     } catch {
-      return undefined
+      break
     }
   }
-  return undefined
+  return tenant_id === undefined ? {} : { tenant_id }
 }
 
 // An error of the checkpoint itself is reported as such, not as a fault of the export.
-async function readNote(
-  file: string,
-  { tenant_id, publicKey }: { tenant_id: string; publicKey: string },
-): Promise<string> {
-  const text = await readFile(file, 'utf8')
-  try {
+function readNote(file: string, { tenant_id, publicKey }: { tenant_id: string; publicKey: string }): Promise<string> {
+  return readAs(file, (text) => {
     const note = findKeptNote(text, tenant_id)
     readCheckpoint(note, publicKey)
     return note
-  } catch (error) {
-    throw error instanceof CheckpointError ? new CheckpointError(`${file}: ${error.message}`) : error
-  }
+  })
 }

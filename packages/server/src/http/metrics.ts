@@ -1,5 +1,5 @@
 /**
- * GET /metrics: the metrics of this process, for Prometheus. Labels are only routes, methods, statuses and actions: ids of tenants
+ * GET /metrics: the metrics of this process, for Prometheus. Labels are only routes, methods, statuses, actions and witnesses: ids of tenants
  * or keys would show who does what to anybody who can reach the page, and make ever more series.
  */
 import { type LogAction, UNRECORDED_KINDS, type UnrecordedKind } from '@eaas/protocol'
@@ -28,10 +28,15 @@ export interface Metrics {
   purgeRan: (failed: number) => void
   /** called after each verification of every log with the number of logs that are not valid or were not verified */
   verificationRan: (failed: number) => void
+  /** called with what came of asking each witness */
+  witnessesAsked: (outcomes: readonly { witness: string; kind: string }[]) => void
 }
 
-/** Creates the metrics of the audit log. To be called before the committer, which reports to them, and the application are created. */
-export function createMetrics(): Metrics {
+/**
+ * Creates the metrics of the audit log, and of the witnesses of these names. To be called before the committer, which reports to them, and the
+ * application are created.
+ */
+export function createMetrics(witnesses: readonly string[] = []): Metrics {
   const registry = new Registry()
   const registers = [registry]
   const entries = new Counter({
@@ -102,8 +107,10 @@ export function createMetrics(): Metrics {
       show(this, verification?.failed)
     },
   })
+  const { witnessesAsked } = createWitnessMetrics(registry, witnesses)
   return {
     registry,
+    witnessesAsked,
     observeUnrecorded(kind) {
       unrecorded.inc({ kind })
     },
@@ -120,6 +127,38 @@ export function createMetrics(): Metrics {
       for (const action of actions) entries.inc({ action })
       batchEntries.observe(actions.length)
       commitSeconds.observe(seconds)
+    },
+  }
+}
+
+// A server without witnesses has no such metrics.
+function createWitnessMetrics(registry: Registry, names: readonly string[]): Pick<Metrics, 'witnessesAsked'> {
+  if (names.length === 0) return { witnessesAsked: () => undefined }
+  const cosignedAt = new Map<string, number>()
+  const registers = [registry]
+  new Gauge({
+    name: 'eaas_witness_cosignature_age_seconds',
+    help: 'Seconds since the witness last cosigned the log of the installation for this process; since its start until then.',
+    labelNames: ['witness'],
+    registers,
+    collect() {
+      for (const witness of names) this.set({ witness }, secondsSince(cosignedAt.get(witness) ?? startedAt))
+    },
+  })
+  const contradicted = new Gauge({
+    name: 'eaas_witness_contradicted',
+    help: 'Whether the witness cosigned a log that this one does not continue, by its newest answer.',
+    labelNames: ['witness'],
+    registers,
+  })
+  for (const witness of names) contradicted.set({ witness }, 0)
+  const startedAt = performance.now()
+  return {
+    witnessesAsked(outcomes) {
+      for (const { witness, kind } of outcomes) {
+        if (kind === 'cosigned' || kind === 'overtaken') cosignedAt.set(witness, performance.now())
+        if (kind !== 'failed') contradicted.set({ witness }, kind === 'contradicted' ? 1 : 0)
+      }
     },
   }
 }

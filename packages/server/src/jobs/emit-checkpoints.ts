@@ -25,7 +25,7 @@ export function createCheckpointEmitter(
   return async () => {
     for (const { tenant_id, last_id } of await listHeads(services.sql)) {
       if (emitted.get(tenant_id) === last_id) continue
-      const line = await witness(services, tenant_id).catch((error: unknown) => onError(error, tenant_id))
+      const line = await signLine(services, tenant_id).catch((error: unknown) => onError(error, tenant_id))
       if (!line) continue
       await write(line)
       emitted.set(tenant_id, last_id)
@@ -50,8 +50,11 @@ export function createAlarmWitnessEmitter({ committer, signingKey, now }: Servic
   }
 }
 
-// The head is compared with the witnessed one before it is signed, and is then itself the head that the log must continue from.
-async function witness(services: Services, tenant_id: string): Promise<KeptLine> {
+/**
+ * Signs the line of a tenant's checkpoint. The head is compared with the witnessed one before it is signed, and is then itself the head that the
+ * log must continue from. @throws ChainAlarmError, TamperedRowError
+ */
+export async function signLine(services: Services, tenant_id: string): Promise<KeptLine> {
   const { sql, states, committer, signingKey, now } = services
   const state = await states.find(tenant_id)
   if (!state) throw new Error('the database has a head for a tenant that does not exist')
@@ -71,7 +74,8 @@ function keep({ signingKey, now }: Pick<Services, 'signingKey' | 'now'>, tenant_
   return { tenant_id, policy_version, checkpoint, public_key: encodePublicKey(signingKey), ...sealed }
 }
 
-function createLineWriter(file: string): (line: KeptLine) => Promise<void> {
+/** Creates what appends lines to the file of checkpoints; each is on disk when its promise resolves. */
+export function createLineWriter(file: string): (line: KeptLine) => Promise<void> {
   let isLastLineEnded = false
   return async (line) => {
     if (!isLastLineEnded) await endLastLine(file)

@@ -5,11 +5,13 @@ import type { Config } from '../config.js'
 import { anchorNow } from '../runner/anchor-heads.js'
 import type { Services } from '../runner/operation.js'
 import { findAnchorTime } from '../store/anchors.js'
+import { createWitnessRound, type WitnessOutcome } from './ask-witnesses.js'
 import { doDueWork } from './due-work.js'
 import { createAlarmWitnessEmitter, createCheckpointEmitter } from './emit-checkpoints.js'
 import { type Periodic, startPeriodic } from './periodic.js'
 import { purgeTenants } from './retention.js'
 import { createScheduledVerification } from './scheduled-verification.js'
+import type { KnownWitness } from './witness-client.js'
 
 const MINUTE_MS = 60_000
 /** Rotations and destructions are carried out within a minute of their time. */
@@ -32,11 +34,14 @@ export interface ScheduleOptions {
   sharedAlarms: SharedAlarms
   /** compares every tenant's log with the newest anchor */
   compareAnchored: () => Promise<unknown[]>
+  /** who cosigns the tree of the installation's log */
+  witnesses: readonly KnownWitness[]
   /** what the jobs report to the metrics */
   measures: {
     checkpointsWritten: () => void
     purgeRan: (failedTenants: number) => void
     verificationRan: (failedLogs: number) => void
+    witnessesAsked: (outcomes: readonly Pick<WitnessOutcome, 'witness' | 'kind'>[]) => void
   }
   log: Log
 }
@@ -53,13 +58,23 @@ export interface Schedule {
   writeLastWitnesses(): Promise<void>
 }
 
+/** One round of checkpoints. */
+interface Round {
+  /** the server has stopped serving */
+  isLast?: boolean
+  /** the server is stopping: nobody is waited for */
+  signal?: AbortSignal
+}
+
 /** Starts every job with a first run at once. */
 export function startSchedule(options: ScheduleOptions): Schedule {
   const anchor = createAnchoring(options)
   const emit = createEmitter(options)
-  const emitCheckpoints = async (run: { isLast?: boolean } = {}) => {
+  const askWitnesses = createAsking(options)
+  const emitCheckpoints = async (run: Round = {}) => {
     await anchor(run)
     await emit()
+    await askWitnesses(run)
   }
   const compareChains = createComparison(options)
   const jobs = startJobs(options, { emitCheckpoints, compareChains })
@@ -112,6 +127,34 @@ function createEmitter({ config: { checkpointFile }, services, measures, log }: 
   }
 }
 
+// No failure keeps the server from serving: see "A witness is asked, and never waited for" in docs/decisions.md.
+function createAsking({
+  config: { checkpointFile },
+  witnesses,
+  services,
+  measures,
+  log,
+}: ScheduleOptions): (run: Round) => Promise<void> {
+  const round = createWitnessRound(services, { witnesses, file: checkpointFile })
+  return async ({ isLast = false, signal }) => {
+    try {
+      const outcomes = await round({ isLast, signal })
+      if (!outcomes || signal?.aborted) return
+      measures.witnessesAsked(outcomes)
+      for (const { witness, kind, detail } of outcomes) {
+        if (kind === 'contradicted') log.fatal({ witness, detail }, CONTRADICTED)
+        if (kind === 'failed') log.error({ witness, detail }, 'a witness did not cosign; it will be asked again')
+      }
+    } catch (error) {
+      log.error({ err: error }, 'asking the witnesses failed; it will be retried')
+    }
+  }
+}
+
+const CONTRADICTED =
+  "a witness cosigned another installation's log than this one: the database went back or was rewritten, or the witness is wrong. Compare with " +
+  'a checkpoint that is kept elsewhere (eaas audit verify --all --checkpoint)'
+
 // An alarm is written to the file even if the database cannot be read.
 function createComparison({
   config: { checkpointFile },
@@ -135,7 +178,10 @@ function createComparison({
 
 function startJobs(
   { config, services, measures, log }: ScheduleOptions,
-  { emitCheckpoints, compareChains }: { emitCheckpoints: () => Promise<void>; compareChains: () => Promise<void> },
+  {
+    emitCheckpoints,
+    compareChains,
+  }: { emitCheckpoints: (run: Round) => Promise<void>; compareChains: () => Promise<void> },
 ): Periodic[] {
   const failed = (what: string) => (error: unknown) => log.error({ err: error }, `${what} failed; it will be retried`)
   const jobs = [
@@ -166,7 +212,7 @@ function startJobs(
     }),
     startPeriodic({
       intervalMs: config.checkpointMinutes * MINUTE_MS,
-      work: () => emitCheckpoints(),
+      work: (signal) => emitCheckpoints({ signal }),
       onError: failed('writing checkpoints'),
     }),
   ]

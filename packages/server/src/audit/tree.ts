@@ -1,0 +1,82 @@
+/** The Merkle tree over the installation's log, and signed statements of its root, see tree.md. Pure. */
+import { hash as digest, type KeyObject, sign } from 'node:crypto'
+import { encodeBase64, encodeHex, encodeUtf8 } from '@eaas/protocol'
+import { readPublicKey } from './checkpoint.js'
+import { type Leaves, merkleRoot } from './merkle.js'
+import {
+  CheckpointError,
+  createNoteKey,
+  ED25519,
+  findBase64,
+  findSignature,
+  isSignedBy,
+  type NoteKey,
+  publicKeyBytes,
+  type SignedNote,
+  signatureLine,
+  splitNote,
+} from './signed-note.js'
+
+const ORIGIN_PREFIX = 'eaas/audit/tree/v1/'
+const ORIGIN_DIGEST_BYTES = 16
+const HASH_BYTES = 32
+/** c2sp.org/tlog-checkpoint: origin, size, root, and extension lines, none of them empty. */
+const TREE_HEAD = /^([^\n]+)\n(0|[1-9]\d{0,15})\n([^\n]+)\n((?:[^\n]+\n)*)$/
+
+/** What a log states of its tree. */
+export interface TreeHead {
+  origin: string
+  size: number
+  root: Uint8Array
+}
+
+/** A statement that the log signed, with all signatures under it. */
+export interface SignedTree extends TreeHead, SignedNote {}
+
+/** The key that signs trees, from the public key of the installation (tree.md 3). @throws CheckpointError if that is none */
+export function readTreeKey(publicKey: string): NoteKey {
+  return treeKeyOf(readPublicKey(publicKey).key)
+}
+
+/** Signs the tree over the hashes of all entries: returns the note. */
+export function signTree(signingKey: KeyObject, hashes: Leaves): string {
+  const key = treeKeyOf(publicKeyBytes(signingKey))
+  const text = `${key.name}\n${hashes.length}\n${encodeBase64(merkleRoot(hashes))}\n`
+  return `${text}\n${signatureLine(key, sign(null, encodeUtf8(text), signingKey))}`
+}
+
+/** Reads a note that the key signed. @throws CheckpointError (tree.md 4) */
+export function readTree(note: string, key: NoteKey): SignedTree {
+  const { text, signatures } = splitNote(note)
+  assertSigned({ text, signatures }, [key])
+  const { origin, size, root } = readTreeHead(text)
+  if (origin !== key.name || size === 0 || text.split('\n').length !== 4) {
+    throw new CheckpointError('this is not a statement of the tree of this installation')
+  }
+  return { origin, size, root, text, signatures }
+}
+
+/** Checks that one of a log's keys signed a note. @throws CheckpointError if none did, or if the signature of one does not verify */
+export function assertSigned({ text, signatures }: SignedNote, keys: readonly NoteKey[]): void {
+  const signed = keys.flatMap((key) => {
+    const signature = findSignature(signatures, key)
+    return signature ? [isSignedBy(key, encodeUtf8(text), signature)] : []
+  })
+  if (signed.length === 0) throw new CheckpointError('the statement of the tree was signed by another key')
+  if (signed.includes(false)) {
+    throw new CheckpointError('the statement of the tree was altered: its signature does not verify')
+  }
+}
+
+/** Reads the text of any log's tree checkpoint. @throws CheckpointError */
+export function readTreeHead(text: string): TreeHead {
+  const [, origin = '', size = '', encoded = ''] = TREE_HEAD.exec(text) ?? []
+  const root = findBase64(encoded, HASH_BYTES)
+  if (!root || !Number.isSafeInteger(Number(size))) throw new CheckpointError('this is not a checkpoint of a tree')
+  return { origin, size: Number(size), root }
+}
+
+function treeKeyOf(publicKey: Uint8Array): NoteKey {
+  const id = digest('sha256', publicKey, 'buffer').subarray(0, ORIGIN_DIGEST_BYTES)
+  return createNoteKey(`${ORIGIN_PREFIX}${encodeHex(id)}`, ED25519, publicKey)
+}

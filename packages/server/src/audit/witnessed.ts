@@ -1,0 +1,96 @@
+/** Checks that witnesses saw the log of a checkpoint, by the tree beside it, see tree.md 5. Pure. */
+import { encodeBase64, INSTALLATION_ID } from '@eaas/protocol'
+import { type Checkpoint, readCheckpoint } from './checkpoint.js'
+import { readCosignature } from './cosignature.js'
+import { inclusionProof, type Leaves, verifyInclusion } from './merkle.js'
+import { CheckpointError, findBase64, type NoteKey } from './signed-note.js'
+import { readTree, readTreeKey } from './tree.js'
+
+/** The member `tree` of a line of the checkpoint file. */
+export interface KeptTree {
+  /** the note, with the lines of those that cosigned it */
+  checkpoint: string
+  /** that the `h` of the line's checkpoint is the last leaf: hashes in base64 */
+  proof: string[]
+}
+
+/** A line of the checkpoint file, as far as witnesses go; `tree` is whatever the line has there. */
+export interface WitnessedLine {
+  checkpoint: string
+  tree: unknown
+}
+
+/** A checkpoint that every demanded witness cosigned. */
+export interface Witnessed extends Checkpoint {
+  /** the checkpoint itself */
+  note: string
+  /** when the oldest of the cosignatures was made, in seconds since 1970 */
+  seconds: number
+}
+
+/** The member for a line whose checkpoint ends with the last of these hashes. */
+export function keepTree(note: string, hashes: Leaves): KeptTree {
+  return { checkpoint: note, proof: inclusionProof(hashes, hashes.length - 1).map(encodeBase64) }
+}
+
+/**
+ * Reads the checkpoint of a line that each of the witnesses cosigned; returns it with the time of the oldest cosignature, in seconds since
+ * 1970. @throws CheckpointError if the key did not sign checkpoint and tree, the tree does not end with the checkpoint, or a witness did
+ * not cosign it
+ */
+export function readWitnessed(
+  { checkpoint: note, tree }: WitnessedLine,
+  { publicKey, witnesses }: { publicKey: string; witnesses: readonly NoteKey[] },
+): Checkpoint & { seconds: number } {
+  const checkpoint = readCheckpoint(note, publicKey)
+  const { checkpoint: treeNote, proof } = readMember(tree)
+  const { size, root, text, signatures } = readTree(treeNote, readTreeKey(publicKey))
+  const { tenant_id, last_id, hash } = checkpoint
+  if (tenant_id !== INSTALLATION_ID)
+    throw new CheckpointError("only checkpoints of the installation's log have witnesses")
+  if (size !== last_id || !verifyInclusion({ root, size, index: size - 1, leaf: hash, proof })) {
+    throw new CheckpointError('the checkpoint is not the end of the tree beside it')
+  }
+  const times = witnesses.map((witness) => {
+    const seconds = readCosignature(signatures, witness, text)
+    if (seconds === undefined) throw new CheckpointError(`${witness.name} has not cosigned it`)
+    return seconds
+  })
+  return { ...checkpoint, seconds: Math.min(...times) }
+}
+
+/**
+ * Finds the newest of the lines that each of the witnesses cosigned; one that ends with the preferred entry comes first.
+ * @throws CheckpointError with what is wrong with the newest line, if there is none
+ */
+export function findWitnessed(
+  lines: readonly WitnessedLine[],
+  { prefer, ...trusted }: { publicKey: string; witnesses: readonly NoteKey[]; prefer?: number | undefined },
+): Witnessed {
+  let newest: Witnessed | undefined
+  let fault: CheckpointError | undefined
+  for (const line of lines.toReversed()) {
+    try {
+      const read = readWitnessed(line, trusted)
+      newest ??= { ...read, note: line.checkpoint }
+      if (prefer === undefined || read.last_id === prefer) return { ...read, note: line.checkpoint }
+    } catch (error) {
+      if (!(error instanceof CheckpointError)) throw error
+      fault ??= error
+    }
+  }
+  if (newest) return newest
+  throw fault ?? new CheckpointError("it has no checkpoint of the installation's log that a witness has seen")
+}
+
+function readMember(tree: unknown): { checkpoint: string; proof: Uint8Array[] } {
+  const { checkpoint, proof } = (tree ?? {}) as Partial<Record<keyof KeptTree, unknown>>
+  if (typeof checkpoint !== 'string' || !Array.isArray(proof)) throw new CheckpointError('no witness has seen it')
+  return { checkpoint, proof: proof.map(decodeNode) }
+}
+
+function decodeNode(text: unknown): Uint8Array {
+  const node = typeof text === 'string' ? findBase64(text) : undefined
+  if (!node) throw new CheckpointError('a hash of the proof beside the tree is not canonical base64')
+  return node
+}

@@ -1,0 +1,33 @@
+/** Asks the witnesses for `eaas doctor`, as a server does after each checkpoint. */
+import type { KeyObject } from 'node:crypto'
+import { INSTALLATION_ID } from '@eaas/protocol'
+import { readWitnessKey } from '../audit/cosignature.js'
+import type { Config } from '../config.js'
+import { findOwnInstance, openSecrets } from '../installation.js'
+import { askWitnesses, WITNESS_TIMEOUT_MS, type WitnessOutcome } from '../jobs/ask-witnesses.js'
+import { findHead } from '../store/audit.js'
+import type { Sql } from '../store/db.js'
+import type { Result } from './finding.js'
+
+/** Has each witness cosign the installation's log as it is now. */
+export async function examineWitnesses(sql: Sql, rootKey: KeyObject, addresses: Config['witnesses']): Promise<Result> {
+  const witnesses = addresses.map(({ key, url }) => ({ key: readWitnessKey(key), url }))
+  const instance = await findOwnInstance(sql)
+  const head = await findHead(sql, INSTALLATION_ID)
+  if (!instance || !head) return { detail: 'the database is new' }
+  const { signingKey } = openSecrets(rootKey, instance)
+  const options = { witnesses, sizes: new Map<string, number>(), timeoutMs: WITNESS_TIMEOUT_MS }
+  const { outcomes } = await askWitnesses({ sql, signingKey }, head, options)
+  const named = (...kinds: WitnessOutcome['kind'][]) =>
+    outcomes.flatMap(({ witness, kind, detail }) => (kinds.includes(kind) ? [`${witness}: ${detail}`] : [])).join('; ')
+  const contradicted = named('contradicted')
+  if (contradicted !== '') {
+    const remedy =
+      'The database went back or was rewritten, or the witness is wrong: compare with a checkpoint that is kept elsewhere ' +
+      '(eaas audit verify --all --checkpoint)'
+    return { ok: false, detail: `${contradicted}. ${remedy}` }
+  }
+  const failed = named('failed')
+  if (failed !== '') return { warning: true, detail: failed }
+  return { detail: `cosigned the installation's log: ${named('cosigned', 'overtaken')}` }
+}

@@ -1,0 +1,63 @@
+/** The file of checkpoints that `--checkpoint` names, and the witnesses that `--witness` demands of it. */
+import { readFile } from 'node:fs/promises'
+import { CheckpointError, encodePublicKey } from '../audit/checkpoint.js'
+import { readWitnessKey } from '../audit/cosignature.js'
+import { findKeptNote, listWitnessedLines } from '../audit/kept-checkpoint.js'
+import { findWitnessed, type Witnessed } from '../audit/witnessed.js'
+import type { Services } from '../runner/operation.js'
+
+/** What to verify a log by. */
+export interface Kept {
+  note?: string
+  /** what the demanded witnesses cosigned */
+  witnessed?: Witnessed
+}
+
+/** Reads what to verify a log in the database by; nothing if no file was given. @throws CheckpointError */
+export async function readKept(
+  { signingKey }: Pick<Services, 'signingKey'>,
+  tenant_id: string,
+  { checkpoint, witness }: { checkpoint?: string | undefined; witness?: string[] | undefined },
+): Promise<Kept> {
+  if (checkpoint === undefined) return {}
+  if (witness === undefined) return { note: findKeptNote(await readFile(checkpoint, 'utf8'), tenant_id) }
+  const witnessed = await readWitnessedNote(checkpoint, { publicKey: encodePublicKey(signingKey), witness })
+  return { note: witnessed.note, witnessed }
+}
+
+/** Reads the checkpoint of the installation's log in a file that each of the witnesses cosigned. @throws CheckpointError */
+export async function readWitnessedNote(
+  file: string,
+  { publicKey, witness, prefer }: { publicKey: string; witness: readonly string[]; prefer?: number | undefined },
+): Promise<Witnessed> {
+  const witnesses = witness.map(readWitnessKey)
+  return readAs(file, (text) => findWitnessed(listWitnessedLines(text), { publicKey, witnesses, prefer }))
+}
+
+/** Reads a file; an error of a checkpoint in it names the file. @throws CheckpointError */
+export async function readAs<T>(file: string, read: (text: string) => T): Promise<T> {
+  const text = await readFile(file, 'utf8')
+  try {
+    return read(text)
+  } catch (error) {
+    throw error instanceof CheckpointError ? new CheckpointError(`${file}: ${error.message}`) : error
+  }
+}
+
+/** The member of a JSON verdict about what witnesses cosigned; none without witnesses. */
+export function viewWitnessed(witnessed: Witnessed | undefined): {
+  witnessed?: { entry_id: number; cosigned_at: string }
+} {
+  if (!witnessed) return {}
+  const { last_id, seconds } = witnessed
+  return { witnessed: { entry_id: last_id, cosigned_at: new Date(seconds * 1_000).toISOString() } }
+}
+
+/** The line of a verdict about what witnesses cosigned; none without witnesses. */
+export function describeWitnessed(witnessed: Witnessed | undefined): string[] {
+  const view = viewWitnessed(witnessed).witnessed
+  if (!view) return []
+  return [
+    `witnesses   cosigned entry ${view.entry_id} of the installation's log; the oldest cosignature is of ${view.cosigned_at}`,
+  ]
+}

@@ -1,0 +1,113 @@
+/** `eaas witness`: cosigns the logs of other installations until a signal stops it. */
+import type { Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { type Command, Option } from 'commander'
+import { encodeNoteKey } from '../audit/signed-note.js'
+import type { Config } from '../config.js'
+import { outliveOutput } from '../logger.js'
+import { createWitness, openWitness } from '../witness/directory.js'
+import { createLog, type Log } from '../witness/log.js'
+import { createWitnessServer } from '../witness/serve.js'
+import { WitnessError } from '../witness/state-file.js'
+import { createWitnessService } from '../witness/witness.js'
+import { commandConfig, readName, WITNESS_ENVIRONMENT } from './command.js'
+import { listenOn } from './listen.js'
+import { print } from './output.js'
+
+const STOP_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
+/** How long requests under way may take to finish before their connections are closed, in milliseconds. */
+const STOP_DEADLINE_MS = 5_000
+
+/** Adds `eaas witness`. */
+export function addWitness(program: Command): void {
+  program
+    .command('witness')
+    .description(
+      "Cosign the trees of other logs by C2SP's tlog-witness protocol, and refuse what contradicts what was cosigned before.",
+    )
+    .option(
+      '--create',
+      'create the key and the state of a new witness in an empty directory, print its public key, and end',
+      false,
+    )
+    .addOption(new Option('--name <name>', 'name of a new witness, such as witness.example/w1').argParser(readName))
+    .addOption(
+      new Option(
+        '--forget <origin>',
+        'forget what was cosigned of a log, whose loss you were shown to be meant, so that it is cosigned from its beginning again; and end',
+      ).conflicts(['create', 'name']),
+    )
+    .addHelpText('after', WITNESS_ENVIRONMENT)
+    .addHelpText(
+      'after',
+      '\nWho asks it needs its public key, which it prints: see EAAS_WITNESSES in eaas start --help.',
+    )
+    .action(async ({ create, name, forget }: WitnessOptions, command: Command) => {
+      if (create !== (name !== undefined))
+        command.error("error: '--create' and '--name' belong together", { exitCode: 2 })
+      const config = commandConfig()
+      if (forget !== undefined) return forgetLog(config, forget)
+      if (name === undefined) return serveWitness(config)
+      print(encodeNoteKey(await createWitness(config.witness, name)))
+    })
+}
+
+interface WitnessOptions {
+  create: boolean
+  name?: string
+  /** the origin of a log */
+  forget?: string
+}
+
+/** Takes a log out of the state. @throws WitnessError if nothing of it was cosigned, or a witness runs */
+async function forgetLog({ witness: config }: Config, origin: string): Promise<void> {
+  const { state, save, release } = await openWitness(config)
+  try {
+    const seen = state.logs.get(origin)
+    if (!seen) throw new WitnessError(`This witness has cosigned nothing of ${origin}.`)
+    await save({ ...state, logs: new Map([...state.logs].filter(([other]) => other !== origin)) })
+    print(`Forgot ${origin}, of which this witness had cosigned ${seen.size} entries.`)
+  } finally {
+    await release()
+  }
+}
+
+/** Serves the witness; returns once it listens. */
+async function serveWitness({ witness: config, logLevel }: Config): Promise<void> {
+  outliveOutput()
+  const log = createLog(logLevel)
+  const files = await openWitness(config)
+  const events = {
+    cosigned: (details: Record<string, unknown>, isNew: boolean) =>
+      isNew ? log.info(details, 'cosigned') : log.debug(details, 'cosigned again'),
+    contradicted: (details: Record<string, unknown>) =>
+      log.warn(
+        details,
+        'a log signed a tree that was not shown to continue the one cosigned before: keep this line, it may be evidence',
+      ),
+  }
+  const witness = createWitnessService(files, { now: Date.now, events })
+  const server = createWitnessServer(witness, log)
+  try {
+    await listenOn(server, config, { host: 'EAAS_WITNESS_HOST', port: 'EAAS_WITNESS_PORT' })
+  } catch (error) {
+    await files.release()
+    throw error
+  }
+  stopOnSignal(server, log, files.release)
+  const { address, port, family } = server.address() as AddressInfo
+  const host = family === 'IPv6' ? `[${address}]` : address
+  const names = [...files.logs.keys()].map((origin) => `  ${origin}`)
+  print(`The witness is listening on http://${host}:${port}`, `Key: ${encodeNoteKey(files.key)}`, 'Logs:', ...names)
+}
+
+function stopOnSignal(server: Server, log: Log, release: () => Promise<void>): void {
+  const stop = (signal: NodeJS.Signals) => {
+    for (const name of STOP_SIGNALS) process.off(name, stop) // a second signal ends the process at once
+    log.info({ signal }, 'stopping')
+    setTimeout(() => server.closeAllConnections(), STOP_DEADLINE_MS).unref()
+    server.close(() => release().finally(() => process.exit()))
+    server.closeIdleConnections()
+  }
+  for (const name of STOP_SIGNALS) process.on(name, stop)
+}

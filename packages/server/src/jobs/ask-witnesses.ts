@@ -1,0 +1,152 @@
+/**
+ * Has witnesses cosign the tree of the installation's log (audit/tree.md), outside of any request. A witness that does not answer changes nothing
+ * for callers: what it would have shown is shown by the next one that answers.
+ */
+import type { KeyObject } from 'node:crypto'
+import { INSTALLATION_ID } from '@eaas/protocol'
+import { equalBytes, type Head } from '../audit/chain.js'
+import { parseCheckpoint } from '../audit/checkpoint.js'
+import { consistencyProof, type HashedLeaves, hashLeaves } from '../audit/merkle.js'
+import { signTree } from '../audit/tree.js'
+import { keepTree } from '../audit/witnessed.js'
+import type { Services } from '../runner/operation.js'
+import { findHead } from '../store/audit.js'
+import type { Sql } from '../store/db.js'
+import { listEntryHashes } from '../store/installation-log.js'
+import { createStretches } from '../turn.js'
+import { createLineWriter, signLine } from './emit-checkpoints.js'
+import { askWitness, type KnownWitness } from './witness-client.js'
+
+/** With what it cosigned last and the size in its 409, a witness is asked twice at most; a third time if another server was faster. */
+const MOST_ATTEMPTS = 3
+/** How long one request to a witness may take, in milliseconds; while the server stops, less. */
+export const WITNESS_TIMEOUT_MS = 10_000
+const LAST_TIMEOUT_MS = 1_500
+
+/** What came of asking one witness. */
+export interface WitnessOutcome {
+  /** the name of its key */
+  witness: string
+  /** `contradicted`: it cosigned a tree that this log does not continue; `overtaken`: it cosigned a newer one of another server */
+  kind: 'cosigned' | 'contradicted' | 'overtaken' | 'failed'
+  /** what happened, in a sentence; of `cosigned`, the entry */
+  detail: string
+  /** the line of the cosignature */
+  line?: string
+}
+
+export interface AskingOptions {
+  witnesses: readonly KnownWitness[]
+  /** by witness, the size that it cosigned last as far as this process knows; updated */
+  sizes: Map<string, number>
+  timeoutMs: number
+  /** the server is stopping: what is not answered yet is given up */
+  signal?: AbortSignal | undefined
+}
+
+/** Asks every witness at once for the tree that ends with the head. @throws if the entries in the database do not end with it */
+export async function askWitnesses(
+  { sql, signingKey }: { sql: Sql; signingKey: KeyObject },
+  head: Pick<Head, 'last_id' | 'hash'>,
+  { witnesses, sizes, ...limits }: AskingOptions,
+): Promise<{ outcomes: WitnessOutcome[]; note: string; hashes: HashedLeaves }> {
+  const hashes = await hashInStretches(await readHashes(sql, head))
+  const note = signTree(signingKey, hashes)
+  const findLastId = async () => (await findHead(sql, INSTALLATION_ID))?.last_id ?? 0
+  const outcomes = await Promise.all(
+    witnesses.map(async (witness) => {
+      const { key } = witness
+      const old = Math.min(sizes.get(key.name) ?? 0, hashes.length)
+      const { size, ...outcome } = await askUntilAnswered(witness, { note, hashes, old, ...limits, findLastId })
+      if (size !== undefined) sizes.set(key.name, size)
+      return { witness: key.name, ...outcome }
+    }),
+  )
+  return { outcomes, note, hashes }
+}
+
+/** Creates the round that follows each checkpoint; returns undefined if there is no witness to ask. */
+export function createWitnessRound(
+  services: Services,
+  { witnesses, file }: { witnesses: readonly KnownWitness[]; file: string | undefined },
+): (run: { isLast: boolean; signal?: AbortSignal | undefined }) => Promise<WitnessOutcome[] | undefined> {
+  const sizes = new Map<string, number>()
+  const write = file === undefined ? undefined : createLineWriter(file)
+  let written = ''
+  return async ({ isLast, signal }) => {
+    if (witnesses.length === 0) return undefined
+    const line = await signLine(services, INSTALLATION_ID)
+    const head = parseCheckpoint(line.checkpoint)
+    const timeoutMs = isLast ? LAST_TIMEOUT_MS : WITNESS_TIMEOUT_MS
+    const { outcomes, note, hashes } = await askWitnesses(services, head, { witnesses, sizes, timeoutMs, signal })
+    const cosigned = outcomes.filter(({ kind }) => kind === 'cosigned')
+    // An unchanged log is cosigned again, which shows how fresh it is, but not written again.
+    const state = [head.last_id, ...cosigned.map(({ witness }) => witness)].join(' ')
+    if (write && cosigned.length > 0 && state !== written) {
+      const tree = keepTree(note + cosigned.map(({ line = '' }) => line).join(''), hashes)
+      await write({ ...line, tree })
+      written = state
+    }
+    return outcomes
+  }
+}
+
+async function readHashes(sql: Sql, { last_id, hash }: Pick<Head, 'last_id' | 'hash'>): Promise<Uint8Array[]> {
+  const entries = await listEntryHashes(sql, last_id)
+  const last = entries.at(-1)
+  if (entries.some(({ id }, at) => id !== at + 1) || last?.id !== last_id || !equalBytes(last.hash, hash)) {
+    throw new Error(
+      "the entries of the installation's log do not end with its head: run eaas audit verify --installation",
+    )
+  }
+  return entries.map((entry) => entry.hash)
+}
+
+// Calls run in between: thousands of hashes take tens of milliseconds.
+async function hashInStretches(leaves: readonly Uint8Array[]): Promise<HashedLeaves> {
+  const pause = createStretches()
+  const steps = hashLeaves(leaves)
+  for (;;) {
+    const step = steps.next()
+    if (step.done) return step.value
+    const due = pause()
+    if (due) await due
+  }
+}
+
+interface Asking extends Pick<AskingOptions, 'timeoutMs' | 'signal'> {
+  note: string
+  hashes: HashedLeaves
+  old: number
+  /** where the log ends now */
+  findLastId: () => Promise<number>
+}
+
+async function askUntilAnswered(
+  witness: KnownWitness,
+  { note, hashes, old, findLastId, ...limits }: Asking,
+): Promise<Omit<WitnessOutcome, 'witness'> & { size?: number }> {
+  const size = hashes.length
+  for (let attempt = 1; attempt <= MOST_ATTEMPTS; attempt++) {
+    const answer = await askWitness(witness, { old, proof: consistencyProof(hashes, old), note }, limits)
+    if (answer.kind === 'cosigned') return { kind: 'cosigned', detail: `entry ${size}`, line: answer.line, size }
+    if (answer.kind === 'failed') return answer
+    if (answer.kind === 'inconsistent') return { kind: 'contradicted', detail: contradiction(old) }
+    if (answer.size === old && old === size) return { kind: 'contradicted', detail: contradiction(old) }
+    if (answer.size === old) return { kind: 'failed', detail: `it answered 409 with the size ${old} that it was sent` }
+    if (answer.size > size) {
+      const lastId = await findLastId()
+      if (lastId >= answer.size) return { kind: 'overtaken', detail: `entry ${answer.size}`, size: answer.size }
+      return {
+        kind: 'contradicted',
+        detail: `it cosigned entry ${answer.size} of the installation's log, which ends with entry ${lastId}`,
+      }
+    }
+    old = answer.size
+  }
+  return { kind: 'failed', detail: 'it answered each request with another size' }
+}
+
+function contradiction(size: number): string {
+  return `it cosigned ${size} entries of the installation's log, of which this log is no continuation`
+}

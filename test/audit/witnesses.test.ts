@@ -1,0 +1,308 @@
+// Witnesses of the installation's log: a real `eaas witness` cosigns what a server shows it, and shows what the server's database lost.
+import { spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { createServer as createHttpServer } from 'node:http'
+import { type AddressInfo, createServer, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { INSTALLATION_ID } from '@eaas/protocol'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { encodePublicKey } from '../../packages/server/src/audit/checkpoint.js'
+import { readWitnessKey } from '../../packages/server/src/audit/cosignature.js'
+import { listWitnessedLines } from '../../packages/server/src/audit/kept-checkpoint.js'
+import { encodeNoteKey } from '../../packages/server/src/audit/signed-note.js'
+import { readTreeKey } from '../../packages/server/src/audit/tree.js'
+import { findWitnessed } from '../../packages/server/src/audit/witnessed.js'
+import { createWitnessRound } from '../../packages/server/src/jobs/ask-witnesses.js'
+import { anchorNow } from '../../packages/server/src/runner/anchor-heads.js'
+import { findHead } from '../../packages/server/src/store/audit.js'
+import { freshDatabase } from '../support/database.js'
+import { createTenantByCli, runEaas, startEaas } from '../support/eaas-process.js'
+import { PYTHON } from '../support/python.js'
+import { ROOT_KEY, type Service, startService } from '../support/service.js'
+import { startWitness, type WitnessProcess } from '../support/witness.js'
+import { findObstacleToVerifier, VERIFIER } from './other-verifier.js'
+
+const obstacle = findObstacleToVerifier()
+if (obstacle) console.warn(`The second verifier did not read what witnesses cosigned: ${obstacle}`)
+
+let folder: string
+let service: Service
+let witness: WitnessProcess
+let other: WitnessProcess
+let publicKey: string
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'eaas-witnesses-'))
+  service = await startService()
+  publicKey = encodePublicKey(service.services.signingKey)
+  const log = encodeNoteKey(readTreeKey(publicKey))
+  witness = await startWitness([log])
+  other = await startWitness([log], { name: 'other.example/w2' })
+})
+afterAll(async () => {
+  await service?.close()
+  for (const one of [witness, other]) await one?.remove()
+  await rm(folder, { recursive: true, force: true })
+})
+
+const known = (one: WitnessProcess, url = one.process.url) => ({ key: readWitnessKey(one.key), url })
+const roundOf = (of: Service, witnesses = [known(witness), known(other)], file = join(folder, 'checkpoints')) =>
+  createWitnessRound(of.services, { witnesses, file })
+const kinds = async (round: ReturnType<typeof roundOf>) => (await round({ isLast: false }))?.map(({ kind }) => kind)
+const lastId = async () => (await findHead(service.services.sql, INSTALLATION_ID))?.last_id ?? 0
+const grow = () => anchorNow(service.services, { evenIfSame: true })
+
+async function newest(witnesses: readonly string[], file = join(folder, 'checkpoints')) {
+  const lines = listWitnessedLines(await readFile(file, 'utf8'))
+  return findWitnessed(lines, { publicKey, witnesses: witnesses.map(readWitnessKey) })
+}
+
+/** What was written after an entry is deleted, and the rows put in its place; returns what was deleted. */
+async function replaceAfter(to: number, { entries, head }: { entries: readonly Row[]; head: Row }) {
+  const { sql } = service.services
+  const lost = await sql<Row[]>`select * from audit_log where tenant_id = ${INSTALLATION_ID} and id > ${to}`
+  const latest = await readHead()
+  await sql`delete from audit_log where tenant_id = ${INSTALLATION_ID} and id > ${to}`
+  if (entries.length > 0) await sql`insert into audit_log ${sql(entries)}`
+  await sql`update heads set ${sql(head)} where tenant_id = ${INSTALLATION_ID}`
+  return { entries: lost, head: latest }
+}
+
+type Row = Record<string, unknown>
+
+async function readHead(): Promise<Row> {
+  const [head] = await service.services.sql<Row[]>`select * from heads where tenant_id = ${INSTALLATION_ID}`
+  return head ?? {}
+}
+
+async function restart(): Promise<void> {
+  await service.close()
+  service = await startService({ database: service.database })
+}
+
+describe('witnesses of a server', () => {
+  it('cosign its log at once, from the first entry on, and then as it grows', async () => {
+    const round = roundOf(service)
+    await grow()
+    expect(await kinds(round)).toEqual(['cosigned', 'cosigned'])
+    const first = await newest([witness.key, other.key])
+    expect(first.last_id).toBe(await lastId())
+    for (let more = 0; more < 5; more++) await grow()
+    expect(await kinds(round)).toEqual(['cosigned', 'cosigned'])
+    expect(await newest([witness.key, other.key])).toMatchObject({ last_id: first.last_id + 5 })
+  })
+
+  it('cosign an unchanged log again, of which no further line is written', async () => {
+    const round = roundOf(service)
+    await round({ isLast: false })
+    const before = await readFile(join(folder, 'checkpoints'), 'utf8')
+    expect(await kinds(round)).toEqual(['cosigned', 'cosigned'])
+    expect(await readFile(join(folder, 'checkpoints'), 'utf8')).toBe(before)
+  })
+
+  it('are asked by a process that knows nothing of what they cosigned, and by several of one installation', async () => {
+    const [first, second] = [roundOf(service), roundOf(service)]
+    for (const round of [first, second, first]) {
+      await grow()
+      expect(await kinds(round)).toEqual(['cosigned', 'cosigned'])
+    }
+    const both = await Promise.all([first({ isLast: false }), second({ isLast: false })])
+    for (const outcome of both.flat()) expect(['cosigned', 'overtaken']).toContain(outcome?.kind)
+  })
+
+  it('do not stop each other: one that is down is asked again, and the line has the others', async () => {
+    await grow()
+    const file = join(folder, 'one-down')
+    const round = roundOf(service, [known(witness), known(other, 'http://127.0.0.1:9')], file)
+    expect(await kinds(round)).toEqual(['cosigned', 'failed'])
+    expect((await newest([witness.key], file)).last_id).toBe(await lastId())
+    await expect(newest([witness.key, other.key], file)).rejects.toThrow('other.example/w2 has not cosigned it')
+  })
+
+  it.each([
+    ['a size that it was sent', [0, 0, 0], 'it answered 409 with the size 0 that it was sent'],
+    ['another size each time', [1, 2, 3], 'it answered each request with another size'],
+  ])('contradict nothing with %s', async (_, sizes, detail) => {
+    const answers = sizes.values()
+    const liar = createHttpServer((request, response) => {
+      request.resume().on('end', () => {
+        response.writeHead(409, { 'content-type': 'text/x.tlog.size' }).end(`${answers.next().value}\n`)
+      })
+    }).listen(0, '127.0.0.1')
+    await once(liar, 'listening')
+    const url = `http://127.0.0.1:${(liar.address() as AddressInfo).port}`
+    try {
+      const outcomes = await roundOf(service, [known(witness, url)])({ isLast: false })
+      expect(outcomes).toMatchObject([{ kind: 'failed', detail }])
+    } finally {
+      liar.close()
+      liar.closeAllConnections()
+    }
+  })
+
+  it('do not cosign for an installation that they do not know', async () => {
+    const stranger = await startService()
+    try {
+      const outcomes = await roundOf(stranger)({ isLast: false })
+      expect(outcomes).toMatchObject([{ kind: 'failed' }, { kind: 'failed' }])
+      expect(outcomes?.[0]?.detail).toContain('eaas audit public-key --tree')
+    } finally {
+      await stranger.close()
+    }
+  })
+
+  it('show a database that was put back while no server ran, before and after it grew past what they cosigned', async () => {
+    const to = await lastId()
+    const head = await readHead()
+    for (let more = 0; more < 3; more++) await grow()
+    expect(await kinds(roundOf(service))).toEqual(['cosigned', 'cosigned'])
+    const lost = await replaceAfter(to, { entries: [], head })
+    await restart()
+    try {
+      const round = roundOf(service)
+      const outcomes = await round({ isLast: false })
+      expect(outcomes?.map(({ kind }) => kind)).toEqual(['contradicted', 'contradicted'])
+      expect(outcomes?.[0]?.detail).toBe(
+        `it cosigned entry ${to + 3} of the installation's log, which ends with entry ${to}`,
+      )
+      for (let more = 0; more < 3; more++) await grow()
+      expect(await kinds(round)).toEqual(['contradicted', 'contradicted']) // as long, and another
+      await grow()
+      expect(await kinds(round)).toEqual(['contradicted', 'contradicted']) // longer
+      const tenant = await service.createTenant()
+      expect((await tenant.call('POST', '/v1/keys', { name: 'served' })).status).toBe(201)
+    } finally {
+      await replaceAfter(to, lost)
+      await restart()
+    }
+  })
+
+  it('are shown no log whose entries do not end with its head', async () => {
+    const { sql } = service.services
+    const id = await lastId()
+    const flip = () => sql`
+      update audit_log set hash = set_byte(hash, 0, get_byte(hash, 0) # 1) where tenant_id = ${INSTALLATION_ID} and id = ${id}`
+    await flip()
+    try {
+      await expect(roundOf(service)({ isLast: false })).rejects.toThrow()
+    } finally {
+      await flip()
+    }
+  })
+})
+
+describe('a server process with witnesses', () => {
+  it('has its log cosigned from its start to its stop; what it keeps proves exports to who trusts the witness alone', async () => {
+    const file = join(folder, 'of-process')
+    const first = await startService()
+    const { database } = first
+    const treeKey = encodeNoteKey(readTreeKey(encodePublicKey(first.services.signingKey)))
+    await first.close()
+    const own = await startWitness([treeKey])
+    const environment = {
+      EAAS_CHECKPOINT_FILE: file,
+      EAAS_WITNESSES: `${own.key} ${own.process.url}, ${other.key} ${other.process.url}`,
+    }
+    const options = { database, rootKey: ROOT_KEY, environment }
+    const server = await startEaas(options)
+    try {
+      expect((await runEaas(['audit', 'public-key', '--tree'], options)).stdout.trim()).toBe(treeKey)
+      await expect.poll(() => readFile(file, 'utf8'), { timeout: 20_000 }).toContain('"tree":')
+      const { tenant_id } = await createTenantByCli(options, 'witnessed')
+      const metrics = async () => (await fetch(`${server.url}/metrics`)).text()
+      await expect
+        .poll(metrics, { timeout: 20_000 })
+        .toMatch(/^eaas_witness_contradicted\{witness="witness.example\/w1"\} 0$/m)
+      expect(await metrics()).toMatch(/^eaas_witness_cosignature_age_seconds\{witness="other.example\/w2"\} /m)
+      // The other witness does not know this installation.
+      expect(server.stderr).toContain('a witness did not cosign')
+      const doctor = await runEaas(['doctor', '--json'], options)
+      const { findings } = JSON.parse(doctor.stdout) as { findings: { check: string; detail: string }[] }
+      expect(findings.find(({ check }) => check === 'witnesses')).toMatchObject({
+        ok: true,
+        warning: true,
+        detail: expect.stringContaining('other.example/w2: it answered 404'),
+      })
+
+      expect((await server.stop()).code).toBe(0)
+      const known = (await runEaas(['audit', 'public-key'], options)).stdout.trim()
+      const verify = async (args: string[]) => {
+        const files = ['--public-key', known, '--checkpoint', file]
+        const { code, stdout, stderr } = await runEaas(['audit', 'verify-export', ...args, ...files], options)
+        return { code, text: stdout + stderr, python: obstacle ? code : pythonCode([...args, ...files]) }
+      }
+      // The tenant's export has the anchor that the stop left, which the last cosigned checkpoint ends with.
+      const [ofTenant, ofInstallation] = [join(folder, 'tenant.ndjson'), join(folder, 'installation.ndjson')]
+      expect((await runEaas(['audit', 'export', '--tenant', tenant_id, '--out', ofTenant], options)).code).toBe(0)
+      expect((await runEaas(['audit', 'export', '--installation', '--out', ofInstallation], options)).code).toBe(0)
+      for (const exported of [ofTenant, ofInstallation]) {
+        expect(await verify([exported, '--witness', own.key])).toMatchObject({
+          code: 0,
+          text: expect.stringContaining('cosigned entry'),
+          python: 0,
+        })
+        const both = await verify([exported, '--witness', own.key, '--witness', other.key])
+        expect(both).toMatchObject({ code: 3, text: expect.stringContaining('other.example/w2 has not cosigned it') })
+        expect(both.python).toBe(3)
+      }
+      const inPlace = ['--checkpoint', file, '--witness', own.key]
+      expect(await runEaas(['audit', 'verify', '--all', ...inPlace], options)).toMatchObject({
+        code: 0,
+        stdout: expect.stringMatching(/^witnesses {3}cosigned entry \d+ of the installation's log/m),
+      })
+      const verified = await runEaas(['audit', 'verify', '--installation', ...inPlace], options)
+      expect(verified).toMatchObject({ code: 0, stdout: expect.stringContaining('checkpoint  agrees at entry') })
+      expect(verified.stdout).toContain('witnesses   cosigned entry')
+      expect(
+        (await runEaas(['audit', 'verify', '--all', '--checkpoint', file, '--witness', other.key], options)).code,
+      ).toBe(3)
+      expect((await runEaas(['audit', 'verify', '--all', '--witness', own.key], options)).code).toBe(2)
+      expect((await runEaas(['audit', 'verify', '--tenant', 'a', ...inPlace], options)).code).toBe(2)
+      expect((await runEaas(['audit', 'verify-export', ofTenant, '--witness', own.key], options)).code).toBe(2)
+    } finally {
+      await server.stop().catch(() => undefined)
+      await own.remove()
+      await database.drop()
+    }
+  })
+
+  it('serves and stops in its time while a witness accepts and never answers', async () => {
+    const silent = createServer().listen(0, '127.0.0.1')
+    const sockets = new Set<Socket>()
+    silent.on('connection', (socket) => sockets.add(socket))
+    await once(silent, 'listening')
+    const database = await freshDatabase('silent_witness')
+    const url = `http://127.0.0.1:${(silent.address() as AddressInfo).port}`
+    const server = await startEaas({
+      database,
+      rootKey: ROOT_KEY,
+      environment: { EAAS_WITNESSES: `${witness.key} ${url}` },
+    })
+    try {
+      await expect.poll(() => sockets.size, { timeout: 20_000 }).toBeGreaterThan(0)
+      const { api_key } = await createTenantByCli({ database, rootKey: ROOT_KEY }, 'served')
+      const authorization = `Bearer ${api_key.secret}`
+      expect((await fetch(`${server.url}/v1/keys`, { headers: { authorization } })).status).toBe(200)
+      const ended = await server.stop()
+      expect(ended).toMatchObject({ code: 0, stderr: expect.not.stringContaining('did not stop in time') })
+      expect(ended.stderr).toContain('it did not answer in time') // when it stopped
+    } finally {
+      for (const socket of sockets) socket.destroy()
+      silent.close()
+      await database.drop()
+    }
+  })
+
+  it('does not start with a key that is none', async () => {
+    const options = { database: service.database, rootKey: ROOT_KEY }
+    const environment = { EAAS_WITNESSES: `witness.example/w1+00000000+${'A'.repeat(44)} http://127.0.0.1:9` }
+    await expect(startEaas({ ...options, environment })).rejects.toThrow('not a public key of this type')
+  })
+})
+
+/** The exit code of the verifier in Python. */
+function pythonCode(args: string[]): number | null {
+  return spawnSync(PYTHON, ['-B', VERIFIER, ...args], { stdio: 'ignore' }).status
+}

@@ -1,0 +1,245 @@
+// `eaas witness` as a process: its key and state, what it answers over HTTP, and what a crash leaves.
+import { createPrivateKey, generateKeyPairSync } from 'node:crypto'
+import { readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { connect } from 'node:net'
+import { dirname, join } from 'node:path'
+import { encodeHex } from '@eaas/protocol'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { MAX_REQUEST_BYTES, writeAddCheckpoint } from '../../packages/server/src/audit/add-checkpoint.js'
+import { encodePublicKey } from '../../packages/server/src/audit/checkpoint.js'
+import { readCosignature, readWitnessKey } from '../../packages/server/src/audit/cosignature.js'
+import vectors from '../../packages/server/src/audit/cosignature.vectors.json' with { type: 'json' }
+import { consistencyProof } from '../../packages/server/src/audit/merkle.js'
+import { encodeNoteKey, readSignatures, splitNote } from '../../packages/server/src/audit/signed-note.js'
+import { readTreeKey, signTree } from '../../packages/server/src/audit/tree.js'
+import { readState } from '../../packages/server/src/witness/state-file.js'
+import { type EaasProcess, runEaas } from '../support/eaas-process.js'
+import { startWitness } from '../support/witness.js'
+
+const NAME = 'witness.example/w1'
+let folder: string
+let directory: string
+let key: string
+let witness: EaasProcess
+let remove: (() => Promise<void>) | undefined
+
+/** A log that grows as it is told, and can fork. */
+const signingKey = createPrivateKey(generateKeyPairSync('ed25519').privateKey.export({ format: 'pem', type: 'pkcs8' }))
+const log = encodeNoteKey(readTreeKey(encodePublicKey(signingKey)))
+const leaves = (size: number, mark = 0) =>
+  Array.from({ length: size }, (_, at) => new Uint8Array(32).fill(at + 1 + mark))
+const growth = (old: number, size: number, mark = 0) =>
+  writeAddCheckpoint({
+    old,
+    proof: consistencyProof(leaves(size, mark), old),
+    note: signTree(signingKey, leaves(size, mark)),
+  })
+
+const options = (environment: Record<string, string> = {}) => ({
+  rootKey: null,
+  command: ['witness'],
+  environment: { EAAS_WITNESS_DIR: directory, EAAS_WITNESS_PORT: '0', ...environment },
+})
+const post = (body: string | Uint8Array<ArrayBuffer>, path = '/add-checkpoint') =>
+  fetch(`${witness.url}${path}`, { method: 'POST', body })
+const state = async () => readState(await readFile(join(directory, 'state'), 'utf8'))
+const cosignedSize = async () => (await state()).logs.get(log.split('+')[0] ?? '')?.size
+
+async function answerOf(body: string) {
+  const response = await post(body)
+  return { status: response.status, type: response.headers.get('content-type'), text: await response.text() }
+}
+
+beforeAll(async () => {
+  const started = await startWitness([log, ...vectors.runs.flatMap(({ logs }) => logs)], { name: NAME })
+  ;({ directory, key, process: witness, remove } = started)
+  folder = dirname(directory)
+})
+afterAll(() => remove?.())
+
+describe('a new witness', () => {
+  it('has a key and a state that only its user can read, prints its public key, and is never created over another', async () => {
+    expect(encodeNoteKey(readWitnessKey(key))).toBe(key)
+    expect((await state()).witness).toBe(key)
+    for (const name of ['witness.key', 'state']) expect((await stat(join(directory, name))).mode & 0o077).toBe(0)
+    const before = await readFile(join(directory, 'witness.key'), 'utf8')
+    const again = await runEaas(['witness', '--create', '--name', NAME], options())
+    expect(again).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('exists and is not empty') })
+    expect(await readFile(join(directory, 'witness.key'), 'utf8')).toBe(before)
+    expect((await readdir(folder)).filter((name) => name !== 'witness')).toEqual([])
+  })
+
+  it('prints its key and its logs when it listens, and its own key never', async () => {
+    expect(witness.stdout).toContain(`Key: ${key}\n`)
+    expect(witness.stdout).toContain(`\n  ${log.split('+')[0]}\n`)
+    const secret = (await readFile(join(directory, 'witness.key'), 'utf8')).trim()
+    for (const text of [witness.stdout, witness.stderr]) expect(text).not.toContain(secret)
+  })
+
+  it.each([
+    [['witness', '--create'], 2, 'belong together'],
+    [['witness', '--name', NAME], 2, 'belong together'],
+    [['witness', '--create', '--name', 'a b'], 1, 'no space, plus or control character'],
+    [['witness', '--create', '--name', 'a+b'], 1, 'no space, plus or control character'],
+  ])('is not created by %j', async (args, code, message) => {
+    const there = { EAAS_WITNESS_DIR: join(folder, 'none') }
+    expect(await runEaas(args, options(there))).toMatchObject({ code, stderr: expect.stringContaining(message) })
+    expect(await readdir(folder)).toEqual(['witness'])
+  })
+
+  it('may have a key from the environment, which is not written', async () => {
+    const other = join(folder, 'other')
+    const environment = { EAAS_WITNESS_DIR: other, EAAS_WITNESS_KEY: Buffer.alloc(32, 5).toString('base64') }
+    expect((await runEaas(['witness', '--create', '--name', NAME], options(environment))).code).toBe(0)
+    expect((await readdir(other)).sort()).toEqual(['.gitignore', 'logs', 'state'])
+    await writeFile(join(other, 'logs'), log)
+    const wrong = { ...environment, EAAS_WITNESS_KEY: Buffer.alloc(32, 6).toString('base64') }
+    expect(await runEaas(['witness'], options(wrong))).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('does not belong to the state'),
+    })
+    await rm(other, { recursive: true })
+  })
+})
+
+describe('a witness that listens', () => {
+  it.each(vectors.runs)('answers the requests of $name as published', async ({ requests }) => {
+    for (const { name, status, body, ...more } of requests) {
+      const answer = await answerOf(body)
+      expect({ name, status: answer.status }).toEqual({ name, status })
+      if (status === 409) {
+        const size = 'size' in more ? more.size : undefined
+        expect([answer.type, answer.text]).toEqual(['text/x.tlog.size', `${size}\n`])
+      }
+      if (status !== 200) continue
+      const { text } = splitNote(body.slice(body.indexOf('\n\n') + 2))
+      const seconds = readCosignature(readSignatures(answer.text), readWitnessKey(key), text)
+      expect(Math.abs((seconds ?? 0) - Date.now() / 1_000)).toBeLessThan(60)
+    }
+  })
+
+  it('cosigns one of many that continue the same tree at once, and the others get its size', async () => {
+    expect((await post(growth(0, 3))).status).toBe(200)
+    const sizes = Array.from({ length: 24 }, (_, at) => 4 + at)
+    const answers = await Promise.all(sizes.map((size) => answerOf(growth(3, size))))
+    const cosigned = sizes.filter((_, at) => answers[at]?.status === 200)
+    expect(cosigned).toHaveLength(1)
+    expect(new Set(answers.filter(({ status }) => status === 409).map(({ text }) => text))).toEqual(
+      new Set([`${cosigned[0]}\n`]),
+    )
+    expect(await cosignedSize()).toBe(cosigned[0])
+  })
+
+  it('knows after kill -9, whenever that was, all that it answered, and refuses a fork of it', async () => {
+    for (let round = 0; round < 5; round++) {
+      const from = (await cosignedSize()) ?? 0
+      const answered: number[] = []
+      const calls = Array.from({ length: 12 }, async (_, at) => {
+        const size = from + 1 + at
+        const before = at === 0 ? from : size - 1
+        const { status } = await post(growth(before, size))
+        if (status === 200) answered.push(size)
+      })
+      await Promise.race(calls)
+      await witness.kill9()
+      await Promise.allSettled(calls)
+      const kept = (await cosignedSize()) ?? 0
+      expect(kept).toBeGreaterThanOrEqual(Math.max(from, ...answered))
+      await witness.start()
+      expect((await answerOf(growth(0, 1))).text).toBe(`${kept}\n`)
+      expect((await post(growth(kept, kept, 100))).status).toBe(409)
+      expect((await post(growth(kept, kept + 1, 100))).status).toBe(422)
+      expect((await post(growth(kept, kept))).status).toBe(200)
+    }
+  })
+
+  it('has no second process on its directory', async () => {
+    const second = await runEaas(['witness'], options())
+    expect(second).toMatchObject({ code: 1, stderr: expect.stringContaining(`in use by process ${witness.pid} `) })
+  })
+
+  it('answers hostile requests by their kind, and others meanwhile', async () => {
+    const size = await cosignedSize()
+    const long = 'a'.repeat(MAX_REQUEST_BYTES + 1)
+    const status = async (answer: Promise<Response>) => (await answer.catch(() => ({ status: 413 }))).status
+    expect(await status(post(long))).toBe(413)
+    expect(await status(post('old 0\n'.repeat(20_000)))).toBe(400)
+    expect(await status(post(Uint8Array.of(0xff, 0xfe)))).toBe(400)
+    expect(await status(post(''))).toBe(400)
+    expect(await status(post(growth(0, 1), '/add-checkpoint?a'))).toBe(404)
+    expect(await status(post(growth(0, 1), '//add-checkpoint'))).toBe(404)
+    expect(await status(fetch(`${witness.url}/add-checkpoint`))).toBe(405)
+    expect(await status(fetch(`${witness.url}/`))).toBe(404)
+    expect(await cosignedSize()).toBe(size)
+    await sendWithoutEnd('POST /add-checkpoint HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\nfffffff\r\n')
+    expect((await post(growth(size ?? 0, size ?? 0))).status).toBe(200)
+  })
+})
+
+/** Sends the beginning of a request and then body without end; resolves when the witness cuts it off. */
+function sendWithoutEnd(head: string): Promise<void> {
+  const { hostname, port } = new URL(witness.url)
+  return new Promise((resolve) => {
+    const socket = connect(Number(port), hostname, () => {
+      socket.write(head)
+      const more = () => {
+        while (!socket.destroyed && socket.write('a'.repeat(65_536)));
+      }
+      socket.on('drain', more)
+      more()
+    })
+    socket.on('error', () => undefined) // a reset, if the 413 does not arrive before it
+    socket.resume().on('close', () => resolve())
+  })
+}
+
+describe('a witness that starts again', () => {
+  it.each([
+    ['without its state', async () => rm(join(directory, 'state')), 'There is no state of a witness'],
+    ['with half a state', async () => writeFile(join(directory, 'state'), '{"format":'), 'damaged'],
+    ['without its key', async () => rm(join(directory, 'witness.key')), /The key .* cannot be read: .*ENOENT/],
+    [
+      'with another key',
+      async () => writeFile(join(directory, 'witness.key'), `${'A'.repeat(43)}=`),
+      'does not belong',
+    ],
+    ['without logs', async () => writeFile(join(directory, 'logs'), '# none'), 'lists no log'],
+    ['without a list of logs', async () => rm(join(directory, 'logs')), /The list of logs cannot be read: .*ENOENT/],
+  ])('refuses %s', async (_, spoil, message) => {
+    const ended = await witness.stop()
+    expect(ended.code).toBe(0)
+    const names = ['state', 'witness.key', 'logs']
+    const kept = await Promise.all(names.map((name) => readFile(join(directory, name))))
+    try {
+      await spoil()
+      const { code, stderr } = await runEaas(['witness'], options())
+      expect(code).toBe(1)
+      expect(stderr).toMatch(message)
+    } finally {
+      for (const [at, name] of names.entries()) await writeFile(join(directory, name), kept[at] ?? '', { mode: 0o600 })
+    }
+    await witness.start()
+  })
+
+  it('forgets a log only when it is told to while it does not run, and then cosigns it from its beginning', async () => {
+    const origin = log.split('+')[0] ?? ''
+    const forget = () => runEaas(['witness', '--forget', origin], options())
+    expect(await forget()).toMatchObject({ code: 1, stderr: expect.stringContaining('in use by process') })
+    const size = await cosignedSize()
+    const others = [...(await state()).logs.keys()].filter((other) => other !== origin)
+    await witness.stop()
+    expect(await forget()).toMatchObject({
+      code: 0,
+      stdout: `Forgot ${origin}, of which this witness had cosigned ${size} entries.\n`,
+    })
+    expect(await forget()).toMatchObject({ code: 1, stderr: expect.stringContaining('cosigned nothing of') })
+    expect([...(await state()).logs.keys()]).toEqual(others)
+    await witness.start()
+    expect((await post(growth(0, 2, 100))).status).toBe(200)
+  })
+
+  it('signs with the key that it printed first', () => {
+    expect(witness.stdout).toContain(`Key: ${key}\n`)
+    expect(encodeHex(readWitnessKey(key).id)).toBe(key.split('+')[1])
+  })
+})

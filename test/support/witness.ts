@@ -1,0 +1,35 @@
+// Runs `eaas witness` as a process of its own, with a key and a state of its own.
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type EaasOptions, type EaasProcess, runEaas, startEaas } from './eaas-process.js'
+
+export interface WitnessProcess {
+  process: EaasProcess
+  directory: string
+  /** its public key */
+  key: string
+  options: EaasOptions
+  /** Stops it and removes its directory. */
+  remove(): Promise<void>
+}
+
+/** Creates a witness of the logs and starts it. */
+export async function startWitness(
+  logs: readonly string[],
+  { name = 'witness.example/w1' }: { name?: string } = {},
+): Promise<WitnessProcess> {
+  const folder = await mkdtemp(join(tmpdir(), 'eaas-witness-'))
+  const directory = join(folder, 'witness')
+  const environment = { EAAS_WITNESS_DIR: directory, EAAS_WITNESS_PORT: '0' }
+  const options: EaasOptions = { rootKey: null, command: ['witness'], environment }
+  const { code, stdout, stderr } = await runEaas(['witness', '--create', '--name', name], options)
+  if (code !== 0) throw new Error(`eaas witness --create ended with code ${code}: ${stderr}`)
+  await writeFile(join(directory, 'logs'), ['# logs', ...logs].join('\n'))
+  const process = await startEaas(options)
+  const remove = async () => {
+    await process.stop()
+    await rm(folder, { recursive: true, force: true })
+  }
+  return { process, directory, key: stdout.trim(), options, remove }
+}
