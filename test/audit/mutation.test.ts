@@ -4,13 +4,26 @@ import { createSecretKey } from 'node:crypto'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
+import { decodeHex } from '@eaas/protocol'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import anchors from '../../packages/server/src/audit/anchor.vectors.json' with { type: 'json' }
 import type * as chainModule from '../../packages/server/src/audit/chain.js'
+import notes from '../../packages/server/src/audit/checkpoint.vectors.json' with { type: 'json' }
+import cosignatures from '../../packages/server/src/audit/cosignature.vectors.json' with { type: 'json' }
 import vectors from '../../packages/server/src/audit/export.vectors.json' with { type: 'json' }
+import type * as exportedAnchorModule from '../../packages/server/src/audit/exported-anchor.js'
+import * as exportedAnchor from '../../packages/server/src/audit/exported-anchor.js'
 import type * as listedModule from '../../packages/server/src/audit/listed-entries.js'
+import type * as merkleModule from '../../packages/server/src/audit/merkle.js'
+import trees from '../../packages/server/src/audit/merkle.vectors.json' with { type: 'json' }
+import type * as newestAnchorModule from '../../packages/server/src/audit/newest-anchor.js'
 import type * as newestModule from '../../packages/server/src/audit/newest-row.js'
+import { readAnchorLine } from '../../packages/server/src/audit/read-export.js'
 import type * as rightsModule from '../../packages/server/src/audit/rights-history.js'
 import type * as rowMacModule from '../../packages/server/src/audit/row-mac.js'
+import type * as stretchModule from '../../packages/server/src/audit/stretch.js'
+import type * as judgeModule from '../../packages/server/src/witness/judge.js'
+import { readLogList } from '../../packages/server/src/witness/log-list.js'
 import { columnsOf } from '../support/migrations.js'
 import { refusedExport } from '../support/refused-export.js'
 import { listGuardMutants, listMutants, type Mutant, type Sealed } from './mutants.js'
@@ -126,13 +139,14 @@ describe('what is authenticated', () => {
   )
 })
 
-/** Loads the text of a file of packages/server/src/audit. */
+/** Loads the text of a file beside packages/server/src/audit; what it imports is the genuine server's. */
 async function loadFile<Module>(name: string, text: string): Promise<Module> {
   const path = join(folder, `${name}.ts`)
   const resolved = text
     .replaceAll("'@eaas/protocol'", `'${fileURLToPath(PROTOCOL)}'`)
     .replace(/'\.\/(chain|row-mac)\.js'/g, "'./genuine-$1.ts'")
-    .replace(/'\.\.\/(store\/[a-z-]+)\.js'/g, (_, file) => `'${fileURLToPath(new URL(`../${file}.ts`, AUDIT))}'`)
+    .replace(/'\.\/([a-z-]+)\.js'/g, (_, file) => `'${fileURLToPath(new URL(`${file}.ts`, AUDIT))}'`)
+    .replace(/'\.\.\/([a-z]+\/[a-z-]+)\.js'/g, (_, file) => `'${fileURLToPath(new URL(`../${file}.ts`, AUDIT))}'`)
   await writeFile(path, resolved)
   return import(/* @vite-ignore */ pathToFileURL(path).href)
 }
@@ -278,4 +292,164 @@ describe('a page of the log', () => {
     'would be shown by a server without the guard that $guard',
     async ({ text, at }) => expect(findWrong(await loadFile(`listed-${at}`, text))).not.toEqual([]),
   )
+})
+
+/** The names of the cases that throw though they must not, or the other way round. */
+function findWronglyTaken<Case extends { name: string }>(
+  cases: readonly Case[],
+  { isRefused, take }: { isRefused: boolean; take: (one: Case) => unknown },
+): string[] {
+  return cases.flatMap((one) => {
+    try {
+      take(one)
+      return isRefused ? [one.name] : []
+    } catch {
+      return isRefused ? [] : [one.name]
+    }
+  })
+}
+
+/** Tests that a file refuses what it must, and that it would not without any one of its guards. */
+function describeGuards<Module>(
+  file: Parameters<typeof listGuardMutants>[0],
+  findWrong: (server: Module) => string[] | Promise<string[]>,
+): void {
+  const stem = file.replace(/.*\/|\.ts$/g, '')
+
+  it('is refused for each fault, and else taken', async () => {
+    const source = await readFile(new URL(file, AUDIT), 'utf8')
+    expect(await findWrong(await loadFile<Module>(stem, source))).toEqual([])
+  })
+
+  it.each(listGuardMutants(file).map((mutant, at) => ({ ...mutant, at })))(
+    'would be taken or refused wrongly without the guard that $guard',
+    async ({ text, at }) => expect(await findWrong(await loadFile<Module>(`${stem}-${at}`, text))).not.toEqual([]),
+  )
+}
+
+describe('a statement about a stretch', () => {
+  const { sign_stretch, refuse_stretch, public_key } = notes
+  describeGuards<typeof stretchModule>('stretch.ts', ({ readStretch }) => [
+    ...findWronglyTaken(sign_stretch, {
+      isRefused: false,
+      take({ note, public_key, statement: { head_hash } }) {
+        if (Buffer.from(readStretch(note, public_key).head_hash).toString('hex') !== head_hash)
+          throw new Error('another head')
+      },
+    }),
+    ...findWronglyTaken(refuse_stretch, { isRefused: true, take: ({ note }) => readStretch(note, public_key) }),
+  ])
+})
+
+describe('the leaf of a head', () => {
+  const { anchor_leaves, refuse_anchor_leaves } = trees
+  describeGuards<typeof merkleModule>('merkle.ts', ({ anchorLeaf }) => [
+    ...findWronglyTaken(anchor_leaves, {
+      isRefused: false,
+      take({ hash, leaf, ...head }) {
+        if (Buffer.from(anchorLeaf({ ...head, hash: decodeHex(hash) })).toString() !== leaf)
+          throw new Error('another leaf')
+      },
+    }),
+    ...findWronglyTaken(refuse_anchor_leaves, {
+      isRefused: true,
+      take: ({ hash, last_id, ...head }) => anchorLeaf({ ...head, last_id: last_id as number, hash: decodeHex(hash) }),
+    }),
+  ])
+})
+
+describe('the line of an anchor in an export', () => {
+  const isAnchored = ({ name }: { name: string }) => /^anchor/.test(name)
+  const FAULTS =
+    /the anchor was altered|no root|without entries|does not cover this head|does not agree with the anchor/
+  const refused = vectors.refuse.filter((row) => isAnchored(row))
+  /** What the two functions of the file do with the line of a file. */
+  function take({ assertCovers, readAnchorPosition }: typeof exportedAnchorModule, file: string): void {
+    const [header = '', ...lines] = file.split('\n')
+    const line = lines.find((text) => text.startsWith('{"anchor"'))
+    const trailer = lines.findLast((text) => text.includes('"public_key"'))
+    if (line === undefined || trailer === undefined) throw new Error('no anchor')
+    const covered = readAnchorLine(line)
+    assertCovers(covered, JSON.parse(header).tenant_id)
+    readAnchorPosition(covered, JSON.parse(trailer).public_key)
+  }
+  const messageOf = (server: typeof exportedAnchorModule, file: string) => {
+    try {
+      take(server, file)
+      return ''
+    } catch (error) {
+      return (error as Error).message
+    }
+  }
+
+  describeGuards<typeof exportedAnchorModule>('exported-anchor.ts', (server) =>
+    refused.flatMap((row) => {
+      const file = refusedExport(row).toString()
+      const genuine = messageOf(exportedAnchor, file)
+      return FAULTS.test(genuine) && messageOf(server, file) !== genuine ? [row.name] : []
+    }),
+  )
+
+  it('is refused by most of its guards in the published exports', () => {
+    const found = refused.filter((row) => FAULTS.test(messageOf(exportedAnchor, refusedExport(row).toString())))
+    expect(found.length).toBeGreaterThan(10)
+  })
+})
+
+describe('the anchored heads', () => {
+  const [one, two, three] = anchors.anchors.slice(1)
+  const headsOf = (list: typeof one) => (list?.heads ?? []).map((head) => ({ ...head, hash: decodeHex(head.hash) }))
+  const entryOf = (list: typeof one) => ({ id: 7, metadata: list?.metadata ?? '' })
+  const CASES = [
+    { name: 'none', id: undefined, entry: undefined, heads: [], isRefused: false },
+    { name: 'those of the anchor', id: 7, entry: entryOf(three), heads: headsOf(three), isRefused: false },
+    { name: 'heads without an anchor', id: undefined, entry: undefined, heads: headsOf(one), isRefused: true },
+    { name: 'under an anchor that is not authentic', id: 7, entry: undefined, heads: headsOf(three), isRefused: true },
+    { name: 'one less', id: 7, entry: entryOf(three), heads: headsOf(two), isRefused: true },
+    { name: 'one more', id: 7, entry: entryOf(two), heads: headsOf(three), isRefused: true },
+    {
+      name: 'the root of one more',
+      id: 7,
+      entry: { id: 7, metadata: three?.metadata.replace('"tenants":3', '"tenants":2') },
+      heads: headsOf(two),
+      isRefused: true,
+    },
+    {
+      name: 'another number under the right root',
+      id: 7,
+      entry: { id: 7, metadata: three?.metadata.replace('"tenants":3', '"tenants":4') },
+      heads: headsOf(three),
+      isRefused: true,
+    },
+  ]
+  describeGuards<typeof newestAnchorModule>('newest-anchor.ts', ({ compareAnchor }) =>
+    [true, false].flatMap((isRefused) =>
+      findWronglyTaken(
+        CASES.filter((one) => one.isRefused === isRefused),
+        { isRefused, take: ({ id, entry, heads }) => compareAnchor({ id, entry, heads } as never) },
+      ),
+    ),
+  )
+})
+
+describe('a request to a witness', () => {
+  const [run] = cosignatures.runs
+  const logs = readLogList((run?.logs ?? []).join('\n'), 'logs')
+
+  /** The requests of the published run that are answered otherwise. */
+  function findWrong({ admit, assertConsistent }: typeof judgeModule): string[] {
+    let seen: Parameters<typeof assertConsistent>[1]
+    return (run?.requests ?? []).flatMap(({ name, status, body }) => {
+      let answered = 200
+      try {
+        const admitted = admit(Buffer.from(body), logs)
+        assertConsistent(admitted, seen)
+        if (status === 200) seen = admitted.head
+      } catch (error) {
+        answered = (error as { status?: number }).status ?? 500
+      }
+      return answered === status ? [] : [name]
+    })
+  }
+  describeGuards<typeof judgeModule>('../witness/judge.ts', findWrong)
 })

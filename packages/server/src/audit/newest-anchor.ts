@@ -29,11 +29,28 @@ export async function readAnchor(sql: Sql, auditKey: KeyObject): Promise<Anchor 
 async function readFrom(sql: Transaction, auditKey: KeyObject): Promise<Anchor | undefined> {
   const heads = await listAnchoredHeads(sql)
   const id = await findAnchorId(sql)
+  const entry =
+    id === undefined ? undefined : await readAuthenticEntry(sql, { tenant_id: INSTALLATION_ID, id, auditKey })
+  return compareAnchor({ id, entry, heads })
+}
+
+/**
+ * Checks that the newest anchor covers the anchored heads; undefined if there is neither. `id` is that of the newest anchor, `entry` is undefined
+ * if that is not authentic. @throws AnchorFault
+ */
+export function compareAnchor({
+  id,
+  entry,
+  heads,
+}: {
+  id: number | undefined
+  entry: ChainedEntry | undefined
+  heads: AnchoredHead[]
+}): Anchor | undefined {
   if (id === undefined) {
     if (heads.length > 0) throw new AnchorFault("there are anchored heads, and no anchor in the installation's log")
     return undefined
   }
-  const entry = await readAuthenticEntry(sql, { tenant_id: INSTALLATION_ID, id, auditKey })
   if (!entry) throw new AnchorFault(`the newest anchor (entry ${id}) is not as the server wrote it`)
   const covered = readAnchorMetadata(entry.metadata)
   if (!covered || covered.tenants !== heads.length || !equalBytes(rootOf(heads), covered.root)) {
