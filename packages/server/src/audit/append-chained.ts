@@ -30,7 +30,7 @@ export async function appendChained(sql: Queryable, clock: Clock, { time, ...cha
 
 /**
  * Appends for many tenants in one statement, as `appendChained` does for one. Returns the positions of those whose head was the previous one,
- * and was not locked.
+ * and was not locked. A single tenant gets the statement of one, which costs less.
  *
  * @throws WrongClockError if nothing was written because the clocks differ too much
  */
@@ -39,6 +39,8 @@ export async function appendChainedToMany(
   clock: Clock,
   appends: readonly Chained[],
 ): Promise<ReadonlySet<number>> {
+  const [first, second] = appends
+  if (first && !second) return new Set((await appendChained(sql, clock, first)) ? [0] : [])
   const time = Math.max(...appends.map((append) => append.time))
   const { moved, database_time } = await appendToMany(sql, appends, { time, toleranceMs: clock.toleranceMs })
   clock.assertAgreement(time, moved.length > 0 ? clampTo(database_time, time, clock.toleranceMs) : database_time)
