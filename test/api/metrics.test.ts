@@ -3,6 +3,8 @@ import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { buildApp } from '../../packages/server/src/app.js'
 import { createMetrics } from '../../packages/server/src/http/metrics.js'
+import { freshDatabase } from '../support/database.js'
+import { startEaas } from '../support/eaas-process.js'
 import { type Caller, type Service, startService } from '../support/service.js'
 
 let service: Service
@@ -107,6 +109,36 @@ describe('metrics', () => {
     } finally {
       await app.close()
     }
+  })
+
+  it('count the ages of configured jobs from the start, so that an alert fires for a job that never succeeds', async () => {
+    const eaas = await startEaas({
+      database: await freshDatabase('metrics'),
+      environment: {
+        EAAS_CHECKPOINT_FILE: '/dev/full',
+        EAAS_AUDIT_RETENTION_MONTHS: '12',
+        EAAS_AUDIT_VERIFY_HOURS: '24',
+      },
+    })
+    try {
+      const ages = (await scrape(eaas.url)).match(/^eaas_audit_\w+_age_seconds [\d.]+$/gm)
+      expect(ages?.map((line) => line.split(' ')[0])).toEqual([
+        'eaas_audit_checkpoint_age_seconds',
+        'eaas_audit_purge_age_seconds',
+        'eaas_audit_verification_age_seconds',
+      ])
+    } finally {
+      await eaas.stop()
+    }
+    const registry = createMetrics({ checkpoints: true, purges: true, verifications: true }).registry
+    const shown = (await registry.metrics())
+      .split('\n')
+      .filter((line) => /^eaas_audit_(checkpoint|purge|verif)/.test(line))
+    expect(shown).toEqual([
+      expect.stringMatching(/^eaas_audit_checkpoint_age_seconds \d/),
+      expect.stringMatching(/^eaas_audit_purge_age_seconds \d/),
+      expect.stringMatching(/^eaas_audit_verification_age_seconds \d/),
+    ])
   })
 
   it('hold the metrics of the process', async () => {

@@ -46,7 +46,12 @@ export async function openServer({
     else early.push(() => logWarning(message, details))
   }
   const witnesses = config.witnesses.map(({ key, url }) => ({ key: readWitnessKey(key), url }))
-  const metrics = createMetrics(witnesses.map(({ key }) => key.name))
+  const metrics = createMetrics({
+    witnesses: witnesses.map(({ key }) => key.name),
+    checkpoints: config.checkpointFile !== undefined,
+    purges: config.auditRetentionMonths > 0,
+    verifications: config.auditVerifyHours > 0,
+  })
   let keptFaults: readonly LineFault[] = []
   const installation = await openInstallation({
     config,

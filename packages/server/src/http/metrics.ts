@@ -15,6 +15,12 @@ const ENTRIES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
 /** The label of requests that match no route: their path is the caller's text, and must not become a label. */
 const UNMATCHED = 'unmatched'
 
+/** The last run of a job; without `failed`, the start of a process in which there was none yet. */
+interface Run {
+  at: number
+  failed?: number
+}
+
 /** The metrics of one application; several in a process do not collide. */
 export interface Metrics {
   registry: Registry
@@ -32,11 +38,20 @@ export interface Metrics {
   witnessesAsked: (outcomes: readonly { witness: string; kind: string }[]) => void
 }
 
+/** What this process was configured to do. */
+export interface MetricsOptions {
+  /** the names of the witnesses that it asks */
+  witnesses?: readonly string[]
+  checkpoints?: boolean
+  purges?: boolean
+  verifications?: boolean
+}
+
 /**
- * Creates the metrics of the audit log, and of the witnesses of these names. To be called before the committer, which reports to them, and the
- * application are created.
+ * Creates the metrics of the audit log, and of the witnesses. To be called before the committer, which reports to them, and the application are
+ * created. The age of a job that is configured counts from now until its first run: an alert on it must fire for a job that never succeeds.
  */
-export function createMetrics(witnesses: readonly string[] = []): Metrics {
+export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = {}): Metrics {
   const registry = new Registry()
   const registers = [registry]
   const entries = new Counter({
@@ -64,12 +79,13 @@ export function createMetrics(witnesses: readonly string[] = []): Metrics {
     buckets: SECONDS,
     registers,
   })
-  let checkpointsAt: number | undefined
-  let verification: { at: number; failed: number } | undefined
-  let purge: { at: number; failed: number } | undefined
+  const startedAt = performance.now()
+  let checkpointsAt = expected.checkpoints ? startedAt : undefined
+  let verification: Run | undefined = expected.verifications ? { at: startedAt } : undefined
+  let purge: Run | undefined = expected.purges ? { at: startedAt } : undefined
   new Gauge({
     name: 'eaas_audit_checkpoint_age_seconds',
-    help: 'Seconds since this process last had the end of every log in a written checkpoint; absent until then.',
+    help: 'Seconds since this process last had the end of every log in a written checkpoint, or since its start until then; absent without a checkpoint file.',
     registers,
     collect() {
       show(this, checkpointsAt === undefined ? undefined : secondsSince(checkpointsAt))
@@ -77,7 +93,7 @@ export function createMetrics(witnesses: readonly string[] = []): Metrics {
   })
   new Gauge({
     name: 'eaas_audit_purge_age_seconds',
-    help: 'Seconds since this process last ran the purge; absent until then.',
+    help: 'Seconds since this process last ran the purge, or since its start until then; absent without a retention.',
     registers,
     collect() {
       show(this, purge && secondsSince(purge.at))
@@ -93,7 +109,7 @@ export function createMetrics(witnesses: readonly string[] = []): Metrics {
   })
   new Gauge({
     name: 'eaas_audit_verification_age_seconds',
-    help: 'Seconds since this process last verified every log; absent until then.',
+    help: 'Seconds since this process last verified every log, or since its start until then; absent if it never verifies.',
     registers,
     collect() {
       show(this, verification && secondsSince(verification.at))
