@@ -7,7 +7,8 @@ import { createHeadWatches } from '../../packages/server/src/audit/head-watches.
 import { createSharedAlarms } from '../../packages/server/src/audit/shared-alarms.js'
 import { listAlarms, writeAlarm } from '../../packages/server/src/store/alarms.js'
 import { findHead } from '../../packages/server/src/store/audit.js'
-import { type Caller, type Service, startService } from '../support/service.js'
+import { runEaas } from '../support/eaas-process.js'
+import { type Caller, ROOT_KEY, type Service, startService } from '../support/service.js'
 
 let service: Service
 let owner: Caller
@@ -95,4 +96,35 @@ describe('a process that reads an alarm of another one', () => {
       expect(watch.alarm).toBeUndefined()
     },
   )
+})
+
+describe('a log that lost nothing that is known of', () => {
+  it('is said to have gone back to before a change if it has as many entries', async () => {
+    const { sql } = service.services
+    const head = late as Head
+    const watch = createHeadWatches(() => undefined).get(owner.tenant.tenant_id)
+    watch.witness({ ...head, policy_version: head.policy_version + 1 })
+    await expect(watch.read(sql, auditKey)).rejects.toThrow(
+      `went back to before a change of rights (policy version ${head.policy_version + 1}, now ${head.policy_version})`,
+    )
+    const longer = createHeadWatches(() => undefined).get(owner.tenant.tenant_id)
+    longer.witness({ ...head, last_id: head.last_id + 1 })
+    await expect(longer.read(sql, auditKey)).rejects.toThrow(`from entry ${head.last_id + 1} to ${head.last_id}:`)
+  })
+
+  it('has no change undone when the operator accepts its alarm, and the command says so', async () => {
+    const accept = (...log: string[]) =>
+      runEaas(['audit', 'accept-rollback', ...log, '--reason', 'a drill'], {
+        database: service.database,
+        rootKey: ROOT_KEY,
+      })
+    const own = ['--tenant', owner.tenant.tenant_id]
+    await write(late as Head)
+    const { code, stdout } = await accept(...own)
+    expect([code, stdout]).toEqual([0, expect.stringContaining('no change is known to be undone')])
+    const head = await findHead(service.services.sql, owner.tenant.tenant_id)
+    await write({ ...(head as Head), last_id: 99 })
+    expect((await accept(...own)).stdout).toContain('The changes of the lost entries are undone')
+    expect((await accept('--installation')).stderr).toContain("there is no alarm about the installation's log")
+  })
 })

@@ -1,11 +1,12 @@
 // Exports verified offline: by the server's command without environment or database, and by an independent program. Both must agree.
 import { execFile, spawnSync } from 'node:child_process'
-import { randomBytes, randomInt } from 'node:crypto'
+import { generateKeyPairSync, randomBytes, randomInt } from 'node:crypto'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { encodePublicKey } from '../../packages/server/src/audit/checkpoint.js'
 import vectors from '../../packages/server/src/audit/export.vectors.json' with { type: 'json' }
 import { splitLines } from '../../packages/server/src/audit/split-lines.js'
 import { verifyExport } from '../../packages/server/src/audit/verify-export.js'
@@ -286,6 +287,9 @@ interface Run {
   error: string
 }
 
+/** The public key of another installation. */
+const OTHER_KEY = encodePublicKey(generateKeyPairSync('ed25519').privateKey)
+
 /** Without any variable: neither configuration nor PATH. */
 function eaas(...args: string[]): Promise<Run> {
   return new Promise((resolve) => {
@@ -362,6 +366,43 @@ describe('eaas audit verify-export', () => {
     )
     const help = (await eaas('audit', 'verify-export', '--help')).out
     for (const code of [0, 1, 2, 3, 4, 5, 6]) expect(help).toMatch(new RegExp(`^  ${code}  `, 'm'))
+  })
+
+  it('takes no export as a checkpoint, and tells a key that is none from one that does not fit', async () => {
+    const path = await written('own.ndjson', file)
+    const own = await eaas('audit', 'verify-export', path, '--public-key', publicKey, '--checkpoint', path)
+    expect([own.code, own.out, own.error]).toEqual([3, '', expect.stringMatching(/own\.ndjson: this is an export/)])
+
+    const mistyped = publicKey.slice(0, -1) + (publicKey.endsWith('A') ? 'B' : 'A')
+    for (const key of [mistyped, await written('mistyped.txt', `${mistyped}\n`), await written('note.txt', kept)]) {
+      for (const args of [['verify-export'], ['rights', '--at', '2026-01-01T00:00:00Z']]) {
+        const { code, out, error } = await eaas('audit', ...args, path, '--public-key', key)
+        expect([key, code, out, error]).toEqual([key, 2, '', expect.stringContaining("option '--public-key'")])
+      }
+    }
+    const { code, out } = await eaas('audit', 'verify-export', path, '--public-key', OTHER_KEY)
+    expect([code, out]).toEqual([1, expect.stringContaining('a different public key')])
+  })
+
+  it('says of a file that it cannot read what is wrong with the path', async () => {
+    const path = await written('readable.ndjson', file)
+    const none = join(folder, 'none')
+    const key = ['--public-key', publicKey]
+    for (const [args, wrong, reason] of [
+      [['verify-export', none], none, 'it does not exist'],
+      [['verify-export', folder], folder, 'it is a directory, and must be a file'],
+      [['verify-export', path, ...key, '--checkpoint', none], none, 'it does not exist'],
+      [['verify-export', path, ...key, '--checkpoint', folder], folder, 'it is a directory, and must be a file'],
+      [['verify-export', path, '--public-key', none], none, 'it does not exist'],
+      [
+        ['rights', join(path, 'x'), '--at', '2026-01-01T00:00:00Z'],
+        join(path, 'x'),
+        'a part of the path is no directory',
+      ],
+    ] as const) {
+      const { code, out, error } = await eaas('audit', ...args)
+      expect([code, out, error]).toEqual([3, '', `eaas: ${wrong}: ${reason}\n`])
+    }
   })
 
   it.skipIf(obstacle)('has a second program beside it, with the same exit codes', async () => {

@@ -1,8 +1,10 @@
 // eaas doctor: reports what would keep a server from starting or working, and changes nothing.
-import { chmod, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { appendFile, chmod, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createCheckpointEmitter } from '../../packages/server/src/jobs/emit-checkpoints.js'
+import { copyTables, restoreTables } from '../support/audit-scene.js'
 import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
 import {
   connectTo,
@@ -12,6 +14,7 @@ import {
   runEaas,
   startEaas,
 } from '../support/eaas-process.js'
+import { ROOT_KEY as SERVICE_ROOT_KEY, startService } from '../support/service.js'
 
 const TIMEOUT_MS = 120_000
 
@@ -107,6 +110,53 @@ describe('eaas doctor', { timeout: TIMEOUT_MS }, () => {
     const eaas = await startEaas({ database, ...options })
     expect((await eaas.stop()).stderr).toContain('everybody on this machine can read the root key')
     await rm(file)
+  })
+})
+
+describe('eaas doctor, of a checkpoint file', { timeout: TIMEOUT_MS }, () => {
+  it('names every log that went back, every faulty line and every tenant that is missing', async () => {
+    const service = await startService()
+    try {
+      const sql = service.services.sql as unknown as ReturnType<typeof connectTo>
+      const path = join(folder, 'checkpoints')
+      const emit = createCheckpointEmitter(service.services, path, (error) => {
+        throw error
+      })
+      const behind = await service.createTenant({ name: 'behind' })
+      await copyTables(sql, 'early')
+      const gone = await service.createTenant({ name: 'gone' })
+      await behind.call('POST', '/v1/keys', { name: 'k' })
+      await emit()
+      await restoreTables(sql, 'early')
+      const options = {
+        database: service.database,
+        rootKey: SERVICE_ROOT_KEY,
+        environment: { EAAS_CHECKPOINT_FILE: path },
+      }
+      const detail = async () => (await examine(options)).found('checkpoints')?.detail
+      const went = /behind: the audit chain went back/
+      const missing = new RegExp(`not in the database.*${gone.tenant.tenant_id} \\(line \\d+\\)`)
+      expect(await detail()).toMatch(went)
+      expect(await detail()).toMatch(missing)
+      await appendFile(path, '# a note\n')
+      for (const part of [went, missing, /line \d+: not the line of a checkpoint/]) expect(await detail()).toMatch(part)
+    } finally {
+      await service.close()
+    }
+  })
+
+  it('compares nothing with a directory or an empty file, and says so', async () => {
+    const directory = await examine({ environment: { EAAS_CHECKPOINT_FILE: folder } })
+    expect(directory.found('checkpoint file')?.detail).toContain('names a directory')
+    expect(directory.found('checkpoints')).toBeUndefined()
+    const path = join(folder, 'empty')
+    await writeFile(path, '')
+    const empty = await examine({ environment: { EAAS_CHECKPOINT_FILE: path } })
+    expect(empty.found('checkpoints')).toEqual({
+      check: 'checkpoints',
+      ok: true,
+      detail: `no lines in ${path} to compare with`,
+    })
   })
 })
 

@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
-import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -104,6 +104,20 @@ describe('a command on a terminal', { timeout: TIMEOUT_MS }, () => {
     }
   })
 
+  it('that exports overwrites no file, and says so in a sentence', async () => {
+    const { tenant_id } = (await service.createTenant()).tenant
+    const out = join(folder, 'there.ndjson')
+    await writeFile(out, 'x')
+    for (const [path, reason] of [
+      [out, 'it exists already, and is not overwritten'],
+      [join(folder, 'none', 'out.ndjson'), 'its folder does not exist'],
+    ] as const) {
+      const { code, stderr } = await run('audit', 'export', '--tenant', tenant_id, '--out', path)
+      expect([code, stderr]).toEqual([1, `eaas: ${path}: ${reason}\n`])
+    }
+    expect(await readFile(out, 'utf8')).toBe('x')
+  })
+
   it('that exports leaves no part of a file when it is interrupted', async () => {
     const tenant = await service.createTenant()
     const { id } = (await tenant.call('POST', '/v1/keys', { name: 'k' })).body
@@ -148,6 +162,17 @@ describe('the exit code of a verification', { timeout: TIMEOUT_MS }, () => {
     expect((await runEaas([...verify, id], { database, environment: down })).code).toBe(3)
     await service.services.sql`update audit_log set actor = 'x' where tenant_id = ${id}`
     expect(await codeOf(...verify, id)).toBe(1)
+  })
+})
+
+describe('an option', { timeout: TIMEOUT_MS }, () => {
+  it.each([
+    ['audit', 'verify', '--tenant', 'a', '--tenant', 'b'],
+    ['api-key', 'create', '--tenant=a', '--name', 'x', '--name', 'y', '--permissions', 'hash'],
+    ['audit', 'verify-export', 'file', '--public-key', 'a', '--public-key', 'b'],
+  ])('is not given twice: %s %s', async (...args) => {
+    const { code, stdout, stderr } = await run(...args)
+    expect([code, stdout, stderr]).toEqual([2, '', expect.stringMatching(/option '--\S+ .*' may be given once only/)])
   })
 })
 

@@ -76,10 +76,18 @@ describe('beside a tenant that was tampered with', () => {
     expect(chains).not.toContain('sound')
   })
 
-  it('audit verify says in one sentence that it could not verify', async () => {
+  it('audit verify says in one sentence that the log is not valid', async () => {
     const { code, stderr } = await eaas('audit', 'verify', '--tenant', 'exchanged')
-    expect([code, stderr]).toEqual([3, expect.stringMatching(/^eaas: the audit key of tenant .* was changed outside/m)])
+    expect([code, stderr]).toEqual([1, expect.stringMatching(/^eaas: the audit key of tenant .* was changed outside/m)])
     expect(stderr).not.toMatch(STACK)
+  })
+
+  it('audit verify --all counts it among the logs that are not valid', async () => {
+    const { code, stdout, stderr } = await eaas('audit', 'verify', '--all', '--json')
+    expect([code, stderr]).toEqual([1, ''])
+    const { valid, logs, unverified } = JSON.parse(stdout)
+    expect([valid, unverified]).toEqual([false, []])
+    expect(logs).toContainEqual(expect.objectContaining({ name: 'exchanged', valid: false, reason: 'row_forged' }))
   })
 
   it.each([

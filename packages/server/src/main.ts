@@ -5,6 +5,7 @@ import { CheckpointError } from './audit/checkpoint.js'
 import { TamperedRowError } from './audit/row-mac.js'
 import { addApiKey } from './cli/api-key.js'
 import { addAudit } from './cli/audit.js'
+import { refuseRepeated } from './cli/command.js'
 import { addDoctor } from './cli/doctor.js'
 import { addKey } from './cli/key.js'
 import { addMigrate } from './cli/migrate.js'
@@ -45,6 +46,7 @@ const program = new Command('eaas')
 
 for (const add of [addStart, addMigrate, addDoctor, addTenant, addApiKey, addKey, addAudit, addPurge, addWitness])
   add(program)
+refuseRepeated(program)
 
 /** Errors whose message is enough; any other error is a defect, and is printed with its stack. */
 const EXPECTED = [

@@ -180,5 +180,9 @@ function isAtLeast(head: Witness, other: Witness): boolean {
 
 function findGoneBack(head: Head, witnessed: Witness): string | undefined {
   if (head.last_id >= witnessed.last_id && head.policy_version >= witnessed.policy_version) return undefined
-  return `the audit chain went back from entry ${witnessed.last_id} to ${head.last_id}: the database was restored or tampered with`
+  const from =
+    head.last_id < witnessed.last_id
+      ? `from entry ${witnessed.last_id} to ${head.last_id}`
+      : `to before a change of rights (policy version ${witnessed.policy_version}, now ${head.policy_version})`
+  return `the audit chain went back ${from}: the database was restored or tampered with`
 }

@@ -4,16 +4,18 @@
  */
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { CheckpointError, ORIGIN } from './checkpoint.js'
+import { EXPORT_FORMAT } from './export.js'
 import type { WitnessedLine } from './witnessed.js'
 
 /**
  * Finds the note to verify a tenant's log by: the text itself, or the tenant's newest note among its lines. Does not check
  * signatures.
  *
- * @throws CheckpointError if the text holds checkpoints, but none of this tenant
+ * @throws CheckpointError if the text is an export, or holds checkpoints, but none of this tenant
  */
 export function findKeptNote(text: string, tenant_id: string): string {
   if (text.startsWith(ORIGIN)) return text
+  assertNoExport(text)
   const notes = readNotes(text)
   if (notes.length === 0) return text // readCheckpoint will say what is wrong with it
   const own = notes.filter((note) => line(note, 1) === tenant_id)
@@ -21,8 +23,9 @@ export function findKeptNote(text: string, tenant_id: string): string {
   return own.reduce((newest, note) => (isNewer(newest, note) ? newest : note))
 }
 
-/** Lists all notes of a tenant's log in a text, each once. Does not check signatures. */
+/** Lists all notes of a tenant's log in a text, each once. Does not check signatures. @throws CheckpointError if the text is an export */
 export function listKeptNotes(text: string, tenant_id: string): string[] {
+  assertNoExport(text)
   const notes = text.startsWith(ORIGIN) ? [text] : readNotes(text)
   return [...new Set(notes)].filter((note) => line(note, 1) === tenant_id)
 }
@@ -42,6 +45,15 @@ export function listWitnessedLines(text: string): WitnessedLine[] {
   return readObjects(text).flatMap(({ checkpoint, tree }) =>
     isNote(checkpoint) && tree !== undefined && line(checkpoint, 1) === INSTALLATION_ID ? [{ checkpoint, tree }] : [],
   )
+}
+
+// The trailer of an export has a checkpoint too. Compared with itself, an export would always agree.
+function assertNoExport(text: string): void {
+  if (text.startsWith(`{"format":${JSON.stringify(EXPORT_FORMAT)}`)) {
+    throw new CheckpointError(
+      'this is an export, and no checkpoint that was kept apart from it: give what eaas audit checkpoint printed, or EAAS_CHECKPOINT_FILE',
+    )
+  }
 }
 
 function readNotes(text: string): string[] {

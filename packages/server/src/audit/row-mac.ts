@@ -112,13 +112,21 @@ export function findTampering<Row extends { tenant_id: string; mac: Uint8Array }
   rowKey: KeyObject,
 ): TamperedRowError | undefined {
   if (equalBytes(row.mac, mac(rowKey, row))) return undefined
-  return new TamperedRowError(`a row of tenant ${row.tenant_id} was changed outside the server (${mac.name})`)
+  return new TamperedRowError(`${ROWS.get(mac) ?? 'a row'} of tenant ${row.tenant_id} was changed outside the server`)
 }
 
 /** Returns the row with its MAC. */
 export function withMac<Row>(row: Row, mac: Mac<Row>, rowKey: KeyObject): Row & { mac: Uint8Array } {
   return { ...row, mac: mac(rowKey, row) }
 }
+
+/** What an error calls the row that each MAC is of. */
+const ROWS: ReadonlyMap<unknown, string> = new Map<unknown, string>([
+  [tenantMac, 'the row'],
+  [keyMac, 'the row of a key'],
+  [keyVersionMac, 'the row of a version of a key'],
+  [apiKeyMac, 'the row of an API key'],
+])
 
 type Column = string | number | boolean | null | readonly string[]
 

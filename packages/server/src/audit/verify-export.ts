@@ -238,9 +238,14 @@ class ExportReader {
     if (!keptAnchor) return
     const positions = [position, { last_id: position.head_id, hash: position.head_hash }]
     const same = positions.find((known) => known.last_id === keptAnchor.last_id)
-    if (keptAnchor.last_id > position.head_id || (same && !equalBytes(same.hash, keptAnchor.hash))) {
+    if (keptAnchor.last_id > position.head_id) {
       throw new ExportFault(
-        "the installation's log does not agree with the checkpoint: it was rewritten or rolled back",
+        `the installation's log ended with entry ${position.head_id}, before entry ${keptAnchor.last_id} of the checkpoint`,
+      )
+    }
+    if (same && !equalBytes(same.hash, keptAnchor.hash)) {
+      throw new ExportFault(
+        `entry ${same.last_id} of the installation's log is not that of the checkpoint: it was rewritten`,
       )
     }
     verdict.checkpoint_compared = keptAnchor.last_id === position.last_id && verdict.anchor?.compared === true

@@ -1,6 +1,5 @@
 /** `eaas audit diff`: shows what a log lost, compared with kept checkpoints and an earlier export. Changes nothing. */
 import { createReadStream } from 'node:fs'
-import { readFile } from 'node:fs/promises'
 import { type Checkpoint, CheckpointError, encodePublicKey, readCheckpoint } from '../audit/checkpoint.js'
 import { describeKept, listKeptNotes } from '../audit/kept-checkpoint.js'
 import { STANDARD_OUTPUT } from '../audit/kept-witnesses.js'
@@ -10,6 +9,7 @@ import { verifyExport } from '../audit/verify-export.js'
 import type { Config } from '../config.js'
 import { type AuditDiff, diffAudit } from '../operations/diff-audit.js'
 import { Refusal } from '../runner/refusal.js'
+import { assertFile, readGiven } from './files.js'
 import { print, printJson, table } from './output.js'
 import { getTenantId, withServices } from './with-services.js'
 
@@ -61,7 +61,7 @@ async function readCheckpoints(
   file: string,
   { tenant_id, publicKey }: { tenant_id: string; publicKey: string },
 ): Promise<Kept> {
-  const text = await readFile(file, 'utf8')
+  const text = await readGiven(file)
   const notes = listKeptNotes(text, tenant_id)
   const checkpoints = notes.flatMap((note) => {
     try {
@@ -84,6 +84,7 @@ function nothingCompared(kept: Kept | undefined): string {
 }
 
 async function assertExport(file: string, { tenant_id, publicKey }: { tenant_id: string; publicKey: string }) {
+  await assertFile(file)
   const verdict = await verifyExport(splitLines(createReadStream(file)), { publicKey })
   if (!verdict.valid)
     throw new Refusal('E_VALIDATION', `${file} does not verify: ${verdict.reason}, line ${verdict.line}`)

@@ -1,5 +1,6 @@
 /** `eaas audit rights`: who could do what with which key at a time, from an export that verifies or from the database. */
 import { createReadStream } from 'node:fs'
+import { INSTALLATION_ID } from '@eaas/protocol'
 import { encodePublicKey } from '../audit/checkpoint.js'
 import { type ApiKeyRights, createRightsReader, type RightsReport } from '../audit/rights-report.js'
 import { splitLines } from '../audit/split-lines.js'
@@ -9,8 +10,9 @@ import { exportAudit } from '../operations/export-audit.js'
 import { verifyAudit } from '../operations/verify-audit.js'
 import { performAsSystem } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
+import { assertFile } from './files.js'
 import { print, printJson, showProgress, table } from './output.js'
-import { exitCode, readKey } from './verify-export.js'
+import { exitCode } from './verify-export.js'
 import { getTenantId, withServices } from './with-services.js'
 
 export interface AuditRightsCommand {
@@ -20,7 +22,6 @@ export interface AuditRightsCommand {
   tenant?: string
   /** only this key, and who could do what with it */
   keyId?: string
-  /** a key, or a file that contains it */
   publicKey?: string
   json: boolean
 }
@@ -28,15 +29,18 @@ export interface AuditRightsCommand {
 /** Prints the rights that an export records; returns the exit code. */
 export async function auditRightsOfFile(file: string, command: AuditRightsCommand): Promise<number> {
   const { publicKey, tenant, at } = command
-  const known = publicKey === undefined ? undefined : await readKey(publicKey)
+  await assertFile(file)
   const reader = createRightsReader(at)
   const progress = showProgress('read')
   const verdict = await verifyExport(splitLines(createReadStream(file)), {
-    ...(known === undefined ? {} : { publicKey: known }),
+    ...(publicKey === undefined ? {} : { publicKey }),
     onEntry: reader.read,
     onProgress: (entries) => progress(`${entries} entries`),
   })
   progress.done()
+  if (verdict.valid && verdict.tenant_id === INSTALLATION_ID) {
+    throw new Refusal('E_VALIDATION', `${file} is the installation's log, which records no rights of API keys`)
+  }
   if (tenant !== undefined && verdict.tenant_id !== undefined && verdict.tenant_id !== tenant) {
     throw new Refusal('E_VALIDATION', `${file} is the log of tenant ${verdict.tenant_id}, not of ${tenant}`)
   }

@@ -1,15 +1,15 @@
 /** `eaas audit`: reads, exports and verifies the log for the operator. */
-import { open, rm } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { ACTIONS, type Action, isUuid, type wire } from '@eaas/protocol'
 import { type Command, Option } from 'commander'
-import { encodePublicKey } from '../audit/checkpoint.js'
+import { CheckpointError, encodePublicKey } from '../audit/checkpoint.js'
 import { encodeNoteKey } from '../audit/signed-note.js'
 import { readTreeKey } from '../audit/tree.js'
 import type { Config } from '../config.js'
 import { acceptLostTenant, type LostTenant } from '../operations/accept-lost-tenant.js'
-import { acceptRollback } from '../operations/accept-rollback.js'
+import { type Accepted, acceptRollback } from '../operations/accept-rollback.js'
 import { exportAudit } from '../operations/export-audit.js'
 import { listAudit } from '../operations/list-audit.js'
 import { readAuditCheckpoint } from '../operations/read-audit-checkpoint.js'
@@ -30,14 +30,16 @@ import {
   readId,
   readName,
   readPositive,
+  readRepeated,
   readTime,
   readWhole,
   SAME_ENVIRONMENT,
   TENANT_OPTION,
 } from './command.js'
+import { openNew } from './files.js'
 import { describeWitnessed, readKept, viewWitnessed } from './kept-file.js'
 import { print, printJson, showProgress, table } from './output.js'
-import { auditVerifyExport, EXIT_CODES } from './verify-export.js'
+import { auditVerifyExport, EXIT_CODES, readKey } from './verify-export.js'
 import { findTenantId, getLogId, recordOperation, withServices } from './with-services.js'
 
 /** Adds `eaas audit` and its subcommands. */
@@ -122,7 +124,7 @@ export function addAudit(program: Command): void {
           exitCode: 2,
         })
       }
-      await judge(() => auditVerifyExport(file, options))
+      await judge(async () => auditVerifyExport(file, await withKey(options, command)))
     })
 
   audit
@@ -138,7 +140,7 @@ export function addAudit(program: Command): void {
     .addOption(JSON_OPTION)
     .addHelpText('after', EXIT_CODES)
     .action(async (file: string | undefined, options, command: Command) => {
-      if (file !== undefined) return judge(() => auditRightsOfFile(file, options))
+      if (file !== undefined) return judge(async () => auditRightsOfFile(file, await withKey(options, command)))
       if (options.tenant === undefined) command.error("error: give '--tenant' or a file", { exitCode: 2 })
       return judge(() => auditRights(commandConfig(), options))
     })
@@ -167,7 +169,7 @@ export function addAudit(program: Command): void {
 const WITNESS_OPTION = new Option(
   '--witness <key>',
   "the key of a witness that must have cosigned the checkpoint of the installation's log in --checkpoint; may be repeated",
-).argParser((key: string, keys: string[] = []) => [...keys, key])
+).argParser(readRepeated)
 
 function assertWitnessable(command: Command): void {
   const { witness, checkpoint } = command.opts()
@@ -175,6 +177,17 @@ function assertWitnessable(command: Command): void {
     command.error("error: option '--witness' needs '--checkpoint', a file of checkpoints that the server wrote", {
       exitCode: 2,
     })
+  }
+}
+
+/** Reads the key that `--public-key` gives; a usage error if it is none. */
+async function withKey<Options extends { publicKey?: string }>(options: Options, command: Command): Promise<Options> {
+  if (options.publicKey === undefined) return options
+  try {
+    return { ...options, publicKey: await readKey(options.publicKey) }
+  } catch (error) {
+    if (!(error instanceof CheckpointError)) throw error
+    return command.error(`error: option '--public-key': ${error.message}`, { exitCode: 2 })
   }
 }
 
@@ -308,7 +321,7 @@ async function writeNew(path: string, content: AsyncIterable<Buffer>): Promise<v
   const stopping = new AbortController()
   const stop = () => stopping.abort()
   process.once('SIGINT', stop).once('SIGTERM', stop)
-  const file = await open(path, 'wx', 0o600)
+  const file = await openNew(path)
   try {
     await pipeline(content, file.createWriteStream({ flush: true }), { signal: stopping.signal })
   } catch (error) {
@@ -361,14 +374,22 @@ async function auditAcceptRollback(
     print(...describeLostTenant(accepted, reason))
     return
   }
-  const { entry_id, witnessed_id } = accepted
-  print(
+  print(...describeAccepted(accepted, log))
+}
+
+function describeAccepted({ entry_id, witnessed_id, agrees_through }: Accepted, { installation }: LogChoice): string[] {
+  const isLost = witnessed_id > 0 && agrees_through < witnessed_id
+  return [
     witnessed_id < entry_id
       ? `Accepted. Entry ${entry_id} of the log records it; a server had seen entry ${witnessed_id} before.`
       : `Accepted: entries after ${entry_id - 1}, through ${witnessed_id} at least, are lost. Entry ${entry_id} of the log records it.`,
-    'Every server serves the tenant again within a second or two.',
-    'The changes of the lost entries are undone: repeat revocations and rotations. See: eaas audit diff --help',
-  )
+    installation
+      ? 'Every server does work of the operator again within a second or two.'
+      : 'Every server serves the tenant again within a second or two.',
+    isLost
+      ? 'The changes of the lost entries are undone: repeat revocations and rotations. See: eaas audit diff --help'
+      : 'The log has every entry that a server is known to have seen: no change is known to be undone. See: eaas audit diff --help',
+  ]
 }
 
 function describeLostTenant(

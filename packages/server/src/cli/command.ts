@@ -1,6 +1,7 @@
 /** What the commands share: their configuration, common options, the parsers of options, and the exit code of a verdict. */
 import { isUuid, isWellFormed, MAX_NAME_CHARACTERS, parseRfc3339 } from '@eaas/protocol'
 import { type Command, InvalidArgumentError, Option } from 'commander'
+import { TamperedRowError } from '../audit/row-mac.js'
 import { type Config, readConfig, VARIABLES, WITNESS_VARIABLES } from '../config.js'
 
 const WIDTH = Math.max(...Object.keys(VARIABLES).map((name) => name.length)) + 2
@@ -48,6 +49,20 @@ export function addLogOptions(
     })
 }
 
+/** Makes it a usage error, in a command and those below it, that an option with one value is given twice: which one counts would be a guess. */
+export function refuseRepeated(command: Command): void {
+  for (const option of command.options) {
+    if (option.isBoolean() || option.parseArg === (readRepeated as typeof option.parseArg)) continue
+    let isGiven = false
+    command.on(`option:${option.name()}`, () => {
+      if (isGiven) command.error(`error: option '${option.flags}' may be given once only`, { exitCode: 2 })
+      isGiven = true
+    })
+  }
+  for (const below of command.commands) refuseRepeated(below)
+}
+
+const NOT_VALID = 1
 /** The exit code of a verification that could not complete. */
 const NOT_VERIFIED = 3
 
@@ -65,10 +80,16 @@ export async function succeed(work: Promise<boolean>): Promise<void> {
   if (!(await work)) process.exitCode = 1
 }
 
-/** Exits with 1 for "not valid" only, never for a failure: a script may call the auditor on it. A number is the exit code itself. */
+/**
+ * Exits with 1 for "not valid" only, never for a failure: a script may call the auditor on it. A row that was changed outside the server, without
+ * which nothing can be verified, is not valid. A number is the exit code itself.
+ */
 export async function judge(verify: () => Promise<boolean | number>): Promise<void> {
   process.exitCode = NOT_VERIFIED
-  const verdict = await verify()
+  const verdict = await verify().catch((error: unknown) => {
+    if (error instanceof TamperedRowError) process.exitCode = NOT_VALID
+    throw error
+  })
   process.exitCode = typeof verdict === 'number' ? verdict : verdict ? 0 : 1
 }
 
@@ -106,6 +127,11 @@ export function readName(text: string): string {
 export function readBoolean(text: string): boolean {
   if (text !== 'true' && text !== 'false') throw new InvalidArgumentError('It must be true or false.')
   return text === 'true'
+}
+
+/** Reads one value of an option that may be repeated. */
+export function readRepeated(text: string, before: string[] = []): string[] {
+  return [...before, text]
 }
 
 /** Reads a list whose items are separated by commas. */

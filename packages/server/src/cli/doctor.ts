@@ -93,8 +93,9 @@ async function examine(config: Config): Promise<Finding[]> {
   const keyFile = rootKeyFile(config)
   if (keyFile !== undefined && existsSync(keyFile)) await examineOne('root key file', () => examineKeyFile(keyFile))
   const { checkpointFile, auditArchiveDir } = config
+  let checkpoints: 'directory' | undefined
   if (checkpointFile !== undefined && checkpointFile !== STANDARD_OUTPUT) {
-    await examineOne('checkpoint file', () => examineCheckpointFile(config, checkpointFile))
+    checkpoints = await examineOne('checkpoint file', () => examineCheckpointFile(config, checkpointFile))
   }
   if (auditArchiveDir !== undefined) {
     await examineOne('audit archive', () => examineFolder('EAAS_AUDIT_ARCHIVE_DIR', auditArchiveDir))
@@ -113,7 +114,7 @@ async function examine(config: Config): Promise<Finding[]> {
     await examineOne('durability', async () => examineDurability(store))
     await examineOne('clock', () => examineClock(store))
     const rootKey = await examineOne('root key', () => examineRootKey(store, config))
-    if (rootKey && checkpointFile !== undefined && schema === 'current') {
+    if (rootKey && checkpointFile !== undefined && checkpoints !== 'directory' && schema === 'current') {
       await examineOne('checkpoints', () => examineCheckpoints(store.sql, rootKey, checkpointFile))
     }
     if (rootKey && schema === 'current') {
@@ -132,7 +133,7 @@ async function examine(config: Config): Promise<Finding[]> {
 }
 
 // The first start creates the data directory, and the file in it.
-function examineCheckpointFile({ databaseUrl, dataDir }: Config, path: string): Promise<Result> {
+function examineCheckpointFile({ databaseUrl, dataDir }: Config, path: string): Promise<Result<'directory'>> {
   const directory = dirname(resolve(path))
   const isCreated = databaseUrl === undefined && directory === resolve(dataDir) && !existsSync(directory)
   return isCreated ? examineFolder('EAAS_DATA_DIR', directory) : examineFile('EAAS_CHECKPOINT_FILE', path)

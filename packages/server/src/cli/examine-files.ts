@@ -13,9 +13,10 @@ export async function examineKeyFile(path: string): Promise<Result> {
 }
 
 /** Examines a file that is appended to, and created if it is missing. */
-export async function examineFile(variable: string, path: string): Promise<Result> {
+export async function examineFile(variable: string, path: string): Promise<Result<'directory'>> {
   if (!existsSync(path)) return examineWritable(variable, path, dirname(resolve(path)))
-  if ((await stat(path)).isDirectory()) return { ok: false, detail: `${variable} names a directory: ${path}` }
+  if ((await stat(path)).isDirectory())
+    return { ok: false, found: 'directory', detail: `${variable} names a directory: ${path}` }
   return examineWritable(variable, path, path)
 }
 
@@ -36,7 +37,7 @@ async function examineWritable(
   path: string,
   target: string,
   { isFolder = target !== path } = {},
-): Promise<Result> {
+): Promise<Result<never>> {
   try {
     await access(target, constants.W_OK)
     if (isFolder && !(await stat(target)).isDirectory()) throw Object.assign(new Error(), { code: 'ENOTDIR' })

@@ -1,10 +1,10 @@
 /** The file of checkpoints that `--checkpoint` names, and the witnesses that `--witness` demands of it. */
-import { readFile } from 'node:fs/promises'
 import { CheckpointError, encodePublicKey } from '../audit/checkpoint.js'
 import { readWitnessKey } from '../audit/cosignature.js'
 import { findKeptNote, listWitnessedLines } from '../audit/kept-checkpoint.js'
 import { findWitnessed, type Witnessed } from '../audit/witnessed.js'
 import type { Services } from '../runner/operation.js'
+import { readGiven } from './files.js'
 
 /** What to verify a log by. */
 export interface Kept {
@@ -20,7 +20,7 @@ export async function readKept(
   { checkpoint, witness }: { checkpoint?: string | undefined; witness?: string[] | undefined },
 ): Promise<Kept> {
   if (checkpoint === undefined) return {}
-  if (witness === undefined) return { note: findKeptNote(await readFile(checkpoint, 'utf8'), tenant_id) }
+  if (witness === undefined) return { note: findKeptNote(await readGiven(checkpoint), tenant_id) }
   const witnessed = await readWitnessedNote(checkpoint, { publicKey: encodePublicKey(signingKey), witness })
   return { note: witnessed.note, witnessed }
 }
@@ -36,7 +36,7 @@ export async function readWitnessedNote(
 
 /** Reads a file; an error of a checkpoint in it names the file. @throws CheckpointError */
 export async function readAs<T>(file: string, read: (text: string) => T): Promise<T> {
-  const text = await readFile(file, 'utf8')
+  const text = await readGiven(file)
   try {
     return read(text)
   } catch (error) {

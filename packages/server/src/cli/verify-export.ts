@@ -1,11 +1,12 @@
 /** `eaas audit verify-export`: verifies a file by a public key, without server or secret. */
 import { createReadStream } from 'node:fs'
-import { readFile, stat } from 'node:fs/promises'
-import { CheckpointError, readCheckpoint } from '../audit/checkpoint.js'
+import { stat } from 'node:fs/promises'
+import { CheckpointError, readCheckpoint, readPublicKey } from '../audit/checkpoint.js'
 import { findKeptNote } from '../audit/kept-checkpoint.js'
 import { isAnchor, readAnchorLine, readHeader } from '../audit/read-export.js'
 import { splitLines } from '../audit/split-lines.js'
 import { type ExportVerdict, verifyExport } from '../audit/verify-export.js'
+import { assertFile, readGiven } from './files.js'
 import { describeWitnessed, readAs, readWitnessedNote, viewWitnessed } from './kept-file.js'
 import { print, printJson, showProgress } from './output.js'
 
@@ -30,7 +31,6 @@ Exit codes:
 If several of 4 to 6 apply, the highest is the exit code.`
 
 export interface VerifyExportCommand {
-  /** a key, or a file that contains it */
   publicKey?: string
   /** a file with a checkpoint, in any form (kept-checkpoint.ts); requires a public key */
   checkpoint?: string
@@ -44,22 +44,22 @@ export async function auditVerifyExport(
   file: string,
   { publicKey, checkpoint, witness, json }: VerifyExportCommand,
 ): Promise<number> {
-  const known = publicKey === undefined ? undefined : await readKey(publicKey)
+  await assertFile(file)
   const { tenant_id, anchorId } = await readBeginning(file)
   const witnessed =
     checkpoint === undefined || witness === undefined
       ? undefined
-      : await readWitnessedNote(checkpoint, { publicKey: known ?? '', witness, prefer: anchorId })
+      : await readWitnessedNote(checkpoint, { publicKey: publicKey ?? '', witness, prefer: anchorId })
   const note =
     witnessed?.note ??
     (checkpoint === undefined || tenant_id === undefined
       ? undefined
-      : await readNote(checkpoint, { tenant_id, publicKey: known ?? '' }))
+      : await readNote(checkpoint, { tenant_id, publicKey: publicKey ?? '' }))
   const { size } = await stat(file)
   const stream = createReadStream(file)
   const progress = showProgress('verified')
   const verdict = await verifyExport(splitLines(stream), {
-    ...(known === undefined ? {} : { publicKey: known }),
+    ...(publicKey === undefined ? {} : { publicKey }),
     ...(note === undefined ? {} : { checkpoint: note }),
     onProgress: (entries) => progress(`${entries} entries, ${Math.round((100 * stream.bytesRead) / size)} %`),
   })
@@ -116,12 +116,18 @@ function describe({ valid, line, reason, broken_at, ...verdict }: ExportVerdict)
   ]
 }
 
-/** Reads a public key, or the file that contains it. @throws CheckpointError */
+/** Reads a public key, or the file that contains it. @throws CheckpointError if it is none, Refusal if the file cannot be read */
 export async function readKey(text: string): Promise<string> {
-  if (text.startsWith(KEY_START)) return text
-  const key = (await readFile(text, 'utf8')).trim()
+  if (text.startsWith(KEY_START)) return assertKey(text)
+  const key = (await readGiven(text)).trim()
   if (!key.startsWith(KEY_START))
     throw new CheckpointError(`${text} is not a public key, which must begin with ${KEY_START}`)
+  return assertKey(key)
+}
+
+// A key that was mistyped verifies nothing: that must not look like an export that is not valid.
+function assertKey(key: string): string {
+  readPublicKey(key)
   return key
 }
 

@@ -2,6 +2,7 @@
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Witness } from '../audit/chain.js'
 import { AnchorFault, readAnchor } from '../audit/newest-anchor.js'
+import { TamperedRowError } from '../audit/row-mac.js'
 import { TENANT_GONE } from '../audit/shared-alarms.js'
 import { verifyLog } from '../audit/verify.js'
 import type { Services } from '../runner/operation.js'
@@ -71,7 +72,10 @@ export async function verifyAll(
       give({ tenant_id, name, valid: valid && !alarm, verified_entries, last_id: head?.id ?? 0, ...fault })
     } catch (error) {
       signal?.throwIfAborted()
-      unverified.push({ tenant_id, name, error })
+      // The audit key was exchanged or edited: nothing authenticates the log.
+      const isForged = error instanceof TamperedRowError
+      if (isForged) give({ tenant_id, name, valid: false, verified_entries: 0, last_id: 0, reason: 'row_forged' })
+      else unverified.push({ tenant_id, name, error })
     }
   }
 

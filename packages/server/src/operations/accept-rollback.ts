@@ -122,5 +122,6 @@ function notValid(reason: string | undefined, broken_at: number | undefined): Re
 }
 
 function noAlarm({ tenant }: TenantState): Refusal {
-  return new Refusal('E_STATE', `there is no alarm about tenant ${tenant.name}, so there is nothing to accept`)
+  const log = tenant.tenant_id === INSTALLATION_ID ? "the installation's log" : `tenant ${tenant.name}`
+  return new Refusal('E_STATE', `there is no alarm about ${log}, so there is nothing to accept`)
 }
