@@ -8,7 +8,7 @@ import { INSTALLATION_ID } from '@eaas/protocol'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { findObstacleToVerifier, VERIFIER } from '../audit/other-verifier.js'
 import { freshDatabase, type TestDatabase } from '../support/database.js'
-import { createTenantByCli, runEaas, startEaas } from '../support/eaas-process.js'
+import { connectTo, createTenantByCli, runEaas, startEaas } from '../support/eaas-process.js'
 
 const OPERATOR = /^operator:.+@.+/
 
@@ -29,7 +29,12 @@ const eaas = (...args: string[]) => runEaas(args, { database, environment: { EAA
 
 async function entries() {
   const { stdout } = await eaas('audit', 'list', '--installation', '--json')
-  return JSON.parse(stdout).logs.reverse() as { action: string; actor: string; metadata: Record<string, unknown> }[]
+  return JSON.parse(stdout).logs.reverse() as {
+    id: number
+    action: string
+    actor: string
+    metadata: Record<string, unknown>
+  }[]
 }
 
 async function written(name: string, ...args: string[]): Promise<string> {
@@ -104,6 +109,9 @@ describe("the installation's log", () => {
     expect([all.code, all.stdout]).toEqual([0, expect.stringMatching(/^All logs are valid\.\nlogs +3 of 3 valid/)])
     const exported = await written('installation.ndjson', 'audit', 'export', '--installation')
     expect(await verified(exported, '--checkpoint', checkpoint)).toMatchObject({ code: 0, verdict: { whole: true } })
+    const rights = await eaas('audit', 'rights', exported, '--at', '2100-01-01T00:00:00Z', '--public-key', publicKey)
+    expect([rights.code, rights.stdout]).toEqual([3, ''])
+    expect(rights.stderr).toContain("is the installation's log, which records no rights")
     const json = JSON.parse((await eaas('audit', 'verify', '--all', '--json')).stdout)
     expect(json).toMatchObject({ valid: true, logs: [{ name: 'installation' }, { valid: true }, { valid: true }] })
   })
@@ -133,5 +141,36 @@ describe('an export of a tenant', () => {
     const mixed = join(folder, 'mixed.ndjson')
     await writeFile(mixed, [header, foreign, ...rest].join(''))
     expect((await verified(mixed)).verdict).toMatchObject({ valid: false, line: 2 })
+  })
+})
+
+describe('a checkpoint of the installation', () => {
+  it('covers no tenant once the anchors began afresh after it', async () => {
+    const verifyAll = async (checkpoint: string) => {
+      const { code, stdout, stderr } = await eaas('audit', 'verify', '--all', '--checkpoint', checkpoint, '--json')
+      const { valid, checkpoint: coverage } = JSON.parse(stdout)
+      return { code, valid, coverage, stderr }
+    }
+    const before = await written('before.checkpoint', 'audit', 'checkpoint', '--installation')
+    expect(await verifyAll(before)).toMatchObject({ code: 0, valid: true, coverage: { covers_tenants: true } })
+
+    const sql = connectTo(database)
+    await sql`delete from anchored_heads`
+    await sql.end()
+    const server = await startEaas({ database, environment: { EAAS_CHECKPOINT_FILE: 'none' } })
+    await expect
+      .poll(async () => (await eaas('audit', 'accept-rollback', '--installation', '--reason', 'a drill')).code)
+      .toBe(0)
+    await server.stop()
+
+    const { id } = (await entries()).findLast(({ action }) => action === 'audit.rollback_accepted') ?? {}
+    expect(await verifyAll(before)).toMatchObject({
+      code: 3,
+      valid: true,
+      coverage: { covers_tenants: false, anchored_afresh_by: id },
+      stderr: expect.stringMatching(/covers no tenant: entry \d+ accepted a rollback/),
+    })
+    const after = await written('after.checkpoint', 'audit', 'checkpoint', '--installation')
+    expect(await verifyAll(after)).toMatchObject({ code: 0, valid: true, coverage: { covers_tenants: true } })
   })
 })

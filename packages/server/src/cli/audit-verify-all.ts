@@ -3,7 +3,10 @@ import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Config } from '../config.js'
 import { type LogVerdict, type Unverified, verifyAll } from '../jobs/verify-all.js'
 import { verifyAudit } from '../operations/verify-audit.js'
+import type { Services } from '../runner/operation.js'
 import { performAsSystem } from '../runner/perform.js'
+import { Refusal } from '../runner/refusal.js'
+import { listAcceptanceIds } from '../store/alarms.js'
 import { describeWitnessed, readKept, viewWitnessed } from './kept-file.js'
 import { print, printJson, showProgress, table } from './output.js'
 import { messageOf, recordOperation, withServices } from './with-services.js'
@@ -16,35 +19,73 @@ export interface VerifyAllCommand {
   json: boolean
 }
 
-/** Verifies every log; returns whether all are valid. @throws if a log could not be verified to its end, and none is invalid */
+/**
+ * Verifies every log; returns whether all are valid.
+ *
+ * @throws Refusal if none is invalid, but a log could not be verified to its end, or the checkpoint says nothing of the tenants
+ */
 export async function auditVerifyAll(config: Config, { json, ...file }: VerifyAllCommand): Promise<boolean> {
   const progress = showProgress('verified')
-  const { verdicts, unverified, witnessed } = await withServices(config, async (services) => {
+  const { verdicts, unverified, witnessed, coverage } = await withServices(config, async (services) => {
     const { note, witnessed } = await readKept(services, INSTALLATION_ID, file)
     const result = await verifyAll(services, {
       onProgress: (name, entries) => progress(`${name}: ${entries} entries`),
     })
     const own = result.verdicts.find(({ tenant_id }) => tenant_id === INSTALLATION_ID)
+    let coverage: Coverage | undefined
     if (note !== undefined && own?.valid) {
       const compared = await performAsSystem(services, INSTALLATION_ID, verifyAudit({ checkpoint: note }))
-      const { valid, reason, broken_at } = compared
+      const { valid, reason, broken_at, checkpoint: { id = 0 } = {} } = compared
       Object.assign(own, { valid, ...(!valid && { reason, broken_at }) })
+      if (valid) coverage = await findCoverage(services, id)
     }
     const invalid = result.verdicts.filter(({ valid }) => !valid).length
     await recordOperation(services, {
       action: 'installation.verify',
       metadata: { logs: result.verdicts.length, invalid, unverified: result.unverified.length },
     })
-    return { ...result, witnessed }
+    return { ...result, witnessed, coverage }
   }).finally(progress.done)
   const isValid = verdicts.every(({ valid }) => valid)
-  if (json) printJson({ ...view(verdicts, unverified), ...viewWitnessed(witnessed) })
+  const view = {
+    ...viewAll(verdicts, unverified),
+    ...viewWitnessed(witnessed),
+    ...(coverage && { checkpoint: coverage }),
+  }
+  if (json) printJson(view)
   else print(...describe(verdicts, unverified), ...(isValid ? describeWitnessed(witnessed) : []))
-  if (isValid && unverified.length > 0) throw new Error(`${unverified.length} logs could not be verified`)
+  if (isValid && unverified.length > 0) {
+    throw new Refusal('E_UNAVAILABLE', `${unverified.length} logs could not be verified`)
+  }
+  if (isValid && coverage?.covers_tenants === false) throw new Refusal('E_STATE', notCovering(coverage))
   return isValid
 }
 
-function view(verdicts: readonly LogVerdict[], unverified: readonly Unverified[]) {
+/** What a checkpoint of the installation's log, which it agrees with, says of the tenants. */
+interface Coverage {
+  /** the entry of the installation's log that the checkpoint is of */
+  id: number
+  /** whether each anchor since then covered what the one before it covered */
+  covers_tenants: boolean
+  /** the last entry by which an operator accepted that this log, or what was anchored, is not what it was */
+  anchored_afresh_by?: number
+}
+
+// After such an entry the anchors begin with what the database has then (anchor.md 4): a tenant that had gone back is covered as it is.
+async function findCoverage({ sql }: Services, id: number): Promise<Coverage> {
+  const [accepted = 0] = await listAcceptanceIds(sql, INSTALLATION_ID)
+  if (accepted <= id) return { id, covers_tenants: true }
+  return { id, covers_tenants: false, anchored_afresh_by: accepted }
+}
+
+function notCovering({ id, anchored_afresh_by }: Coverage): string {
+  return (
+    `the logs agree with each other, but the checkpoint of entry ${id} of the installation's log covers no tenant: entry ${anchored_afresh_by} ` +
+    'accepted a rollback of that log, and the anchors began afresh. Give a checkpoint from after it, and compare each tenant with a checkpoint of its own'
+  )
+}
+
+function viewAll(verdicts: readonly LogVerdict[], unverified: readonly Unverified[]) {
   return {
     valid: unverified.length === 0 && verdicts.every(({ valid }) => valid),
     logs: verdicts,
