@@ -60,10 +60,10 @@ async function newest(witnesses: readonly string[], file = join(folder, 'checkpo
 }
 
 /** What was written after an entry is deleted, and the rows put in its place; returns what was deleted. */
-async function replaceAfter(to: number, { entries, head }: { entries: readonly Row[]; head: Row }) {
-  const { sql } = service.services
+async function replaceAfter(to: number, { entries, head }: { entries: readonly Row[]; head: Row }, of = service) {
+  const { sql } = of.services
   const lost = await sql<Row[]>`select * from audit_log where tenant_id = ${INSTALLATION_ID} and id > ${to}`
-  const latest = await readHead()
+  const latest = await readHead(of)
   await sql`delete from audit_log where tenant_id = ${INSTALLATION_ID} and id > ${to}`
   if (entries.length > 0) await sql`insert into audit_log ${sql(entries)}`
   await sql`update heads set ${sql(head)} where tenant_id = ${INSTALLATION_ID}`
@@ -72,8 +72,8 @@ async function replaceAfter(to: number, { entries, head }: { entries: readonly R
 
 type Row = Record<string, unknown>
 
-async function readHead(): Promise<Row> {
-  const [head] = await service.services.sql<Row[]>`select * from heads where tenant_id = ${INSTALLATION_ID}`
+async function readHead(of = service): Promise<Row> {
+  const [head] = await of.services.sql<Row[]>`select * from heads where tenant_id = ${INSTALLATION_ID}`
   return head ?? {}
 }
 
@@ -268,10 +268,53 @@ describe('a server process with witnesses', () => {
     }
   })
 
-  it('serves and stops in its time while a witness accepts and never answers', async () => {
+  it('says at level fatal, in its metrics and in doctor that it was put back, and serves', async () => {
+    const first = await startService()
+    const { database } = first
+    const own = await startWitness([encodeNoteKey(readTreeKey(encodePublicKey(first.services.signingKey)))])
+    const head = await readHead(first)
+    for (let more = 0; more < 9; more++) await anchorNow(first.services, { evenIfSame: true })
+    expect(await kinds(roundOf(first, [known(own)], join(folder, 'put-back')))).toEqual(['cosigned'])
+    await replaceAfter(Number(head.last_id), { entries: [], head }, first)
+    await first.close()
+    const options = {
+      database,
+      rootKey: ROOT_KEY,
+      environment: { EAAS_WITNESSES: `${own.key} ${own.process.url}`, EAAS_CHECKPOINT_FILE: 'none' },
+    }
+    const server = await startEaas(options)
+    try {
+      await expect.poll(() => server.stderr, { timeout: 20_000 }).toMatch(/"level":60.*that this one does not continue/)
+      const metrics = await (await fetch(`${server.url}/metrics`)).text()
+      expect(metrics).toMatch(/^eaas_witness_contradicted\{witness="witness.example\/w1"\} 1$/m)
+      const { api_key } = await createTenantByCli(options, 'served')
+      const authorization = `Bearer ${api_key.secret}`
+      expect((await fetch(`${server.url}/v1/keys`, { headers: { authorization } })).status).toBe(200)
+      const doctor = await runEaas(['doctor', '--json'], options)
+      expect(doctor.code).toBe(1)
+      const { findings } = JSON.parse(doctor.stdout) as { findings: { check: string; ok: boolean }[] }
+      expect(findings.filter(({ ok }) => !ok)).toMatchObject([
+        { check: 'witnesses', detail: expect.stringContaining('it cosigned entry') },
+      ])
+    } finally {
+      await server.stop()
+      await own.remove()
+      await database.drop()
+    }
+  })
+
+  it('serves, asks once at a time, and stops in its time while a witness accepts and never answers', async () => {
     const silent = createServer().listen(0, '127.0.0.1')
     const sockets = new Set<Socket>()
-    silent.on('connection', (socket) => sockets.add(socket))
+    let most = 0
+    silent.on('connection', (socket) => {
+      sockets.add(socket)
+      socket
+        .on('error', () => undefined)
+        .on('close', () => sockets.delete(socket))
+        .resume()
+      most = Math.max(most, sockets.size)
+    })
     await once(silent, 'listening')
     const database = await freshDatabase('silent_witness')
     const url = `http://127.0.0.1:${(silent.address() as AddressInfo).port}`
@@ -281,10 +324,11 @@ describe('a server process with witnesses', () => {
       environment: { EAAS_WITNESSES: `${witness.key} ${url}` },
     })
     try {
-      await expect.poll(() => sockets.size, { timeout: 20_000 }).toBeGreaterThan(0)
+      await expect.poll(() => most, { timeout: 20_000 }).toBeGreaterThan(0)
       const { api_key } = await createTenantByCli({ database, rootKey: ROOT_KEY }, 'served')
       const authorization = `Bearer ${api_key.secret}`
       expect((await fetch(`${server.url}/v1/keys`, { headers: { authorization } })).status).toBe(200)
+      expect(most).toBe(1) // although a new database has a round more, for its first tenant
       const ended = await server.stop()
       expect(ended).toMatchObject({ code: 0, stderr: expect.not.stringContaining('did not stop in time') })
       expect(ended.stderr).toContain('it did not answer in time') // when it stopped

@@ -18,6 +18,13 @@ const STOP_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 /** How long requests under way may take to finish before their connections are closed, in milliseconds. */
 const STOP_DEADLINE_MS = 5_000
 
+const FIRST_STEPS = `
+First steps:
+  eaas witness --create --name witness.example/w1   prints the public key of the new witness
+  eaas audit public-key --tree                      of each installation: prints its line for the list of logs
+  eaas witness                                      serves; again after each change of the list
+Each installation names the key and the URL of the witness in EAAS_WITNESSES: see eaas start --help.`
+
 /** Adds `eaas witness`. */
 export function addWitness(program: Command): void {
   program
@@ -34,14 +41,11 @@ export function addWitness(program: Command): void {
     .addOption(
       new Option(
         '--forget <origin>',
-        'forget what was cosigned of a log, whose loss you were shown to be meant, so that it is cosigned from its beginning again; and end',
+        'forget what was cosigned of a log, and end: only when its operator showed you why it lost entries. It is then cosigned from its beginning',
       ).conflicts(['create', 'name']),
     )
     .addHelpText('after', WITNESS_ENVIRONMENT)
-    .addHelpText(
-      'after',
-      '\nWho asks it needs its public key, which it prints: see EAAS_WITNESSES in eaas start --help.',
-    )
+    .addHelpText('after', FIRST_STEPS)
     .action(async ({ create, name, forget }: WitnessOptions, command: Command) => {
       if (create !== (name !== undefined))
         command.error("error: '--create' and '--name' belong together", { exitCode: 2 })

@@ -62,8 +62,6 @@ export interface Schedule {
 interface Round {
   /** the server has stopped serving */
   isLast?: boolean
-  /** the server is stopping: nobody is waited for */
-  signal?: AbortSignal
 }
 
 /** Starts every job with a first run at once. */
@@ -71,16 +69,18 @@ export function startSchedule(options: ScheduleOptions): Schedule {
   const anchor = createAnchoring(options)
   const emit = createEmitter(options)
   const askWitnesses = createAsking(options)
-  const emitCheckpoints = async (run: Round = {}) => {
-    await anchor(run)
+  const stopping = new AbortController()
+  const emitCheckpoints = async ({ isLast = false }: Round = {}) => {
+    await anchor({ isLast })
     await emit()
-    await askWitnesses(run)
+    await askWitnesses({ isLast, signal: isLast ? undefined : stopping.signal })
   }
   const compareChains = createComparison(options)
   const jobs = startJobs(options, { emitCheckpoints, compareChains })
   return {
     emitCheckpoints,
     async stop() {
+      stopping.abort()
       await Promise.all(jobs.map((job) => job.stop()))
     },
     async writeLastWitnesses() {
@@ -134,9 +134,9 @@ function createAsking({
   services,
   measures,
   log,
-}: ScheduleOptions): (run: Round) => Promise<void> {
+}: ScheduleOptions): (run: { isLast: boolean; signal: AbortSignal | undefined }) => Promise<void> {
   const round = createWitnessRound(services, { witnesses, file: checkpointFile })
-  return async ({ isLast = false, signal }) => {
+  const ask = async ({ isLast, signal }: { isLast: boolean; signal: AbortSignal | undefined }) => {
     try {
       const outcomes = await round({ isLast, signal })
       if (!outcomes || signal?.aborted) return
@@ -149,10 +149,16 @@ function createAsking({
       log.error({ err: error }, 'asking the witnesses failed; it will be retried')
     }
   }
+  // The round after the first tenant of a new database begins while that of the start may wait for a witness.
+  let turn = Promise.resolve()
+  return (run) => {
+    turn = turn.then(() => ask(run))
+    return turn
+  }
 }
 
 const CONTRADICTED =
-  "a witness cosigned another installation's log than this one: the database went back or was rewritten, or the witness is wrong. Compare with " +
+  "a witness cosigned an installation's log that this one does not continue: the database went back or was rewritten, or the witness is wrong. Compare with " +
   'a checkpoint that is kept elsewhere (eaas audit verify --all --checkpoint)'
 
 // An alarm is written to the file even if the database cannot be read.
@@ -178,10 +184,7 @@ function createComparison({
 
 function startJobs(
   { config, services, measures, log }: ScheduleOptions,
-  {
-    emitCheckpoints,
-    compareChains,
-  }: { emitCheckpoints: (run: Round) => Promise<void>; compareChains: () => Promise<void> },
+  { emitCheckpoints, compareChains }: { emitCheckpoints: () => Promise<void>; compareChains: () => Promise<void> },
 ): Periodic[] {
   const failed = (what: string) => (error: unknown) => log.error({ err: error }, `${what} failed; it will be retried`)
   const jobs = [
@@ -212,7 +215,7 @@ function startJobs(
     }),
     startPeriodic({
       intervalMs: config.checkpointMinutes * MINUTE_MS,
-      work: (signal) => emitCheckpoints({ signal }),
+      work: () => emitCheckpoints(),
       onError: failed('writing checkpoints'),
     }),
   ]
