@@ -13,7 +13,7 @@ import { purgeTenant } from '../../packages/server/src/jobs/retention.js'
 import { verifyAudit } from '../../packages/server/src/operations/verify-audit.js'
 import { performAsSystem } from '../../packages/server/src/runner/perform.js'
 import { backend } from '../support/database.js'
-import { runEaas } from '../support/eaas-process.js'
+import { connectTo, runEaas } from '../support/eaas-process.js'
 import { type Caller, ROOT_KEY, type Service, startService } from '../support/service.js'
 
 const DAY_MS = 86_400_000
@@ -162,10 +162,16 @@ describe.skipIf(backend() === 'embedded')('verifications at once', () => {
   }
   const verifyOf = async (caller: Caller) => (await caller.call('GET', '/v1/audit/verify')).status
 
+  // By a connection of its own: those of the service may all be waiting.
+  let direct: ReturnType<typeof connectTo>
+  beforeAll(() => {
+    direct = connectTo(service.database)
+  })
+  afterAll(() => direct?.end())
+
   const untilOneWaits = () =>
     vi.waitFor(async () => {
-      const { sql } = service.services
-      const waiting = await sql`select 1 from pg_locks where relation = 'audit_log'::regclass and not granted`
+      const waiting = await direct`select 1 from pg_locks where relation = 'audit_log'::regclass and not granted`
       expect(waiting).not.toEqual([])
     }, 20_000)
 
