@@ -75,6 +75,15 @@ describe.skipIf(!isPooled())('behind pgbouncer', () => {
     expect(row).toEqual({ timeout: '0', statements: 0 })
   })
 
+  it('answers every statement, also those sent beside ones without parameters', async () => {
+    const { sql } = store
+    const asked = Array.from({ length: 3_000 }, (_, at) =>
+      at % 3 === 0 ? sql`select 0 as is` : sql`select ${at}::integer as is`,
+    )
+    const answers = (await Promise.all(asked)).map(([row]) => row?.is)
+    expect(answers).toEqual(asked.map((_, at) => (at % 3 === 0 ? 0 : at)))
+  })
+
   it('cannot be told that there is no pooler: pgbouncer refuses the limits of a session', async () => {
     const message = expect.stringContaining('unsupported startup parameter')
     await expect(open(database.url, 'none')).rejects.toMatchObject({ cause: { message } })

@@ -103,6 +103,13 @@ const CONNECTION_PATCHES: readonly Patch[] = [
           return terminate()
         }`,
   ],
+  // No issue known. Behind a statement without parameters the driver sends the next one on the same connection: its text, to have it described,
+  // and its values once it is. Without named statements, a pooler gives the two parts different back ends if the first statement ends in
+  // between, and no answer ever comes. Within a transaction there is one back end.
+  [
+    'q.options.onexecute(connection))\n',
+    'q.options.onexecute(connection))\n        && (options.prepare || connection.reserved)\n',
+  ],
   // No issue known. A server that refuses a write as read-only was demoted: the connection is given up, and the next one finds the primary.
   [
     'errorResponse = Errors.postgres(parseError(x))\n',
