@@ -98,8 +98,11 @@ async function untilStatus(ask: () => Promise<{ status: number }>, ...statuses: 
 
 /** Waits for the alarm. Only calls /health, so that the server must find the rollback by itself. */
 async function untilAlarm({ url }: EaasProcess): Promise<void> {
-  const health = async () => (await fetch(`${url}/health`)).json() as Promise<{ database: string }>
-  while ((await health()).database !== 'alarm') await sleep(50)
+  while ((await health(url)).database !== 'alarm') await sleep(50)
+}
+
+async function health(url: string): Promise<{ status: string; database: string }> {
+  return (await fetch(`${url}/health`)).json() as Promise<{ status: string; database: string }>
 }
 
 async function expectRefused(server: EaasProcess): Promise<void> {
@@ -188,7 +191,7 @@ describe('a database that goes back under running servers', { timeout: TIMEOUT_M
       await server.start()
       expect((await wrap(server)).status).toBe(200)
     }
-    for (const server of all) expect((await fetch(`${server.url}/health`)).status).toBe(200)
+    for (const server of all) expect((await health(server.url)).status).toBe('healthy')
     await expectValid(seer)
   })
 
@@ -306,12 +309,12 @@ describe('a database that goes back under running servers', { timeout: TIMEOUT_M
       expect.stringMatching(/is gone.*installation's log.*witness {2}entry \d+.*is of Monday/s),
     ])
     for (const server of all) {
-      await untilStatus(() => fetch(`${server.url}/health`), 200)
+      await expect.poll(async () => (await health(server.url)).status, { timeout: 20_000 }).toBe('healthy')
       expect((await callLost(server.url, 'GET', '/v1/keys')).status).toBe(401)
       expect((await call(server.url, 'GET', '/v1/keys')).status).toBe(200)
       expect((await server.stop()).stderr).toContain('accepted that a tenant is gone')
       await server.start()
-      expect([(await fetch(`${server.url}/health`)).status, server.stderr]).toEqual([200, expect.anything()])
+      expect([(await health(server.url)).status, server.stderr]).toEqual(['healthy', expect.anything()])
       expect(server.stderr).toMatch(
         new RegExp(`"tenant_id":"${tenant_id}","file":"[^"]+","line":\\d+.*is not in the database`),
       )

@@ -8,8 +8,8 @@ const { path, alsoStatus } = ROUTES.getHealth
 /** Registers the route. */
 export function serveHealth(app: FastifyInstance, check: HealthCheck): void {
   const answer = async (_: FastifyRequest, reply: FastifyReply): Promise<wire.Health> => {
-    const health = await check()
-    reply.code(health.status === 'healthy' ? 200 : alsoStatus).header('cache-control', 'no-store')
+    const { health, isReady } = await check()
+    reply.code(isReady ? 200 : alsoStatus).header('cache-control', 'no-store')
     return health
   }
   app.route({ method: ['GET', 'HEAD'], url: path, handler: answer })

@@ -267,7 +267,9 @@ export function serveMetrics(
     done()
   })
   app.get('/metrics', async (_, reply) => {
-    const { status, durability } = await checkHealth()
+    const {
+      health: { status, durability },
+    } = await checkHealth()
     degraded.set(status === 'degraded' ? 1 : 0)
     durable.set(durability === 'synchronous' ? 1 : 0)
     const [app, process] = await Promise.all([registry.metrics(), ofProcess.metrics()])

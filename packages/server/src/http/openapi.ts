@@ -249,7 +249,7 @@ function servicePaths(): OpenApiDocument['paths'] {
         operationId: 'getHealth',
         summary: 'Whether the service can do its work',
         ...service,
-        responses: { 200: health('It can.'), 503: { ...health('It cannot, or not for every tenant.') } },
+        responses: { 200: health('It can, or `degraded` if not for every tenant.'), 503: { ...health('It cannot.') } },
       },
     },
     '/metrics': {

@@ -1,4 +1,4 @@
-/** Checks whether the service works: the database answers, takes writes and commits them, and no audit chain has an alarm. */
+/** Checks whether the service works: the database answers, takes writes and commits them; and whether an audit chain has an alarm. */
 import type { wire } from '@eaas/protocol'
 import type { Services } from '../runner/operation.js'
 import { DatabaseDeadlineError, withDeadline } from '../store/deadline.js'
@@ -22,7 +22,14 @@ export interface HealthSources {
   isStopping: () => boolean
 }
 
-export type HealthCheck = () => Promise<wire.Health>
+/** What `GET /health` answers. */
+export interface CheckedHealth {
+  health: wire.Health
+  /** Whether calls can be served. An alarm about one tenant's chain stops the calls of that tenant only. */
+  isReady: boolean
+}
+
+export type HealthCheck = () => Promise<CheckedHealth>
 
 /** A failure: the `database` of the answer, and what is wrong. */
 interface Failure {
@@ -36,7 +43,7 @@ export function createHealthCheck(
   { findDurability, probeCommit, isStopping }: HealthSources,
 ): HealthCheck {
   let durability: Durability = 'asynchronous' // until it has been read
-  let checking: Promise<wire.Health> | undefined
+  let checking: Promise<CheckedHealth> | undefined
   // Kept until it ends: a commit that hangs holds one connection, instead of one more with each check.
   let probing: Promise<void> | undefined
   let probedAt = Number.NEGATIVE_INFINITY
@@ -52,7 +59,7 @@ export function createHealthCheck(
       if (isNotPrimary(error)) return { database: 'read_only', detail: 'the database is a standby, or is read-only' }
       return { database: 'down', detail: 'the database does not answer' } // the calls that fail log the cause
     }
-    return (await findCommitFailure(inTime)) ?? findAlarm()
+    return findCommitFailure(inTime)
   }
 
   async function findCommitFailure(inTime: <T>(work: Promise<T>) => Promise<T>): Promise<Failure | undefined> {
@@ -87,12 +94,17 @@ export function createHealthCheck(
     }
   }
 
-  async function check(): Promise<wire.Health> {
-    const failure = await findFailure()
-    const rest = { database: failure?.database ?? 'up', cache: 'up', hsm: 'none', durability }
-    const detail = failure?.detail ?? (isStopping() ? 'the server is stopping' : undefined)
-    if (detail === undefined) return { status: 'healthy', ...rest }
-    return { status: 'degraded', ...rest, title: 'Service Unavailable', detail }
+  function findStop(): Failure | undefined {
+    return isStopping() ? { database: 'up', detail: 'the server is stopping' } : undefined
+  }
+
+  async function check(): Promise<CheckedHealth> {
+    const failure = (await findFailure()) ?? findStop()
+    const { database, detail } = failure ?? findAlarm() ?? { database: 'up', detail: undefined }
+    const rest = { database, cache: 'up', hsm: 'none', durability }
+    if (detail === undefined) return { health: { status: 'healthy', ...rest }, isReady: true }
+    const title = failure ? { title: 'Service Unavailable' } : {}
+    return { health: { status: 'degraded', ...rest, ...title, detail }, isReady: failure === undefined }
   }
 
   return () => {
