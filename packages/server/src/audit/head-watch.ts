@@ -43,7 +43,7 @@ export class HeadWatch {
     return this.#known
   }
 
-  /** The latest head that was witnessed: committed by this process, or read from a checkpoint that was kept. */
+  /** The latest head that was witnessed: committed or read by this process, or of a checkpoint that was kept. */
   get witnessed(): Witness | undefined {
     return this.#kept.at(-1) ?? this.#witnessed
   }
@@ -64,9 +64,13 @@ export class HeadWatch {
 
   /** Records a committed head. A commit that was given up on may end after later ones, so an older head is ignored. */
   witness(head: Head): void {
-    if (this.#witnessed && !isAtLeast(head, this.#witnessed)) return
-    this.#known = head
+    if (this.#witnessLater(head)) this.#known = head
+  }
+
+  #witnessLater(head: Head): boolean {
+    if (this.#witnessed && !isAtLeast(head, this.#witnessed)) return false
     this.#witnessed = head
+    return true
   }
 
   /** Records the head of a kept checkpoint or of an anchor: id and hash are signed. */
@@ -99,6 +103,7 @@ export class HeadWatch {
       if (fault) await this.#assertAccepted(sql, auditKey, { head, witnessed, fault })
     }
     this.#known = head
+    this.#witnessLater(head)
     return head
   }
 
@@ -109,6 +114,7 @@ export class HeadWatch {
     const head = this.#assertAuthentic(await findHead(sql, this.tenant_id), auditKey)
     const fault = witnessed && findGoneBack(head, witnessed)
     if (fault) await this.#assertAccepted(sql, auditKey, { head, witnessed, fault })
+    this.#witnessLater(head)
     return head.policy_version
   }
 
