@@ -110,7 +110,8 @@ function unnamed(schema: AnySchemaObject, value: unknown, at = ''): string[] {
     const items = variants.find((variant) => variant.items)?.items ?? {}
     return value.flatMap((item, index) => unnamed(items, item, `${at}/${index}`))
   }
-  const properties = variants.find((variant) => variant.properties)?.properties
+  // An object without named fields is a map.
+  const properties = variants.find((variant) => Object.keys(variant.properties ?? {}).length > 0)?.properties
   if (typeof value !== 'object' || value === null || !properties) return []
   return Object.entries(value).flatMap(([name, field]) =>
     properties[name] ? unnamed(properties[name], field, `${at}/${name}`) : [`${at}/${name}`],
