@@ -2667,6 +2667,29 @@ def growing(hashes, old, new, seed=SIGNING_SEED):
     return request_of(old, consistency_proof(old, hashes[:new]), tree_note(tree_text(hashes[:new], seed), seed))
 
 
+ADD_CHECKPOINT = re.compile("old (0|[1-9][0-9]{0,15})\n((?:[A-Za-z0-9+/]{43}=\n)*)\n"
+                            "((.+)\n(0|[1-9][0-9]{0,15})\n([A-Za-z0-9+/]{43}=)\n(?:.+\n)*)\n((?:\u2014 .+\n)+)")
+
+
+def answer_to(body, seeds, seen):
+    """The status of cosignature.md 4 and the size of a 409; `seeds` are of the logs by origin, None where the signature is another program's."""
+    match = ADD_CHECKPOINT.fullmatch(body)
+    if not match or int(match[1]) > int(match[5]):
+        return 400, None
+    old, size, root, origin = int(match[1]), int(match[5]), base64.b64decode(match[6]), match[4]
+    if origin not in seeds:
+        return 404, None
+    if seeds[origin] and log_line(match[3], seeds[origin]) not in match[7]:
+        return 403, None
+    old_size, old_root = seen.get(origin, (0, sha256(b"")))
+    if old != old_size or (origin in seen and size == old_size and root != old_root):
+        return 409, old_size
+    if not proves_consistency(old, size, old_root, root, [base64.b64decode(line) for line in match[2].split()]):
+        return 422, None
+    seen[origin] = (size, root)
+    return 200, None
+
+
 def cosignature_vectors():
     hashes, fork = entry_hashes(40), entry_hashes(7) + entry_hashes(33, "fork")
     text = tree_text(hashes[:11])
@@ -2800,6 +2823,10 @@ def cosignature_vectors():
                                                         for name, status, body, *known in answers]}
             for run, listed, answers in (("an installation", log_key, ours),
                                          ("a log of another program", public_key_text(SIGSUM_KEY, SIGSUM_ORIGIN), sigsum))]
+    for run, seed in zip(runs, (SIGNING_SEED, None)):
+        seeds, seen = {run["logs"][0].split("+")[0]: seed}, {}
+        for request in run["requests"]:
+            assert answer_to(request["body"], seeds, seen) == (request["status"], request.get("size")), request["name"]
     return {
         "format": "cosignature 1",
         "about": "cosignature.md 7. Seeds and hashes are lower-case hexadecimal. Each of `sign`: the seed of the witness `key` cosigns the text at the time, in "
