@@ -2626,6 +2626,7 @@ def tree_vectors():
         ("a larger tree", one, {**file_line(10), "tree": whole["tree"]}),
         ("another last entry of as many", one, file_line(hash_=sha256(b"another entry"))),
         ("the entry before, under the last id", one, file_line(hash_=hashes[9], proof=[b64(node) for node in inclusion_proof(9, hashes)])),
+        ("the entry before, under the last id, and its tree", one, file_line(10, last_id=11)),
         ("another tree of that size", one, {**whole, "tree": file_line(leaves=entry_hashes(11, "fork"))["tree"]}),
         ("the tree of another installation", one, {**whole, "tree": file_line(3, leaves=entry_hashes(3, "elsewhere"), seed=OTHER_SEED)["tree"]}),
         ("the tree not signed by the installation", one, file_line(note=text + "\n" + cosigned(text))),
@@ -2665,6 +2666,13 @@ def request_of(old, proof, note):
 
 def growing(hashes, old, new, seed=SIGNING_SEED):
     return request_of(old, consistency_proof(old, hashes[:new]), tree_note(tree_text(hashes[:new], seed), seed))
+
+
+def lengthened(body, size):
+    """A request of that many bytes, by the line of another key."""
+    rest = size - len(body.encode()) - 6
+    name = "a" * (rest % 4 or 4)
+    return body + f"\u2014 {name} " + "A" * (rest - len(name)) + "\n"
 
 
 ADD_CHECKPOINT = re.compile("old (0|[1-9][0-9]{0,15})\n((?:[A-Za-z0-9+/]{43}=\n)*)\n"
@@ -2766,7 +2774,7 @@ def cosignature_vectors():
         "a note with a size that is none": request_of(0, [], tree_note(tree_text(hashes[:11], size="eleven"))),
         "a note with a root of 20 bytes": request_of(0, [], tree_note(tree_text(hashes[:11], root=bytes(20)))),
         "a note with a control character": request_of(0, [], tree_note(text + "\u0007\n")),
-        "a byte too many": request_of(0, [], note + "\u2014 a " + "A" * (131_072 - len(request_of(0, [], note).encode()) - 6) + "\n"),
+        "a byte too many": lengthened(request_of(0, [], note), 131_073),
     }
     state = {"format": "eaas/witness/state/v1", "witness": witness_key(),
              "logs": [{"origin": tree_origin(ed25519_public(SIGNING_SEED)), "size": 11, "root": b64(merkle_root(hashes[:11]))},

@@ -3,7 +3,7 @@ import { createSecretKey } from 'node:crypto'
 import { decodeHex, encodeHex, encodeUtf8 } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
 import { signingKeyOf } from '../crypto/signing-key.js'
-import { readAddCheckpoint, writeAddCheckpoint } from './add-checkpoint.js'
+import { MAX_REQUEST_BYTES, readAddCheckpoint, writeAddCheckpoint } from './add-checkpoint.js'
 import { cosign, createWitnessKey, readCosignature, readWitnessKey } from './cosignature.js'
 import vectors from './cosignature.vectors.json' with { type: 'json' }
 import { CheckpointError, encodeNoteKey, readSignatures } from './signed-note.js'
@@ -56,6 +56,13 @@ describe('a request', () => {
     expect(writeAddCheckpoint({ old, proof: proof.map(decodeHex), note })).toBe(body)
     const read = readAddCheckpoint(encodeUtf8(body))
     expect({ ...read, proof: read.proof.map(encodeHex) }).toEqual({ old, proof, note })
+  })
+
+  it('is read up to its largest size', () => {
+    const { body = '' } = vectors.refuse_requests.find(({ name }) => name === 'a byte too many') ?? {}
+    expect(encodeUtf8(body).length).toBe(MAX_REQUEST_BYTES + 1)
+    expect(() => readAddCheckpoint(encodeUtf8(body))).toThrow(CheckpointError)
+    expect(readAddCheckpoint(encodeUtf8(body.replace('AAAA', '')))).toMatchObject({ old: 0 })
   })
 
   it('is refused if it is not UTF-8', () => {

@@ -91,7 +91,7 @@ function parse(text: string): WitnessState | undefined {
     const seen = new Map<string, Seen>()
     for (const { origin, size, root: encoded } of logs) {
       const root = findBase64(encoded, HASH_BYTES)
-      if (root && !seen.has(origin)) seen.set(origin, { size, root })
+      if (root) seen.set(origin, { size, root })
     }
     return seen.size === logs.length ? { witness, logs: seen } : undefined
   } catch {
