@@ -86,7 +86,18 @@ describe.skipIf(!isPooled())('behind pgbouncer', () => {
 
   it('cannot be told that there is no pooler: pgbouncer refuses the limits of a session', async () => {
     const message = expect.stringContaining('unsupported startup parameter')
-    await expect(open(database.url, 'none')).rejects.toMatchObject({ cause: { message } })
+    await expect(open(database.url, 'none')).rejects.toMatchObject({ message })
+  })
+
+  it('a server that is given a wrong password ends at once', async () => {
+    const url = new URL(database.url)
+    url.password = 'wrong'
+    const environment = { EAAS_START_WAIT_SECONDS: '60' }
+    const { code, stderr } = await runEaas(['start'], { database: { ...database, url: url.href }, environment })
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringMatching(/authentication failed.*: check the user and the password/),
+    ])
   })
 
   it('a server starts, and doctor says which limits the role should set', async () => {

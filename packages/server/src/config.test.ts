@@ -284,6 +284,7 @@ describe('the configuration', () => {
       'postgres://a:b:c/d',
       'postgres://u:p@h1:5432,h2:x/d',
       'postgres://u:p@h1,/d',
+      'postgres://u:hunter2%zz@h1/d',
     ])('is a URL of PostgreSQL, and not %s, which is not shown', (text) => {
       writeFileSync(file, text)
       for (const [name, environment] of [
@@ -294,6 +295,16 @@ describe('the configuration', () => {
         expect(message).toContain(`${name} must be postgres://`)
         expect(message).not.toContain(text)
       }
+    })
+
+    it.each([
+      ['user=eaas&password=hunter2', 'has the parameter user'],
+      ['sslmod=require', 'has the parameter sslmod'],
+      ['sslmode=ful', 'sslmode in EAAS_DATABASE_URL must be one of disable, '],
+    ])('has no parameter that would be sent to the database as it is: %s', (query, text) => {
+      const message = refusalOf({ EAAS_DATABASE_URL: `postgres://localhost/eaas?${query}` })
+      expect(message).toContain(text)
+      expect(message).not.toContain('hunter2')
     })
 
     it('is refused where it is named twice, or its file is not there', () => {

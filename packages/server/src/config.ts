@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { join, resolve } from 'node:path'
-import { readDatabaseUrl } from './database-url.js'
+import { findWrongParameter, readDatabaseUrl, SSL_MODES, URL_PARAMETERS } from './database-url.js'
 
 const MAX_PORT = 65_535
 const MAX_DESTROY_WINDOW_DAYS = 3_650
@@ -203,7 +203,15 @@ function databaseUrl(value: string | undefined, file: string | undefined): strin
         '# as %23, : as %3A and % as %25',
     )
   }
-  if (url === undefined || readDatabaseUrl(url)) return url
+  if (url === undefined) return url
+  const wrong = findWrongParameter(url)
+  if (wrong === 'sslmode') throw new ConfigError(`sslmode in ${name} must be one of ${SSL_MODES.join(', ')}`)
+  if (wrong !== undefined) {
+    throw new ConfigError(
+      `${name} has the parameter ${wrong}. The server reads ${URL_PARAMETERS.join(', ')}; user and password go before the host`,
+    )
+  }
+  if (readDatabaseUrl(url)) return url
   throw new ConfigError(
     `${name} must be postgres://user:password@host:port/database, with % and code for special characters; ` +
       'several hosts are separated by commas: @h1:5432,h2:5432/',

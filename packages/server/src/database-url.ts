@@ -17,7 +17,7 @@ export function readDatabaseUrl(text: string): DatabaseUrl | undefined {
   const [, start = '', list = '', rest = ''] = PARTS.exec(text) ?? []
   const urls = list.split(',').map((host) => `${start}${host}${rest}`)
   const [first = ''] = urls
-  if (!urls.every((url) => URL.canParse(url))) return undefined
+  if (!urls.every((url) => URL.canParse(url) && isCoded(url))) return undefined
   const hosts = urls
     .map((url) => new URL(url))
     .map(({ hostname, port }) => ({ host: bare(hostname), port: port || DEFAULT_PORT }))
@@ -26,6 +26,32 @@ export function readDatabaseUrl(text: string): DatabaseUrl | undefined {
     first,
     hosts: hosts.filter(({ host }) => host !== '').map(({ host, port }) => ({ host, port: Number(port) })),
     description: `${list}${new URL(first).pathname}`,
+  }
+}
+
+/** The parameters that are read. The driver sends all others to the database, passwords included. */
+export const URL_PARAMETERS = ['sslmode', 'sslnegotiation', 'application_name', 'options'] as const
+/** The values of `sslmode`; both that begin with `verify` check the name in the certificate too. */
+export const SSL_MODES = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'] as const
+
+/** Finds the name of a parameter that is not read, or of one without a value that is; undefined if all are right. */
+export function findWrongParameter(text: string): string | undefined {
+  const [, query = ''] = /\?(.*)$/s.exec(text) ?? []
+  const wrong = [...new URLSearchParams(query)].find(([name, value]) => {
+    if (name === 'sslmode') return !(SSL_MODES as readonly string[]).includes(value)
+    return !(URL_PARAMETERS as readonly string[]).includes(name)
+  })
+  return wrong?.[0]
+}
+
+/** Whether each % of user, password and database is followed by the code of a character. */
+function isCoded(url: string): boolean {
+  const { username, password, pathname } = new URL(url)
+  try {
+    for (const part of [username, password, pathname]) decodeURIComponent(part)
+    return true
+  } catch {
+    return false
   }
 }
 

@@ -23,6 +23,7 @@ import { ForeignDataDirectoryError, UnusableDataDirectoryError } from './store/e
 import { RoleError } from './store/grants.js'
 import { NewerSchemaError } from './store/migrations.js'
 import { NoDatabaseError } from './store/open-store.js'
+import { findRefusedLogin } from './store/unreachable.js'
 import { VERSION } from './version.js'
 import { WitnessError } from './witness/state-file.js'
 
@@ -68,6 +69,7 @@ const EXPECTED = [
 
 /** What to do about an error of the database, by its SQLSTATE. */
 const ADVICE: Record<string, string> = {
+  '08P01': 'unset EAAS_DATABASE_POOLER, or set it to transaction: there is a pooler',
   '28000': 'check the user in EAAS_DATABASE_URL, and that pg_hba.conf lets it in',
   '28P01': 'check the user and the password in EAAS_DATABASE_URL',
   '3D000': 'create the database, or correct its name in EAAS_DATABASE_URL',
@@ -100,6 +102,6 @@ function explain(error: unknown): string {
   // Errors of the system and of the database carry a code; their stack adds nothing.
   if (code === undefined) return error.stack ?? message
   const whole = message.includes(code) ? message : `${message} (${code})`
-  const advice = ADVICE[code]
+  const advice = ADVICE[findRefusedLogin(error) ?? code]
   return advice === undefined ? whole : `${whole}: ${advice}`
 }

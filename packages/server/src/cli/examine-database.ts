@@ -46,7 +46,7 @@ export async function examineLimits(sql: Sql): Promise<Result<unknown>> {
   if (missing.length === 0) return { detail: 'found one; the role has time limits for its statements' }
   return {
     warning: true,
-    detail: `found one, but the role has no ${missing.join(', ')}: alter role … set … = '5s'`,
+    detail: `found one, but the role has no ${missing.join(', ')}: alter role … set … = '5s', and lock_timeout = '4s'`,
   }
 }
 

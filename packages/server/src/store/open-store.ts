@@ -5,7 +5,7 @@ import { connect, type Sql } from './db.js'
 import { findRunningEmbedded, hasEmbeddedDatabase, openEmbedded } from './embedded/database.js'
 import { findPooler } from './pooler.js'
 import { type Durability, findDurability } from './settings.js'
-import { isUnreachable } from './unreachable.js'
+import { findRefusedLogin, isUnreachable } from './unreachable.js'
 import { probeCommit } from './writability.js'
 
 /** Connections to PostgreSQL. The embedded database serves every client over one back end and gets one. */
@@ -125,7 +125,7 @@ async function untilReached<T>(open: () => Promise<T>, url: string, wait: Wait |
     try {
       return await open()
     } catch (error) {
-      if (!isUnreachable(error)) throw error
+      if (!isUnreachable(error) || findRefusedLogin(error)) throw error
       const database = readDatabaseUrl(url)?.description ?? ''
       if (performance.now() >= until) throw new UnreachableDatabaseError(database, wait?.seconds ?? 0, error)
       if (!isReported) wait?.onWait({ database, seconds: wait.seconds, error })

@@ -52,3 +52,17 @@ export function isUnreachable(error: unknown): boolean {
 export function isNotPrimary(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === NOT_PRIMARY
 }
+
+/** pgbouncer's texts for logins that failed, and the SQLSTATEs that PostgreSQL gives them. pgbouncer has 08P01 for all. */
+const REFUSED_LOGINS = [
+  [/authentication failed/i, '28P01'],
+  [/no such user|role ".*" does not exist/i, '28000'],
+  [/no such database|database ".*" does not exist/i, '3D000'],
+  [/unsupported startup parameter/i, '08P01'],
+] as const
+
+/** The SQLSTATE of a login that a pooler refused, which waiting does not help; undefined for any other error. */
+export function findRefusedLogin(error: unknown): string | undefined {
+  if (!(error instanceof Error) || !('code' in error) || error.code !== '08P01') return undefined
+  return REFUSED_LOGINS.find(([text]) => text.test(error.message))?.[1]
+}
