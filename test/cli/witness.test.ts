@@ -1,6 +1,6 @@
 // `eaas witness` as a process: its key and state, what it answers over HTTP, and what a crash leaves.
 import { createPrivateKey, generateKeyPairSync } from 'node:crypto'
-import { mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { dirname, join } from 'node:path'
 import { encodeHex } from '@eaas/protocol'
@@ -230,6 +230,16 @@ describe('a witness that starts again', () => {
       for (const [at, name] of names.entries()) await writeFile(join(directory, name), kept[at] ?? '', { mode: 0o600 })
     }
     await witness.start()
+  })
+
+  it('warns of a key that everybody can read', async () => {
+    const path = join(directory, 'witness.key')
+    expect(witness.stderr).not.toContain('chmod 600')
+    await witness.stop()
+    await chmod(path, 0o644)
+    await witness.start()
+    await expect.poll(() => witness.stderr).toContain('everybody on this machine can read the key of the witness')
+    await chmod(path, 0o600)
   })
 
   it('forgets a log only when it is told to while it does not run, and then cosigns it from its beginning', async () => {

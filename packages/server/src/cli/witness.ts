@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { type Command, Option } from 'commander'
 import { encodeNoteKey } from '../audit/signed-note.js'
 import type { Config } from '../config.js'
+import { isReadableByAll } from '../crypto/root-key.js'
 import { outliveOutput } from '../logger.js'
 import { createWitness, openWitness } from '../witness/directory.js'
 import { createLog, type Log } from '../witness/log.js'
@@ -81,6 +82,9 @@ async function serveWitness({ witness: config, logLevel }: Config): Promise<void
   outliveOutput()
   const log = createLog(logLevel)
   const files = await openWitness(config)
+  if (files.keyFile !== undefined && (await isReadableByAll(files.keyFile))) {
+    log.warn({ file: files.keyFile }, 'everybody on this machine can read the key of the witness: chmod 600')
+  }
   const events = {
     cosigned: (details: Record<string, unknown>, isNew: boolean) =>
       isNew ? log.info(details, 'cosigned') : log.debug(details, 'cosigned again'),

@@ -20,6 +20,8 @@ const LOG_LIST = `# The logs that this witness cosigns: one key a line. That of 
 export interface WitnessFiles {
   key: NoteKey
   signingKey: KeyObject
+  /** where the key was read from; undefined: the environment */
+  keyFile: string | undefined
   logs: LogKeys
   state: WitnessState
   /** Replaces the state; it is on disk when this resolves. */
@@ -74,9 +76,9 @@ export async function openWitness({ directory, key: source, logs: logList }: Con
   })
   try {
     const state = await readStateFile(statePath(directory))
-    const path = keyPath(directory)
-    const seed = (await readKey(source)) ?? (await readKey({ value: undefined, file: path }))
-    if (!seed) throw new WitnessError(`The key of the witness is missing: ${path}.`)
+    const keyFile = source.file ?? (source.value === undefined ? keyPath(directory) : undefined)
+    const seed = await readKey({ value: source.value, file: keyFile })
+    if (!seed) throw new WitnessError('The witness has no key.')
     const signingKey = signingKeyOf(createSecretKey(seed))
     seed.fill(0)
     const key = createWitnessKey(readWitnessKey(state.witness).name, signingKey)
@@ -86,7 +88,7 @@ export async function openWitness({ directory, key: source, logs: logList }: Con
     const listed = logList ?? join(directory, 'logs')
     const logs = readLogList(await readText(listed, 'The list of logs'), listed)
     const save = (next: WitnessState) => replaceStateFile(statePath(directory), next)
-    return { key, signingKey, logs, state, save, release: () => lock.release() }
+    return { key, signingKey, keyFile, logs, state, save, release: () => lock.release() }
   } catch (error) {
     await lock.release()
     throw error
