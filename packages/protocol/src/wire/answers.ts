@@ -11,17 +11,19 @@ import {
   ALGORITHM,
   API_KEY_STATUSES,
   base64,
+  boolean,
+  count,
   dek,
+  hex32,
+  integer,
   KEY_STATUSES,
+  position,
   time,
   uuid,
   VERSION_STATUSES,
   version,
   wrappedKey,
 } from './values.js'
-
-const hex32 = z.string().check(z.regex(/^[0-9a-f]{64}$/, 'must be 64 hexadecimal digits'))
-const count = z.int().check(z.gte(0))
 
 /* Keys */
 
@@ -30,12 +32,12 @@ const keyFields = {
   id: uuid,
   key_id: uuid,
   name: z.string(),
-  algorithm: z.literal(ALGORITHM),
+  algorithm: z.enum([ALGORITHM]),
   status: z.enum(KEY_STATUSES),
   current_version: version,
   key_version: version,
   created_at: time,
-  rotation: z.nullable(z.object({ interval_days: z.int(), next_rotation_at: time })),
+  rotation: z.nullable(z.object({ interval_days: integer, next_rotation_at: time })),
   destroy_at: z.optional(time),
 }
 export const key = z.object(keyFields)
@@ -49,7 +51,7 @@ export const keyExport = z.object({
   tenant_id: uuid,
   key_id: uuid,
   name: z.string(),
-  algorithm: z.literal(ALGORITHM),
+  algorithm: z.enum([ALGORITHM]),
   versions: z.array(z.object({ version, dek_hex: hex32, status: z.enum(VERSION_STATUSES) })),
   hash_key_hex: hex32,
   exported_at: time,
@@ -79,12 +81,12 @@ export const decryptedBytes = z.object({ plaintext: base64 })
 
 /* Batch */
 
-export const batchResults = z.object({ results: z.array(z.object({ status: z.int(), body: z.unknown() })) })
+export const batchResults = z.object({ results: z.array(z.object({ status: integer, body: z.unknown() })) })
 
 /* Audit */
 
 export const entry = z.object({
-  id: z.int().check(z.gte(1)),
+  id: position,
   tenant_id: uuid,
   action: z.enum(ACTIONS),
   key_id: z.nullable(uuid),
@@ -97,14 +99,14 @@ export const entry = z.object({
 })
 export const entryList = z.object({ logs: z.array(entry), count, total: count, limit: count, offset: count })
 export const verification = z.object({
-  valid: z.boolean(),
+  valid: boolean,
   total_entries: count,
   verified_entries: count,
-  broken_at: z.optional(z.int()),
+  broken_at: z.optional(integer),
   reason: z.optional(z.string()),
   head: z.nullable(z.object({ id: count, hash: z.string(), created_at: z.nullable(time) })),
   purged_through: count,
-  checkpoint: z.optional(z.object({ id: count, compared: z.boolean() })),
+  checkpoint: z.optional(z.object({ id: count, compared: boolean })),
 })
 export const checkpoint = z.object({ checkpoint: z.string(), public_key: z.string() })
 
@@ -132,11 +134,11 @@ export const newApiKey = z.object({ ...apiKeyFields, secret: z.string() })
 export const tenant = z.object({
   tenant_id: uuid,
   name: z.string(),
-  envelope_only: z.boolean(),
+  envelope_only: boolean,
   created_at: time,
   monthly_encrypt_quota: z.nullable(count),
   /** absent if it is `utf8` */
-  plaintext_encoding: z.optional(z.literal('base64')),
+  plaintext_encoding: z.optional(z.enum(['base64'])),
 })
 export const usage = z.object({
   month: z.string(),
@@ -158,7 +160,7 @@ export const health = z.object({
 export const problem = z.object({
   type: z.string(),
   title: z.string(),
-  status: z.int(),
+  status: integer,
   detail: z.string(),
   code: z.string(),
 })

@@ -14,7 +14,21 @@ import {
 } from '../limits.js'
 import { PERMISSIONS } from '../permissions.js'
 import type { OperationId } from '../routes.js'
-import { ALGORITHM, base64, dek, isBase64, time, uuid, version, wrappedKey } from './values.js'
+import {
+  ALGORITHM,
+  base64,
+  boolean,
+  count,
+  dek,
+  hex32,
+  integer,
+  isBase64,
+  position,
+  time,
+  uuid,
+  version,
+  wrappedKey,
+} from './values.js'
 
 /** Text that UTF-8 can encode: without lone surrogates. */
 const unicode = z.string().check(z.refine((value) => isWellFormed(value), 'must not contain a lone surrogate'))
@@ -33,8 +47,23 @@ const name = text.check(
 const iv = z
   .string()
   .check(z.refine((value) => isBase64(value, IV_BYTES), `must be canonical standard base64 of ${IV_BYTES} bytes`))
-/** The texts that a check narrows beyond their type, for the OpenAPI document to describe. */
-export const FIELDS = { text, name, uuid, base64, wrappedKey, dek, iv, time }
+/** The texts and numbers that a check narrows beyond their type, for the OpenAPI document to describe. */
+export const FIELDS = {
+  text,
+  name,
+  uuid,
+  base64,
+  wrappedKey,
+  dek,
+  iv,
+  time,
+  hex32,
+  version,
+  position,
+  count,
+  integer,
+  boolean,
+}
 
 /** The most items that each array of a body may have. */
 const MAX_ITEMS = Object.entries({

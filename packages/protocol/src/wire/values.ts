@@ -1,4 +1,7 @@
-/** Schemas of single values that several bodies of the /v1 API share. They coerce nothing. */
+/**
+ * Schemas of single values that several bodies of the /v1 API share. They coerce nothing. Numbers and patterns are checked by functions: zod's
+ * own checks of them would be a kilobyte of what pages download. `FIELDS` in openapi-schemas.ts states them for the OpenAPI document.
+ */
 import * as z from 'zod/mini'
 import { KEY_BYTES } from '../aead.js'
 import { isUuid } from '../bytes.js'
@@ -17,10 +20,25 @@ export const dek = z
 export const wrappedKey = base64.check(
   z.refine((value) => value !== '' && value.length <= WRAPPED_KEY_CHARACTERS, 'must have 1 to 1,024 characters'),
 )
-export const time = z
-  .string()
-  .check(z.regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/, 'must be RFC 3339, UTC, with milliseconds'))
-export const version = z.int().check(z.gte(1), z.lte(2 ** 31 - 1))
+/** A schema whose type zod does not know: it is checked here alone. */
+function checked<T>(isOne: (value: unknown) => boolean, message: string) {
+  return z.unknown().check(z.refine(isOne, message)) as unknown as z.ZodMiniType<T, T>
+}
+
+const matching = (pattern: RegExp, message: string) =>
+  z.string().check(z.refine((value) => pattern.test(value), message))
+export const time = matching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/, 'must be RFC 3339, UTC, with milliseconds')
+export const hex32 = matching(/^[0-9a-f]{64}$/, 'must be 64 hexadecimal digits')
+const whole = (least: number, most = Number.MAX_SAFE_INTEGER) =>
+  checked<number>(
+    (value) => Number.isSafeInteger(value) && (value as number) >= least && (value as number) <= most,
+    `must be a whole number from ${least}`,
+  )
+export const boolean = checked<boolean>((value) => typeof value === 'boolean', 'must be true or false')
+export const version = whole(1, 2 ** 31 - 1)
+export const position = whole(1)
+export const count = whole(0)
+export const integer = whole(Number.MIN_SAFE_INTEGER)
 
 export const ALGORITHM = 'AES-256-GCM'
 export const KEY_STATUSES = ['active', 'disabled', 'pending_destruction', 'destroyed'] as const

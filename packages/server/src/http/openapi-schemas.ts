@@ -86,7 +86,13 @@ const FIELDS: Record<keyof typeof wire.FIELDS, JsonSchema> = {
     pattern: `^(?:${GROUPS}{4}){${IV_BYTES / 3}}$`,
     contentEncoding: 'base64',
   },
-  time: { format: 'date-time' },
+  time: { format: 'date-time', pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z$' },
+  hex32: { pattern: '^[0-9a-f]{64}$' },
+  version: { type: 'integer', minimum: 1, maximum: 2 ** 31 - 1 },
+  position: { type: 'integer', minimum: 1 },
+  count: { type: 'integer', minimum: 0 },
+  integer: { type: 'integer' },
+  boolean: { type: 'boolean' },
 }
 
 const KEY_ID = "The key's id, a UUID. Anything else gets 404."
