@@ -31,6 +31,7 @@ export async function setUp(baseUrl, apiKey) {
     })
     const auditor = await eaas.apiKeys.create({ name: 'auditor', permissions: ['audit:read'] })
     const model = eaas.model({
+      name: 'customers',
       keyId,
       fields: {
         name: text(),

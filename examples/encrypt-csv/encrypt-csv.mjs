@@ -20,7 +20,8 @@
  * @returns {Promise<Table>}
  */
 export async function encryptTable(eaas, table, { keyId, columns, index, signal, onProgress }) {
-  const sealed = await eaas.encryptMany(table.rows, { keyId, fields: columns, index, signal, onProgress })
+  const context = bindTo(columns)
+  const sealed = await eaas.encryptMany(table.rows, { keyId, fields: columns, context, index, signal, onProgress })
   const rows = sealed.map((row) => replaceCells(row, columns, JSON.stringify))
   return { columns: [...table.columns, ...Object.values(index)], rows }
 }
@@ -49,10 +50,20 @@ export async function findRows(eaas, encrypted, { keyId, indexColumn, value, sig
  */
 export async function decryptTable(eaas, encrypted, { columns, indexColumns, signal, onProgress }) {
   const sealed = encrypted.rows.map((row) => replaceCells(row, columns, readEnvelope))
-  const opened = await eaas.decryptMany(sealed, { fields: columns, signal, onProgress })
+  const opened = await eaas.decryptMany(sealed, { fields: columns, context: bindTo(columns), signal, onProgress })
   const kept = encrypted.columns.filter((name) => !indexColumns.includes(name))
   const rows = opened.map((row) => Object.fromEntries(kept.map((name) => [name, row[name]])))
   return { columns: kept, rows: /** @type {Table['rows']} */ (rows) }
+}
+
+/**
+ * What each cell is bound to: its column and, where the table has a plain column `id`, its row. A cell that was moved elsewhere does not decrypt.
+ *
+ * @param {string[]} columns those that are encrypted
+ * @returns {(row: Record<string, unknown>, column: string) => Record<string, string>}
+ */
+function bindTo(columns) {
+  return ({ id }, column) => (typeof id === 'string' && !columns.includes('id') ? { column, row: id } : { column })
 }
 
 /** @param {string} json @returns {Envelope} `decryptMany` checks that it is one */

@@ -6,7 +6,13 @@ const eaas = createClient({ baseUrl: await server.listening, apiKey: await serve
 const { id: keyId } = await eaas.keys.create({ name: 'customers' }) // its secret stays in the server
 
 // Which fields are encrypted, and by which one a row can be found again.
-const customers = eaas.model({ keyId, fields: { email: text({ index: 'email_index' }), notes: text() } })
+// Each value is bound to the model, its field and its row: moved elsewhere, it does not open.
+const customers = eaas.model({
+  name: 'customers',
+  keyId,
+  bind: ['id'],
+  fields: { email: text({ index: 'email_index' }), notes: text() },
+})
 
 // Encrypts in this process. Store the row as it is: its plaintext never left.
 const row = await customers.encrypt({ id: 7, email: 'ada@example.org', notes: 'called twice' })

@@ -44,7 +44,9 @@ const COLUMNS = ['id', 'country', ...SEALED, ...INDEXES].join(', ')
  */
 export function defineCustomers(eaas, keyId) {
   return eaas.model({
+    name: 'customers',
     keyId,
+    bind: ['id'], // known before the insert, and never changed: values that are exchanged between rows do not open
     format: 'compact',
     dek: 'call', // a DEK that leaks opens the rows of one batch
     fields: {

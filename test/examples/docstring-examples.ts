@@ -32,7 +32,7 @@ const GIVEN: Record<string, string> = {
     declare const rows: { email: Envelope; phone: Envelope }[]`,
   'models/model.ts': `
     import { text } from '@eaas/sdk'
-    const users = eaas.model({ keyId, fields: { email: text({ index: 'email_index' }) } })
+    const users = eaas.model({ name: 'users', keyId, fields: { email: text({ index: 'email_index' }) } })
     const rows = await users.encryptMany([{ id: 7, email: 'ada@example.org' }])
     declare function store(row: (typeof rows)[number]): Promise<void>`,
   'offline.ts': `

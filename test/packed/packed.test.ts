@@ -29,7 +29,7 @@ const service: TestService = createTestService({ envelopeOnly: false })
 export const eaas: Client = createClient(service)
 export const broker: Broker = createBroker({ ...service, authenticate: () => ({ id: 'ada' }), allow: { wrap: [] } })
 export async function run(keyId: string): Promise<string> {
-  const users = eaas.model({ keyId, fields: { email: text({ index: 'email_index' }), prefs: json<{ dark: boolean }>() } })
+  const users = eaas.model({ name: 'users', keyId, fields: { email: text({ index: 'email_index' }), prefs: json<{ dark: boolean }>() } })
   const row = await users.encrypt({ id: 7, email: 'ada@example.org', prefs: { dark: true } })
   const index: string = row.email_index
   const dark: boolean = (await users.decrypt(row)).prefs.dark
@@ -53,7 +53,7 @@ const CLOSED_AT_THE_END = `
 import { createClient, text, type ClientOptions } from '@eaas/sdk'
 export async function run(options: ClientOptions, keyId: string): Promise<void> {
   using eaas = createClient(options)
-  const users = eaas.model({ keyId, fields: { email: text() } })
+  const users = eaas.model({ name: 'users', keyId, fields: { email: text() } })
   await users.encrypt({ id: 7, emial: 'ada@example.org' })
 }
 `
@@ -82,6 +82,7 @@ describe('the package', () => {
       'licenses/zod.txt',
       'offline/package.json',
       'package.json',
+      'src/models/bindings.md',
       'src/models/codecs.md',
       'src/models/index-texts.md',
       'src/models/rows.md',
@@ -180,7 +181,8 @@ describe('the package', () => {
     const { open } = require('@eaas/sdk/offline') as typeof import('@eaas/sdk/offline')
     const eaas = esm.createClient(createTestService())
     const { id: keyId } = await eaas.keys.create({ name: 'users' })
-    const model = eaas.model({ keyId, fields: { email: cjs.text({ index: 'email_index' }) } })
+    const options = { name: 'users', keyId, fields: { email: cjs.text({ index: 'email_index' }) } }
+    const model = eaas.model(options)
     expect((await model.decrypt(await model.encrypt({ email: 'ada' }))).email).toBe('ada')
     const error: unknown = await eaas.keys.create({ name: 'users' }).catch((reason: unknown) => reason)
     expect([cjs.isEaasError(error), esm.isEaasError(error)]).toEqual([true, true])

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest'
 import { decodeHex, encodeHex, lengthPrefixed } from '../../packages/protocol/src/bytes.js'
 import type { EnvelopeV2 } from '../../packages/protocol/src/index.js'
 import { decodeEnvelope, encodeEnvelope, OpenError } from '../../packages/protocol/src/index.js'
-import { createClient } from '../../packages/sdk/src/index.js'
+import { createClient, text } from '../../packages/sdk/src/index.js'
 import { openExport, openText } from '../../packages/sdk/src/offline.js'
 import { createTestService } from '../../packages/sdk/src/testing.js'
 import vectors from '../independent/envelope.vectors.json' with { type: 'json' }
@@ -114,6 +114,31 @@ describe.skipIf(obstacle)('another language, live', () => {
       eaas.close()
     },
   )
+
+  it('opens rows of a model by what they are bound to, and none that was moved', async () => {
+    const eaas = createClient(createTestService())
+    const { id: keyId } = await eaas.keys.create({ name: 'users' })
+    const users = eaas.model({
+      name: 'users',
+      keyId,
+      bind: ['id'],
+      dek: 'call',
+      fields: { email: text(), 'a.b': text() },
+    })
+    const plain = Array.from({ length: 20 }, (_, id) => ({ id, email: `${id}@example.org`, a: { b: `Ž${id}` } }))
+    const rows = await users.encryptMany(plain)
+    const exported = openExport(await eaas.keys.export(keyId))
+    const dek = await exported.unwrap(rows[0]?.email.wrapped_key ?? '')
+    const jobsOf = (shift: number) =>
+      rows.flatMap(({ id, email, a }) => [
+        { dek, envelope: email, context: { model: 'users', field: 'email', 'row.id': `${id + shift}` } },
+        { dek, envelope: a.b, context: { model: 'users', field: 'a.b', 'row.id': `${id + shift}` } },
+      ])
+    const opened = openBoundElsewhere(jobsOf(0)).map((bytes) => bytes && new TextDecoder().decode(bytes))
+    expect(opened).toEqual(plain.flatMap(({ email, a }) => [email, a.b]))
+    expect(openBoundElsewhere(jobsOf(1)).filter((bytes) => bytes !== undefined)).toEqual([])
+    eaas.close()
+  })
 
   describe.each(ENGINES)('with %s', (_, engine) => {
     it.each(SIZES)(

@@ -39,6 +39,7 @@ describe('the text of an envelope', () => {
   it('comes back from a text column as it was, finds its row, and is refused twice by a unique index', async () => {
     const { id: keyId } = await eaas.keys.create({ name: 'people' })
     const people = eaas.model({
+      name: 'people',
       keyId,
       format: 'text',
       fields: { phone: text(), email: text({ index: 'email_index' }) },

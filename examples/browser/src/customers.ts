@@ -1,13 +1,17 @@
 // All that an application does with the SDK in a page. The rest of the example is the application around it.
 import { type Client, createClient, isEaasError, type PlainRow, type StoredRow, text } from '@eaas/sdk'
 
-const FIELDS = {
-  name: text(),
-  email: text({ index: 'email_index', normalize: ['trim', 'lowercase'] }),
-  phone: text(),
-  note: text(),
+// Values are bound to the model and their field. Not to the row: its id is made by the backend, after the page has sealed it.
+const MODEL = {
+  name: 'customers',
+  fields: {
+    name: text(),
+    email: text({ index: 'email_index', normalize: ['trim', 'lowercase'] }),
+    phone: text(),
+    note: text(),
+  },
 }
-const modelOf = (eaas: Client, keyId: string) => eaas.model({ keyId, fields: FIELDS })
+const modelOf = (eaas: Client, keyId: string) => eaas.model({ ...MODEL, keyId })
 
 /** A customer as people see it. */
 export type Customer = PlainRow<ReturnType<typeof modelOf>>

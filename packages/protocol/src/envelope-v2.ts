@@ -51,8 +51,18 @@ export function splitBoundKeys(okm: Uint8Array): BoundKeys {
  * @throws FormatError when it is not a context; the message may hold a name, and never a value
  */
 export function contextAad(keyId: string, context: unknown): Uint8Array {
+  return concatBytes(lengthPrefixed(LABEL, uuidBytes(keyId)), encodeContext(context))
+}
+
+/**
+ * Encodes a context as it stands at the end of the AAD (envelope-v2.md 4, part 3). The pairs of a context can be encoded in two calls whose
+ * results are joined, if each name of the second comes after those of the first in the order of their UTF-8 bytes.
+ *
+ * @throws FormatError when it is not a context; the message may hold a name, and never a value
+ */
+export function encodeContext(context: unknown): Uint8Array {
   const pairs = readPairs(context).sort(([one], [other]) => compareBytes(one, other))
-  return lengthPrefixed(LABEL, uuidBytes(keyId), ...pairs.flat())
+  return lengthPrefixed(...pairs.flat())
 }
 
 function readPairs(context: unknown): [name: Uint8Array, value: Uint8Array][] {

@@ -221,12 +221,14 @@ export interface Client extends Service {
    */
   rewrap<E extends StoredEnvelope>(envelope: E, options?: CallOptions): Promise<E extends string ? string : E>
   /**
-   * Makes a model: a type of record with sealed fields, of which some can be searched. Does not use the network.
+   * Makes a model: a type of record with sealed fields, of which some can be searched. It binds each value to the model and its field, and with
+   * `bind` to its row, in envelopes of format v2; `envelope: 1` writes those that clients in other languages read. Does not use the network.
    *
    * @throws InvalidInputError when the definition is wrong
    * @example
    * ```ts
    * const users = eaas.model({
+   *   name: 'users',
    *   keyId,
    *   fields: { email: text({ index: 'email_index', normalize: ['trim', 'lowercase'] }), phone: text().nullable() },
    * })
@@ -237,7 +239,8 @@ export interface Client extends Service {
     const C extends Compounds<F> = Record<never, never>,
     T extends RowFormat = 'full',
     const H extends string = 'envelope',
-  >(options: ModelOptions<F, C, T, H>): Model<F, C, T, H>
+    const P extends boolean = false,
+  >(options: ModelOptions<F, C, T, H, P>): Model<F, C, T, H, P>
   /** The keys of the tenant. */
   readonly keys: Keys
   /** The API keys of the tenant. */
@@ -376,7 +379,8 @@ export function createClient(options: ClientOptions): Client & Closable {
       const { wrapped_key, key_version } = await batcher.rewrap(readEnvelope(given), signal)
       return likeForm({ ...envelopeObject(given), wrapped_key, key_version }, given)
     },
-    model: (options: ModelOptions<Fields, Compounds<Fields>, RowFormat, string>) => createModel(models, options),
+    model: (options: ModelOptions<Fields, Compounds<Fields>, RowFormat, string, boolean>) =>
+      createModel(models, options),
     ...resources,
     close,
     ...(dispose ? { [dispose]: close } : {}),

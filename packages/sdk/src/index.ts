@@ -36,7 +36,7 @@ export { type ExpiringApiKey, expiringApiKey, type ShortLivedApiKey } from './ht
 export type { Fetch, FetchBody, FetchInit, FetchResponse } from './http/fetch.js'
 export type { Binary, Bytes } from './input.js'
 export type { Normalizer } from './models/blind-index.js'
-export type { ModelOptions, RowFormat } from './models/definition.js'
+export type { BoundOptions, ModelOptions, RowFormat, UnboundOptions } from './models/definition.js'
 export {
   boolean,
   bytes,
@@ -49,7 +49,7 @@ export {
   text,
 } from './models/fields.js'
 export type { Model, PlainRow, StoredRow } from './models/model.js'
-export type { RowsOptions } from './models/model-deps.js'
+export type { Accepted, RowsOptions } from './models/model-deps.js'
 export type { Compounds, Fields } from './models/model-types.js'
 export type { FailedRow, RowsResult } from './models/open-rows.js'
 export type { RewrapBatch, RewrapItem, RewrapOptions } from './models/rotation.js'

@@ -266,7 +266,7 @@ describe('a batch', async () => {
   })
 
   it('never gives a row of a model the value of another', async () => {
-    const users = (eaas: Client) => eaas.model({ keyId, fields: { word: text() } })
+    const users = (eaas: Client) => eaas.model({ name: 'users', keyId, fields: { word: text() } })
     const rows = await Promise.all(words.map((word) => users(createClient(service)).encrypt({ word })))
     const results: Result[] = []
     const honestly = connect(async (request) => {

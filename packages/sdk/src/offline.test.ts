@@ -247,7 +247,11 @@ describe('an export', () => {
 
   it('has an index equal to the one that the service made', async () => {
     const { id } = await eaas.keys.create({ name: 'exported' })
-    const users = eaas.model({ keyId: id, fields: { email: text({ index: 'email_index', normalize: ['lowercase'] }) } })
+    const users = eaas.model({
+      name: 'users',
+      keyId: id,
+      fields: { email: text({ index: 'email_index', normalize: ['lowercase'] }) },
+    })
     const { email_index } = await users.encrypt({ email: 'ADA@example.org' })
     expect(await openExport(await eaas.keys.export(id)).hash('ada@example.org')).toBe(email_index)
   })

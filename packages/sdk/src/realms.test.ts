@@ -32,7 +32,11 @@ describe('what another realm made', () => {
 
   it('is sealed by a model: bytes, dates, JSON', async () => {
     const { eaas, keyId } = await connect()
-    const model = eaas.model({ keyId, fields: { photo: bytes(), born: date(), prefs: json<{ dark: boolean }>() } })
+    const model = eaas.model({
+      name: 'users',
+      keyId,
+      fields: { photo: bytes(), born: date(), prefs: json<{ dark: boolean }>() },
+    })
     const row = await model.encrypt({
       photo: foreign<ReturnType<typeof Uint8Array.of>>(`Uint8Array.of(${BYTES})`),
       born: foreign<Date>('new Date(0)'),
@@ -56,7 +60,7 @@ describe('what another realm made', () => {
       })
     }
     const invalid = foreign<Date>('new Date(NaN)')
-    const model = eaas.model({ keyId, fields: { born: date() } })
+    const model = eaas.model({ name: 'users', keyId, fields: { born: date() } })
     await expect(model.encrypt({ born: invalid })).rejects.toThrow('an invalid Date')
   })
 

@@ -11,7 +11,7 @@ const { id: keyId } = await owner.keys.create({ name: 'users' })
 const stored = await owner.encrypt('x', { keyId })
 const exported = await owner.keys.export(keyId)
 const model = (eaas: Client, more: object = {}) =>
-  eaas.model({ keyId, fields: { a: text({ index: 'a_index' }) }, ...more })
+  eaas.model({ name: 'users', keyId, fields: { a: text({ index: 'a_index' }) }, ...more })
 const row = await model(owner).encrypt({ a: 'x' })
 const drain = async (batches: AsyncIterable<unknown>) => {
   for await (const _ of batches);
@@ -116,7 +116,7 @@ describe('an unknown option', () => {
   })
 
   it.each(['rewrap', 'reseal'] as const)('is refused in the name of the call: %s of a model', async (name) => {
-    const rows = owner.model({ keyId, fields: { a: text() } })[name]([], { binding: 'SECRET' } as never)
+    const rows = owner.model({ name: 'users', keyId, fields: { a: text() } })[name]([], { binding: 'SECRET' } as never)
     await expect(rows.next()).rejects.toThrow(`${name}() has no option "binding"`)
   })
 

@@ -178,7 +178,7 @@ describe('the key that a context is sealed and opened with is wiped', () => {
 })
 
 it('copies of DEKs that a model opens rows with are wiped, when all open and when one does not', async () => {
-  const users = (eaas: Client) => eaas.model({ keyId, fields: { name: text() } })
+  const users = (eaas: Client) => eaas.model({ name: 'users', keyId, fields: { name: text() } })
   const rows = await Promise.all(['a', 'b'].map((name) => users(connect()).encrypt({ name })))
   const altered = { name: { ...rows[1]?.name, iv: 'AAAAAAAAAAAAAAAA' } as Envelope }
   for (const list of [rows, [rows[0] as (typeof rows)[number], altered]]) {

@@ -146,8 +146,8 @@ function serviceChecks(redirecting) {
         const { eaas, reader, keyId } = await connect()
         const fields = { email: text({ index: 'email_index', normalize: ['trim', 'lowercase'] }), prefs: json() }
         const people = [1, 2, 3].map((id) => ({ id, email: `User${id}@example.org`, prefs: { id } }))
-        const rows = await eaas.model({ keyId, fields }).encryptMany(people)
-        const users = reader.model({ keyId, fields })
+        const rows = await eaas.model({ name: 'users', keyId, fields }).encryptMany(people)
+        const users = reader.model({ name: 'users', keyId, fields })
         const { email_index } = await users.index({ email: ' user2@EXAMPLE.org' })
         equal(
           rows.findIndex((row) => row.email_index === email_index),

@@ -86,10 +86,10 @@ function watchImports(): { imports: { isExtractable: boolean; isWiped: boolean }
 async function roundTrip(keyId: string): Promise<string> {
   const [writer, reader] = [sdk.createClient({ baseUrl: '/api/eaas' }), sdk.createClient({ baseUrl: '/api/eaas' })]
   const fields = { email: sdk.text({ index: 'email_index', normalize: ['trim', 'lowercase'] }), note: sdk.text() }
-  const model = writer.model({ keyId, fields })
+  const model = writer.model({ name: 'users', keyId, fields })
   const row = await model.encrypt({ email: 'Ada@example.org', note: 'called twice' })
   const { email_index } = await model.index({ email: ' ada@example.org' })
-  const { note } = await reader.model({ keyId, fields }).decrypt(row)
+  const { note } = await reader.model({ name: 'users', keyId, fields }).decrypt(row)
   writer.close()
   reader.close()
   return row.email_index === email_index ? note : 'not found'
@@ -98,7 +98,7 @@ async function roundTrip(keyId: string): Promise<string> {
 /** Decrypts so many rows, and gives the longest task meanwhile, in milliseconds; 0 when none took 50. */
 async function longTasksOf(keyId: string, count: number, engine: 'auto' | 'noble') {
   const eaas = sdk.createClient({ baseUrl: '/api/eaas', engine })
-  const model = eaas.model({ keyId, fields: { name: sdk.text(), email: sdk.text(), note: sdk.text() } })
+  const model = eaas.model({ name: 'users', keyId, fields: { name: sdk.text(), email: sdk.text(), note: sdk.text() } })
   const rows = await model.encryptMany(
     Array.from({ length: count }, (_, id) => ({
       id,
@@ -110,7 +110,9 @@ async function longTasksOf(keyId: string, count: number, engine: 'auto' | 'noble
   eaas.close()
   const reader = sdk.createClient({ baseUrl: '/api/eaas', engine })
   const { longest, result } = await longestTask(() =>
-    reader.model({ keyId, fields: { name: sdk.text(), email: sdk.text(), note: sdk.text() } }).decryptMany(rows),
+    reader
+      .model({ name: 'users', keyId, fields: { name: sdk.text(), email: sdk.text(), note: sdk.text() } })
+      .decryptMany(rows),
   )
   reader.close()
   return { longest, opened: result.ok.filter(({ id, name }) => name === `name ${id}`).length }

@@ -119,6 +119,7 @@ export const VALUE_CASES: ContractCase[] = [
       const eaas = connect()
       const { id: keyId } = await eaas.keys.create({ name: 'users' })
       const users = eaas.model({
+        name: 'users',
         keyId,
         fields: { email: text({ index: 'email_index', normalize: ['trim', 'lowercase'] }), prefs: json<string[]>() },
       })

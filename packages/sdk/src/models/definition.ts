@@ -1,7 +1,7 @@
 /** Reads and checks what an application declares of a model: its fields, and the columns of its indexes. */
 import { assertScope, type DekScope } from '../deks/dek-scope.js'
 import { InvalidInputError } from '../errors.js'
-import { assertKeyId, assertOptions, isName, kindOf, type Row } from '../input.js'
+import { assertFlag, assertKeyId, assertOptions, isName, kindOf, type Row } from '../input.js'
 import { assertFieldPath, fieldInside, type Path } from '../records/paths.js'
 import { assertIndex, warnOfFewValues } from './blind-index.js'
 import type { FieldSpec } from './fields.js'
@@ -10,9 +10,53 @@ import type { AnyField, Compounds, Fields } from './model-types.js'
 export type RowFormat = 'full' | 'compact' | 'text'
 
 const FORMATS: readonly RowFormat[] = ['full', 'compact', 'text']
-const MODEL_OPTIONS = 'keyId formerKeyIds fields indexes format header dek warn'.split(' ')
+const MODEL_OPTIONS =
+  'name keyId formerKeyIds fields indexes bind envelope acceptUnbound acceptPlaintext format header dek warn'.split(' ')
+/** The pairs of a context (envelope-v2.md 3) without those of the model and the field. */
+const MAX_BIND_COLUMNS = 30
 
-export interface ModelOptions<F extends Fields, C extends Compounds<F>, T extends RowFormat, H extends string> {
+/** What a model is made of. Models bind their values, so they have a name, unless they write format v1. */
+export type ModelOptions<
+  F extends Fields,
+  C extends Compounds<F>,
+  T extends RowFormat,
+  H extends string,
+  P extends boolean = false,
+> = SharedOptions<F, C, T, H, P> & (BoundOptions | UnboundOptions)
+
+/** Of a model whose values are bound to where they belong, in format v2 (bindings.md 1). */
+export interface BoundOptions {
+  /**
+   * The name of the model, such as that of its table. Values are bound to it and to their field: one that was moved to another model or
+   * another field does not open. Never change it while rows are stored.
+   */
+  name: string
+  /**
+   * Columns that identify a row, such as `['id']`; a dot leads into an object. Values are bound to them too, so that one that was moved to another
+   * row does not open. Each row must have them, as text or whole numbers, before it is sealed, and they must never change.
+   */
+  bind?: readonly string[] | undefined
+  /** The format of the envelopes that are written and read: 2 by default. */
+  envelope?: 2 | undefined
+  /** `true` also opens values of format v1, which are bound to nothing: for a migration. `accepted` of the model counts them. */
+  acceptUnbound?: boolean | undefined
+}
+
+/** Of a model whose rows clients in other languages read, in format v1: whoever can write to the table can exchange its values. */
+export interface UnboundOptions {
+  envelope: 1
+  name?: string | undefined
+  bind?: undefined
+  acceptUnbound?: undefined
+}
+
+interface SharedOptions<
+  F extends Fields,
+  C extends Compounds<F>,
+  T extends RowFormat,
+  H extends string,
+  P extends boolean,
+> {
   /** The `id` of the key under which all fields are sealed. */
   keyId: string
   /**
@@ -33,11 +77,17 @@ export interface ModelOptions<F extends Fields, C extends Compounds<F>, T extend
    * forms are read, whichever is written.
    */
   format?: T | undefined
+  /**
+   * `true` also opens rows in which some fields are not sealed yet: for a migration, since whoever can write to the table can then put any value
+   * there. A value that looks like an envelope is never taken for one that is not sealed. `accepted` of the model counts them, and the first one
+   * writes a warning.
+   */
+  acceptPlaintext?: P | undefined
   /** The column of the compact form; `envelope` by default. */
   header?: H | undefined
   /** Which DEK seals: the key's (`shared`, the default), one for each `call`, or one for each `record`. */
   dek?: DekScope | undefined
-  /** `false` silences the warning about an index over data of few possible values. */
+  /** `false` silences the warnings about an index over data of few possible values, and about values that are not sealed. */
   warn?: boolean | undefined
 }
 
@@ -56,9 +106,21 @@ export interface IndexColumn {
   compound: boolean
 }
 
+/** A column that rows are bound to, and its path in a row. */
+export interface BindColumn {
+  name: string
+  path: Path
+}
+
 /** A checked definition. */
 export interface Definition {
+  /** Empty in a model of format v1 that has none. */
+  name: string
   keyId: string
+  envelope: 1 | 2
+  bind: readonly BindColumn[]
+  acceptUnbound: boolean
+  acceptPlaintext: boolean
   /** The ids of the keys whose envelopes the model opens. */
   keyIds: ReadonlySet<string>
   fields: readonly PlacedField[]
@@ -68,10 +130,13 @@ export interface Definition {
   format: RowFormat
   header: string
   dek: DekScope
+  warn: boolean
 }
 
 /** Reads a definition, and warns of indexes over data of few possible values. @throws InvalidInputError naming what is wrong */
-export function readDefinition(options: ModelOptions<Fields, Compounds<Fields>, RowFormat, string>): Definition {
+export function readDefinition(
+  options: ModelOptions<Fields, Compounds<Fields>, RowFormat, string, boolean>,
+): Definition {
   assertOptions('model()', options, MODEL_OPTIONS)
   const {
     keyId,
@@ -82,11 +147,14 @@ export function readDefinition(options: ModelOptions<Fields, Compounds<Fields>, 
     dek = 'shared',
     warn = true,
     formerKeyIds = [],
+    acceptPlaintext = false,
   } = options
   assertKeyId(keyId)
   if (!Array.isArray(formerKeyIds)) throw new InvalidInputError('formerKeyIds must be an array of ids')
   for (const one of formerKeyIds) assertKeyId(one, 'formerKeyIds')
   assertScope(dek)
+  assertFlag('acceptPlaintext', acceptPlaintext)
+  const binding = readBinding(options)
   assertOptions('fields', given)
   assertNoHiddenField(given)
   assertOptions('indexes', indexes)
@@ -134,7 +202,33 @@ export function readDefinition(options: ModelOptions<Fields, Compounds<Fields>, 
         fields.map(({ name }) => name),
       )
   const names = new Set([...byName.keys(), ...columns.map(({ column }) => column), header])
-  return { keyId, keyIds: new Set([keyId, ...formerKeyIds]), fields, columns, names, format, header, dek }
+  assertBind(binding.bind, fields, names)
+  const keyIds = new Set([keyId, ...formerKeyIds])
+  return { ...binding, keyId, keyIds, acceptPlaintext, fields, columns, names, format, header, dek, warn }
+}
+
+/** Reads the options that say what values are bound to. @throws InvalidInputError naming what is wrong */
+function readBinding({ name = '', envelope = 2, bind = [], acceptUnbound = false }: BoundOptions | UnboundOptions) {
+  if (envelope !== 1 && envelope !== 2) throw new InvalidInputError('envelope must be 1 or 2')
+  assertFlag('acceptUnbound', acceptUnbound)
+  const isList = Array.isArray(bind) && bind.length <= MAX_BIND_COLUMNS && new Set(bind).size === bind.length
+  if (!isList || !bind.every((column) => isName(column) && column.split('.').every(isName))) {
+    throw new InvalidInputError(`bind must list at most ${MAX_BIND_COLUMNS} columns, each once`)
+  }
+  if (envelope === 1 && (bind.length > 0 || acceptUnbound))
+    throw new InvalidInputError('bind and acceptUnbound need envelope 2')
+  if (typeof name !== 'string' || (envelope === 2 && name === '')) {
+    throw new InvalidInputError('a model must have a name', 'Values are bound to it, except with `envelope: 1`.')
+  }
+  return { name, envelope, bind: bind.map((column) => ({ name: column, path: column.split('.') })), acceptUnbound }
+}
+
+/** Refuses a column whose value sealing changes: values are bound to what is stored in plain. @throws InvalidInputError */
+function assertBind(bind: readonly BindColumn[], fields: readonly PlacedField[], names: ReadonlySet<string>): void {
+  const wrong = bind.find(
+    (column) => names.has(column.name) || names.has(column.path[0] ?? '') || fieldInside([...fields, column]),
+  )
+  if (wrong) throw new InvalidInputError(`bind: ${JSON.stringify(wrong.name)} is sealed, or made by the model`)
 }
 
 /** Returns the fields that a query names. @throws InvalidInputError when it names none, or one that has no index */
@@ -163,8 +257,8 @@ function assertColumns(columns: readonly IndexColumn[], fields: readonly PlacedF
   for (const column of [...columns.map(({ column }) => column), header]) {
     if (!isName(column)) throw new InvalidInputError('a column must have a name')
     if (taken.has(column)) {
-      const hint = column === header ? 'Name another one for the compact form, in `header`.' : 'Name another one.'
-      throw new InvalidInputError(`the column ${JSON.stringify(column)} is already taken`, hint)
+      const option = column === header ? 'header: ' : ''
+      throw new InvalidInputError(`${option}the column ${JSON.stringify(column)} is already taken`)
     }
     taken.add(column)
   }

@@ -27,48 +27,78 @@ beforeEach(() => {
 describe('a definition', () => {
   const OWN_FIELD = { a: { value: text(), enumerable: true } }
   const wrong: [string, (eaas: Client) => unknown][] = [
-    ['a name for a key id', (eaas) => eaas.model({ keyId: 'users', fields: { a: text() } })],
-    ['no fields', (eaas) => eaas.model({ keyId, fields: {} })],
-    ['the field __proto__', (eaas) => eaas.model({ keyId, fields: { 'a.__proto__.b': text() } })],
-    ['an empty part of a path', (eaas) => eaas.model({ keyId, fields: { 'a..b': text() } })],
-    ['a field inside another', (eaas) => eaas.model({ keyId, fields: { 'a.b': text(), a: json() } })],
-    ['an element of a list', (eaas) => eaas.model({ keyId, fields: { 'lines[0].street': text() } })],
-    ['all elements of a list', (eaas) => eaas.model({ keyId, fields: { a: text(), 'phones[]': text() } })],
-    ['an inherited field', (eaas) => eaas.model({ keyId, fields: Object.create({ b: text() }, OWN_FIELD) })],
+    ['a name for a key id', (eaas) => eaas.model({ name: 'users', keyId: 'users', fields: { a: text() } })],
+    ['no fields', (eaas) => eaas.model({ name: 'users', keyId, fields: {} })],
+    ['the field __proto__', (eaas) => eaas.model({ name: 'users', keyId, fields: { 'a.__proto__.b': text() } })],
+    ['an empty part of a path', (eaas) => eaas.model({ name: 'users', keyId, fields: { 'a..b': text() } })],
+    ['a field inside another', (eaas) => eaas.model({ name: 'users', keyId, fields: { 'a.b': text(), a: json() } })],
+    ['an element of a list', (eaas) => eaas.model({ name: 'users', keyId, fields: { 'lines[0].street': text() } })],
+    [
+      'all elements of a list',
+      (eaas) => eaas.model({ name: 'users', keyId, fields: { a: text(), 'phones[]': text() } }),
+    ],
+    [
+      'an inherited field',
+      (eaas) => eaas.model({ name: 'users', keyId, fields: Object.create({ b: text() }, OWN_FIELD) }),
+    ],
     [
       "a field of a class's prototype",
-      (eaas) => eaas.model({ keyId, fields: Object.create(Object.create(null, { b: { value: text() } }), OWN_FIELD) }),
+      (eaas) =>
+        eaas.model({
+          name: 'users',
+          keyId,
+          fields: Object.create(Object.create(null, { b: { value: text() } }), OWN_FIELD),
+        }),
     ],
     [
       'a hidden field',
-      (eaas) => eaas.model({ keyId, fields: Object.create(null, { ...OWN_FIELD, b: { value: text() } }) }),
+      (eaas) =>
+        eaas.model({ name: 'users', keyId, fields: Object.create(null, { ...OWN_FIELD, b: { value: text() } }) }),
     ],
-    ['a field under a symbol', (eaas) => eaas.model({ keyId, fields: { a: text(), [Symbol('b')]: text() } as never })],
-    ['what is no field', (eaas) => eaas.model({ keyId, fields: { a: 'text' as never } })],
-    ['a column that is a field', (eaas) => eaas.model({ keyId, fields: { a: text({ index: 'a' }) } })],
-    ['a column twice', (eaas) => eaas.model({ keyId, fields: { a: text({ index: 'c' }), b: text({ index: 'c' }) } })],
+    [
+      'a field under a symbol',
+      (eaas) => eaas.model({ name: 'users', keyId, fields: { a: text(), [Symbol('b')]: text() } as never }),
+    ],
+    ['what is no field', (eaas) => eaas.model({ name: 'users', keyId, fields: { a: 'text' as never } })],
+    ['a column that is a field', (eaas) => eaas.model({ name: 'users', keyId, fields: { a: text({ index: 'a' }) } })],
+    [
+      'a column twice',
+      (eaas) => eaas.model({ name: 'users', keyId, fields: { a: text({ index: 'c' }), b: text({ index: 'c' }) } }),
+    ],
     [
       'a column that is the header',
-      (eaas) => eaas.model({ keyId, format: 'compact', fields: { a: text({ index: 'envelope' }) } }),
+      (eaas) => eaas.model({ name: 'users', keyId, format: 'compact', fields: { a: text({ index: 'envelope' }) } }),
     ],
     [
       'a header that is a field',
-      (eaas) => eaas.model({ keyId, format: 'compact', header: 'a', fields: { a: text() } }),
+      (eaas) => eaas.model({ name: 'users', keyId, format: 'compact', header: 'a', fields: { a: text() } }),
     ],
-    ['3 bits', (eaas) => eaas.model({ keyId, fields: { a: text({ index: 'c', bits: 3 }) } })],
-    ['257 bits', (eaas) => eaas.model({ keyId, fields: { a: text({ index: 'c', bits: 257 }) } })],
-    ['bits of no index', (eaas) => eaas.model({ keyId, fields: { a: text({ bits: 8 }) } })],
-    ['an unknown normaliser', (eaas) => eaas.model({ keyId, fields: { a: text({ normalize: ['upper' as 'trim'] }) } })],
+    ['3 bits', (eaas) => eaas.model({ name: 'users', keyId, fields: { a: text({ index: 'c', bits: 3 }) } })],
+    ['257 bits', (eaas) => eaas.model({ name: 'users', keyId, fields: { a: text({ index: 'c', bits: 257 }) } })],
+    ['bits of no index', (eaas) => eaas.model({ name: 'users', keyId, fields: { a: text({ bits: 8 }) } })],
+    [
+      'an unknown normaliser',
+      (eaas) => eaas.model({ name: 'users', keyId, fields: { a: text({ normalize: ['upper' as 'trim'] }) } }),
+    ],
     [
       'an index of one field',
-      (eaas) => eaas.model({ keyId, fields: { a: text() }, indexes: { i: { fields: ['a'] } } }),
+      (eaas) => eaas.model({ name: 'users', keyId, fields: { a: text() }, indexes: { i: { fields: ['a'] } } }),
     ],
     [
       'an index of bytes',
-      (eaas) => eaas.model({ keyId, fields: { a: text(), b: bytes() }, indexes: { i: { fields: ['a', 'b' as 'a'] } } }),
+      (eaas) =>
+        eaas.model({
+          name: 'users',
+          keyId,
+          fields: { a: text(), b: bytes() },
+          indexes: { i: { fields: ['a', 'b' as 'a'] } },
+        }),
     ],
-    ['an unknown scope', (eaas) => eaas.model({ keyId, dek: 'row' as 'record', fields: { a: text() } })],
-    ['an unknown format', (eaas) => eaas.model({ keyId, format: 'v2' as 'full', fields: { a: text() } })],
+    ['an unknown scope', (eaas) => eaas.model({ name: 'users', keyId, dek: 'row' as 'record', fields: { a: text() } })],
+    [
+      'an unknown format',
+      (eaas) => eaas.model({ name: 'users', keyId, format: 'v2' as 'full', fields: { a: text() } }),
+    ],
   ]
   it.each(wrong)('is refused with %s', (_, define) => {
     const eaas = connect()
@@ -86,7 +116,7 @@ describe('a definition', () => {
       new Fields(),
       Object.assign(Object.create(null), { a: text(), [Symbol.toStringTag]: 'Module' }),
     ]) {
-      expect(() => connect().model({ keyId, fields: fields as never })).not.toThrow()
+      expect(() => connect().model({ name: 'users', keyId, fields: fields as never })).not.toThrow()
     }
   })
 })
@@ -95,6 +125,7 @@ describe('the types of a model', () => {
   it('say what it takes, stores and gives back', async () => {
     const typed = () =>
       connect().model({
+        name: 'users',
         keyId,
         fields: {
           email: text({ index: 'email_index' }),
@@ -105,7 +136,13 @@ describe('the types of a model', () => {
         indexes: { both_index: { fields: ['email', 'phone'] } },
       })
     const model = typed()
-    const compact = connect().model({ keyId, format: 'compact', header: 'sealed', fields: { a: text(), b: number() } })
+    const compact = connect().model({
+      name: 'users',
+      keyId,
+      format: 'compact',
+      header: 'sealed',
+      fields: { a: text(), b: number() },
+    })
     interface User {
       id: number
       email: string
@@ -134,10 +171,12 @@ describe('the types of a model', () => {
     expectTypeOf<Compact['sealed']>().toEqualTypeOf<EnvelopeHeader | null>()
     const where = () => model.index({ email: 'x' })
     expectTypeOf<keyof Awaited<ReturnType<typeof where>>>().toEqualTypeOf<'email_index'>()
-    const single = () => connect().model({ keyId, fields: { a: text({ index: 'a_index' }), b: text() } })
+    const strict = () => connect().model({ name: 'users', keyId, fields: { a: number() } })
+    const migrating = () => connect().model({ name: 'u', keyId, acceptPlaintext: true, fields: { a: number() } })
+    const single = () => connect().model({ name: 'users', keyId, fields: { a: text({ index: 'a_index' }), b: text() } })
     const opened = async (row: { a: Envelope; b: Envelope | null; envelope: Envelope }) =>
       connect()
-        .model({ keyId, fields: { a: text(), b: text().optional() } })
+        .model({ name: 'users', keyId, fields: { a: text(), b: text().optional() } })
         .decrypt(row)
     expectTypeOf<Awaited<ReturnType<typeof opened>>>().toEqualTypeOf<{
       a: string
@@ -145,7 +184,7 @@ describe('the types of a model', () => {
       envelope: Envelope
     }>()
     const photo = async () => {
-      const photos = connect().model({ keyId, fields: { photo: bytes() } })
+      const photos = connect().model({ name: 'users', keyId, fields: { photo: bytes() } })
       const { photo } = await photos.decrypt(await photos.encrypt({ photo: new Uint8Array(new SharedArrayBuffer(1)) }))
       return new Blob([photo])
     }
@@ -181,9 +220,16 @@ describe('the types of a model', () => {
       // @ts-expect-error no such field
       model.index({ mail: 'x' }),
       // @ts-expect-error bytes cannot be indexed
-      connect().model({ keyId, fields: { a: text(), b: bytes() }, indexes: { i: { fields: ['a', 'b'] } } }),
+      connect().model({ name: 'u', keyId, fields: { a: text(), b: bytes() }, indexes: { i: { fields: ['a', 'b'] } } }),
+      // @ts-expect-error what binds has a name
+      connect().model({ keyId, fields: { a: text() } }),
+      // @ts-expect-error format v1 binds nothing
+      connect().model({ keyId, envelope: 1, bind: ['id'], fields: { a: text() } }),
+      // @ts-expect-error a number is not sealed
+      strict().decrypt({ a: 5 }),
+      migrating().decrypt({ a: 5 }),
       // @ts-expect-error no such field
-      connect().model({ keyId, fields: { a: text() }, indexes: { i: { fields: ['a', 'c'] } } }),
+      connect().model({ name: 'users', keyId, fields: { a: text() }, indexes: { i: { fields: ['a', 'c'] } } }),
       // @ts-expect-error no such normaliser
       text({ normalize: ['upper'] }),
       // @ts-expect-error booleans have no index

@@ -36,19 +36,24 @@ describe('the indexes of a model', () => {
     ['a function', (value) => value.replace(/\+.*@/, '@'), 'ada+news@example.org', 'ada@example.org'],
   ])('are of what the normaliser makes of the text: %s', async (_, normalizer, value, normalized) => {
     const eaas = connect()
-    const notes = eaas.model({ keyId, fields: { a: text({ index: 'a_index', normalize: [normalizer] }) } })
+    const notes = eaas.model({
+      name: 'users',
+      keyId,
+      fields: { a: text({ index: 'a_index', normalize: [normalizer] }) },
+    })
     expect(await notes.index({ a: value })).toEqual({ a_index: await eaas.hash(normalized, { keyId }) })
   })
 
   it('are of what the normalisers make of it one after the other', async () => {
     const eaas = connect()
     const normalize = [(value: string) => `${value}b`, (value: string) => `${value}c`]
-    const notes = eaas.model({ keyId, fields: { a: text({ index: 'a_index', normalize }) } })
+    const notes = eaas.model({ name: 'users', keyId, fields: { a: text({ index: 'a_index', normalize }) } })
     expect(await notes.index({ a: 'a' })).toEqual({ a_index: await eaas.hash('abc', { keyId }) })
   })
 
   it('are null where a value is missing, and where one of several is', async () => {
     const users = connect().model({
+      name: 'users',
       keyId,
       fields: { a: text({ index: 'a_index' }).nullable().optional(), b: text() },
       indexes: { ab_index: { fields: ['a', 'b'] } },
@@ -59,6 +64,7 @@ describe('the indexes of a model', () => {
 
   it('of several fields are found by all of them together, and no two records share one by shifting text', async () => {
     const pairs = connect().model({
+      name: 'users',
       keyId,
       fields: { a: text(), b: text() },
       indexes: { ab_index: { fields: ['a', 'b'] } },
@@ -77,6 +83,7 @@ describe('the indexes of a model', () => {
 
   it('are not made of a query of which a part would be left out', async () => {
     const people = connect().model({
+      name: 'users',
       keyId,
       fields: { email: text({ index: 'email_index' }), born: text(), name: text() },
       indexes: { both_index: { fields: ['born', 'name'] } },
@@ -91,6 +98,7 @@ describe('the indexes of a model', () => {
   it('can be cut, and what is found too much is filtered once it is opened', async () => {
     const eaas = connect()
     const people = eaas.model({
+      name: 'users',
       keyId,
       fields: { name: text({ index: 'name_index', bits: 4, normalize: ['lowercase'] }) },
     })
@@ -104,7 +112,7 @@ describe('the indexes of a model', () => {
   })
 
   it('are neither made nor compared for a query without fields, which every row would match', async () => {
-    const people = connect().model({ keyId, fields: { name: text({ index: 'name_index' }) } })
+    const people = connect().model({ name: 'users', keyId, fields: { name: text({ index: 'name_index' }) } })
     const refusal = expect.objectContaining({
       code: 'E_INVALID_INPUT',
       message: expect.stringContaining('at least one'),
@@ -117,7 +125,7 @@ describe('the indexes of a model', () => {
     'keep %d bits of the hash, and the rest of the last digit is zero',
     async (bits) => {
       const eaas = connect()
-      const notes = eaas.model({ keyId, fields: { a: text({ index: 'a_index', bits }) } })
+      const notes = eaas.model({ name: 'users', keyId, fields: { a: text({ index: 'a_index', bits }) } })
       const whole = BigInt(`0x${await eaas.hash('x', { keyId })}`)
         .toString(2)
         .padStart(256, '0')
@@ -132,7 +140,11 @@ describe('the indexes of a model', () => {
 
   it('of numbers and dates are of the text that is sealed, and -0 is 0', async () => {
     const eaas = connect()
-    const notes = eaas.model({ keyId, fields: { n: number({ index: 'n_index' }), d: date({ index: 'd_index' }) } })
+    const notes = eaas.model({
+      name: 'users',
+      keyId,
+      fields: { n: number({ index: 'n_index' }), d: date({ index: 'd_index' }) },
+    })
     const row = await notes.encrypt({ n: -0, d: new Date(0) })
     expect(await notes.index({ n: 0, d: new Date(0) })).toEqual({ n_index: row.n_index, d_index: row.d_index })
     expect(row.d_index).toBe(await eaas.hash('1970-01-01T00:00:00.000Z', { keyId }))
@@ -145,7 +157,7 @@ describe('the indexes of a model', () => {
       }
     }
     const eaas = connect()
-    const notes = eaas.model({ keyId, fields: { d: date({ index: 'd_index' }) } })
+    const notes = eaas.model({ name: 'users', keyId, fields: { d: date({ index: 'd_index' }) } })
     const row = await notes.encrypt({ d: new ZonedDate(0) })
     expect(row.d_index).toBe((await notes.index({ d: new Date(0) })).d_index)
     expect(await notes.decrypt(row)).toEqual({ d: new Date(0) })
@@ -154,7 +166,7 @@ describe('the indexes of a model', () => {
   })
 
   it('refuse a query without a value, and text that no call takes', async () => {
-    const notes = connect().model({ keyId, fields: { a: text({ index: 'a_index' }).nullable() } })
+    const notes = connect().model({ name: 'users', keyId, fields: { a: text({ index: 'a_index' }).nullable() } })
     await expect(notes.index({ a: null as never })).rejects.toMatchObject({ hint: expect.stringContaining('null') })
     const long = 'x'.repeat(1_000_000)
     const place = { index: 1, field: 'a' }
@@ -162,6 +174,7 @@ describe('the indexes of a model', () => {
     await expect(connect().hash('\n'.repeat(500_000), { keyId })).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
     expect(service.requests).toEqual([])
     const broken = connect().model({
+      name: 'users',
       keyId,
       fields: { a: text({ index: 'a_index', normalize: [() => undefined as never, 'trim'] }) },
     })
@@ -172,7 +185,7 @@ describe('the indexes of a model', () => {
     const warn = vi.spyOn(console, 'warn').mockImplementation(() => undefined)
     const eaas = connect()
     const define = (options: { warn?: boolean }) =>
-      eaas.model({ keyId, fields: { birthDate: text({ index: 'birth_index' }) }, ...options })
+      eaas.model({ name: 'users', keyId, fields: { birthDate: text({ index: 'birth_index' }) }, ...options })
     define({ warn: false })
     expect(warn).not.toHaveBeenCalled()
     define({})
@@ -180,6 +193,7 @@ describe('the indexes of a model', () => {
     expect(warn).toHaveBeenCalledTimes(1)
     expect(warn.mock.calls[0]?.[0]).toContain('birthDate')
     eaas.model({
+      name: 'users',
       keyId,
       fields: { 'home.postal_code': text(), name: text(), image: text({ index: 'image_index' }) },
       indexes: { both_index: { fields: ['home.postal_code', 'name'] } },
@@ -189,7 +203,8 @@ describe('the indexes of a model', () => {
 
   it('warn again of a column of the same name over other fields', () => {
     const warn = vi.spyOn(console, 'warn').mockImplementation(() => undefined)
-    const define = (field: string) => connect().model({ keyId, fields: { [field]: text({ index: 'same_index' }) } })
+    const define = (field: string) =>
+      connect().model({ name: 'users', keyId, fields: { [field]: text({ index: 'same_index' }) } })
     for (const field of ['zip', 'gender', 'zip']) define(field)
     expect(warn.mock.calls.map(([message]) => String(message).match(/over (\w+)/)?.[1])).toEqual(['zip', 'gender'])
   })
@@ -201,7 +216,7 @@ describe('the indexes of a model', () => {
     ...['pin', 'user.dob', 'user.postCode', 'customerAge', 'AGE'],
   ])('warn of a field that is called %s', (field) => {
     const warn = vi.spyOn(console, 'warn').mockImplementation(() => undefined)
-    connect().model({ keyId, fields: { [field]: text({ index: `index of ${field}` }) } })
+    connect().model({ name: 'users', keyId, fields: { [field]: text({ index: `index of ${field}` }) } })
     expect(warn).toHaveBeenCalledTimes(1)
   })
 
@@ -209,7 +224,7 @@ describe('the indexes of a model', () => {
     'do not warn of a field that is called %s',
     (field) => {
       const warn = vi.spyOn(console, 'warn').mockImplementation(() => undefined)
-      connect().model({ keyId, fields: { [field]: text({ index: `index of ${field}` }) } })
+      connect().model({ name: 'users', keyId, fields: { [field]: text({ index: `index of ${field}` }) } })
       expect(warn).not.toHaveBeenCalled()
     },
   )

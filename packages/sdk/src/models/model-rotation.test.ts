@@ -50,7 +50,7 @@ describe('rewrap', () => {
   )
 
   it('says of each row what failed, and goes on with the others', async () => {
-    const notes = connect().model({ keyId, dek: 'record', fields: { a: text() } })
+    const notes = connect().model({ name: 'users', keyId, dek: 'record', fields: { a: text() } })
     const [one, two, three] = await notes.encryptMany([{ a: '1' }, { a: '2' }, { a: '3' }])
     await connect().keys.rotate(keyId)
     const list = [one, { a: { ...two?.a, wrapped_key: 'AAAA' } }, { a: { ciphertext: 'x' } }, three]
@@ -67,7 +67,7 @@ describe('rewrap', () => {
   })
 
   it('asks again for the version of the key in the next batch when it could not be had', async () => {
-    const notes = connect().model({ keyId, fields: { a: text() } })
+    const notes = connect().model({ name: 'users', keyId, fields: { a: text() } })
     const rows = await notes.encryptMany([{ a: '1' }, { a: '2' }])
     await connect().keys.rotate(keyId)
     service.intercept = ({ operation }, response) => {
@@ -82,7 +82,7 @@ describe('rewrap', () => {
   })
 
   it('stops when the signal is aborted, and refuses a size of batch that cannot be', async () => {
-    const notes = connect().model({ keyId, fields: { a: text() } })
+    const notes = connect().model({ name: 'users', keyId, fields: { a: text() } })
     const rows = await notes.encryptMany([{ a: '1' }, { a: '2' }])
     const controller = new AbortController()
     const batches = notes.rewrap(rows, { batchSize: 1, signal: controller.signal })
@@ -127,9 +127,9 @@ describe('reseal of rows that cannot be sealed', () => {
   const LONG = 'x'.repeat(1_000_001)
 
   it('says which, by their places among all rows, and goes on with the others', async () => {
-    const plain = connect().model({ keyId, fields: { a: text() } })
+    const plain = connect().model({ name: 'users', keyId, fields: { a: text() } })
     const rows = await plain.encryptMany(['1', '2', LONG, '4', '5'].map((a) => ({ a })))
-    const indexed = connect().model({ keyId, fields: { a: text({ index: 'a_index' }) } })
+    const indexed = connect().model({ name: 'users', keyId, fields: { a: text({ index: 'a_index' }) } })
     const list = rows.map((row, at) => (at === 4 ? { a: { ...row.a, iv: encodeBase64(new Uint8Array(12)) } } : row))
     const items = []
     for await (const batch of indexed.reseal(list, { batchSize: 2 })) items.push(...batch.items)
@@ -145,7 +145,7 @@ describe('reseal of rows that cannot be sealed', () => {
   })
 
   it('says of each row that the service could not be asked', async () => {
-    const notes = connect({ retries: 0 }).model({ keyId, fields: { a: text() } })
+    const notes = connect({ retries: 0 }).model({ name: 'users', keyId, fields: { a: text() } })
     const rows = await notes.encryptMany([{ a: '1' }, { a: '2' }])
     service.intercept = ({ operation }, response) => operation === 'wrap' && !!response.destroy()
     const items = []

@@ -8,7 +8,7 @@ import type { Definition } from './definition.js'
 import { columnValue, readQueryTexts } from './index-texts.js'
 import type { ModelDeps, RowsOptions } from './model-deps.js'
 import { type Opened, openRows } from './open-rows.js'
-import { readEach, type SealOptions, sealRows, type Texts } from './seal-rows.js'
+import { type RowRead, readEach, type SealOptions, sealRows } from './seal-rows.js'
 
 export interface ModelRows {
   /** Seals all rows, or none. */
@@ -23,16 +23,16 @@ export interface ModelRows {
 
 /** Makes the functions that seal and open rows of a definition. */
 export function createModelRows(deps: ModelDeps, definition: Definition): ModelRows {
-  const { keyId, columns } = definition
+  const { keyId, columns, fields, bind } = definition
 
-  const sealRead = async (rows: readonly Row[], texts: readonly Texts[], pace: Pace, options: SealOptions) => {
+  const sealRead = async (rows: readonly Row[], read: readonly RowRead[], pace: Pace, options: SealOptions) => {
     await deps.envelopes.ready()
-    const values = new Set(texts.flat().filter((text) => text !== undefined))
+    const values = new Set(read.flatMap(({ texts }) => texts).filter((text) => text !== undefined))
     const hashing = hashEach(deps.batcher, values, { keyId, signal: options.signal }) // in one request with the wrap
-    const [hashes, sealed] = await Promise.all([hashing, sealRows(deps, definition, rows, { ...options, pace })])
+    const [hashes, sealed] = await Promise.all([hashing, sealRows(deps, definition, rows, { ...options, pace, read })])
     for (const [at, row] of sealed.entries()) {
       for (const [number, column] of columns.entries()) {
-        const text = texts[at]?.[number]
+        const text = read[at]?.texts[number]
         row[column.column] = text === undefined ? null : columnValue(column, hashes.get(text) ?? '')
       }
     }
@@ -42,22 +42,22 @@ export function createModelRows(deps: ModelDeps, definition: Definition): ModelR
   return {
     async seal(records, options) {
       assertNotAborted(options.signal)
-      const rows = copyRows(records, { paths: definition.fields.map(({ path }) => path), toStore: true })
+      const rows = copyRows(records, { paths: [...fields, ...bind].map(({ path }) => path), toStore: true })
       const pace = createPace()
-      const texts: Texts[] = []
-      for (const read of readEach(definition, rows, [...rows.keys()])) {
+      const read: RowRead[] = []
+      for (const one of readEach(definition, rows, [...rows.keys()])) {
         if (pace.due()) await rest(pace, options)
-        if (isEaasError(read)) throw read
-        texts.push(read)
+        if (isEaasError(one)) throw one
+        read.push(one)
       }
-      return sealRead(rows, texts, pace, options)
+      return sealRead(rows, read, pace, options)
     },
     async sealEach(rows, { indexes, ...options }) {
       const read = [...readEach(definition, rows, indexes)]
-      const texts = read.filter((one): one is Texts => !isEaasError(one))
+      const goodRead = read.filter((one): one is RowRead => !isEaasError(one))
       const good = rows.filter((_, at) => !isEaasError(read[at]))
       try {
-        const sealed = (await sealRead(good, texts, createPace(), options)).values()
+        const sealed = (await sealRead(good, goodRead, createPace(), options)).values()
         return read.map((one) => (isEaasError(one) ? one : (sealed.next().value ?? {})))
       } catch (error) {
         if (!isEaasError(error) || error.code === 'E_ABORTED') throw error

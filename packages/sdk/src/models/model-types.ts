@@ -59,10 +59,16 @@ export interface OtherColumns {
 export type PlainShape<F extends Fields> = Shape<F, { [P in keyof F]: Taken<Value<F[P]>> | MissingOf<F[P]> }>
 /** What stands for a missing value in a stored row: databases also store null for a value that was left out. */
 type StoredMissing<M> = M | (undefined extends M ? null : never)
-/** The least that a model opens: its fields, sealed, in either form. */
-export type SealedShape<F extends Fields> = Shape<
+/** The least that a model opens: its fields, sealed, in any form; with `acceptPlaintext` also not sealed. */
+export type SealedShape<F extends Fields, Plain extends boolean = false> = Shape<
   F,
-  { [P in keyof F]: StoredEnvelope | CompactField | StoredMissing<MissingOf<F[P]>> }
+  {
+    [P in keyof F]:
+      | StoredEnvelope
+      | CompactField
+      | StoredMissing<MissingOf<F[P]>>
+      | (Plain extends true ? Taken<Value<F[P]>> : never)
+  }
 >
 
 type SealedField<T extends Format> = T extends 'compact' ? CompactField : T extends 'text' ? string : Envelope

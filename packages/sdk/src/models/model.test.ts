@@ -79,7 +79,7 @@ describe.each(['full', 'compact'] as const)('a model with format %s', (format) =
 
   it('with a DEK for each record makes a wrap for each, in one request, and no two records share one', async () => {
     const eaas = connect()
-    const notes = eaas.model({ keyId, format, dek: 'record', fields: { a: text(), b: text() } })
+    const notes = eaas.model({ name: 'users', keyId, format, dek: 'record', fields: { a: text(), b: text() } })
     const list = Array.from({ length: 50 }, (_, at) => ({ a: `a${at}`, b: 'b' }))
     const rows = await notes.encryptMany(list)
     expect(operations()).toEqual(['batch'])
@@ -89,7 +89,7 @@ describe.each(['full', 'compact'] as const)('a model with format %s', (format) =
     expect(
       (
         await connect()
-          .model({ keyId, fields: { a: text(), b: text() } })
+          .model({ name: 'users', keyId, fields: { a: text(), b: text() } })
           .decryptMany(rows as never)
       ).ok,
     ).toEqual(list)
@@ -98,6 +98,7 @@ describe.each(['full', 'compact'] as const)('a model with format %s', (format) =
 
   it('gives back any text, JSON, bytes, number and date, exactly', async () => {
     const all = connect().model({
+      name: 'users',
       keyId,
       format,
       fields: {
@@ -149,13 +150,13 @@ describe('a model', () => {
     const compact = usersOf(keyId, connect(), 'compact')
     expect(await compact.decrypt(packed)).toEqual(ada)
     const unpacked = full.unpack(await usersOf(keyId, connect(), 'compact').encrypt(ada))
-    expect(await connect().decryptText(unpacked.email)).toBe(ada.email)
+    expect(await connect().decryptText(unpacked.email, { context: { model: 'users', field: 'email' } })).toBe(ada.email)
   })
 
   it('refuses to pack fields of different DEKs', async () => {
     const eaas = connect({ deks: { maxMessages: 1 } })
     const row = { a: await eaas.encrypt('a', { keyId }), b: await eaas.encrypt('b', { keyId }) }
-    const notes = connect().model({ keyId, fields: { a: text(), b: text() } })
+    const notes = connect().model({ name: 'users', keyId, fields: { a: text(), b: text() } })
     expect(() => notes.pack(row)).toThrow(
       expect.objectContaining({ code: 'E_INVALID_INPUT', place: { index: 0, field: 'b' } }),
     )
@@ -171,9 +172,12 @@ describe('a model', () => {
   })
 
   it('packs a row of both forms only when all its fields share a DEK', async () => {
-    const notes = connect().model({ keyId, fields: { a: text(), b: text() } })
+    const notes = connect().model({ name: 'users', keyId, fields: { a: text(), b: text() } })
     const packed = notes.pack(await notes.encrypt({ a: 'a', b: 'b' }))
-    const mixed = { ...packed, b: await connect().encrypt('c', { keyId }) }
+    const { b } = await connect()
+      .model({ name: 'users', keyId, fields: { b: text() } })
+      .encrypt({ b: 'c' })
+    const mixed = { ...packed, b }
     expect(await notes.decrypt(mixed)).toEqual({ a: 'a', b: 'c' })
     expect(() => notes.pack(mixed)).toThrow(expect.objectContaining({ code: 'E_INVALID_INPUT' }))
     const half = { ...packed, a: notes.unpack(packed).a }
@@ -181,7 +185,7 @@ describe('a model', () => {
   })
 
   it('refuses to pack or unpack what it cannot give back', async () => {
-    const notes = connect().model({ keyId, fields: { a: text() } })
+    const notes = connect().model({ name: 'users', keyId, fields: { a: text() } })
     const row = await notes.encrypt({ a: 'a' })
     const { envelope: _, ...headless } = notes.pack(row)
     const place = { index: 0, field: 'a' }
@@ -200,7 +204,7 @@ describe('a model', () => {
     async (format) => {
       const eaas = connect()
       const envelope = await eaas.encrypt('its own', { keyId })
-      const notes = eaas.model({ keyId, format, header: 'shared', fields: { a: text().nullable() } })
+      const notes = eaas.model({ name: 'users', keyId, format, header: 'shared', fields: { a: text().nullable() } })
       for (const row of [
         { a: 'a', envelope },
         { a: 'a', envelope: null },
@@ -208,7 +212,7 @@ describe('a model', () => {
       ]) {
         expect(await notes.decrypt(await notes.encrypt(row))).toEqual(row)
       }
-      const full = eaas.model({ keyId, fields: { a: text() } })
+      const full = eaas.model({ name: 'users', keyId, fields: { a: text() } })
       for (const own of [envelope, null, 'C5, white']) {
         const sealed = await full.encrypt({ a: 'a', envelope: own })
         expect(await full.decrypt(sealed)).toEqual({ a: 'a', envelope: own })
@@ -218,12 +222,12 @@ describe('a model', () => {
   )
 
   it('refuses a row of which a column would be lost under an index or the compact form', async () => {
-    const compact = connect().model({ keyId, format: 'compact', fields: { a: text() } })
+    const compact = connect().model({ name: 'users', keyId, format: 'compact', fields: { a: text() } })
     for (const envelope of ['C5, white', vectors.valid]) {
       await expect(compact.encrypt({ a: 'a', envelope })).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
     }
-    const indexed = connect().model({ keyId, fields: { a: text({ index: 'id' }) } })
-    const cut = connect().model({ keyId, fields: { a: text({ index: 'id', bits: 10 }) } })
+    const indexed = connect().model({ name: 'users', keyId, fields: { a: text({ index: 'id' }) } })
+    const cut = connect().model({ name: 'users', keyId, fields: { a: text({ index: 'id', bits: 10 }) } })
     const many = { keyId, fields: ['a'], index: { a: 'id' } } as const
     for (const id of [7, '4711', 'c0ffee', 'f'.repeat(63), 'F'.repeat(64), 'f'.repeat(65)] as never[]) {
       await expect(indexed.encrypt({ a: 'a', id })).rejects.toMatchObject({ place: { index: 0, field: 'a' } })
@@ -231,7 +235,7 @@ describe('a model', () => {
       await expect(connect().encryptMany([{ a: 'a', id }], many)).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
     }
     expect(service.requests).toEqual([])
-    const full = connect().model({ keyId, fields: { a: text() } })
+    const full = connect().model({ name: 'users', keyId, fields: { a: text() } })
     const named = { ...(await full.encrypt({ a: 'a' })), envelope: 'C5, white' }
     expect(() => full.pack(named)).toThrow(/would overwrite the column "envelope"/)
     const stored = await compact.encrypt({ a: 'a' })
@@ -243,8 +247,8 @@ describe('a model', () => {
 
   it('loses no column of the application to an index that is new over rows that were stored', async () => {
     const fields = { a: text({ index: 'note' }) }
-    const before = connect().model({ keyId, fields: { a: text() } })
-    const model = connect().model({ keyId, fields })
+    const before = connect().model({ name: 'users', keyId, fields: { a: text() } })
+    const model = connect().model({ name: 'users', keyId, fields })
     const row = await before.encrypt({ a: 'a', note: 'its own' })
     for (const own of ['its own', '4711']) {
       const stored = { ...row, note: own } as never
@@ -259,7 +263,11 @@ describe('a model', () => {
   })
 
   it('reads null where a value was left out, as databases store it', async () => {
-    const notes = connect().model({ keyId, fields: { a: text(), b: text().optional(), 'c.d': text().optional() } })
+    const notes = connect().model({
+      name: 'users',
+      keyId,
+      fields: { a: text(), b: text().optional(), 'c.d': text().optional() },
+    })
     const row = { ...(await notes.encrypt({ a: 'a' })), b: null, c: { d: null, e: 1 } }
     const back = await notes.decrypt(row)
     expect(Object.keys(back)).toEqual(['a', 'c'])
@@ -271,7 +279,7 @@ describe('a model', () => {
   })
 
   it('seals nothing that all objects have', async () => {
-    const users = connect().model({ keyId, fields: { constructor: text().optional() } as never })
+    const users = connect().model({ name: 'users', keyId, fields: { constructor: text().optional() } as never })
     expect(await users.encrypt({} as never)).toEqual({})
     const options = { keyId, fields: ['constructor' as never], optional: ['constructor' as never] }
     expect(await connect().encryptMany([{}], options)).toEqual([{}])
@@ -281,7 +289,7 @@ describe('a model', () => {
     service.intercept = () => true
     for (const dek of ['shared', 'call', 'record'] as const) {
       const eaas = connect()
-      const notes = eaas.model({ keyId, dek, fields: { a: text() } })
+      const notes = eaas.model({ name: 'users', keyId, dek, fields: { a: text() } })
       for (const call of [
         (signal: AbortSignal) => eaas.encrypt('x', { keyId, dek, signal }),
         (signal: AbortSignal) => eaas.encryptMany([{ a: 'x' }], { keyId, dek, fields: ['a'], signal }),
@@ -293,7 +301,11 @@ describe('a model', () => {
   })
 
   it('shares the DEK of a record between all its fields, however few messages a DEK may seal', async () => {
-    const notes = connect({ deks: { maxMessages: 5 } }).model({ keyId, fields: { a: text(), b: text() } })
+    const notes = connect({ deks: { maxMessages: 5 } }).model({
+      name: 'users',
+      keyId,
+      fields: { a: text(), b: text() },
+    })
     const rows = await notes.encryptMany(Array.from({ length: 20 }, () => ({ a: 'a', b: 'b' })))
     const uses = new Map<string, number>()
     for (const { a, b } of rows) {
@@ -302,7 +314,7 @@ describe('a model', () => {
     }
     expect(Math.max(...uses.values())).toBe(4)
     const tight = connect({ deks: { maxMessages: 1 } })
-    expect(() => tight.model({ keyId, fields: { a: text(), b: text() } })).toThrow('maxMessages')
+    expect(() => tight.model({ name: 'users', keyId, fields: { a: text(), b: text() } })).toThrow('maxMessages')
   })
 
   it.each([
@@ -338,7 +350,7 @@ describe('a model', () => {
       { ...a, email: { ...a?.email, iv: encodeBase64(new Uint8Array(12)) } }, // the first of its DEK
       b,
       { ...c, email: foreign },
-      { ...d, age: await connect().encrypt('not a number', { keyId }) },
+      { ...d, age: await connect().encrypt('not a number', { keyId, context: { model: 'users', field: 'age' } }) },
       { ...e, email: null },
       e,
     ]
@@ -354,7 +366,7 @@ describe('a model', () => {
   })
 
   it('says of a row that is none what it is, and opens the others', async () => {
-    const notes = connect().model({ keyId, fields: { a: text() } })
+    const notes = connect().model({ name: 'users', keyId, fields: { a: text() } })
     const row = await notes.encrypt({ a: 'a' })
     const list = [row, null, [], { a: JSON.stringify(row.a).slice(0, -1) }, row] as never[]
     const { ok, failed } = await notes.decryptMany(list)
@@ -389,7 +401,7 @@ describe('a model', () => {
       if (array instanceof Uint8Array && array.length === 32) drawn.push(array)
       return draw(array)
     })
-    const notes = connect().model({ keyId, dek: 'record', fields: { a: text() } })
+    const notes = connect().model({ name: 'users', keyId, dek: 'record', fields: { a: text() } })
     await notes.encryptMany([{ a: 'x' }, { a: 'y' }])
     service.intercept = (_, response) => !!response.destroy()
     await notes.encryptMany([{ a: 'x' }, { a: 'y' }]).catch(() => undefined)

@@ -8,7 +8,7 @@ import { getAt } from '../records/paths.js'
 import type { CallOptions } from '../resources/keys.js'
 import { indexText } from './blind-index.js'
 import { getQueryFields, type ModelOptions, type RowFormat, readDefinition } from './definition.js'
-import type { ModelDeps, RowsOptions } from './model-deps.js'
+import type { Accepted, ModelDeps, RowsOptions } from './model-deps.js'
 import type { createModelRows } from './model-rows.js'
 import type {
   Compounds,
@@ -28,7 +28,12 @@ import { packRow, unpackRow } from './rows.js'
 const ROWS_OPTIONS = ['signal', 'onProgress'] satisfies (keyof RowsOptions)[]
 
 /** A type of record: which fields are sealed, and which can be searched. Made by `Client.model`. Throws the errors that `Client` lists. */
-export interface Model<F extends Fields, C, T extends RowFormat, H extends string> {
+export interface Model<F extends Fields, C, T extends RowFormat, H extends string, P extends boolean = false> {
+  /**
+   * How many values this model has opened, with `acceptPlaintext` or `acceptUnbound`, that were not sealed or bound to nothing. When a
+   * whole table was read and both are zero, the options can go.
+   */
+  readonly accepted: Accepted
   /** For TypeScript only: see `PlainRow` and `StoredRow`. */
   readonly '~types'?: { plain: PlainShape<F>; stored: SealedRow<PlainShape<F>, F, C, T, H> }
   /**
@@ -50,12 +55,12 @@ export interface Model<F extends Fields, C, T extends RowFormat, H extends strin
     options?: RowsOptions,
   ): Promise<SealedRow<R, F, C, T, H>[]>
   /**
-   * Opens a row in either form, and returns the row that `encrypt` was given, without the columns of the indexes. Keeps such a
+   * Opens a row in any form, and returns the row that `encrypt` was given, without the columns of the indexes. Keeps such a
    * column where it holds no index. Leaves null in an optional field out, since databases store null for a value that was left out.
    *
    * @throws InvalidInputError, DecryptionError or ContentError with `place` (record and field)
    */
-  decrypt<R extends SealedShape<F> & OtherColumns>(row: R, options?: CallOptions): Promise<OpenedRow<R, F, C, H>>
+  decrypt<R extends SealedShape<F, P> & OtherColumns>(row: R, options?: CallOptions): Promise<OpenedRow<R, F, C, H>>
   /**
    * Opens many rows, with one request for all DEKs that are not cached. A row that does not open is in `failed`, with its index and
    * its error, and all others are still opened. That holds for every error, also when the service cannot be reached.
@@ -66,7 +71,7 @@ export interface Model<F extends Fields, C, T extends RowFormat, H extends strin
    * const { ok, failed } = await users.decryptMany(rows)
    * ```
    */
-  decryptMany<R extends SealedShape<F> & OtherColumns>(
+  decryptMany<R extends SealedShape<F, P> & OtherColumns>(
     rows: readonly R[],
     options?: RowsOptions,
   ): Promise<RowsResult<OpenedRow<R, F, C, H>>>
@@ -99,16 +104,17 @@ export interface Model<F extends Fields, C, T extends RowFormat, H extends strin
    * }
    * ```
    */
-  rewrap<R extends SealedShape<F>>(
+  rewrap<R extends SealedShape<F, P>>(
     rows: Iterable<R> | AsyncIterable<R>,
     options?: RewrapOptions,
   ): AsyncGenerator<RewrapBatch<R>, void, undefined>
   /**
    * Opens rows and seals them again, under new DEKs, with new ciphertexts and indexes. Helps against a leaked DEK, and after a
    * change of `index`, `normalize` or `bits`. Copies that were made before can still be read with the old DEK. A row that does not
-   * open or cannot be sealed is `failed`, and the others are still resealed.
+   * open or cannot be sealed is `failed`, and the others are still resealed. With `acceptUnbound` and `acceptPlaintext`, it binds values of
+   * format v1 and seals those that are not sealed.
    */
-  reseal<R extends SealedShape<F>>(
+  reseal<R extends SealedShape<F, P>>(
     rows: Iterable<R> | AsyncIterable<R>,
     options?: RewrapOptions,
   ): AsyncGenerator<RewrapBatch<SealedRow<OpenedRow<R, F, C, H>, F, C, T, H>>, void, undefined>
@@ -139,8 +145,8 @@ interface Loaded {
 
 /** Makes a model over one client. @throws InvalidInputError when the definition is wrong */
 export function createModel(
-  deps: Omit<ModelDeps, keyof RecordsDeps> & { load: () => Soon<Loaded> },
-  options: ModelOptions<Fields, Compounds<Fields>, RowFormat, string>,
+  deps: Omit<ModelDeps, keyof RecordsDeps | 'accepted'> & { load: () => Soon<Loaded> },
+  options: ModelOptions<Fields, Compounds<Fields>, RowFormat, string, boolean>,
 ): unknown {
   const definition = readDefinition(options)
   if (definition.fields.length > deps.maxMessages) {
@@ -148,14 +154,18 @@ export function createModel(
       'deks.maxMessages must be at least the number of fields: all fields of a record share a DEK',
     )
   }
+  const accepted: Accepted = { plaintext: 0, unbound: 0 }
   // Loaded at the first call: a page that is only opened does not pay for it.
   const load = async () => {
     const { records, createModelRows, resealRows, rewrapRows } = await deps.load()
-    const all = { ...deps, ...records }
+    const all = { ...deps, ...records, accepted }
     return { rows: createModelRows(all, definition), deps: all, resealRows, rewrapRows }
   }
   const paths = definition.fields.map(({ path }) => path)
   return Object.freeze({
+    get accepted() {
+      return { ...accepted }
+    },
     encrypt: traced(async (row: Row, options?: CallOptions) => {
       const signal = readSignal('encrypt()', options)
       const taken = takeRows([row])

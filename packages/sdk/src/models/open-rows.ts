@@ -4,15 +4,24 @@ import { isPromise } from '../async/is-promise.js'
 import { createPace } from '../async/pace.js'
 import { zeroDek } from '../deks/bound-keys.js'
 import { dekName } from '../deks/decrypt-deks.js'
-import { DecryptionError, type EaasError, InvalidInputError, isEaasError, placedAt } from '../errors.js'
+import {
+  DecryptionError,
+  type EaasError,
+  InvalidInputError,
+  isEaasError,
+  placedAt,
+  type RecordPlace,
+} from '../errors.js'
 import { isMissing, type Row } from '../input.js'
 import { attempt, BLOCK_RECORDS, type OpenJob, restAndReport, unwrapEach } from '../records/blocks.js'
-import { demandContext } from '../records/bound-envelopes.js'
+import { demandAad } from '../records/bound-envelopes.js'
 import { isIndexColumn } from '../records/hash-columns.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
 import { assertPath, copyRow } from '../records/plain-rows.js'
 import { assertNoLookalike, assertNoNullObject } from '../records/presence.js'
-import { readEnvelope } from '../records/read-envelope.js'
+import { readEnvelope, type SealedParts } from '../records/read-envelope.js'
+import { acceptPlain, countAccepted } from './accepted.js'
+import { bindField, bindRow } from './bindings.js'
 import { CODECS, isNothing } from './codecs.js'
 import type { Definition, PlacedField } from './definition.js'
 import type { ModelDeps, RowsOptions } from './model-deps.js'
@@ -79,8 +88,9 @@ export async function openRows(
       for (const [at, one] of read.entries()) {
         const index = first + start + at
         const row = isEaasError(one) ? one : join(definition, one.row, one.jobs, { opened, refused })
-        if (isEaasError(row)) result.failed.push({ index, error: row })
+        if (isEaasError(row) || isEaasError(one)) result.failed.push({ index, error: row as EaasError })
         else {
+          countAccepted(deps.accepted, definition, one.row, one.jobs)
           result.ok.push(row)
           result.indexes.push(index)
         }
@@ -94,22 +104,36 @@ export async function openRows(
 }
 
 /** Copies a stored row. @throws InvalidInputError when it is not a row, or cannot be read */
-export function copyStored({ fields, header }: Definition, row: unknown, index: number): Row {
-  return copyRow(row, { index, paths: [...fields.map(({ path }) => path), [header]], toStore: false })
+export function copyStored({ fields, bind, header }: Definition, row: unknown, index: number): Row {
+  const paths = [...fields, ...bind].map(({ path }) => path)
+  return copyRow(row, { index, paths: [...paths, [header]], toStore: false })
 }
 
-/** Reads the envelopes of a row. @throws InvalidInputError when it is not a row of the model, DecryptionError for another key */
-export function readJobs({ fields, names, keyIds, header }: Definition, row: Row, index: number): Job[] {
+/**
+ * Reads the envelopes of a row. Leaves out values that are not sealed, where the model accepts them.
+ *
+ * @throws InvalidInputError when it is not a row of the model, or lacks a column of `bind`; DecryptionError for another key or format
+ */
+export function readJobs(definition: Definition, row: Row, index: number): Job[] {
+  const { fields, names, keyIds, header } = definition
+  let binding: Uint8Array | undefined
+  const demand = (parts: SealedParts, place: RecordPlace) => {
+    if (definition.envelope === 1) return demandAad(parts, { aad: undefined }, place)
+    // Only where a value is bound: what is not has no use for the row's columns.
+    if (parts.commitment) binding ??= bindRow(definition, row, index)
+    const aad = bindField(definition, parts.key_id, place.field, binding ?? new Uint8Array(0))
+    return demandAad(parts, { aad, acceptUnbound: definition.acceptUnbound }, place)
+  }
   return fields.flatMap((field) => {
     const place = { index, field: field.name }
     assertPath(row, field.path, index)
     const value = getAt(row, field.path)
     if (!isMissing(value)) {
+      if (acceptPlain(definition, field, value, index)) return []
       const parts = readEnvelope(envelopeAt(row, field.path, header, place), place)
-      if (keyIds.has(parts.key_id)) return [{ place, field, parts: demandContext(parts, {}, place) }]
+      if (keyIds.has(parts.key_id)) return [{ place, field, parts: demand(parts, place) }]
       const message = `could not decrypt: encrypted under the key ${parts.key_id}, which is not the model's`
-      const hint =
-        'If rows were encrypted under that key before, name it in `formerKeyIds`; otherwise restore the envelope.'
+      const hint = 'Name former keys in `formerKeyIds`, or restore the envelope.'
       throw new DecryptionError(place, { message, hint })
     }
     if (value === undefined) assertNoLookalike(row, field, names, index)

@@ -13,6 +13,7 @@ import { assertIndexColumn } from '../records/hash-columns.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
 import { assertPath } from '../records/plain-rows.js'
 import { assertNoColumn, assertNoLookalike, assertNoNullObject } from '../records/presence.js'
+import { bindField, bindRow } from './bindings.js'
 import { indexText } from './blind-index.js'
 import { CODECS, isNothing } from './codecs.js'
 import type { Definition, IndexColumn, PlacedField } from './definition.js'
@@ -28,31 +29,47 @@ export interface SealOptions extends RowsOptions {
 /** The text to hash for each index column of a row, in the order of the columns; undefined where a value is missing. */
 export type Texts = readonly (string | undefined)[]
 
-/** Checks every value of each row, and makes the texts of its index columns. */
+/** What is made of a row before anything is sent. */
+export interface RowRead {
+  texts: Texts
+  /** What its values are bound to: see `bindRow`. */
+  binding: Uint8Array | undefined
+}
+
+/** Checks every value of each row, and makes the texts of its index columns and what its values are bound to. */
 export function* readEach(
   definition: Definition,
   rows: readonly Row[],
   indexes: readonly number[],
-): Generator<Texts | EaasError, void, undefined> {
-  for (const [at, row] of rows.entries()) yield attempt(() => readTexts(definition, row, indexes[at] ?? at))
+): Generator<RowRead | EaasError, void, undefined> {
+  for (const [at, row] of rows.entries()) yield attempt(() => readRow(definition, row, indexes[at] ?? at))
+}
+
+function readRow(definition: Definition, row: Row, index: number): RowRead {
+  return { texts: readTexts(definition, row, index), binding: bindRow(definition, row, index) }
 }
 
 function readTexts({ fields, columns, names, format, header }: Definition, row: Row, index: number): Texts {
   for (const field of fields) {
-    const { path, name, spec } = field
+    const { path, spec } = field
     assertPath(row, path, index)
     const value = getAt(row, path)
     if (isMissing(value)) assertNoLookalike(row, field, names, index)
     else assertNoColumn(row, field, index)
     if (value === undefined && !spec.missing.includes(undefined)) assertNoNullObject(row, field, index)
-    const { assert } = spec.assert ? spec : CODECS[spec.kind]
-    if (!isNothing(spec.missing, value)) assert?.(value, { index, field: name })
+    if (!isNothing(spec.missing, value)) assertKind(field, value, index)
   }
   if (format === 'compact') assertHeaderColumn(row, header, index)
   return columns.map((column) => {
     assertIndexColumn(row, column, { index, field: column.fields[0]?.name ?? '' })
     return findColumnText(column, row, index)
   })
+}
+
+/** Refuses a value that is not of the field's kind. @throws InvalidInputError */
+export function assertKind({ name, spec }: PlacedField, value: unknown, index: number): void {
+  const { assert } = spec.assert ? spec : CODECS[spec.kind]
+  assert?.(value, { index, field: name })
 }
 
 function findColumnText(column: IndexColumn, row: Row, index: number): string | undefined {
@@ -69,11 +86,11 @@ export async function sealRows(
   deps: ModelDeps,
   definition: Definition,
   rows: readonly Row[],
-  options: SealOptions & { pace: Pace },
+  options: SealOptions & { pace: Pace; read: readonly RowRead[] },
 ): Promise<Row[]> {
   const { envelopes } = deps
   const { keyId, fields, format, header } = definition
-  const { pace, signal } = options
+  const { pace, read, signal } = options
   const dek = options.ownDek && definition.dek === 'shared' ? 'call' : definition.dek
   const paths = fields.map(({ path }) => path)
   const backlog = createBacklog(envelopes.isSync())
@@ -91,9 +108,10 @@ export async function sealRows(
       // Not before the first row: its wrap must be requested in the same turn as the hashes.
       if (at > 0 && pace.due()) await restAndReport(deps, pace, options, { done: at, total: rows.length })
       const present = fields.filter(({ path, spec }) => !isNothing(spec.missing, getAt(rows[at] ?? {}, path)))
+      const binding = read[at]?.binding
       const plaintexts = present.map(({ path, name, spec }) => ({
         bytes: CODECS[spec.kind].encode(getAt(rows[at] ?? {}, path), { index: at, field: name }),
-        aad: undefined,
+        aad: binding && bindField(definition, keyId, name, binding),
       }))
       const own = dekOf(at)
       const sealed = own

@@ -36,10 +36,15 @@ export interface OpenableParts extends SealedParts {
 
 /** Returns the AAD that binds to a context. @throws InvalidInputError when it is not one */
 export function readContext(keyId: string, context: unknown, place?: RecordPlace): Uint8Array {
+  return readingContext(() => contextAad(keyId, context), place)
+}
+
+/** Runs what reads a context. @throws InvalidInputError when it is not one */
+export function readingContext(read: () => Uint8Array, place?: RecordPlace): Uint8Array {
   try {
-    return contextAad(keyId, context)
+    return read()
   } catch (error) {
-    const hint = "Pass a flat object of strings, such as { table: 'users', row: id }."
+    const hint = 'Pass a flat object of strings.'
     // Another error is one of a getter, and may quote the value.
     const message = error instanceof FormatError ? error.message : 'context cannot be read: a getter or a Proxy throws'
     throw new InvalidInputError(message, hint, place)
@@ -58,12 +63,19 @@ export function demandContext(
   { context, acceptUnbound = false }: Demand,
   place?: RecordPlace,
 ): OpenableParts {
+  const aad = context === undefined ? undefined : readContext(parts.key_id, context, place)
+  return demandAad(parts, { aad, acceptUnbound }, place)
+}
+
+/** As `demandContext`, with the AAD of the context. */
+export function demandAad(
+  parts: SealedParts,
+  { aad, acceptUnbound = false }: { aad: Uint8Array | undefined; acceptUnbound?: boolean | undefined },
+  place?: RecordPlace,
+): OpenableParts {
   const openable = parts as OpenableParts
-  if (context !== undefined) {
-    const aad = readContext(parts.key_id, context, place)
-    if (parts.commitment) openable.aad = aad
-    else if (!acceptUnbound) throw new DecryptionError(place)
-  } else if (parts.commitment) throw new DecryptionError(place)
+  if (parts.commitment && aad) openable.aad = aad
+  else if (parts.commitment || (aad && !acceptUnbound)) throw new DecryptionError(place)
   return openable
 }
 

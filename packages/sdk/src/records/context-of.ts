@@ -13,8 +13,7 @@ export type ContextOf<R, F> = Context | ((record: R, field: F) => Context)
 export function assertContextOf(context: unknown): void {
   if (context === undefined || typeof context === 'function' || (typeof context === 'object' && context !== null))
     return
-  const hint = 'Pass a flat object of strings, or a function that returns it for a record and a field.'
-  throw new InvalidInputError(`context must be an object or a function, got ${kindOf(context)}`, hint)
+  throw new InvalidInputError(`context must be an object or a function that returns one, got ${kindOf(context)}`)
 }
 
 /** Returns the context of one field of a record. @throws InvalidInputError with `place` when the function throws */
@@ -30,8 +29,8 @@ export function contextAt<R>(
   } catch (error) {
     if (isEaasError(error)) throw error
     // The application's error may quote a value.
-    throw new InvalidInputError('the function `context` threw an error', 'Correct the function.', place)
+    throw new InvalidInputError('the function `context` threw an error', undefined, place)
   }
   if (found !== undefined) return found
-  throw new InvalidInputError('the function `context` returned undefined', 'Return a flat object of strings.', place)
+  throw new InvalidInputError('the function `context` returned undefined', undefined, place)
 }

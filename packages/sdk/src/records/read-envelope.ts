@@ -26,7 +26,7 @@ export type StoredEnvelope = Envelope | Bundle | string
 
 /** Reads an envelope of unknown origin, in any form. @throws InvalidInputError naming the field that is wrong */
 export function readEnvelope(envelope: unknown, place?: RecordPlace): SealedParts {
-  return reading(envelope, place, () => {
+  return reading(place, () => {
     const fields = parseEnvelope(envelope)
     const isV2 = (fields as { envelope_version?: unknown } | null | undefined)?.envelope_version === 2
     return isV2 ? decodeEnvelopeV2(fields) : decodeEnvelope(fields)
@@ -35,14 +35,14 @@ export function readEnvelope(envelope: unknown, place?: RecordPlace): SealedPart
 
 /** Returns the object of an envelope in any form. Whether its fields are right is not checked. @throws InvalidInputError on other text */
 export function envelopeObject(envelope: unknown, place?: RecordPlace): Row {
-  return reading(envelope, place, () => parseEnvelope(envelope) as Row)
+  return reading(place, () => parseEnvelope(envelope) as Row)
 }
 
 /** Returns an envelope in the form of another one: an object, a text, or JSON as text. @throws InvalidInputError where it has no text */
 export function likeForm(envelope: Row, form: unknown): unknown {
   if (typeof form !== 'string') return envelope
   if (form.startsWith('{')) return JSON.stringify(envelope)
-  return reading(envelope, undefined, () => encodeEnvelopeText(readEnvelope(envelope)))
+  return reading(undefined, () => encodeEnvelopeText(readEnvelope(envelope)))
 }
 
 function parseEnvelope(envelope: unknown): unknown {
@@ -56,15 +56,12 @@ function parseEnvelope(envelope: unknown): unknown {
   }
 }
 
-function reading<T>(envelope: unknown, place: RecordPlace | undefined, read: () => T): T {
+function reading<T>(place: RecordPlace | undefined, read: () => T): T {
   try {
     return read()
   } catch (error) {
     if (!(error instanceof FormatError)) throw error
-    const hint =
-      typeof envelope === 'string'
-        ? 'Pass the whole text, exactly as it was stored.'
-        : 'Pass a plain object, exactly as encrypt() returned it, or its text.'
+    const hint = 'Pass it exactly as encrypt() returned it: a plain object, or the whole text.'
     throw new InvalidInputError(`not an envelope: ${error.message}`, hint, place)
   }
 }

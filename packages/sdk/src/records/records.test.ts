@@ -168,7 +168,7 @@ describe('encryptMany and decryptMany', () => {
         eaas.encryptMany(list, { keyId, dek: 'call', fields: ['a'], onProgress }),
       (eaas: Client, onProgress: () => void) => eaas.decryptMany(rows, { fields: ['a'], onProgress }),
       (eaas: Client, onProgress: () => void) =>
-        eaas.model({ keyId, fields: { a: text() } }).decryptMany(rows, { onProgress }),
+        eaas.model({ keyId, envelope: 1, fields: { a: text() } }).decryptMany(rows, { onProgress }),
     ]) {
       const eaas = connect()
       await expect(call(eaas, () => eaas.close())).rejects.toMatchObject({ code: 'E_ABORTED' })
@@ -226,7 +226,7 @@ describe('encryptMany and decryptMany', () => {
     async (engine) => {
       const eaas = connect({ engine })
       const list = [{ a: 'x' }, { a: 'y' }]
-      const notes = eaas.model({ keyId, fields: { a: text() } })
+      const notes = eaas.model({ keyId, envelope: 1, fields: { a: text() } })
       const rows = await eaas.encryptMany(list, { keyId, fields: ['a'] })
       for (let time = 0; time < 3; time++) {
         expect(await eaas.decryptMany(rows, { fields: ['a'] })).toEqual(list)
@@ -313,7 +313,7 @@ describe('a field of records', () => {
     const inNull = await failure(eaas.encryptMany(empty, { keyId, fields: ['address.street'] }))
     expect(inNull).toMatchObject({ place: { index: 0, field: 'address.street' } })
     expect(inNull.message).toContain('"address" is null')
-    const people = eaas.model({ keyId, fields: { 'address.street': text().nullable() } })
+    const people = eaas.model({ name: 'users', keyId, fields: { 'address.street': text().nullable() } })
     const row = empty[0] as never
     for (const call of [() => people.encrypt(row), () => people.decrypt(row)]) {
       expect((await failure(call())).message).toContain('"address" is null')

@@ -7,6 +7,7 @@ export interface Prefs {
 
 export function usersOf<T extends 'full' | 'compact' = 'full'>(keyId: string, eaas: Client, format: T = 'full' as T) {
   return eaas.model({
+    name: 'users',
     keyId,
     format,
     fields: {

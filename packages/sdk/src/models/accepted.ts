@@ -1,0 +1,46 @@
+/** Values that a model opens during a migration, although they are not sealed or bound to nothing: which they are, and how they are reported. */
+import { isMissing, type Row } from '../input.js'
+import type { OpenJob } from '../records/blocks.js'
+import { getAt } from '../records/paths.js'
+import type { Definition, PlacedField } from './definition.js'
+import type { Accepted } from './model-deps.js'
+import { isCompact } from './rows.js'
+import { assertKind } from './seal-rows.js'
+
+/**
+ * Tells whether the model takes a value of a field as it is, because it is not sealed.
+ *
+ * @throws InvalidInputError when it is not of the field's kind
+ */
+export function acceptPlain(
+  { acceptPlaintext }: Definition,
+  field: PlacedField,
+  value: unknown,
+  index: number,
+): boolean {
+  if (!acceptPlaintext || looksSealed(value)) return false
+  assertKind(field, value, index)
+  return true
+}
+
+/**
+ * Tells whether a value is an envelope, or what is left of one: a cut one must fail, rather than be taken for a plaintext and sealed once more.
+ */
+function looksSealed(value: unknown): boolean {
+  if (typeof value === 'string') return /^\s*(eaas\.|\{.*"(ciphertext|wrapped_key)")/s.test(value)
+  return isCompact(value) || Object(value).ciphertext !== undefined || Object(value).wrapped_key !== undefined
+}
+
+/** Counts what was accepted of a row that opened, and warns of the model's first value that was not sealed. */
+export function countAccepted(accepted: Accepted, definition: Definition, row: Row, jobs: readonly OpenJob[]): void {
+  const { acceptPlaintext, envelope, fields, name: model, warn } = definition
+  if (envelope === 2) accepted.unbound += jobs.filter(({ parts }) => !parts.commitment).length
+  if (!acceptPlaintext) return
+  const sealed = new Set(jobs.map(({ place }) => place.field))
+  for (const { name, path } of fields) {
+    if (sealed.has(name) || isMissing(getAt(row, path))) continue
+    if (accepted.plaintext++ > 0 || !warn) continue
+    const place = JSON.stringify([model, name])
+    console.warn(`@eaas/sdk: ${place} holds values that are not encrypted, see acceptPlaintext`)
+  }
+}

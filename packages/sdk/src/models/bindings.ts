@@ -1,0 +1,43 @@
+/** What a model binds its values to (bindings.md): the AAD of each field of a row. */
+import { concatBytes, contextAad, encodeContext } from '@eaas/protocol'
+import { InvalidInputError } from '../errors.js'
+import { kindOf, type Row } from '../input.js'
+import { readingContext } from '../records/bound-envelopes.js'
+import { getAt } from '../records/paths.js'
+import type { Definition } from './definition.js'
+
+/** The AAD of a field without the pairs of the row, by key and field: the same for all rows. */
+const heads = new WeakMap<Definition, Map<string, Uint8Array>>()
+
+/**
+ * Encodes the pairs of a row that all its values are bound to; undefined in a model of format v1.
+ *
+ * @throws InvalidInputError when the row has no value, or one that is not text or a whole number, in a column that the model binds to
+ */
+export function bindRow({ envelope, bind }: Definition, row: Row, index: number): Uint8Array | undefined {
+  if (envelope === 1) return undefined
+  const pairs = bind.map(({ name, path }) => [`row.${name}`, columnText(getAt(row, path), name, index)] as const)
+  return readingContext(() => encodeContext(Object.fromEntries(pairs)), { index, field: 'bind' })
+}
+
+/** Returns the AAD of a field in the row of `bindRow` (bindings.md 1), under a key. @throws InvalidInputError when the names are too long */
+export function bindField(definition: Definition, keyId: string, field: string, row: Uint8Array): Uint8Array {
+  const known = heads.get(definition) ?? new Map<string, Uint8Array>()
+  heads.set(definition, known)
+  const name = `${keyId}/${field}`
+  // `field` and `model` come before every `row.…`, so the pairs can be encoded apart.
+  const head = known.get(name) ?? readingContext(() => contextAad(keyId, { model: definition.name, field }))
+  known.set(name, head)
+  return concatBytes(head, row)
+}
+
+/** bindings.md 2. */
+function columnText(value: unknown, field: string, index: number): string {
+  if (Number.isSafeInteger(value) || typeof value === 'bigint' || (typeof value === 'string' && value !== ''))
+    return `${value}`
+  throw new InvalidInputError(
+    `a column of bind must hold text or a whole number, got ${value === '' ? 'no text' : kindOf(value)}`,
+    'Bind to an id that is known before sealing; when opening, read its column too.',
+    { index, field },
+  )
+}
