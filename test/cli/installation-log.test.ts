@@ -154,10 +154,12 @@ describe('a checkpoint of the installation', () => {
     const before = await written('before.checkpoint', 'audit', 'checkpoint', '--installation')
     expect(await verifyAll(before)).toMatchObject({ code: 0, valid: true, coverage: { covers_tenants: true } })
 
-    const sql = connectTo(database)
+    const server = await startEaas({ database, environment: { EAAS_CHECKPOINT_FILE: 'none' } })
+    const sql = connectTo(database) // the embedded database has a socket while a server runs
     await sql`delete from anchored_heads`
     await sql.end()
-    const server = await startEaas({ database, environment: { EAAS_CHECKPOINT_FILE: 'none' } })
+    await server.kill9()
+    await server.start()
     await expect
       .poll(async () => (await eaas('audit', 'accept-rollback', '--installation', '--reason', 'a drill')).code)
       .toBe(0)
