@@ -185,6 +185,7 @@ export function takeRows<R>(rows: readonly R[]): readonly R[] {
 
 /** Copies a plain object. Returns anything else unchanged, to be refused later where it is not a record. */
 export function copyPlain<R>(row: R): R {
+  if (!row) return row // as most calls: what the platform would throw costs microseconds
   try {
     if (Object.getPrototypeOf(row) !== Object.prototype) return row
     const copy = { ...row }

@@ -37,7 +37,7 @@ function columnText(value: unknown, field: string, index: number): string {
     return `${value}`
   throw new InvalidInputError(
     `a column of bind must hold text or a whole number, got ${value === '' ? 'no text' : kindOf(value)}`,
-    'Bind to an id that is known before sealing; when opening, read its column too.',
+    'Bind to an id known before sealing; when opening, read its column too.',
     { index, field },
   )
 }
