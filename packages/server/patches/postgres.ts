@@ -103,13 +103,6 @@ const CONNECTION_PATCHES: readonly Patch[] = [
           return terminate()
         }`,
   ],
-  // No issue known. Behind a statement without parameters the driver sends the next one on the same connection: its text, to have it described,
-  // and its values once it is. Without named statements, a pooler gives the two parts different back ends if the first statement ends in
-  // between, and no answer ever comes. Within a transaction there is one back end.
-  [
-    'q.options.onexecute(connection))\n',
-    'q.options.onexecute(connection))\n        && (options.prepare || connection.reserved)\n',
-  ],
   // No issue known. A server that refuses a write as read-only was demoted: the connection is given up, and the next one finds the primary.
   [
     'errorResponse = Errors.postgres(parseError(x))\n',
@@ -134,6 +127,14 @@ const INDEX_PATCHES: readonly Patch[] = [
   [': sql`rollback`', ': sql`rollback`.simple()'],
   ['sql(name) }`\n          :', 'sql(name) }`.simple()\n          :'],
   ['sql(name) }`\n      try', 'sql(name) }`.simple()\n      try'],
+  // No issue known. Behind a statement without parameters the driver sends the next one on the same connection: its text, to have it described,
+  // and its values once it is. Without named statements, a pooler gives the two parts different back ends if the first statement ends in
+  // between, and no answer ever comes. Now a connection gets one statement at a time; within a transaction there is one back end.
+  [
+    'return c.execute(query)\n      ? move(c, busy)',
+    'return c.execute(query) && options.prepare\n      ? move(c, busy)',
+  ],
+  ['ready = c.execute(query)\n', 'ready = c.execute(query) && options.prepare\n'],
 ]
 
 /** Patches the text of one of the driver's files. @throws if the text is not that of the release which the patches were written for */
