@@ -1,0 +1,111 @@
+/** Encrypted streams (stream.md): the bytes of their header line, and what each segment is sealed with. Engines derive and seal. */
+import { IV_BYTES, KEY_BYTES, TAG_BYTES } from './aead.js'
+import { concatBytes, decodeUtf8, encodeBase64, encodeUtf8, FormatError, lengthPrefixed, uuidBytes } from './bytes.js'
+import { bytesOf, decodeWrappedKey, type WrappedKey } from './envelope.js'
+import { encodeContext } from './envelope-v2.js'
+
+/** Bytes of plaintext in each segment but the last (stream.md 4). */
+export const SEGMENT_BYTES = 65_536
+/** Bytes of a segment with its tag. */
+export const SEALED_SEGMENT_BYTES = SEGMENT_BYTES + TAG_BYTES
+/** The most segments of a stream. */
+export const MAX_SEGMENTS = 2 ** 32
+export const STREAM_SALT_BYTES = 32
+/** The longest header line, with its line feed. */
+export const MAX_STREAM_HEADER_BYTES = 1_536
+
+const FORMAT = 'eaas/stream/v1'
+const MAX_WRAPPED_KEY_BYTES = 768
+/** The length of a header line is a multiple of this, so that another wrapped key rarely changes it. */
+const HEADER_BLOCK_BYTES = 512
+const LINE_FEED = 0x0a
+
+/** The header of a stream (stream.md 1). */
+export interface StreamHeader extends WrappedKey {
+  /** 32 random bytes of this stream. */
+  salt: Uint8Array
+  /** `K_com`, 32 bytes. */
+  commitment: Uint8Array
+}
+
+/** Makes the `info` of HKDF under which a stream's keys are derived (stream.md 2). @throws FormatError when `keyId` is not a UUID */
+export function streamKeysInfo(keyId: string): Uint8Array {
+  return concatBytes(encodeUtf8(FORMAT), new Uint8Array(1), uuidBytes(keyId))
+}
+
+/**
+ * Makes the AAD of a stream's segments (stream.md 3).
+ *
+ * @throws FormatError when it is not a context; the message may hold a name, and never a value
+ */
+export function streamAad(keyId: string, context: unknown): Uint8Array {
+  const segmentBytes = new Uint8Array(4)
+  new DataView(segmentBytes.buffer).setUint32(0, SEGMENT_BYTES)
+  return concatBytes(lengthPrefixed(encodeUtf8(FORMAT), uuidBytes(keyId), segmentBytes), encodeContext(context))
+}
+
+/** Makes the iv of a segment (stream.md 4). @throws FormatError when `counter`, which begins at 0, is not below 2^32 */
+export function segmentIv(counter: number, isFinal: boolean): Uint8Array {
+  if (!(counter >= 0 && counter < MAX_SEGMENTS)) throw new FormatError('a stream has at most 2^32 segments')
+  const iv = new Uint8Array(IV_BYTES)
+  new DataView(iv.buffer).setUint32(IV_BYTES - 5, counter)
+  iv[IV_BYTES - 1] = isFinal ? 1 : 0
+  return iv
+}
+
+/** Encodes a header as the first line of a stream (stream.md 1). @throws FormatError when the wrapped key is too long, or not canonical base64 */
+export function encodeStreamHeader({ key_id, key_version, wrapped_key, salt, commitment }: StreamHeader): Uint8Array {
+  const { length } = bytesOf({ wrapped_key }, 'wrapped_key')
+  if (length > MAX_WRAPPED_KEY_BYTES)
+    throw new FormatError(`wrapped_key must have at most ${MAX_WRAPPED_KEY_BYTES} bytes`)
+  const members = {
+    format: FORMAT,
+    key_id,
+    key_version,
+    wrapped_key,
+    salt: encodeBase64(salt),
+    commitment: encodeBase64(commitment),
+    segment_bytes: SEGMENT_BYTES,
+  }
+  const text = JSON.stringify(members)
+  const lineBytes = Math.ceil((text.length + 1) / HEADER_BLOCK_BYTES) * HEADER_BLOCK_BYTES
+  return encodeUtf8(`${text.padEnd(lineBytes - 1)}\n`)
+}
+
+/** Returns the length of the header line with which bytes begin; undefined while its end is not among them. */
+export function findStreamHeaderEnd(bytes: Uint8Array): number | undefined {
+  return bytes.subarray(0, MAX_STREAM_HEADER_BYTES).indexOf(LINE_FEED) + 1 || undefined
+}
+
+/**
+ * Decodes a header line with its line feed, of unknown origin.
+ *
+ * @throws FormatError when it is not exactly what `encodeStreamHeader` makes (stream.md 1); the message contains nothing of the line
+ */
+export function decodeStreamHeader(line: Uint8Array): StreamHeader {
+  const fields = parseLine(line)
+  if (fields.format !== FORMAT) throw new FormatError(`format must be ${FORMAT}`)
+  if (fields.segment_bytes !== SEGMENT_BYTES) throw new FormatError(`segment_bytes must be ${SEGMENT_BYTES}`)
+  const salt = bytesOf(fields, 'salt')
+  if (salt.length !== STREAM_SALT_BYTES) throw new FormatError(`salt must be ${STREAM_SALT_BYTES} bytes`)
+  const commitment = bytesOf(fields, 'commitment')
+  if (commitment.length !== KEY_BYTES) throw new FormatError(`commitment must be ${KEY_BYTES} bytes`)
+  const header = { ...decodeWrappedKey(fields), salt, commitment }
+  const canonical = encodeStreamHeader(header)
+  // Two forms of one header could be read in two ways: with a member twice, some readers take the first and others the last.
+  if (canonical.length !== line.length || canonical.some((byte, at) => byte !== line[at])) {
+    throw new FormatError('the header is not in its only form')
+  }
+  return header
+}
+
+function parseLine(line: Uint8Array): Record<string, unknown> {
+  let parsed: unknown
+  try {
+    parsed = JSON.parse(decodeUtf8(line))
+  } catch {
+    throw new FormatError('the header is not JSON') // the parser's message quotes the text
+  }
+  if (typeof parsed === 'object' && parsed !== null) return parsed as Record<string, unknown>
+  throw new FormatError('the header is not an object')
+}
