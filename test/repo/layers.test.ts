@@ -161,11 +161,11 @@ describe('ciphers', () => {
 
 describe('the server', () => {
   /** Who else than http/ knows Fastify: what builds, opens, starts and logs for the application. */
-  const APPLICATION = ['app', 'index', 'server', 'logger', 'jobs/schedule', 'cli/start'].map(
+  const APPLICATION = ['app', 'index', 'server', 'logger', 'jobs/schedule', 'cli/stop'].map(
     (name) => `${SERVER}${name}.ts`,
   )
   /** They hand its instance or its logger on, and need its types alone. */
-  const TYPES_ALONE = ['index', 'server', 'logger', 'jobs/schedule', 'cli/start'].map((name) => `${SERVER}${name}.ts`)
+  const TYPES_ALONE = ['index', 'server', 'logger', 'jobs/schedule', 'cli/stop'].map((name) => `${SERVER}${name}.ts`)
 
   it('knows Fastify in http/ and where the application is put together', () => {
     const knowing = pathsOf(importersOf(server, 'fastify'))
@@ -240,6 +240,7 @@ const ORDER = [
   'http',
   'witness',
   'application',
+  'workers',
   'cli',
   'main',
 ] as const

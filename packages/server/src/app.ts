@@ -8,7 +8,7 @@ import { serveDocs } from './http/docs.js'
 import { sendError, sendParserError } from './http/errors.js'
 import { serveHealth } from './http/health.js'
 import { readJsonBodies } from './http/json-body.js'
-import { createMetrics, type Metrics, serveMetrics } from './http/metrics.js'
+import { createMetrics, type Metrics, type MetricsOfWorkers, serveMetrics } from './http/metrics.js'
 import { answerNotFound } from './http/not-found.js'
 import { serveOpenApi } from './http/openapi.js'
 import { logRequests } from './http/request-log.js'
@@ -43,6 +43,10 @@ export interface AppOptions {
   corsOrigins?: string[]
   /** the metrics that the committer reports to as well; by default new ones, which measure calls only */
   metrics?: Metrics
+  /** the metrics of the other workers of this server; by default there are none */
+  workers?: MetricsOfWorkers | undefined
+  /** how many workers of this server do not serve at present; by default none */
+  countMissingWorkers?: (() => number) | undefined
 }
 
 /** Builds the application; does not listen yet. */
@@ -55,6 +59,8 @@ export function buildApp({
   trustProxy = [],
   corsOrigins = [],
   metrics = createMetrics(),
+  workers,
+  countMissingWorkers,
 }: AppOptions): FastifyInstance {
   const app = Fastify({
     ...(logger === undefined ? {} : { logger }),
@@ -81,9 +87,9 @@ export function buildApp({
   answerNotFound(app)
   if (corsOrigins.length > 0) allowOrigins(app, corsOrigins)
   readJsonBodies(app)
-  const checkHealth = createHealthCheck(services, { findDurability, probeCommit, isStopping })
+  const checkHealth = createHealthCheck(services, { findDurability, probeCommit, isStopping, countMissingWorkers })
   serveHealth(app, checkHealth)
-  serveMetrics(app, services, { metrics, checkHealth })
+  serveMetrics(app, services, { metrics, checkHealth, workers })
   serveOpenApi(app)
   serveDocs(app)
   serveRoutes(app, services, ROUTES)

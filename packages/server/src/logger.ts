@@ -2,18 +2,19 @@
 import type { FastifyServerOptions } from 'fastify'
 import type { LogLevel } from './config.js'
 
-/** Fastify's logger options. Errors are reduced to fields that cannot contain data: no query, no parameters, no database detail. */
+/** Fastify's logger options; each line has what is in `base`. Errors are reduced to fields that cannot contain data: no query, no parameters, no database detail. */
 export function loggerOptions(
   level: LogLevel,
   stream: { write(line: string): unknown } = { write: writeOrDrop },
+  base: { worker: number } | null = null,
 ): FastifyServerOptions['logger'] {
-  return { level, stream, base: null, serializers: { err: describeError } }
+  return { level, stream, base, serializers: { err: describeError } }
 }
 
 /** Most bytes that may wait for a reader of the log that has stopped reading: lines beyond that are dropped. */
 const MOST_WAITING_BYTES = 1_048_576
 
-function writeOrDrop(line: string): void {
+export function writeOrDrop(line: string): void {
   if (process.stderr.writableLength < MOST_WAITING_BYTES) process.stderr.write(line)
 }
 
@@ -29,14 +30,20 @@ export function outliveOutput(): void {
   }
 }
 
-/** Pino's number of `warn`. */
-const WARN = 40
+/** Pino's levels, as far as they are written without it, and what each configured level shows. */
+const NUMBERS = { info: 30, warn: 40, error: 50, fatal: 60 }
+const SHOWN_FROM: Record<LogLevel, number> = { debug: 20, info: 30, warn: 40, error: 50, fatal: 60, silent: 70 }
 
-/** Logs a warning before there is an application with its logger. */
-export function logWithoutApp(level: LogLevel, details: { err: unknown; [name: string]: unknown }, msg: string): void {
-  if (['fatal', 'error', 'silent'].includes(level)) return
+/** Logs where there is no application with its logger. `configured` is the level from which on lines are written. */
+export function logWithoutApp(
+  configured: LogLevel,
+  level: keyof typeof NUMBERS,
+  details: { err?: unknown; [name: string]: unknown },
+  msg: string,
+): void {
+  if (NUMBERS[level] < SHOWN_FROM[configured]) return
   const err = details.err instanceof Error ? describeError(details.err) : undefined
-  process.stderr.write(`${JSON.stringify({ level: WARN, time: Date.now(), ...details, err, msg })}\n`)
+  writeOrDrop(`${JSON.stringify({ level: NUMBERS[level], time: Date.now(), ...details, err, msg })}\n`)
 }
 
 interface ErrorDescription {

@@ -14,6 +14,7 @@ import { addPurge } from './cli/purge.js'
 import { addStart } from './cli/start.js'
 import { addTenant } from './cli/tenant.js'
 import { addWitness } from './cli/witness.js'
+import { addWorker } from './cli/worker.js'
 import { ConfigError } from './config.js'
 import { RootKeyError } from './crypto/root-key.js'
 import { Refusal } from './runner/refusal.js'
@@ -45,8 +46,19 @@ const program = new Command('eaas')
     process.exit(exitCode === 0 ? 0 : code.startsWith('commander.') ? 2 : exitCode)
   })
 
-for (const add of [addStart, addMigrate, addDoctor, addTenant, addApiKey, addKey, addAudit, addPurge, addWitness])
-  add(program)
+const COMMANDS = [
+  addStart,
+  addMigrate,
+  addDoctor,
+  addTenant,
+  addApiKey,
+  addKey,
+  addAudit,
+  addPurge,
+  addWitness,
+  addWorker,
+]
+for (const add of COMMANDS) add(program)
 refuseRepeated(program)
 
 /** Errors whose message is enough; any other error is a defect, and is printed with its stack. */
@@ -78,7 +90,7 @@ const ADVICE: Record<string, string> = {
 
 // The reader of the output may stop early, as `head` does: the command still runs to its end and closes what it opened.
 process.stdout.on('error', ({ code }: NodeJS.ErrnoException) => {
-  if (code === 'EPIPE' || program.args[0] === 'start' || program.args[0] === 'witness') return
+  if (code === 'EPIPE' || ['start', 'witness', 'worker'].includes(program.args[0] ?? '')) return
   if (process.exitCode === undefined) process.stderr.write(`eaas: standard output cannot be written (${code})\n`)
   process.exitCode ??= 1
 })

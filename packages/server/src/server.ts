@@ -7,10 +7,10 @@ import { type LineFault, nameFaults } from './audit/kept-witnesses.js'
 import type { Config } from './config.js'
 import { digestConfig } from './config-digest.js'
 import { isReadableByAll } from './crypto/root-key.js'
-import { createMetrics } from './http/metrics.js'
+import { createMetrics, type MetricsOfWorkers } from './http/metrics.js'
 import { type Installation, openInstallation, rootKeyFile } from './installation.js'
 import { startSchedule } from './jobs/schedule.js'
-import { loggerOptions, logWithoutApp } from './logger.js'
+import { loggerOptions, logWithoutApp, writeOrDrop } from './logger.js'
 import { recordAlone } from './runner/installation-log.js'
 import type { Services } from './runner/operation.js'
 import { withDeadline } from './store/deadline.js'
@@ -26,14 +26,29 @@ export interface Server {
   emitCheckpoints(): Promise<void>
 }
 
-/** Opens the database that the configuration names and builds the application; does not listen yet. */
+/** What distinguishes a worker from a server that is alone. */
+export interface WorkerPart {
+  /** counted from 1, in every line of its log. The first one runs the jobs that one process of a server runs, and records its start and stop. */
+  number: number
+  metrics: MetricsOfWorkers
+  /** how many workers do not serve at present */
+  countMissing(): number
+  /** Waits until the other workers have ended; to be awaited before what is written last. */
+  untilAlone(): Promise<void>
+}
+
+/** Opens the database that the configuration names and builds the application; does not listen yet. Without `worker` it is alone. */
 export async function openServer({
   config,
   now,
+  worker,
 }: {
   config: Config
   now?: (() => number) | undefined
+  worker?: WorkerPart
 }): Promise<Server> {
+  const isFirst = worker === undefined || worker.number === 1
+  const inLog = worker && { worker: worker.number }
   let app: FastifyInstance | undefined
   let isStopping = false
   const early: (() => void)[] = [] // alarms and warnings from before there is a log to write them to
@@ -47,10 +62,10 @@ export async function openServer({
   }
   const witnesses = config.witnesses.map(({ key, url }) => ({ key: readWitnessKey(key), url }))
   const metrics = createMetrics({
-    witnesses: witnesses.map(({ key }) => key.name),
-    checkpoints: config.checkpointFile !== undefined,
-    purges: config.auditRetentionMonths > 0,
-    verifications: config.auditVerifyHours > 0,
+    witnesses: isFirst ? witnesses.map(({ key }) => key.name) : [],
+    checkpoints: isFirst && config.checkpointFile !== undefined,
+    purges: isFirst && config.auditRetentionMonths > 0,
+    verifications: isFirst && config.auditVerifyHours > 0,
   })
   let keptFaults: readonly LineFault[] = []
   const installation = await openInstallation({
@@ -58,7 +73,7 @@ export async function openServer({
     wait: {
       seconds: config.startWaitSeconds,
       onWait: ({ error, ...details }) =>
-        logWithoutApp(config.logLevel, { ...details, err: error }, 'waiting for the database'),
+        logWithoutApp(config.logLevel, 'warn', { ...inLog, ...details, err: error }, 'waiting for the database'),
     },
     onAlarm: logAlarm,
     onWarning: logWarning,
@@ -76,10 +91,12 @@ export async function openServer({
       findDurability,
       probeCommit,
       isStopping: () => isStopping,
-      logger: loggerOptions(config.logLevel),
+      logger: loggerOptions(config.logLevel, { write: writeOrDrop }, inLog),
       trustProxy: config.trustProxy,
       corsOrigins: config.corsOrigins,
       metrics,
+      workers: worker?.metrics,
+      countMissingWorkers: worker?.countMissing,
     })
   } catch (error) {
     await installation.close() // releases the lock of the data directory
@@ -88,9 +105,10 @@ export async function openServer({
   for (const log of early) log()
   const { log } = app
   const recordRun = createRunRecorder(services, { config, database: installation.database, log })
-  await recordRun('installation.start')
+  if (isFirst) await recordRun('installation.start')
   const schedule = startSchedule({
     config,
+    isFirst,
     services,
     sharedAlarms,
     compareAnchored: installation.compareAnchored,
@@ -107,13 +125,16 @@ export async function openServer({
     await services.unrecordedCalls
       .flush()
       .catch((error: unknown) => log.error({ err: error }, 'writing the counts of calls without an entry failed'))
-    await recordRun('installation.stop')
+    if (isFirst) {
+      await worker?.untilAlone()
+      await recordRun('installation.stop')
+    }
     await schedule
       .writeLastWitnesses()
       .catch((error: unknown) => log.error({ err: error }, 'writing the last checkpoints failed'))
     await installation.close()
   })
-  await logAdvice(log, config, { durability, keptFaults })
+  if (isFirst) await logAdvice(log, config, { durability, keptFaults })
   const beginStopping = () => {
     isStopping = true
   }
@@ -131,7 +152,9 @@ function createRunRecorder(
   services: Services,
   { config, database, log }: { config: Config; database: string; log: FastifyBaseLogger },
 ): (action: 'installation.start' | 'installation.stop') => Promise<void> {
-  const metadata = { version: VERSION, host: hostname(), configuration: digestConfig(config, database) }
+  const configuration = digestConfig(config, database)
+  const workers = config.workers > 1 ? { workers: config.workers } : {}
+  const metadata = { version: VERSION, host: hostname(), configuration, ...workers }
   return async (action) => {
     try {
       await withDeadline(recordAlone(services, [{ action, metadata }]), RECORD_DEADLINE_MS)

@@ -25,12 +25,17 @@ interface Connection {
 export function endConnections(app: FastifyInstance, isStopping: () => boolean): void {
   const open = new Map<Socket, Connection>()
   let isClosing = false
+  let onNone: (() => void) | undefined
   const timers: NodeJS.Timeout[] = []
   app.server.closeIdleConnections = () => undefined
 
   app.server.on('connection', (socket: Socket) => {
-    open.set(socket, { calls: 0, readBefore: 0 })
-    socket.once('close', () => open.delete(socket))
+    // Bytes that came with the connection, which another process read, are not in `bytesRead`, and begin a call as well.
+    open.set(socket, { calls: 0, readBefore: socket.readableLength > 0 ? -1 : 0 })
+    socket.once('close', () => {
+      open.delete(socket)
+      if (open.size === 0) onNone?.()
+    })
   })
   app.addHook('onRequest', (request, _, done) => {
     const connection = open.get(request.raw.socket)
@@ -71,6 +76,11 @@ export function endConnections(app: FastifyInstance, isStopping: () => boolean):
     )
     await turn() // accepts the connections that wait in the kernel, before accepting ends
     await turn()
+    // A server that listens waits for its connections itself; those that were handed to it (`adoptConnections`) it does not know.
+    if (app.server.listening || open.size === 0) return
+    await new Promise<void>((resolve) => {
+      onNone = resolve
+    })
   })
   app.addHook('onClose', async () => {
     for (const timer of timers) clearTimeout(timer)

@@ -1,5 +1,5 @@
 /**
- * GET /metrics: the metrics of this process, for Prometheus. Labels are only routes, methods, statuses, actions and witnesses: ids of tenants
+ * GET /metrics: the metrics of this process, or of all workers of a server, for Prometheus. Labels are only routes, methods, statuses, actions and witnesses: ids of tenants
  * or keys would show who does what to anybody who can reach the page, and make ever more series.
  */
 import { type LogAction, UNRECORDED_KINDS, type UnrecordedKind } from '@eaas/protocol'
@@ -8,6 +8,7 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom
 import type { HealthCheck } from '../operations/check-health.js'
 import type { Services } from '../runner/operation.js'
 import { VERSION } from '../version.js'
+import { CLOCK_AHEAD, type GatheredMetrics, type ProcessMetrics, sumMetrics } from './summed-metrics.js'
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 const ENTRIES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
@@ -85,6 +86,7 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
   let purge: Run | undefined = expected.purges ? { at: startedAt } : undefined
   new Gauge({
     name: 'eaas_audit_checkpoint_age_seconds',
+    aggregator: 'min',
     help: 'Seconds since this process last had the end of every log in a written checkpoint, or since its start until then; absent without a checkpoint file.',
     registers,
     collect() {
@@ -93,6 +95,7 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
   })
   new Gauge({
     name: 'eaas_audit_purge_age_seconds',
+    aggregator: 'min',
     help: 'Seconds since this process last ran the purge, or since its start until then; absent without a retention.',
     registers,
     collect() {
@@ -101,6 +104,7 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
   })
   new Gauge({
     name: 'eaas_audit_purge_failed_tenants',
+    aggregator: 'max',
     help: 'Tenants whose purge was refused or failed in the last run; absent until there is one.',
     registers,
     collect() {
@@ -109,6 +113,7 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
   })
   new Gauge({
     name: 'eaas_audit_verification_age_seconds',
+    aggregator: 'min',
     help: 'Seconds since this process last verified every log, or since its start until then; absent if it never verifies.',
     registers,
     collect() {
@@ -117,6 +122,7 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
   })
   new Gauge({
     name: 'eaas_audit_verification_failed_logs',
+    aggregator: 'max',
     help: 'Logs that were not valid, or could not be verified, when this process last verified every log; absent until then.',
     registers,
     collect() {
@@ -190,11 +196,23 @@ function secondsSince(at: number): number {
   return (performance.now() - at) / 1_000
 }
 
-/** Registers the route, and measures every call of the application. */
+/** How a worker reaches the metrics of the others. */
+export interface MetricsOfWorkers {
+  /** Gathers the metrics of all workers, given this one's own. */
+  gather(own: ProcessMetrics): Promise<GatheredMetrics>
+  /** called with the function that reads this worker's own metrics */
+  onCollect(collect: () => Promise<ProcessMetrics>): void
+}
+
+/** Registers the route, and measures every call of the application. Without `workers` the application is the only one of its server. */
 export function serveMetrics(
   app: FastifyInstance,
   { committer }: Services,
-  { metrics: { registry }, checkHealth }: { metrics: Metrics; checkHealth: HealthCheck },
+  {
+    metrics: { registry },
+    checkHealth,
+    workers,
+  }: { metrics: Metrics; checkHealth: HealthCheck; workers?: MetricsOfWorkers | undefined },
 ): void {
   const registers = [registry]
   const ofProcess = processRegistry() // now, so that its observations begin with the server and not with the first scrape
@@ -213,12 +231,14 @@ export function serveMetrics(
   })
   new Gauge({
     name: 'eaas_build_info',
+    aggregator: 'first',
     help: 'The running version; always 1.',
     labelNames: ['version'],
     registers,
   }).set({ version: VERSION }, 1)
   new Gauge({
     name: 'eaas_audit_alarmed_tenants',
+    aggregator: 'max',
     help: 'Tenants that are no longer served, because their audit chain in the database differs from what the server wrote.',
     registers,
     collect() {
@@ -227,16 +247,18 @@ export function serveMetrics(
   })
   const degraded = new Gauge({
     name: 'eaas_degraded',
+    aggregator: 'max',
     help: '1 while /health answers degraded, 0 while healthy.',
     registers,
   })
   const durable = new Gauge({
     name: 'eaas_durability_synchronous',
+    aggregator: 'min',
     help: '1 while a commit is on disk when it is acknowledged, 0 otherwise.',
     registers,
   })
   new Gauge({
-    name: 'eaas_clock_ahead_seconds',
+    name: CLOCK_AHEAD,
     help: "How far this server's clock was ahead of the database's at the last audit entry; negative when it was behind.",
     registers,
     collect() {
@@ -245,6 +267,7 @@ export function serveMetrics(
   })
   new Gauge({
     name: 'eaas_clock_wrong',
+    aggregator: 'max',
     help: 'Whether the last audit entry was refused because the clock is wrong: 1 or 0.',
     registers,
     collect() {
@@ -266,14 +289,27 @@ export function serveMetrics(
     requestSeconds.observe({ route }, reply.elapsedTime / 1_000)
     done()
   })
-  app.get('/metrics', async (_, reply) => {
+  const refresh = async () => {
     const {
       health: { status, durability },
     } = await checkHealth()
     degraded.set(status === 'degraded' ? 1 : 0)
     durable.set(durability === 'synchronous' ? 1 : 0)
+  }
+  const collect = async () => {
+    await refresh()
+    const [app, process] = await Promise.all([registry.getMetricsAsJSON(), ofProcess.getMetricsAsJSON()])
+    return [...app, ...process]
+  }
+  const print = async () => {
+    await refresh()
     const [app, process] = await Promise.all([registry.metrics(), ofProcess.metrics()])
-    return reply.header('cache-control', 'no-store').type(registry.contentType).send(`${app}\n${process}`)
+    return `${app}\n${process}`
+  }
+  workers?.onCollect(collect)
+  app.get('/metrics', async (_, reply) => {
+    const text = workers ? await sumMetrics(await workers.gather(await collect())) : await print()
+    return reply.header('cache-control', 'no-store').type(registry.contentType).send(text)
   })
 }
 

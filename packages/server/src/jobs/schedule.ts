@@ -30,6 +30,8 @@ type Log = Pick<FastifyBaseLogger, 'info' | 'error' | 'fatal'>
 
 export interface ScheduleOptions {
   config: Config
+  /** whether this process runs the jobs that one process of a server runs; the others watch for alarms and write what they counted */
+  isFirst: boolean
   services: Services
   sharedAlarms: SharedAlarms
   /** compares every tenant's log with the newest anchor */
@@ -85,7 +87,7 @@ export function startSchedule(options: ScheduleOptions): Schedule {
     },
     async writeLastWitnesses() {
       await compareChains()
-      await emitCheckpoints({ isLast: true })
+      if (options.isFirst) await emitCheckpoints({ isLast: true })
     },
   }
 }
@@ -183,21 +185,11 @@ function createComparison({
 }
 
 function startJobs(
-  { config, services, measures, log }: ScheduleOptions,
+  { config, isFirst, services, measures, log }: ScheduleOptions,
   { emitCheckpoints, compareChains }: { emitCheckpoints: () => Promise<void>; compareChains: () => Promise<void> },
 ): Periodic[] {
   const failed = (what: string) => (error: unknown) => log.error({ err: error }, `${what} failed; it will be retried`)
   const jobs = [
-    startPeriodic({
-      intervalMs: DUE_WORK_MS,
-      work: async (signal) => {
-        const onError = (error: unknown, key_id: string) =>
-          log.error({ err: error, key_id }, 'rotating or destroying a key failed; it will be retried')
-        const changed = await doDueWork(services, { onError, signal })
-        if (changed > 0) log.info({ keys: changed }, 'rotated or destroyed keys that were due')
-      },
-      onError: failed('listing the keys that are due'),
-    }),
     startPeriodic({
       intervalMs: CHAIN_WATCH_MS,
       work: compareChains,
@@ -213,12 +205,25 @@ function startJobs(
       work: services.unrecordedCalls.flush,
       onError: failed('writing the counts of calls without an entry'),
     }),
+  ]
+  if (!isFirst) return jobs
+  jobs.push(
+    startPeriodic({
+      intervalMs: DUE_WORK_MS,
+      work: async (signal) => {
+        const onError = (error: unknown, key_id: string) =>
+          log.error({ err: error, key_id }, 'rotating or destroying a key failed; it will be retried')
+        const changed = await doDueWork(services, { onError, signal })
+        if (changed > 0) log.info({ keys: changed }, 'rotated or destroyed keys that were due')
+      },
+      onError: failed('listing the keys that are due'),
+    }),
     startPeriodic({
       intervalMs: config.checkpointMinutes * MINUTE_MS,
       work: () => emitCheckpoints(),
       onError: failed('writing checkpoints'),
     }),
-  ]
+  )
   if (config.auditVerifyHours > 0) {
     const verify = createScheduledVerification(services, { hours: config.auditVerifyHours })
     const work = async (signal: AbortSignal) => {

@@ -1,4 +1,4 @@
-/** Checks whether the service works: the database answers, takes writes and commits them; and whether an audit chain has an alarm. */
+/** Checks whether the service works: the database answers, takes writes and commits them; and whether an audit chain has an alarm or a worker is missing. */
 import type { wire } from '@eaas/protocol'
 import type { Services } from '../runner/operation.js'
 import { DatabaseDeadlineError, withDeadline } from '../store/deadline.js'
@@ -20,12 +20,14 @@ export interface HealthSources {
   probeCommit: () => Promise<void>
   /** whether the server is stopping */
   isStopping: () => boolean
+  /** how many workers of this server do not serve at present; by default none */
+  countMissingWorkers?: (() => number) | undefined
 }
 
 /** What `GET /health` answers. */
 export interface CheckedHealth {
   health: wire.Health
-  /** Whether calls can be served. An alarm about one tenant's chain stops the calls of that tenant only. */
+  /** Whether calls can be served. An alarm about one tenant's chain stops the calls of that tenant only, and other workers serve those of a missing one. */
   isReady: boolean
 }
 
@@ -40,7 +42,7 @@ interface Failure {
 /** Creates the check. Concurrent calls share one run. */
 export function createHealthCheck(
   { sql, committer }: Pick<Services, 'sql' | 'committer'>,
-  { findDurability, probeCommit, isStopping }: HealthSources,
+  { findDurability, probeCommit, isStopping, countMissingWorkers = () => 0 }: HealthSources,
 ): HealthCheck {
   let durability: Durability = 'asynchronous' // until it has been read
   let checking: Promise<CheckedHealth> | undefined
@@ -94,13 +96,22 @@ export function createHealthCheck(
     }
   }
 
+  function findMissingWorkers(): Failure | undefined {
+    const missing = countMissingWorkers()
+    if (missing === 0) return undefined
+    return {
+      database: 'up',
+      detail: `${missing} of the server's workers are being replaced or do not answer; the log says why`,
+    }
+  }
+
   function findStop(): Failure | undefined {
     return isStopping() ? { database: 'up', detail: 'the server is stopping' } : undefined
   }
 
   async function check(): Promise<CheckedHealth> {
     const failure = (await findFailure()) ?? findStop()
-    const { database, detail } = failure ?? findAlarm() ?? { database: 'up', detail: undefined }
+    const { database, detail } = failure ?? findAlarm() ?? findMissingWorkers() ?? { database: 'up', detail: undefined }
     const rest = { database, cache: 'up', hsm: 'none', durability }
     if (detail === undefined) return { health: { status: 'healthy', ...rest }, isReady: true }
     const title = failure ? { title: 'Service Unavailable' } : {}

@@ -1,0 +1,61 @@
+/** What `eaas start` says when it listens, and the tenant of a first start. */
+import type { Config } from '../config.js'
+import type { Installation } from '../installation.js'
+import { createTenant, type NewTenant } from '../operations/create-tenant.js'
+import type { Server } from '../server.js'
+import { lockInstance } from '../store/instance.js'
+import { hasTenants } from '../store/tenants.js'
+import { isStandardOutput } from './output.js'
+
+const FIRST_TENANT = 'default'
+
+/** Says where the server is; at the first start, creates a tenant and prints its API key. */
+export async function greet(
+  { app, installation, emitCheckpoints }: Pick<Server, 'app' | 'installation' | 'emitCheckpoints'>,
+  { journalStream }: Pick<Config, 'journalStream'>,
+  url: string,
+): Promise<void> {
+  const tenant = isStandardOutput(journalStream) ? undefined : await createFirstTenant(installation)
+  process.stdout.write(`EaaS is listening on ${url}\nDatabase: ${installation.database}\n`)
+  if (!tenant && !(await hasTenants(installation.services.sql))) process.stdout.write(NO_TENANT)
+  if (!tenant) return
+  process.stdout.write(welcome(tenant, url))
+  emitCheckpoints().catch((error: unknown) => app.log.error({ err: error }, 'writing checkpoints failed'))
+}
+
+/** The URL of a server that listens on a host of the configuration. */
+export function baseUrl(host: string, port: number): string {
+  const name = { '0.0.0.0': '127.0.0.1', '::': '[::1]' }[host] ?? (host.includes(':') ? `[${host}]` : host)
+  return `http://${name}:${port}`
+}
+
+// Two servers that start together on a new database take turns on the installation's row; the second finds the tenant.
+async function createFirstTenant({ services }: Installation): Promise<NewTenant | undefined> {
+  if (await hasTenants(services.sql)) return undefined
+  return services.sql.begin(async (sql) => {
+    await lockInstance(sql)
+    return (await hasTenants(sql))
+      ? undefined
+      : createTenant(services, sql, { name: FIRST_TENANT, envelope_only: true })
+  })
+}
+
+function welcome({ name, api_key }: NewTenant, url: string): string {
+  return `
+This is the first start. Tenant "${name}" was created. Its API key, which is shown only once:
+
+  ${api_key.secret}
+
+Save it in a file that only you can read. To use it: npm install @eaas/sdk, and follow its README.
+The API is described at ${url}/docs
+
+`
+}
+
+// A journal keeps what it is given, and others may read it.
+const NO_TENANT = `
+There is no tenant yet. The journal would keep its API key, so create the first one beside this server:
+
+  umask 077; eaas tenant create --name main > first-key
+
+`

@@ -1,0 +1,113 @@
+// The recipes of the guide for proxies that send each tenant's calls to the same server, as they stand there, with real proxies.
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { freePort } from '../support/postgres.js'
+
+const guide = readFileSync(
+  fileURLToPath(new URL('../../packages/server/docs/self-hosting.md', import.meta.url)),
+  'utf8',
+)
+const NGINX = process.env.EAAS_TEST_NGINX || 'nginx'
+const TENANTS = 24
+
+const isThere = (program: string) => spawnSync(program, ['-v']).status === 0
+for (const program of ['haproxy', NGINX]) {
+  if (!isThere(program)) console.error(`!!! NO ${program} FOUND: its recipe in the guide was not tested. Install it.`)
+}
+
+/** Finds the recipe that begins with a line, with the addresses of these servers instead of the ones in it. */
+function recipe(firstLine: string): string {
+  const [, text] = new RegExp(`^\`\`\`\\n(${firstLine}.*?)^\`\`\``, 'ms').exec(guide) ?? []
+  if (text === undefined) throw new Error(`the guide has no recipe that begins with ${firstLine}`)
+  return text.replaceAll(/10\.0\.0\.([12]):8420/g, (_, number) => `127.0.0.1:${ports[number - 1]}`)
+}
+
+let servers: Server[] = []
+let ports: number[] = []
+
+beforeAll(async () => {
+  servers = ['one', 'two'].map((name) => createServer((_, response) => response.end(name)).listen(0, '127.0.0.1'))
+  await Promise.all(servers.map((server) => once(server, 'listening')))
+  ports = servers.map((server) => (server.address() as AddressInfo).port)
+})
+afterAll(() => {
+  for (const server of servers) server.closeAllConnections()
+  for (const server of servers) server.close()
+})
+
+/** Starts a proxy with a configuration, in a folder of its own, and waits until it passes calls on. */
+async function startProxy(
+  command: (file: string) => string[],
+  configuration: (folder: string) => string,
+  port: number,
+) {
+  const folder = mkdtempSync(join(tmpdir(), 'eaas-proxy-'))
+  const file = join(folder, 'proxy.conf')
+  writeFileSync(file, configuration(folder))
+  const [program = '', ...args] = command(file)
+  const proxy: ChildProcess = spawn(program, args, { stdio: 'inherit' })
+  onTestFinished(async () => {
+    const ended = once(proxy, 'exit')
+    proxy.kill()
+    await ended
+    rmSync(folder, { recursive: true, force: true })
+  })
+  const url = `http://127.0.0.1:${port}/v1/keys`
+  await expect.poll(() => fetch(url).then(({ status }) => status, String)).toBe(200)
+  return url
+}
+
+async function expectSticky(url: string): Promise<void> {
+  const used = new Set<string>()
+  for (let tenant = 0; tenant < TENANTS; tenant++) {
+    const id = randomBytes(16).toString('hex')
+    const found = new Set<string>()
+    for (const scheme of ['Bearer', 'bearer', 'Bearer']) {
+      const authorization = `${scheme} eaas_sk_${id}_${randomBytes(22).toString('hex').slice(1)}` // several API keys of a tenant
+      found.add(await (await fetch(url, { headers: { authorization } })).text())
+    }
+    expect(found.size).toBe(1)
+    for (const name of found) used.add(name)
+  }
+  expect([...used].sort()).toEqual(['one', 'two'])
+}
+
+describe.skipIf(!isThere('haproxy'))('the recipe for haproxy', () => {
+  it('sends all calls of a tenant to one server, and uses all servers', async () => {
+    const port = await freePort()
+    const defaults = 'defaults\n  mode http\n  timeout connect 5s\n  timeout client 60s\n  timeout server 60s\n'
+    const frontend = `frontend in\n  bind 127.0.0.1:${port}\n  default_backend eaas\n`
+    const url = await startProxy(
+      (file) => ['haproxy', '-db', '-f', file],
+      () => defaults + frontend + recipe('backend eaas'),
+      port,
+    )
+    await expectSticky(url)
+  })
+})
+
+describe.skipIf(!isThere(NGINX))('the recipe for nginx', () => {
+  it('sends all calls of a tenant to one server, and uses all servers', async () => {
+    const port = await freePort()
+    const url = await startProxy(
+      (file) => [NGINX, '-c', file, '-e', 'stderr', '-g', 'daemon off;'],
+      (folder) => {
+        const paths = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
+          (name) => `${name}_temp_path ${folder}/${name};`,
+        )
+        const http = recipe('map ').replace('server {\n', `server {\n  listen 127.0.0.1:${port};\n`)
+        return `pid ${folder}/pid;\nevents {}\nhttp {\naccess_log off;\n${paths.join('\n')}\n${http}}\n`
+      },
+      port,
+    )
+    await expectSticky(url)
+  })
+})
