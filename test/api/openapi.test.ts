@@ -1,7 +1,7 @@
 // The OpenAPI document is valid, describes exactly the routes that exist, and matches what the running service accepts and answers.
 
 import { createDecipheriv, createHmac, randomUUID } from 'node:crypto'
-import { wrappedKeyAad } from '@eaas/protocol'
+import { wire, wrappedKeyAad } from '@eaas/protocol'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { Ajv2020, type AnySchemaObject } from 'ajv/dist/2020.js'
 import formats from 'ajv-formats'
@@ -246,7 +246,7 @@ describe('the examples of the document', () => {
     (_, row) => {
       const { schema, example } = responseOf(operationOf(row), row.status).content?.[JSON_TYPE] ?? { schema: {} }
       expect(example).toBeDefined()
-      expect(row.answer?.safeParse(example).success).toBe(true)
+      expect(row.answer && wire.readShape(row.answer, example)).toEqual(example)
       expect(misfits(schema, example)).toEqual([])
       expect(unnamed(schema, example)).toEqual([])
     },

@@ -79,6 +79,7 @@ describe('the package', () => {
       'README.md',
       'broker/package.json',
       'licenses/noble-ciphers.txt',
+      'licenses/noble-hashes.txt',
       'licenses/zod.txt',
       'offline/package.json',
       'package.json',

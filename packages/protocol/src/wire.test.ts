@@ -9,11 +9,21 @@ afterEach(() => {
 
 const key_id = '00000000-0000-4000-8000-000000000000'
 
+function fits(shape: wire.Shape, value: unknown): boolean {
+  try {
+    wire.readShape(shape, value)
+    return true
+  } catch (error) {
+    if (!(error instanceof wire.ShapeError)) throw error
+    return false
+  }
+}
+
 describe('what checks a DEK', () => {
   it('makes no copy of it', () => {
     const alloc = vi.spyOn(Buffer, 'alloc')
     const dek = btoa('\u0007'.repeat(32))
-    expect(wire.unwrapped.safeParse({ dek, key_id, key_version: 1 }).success).toBe(true)
+    expect(fits(wire.unwrapped, { dek, key_id, key_version: 1 })).toBe(true)
     expect(wire.wrap.safeParse({ dek }).success).toBe(true)
     expect(alloc).not.toHaveBeenCalled()
   })
@@ -21,7 +31,7 @@ describe('what checks a DEK', () => {
   it.each([0, 16, 31, 33, 64])('refuses one of %d bytes', (length) => {
     const dek = btoa('\u0007'.repeat(length))
     expect(wire.wrap.safeParse({ dek }).success).toBe(false)
-    expect(wire.unwrapped.safeParse({ dek, key_id, key_version: 1 }).success).toBe(false)
+    expect(fits(wire.unwrapped, { dek, key_id, key_version: 1 })).toBe(false)
   })
 })
 
@@ -62,8 +72,8 @@ describe('a wrapped key that a service answers', () => {
   const bundle = { ciphertext: 'AAAA', iv: 'AAAA' }
   const isTaken = (wrapped_key: string) => {
     const answer = { wrapped_key, key_id, key_version: 1 }
-    const asBundle = wire.bundle.safeParse({ ...answer, ...bundle }).success
-    expect(wire.wrapped.safeParse(answer).success).toBe(asBundle)
+    const asBundle = fits(wire.bundle, { ...answer, ...bundle })
+    expect(fits(wire.wrapped, answer)).toBe(asBundle)
     return asBundle
   }
 

@@ -22,8 +22,7 @@ import {
 import type { Soon } from './async/is-promise.js'
 import { zeroDek } from './deks/bound-keys.js'
 import { createIvPool, randomDek } from './deks/random.js'
-import type { Engine } from './engines/engine.js'
-import { createHmac, type Hmac } from './engines/hmac.js'
+import type { Engine, Mac } from './engines/engine.js'
 import { selectEngine } from './engines/select.js'
 import { DecryptionError, InvalidInputError } from './errors.js'
 import {
@@ -157,7 +156,7 @@ export interface OpenedExport {
   decryptText(envelope: StoredEnvelope, options?: OpenOptions): Promise<string>
   /** Opens to the JSON value; `T` is not checked. @throws ContentError when it holds no JSON */
   decryptJson<T = unknown>(envelope: StoredEnvelope, options?: OpenOptions): Promise<T>
-  /** Returns the blind index of a text, as `eaas.hash` does. @throws InvalidInputError without a hash key or without WebCrypto */
+  /** Returns the blind index of a text, as `eaas.hash` does. @throws InvalidInputError without a hash key */
   hash(value: string): Promise<string>
   /** Zeroes this object's copies of the secrets. The export that was passed keeps its own. */
   close(): void
@@ -192,7 +191,7 @@ export function openExport(exported: ExportedKey | string, options: OpenExportOp
   if (!Array.isArray(versions) || versions.length === 0) refuse('versions must hold at least one version')
   const keks = new Map(versions.map(readVersion))
   const hashKey = source.hash_key_hex === undefined ? undefined : readSecret('hash_key_hex', source.hash_key_hex)
-  let hmac: Hmac | undefined
+  let mac: Mac | undefined
 
   const assertOpen = () => {
     if (keks.size === 0) refuse('the export is closed', 'Open it again.')
@@ -232,8 +231,10 @@ export function openExport(exported: ExportedKey | string, options: OpenExportOp
       assertHashable(value)
       assertOpen()
       if (!hashKey) return refuse('the export has no hash_key_hex')
-      hmac ??= createHmac(hashKey)
-      return encodeHex(await hmac(encodeUtf8(value)))
+      const engine = await selectEngine('auto')
+      assertOpen() // after the await, during which `close()` may have zeroed the secrets
+      mac ??= engine.createMac(hashKey)
+      return encodeHex(await mac(encodeUtf8(value)))
     },
     close() {
       for (const kek of keks.values()) kek.fill(0)

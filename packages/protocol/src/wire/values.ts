@@ -1,32 +1,26 @@
 /**
- * Schemas of single values that several bodies of the /v1 API share. They coerce nothing. Numbers and patterns are checked by functions: zod's
- * own checks of them would be a kilobyte of what pages download. `FIELDS` in openapi-schemas.ts states them for the OpenAPI document.
+ * Values that several bodies of the /v1 API share. They coerce nothing. `FIELDS` in openapi-schemas.ts states them for the OpenAPI
+ * document, since a check by a function has no other form.
  */
-import * as z from 'zod/mini'
 import { KEY_BYTES } from '../aead.js'
 import { isUuid } from '../bytes.js'
+import { checked, string, textThat } from './shape.js'
 
 /** Ours have 88 (wrapped-key.md 1); those of a KMS have a few hundred. */
 export const WRAPPED_KEY_CHARACTERS = 1_024
 
-export const uuid = z.string().check(z.refine(isUuid, 'must be a UUID, lower case, with dashes'))
-export const base64 = z.string().check(z.refine((value) => isBase64(value), 'must be canonical standard base64'))
-export const dek = z
-  .string()
-  .check(
-    z.refine((value) => isBase64(value, KEY_BYTES), `must be canonical standard base64 of exactly ${KEY_BYTES} bytes`),
-  )
-/** A wrapped key as a service may answer it (envelope.md 2). */
-export const wrappedKey = base64.check(
-  z.refine((value) => value !== '' && value.length <= WRAPPED_KEY_CHARACTERS, 'must have 1 to 1,024 characters'),
+export const uuid = textThat(isUuid, 'must be a UUID, lower case, with dashes')
+export const base64 = textThat(isBase64, 'must be canonical standard base64')
+export const dek = textThat(
+  (text) => isBase64(text, KEY_BYTES),
+  `must be canonical standard base64 of exactly ${KEY_BYTES} bytes`,
 )
-/** A schema whose type zod does not know: it is checked here alone. */
-function checked<T>(isOne: (value: unknown) => boolean, message: string) {
-  return z.unknown().check(z.refine(isOne, message)) as unknown as z.ZodMiniType<T, T>
-}
-
-const matching = (pattern: RegExp, message: string) =>
-  z.string().check(z.refine((value) => pattern.test(value), message))
+/** A wrapped key as a service may answer it (envelope.md 2). */
+export const wrappedKey = textThat(
+  (text) => text !== '' && text.length <= WRAPPED_KEY_CHARACTERS && isBase64(text),
+  'must be canonical standard base64 of 1 to 1,024 characters',
+)
+const matching = (pattern: RegExp, message: string) => textThat((text) => pattern.test(text), message)
 export const time = matching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/, 'must be RFC 3339, UTC, with milliseconds')
 export const hex32 = matching(/^[0-9a-f]{64}$/, 'must be 64 hexadecimal digits')
 const whole = (least: number, most = Number.MAX_SAFE_INTEGER) =>
@@ -39,6 +33,9 @@ export const version = whole(1, 2 ** 31 - 1)
 export const position = whole(1)
 export const count = whole(0)
 export const integer = whole(Number.MIN_SAFE_INTEGER)
+
+/** All of them by name, for the OpenAPI document to describe. */
+export const VALUES = { string, uuid, base64, wrappedKey, dek, time, hex32, version, position, count, integer, boolean }
 
 export const ALGORITHM = 'AES-256-GCM'
 export const KEY_STATUSES = ['active', 'disabled', 'pending_destruction', 'destroyed'] as const

@@ -1,4 +1,4 @@
-/** What seals and opens: AES-256-GCM, and HKDF-SHA-256 for its keys. */
+/** What seals and opens, AES-256-GCM, and what derives keys and makes indexes: HKDF and HMAC with SHA-256. */
 import type { Aead } from '@eaas/protocol'
 import type { Soon } from '../async/is-promise.js'
 
@@ -17,16 +17,22 @@ export interface Engine {
   /** Copies a DEK, even one that the engine has imported and zeroed. Where it is missing, a copy of the bytes works. */
   copy?(dek: Uint8Array): Uint8Array
   /**
-   * Derives the 64 bytes of `K_enc ‖ K_com` from a DEK by HKDF-SHA-256 with an empty salt (envelope-v2.md 2). The DEK is treated as in
-   * `seal`; the caller zeroes the result.
+   * Derives `length` bytes from a key of 32 bytes by HKDF-SHA-256 with an empty salt (envelope-v2.md 2). The key is treated as
+   * the DEK in `seal`; the caller zeroes the result.
    */
-  derive(dek: Uint8Array, info: Uint8Array): Soon<Uint8Array>
+  derive(key: Uint8Array, info: Uint8Array, length: number): Soon<Uint8Array>
+  /** Makes the function that returns HMAC-SHA-256 under a key. The caller may zero the key as soon as the call returns. */
+  createMac(key: Uint8Array): Mac
   /** Opens ciphertext ‖ tag. The DEK is treated as in `seal`. @throws OpenError when it is not authentic */
   open(dek: Uint8Array, iv: Uint8Array, sealed: Uint8Array, aad?: Uint8Array): Soon<Uint8Array>
 }
 
+/** Returns the 32 bytes of a MAC under one key. */
+export type Mac = (message: Uint8Array) => Soon<Uint8Array>
+
 /** An engine that returns no promises. */
 export interface SyncEngine extends Aead {
   readonly isAsync?: never
-  derive(dek: Uint8Array, info: Uint8Array): Uint8Array
+  derive(key: Uint8Array, info: Uint8Array, length: number): Uint8Array
+  createMac(key: Uint8Array): (message: Uint8Array) => Uint8Array
 }

@@ -1,5 +1,6 @@
+import { createHmac, hkdfSync } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { type Aead, boundKeysInfo, decodeHex, encodeBase64, encodeHex, OpenError } from '@eaas/protocol'
+import { type Aead, boundKeysInfo, decodeHex, encodeBase64, encodeHex, encodeUtf8, OpenError } from '@eaas/protocol'
 import fc from 'fast-check'
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { type Globals, loadOn } from '../../../../test/support/platform.js'
@@ -98,9 +99,51 @@ describe.each([...engines, ['web', web] as const])('HKDF of engine %s', (_, engi
     for (const vector of v2Vectors.derive) {
       const dek = decodeHex(vector.dek)
       await engine.seal(dek, new Uint8Array(12), new Uint8Array(0))
-      const okm = await engine.derive(dek, boundKeysInfo(vector.key_id))
+      const okm = await engine.derive(dek, boundKeysInfo(vector.key_id), 64)
       expect(encodeHex(okm)).toBe(vector.key + vector.commitment)
     }
+  })
+
+  it('gives what node:crypto gives, for keys and lengths of any kind', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        bytes(32),
+        fc.uint8Array({ maxLength: 80 }),
+        fc.integer({ min: 1, max: 130 }),
+        async (...args) => {
+          const [key, info, length] = args
+          const expected = hkdfSync('sha256', key, new Uint8Array(0), info, length)
+          const infoBefore = encodeHex(info)
+          expect(encodeHex(await engine.derive(key.slice(), info, length))).toBe(encodeHex(new Uint8Array(expected)))
+          expect(encodeHex(info)).toBe(infoBefore)
+        },
+      ),
+    )
+  })
+})
+
+describe.each([...engines, ['web', web] as const])('HMAC of engine %s', (_, engine) => {
+  it('gives what RFC 4231 publishes (test case 1), again and again', async () => {
+    const mac = engine.createMac(new Uint8Array(20).fill(0x0b))
+    for (const _ of [1, 2]) {
+      expect(encodeHex(await mac(encodeUtf8('Hi There')))).toBe(
+        'b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7',
+      )
+    }
+  })
+
+  it('gives what node:crypto gives, also after the caller zeroed the key, and in memory of its own', async () => {
+    await fc.assert(
+      fc.asyncProperty(bytes(32), fc.uint8Array({ maxLength: 300 }), async (key, message) => {
+        const expected = createHmac('sha256', key).update(message).digest('hex')
+        const given = key.slice()
+        const mac = engine.createMac(given)
+        given.fill(0)
+        const made = await mac(message)
+        expect(encodeHex(made)).toBe(expected)
+        expect(made.buffer.byteLength).toBe(32)
+      }),
+    )
   })
 })
 

@@ -1,4 +1,4 @@
-/** HMAC-SHA-256 by WebCrypto, which Node has too, for blind indexes that are made offline. */
+/** HMAC-SHA-256 by WebCrypto, which Node has too. */
 import { InvalidInputError } from '../errors.js'
 
 /** Returns the 32 bytes of a MAC under one key. */

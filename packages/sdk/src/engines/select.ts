@@ -1,5 +1,5 @@
 /** Selects the implementation of AES-256-GCM. Each must first pass a known-answer test. */
-import { decodeBase64, encodeBase64, encodeUtf8, OpenError } from '@eaas/protocol'
+import { BOUND_KEYS_BYTES, decodeBase64, encodeBase64, encodeUtf8, OpenError } from '@eaas/protocol'
 import { isPromise, type Soon } from '../async/is-promise.js'
 import { requestsAreIsolated } from '../async/isolated-requests.js'
 import { loadPart } from '../async/load-part.js'
@@ -51,7 +51,7 @@ function refuse(name: EngineName): never {
 }
 
 /**
- * Returns the engine when it seals, opens and derives the published vectors (envelope.md 8, envelope-v2.md 8) and refuses an altered one, else undefined;
+ * Returns the engine when it seals, opens, derives and authenticates the published vectors (envelope.md 8, envelope-v2.md 8) and refuses an altered one, else undefined;
  * by promise where the engine is asynchronous.
  */
 export function passing(engine: Engine | undefined): Engine | undefined | Promise<Engine | undefined> {
@@ -66,7 +66,8 @@ export function passing(engine: Engine | undefined): Engine | undefined | Promis
     attempt(() => engine.open(key(), iv, sealed), encodeBase64(plaintext)),
     attempt(() => engine.open(key(), iv, altered)),
     // Each block of HKDF depends on the one before it: the end of the last one is enough.
-    attempt(() => engine.derive(key(), iv), 'Ru5Pa0itSw=='),
+    attempt(() => engine.derive(key(), iv, BOUND_KEYS_BYTES), 'Ru5Pa0itSw=='),
+    attempt(() => engine.createMac(key())(plaintext), 'ysTrgSo5/rU='),
   ]
   const verdict = (passed: readonly boolean[]) => (passed.every(Boolean) ? engine : undefined)
   return trials.some(isPromise) ? Promise.all(trials).then(verdict) : verdict(trials as boolean[])

@@ -1,7 +1,6 @@
 /** Sends one call with its retries, and checks the answer. */
 import { isWellFormed, type OperationId, PROBLEM_CONTENT_TYPE } from '@eaas/protocol'
 import * as wire from '@eaas/protocol/answers'
-import type { ZodMiniType } from 'zod/mini'
 import { ApiError, isEaasError, NetworkError, ProtocolError } from '../errors.js'
 import { apiHint } from './api-hint.js'
 import { type Answer, type Call, hintFor, nameOf, type Outcome } from './calls.js'
@@ -20,7 +19,7 @@ const RETRY_STATUSES: ReadonlySet<number> = new Set([500, 502, 503, 504])
 const MAX_TEXT = 1_000
 
 /** The SDK asks `decrypt` for bytes, and so for base64. */
-const ANSWERS: Partial<Record<OperationId, ZodMiniType>> = { ...wire.ANSWERS, decrypt: wire.decryptedBytes }
+const ANSWERS: Partial<Record<OperationId, wire.Shape>> = { ...wire.ANSWERS, decrypt: wire.decryptedBytes }
 /** What grows with what the tenant has, or with what the call asks for. */
 const LONG_ANSWERS: readonly OperationId[] = ['listKeys', 'listApiKeys', 'listAudit', 'batch']
 
@@ -200,7 +199,7 @@ function readBody<Id extends OperationId>(call: Call<Id>, answer: ParsedAnswer, 
   const { status, succeeded, requestId } = answer
   if (succeeded) {
     if (call.parts) return readResults(call, answer, secrets) as Answer<Id>
-    const schema = ANSWERS[call.operationId] as ZodMiniType<Answer<Id>> | undefined
+    const schema = ANSWERS[call.operationId] as wire.Shape<Answer<Id>> | undefined
     if (!schema) throw new ProtocolError(`${nameOf(call)}: expected 204 and no body`, status)
     const value = parse(call, schema, answer, secrets)
     assertAbout(call, value, status)
@@ -258,13 +257,14 @@ function parseJson(call: Call, answer: RawAnswer): unknown {
   }
 }
 
-function parse<T>(call: Call, schema: ZodMiniType<T>, { json, status }: ParsedAnswer, secrets: Spellings): T {
-  const parsed = schema.safeParse(json)
-  if (parsed.success) return parsed.data
-  const issue = parsed.error.issues[0]
-  const where = issue && issue.path.length > 0 ? issue.path.join('.') : 'the body'
-  const what = clean(`${where}: ${issue?.message ?? 'invalid'}`, secrets) // `where` may be a name that the other end chose
-  throw new ProtocolError(`${nameOf(call)}: the answer violates the contract: ${what}`, status)
+function parse<T>(call: Call, shape: wire.Shape<T>, { json, status }: ParsedAnswer, secrets: Spellings): T {
+  try {
+    return wire.readShape(shape, json)
+  } catch (error) {
+    if (!(error instanceof wire.ShapeError)) throw error
+    const what = clean(error.message, secrets) // it may hold a name that the other end chose
+    throw new ProtocolError(`${nameOf(call)}: the answer violates the contract: ${what}`, status)
+  }
 }
 
 /** Refuses a valid answer that is about another id than the call. */

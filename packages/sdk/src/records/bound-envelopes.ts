@@ -1,5 +1,6 @@
 /** Envelopes that are bound to a context, format v2 (envelope-v2.md): what a reader demands of them, and how they are sealed and opened. */
 import {
+  BOUND_KEYS_BYTES,
   type BoundKeys,
   boundKeysInfo,
   type Context,
@@ -115,5 +116,5 @@ export function openBound(engine: Engine, dek: Uint8Array, parts: OpenableParts)
 }
 
 function keysOf(engine: Engine, dek: Uint8Array, keyId: string): Soon<BoundKeys> {
-  return boundKeysOf(dek, () => engine.derive(dek, boundKeysInfo(keyId)))
+  return boundKeysOf(dek, () => engine.derive(dek, boundKeysInfo(keyId), BOUND_KEYS_BYTES))
 }

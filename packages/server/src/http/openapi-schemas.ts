@@ -1,6 +1,6 @@
 /**
- * The components of the OpenAPI document: the wire schemas as JSON schema, under the names that generated clients show.
- * zod's checks by a function are lost in JSON schema, so this module states them again, on the server only.
+ * The components of the OpenAPI document: the wire schemas and shapes as JSON schema, under the names that generated clients show.
+ * Checks by a function are lost in JSON schema, so this module states them again, on the server only.
  */
 import {
   IV_BYTES,
@@ -64,8 +64,9 @@ const ONE_BYTE_LEFT = `${GROUPS}[AQgw]==`
 
 const BASE64 = { pattern: `^(?:${GROUPS}{4})*(?:${TWO_BYTES_LEFT}|${ONE_BYTE_LEFT})?$`, contentEncoding: 'base64' }
 
-/** The checks of `wire.FIELDS` as JSON schema. */
-const FIELDS: Record<keyof typeof wire.FIELDS, JsonSchema> = {
+/** The checks of `wire.FIELDS` and `wire.VALUES` as JSON schema. */
+const FIELDS: Record<keyof typeof wire.FIELDS | keyof typeof wire.VALUES, JsonSchema> = {
+  string: {},
   text: { pattern: NO_NUL },
   name: { pattern: NO_NUL, minLength: 1, maxLength: 255 },
   uuid: { format: 'uuid', pattern: '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$' },
@@ -209,7 +210,10 @@ const PROPERTIES: Partial<Record<Component, Record<string, JsonSchema>>> = {
 }
 
 const fields = new Map<unknown, JsonSchema>(
-  Object.entries(wire.FIELDS).map(([name, schema]) => [schema, FIELDS[name as keyof typeof FIELDS]]),
+  [...Object.entries(wire.FIELDS), ...Object.entries(wire.VALUES)].map(([name, schema]) => [
+    schema,
+    FIELDS[name as keyof typeof FIELDS],
+  ]),
 )
 const names = new Map<unknown, Component>(
   Object.entries(COMPONENTS).map(([name, schema]) => [schema, name as Component]),
@@ -218,14 +222,17 @@ const names = new Map<unknown, Component>(
 /** The components, by name. */
 export function componentSchemas(): Record<string, JsonSchema> {
   const registry = z.registry<{ id: string }>()
-  for (const [id, schema] of Object.entries(COMPONENTS)) registry.add(schema, { id })
-  // Answers are generated as input schemas too: as output, zod would close the objects, but a later version may add fields.
+  const shapes: [string, JsonSchema][] = []
+  for (const [id, schema] of Object.entries(COMPONENTS)) {
+    if ('kind' in schema) shapes.push([id, shapeSchema(schema)])
+    else registry.add(schema, { id })
+  }
   const { schemas } = z.toJSONSchema(registry, {
     io: 'input',
     uri: refTo,
     override: ({ zodSchema, jsonSchema }) => refine(jsonSchema as JsonSchema, fields.get(zodSchema)),
   })
-  const components = schemas as Record<string, JsonSchema>
+  const components = { ...(schemas as Record<string, JsonSchema>), ...Object.fromEntries(shapes) }
   for (const schema of Object.values(components)) {
     delete schema.$schema
     delete schema.$id
@@ -245,6 +252,37 @@ export function schemaRef(schema: unknown): { $ref: string } {
   const name = names.get(schema)
   if (!name) throw new Error('a route has a wire schema without a name: give it one in openapi-schemas.ts')
   return { $ref: refTo(name) }
+}
+
+/** A shape as JSON schema. Objects stay open, since a later version may add members. */
+function shapeSchema(shape: wire.Shape): JsonSchema {
+  switch (shape.kind) {
+    case 'value':
+      return shape === wire.anything ? {} : { type: 'string', ...fields.get(shape) }
+    case 'choice':
+      return { type: 'string', enum: shape.names }
+    case 'list':
+      return { type: 'array', items: schemaOrRef(shape.item) }
+    case 'optional':
+      return schemaOrRef(shape.of)
+    case 'nullable':
+      if (shape.of === wire.VALUES.string) return { type: ['string', 'null'] }
+      return { anyOf: [schemaOrRef(shape.of), { type: 'null' }] }
+    case 'object': {
+      const members = Object.entries(shape.members)
+      const required = members.flatMap(([name, { kind }]) => (kind === 'optional' ? [] : [name]))
+      return {
+        type: 'object',
+        properties: Object.fromEntries(members.map(([name, member]) => [name, schemaOrRef(member)])),
+        ...(required.length > 0 && { required }),
+        ...(shape.others && { additionalProperties: schemaOrRef(shape.others) }),
+      }
+    }
+  }
+}
+
+function schemaOrRef(shape: wire.Shape): JsonSchema {
+  return names.has(shape) ? schemaRef(shape) : shapeSchema(shape)
 }
 
 function refTo(name: string): string {

@@ -41,7 +41,7 @@ export interface Route<Body = unknown, Query = unknown, Answer = unknown>
   status: 200 | 201 | 204
   body?: ZodMiniType<Body>
   query?: ZodMiniType<Query>
-  answer?: ZodMiniType<Answer>
+  answer?: wire.Shape<Answer>
 }
 
 type BindingOf<Id extends OperationId> = Binding<Member<wire.Bodies, Id>, Member<wire.Queries, Id>, AnswerOf<Id>>
