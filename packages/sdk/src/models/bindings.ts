@@ -22,8 +22,9 @@ export function bindRow({ envelope, bind }: Definition, row: Row, index: number)
 
 /** Returns the AAD of a field in the row of `bindRow` (bindings.md 1), under a key. @throws InvalidInputError when the names are too long */
 export function bindField(definition: Definition, keyId: string, field: string, row: Uint8Array): Uint8Array {
-  const known = heads.get(definition) ?? new Map<string, Uint8Array>()
-  heads.set(definition, known)
+  const { whole = definition } = definition // one of some fields may be made for each call
+  const known = heads.get(whole) ?? new Map<string, Uint8Array>()
+  heads.set(whole, known)
   const name = `${keyId}/${field}`
   // `field` and `model` come before every `row.…`, so the pairs can be encoded apart.
   const head = known.get(name) ?? readingContext(() => contextAad(keyId, { model: definition.name, field }))
@@ -37,7 +38,7 @@ function columnText(value: unknown, field: string, index: number): string {
     return `${value}`
   throw new InvalidInputError(
     `a column of bind must hold text or a whole number, got ${value === '' ? 'no text' : kindOf(value)}`,
-    'Bind to an id known before sealing; when opening, read its column too.',
+    'Bind to an id known before sealing; give it with some fields too, and read its column too.',
     { index, field },
   )
 }

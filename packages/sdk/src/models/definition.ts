@@ -125,6 +125,8 @@ export interface Definition {
   keyIds: ReadonlySet<string>
   fields: readonly PlacedField[]
   columns: readonly IndexColumn[]
+  /** The definition of all fields, where these are some of them: see `pickFields`. */
+  whole?: Definition
   /** The names of the fields and of all columns that the model adds. */
   names: ReadonlySet<string>
   format: RowFormat

@@ -23,7 +23,7 @@ export interface ModelRows {
 
 /** Makes the functions that seal and open rows of a definition. */
 export function createModelRows(deps: ModelDeps, definition: Definition): ModelRows {
-  const { keyId, columns, fields, bind } = definition
+  const { keyId, columns, bind, whole = definition } = definition
 
   const sealRead = async (rows: readonly Row[], read: readonly RowRead[], pace: Pace, options: SealOptions) => {
     await deps.envelopes.ready()
@@ -42,7 +42,7 @@ export function createModelRows(deps: ModelDeps, definition: Definition): ModelR
   return {
     async seal(records, options) {
       assertNotAborted(options.signal)
-      const rows = copyRows(records, { paths: [...fields, ...bind].map(({ path }) => path), toStore: true })
+      const rows = copyRows(records, { paths: [...whole.fields, ...bind].map(({ path }) => path), toStore: true })
       const pace = createPace()
       const read: RowRead[] = []
       for (const one of readEach(definition, rows, [...rows.keys()])) {

@@ -57,6 +57,23 @@ export interface OtherColumns {
 }
 /** The least that a model seals: its fields, with the values that the application sees. */
 export type PlainShape<F extends Fields> = Shape<F, { [P in keyof F]: Taken<Value<F[P]>> | MissingOf<F[P]> }>
+/** The fields of a model where a row has some of them: each may be absent, and null stands for no value in those that may be missing. */
+export type PartialFields<F extends Fields> = {
+  readonly [P in keyof F]: Field<
+    Value<F[P]>,
+    undefined | NullIf<MissingOf<F[P]>>,
+    IndexOf<F[P]>,
+    Extract<IsJoinable<F[P]>, boolean>
+  >
+}
+/** The indexes over several fields of which all are picked. */
+export type PickedCompounds<C, K> = {
+  readonly [N in keyof C as C[N] extends { readonly fields: readonly (infer P)[] }
+    ? [P] extends [K]
+      ? N
+      : never
+    : never]: C[N]
+}
 /** What stands for a missing value in a stored row: databases also store null for a value that was left out. */
 type StoredMissing<M> = M | (undefined extends M ? null : never)
 /** The least that a model opens: its fields, sealed, in any form; with `acceptPlaintext` also not sealed. */
@@ -118,6 +135,29 @@ type HeaderColumn<T extends Format, H extends string> = T extends 'compact'
 /** The row that a model seals `R` to. */
 export type SealedRow<R, F extends Fields, C, T extends Format, H extends string> = Show<
   Seal<R, F, T> & IndexColumns<F, C> & HeaderColumn<T, H>
+>
+/** The type of the value at a path; never where the row has none. */
+type At<R, P> = P extends `${infer Head}.${infer Tail}`
+  ? Head extends keyof R
+    ? At<NonNullable<R[Head]>, Tail> | Extract<R[Head], undefined>
+    : never
+  : P extends keyof R
+    ? R[P]
+    : never
+/** The fields that a row surely has, or also those of which its type says that they may be undefined. */
+type Given<R, F extends Fields, Maybe extends boolean> = {
+  [P in keyof F & string as [Exclude<At<R, P>, undefined>] extends [never]
+    ? never
+    : undefined extends At<R, P>
+      ? Maybe extends true
+        ? P
+        : never
+      : P]: Field<Value<F[P]>, Extract<At<R, P>, null>, IndexOf<F[P]>, Extract<IsJoinable<F[P]>, boolean>>
+}
+type IndexColumnsOf<G extends Fields, C> = IndexColumns<G, PickedCompounds<C, keyof G>>
+/** The row that a model seals some fields to, with the columns of the indexes of which it has all fields. */
+export type SealedPartial<R, F extends Fields, C, T extends Format> = Show<
+  Seal<R, PartialFields<F>, T> & IndexColumnsOf<Given<R, F, false>, C> & Partial<IndexColumnsOf<Given<R, F, true>, C>>
 >
 /** The column of the compact form, unless the application uses that column itself. */
 type HeaderName<R, H extends string> = H extends keyof R

@@ -7,7 +7,7 @@ import type { RecordsDeps } from '../records/blocks.js'
 import { getAt } from '../records/paths.js'
 import type { CallOptions } from '../resources/keys.js'
 import { indexText } from './blind-index.js'
-import { getQueryFields, type ModelOptions, type RowFormat, readDefinition } from './definition.js'
+import { type Definition, getQueryFields, type ModelOptions, type RowFormat, readDefinition } from './definition.js'
 import type { Accepted, ModelDeps, RowsOptions } from './model-deps.js'
 import type { createModelRows } from './model-rows.js'
 import type {
@@ -15,13 +15,17 @@ import type {
   Fields,
   OpenedRow,
   OtherColumns,
+  PartialFields,
+  PickedCompounds,
   PlainShape,
   Query,
   QueryColumns,
+  SealedPartial,
   SealedRow,
   SealedShape,
 } from './model-types.js'
 import type { RowsResult } from './open-rows.js'
+import { pickFields, pickPresent } from './pick.js'
 import type { RewrapBatch, RewrapOptions, resealRows, rewrapRows } from './rotation.js'
 import { packRow, unpackRow } from './rows.js'
 
@@ -75,6 +79,37 @@ export interface Model<F extends Fields, C, T extends RowFormat, H extends strin
     rows: readonly R[],
     options?: RowsOptions,
   ): Promise<RowsResult<OpenedRow<R, F, C, H>>>
+  /**
+   * Makes a model of some fields, for rows of which only these are read or written. It binds to the same columns, which such rows need too.
+   * Seals no value of an index over several fields without the others, and none of a row in the compact form.
+   *
+   * @throws InvalidInputError for a name that is not one of the fields
+   * @example
+   * ```ts
+   * const { email } = await users.pick('email').decrypt(row) // select id, email from users
+   * ```
+   */
+  pick<K extends keyof F & string>(...fields: K[]): Model<Pick<F, K>, PickedCompounds<C, K>, T, H, P>
+  /**
+   * Seals those fields of a row that are there, and adds the columns of their indexes: for an update of some columns. A field that is
+   * absent or undefined stays so; null, in a field that may be missing, is stored as null, and so is its index; an empty text is sealed.
+   * Otherwise as `encrypt` of `pick`.
+   *
+   * @throws InvalidInputError with `place` when a column of `bind`, or a field of an index over several, is missing beside what it belongs to
+   * @example
+   * ```ts
+   * const changes = await users.encryptPartial({ id: 7, email: 'ada@example.org' }) // update users set email = …, email_index = … where id = 7
+   * ```
+   */
+  encryptPartial<R extends PlainShape<PartialFields<F>> & OtherColumns>(
+    row: R,
+    options?: CallOptions,
+  ): Promise<SealedPartial<R, F, C, T>>
+  /** Opens those fields of a row that are there, and keeps null. Otherwise as `decrypt` of `pick`. */
+  decryptPartial<R extends SealedShape<PartialFields<F>, P> & OtherColumns>(
+    row: R,
+    options?: CallOptions,
+  ): Promise<OpenedRow<R, PartialFields<F>, C, H>>
   /**
    * Makes the index columns to search rows by: `{ email_index: '…' }`, in hexadecimal digits. An index over several fields needs the
    * values of all of them. One request. With `bits`, filter the rows that the search finds with `matches`.
@@ -143,9 +178,11 @@ interface Loaded {
   rewrapRows: typeof rewrapRows
 }
 
+type Deps = Omit<ModelDeps, keyof RecordsDeps> & { load: () => Soon<Loaded> }
+
 /** Makes a model over one client. @throws InvalidInputError when the definition is wrong */
 export function createModel(
-  deps: Omit<ModelDeps, keyof RecordsDeps | 'accepted'> & { load: () => Soon<Loaded> },
+  deps: Omit<Deps, 'accepted'>,
   options: ModelOptions<Fields, Compounds<Fields>, RowFormat, string, boolean>,
 ): unknown {
   const definition = readDefinition(options)
@@ -154,43 +191,56 @@ export function createModel(
       'deks.maxMessages must be at least the number of fields: all fields of a record share a DEK',
     )
   }
-  const accepted: Accepted = { plaintext: 0, unbound: 0 }
+  return modelOf({ ...deps, accepted: { plaintext: 0, unbound: 0 } }, definition)
+}
+
+function modelOf(deps: Deps, definition: Definition): unknown {
+  const { accepted } = deps
   // Loaded at the first call: a page that is only opened does not pay for it.
-  const load = async () => {
+  const load = async (some = definition) => {
     const { records, createModelRows, resealRows, rewrapRows } = await deps.load()
-    const all = { ...deps, ...records, accepted }
-    return { rows: createModelRows(all, definition), deps: all, resealRows, rewrapRows }
+    const all = { ...deps, ...records }
+    return { rows: createModelRows(all, some), deps: all, resealRows, rewrapRows }
   }
   const paths = definition.fields.map(({ path }) => path)
+  const encryptOne = (name: string, pick: (row: Row) => Definition) =>
+    traced(async (row: Row, options?: CallOptions) => {
+      const signal = readSignal(name, options)
+      const taken = takeRows([row])
+      const { rows } = await load(pick(taken[0] ?? row))
+      return (await rows.seal(taken, { signal }))[0]
+    })
+  const decryptOne = (name: string, pick: (row: Row) => Definition) =>
+    traced(async (row: Row, options?: CallOptions) => {
+      const signal = readSignal(name, options)
+      const { rows } = await load(pick(row))
+      const { ok, failed } = await rows.open([row], { signal })
+      if (failed[0]) throw failed[0].error
+      return ok[0]
+    })
+  const all = () => definition
+  const present = (row: Row) => pickPresent(definition, row)
   return Object.freeze({
     get accepted() {
       return { ...accepted }
     },
-    encrypt: traced(async (row: Row, options?: CallOptions) => {
-      const signal = readSignal('encrypt()', options)
-      const taken = takeRows([row])
-      const { rows } = await load()
-      return (await rows.seal(taken, { signal }))[0]
-    }),
+    encrypt: encryptOne('encrypt()', all),
+    encryptPartial: encryptOne('encryptPartial()', present),
     encryptMany: traced(async (list: readonly Row[], options: RowsOptions = {}) => {
       assertOptions('encryptMany()', options, ROWS_OPTIONS)
       const taken = takeRows(list)
       const { rows } = await load()
       return rows.seal(taken, options)
     }),
-    decrypt: traced(async (row: Row, options?: CallOptions) => {
-      const signal = readSignal('decrypt()', options)
-      const { rows } = await load()
-      const { ok, failed } = await rows.open([row], { signal })
-      if (failed[0]) throw failed[0].error
-      return ok[0]
-    }),
+    decrypt: decryptOne('decrypt()', all),
+    decryptPartial: decryptOne('decryptPartial()', present),
     decryptMany: traced(async (list: readonly Row[], options: RowsOptions = {}) => {
       assertOptions('decryptMany()', options, ROWS_OPTIONS)
       const { rows } = await load()
       const { ok, failed } = await rows.open(list, options)
       return { ok, failed }
     }),
+    pick: (...fields: string[]) => modelOf(deps, pickFields(definition, fields)),
     index: traced(async (query: Row, options?: CallOptions) => {
       const signal = readSignal('index()', options)
       const asked = { ...query } // it may change before the part is there

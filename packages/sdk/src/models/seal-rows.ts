@@ -4,7 +4,7 @@ import { createBacklog } from '../async/backlog.js'
 import { isPromise } from '../async/is-promise.js'
 import type { Pace } from '../async/pace.js'
 import type { OwnDek } from '../deks/own-dek.js'
-import type { EaasError } from '../errors.js'
+import { type EaasError, InvalidInputError } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
 import { attempt, restAndReport, withDeks } from '../records/blocks.js'
 import { toText } from '../records/envelope-text.js'
@@ -46,7 +46,34 @@ export function* readEach(
 }
 
 function readRow(definition: Definition, row: Row, index: number): RowRead {
-  return { texts: readTexts(definition, row, index), binding: bindRow(definition, row, index) }
+  const { fields, whole } = definition
+  if (whole) assertPicked(definition, whole, row, index)
+  const texts = readTexts(definition, row, index)
+  // Of some fields, those that hold nothing are bound to nothing, and need no column of the row.
+  const isUnbound = whole && fields.every(({ path }) => isMissing(getAt(row, path)))
+  return { texts, binding: isUnbound ? undefined : bindRow(definition, row, index) }
+}
+
+/** Refuses some fields of a row that would be stored beside plaintext, or beside what no longer fits them. @throws InvalidInputError */
+function assertPicked({ fields, columns, names, format }: Definition, whole: Definition, row: Row, index: number) {
+  const isPicked = ({ name }: PlacedField) => fields.some((field) => field.name === name)
+  const others = whole.fields.filter((field) => !isPicked(field))
+  const refuse = (field: string, message: string) => {
+    throw new InvalidInputError(message, 'Give all that belongs together, and only that.', { index, field })
+  }
+  for (const field of others) {
+    if (getAt(row, field.path) !== undefined) refuse(field.name, 'it has a value, and was not picked')
+    assertNoLookalike(row, field, names, index)
+  }
+  if (fields.length === 0) return
+  if (format === 'compact' && others[0]) refuse(others[0].name, 'a compact row is sealed as a whole')
+  for (const { column, fields: parts } of whole.columns) {
+    if (columns.some((kept) => kept.column === column)) continue
+    const name = JSON.stringify(column)
+    if (parts.some(isPicked))
+      refuse(parts.find((part) => !isPicked(part))?.name ?? '', `the index ${name} needs it too`)
+    if (row[column] !== undefined) refuse(column, 'the index of a field that was not picked')
+  }
 }
 
 function readTexts({ fields, columns, names, format, header }: Definition, row: Row, index: number): Texts {
@@ -101,7 +128,7 @@ export async function sealRows(
       return [path, format === 'text' && envelope ? toText(envelope) : envelope]
     })
     const full = withValues(rows[at] ?? {}, values)
-    out[at] = format === 'compact' ? packRow(full, paths, header, at) : full
+    out[at] = format === 'compact' && fields.length > 0 ? packRow(full, paths, header, at) : full
   }
   await withDeks(deps, { keyId, dek, count: rows.length, signal }, async (start, end, dekOf) => {
     for (let at = start; at < end; at++) {

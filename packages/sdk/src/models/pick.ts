@@ -1,0 +1,29 @@
+/** Some fields of a model: see `pick`, `encryptPartial` and `decryptPartial` of `Model`. */
+import { InvalidInputError } from '../errors.js'
+import type { Row } from '../input.js'
+import { getAt } from '../records/paths.js'
+import type { Definition } from './definition.js'
+
+/** Returns a definition of some fields, with the indexes that are made of no other field. @throws InvalidInputError for an unknown one */
+export function pickFields(definition: Definition, names: readonly string[]): Definition {
+  const isPicked = ({ name }: { name: string }) => names.includes(name)
+  const fields = definition.fields.filter(isPicked)
+  const unknown = names.find((name) => !fields.some((field) => field.name === name))
+  if (unknown !== undefined) throw new InvalidInputError(`the model has no field ${JSON.stringify(unknown)}`)
+  const columns = definition.columns.filter((column) => column.fields.every(isPicked))
+  return { ...definition, fields, columns, whole: definition.whole ?? definition }
+}
+
+/** Picks the fields that a row has. Null stands for no value in each of them that may be missing. */
+export function pickPresent(definition: Definition, row: Row): Definition {
+  const present = definition.fields.filter(({ path }) => getAt(row, path) !== undefined)
+  const picked = pickFields(
+    definition,
+    present.map(({ name }) => name),
+  )
+  const fields = picked.fields.map(({ spec, ...field }) => ({
+    ...field,
+    spec: { ...spec, missing: spec.missing.map(() => null) },
+  }))
+  return { ...picked, fields }
+}
