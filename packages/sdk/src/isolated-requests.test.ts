@@ -1,5 +1,7 @@
 // Platforms that keep the requests of one isolate apart, Cloudflare's workerd: what one request began must hold up no other.
 // The real one is in test/slow/runtimes.test.ts; here a request that dies is one whose fetch never answers.
+import { randomBytes } from 'node:crypto'
+import { encodeUtf8 } from '@eaas/protocol'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { createClient, expiringApiKey } from './index.js'
 import { createTestService } from './testing.js'
@@ -51,6 +53,17 @@ describe('where requests are isolated, a request', () => {
     expect(await eaas.decryptText(await eaas.encrypt('mine', { keyId }))).toBe('mine')
     expect(await eaas.hash('x', { keyId })).toMatch(/^[0-9a-f]{64}$/)
     expect((await renewing.tenant()).name).toBe('test')
+  })
+
+  it('uses no DEK that another one has imported as if its bytes were still there', async () => {
+    vi.resetModules() // no request has tested WebCrypto yet
+    const { selectEngine } = await import('./engines/select.js')
+    const [one, other] = await Promise.all([selectEngine('web'), selectEngine('web')])
+    const [dek, iv, plaintext] = [randomBytes(32), randomBytes(12), encodeUtf8('x')]
+    const kept = new Uint8Array(dek)
+    await one.seal(dek, iv, plaintext)
+    const sealed = await other.seal(dek, iv, plaintext)
+    expect(await one.open(kept, iv, sealed)).toEqual(plaintext)
   })
 
   it('still shares within a turn: one wrap, one unwrap, one batch', async () => {

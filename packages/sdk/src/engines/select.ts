@@ -31,8 +31,8 @@ export function selectEngine(name: EngineName): Engine | Promise<Engine> {
 function findWeb(): Promise<Engine | undefined> {
   if (checkedWeb) return Promise.resolve(checkedWeb.engine)
   checkingWeb ??= Promise.resolve(passing(createWebEngine())).then((engine) => {
-    checkedWeb = { engine }
-    return engine
+    checkedWeb ??= { engine }
+    return checkedWeb.engine
   })
   const checking = checkingWeb
   if (requestsAreIsolated()) checkingWeb = undefined // each request tests it until one has finished

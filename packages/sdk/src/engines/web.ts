@@ -13,6 +13,9 @@ interface ImportedDek {
   hkdf: Soon<CryptoKey>
 }
 
+/** What was imported, by the array whose bytes are zero since. One for all engines: to a second one, these zeros would be a DEK. */
+const imported = new WeakMap<Uint8Array, ImportedDek>()
+
 /**
  * Makes the engine, or returns undefined where there is no WebCrypto, as on pages without TLS. It imports each DEK once, as
  * CryptoKeys that cannot be exported and live as long as the array, and zeroes the bytes.
@@ -20,7 +23,6 @@ interface ImportedDek {
 export function createWebEngine(): Engine | undefined {
   const subtle = (globalThis as { crypto?: { subtle?: SubtleCrypto } }).crypto?.subtle
   if (!subtle) return undefined
-  const imported = new WeakMap<Uint8Array, ImportedDek>()
 
   const importOnce = (dek: Uint8Array): ImportedDek => {
     const known = imported.get(dek)

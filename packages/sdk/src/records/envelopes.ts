@@ -50,7 +50,7 @@ export function createEnvelopes(options: EnvelopesOptions): Envelopes {
   let loading: Promise<void> | undefined
   const load = () => {
     const take = (loaded: Engine) => {
-      engine = loaded
+      engine ??= loaded
     }
     const forget = (error: unknown) => {
       loading = undefined // the network may be back at the next call
