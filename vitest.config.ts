@@ -75,7 +75,7 @@ const resolve = {
 const common = {
   pool: 'forks' as const,
   // A worker runs many files and loads the sources once: loading them for each file took a sixth of the CPU time of `npm test`.
-  // So a test that changes a global undoes it. The files that mock modules or stub globals have the project `unit-isolated`.
+  // So a test that changes a global undoes it. `findMocking` says which files have a worker of their own, in the project `unit-isolated`.
   isolate: false,
   execArgv: [FAST_WASM],
   // Even on two cores, a second worker runs while the first waits for the database. More than four only crowd PostgreSQL.
@@ -105,7 +105,7 @@ export default defineConfig({
   test: { ...common, projects: slow ? [sized(), ...projects] : [...units(), ...projects] },
 })
 
-/** The suites without a database: those that mock modules or stub globals, each in a worker of its own, and the others. */
+/** The suites without a database: those that mock modules, stub globals or count timers, each in a worker of its own, and the others. */
 function units(): TestProjectInlineConfiguration[] {
   const mocking = findMocking(['packages', 'test'])
   const exclude = [...notHere, ...DATABASE_SUITES, 'test/slow/**', ...(quick ? NOT_QUICK : [])]
@@ -122,8 +122,9 @@ function sized(): TestProjectInlineConfiguration {
 }
 
 /**
- * The test files below these folders that mock modules, which would stay mocked for the next files of their worker, or stub globals,
- * which modules look at once, when they are loaded or first used.
+ * The test files below these folders that mock modules, which would stay mocked for the next files of their worker, that stub globals,
+ * which modules look at once, when they are loaded or first used, or that count fake timers: what an earlier file of the worker left
+ * running sets some too.
  */
 function findMocking(folders: string[]): string[] {
   const files = folders.flatMap((folder) =>
@@ -132,7 +133,9 @@ function findMocking(folders: string[]): string[] {
     ),
   )
   const tests = files.filter((path) => path.endsWith('.test.ts') && !/\/(node_modules|dist)\//.test(path))
-  return tests.filter((path) => /\bvi\.(mock|doMock|stubGlobal)\(/.test(readFileSync(`${root}${path}`, 'utf8')))
+  return tests.filter((path) =>
+    /\bvi\.(mock|doMock|stubGlobal|getTimerCount)\(/.test(readFileSync(`${root}${path}`, 'utf8')),
+  )
 }
 
 function database(backend: Backend): TestProjectInlineConfiguration {

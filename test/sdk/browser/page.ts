@@ -8,7 +8,18 @@ globalThis.addEventListener('securitypolicyviolation', (event) => {
   violations.push((event as SecurityPolicyViolationEvent).effectiveDirective)
 })
 
-const api = { sdk, violations, runVectors, openRefused, roundTrip, watchImports, longTasksOf, blockFor, startWorker }
+const api = {
+  sdk,
+  violations,
+  runVectors,
+  openRefused,
+  roundTrip,
+  watchImports,
+  sealRows,
+  openRows: (): Promise<number> => Promise.reject(new Error('call sealRows first')),
+  holdUp,
+  startWorker,
+}
 
 declare global {
   var harness: typeof api
@@ -95,11 +106,11 @@ async function roundTrip(keyId: string): Promise<string> {
   return row.email_index === email_index ? note : 'not found'
 }
 
-/** Decrypts so many rows, and gives the longest task meanwhile, in milliseconds; 0 when none took 50. */
-async function longTasksOf(keyId: string, count: number, engine: 'auto' | 'noble') {
+/** Seals so many rows, and makes `openRows`, which opens them. */
+async function sealRows(keyId: string, count: number, engine: 'auto' | 'noble'): Promise<void> {
+  const fields = { name: sdk.text(), email: sdk.text(), note: sdk.text() }
   const eaas = sdk.createClient({ baseUrl: '/api/eaas', engine })
-  const model = eaas.model({ name: 'users', keyId, fields: { name: sdk.text(), email: sdk.text(), note: sdk.text() } })
-  const rows = await model.encryptMany(
+  const rows = await eaas.model({ name: 'users', keyId, fields }).encryptMany(
     Array.from({ length: count }, (_, id) => ({
       id,
       name: `name ${id}`,
@@ -108,36 +119,23 @@ async function longTasksOf(keyId: string, count: number, engine: 'auto' | 'noble
     })),
   )
   eaas.close()
-  const reader = sdk.createClient({ baseUrl: '/api/eaas', engine })
-  const { longest, result } = await longestTask(() =>
-    reader
-      .model({ name: 'users', keyId, fields: { name: sdk.text(), email: sdk.text(), note: sdk.text() } })
-      .decryptMany(rows),
-  )
-  reader.close()
-  return { longest, opened: result.ok.filter(({ id, name }) => name === `name ${id}`).length }
+  globalThis.harness.openRows = async () => {
+    const reader = sdk.createClient({ baseUrl: '/api/eaas', engine })
+    const { ok } = await reader.model({ name: 'users', keyId, fields }).decryptMany(rows)
+    reader.close()
+    return ok.filter(({ id, name }) => name === `name ${id}`).length
+  }
 }
 
-async function longestTask<T>(work: () => T | Promise<T>): Promise<{ longest: number; result: T }> {
-  let longest = 0
-  const observer = new PerformanceObserver((list) => {
-    for (const { duration } of list.getEntries()) longest = Math.max(longest, duration)
+/** Holds the page up for so long, in a task of its own. */
+function holdUp(ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(() => {
+      const end = performance.now() + ms
+      while (performance.now() < end);
+      resolve()
+    }, 100)
   })
-  await new Promise((resolve) => setTimeout(resolve, 200)) // what came before is not meant
-  observer.observe({ type: 'longtask' })
-  const result = await work()
-  await new Promise((resolve) => setTimeout(resolve, 200)) // entries come a little later
-  observer.disconnect()
-  return { longest, result }
-}
-
-/** What `longTasksOf` would say of work that holds the page up for so long. */
-async function blockFor(ms: number): Promise<number> {
-  const { longest } = await longestTask(() => {
-    const end = performance.now() + ms
-    while (performance.now() < end);
-  })
-  return longest
 }
 
 export interface WorkerOutcome {

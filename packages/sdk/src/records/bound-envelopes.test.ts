@@ -225,15 +225,15 @@ describe('what is no context', () => {
     const dek = new Uint8Array(32).fill(1)
     const wrapped = { wrapped_key: 'AAAA', key_id: keyId, key_version: 1 }
     for (const call of [
-      eaas.encrypt('x', { keyId, context }),
-      eaas.encryptJson('x', { keyId, context }),
-      eaas.decrypt(envelope, { context }),
-      eaas.encryptMany([{ a: 'x' }], { keyId, fields: ['a'], context: () => context }),
-      eaas.decryptMany([{ a: envelope }], { fields: ['a'], context: () => context }),
-      seal('x', { dek, wrapped, context }),
-      open(envelope, dek, { context }),
+      () => eaas.encrypt('x', { keyId, context }),
+      () => eaas.encryptJson('x', { keyId, context }),
+      () => eaas.decrypt(envelope, { context }),
+      () => eaas.encryptMany([{ a: 'x' }], { keyId, fields: ['a'], context: () => context }),
+      () => eaas.decryptMany([{ a: envelope }], { fields: ['a'], context: () => context }),
+      () => seal('x', { dek, wrapped, context }),
+      () => open(envelope, dek, { context }),
     ]) {
-      expect((await failure(call)).code).toBe('E_INVALID_INPUT')
+      expect((await failure(call())).code).toBe('E_INVALID_INPUT')
     }
     expect(service.requests).toEqual([])
   })
@@ -340,13 +340,13 @@ describe('without a service', () => {
     const unbound = await eaas.encrypt('old', { keyId: id })
     expect(await exported.decryptText(unbound, { context, acceptUnbound: true })).toBe('old')
     for (const refused of [
-      open(sealed, dek),
-      open(sealed, dek, { context: { ...context, row: '8' } }),
-      open(sealed, createDek(), options),
-      exported.decrypt(sealed),
-      exported.decrypt(unbound, options),
+      () => open(sealed, dek),
+      () => open(sealed, dek, { context: { ...context, row: '8' } }),
+      () => open(sealed, createDek(), options),
+      () => exported.decrypt(sealed),
+      () => exported.decrypt(unbound, options),
     ]) {
-      expect(await failure(refused)).toMatchObject(REFUSED)
+      expect(await failure(refused())).toMatchObject(REFUSED)
     }
   })
 })
