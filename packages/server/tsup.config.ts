@@ -6,7 +6,7 @@ import { patchedPostgres } from './patches/postgres.js'
 const require = createRequire(import.meta.url)
 
 export default defineConfig({
-  entry: ['src/main.ts', 'src/index.ts'],
+  entry: ['src/main.ts', 'src/index.ts', 'src/verify-thread.ts'],
   format: 'esm',
   target: 'node20',
   platform: 'node',

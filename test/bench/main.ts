@@ -20,6 +20,7 @@ import { measureOverload } from './server/overload.js'
 import { measureProcesses } from './server/processes.js'
 import { profileUnwrap } from './server/profile.js'
 import { measureTenants } from './server/tenants.js'
+import { measureVerification } from './server/verification.js'
 
 const PARTS: Record<string, Record<string, (scene: Scene) => Promise<Findings>>> = {
   server: {
@@ -29,6 +30,7 @@ const PARTS: Record<string, Record<string, (scene: Scene) => Promise<Findings>>>
     change: measureChange,
     overload: measureOverload,
     neighbours: measureNeighbours,
+    verification: measureVerification,
     embedded: measureEmbedded,
     idle: measureIdle,
     growth: measureGrowth,

@@ -11,6 +11,8 @@ import { createClock } from './audit/clock.js'
 import { type Commit, createCommitter } from './audit/committer.js'
 import { type LineFault, readKeptFile } from './audit/kept-witnesses.js'
 import { createSharedAlarms, type SharedAlarms } from './audit/shared-alarms.js'
+import type { ThreadDatabase, Verifier } from './audit/verification-thread.js'
+import { verifyLog } from './audit/verify.js'
 import type { Config } from './config.js'
 import { deriveRowKey, openSecret, sealNewSecret } from './crypto/key-hierarchy.js'
 import { embeddedRootKeyPath, RootKeyError, readEmbeddedRootKey, readRootKey } from './crypto/root-key.js'
@@ -75,6 +77,8 @@ export interface OpenOptions {
   observeCommit?: (commit: Commit) => void
   /** called with each call that is counted instead of recorded */
   observeUnrecorded?: (kind: UnrecordedKind) => void
+  /** opens what verifies logs on PostgreSQL; by default this thread does, as always on the embedded database, whose queries it runs anyway */
+  openVerifier?: ((database: ThreadDatabase) => Verifier) | undefined
   /** who acts where no API key does; by default the server itself */
   actor?: string
 }
@@ -97,6 +101,7 @@ export async function openInstallation({
   databaseNow,
   observeCommit,
   observeUnrecorded,
+  openVerifier,
   actor = SYSTEM_ACTOR,
 }: OpenOptions): Promise<Installation> {
   const fromEnvironment = await readRootKey(config.rootKey)
@@ -155,6 +160,8 @@ export async function openInstallation({
         }),
       now,
     })
+    const { databaseUrl: url } = config
+    const verifier = url === undefined ? undefined : openVerifier?.({ url, isPooled: store.isPooled })
     const rowKey = deriveRowKey(installationKey)
     const compareAnchored = () =>
       compareWithAnchor({ sql, watches: committer.watches, installationKey, rowKey, findAuditKey })
@@ -172,6 +179,7 @@ export async function openInstallation({
         apiKeyUses: createApiKeyUses(sql),
         unrecordedCalls: createUnrecordedCalls(sql, observeUnrecorded),
         gate: createWorkGate(),
+        verifyLog: verifier?.verify ?? ((options) => verifyLog(sql, options)),
         now,
         databaseNow: databaseNow ?? ((on = sql) => findDatabaseTime(on)),
         destroyWindowDays: config.destroyWindowDays,
@@ -183,7 +191,7 @@ export async function openInstallation({
       probeCommit: store.probeCommit,
       database: store.description,
       close() {
-        closing ??= committer.drain().then(() => store.close())
+        closing ??= Promise.all([committer.drain(), verifier?.close()]).then(() => store.close())
         return closing
       },
     }

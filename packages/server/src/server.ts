@@ -8,7 +8,7 @@ import type { Config } from './config.js'
 import { digestConfig } from './config-digest.js'
 import { isReadableByAll } from './crypto/root-key.js'
 import { createMetrics, type MetricsOfWorkers } from './http/metrics.js'
-import { type Installation, openInstallation, rootKeyFile } from './installation.js'
+import { type Installation, type OpenOptions, openInstallation, rootKeyFile } from './installation.js'
 import { startSchedule } from './jobs/schedule.js'
 import { loggerOptions, logWithoutApp, writeOrDrop } from './logger.js'
 import { recordAlone } from './runner/installation-log.js'
@@ -42,10 +42,13 @@ export async function openServer({
   config,
   now,
   worker,
+  openVerifier,
 }: {
   config: Config
   now?: (() => number) | undefined
   worker?: WorkerPart
+  /** where logs are verified; by default in this thread */
+  openVerifier?: OpenOptions['openVerifier']
 }): Promise<Server> {
   const isFirst = worker === undefined || worker.number === 1
   const inLog = worker && { worker: worker.number }
@@ -81,6 +84,7 @@ export async function openServer({
       keptFaults = faults
     },
     observeCommit: metrics.observeCommit,
+    openVerifier,
     observeUnrecorded: metrics.observeUnrecorded,
     ...(now === undefined ? {} : { now }),
   })

@@ -16,14 +16,14 @@ const BODY_BYTES = 8 * 1_048_576
 const [KEYS, VERSIONS] = [10_000, 4_000]
 const AT_ONCE = 64
 
-interface Call {
+export interface Call {
   method: string
   path: string
   /** with the body */
   file?: string
 }
 
-interface Timed {
+export interface Timed {
   calls: number
   failed: number
   p50: number
@@ -166,7 +166,8 @@ async function repeat(count: number, work: () => Promise<unknown>): Promise<void
   await Promise.all(Array.from({ length: AT_ONCE }, client))
 }
 
-async function call({ url }: Running, options: object): Promise<Timed> {
+/** Calls as `caller.mjs` is told to, from a process of its own. */
+export async function call({ url }: Running, options: object): Promise<Timed> {
   const output = await run([process.execPath, CALLER, JSON.stringify({ url, ...options })])
   const [, json = ''] = /^RESULT (.*)$/m.exec(output) ?? []
   return JSON.parse(json)

@@ -10,6 +10,7 @@ import { WorkerEndedError } from '../workers/worker-ended.js'
 import { commandConfig, ENVIRONMENT } from './command.js'
 import { baseUrl, greet } from './greeting.js'
 import { explainListening } from './listen.js'
+import { openVerifier } from './open-verifier.js'
 import { CLOSED_MS, closeAndExit, onStopSignal } from './stop.js'
 
 /** How much longer than its workers the primary process waits before it kills them, in milliseconds. */
@@ -34,7 +35,7 @@ export function addStart(program: Command): void {
 async function start(config: Config): Promise<void> {
   // Imported here, so that no other command loads the HTTP server, which takes it longer than its own work.
   const { openServer } = await import('../server.js')
-  const server = await openServer({ config })
+  const server = await openServer({ config, openVerifier })
   const { app } = server
   try {
     await app

@@ -7,6 +7,7 @@ import type { Server } from '../server.js'
 import { openChannel } from '../workers/channel.js'
 import { readPositive } from './command.js'
 import { greet } from './greeting.js'
+import { openVerifier } from './open-verifier.js'
 import { closeAndExit, STOP_SIGNALS } from './stop.js'
 
 /** Adds `eaas worker`, which only `eaas start` runs. */
@@ -60,7 +61,7 @@ async function work(number: number): Promise<never> {
   const { openServer } = await import('../server.js')
   const { adoptConnections } = await import('../http/adopt-connections.js')
   const { metrics, countMissing, untilAlone } = channel
-  const opened = await openServer({ config, worker: { number, metrics, countMissing, untilAlone } })
+  const opened = await openServer({ config, openVerifier, worker: { number, metrics, countMissing, untilAlone } })
   await opened.app.ready()
   adopt = adoptConnections(opened.app)
   server = opened

@@ -4,7 +4,6 @@ import type { Witness } from '../audit/chain.js'
 import { AnchorFault, readAnchor } from '../audit/newest-anchor.js'
 import { TamperedRowError } from '../audit/row-mac.js'
 import { TENANT_GONE } from '../audit/shared-alarms.js'
-import { verifyLog } from '../audit/verify.js'
 import type { Services } from '../runner/operation.js'
 import { listRecordedTenants } from '../store/anchors.js'
 import { findMissingTenants, listTenants } from '../store/tenants.js'
@@ -58,7 +57,7 @@ export async function verifyAll(
       if (!state) throw new Error('it is gone')
       const { auditKey, rowKey } = state
       const after_id = verified?.get(tenant_id)
-      const answer = await verifyLog(sql, {
+      const answer = await services.verifyLog({
         tenant_id,
         auditKey,
         rowKey,

@@ -7,7 +7,6 @@
 import { equalBytes, isPurgeMarkAuthentic, NO_MARK_MAC, type PurgeMark, purgeMarkMac } from '../audit/chain.js'
 import { readAuthenticEntry } from '../audit/read-entry.js'
 import { type RightsLog, rightsAt, rightsDigest } from '../audit/rights-digest.js'
-import { verifyLog } from '../audit/verify.js'
 import { recordForInstallation } from '../runner/installation-log.js'
 import type { Decision, EntryNote, Operation, Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
@@ -134,7 +133,7 @@ export function verifyOnce(onProgress?: (entries: number) => void): VerifyOnce {
 
 // A log that was tampered with must stay as it is: after a purge nobody could tell any more.
 async function verifyRights(
-  { sql }: Services,
+  { verifyLog }: Services,
   { tenant, auditKey, rowKey }: TenantState,
   onProgress: ((entries: number) => void) | undefined,
 ): Promise<RightsLog> {
@@ -143,7 +142,7 @@ async function verifyRights(
     rights = found
   }
   const { tenant_id } = tenant
-  const { reason, broken_at } = await verifyLog(sql, { tenant_id, auditKey, rowKey, onRights, onProgress })
+  const { reason, broken_at } = await verifyLog({ tenant_id, auditKey, rowKey, onRights, onProgress })
   if (!rights) throw notVerified(reason, broken_at)
   return rights
 }

@@ -4,7 +4,6 @@ import type { wire } from '@eaas/protocol'
 import { isHeadAuthentic, type Witness } from '../audit/chain.js'
 import { type Checkpoint, CheckpointError, encodePublicKey, readCheckpoint } from '../audit/checkpoint.js'
 import { AnchorFault, readAnchor } from '../audit/newest-anchor.js'
-import { verifyLog } from '../audit/verify.js'
 import type { Operation, Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import { shareVerification } from '../runner/shared-verification.js'
@@ -46,7 +45,7 @@ export function verifyAudit({ checkpoint, signal, ...scope }: VerifyScope): Oper
         return shareVerification({ tenant_id, scope: shared, signal }, async (gone) => {
           const witnessed = alarmed ?? (await findAnchored(services, tenant_id))
           const options = { tenant_id, auditKey, rowKey, checkpoint: kept, witnessed, ...scope, signal: gone }
-          return verifyLog(services.sql, options)
+          return services.verifyLog(options)
         })
       },
     }

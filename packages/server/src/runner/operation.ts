@@ -2,6 +2,7 @@
 import type { KeyObject } from 'node:crypto'
 import type { LogAction, UnrecordedKind } from '@eaas/protocol'
 import type { Committer } from '../audit/committer.js'
+import type { VerifyLog } from '../audit/verification-thread.js'
 import type { ApiKeyRow } from '../store/api-keys.js'
 import type { Queryable, Sql, Transaction } from '../store/db.js'
 import type { ApiKeyUses } from './api-key-uses.js'
@@ -27,6 +28,8 @@ export interface Services {
   unrecordedCalls: UnrecordedCalls
   /** admits batches */
   gate: WorkGate
+  /** verifies a log, in a thread of its own where that helps */
+  verifyLog: VerifyLog
   /** milliseconds since 1970 */
   now: () => number
   /** the time by the database's clock: what cannot be undone must be due by both clocks */

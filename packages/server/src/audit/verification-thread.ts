@@ -1,0 +1,151 @@
+/**
+ * Verifies logs in a thread of its own, which `verify-thread.ts` runs, so that other calls do not wait for it. The thread has connections of
+ * its own. It starts with the first verification, and ends when there has been none for a minute.
+ */
+import type { KeyObject } from 'node:crypto'
+import { Worker } from 'node:worker_threads'
+import type { wire } from '@eaas/protocol'
+import { DatabaseDeadlineError } from '../store/deadline.js'
+import type { RightsLog } from './rights-digest.js'
+import type { VerifyOptions } from './verify.js'
+
+/** How long the thread waits for another verification before it ends: it holds some 20 MB. In milliseconds. */
+const IDLE_MS = 60_000
+
+/** The database, for connections of the thread's own. */
+export interface ThreadDatabase {
+  url: string
+  isPooled: boolean
+}
+
+/** `VerifyOptions` without functions and signal, which no message holds. Keys pass as handles: the thread shares this process's memory. */
+export interface ThreadTask {
+  tenant_id: string
+  auditKey: KeyObject
+  rowKey: KeyObject
+  checkpoint: VerifyOptions['checkpoint']
+  witnessed: VerifyOptions['witnessed']
+  after_id: number | undefined
+  through_id: number | undefined
+}
+
+export type ToThread = { kind: 'verify'; id: number; task: ThreadTask } | { kind: 'abort'; id: number }
+
+export type FromThread =
+  | { kind: 'progress'; id: number; entries: number }
+  | { kind: 'done'; id: number; answer: wire.Verification; rights: RightsLog | undefined }
+  | { kind: 'failed'; id: number; failure: ThreadFailure }
+
+/** An error as it passes between threads, which keep neither its class nor its code. */
+export interface ThreadFailure {
+  name: string
+  message: string
+  stack: string | undefined
+  code: unknown
+}
+
+/** Verifies a log; see `verifyLog`. */
+export type VerifyLog = (options: VerifyOptions) => Promise<wire.Verification>
+
+export interface Verifier {
+  verify: VerifyLog
+  /** Ends the thread; what it verifies then fails. */
+  close(): Promise<void>
+}
+
+interface Running {
+  options: VerifyOptions
+  resolve: (answer: wire.Verification) => void
+  reject: (error: unknown) => void
+}
+
+/** Creates the verifier; `program` is the compiled `verify-thread.ts`. */
+export function createVerificationThread(database: ThreadDatabase, program: URL): Verifier {
+  const running = new Map<number, Running>()
+  let thread: Worker | undefined
+  let idle: NodeJS.Timeout | undefined
+  let lastId = 0
+
+  function start(): Worker {
+    const started = new Worker(program, { workerData: database })
+    started.unref()
+    started.on('message', receive)
+    const end = (error: unknown) => {
+      if (thread === started) forget(error)
+    }
+    started.on('error', end)
+    started.on('exit', (code) => end(new Error(`the thread that verifies ended with code ${code}`)))
+    return started
+  }
+
+  // What runs in a thread that ends has failed; the next verification starts another one.
+  function forget(error: unknown): void {
+    thread = undefined
+    for (const { reject } of running.values()) reject(error)
+    running.clear()
+  }
+
+  function receive(message: FromThread): void {
+    const run = running.get(message.id)
+    if (!run) return
+    if (message.kind === 'progress') {
+      run.options.onProgress?.(message.entries)
+      return
+    }
+    running.delete(message.id)
+    if (running.size === 0) idle = setTimeout(() => void close(), IDLE_MS).unref()
+    if (message.kind === 'done') {
+      if (message.rights) run.options.onRights?.(message.rights)
+      run.resolve(message.answer)
+    } else run.reject(run.options.signal?.aborted ? run.options.signal.reason : revive(message.failure))
+  }
+
+  async function close(): Promise<void> {
+    clearTimeout(idle)
+    const ending = thread
+    forget(new Error('the server is stopping'))
+    await ending?.terminate()
+  }
+
+  return {
+    verify: async (options) => {
+      options.signal?.throwIfAborted()
+      clearTimeout(idle)
+      thread ??= start()
+      const [id, port] = [++lastId, thread]
+      const abort = () => port.postMessage({ kind: 'abort', id } satisfies ToThread)
+      options.signal?.addEventListener('abort', abort, { once: true })
+      try {
+        return await new Promise((resolve, reject) => {
+          running.set(id, { options, resolve, reject })
+          port.postMessage({ kind: 'verify', id, task: taskOf(options) } satisfies ToThread)
+        })
+      } finally {
+        options.signal?.removeEventListener('abort', abort)
+      }
+    },
+    close,
+  }
+}
+
+function taskOf({
+  tenant_id,
+  auditKey,
+  rowKey,
+  checkpoint,
+  witnessed,
+  after_id,
+  through_id,
+}: VerifyOptions): ThreadTask {
+  const head = witnessed && { last_id: witnessed.last_id, hash: witnessed.hash }
+  return { tenant_id, auditKey, rowKey, checkpoint, witnessed: head, after_id, through_id }
+}
+
+function revive({ name, message, stack, code }: ThreadFailure): Error {
+  const error = name === 'DatabaseDeadlineError' ? new DatabaseDeadlineError(message) : new Error(message)
+  return Object.assign(error, {
+    name,
+    ...(stack === undefined ? {} : { stack }),
+    ...(code === undefined ? {} : { code }),
+  })
+}

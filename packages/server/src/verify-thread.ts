@@ -1,0 +1,57 @@
+/** The program of the thread that verifies logs: `audit/verification-thread.ts` starts it and says what to verify. */
+import { getPriority, setPriority } from 'node:os'
+import { parentPort, workerData } from 'node:worker_threads'
+import type { RightsLog } from './audit/rights-digest.js'
+import type { FromThread, ThreadDatabase, ThreadFailure, ToThread } from './audit/verification-thread.js'
+import { verifyLog } from './audit/verify.js'
+import { connect } from './store/db.js'
+import { withDeadlines } from './store/deadline.js'
+
+/** Logs that are verified at once: two of callers and the scheduled one. */
+const CONNECTIONS = 3
+/** By how much the thread is nicer than the one that serves calls, which comes first where cores are scarce. */
+const NICER = 10
+const NICEST = 19
+
+// On Linux this is the priority of this thread alone; elsewhere it would be that of the whole process.
+if (process.platform === 'linux') {
+  try {
+    setPriority(0, Math.min(NICEST, getPriority(0) + NICER))
+  } catch {
+    // The system call may be filtered. Then the threads compete as equals.
+  }
+}
+
+const { url, isPooled } = workerData as ThreadDatabase
+const sql = withDeadlines(connect({ url, isPooled, max: CONNECTIONS }))
+const running = new Map<number, AbortController>()
+const send = (message: FromThread) => parentPort?.postMessage(message)
+
+parentPort?.on('message', async (message: ToThread) => {
+  const { id } = message
+  if (message.kind === 'abort') return running.get(id)?.abort()
+  const gone = new AbortController()
+  running.set(id, gone)
+  let rights: RightsLog | undefined
+  try {
+    const answer = await verifyLog(sql, {
+      ...message.task,
+      signal: gone.signal,
+      onProgress: (entries) => send({ kind: 'progress', id, entries }),
+      onRights: (found) => {
+        rights = found
+      },
+    })
+    send({ kind: 'done', id, answer, rights })
+  } catch (error) {
+    send({ kind: 'failed', id, failure: describe(error) })
+  } finally {
+    running.delete(id)
+  }
+})
+
+function describe(error: unknown): ThreadFailure {
+  if (!(error instanceof Error)) return { name: 'Error', message: String(error), stack: undefined, code: undefined }
+  const { name, message, stack } = error
+  return { name, message, stack, code: 'code' in error ? error.code : undefined }
+}
