@@ -18,7 +18,7 @@ type Form =
   | { kind: 'optional' | 'nullable'; of: Shape }
 
 /** A value that a function checks, such as text in a format; `message` says what it must be. */
-interface Checked {
+export interface Checked {
   kind: 'value'
   message: string
   is(value: unknown): boolean
