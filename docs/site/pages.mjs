@@ -10,13 +10,23 @@ import { join } from 'node:path'
 export const API_ENTRIES = [
   { name: '@eaas/sdk', source: 'packages/sdk/src/index.ts' },
   { name: '@eaas/sdk/broker', source: 'packages/sdk/src/broker.ts' },
+  { name: '@eaas/sdk/drizzle', source: 'packages/sdk/src/drizzle.ts' },
   { name: '@eaas/sdk/offline', source: 'packages/sdk/src/offline.ts' },
   { name: '@eaas/sdk/testing', source: 'packages/sdk/src/testing.ts' },
   { name: '@eaas/server', source: 'packages/server/src/index.ts' },
 ]
 
 /** Pages to be read in this order; those of the folder that are not named come after them. */
-const SDK_DOCS = ['models-and-search', 'rotation', 'dek-cache-and-audit', 'browser', 'testing', 'errors']
+const SDK_DOCS = [
+  'models-and-search',
+  'rotation',
+  'dek-cache-and-audit',
+  'orms',
+  'drizzle',
+  'browser',
+  'testing',
+  'errors',
+]
 
 /**
  * The sections of the site. A page that is added to one of the folders is added to the site.

@@ -1,10 +1,14 @@
 // Runs the snippets of a page, as one program, in a folder of its own.
-import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import ts from 'typescript'
 import { onTestFinished, vi } from 'vitest'
 import { programOf } from '../support/snippets.js'
 import { createPrelude, type PageService } from './snippet-prelude.js'
+
+/** What a page imports besides the SDK, such as an ORM. */
+const PACKAGES = fileURLToPath(new URL('../../node_modules', import.meta.url))
 
 /** @throws what a snippet throws, or an error about something printed that the page does not promise */
 export async function runPage(markdown: string, service: PageService, parent: string): Promise<void> {
@@ -17,6 +21,7 @@ export async function runPage(markdown: string, service: PageService, parent: st
     vi.restoreAllMocks()
     globals.eaas.close()
   })
+  symlinkSync(PACKAGES, join(folder, 'node_modules'), 'junction')
   mkdirSync(join(folder, '.eaas'))
   writeFileSync(join(folder, '.eaas/api-key.txt'), `${service.apiKey}\n`)
   for (const [name, value] of Object.entries({ ...globals, fetch })) vi.stubGlobal(name, value)

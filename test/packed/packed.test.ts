@@ -14,7 +14,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { installPackedSdk, pack, runSuiteBy } from '../support/packed-sdk.js'
 
 const KB = 1_024
-const ENTRIES = ['@eaas/sdk', '@eaas/sdk/broker', '@eaas/sdk/offline', '@eaas/sdk/testing']
+const ENTRIES = ['@eaas/sdk', '@eaas/sdk/broker', '@eaas/sdk/drizzle', '@eaas/sdk/offline', '@eaas/sdk/testing']
 const TIMEOUT_MS = 120_000
 const LIB = ['lib.es2022.d.ts', 'lib.dom.d.ts', 'lib.dom.iterable.d.ts']
 
@@ -78,6 +78,7 @@ describe('the package', () => {
       'LICENSE',
       'README.md',
       'broker/package.json',
+      'drizzle/package.json',
       'licenses/noble-ciphers.txt',
       'licenses/noble-hashes.txt',
       'licenses/zod.txt',
@@ -101,14 +102,22 @@ describe('the package', () => {
     expect(targets.filter((path) => !existsSync(join(home, path)))).toEqual([])
   })
 
-  it('loads files of its own only, and noble: each file of another package would slow down the first call', () => {
+  it('loads files of its own only, noble, and the ORM of an adapter: each file of another package would slow down the first call', () => {
     const home = join(folder, 'node_modules/@eaas/sdk/dist')
     const scripts = readdirSync(home, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.js'))
     const imported = scripts.flatMap((path) =>
       ts.preProcessFile(readFileSync(join(home, path), 'utf8')).importedFiles.map(({ fileName }) => fileName),
     )
     expect(imported.length).toBeGreaterThan(scripts.length)
-    expect(new Set(imported.filter((name) => !name.startsWith('.')))).toEqual(new Set(['@noble/ciphers/aes.js']))
+    expect(new Set(imported.filter((name) => !name.startsWith('.')))).toEqual(
+      new Set([
+        '@noble/ciphers/aes.js',
+        '@noble/hashes/hkdf.js',
+        '@noble/hashes/hmac.js',
+        '@noble/hashes/sha2.js',
+        'drizzle-orm',
+      ]),
+    )
   })
 
   it('holds the pages that its README names', () => {

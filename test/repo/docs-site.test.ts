@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import * as broker from '../../packages/sdk/src/broker.js'
+import * as drizzle from '../../packages/sdk/src/drizzle.js'
 import * as sdk from '../../packages/sdk/src/index.js'
 import * as offline from '../../packages/sdk/src/offline.js'
 import * as testing from '../../packages/sdk/src/testing.js'
@@ -89,6 +90,7 @@ describe('the site', () => {
   it.each([
     ['sdk', sdk],
     ['sdk-broker', broker],
+    ['sdk-drizzle', drizzle],
     ['sdk-offline', offline],
     ['sdk-testing', testing],
   ])('describes everything that an application can import: api/%s.html', (name, entry) => {

@@ -355,6 +355,8 @@ const SDK_LAYERS: Layers = [
   ['parts', ['deks', 'http', 'records', 'resources', 'models']],
   ['client', ['async', 'engines', 'deks', 'http', 'records', 'resources', 'models', 'parts']],
   ['index', ['engines', 'deks', 'http', 'records', 'resources', 'models', 'client']],
+  ['adapters', ['records', 'models']],
+  ['drizzle', ['adapters']],
   ['offline', ['async', 'engines', 'deks', 'records']],
   ['broker', ['http']],
   ['testing', ['engines', 'deks', 'resources']],

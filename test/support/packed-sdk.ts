@@ -33,8 +33,11 @@ export async function installPackedSdk(folder: string): Promise<string> {
   mkdirSync(target, { recursive: true })
   const tarball = await pack('packages/sdk', folder)
   await run('tar', ['-xzf', tarball, '-C', target, '--strip-components=1'])
-  const { dependencies } = JSON.parse(readFileSync(join(target, 'package.json'), 'utf8')) as { dependencies: object }
-  for (const name of Object.keys(dependencies)) {
+  const { dependencies, peerDependencies } = JSON.parse(readFileSync(join(target, 'package.json'), 'utf8')) as {
+    dependencies: object
+    peerDependencies: object
+  }
+  for (const name of Object.keys({ ...dependencies, ...peerDependencies })) {
     mkdirSync(dirname(join(modules, name)), { recursive: true })
     symlinkSync(join(ROOT, 'node_modules', name), join(modules, name))
   }

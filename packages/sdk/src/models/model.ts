@@ -8,6 +8,7 @@ import { getAt } from '../records/paths.js'
 import type { CallOptions } from '../resources/keys.js'
 import { indexText } from './blind-index.js'
 import { type Definition, getQueryFields, type ModelOptions, type RowFormat, readDefinition } from './definition.js'
+import { keepInternals } from './internals.js'
 import type { Accepted, ModelDeps, RowsOptions } from './model-deps.js'
 import type { createModelRows } from './model-rows.js'
 import type {
@@ -220,7 +221,7 @@ function modelOf(deps: Deps, definition: Definition): unknown {
     })
   const all = () => definition
   const present = (row: Row) => pickPresent(definition, row)
-  return Object.freeze({
+  const model = Object.freeze({
     get accepted() {
       return { ...accepted }
     },
@@ -263,4 +264,5 @@ function modelOf(deps: Deps, definition: Definition): unknown {
     pack: (row: Row) => packRow(row, paths, definition.header),
     unpack: (row: Row) => unpackRow(row, paths, definition.header),
   })
+  return keepInternals(model, { definition, load })
 }

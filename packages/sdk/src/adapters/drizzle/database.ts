@@ -1,0 +1,81 @@
+/** A database of Drizzle whose queries go through us: what encrypts, rewrites and opens them is beside this file. */
+import { QueryPromise, type Table } from 'drizzle-orm'
+import type { Row } from '../../input.js'
+import { rewrite } from './conditions.js'
+import { openLevels, type QueryConfig, rewriteQuery, type TableConfig } from './relations.js'
+import { prepare, wrapSelect } from './selects.js'
+import { type KnownTables, nameOf } from './tables.js'
+import { wrapWrite } from './writes.js'
+
+type Anything = (...args: unknown[]) => unknown
+
+const SELECTS = ['select', 'selectDistinct', 'selectDistinctOn']
+const WRITES = ['insert', 'update', 'delete']
+
+export function wrapDatabase<D extends object>(tables: KnownTables, database: D): D {
+  return new Proxy(database, {
+    get(target, name) {
+      const member: unknown = Reflect.get(target, name)
+      if (name === 'query') return wrapQueries(tables, target, member as Record<string, RelationalBuilder>)
+      if (typeof member !== 'function') return member
+      const call = member.bind(target) as Anything
+      if (SELECTS.includes(String(name))) return (...args: unknown[]) => wrapSelect(tables, call(...args) as object)
+      if (WRITES.includes(String(name))) {
+        return (...args: unknown[]) => {
+          const known = tables.find(args[0])
+          return known ? wrapWrite(tables, known, () => call(...args) as object) : call(...args)
+        }
+      }
+      if (name === 'with') return (...args: unknown[]) => wrapDatabase(tables, call(...args) as object)
+      if (name === '$count') return (source: unknown, filter?: unknown) => count(tables, call, source, filter)
+      if (name === 'transaction') {
+        return (run: (inner: object) => unknown, ...rest: unknown[]) =>
+          call((inner: object) => run(wrapDatabase(tables, inner)), ...rest)
+      }
+      return call
+    },
+  })
+}
+
+class Later extends QueryPromise<unknown> {
+  readonly execute: () => Promise<unknown>
+
+  constructor(run: () => Promise<unknown>) {
+    super()
+    this.execute = run
+  }
+}
+
+function count(tables: KnownTables, call: Anything, source: unknown, filter: unknown): unknown {
+  return new Later(async () => call(source, await rewrite(tables, filter, (query) => prepare(tables, query))))
+}
+
+interface RelationalBuilder {
+  findMany(config?: QueryConfig): Promise<unknown>
+  findFirst(config?: QueryConfig): Promise<unknown>
+}
+
+function wrapQueries(tables: KnownTables, database: object, queries: Record<string, RelationalBuilder>): unknown {
+  const { schema = {} } = (database as { _: { schema?: Record<string, TableConfig> } })._
+  const byName = new Map(Object.values(schema).map((config) => [nameOf(tableOf(config)), config]))
+  const find = (table: Table) => byName.get(nameOf(table))
+  return Object.fromEntries(
+    Object.entries(queries).map(([table, builder]) => {
+      const of = schema[table]
+      const run =
+        (method: 'findMany' | 'findFirst') =>
+        (config: QueryConfig = {}) =>
+          new Later(async () => {
+            if (!of) return builder[method](config)
+            const result = await builder[method](await rewriteQuery(tables, of, config, find))
+            await openLevels(tables, of, [result ?? []].flat() as Row[], find)
+            return result
+          })
+      return [table, { findMany: run('findMany'), findFirst: run('findFirst') }]
+    }),
+  )
+}
+
+function tableOf({ columns }: TableConfig): Table {
+  return Object.values(columns)[0]?.table as Table
+}

@@ -1,0 +1,82 @@
+/** Relational queries of Drizzle, `db.query`: conditions on every level are rewritten, and the rows of every level opened. */
+import { type Column, getOperators, getOrderByOperators, type Table } from 'drizzle-orm'
+import type { Row } from '../../input.js'
+import { refuseExpression, refuseOrder } from '../refusals.js'
+import { assertNoSealed, rewrite } from './conditions.js'
+import { prepare } from './selects.js'
+import type { KnownTables } from './tables.js'
+
+/** What Drizzle knows of a table and its relations. */
+export interface TableConfig {
+  columns: Record<string, Column>
+  relations: Record<string, { referencedTable: Table }>
+}
+
+/** A part of a relational query: its own options, and those of its relations. */
+export interface QueryConfig {
+  where?: unknown
+  orderBy?: unknown
+  extras?: unknown
+  with?: Record<string, boolean | QueryConfig | undefined>
+  [option: string]: unknown
+}
+
+/** Finds what Drizzle knows of a table. */
+export type FindConfig = (table: Table) => TableConfig | undefined
+
+export async function rewriteQuery(
+  tables: KnownTables,
+  of: TableConfig,
+  config: QueryConfig,
+  find: FindConfig,
+): Promise<QueryConfig> {
+  const { where, orderBy, extras } = config
+  const out = { ...config }
+  const call = (given: unknown, operators: unknown) =>
+    typeof given === 'function' ? given(of.columns, operators) : given
+  // Drizzle puts its own aliases into conditions that are not functions.
+  if (where !== undefined)
+    out.where = await rewrite(tables, call(where, getOperators()), (query) => prepare(tables, query))
+  assertNoSealed(tables, [call(orderBy, getOrderByOperators())].flat(), refuseOrder)
+  assertNoSealed(tables, Object.values(call(extras, getOperators()) ?? {}), refuseExpression)
+  if (config.with) {
+    const inner = await Promise.all(
+      Object.entries(config.with).map(async ([name, one]) => {
+        const next = findNext(of, name, find)
+        if (!next || typeof one !== 'object') return [name, one] as const
+        return [name, await rewriteQuery(tables, next, one, find)] as const
+      }),
+    )
+    out.with = Object.fromEntries(inner)
+  }
+  return out
+}
+
+/** Opens the rows of a relational query in place, the tables of one level at once. */
+export async function openLevels(
+  tables: KnownTables,
+  of: TableConfig,
+  rows: readonly Row[],
+  find: FindConfig,
+): Promise<void> {
+  const inner = Object.keys(of.relations).map((name) => {
+    const next = findNext(of, name, find)
+    const found = rows.flatMap((row) => row[name] ?? []) as Row[]
+    return next && found.length > 0 ? openLevels(tables, next, found, find) : undefined
+  })
+  const [column] = Object.values(of.columns)
+  const known = column && tables.find(column.table)
+  if (known) {
+    const stored = rows.map((row) =>
+      Object.fromEntries(Object.entries(row).filter(([key]) => Object.hasOwn(of.columns, key))),
+    )
+    const opened = await known.sealed.openRows(stored)
+    for (const [at, row] of rows.entries()) Object.assign(row, opened[at])
+  }
+  await Promise.all(inner)
+}
+
+function findNext(of: TableConfig, relation: string, find: FindConfig): TableConfig | undefined {
+  const table = of.relations[relation]?.referencedTable
+  return table && find(table)
+}

@@ -1,0 +1,60 @@
+/** The tables of a Drizzle schema that have encrypted fields, found again by any column of theirs, of an alias and of a subquery too. */
+import { Column, getTableColumns, is, type Table } from 'drizzle-orm'
+import { InvalidInputError } from '../../errors.js'
+import { createTable, type SealedTable } from '../table.js'
+
+/** Drizzle's names of what an alias keeps of its table. */
+const ORIGINAL_NAME = Symbol.for('drizzle:OriginalName')
+const SCHEMA = Symbol.for('drizzle:Schema')
+
+/** A table of Drizzle with the model that seals its rows. */
+export interface KnownTable {
+  table: Table
+  sealed: SealedTable
+  columns: Readonly<Record<string, Column>>
+  /** The name by which rows have a column. */
+  keyOf(column: Column): string
+}
+
+export interface KnownTables {
+  find(table: unknown): KnownTable | undefined
+  /** Finds the table of a column, where its values are sealed. */
+  findSealed(column: Column): KnownTable | undefined
+}
+
+/** Reads which models seal which tables. @throws InvalidInputError when a table lacks a column of its model */
+export function knowTables(pairs: readonly (readonly [Table, object])[]): KnownTables {
+  const known = new Map(pairs.map(([table, model]) => [nameOf(table), knowTable(table, model)]))
+  const find = (table: unknown) => known.get(nameOf(table as Table))
+  return {
+    find,
+    findSealed(column) {
+      const found = find(column.table)
+      return found?.sealed.isSealed(found.keyOf(column)) ? found : undefined
+    },
+  }
+}
+
+function knowTable(table: Table, model: object): KnownTable {
+  const sealed = createTable(model)
+  const columns = getTableColumns(table) as Record<string, Column>
+  const lacking = sealed.columns.find((column) => !Object.hasOwn(columns, column))
+  if (lacking !== undefined) {
+    throw new InvalidInputError(
+      `the table of ${sealed.name} has no column ${JSON.stringify(lacking)}`,
+      'Name fields, indexes and `bind` of the model as the keys of the Drizzle table.',
+    )
+  }
+  const keys = new Map(Object.entries(columns).map(([key, { name }]) => [name, key]))
+  return { table, sealed, columns, keyOf: (column) => keys.get(column.name) ?? '' }
+}
+
+/** Names a table with its schema; the same for all of its aliases. */
+export function nameOf(table: Table): string {
+  const of = table as unknown as Record<symbol, string | undefined>
+  return JSON.stringify([of[SCHEMA] ?? null, of[ORIGINAL_NAME] ?? null])
+}
+
+export function isColumn(value: unknown): value is Column {
+  return is(value, Column)
+}

@@ -1,0 +1,161 @@
+/**
+ * Inserts, updates and deletes of Drizzle. Encrypting takes time, and Drizzle takes values at once: so the calls are remembered, and
+ * repeated on Drizzle's own builder, with encrypted values, when the query is awaited.
+ */
+import { type Column, is, QueryPromise, SQL, StringChunk, sql } from 'drizzle-orm'
+import type { Row } from '../../input.js'
+import { refuseCall, refuseComputed } from '../refusals.js'
+import { pinnedBy, rewrite } from './conditions.js'
+import { readSelection } from './results.js'
+import { prepare } from './selects.js'
+import type { KnownTable, KnownTables } from './tables.js'
+
+type Call = [name: string, args: unknown[]]
+
+interface Builder {
+  [name: string]: (...args: unknown[]) => Builder & PromiseLike<unknown>
+}
+
+const REFUSED = ['select', 'prepare', 'toSQL', 'getSQL', 'as', '_prepare', 'all', 'get', 'run']
+
+/** Remembers the calls on a builder of Drizzle, which `begin` makes, and repeats them when it is awaited. */
+export function wrapWrite(tables: KnownTables, known: KnownTable, begin: () => object): object {
+  const calls: Call[] = []
+  const waiting = new Write(async () => {
+    const repeated = await translate(tables, known, calls)
+    let builder = begin() as Builder
+    for (const [name, args] of repeated) builder = builder[name]?.(...args) as Builder
+    const result: unknown = await builder
+    const returning = repeated.find(([name]) => name === 'returning')
+    if (!returning) return result
+    return readSelection(tables, (returning[1][0] as Row) ?? known.columns)(result as Row[])
+  })
+  const wrapped: object = new Proxy(waiting, {
+    get(target, name) {
+      if (typeof name === 'symbol' || name in target) return Reflect.get(target, name)
+      if (REFUSED.includes(name)) return () => refuseCall(`${name}() of a write`, 'Await the query itself.')
+      return (...args: unknown[]) => {
+        calls.push([name, args])
+        return wrapped
+      }
+    },
+  })
+  return wrapped
+}
+
+class Write extends QueryPromise<unknown> {
+  readonly execute: () => Promise<unknown>
+
+  constructor(run: () => Promise<unknown>) {
+    super()
+    this.execute = run
+  }
+}
+
+async function translate(tables: KnownTables, known: KnownTable, calls: readonly Call[]): Promise<Call[]> {
+  const { sealed } = known
+  const visit = (query: unknown) => prepare(tables, query)
+  const condition = calls.find(([name]) => name === 'where')?.[1][0]
+  let given: Row[] = []
+  const out: Call[] = []
+  for (const [name, args] of calls) {
+    const [first] = args
+    if (name === 'values') {
+      given = (Array.isArray(first) ? first : [first]).map((row) => withDefaults(known, row))
+      for (const row of given) assertNotComputed(known, row)
+      out.push([name, [await sealed.sealRows(given)]])
+    } else if (name === 'set') {
+      assertNotComputed(known, first as Row)
+      out.push([name, [await sealed.sealChanges(withUpdates(known, first as Row), pinnedBy(known, condition))]])
+    } else if (name === 'onConflictDoUpdate') {
+      out.push([name, [await conflictUpdate(tables, known, first as ConflictUpdate, given)]])
+    } else if (name === 'onDuplicateKeyUpdate') {
+      refuseCall(name, 'Update the row by its key, or insert it.')
+    } else if (name === 'where' || name.endsWith('Join')) {
+      out.push([name, await Promise.all(args.map((arg) => rewrite(tables, arg, visit)))])
+    } else out.push([name, args])
+  }
+  return out
+}
+
+interface ConflictUpdate {
+  target: Column | Column[]
+  set: Row
+  where?: unknown
+  targetWhere?: unknown
+  setWhere?: unknown
+}
+
+/** What an upsert changes is bound to the row that it finds, which is the inserted one's only where the conflict is in `bind`. */
+async function conflictUpdate(
+  tables: KnownTables,
+  known: KnownTable,
+  update: ConflictUpdate,
+  given: readonly Row[],
+): Promise<ConflictUpdate> {
+  const { sealed } = known
+  const targets = [update.target].flat().map((column) => known.keyOf(column))
+  const isSameRow = sealed.bind.every((column) => targets.includes(column))
+  const moved: Row = {}
+  const plain: Row = {}
+  for (const [key, value] of Object.entries(update.set)) {
+    if (sealed.isSealed(key) && isExcluded(known, key, value)) {
+      if (!isSameRow) {
+        refuseCall(
+          `an upsert by ${targets.join(', ')}`,
+          `Its target must be ${sealed.bind.join(', ')}: values are bound to it.`,
+        )
+      }
+      for (const column of [key, ...sealed.indexesOf(key)]) moved[column] = excluded(known, column)
+    } else plain[key] = value
+  }
+  assertNotComputed(known, plain)
+  const [only, ...others] = given
+  const bound = isSameRow && others.length === 0 ? Object.fromEntries(sealed.bind.map((key) => [key, only?.[key]])) : {}
+  const visit = (query: unknown) => prepare(tables, query)
+  const out = { ...update, set: { ...(await sealed.sealChanges(withUpdates(known, plain), bound)), ...moved } }
+  for (const name of ['where', 'targetWhere', 'setWhere'] as const) {
+    if (out[name] !== undefined) out[name] = await rewrite(tables, out[name], visit)
+  }
+  return out
+}
+
+/** Tells whether a value is `excluded.…` of the same column: the value of the row that was to be inserted, which is encrypted. */
+function isExcluded({ columns }: KnownTable, key: string, value: unknown): boolean {
+  if (!is(value, SQL)) return false
+  const text = value.queryChunks
+    .map((chunk) => (is(chunk, StringChunk) ? chunk.value.join('') : String((chunk as { value?: unknown })?.value)))
+    .join('')
+  return text.replaceAll(/["`\s]/g, '') === `excluded.${columns[key]?.name}`
+}
+
+function excluded({ columns }: KnownTable, key: string): SQL {
+  return sql`excluded.${sql.identifier(columns[key]?.name ?? key)}`
+}
+
+/** Refuses SQL where a value is encrypted, or bound to. */
+function assertNotComputed({ sealed }: KnownTable, row: Row): void {
+  for (const key of [...Object.keys(row).filter((one) => sealed.isSealed(one)), ...sealed.bind]) {
+    const value = row[key]
+    if (typeof value === 'object' && value !== null && 'getSQL' in value) refuseComputed(sealed.name, key)
+  }
+}
+
+/** Adds the values that Drizzle would make at the insert: encrypted values may be bound to them. */
+function withDefaults({ columns }: KnownTable, row: Row): Row {
+  const made = Object.entries(columns).flatMap(([key, column]) => {
+    if (row[key] !== undefined) return []
+    const make = column.defaultFn ?? column.onUpdateFn
+    return make ? [[key, make()] as const] : []
+  })
+  return { ...row, ...Object.fromEntries(made) }
+}
+
+function withUpdates({ columns }: KnownTable, changes: Row): Row {
+  const made = Object.entries(columns).flatMap(([key, column]) =>
+    changes[key] === undefined && column.onUpdateFn ? [[key, column.onUpdateFn()] as const] : [],
+  )
+  return Object.fromEntries(
+    Object.entries({ ...changes, ...Object.fromEntries(made) }).filter(([, value]) => value !== undefined),
+  )
+}

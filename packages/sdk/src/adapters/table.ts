@@ -1,0 +1,167 @@
+/**
+ * What every adapter does with the rows and conditions of a table whose fields are sealed: a row that goes in, a change of some
+ * columns, a row that comes out, a condition. Adapters only translate between this and their ORM.
+ */
+import { InvalidInputError, isEaasError } from '../errors.js'
+import { isMissing, type Row } from '../input.js'
+import type { Definition, PlacedField } from '../models/definition.js'
+import { getInternals } from '../models/internals.js'
+import { pickFields } from '../models/pick.js'
+import { getAt } from '../records/paths.js'
+import { refuseField, refuseOperator } from './refusals.js'
+
+/** A condition on the column of an index, in place of one on an encrypted field. */
+export interface IndexCondition {
+  column: string
+  values: string[]
+}
+
+/** A table whose rows a model seals. Columns have the names by which the ORM's rows have them. */
+export interface SealedTable {
+  readonly name: string
+  /** The columns that must be there: fields, indexes, what the values are bound to, and the one of the compact form. */
+  readonly columns: readonly string[]
+  /** The columns that a value must be bound to, by their names. */
+  readonly bind: readonly string[]
+  /** The columns of the indexes of a field of its own, or with others. */
+  indexesOf(column: string): readonly string[]
+  /** Tells whether a column holds sealed values, or an object with some. */
+  isSealed(column: string): boolean
+  /** Seals rows to insert. */
+  sealRows(rows: readonly Row[]): Promise<Row[]>
+  /** Seals the changed columns of one row. `bound` are the values that the changed row is known to have in the columns of `bind`. */
+  sealChanges(changes: Row, bound: Row): Promise<Row>
+  /** Opens what was selected of rows, of which each may have other columns. Keeps null, and the columns of indexes. */
+  openRows(rows: readonly Row[]): Promise<Row[]>
+  /** Replaces a comparison with an encrypted field by one with its index. @throws InvalidInputError when no index can answer it */
+  findEqual(column: string, operator: string, values: readonly unknown[]): Promise<IndexCondition>
+}
+
+/** @throws InvalidInputError when it is not a model */
+export function createTable(model: object): SealedTable {
+  const { definition, load } = getInternals(model)
+  const { name, fields, bind, columns, format, header } = definition
+  const sealed = new Set(fields.map(({ path }) => path[0] ?? ''))
+  const stored = storing(definition)
+  const table = name || 'the model'
+  return {
+    name: table,
+    columns: [
+      ...new Set([
+        ...sealed,
+        ...columns.map(({ column }) => column),
+        ...bind.map(({ path }) => path[0] ?? ''),
+        ...(format === 'compact' ? [header] : []),
+      ]),
+    ],
+    bind: bind.map((column) => column.name),
+    indexesOf: (field) =>
+      columns.filter((column) => column.fields.some(({ path }) => path[0] === field)).map(({ column }) => column),
+    isSealed: (column) => sealed.has(column),
+    async sealRows(given) {
+      const { rows } = await load(stored)
+      return rows.seal(given, {})
+    },
+    async sealChanges(changes, bound) {
+      for (const { name: column, path } of bind) {
+        const value = getAt(changes, path)
+        if (value === undefined || sameText(value, getAt(bound, path))) continue
+        throw new InvalidInputError(
+          `${table}.${column} must not change: the encrypted values of the row are bound to it`,
+          'Insert a new row, and delete this one.',
+        )
+      }
+      const picked = pickFields(stored, namesIn(definition, changes))
+      if (picked.fields.length === 0) return changes
+      const { rows } = await load(picked)
+      const [row = {}] = await rows.seal([{ ...bound, ...changes }], {}).catch((error) => explainBound(bind, error))
+      // The row's own columns, which are only known from the condition, are not changed.
+      return Object.fromEntries(Object.entries(row).filter(([column]) => column in changes || !(column in bound)))
+    },
+    async openRows(given) {
+      const groups = new Map<string, number[]>()
+      for (const [at, row] of given.entries()) {
+        const names = namesIn(definition, row).join('\n')
+        if (names !== '') groups.set(names, [...(groups.get(names) ?? []), at])
+      }
+      const out = [...given]
+      // All at once, so that the DEKs of all groups are one request.
+      await Promise.all(
+        [...groups].map(async ([names, places]) => {
+          const { rows } = await load(reading(definition, names.split('\n')))
+          const list = places.map((at) => given[at] ?? {})
+          const { ok, failed } = await rows.open(list, {})
+          if (failed[0]) throw failed[0].error
+          for (const [number, at] of places.entries()) out[at] = withHeader(ok[number] ?? {}, given[at] ?? {}, header)
+        }),
+      )
+      return out
+    },
+    async findEqual(column, operator, values) {
+      const field = fields.find(({ path }) => path.join('.') === column)
+      if (!field) return refuseOperator(table, column, operator)
+      const index = columns.find((one) => !one.compound && one.fields[0] === field)
+      if (!index) {
+        const hint = 'Give the field an index, or search by the column that `index` of the model makes.'
+        return refuseField(table, column, 'it has no index by which it could be searched alone', hint)
+      }
+      if (index.bits !== undefined) {
+        const hint = 'Search by the column that `index` of the model makes, and filter the opened rows by `matches`.'
+        return refuseField(table, column, 'its index is truncated, so that a search finds other rows too', hint)
+      }
+      if (values.some(isMissing)) {
+        return refuseField(table, column, 'null is equal to nothing', 'Search for rows in which it is null.')
+      }
+      const { rows } = await load()
+      const found = await Promise.all(values.map((value) => rows.hash({ [field.name]: value }, undefined)))
+      return { column: index.column, values: found.map((one) => one[index.column] as string) }
+    },
+  }
+}
+
+/** A field that may be missing takes null too: databases have no other word for it. */
+function storing(definition: Definition): Definition {
+  const byField = new Map(definition.fields.map((field) => [field, loosen(field, field.spec.missing.length > 0)]))
+  const fields = [...byField.values()]
+  const columns = definition.columns.map((column) => ({
+    ...column,
+    fields: column.fields.map((field) => byField.get(field) ?? field),
+  }))
+  return { ...definition, fields, columns }
+}
+
+/** Null is kept wherever it stands, as in the rows of an outer join, and so are the columns of indexes. */
+function reading(definition: Definition, names: readonly string[]): Definition {
+  const picked = pickFields(definition, names)
+  return { ...picked, fields: picked.fields.map((field) => loosen(field, true)), columns: [] }
+}
+
+function loosen(field: PlacedField, mayBeMissing: boolean): PlacedField {
+  return { ...field, spec: { ...field.spec, missing: mayBeMissing ? [null, undefined] : [] } }
+}
+
+function namesIn({ fields }: Definition, row: Row): string[] {
+  return fields.filter(({ path }) => getAt(row, path) !== undefined).map(({ name }) => name)
+}
+
+/** The column of the compact form stays, since the ORM's types promise it. */
+function withHeader(opened: Row, stored: Row, header: string): Row {
+  return Object.hasOwn(stored, header) && !Object.hasOwn(opened, header)
+    ? { ...opened, [header]: stored[header] }
+    : opened
+}
+
+function sameText(one: unknown, other: unknown): boolean {
+  return !isMissing(other) && String(one) === String(other)
+}
+
+function explainBound(bind: readonly { name: string }[], error: unknown): never {
+  const place = isEaasError(error) && error.code === 'E_INVALID_INPUT' ? error.place : undefined
+  const column = bind.find(({ name }) => name === place?.field)?.name
+  if (column === undefined) throw error
+  throw new InvalidInputError(
+    `an encrypted value is bound to ${column}, which the change does not tell`,
+    `Change one row at a time, by a condition that says which: ${column} = ….`,
+    place,
+  )
+}

@@ -1,0 +1,27 @@
+/** What the adapters for ORMs need of a model beyond its interface. Kept apart from it, so that no program can reach it by the model. */
+import { InvalidInputError } from '../errors.js'
+import type { Definition } from './definition.js'
+import type { ModelRows } from './model-rows.js'
+
+export interface ModelInternals {
+  definition: Definition
+  /** Makes the functions that seal and open rows of the definition, or of one that was made of it. */
+  load(some?: Definition): Promise<{ rows: ModelRows }>
+}
+
+const known = new WeakMap<object, ModelInternals>()
+
+export function keepInternals<M extends object>(model: M, internals: ModelInternals): M {
+  known.set(model, internals)
+  return model
+}
+
+/** @throws InvalidInputError when it is not a model of this copy of the SDK */
+export function getInternals(model: object): ModelInternals {
+  const internals = known.get(model)
+  if (internals) return internals
+  throw new InvalidInputError(
+    'expected a model, made by model() of a client',
+    'The program may hold two copies of @eaas/sdk: load all of its entries either by import or by require.',
+  )
+}

@@ -1,0 +1,386 @@
+// The contract of the adapters: the same cases for each ORM. `area` is a row of the table in the docs.
+import { randomUUID } from 'node:crypto'
+import { expect } from 'vitest'
+import { failure } from '../../packages/sdk/src/test-support/clients.js'
+import { type Orm, type Post, postOf, type Scene, type User, userOf } from './scene.js'
+
+export interface Case {
+  area: string
+  title: string
+  /** What the ORM must have. */
+  needs: readonly (keyof Orm)[]
+  run(scene: Scene): Promise<void>
+}
+
+const cases: Case[] = []
+
+function area(name: string) {
+  return (title: string, needs: readonly (keyof Orm)[], run: Case['run']) => {
+    cases.push({ area: name, title, needs, run })
+  }
+}
+
+/** What is read has the columns of indexes too. */
+function plain(user: User | undefined): User | undefined {
+  if (!user) return undefined
+  const { id, email, nick, born, prefs = null, city } = user
+  return { id, email, nick, born, prefs, city }
+}
+
+function plainPost({ id, user_id, title, likes }: Post): Post {
+  return { id, user_id, title, likes }
+}
+
+const byId = (one: { id: string }, other: { id: string }) => (one.id < other.id ? -1 : 1)
+const sorted = (users: User[]) => users.map(plain).sort((a, b) => byId(a as User, b as User))
+
+/** Everything that the two tables hold, as text. */
+async function stored({ sql }: Scene): Promise<string> {
+  const [row] =
+    await sql`select (select json_agg(users) from users)::text || coalesce((select json_agg(posts) from posts)::text, '') as all`
+  return String(row?.all)
+}
+
+async function refused(call: Promise<unknown>, message: RegExp): Promise<void> {
+  const error = await failure(call)
+  expect(error.code).toBe('E_INVALID_INPUT')
+  expect(error.message).toMatch(message)
+}
+
+const create = area('create')
+create('stores envelopes and indexes, and no plaintext', ['insert'], async (scene) => {
+  const user = userOf({ email: 'Ada@example.org', nick: 'countess', prefs: { theme: 'dark' } })
+  await scene.orm.insert(user)
+  expect(await stored(scene)).not.toMatch(/Ada@|countess|dark|1815/i)
+  const { email_index } = await scene.models.users.index({ email: 'ada@example.org' })
+  const [row] = await scene.sql`select email_index, nick_index is not null as nick, email from users`
+  expect(row).toMatchObject({ email_index, nick: true, email: { envelope_version: 2 } })
+})
+create('is read back as it was written', ['insert', 'byId'], async ({ orm }) => {
+  const user = userOf({ prefs: { theme: 'dark' } })
+  await orm.insert(user)
+  expect(plain(await orm.byId(user.id))).toEqual(user)
+})
+create('is read by the model alone, without the ORM', ['insert'], async ({ orm, sql, models }) => {
+  const user = userOf()
+  await orm.insert(user)
+  const [row] = await sql`select id, email, nick, born, email_index, nick_index from users`
+  expect(await models.users.decryptPartial(row as never)).toMatchObject({
+    email: user.email,
+    nick: 'nick',
+    born: user.born,
+  })
+})
+create('tells null and empty apart', ['insert', 'byId'], async ({ orm, sql }) => {
+  const [none, empty] = [userOf({ nick: null, born: null }), userOf({ nick: '' })]
+  await orm.insert(none)
+  await orm.insert(empty)
+  expect([(await orm.byId(none.id))?.nick, (await orm.byId(empty.id))?.nick]).toEqual([null, ''])
+  expect(await sql`select count(*)::int as n from users where nick is null and nick_index is null`).toMatchObject([
+    { n: 1 },
+  ])
+})
+create('refuses a value of another type before the database is reached', ['insert'], async (scene) => {
+  await refused(scene.orm.insert({ ...userOf(), email: 7 } as never), /field "email": expected text, got number/)
+  expect(await stored(scene)).toBe('null')
+})
+create('stores what a field holds, also a quote and emoji', ['insert', 'byId'], async ({ orm }) => {
+  const user = userOf({ nick: `O'Hara "\\ 😀 ${'x'.repeat(5_000)}` })
+  await orm.insert(user)
+  expect((await orm.byId(user.id))?.nick).toBe(user.nick)
+})
+
+const many = area('create many')
+many('seals all rows, each bound to its own id', ['insertMany', 'all'], async ({ orm }) => {
+  const users = Array.from({ length: 25 }, (_, at) => userOf({ nick: at % 2 ? null : `nick ${at}` }))
+  await orm.insertMany(users)
+  expect(sorted(await orm.all())).toEqual(sorted(users))
+})
+many('stores none where one value is wrong', ['insertMany'], async (scene) => {
+  await refused(scene.orm.insertMany([userOf(), { ...userOf(), nick: 7 } as never]), /record 1, field "nick"/)
+  expect(await stored(scene)).toBe('null')
+})
+
+const returning = area('`returning`')
+returning('returns an inserted row opened', ['insertReturning'], async ({ orm }) => {
+  const user = userOf()
+  expect(plain(await orm.insertReturning?.(user))).toEqual(user)
+})
+returning('returns a changed row opened', ['insert', 'updateReturning'], async ({ orm }) => {
+  const user = userOf()
+  await orm.insert(user)
+  expect(plain(await orm.updateReturning?.(user.id, { nick: 'new' }))).toEqual({ ...user, nick: 'new' })
+})
+
+const read = area('read some columns')
+read('opens a field that is selected with what it is bound to', ['insert', 'nickOf'], async ({ orm }) => {
+  const user = userOf({ nick: 'ada' })
+  await orm.insert(user)
+  expect(await orm.nickOf(user.id)).toEqual({ id: user.id, nick: 'ada' })
+})
+read('refuses one that is selected without it, and names it', ['insert', 'nickAlone'], async ({ orm }) => {
+  const user = userOf()
+  await orm.insert(user)
+  await refused(orm.nickAlone(user.id), /field "id": a column of bind/)
+})
+read('returns nothing for a row that is not there', ['byId', 'all'], async ({ orm }) => {
+  expect(await orm.byId(randomUUID())).toBeUndefined()
+  expect(await orm.all()).toEqual([])
+})
+read('refuses a value that was moved from another row', ['insertMany', 'byId'], async ({ orm, sql }) => {
+  const [ada, bob] = [userOf({ nick: 'ada' }), userOf({ nick: 'bob' })]
+  await orm.insertMany([ada, bob])
+  await sql`update users set nick = (select nick from users where id = ${bob.id}) where id = ${ada.id}`
+  expect((await failure(orm.byId(ada.id))).code).toBe('E_DECRYPTION')
+  expect((await orm.byId(bob.id))?.nick).toBe('bob')
+})
+
+const update = area('update')
+update(
+  'changes one field, its index, and nothing else',
+  ['insert', 'update', 'byId', 'byEmail'],
+  async ({ orm, sql }) => {
+    const user = userOf({ email: 'old@x.org' })
+    await orm.insert(user)
+    const [before] = await sql`select nick, born from users`
+    await orm.update(user.id, { email: 'New@x.org' })
+    expect(plain(await orm.byId(user.id))).toEqual({ ...user, email: 'New@x.org' })
+    expect((await sql`select nick, born from users`)[0]).toEqual(before)
+    expect([(await orm.byEmail('new@x.org')).length, (await orm.byEmail('old@x.org')).length]).toEqual([1, 0])
+  },
+)
+update('changes a column that is not encrypted', ['insert', 'update', 'byId'], async ({ orm }) => {
+  const user = userOf()
+  await orm.insert(user)
+  await orm.update(user.id, { city: 'Paris' })
+  expect(plain(await orm.byId(user.id))).toEqual({ ...user, city: 'Paris' })
+})
+update(
+  'stores null with a null index, and leaves undefined alone',
+  ['insert', 'update', 'byId'],
+  async ({ orm, sql }) => {
+    const user = userOf({ nick: 'ada' })
+    await orm.insert(user)
+    await orm.update(user.id, { nick: null, email: undefined as never, city: 'Rome' })
+    expect(plain(await orm.byId(user.id))).toEqual({ ...user, nick: null, city: 'Rome' })
+    expect((await sql`select nick_index from users`)[0]).toEqual({ nick_index: null })
+  },
+)
+update('clears an optional field by null', ['insert', 'update', 'byId'], async ({ orm }) => {
+  const user = userOf({ prefs: { theme: 'dark' } })
+  await orm.insert(user)
+  await orm.update(user.id, { prefs: null })
+  expect((await orm.byId(user.id))?.prefs).toBeNull()
+})
+update('finds the rows by an encrypted field', ['insertMany', 'updateByEmail', 'all'], async ({ orm }) => {
+  const [ada, bob] = [userOf({ email: 'ada@x.org' }), userOf()]
+  await orm.insertMany([ada, bob])
+  await orm.updateByEmail(' ADA@x.org', { city: 'Turin' })
+  expect(sorted(await orm.all())).toEqual(sorted([{ ...ada, city: 'Turin' }, bob]))
+})
+update(
+  'changes what is not encrypted, or to null, in many rows',
+  ['insertMany', 'updateByCity', 'all'],
+  async ({ orm }) => {
+    const users = [userOf(), userOf()]
+    await orm.insertMany(users)
+    await orm.updateByCity('London', { city: 'York', nick: null })
+    expect(sorted(await orm.all())).toEqual(sorted(users.map((user) => ({ ...user, city: 'York', nick: null }))))
+  },
+)
+update(
+  'refuses to seal one value for many rows, since it is bound to one',
+  ['insert', 'updateByCity'],
+  async (scene) => {
+    await scene.orm.insert(userOf())
+    const before = await stored(scene)
+    await refused(scene.orm.updateByCity('London', { nick: 'all' }), /an encrypted value is bound to id/)
+    expect(await stored(scene)).toBe(before)
+  },
+)
+update('refuses to change what values are bound to', ['insert', 'update'], async ({ orm }) => {
+  const user = userOf()
+  await orm.insert(user)
+  await refused(orm.update(user.id, { id: randomUUID() }), /users\.id must not change/)
+})
+
+const upsert = area('upsert')
+upsert('inserts where there is no row', ['upsert', 'byId'], async ({ orm }) => {
+  const user = userOf()
+  await orm.upsert(user, { nick: 'changed' })
+  expect(plain(await orm.byId(user.id))).toEqual(user)
+})
+upsert('changes the row that is there', ['upsert', 'byId'], async ({ orm }) => {
+  const user = userOf()
+  await orm.upsert(user, {})
+  await orm.upsert(user, { nick: 'changed', city: 'Oslo' })
+  expect(plain(await orm.byId(user.id))).toEqual({ ...user, nick: 'changed', city: 'Oslo' })
+})
+upsert('of many rows takes each row’s own values', ['insertMany', 'upsertMany', 'all', 'byEmail'], async ({ orm }) => {
+  const [ada, bob] = [userOf({ email: 'ada@x.org' }), userOf()]
+  await orm.insertMany([ada])
+  await orm.upsertMany?.([{ ...ada, email: 'new@x.org', nick: 'new' }, bob])
+  expect(sorted(await orm.all())).toEqual(sorted([{ ...ada, email: 'new@x.org', nick: 'new' }, bob]))
+  expect(await orm.byEmail('new@x.org')).toHaveLength(1)
+})
+upsert(
+  'never seals for a row other than the one it was bound to',
+  ['insert', 'upsertByEmail', 'byId'],
+  async ({ orm }) => {
+    const user = userOf({ email: 'ada@x.org', nick: 'first' })
+    await orm.insert(user)
+    const outcome = await orm.upsertByEmail(userOf({ email: 'ada@x.org' }), { nick: 'second' }).then(
+      () => 'second',
+      () => 'first',
+    )
+    expect((await orm.byId(user.id))?.nick).toBe(outcome)
+  },
+)
+
+const search = area('search by equality and `in`')
+search('finds a value in any spelling that its index ignores', ['insertMany', 'byEmail'], async ({ orm }) => {
+  const ada = userOf({ email: 'Ada@x.org' })
+  await orm.insertMany([ada, userOf()])
+  expect((await orm.byEmail(' ADA@X.ORG')).map(plain)).toEqual([ada])
+  expect(await orm.byEmail('nobody@x.org')).toEqual([])
+})
+search('finds several values', ['insertMany', 'byEmails'], async ({ orm }) => {
+  const users = ['a@x.org', 'b@x.org', 'c@x.org'].map((email) => userOf({ email }))
+  await orm.insertMany(users)
+  expect(sorted(await orm.byEmails(['A@x.org', 'c@x.org']))).toEqual(sorted([users[0], users[2]] as User[]))
+})
+search('finds nothing in an empty list', ['insert', 'byEmails'], async ({ orm }) => {
+  await orm.insert(userOf())
+  expect(await orm.byEmails([])).toEqual([])
+})
+search('finds all other values', ['insertMany', 'byNotEmail'], async ({ orm }) => {
+  const users = [userOf({ email: 'a@x.org' }), userOf()]
+  await orm.insertMany(users)
+  expect((await orm.byNotEmail('A@x.org')).map(plain)).toEqual([users[1]])
+})
+search('together with other conditions', ['insertMany', 'byCityAndEmail', 'byCityOrEmail'], async ({ orm }) => {
+  const [ada, bob] = [userOf({ email: 'a@x.org', city: 'Rome' }), userOf({ city: 'Oslo' })]
+  await orm.insertMany([ada, bob])
+  expect((await orm.byCityAndEmail('Rome', 'a@x.org')).map(plain)).toEqual([ada])
+  expect(await orm.byCityAndEmail('Oslo', 'a@x.org')).toEqual([])
+  expect(sorted(await orm.byCityOrEmail('Oslo', 'a@x.org'))).toEqual(sorted([ada, bob]))
+})
+search('finds rows without a value', ['insertMany', 'withoutNick'], async ({ orm }) => {
+  const users = [userOf({ nick: null }), userOf({ nick: '' })]
+  await orm.insertMany(users)
+  expect((await orm.withoutNick()).map(plain)).toEqual([users[0]])
+})
+search('counts', ['insertMany', 'countByEmail'], async ({ orm }) => {
+  await orm.insertMany([userOf({ email: 'a@x.org' }), userOf()])
+  expect([await orm.countByEmail('A@x.org'), await orm.countByEmail('b@x.org')]).toEqual([1, 0])
+})
+search('deletes', ['insertMany', 'deleteByEmail', 'all'], async ({ orm }) => {
+  const users = [userOf({ email: 'a@x.org' }), userOf()]
+  await orm.insertMany(users)
+  await orm.deleteByEmail('A@x.org')
+  expect((await orm.all()).map(plain)).toEqual([users[1]])
+})
+
+const nested = area('nested writes')
+nested('seals the rows of both tables', ['insertWithPosts', 'byId', 'postsByUsersEmail'], async (scene) => {
+  const user = userOf({ email: 'a@x.org' })
+  const posts = [postOf(user, { title: 'One secret' }), postOf(user, { title: 'Two secrets' })]
+  await scene.orm.insertWithPosts?.(user, posts)
+  expect(await stored(scene)).not.toMatch(/secret/)
+  expect((await scene.orm.postsByUsersEmail('a@x.org')).map(plainPost).sort(byId)).toEqual(posts.sort(byId))
+})
+
+const relations = area('reads through relations')
+const write = async ({ orm }: Scene) => {
+  const [ada, bob] = [userOf({ email: 'ada@x.org', nick: 'ada' }), userOf({ nick: null })]
+  const posts = [postOf(ada, { title: 'One' }), postOf(ada, { title: 'Two' })].sort(byId)
+  await orm.insertMany([ada, bob])
+  await orm.insertPosts(posts)
+  return { ada, bob, posts }
+}
+relations('opens a row and the rows that belong to it', ['userWithPosts'], async (scene) => {
+  const { ada, bob, posts } = await write(scene)
+  const found = await scene.orm.userWithPosts?.(ada.id)
+  expect(plain(found)).toEqual(ada)
+  expect(found?.posts.map(plainPost).sort(byId)).toEqual(posts)
+  expect((await scene.orm.userWithPosts?.(bob.id))?.posts).toEqual([])
+})
+relations('opens rows and the row to which they belong', ['postsWithUser'], async (scene) => {
+  const { ada, posts } = await write(scene)
+  const found = (await scene.orm.postsWithUser?.()) ?? []
+  expect(found.map(plainPost).sort(byId)).toEqual(posts)
+  expect(found.map(({ user }) => plain(user))).toEqual([ada, ada])
+})
+relations('opens both sides of an outer join', ['joined'], async (scene) => {
+  const { ada, bob, posts } = await write(scene)
+  const found = (await scene.orm.joined?.()) ?? []
+  expect(found.map(({ user, post }) => [user.id, user.email, post?.title ?? null]).sort()).toEqual(
+    [...posts.map(({ title }) => [ada.id, ada.email, title]), [bob.id, bob.email, null]].sort(),
+  )
+})
+relations('searches by a field of another table', ['postsByUsersEmail'], async (scene) => {
+  const { posts } = await write(scene)
+  expect((await scene.orm.postsByUsersEmail('ADA@x.org')).map(plainPost).sort(byId)).toEqual(posts)
+  expect(await scene.orm.postsByUsersEmail('bob@x.org')).toEqual([])
+})
+
+const transactions = area('transactions')
+transactions('encrypts, and reads its own writes', ['transaction', 'byId'], async ({ orm }) => {
+  const user = userOf({ nick: 'ada' })
+  await orm.transaction(async (inner) => {
+    await inner.insert(user)
+    await inner.update(user.id, { nick: 'new' })
+    expect((await inner.byId(user.id))?.nick).toBe('new')
+  })
+  expect(plain(await orm.byId(user.id))).toEqual({ ...user, nick: 'new' })
+})
+transactions('leaves nothing where it is rolled back, also by a refusal', ['transaction', 'all'], async ({ orm }) => {
+  await refused(
+    orm.transaction(async (inner) => {
+      await inner.insert(userOf())
+      await inner.insert({ ...userOf(), email: 7 } as never)
+    }),
+    /expected text/,
+  )
+  expect(await orm.all()).toEqual([])
+})
+
+const refusals = area('refuses what the database cannot do')
+refusals('to sort by an encrypted field', ['orderedByEmail'], ({ orm }) =>
+  refused(orm.orderedByEmail(), /users\.email is encrypted: the database cannot sort or group by it/),
+)
+refusals('to group by one', ['groupedByEmail'], async ({ orm }) =>
+  refused(
+    Promise.resolve(orm.groupedByEmail?.()),
+    /users\.email is encrypted: the database cannot sort or group by it/,
+  ),
+)
+refusals('a range', ['afterEmail'], ({ orm }) =>
+  refused(orm.afterEmail('a'), /users\.email is encrypted: the database cannot compare it by ">|gt|MoreThan"/),
+)
+refusals('a pattern', ['likeEmail'], ({ orm }) =>
+  refused(
+    orm.likeEmail('a%'),
+    /users\.email is encrypted: the database cannot compare it by "(i?like|contains|startsWith)"/i,
+  ),
+)
+refusals('a function of one', ['byLowerEmail'], async ({ orm }) =>
+  refused(Promise.resolve(orm.byLowerEmail?.('a')), /users\.email is encrypted: it cannot be part of an expression/),
+)
+refusals('to search by one without an index', ['byBorn'], ({ orm }) =>
+  refused(orm.byBorn(new Date(0)), /users\.born is encrypted: it has no index/),
+)
+refusals(
+  'to search for null by equality, where that is not the same as being null',
+  ['byNoEmail', 'withoutNick'],
+  async ({ orm }) => {
+    const outcome = await orm.byNoEmail().then(
+      (rows) => rows,
+      (error: Error) => error.message,
+    )
+    if (typeof outcome === 'string') expect(outcome).toMatch(/null is equal to nothing/)
+    else expect(outcome).toEqual([])
+  },
+)
+
+export const CASES: readonly Case[] = cases
