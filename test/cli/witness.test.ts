@@ -2,7 +2,7 @@
 import { createPrivateKey, generateKeyPairSync } from 'node:crypto'
 import { chmod, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
-import { dirname, join } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { encodeHex } from '@eaas/protocol'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { MAX_REQUEST_BYTES, writeAddCheckpoint } from '../../packages/server/src/audit/add-checkpoint.js'
@@ -85,6 +85,20 @@ describe('a new witness', () => {
     const there = { EAAS_WITNESS_DIR: join(folder, 'none') }
     expect(await runEaas(args, options(there))).toMatchObject({ code, stderr: expect.stringContaining(message) })
     expect(await readdir(folder)).toEqual(['witness'])
+  })
+
+  it.each([
+    ['below a file', 'witness/logs/below', 'ENOTDIR'],
+    ['below /proc', '/proc/none/witness', 'ENOENT'],
+  ])('is refused at once %s', async (_, path, code) => {
+    if (path.startsWith('/proc') && process.platform !== 'linux') return // no other system has it
+    const there = resolve(folder, path)
+    const environment = { EAAS_WITNESS_DIR: there }
+    expect(await runEaas(['witness', '--create', '--name', NAME], options(environment))).toMatchObject({
+      code: 1,
+      stdout: '',
+      stderr: `eaas: ${there} cannot be created (${code}). Name another directory in EAAS_WITNESS_DIR, or create its parent for the user that the witness runs as.\n`,
+    })
   })
 
   it('is no folder without its state, in which nothing is then written', async () => {

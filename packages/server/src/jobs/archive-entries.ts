@@ -1,7 +1,7 @@
 /** Archives entries before a purge deletes them: as an export in a directory that is complete, verified and on disk. */
 import { randomUUID } from 'node:crypto'
 import { createReadStream, createWriteStream } from 'node:fs'
-import { link, mkdir, open, rm } from 'node:fs/promises'
+import { link, open, rm } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { encodePublicKey } from '../audit/checkpoint.js'
@@ -11,6 +11,7 @@ import { exportAudit } from '../operations/export-audit.js'
 import type { Services } from '../runner/operation.js'
 import { performAsSystem } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
+import { createDirectory } from '../store/embedded/create-directory.js'
 
 /** The entries after one id, up to and including another. */
 export interface Stretch {
@@ -72,11 +73,11 @@ async function assertArchive(services: Services, { tenant_id, after_id, through_
 }
 
 async function makeDirectory(folder: string): Promise<void> {
-  const made = await mkdir(folder, { recursive: true, mode: 0o700 })
+  const made = createDirectory(folder)
   if (made === undefined) return
   for (let parent = dirname(folder); ; parent = dirname(parent)) {
     await syncDirectory(parent)
-    if (parent === dirname(resolve(made))) return
+    if (parent === dirname(made)) return
   }
 }
 

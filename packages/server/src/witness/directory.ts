@@ -1,6 +1,6 @@
 /** The directory of a witness: its key, its state, the list of its logs, and a lock that keeps a second process out. */
 import { createSecretKey, type KeyObject } from 'node:crypto'
-import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { encodeBase64, KEY_BYTES } from '@eaas/protocol'
 import { createWitnessKey, readWitnessKey } from '../audit/cosignature.js'
@@ -8,6 +8,7 @@ import { encodeNoteKey, findBase64, type NoteKey } from '../audit/signed-note.js
 import type { Config } from '../config.js'
 import { randomKey } from '../crypto/aead.js'
 import { signingKeyOf } from '../crypto/signing-key.js'
+import { createDirectory } from '../store/embedded/create-directory.js'
 import { DataDirectoryInUseError, lockDataDirectory } from '../store/embedded/data-directory-lock.js'
 import type { LogKeys } from './judge.js'
 import { readLogList } from './log-list.js'
@@ -32,7 +33,7 @@ export interface WitnessFiles {
 
 /**
  * Creates the directory of a new witness; returns its public key.
- * @throws WitnessError if the directory has anything in it, CheckpointError if no key can have the name
+ * @throws WitnessError if the directory has anything in it or cannot be created, CheckpointError if no key can have the name
  */
 export async function createWitness({ directory, key }: Config['witness'], name: string): Promise<NoteKey> {
   const known = await readKey(key)
@@ -41,8 +42,7 @@ export async function createWitness({ directory, key }: Config['witness'], name:
   const noteKey = createWitnessKey(name, signingKey)
   // Made beside and renamed: a crash leaves a whole witness or none, and nothing is ever overwritten.
   const draft = `${resolve(directory)}.${process.pid}.new`
-  await rm(draft, { recursive: true, force: true })
-  await mkdir(draft, { recursive: true, mode: 0o700 })
+  await createDraft(draft, directory)
   try {
     if (!known) await writeFile(keyPath(draft), `${encodeBase64(seed)}\n`, { mode: 0o600, flag: 'wx', flush: true })
     await writeFile(join(draft, '.gitignore'), '*\n', { flag: 'wx', flush: true }) // keeps the key out of git
@@ -92,6 +92,18 @@ export async function openWitness({ directory, key: source, logs: logList }: Con
   } catch (error) {
     await lock.release()
     throw error
+  }
+}
+
+async function createDraft(draft: string, directory: string): Promise<void> {
+  try {
+    await rm(draft, { recursive: true, force: true })
+    createDirectory(draft)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    throw new WitnessError(
+      `${directory} cannot be created (${code}). Name another directory in EAAS_WITNESS_DIR, or create its parent for the user that the witness runs as.`,
+    )
   }
 }
 

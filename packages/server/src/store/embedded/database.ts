@@ -3,11 +3,12 @@
 // In the data directory: `postgres/` (the database), `.s.PGSQL.5432` (the socket), `server.lock.*` and `alive-*.sock`
 // (data-directory-lock.ts), `.gitignore` (keeps everything there, the root key above all, out of git).
 
-import { chmodSync, existsSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { PGlite } from '@electric-sql/pglite'
 import { createClusterIfAbsent, isCluster } from './cluster.js'
+import { createDirectory } from './create-directory.js'
 import { answers, findLockHolder, lockDataDirectory } from './data-directory-lock.js'
 import type { DurableNodeFS } from './fsync.js'
 import { shortSocketPath } from './short-socket-path.js'
@@ -234,7 +235,7 @@ export function assertOwnDirectory(dataDir: string): void {
 }
 
 function makePrivate(directory: string): void {
-  mkdirSync(directory, { recursive: true, mode: 0o700 })
+  createDirectory(directory)
   assertOwnDirectory(directory)
   if ((statSync(directory).mode & 0o077) !== 0) chmodSync(directory, 0o700)
 }
