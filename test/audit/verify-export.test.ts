@@ -6,8 +6,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { encodePublicKey } from '../../packages/server/src/audit/checkpoint.js'
+import { encodePublicKey, signCheckpoint } from '../../packages/server/src/audit/checkpoint.js'
+import { createWitnessKey } from '../../packages/server/src/audit/cosignature.js'
 import vectors from '../../packages/server/src/audit/export.vectors.json' with { type: 'json' }
+import { encodeNoteKey } from '../../packages/server/src/audit/signed-note.js'
 import { splitLines } from '../../packages/server/src/audit/split-lines.js'
 import { verifyExport } from '../../packages/server/src/audit/verify-export.js'
 import { PYTHON } from '../support/python.js'
@@ -279,6 +281,35 @@ describe('the published exports', () => {
     }))
     expect(found).toEqual(vectors.refuse.map(({ name, line }) => ({ name, valid: false, line })))
   })
+
+  it.skipIf(obstacle)(
+    'say of a log that a checkpoint contradicts what is known of it, the same by both programs',
+    async () => {
+      const contradicted =
+        /(?:by these times, the log was|is older than the checkpoint, or the log was|rewritten, or) rolled back/
+      const jobs = vectors.refuse
+        .filter(({ checkpoint }) => checkpoint !== undefined)
+        .map((row) => ({ file: refusedExport(row), publicKey: vectors.public_key, checkpoint: row.checkpoint }))
+      const reasons = (await Promise.all(jobs.map(verdictOf))).map(({ reason = '' }) => reason)
+      const elsewhere = verifyElsewhere(jobs).map(({ reason = '' }) => reason)
+      const told = reasons.filter((reason) => contradicted.test(reason))
+      expect(elsewhere.filter((reason) => contradicted.test(reason))).toEqual(told)
+      expect(told.length).toBeGreaterThanOrEqual(10)
+
+      const { tenant_id } = JSON.parse(lines[0] ?? '')
+      const end = { tenant_id, last_id: LINES - 1, hash: new Uint8Array(32) }
+      for (const [created_at, known] of [
+        ['2999-01-01T00:00:00.000Z', 'this is older than the checkpoint, or the log was rolled back'],
+        ['2026-01-01T00:00:00.000Z', 'by these times, the log was rolled back'],
+      ] as const) {
+        const checkpoint = signCheckpoint(service.services.signingKey, { ...end, created_at })
+        const [verdict] = await agree([file], checkpoint)
+        expect(verdict?.reason).toMatch(/^the log ended with entry 118 when this was signed, at /)
+        expect(verdict?.reason).toMatch(new RegExp(`; the checkpoint of ${created_at} is of entry 119: ${known}$`))
+        expect(verifyElsewhere([{ file, publicKey, checkpoint }])[0]?.reason).toBe(verdict?.reason)
+      }
+    },
+  )
 })
 
 interface Run {
@@ -310,6 +341,41 @@ async function written(name: string, content: string | Buffer): Promise<string> 
 }
 
 describe('eaas audit verify-export', () => {
+  it('takes a key of a witness that was mistyped for a usage error, and says what to give', async () => {
+    const exported = await written('witnessed', file)
+    const checkpoint = await written('witnessed-checkpoint', kept)
+    const { privateKey } = generateKeyPairSync('ed25519')
+    const key = encodeNoteKey(createWitnessKey('witness.example/w1', privateKey))
+    const args = (witness: string) => [
+      exported,
+      '--public-key',
+      publicKey,
+      '--checkpoint',
+      checkpoint,
+      '--witness',
+      witness,
+    ]
+    const middle = key.length - 20
+    for (const [witness, why] of [
+      [key.replace('w1', 'w2'), 'is not the key of a witness, or was mistyped'],
+      [key.slice(0, middle) + (key[middle] === 'a' ? 'b' : 'a') + key.slice(middle + 1), 'or was mistyped'],
+      [key.slice(0, -1), 'or was mistyped'],
+      [key.split('+')[0] ?? '', 'or was mistyped'],
+      ['', 'or was mistyped'],
+      [publicKey, 'is the key of a log'],
+    ] as const) {
+      const { code, out, error } = await eaas('audit', 'verify-export', ...args(witness))
+      expect([witness, code, out]).toEqual([witness, 2, ''])
+      expect(error).toContain(`error: option '--witness': ${witness} `)
+      expect(error).toContain(why)
+      expect(error).toContain('Give the whole key as eaas witness --create printed it')
+      if (!obstacle) expect(python(...args(witness))).toMatchObject({ status: 2, stdout: '' })
+    }
+    // A key that is one, of a witness that cosigned nothing of this, is no usage error.
+    expect((await eaas('audit', 'verify-export', ...args(key))).code).toBe(3)
+    if (!obstacle) expect(python(...args(key)).status).toBe(3)
+  })
+
   it('needs no environment, no database and no secret, and says with its exit code whether the file is valid', async () => {
     const path = await written('good.ndjson', file)
     const known = await written('key.txt', `${publicKey}\n`)

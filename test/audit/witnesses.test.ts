@@ -50,6 +50,8 @@ afterAll(async () => {
 const known = (one: WitnessProcess, url = one.process.url) => ({ key: readWitnessKey(one.key), url })
 const roundOf = (of: Service, witnesses = [known(witness), known(other)], file = join(folder, 'checkpoints')) =>
   createWitnessRound(of.services, { witnesses, file })
+/** A key as messages name it: without the key itself. */
+const shortName = ({ key }: WitnessProcess) => key.split('+').slice(0, 2).join('+')
 const kinds = async (round: ReturnType<typeof roundOf>) => (await round({ isLast: false }))?.map(({ kind }) => kind)
 const lastId = async () => (await findHead(service.services.sql, INSTALLATION_ID))?.last_id ?? 0
 const grow = () => anchorNow(service.services, { evenIfSame: true })
@@ -118,7 +120,9 @@ describe('witnesses of a server', () => {
     const round = roundOf(service, [known(witness), known(other, 'http://127.0.0.1:9')], file)
     expect(await kinds(round)).toEqual(['cosigned', 'failed'])
     expect((await newest([witness.key], file)).last_id).toBe(await lastId())
-    await expect(newest([witness.key, other.key], file)).rejects.toThrow('other.example/w2 has not cosigned it')
+    await expect(newest([witness.key, other.key], file)).rejects.toThrow(
+      `${shortName(other)} has not cosigned it: its lines are cosigned by ${shortName(witness)}. Compare the key`,
+    )
   })
 
   it.each([
@@ -244,8 +248,14 @@ describe('a server process with witnesses', () => {
           python: 0,
         })
         const both = await verify([exported, '--witness', own.key, '--witness', other.key])
-        expect(both).toMatchObject({ code: 3, text: expect.stringContaining('other.example/w2 has not cosigned it') })
-        expect(both.python).toBe(3)
+        expect(both).toMatchObject({
+          code: 3,
+          text: expect.stringContaining(
+            `${shortName(other)} has not cosigned it: its lines are cosigned by ${shortName(own)}.`,
+          ),
+          python: 3,
+        })
+        expect(await verify([exported, '--witness', own.key.replace('w1', 'w2')])).toMatchObject({ code: 2, python: 2 })
       }
       const inPlace = ['--checkpoint', file, '--witness', own.key]
       expect(await runEaas(['audit', 'verify', '--all', ...inPlace], options)).toMatchObject({
@@ -259,6 +269,11 @@ describe('a server process with witnesses', () => {
         (await runEaas(['audit', 'verify', '--all', '--checkpoint', file, '--witness', other.key], options)).code,
       ).toBe(3)
       expect((await runEaas(['audit', 'verify', '--all', '--witness', own.key], options)).code).toBe(2)
+      const mistyped = ['--checkpoint', file, '--witness', own.key.slice(0, -1)]
+      expect(await runEaas(['audit', 'verify', '--all', ...mistyped], options)).toMatchObject({
+        code: 2,
+        stderr: expect.stringContaining('was mistyped: its parts do not belong together'),
+      })
       expect((await runEaas(['audit', 'verify', '--tenant', 'a', ...inPlace], options)).code).toBe(2)
       expect((await runEaas(['audit', 'verify-export', ofTenant, '--witness', own.key], options)).code).toBe(2)
     } finally {

@@ -36,6 +36,8 @@ LAST_SECOND = 253402300799  # of the year 9999 (cosignature.md 2)
 # More than valid (export.md 5 and 6); the highest of those that apply.
 PART, UNUSED, UNTRUSTED = 4, 5, 6
 MAX_LINE_BYTES = 16 * 2**20
+# Another entry in the place of a known one: the entries don't tell which of the two it was.
+ANOTHER_LOG = "the log was rewritten, or rolled back and written on"
 
 
 def demand(condition, reason):
@@ -48,6 +50,13 @@ def read(form, text, what):
     demand(match, f"this is not {what}, spelt as the format demands")
     demand(not any(len(part) == 16 and part.isdigit() and int(part) >= 2**53 for part in match.groups()), "a number is too high")
     return match.groups()
+
+
+def ends_before(log, end, end_at, kept, kept_at):
+    """What a log that is shorter than its checkpoint says: by the times that the server signed, which of the two is the older."""
+    known = f"{log} ended with entry {end} when this was signed, at {end_at}; the checkpoint of {kept_at} is of entry {kept}"
+    older = "this is older than the checkpoint, or the log was rolled back"
+    return f"{known}: {older if kept_at > end_at else 'by these times, the log was rolled back'}"
 
 
 def unbase64(text, length):
@@ -92,7 +101,7 @@ def read_witness_key(text):
     name, key_id, encoded = [*text.split("+", 2), "", ""][:3]
     key = unbase64(encoded, 33)
     known = hashlib.sha256(name.encode() + b"\n" + key).digest()[:4]
-    demand(key[:1] == b"\4" and known.hex() == key_id, "this is no key of a witness")
+    demand(key[:1] == b"\4" and known.hex() == key_id, "its parts do not belong together")
     return name, key[1:]
 
 
@@ -114,7 +123,7 @@ def read_witnessed(line, public_key, witnesses):
     demand(root_of(last, last_id - 1, last_id, nodes) == unbase64(root, 32), "the tree does not end with the entry of the checkpoint")
     for name, key in witnesses:
         timed = signed_by(key, name, b"\4", text, lines)
-        demand(timed and len(timed) == 72 and int.from_bytes(timed[:8], "big") <= LAST_SECOND, f"{name} has not cosigned it")
+        demand(timed and len(timed) == 72 and int.from_bytes(timed[:8], "big") <= LAST_SECOND, f"{name} has not cosigned it: compare its key with EAAS_WITNESSES")
         check(key, timed[8:], f"cosignature/v1\ntime {int.from_bytes(timed[:8], 'big')}\n{text}".encode())
     return note, last_id
 
@@ -129,9 +138,9 @@ def find_witnessed(kept, public_key, witnesses, export):
     for text in kept.split("\n"):
         try:
             line = json.loads(text)
-            found.append(read_witnessed(line, public_key, [read_witness_key(witness) for witness in witnesses]))
+            found.append(read_witnessed(line, public_key, witnesses))
         except (KeyError, TypeError, ValueError, InvalidSignature) as error:
-            fault = error
+            fault = str(error) or "a signature does not verify"
     demand(found, f"no checkpoint that these witnesses cosigned: {fault}")
     return next((note for note, last_id in reversed(found) if anchor and str(last_id) == anchor[1]), found[-1][0])
 
@@ -311,15 +320,15 @@ def verify(file, public_key=None, checkpoint=None):
         demand(last_id or last == hashlib.sha256(b"eaas/audit/genesis/v1" + tenant.encode()).digest(), "not the genesis hash")
         demand(checkpoint is None or public_key, "a checkpoint needs the public key that it is checked by")
         none = (-1, b"")
-        owner, [kept], _ = (tenant, [none], "") if checkpoint is None else read_note(checkpoint, public_key)
+        owner, [kept], kept_at = (tenant, [none], "") if checkpoint is None else read_note(checkpoint, public_key)
         demand(owner in (tenant, INSTALLATION), "the checkpoint belongs to another tenant")
         kept, kept_anchor, anchor = (kept, none, None) if owner == tenant else (none, kept, None)
         verdict.update(tenant_id=tenant, after_id=last_id)
         rights = Rights(last_id)
         while True:
-            demand(kept[0] != last_id or kept[1] == last, f"entry {last_id} is not the one of the checkpoint: it was rewritten")
+            demand(kept[0] != last_id or kept[1] == last, f"entry {last_id} is not the one of the checkpoint: {ANOTHER_LOG}")
             if anchor and anchor[1][0] == last_id:
-                demand(anchor[1][1] == last, f"entry {last_id} is not the one of the anchor: it was rewritten")
+                demand(anchor[1][1] == last, f"entry {last_id} is not the one that the anchor covers: {ANOTHER_LOG}")
                 anchor[3]["compared"] = True
             compared, line = compared or kept[0] == last_id, line + 1
             text = file.readline(MAX_LINE_BYTES).decode()
@@ -346,16 +355,17 @@ def verify(file, public_key=None, checkpoint=None):
         owner, ends, signed_at = read_note(note, signer, kind)
         demand((owner, ends[0]) == (tenant, (last_id, last)), "the checkpoint does not agree with the last entry")
         head = ends[-1]
-        demand(kept[0] <= head[0], f"the log ends before the checkpoint, which covers {kept[0]} entries")
-        demand(kept[0] != head[0] or kept == head, "the log did not end with the entry of the checkpoint: it was rewritten")
+        demand(kept[0] <= head[0], ends_before("the log", head[0], signed_at, kept[0], kept_at))
+        demand(kept[0] != head[0] or kept == head, f"entry {head[0]}, the last one, is not that of the checkpoint: {ANOTHER_LOG}")
         if anchor:
             position, covered, signed, report = anchor
             kind = "checkpoint" if signed.startswith("eaas/audit/checkpoint/v1\n") else "stretch"
-            owner, states, _ = read_note(signed, signer, kind)
+            owner, states, at = read_note(signed, signer, kind)
             demand((owner, states[0]) == (INSTALLATION, position), "what is signed does not agree with the anchor")
             demand(covered[0] <= head[0], f"the log ends before the anchor, which covers {covered[0]} entries")
-            demand(kept_anchor[0] <= states[-1][0] and all(kept_anchor == state for state in states if state[0] == kept_anchor[0]),
-                   "the installation's log does not agree with the checkpoint: it was rewritten or rolled back")
+            demand(kept_anchor[0] <= states[-1][0], ends_before("the installation's log", states[-1][0], at, kept_anchor[0], kept_at))
+            demand(all(kept_anchor == state for state in states if state[0] == kept_anchor[0]),
+                   f"entry {kept_anchor[0]} of the installation's log is not that of the checkpoint: {ANOTHER_LOG}")
             compared = compared or (kept_anchor == position and report["compared"])
         line += 1
         demand(not file.read(1), "there is something after the trailer")
@@ -383,12 +393,20 @@ if __name__ == "__main__":
     parser.add_argument("--checkpoint", metavar="FILE", help="a checkpoint that was kept")
     parser.add_argument("--witness", metavar="KEY", action="append", help="a witness that must have cosigned the checkpoint, in a file of the server's lines")
     args = parser.parse_args()
+    witnesses = []
+    for text in args.witness or []:
+        try:
+            witnesses.append(read_witness_key(text))
+        except ValueError:
+            parser.error(f"argument --witness: {text} is not the key of a witness, or was mistyped: its parts do not belong together")
+    if witnesses and not args.checkpoint:
+        parser.error("argument --witness: needs --checkpoint, a file of checkpoints that the server wrote")
     try:
         known, kept_note = (open(path, encoding="utf-8", newline="").read() if os.path.exists(path or "") else path
                             for path in (args.public_key, args.checkpoint))
         with open(args.file, "rb") as export:
             if args.witness:
-                kept_note = find_witnessed(kept_note or "", known and known.strip(), args.witness, export)
+                kept_note = find_witnessed(kept_note or "", known and known.strip(), witnesses, export)
             answer = verify(export, known and known.strip(), kept_note)
     except (OSError, ValueError) as error:
         print(error, file=sys.stderr)

@@ -16,6 +16,8 @@ import {
 
 const TIME_BYTES = 8
 const SIGNATURE_BYTES = 64
+/** The bytes behind the key id in a cosignature's line (cosignature.md 2). */
+export const COSIGNATURE_BYTES = TIME_BYTES + SIGNATURE_BYTES
 /** 9999-12-31T23:59:59Z, the last second that RFC 3339 can write. */
 const LAST_SECOND = 253_402_300_799
 
@@ -47,7 +49,7 @@ export function cosign(
 export function readCosignature(signatures: readonly NoteSignature[], key: NoteKey, text: string): number | undefined {
   const timed = findSignature(signatures, key)
   if (!timed) return undefined
-  if (timed.length === TIME_BYTES + SIGNATURE_BYTES) {
+  if (timed.length === COSIGNATURE_BYTES) {
     const seconds = Number(new DataView(timed.buffer, timed.byteOffset, TIME_BYTES).getBigUint64(0))
     const signature = timed.subarray(TIME_BYTES)
     if (seconds <= LAST_SECOND && isSignedBy(key, messageOf(text, seconds), signature)) return seconds

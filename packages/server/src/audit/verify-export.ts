@@ -106,6 +106,18 @@ const RIGHTS_FAULTS: Readonly<Record<RightsFault, (id: number) => string>> = {
   state_violated: (id) => `entry ${id} was not allowed by the entries before it: an older row was put back before it`,
 }
 
+/** What another entry in the place of a known one says. Which of the two it was, the entries don't tell. */
+const ANOTHER_LOG = 'the log was rewritten, or rolled back and written on'
+
+/** What a log that is shorter than its checkpoint says: by the times that the server signed, which of the two is the older. */
+function endsBefore(log: string, end: Pick<Checkpoint, 'last_id' | 'created_at'>, kept: Checkpoint): string {
+  const known =
+    `${log} ended with entry ${end.last_id} when this was signed, at ${end.created_at}; ` +
+    `the checkpoint of ${kept.created_at} is of entry ${kept.last_id}`
+  if (kept.created_at > end.created_at) return `${known}: this is older than the checkpoint, or the log was rolled back`
+  return `${known}: by these times, the log was rolled back`
+}
+
 /** The reader's position in the chain. */
 interface Position {
   id: number
@@ -212,13 +224,13 @@ class ExportReader {
     }
     const { head_id, head_hash } = signed
     if (kept && kept.last_id > head_id) {
-      throw new ExportFault(`the log ends before the checkpoint, which covers ${kept.last_id} entries`, head_id + 1)
+      throw new ExportFault(
+        endsBefore('the log', { last_id: head_id, created_at: signed.created_at }, kept),
+        head_id + 1,
+      )
     }
     if (kept?.last_id === head_id && !equalBytes(kept.hash, head_hash)) {
-      throw new ExportFault(
-        `the log did not end with the entry ${head_id} of the checkpoint: it was rewritten`,
-        head_id,
-      )
+      throw new ExportFault(`entry ${head_id}, the last one, is not that of the checkpoint: ${ANOTHER_LOG}`, head_id)
     }
     if (this.covered) this.endAnchor(this.covered, { publicKey: trailer.public_key, head_id })
     const isJoined = after_id === 0 || this.purged_through === after_id || kept?.last_id === after_id
@@ -239,13 +251,12 @@ class ExportReader {
     const positions = [position, { last_id: position.head_id, hash: position.head_hash }]
     const same = positions.find((known) => known.last_id === keptAnchor.last_id)
     if (keptAnchor.last_id > position.head_id) {
-      throw new ExportFault(
-        `the installation's log ended with entry ${position.head_id}, before entry ${keptAnchor.last_id} of the checkpoint`,
-      )
+      const end = { last_id: position.head_id, created_at: position.created_at }
+      throw new ExportFault(endsBefore("the installation's log", end, keptAnchor))
     }
     if (same && !equalBytes(same.hash, keptAnchor.hash)) {
       throw new ExportFault(
-        `entry ${same.last_id} of the installation's log is not that of the checkpoint: it was rewritten`,
+        `entry ${same.last_id} of the installation's log is not that of the checkpoint: ${ANOTHER_LOG}`,
       )
     }
     verdict.checkpoint_compared = keptAnchor.last_id === position.last_id && verdict.anchor?.compared === true
@@ -256,7 +267,7 @@ class ExportReader {
     const { covered, last, verdict } = this
     if (covered?.last_id !== last.id) return
     if (!equalBytes(covered.hash, last.hash)) {
-      const reason = `the log does not agree with the anchor at entry ${last.id}: it was rewritten before`
+      const reason = `entry ${last.id} is not the one that the anchor covers: ${ANOTHER_LOG}`
       throw new ExportFault(reason, last.id)
     }
     if (verdict.anchor) verdict.anchor.compared = true
@@ -268,7 +279,7 @@ class ExportReader {
     if (!kept || kept.last_id !== last.id) return
     this.verdict.checkpoint_compared = true
     if (!equalBytes(kept.hash, last.hash)) {
-      const reason = `the log does not agree with the checkpoint at entry ${last.id}: it was rewritten before`
+      const reason = `entry ${last.id} is not the one of the checkpoint: ${ANOTHER_LOG}`
       throw new ExportFault(reason, last.id)
     }
   }

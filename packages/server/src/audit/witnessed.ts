@@ -1,9 +1,9 @@
 /** Checks that witnesses saw the log of a checkpoint, by the tree beside it, see tree.md 5. Pure. */
-import { encodeBase64, INSTALLATION_ID } from '@eaas/protocol'
+import { encodeBase64, encodeHex, INSTALLATION_ID } from '@eaas/protocol'
 import { type Checkpoint, readCheckpoint } from './checkpoint.js'
-import { readCosignature } from './cosignature.js'
+import { COSIGNATURE_BYTES, readCosignature } from './cosignature.js'
 import { inclusionProof, type Leaves, verifyInclusion } from './merkle.js'
-import { CheckpointError, findBase64, type NoteKey } from './signed-note.js'
+import { CheckpointError, findBase64, type NoteKey, splitNote } from './signed-note.js'
 import { readTree, readTreeKey } from './tree.js'
 
 /** The member `tree` of a line of the checkpoint file. */
@@ -61,7 +61,7 @@ export function readWitnessed(
 
 /**
  * Finds the newest of the lines that each of the witnesses cosigned; one that ends with the preferred entry comes first.
- * @throws CheckpointError with what is wrong with the newest line, if there is none
+ * @throws CheckpointError if there is none: with the witnesses that no line names and those that lines name, or what is wrong with the newest line
  */
 export function findWitnessed(
   lines: readonly WitnessedLine[],
@@ -80,7 +80,34 @@ export function findWitnessed(
     }
   }
   if (newest) return newest
-  throw fault ?? new CheckpointError("it has no checkpoint of the installation's log that a witness has seen")
+  if (!fault) throw new CheckpointError("it has no checkpoint of the installation's log that a witness has seen")
+  throw notCosigned(lines, trusted.witnesses) ?? fault
+}
+
+// The key may be another witness's, the file may be older than the witness, or the witness refused the log: the file cannot tell which.
+function notCosigned(lines: readonly WitnessedLine[], witnesses: readonly NoteKey[]): CheckpointError | undefined {
+  const named = new Set(lines.flatMap(listCosigners))
+  const silent = witnesses.map(shortName).filter((name) => !named.has(name))
+  if (silent.length === 0) return undefined
+  const others = named.size === 0 ? 'no line of it is cosigned' : `its lines are cosigned by ${[...named].join(', ')}`
+  return new CheckpointError(
+    `${silent.join(', ')} has not cosigned it: ${others}. Compare the key with EAAS_WITNESSES; if it is right, have the witness say why it does not cosign this log`,
+  )
+}
+
+function listCosigners({ tree }: WitnessedLine): string[] {
+  try {
+    const { signatures } = splitNote(readMember(tree).checkpoint)
+    // A cosignature is longer than the log's own signature, by its time.
+    return signatures.filter(({ signature }) => signature.length === COSIGNATURE_BYTES).map(shortName)
+  } catch (error) {
+    if (error instanceof CheckpointError) return []
+    throw error
+  }
+}
+
+function shortName({ name, id }: Pick<NoteKey, 'name' | 'id'>): string {
+  return `${name}+${encodeHex(id)}`
 }
 
 function readMember(tree: unknown): { checkpoint: string; proof: Uint8Array[] } {

@@ -37,7 +37,7 @@ import {
   TENANT_OPTION,
 } from './command.js'
 import { openNew } from './files.js'
-import { describeWitnessed, readKept, viewWitnessed } from './kept-file.js'
+import { describeWitnessed, findWitnessKeyFault, readKept, viewWitnessed } from './kept-file.js'
 import { print, printJson, showProgress, table } from './output.js'
 import { auditVerifyExport, EXIT_CODES, readKey } from './verify-export.js'
 import { findTenantId, getLogId, recordOperation, withServices } from './with-services.js'
@@ -171,12 +171,17 @@ const WITNESS_OPTION = new Option(
   "the key of a witness that must have cosigned the checkpoint of the installation's log in --checkpoint; may be repeated",
 ).argParser(readRepeated)
 
+// A key has its own checksum: one that was mistyped must not look like a log that no witness saw.
 function assertWitnessable(command: Command): void {
-  const { witness, checkpoint } = command.opts()
+  const { witness, checkpoint } = command.opts<{ witness?: string[]; checkpoint?: string }>()
   if (witness !== undefined && checkpoint === undefined) {
     command.error("error: option '--witness' needs '--checkpoint', a file of checkpoints that the server wrote", {
       exitCode: 2,
     })
+  }
+  for (const key of witness ?? []) {
+    const fault = findWitnessKeyFault(key)
+    if (fault !== undefined) command.error(`error: option '--witness': ${fault}`, { exitCode: 2 })
   }
 }
 

@@ -2,6 +2,7 @@
 import { CheckpointError, encodePublicKey } from '../audit/checkpoint.js'
 import { readWitnessKey } from '../audit/cosignature.js'
 import { findKeptNote, listWitnessedLines } from '../audit/kept-checkpoint.js'
+import { COSIGNATURE, ED25519, readNoteKey } from '../audit/signed-note.js'
 import { findWitnessed, type Witnessed } from '../audit/witnessed.js'
 import type { Services } from '../runner/operation.js'
 import { readGiven } from './files.js'
@@ -23,6 +24,26 @@ export async function readKept(
   if (witness === undefined) return { note: findKeptNote(await readGiven(checkpoint), tenant_id) }
   const witnessed = await readWitnessedNote(checkpoint, { publicKey: encodePublicKey(signingKey), witness })
   return { note: witnessed.note, witnessed }
+}
+
+/** Says what is wrong with the key of a witness, and what to give; undefined if nothing is. */
+export function findWitnessKeyFault(text: string): string | undefined {
+  if (isKey(text, COSIGNATURE)) return undefined
+  if (isKey(text, ED25519)) return `${text} is the key of a log, which a witness does not cosign with. ${GIVE_KEY}`
+  return `${text} is not the key of a witness, or was mistyped: its parts do not belong together. ${GIVE_KEY}`
+}
+
+const GIVE_KEY =
+  'Give the whole key as eaas witness --create printed it and EAAS_WITNESSES has it: <name>+<8 digits>+<base64>'
+
+function isKey(text: string, type: number): boolean {
+  try {
+    readNoteKey(text, type)
+    return true
+  } catch (error) {
+    if (error instanceof CheckpointError) return false
+    throw error
+  }
 }
 
 /** Reads the checkpoint of the installation's log in a file that each of the witnesses cosigned. @throws CheckpointError */
