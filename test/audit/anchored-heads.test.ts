@@ -7,7 +7,7 @@ import { verifyAll } from '../../packages/server/src/jobs/verify-all.js'
 import { acceptLostTenant } from '../../packages/server/src/operations/accept-lost-tenant.js'
 import { acceptRollback } from '../../packages/server/src/operations/accept-rollback.js'
 import type { Service } from '../support/service.js'
-import { actions, anchor, entries, removeAll, setInstallationScene, verify } from './installation-scene.js'
+import { actions, anchor, copyAll, entries, removeAll, setInstallationScene, verify } from './installation-scene.js'
 
 const GONE = /missing from the database/
 const WENT_BACK = /went back/
@@ -74,6 +74,75 @@ describe('a tenant alone', () => {
     expect((await actions(running)).slice(-2)).toEqual(['tenant_gone', 'anchor'])
     expect((await entries(running)).at(-2)?.metadata).toMatchObject({ tenant_id, witnessed_id: 3, reason: 'a drill' })
     expect((await verifyAll(running.services)).verdicts.every(({ valid }) => valid)).toBe(true)
+  })
+
+  it('that was accepted as gone is alarmed about when an older state of it is put back, and not when it is the last one', async () => {
+    const { victim, putBack } = await twoTenants()
+    const { tenant_id } = victim.tenant
+    await anchor(current())
+    const last = await copyAll(current(), tenant_id)
+    await removeAll(current(), tenant_id)
+    let running = await start()
+    // The row of the alarm is not proven: it must not make the tenant seem shorter than it was anchored.
+    const [early] = await running.services.sql`select last_id from chain_alarms where tenant_id = ${tenant_id}`
+    expect(early?.last_id).toBe(3)
+    await running.services.sql`update chain_alarms set last_id = 1 where tenant_id = ${tenant_id}`
+    await acceptLostTenant(running.services, tenant_id, 'a drill')
+    expect((await entries(running)).at(-2)?.metadata).toMatchObject({ tenant_id, witnessed_id: 3 })
+    expect((await start()).alarms).toEqual([])
+
+    await putBack()
+    running = await start()
+    expect(running.alarms).toMatchObject([{ tenant_id, reason: expect.stringMatching(WENT_BACK) }])
+    expect((await running.caller(victim.secret).call('GET', '/v1/keys')).status).toBe(500)
+    const { verdicts } = await verifyAll(running.services)
+    expect(verdicts.filter(({ valid }) => !valid)).toMatchObject([{ tenant_id, reason: 'behind_checkpoint' }])
+    await removeAll(running, tenant_id)
+    await running.services.sql`delete from chain_alarms`
+
+    await last(current())
+    running = await start()
+    expect(running.alarms).toEqual([])
+    expect((await running.caller(victim.secret).call('GET', '/v1/keys')).status).toBe(200)
+  })
+
+  it('that was accepted as gone, when nothing was known of it, is alarmed about when it is back, until an operator accepts it', async () => {
+    const running = await start()
+    await running.createTenant()
+    await anchor(running)
+    const { tenant, secret } = await running.createTenant()
+    const { tenant_id } = tenant
+    const putBack = await copyAll(running, tenant_id)
+    await removeAll(running, tenant_id)
+    await acceptLostTenant((await start()).services, tenant_id, 'a drill')
+    await start()
+    await putBack(current())
+    const alarmed = await start()
+    expect(alarmed.alarms).toMatchObject([{ tenant_id, reason: expect.stringContaining('was put back') }])
+    expect((await verifyAll(alarmed.services)).verdicts.filter(({ valid }) => !valid)).toMatchObject([{ tenant_id }])
+    await acceptRollback(alarmed.services, tenant_id, { reason: 'a drill' })
+    const served = await start()
+    expect(served.alarms).toEqual([])
+    expect((await served.caller(secret).call('GET', '/v1/keys')).status).toBe(200)
+  })
+
+  it('that the log has no creation of is alarmed about, and so is one whose creation was edited', async () => {
+    const { victim } = await twoTenants()
+    const { tenant_id } = victim.tenant
+    await anchor(current())
+    const { sql } = current().services
+    const edit = (from: string, to: string) => sql`
+      update audit_log set metadata = replace(metadata, ${from}, ${to}) where action = 'installation.tenant_create'`
+    const other = '00000000-0000-4000-8000-000000000000'
+    await edit(tenant_id, other)
+    const running = await start()
+    expect(running.alarms).toMatchObject([
+      { tenant_id: other, reason: expect.stringMatching(GONE) },
+      { tenant_id, reason: expect.stringContaining('no creation of the tenant') },
+    ])
+    expect((await running.caller(victim.secret).call('GET', '/v1/keys')).status).toBe(500)
+    await running.services.sql`update audit_log set metadata = '{"' where action = 'installation.tenant_create'`
+    expect((await start()).alarms).toHaveLength(3)
   })
 
   it('that was created after the newest anchor and is deleted with all its rows is alarmed about too', async () => {
@@ -167,6 +236,16 @@ describe('the anchored heads', () => {
     expect(running.alarms).toMatchObject([{ tenant_id: INSTALLATION_ID }])
     expect((await running.caller(victim.secret).call('GET', '/v1/keys')).status).toBe(200)
     await expect(running.createTenant()).rejects.toThrow()
+  })
+
+  it('are not covered by a new anchor if somebody edits them after they were compared', async () => {
+    const { victim } = await twoTenants()
+    const running = current()
+    await anchor(running)
+    await victim.call('POST', '/v1/keys', { name: 'more' })
+    await running.services.sql`update anchored_heads set last_id = last_id - 1`
+    await expect(anchor(running)).rejects.toThrow('the anchored heads are not those of the newest anchor')
+    expect((await start()).alarms).toMatchObject([{ tenant_id: INSTALLATION_ID }])
   })
 
   it('are written afresh once an operator accepted what happened to them', async () => {

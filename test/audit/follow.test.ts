@@ -3,7 +3,15 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { freshDatabase, type TestDatabase } from '../support/database.js'
-import { createTenantByCli, EAAS, type EaasProcess, ROOT_KEY, runEaas, startEaas } from '../support/eaas-process.js'
+import {
+  connectTo,
+  createTenantByCli,
+  EAAS,
+  type EaasProcess,
+  ROOT_KEY,
+  runEaas,
+  startEaas,
+} from '../support/eaas-process.js'
 
 const LIMIT_MS = 120_000
 
@@ -35,6 +43,10 @@ describe('eaas audit export --follow', { timeout: LIMIT_MS }, () => {
     })
     children.push(child)
     let text = ''
+    let errors = ''
+    child.stderr.setEncoding('utf8').on('data', (more: string) => {
+      errors += more
+    })
     child.stdout.setEncoding('utf8').on('data', (more: string) => {
       text += more
     })
@@ -46,6 +58,7 @@ describe('eaas audit export --follow', { timeout: LIMIT_MS }, () => {
           .slice(0, -1) // what follows the last line feed has not arrived in whole
           .map((line) => JSON.parse(line) as { id: number; action: string }),
       text: () => text,
+      errors: () => errors,
       async until(isThere: () => boolean) {
         while (!isThere()) await once(child.stdout, 'data')
       },
@@ -97,5 +110,22 @@ describe('eaas audit export --follow', { timeout: LIMIT_MS }, () => {
     await createKey('unread')
     const [code] = await once(follower.child, 'exit')
     expect(code).toBe(0)
+  })
+
+  it('writes no entry that was changed in the database, and ends with a message that names it', async () => {
+    await createKey('before')
+    await createKey('edited')
+    const sql = connectTo(database)
+    const [{ id, tenant_id } = { id: 0, tenant_id: '' }] = await sql<{ id: number; tenant_id: string }[]>`
+      select last_id::int as id, tenant_id from heads where tenant_id = (select tenant_id from tenants where name = 'acme')`
+    await sql`update audit_log set actor = 'x' where id = ${id} and tenant_id = ${tenant_id}`
+    const edited = follow('--after-id', `${id - 1}`)
+    const [code] = await once(edited.child, 'close')
+    expect([code, edited.text()]).toEqual([1, ''])
+    expect(edited.errors()).toContain(`entry ${id} of the audit log of tenant`)
+    await sql`delete from audit_log where id = ${id - 1} and tenant_id = ${tenant_id}`
+    const [after] = await once(follow('--after-id', `${id - 1}`).child, 'close')
+    expect(after).toBe(1)
+    await sql.end()
   })
 })

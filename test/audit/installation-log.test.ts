@@ -122,4 +122,22 @@ describe('the verification by schedule', () => {
       invalid: [{ tenant_id: tenant.tenant_id, reason: 'entry_altered', broken_at: 1 }],
     })
   })
+
+  it('finds in each run what a first one would: older rows that were put back, entries of long ago that were edited', async () => {
+    const running = await start()
+    const { sql } = running.services
+    const { call, tenant } = await running.createTenant()
+    const { id } = (await call('POST', '/v1/api-keys', { name: 'revoked', permissions: [] })).body
+    const rows = await sql`select * from api_keys where api_key_id = ${id}`
+    await call('DELETE', `/v1/api-keys/${id}`)
+    const verify = createScheduledVerification(running.services, { hours: 0 })
+    const { signal } = new AbortController()
+    expect(await verify(signal)).toMatchObject({ invalid: [], unverified: 0 })
+    const edit = sql`update audit_log set actor = 'x' where tenant_id = ${tenant.tenant_id} and id = 2`
+    await sql`delete from api_keys where api_key_id = ${id}`
+    await sql`insert into api_keys ${sql(rows)}`
+    expect(await verify(signal)).toMatchObject({ invalid: [{ reason: 'row_replaced', broken_at: 3 }] })
+    await edit
+    expect(await verify(signal)).toMatchObject({ invalid: [{ reason: 'entry_altered', broken_at: 2 }] })
+  })
 })

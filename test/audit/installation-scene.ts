@@ -46,17 +46,12 @@ export function setInstallationScene(): InstallationScene {
     const first = await start()
     const [victim, other] = [await first.createTenant(), await first.createTenant()]
     for (const { call } of [victim, other]) await call('POST', '/v1/keys', { name: 'before' })
-    const { sql } = first.services
     const { tenant_id } = victim.tenant
-    const copies: (readonly [string, Record<string, unknown>[]])[] = []
-    for (const table of TABLES) {
-      copies.push([table, await sql`select * from ${sql(table)} where tenant_id = ${tenant_id}`])
-    }
+    const insert = await copyAll(first, tenant_id)
     for (const { call } of [victim, other]) await call('POST', '/v1/keys', { name: 'after' })
     const putBack = async () => {
-      const { sql } = current().services
       await removeAll(current(), tenant_id)
-      for (const [table, rows] of copies) if (rows.length > 0) await sql`insert into ${sql(table)} ${sql(rows)}`
+      await insert(current())
     }
     return { victim, other, putBack }
   }
@@ -84,6 +79,17 @@ export async function actions(of: Service): Promise<string[]> {
 
 export const verify = ({ services }: Service, tenant_id: string) =>
   performAsSystem(services, tenant_id, verifyAudit({}))
+
+/** Copies all rows of a tenant; returns what inserts them again, by a service that runs then. */
+export async function copyAll({ services: { sql } }: Service, tenant_id: string) {
+  const copies: (readonly [string, Record<string, unknown>[]])[] = []
+  for (const table of TABLES) {
+    copies.push([table, await sql`select * from ${sql(table)} where tenant_id = ${tenant_id}`])
+  }
+  return async ({ services: { sql } }: Service) => {
+    for (const [table, rows] of copies) if (rows.length > 0) await sql`insert into ${sql(table)} ${sql(rows)}`
+  }
+}
 
 /** Deletes all rows of a tenant, as someone who has the database can. */
 export const removeAll = ({ services: { sql } }: Service, tenant_id: string) =>

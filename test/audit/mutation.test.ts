@@ -19,6 +19,7 @@ import trees from '../../packages/server/src/audit/merkle.vectors.json' with { t
 import type * as newestAnchorModule from '../../packages/server/src/audit/newest-anchor.js'
 import type * as newestModule from '../../packages/server/src/audit/newest-row.js'
 import { readAnchorLine } from '../../packages/server/src/audit/read-export.js'
+import type * as recordedTenantsModule from '../../packages/server/src/audit/recorded-tenants.js'
 import type * as rightsModule from '../../packages/server/src/audit/rights-history.js'
 import type * as rowMacModule from '../../packages/server/src/audit/row-mac.js'
 import type * as stretchModule from '../../packages/server/src/audit/stretch.js'
@@ -273,15 +274,29 @@ describe('a page of the log', () => {
     ['without any', 3, () => []],
     ['without the one before', 2, ([a, ...rest]) => [{ ...a, previous_hash: null }, ...rest] as Listed[]],
   ]
-  const findWrong = ({ assertListed }: typeof listedModule) =>
-    CASES.filter(([, broken, change]) => {
+  /** What a log shipper is given: no gap is named, and the entry behind it does not follow. */
+  const FOLLOWED: typeof CASES = [
+    ...CASES.slice(0, 1),
+    ...CASES.slice(2, 5),
+    ['without one in the middle', 5, ([a, , ...rest]) => [a, ...rest] as Listed[]],
+  ]
+  const findWrong = ({ assertListed, assertFollowing }: typeof listedModule) => {
+    const isWrong = (broken: number | undefined, prove: () => void) => {
       try {
-        assertListed(change(page()), PAGE)
+        prove()
         return broken !== undefined
       } catch (error) {
         return (error as { entry_id?: number }).entry_id !== broken
       }
-    }).map(([what]) => what)
+    }
+    const before = () => page()[0]?.previous_hash ?? new Uint8Array(32)
+    return [
+      ...CASES.filter(([, broken, change]) => isWrong(broken, () => assertListed(change(page()), PAGE))),
+      ...FOLLOWED.filter(([, broken, change]) =>
+        isWrong(broken, () => assertFollowing(change(page()), { ...PAGE, hash: before() })),
+      ),
+    ].map(([what]) => what)
+  }
 
   it('is shown if each entry of it is proven', async () => {
     const source = await readFile(new URL('listed-entries.ts', AUDIT), 'utf8')
@@ -338,6 +353,59 @@ describe('a statement about a stretch', () => {
       },
     }),
     ...findWronglyTaken(refuse_stretch, { isRefused: true, take: ({ note }) => readStretch(note, public_key) }),
+  ])
+})
+
+describe('what the log of the installation says of tenants', () => {
+  const [a, b, c] = ['a', 'b', 'c'].map((name) => JSON.stringify({ tenant_id: name }))
+  const written = (...entries: [action: string, metadata: string | null | undefined][]) =>
+    entries.map(([action, metadata = null], at) => ({ id: at + 1, action: `installation.${action}`, metadata }))
+  const CASES = [
+    { name: 'nothing', entries: [], present: [], gone: [] },
+    { name: 'created', entries: written(['tenant_create', a], ['tenant_create', b]), present: ['a', 'b'], gone: [] },
+    { name: 'gone', entries: written(['tenant_create', a], ['tenant_gone', a]), present: [], gone: [['a', 2]] },
+    {
+      name: 'accepted again',
+      entries: written(['tenant_create', a], ['tenant_gone', a], ['rollback_accepted', a], ['rollback_accepted', c]),
+      present: ['a', 'c'],
+      gone: [],
+    },
+    {
+      name: 'edited',
+      entries: written(
+        ['tenant_create', '{"'],
+        ['tenant_create', null],
+        ['tenant_create', '{"tenant_id":7}'],
+        ['tenant_create', 'null'],
+      ),
+      present: [],
+      gone: [],
+    },
+  ]
+  const HASH = 'ab'.repeat(32)
+  const HEADS: [metadata: string | null, head: { last_id: number; hash: Uint8Array } | undefined][] = [
+    [JSON.stringify({ witnessed_id: 3, witnessed_hash: HASH }), { last_id: 3, hash: new Uint8Array(32).fill(0xab) }],
+    [JSON.stringify({ witnessed_id: 0, witnessed_hash: HASH }), undefined],
+    [JSON.stringify({ witnessed_hash: HASH }), undefined],
+    [null, undefined],
+  ]
+  describeGuards<typeof recordedTenantsModule>('recorded-tenants.ts', ({ recordedTenants, lostHead }) => [
+    ...findWronglyTaken(CASES, {
+      isRefused: false,
+      take({ entries, present, gone }) {
+        const found = recordedTenants(entries)
+        expect([[...found.present], [...found.gone]]).toEqual([present, gone])
+      },
+    }),
+    ...findWronglyTaken(
+      HEADS.map(([metadata, head]) => ({ name: String(metadata), metadata, head })),
+      {
+        isRefused: false,
+        take({ metadata, head }) {
+          expect(lostHead(metadata)).toEqual(head && { ...head, policy_version: 0 })
+        },
+      },
+    ),
   ])
 })
 

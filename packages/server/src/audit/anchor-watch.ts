@@ -4,14 +4,14 @@
  */
 import type { KeyObject } from 'node:crypto'
 import { INSTALLATION_ID } from '@eaas/protocol'
-import { listRecordedTenants } from '../store/anchors.js'
 import type { Sql } from '../store/db.js'
-import { findMissingTenants } from '../store/tenants.js'
+import { findMissingTenants, listTenantIds } from '../store/tenants.js'
 import { ChainAlarmError } from './append-errors.js'
-import { isKeptHeadAuthentic } from './chain.js'
+import { isKeptHeadAuthentic, type Witness } from './chain.js'
 import type { HeadWatch } from './head-watch.js'
 import type { HeadWatches } from './head-watches.js'
 import { type Anchor, AnchorFault, readAnchor } from './newest-anchor.js'
+import { readLostHead, readRecordedTenants } from './recorded-tenants.js'
 import { TamperedRowError } from './row-mac.js'
 import { TENANT_GONE } from './shared-alarms.js'
 import { verifyLog } from './verify.js'
@@ -50,12 +50,59 @@ export async function compareWithAnchor({
     return []
   }
   const errors = anchor ? await examineContradicted(anchor, { sql, watches, findAuditKey }) : []
-  // Not only those of the anchor: an acceptance of this log's own rollback may have begun the anchors afresh.
-  for (const tenant_id of await findMissingTenants(sql, await listRecordedTenants(sql))) {
+  return [...errors, ...(await compareWithRecord({ sql, watches, installationKey: auditKey, findAuditKey }))]
+}
+
+// Not only the tenants of the anchor: an acceptance of this log's own rollback may have begun the anchors afresh.
+async function compareWithRecord({
+  sql,
+  watches,
+  installationKey,
+  findAuditKey,
+}: Omit<AnchorWatchOptions, 'rowKey'>): Promise<unknown[]> {
+  const tenant_ids = await listTenantIds(sql) // before the log: a tenant that is created meanwhile is on record
+  const { present, gone } = await readRecordedTenants(sql)
+  for (const tenant_id of await findMissingTenants(sql, [...present])) {
     watches.get(tenant_id).learn({ reason: TENANT_GONE, witness: undefined })
+  }
+  const errors: unknown[] = []
+  for (const tenant_id of tenant_ids) {
+    if (present.has(tenant_id)) continue
+    const watch = watches.get(tenant_id)
+    const id = gone.get(tenant_id)
+    const lost = id === undefined ? undefined : await readLostHead(sql, { auditKey: installationKey, id })
+    if (!lost) watch.learn({ reason: id === undefined ? TENANT_UNKNOWN : TENANT_BACK, witness: undefined })
+    else errors.push(...(await examineHead(watch, lost, { sql, findAuditKey })))
   }
   return errors
 }
+
+/** Compares a log with a head that must be in it; an error that is no alarm is returned. */
+async function examineHead(
+  watch: HeadWatch,
+  head: Witness,
+  { sql, findAuditKey }: Pick<AnchorWatchOptions, 'sql' | 'findAuditKey'>,
+): Promise<unknown[]> {
+  watch.remember(head)
+  try {
+    const auditKey = await findAuditKey(watch.tenant_id)
+    if (auditKey) await watch.read(sql, auditKey)
+    return []
+  } catch (error) {
+    if (error instanceof ChainAlarmError) return [] // the watch has raised the alarm
+    if (!(error instanceof TamperedRowError)) return [error]
+    watch.learn({ reason: KEY_CHANGED, witness: head })
+    return []
+  }
+}
+
+/** The reason of an alarm about a tenant that the installation's log does not have. */
+const TENANT_UNKNOWN =
+  "the installation's log has no creation of the tenant: the database was tampered with, or the log lost the entry"
+/** The reason of an alarm about a tenant that the installation's log says is gone, without what it had. */
+const TENANT_BACK =
+  "the installation's log says that the tenant is gone, and nothing that the tenant could be compared with: it was put back"
+const KEY_CHANGED = 'the audit key of the tenant was changed outside the server'
 
 async function examineContradicted(
   { heads }: Anchor,
@@ -75,7 +122,7 @@ async function examineContradicted(
     } catch (error) {
       if (error instanceof ChainAlarmError) continue // the watch has raised the alarm
       if (!(error instanceof TamperedRowError)) errors.push(error)
-      watch.learn({ reason: 'the audit key of the tenant was changed outside the server', witness: head })
+      watch.learn({ reason: KEY_CHANGED, witness: head })
     }
   }
   return errors

@@ -1,7 +1,7 @@
 /** Proves the entries of a page before they are shown: the server wrote each of them, and it follows from the one before. */
 import type { KeyObject } from 'node:crypto'
 import type { ListedEntry, Range } from '../store/audit-list.js'
-import { entryHash, entryMac, equalBytes, genesisHash } from './chain.js'
+import { type ChainedEntry, entryHash, entryMac, equalBytes, genesisHash } from './chain.js'
 import { TamperedRowError } from './row-mac.js'
 
 /** Thrown for a page that can't be shown; names the first entry in it, or before it, that is not as the server wrote it. */
@@ -12,6 +12,19 @@ export class TamperedEntryError extends TamperedRowError {
     what: 'missing' | 'not as the server wrote it',
   ) {
     super(`entry ${entry_id} of the audit log of tenant ${tenant_id} is ${what}`)
+  }
+}
+
+/** Proves entries that follow the entry with this hash, in order. @throws TamperedEntryError */
+export function assertFollowing(
+  entries: readonly ChainedEntry[],
+  { tenant_id, auditKey, hash: last }: { tenant_id: string; auditKey: KeyObject; hash: Uint8Array },
+): void {
+  let previous = last
+  for (const entry of entries) {
+    if (isForged(entry, { previous, auditKey }))
+      throw new TamperedEntryError(tenant_id, entry.id, 'not as the server wrote it')
+    previous = entry.hash
   }
 }
 
@@ -31,12 +44,15 @@ export function assertListed(
       throw new TamperedEntryError(tenant_id, range.after_id + 1 + at, 'missing')
     const previous = id === 1 ? genesisHash(tenant_id) : entry.previous_hash
     if (!previous) throw new TamperedEntryError(tenant_id, id - 1, 'missing')
-    const hash = entryHash(previous, entry)
-    if (!equalBytes(entry.hash, hash) || !equalBytes(entry.mac, entryMac(auditKey, hash))) {
+    if (isForged(entry, { previous, auditKey }))
       throw new TamperedEntryError(tenant_id, id, 'not as the server wrote it')
-    }
   }
   if (!range) return
   const last_id = range.after_id + ordered.length
   if (last_id < range.through_id) throw new TamperedEntryError(tenant_id, last_id + 1, 'missing')
+}
+
+function isForged(entry: ChainedEntry, { previous, auditKey }: { previous: Uint8Array; auditKey: KeyObject }): boolean {
+  const hash = entryHash(previous, entry)
+  return !equalBytes(entry.hash, hash) || !equalBytes(entry.mac, entryMac(auditKey, hash))
 }

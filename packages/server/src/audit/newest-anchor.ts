@@ -26,6 +26,11 @@ export async function readAnchor(sql: Sql, auditKey: KeyObject): Promise<Anchor 
   >
 }
 
+/** Reads the heads that the newest anchor covers, in a transaction that holds the head of the installation's log. @throws AnchorFault */
+export async function readAnchorHeads(sql: Transaction, auditKey: KeyObject): Promise<AnchoredHead[]> {
+  return (await readFrom(sql, auditKey))?.heads ?? []
+}
+
 async function readFrom(sql: Transaction, auditKey: KeyObject): Promise<Anchor | undefined> {
   const heads = await listAnchoredHeads(sql)
   const id = await findAnchorId(sql)

@@ -2,10 +2,10 @@
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Witness } from '../audit/chain.js'
 import { AnchorFault, readAnchor } from '../audit/newest-anchor.js'
+import { readRecordedTenants } from '../audit/recorded-tenants.js'
 import { TamperedRowError } from '../audit/row-mac.js'
 import { TENANT_GONE } from '../audit/shared-alarms.js'
 import type { Services } from '../runner/operation.js'
-import { listRecordedTenants } from '../store/anchors.js'
 import { findMissingTenants, listTenants } from '../store/tenants.js'
 
 /** The verdict on one log. */
@@ -29,10 +29,6 @@ export interface Unverified {
 }
 
 export interface VerifyAllOptions {
-  /** where the verification of each log begins; by default at its beginning */
-  verified?: ReadonlyMap<string, number> | undefined
-  /** called after each log */
-  onVerdict?: (verdict: LogVerdict) => void
   onProgress?: ((name: string, entries: number) => void) | undefined
   signal?: AbortSignal | undefined
 }
@@ -40,15 +36,11 @@ export interface VerifyAllOptions {
 /** Verifies every log, one after another. @throws the signal's reason, or the database's own error when the tenants cannot be listed */
 export async function verifyAll(
   services: Services,
-  { verified, onVerdict, onProgress, signal }: VerifyAllOptions = {},
+  { onProgress, signal }: VerifyAllOptions = {},
 ): Promise<{ verdicts: LogVerdict[]; unverified: Unverified[] }> {
   const { sql, states, committer } = services
   const verdicts: LogVerdict[] = []
   const unverified: Unverified[] = []
-  const give = (verdict: LogVerdict) => {
-    verdicts.push(verdict)
-    onVerdict?.(verdict)
-  }
   const verifyOne = async (tenant_id: string, name: string, anchored?: Witness) => {
     const { alarm } = committer.watches.get(tenant_id)
     try {
@@ -56,24 +48,23 @@ export async function verifyAll(
       const state = await states.find(tenant_id)
       if (!state) throw new Error('it is gone')
       const { auditKey, rowKey } = state
-      const after_id = verified?.get(tenant_id)
       const answer = await services.verifyLog({
         tenant_id,
         auditKey,
         rowKey,
         witnessed: alarm?.witness ?? anchored,
         signal,
-        ...(after_id === undefined ? {} : { after_id }),
         onProgress: (entries) => onProgress?.(name, entries),
       })
       const { valid, verified_entries, reason = alarm?.reason, broken_at, head } = answer
       const fault = { ...(reason && { reason }), ...(broken_at !== undefined && { broken_at }) }
-      give({ tenant_id, name, valid: valid && !alarm, verified_entries, last_id: head?.id ?? 0, ...fault })
+      verdicts.push({ tenant_id, name, valid: valid && !alarm, verified_entries, last_id: head?.id ?? 0, ...fault })
     } catch (error) {
       signal?.throwIfAborted()
       // The audit key was exchanged or edited: nothing authenticates the log.
       const isForged = error instanceof TamperedRowError
-      if (isForged) give({ tenant_id, name, valid: false, verified_entries: 0, last_id: 0, reason: 'row_forged' })
+      if (isForged)
+        verdicts.push({ tenant_id, name, valid: false, verified_entries: 0, last_id: 0, reason: 'row_forged' })
       else unverified.push({ tenant_id, name, error })
     }
   }
@@ -90,9 +81,9 @@ export async function verifyAll(
   }
   const tenants = await listTenants(sql)
   for (const { tenant_id, name } of tenants) await verifyOne(tenant_id, name, anchored.get(tenant_id))
-  const gone = await findMissingTenants(sql, [...anchored.keys(), ...(await listRecordedTenants(sql))])
+  const gone = await findMissingTenants(sql, [...anchored.keys(), ...(await readRecordedTenants(sql)).present])
   for (const tenant_id of new Set(gone)) {
-    give({ tenant_id, name: undefined, valid: false, verified_entries: 0, last_id: 0, reason: TENANT_GONE })
+    verdicts.push({ tenant_id, name: undefined, valid: false, verified_entries: 0, last_id: 0, reason: TENANT_GONE })
   }
   return { verdicts, unverified }
 }

@@ -1,5 +1,6 @@
 /** Ends the alarm about a tenant that is missing from the database, which has no log of its own to record it. Called by the operator; has no route. */
 import { encodeHex } from '@eaas/protocol'
+import { readAnchorHeads } from '../audit/newest-anchor.js'
 import { anchorHeads } from '../runner/anchor-heads.js'
 import type { EntryNote, Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
@@ -7,7 +8,7 @@ import { deleteAlarm, lockAlarm } from '../store/alarms.js'
 import { findHead } from '../store/audit.js'
 import { findTenant } from '../store/tenants.js'
 
-/** The content of the alarm's row; without the tenant's audit key its MAC cannot be checked. */
+/** The alarm, with the last head that is known: the anchored one, or that of the alarm's row, whose MAC cannot be checked without the tenant's audit key. */
 export interface LostTenant {
   tenant_id: string
   witnessed_id: number
@@ -33,7 +34,12 @@ export async function acceptLostTenant(services: Services, tenant_id: string, re
       )
     }
     await deleteAlarm(transaction, tenant_id)
-    const { last_id, hash, raised_at } = alarm
+    // The anchored head is proven, and the row of the alarm is not: one that was edited must not make the tenant seem shorter.
+    const anchored = (await readAnchorHeads(transaction, services.installationKey)).find(
+      (head) => head.tenant_id === tenant_id,
+    )
+    const { last_id, hash } = anchored && anchored.last_id >= alarm.last_id ? anchored : alarm
+    const { raised_at } = alarm
     const lost = {
       tenant_id,
       witnessed_id: last_id,

@@ -2,10 +2,12 @@
 import { Readable } from 'node:stream'
 import type { Head } from '../audit/chain.js'
 import { anchorLine, entryLine, headerLine, trailerLine } from '../audit/export.js'
+import { assertFollowing, TamperedEntryError } from '../audit/listed-entries.js'
 import { readAuthenticEntry } from '../audit/read-entry.js'
 import type { Context, Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import { countExport } from '../runner/running-exports.js'
+import { findEntryHash } from '../store/audit.js'
 import { firstPosition, getHead, type Position, readPage, signEnd } from './audit-log.js'
 import { findCovering } from './covering-anchor.js'
 
@@ -87,7 +89,7 @@ export interface NextLines {
   text: string
 }
 
-/** Reads the entries after an id, a page of them at most, as the lines of an export; no lines if there is nothing new. @throws Refusal E_VALIDATION, E_STATE */
+/** Reads the entries after an id, a page of them at most, as the lines of an export, each proven; no lines if there is nothing new. @throws Refusal E_VALIDATION, E_STATE, TamperedEntryError */
 export function readNextLines({ after_id }: { after_id: number }): Operation<NextLines> {
   return async (context) => ({
     entries: [],
@@ -101,6 +103,11 @@ export function readNextLines({ after_id }: { after_id: number }): Operation<Nex
       const from_id = last + 1
       if (last === head.last_id) return { from_id, last_id: last, text: '' }
       const page = await readPage(services.sql, { tenant_id, after_id: last, through_id: head.last_id })
+      const hash = last === first.last_id ? first.hash : await findEntryHash(services.sql, tenant_id, last)
+      if (!hash && (await firstPosition(context)).last_id <= last)
+        throw new TamperedEntryError(tenant_id, last, 'missing')
+      if (!hash) return { from_id, last_id: last, text: '' } // a purge took it: the next call begins at its mark
+      assertFollowing(page, { tenant_id, auditKey: state.auditKey, hash })
       return { from_id, last_id: last + page.length, text: page.map(entryLine).join('') }
     },
   })

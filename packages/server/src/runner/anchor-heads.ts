@@ -4,12 +4,12 @@ import { anchorMetadata } from '../audit/anchor.js'
 import { ChainAlarmError } from '../audit/append-errors.js'
 import { openAuditKey } from '../audit/audit-key.js'
 import { type Head, isHeadAuthentic } from '../audit/chain.js'
+import { readAnchorHeads } from '../audit/newest-anchor.js'
 import { TamperedRowError } from '../audit/row-mac.js'
 import {
   type AnchoredHead,
   type CurrentHead,
   clearAnchoredHeads,
-  listAnchoredHeads,
   listChangedHeads,
   replaceAnchoredHeads,
 } from '../store/anchors.js'
@@ -42,7 +42,7 @@ export async function anchorNow(services: Services, options?: AnchorOptions): Pr
  * covered already. A tenant whose head is forged, missing
  * or behind what was anchored stays covered as it was, so that an anchor never hides what an earlier one shows.
  *
- * @throws ChainAlarmError, AuditWriteError
+ * @throws AnchorFault if the anchored heads are not those of the newest anchor, ChainAlarmError, AuditWriteError
  */
 export async function anchorHeads(
   services: Services,
@@ -51,7 +51,9 @@ export async function anchorHeads(
 ): Promise<Head | undefined> {
   await lockHead(sql, INSTALLATION_ID) // anchors take turns
   if (afresh) await clearAnchoredHeads(sql)
-  const anchored = new Map((await listAnchoredHeads(sql)).map((head) => [head.tenant_id, head]))
+  // Proven here too, although each server compares before it anchors: heads that somebody edits in between must not be covered.
+  const before = afresh ? [] : await readAnchorHeads(sql, services.installationKey)
+  const anchored = new Map(before.map((head) => [head.tenant_id, head]))
   const changed: Head[] = []
   for (const head of await listChangedHeads(sql)) {
     if (await mayAnchor(services, sql, { head, anchored: anchored.get(head.tenant_id) })) changed.push(head)

@@ -79,18 +79,11 @@ export async function clearAnchoredHeads(sql: Transaction): Promise<void> {
   await sql`delete from anchored_heads`
 }
 
-/** The tenants that the installation's log says were created, without those whose loss an operator accepted. */
-export async function listRecordedTenants(sql: Queryable): Promise<string[]> {
-  const rows = await sql<{ action: string; metadata: string | null }[]>`
-    select action, metadata from audit_log
-    where tenant_id = ${INSTALLATION_ID} and action in ('installation.tenant_create', 'installation.tenant_gone')
+/** The entries of the installation's log that say which tenants there are, in order. */
+export function listTenantEntries(sql: Queryable): Promise<{ id: number; action: string; metadata: string | null }[]> {
+  return sql<{ id: number; action: string; metadata: string | null }[]>`
+    select id, action, metadata from audit_log
+    where tenant_id = ${INSTALLATION_ID}
+      and action in ('installation.tenant_create', 'installation.tenant_gone', 'installation.rollback_accepted')
     order by id`
-  const recorded = new Set<string>()
-  for (const { action, metadata } of rows) {
-    const { tenant_id } = JSON.parse(metadata ?? '{}') as { tenant_id?: unknown }
-    if (typeof tenant_id !== 'string') continue
-    if (action === 'installation.tenant_create') recorded.add(tenant_id)
-    else recorded.delete(tenant_id)
-  }
-  return [...recorded]
 }

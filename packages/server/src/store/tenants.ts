@@ -109,6 +109,12 @@ type Row = WithNewestEntry<TenantRow> &
     mark_mac: Uint8Array
   }
 
+/** The ids of all tenants. */
+export async function listTenantIds(sql: Queryable): Promise<string[]> {
+  const rows = await sql<{ tenant_id: string }[]>`select tenant_id from tenants order by tenant_id`
+  return rows.map(({ tenant_id }) => tenant_id)
+}
+
 /** Which of these tenants have no row. The installation, which has none, is never missing. */
 export async function findMissingTenants(sql: Queryable, tenant_ids: readonly string[]): Promise<string[]> {
   const rows = await sql<{ tenant_id: string }[]>`

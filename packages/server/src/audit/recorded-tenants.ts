@@ -1,0 +1,65 @@
+/** What the installation's log says of tenants: which ones there must be, and what those had that it says are gone (anchor.md 4). */
+import type { KeyObject } from 'node:crypto'
+import { decodeHex, INSTALLATION_ID } from '@eaas/protocol'
+import { listTenantEntries } from '../store/anchors.js'
+import type { Queryable } from '../store/db.js'
+import type { Witness } from './chain.js'
+import { readAuthenticEntry } from './read-entry.js'
+
+export interface RecordedTenants {
+  /** created, or accepted by an operator after a loss, and not gone since */
+  present: ReadonlySet<string>
+  /** the entry by which an operator accepted that the tenant is gone */
+  gone: ReadonlyMap<string, number>
+}
+
+/** Reads which tenants the log has; the entries are not authenticated here. */
+export async function readRecordedTenants(sql: Queryable): Promise<RecordedTenants> {
+  return recordedTenants(await listTenantEntries(sql))
+}
+
+/** Which tenants these entries leave, given in order. */
+export function recordedTenants(
+  entries: readonly { id: number; action: string; metadata: string | null }[],
+): RecordedTenants {
+  const present = new Set<string>()
+  const gone = new Map<string, number>()
+  for (const { id, action, metadata } of entries) {
+    const { tenant_id } = parse(metadata)
+    if (typeof tenant_id !== 'string') continue
+    if (action === 'installation.tenant_gone') {
+      present.delete(tenant_id)
+      gone.set(tenant_id, id)
+    } else {
+      present.add(tenant_id)
+      gone.delete(tenant_id)
+    }
+  }
+  return { present, gone }
+}
+
+/** Reads the head that was known of a tenant when an operator accepted that it is gone; undefined if none was, or the entry is not authentic. */
+export async function readLostHead(
+  sql: Queryable,
+  { auditKey, id }: { auditKey: KeyObject; id: number },
+): Promise<Witness | undefined> {
+  const entry = await readAuthenticEntry(sql, { tenant_id: INSTALLATION_ID, id, auditKey })
+  return entry && lostHead(entry.metadata)
+}
+
+/** The head that the metadata of such an entry names; undefined if it names none. */
+export function lostHead(metadata: string | null): Witness | undefined {
+  const { witnessed_id, witnessed_hash } = parse(metadata)
+  if (typeof witnessed_id !== 'number' || witnessed_id === 0 || typeof witnessed_hash !== 'string') return undefined
+  // The policy version is not on record; 0 is behind every other one.
+  return { last_id: witnessed_id, hash: decodeHex(witnessed_hash), policy_version: 0 }
+}
+
+// Somebody may have edited an entry: what is no object says nothing.
+function parse(metadata: string | null): Partial<Record<string, unknown>> {
+  try {
+    return Object(JSON.parse(metadata ?? '{}'))
+  } catch {
+    return {}
+  }
+}
