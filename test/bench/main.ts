@@ -21,12 +21,14 @@ import { measureProcesses } from './server/processes.js'
 import { profileUnwrap } from './server/profile.js'
 import { measureTenants } from './server/tenants.js'
 import { measureVerification } from './server/verification.js'
+import { measureWorkers } from './server/workers.js'
 
 const PARTS: Record<string, Record<string, (scene: Scene) => Promise<Findings>>> = {
   server: {
     calls: measureCalls,
     tenants: measureTenants,
     processes: measureProcesses,
+    workers: measureWorkers,
     change: measureChange,
     overload: measureOverload,
     neighbours: measureNeighbours,
