@@ -44,15 +44,15 @@ const ON_BOTH = [
 const QUICK = ['test/api/{batch,keys,server-mode}.test.ts', 'test/audit/list.test.ts']
 /** ... and the units except these, which start processes, browsers or databases of their own, or send megabytes. */
 const NOT_QUICK = [
-  'packages/sdk/src/{http/{redirects,retries,send},malicious,round-trip}.test.ts',
+  'packages/sdk/src/http/{redirects,retries,send}.test.ts',
   'packages/server/src/store/**/*.test.ts',
   'test/{examples,packed}/**',
   'test/repo/{docs-site,run}.test.ts',
-  'test/sdk/{browser,cross-language}.test.ts',
+  'test/sdk/{browser,cross-language,client/{malicious,round-trip}}.test.ts',
 ]
 
 /** The suites that `npm run test:slow` runs too, with more rounds (test/support/rounds.ts): units, and on each back end. */
-const SIZED_UNITS = ['packages/sdk/src/round-trip.test.ts', 'test/sdk/cross-language.test.ts']
+const SIZED_UNITS = ['test/sdk/client/round-trip.test.ts', 'test/sdk/cross-language.test.ts']
 const SIZED = ['test/faults/{postgres-crash,two-processes}.test.ts', 'test/sdk/real-server.db.test.ts']
 
 const SLOW_TIMEOUT_MS = 30 * 60_000

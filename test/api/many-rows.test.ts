@@ -1,7 +1,7 @@
 // Tenants with more keys and API keys than one page of a list, or one answer, holds.
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { apiKeyMac, keyMac, withMac } from '../../packages/server/src/audit/row-mac.js'
+import { apiKeyMac, keyMac, withMac } from '../../packages/server/src/audit/formats/row-mac.js'
 import { deleteTenant, planDeletion } from '../../packages/server/src/operations/delete-tenant.js'
 import { suspendTenant } from '../../packages/server/src/operations/suspend-tenant.js'
 import { performAsSystem } from '../../packages/server/src/runner/perform.js'

@@ -7,8 +7,8 @@ import { Ajv2020, type AnySchemaObject } from 'ajv/dist/2020.js'
 import formats from 'ajv-formats'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { PROBLEMS, type ProblemCode, uuidBytes } from '../../packages/protocol/src/index.js'
-import recorded from '../../packages/server/src/http/openapi.examples.json' with { type: 'json' }
-import { RESOURCES, ROUTES } from '../../packages/server/src/http/routes.js'
+import { RESOURCES, ROUTES } from '../../packages/server/src/http/bind-routes.js'
+import recorded from '../../packages/server/src/http/openapi/openapi.examples.json' with { type: 'json' }
 import { updateTenant } from '../../packages/server/src/operations/update-tenant.js'
 import { performAsSystem } from '../../packages/server/src/runner/perform.js'
 import { callRoute, makeGround, routesWithRules } from '../support/route-calls.js'

@@ -1,8 +1,8 @@
 // The installation's anchors over the heads of all tenants: what no tenant can lose alone. The attacker has the whole database and no key.
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
-import { anchorLeaf, merkleRoot } from '../../packages/server/src/audit/merkle.js'
-import { readAnchor } from '../../packages/server/src/audit/newest-anchor.js'
+import { anchorLeaf, merkleRoot } from '../../packages/server/src/audit/formats/merkle.js'
+import { readAnchor } from '../../packages/server/src/audit/watch/newest-anchor.js'
 import { verifyAll } from '../../packages/server/src/jobs/verify-all.js'
 import { acceptLostTenant } from '../../packages/server/src/operations/accept-lost-tenant.js'
 import { acceptRollback } from '../../packages/server/src/operations/accept-rollback.js'

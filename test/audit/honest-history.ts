@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import type postgres from 'postgres'
-import { verifyExport } from '../../packages/server/src/audit/verify-export.js'
+import { verifyExport } from '../../packages/server/src/audit/verify/verify-export.js'
 import { doDueWork } from '../../packages/server/src/jobs/due-work.js'
 import { purgeTenant } from '../../packages/server/src/jobs/retention.js'
 import { createKey } from '../../packages/server/src/operations/create-key.js'

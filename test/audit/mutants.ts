@@ -6,13 +6,13 @@ const AUDIT = new URL('../../packages/server/src/audit/', import.meta.url)
 
 /** What is authenticated, and the function that writes its parts into an array. */
 const SEALED = [
-  { what: 'entry', file: 'chain.ts', writer: 'entryBytes' },
-  { what: 'head', file: 'chain.ts', writer: 'headMac' },
-  { what: 'mark', file: 'chain.ts', writer: 'purgeMarkMac' },
-  { what: 'tenants', file: 'row-mac.ts', writer: 'tenantMac' },
-  { what: 'keys', file: 'row-mac.ts', writer: 'keyMac' },
-  { what: 'key_versions', file: 'row-mac.ts', writer: 'keyVersionMac' },
-  { what: 'api_keys', file: 'row-mac.ts', writer: 'apiKeyMac' },
+  { what: 'entry', file: 'formats/chain.ts', writer: 'entryBytes' },
+  { what: 'head', file: 'formats/chain.ts', writer: 'headMac' },
+  { what: 'mark', file: 'formats/chain.ts', writer: 'purgeMarkMac' },
+  { what: 'tenants', file: 'formats/row-mac.ts', writer: 'tenantMac' },
+  { what: 'keys', file: 'formats/row-mac.ts', writer: 'keyMac' },
+  { what: 'key_versions', file: 'formats/row-mac.ts', writer: 'keyVersionMac' },
+  { what: 'api_keys', file: 'formats/row-mac.ts', writer: 'apiKeyMac' },
 ] as const
 
 /** `tenant_id`, `entry.tenant_id`, `encodeHex(row.tenant_id)`, `...unlessUtf8(row.encoding)`; a label, in capitals, is no part */

@@ -2,27 +2,27 @@
 // and load the server's own source; slow/mutation.test.ts runs the whole suite of attacks on each such server.
 import { createSecretKey } from 'node:crypto'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { decodeHex } from '@eaas/protocol'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import anchors from '../../packages/server/src/audit/anchor.vectors.json' with { type: 'json' }
-import type * as chainModule from '../../packages/server/src/audit/chain.js'
-import notes from '../../packages/server/src/audit/checkpoint.vectors.json' with { type: 'json' }
-import cosignatures from '../../packages/server/src/audit/cosignature.vectors.json' with { type: 'json' }
-import vectors from '../../packages/server/src/audit/export.vectors.json' with { type: 'json' }
-import type * as exportedAnchorModule from '../../packages/server/src/audit/exported-anchor.js'
-import * as exportedAnchor from '../../packages/server/src/audit/exported-anchor.js'
+import anchors from '../../packages/server/src/audit/formats/anchor.vectors.json' with { type: 'json' }
+import type * as chainModule from '../../packages/server/src/audit/formats/chain.js'
+import notes from '../../packages/server/src/audit/formats/checkpoint.vectors.json' with { type: 'json' }
+import cosignatures from '../../packages/server/src/audit/formats/cosignature.vectors.json' with { type: 'json' }
+import vectors from '../../packages/server/src/audit/formats/export.vectors.json' with { type: 'json' }
+import type * as merkleModule from '../../packages/server/src/audit/formats/merkle.js'
+import trees from '../../packages/server/src/audit/formats/merkle.vectors.json' with { type: 'json' }
+import type * as rowMacModule from '../../packages/server/src/audit/formats/row-mac.js'
+import type * as stretchModule from '../../packages/server/src/audit/formats/stretch.js'
 import type * as listedModule from '../../packages/server/src/audit/listed-entries.js'
-import type * as merkleModule from '../../packages/server/src/audit/merkle.js'
-import trees from '../../packages/server/src/audit/merkle.vectors.json' with { type: 'json' }
-import type * as newestAnchorModule from '../../packages/server/src/audit/newest-anchor.js'
 import type * as newestModule from '../../packages/server/src/audit/newest-row.js'
-import { readAnchorLine } from '../../packages/server/src/audit/read-export.js'
 import type * as recordedTenantsModule from '../../packages/server/src/audit/recorded-tenants.js'
-import type * as rightsModule from '../../packages/server/src/audit/rights-history.js'
-import type * as rowMacModule from '../../packages/server/src/audit/row-mac.js'
-import type * as stretchModule from '../../packages/server/src/audit/stretch.js'
+import type * as exportedAnchorModule from '../../packages/server/src/audit/verify/exported-anchor.js'
+import * as exportedAnchor from '../../packages/server/src/audit/verify/exported-anchor.js'
+import { readAnchorLine } from '../../packages/server/src/audit/verify/read-export.js'
+import type * as rightsModule from '../../packages/server/src/audit/verify/rights-history.js'
+import type * as newestAnchorModule from '../../packages/server/src/audit/watch/newest-anchor.js'
 import type * as judgeModule from '../../packages/server/src/witness/judge.js'
 import { readLogList } from '../../packages/server/src/witness/log-list.js'
 import { columnsOf } from '../support/migrations.js'
@@ -46,6 +46,9 @@ const TABLES: Record<Sealed, string> = {
 /** Columns that are only shown to people, and decide nothing. */
 const NOT_AUTHENTICATED: Partial<Record<Sealed, string[]>> = { api_keys: ['last_used_at'] }
 
+const HISTORY = 'verify/rights-history.ts'
+const RECORDED = 'verify/recorded-rights.ts'
+
 type Server = typeof chainModule & typeof rowMacModule
 
 let folder: string
@@ -59,13 +62,13 @@ afterAll(() => rm(folder, { recursive: true, force: true }))
 
 /** Loads chain.ts and row-mac.ts, one of them patched. */
 async function load(name: string, mutant?: Mutant): Promise<Server> {
-  for (const file of ['chain.ts', 'row-mac.ts'] as const) {
+  for (const file of ['formats/chain.ts', 'formats/row-mac.ts'] as const) {
     const text = mutant?.file === file ? mutant.text : await readFile(new URL(file, AUDIT), 'utf8')
     const resolved = text
       .replaceAll("'@eaas/protocol'", `'${fileURLToPath(PROTOCOL)}'`)
-      .replaceAll("'../crypto/hmac.js'", `'${fileURLToPath(HMAC)}'`)
+      .replaceAll("'../../crypto/hmac.js'", `'${fileURLToPath(HMAC)}'`)
       .replaceAll("'./chain.js'", `'./${name}-chain.ts'`)
-    await writeFile(join(folder, `${name}-${file}`), resolved)
+    await writeFile(join(folder, `${name}-${basename(file)}`), resolved)
   }
   const at = (file: string) => pathToFileURL(join(folder, `${name}-${file}`)).href
   return {
@@ -140,14 +143,15 @@ describe('what is authenticated', () => {
   )
 })
 
-/** Loads the text of a file beside packages/server/src/audit; what it imports is the genuine server's. */
-async function loadFile<Module>(name: string, text: string): Promise<Module> {
+/** Loads a text in place of a file of packages/server/src/audit, or beside it; what it imports is the genuine server's. */
+async function loadFile<Module>(name: string, file: string, text: string): Promise<Module> {
   const path = join(folder, `${name}.ts`)
   const resolved = text
     .replaceAll("'@eaas/protocol'", `'${fileURLToPath(PROTOCOL)}'`)
-    .replace(/'\.\/(chain|row-mac)\.js'/g, "'./genuine-$1.ts'")
-    .replace(/'\.\/([a-z-]+)\.js'/g, (_, file) => `'${fileURLToPath(new URL(`${file}.ts`, AUDIT))}'`)
-    .replace(/'\.\.\/([a-z]+\/[a-z-]+)\.js'/g, (_, file) => `'${fileURLToPath(new URL(`../${file}.ts`, AUDIT))}'`)
+    .replace(/'(\.\.?\/[a-z/.-]+)\.js'/g, (_, imported) => {
+      const target = fileURLToPath(new URL(`${imported}.ts`, new URL(file, AUDIT)))
+      return /\/audit\/formats\/(chain|row-mac)\.ts$/.test(target) ? `'./genuine-${basename(target)}'` : `'${target}'`
+    })
   await writeFile(path, resolved)
   return import(/* @vite-ignore */ pathToFileURL(path).href)
 }
@@ -158,9 +162,13 @@ describe('the history of rights', () => {
   const read = (file: string) => readFile(new URL(file, AUDIT), 'utf8')
   /** Loads the two files of the history, one of them patched. */
   async function loadRights(name: string, patched: { history?: string; recorded?: string } = {}) {
-    const { history = await read('rights-history.ts'), recorded = await read('recorded-rights.ts') } = patched
-    await loadFile(`recorded-${name}`, recorded)
-    return loadFile<typeof rightsModule>(name, history.replace("'./recorded-rights.js'", `'./recorded-${name}.ts'`))
+    const { history = await read(HISTORY), recorded = await read(RECORDED) } = patched
+    await loadFile(`recorded-${name}`, RECORDED, recorded)
+    return loadFile<typeof rightsModule>(
+      name,
+      HISTORY,
+      history.replace("'./recorded-rights.js'", `'./recorded-${name}.ts'`),
+    )
   }
 
   /** The names of the vectors that a server takes though it must refuse them, or refuses with another fault. */
@@ -176,14 +184,14 @@ describe('the history of rights', () => {
     expect(findTaken(await loadRights('rights'))).toEqual([])
   })
 
-  it.each(listGuardMutants('rights-history.ts').map((mutant, at) => ({ ...mutant, at })))(
+  it.each(listGuardMutants(HISTORY).map((mutant, at) => ({ ...mutant, at })))(
     'would not be refused by a server without the guard that $guard',
     async ({ text, at }) => {
       expect(findTaken(await loadRights(`rights-${at}`, { history: text }))).not.toEqual([])
     },
   )
 
-  it.each(listGuardMutants('recorded-rights.ts').map((mutant, at) => ({ ...mutant, at })))(
+  it.each(listGuardMutants(RECORDED).map((mutant, at) => ({ ...mutant, at })))(
     'would not be refused by a server without the guard that $guard',
     async ({ text, at }) => {
       expect(findTaken(await loadRights(`rights-on-record-${at}`, { recorded: text }))).not.toEqual([])
@@ -229,12 +237,12 @@ describe('a row that grants rights', () => {
 
   it('is used if it is the newest, or if a purge took its entry', async () => {
     const source = await readFile(new URL('newest-row.ts', AUDIT), 'utf8')
-    expect(findWrong(await loadFile('newest', source))).toEqual([])
+    expect(findWrong(await loadFile('newest', 'newest-row.ts', source))).toEqual([])
   })
 
   it.each(listGuardMutants('newest-row.ts').map((mutant, at) => ({ ...mutant, at })))(
     'would be used by a server without the guard that $guard',
-    async ({ text, at }) => expect(findWrong(await loadFile(`newest-${at}`, text))).not.toEqual([]),
+    async ({ text, at }) => expect(findWrong(await loadFile(`newest-${at}`, 'newest-row.ts', text))).not.toEqual([]),
   )
 })
 
@@ -300,12 +308,13 @@ describe('a page of the log', () => {
 
   it('is shown if each entry of it is proven', async () => {
     const source = await readFile(new URL('listed-entries.ts', AUDIT), 'utf8')
-    expect(findWrong(await loadFile('listed', source))).toEqual([])
+    expect(findWrong(await loadFile('listed', 'listed-entries.ts', source))).toEqual([])
   })
 
   it.each(listGuardMutants('listed-entries.ts').map((mutant, at) => ({ ...mutant, at })))(
     'would be shown by a server without the guard that $guard',
-    async ({ text, at }) => expect(findWrong(await loadFile(`listed-${at}`, text))).not.toEqual([]),
+    async ({ text, at }) =>
+      expect(findWrong(await loadFile(`listed-${at}`, 'listed-entries.ts', text))).not.toEqual([]),
   )
 })
 
@@ -333,18 +342,19 @@ function describeGuards<Module>(
 
   it('is refused for each fault, and else taken', async () => {
     const source = await readFile(new URL(file, AUDIT), 'utf8')
-    expect(await findWrong(await loadFile<Module>(stem, source))).toEqual([])
+    expect(await findWrong(await loadFile<Module>(stem, file, source))).toEqual([])
   })
 
   it.each(listGuardMutants(file).map((mutant, at) => ({ ...mutant, at })))(
     'would be taken or refused wrongly without the guard that $guard',
-    async ({ text, at }) => expect(await findWrong(await loadFile<Module>(`${stem}-${at}`, text))).not.toEqual([]),
+    async ({ text, at }) =>
+      expect(await findWrong(await loadFile<Module>(`${stem}-${at}`, file, text))).not.toEqual([]),
   )
 }
 
 describe('a statement about a stretch', () => {
   const { sign_stretch, refuse_stretch, public_key } = notes
-  describeGuards<typeof stretchModule>('stretch.ts', ({ readStretch }) => [
+  describeGuards<typeof stretchModule>('formats/stretch.ts', ({ readStretch }) => [
     ...findWronglyTaken(sign_stretch, {
       isRefused: false,
       take({ note, public_key, statement: { head_hash } }) {
@@ -411,7 +421,7 @@ describe('what the log of the installation says of tenants', () => {
 
 describe('the leaf of a head', () => {
   const { anchor_leaves, refuse_anchor_leaves } = trees
-  describeGuards<typeof merkleModule>('merkle.ts', ({ anchorLeaf }) => [
+  describeGuards<typeof merkleModule>('formats/merkle.ts', ({ anchorLeaf }) => [
     ...findWronglyTaken(anchor_leaves, {
       isRefused: false,
       take({ hash, leaf, ...head }) {
@@ -450,7 +460,7 @@ describe('the line of an anchor in an export', () => {
     }
   }
 
-  describeGuards<typeof exportedAnchorModule>('exported-anchor.ts', (server) =>
+  describeGuards<typeof exportedAnchorModule>('verify/exported-anchor.ts', (server) =>
     refused.flatMap((row) => {
       const file = refusedExport(row).toString()
       const genuine = messageOf(exportedAnchor, file)
@@ -490,7 +500,7 @@ describe('the anchored heads', () => {
       isRefused: true,
     },
   ]
-  describeGuards<typeof newestAnchorModule>('newest-anchor.ts', ({ compareAnchor }) =>
+  describeGuards<typeof newestAnchorModule>('watch/newest-anchor.ts', ({ compareAnchor }) =>
     [true, false].flatMap((isRefused) =>
       findWronglyTaken(
         CASES.filter((one) => one.isRefused === isRefused),

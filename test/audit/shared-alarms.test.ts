@@ -2,9 +2,9 @@
 // database cannot be read.
 import type { KeyObject } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { alarmMac, type Head } from '../../packages/server/src/audit/chain.js'
-import { createHeadWatches } from '../../packages/server/src/audit/head-watches.js'
-import { createSharedAlarms } from '../../packages/server/src/audit/shared-alarms.js'
+import { alarmMac, type Head } from '../../packages/server/src/audit/formats/chain.js'
+import { createHeadWatches } from '../../packages/server/src/audit/watch/head-watches.js'
+import { createSharedAlarms } from '../../packages/server/src/audit/watch/shared-alarms.js'
 import { listAlarms, writeAlarm } from '../../packages/server/src/store/alarms.js'
 import { findHead } from '../../packages/server/src/store/audit.js'
 import { runEaas } from '../support/eaas-process.js'

@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { createCommitter } from '../../packages/server/src/audit/committer.js'
+import { createCommitter } from '../../packages/server/src/audit/append/committer.js'
 import { doDueWork } from '../../packages/server/src/jobs/due-work.js'
 import { lockHead } from '../../packages/server/src/store/audit.js'
 import { connect } from '../../packages/server/src/store/db.js'

@@ -12,9 +12,9 @@ export const GUARDS = {
   comparesPolicy: true,
   /** runner/perform.ts: the answer is released after the commit was acknowledged */
   releasesAfterCommit: true,
-  /** audit/committer.ts drainLog: a commit whose outcome is unknown is a failure */
+  /** audit/append/committer.ts drainLog: a commit whose outcome is unknown is a failure */
   unknownIsFailure: true,
-  /** audit/committer.ts appendTogether: a change raises the policy version in its own transaction */
+  /** audit/append/committer.ts appendTogether: a change raises the policy version in its own transaction */
   raisesPolicy: true,
   /** store/audit.ts appendEntries: head and entries are written together */
   writesTogether: true,

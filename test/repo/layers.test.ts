@@ -192,10 +192,10 @@ describe('the server', () => {
   it('decides by the connection of its context: on the embedded database `services.sql` would wait for the lock that is held', () => {
     // Called when an export is opened, which is in its release.
     const AFTERWARDS = [
-      'operations/audit-log.ts: firstPosition',
-      'operations/audit-log.ts: getHead',
       'operations/export-audit.ts: getPosition',
       'operations/export-audit.ts: openExport',
+      'operations/shared/audit-log.ts: firstPosition',
+      'operations/shared/audit-log.ts: getHead',
     ]
     const deciding = server.flatMap((file) =>
       decisionsByServices(file).map((name) => `${file.path.slice(SERVER.length)}: ${name}`),
@@ -261,7 +261,10 @@ const KNOWS: Partial<Record<Part, readonly Part[]>> = {
 function partOf(path: string): Part {
   const name = path.slice(SERVER.length)
   if (name === 'main.ts') return 'main'
-  if (['config.ts', 'database-url.ts', 'version.ts', 'turn.ts'].includes(name) || /^[a-z-]+-directory\.ts$/.test(name))
+  if (
+    ['config.ts', 'database-url.ts', 'version.ts', 'event-loop.ts'].includes(name) ||
+    /^[a-z-]+-directory\.ts$/.test(name)
+  )
     return 'ground'
   const [folder = ''] = name.split('/')
   if (!name.includes('/')) return 'application'
@@ -304,30 +307,33 @@ describe('the parts of the server', () => {
   }
 
   it('let an export be verified by the code of the specs alone, without database, configuration or secret', () => {
-    const { files, packages } = neededBy('audit/verify-export.ts')
-    const formats = [
-      'anchor',
-      'chain',
-      'checkpoint',
-      'export',
-      'exported-anchor',
-      'merkle',
-      'read-export',
-      'recorded-rights',
-      'rights-history',
-      'signed-note',
-      'stretch',
-      'verify-export',
-    ].map((name) => `audit/${name}.ts`)
-    expect(files).toEqual([...formats, 'crypto/hmac.ts'])
+    const { files, packages } = neededBy('audit/verify/verify-export.ts')
+    const formats = ['anchor', 'chain', 'checkpoint', 'export', 'merkle', 'signed-note', 'stretch']
+    const checks = ['exported-anchor', 'read-export', 'recorded-rights', 'rights-history', 'verify-export']
+    const expected = [
+      ...formats.map((name) => `audit/formats/${name}.ts`),
+      ...checks.map((name) => `audit/verify/${name}.ts`),
+    ]
+    expect(files).toEqual([...expected, 'crypto/hmac.ts'])
     expect(packages).toEqual(['@eaas/protocol', 'node:crypto', 'zod'])
   })
 
   it('let a Merkle proof be verified by one file', () => {
-    expect(neededBy('audit/merkle.ts')).toEqual({
-      files: ['audit/merkle.ts'],
+    expect(neededBy('audit/formats/merkle.ts')).toEqual({
+      files: ['audit/formats/merkle.ts'],
       packages: ['@eaas/protocol', 'node:crypto'],
     })
+  })
+
+  it('of the audit chain know what stands below them: append, watch, verify, formats', () => {
+    const rooms = ['formats', 'verify', 'watch', 'append']
+    const roomOf = (path: string) => rooms.indexOf(path.slice(`${SERVER}audit/`.length).split('/')[0] ?? '')
+    const inside = steps.filter(({ file, target }) =>
+      [file, target].every((path) => path.startsWith(`${SERVER}audit/`)),
+    )
+    const between = inside.filter(({ file, target }) => roomOf(file) !== -1 && roomOf(target) !== -1)
+    expect(between.length).toBeGreaterThan(20)
+    expect(between.filter(({ file, target }) => roomOf(target) > roomOf(file)).map(name)).toEqual([])
   })
 
   it('know what stands below them: main, cli, app, http and jobs, operations, runner, audit, then crypto and store', () => {

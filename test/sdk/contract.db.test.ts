@@ -1,6 +1,6 @@
 // The service of `@eaas/sdk/testing` and a real server are one contract: the same cases, the same answers, field by field.
 import { afterAll, describe, expect, it } from 'vitest'
-import { ROUTES } from '../../packages/server/src/http/routes.js'
+import { ROUTES } from '../../packages/server/src/http/bind-routes.js'
 import { API_KEY_CASES } from './contract/api-keys.js'
 import { AUDIT_CASES } from './contract/audit.js'
 import { KEY_CASES } from './contract/keys.js'

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Client, createClient, type Envelope } from '../../packages/sdk/src/index.js'
-import { findWays, lostOn, SERVER_MODE_BYTES, sameBytes } from '../../packages/sdk/src/test-support/ways.js'
+import { findWays, lostOn, SERVER_MODE_BYTES, sameBytes } from '../../packages/sdk/src/test-support/envelope-ways.js'
 import { rounds } from '../support/rounds.js'
 import { type Caller, type Service, startService } from '../support/service.js'
 

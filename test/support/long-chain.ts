@@ -3,7 +3,12 @@ import { createSecretKey } from 'node:crypto'
 import { once } from 'node:events'
 import { finished } from 'node:stream/promises'
 import type postgres from 'postgres'
-import { type ChainedEntry, type EntryDraft, extendChain, type Head } from '../../packages/server/src/audit/chain.js'
+import {
+  type ChainedEntry,
+  type EntryDraft,
+  extendChain,
+  type Head,
+} from '../../packages/server/src/audit/formats/chain.js'
 import { openAuditKey } from '../independent/checker.js'
 
 /** Rows sent to the database at a time. */

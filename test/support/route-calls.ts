@@ -1,7 +1,7 @@
 // How to call each route of the table successfully. The matrix tests of the contract are generated from this, and fail if a
 // route is missing here.
 import { randomBytes } from 'node:crypto'
-import { ROUTES } from '../../packages/server/src/http/routes.js'
+import { ROUTES } from '../../packages/server/src/http/bind-routes.js'
 import type { Caller } from './service.js'
 
 /** The objects that calls use: one tenant's key, and things made under it. */

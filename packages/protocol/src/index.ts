@@ -1,5 +1,5 @@
 /** What the SDK and the server must agree on: bytes, names, JSON. Pure functions, no I/O. */
-export * from './action-permissions.js'
+
 export * from './actions.js'
 export * from './address-range.js'
 export * from './aead.js'
@@ -13,6 +13,7 @@ export * from './noble-aead.js'
 export * from './on-behalf-of.js'
 export * from './permissions.js'
 export * from './problem.js'
+export * from './recorded-permissions.js'
 export * from './rfc3339.js'
 export * from './routes.js'
 export * from './stream.js'

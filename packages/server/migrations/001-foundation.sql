@@ -1,5 +1,5 @@
 -- The tables of the service. tenant_id stands first in every primary key and in every where clause, so that tenants can
--- be spread over shards. Rows that grant rights carry a mac (audit/row-mac.ts) and the id of the audit entry that wrote them.
+-- be spread over shards. Rows that grant rights carry a mac (audit/formats/row-mac.ts) and the id of the audit entry that wrote them.
 
 create table instance (
   id integer primary key check (id = 1),

@@ -1,4 +1,4 @@
--- Tenants that are not served because their chain in the database is not the one that a server witnessed (audit/chain.md 10).
+-- Tenants that are not served because their chain in the database is not the one that a server witnessed (audit/formats/chain.md 10).
 -- `last_id`, `hash` and `policy_version` are of the head that was witnessed; last_id is 0 where none was.
 create table chain_alarms (
   tenant_id uuid primary key,

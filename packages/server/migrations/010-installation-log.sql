@@ -1,4 +1,4 @@
--- The installation's own log (audit/anchor.md): the key of its chain, and the heads that its newest anchor covers. Its id belongs to no tenant.
+-- The installation's own log (audit/formats/anchor.md): the key of its chain, and the heads that its newest anchor covers. Its id belongs to no tenant.
 alter table instance add column wrapped_audit_key bytea;
 alter table tenants add constraint tenants_not_installation check (tenant_id <> 'ffffffff-ffff-ffff-ffff-ffffffffffff');
 alter table keys add constraint keys_not_installation check (tenant_id <> 'ffffffff-ffff-ffff-ffff-ffffffffffff');

@@ -1,8 +1,8 @@
 /** The `eaas` command: which commands there are, and how it ends. */
 import { Command, Help } from 'commander'
 import { AuditWriteError } from './audit/append-errors.js'
-import { CheckpointError } from './audit/checkpoint.js'
-import { TamperedRowError } from './audit/row-mac.js'
+import { CheckpointError } from './audit/formats/checkpoint.js'
+import { TamperedRowError } from './audit/formats/row-mac.js'
 import { addApiKey } from './cli/api-key.js'
 import { addAudit } from './cli/audit.js'
 import { refuseRepeated } from './cli/command.js'

@@ -1,9 +1,9 @@
 /** The program of the thread that verifies logs: `audit/verification-thread.ts` starts it and says what to verify. */
 import { getPriority, setPriority } from 'node:os'
 import { parentPort, workerData } from 'node:worker_threads'
-import type { RightsLog } from './audit/rights-digest.js'
 import type { FromThread, ThreadDatabase, ThreadFailure, ToThread } from './audit/verification-thread.js'
-import { verifyLog } from './audit/verify.js'
+import type { RightsLog } from './audit/verify/rights-digest.js'
+import { verifyLog } from './audit/verify/verify.js'
 import { connect } from './store/db.js'
 import { withDeadlines } from './store/deadline.js'
 

@@ -2,8 +2,8 @@
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { splitLines } from '../../../packages/server/src/audit/split-lines.js'
-import { verifyExport } from '../../../packages/server/src/audit/verify-export.js'
+import { splitLines } from '../../../packages/server/src/audit/verify/split-lines.js'
+import { verifyExport } from '../../../packages/server/src/audit/verify/verify-export.js'
 import { archiveEntries } from '../../../packages/server/src/jobs/archive-entries.js'
 import { purgeTenant } from '../../../packages/server/src/jobs/retention.js'
 import {

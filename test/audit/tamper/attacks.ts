@@ -2,9 +2,9 @@
 // the server and a verifier that shares no code with it must report it alike, and then it is undone. chain.md 9 says which fault and
 // which entry they report.
 import { afterAll, afterEach, beforeAll, expect } from 'vitest'
-import { genesisHash } from '../../../packages/server/src/audit/chain.js'
-import { readCheckpoint } from '../../../packages/server/src/audit/checkpoint.js'
-import { verifyLog } from '../../../packages/server/src/audit/verify.js'
+import { genesisHash } from '../../../packages/server/src/audit/formats/chain.js'
+import { readCheckpoint } from '../../../packages/server/src/audit/formats/checkpoint.js'
+import { verifyLog } from '../../../packages/server/src/audit/verify/verify.js'
 import { checkTenant, type Entry } from '../../independent/checker.js'
 import { isChainSound, readNote, verifyIndependently } from '../../independent/verifier.js'
 import { makeScene, type Scene, type Server, type Target } from '../../support/audit-scene.js'

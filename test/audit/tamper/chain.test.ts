@@ -1,7 +1,7 @@
 // Attacks on the chain: entries are removed, inserted, exchanged or reordered, or the head at its end is changed.
 import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { type AuditEntry, entryHash } from '../../../packages/server/src/audit/chain.js'
+import { type AuditEntry, entryHash } from '../../../packages/server/src/audit/formats/chain.js'
 import type { Target } from '../../support/audit-scene.js'
 import {
   type Expectation,

@@ -1,11 +1,11 @@
 // Rows that grant rights, put back to an older state that is genuine with its MAC, by somebody who has the whole database and no key. A
 // server refuses to use them; and if one has built upon them, anybody with an export can tell, whatever followed (chain.md 11).
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { type EntryDraft, extendChain } from '../../../packages/server/src/audit/chain.js'
-import { apiKeyMac, keyMac, tenantMac, withMac } from '../../../packages/server/src/audit/row-mac.js'
-import { splitLines } from '../../../packages/server/src/audit/split-lines.js'
-import { verifyLog } from '../../../packages/server/src/audit/verify.js'
-import { verifyExport } from '../../../packages/server/src/audit/verify-export.js'
+import { type EntryDraft, extendChain } from '../../../packages/server/src/audit/formats/chain.js'
+import { apiKeyMac, keyMac, tenantMac, withMac } from '../../../packages/server/src/audit/formats/row-mac.js'
+import { splitLines } from '../../../packages/server/src/audit/verify/split-lines.js'
+import { verifyLog } from '../../../packages/server/src/audit/verify/verify.js'
+import { verifyExport } from '../../../packages/server/src/audit/verify/verify-export.js'
 import { updateTenant } from '../../../packages/server/src/operations/update-tenant.js'
 import { draftEntry, performAsSystem, systemCaller } from '../../../packages/server/src/runner/perform.js'
 import * as apiKeys from '../../../packages/server/src/store/api-keys.js'

@@ -2,9 +2,9 @@
 // the right away is deleted meanwhile, a server that has loaded neither lets the API key act, and then both are put back byte for byte.
 // Every row and every entry is genuine then. What was done meanwhile contradicts the rights on record (chain.md 13).
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { splitLines } from '../../../packages/server/src/audit/split-lines.js'
-import { verifyLog } from '../../../packages/server/src/audit/verify.js'
-import { verifyExport } from '../../../packages/server/src/audit/verify-export.js'
+import { splitLines } from '../../../packages/server/src/audit/verify/split-lines.js'
+import { verifyLog } from '../../../packages/server/src/audit/verify/verify.js'
+import { verifyExport } from '../../../packages/server/src/audit/verify/verify-export.js'
 import { resumeTenant, suspendTenant } from '../../../packages/server/src/operations/suspend-tenant.js'
 import { updateTenant } from '../../../packages/server/src/operations/update-tenant.js'
 import type { Operation } from '../../../packages/server/src/runner/operation.js'

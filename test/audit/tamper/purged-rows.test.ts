@@ -1,6 +1,6 @@
 // Attacks on rows whose entries a purge has taken: their MACs hold them still, and so does the digest of rights in the purge's entry.
 import { describe, expect, it } from 'vitest'
-import { apiKeyMac, keyVersionMac } from '../../../packages/server/src/audit/row-mac.js'
+import { apiKeyMac, keyVersionMac } from '../../../packages/server/src/audit/formats/row-mac.js'
 import { readEvidence } from '../../../packages/server/src/store/audit-evidence.js'
 import { expectNoticed, expectReported, lastId, run, scene, tellsOf, useScene } from './attacks.js'
 

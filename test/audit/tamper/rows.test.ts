@@ -1,6 +1,6 @@
 // Attacks on the rows that grant rights, and on the wrapped keys in them.
 import { describe, expect, it } from 'vitest'
-import { apiKeyMac, keyMac, keyVersionMac, tenantMac } from '../../../packages/server/src/audit/row-mac.js'
+import { apiKeyMac, keyMac, keyVersionMac, tenantMac } from '../../../packages/server/src/audit/formats/row-mac.js'
 import { apiKeyDigest, generateApiKey } from '../../../packages/server/src/crypto/api-key.js'
 import { readEvidence } from '../../../packages/server/src/store/audit-evidence.js'
 import { dek, type Server, type Target } from '../../support/audit-scene.js'

@@ -6,8 +6,8 @@ import type { KeyObject } from 'node:crypto'
 import { findLastMark } from '../store/audit-retention.js'
 import type { Queryable } from '../store/db.js'
 import type { WithNewestEntry } from '../store/newest-entry.js'
-import { isPurgeMarkAuthentic, type PurgeMark } from './chain.js'
-import { TamperedRowError } from './row-mac.js'
+import { isPurgeMarkAuthentic, type PurgeMark } from './formats/chain.js'
+import { TamperedRowError } from './formats/row-mac.js'
 
 interface Recorded {
   tenant_id: string

@@ -2,7 +2,7 @@
 import type { KeyObject } from 'node:crypto'
 import { readChain } from '../store/audit.js'
 import type { Queryable } from '../store/db.js'
-import { type ChainedEntry, entryHash, entryMac, equalBytes, genesisHash } from './chain.js'
+import { type ChainedEntry, entryHash, entryMac, equalBytes, genesisHash } from './formats/chain.js'
 
 /**
  * Reads an entry whose hash follows from the entry before it and whose MAC is the server's; undefined if there is none.

@@ -3,7 +3,7 @@ import type { KeyObject } from 'node:crypto'
 import { decodeHex, INSTALLATION_ID } from '@eaas/protocol'
 import { listTenantEntries } from '../store/anchors.js'
 import type { Queryable } from '../store/db.js'
-import type { Witness } from './chain.js'
+import type { Witness } from './formats/chain.js'
 import { readAuthenticEntry } from './read-entry.js'
 
 export interface RecordedTenants {

@@ -6,8 +6,8 @@ import type { KeyObject } from 'node:crypto'
 import { Worker } from 'node:worker_threads'
 import type { wire } from '@eaas/protocol'
 import { DatabaseDeadlineError } from '../store/deadline.js'
-import type { RightsLog } from './rights-digest.js'
-import type { VerifyOptions } from './verify.js'
+import type { RightsLog } from './verify/rights-digest.js'
+import type { VerifyOptions } from './verify/verify.js'
 
 /** How long the thread waits for another verification before it ends: it holds some 20 MB. In milliseconds. */
 const IDLE_MS = 60_000

@@ -1,7 +1,7 @@
 /** Asks the witnesses for `eaas doctor`, as a server does after each checkpoint. */
 import type { KeyObject } from 'node:crypto'
 import { INSTALLATION_ID } from '@eaas/protocol'
-import { readWitnessKey } from '../audit/cosignature.js'
+import { readWitnessKey } from '../audit/formats/cosignature.js'
 import type { Config } from '../config.js'
 import { findOwnInstance, openSecrets } from '../installation.js'
 import { askWitnesses, WITNESS_TIMEOUT_MS, type WitnessOutcome } from '../jobs/ask-witnesses.js'

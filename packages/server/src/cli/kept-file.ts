@@ -1,9 +1,9 @@
 /** The file of checkpoints that `--checkpoint` names, and the witnesses that `--witness` demands of it. */
-import { CheckpointError, encodePublicKey } from '../audit/checkpoint.js'
-import { readWitnessKey } from '../audit/cosignature.js'
-import { findKeptNote, listWitnessedLines } from '../audit/kept-checkpoint.js'
-import { COSIGNATURE, ED25519, readNoteKey } from '../audit/signed-note.js'
-import { findWitnessed, type Witnessed } from '../audit/witnessed.js'
+import { CheckpointError, encodePublicKey } from '../audit/formats/checkpoint.js'
+import { readWitnessKey } from '../audit/formats/cosignature.js'
+import { COSIGNATURE, ED25519, readNoteKey } from '../audit/formats/signed-note.js'
+import { findWitnessed, type Witnessed } from '../audit/formats/witnessed.js'
+import { findKeptNote, listWitnessedLines } from '../audit/verify/kept-checkpoint.js'
 import type { Services } from '../runner/operation.js'
 import { readGiven } from './files.js'
 

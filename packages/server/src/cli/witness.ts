@@ -2,7 +2,7 @@
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type Command, Option } from 'commander'
-import { encodeNoteKey } from '../audit/signed-note.js'
+import { encodeNoteKey } from '../audit/formats/signed-note.js'
 import type { Config } from '../config.js'
 import { isReadableByAll } from '../crypto/root-key.js'
 import { outliveOutput } from '../logger.js'

@@ -2,7 +2,7 @@
 import type { Socket } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
-import { linger } from './linger.js'
+import { linger } from './delayed-close.js'
 
 /** How long a connection without a call may still begin one after the server stops, because its request may be on the way. In milliseconds. */
 const LAST_CALL_MS = 500

@@ -1,7 +1,7 @@
 /** Writes and sends the JSON of a long list in stretches, so that no call waits until all of it is written. */
 import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
-import { createStretches, ownTurn } from '../turn.js'
+import { createStretches, ownTurn } from '../event-loop.js'
 
 /** A list with at least this many items is long: in server mode, fewer have 1.4 MB at most. */
 const LONG_ITEMS = 16

@@ -1,7 +1,7 @@
 // The permissions that the log demands of the API keys in it are those that the server demanded of the calls (chain.md 13).
 import { ACTIONS, findNeededPermissions, type OperationId } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
-import { ROUTES } from './routes.js'
+import { ROUTES } from './bind-routes.js'
 
 /** What tells calls of one action apart in the metadata. */
 const METADATA: Partial<Record<OperationId, Record<string, unknown>>> = { rewrap: { rewrapped_from: 1 } }

@@ -1,19 +1,19 @@
 /**
- * Has witnesses cosign the tree of the installation's log (audit/tree.md), outside of any request. A witness that does not answer changes nothing
+ * Has witnesses cosign the tree of the installation's log (audit/formats/tree.md), outside of any request. A witness that does not answer changes nothing
  * for callers: what it would have shown is shown by the next one that answers.
  */
 import type { KeyObject } from 'node:crypto'
 import { INSTALLATION_ID } from '@eaas/protocol'
-import { equalBytes, type Head } from '../audit/chain.js'
-import { parseCheckpoint } from '../audit/checkpoint.js'
-import { consistencyProof, type HashedLeaves, hashLeaves } from '../audit/merkle.js'
-import { signTree } from '../audit/tree.js'
-import { keepTree } from '../audit/witnessed.js'
+import { equalBytes, type Head } from '../audit/formats/chain.js'
+import { parseCheckpoint } from '../audit/formats/checkpoint.js'
+import { consistencyProof, type HashedLeaves, hashLeaves } from '../audit/formats/merkle.js'
+import { signTree } from '../audit/formats/tree.js'
+import { keepTree } from '../audit/formats/witnessed.js'
+import { createStretches } from '../event-loop.js'
 import type { Services } from '../runner/operation.js'
 import { findHead } from '../store/audit.js'
 import type { Sql } from '../store/db.js'
 import { listEntryHashes } from '../store/installation-log.js'
-import { createStretches } from '../turn.js'
 import { createLineWriter, signLine } from './emit-checkpoints.js'
 import { askWitness, type KnownWitness } from './witness-client.js'
 

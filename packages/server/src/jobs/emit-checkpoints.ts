@@ -1,10 +1,10 @@
 /** Writes checkpoints to a file or standard output, one line of JSON each: of the logs that grew, and of alarms. */
 import { appendFile, open } from 'node:fs/promises'
 import { encodeBase64 } from '@eaas/protocol'
-import type { KeptHead } from '../audit/chain.js'
-import { encodePublicKey, signCheckpoint } from '../audit/checkpoint.js'
-import type { Alarm } from '../audit/head-watch.js'
-import { type KeptLine, STANDARD_OUTPUT } from '../audit/kept-witnesses.js'
+import type { KeptHead } from '../audit/formats/chain.js'
+import { encodePublicKey, signCheckpoint } from '../audit/formats/checkpoint.js'
+import type { Alarm } from '../audit/watch/head-watch.js'
+import { type KeptLine, STANDARD_OUTPUT } from '../audit/watch/kept-witnesses.js'
 import type { Services } from '../runner/operation.js'
 import { listHeads } from '../store/audit.js'
 

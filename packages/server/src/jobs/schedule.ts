@@ -1,6 +1,6 @@
 /** Which job runs how often, and what the log says of it. */
 import type { FastifyBaseLogger } from 'fastify'
-import type { SharedAlarms } from '../audit/shared-alarms.js'
+import type { SharedAlarms } from '../audit/watch/shared-alarms.js'
 import type { Config } from '../config.js'
 import { anchorNow } from '../runner/anchor-heads.js'
 import type { Services } from '../runner/operation.js'

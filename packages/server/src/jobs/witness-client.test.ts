@@ -4,9 +4,9 @@ import { createServer, type RequestListener, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { decodeHex } from '@eaas/protocol'
 import { afterEach, describe, expect, it } from 'vitest'
-import { cosign, readWitnessKey } from '../audit/cosignature.js'
-import vectors from '../audit/cosignature.vectors.json' with { type: 'json' }
-import { splitNote } from '../audit/signed-note.js'
+import { cosign, readWitnessKey } from '../audit/formats/cosignature.js'
+import vectors from '../audit/formats/cosignature.vectors.json' with { type: 'json' }
+import { splitNote } from '../audit/formats/signed-note.js'
 import { signingKeyOf } from '../crypto/signing-key.js'
 import { askWitness } from './witness-client.js'
 

@@ -1,6 +1,6 @@
-/** Asks one witness for its cosignature over HTTP, see audit/cosignature.md 3 and 4. */
-import { type AddCheckpoint, SIZE_TYPE, writeAddCheckpoint } from '../audit/add-checkpoint.js'
-import { readCosignature } from '../audit/cosignature.js'
+/** Asks one witness for its cosignature over HTTP, see audit/formats/cosignature.md 3 and 4. */
+import { type AddCheckpoint, SIZE_TYPE, writeAddCheckpoint } from '../audit/formats/add-checkpoint.js'
+import { readCosignature } from '../audit/formats/cosignature.js'
 import {
   CheckpointError,
   findSignature,
@@ -8,7 +8,7 @@ import {
   readSignatures,
   signatureLine,
   splitNote,
-} from '../audit/signed-note.js'
+} from '../audit/formats/signed-note.js'
 import { VERSION } from '../version.js'
 
 const MAX_ANSWER_BYTES = 65_536

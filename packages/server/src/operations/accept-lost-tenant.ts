@@ -1,6 +1,6 @@
 /** Ends the alarm about a tenant that is missing from the database, which has no log of its own to record it. Called by the operator; has no route. */
 import { encodeHex } from '@eaas/protocol'
-import { readAnchorHeads } from '../audit/newest-anchor.js'
+import { readAnchorHeads } from '../audit/watch/newest-anchor.js'
 import { anchorHeads } from '../runner/anchor-heads.js'
 import type { EntryNote, Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'

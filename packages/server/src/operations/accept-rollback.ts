@@ -1,7 +1,6 @@
 /** Ends an alarm: the operator accepts that a log lost entries. Called by the operator; has no route. */
 import { encodeHex, INSTALLATION_ID } from '@eaas/protocol'
-import type { AcceptedRollback } from '../audit/accepted-rollback.js'
-import { appendChained } from '../audit/append-chained.js'
+import { appendChained } from '../audit/append/append-chained.js'
 import { AuditWriteError } from '../audit/append-errors.js'
 import {
   alarmMac,
@@ -12,8 +11,9 @@ import {
   type Head,
   isHeadAuthentic,
   nextPolicyEpoch,
-} from '../audit/chain.js'
-import { verifyLog } from '../audit/verify.js'
+} from '../audit/formats/chain.js'
+import { verifyLog } from '../audit/verify/verify.js'
+import type { AcceptedRollback } from '../audit/watch/accepted-rollback.js'
 import { anchorHeads } from '../runner/anchor-heads.js'
 import { assertRecordable } from '../runner/installation-log.js'
 import type { Services } from '../runner/operation.js'

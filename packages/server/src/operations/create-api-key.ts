@@ -1,12 +1,12 @@
 /** api_key.create: a new API key; its secret is shown once. */
 import { MAX_API_KEYS, type wire } from '@eaas/protocol'
-import { apiKeyMac, withMac } from '../audit/row-mac.js'
+import { apiKeyMac, withMac } from '../audit/formats/row-mac.js'
 import { decision, type Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import { type ApiKeyRow, hasApiKeys, insertApiKey } from '../store/api-keys.js'
-import { assertGrantable, newApiKey, readAllowedIps, readExpiry, viewApiKey } from './api-key.js'
-import { recordGrant } from './recorded-values.js'
-import { assertNotDeleted } from './tenant.js'
+import { assertGrantable, newApiKey, readAllowedIps, readExpiry, viewApiKey } from './shared/api-key.js'
+import { recordGrant } from './shared/recorded-values.js'
+import { assertNotDeleted } from './shared/tenant.js'
 
 /** Creates an API key. @throws Refusal E_STATE, E_VALIDATION, E_MISSING_PERMISSION, E_LIMIT */
 export function createApiKey({

@@ -1,13 +1,13 @@
 /** key.create: a new key with its first version and its hash key. */
 import { randomUUID } from 'node:crypto'
 import { MAX_KEYS, wire } from '@eaas/protocol'
-import { keyMac, keyVersionMac, withMac } from '../audit/row-mac.js'
+import { keyMac, keyVersionMac, withMac } from '../audit/formats/row-mac.js'
 import { sealNewSecret } from '../crypto/key-hierarchy.js'
 import { decision, type Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import { hasKeys, insertKey, insertKeyVersion, isKeyNameTaken, type KeyRow } from '../store/keys.js'
-import { viewKey } from './key.js'
-import { assertNotDeleted } from './tenant.js'
+import { viewKey } from './shared/key-rows.js'
+import { assertNotDeleted } from './shared/tenant.js'
 
 /** Creates a key. @throws Refusal E_STATE, E_NAME_TAKEN, E_LIMIT */
 export function createKey({ name }: { name: string }): Operation<wire.Key> {

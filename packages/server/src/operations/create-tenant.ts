@@ -1,10 +1,10 @@
 /** Creates a tenant with its audit key, its chain and its first API key. Called by the operator; has no route. */
 import { randomUUID } from 'node:crypto'
 import { PERMISSIONS } from '@eaas/protocol'
-import { appendChained } from '../audit/append-chained.js'
+import { appendChained } from '../audit/append/append-chained.js'
 import { openAuditKey } from '../audit/audit-key.js'
-import { extendChain, genesisHead } from '../audit/chain.js'
-import { apiKeyMac, tenantMac, withMac } from '../audit/row-mac.js'
+import { extendChain, genesisHead } from '../audit/formats/chain.js'
+import { apiKeyMac, tenantMac, withMac } from '../audit/formats/row-mac.js'
 import { deriveRowKey, sealNewSecret } from '../crypto/key-hierarchy.js'
 import { assertRecordable, recordForInstallation } from '../runner/installation-log.js'
 import type { Services } from '../runner/operation.js'
@@ -14,8 +14,8 @@ import { type ApiKeyRow, insertApiKey } from '../store/api-keys.js'
 import { insertHead } from '../store/audit.js'
 import type { Transaction } from '../store/db.js'
 import { findTenantByName, insertTenant } from '../store/tenants.js'
-import { newApiKey } from './api-key.js'
-import { recordGrant } from './recorded-values.js'
+import { newApiKey } from './shared/api-key.js'
+import { recordGrant } from './shared/recorded-values.js'
 
 export interface NewTenant {
   tenant_id: string

@@ -15,7 +15,7 @@ import { destroySuspendedKey } from './destroy-key.js'
 import { listApiKeys } from './list-api-keys.js'
 import { listKeys } from './list-keys.js'
 import { revokeApiKey } from './revoke-api-key.js'
-import { changeTenant, type OperatorTenant, type Reason, viewForOperator } from './tenant.js'
+import { changeTenant, type OperatorTenant, type Reason, viewForOperator } from './shared/tenant.js'
 
 /** The list includes revoked API keys, whose number has no limit. */
 const ALL = { limit: Number.POSITIVE_INFINITY }

@@ -2,9 +2,9 @@
  * Finds what a log lost: compares it with kept checkpoints and with an earlier export. Only reads, and also works for a tenant that is
  * not served, so that an operator learns what to do after a rollback.
  */
-import { alarmMac, areMarksAuthentic, equalBytes, type Head } from '../audit/chain.js'
-import type { Checkpoint } from '../audit/checkpoint.js'
-import type { ExportedEntry } from '../audit/read-export.js'
+import { alarmMac, areMarksAuthentic, equalBytes, type Head } from '../audit/formats/chain.js'
+import type { Checkpoint } from '../audit/formats/checkpoint.js'
+import type { ExportedEntry } from '../audit/verify/read-export.js'
 import type { Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import type { TenantState } from '../runner/tenant-state.js'

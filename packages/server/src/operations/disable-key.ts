@@ -1,7 +1,8 @@
 /** key.disable and key.enable: a disabled key still opens what it protected, and protects nothing new. */
 import type { Action, wire } from '@eaas/protocol'
 import type { Operation } from '../runner/operation.js'
-import { changeKey, getKeyInState, viewKey } from './key.js'
+import { changeKey, viewKey } from './shared/key-rows.js'
+import { getKeyInState } from './shared/key-states.js'
 
 /** Disables a key; one that is disabled stays so. @throws Refusal E_NOT_FOUND, E_STATE */
 export function disableKey({ key_id }: { key_id: string }): Operation<wire.Key> {

@@ -1,15 +1,15 @@
 /** Exports the audit log as lines (export.md). Writes no entry. */
 import { Readable } from 'node:stream'
-import type { Head } from '../audit/chain.js'
-import { anchorLine, entryLine, headerLine, trailerLine } from '../audit/export.js'
+import type { Head } from '../audit/formats/chain.js'
+import { anchorLine, entryLine, headerLine, trailerLine } from '../audit/formats/export.js'
 import { assertFollowing, TamperedEntryError } from '../audit/listed-entries.js'
 import { readAuthenticEntry } from '../audit/read-entry.js'
 import type { Context, Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import { countExport } from '../runner/running-exports.js'
 import { findEntryHash } from '../store/audit.js'
-import { firstPosition, getHead, type Position, readPage, signEnd } from './audit-log.js'
-import { findCovering } from './covering-anchor.js'
+import { firstPosition, getHead, type Position, readPage, signEnd } from './shared/audit-log.js'
+import { findCovering } from './shared/covering-anchor.js'
 
 export interface ExportScope {
   /** only the entries after this id */

@@ -1,8 +1,8 @@
 /** key.export: with the exported secrets and the published formats, everything that the key protects can be opened without this server. */
 import { encodeHex, wire } from '@eaas/protocol'
+import { mapInStretches } from '../event-loop.js'
 import type { Operation } from '../runner/operation.js'
-import { mapInStretches } from '../turn.js'
-import { getKeyInState, OPENING_STATES } from './key.js'
+import { getKeyInState, OPENING_STATES } from './shared/key-states.js'
 
 const WARNING =
   'Whoever holds this export opens everything that this key ever protected, and computes its blind indexes. ' +

@@ -4,8 +4,8 @@ import { MAX_KEY_VERSIONS } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
 import type { Context } from '../runner/operation.js'
 import { countExport } from '../runner/running-exports.js'
-import { readPages } from './pages.js'
 import { rotateKey, rotateKeyIfDue } from './rotate-key.js'
+import { readPages } from './shared/pages.js'
 
 const open = async () => Readable.from(['a line'])
 const closed = (stream: Readable) => new Promise((resolve) => stream.once('close', resolve).destroy())

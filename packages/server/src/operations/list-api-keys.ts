@@ -1,10 +1,10 @@
 /** Lists the tenant's API keys. Writes no entry. */
 import { MAX_LISTED_API_KEYS, type wire } from '@eaas/protocol'
-import { apiKeyMac, authentic } from '../audit/row-mac.js'
+import { apiKeyMac, authentic } from '../audit/formats/row-mac.js'
 import type { Operation } from '../runner/operation.js'
 import { type ApiKeyRow, listApiKeys as listRows } from '../store/api-keys.js'
-import { viewApiKey } from './api-key.js'
-import { type Page, readPages } from './pages.js'
+import { viewApiKey } from './shared/api-key.js'
+import { type Page, readPages } from './shared/pages.js'
 
 /** Lists API keys, oldest first, revoked ones too. */
 export function listApiKeys({

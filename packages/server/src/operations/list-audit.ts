@@ -1,6 +1,6 @@
 /** Lists audit entries. Writes no entry. */
 import type { Action, wire } from '@eaas/protocol'
-import { isPurgeMarkAuthentic } from '../audit/chain.js'
+import { isPurgeMarkAuthentic } from '../audit/formats/chain.js'
 import { assertListed } from '../audit/listed-entries.js'
 import type { Operation } from '../runner/operation.js'
 import type { TenantState } from '../runner/tenant-state.js'

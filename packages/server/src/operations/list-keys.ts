@@ -1,10 +1,10 @@
 /** Lists the tenant's keys. Writes no entry. */
 import { MAX_KEYS, type wire } from '@eaas/protocol'
-import { authentic, keyMac } from '../audit/row-mac.js'
+import { authentic, keyMac } from '../audit/formats/row-mac.js'
 import type { Operation } from '../runner/operation.js'
 import { type KeyFilter, type KeyRow, listKeys as listRows } from '../store/keys.js'
-import { viewKey } from './key.js'
-import { type Page, readPages } from './pages.js'
+import { viewKey } from './shared/key-rows.js'
+import { type Page, readPages } from './shared/pages.js'
 
 /** Lists keys, oldest first. */
 export function listKeys({ limit = MAX_KEYS, offset = 0, ...filter }: KeyFilter): Operation<wire.KeyList> {

@@ -4,9 +4,9 @@
  * entries are deleted in small batches, which lock nothing that an append needs. A crash in between leaves rows below the mark, which
  * nothing reads and the next purge deletes.
  */
-import { equalBytes, isPurgeMarkAuthentic, NO_MARK_MAC, type PurgeMark, purgeMarkMac } from '../audit/chain.js'
+import { equalBytes, isPurgeMarkAuthentic, NO_MARK_MAC, type PurgeMark, purgeMarkMac } from '../audit/formats/chain.js'
 import { readAuthenticEntry } from '../audit/read-entry.js'
-import { type RightsLog, rightsAt, rightsDigest } from '../audit/rights-digest.js'
+import { type RightsLog, rightsAt, rightsDigest } from '../audit/verify/rights-digest.js'
 import { recordForInstallation } from '../runner/installation-log.js'
 import type { Decision, EntryNote, Operation, Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'

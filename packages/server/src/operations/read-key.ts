@@ -1,8 +1,9 @@
 /** Reads one key with its versions. Writes no entry. */
 import type { wire } from '@eaas/protocol'
+import { mapInStretches } from '../event-loop.js'
 import type { Operation } from '../runner/operation.js'
-import { mapInStretches } from '../turn.js'
-import { getKey, viewKey } from './key.js'
+import { viewKey } from './shared/key-rows.js'
+import { getKey } from './shared/key-states.js'
 
 /** Reads one key; its versions are listed oldest first. @throws Refusal E_NOT_FOUND */
 export function readKey({ key_id }: { key_id: string }): Operation<wire.KeyWithVersions> {

@@ -1,7 +1,7 @@
 /** Reads the tenant's settings. Writes no entry. */
 import type { wire } from '@eaas/protocol'
 import type { Operation } from '../runner/operation.js'
-import { type OperatorTenant, viewForOperator, viewTenant } from './tenant.js'
+import { type OperatorTenant, viewForOperator, viewTenant } from './shared/tenant.js'
 
 /** Reads the tenant's settings. */
 export function readTenant(): Operation<wire.Tenant> {

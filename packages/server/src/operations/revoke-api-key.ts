@@ -1,6 +1,6 @@
 /** api_key.revoke: revokes an API key, which cannot be undone. */
 import type { Operation } from '../runner/operation.js'
-import { getApiKey, writeApiKey } from './api-key.js'
+import { getApiKey, writeApiKey } from './shared/api-key.js'
 
 /** Revokes an API key for good; one that is revoked stays so, without an entry. @throws Refusal E_NOT_FOUND */
 export function revokeApiKey({ api_key_id }: { api_key_id: string }): Operation<void> {

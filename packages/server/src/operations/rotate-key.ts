@@ -1,12 +1,13 @@
 /** key.rotate: a new version wraps from now on; the one before is retired and still opens what it wrapped. */
 import { MAX_KEY_VERSIONS, type wire } from '@eaas/protocol'
-import { keyVersionMac, withMac } from '../audit/row-mac.js'
+import { keyVersionMac, withMac } from '../audit/formats/row-mac.js'
 import { sealNewSecret } from '../crypto/key-hierarchy.js'
-import type { OpenKey } from '../runner/load-key.js'
+import type { OpenKey } from '../runner/open-key.js'
 import { type Context, type Decision, decision, type Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import { insertKeyVersion } from '../store/keys.js'
-import { currentVersion, getKeyInState, nextRotation, viewKey, writeKey, writeKeyVersion } from './key.js'
+import { currentVersion, nextRotation, viewKey, writeKey, writeKeyVersion } from './shared/key-rows.js'
+import { getKeyInState } from './shared/key-states.js'
 
 /** Rotates a key. @throws Refusal E_NOT_FOUND, E_STATE, E_LIMIT */
 export function rotateKey({ key_id }: { key_id: string }): Operation<wire.Key> {

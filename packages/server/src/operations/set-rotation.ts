@@ -1,7 +1,8 @@
 /** key.rotation_policy: how often the server rotates a key by itself. */
 import type { wire } from '@eaas/protocol'
 import type { Operation } from '../runner/operation.js'
-import { changeKey, getKeyInState, nextRotation, viewKey } from './key.js'
+import { changeKey, nextRotation, viewKey } from './shared/key-rows.js'
+import { getKeyInState } from './shared/key-states.js'
 
 /** Sets the interval, counted from now; null ends the policy. @throws Refusal E_NOT_FOUND, E_STATE */
 export function setRotation({

@@ -1,6 +1,6 @@
 /** tenant.update of the status: a suspended tenant keeps everything, and every call of it is refused until it is resumed. */
 import type { Operation } from '../runner/operation.js'
-import { assertNotDeleted, changeTenant, type OperatorTenant, type Reason, viewForOperator } from './tenant.js'
+import { assertNotDeleted, changeTenant, type OperatorTenant, type Reason, viewForOperator } from './shared/tenant.js'
 
 /** Suspends a tenant; one that is suspended stays so. @throws Refusal E_STATE */
 export function suspendTenant(reason: Reason): Operation<OperatorTenant> {

@@ -1,7 +1,8 @@
 /** key.unwrap: opens a wrapped key. The DEK leaves the process only once the entry is committed. */
 import { encodeBase64, type wire } from '@eaas/protocol'
 import type { Operation } from '../runner/operation.js'
-import { getKeyInState, OPENING_STATES, openWrappedKey } from './key.js'
+import { openWrappedKey } from './shared/key-rows.js'
+import { getKeyInState, OPENING_STATES } from './shared/key-states.js'
 
 /** Unwraps. `wrapped_key` is base64. @throws Refusal E_NOT_FOUND, E_STATE, E_WRAPPED_KEY */
 export function unwrap({ key_id, wrapped_key }: { key_id: string; wrapped_key: string }): Operation<wire.Unwrapped> {

@@ -3,8 +3,8 @@ import type { wire } from '@eaas/protocol'
 import { decision, type Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import type { ApiKeyRow } from '../store/api-keys.js'
-import { assertGrantable, getApiKey, readAllowedIps, readExpiry, viewApiKey, writeApiKey } from './api-key.js'
-import { recordGrant, recordGrantBefore } from './recorded-values.js'
+import { assertGrantable, getApiKey, readAllowedIps, readExpiry, viewApiKey, writeApiKey } from './shared/api-key.js'
+import { recordGrant, recordGrantBefore } from './shared/recorded-values.js'
 
 /** Updates an API key. @throws Refusal E_VALIDATION, E_NOT_FOUND, E_STATE, E_MISSING_PERMISSION */
 export function updateApiKey({

@@ -1,7 +1,7 @@
 /** tenant.update: the operator changes a tenant's settings; the tenant's own log records the change. */
 import type { wire } from '@eaas/protocol'
 import type { Operation } from '../runner/operation.js'
-import { assertNotDeleted, changeTenant, type OperatorTenant, viewForOperator } from './tenant.js'
+import { assertNotDeleted, changeTenant, type OperatorTenant, viewForOperator } from './shared/tenant.js'
 
 export interface TenantChanges {
   envelope_only?: boolean

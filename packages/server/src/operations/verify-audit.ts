@@ -1,9 +1,9 @@
 /** Verifies the tenant's audit chain in the database. Writes no entry. */
 import type { KeyObject } from 'node:crypto'
 import type { wire } from '@eaas/protocol'
-import { isHeadAuthentic, type Witness } from '../audit/chain.js'
-import { type Checkpoint, CheckpointError, encodePublicKey, readCheckpoint } from '../audit/checkpoint.js'
-import { AnchorFault, readAnchor } from '../audit/newest-anchor.js'
+import { isHeadAuthentic, type Witness } from '../audit/formats/chain.js'
+import { type Checkpoint, CheckpointError, encodePublicKey, readCheckpoint } from '../audit/formats/checkpoint.js'
+import { AnchorFault, readAnchor } from '../audit/watch/newest-anchor.js'
 import type { Operation, Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import { shareVerification } from '../runner/shared-verification.js'

@@ -2,7 +2,8 @@
 import { decodeBase64, encodeBase64, type wire } from '@eaas/protocol'
 import { wrapDek } from '../crypto/wrapped-key.js'
 import type { Operation } from '../runner/operation.js'
-import { currentVersion, getKeyInState } from './key.js'
+import { currentVersion } from './shared/key-rows.js'
+import { getKeyInState } from './shared/key-states.js'
 
 /** Wraps. `dek` is base64 of 32 bytes. @throws Refusal E_NOT_FOUND, E_STATE */
 export function wrap({ key_id, dek }: { key_id: string; dek: string }): Operation<wire.Wrapped> {

@@ -1,11 +1,11 @@
-/** Writes anchors: entries of the installation's log that cover the heads of all tenants (audit/anchor.md 3). */
+/** Writes anchors: entries of the installation's log that cover the heads of all tenants (audit/formats/anchor.md 3). */
 import { INSTALLATION_ID } from '@eaas/protocol'
-import { anchorMetadata } from '../audit/anchor.js'
 import { ChainAlarmError } from '../audit/append-errors.js'
 import { openAuditKey } from '../audit/audit-key.js'
-import { type Head, isHeadAuthentic } from '../audit/chain.js'
-import { readAnchorHeads } from '../audit/newest-anchor.js'
-import { TamperedRowError } from '../audit/row-mac.js'
+import { anchorMetadata } from '../audit/formats/anchor.js'
+import { type Head, isHeadAuthentic } from '../audit/formats/chain.js'
+import { TamperedRowError } from '../audit/formats/row-mac.js'
+import { readAnchorHeads } from '../audit/watch/newest-anchor.js'
 import {
   type AnchoredHead,
   type CurrentHead,

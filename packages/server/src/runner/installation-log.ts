@@ -1,14 +1,14 @@
 /**
- * The installation's own log (audit/anchor.md): who created, changed and deleted tenants, what was purged, when servers started
+ * The installation's own log (audit/formats/anchor.md): who created, changed and deleted tenants, what was purged, when servers started
  * and stopped. A chain like any tenant's, under an id that no tenant has. Its head is the last one that a transaction locks.
  */
 import type { KeyObject } from 'node:crypto'
 import { INSTALLATION_ID } from '@eaas/protocol'
-import { appendChained } from '../audit/append-chained.js'
+import { appendChained } from '../audit/append/append-chained.js'
+import { createClock } from '../audit/append/clock.js'
 import { AuditWriteError } from '../audit/append-errors.js'
 import { openAuditKey } from '../audit/audit-key.js'
-import { extendChain, genesisHead, type Head, isHeadAuthentic } from '../audit/chain.js'
-import { createClock } from '../audit/clock.js'
+import { extendChain, genesisHead, type Head, isHeadAuthentic } from '../audit/formats/chain.js'
 import { sealNewSecret } from '../crypto/key-hierarchy.js'
 import { insertHead, lockHead } from '../store/audit.js'
 import type { Transaction } from '../store/db.js'

@@ -9,12 +9,12 @@
  */
 import type { KeyObject } from 'node:crypto'
 import { INSTALLATION_ID } from '@eaas/protocol'
+import type { HeadLock } from '../audit/append/committer.js'
 import { openAuditKey } from '../audit/audit-key.js'
-import { genesisHash, type Head, isPurgeMarkAuthentic, type Witness } from '../audit/chain.js'
-import type { HeadLock } from '../audit/committer.js'
+import { genesisHash, type Head, isPurgeMarkAuthentic, type Witness } from '../audit/formats/chain.js'
+import { findTampering, type TamperedRowError, tenantMac } from '../audit/formats/row-mac.js'
 import { findPutBack } from '../audit/newest-row.js'
-import { findTampering, type TamperedRowError, tenantMac } from '../audit/row-mac.js'
-import { findRowsWritten } from '../audit/written-since.js'
+import { findRowsWritten } from '../audit/verify/written-since.js'
 import { deriveRowKey } from '../crypto/key-hierarchy.js'
 import type { ApiKeyRow } from '../store/api-keys.js'
 import { findHead } from '../store/audit.js'
@@ -22,8 +22,8 @@ import type { Queryable, Sql } from '../store/db.js'
 import { withDeadline } from '../store/deadline.js'
 import { findCurrentInstallation } from '../store/instance.js'
 import { type CurrentTenant, findCurrentTenant, type TenantRow } from '../store/tenants.js'
-import type { OpenKey } from './load-key.js'
-import { type FoundApiKey, OpenRows, type WrittenRows } from './open-rows.js'
+import type { OpenKey } from './open-key.js'
+import { type FoundApiKey, OpenRows, type WrittenRows } from './opened-keys.js'
 
 export interface TenantState {
   readonly tenant: TenantRow

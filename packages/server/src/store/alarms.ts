@@ -1,5 +1,5 @@
 /** Alarms about audit chains, and the entries that settle them. */
-import type { ChainAlarm, Witness } from '../audit/chain.js'
+import type { ChainAlarm, Witness } from '../audit/formats/chain.js'
 import type { Queryable, Transaction } from './db.js'
 
 /** Lists the alarms; the caller checks the MACs of their rows. */

@@ -1,6 +1,6 @@
 /** The heads that the newest anchor of the installation's log covers, and what the database has in their places now. */
 import { INSTALLATION_ID } from '@eaas/protocol'
-import type { Head } from '../audit/chain.js'
+import type { Head } from '../audit/formats/chain.js'
 import type { Queryable, Transaction } from './db.js'
 
 /** The head of a tenant as it was anchored. */

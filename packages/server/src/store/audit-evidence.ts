@@ -1,5 +1,5 @@
 /** Everything that a verification compares the chain with, read in one snapshot. */
-import type { Head, PurgeMark } from '../audit/chain.js'
+import type { Head, PurgeMark } from '../audit/formats/chain.js'
 import { type ApiKeyRow, listApiKeys } from './api-keys.js'
 import { findHead } from './audit.js'
 import { listMarks } from './audit-retention.js'

@@ -3,7 +3,7 @@
  * index finds. Totals sum the counts of whole days, and count rows only on the first and the last day.
  */
 import type { Action } from '@eaas/protocol'
-import type { AuditEntry } from '../audit/chain.js'
+import type { AuditEntry } from '../audit/formats/chain.js'
 import type { Queryable } from './db.js'
 
 /** An entry with what proves it: its hash, its MAC, and the hash of the entry before, or that of the mark of a purge which took it. */

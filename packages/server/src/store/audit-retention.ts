@@ -1,6 +1,6 @@
 /** Retention in the database: finds entries that are too old, marks them as purged, and deletes them. */
 import { type Action, INSTALLATION_ID } from '@eaas/protocol'
-import type { PurgeMark } from '../audit/chain.js'
+import type { PurgeMark } from '../audit/formats/chain.js'
 import { NIL_UUID } from './audit.js'
 import type { Queryable, Transaction } from './db.js'
 

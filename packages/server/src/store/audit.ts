@@ -1,6 +1,6 @@
 /** The audit log and the heads of its chains. */
 import type { Action, LogAction } from '@eaas/protocol'
-import type { ChainedEntry, Head } from '../audit/chain.js'
+import type { ChainedEntry, Head } from '../audit/formats/chain.js'
 import { type Queryable, readInteger, readTime, type Transaction } from './db.js'
 import { writeColumns } from './entry-columns.js'
 

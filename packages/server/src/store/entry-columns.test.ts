@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { setImmediate as turn } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
-import type { ChainedEntry } from '../audit/chain.js'
+import type { ChainedEntry } from '../audit/formats/chain.js'
 import { writeColumns } from './entry-columns.js'
 
 const entry = (changes: Partial<ChainedEntry> = {}): ChainedEntry => ({

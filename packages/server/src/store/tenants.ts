@@ -1,6 +1,6 @@
 /** The rows of tenants. */
 import { INSTALLATION_ID, type wire } from '@eaas/protocol'
-import type { PurgeMark } from '../audit/chain.js'
+import type { PurgeMark } from '../audit/formats/chain.js'
 import type { Queryable, Transaction } from './db.js'
 import { newestEntryOfTenant, type WithNewestEntry } from './newest-entry.js'
 

@@ -2,9 +2,9 @@
 import { createSecretKey } from 'node:crypto'
 import { encodeUtf8 } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
-import { createWitnessKey, readCosignature } from '../audit/cosignature.js'
-import vectors from '../audit/cosignature.vectors.json' with { type: 'json' }
-import { readSignatures, splitNote } from '../audit/signed-note.js'
+import { createWitnessKey, readCosignature } from '../audit/formats/cosignature.js'
+import vectors from '../audit/formats/cosignature.vectors.json' with { type: 'json' }
+import { readSignatures, splitNote } from '../audit/formats/signed-note.js'
 import { signingKeyOf } from '../crypto/signing-key.js'
 import { admit, WitnessRefusal } from './judge.js'
 import { readLogList } from './log-list.js'

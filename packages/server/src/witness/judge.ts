@@ -1,7 +1,7 @@
 /** What a witness answers to a request, see cosignature.md 4. Pure. */
-import { type AddCheckpoint, readAddCheckpoint } from '../audit/add-checkpoint.js'
-import { equalBytes } from '../audit/chain.js'
-import { merkleRoot, verifyConsistency } from '../audit/merkle.js'
+import { type AddCheckpoint, readAddCheckpoint } from '../audit/formats/add-checkpoint.js'
+import { equalBytes } from '../audit/formats/chain.js'
+import { merkleRoot, verifyConsistency } from '../audit/formats/merkle.js'
 import {
   CheckpointError,
   findSignature,
@@ -9,8 +9,8 @@ import {
   type SignedNote,
   signatureLine,
   splitNote,
-} from '../audit/signed-note.js'
-import { assertSigned, readTreeHead, type TreeHead } from '../audit/tree.js'
+} from '../audit/formats/signed-note.js'
+import { assertSigned, readTreeHead, type TreeHead } from '../audit/formats/tree.js'
 
 /** The keys of each log, by its origin. */
 export type LogKeys = ReadonlyMap<string, readonly NoteKey[]>

@@ -3,7 +3,7 @@ import { open, readFile, rename } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { encodeBase64 } from '@eaas/protocol'
 import * as z from 'zod/mini'
-import { findBase64 } from '../audit/signed-note.js'
+import { findBase64 } from '../audit/formats/signed-note.js'
 import type { Seen } from './judge.js'
 
 const HASH_BYTES = 32

@@ -1,0 +1,156 @@
+/**
+ * The appends that wait for one tenant's log, in order of arrival. Each is answered within the database's deadline from its arrival,
+ * however many precede it, and the queue holds no more than can be committed in that time.
+ */
+import { DATABASE_DEADLINE_MS, DatabaseDeadlineError } from '../../store/deadline.js'
+import { type AuditWriteError, auditWriteError, OverloadError } from '../append-errors.js'
+import type { Append, Decided } from './committer.js'
+
+/** Entries in one statement at most. */
+const BATCH_ENTRIES = 512
+/** Management changes in one transaction at most, because other appends wait for all of them. */
+const BATCH_CHANGES = 16
+/** Entries that may wait for one tenant, and for all; a batch has 1,000 at most. A call beyond that is refused at once. */
+const TENANT_ENTRIES = 20_000
+const ALL_ENTRIES = 50_000
+
+/** An append with less time left than this, in milliseconds, is not begun: it is given up on together with one that timed out before it. */
+const WORTH_BEGINNING_MS = 200
+
+/** An append whose caller waits. */
+export interface Waiting {
+  append: Append
+  /** the last decision */
+  decided: Decided
+  /** the policy version that it was made on */
+  policy_version: number
+  resolve: () => void
+  reject: (error: Error) => void
+  /** when its caller gets a timeout error, by `performance.now()` */
+  until: number
+  /** whether its caller got that error */
+  isGivenUp: boolean
+}
+
+export class AppendQueue {
+  #queue: Waiting[] = []
+  /** what is being committed */
+  #batch: readonly Waiting[] = []
+  /** entries in the queue and the batch whose callers still wait */
+  #entries = 0
+  #timer: NodeJS.Timeout | undefined
+  #abandonBatch: (error: Error) => void = () => undefined
+
+  /** `all` counts the entries that wait in all queues of the process. */
+  constructor(private readonly all: { entries: number }) {}
+
+  /** Waits for a turn and its commit. @throws OverloadError, AuditWriteError, or what the last decision refused with */
+  add(append: Append): Promise<void> {
+    const { length } = append.entries
+    if (this.#entries + length > TENANT_ENTRIES || this.all.entries + length > ALL_ENTRIES)
+      return Promise.reject(new OverloadError('too many calls are waiting for the audit log'))
+    return new Promise((resolve, reject) => {
+      const until = performance.now() + DATABASE_DEADLINE_MS
+      const { policy_version } = append
+      this.#queue.push({ append, decided: append, policy_version, resolve, reject, until, isGivenUp: false })
+      this.#count(length)
+      if (!this.#timer) this.#setTimer(DATABASE_DEADLINE_MS)
+    })
+  }
+
+  /**
+   * Takes what is committed together: all waiting management changes, or all plain appends, up to the size of a batch.
+   * The kind of the oldest goes first, so at most one batch of the other kind passes a call. Returns none if none wait.
+   */
+  take(): readonly Waiting[] {
+    const { taken, left } = splitBatch(this.#queue)
+    this.#batch = taken
+    this.#queue = left
+    return taken
+  }
+
+  /** Waits for the outcome of the batch until every caller of it has timed out. @throws DatabaseDeadlineError */
+  whileAwaited<T>(commit: Promise<T>): Promise<T> {
+    const abandoned = new Promise<never>((_, reject) => {
+      this.#abandonBatch = reject
+    })
+    return Promise.race([commit, abandoned])
+  }
+
+  /** Answers the batch after its commit: refused decisions reject, all others resolve. */
+  resolve(): void {
+    for (const waiting of this.#batch) {
+      const { refused } = waiting.decided
+      this.#settle(waiting, () => (refused ? waiting.reject(refused) : waiting.resolve()))
+    }
+    this.#batch = []
+  }
+
+  /** Answers the batch with an error. */
+  reject(error: AuditWriteError): void {
+    for (const waiting of this.#batch) this.#settle(waiting, () => waiting.reject(error))
+    this.#batch = []
+  }
+
+  #settle(waiting: Waiting, answer: () => void): void {
+    if (waiting.isGivenUp) return
+    this.#count(-waiting.append.entries.length)
+    answer()
+  }
+
+  // The batch that is being committed may still be written; an append in the queue is never begun.
+  #giveUp(): void {
+    const now = performance.now()
+    const isLate = (by: number) => (waiting: Waiting) => waiting.until <= by && !waiting.isGivenUp
+    const error = new DatabaseDeadlineError(`the entry was not committed within ${DATABASE_DEADLINE_MS} ms`)
+    const rejectLate = (late: readonly Waiting[], mayBeWritten: boolean) => {
+      for (const waiting of late) {
+        this.#settle(waiting, () => waiting.reject(auditWriteError(error, { mayBeWritten })))
+        waiting.isGivenUp = true
+      }
+    }
+    rejectLate(this.#batch.filter(isLate(now)), true)
+    rejectLate(this.#queue.filter(isLate(now + WORTH_BEGINNING_MS)), false)
+    this.#queue = this.#queue.filter(({ isGivenUp }) => !isGivenUp)
+    if (this.#batch.every(({ isGivenUp }) => isGivenUp)) this.#abandonBatch(error)
+    const oldest = this.#batch.find(({ isGivenUp }) => !isGivenUp) ?? this.#queue[0]
+    this.#timer = undefined
+    if (oldest) this.#setTimer(oldest.until - now)
+  }
+
+  // One timer for all. It is not restarted for each append: when it fires, it is set for the oldest one left.
+  #setTimer(ms: number): void {
+    this.#timer = setTimeout(() => this.#giveUp(), ms)
+    this.#timer.unref()
+  }
+
+  #count(entries: number): void {
+    this.#entries += entries
+    this.all.entries += entries
+  }
+}
+
+/** Whether an append needs the lock of the head: a change does, and so does a call without entries, which compare-and-swap cannot carry. */
+export function isInTurn({ decided }: Waiting): boolean {
+  return decided.change !== undefined || decided.entries.length === 0
+}
+
+function splitBatch(queue: Waiting[]): { taken: Waiting[]; left: Waiting[] } {
+  const [first] = queue
+  if (!first) return { taken: [], left: [] }
+  const kind = isInTurn(first)
+  const taken: Waiting[] = []
+  const left: Waiting[] = []
+  let entries = 0
+  let isFull = false
+  for (const waiting of queue) {
+    if (isFull || isInTurn(waiting) !== kind) {
+      left.push(waiting)
+      continue
+    }
+    entries += waiting.append.entries.length
+    isFull = taken.length > 0 && (entries > BATCH_ENTRIES || (kind && taken.length === BATCH_CHANGES))
+    ;(isFull ? left : taken).push(waiting)
+  }
+  return { taken, left }
+}

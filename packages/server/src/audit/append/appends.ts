@@ -1,0 +1,108 @@
+/**
+ * Sends appends to the database. Those of tenants that wait at the same time go in one statement, since a statement for each would cost
+ * each of their calls a whole commit. While one such statement runs, the next one gathers.
+ */
+import { isRolledBack, type Sql } from '../../store/db.js'
+import { appendChained, appendChainedToMany, type Chained } from './append-chained.js'
+import type { Clock } from './clock.js'
+
+/** A longer append has a statement of its own: it gains nothing from the others, and they would wait for it. */
+const SHARED_ENTRIES = 64
+/** Entries in one statement for many tenants. */
+const STATEMENT_ENTRIES = 512
+/** The next statement waits for the one before it no longer than this, in milliseconds: the connection of that one may be dead. */
+const MOST_WAIT_MS = 250
+
+/** Whether one statement appends for many tenants, or each for one. */
+export type TenantsPerStatement = 'many' | 'one'
+
+export interface Appends {
+  /** Waits until the next statement gathers. What is decided then goes into it; what is decided earlier would grow no more. */
+  gathering(): Promise<void> | undefined
+  /**
+   * Appends entries if the head in the database is still the previous one, and not locked; returns whether it was.
+   *
+   * @throws WrongClockError, or the database's own error
+   */
+  append(chained: Chained): Promise<boolean>
+}
+
+interface Waiting {
+  chained: Chained
+  resolve: (isMoved: boolean) => void
+  reject: (error: unknown) => void
+}
+
+/** Sends each tenant's appends apart. */
+export function createSeparateAppends({ sql, clock }: { sql: Sql; clock: Clock }): Appends {
+  return { gathering: () => undefined, append: (chained) => appendChained(sql, clock, chained) }
+}
+
+/** Sends the appends of many tenants together. */
+export function createSharedAppends({ sql, clock }: { sql: Sql; clock: Clock }): Appends {
+  const waiting: Waiting[] = []
+  let running: Promise<void> | undefined
+  let isScheduled = false
+
+  // After all that the last commit set in motion, so that it gathers the tenants that waited for it.
+  function schedule(): void {
+    if (running || isScheduled || waiting.length === 0) return
+    isScheduled = true
+    process.nextTick(() => {
+      isScheduled = false
+      const taken = take()
+      running = atMost(MOST_WAIT_MS, send(taken)).then(() => {
+        running = undefined
+        schedule()
+      })
+    })
+  }
+
+  function take(): Waiting[] {
+    let entries = 0
+    let count = 0
+    for (const { chained } of waiting) {
+      entries += chained.entries.length
+      if (entries > STATEMENT_ENTRIES) break
+      count += 1
+    }
+    return waiting.splice(0, count)
+  }
+
+  async function send(taken: readonly Waiting[]): Promise<void> {
+    try {
+      const appends = taken.map(({ chained }) => chained)
+      const moved = await appendChainedToMany(sql, clock, appends)
+      for (const [at, { resolve }] of taken.entries()) resolve(moved.has(at))
+    } catch (error) {
+      // One tenant's rows can make the whole statement fail, and then nothing is written: so each tenant is tried by itself.
+      if (taken.length > 1 && isRolledBack(error)) {
+        for (const { chained, resolve, reject } of taken) appendChained(sql, clock, chained).then(resolve, reject)
+      } else {
+        for (const { reject } of taken) reject(error)
+      }
+    }
+  }
+
+  return {
+    gathering: () => running,
+    append(chained) {
+      if (chained.entries.length > SHARED_ENTRIES) return appendChained(sql, clock, chained)
+      return new Promise((resolve, reject) => {
+        waiting.push({ chained, resolve, reject })
+        schedule()
+      })
+    },
+  }
+}
+
+/** Waits for work that never rejects, but not longer than this. */
+function atMost(ms: number, work: Promise<void>): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms)
+    void work.then(() => {
+      clearTimeout(timer)
+      resolve()
+    })
+  })
+}

@@ -1,0 +1,139 @@
+/** The MACs of the rows that grant rights (row-mac.md): tenants, keys, key versions, API keys. */
+import type { KeyObject } from 'node:crypto'
+import { encodeHex } from '@eaas/protocol'
+import { hmac } from '../../crypto/hmac.js'
+import type { ApiKeyRow } from '../../store/api-keys.js'
+import type { KeyRow, KeyVersionRow } from '../../store/keys.js'
+import type { TenantRow } from '../../store/tenants.js'
+import { equalBytes } from './chain.js'
+
+type WithoutMac<Row> = Omit<Row, 'mac'>
+
+/** The MAC of a tenant's row. */
+export function tenantMac(rowKey: KeyObject, row: WithoutMac<TenantRow>): Uint8Array {
+  return rowMac(rowKey, 'tenants', [
+    row.tenant_id,
+    row.name,
+    row.envelope_only,
+    row.monthly_encrypt_quota,
+    encodeHex(row.wrapped_audit_key),
+    row.created_at,
+    row.entry_id,
+    ...unlessUtf8(row.plaintext_encoding),
+    ...unlessActive(row.status),
+  ])
+}
+
+// row-mac.md 1: rows from before these columns existed have a MAC without them.
+function unlessUtf8(encoding: TenantRow['plaintext_encoding']): string[] {
+  return encoding === 'utf8' ? [] : [encoding]
+}
+
+function unlessActive(status: TenantRow['status']): string[] {
+  return status === 'active' ? [] : [status]
+}
+
+/** The MAC of a key's row. */
+export function keyMac(rowKey: KeyObject, row: WithoutMac<KeyRow>): Uint8Array {
+  return rowMac(rowKey, 'keys', [
+    row.tenant_id,
+    row.key_id,
+    row.name,
+    row.algorithm,
+    row.status,
+    row.current_version,
+    row.rotation_interval_days,
+    row.next_rotation_at,
+    row.destroy_at,
+    hexOrNull(row.wrapped_hash_key),
+    row.created_at,
+    row.updated_at,
+    row.entry_id,
+  ])
+}
+
+/** The MAC of a key version's row. */
+export function keyVersionMac(rowKey: KeyObject, row: WithoutMac<KeyVersionRow>): Uint8Array {
+  return rowMac(rowKey, 'key_versions', [
+    row.tenant_id,
+    row.key_id,
+    row.version,
+    row.status,
+    hexOrNull(row.wrapped_kek),
+    row.created_at,
+    row.entry_id,
+  ])
+}
+
+/** The MAC of an API key's row; it does not cover `last_used_at`. */
+export function apiKeyMac(rowKey: KeyObject, row: Omit<WithoutMac<ApiKeyRow>, 'last_used_at'>): Uint8Array {
+  return rowMac(rowKey, 'api_keys', [
+    row.tenant_id,
+    row.api_key_id,
+    row.digest,
+    row.name,
+    row.prefix,
+    row.permissions,
+    row.allowed_ips,
+    row.expires_at,
+    row.revoked_at,
+    row.created_at,
+    row.entry_id,
+  ])
+}
+
+/** Thrown when a row is not as the server wrote it. The whole row is refused, and the log reports it to the operator. */
+export class TamperedRowError extends Error {
+  override readonly name = 'TamperedRowError'
+}
+
+type Mac<Row> = (rowKey: KeyObject, row: Row) => Uint8Array
+
+/** Returns the row when its MAC is the server's. @throws TamperedRowError */
+export function authentic<Row extends { tenant_id: string; mac: Uint8Array }>(
+  row: Row,
+  mac: Mac<Row>,
+  rowKey: KeyObject,
+): Row {
+  const tampering = findTampering(row, mac, rowKey)
+  if (tampering) throw tampering
+  return row
+}
+
+/** @throws TamperedRowError if the row to update did not exist: a row that was hidden meanwhile must not reappear unchanged */
+export function assertWritten(written: boolean, { tenant_id }: { tenant_id: string }): void {
+  if (!written) throw new TamperedRowError(`a row of tenant ${tenant_id} was deleted outside the server`)
+}
+
+/** Checks whether a row is as the server wrote it; returns the error if it is not. */
+export function findTampering<Row extends { tenant_id: string; mac: Uint8Array }>(
+  row: Row,
+  mac: Mac<Row>,
+  rowKey: KeyObject,
+): TamperedRowError | undefined {
+  if (equalBytes(row.mac, mac(rowKey, row))) return undefined
+  return new TamperedRowError(`${ROWS.get(mac) ?? 'a row'} of tenant ${row.tenant_id} was changed outside the server`)
+}
+
+/** Returns the row with its MAC. */
+export function withMac<Row>(row: Row, mac: Mac<Row>, rowKey: KeyObject): Row & { mac: Uint8Array } {
+  return { ...row, mac: mac(rowKey, row) }
+}
+
+/** What an error calls the row that each MAC is of. */
+const ROWS: ReadonlyMap<unknown, string> = new Map<unknown, string>([
+  [tenantMac, 'the row'],
+  [keyMac, 'the row of a key'],
+  [keyVersionMac, 'the row of a version of a key'],
+  [apiKeyMac, 'the row of an API key'],
+])
+
+type Column = string | number | boolean | null | readonly string[]
+
+function rowMac(rowKey: KeyObject, table: string, columns: readonly Column[]): Uint8Array {
+  return hmac(rowKey, JSON.stringify(['eaas/row/v1', table, columns]))
+}
+
+function hexOrNull(bytes: Uint8Array | null): string | null {
+  return bytes === null ? null : encodeHex(bytes)
+}

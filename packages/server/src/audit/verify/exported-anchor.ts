@@ -1,0 +1,40 @@
+/** Checks the line of an anchor in an export, see export.md 8. Pure. */
+import { INSTALLATION_ID } from '@eaas/protocol'
+import { readAnchorMetadata } from '../formats/anchor.js'
+import { entryHash, equalBytes } from '../formats/chain.js'
+import { ORIGIN, readCheckpoint } from '../formats/checkpoint.js'
+import type { ExportAnchor } from '../formats/export.js'
+import { anchorLeaf, verifyInclusion } from '../formats/merkle.js'
+import { readStretch, type Stretch } from '../formats/stretch.js'
+import { ExportFault } from './read-export.js'
+
+/** Checks that the anchor covers the tenant's head; returns how many tenants it covers. @throws ExportFault */
+export function assertCovers(line: ExportAnchor, tenant_id: string): number {
+  const { anchor, after_hash, last_id, hash, index, proof } = line
+  if (anchor.action !== 'installation.anchor' || !equalBytes(anchor.hash, entryHash(after_hash, anchor))) {
+    throw new ExportFault('the anchor was altered')
+  }
+  const covered = readAnchorMetadata(anchor.metadata)
+  if (!covered) throw new ExportFault('the anchor has no root')
+  if (last_id === 0) throw new ExportFault('the anchor covers a log without entries')
+  const leaf = anchorLeaf({ tenant_id, last_id, hash })
+  if (!verifyInclusion({ root: covered.root, size: covered.tenants, index, leaf, proof })) {
+    throw new ExportFault('the anchor does not cover this head of the tenant')
+  }
+  return covered.tenants
+}
+
+/** Checks that the key signed the anchor's position; returns what it signed. @throws ExportFault, CheckpointError */
+export function readAnchorPosition({ anchor, signed }: ExportAnchor, publicKey: string): Stretch {
+  const position = signed.startsWith(`${ORIGIN}\n`) ? endOf(signed, publicKey) : readStretch(signed, publicKey)
+  const { tenant_id, last_id, hash } = position
+  if (tenant_id !== INSTALLATION_ID || last_id !== anchor.id || !equalBytes(hash, anchor.hash)) {
+    throw new ExportFault("what is signed of the installation's log does not agree with the anchor")
+  }
+  return position
+}
+
+function endOf(note: string, publicKey: string): Stretch {
+  const checkpoint = readCheckpoint(note, publicKey)
+  return { ...checkpoint, head_id: checkpoint.last_id, head_hash: checkpoint.hash }
+}

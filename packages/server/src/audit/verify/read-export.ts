@@ -1,0 +1,131 @@
+/** Reads the lines of an export, see export.md 1: each line must be spelt exactly as the server writes it. Pure. */
+import { INSTALLATION_ID, isUuid, isWellFormed } from '@eaas/protocol'
+import * as z from 'zod/mini'
+import type { AuditEntry } from '../formats/chain.js'
+import {
+  anchorLine,
+  EXPORT_FORMAT,
+  type ExportAnchor,
+  type ExportHeader,
+  type ExportTrailer,
+  entryLine,
+  headerLine,
+  trailerLine,
+} from '../formats/export.js'
+
+/** Thrown for a line that an export must not contain; with the id of the entry, if the fault is in one. */
+export class ExportFault extends Error {
+  override readonly name = 'ExportFault'
+
+  constructor(
+    readonly reason: string,
+    readonly entry_id?: number,
+  ) {
+    super(reason)
+  }
+}
+
+const hash = z.string().check(z.regex(/^[0-9a-f]{64}$/))
+const uuid = z.string().check(z.refine(isUuid))
+const integer = z.int().check(z.gte(0))
+const time = z.string().check(z.regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/))
+const text = z.string().check(z.refine((value) => !value.includes('\0') && isWellFormed(value)))
+const headerSchema = z.strictObject({
+  format: z.literal(EXPORT_FORMAT),
+  tenant_id: uuid,
+  after_id: integer,
+  after_hash: hash,
+})
+const entrySchema = z.strictObject({
+  id: integer,
+  action: text,
+  key_id: z.nullable(uuid),
+  key_version: z.nullable(integer),
+  actor: text,
+  ip_address: z.nullable(text),
+  metadata: z.nullable(text),
+  created_at: time,
+  hash,
+})
+const anchorSchema = z.strictObject({
+  anchor: entrySchema,
+  after_hash: hash,
+  last_id: integer,
+  hash,
+  index: integer,
+  proof: z.array(hash),
+  signed: text,
+})
+const trailerSchema = z.union([
+  z.strictObject({ checkpoint: text, public_key: text }),
+  z.strictObject({ stretch: text, public_key: text }),
+])
+
+/** Reads the first line (export.md 2). @throws ExportFault */
+export function readHeader(line: string): ExportHeader {
+  const {
+    format: _,
+    after_hash,
+    ...header
+  } = parse(line, headerSchema, 'the first line is not the header of an export')
+  return assertSame(line, { ...header, after_hash: Buffer.from(after_hash, 'hex') }, headerLine)
+}
+
+/** An entry of an export: its MAC is not in it, and its action may be one that this version does not know. */
+export type ExportedEntry = AuditEntry & { hash: Uint8Array }
+
+/** Reads the line of an entry (export.md 3); `id` is the expected id. @throws ExportFault */
+export function readEntry(line: string, { tenant_id, id }: { tenant_id: string; id: number }): ExportedEntry {
+  const { hash, ...fields } = parse(line, entrySchema, 'the line is not an entry', id)
+  const entry = { tenant_id, ...fields, hash: Buffer.from(hash, 'hex') } as ExportedEntry
+  return assertSame(line, entry, entryLine, id)
+}
+
+/** Whether a line has the form of an anchor. */
+export function isAnchor(line: string): boolean {
+  return line.startsWith('{"anchor"')
+}
+
+/** Reads the line of an anchor (export.md 8). @throws ExportFault */
+export function readAnchorLine(line: string): ExportAnchor {
+  const { anchor, after_hash, hash, proof, ...rest } = parse(line, anchorSchema, 'the line is not an anchor')
+  const value = {
+    ...rest,
+    anchor: { ...anchor, tenant_id: INSTALLATION_ID, hash: Buffer.from(anchor.hash, 'hex') } as ExportedEntry,
+    after_hash: Buffer.from(after_hash, 'hex'),
+    hash: Buffer.from(hash, 'hex'),
+    proof: proof.map((node) => Buffer.from(node, 'hex')),
+  }
+  return assertSame(line, value, anchorLine)
+}
+
+/** Whether a line has the form of the last one. */
+export function isTrailer(line: string): boolean {
+  return line.startsWith('{"checkpoint"') || line.startsWith('{"stretch"')
+}
+
+/** Reads the last line (export.md 4). @throws ExportFault */
+export function readTrailer(line: string): ExportTrailer {
+  return assertSame(line, parse(line, trailerSchema, 'the last line is not the trailer of an export'), trailerLine)
+}
+
+function parse<T>(line: string, schema: z.ZodMiniType<T>, otherwise: string, entry_id?: number): T {
+  const result = schema.safeParse(parseJson(line))
+  if (!result.success) throw new ExportFault(otherwise, entry_id)
+  return result.data
+}
+
+function parseJson(line: string): unknown {
+  try {
+    return JSON.parse(line)
+  } catch {
+    throw new ExportFault('the line is not JSON')
+  }
+}
+
+// A line with the same value but other bytes is not the line that the server wrote.
+function assertSame<T>(line: string, value: T, write: (value: T) => string, entry_id?: number): T {
+  if (`${line}\n` !== write(value))
+    throw new ExportFault('the line is not written exactly as the format requires', entry_id)
+  return value
+}

@@ -1,0 +1,37 @@
+// Histories of rights, see chain.md 11: the logs of another program, with the fault that each is refused for.
+import { describe, expect, it } from 'vitest'
+import { refusedExport } from '../../../../../test/support/refused-export.js'
+import vectors from '../formats/export.vectors.json' with { type: 'json' }
+import { isAnchor } from './read-export.js'
+import { createRightsHistory } from './rights-history.js'
+
+/** Reads the entries of an export up to the first fault. */
+function findFault(file: string): { fault: string; broken_at: number } | undefined {
+  const [header = '', ...lines] = file.split('\n').slice(0, -2)
+  const history = createRightsHistory({ after_id: JSON.parse(header).after_id })
+  for (const line of lines.filter((line) => !isAnchor(line))) {
+    const entry = JSON.parse(line)
+    const fault = history.read(entry)
+    if (fault) return { fault, broken_at: entry.id }
+  }
+  return undefined
+}
+
+const refused = vectors.refuse.filter(({ fault }) => fault !== undefined)
+
+describe('a history of rights', () => {
+  it.each(vectors.valid)('is allowed: $name', ({ file }) => {
+    expect(findFault(file)).toBeUndefined()
+  })
+
+  it.each(refused)('is refused at its last entry: $name', (row) => {
+    const file = refusedExport(row).toString()
+    const { id } = JSON.parse(file.split('\n').at(-3) ?? '')
+    expect(findFault(file)).toEqual({ fault: row.fault, broken_at: id })
+  })
+
+  it('is refused for either fault, in a whole log and in a part', () => {
+    expect(refused.length).toBeGreaterThan(60)
+    expect(new Set(refused.map(({ fault, base }) => `${fault} ${base}`)).size).toBe(4)
+  })
+})

@@ -1,0 +1,218 @@
+/**
+ * Reads a log as a history of rights, see chain.md 11: each change replaces the last one of its row, and what each entry did was
+ * allowed at its place. So a row that somebody put back is found as soon as the server has built upon it or has let an API key act by
+ * it. Pure.
+ */
+import { isUuid, type Permission, SYSTEM_ACTOR } from '@eaas/protocol'
+import type { AuditEntry } from '../formats/chain.js'
+import { isAllowedOnRecord, type RecordedTenant, readPermissions } from './recorded-rights.js'
+
+export type RightsFault = 'replaces_mismatch' | 'state_violated'
+
+export interface RightsHistory {
+  /** Reads the next entry; to be called for each entry, in order. Returns what is wrong with it. */
+  read(entry: AuditEntry): RightsFault | undefined
+}
+
+/** The fields of an entry that decide; an export may hold actions that this version does not know. */
+type Entry = Pick<AuditEntry, 'id' | 'actor' | 'key_id' | 'key_version' | 'metadata'> & { action: string }
+
+type KeyStatus = 'active' | 'disabled' | 'pending_destruction' | 'destroyed'
+
+/** What the entries so far say of a key; undefined is what only entries before the first one said. */
+interface KeyHistory {
+  entry_id: number | undefined
+  status: KeyStatus | undefined
+  version: number | undefined
+}
+
+interface ApiKeyHistory {
+  entry_id: number | undefined
+  isRevoked: boolean
+  permissions: readonly Permission[] | undefined
+}
+
+const ACTIVE: readonly KeyStatus[] = ['active']
+const OPENING: readonly KeyStatus[] = ['active', 'disabled']
+
+/** The states that allow a change of a key, and the state after it. */
+interface KeyChange {
+  from: readonly KeyStatus[]
+  to?: KeyStatus
+}
+const KEY_CHANGES: ReadonlyMap<string, KeyChange> = new Map<string, KeyChange>([
+  ['key.rotate', { from: ACTIVE, to: 'active' }],
+  ['key.rotation_policy', { from: OPENING }],
+  ['key.disable', { from: ACTIVE, to: 'disabled' }],
+  ['key.enable', { from: ['disabled'], to: 'active' }],
+])
+/** By the `step` of a `key.destroy`. */
+const DESTRUCTION: ReadonlyMap<unknown, KeyChange> = new Map<unknown, KeyChange>([
+  ['scheduled', { from: ['disabled'], to: 'pending_destruction' }],
+  ['cancelled', { from: ['pending_destruction'], to: 'disabled' }],
+  ['completed', { from: ['active', 'disabled', 'pending_destruction'], to: 'destroyed' }],
+])
+
+/** Creates the history of a log whose entries up to `after_id` are not read: 0 if all are. */
+export function createRightsHistory({ after_id }: { after_id: number }): RightsHistory {
+  const isWhole = after_id === 0
+  const keys = new Map<string, KeyHistory>()
+  const apiKeys = new Map<string, ApiKeyHistory>()
+  let tenantEntry: number | undefined
+  let tenant: RecordedTenant = { status: undefined, envelope_only: undefined }
+  /** by API key, the actions of entries without metadata that it was found allowed to do since the last change of any rights: most entries repeat one */
+  const allowed = new Map<string, Set<string>>()
+
+  /** Whether a change names the entry that it replaces: the last one of the row, or one that was not read. */
+  function isReplaced(replaces: unknown, last: number | undefined): boolean {
+    if (last !== undefined) return replaces === last
+    return Number.isSafeInteger(replaces) && (replaces as number) >= 1 && (replaces as number) <= after_id
+  }
+
+  function mayAct(entry: Entry): boolean {
+    if (entry.metadata === null && allowed.get(entry.actor)?.has(entry.action)) return true
+    if (!isUuid(entry.actor)) return true
+    const actor = findApiKey(entry.actor)
+    if (!actor || actor.isRevoked) return false
+    const told = readMetadata(entry)
+    const before = entry.action === 'api_key.create' ? [] : apiKeys.get(String(told.api_key_id))?.permissions
+    if (!isAllowedOnRecord({ action: entry.action, told, held: actor.permissions, before, tenant })) return false
+    if (entry.metadata === null) allowed.set(entry.actor, (allowed.get(entry.actor) ?? new Set()).add(entry.action))
+    return true
+  }
+
+  /** The API key that acts; undefined if no entry can have created it. */
+  function findApiKey(actor: string): ApiKeyHistory | undefined {
+    const found = apiKeys.get(actor)
+    if (found || isWhole) return found
+    const apiKey: ApiKeyHistory = { entry_id: undefined, isRevoked: false, permissions: undefined }
+    apiKeys.set(actor, apiKey)
+    return apiKey
+  }
+
+  /** The key of an entry; undefined if no entry can have created it. */
+  function findKey(key_id: string): KeyHistory | undefined {
+    const known = keys.get(key_id)
+    if (known || isWhole) return known
+    const key: KeyHistory = { entry_id: undefined, status: undefined, version: undefined }
+    keys.set(key_id, key)
+    return key
+  }
+
+  function readKey(entry: Entry, key_id: string): RightsFault | undefined {
+    if (entry.action === 'key.create') {
+      if (keys.has(key_id) || entry.key_version !== 1) return 'state_violated'
+      keys.set(key_id, { entry_id: entry.id, status: 'active', version: 1 })
+      return undefined
+    }
+    const key = findKey(key_id)
+    if (!key) return 'state_violated'
+    switch (entry.action) {
+      case 'key.wrap':
+      case 'encrypt':
+        return isIn(key, ACTIVE, 'active') && isCurrent(key, entry.key_version) ? undefined : 'state_violated'
+      case 'key.unwrap':
+      case 'decrypt':
+        return isIn(key, OPENING) && isVersion(key, entry.key_version) ? undefined : 'state_violated'
+      case 'key.export':
+        return isIn(key, OPENING) && isCurrent(key, entry.key_version) ? undefined : 'state_violated'
+      case 'key.destroy':
+        return readKeyChange(entry, key, DESTRUCTION.get(readMetadata(entry).step))
+      default: {
+        const change = KEY_CHANGES.get(entry.action)
+        return change && readKeyChange(entry, key, change)
+      }
+    }
+  }
+
+  function readKeyChange(entry: Entry, key: KeyHistory, change: KeyChange | undefined): RightsFault | undefined {
+    const { replaces, versions } = readMetadata(entry)
+    if (!isReplaced(replaces, key.entry_id)) return 'replaces_mismatch'
+    const version = entry.key_version ?? 0
+    // A rotation names the version that it adds.
+    const current = entry.action === 'key.rotate' ? version - 1 : version
+    if (!change || !isIn(key, change.from) || !isCurrent(key, current)) return 'state_violated'
+    if (change.to === 'destroyed' && versions !== version) return 'state_violated'
+    key.version = version
+    key.status = change.to ?? key.status
+    key.entry_id = entry.id
+    return undefined
+  }
+
+  function readApiKey(entry: Entry): RightsFault | undefined {
+    const told = readMetadata(entry)
+    const { api_key_id, replaces } = told
+    if (typeof api_key_id !== 'string') return 'state_violated'
+    const known = apiKeys.get(api_key_id)
+    const permissions = readPermissions(told) ?? known?.permissions
+    if (entry.action === 'api_key.create') {
+      if (known) return 'state_violated'
+      if (entry.id === 1) {
+        tenantEntry = 1
+        tenant = { status: 'active', envelope_only: told.envelope_only }
+      }
+      apiKeys.set(api_key_id, { entry_id: entry.id, isRevoked: false, permissions })
+      return undefined
+    }
+    if (!known && isWhole) return 'state_violated'
+    if (!isReplaced(replaces, known?.entry_id)) return 'replaces_mismatch'
+    if (known?.isRevoked) return 'state_violated'
+    allowed.clear()
+    apiKeys.set(api_key_id, { entry_id: entry.id, isRevoked: entry.action === 'api_key.revoke', permissions })
+    return undefined
+  }
+
+  function readTenant(entry: Entry): RightsFault | undefined {
+    const { replaces, status = tenant.status, envelope_only = tenant.envelope_only } = readMetadata(entry)
+    if (!isReplaced(replaces, tenantEntry)) return 'replaces_mismatch'
+    tenantEntry = entry.id
+    allowed.clear()
+    tenant = { status, envelope_only }
+    return undefined
+  }
+
+  return {
+    read(entry: Entry) {
+      if (entry.actor !== SYSTEM_ACTOR && !mayAct(entry)) return 'state_violated'
+      if (entry.key_id !== null) return readKey(entry, entry.key_id)
+      switch (entry.action) {
+        case 'api_key.create':
+        case 'api_key.update':
+        case 'api_key.revoke':
+          return readApiKey(entry)
+        case 'tenant.update':
+          return readTenant(entry)
+        default:
+          return undefined
+      }
+    },
+  }
+}
+
+/** Whether a key is in one of these states; a status that is not known becomes `known`. */
+function isIn(key: KeyHistory, states: readonly KeyStatus[], known?: KeyStatus): boolean {
+  key.status ??= known
+  return key.status === undefined || states.includes(key.status)
+}
+
+/** Whether this is the current version; one that is not known becomes known. */
+function isCurrent(key: KeyHistory, key_version: number | null): boolean {
+  if (key_version === null || key_version < 1) return false
+  key.version ??= key_version
+  return key.version === key_version
+}
+
+function isVersion({ version }: KeyHistory, key_version: number | null): boolean {
+  return key_version !== null && key_version >= 1 && key_version <= (version ?? key_version)
+}
+
+/** The metadata of an entry; empty if it is no JSON object, which no server writes. */
+export function readMetadata({ metadata }: Pick<AuditEntry, 'metadata'>): Record<string, unknown> {
+  if (metadata === null) return {}
+  try {
+    const value: unknown = JSON.parse(metadata)
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
+  } catch {
+    return {}
+  }
+}

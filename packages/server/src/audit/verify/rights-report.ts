@@ -1,0 +1,144 @@
+/** Who could do what with which key at a time, read from the entries alone (chain.md 12). Pure. */
+import { isUuid, type Permission } from '@eaas/protocol'
+import type { AuditEntry } from '../formats/chain.js'
+import { readMetadata } from './rights-history.js'
+
+/** What is null was recorded by entries that were not read. */
+export interface RightsReport {
+  /** RFC 3339, UTC */
+  at: string
+  /** the last entry that counts; 0 if there is none */
+  through_id: number
+  tenant: { status: string | null; envelope_only: boolean | null }
+  api_keys: ApiKeyRights[]
+  keys: KeyRights[]
+}
+
+export interface ApiKeyRights {
+  api_key_id: string
+  status: 'active' | 'expired' | 'revoked'
+  permissions: string[] | null
+  expires_at: string | null
+  /** null is any address; the number and the SHA-256 of a long list */
+  allowed_ips: string[] | { count: number; sha256: string } | null
+  /** the last entry that changed it; null if that was not read */
+  entry_id: number | null
+}
+
+export interface KeyRights {
+  key_id: string
+  status: 'active' | 'disabled' | 'pending_destruction' | 'destroyed' | null
+  version: number | null
+  /** the permissions that do anything with a key in this state; empty if the state is not known */
+  permissions: readonly Permission[]
+  entry_id: number | null
+}
+
+/** What an API key may do with a key by the key's state (the table of states in the API's contract). */
+const PERMISSIONS_BY_STATUS = {
+  active: ['encrypt', 'hash', 'decrypt', 'keys:read', 'keys:rotate', 'keys:disable', 'keys:export'],
+  disabled: ['decrypt', 'keys:read', 'keys:rotate', 'keys:disable', 'keys:destroy', 'keys:export'],
+  pending_destruction: ['keys:read', 'keys:destroy'],
+  destroyed: ['keys:read'],
+} as const satisfies Record<string, readonly Permission[]>
+
+/** By action, or by the `step` of a `key.destroy`. */
+const STATUS_AFTER: ReadonlyMap<unknown, KeyRights['status']> = new Map<unknown, KeyRights['status']>([
+  ['key.create', 'active'],
+  ['key.rotate', 'active'],
+  ['key.enable', 'active'],
+  ['key.disable', 'disabled'],
+  ['scheduled', 'pending_destruction'],
+  ['cancelled', 'disabled'],
+  ['completed', 'destroyed'],
+])
+
+export interface RightsReader {
+  /** Reads the next entry of a log that verifies. */
+  read(
+    entry: Pick<AuditEntry, 'id' | 'key_id' | 'key_version' | 'metadata' | 'created_at' | 'actor'> & { action: string },
+  ): void
+  report(): RightsReport
+}
+
+/** Creates a reader of the rights at a time, RFC 3339 in UTC with milliseconds. */
+export function createRightsReader(at: string): RightsReader {
+  const tenant: RightsReport['tenant'] = { status: null, envelope_only: null }
+  const apiKeys = new Map<string, ApiKeyRights>()
+  const keys = new Map<string, KeyRights>()
+  let through_id = 0
+
+  function readApiKey(id: number, action: string, told: Record<string, unknown>): void {
+    const api_key_id = String(told.api_key_id)
+    const before = apiKeys.get(api_key_id)
+    if (action === 'api_key.revoke') {
+      const unknown = { api_key_id, permissions: null, expires_at: null, allowed_ips: null }
+      apiKeys.set(api_key_id, { ...unknown, ...before, status: 'revoked', entry_id: id })
+      return
+    }
+    apiKeys.set(api_key_id, { api_key_id, status: 'active', ...grantOf(told), entry_id: id })
+  }
+
+  function readKey(
+    id: number,
+    key_id: string,
+    entry: { action: string; key_version: number | null },
+    step: unknown,
+  ): void {
+    const known = keys.get(key_id)
+    const status = STATUS_AFTER.get(entry.action === 'key.destroy' ? step : entry.action)
+    const isChange = status !== undefined || entry.action === 'key.rotation_policy'
+    if (known && !isChange) return
+    const now = status ?? known?.status ?? null
+    keys.set(key_id, {
+      key_id,
+      status: now,
+      version: isChange ? entry.key_version : (known?.version ?? null),
+      permissions: now === null ? [] : PERMISSIONS_BY_STATUS[now],
+      entry_id: isChange ? id : (known?.entry_id ?? null),
+    })
+  }
+
+  return {
+    read({ id, action, actor, key_id, key_version, metadata, created_at }) {
+      if (created_at > at) return
+      through_id = id
+      if (isUuid(actor) && !apiKeys.has(actor)) {
+        const unknown = { permissions: null, expires_at: null, allowed_ips: null, entry_id: null }
+        apiKeys.set(actor, { api_key_id: actor, status: 'active', ...unknown })
+      }
+      if (key_id !== null) readKey(id, key_id, { action, key_version }, readMetadata({ metadata }).step)
+      if (!/^(api_key\.|tenant\.update$)/.test(action)) return
+      const told = readMetadata({ metadata })
+      if (action !== 'tenant.update') readApiKey(id, action, told)
+      if (id === 1) tenant.status = 'active'
+      if (typeof told.status === 'string') tenant.status = told.status
+      if (typeof told.envelope_only === 'boolean') tenant.envelope_only = told.envelope_only
+    },
+    report: () => ({
+      at,
+      through_id,
+      tenant,
+      api_keys: [...apiKeys.values()].map((apiKey) => ({ ...apiKey, status: statusAt(apiKey, at) })),
+      keys: [...keys.values()],
+    }),
+  }
+}
+
+function grantOf(told: Record<string, unknown>): Pick<ApiKeyRights, 'permissions' | 'expires_at' | 'allowed_ips'> {
+  const { permissions, expires_at, allowed_ips, allowed_ips_count, allowed_ips_sha256 } = told
+  return {
+    permissions: typeof permissions === 'string' ? permissions.split(' ').filter((name) => name !== '') : null,
+    expires_at: typeof expires_at === 'string' ? expires_at : null,
+    allowed_ips:
+      allowed_ips_count === undefined
+        ? typeof allowed_ips === 'string'
+          ? allowed_ips.split(' ')
+          : null
+        : { count: Number(allowed_ips_count), sha256: String(allowed_ips_sha256) },
+  }
+}
+
+function statusAt({ status, expires_at }: ApiKeyRights, at: string): ApiKeyRights['status'] {
+  return status === 'active' && expires_at !== null && expires_at <= at ? 'expired' : status
+}

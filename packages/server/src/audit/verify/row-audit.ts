@@ -1,0 +1,178 @@
+/**
+ * Compares the rows that grant rights with the log: each row carries the id of the entry that wrote it, which must be the last entry
+ * that records a change of the row. A row with a valid MAC but an older entry id was put back from a backup.
+ */
+import type { KeyObject } from 'node:crypto'
+import type { RightsRows } from '../../store/audit-evidence.js'
+import type { KeyRow, KeyVersionRow } from '../../store/keys.js'
+import { type ChainedEntry, equalBytes } from '../formats/chain.js'
+import { apiKeyMac, keyMac, keyVersionMac, tenantMac } from '../formats/row-mac.js'
+import type { RightsLog } from './rights-digest.js'
+import { readMetadata } from './rights-history.js'
+
+export interface RowFault {
+  fault: 'row_forged' | 'row_missing' | 'row_replaced'
+  /** the entry that should have written the row; Infinity if there is none, because a forged row's own entry id is not believed */
+  entry_id: number
+}
+
+export interface RowAudit {
+  /** Records an entry; to be called for each entry, in order. */
+  note(entry: ChainedEntry): void
+  /** What the last `audit.purge` entry says, and its id; 0 and no digest if there is none. */
+  lastPurge(): { entry_id: number; purged_through: number; rights: unknown }
+  /** The rights before the first entry that was noted, by the rows and by what the entries replaced, and their changes. */
+  rightsLog(rows: RightsRows): RightsLog
+  /**
+   * Finds a row that does not follow from the entries; of several, the one whose entry comes first (chain.md 9). Of a row whose
+   * entry was purged, only the MAC is checked.
+   */
+  findFault(rows: RightsRows, purged_through: number): RowFault | undefined
+}
+
+/** Creates the audit of one tenant's rows. */
+export function createRowAudit(rowKey: KeyObject): RowAudit {
+  /** the last entry that wrote each row, by a unique name of the row */
+  const written = new Map<string, number>()
+  /** of the rows of `written`, but those that an entry created: the entries that wrote them before */
+  const replaced = new Map<string, number>()
+  const changes: { name: string; entry_id: number }[] = []
+  let purge: ReturnType<RowAudit['lastPurge']> = { entry_id: 0, purged_through: 0, rights: undefined }
+  let last_id = 0
+
+  function noteRight(entry: ChainedEntry, name: string): void {
+    changes.push({ name, entry_id: entry.id })
+    if (written.has(name) || entry.action.endsWith('.create')) return
+    replaced.set(name, Number(readMetadata(entry).replaces))
+  }
+
+  return {
+    note(entry) {
+      last_id = entry.id
+      if (entry.action === 'audit.purge') {
+        const { purged_through, rights } = readMetadata(entry)
+        purge = { entry_id: entry.id, purged_through: Number(purged_through ?? 0), rights }
+      }
+      for (const name of rowsWrittenBy(entry)) {
+        if (!isVersion(name)) noteRight(entry, name)
+        written.set(name, entry.id)
+      }
+    },
+    lastPurge: () => purge,
+    rightsLog({ tenant, keys, apiKeys }) {
+      const before = new Map(replaced)
+      const add = (name: string, row: { entry_id: number }) => written.has(name) || before.set(name, row.entry_id)
+      if (tenant) add('tenant', tenant)
+      for (const row of keys) add(`key ${row.key_id}`, row)
+      for (const row of apiKeys) add(`api key ${row.api_key_id}`, row)
+      return { before, changes, last_id }
+    },
+    findFault(rows, purged_through) {
+      const present = nameRows(rows, rowKey)
+      const faults: RowFault[] = []
+      for (const [name, entry_id] of written) {
+        if (!present.has(name)) faults.push({ fault: 'row_missing', entry_id })
+      }
+      for (const [name, row] of present) {
+        const expected = written.get(name)
+        if (!row.isAuthentic) faults.push({ fault: 'row_forged', entry_id: expected ?? Number.POSITIVE_INFINITY })
+        else if (expected === undefined ? row.entry_id > purged_through : row.entry_id !== expected) {
+          faults.push({ fault: 'row_replaced', entry_id: expected ?? row.entry_id })
+        }
+      }
+      const sound = (name: string) => {
+        const row = present.get(name)
+        return row?.isAuthentic && (written.get(name) ?? row.entry_id) === row.entry_id
+      }
+      for (const key of rows.keys) {
+        const name = `key ${key.key_id}`
+        if (!sound(name)) continue
+        for (let version = 1; version <= key.current_version; version++) {
+          const isMissing = !present.has(`${name} version ${version}`) && !written.has(`${name} version ${version}`)
+          if (isMissing) faults.push({ fault: 'row_missing', entry_id: written.get(name) ?? Number.POSITIVE_INFINITY })
+        }
+      }
+      const keys = new Map(rows.keys.map((key) => [key.key_id, key]))
+      for (const { key_id, version, status, entry_id } of rows.versions) {
+        const key = keys.get(key_id)
+        const name = `key ${key_id} version ${version}`
+        if (!key || !sound(`key ${key_id}`) || !sound(name) || status === versionStatus(key, version)) continue
+        faults.push({ fault: 'row_replaced', entry_id: written.get(name) ?? entry_id })
+      }
+      return faults.sort((a, b) => (a.entry_id === b.entry_id ? 0 : a.entry_id - b.entry_id))[0]
+    },
+  }
+}
+
+/** The status that a version has by the row of its key; undefined if the key has no such version (chain.md 9). */
+export function versionStatus(
+  { status, current_version }: Pick<KeyRow, 'status' | 'current_version'>,
+  version: number,
+): KeyVersionRow['status'] | undefined {
+  if (version < 1 || version > current_version) return undefined
+  if (status === 'destroyed') return 'destroyed'
+  return version === current_version ? 'active' : 'retired'
+}
+
+/** One array for all entries that change nothing, which are most. */
+const NO_ROWS: readonly string[] = []
+
+/** The names of the rows whose change an entry records: `tenant`, `key <id>`, `key <id> version <n>`, `api key <id>`. */
+export function rowsWrittenBy(entry: ChainedEntry): readonly string[] {
+  const { action, key_id, key_version, id } = entry
+  const key = `key ${key_id}`
+  const version = (number: number) => `${key} version ${number}`
+  switch (action) {
+    case 'key.create':
+      return [key, version(1)]
+    case 'key.rotate':
+      return [key, version(key_version ?? 0), version((key_version ?? 0) - 1)]
+    case 'key.destroy': {
+      const { step, versions } = readMetadata(entry)
+      const all = step === 'completed' ? Array.from({ length: Number(versions) }, (_, at) => version(at + 1)) : []
+      return [key, ...all]
+    }
+    case 'key.enable':
+    case 'key.disable':
+    case 'key.rotation_policy':
+      return [key]
+    case 'api_key.create':
+      // The first entry of a tenant creates the tenant's row too.
+      return id === 1 ? [apiKeyName(entry), 'tenant'] : [apiKeyName(entry)]
+    case 'api_key.update':
+    case 'api_key.revoke':
+      return [apiKeyName(entry)]
+    case 'tenant.update':
+      return ['tenant']
+    default:
+      return NO_ROWS
+  }
+}
+
+/** Versions are not among the rights of a purge: what wrote them follows from the entries of their key. */
+function isVersion(name: string): boolean {
+  return name.startsWith('key ') && name.includes(' version ')
+}
+
+function apiKeyName(entry: ChainedEntry): string {
+  return `api key ${readMetadata(entry).api_key_id}`
+}
+
+interface NamedRow {
+  entry_id: number
+  isAuthentic: boolean
+}
+
+function nameRows({ tenant, keys, versions, apiKeys }: RightsRows, rowKey: KeyObject): Map<string, NamedRow> {
+  const named = new Map<string, NamedRow>()
+  const add = <Row extends { entry_id: number; mac: Uint8Array }>(
+    name: string,
+    row: Row,
+    mac: (rowKey: KeyObject, row: Row) => Uint8Array,
+  ) => named.set(name, { entry_id: row.entry_id, isAuthentic: equalBytes(row.mac, mac(rowKey, row)) })
+  if (tenant) add('tenant', tenant, tenantMac)
+  for (const row of keys) add(`key ${row.key_id}`, row, keyMac)
+  for (const row of versions) add(`key ${row.key_id} version ${row.version}`, row, keyVersionMac)
+  for (const row of apiKeys) add(`api key ${row.api_key_id}`, row, apiKeyMac)
+  return named
+}

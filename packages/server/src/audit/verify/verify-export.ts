@@ -1,0 +1,304 @@
+/**
+ * Verifies an export offline, see export.md: from the file and a public key alone. Imports nothing but the code of the specs.
+ * Reads line by line, so memory stays flat.
+ */
+import { INSTALLATION_ID } from '@eaas/protocol'
+import { type AuditEntry, entryHash, equalBytes, genesisHash } from '../formats/chain.js'
+import { type Checkpoint, CheckpointError, readCheckpoint } from '../formats/checkpoint.js'
+import type { ExportAnchor, ExportHeader, ExportTrailer } from '../formats/export.js'
+import { readStretch, type Stretch } from '../formats/stretch.js'
+import { assertCovers, readAnchorPosition } from './exported-anchor.js'
+import {
+  type ExportedEntry,
+  ExportFault,
+  isAnchor,
+  isTrailer,
+  readAnchorLine,
+  readEntry,
+  readHeader,
+  readTrailer,
+} from './read-export.js'
+import { createRightsHistory, type RightsFault, type RightsHistory } from './rights-history.js'
+
+/** The result of the verification. */
+export interface ExportVerdict {
+  valid: boolean
+  tenant_id?: string
+  /** entries that were read and are correct */
+  verified_entries: number
+  /** where the entries begin: after this id */
+  after_id?: number
+  last_id?: number
+  /** the last entry of the log when the export was signed; greater than `last_id` for a stretch (export.md 4) */
+  head_id?: number
+  /** where entries are missing (export.md 5) */
+  missing?: Missing[]
+  /** whether nothing is missing */
+  whole?: boolean
+  /** whether the signature was checked against a key that did not come from the file itself */
+  trusted_key: boolean
+  /** if a checkpoint was given: whether the file reaches back to it, so that the two could be compared */
+  checkpoint_compared?: boolean
+  signed_at?: string
+  /** the anchor of the installation's log that covers the tenant, if the file has one (export.md 8) */
+  anchor?: {
+    id: number
+    created_at: string
+    /** how many tenants it covers */
+    tenants: number
+    /** the head that it covers */
+    last_id: number
+    /** whether the file has that entry */
+    compared: boolean
+  }
+  /** the first entry that is wrong or missing */
+  broken_at?: number
+  /** the first line that is wrong, counted from 1 */
+  line?: number
+  reason?: string
+}
+
+/** `beginning`: before the first entry; `end`: after the last one */
+export type Missing = 'beginning' | 'end'
+
+export interface VerifyExportOptions {
+  /** the public key to trust; by default the one in the file, which proves nothing against a forger */
+  publicKey?: string
+  /** a checkpoint that was kept from earlier, as a note */
+  checkpoint?: string
+  /** called with each entry that was verified; what it says counts only if the verdict is valid */
+  onEntry?: (entry: ExportedEntry) => void
+  /** called from time to time with the number of verified entries */
+  onProgress?: (entries: number) => void
+}
+
+const PROGRESS_ENTRIES = 50_000
+
+/** Verifies the lines of an export, each without its line feed. Never throws because of the file's content: the verdict reports it. */
+export async function verifyExport(
+  lines: AsyncIterable<string> | Iterable<string>,
+  { publicKey, checkpoint, onEntry, onProgress }: VerifyExportOptions = {},
+): Promise<ExportVerdict> {
+  const reader = new ExportReader({ publicKey, note: checkpoint, onEntry })
+  const { verdict } = reader
+  let line = 0
+  try {
+    for await (const text of lines) {
+      line += 1
+      reader.read(text)
+      if (verdict.verified_entries % PROGRESS_ENTRIES === 0) onProgress?.(verdict.verified_entries)
+    }
+    line += 1
+    reader.end()
+    return { ...verdict, valid: true }
+  } catch (error) {
+    if (error instanceof CheckpointError) return { ...verdict, line, reason: error.message }
+    if (!(error instanceof ExportFault)) throw error
+    const { reason, entry_id } = error
+    return { ...verdict, line, reason, ...(entry_id === undefined ? {} : { broken_at: entry_id }) }
+  }
+}
+
+/** What the verdict says of an entry that did not follow from the entries before it (chain.md 11). */
+const RIGHTS_FAULTS: Readonly<Record<RightsFault, (id: number) => string>> = {
+  replaces_mismatch: (id) =>
+    `entry ${id} was not made on the last state of its row: an older row was put back before it`,
+  state_violated: (id) => `entry ${id} was not allowed by the entries before it: an older row was put back before it`,
+}
+
+/** What another entry in the place of a known one says. Which of the two it was, the entries don't tell. */
+const ANOTHER_LOG = 'the log was rewritten, or rolled back and written on'
+
+/** What a log that is shorter than its checkpoint says: by the times that the server signed, which of the two is the older. */
+function endsBefore(log: string, end: Pick<Checkpoint, 'last_id' | 'created_at'>, kept: Checkpoint): string {
+  const known =
+    `${log} ended with entry ${end.last_id} when this was signed, at ${end.created_at}; ` +
+    `the checkpoint of ${kept.created_at} is of entry ${kept.last_id}`
+  if (kept.created_at > end.created_at) return `${known}: this is older than the checkpoint, or the log was rolled back`
+  return `${known}: by these times, the log was rolled back`
+}
+
+/** The reader's position in the chain. */
+interface Position {
+  id: number
+  hash: Uint8Array
+  created_at: string
+}
+
+class ExportReader {
+  readonly verdict: ExportVerdict
+  private header: ExportHeader | undefined
+  private history: RightsHistory = createRightsHistory({ after_id: 0 })
+  private last: Position = { id: 0, hash: new Uint8Array(), created_at: '' }
+  private purged_through: number | undefined
+  private kept: Checkpoint | undefined
+  /** a kept checkpoint of the installation's log */
+  private keptAnchor: Checkpoint | undefined
+  private covered: ExportAnchor | undefined
+  private isEnded = false
+
+  constructor(
+    private readonly options: {
+      publicKey: string | undefined
+      note: string | undefined
+      onEntry: VerifyExportOptions['onEntry']
+    },
+  ) {
+    this.verdict = { valid: false, verified_entries: 0, trusted_key: options.publicKey !== undefined }
+  }
+
+  read(line: string): void {
+    if (this.isEnded) throw new ExportFault('there is something after the trailer')
+    if (!this.header) this.readHeader(line)
+    else if (isAnchor(line)) this.readAnchor(line, this.header)
+    else if (isTrailer(line)) this.readTrailer(line, this.header)
+    else this.readEntry(line, this.header)
+  }
+
+  end(): void {
+    if (!this.isEnded) throw new ExportFault('the file ends without a trailer: it was cut short')
+  }
+
+  private readHeader(line: string): void {
+    const header = readHeader(line)
+    const { tenant_id, after_id, after_hash } = header
+    if (after_id === 0 && !equalBytes(after_hash, genesisHash(tenant_id))) {
+      throw new ExportFault('after_hash is not the genesis hash')
+    }
+    this.header = header
+    this.last = { id: after_id, hash: after_hash, created_at: '' }
+    this.history = createRightsHistory({ after_id })
+    Object.assign(this.verdict, { tenant_id, after_id })
+    if (this.options.note !== undefined) this.keep(this.options.note, tenant_id)
+    this.compareWithKept()
+  }
+
+  private readAnchor(line: string, { tenant_id, after_id }: ExportHeader): void {
+    if (this.covered || this.last.id !== after_id) throw new ExportFault('an anchor stands before the entries, once')
+    const covered = readAnchorLine(line)
+    const { anchor, last_id } = covered
+    const tenants = assertCovers(covered, tenant_id)
+    this.covered = covered
+    this.verdict.anchor = { id: anchor.id, created_at: anchor.created_at, tenants, last_id, compared: false }
+    this.compareWithAnchor()
+  }
+
+  private keep(note: string, tenant_id: string): void {
+    if (this.options.publicKey === undefined) {
+      throw new ExportFault('a checkpoint was given without the public key that verifies it')
+    }
+    const kept = readCheckpoint(note, this.options.publicKey)
+    if (kept.tenant_id === tenant_id) this.kept = kept
+    else if (kept.tenant_id === INSTALLATION_ID) this.keptAnchor = kept
+    else throw new ExportFault('the checkpoint belongs to another tenant')
+    this.verdict.checkpoint_compared = false
+  }
+
+  private readEntry(line: string, { tenant_id }: ExportHeader): void {
+    const { last, verdict } = this
+    const id = last.id + 1
+    const entry = readEntry(line, { tenant_id, id })
+    if (entry.id !== id) throw new ExportFault(`entry ${id} is missing`, id)
+    if (!equalBytes(entry.hash, entryHash(last.hash, entry))) throw new ExportFault(`entry ${id} was altered`, id)
+    if (entry.created_at < last.created_at) throw new ExportFault(`the time of entry ${id} went back`, id)
+    const fault = this.history.read(entry)
+    if (fault) throw new ExportFault(RIGHTS_FAULTS[fault](id), id)
+    if (entry.action === 'audit.purge') this.purged_through = purgedThrough(entry)
+    this.last = entry
+    this.options.onEntry?.(entry)
+    verdict.verified_entries += 1
+    verdict.last_id = id
+    this.compareWithKept()
+    this.compareWithAnchor()
+  }
+
+  private readTrailer(line: string, { tenant_id, after_id }: ExportHeader): void {
+    const { last, verdict, kept } = this
+    const trailer = readTrailer(line)
+    if (this.options.publicKey !== undefined && trailer.public_key !== this.options.publicKey) {
+      throw new ExportFault('the export names a different public key from the one given')
+    }
+    const signed = readSigned(trailer)
+    if (signed.tenant_id !== tenant_id || signed.last_id !== last.id || !equalBytes(signed.hash, last.hash)) {
+      throw new ExportFault('the checkpoint does not agree with the last entry', last.id + 1)
+    }
+    const { head_id, head_hash } = signed
+    if (kept && kept.last_id > head_id) {
+      throw new ExportFault(
+        endsBefore('the log', { last_id: head_id, created_at: signed.created_at }, kept),
+        head_id + 1,
+      )
+    }
+    if (kept?.last_id === head_id && !equalBytes(kept.hash, head_hash)) {
+      throw new ExportFault(`entry ${head_id}, the last one, is not that of the checkpoint: ${ANOTHER_LOG}`, head_id)
+    }
+    if (this.covered) this.endAnchor(this.covered, { publicKey: trailer.public_key, head_id })
+    const isJoined = after_id === 0 || this.purged_through === after_id || kept?.last_id === after_id
+    const missing: Missing[] = [
+      ...(isJoined ? [] : ['beginning' as const]),
+      ...(head_id > last.id ? ['end' as const] : []),
+    ]
+    Object.assign(verdict, { signed_at: signed.created_at, head_id, missing, whole: missing.length === 0 })
+    this.isEnded = true
+  }
+
+  // The anchor's position is signed by the key of the trailer. A kept checkpoint of the installation's log vouches for the tenant only by the anchor.
+  private endAnchor({ last_id, ...covered }: ExportAnchor, end: { publicKey: string; head_id: number }): void {
+    const { keptAnchor, verdict } = this
+    const position = readAnchorPosition({ last_id, ...covered }, end.publicKey)
+    if (last_id > end.head_id) throw new ExportFault(`the log ends before the anchor, which covers ${last_id} entries`)
+    if (!keptAnchor) return
+    const positions = [position, { last_id: position.head_id, hash: position.head_hash }]
+    const same = positions.find((known) => known.last_id === keptAnchor.last_id)
+    if (keptAnchor.last_id > position.head_id) {
+      const end = { last_id: position.head_id, created_at: position.created_at }
+      throw new ExportFault(endsBefore("the installation's log", end, keptAnchor))
+    }
+    if (same && !equalBytes(same.hash, keptAnchor.hash)) {
+      throw new ExportFault(
+        `entry ${same.last_id} of the installation's log is not that of the checkpoint: ${ANOTHER_LOG}`,
+      )
+    }
+    verdict.checkpoint_compared = keptAnchor.last_id === position.last_id && verdict.anchor?.compared === true
+  }
+
+  // At the entry that the anchor covers, the hashes must be equal.
+  private compareWithAnchor(): void {
+    const { covered, last, verdict } = this
+    if (covered?.last_id !== last.id) return
+    if (!equalBytes(covered.hash, last.hash)) {
+      const reason = `entry ${last.id} is not the one that the anchor covers: ${ANOTHER_LOG}`
+      throw new ExportFault(reason, last.id)
+    }
+    if (verdict.anchor) verdict.anchor.compared = true
+  }
+
+  // At the entry of the kept checkpoint, the hashes must be equal.
+  private compareWithKept(): void {
+    const { kept, last } = this
+    if (!kept || kept.last_id !== last.id) return
+    this.verdict.checkpoint_compared = true
+    if (!equalBytes(kept.hash, last.hash)) {
+      const reason = `entry ${last.id} is not the one of the checkpoint: ${ANOTHER_LOG}`
+      throw new ExportFault(reason, last.id)
+    }
+  }
+}
+
+// What ends with a checkpoint ends where the log ended.
+function readSigned(trailer: ExportTrailer): Stretch {
+  if ('stretch' in trailer) return readStretch(trailer.stretch, trailer.public_key)
+  const checkpoint = readCheckpoint(trailer.checkpoint, trailer.public_key)
+  return { ...checkpoint, head_id: checkpoint.last_id, head_hash: checkpoint.hash }
+}
+
+// An entry that does not say up to where it purged explains no missing entries. The hash chain needs no secret, so anybody can write an entry
+// whose metadata is not JSON.
+function purgedThrough({ metadata }: AuditEntry): number | undefined {
+  try {
+    const through = JSON.parse(metadata ?? 'null')?.purged_through
+    return typeof through === 'number' ? through : undefined
+  } catch {
+    return undefined
+  }
+}

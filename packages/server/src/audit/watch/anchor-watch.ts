@@ -1,0 +1,129 @@
+/**
+ * Compares every tenant's log with the newest anchor of the installation's log (anchor.md 4): a tenant that is missing, or whose
+ * log no longer holds the anchored head, is alarmed about. So one tenant cannot go back, or go missing, alone.
+ */
+import type { KeyObject } from 'node:crypto'
+import { INSTALLATION_ID } from '@eaas/protocol'
+import type { Sql } from '../../store/db.js'
+import { findMissingTenants, listTenantIds } from '../../store/tenants.js'
+import { ChainAlarmError } from '../append-errors.js'
+import { isKeptHeadAuthentic, type Witness } from '../formats/chain.js'
+import { TamperedRowError } from '../formats/row-mac.js'
+import { readLostHead, readRecordedTenants } from '../recorded-tenants.js'
+import { verifyLog } from '../verify/verify.js'
+import type { HeadWatch } from './head-watch.js'
+import type { HeadWatches } from './head-watches.js'
+import { type Anchor, AnchorFault, readAnchor } from './newest-anchor.js'
+import { TENANT_GONE } from './shared-alarms.js'
+
+export interface AnchorWatchOptions {
+  sql: Sql
+  watches: HeadWatches
+  installationKey: KeyObject
+  rowKey: KeyObject
+  /** undefined if there is no such tenant */
+  findAuditKey: (tenant_id: string) => Promise<KeyObject | undefined>
+}
+
+/**
+ * Compares once; raises the alarms. A fixed number of statements, and further ones only for tenants that contradict the anchor.
+ * Returns the errors of single tenants. @throws the database's own error
+ */
+export async function compareWithAnchor({
+  sql,
+  watches,
+  installationKey: auditKey,
+  rowKey,
+  findAuditKey,
+}: AnchorWatchOptions): Promise<unknown[]> {
+  const own = watches.get(INSTALLATION_ID)
+  const anchor = await readAnchor(sql, auditKey).catch((error: unknown) => {
+    if (!(error instanceof AnchorFault)) throw error
+    own.learn({ reason: error.message, witness: own.witnessed })
+  })
+  if (own.alarm) return []
+  // From the anchor to the end: else a newer anchor could be hidden.
+  const after_id = anchor ? anchor.entry.id - 1 : undefined
+  const { valid, reason, broken_at } = await verifyLog(sql, { tenant_id: INSTALLATION_ID, auditKey, rowKey, after_id })
+  if (!valid) {
+    own.learn({ reason: `the installation's log is not valid: ${reason}, entry ${broken_at}`, witness: own.witnessed })
+    return []
+  }
+  const errors = anchor ? await examineContradicted(anchor, { sql, watches, findAuditKey }) : []
+  return [...errors, ...(await compareWithRecord({ sql, watches, installationKey: auditKey, findAuditKey }))]
+}
+
+// Not only the tenants of the anchor: an acceptance of this log's own rollback may have begun the anchors afresh.
+async function compareWithRecord({
+  sql,
+  watches,
+  installationKey,
+  findAuditKey,
+}: Omit<AnchorWatchOptions, 'rowKey'>): Promise<unknown[]> {
+  const tenant_ids = await listTenantIds(sql) // before the log: a tenant that is created meanwhile is on record
+  const { present, gone } = await readRecordedTenants(sql)
+  for (const tenant_id of await findMissingTenants(sql, [...present])) {
+    watches.get(tenant_id).learn({ reason: TENANT_GONE, witness: undefined })
+  }
+  const errors: unknown[] = []
+  for (const tenant_id of tenant_ids) {
+    if (present.has(tenant_id)) continue
+    const watch = watches.get(tenant_id)
+    const id = gone.get(tenant_id)
+    const lost = id === undefined ? undefined : await readLostHead(sql, { auditKey: installationKey, id })
+    if (!lost) watch.learn({ reason: id === undefined ? TENANT_UNKNOWN : TENANT_BACK, witness: undefined })
+    else errors.push(...(await examineHead(watch, lost, { sql, findAuditKey })))
+  }
+  return errors
+}
+
+/** Compares a log with a head that must be in it; an error that is no alarm is returned. */
+async function examineHead(
+  watch: HeadWatch,
+  head: Witness,
+  { sql, findAuditKey }: Pick<AnchorWatchOptions, 'sql' | 'findAuditKey'>,
+): Promise<unknown[]> {
+  watch.remember(head)
+  try {
+    const auditKey = await findAuditKey(watch.tenant_id)
+    if (auditKey) await watch.read(sql, auditKey)
+    return []
+  } catch (error) {
+    if (error instanceof ChainAlarmError) return [] // the watch has raised the alarm
+    if (!(error instanceof TamperedRowError)) return [error]
+    watch.learn({ reason: KEY_CHANGED, witness: head })
+    return []
+  }
+}
+
+/** The reason of an alarm about a tenant that the installation's log does not have. */
+const TENANT_UNKNOWN =
+  "the installation's log has no creation of the tenant: the database was tampered with, or the log lost the entry"
+/** The reason of an alarm about a tenant that the installation's log says is gone, without what it had. */
+const TENANT_BACK =
+  "the installation's log says that the tenant is gone, and nothing that the tenant could be compared with: it was put back"
+const KEY_CHANGED = 'the audit key of the tenant was changed outside the server'
+
+async function examineContradicted(
+  { heads }: Anchor,
+  { sql, watches, findAuditKey }: Pick<AnchorWatchOptions, 'sql' | 'watches' | 'findAuditKey'>,
+): Promise<unknown[]> {
+  const errors: unknown[] = []
+  for (const head of heads) {
+    if (!head.is_contradicted) continue
+    const watch: HeadWatch = watches.get(head.tenant_id)
+    watch.remember(head)
+    try {
+      const auditKey = await findAuditKey(head.tenant_id)
+      if (auditKey && !isKeptHeadAuthentic(auditKey, head.tenant_id, head)) {
+        watch.learn({ reason: 'the anchored head was changed outside the server', witness: head })
+      } else if (auditKey) await watch.read(sql, auditKey)
+      else if (!head.is_there) watch.learn({ reason: TENANT_GONE, witness: head })
+    } catch (error) {
+      if (error instanceof ChainAlarmError) continue // the watch has raised the alarm
+      if (!(error instanceof TamperedRowError)) errors.push(error)
+      watch.learn({ reason: KEY_CHANGED, witness: head })
+    }
+  }
+  return errors
+}

@@ -1,0 +1,194 @@
+/**
+ * Watches the head of one tenant's chain. A head that is missing, forged or behind what was witnessed means that the database was
+ * restored or tampered with: an alarm is raised, and the tenant is no longer served. Appending to it would fork the chain.
+ */
+import type { KeyObject } from 'node:crypto'
+import { findEntryHash, findHead } from '../../store/audit.js'
+import { findLastMark } from '../../store/audit-retention.js'
+import type { Queryable } from '../../store/db.js'
+import { ChainAlarmError } from '../append-errors.js'
+import {
+  equalBytes,
+  type Head,
+  isHeadAuthentic,
+  isKeptHeadAuthentic,
+  type KeptHead,
+  purgeMarkMac,
+  type Witness,
+} from '../formats/chain.js'
+import { findAcceptedRollback } from './accepted-rollback.js'
+
+/** Why a tenant is not served. */
+export interface Alarm {
+  reason: string
+  /** the head that the chain should continue from; undefined if none was witnessed */
+  witness: KeptHead | undefined
+}
+
+export class HeadWatch {
+  #known: Head | undefined
+  #witnessed: Witness | undefined
+  /** the statements of a kept checkpoint and of an anchor, until the audit key is available to authenticate their policy versions */
+  #kept: KeptHead[] = []
+  #alarm: Alarm | undefined
+
+  constructor(
+    readonly tenant_id: string,
+    /** called once for each alarm */
+    private readonly onAlarm: (tenant_id: string, reason: string) => void,
+  ) {}
+
+  /** The head in the database, as far as this process knows; undefined after `forget`. */
+  get known(): Head | undefined {
+    return this.#known
+  }
+
+  /** The latest head that was witnessed: committed or read by this process, or of a checkpoint that was kept. */
+  get witnessed(): Witness | undefined {
+    return this.#kept.at(-1) ?? this.#witnessed
+  }
+
+  get alarm(): Alarm | undefined {
+    return this.#alarm
+  }
+
+  /** @throws ChainAlarmError after an alarm */
+  assertNoAlarm(): void {
+    if (this.#alarm !== undefined) throw new ChainAlarmError(this.#alarm.reason)
+  }
+
+  /** To be called when the outcome of a commit is unknown: the head is read again before anything is chained to it. */
+  forget(): void {
+    this.#known = undefined
+  }
+
+  /** Records a committed head. A commit that was given up on may end after later ones, so an older head is ignored. */
+  witness(head: Head): void {
+    if (this.#witnessLater(head)) this.#known = head
+  }
+
+  #witnessLater(head: Head): boolean {
+    if (this.#witnessed && !isAtLeast(head, this.#witnessed)) return false
+    this.#witnessed = head
+    return true
+  }
+
+  /** Records the head of a kept checkpoint or of an anchor: id and hash are signed. */
+  remember(kept: KeptHead): void {
+    this.#kept.push(kept)
+  }
+
+  /** Adopts an alarm that another process raised. */
+  learn(alarm: Alarm): void {
+    if (this.#alarm === undefined) this.#setAlarm(alarm)
+  }
+
+  /** Ends the alarm after an operator has settled it; the head is read and checked again before its next use. */
+  release(): void {
+    this.#alarm = undefined
+    this.#known = undefined
+  }
+
+  /** Reads the head and checks that the chain continues from what was witnessed; `find` may also lock it. @throws ChainAlarmError */
+  async read<Where extends Queryable>(
+    sql: Where,
+    auditKey: KeyObject,
+    find: (sql: Where, tenant_id: string) => Promise<Head | undefined> = findHead,
+  ): Promise<Head> {
+    this.#weighKept(auditKey)
+    const witnessed = this.#witnessed // taken before the read, which need not show what is committed meanwhile
+    const head = this.#assertAuthentic(await find(sql, this.tenant_id), auditKey)
+    if (witnessed) {
+      const fault = findGoneBack(head, witnessed) ?? (await this.#findFork(sql, auditKey, { head, witnessed }))
+      if (fault) await this.#assertAccepted(sql, auditKey, { head, witnessed, fault })
+    }
+    this.#known = head
+    this.#witnessLater(head)
+    return head
+  }
+
+  /** Reads the policy version and checks that the head is not behind the witnessed one; does not read the chain. @throws ChainAlarmError */
+  async readPolicyVersion(sql: Queryable, auditKey: KeyObject): Promise<number> {
+    this.#weighKept(auditKey)
+    const witnessed = this.#witnessed
+    const head = this.#assertAuthentic(await findHead(sql, this.tenant_id), auditKey)
+    const fault = witnessed && findGoneBack(head, witnessed)
+    if (fault) await this.#assertAccepted(sql, auditKey, { head, witnessed, fault })
+    this.#witnessLater(head)
+    return head.policy_version
+  }
+
+  // A kept policy version without an authentic MAC of the head may have been edited, and counts as 0. One that was raised would cause an alarm
+  // that no accepted rollback could end.
+  #weighKept(auditKey: KeyObject): void {
+    for (const kept of this.#kept.splice(0)) {
+      const witness = isKeptHeadAuthentic(auditKey, this.tenant_id, kept) ? kept : { ...kept, policy_version: 0 }
+      if (!this.#witnessed || isAtLeast(witness, this.#witnessed)) this.#witnessed = witness
+    }
+  }
+
+  #assertAuthentic(head: Head | undefined, auditKey: KeyObject): Head {
+    if (!head) return this.#raiseAlarm('the head of the audit chain is missing')
+    if (!isHeadAuthentic(auditKey, head)) {
+      return this.#raiseAlarm('the head of the audit chain was not written by this server')
+    }
+    return head
+  }
+
+  // The entry must be the one that was written, or one that a purge took. The entry is read before the mark: a purge marks before it
+  // deletes, so the mark of a deleted entry exists.
+  async #findFork(
+    sql: Queryable,
+    auditKey: KeyObject,
+    { head, witnessed: { last_id, hash } }: { head: Head; witnessed: Witness },
+  ): Promise<string | undefined> {
+    const found = head.last_id === last_id ? head.hash : await findEntryHash(sql, this.tenant_id, last_id)
+    if (!found && (await this.#isPurged(sql, auditKey, last_id))) return undefined
+    if (!found) return `entry ${last_id} of the audit chain is missing, and no purge deleted it`
+    return equalBytes(found, hash)
+      ? undefined
+      : `entry ${last_id} of the audit chain differs from the one that was written`
+  }
+
+  // Whoever hides the row can write a mark too, but not one with a valid MAC.
+  async #isPurged(sql: Queryable, auditKey: KeyObject, id: number): Promise<boolean> {
+    const mark = await findLastMark(sql, this.tenant_id)
+    return mark !== undefined && mark.purged_through >= id && equalBytes(mark.mac, purgeMarkMac(auditKey, mark))
+  }
+
+  // An operator may have accepted that the entries after `agrees_through` are lost: then the log in the database counts.
+  async #assertAccepted(
+    sql: Queryable,
+    auditKey: KeyObject,
+    { head, witnessed, fault }: { head: Head; witnessed: Witness; fault: string },
+  ): Promise<void> {
+    const accepted = await findAcceptedRollback(sql, { tenant_id: this.tenant_id, auditKey }, witnessed)
+    if (!accepted || witnessed.last_id <= accepted.agrees_through) this.#raiseAlarm(fault)
+    if (this.#witnessed === witnessed) this.#witnessed = head
+  }
+
+  #raiseAlarm(reason: string): never {
+    if (this.#alarm === undefined) this.#setAlarm({ reason, witness: this.#witnessed })
+    throw new ChainAlarmError(reason)
+  }
+
+  #setAlarm(alarm: Alarm): void {
+    this.#alarm = alarm
+    this.onAlarm(this.tenant_id, alarm.reason)
+  }
+}
+
+/** Whether one head of a chain equals another or follows it. An accepted rollback raises the version and lowers the id. */
+function isAtLeast(head: Witness, other: Witness): boolean {
+  if (head.policy_version !== other.policy_version) return head.policy_version > other.policy_version
+  return head.last_id >= other.last_id
+}
+
+function findGoneBack(head: Head, witnessed: Witness): string | undefined {
+  if (head.last_id >= witnessed.last_id && head.policy_version >= witnessed.policy_version) return undefined
+  const from =
+    head.last_id < witnessed.last_id
+      ? `from entry ${witnessed.last_id} to ${head.last_id}`
+      : `to before a change of rights (policy version ${witnessed.policy_version}, now ${head.policy_version})`
+  return `the audit chain went back ${from}: the database was restored or tampered with`
+}

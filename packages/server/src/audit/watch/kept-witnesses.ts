@@ -1,0 +1,222 @@
+/**
+ * Reads a file of checkpoints: where each tenant's log ended, to compare the database with, and which lines are not as a server wrote
+ * them.
+ */
+import { createReadStream } from 'node:fs'
+import { stat } from 'node:fs/promises'
+import { equalBytes, type KeptHead, nextPolicyEpoch } from '../formats/chain.js'
+import { type Checkpoint, CheckpointError, parseCheckpoint, readCheckpoint } from '../formats/checkpoint.js'
+import type { KeptTree } from '../formats/witnessed.js'
+import { NO_LINE, splitLines } from '../verify/split-lines.js'
+
+/** A line of the file: a checkpoint and the policy version beside it, which orders what was signed before and after a rollback. */
+export interface KeptLine {
+  tenant_id: string
+  policy_version: number
+  /** time and MAC (base64) of the signed head, which authenticate the policy version to whoever has the audit key */
+  head?: { created_at: string; mac: string }
+  checkpoint: string
+  public_key: string
+  /** of the installation's log, once witnesses have cosigned it (tree.md 5) */
+  tree?: KeptTree
+}
+
+/** A line that is not as a server wrote it, by its number from 1. */
+export interface LineFault {
+  line: number
+  what: string
+}
+
+export interface KeptFile {
+  /** the latest head of each tenant that the key signed */
+  witnesses: Map<string, KeptHead & { line: number }>
+  lines: number
+  /** in the order of the file, MOST_FAULTS at most; none after a quick reading */
+  faults: LineFault[]
+}
+
+/** The file name that means standard output. */
+export const STANDARD_OUTPUT = '-'
+/** Signatures of so many lines at the end are checked, besides each tenant's latest line. Checking all would take too long. */
+const CHECKED_SIGNATURES = 2_000
+const MOST_FAULTS = 100
+
+const CUT = 'cut short, not UTF-8 or too long'
+const NO_FORM = 'not the line of a checkpoint'
+const INCOMPLETE = 'it lacks policy_version or public_key'
+const FOREIGN_KEY = 'of another signing key'
+const FORGED = 'its signature does not verify'
+const CONTRADICTS = 'it contradicts the previous line of the same tenant'
+
+/**
+ * Reads a file of checkpoints. A line that is not a checkpoint, or that the key did not sign, proves nothing and gives no witness: a crash
+ * may have cut it short, and whoever can write to the file could have deleted it as well. A thorough reading reports such lines. A file
+ * that does not exist yet, or that is a pipe or a terminal, holds nothing.
+ */
+export async function readKeptFile(
+  file: string,
+  publicKey: string,
+  { isThorough }: { isThorough: boolean },
+): Promise<KeptFile> {
+  const judge = isThorough ? createJudge(publicKey) : undefined
+  const latest = await findLatest(file, () => true, judge)
+  const forged = new Set([...latest].filter(([, line]) => !isSigned(line, publicKey)).map(([id]) => id))
+  for (const id of forged) judge?.condemn(latest.get(id))
+  // Only the latest line of a tenant has to be verified, unless that one is forged.
+  const isGood = (line: Parsed) => !forged.has(line.statement.tenant_id) || isSigned(line, publicKey)
+  const signed = forged.size === 0 ? latest : await findLatest(file, isGood)
+  const witnesses = new Map(
+    [...signed].map(
+      ([
+        tenant_id,
+        {
+          number,
+          statement: { last_id, hash },
+          policy_version,
+          sealed,
+        },
+      ]) => [tenant_id, { last_id, hash, policy_version, ...sealed, line: number }],
+    ),
+  )
+  return { witnesses, lines: judge?.lines() ?? 0, faults: judge?.faults() ?? [] }
+}
+
+/** Faults as a sentence names them: the first ones by the numbers of their lines. */
+export function nameFaults(faults: readonly LineFault[], most = 5): string {
+  const named = faults.slice(0, most).map(({ line, what }) => `line ${line}: ${what}`)
+  return [...named, ...(faults.length > most ? ['and more'] : [])].join('; ')
+}
+
+interface Judge {
+  /** Takes each line of the file in turn; undefined if it does not have the form of one. */
+  see(line: Parsed | undefined, text: string): void
+  /** Records that the signature of a line does not verify. */
+  condemn(line: Parsed | undefined): void
+  lines(): number
+  faults(): LineFault[]
+}
+
+function createJudge(publicKey: string): Judge {
+  const found = new Map<number, string>()
+  const before = new Map<string, Parsed>()
+  const last: Parsed[] = []
+  let lines = 0
+  const note = (line: number, what: string) => {
+    if (found.size < MOST_FAULTS) found.set(line, what)
+  }
+  const condemn = (line: Parsed | undefined) => {
+    if (line && !found.has(line.number)) note(line.number, FORGED)
+  }
+  return {
+    condemn,
+    see(line, text) {
+      lines += 1
+      if (!line) return note(lines, text === NO_LINE ? CUT : NO_FORM)
+      if (!line.isComplete) note(line.number, INCOMPLETE)
+      else if (line.public_key !== publicKey) note(line.number, FOREIGN_KEY)
+      const { tenant_id } = line.statement
+      if (contradicts(line, before.get(tenant_id))) note(line.number, CONTRADICTS)
+      before.set(tenant_id, line)
+      last[lines % CHECKED_SIGNATURES] = line
+    },
+    lines: () => lines,
+    faults() {
+      for (const line of last) if (line && !isSigned(line, publicKey)) condemn(line)
+      return [...found].map(([line, what]) => ({ line, what })).sort((a, b) => a.line - b.line)
+    },
+  }
+}
+
+// Each change writes an entry, so between two accepted rollbacks ids and policy versions rise together. Several processes may write one
+// file, so a line may follow one of a longer log.
+function contradicts(line: Parsed, other: Parsed | undefined): boolean {
+  if (!other || epochOf(line) !== epochOf(other)) return false
+  const [entries, changes] = [
+    line.statement.last_id - other.statement.last_id,
+    line.policy_version - other.policy_version,
+  ]
+  if (entries === 0) return changes !== 0 || !equalBytes(line.statement.hash, other.statement.hash)
+  return changes !== 0 && entries > 0 !== changes > 0
+}
+
+async function findLatest(
+  file: string,
+  isGood: (line: Parsed) => boolean,
+  judge?: Judge,
+): Promise<Map<string, Parsed>> {
+  const latest = new Map<string, Parsed>()
+  let number = 0
+  for await (const text of readLines(file)) {
+    number += 1
+    const line = parseLine(text, number)
+    judge?.see(line, text)
+    if (!line) continue
+    const { tenant_id } = line.statement
+    if (isLater(line, latest.get(tenant_id)) && isGood(line)) latest.set(tenant_id, line)
+  }
+  return latest
+}
+
+async function* readLines(file: string): AsyncGenerator<string> {
+  if (file === STANDARD_OUTPUT) return
+  const found = await stat(file).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') throw error
+  })
+  if (found?.isFile()) yield* splitLines(createReadStream(file))
+}
+
+interface Parsed {
+  number: number
+  statement: Checkpoint
+  policy_version: number
+  sealed: Pick<KeptHead, 'created_at' | 'mac'>
+  checkpoint: string
+  public_key: unknown
+  /** whether it has every member of a line */
+  isComplete: boolean
+}
+
+function parseLine(text: string, number: number): Parsed | undefined {
+  if (!text.startsWith('{')) return undefined
+  try {
+    const members = JSON.parse(text) as Partial<Record<keyof KeptLine, unknown>>
+    const { tenant_id, policy_version = 0, checkpoint, public_key } = members
+    if (typeof checkpoint !== 'string' || typeof policy_version !== 'number') return undefined
+    if (!Number.isSafeInteger(policy_version) || policy_version < 0) return undefined
+    const statement = parseCheckpoint(checkpoint)
+    if (statement.tenant_id !== tenant_id) return undefined
+    const isComplete = members.policy_version !== undefined && typeof public_key === 'string'
+    return { number, statement, policy_version, sealed: readSealed(members.head), checkpoint, public_key, isComplete }
+  } catch {
+    return undefined
+  }
+}
+
+// If anything is wrong with it, it authenticates nothing.
+function readSealed(head: unknown): Parsed['sealed'] {
+  const { created_at, mac } = (head ?? {}) as Partial<Record<string, unknown>>
+  return typeof created_at === 'string' && typeof mac === 'string'
+    ? { created_at, mac: Buffer.from(mac, 'base64') }
+    : {}
+}
+
+// The id is signed and the policy version is not. The latter only decides on which side of an accepted rollback a line is.
+function isLater(line: Parsed, than: Parsed | undefined): boolean {
+  if (!than) return true
+  const [epoch, otherEpoch] = [epochOf(line), epochOf(than)]
+  return epoch === otherEpoch ? line.statement.last_id > than.statement.last_id : epoch > otherEpoch
+}
+
+function epochOf({ policy_version }: Parsed): number {
+  return nextPolicyEpoch(policy_version)
+}
+
+function isSigned({ checkpoint }: Parsed, publicKey: string): boolean {
+  try {
+    readCheckpoint(checkpoint, publicKey)
+    return true
+  } catch (error) {
+    if (error instanceof CheckpointError) return false
+    throw error
+  }
+}

@@ -1,0 +1,191 @@
+/**
+ * Shares alarms among the processes of one database, see chain.md 10: each process writes its own as rows, adopts those of others,
+ * and checks whether the chains in the database still contain what it witnessed, even while there are no calls.
+ */
+import type { KeyObject } from 'node:crypto'
+import { findContradicted, listAlarms, writeAlarm } from '../../store/alarms.js'
+import type { Sql } from '../../store/db.js'
+import { ChainAlarmError } from '../append-errors.js'
+import { alarmMac, type ChainAlarm, equalBytes, genesisHash, type Head, type Witness } from '../formats/chain.js'
+import { TamperedRowError } from '../formats/row-mac.js'
+import { findAcceptedRollback } from './accepted-rollback.js'
+import type { Alarm, HeadWatch } from './head-watch.js'
+import type { HeadWatches } from './head-watches.js'
+
+/** Tenants whose witnessed entry is compared with the database in one run; more tenants take turns. */
+const COMPARED_AT_ONCE = 500
+
+export interface SharedAlarmsOptions {
+  sql: Sql
+  watches: HeadWatches
+  /** of the installation's own log */
+  installationKey: KeyObject
+  /** undefined if there is no such tenant */
+  findAuditKey: (tenant_id: string) => Promise<KeyObject | undefined>
+  /** reads whether the database has no row of the tenant any more, and if so drops the cached state */
+  isGone: (tenant_id: string) => Promise<boolean>
+  /** called after the alarm about a tenant that is gone has ended */
+  onGoneAccepted?: ((tenant_id: string) => void) | undefined
+  /** milliseconds since 1970 */
+  now: () => number
+}
+
+export interface SharedAlarms {
+  /**
+   * Reads the alarms, compares the chains with what was witnessed, and writes or ends this process's alarms. A tenant that fails does not
+   * stop the others: returns the errors.
+   *
+   * @throws the database's own error when the alarms can't be read
+   */
+  compare(): Promise<unknown[]>
+}
+
+/** The reason of an alarm about a tenant that is missing from the database. */
+export const TENANT_GONE =
+  'the tenant is missing from the database: a backup from before its creation was restored, or the database was tampered with'
+
+/** One a process. */
+export function createSharedAlarms({
+  sql,
+  watches,
+  installationKey,
+  findAuditKey,
+  isGone,
+  onGoneAccepted,
+  now,
+}: SharedAlarmsOptions): SharedAlarms {
+  let turn = 0
+  /** the alarmed tenants whose alarm row this process has read or written */
+  const shared = new Set<string>()
+  /** the tenants that an operator accepted as gone: compared again as soon as the database has them */
+  const acceptedGone = new Set<string>()
+
+  async function compare(): Promise<unknown[]> {
+    const errors: unknown[] = []
+    const attempt = (work: Promise<void>) => work.catch((error: unknown) => void errors.push(error))
+    const rows = new Map((await listAlarms(sql)).map((row) => [row.tenant_id, row]))
+    for (const row of rows.values()) await attempt(learn(row))
+    const compared = nextWitnesses()
+    if (compared.length > 0) {
+      for (const tenant_id of await findContradicted(sql, compared)) await attempt(examine(watches.get(tenant_id)))
+    }
+    for (const watch of watches.alarmed()) await attempt(share(watch, rows.get(watch.tenant_id)))
+    return errors
+  }
+
+  // A row that no server wrote is an alarm too; but its witness is not believed.
+  async function learn(row: ChainAlarm): Promise<void> {
+    const watch = watches.get(row.tenant_id)
+    shared.add(row.tenant_id)
+    if (watch.alarm) return
+    if (await isGone(row.tenant_id)) {
+      watch.learn({ reason: TENANT_GONE, witness: watch.witnessed })
+      return
+    }
+    const auditKey = await findAuditKey(row.tenant_id).catch(unlessTampered)
+    if (!auditKey || !isGenuine(row, auditKey)) {
+      watch.learn({ reason: 'the database contains an alarm that no server wrote', witness: watch.witnessed })
+      return
+    }
+    // What this process witnessed may be later than what the row says: then its own alarm replaces the row.
+    await raiseOwn(watch, auditKey)
+    const { reason, last_id, hash, policy_version } = row
+    watch.learn({ reason, witness: last_id === 0 ? undefined : { last_id, hash, policy_version } })
+  }
+
+  async function examine(watch: HeadWatch): Promise<void> {
+    const { tenant_id } = watch
+    if (acceptedGone.has(tenant_id)) {
+      if (await isGone(tenant_id)) return
+      acceptedGone.delete(tenant_id)
+    }
+    const auditKey = await findAuditKey(tenant_id)
+    if (!auditKey) return
+    const head = await raiseOwn(watch, auditKey)
+    if (head) watch.witness(head) // a purge took the entry: from now on the head is compared
+  }
+
+  /** Compares the chain with what this process witnessed; returns the head, or undefined after an alarm. */
+  async function raiseOwn(watch: HeadWatch, auditKey: KeyObject): Promise<Head | undefined> {
+    try {
+      return await watch.read(sql, auditKey)
+    } catch (error) {
+      if (!(error instanceof ChainAlarmError)) throw error
+      return undefined
+    }
+  }
+
+  // If the row is gone, either an operator settled the alarm, which the log records, or somebody deleted the row: then it is written again.
+  // A tenant that is gone has no log to record it: its missing row is proof enough, because nothing is left to serve.
+  async function share(watch: HeadWatch, row: ChainAlarm | undefined): Promise<void> {
+    const { tenant_id, alarm } = watch
+    if (!alarm) return
+    if (!row && (shared.has(tenant_id) || acceptedGone.has(tenant_id)) && (await isGone(tenant_id))) {
+      watch.release()
+      shared.delete(tenant_id)
+      acceptedGone.add(tenant_id)
+      onGoneAccepted?.(tenant_id)
+      return
+    }
+    const auditKey = await findAuditKey(tenant_id)
+    if (!row && !auditKey && alarm.reason === TENANT_GONE && (await isGone(tenant_id))) {
+      await write(alarm, tenant_id, { key: installationKey }) // nobody can check it without the tenant's key: the row itself is the alarm
+      return
+    }
+    const isGarbled = row !== undefined && alarm.witness !== undefined && !isGenuine(row, auditKey)
+    if (row && !isGarbled && row.last_id >= (alarm.witness?.last_id ?? 0)) return
+    if (!row && (!auditKey || (await isSettled(tenant_id, auditKey, alarm.witness)))) {
+      watch.release()
+      shared.delete(tenant_id)
+      return
+    }
+    if (auditKey) await write(alarm, tenant_id, { key: auditKey, garbled: isGarbled ? row : undefined })
+  }
+
+  async function write(
+    alarm: Alarm,
+    tenant_id: string,
+    { key, garbled }: { key: KeyObject; garbled?: ChainAlarm | undefined },
+  ): Promise<void> {
+    const { last_id, hash, policy_version } = alarm.witness ?? NOTHING
+    const raised_at = new Date(now()).toISOString()
+    const withoutMac = {
+      tenant_id,
+      reason: alarm.reason,
+      last_id,
+      hash: last_id === 0 ? genesisHash(tenant_id) : hash,
+      policy_version,
+      raised_at,
+    }
+    await writeAlarm(sql, { ...withoutMac, mac: alarmMac(key, withoutMac) }, garbled)
+    shared.add(tenant_id)
+  }
+
+  async function isSettled(tenant_id: string, auditKey: KeyObject, witness: Witness | undefined): Promise<boolean> {
+    if (witness === undefined) return shared.has(tenant_id)
+    return (await findAcceptedRollback(sql, { tenant_id, auditKey }, witness)) !== undefined
+  }
+
+  function nextWitnesses(): (Witness & { tenant_id: string })[] {
+    const all = [...watches.all()].flatMap(({ tenant_id, witnessed, alarm }) =>
+      witnessed && !alarm ? [{ tenant_id, ...witnessed }] : [],
+    )
+    if (turn >= all.length) turn = 0
+    const from = turn
+    turn += COMPARED_AT_ONCE
+    return all.slice(from, turn)
+  }
+
+  return { compare }
+}
+
+// With a tenant's audit key that was exchanged no alarm about it can be checked.
+function unlessTampered(error: unknown): undefined {
+  if (!(error instanceof TamperedRowError)) throw error
+}
+
+function isGenuine(row: ChainAlarm, auditKey: KeyObject | undefined): boolean {
+  return auditKey !== undefined && equalBytes(row.mac, alarmMac(auditKey, row))
+}
+
+const NOTHING: Witness = { last_id: 0, hash: new Uint8Array(32), policy_version: 0 }

@@ -1,0 +1,175 @@
+// Bodies: JSON in UTF-8 of a limited depth, and nothing else.
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { Refusal } from '../../runner/refusal.js'
+import { parseJson } from './json-body.js'
+
+const utf8 = (text: string) => new TextEncoder().encode(text)
+const nested = (depth: number, [opening, closing]: readonly [string, string] = ['[', ']']) =>
+  utf8(`${opening.repeat(depth)}1${closing.repeat(depth)}`)
+const OBJECTS = ['{"a":', '}'] as const
+
+describe('a body', () => {
+  it.each<[string, string, unknown]>([
+    ['an object', '{"a":1}', { a: 1 }],
+    ['white space around', ' \t\r\n{"a": 1 } \n', { a: 1 }],
+    ['an array', '[1,2]', [1, 2]],
+    ['a string', '"a"', 'a'],
+    ['null', 'null', null],
+    ['a number with an exponent', '1e3', 1000],
+    ['text beyond ASCII', '{"a":"é漢🔐\u2028"}', { a: 'é漢🔐\u2028' }],
+    ['an escaped NUL, which the schemas refuse', '"\\u0000"', '\0'],
+    ['an escaped lone surrogate, which the schemas refuse', '"\\ud800"', '\ud800'],
+    ['a member that stands twice: the last counts', '{"a":1,"a":2}', { a: 2 }],
+    ['a member that stands twice, once escaped: the last counts', '{"a":1,"\\u0061":2}', { a: 2 }],
+  ])('is read: %s', (_, text, value) => {
+    expect(parseJson(utf8(text))).toEqual(value)
+  })
+
+  it('may be empty', () => {
+    expect(parseJson(new Uint8Array(0))).toBeUndefined()
+  })
+
+  it.each([
+    ['a blank', ' '],
+    ['a line feed', '\n'],
+    ['cut after the brace', '{'],
+    ['cut in a name', '{"a'],
+    ['cut after a colon', '{"a":'],
+    ['cut in a string', '{"a":"b'],
+    ['cut in an escape', '"\\u00'],
+    ['cut in a word', 'tru'],
+    ['something behind', '{"a":1}x'],
+    ['two objects', '{}{}'],
+    ['a NUL behind', '{}\0'],
+    ['a byte order mark', '\ufeff{}'],
+    ['a comment', '{"a":1/* b */}'],
+    ['a comment to the end of the line', '{} // b'],
+    ['a comma behind the last member', '{"a":1,}'],
+    ['a comma behind the last item', '[1,]'],
+    ['NaN', '{"a":NaN}'],
+    ['Infinity', '{"a":Infinity}'],
+    ['-Infinity', '-Infinity'],
+    ['undefined', 'undefined'],
+    ['a number with a plus', '+1'],
+    ['a number with a zero in front', '01'],
+    ['a number in hexadecimal', '0x10'],
+    ['a number with a full stop behind', '1.'],
+    ['a number that starts with a full stop', '.5'],
+    ['single quotes', "{'a':1}"],
+    ['a name without quotes', '{a:1}'],
+    ['a bare line feed in a string', '"a\nb"'],
+    ['a bare tab in a string', '"a\tb"'],
+    ['a bare NUL in a string', '"a\0b"'],
+    ['an unknown escape', '"\\x41"'],
+    ['a form', 'a=1&b=2'],
+    ['a non-breaking space', '\u00a0{}'],
+    ['capitals', 'NULL'],
+  ])('is refused: %s', (_, text) => {
+    expect(() => parseJson(utf8(text))).toThrow(malformed('the body is not valid JSON in UTF-8'))
+  })
+
+  it.each([
+    ['a byte that starts nothing', [0xff]],
+    ['a continuation byte alone', [0x80]],
+    ['a sequence cut', [0xc3]],
+    ['a sequence of three cut', [0xe2, 0x82]],
+    ['an overlong slash', [0xc0, 0xaf]],
+    ['an overlong NUL', [0xc0, 0x80]],
+    ['an overlong character of three bytes', [0xe0, 0x80, 0xaf]],
+    ['a surrogate', [0xed, 0xa0, 0x80]],
+    ['a pair of surrogates', [0xed, 0xa0, 0xbd, 0xed, 0xb4, 0x90]],
+    ['beyond U+10FFFF', [0xf4, 0x90, 0x80, 0x80]],
+    ['five bytes', [0xf8, 0x88, 0x80, 0x80, 0x80]],
+    ['Latin-1', [0xe9]],
+  ])('is refused, not repaired: %s', (_, bytes) => {
+    const body = new Uint8Array([...utf8('{"a":"'), ...bytes, ...utf8('"}')])
+    expect(() => parseJson(body)).toThrow(malformed('the body is not valid JSON in UTF-8'))
+  })
+
+  it.each(['utf-16le', 'utf-16be'] as const)('is refused in %s', (encoding) => {
+    const little = Buffer.from('{"a":1}', 'utf16le')
+    expect(() => parseJson(encoding === 'utf-16le' ? little : Buffer.from(little).swap16())).toThrow(Refusal)
+  })
+
+  it.each([
+    ['arrays', ['[', ']']],
+    ['objects', OBJECTS],
+  ] as const)('is read 32 %s deep and refused from 33 on, however deep', (_, brackets) => {
+    expect(() => parseJson(nested(32, brackets))).not.toThrow()
+    for (const depth of [33, 34, 1_000, 100_000, 200_000]) {
+      expect(() => parseJson(nested(depth, brackets)), `${depth}`).toThrow(
+        malformed('the body is nested deeper than 32'),
+      )
+    }
+  })
+
+  it('is refused for its deepest part, wherever that stands', () => {
+    const deep = '['.repeat(40) + ']'.repeat(40)
+    for (const text of [
+      `{"a":1,"b":${deep}}`,
+      `[[],{},${deep},null]`,
+      `{"__proto__":${deep}}`,
+      `{"a":{"b":[0,${deep}]}}`,
+    ]) {
+      expect(() => parseJson(utf8(text)), text).toThrow('nested deeper than 32')
+    }
+  })
+
+  it('is read when it has 20,000 values, and refused from 20,001 on, before it is parsed', () => {
+    expect(parseJson(utf8(`[${'0,'.repeat(19_997)}0]`))).toHaveLength(19_998)
+    expect(parseJson(utf8(`[${'[],'.repeat(9_998)}0]`))).toHaveLength(9_999)
+    for (const text of [
+      `[${'0,'.repeat(20_000)}0]`,
+      `[${'[],'.repeat(10_001)}`,
+      `{${'"a":1,'.repeat(20_000)}`,
+      ','.repeat(20_001),
+    ]) {
+      expect(() => parseJson(utf8(text)), text.slice(0, 20)).toThrow(malformed('the body has more than 20000 values'))
+    }
+  })
+
+  it('has no structure within its strings', () => {
+    const text = '"\\\\\\"[{,'.repeat(20_000)
+    expect(parseJson(utf8(JSON.stringify({ text })))).toEqual({ text })
+    expect(() => parseJson(utf8(`{"a":"\\\\",${'['.repeat(33)}`))).toThrow('nested deeper than 32')
+  })
+
+  it('pollutes nothing', () => {
+    for (const name of ['__proto__', 'constructor', 'prototype']) {
+      const value = parseJson(utf8(`{"${name}":{"polluted":1,"prototype":{"polluted":1}}}`)) as object
+      expect(Object.hasOwn(value, name)).toBe(true)
+      expect(({} as { polluted?: unknown }).polluted).toBeUndefined()
+    }
+  })
+
+  it('is repeated in no message', () => {
+    expect(() => parseJson(utf8('{"dek":"c2VjcmV0IGJhbmNhaXJl"'))).toThrow(
+      expect.objectContaining({ message: expect.not.stringContaining('c2VjcmV0') }),
+    )
+  })
+
+  it('is whatever JSON says, or refused as malformed', () => {
+    fc.assert(
+      fc.property(fc.jsonValue({ maxDepth: 5 }), (value) => {
+        expect(parseJson(utf8(JSON.stringify(value)))).toEqual(JSON.parse(JSON.stringify(value)))
+      }),
+    )
+    fc.assert(
+      fc.property(
+        fc.oneof(fc.uint8Array(), fc.string({ unit: fc.constantFrom(...'{}[]":,\\u0d8ae1-. \n') }).map(utf8)),
+        (body) => {
+          try {
+            parseJson(body)
+          } catch (error) {
+            expect(error).toMatchObject({ code: 'E_MALFORMED_REQUEST' })
+          }
+        },
+      ),
+    )
+  })
+})
+
+function malformed(message: string) {
+  return expect.objectContaining({ name: 'Refusal', code: 'E_MALFORMED_REQUEST', message })
+}

@@ -1,0 +1,139 @@
+/** Reads JSON bodies strictly: only UTF-8, with a limited depth and number of values; an empty body where none is needed. */
+import type { IncomingMessage } from 'node:http'
+import { Readable } from 'node:stream'
+import { decodeUtf8, JSON_MEDIA_TYPE, MAX_BODY_BYTES } from '@eaas/protocol'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { ownTurn } from '../../event-loop.js'
+import { Refusal } from '../../runner/refusal.js'
+import { createStructureCount, type StructureCount } from './json-structure.js'
+import { createPartedJson, type PartedJson } from './streamed-json.js'
+
+/** A longer body takes turns with other calls. */
+const WHOLE_BYTES = 131_072
+/** A body that may be longer, a batch, is parsed in parts of at most this many bytes: what a single call may send. */
+const PART_BYTES = MAX_BODY_BYTES
+
+/** A Content-Encoding that changes nothing. */
+const IDENTITY = /^(?:identity)?$/i
+
+/** Makes JSON the only body that is read. */
+export function readJsonBodies(app: FastifyInstance): void {
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser(JSON_MEDIA_TYPE, async (request: FastifyRequest, payload: IncomingMessage) => {
+    if (!IDENTITY.test(request.headers['content-encoding'] ?? '')) {
+      throw new Refusal('E_MEDIA_TYPE', 'the body must not be compressed: send it without Content-Encoding')
+    }
+    return (await readBody(payload, request.routeOptions.bodyLimit)).parse()
+  })
+  // The media type of an empty body is ignored: clients send empty bodies in chunks, or as a form without fields.
+  app.addContentTypeParser('*', (_: FastifyRequest, payload: IncomingMessage, done: (error: Error | null) => void) => {
+    payload.once('data', () => done(new Refusal('E_MEDIA_TYPE', 'the body must be application/json in UTF-8')))
+    payload.once('end', () => done(null))
+    payload.once('error', done)
+  })
+}
+
+/** Parses a body; an empty one is undefined. Of a repeated member the last one counts. @throws Refusal E_MALFORMED_REQUEST */
+export function parseJson(body: Uint8Array): unknown {
+  createStructureCount().add(body)
+  return parseCounted(body)
+}
+
+function parseCounted(body: Uint8Array): unknown {
+  if (body.length === 0) return undefined
+  try {
+    return JSON.parse(decodeUtf8(body))
+  } catch {
+    throw new Refusal('E_MALFORMED_REQUEST', 'the body is not valid JSON in UTF-8')
+  }
+}
+
+/**
+ * Reads a body only for the log: `body` is undefined if it is not JSON, too large, or does not arrive. `replay` returns the bytes for a
+ * call that continues after all, and throws if they were not read to the end.
+ */
+export async function peekBody(
+  payload: IncomingMessage,
+  limit: number,
+): Promise<{ body: unknown; replay: () => Readable }> {
+  let bytes: Buffer
+  try {
+    bytes = (await readBody(payload, limit)).bytes()
+  } catch (error) {
+    return {
+      body: undefined,
+      replay() {
+        throw error
+      },
+    }
+  }
+  return { body: parseIfJson(bytes), replay: () => Readable.from([bytes], { objectMode: false }) }
+}
+
+function parseIfJson(bytes: Uint8Array): unknown {
+  try {
+    return parseCounted(bytes)
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error
+    return undefined
+  }
+}
+
+interface Body {
+  /** of a body that is read as a whole */
+  bytes(): Buffer
+  /** @throws Refusal E_MALFORMED_REQUEST */
+  parse(): unknown
+}
+
+/**
+ * Reads a body, and gives up as soon as it is too large or has too many values; the rest is dropped as it arrives. A long body is read one
+ * chunk per turn, and parsed in parts if its limit is higher than that of a part.
+ */
+function readBody(payload: IncomingMessage, limit: number): Promise<Body> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = []
+    let structure: StructureCount = createStructureCount()
+    let parted: PartedJson | undefined
+    let length = 0
+    const fail = (error: unknown) => {
+      payload.off('data', read)
+      payload.off('end', finish)
+      payload.resume()
+      reject(error)
+    }
+    const read = (chunk: Buffer) => {
+      length += chunk.length
+      try {
+        assertSize(length, limit)
+        structure.add(chunk)
+        if (!parted) chunks.push(chunk)
+        if (length <= WHOLE_BYTES) return
+        if (limit > PART_BYTES && !parted) {
+          parted = createPartedJson(parseCounted, PART_BYTES)
+          structure = parted
+          for (const earlier of chunks) parted.add(earlier)
+        }
+        payload.pause()
+        void ownTurn().then(() => payload.resume())
+      } catch (error) {
+        fail(error)
+      }
+    }
+    const bytes = () => (chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks))
+    const finish = () => resolve({ bytes, parse: () => (parted ? parted.finish() : parseCounted(bytes())) })
+    try {
+      assertSize(Number(payload.headers?.['content-length'] ?? 0), limit)
+    } catch (error) {
+      reject(error)
+      return
+    }
+    payload.on('data', read)
+    payload.once('end', finish)
+    payload.once('error', reject)
+  })
+}
+
+function assertSize(length: number, limit: number): void {
+  if (length > limit) throw new Refusal('E_BODY_TOO_LARGE', 'the body is larger than this call accepts')
+}

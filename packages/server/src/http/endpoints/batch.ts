@@ -1,0 +1,142 @@
+/**
+ * /v1/batch: many calls in one request. Each gets the status and the body that it would get alone, is checked for its own
+ * permissions and has its own entry; all entries are committed together, before any answer is made.
+ */
+import {
+  MAX_BATCH_BODY_BYTES,
+  type ProblemDocument,
+  problemDocument,
+  type UnrecordedKind,
+  type wire,
+} from '@eaas/protocol'
+import { createStretches, mapInStretches } from '../../event-loop.js'
+import { assertPermissions } from '../../runner/admit.js'
+import { inServerMode, refuseServerMode } from '../../runner/envelope-only.js'
+import { describeTampering, failsOneItem } from '../../runner/failure.js'
+import type { Context, Decision, EntryNote, Operation } from '../../runner/operation.js'
+import { unrecordedRefusal } from '../../runner/perform.js'
+import { Refusal } from '../../runner/refusal.js'
+import { envelopeModeRoutes } from '../envelope-mode.js'
+import { parse } from '../parse.js'
+import { bindRoutes, type Route } from '../route.js'
+import { serverModeRoutes } from './server-mode.js'
+
+type Item = wire.Batch['operations'][number]
+type OnError = (error: unknown) => void
+interface Result {
+  status: number
+  body: unknown
+}
+
+/** The routes whose calls a batch takes. */
+const BATCHABLE: Record<wire.BatchOperation, Route> = { ...envelopeModeRoutes, ...serverModeRoutes }
+
+export const batchRoutes = bindRoutes({
+  batch: {
+    summary: 'Make many calls in one request',
+    bodyLimit: MAX_BATCH_BODY_BYTES,
+    countOperations: ({ operations }) => operations.length,
+    operation: ({ body, onError }) => batch(body.operations, onError),
+  },
+})
+
+/** What one call of a batch came to: a decision and the status of its success, or a refusal. */
+type Decided = { made: Decision<unknown>; status: number } | { refusal: Refusal }
+
+function batch(items: readonly Item[], onError: OnError): Operation<wire.BatchResults> {
+  return async (context) => {
+    const secrets: Uint8Array[] = []
+    try {
+      return await decideAll(items, { ...context }, { onError, secrets })
+    } catch (error) {
+      for (const secret of secrets) secret.fill(0)
+      throw error
+    }
+  }
+}
+
+// `secrets` has those of the decisions before an error that fails the batch as a whole. The context is this batch's own.
+async function decideAll(
+  items: readonly Item[],
+  context: Context,
+  { onError, secrets }: { onError: OnError; secrets: Uint8Array[] },
+): Promise<Decision<wire.BatchResults>> {
+  const decided: Decided[] = []
+  const entries: EntryNote[] = []
+  const unrecorded: UnrecordedKind[] = []
+  const pause = createStretches() // also while it holds the lock of the head: other tenants' calls do not wait for that lock
+  for (const item of items) {
+    const due = pause()
+    if (due) await due
+    const one = await decide(item, context, onError)
+    decided.push(one)
+    if ('refusal' in one) {
+      unrecorded.push(...unrecordedRefusal(one.refusal))
+      continue
+    }
+    const { made } = one
+    for (const note of made.entries) {
+      if (note.action === 'encrypt') context.quotaLeft -= 1
+      entries.push(note)
+    }
+    if (made.secrets) secrets.push(...made.secrets)
+    if (made.unrecorded) unrecorded.push(...made.unrecorded)
+  }
+  return { entries, release: async () => ({ results: await mapInStretches(decided, settle) }), secrets, unrecorded }
+}
+
+async function decide(item: Item, context: Context, onError: OnError): Promise<Decided> {
+  const row = BATCHABLE[item.op]
+  try {
+    if (context.caller.apiKey) assertPermissions(context.caller.apiKey, row.permissions)
+    return { made: await itemOperation(row, { item, onError }, context)(context), status: row.status }
+  } catch (error) {
+    if (error instanceof Refusal) return { refusal: error }
+    // A tampered key fails only the items that use it. Any other error fails the batch.
+    if (!failsOneItem(error)) throw error
+    onError(error)
+    const { code, detail } = describeTampering(error)
+    return { refusal: new Refusal(code, detail) }
+  }
+}
+
+// As for the single call: a closed server mode is refused before the body is validated.
+function itemOperation(
+  row: Route,
+  { item, onError }: { item: Item; onError: OnError },
+  { state }: Context,
+): Operation<unknown> {
+  const call = row.serverMode && { operation: row.operationId, body: item }
+  if (call && state.tenant.envelope_only) return refuseServerMode(call)
+  const { key_id } = item
+  if (typeof key_id !== 'string') throw new Refusal('E_VALIDATION', 'key_id: must be a string')
+  const operation = row.operation({
+    id: key_id,
+    body: row.body && parse(row.body, item, 'must be an object'),
+    query: {},
+    onError,
+  })
+  return call ? inServerMode(call, operation) : operation
+}
+
+// Only what waits makes a promise.
+function settle(decided: Decided): Result | Promise<Result> {
+  if ('refusal' in decided) return refused(decided.refusal)
+  const { made, status } = decided
+  try {
+    const body = made.release({})
+    if (!(body instanceof Promise)) return { status, body }
+    return body.then((waited) => ({ status, body: waited }), refusedBy)
+  } catch (error) {
+    return refusedBy(error)
+  }
+}
+
+function refusedBy(error: unknown): Result {
+  if (!(error instanceof Refusal)) throw error
+  return refused(error)
+}
+
+function refused({ status, code, message }: Refusal): { status: number; body: ProblemDocument } {
+  return { status, body: problemDocument(code, message) }
+}

@@ -1,0 +1,282 @@
+/** GET /openapi.json: the OpenAPI 3.1 document, generated from the table of routes and the wire schemas. */
+import {
+  findMissingPermission,
+  PERMISSIONS,
+  type Permission,
+  PROBLEM_CONTENT_TYPE,
+  PROBLEMS,
+  type ProblemCode,
+  problemDocument,
+  wire,
+} from '@eaas/protocol'
+import type { FastifyInstance } from 'fastify'
+import * as z from 'zod/mini'
+import { RESOURCES } from '../bind-routes.js'
+import type { Route } from '../route.js'
+import recorded from './openapi.examples.json' with { type: 'json' }
+import { PROBLEM_DETAILS, problemsOf } from './openapi-problems.js'
+import { componentSchemas, type JsonSchema, schemaRef } from './openapi-schemas.js'
+
+/** How long a client may keep the document, in seconds: it changes only with the server. */
+const MAX_AGE_S = 3_600
+
+/** Bodies and answers as one run of the service gave them, by `operationId`: the ids and the ciphertexts belong together. */
+const EXAMPLES: Readonly<Record<string, { body?: unknown; answer?: unknown } | undefined>> = recorded
+const EXAMPLE_KEY_ID = recorded.createKey.answer.key_id
+const EXAMPLE_API_KEY_ID = recorded.createApiKey.answer.id
+
+const SERVICE_TAG = 'Service'
+const JSON_CONTENT_TYPE = 'application/json'
+
+const INTRODUCTION = `\
+Keys for encryption, kept on a server of your own. Applications encrypt locally and have their data keys wrapped here, or let
+the server encrypt; every use of a key is an entry in an audit log that can be verified.
+
+Calls carry an API key: \`Authorization: Bearer eaas_sk_…\`. Errors are problem documents (RFC 9457) with a stable \`code\`.
+Besides those listed, any call may be answered 404 or 405 (no such route), 408, 414 or 431 (a request that could not be
+read). Unknown fields of a body are ignored; new fields may appear in answers.`
+
+/** Query parameters, with the types of numbers and times, which the wire schemas read as text. */
+const PARAMETERS: Readonly<Record<string, { description: string; schema?: JsonSchema }>> = {
+  action: { description: 'Only entries of this action.' },
+  after_id: { description: 'Only entries with a larger id.', schema: { type: 'integer', minimum: 0 } },
+  checkpoint: { description: 'A checkpoint kept from earlier, which the log must still agree with.' },
+  date_from: {
+    description: 'Only entries written at this time or later.',
+    schema: { type: 'string', format: 'date-time' },
+  },
+  date_to: {
+    description: 'Only entries written at this time or earlier.',
+    schema: { type: 'string', format: 'date-time' },
+  },
+  key_id: { description: 'Only entries about this key.', schema: { type: 'string', format: 'uuid' } },
+  limit: {
+    description: 'How many to return at most; the audit log returns no more than 100.',
+    schema: { type: 'integer', minimum: 1 },
+  },
+  month: { description: 'The month in UTC, YYYY-MM; the current one by default.' },
+  name: { description: 'Only the key of this name.' },
+  offset: { description: 'How many to skip.', schema: { type: 'integer', minimum: 0 } },
+  order: { description: 'Sorted by id: oldest first or newest first.' },
+  status: { description: 'Only keys in this state.' },
+  through_id: { description: 'Only entries up to this id.', schema: { type: 'integer', minimum: 1 } },
+}
+
+type Json = Record<string, unknown>
+
+/** The document. */
+export interface OpenApiDocument extends Json {
+  openapi: string
+  paths: Record<string, Record<string, Json>>
+  components: { schemas: Record<string, JsonSchema> } & Json
+}
+
+/** Serves the document, built once. */
+export function serveOpenApi(app: FastifyInstance): void {
+  let text: string | undefined
+  app.get('/openapi.json', (_, reply) => {
+    text ??= JSON.stringify(openApiDocument())
+    return reply.header('cache-control', `public, max-age=${MAX_AGE_S}`).type(JSON_CONTENT_TYPE).send(text)
+  })
+}
+
+/** Builds the document of every route. */
+export function openApiDocument(): OpenApiDocument {
+  const paths: OpenApiDocument['paths'] = servicePaths()
+  for (const { name, routes } of RESOURCES) {
+    for (const row of routes) {
+      const path = row.path.replaceAll(/:(\w+)/g, '{$1}')
+      paths[path] = { ...paths[path], [row.method.toLowerCase()]: describeRoute(row, name) }
+    }
+  }
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'EaaS',
+      summary: 'Encryption as a service',
+      description: INTRODUCTION,
+      version: '1',
+      license: { name: 'MIT' },
+    },
+    // Relative to this document: a path prefix in front of the server is kept.
+    servers: [{ url: '.' }],
+    tags: [
+      ...RESOURCES.map(({ name, description }) => ({ name, description })),
+      { name: SERVICE_TAG, description: 'The server itself. Without authentication.' },
+    ],
+    paths,
+    components: {
+      schemas: componentSchemas(),
+      headers: {
+        RequestId: {
+          description: 'The id that the server logs this request under.',
+          schema: { type: 'string', format: 'uuid' },
+        },
+      },
+      responses: { Unauthorized: unauthorized() },
+      examples: problemExamples(),
+      securitySchemes: {
+        apiKey: { type: 'http', scheme: 'bearer', description: 'An API key, `eaas_sk_…`.' },
+      },
+    },
+  }
+}
+
+function describeRoute(row: Route, tag: string): Json {
+  const { operationId, summary, permissions, body } = row
+  const parameters = [...pathParameters(row), ...queryParameters(row)]
+  return {
+    operationId,
+    summary,
+    description: describeEffects(row),
+    tags: [tag],
+    security: [{ apiKey: permissions }],
+    ...(parameters.length > 0 ? { parameters } : {}),
+    ...(body ? { requestBody: requestBody(row) } : {}),
+    responses: { [row.status]: success(row), ...refusals(row) },
+  }
+}
+
+function describeEffects({ permissions, action, serverMode, path }: Route): string {
+  const needs =
+    permissions.length > 0
+      ? `Needs the permission ${permissions.map(namePermission).join(' and ')}.`
+      : 'Needs the permission of each operation in it.'
+  const writes = action
+    ? `Writes the audit entry \`${action}\`.`
+    : path === '/v1/batch'
+      ? 'Each operation writes its own audit entry; all are committed together.'
+      : 'Writes no audit entry.'
+  const closed = serverMode ? ' Refused for envelope-only tenants, with the entry `envelope_only.refused`.' : ''
+  return `${needs} ${writes}${closed}`
+}
+
+/** The permission, with another one that allows the same. */
+function namePermission(permission: Permission): string {
+  const implying = PERMISSIONS.find((other) => other !== permission && !findMissingPermission([other], [permission]))
+  return implying === undefined ? `\`${permission}\`` : `\`${permission}\` or \`${implying}\``
+}
+
+function pathParameters({ path }: Route): Json[] {
+  if (!path.includes(':id')) return []
+  const [what, example] = path.startsWith('/v1/api-keys') ? ['API key', EXAMPLE_API_KEY_ID] : ['key', EXAMPLE_KEY_ID]
+  return [
+    {
+      name: 'id',
+      in: 'path',
+      required: true,
+      description: `The ${what}'s id. Anything but a UUID gets 404.`,
+      schema: { type: 'string', format: 'uuid' },
+      example,
+    },
+  ]
+}
+
+function queryParameters({ query }: Route): Json[] {
+  if (!query) return []
+  const { properties = {} } = z.toJSONSchema(query, { io: 'input', unrepresentable: 'any' }) as JsonSchema
+  const defaults = query.parse({}) as Json // JSON schema loses the defaults of text that becomes a number
+  return Object.entries(properties).map(([name, generated]) => {
+    const described = PARAMETERS[name]
+    if (!described) throw new Error(`the query parameter ${name} is not described in openapi.ts`)
+    const schema = { ...(described.schema ?? generated) }
+    if (defaults[name] !== undefined) schema.default = defaults[name]
+    return { name, in: 'query', description: described.description, schema }
+  })
+}
+
+function requestBody({ operationId, body }: Route): Json {
+  return { required: true, content: { [JSON_CONTENT_TYPE]: withExample(schemaRef(body), EXAMPLES[operationId]?.body) } }
+}
+
+function success({ operationId, status, answer, contentType }: Route): Json {
+  const headers = { 'X-Request-Id': requestIdRef() }
+  if (contentType) {
+    const content = { [contentType]: withExample({ type: 'string' }, EXAMPLES[operationId]?.answer) }
+    return { description: 'Done. The answer is streamed.', headers, content }
+  }
+  if (!answer) return { description: 'Done.', headers }
+  const content = { [JSON_CONTENT_TYPE]: withExample(schemaRef(answer), EXAMPLES[operationId]?.answer) }
+  return { description: status === 201 ? 'Created.' : 'Done.', headers, content }
+}
+
+function refusals(row: Route): Record<string, Json> {
+  return Object.fromEntries(
+    [...problemsOf(row)].map(([status, codes]) => [
+      status,
+      status === PROBLEMS.E_UNAUTHORIZED.status
+        ? { $ref: '#/components/responses/Unauthorized' }
+        : refusal(status, codes),
+    ]),
+  )
+}
+
+function refusal(status: number, codes: readonly ProblemCode[]): Json {
+  const narrowed = { properties: { status: { const: status }, code: { enum: codes } } }
+  return {
+    description: codes.map((code) => `\`${code}\``).join(', '),
+    headers: { 'X-Request-Id': requestIdRef() },
+    content: {
+      [PROBLEM_CONTENT_TYPE]: {
+        schema: { allOf: [schemaRef(wire.problem), narrowed] },
+        examples: Object.fromEntries(codes.map((code) => [code, { $ref: `#/components/examples/${code}` }])),
+      },
+    },
+  }
+}
+
+function unauthorized(): Json {
+  const answer = refusal(PROBLEMS.E_UNAUTHORIZED.status, ['E_UNAUTHORIZED'])
+  const challenge = { description: 'Always `Bearer`.', schema: { type: 'string', const: 'Bearer' } }
+  return { ...answer, headers: { 'X-Request-Id': requestIdRef(), 'WWW-Authenticate': challenge } }
+}
+
+function problemExamples(): Json {
+  const codes = Object.keys(PROBLEM_DETAILS) as ProblemCode[]
+  return Object.fromEntries(codes.map((code) => [code, { value: problemDocument(code, PROBLEM_DETAILS[code]) }]))
+}
+
+/** The paths outside /v1, for operators of the server. */
+function servicePaths(): OpenApiDocument['paths'] {
+  const health = (description: string) => ({
+    description,
+    content: { [JSON_CONTENT_TYPE]: withExample(schemaRef(wire.health), recorded.health.answer) },
+  })
+  const service = { tags: [SERVICE_TAG], security: [] }
+  return {
+    '/health': {
+      get: {
+        operationId: 'getHealth',
+        summary: 'Whether the service can do its work',
+        ...service,
+        responses: { 200: health('It can, or `degraded` if not for every tenant.'), 503: { ...health('It cannot.') } },
+      },
+    },
+    '/metrics': {
+      get: {
+        operationId: 'getMetrics',
+        summary: 'Metrics of this process for Prometheus',
+        ...service,
+        responses: { 200: { description: 'The metrics.', content: { 'text/plain': { schema: { type: 'string' } } } } },
+      },
+    },
+    '/openapi.json': {
+      get: {
+        operationId: 'getOpenApi',
+        summary: 'This document',
+        ...service,
+        responses: {
+          200: { description: 'OpenAPI 3.1.', content: { [JSON_CONTENT_TYPE]: { schema: { type: 'object' } } } },
+        },
+      },
+    },
+  }
+}
+
+function withExample(schema: Json, example: unknown): Json {
+  return example === undefined ? { schema } : { schema, example }
+}
+
+function requestIdRef(): Json {
+  return { $ref: '#/components/headers/RequestId' }
+}

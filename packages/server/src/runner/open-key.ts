@@ -1,0 +1,130 @@
+/** Opens keys from their rows. */
+
+import type { KeyObject } from 'node:crypto'
+import { wrappedKeyAad } from '@eaas/protocol'
+import { authentic, keyMac, keyVersionMac, TamperedRowError } from '../audit/formats/row-mac.js'
+import { readPutBack } from '../audit/newest-row.js'
+import { versionStatus } from '../audit/verify/row-audit.js'
+import { openSecret } from '../crypto/key-hierarchy.js'
+import { mapInStretches } from '../event-loop.js'
+import type { Queryable } from '../store/db.js'
+import { findKey, type KeyRow, type KeyVersionRow, listKeyVersions } from '../store/keys.js'
+
+/** Versions that are read at once: few enough that the driver parses them in about a millisecond. */
+const PAGE_VERSIONS = 200
+
+/** One version of a key; `kek` is undefined once it is destroyed. */
+export interface OpenKeyVersion {
+  row: KeyVersionRow
+  kek: KeyObject | undefined
+  /** the AAD that a wrapped key of this version is bound to */
+  aad: Uint8Array
+}
+
+/** A key with its secrets opened. */
+export interface OpenKey {
+  row: KeyRow
+  versions: ReadonlyMap<number, OpenKeyVersion>
+  /** undefined once the key is destroyed */
+  hashKey: KeyObject | undefined
+}
+
+export interface KeySource {
+  sql: Queryable
+  rootKey: KeyObject
+  auditKey: KeyObject
+  rowKey: KeyObject
+  tenant_id: string
+}
+
+/** Loads a key. `written` is the entry of its row if this transaction wrote it, and so is not in the log yet. @throws TamperedRowError */
+export async function loadKey(source: KeySource, key_id: string, written?: number): Promise<OpenKey | undefined> {
+  for (;;) {
+    const row = await findRow(source, key_id, written)
+    if (!row) return undefined
+    const versions = await loadVersions(source, row)
+    if (areVersionsOf(row, versions)) {
+      return { row, versions: byNumber(versions), hashKey: openHashKey(source.rootKey, row) }
+    }
+    // The key may have changed between the two reads. Otherwise somebody else changed a version.
+    const again = await findRow(source, key_id, written)
+    if (again?.entry_id === row.entry_id) {
+      throw new TamperedRowError(
+        `a version of key ${key_id} of tenant ${row.tenant_id} was deleted or put back outside the server`,
+      )
+    }
+  }
+}
+
+async function findRow(
+  { sql, auditKey, rowKey, tenant_id }: KeySource,
+  key_id: string,
+  written: number | undefined,
+): Promise<KeyRow | undefined> {
+  const found = await findKey(sql, tenant_id, key_id)
+  if (!found) return undefined
+  const { newest_entry, ...row } = authentic(found, keyMac, rowKey)
+  const recorded = { ...row, newest_entry: written ?? newest_entry }
+  const putBack = await readPutBack(sql, recorded, { what: `key ${key_id}`, auditKey })
+  if (putBack) throw putBack
+  return row
+}
+
+async function loadVersions({ sql, rootKey, rowKey }: KeySource, row: KeyRow): Promise<OpenKeyVersion[]> {
+  const versions: OpenKeyVersion[] = []
+  for (let rows = PAGE_VERSIONS; rows === PAGE_VERSIONS; ) {
+    const page = { after: versions.at(-1)?.row.version ?? 0, limit: PAGE_VERSIONS }
+    const found = await listKeyVersions(sql, row, page)
+    const open = (version: KeyVersionRow) => openVersion(rootKey, authentic(version, keyVersionMac, rowKey))
+    versions.push(...(await mapInStretches(found, open)))
+    rows = found.length
+  }
+  return versions
+}
+
+/** Opens a key from the rows of all of its versions, or an already open key from those that changed. */
+export function openKey(
+  rootKey: KeyObject,
+  { row, versions, known }: { row: KeyRow; versions: readonly KeyVersionRow[]; known?: OpenKey | undefined },
+): OpenKey {
+  return {
+    row,
+    versions: new Map([
+      ...(known?.versions ?? []),
+      ...byNumber(versions.map((version) => openVersion(rootKey, version))),
+    ]),
+    hashKey: openHashKey(rootKey, row, known),
+  }
+}
+
+function byNumber(versions: readonly OpenKeyVersion[]): Map<number, OpenKeyVersion> {
+  return new Map(versions.map((version) => [version.row.version, version]))
+}
+
+function openHashKey(
+  rootKey: KeyObject,
+  { tenant_id, key_id: id, wrapped_hash_key }: KeyRow,
+  known?: OpenKey,
+): KeyObject | undefined {
+  if (wrapped_hash_key === null) return undefined
+  return known?.hashKey ?? openSecret(rootKey, { purpose: 'hash-key', tenant_id, id }, wrapped_hash_key)
+}
+
+function openVersion(rootKey: KeyObject, row: KeyVersionRow): OpenKeyVersion {
+  const { tenant_id, key_id: id, version, wrapped_kek } = row
+  return {
+    row,
+    kek:
+      wrapped_kek === null ? undefined : openSecret(rootKey, { purpose: 'kek', tenant_id, id, version }, wrapped_kek),
+    aad: wrappedKeyAad(tenant_id, id, version),
+  }
+}
+
+// A hidden version would escape destruction, and its wrapped keys would seem forged. Each version is written once in each of its states, and
+// its key says in which one it is: so an older row of a version is recognized without looking at the log.
+function areVersionsOf(key: KeyRow, versions: readonly OpenKeyVersion[]): boolean {
+  return (
+    versions.length === key.current_version &&
+    versions.every(({ row: { version, status } }, at) => version === at + 1 && status === versionStatus(key, version))
+  )
+}

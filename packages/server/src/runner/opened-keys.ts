@@ -1,0 +1,164 @@
+/**
+ * The keys and API keys of a tenant, opened and authenticated, each loaded at its first use. Concurrent calls for one share its load;
+ * a row that was not found, failed to load or was put back is not cached.
+ */
+import type { KeyObject } from 'node:crypto'
+import { isUuid } from '@eaas/protocol'
+import { apiKeyMac, authentic, type TamperedRowError } from '../audit/formats/row-mac.js'
+import { readPutBack } from '../audit/newest-row.js'
+import { type ApiKeyRow, findApiKey, findApiKeyByDigest } from '../store/api-keys.js'
+import type { Queryable } from '../store/db.js'
+import { withDeadline } from '../store/deadline.js'
+import type { KeyRow, KeyVersionRow } from '../store/keys.js'
+import type { WithNewestEntry } from '../store/newest-entry.js'
+import type { TenantRow } from '../store/tenants.js'
+import { loadKey, type OpenKey, openKey } from './open-key.js'
+
+/** The new rows that a management change wrote. */
+export interface WrittenRows {
+  tenant?: TenantRow
+  key?: KeyRow
+  /** changed versions of that key */
+  versions?: readonly KeyVersionRow[]
+  apiKey?: ApiKeyRow
+  /** the last entry that a purge took */
+  purged_through?: number
+}
+
+/** An API key; with a fault if its row was put back: then it only serves to report what is wrong with the log. */
+export interface FoundApiKey {
+  row: ApiKeyRow
+  fault: TamperedRowError | undefined
+}
+
+export interface RowSource {
+  sql: Queryable
+  rootKey: KeyObject
+  auditKey: KeyObject
+  rowKey: KeyObject
+  tenant_id: string
+}
+
+interface Slot<T> {
+  loading: Promise<T | undefined>
+  /** once it is loaded */
+  value: T | undefined
+}
+
+export class OpenRows {
+  private readonly keys = new Map<string, Slot<OpenKey>>()
+  /** by digest */
+  private readonly apiKeys = new Map<string, Slot<FoundApiKey>>()
+  /** keys that were written while not all of their versions were loaded */
+  private readonly unknown = new Set<string>()
+  /** by id, the entries of the rows that this transaction wrote: the log has them only at its end */
+  private readonly written = new Map<string, number>()
+
+  /** Rows `below` are read too, but never changed: what a transaction has not committed stays in its own layer. */
+  constructor(
+    private readonly source: RowSource,
+    private readonly below?: OpenRows,
+  ) {}
+
+  /** Finds a key; anything that is no UUID finds nothing. @throws TamperedRowError */
+  findKey(key_id: string): Promise<OpenKey | undefined> {
+    if (!isUuid(key_id)) return Promise.resolve(undefined)
+    const known = this.unknown.has(key_id) ? undefined : this.below?.keys
+    return remember(this.keys, known, key_id, () => loadKey(this.source, key_id, this.written.get(key_id)))
+  }
+
+  /** Finds the API key with this digest. @throws TamperedRowError */
+  findApiKey(digest: string): Promise<FoundApiKey | undefined> {
+    const { sql, tenant_id } = this.source
+    return remember(this.apiKeys, this.below?.apiKeys, digest, async () => {
+      const apiKey = await findApiKeyByDigest(sql, tenant_id, digest)
+      return apiKey && this.openApiKey(apiKey)
+    })
+  }
+
+  /** Finds an API key by its id, always in the database. @throws TamperedRowError */
+  async findApiKeyById(api_key_id: string): Promise<ApiKeyRow | undefined> {
+    return isUuid(api_key_id) ? withDeadline(this.loadApiKeyById(api_key_id)) : undefined
+  }
+
+  private async loadApiKeyById(api_key_id: string): Promise<ApiKeyRow | undefined> {
+    const { sql, tenant_id } = this.source
+    const found = await findApiKey(sql, tenant_id, api_key_id)
+    if (!found) return undefined
+    const { row, fault } = await this.openApiKey(found)
+    if (fault) throw fault
+    return row
+  }
+
+  private async openApiKey(found: WithNewestEntry<ApiKeyRow>): Promise<FoundApiKey> {
+    const { sql, auditKey, rowKey } = this.source
+    const { newest_entry, ...row } = authentic(found, apiKeyMac, rowKey)
+    const { api_key_id } = row
+    const recorded = { ...row, newest_entry: this.written.get(api_key_id) ?? newest_entry }
+    return { row, fault: await readPutBack(sql, recorded, { what: `API key ${api_key_id}`, auditKey }) }
+  }
+
+  /** Puts rows that this process wrote. */
+  put({ key, versions = [], apiKey }: WrittenRows): void {
+    if (apiKey) {
+      this.apiKeys.set(apiKey.digest, filled({ row: apiKey, fault: undefined }))
+      this.written.set(apiKey.api_key_id, apiKey.entry_id)
+    }
+    if (!key) return
+    const { key_id, current_version } = key
+    this.written.set(key_id, key.entry_id)
+    const known = this.keys.get(key_id)?.value ?? this.below?.keys.get(key_id)?.value
+    if (known || versions.length === current_version) {
+      this.keys.set(key_id, filled(openKey(this.source.rootKey, { row: key, versions, known })))
+    } else {
+      this.keys.delete(key_id)
+      this.unknown.add(key_id)
+    }
+  }
+
+  /** Adopts what was loaded and put in the layer `above`; to be called once its transaction is committed. */
+  absorb(above: OpenRows): void {
+    for (const key_id of above.unknown) this.keys.delete(key_id)
+    for (const [key_id, slot] of above.keys) if (slot.value) this.keys.set(key_id, slot)
+    for (const [digest, slot] of above.apiKeys) if (slot.value) this.apiKeys.set(digest, slot)
+  }
+
+  /** Drops the rows that other processes wrote, by their ids; all rows if it is not known which. */
+  forget(written: { keys: ReadonlySet<string>; apiKeys: ReadonlySet<string> } | undefined): void {
+    if (!written) {
+      this.keys.clear()
+      this.apiKeys.clear()
+      return
+    }
+    for (const key_id of written.keys) this.keys.delete(key_id)
+    if (written.apiKeys.size === 0) return
+    for (const [digest, { value }] of this.apiKeys) {
+      if (!value || written.apiKeys.has(value.row.api_key_id)) this.apiKeys.delete(digest)
+    }
+  }
+}
+
+// A row that is still loading below is loaded again here: its load may wait for a connection that waits for this transaction.
+function remember<T extends object>(
+  slots: Map<string, Slot<T>>,
+  below: ReadonlyMap<string, Slot<T>> | undefined,
+  id: string,
+  load: () => Promise<T | undefined>,
+): Promise<T | undefined> {
+  const found = slots.get(id) ?? (below?.get(id)?.value && below.get(id))
+  if (found) return found.loading
+  const slot: Slot<T> = { loading: withDeadline(load()), value: undefined }
+  slots.set(id, slot)
+  const forget = () => {
+    if (slots.get(id) === slot) slots.delete(id)
+  }
+  slot.loading.then((value) => {
+    if (!value || ('fault' in value && value.fault)) forget()
+    else slot.value = value
+  }, forget)
+  return slot.loading
+}
+
+function filled<T>(value: T): Slot<T> {
+  return { loading: Promise.resolve(value), value }
+}

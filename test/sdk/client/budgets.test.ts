@@ -1,0 +1,83 @@
+// What an application's users download: built as the package is, then bundled for browsers, minified and compressed.
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { gzipSync } from 'node:zlib'
+import { build } from 'esbuild'
+import { describe, expect, it } from 'vitest'
+
+const KB = 1_024
+
+interface Sizes {
+  /** The entry and all that it imports at once. */
+  atOnce: number
+  /** All chunks, those that are loaded later included. */
+  all: number
+}
+
+async function bundle(entry: string, external: string[] = []): Promise<Sizes> {
+  const root = fileURLToPath(new URL('../../../packages/sdk/src/', import.meta.url))
+  const { outputFiles, metafile } = await build({
+    entryPoints: [`${root}${entry}`],
+    absWorkingDir: root,
+    bundle: true,
+    minify: true,
+    splitting: true,
+    format: 'esm',
+    platform: 'browser',
+    target: 'es2022',
+    outdir: 'out',
+    write: false,
+    metafile: true,
+    external,
+  })
+  const size = (path: string) => {
+    const file = outputFiles.find((output) => output.path.endsWith(path))
+    if (!file) throw new Error(`no output ${path}`)
+    return gzipSync(file.contents, { level: 9 }).length
+  }
+  const seen = new Set<string>()
+  const visit = (path: string) => {
+    if (seen.has(path)) return
+    seen.add(path)
+    for (const { path: next, kind } of metafile.outputs[path]?.imports ?? []) {
+      if (kind === 'import-statement') visit(next)
+    }
+  }
+  visit(`out/${entry.replace('.ts', '.js')}`)
+  const sum = (paths: Iterable<string>) => [...paths].reduce((total, path) => total + size(path), 0)
+  return { atOnce: sum(seen), all: sum(Object.keys(metafile.outputs)) }
+}
+
+describe('the size for browsers, minified and compressed', () => {
+  it('of the default entry is at most 16 KB with all that it loads at once, and 45 KB with all that it may load', async () => {
+    const { atOnce, all } = await bundle('index.ts')
+    expect(atOnce).toBeLessThanOrEqual(16 * KB)
+    // noble is 7 KB of it, for pages without WebCrypto alone.
+    expect(all).toBeLessThanOrEqual(45 * KB)
+  })
+
+  it('of what the SDK adds to the packages that it uses is at most 39 KB', async () => {
+    const { all } = await bundle('index.ts', ['@noble/ciphers', '@noble/hashes'])
+    expect(all).toBeLessThanOrEqual(39 * KB)
+  })
+
+  it('of the offline entry is at most 8.5 KB with all that it loads at once', async () => {
+    const { atOnce, all } = await bundle('offline.ts')
+    expect(atOnce).toBeLessThanOrEqual(8.5 * KB)
+    expect(all).toBeLessThanOrEqual(14.5 * KB) // with the encryption in JavaScript, for pages without WebCrypto
+  })
+})
+
+describe('the package', () => {
+  it('needs at most five others at run time, has no install script, and no side effects', () => {
+    const path = fileURLToPath(new URL('../../../packages/sdk/package.json', import.meta.url))
+    const manifest = JSON.parse(readFileSync(path, 'utf8')) as {
+      dependencies: object
+      scripts: object
+      sideEffects: boolean
+    }
+    expect(Object.keys(manifest.dependencies).length).toBeLessThanOrEqual(5)
+    expect(Object.keys(manifest.scripts)).toEqual(['build'])
+    expect(manifest.sideEffects).toBe(false)
+  })
+})

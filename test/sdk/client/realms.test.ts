@@ -1,0 +1,121 @@
+// Values of another realm: of a frame, of a `vm` context, and of Node in what jest and jsdom run.
+import { fileURLToPath } from 'node:url'
+import { createContext, runInContext, runInNewContext } from 'node:vm'
+import { build } from 'esbuild'
+import { describe, expect, it } from 'vitest'
+import { bytes, createClient, date, isEaasError, json } from '../../../packages/sdk/src/index.js'
+import { createDek, open, seal } from '../../../packages/sdk/src/offline.js'
+import { createTestService } from '../../../packages/sdk/src/testing.js'
+
+const BYTES = [0, 1, 2, 255]
+const foreign = <T>(source: string): T => runInNewContext(source) as T
+const foreignBytes = () => foreign<Uint8Array>(`Uint8Array.of(${BYTES})`)
+const WRAPPED = { wrapped_key: 'AAAA', key_id: '0b54f9a4-6f0e-4c1c-9d2a-5e7a1c3b8f60', key_version: 1 }
+
+async function connect(engine: 'auto' | 'node' | 'web' | 'noble' = 'auto') {
+  const eaas = createClient({ ...createTestService(), engine })
+  const { id: keyId } = await eaas.keys.create({ name: 'users' })
+  return { eaas, keyId }
+}
+
+describe('what another realm made', () => {
+  it('is not an instance of this one, or the following would show nothing', () => {
+    expect(foreignBytes()).not.toBeInstanceOf(Uint8Array)
+    expect(foreign('new Date()')).not.toBeInstanceOf(Date)
+    expect(foreign('new Error()')).not.toBeInstanceOf(Error)
+  })
+
+  it.each(['node', 'web', 'noble'] as const)('is sealed if it is a Uint8Array, by engine %s', async (engine) => {
+    const { eaas, keyId } = await connect(engine)
+    expect([...(await eaas.decrypt(await eaas.encrypt(foreignBytes(), { keyId })))]).toEqual(BYTES)
+  })
+
+  it('is sealed by a model: bytes, dates, JSON', async () => {
+    const { eaas, keyId } = await connect()
+    const model = eaas.model({
+      name: 'users',
+      keyId,
+      fields: { photo: bytes(), born: date(), prefs: json<{ dark: boolean }>() },
+    })
+    const row = await model.encrypt({
+      photo: foreign<ReturnType<typeof Uint8Array.of>>(`Uint8Array.of(${BYTES})`),
+      born: foreign<Date>('new Date(0)'),
+      prefs: foreign<{ dark: boolean }>('({ dark: true })'),
+    })
+    const { photo, born, prefs } = await model.decrypt(row)
+    expect([[...photo], born, prefs]).toEqual([BYTES, new Date(0), { dark: true }])
+  })
+
+  it('is a DEK if it is 32 bytes', async () => {
+    const dek = createDek()
+    const other = foreign<Uint8Array>(`Uint8Array.of(${dek})`)
+    expect([...(await open(await seal(foreignBytes(), { dek: other, wrapped: WRAPPED }), dek))]).toEqual(BYTES)
+  })
+
+  it('is refused if it only says that it is a byte array', async () => {
+    const { eaas, keyId } = await connect()
+    for (const source of ['({ [Symbol.toStringTag]: "Uint8Array", length: 4, buffer: {} })', '[1]']) {
+      await expect(eaas.encrypt(foreign<Uint8Array>(source), { keyId })).rejects.toMatchObject({
+        code: 'E_INVALID_INPUT',
+      })
+    }
+    const invalid = foreign<Date>('new Date(NaN)')
+    const model = eaas.model({ name: 'users', keyId, fields: { born: date() } })
+    await expect(model.encrypt({ born: invalid })).rejects.toThrow('an invalid Date')
+  })
+
+  it('is an error of the SDK if a copy of the SDK threw it there', () => {
+    const brand = 'Object.defineProperty(new Error("x"), Symbol.for("eaas.error"), { value: true })'
+    expect(isEaasError(foreign(brand))).toBe(true)
+    expect(isEaasError(foreign('new Error("x")'))).toBe(false)
+  })
+})
+
+describe('the SDK in a realm whose platform comes from another one, as in jest', () => {
+  const PLATFORM = ['AbortController', 'AbortSignal', 'Headers', 'ReadableStream', 'Request', 'Response', 'URL']
+  const LATER = ['Buffer', 'crypto', 'fetch', 'performance', 'process', 'setTimeout', 'clearTimeout', 'atob', 'btoa']
+
+  async function load(names: readonly string[]) {
+    const { outputFiles } = await build({
+      stdin: {
+        contents: `export { createClient, isEaasError } from '../../../packages/sdk/src/index.ts'
+          export { createTestService } from '../../../packages/sdk/src/testing.ts'
+          export { createDek, openText, seal } from '../../../packages/sdk/src/offline.ts'`,
+        resolveDir: fileURLToPath(new URL('../../../packages/sdk/src/', import.meta.url)),
+      },
+      bundle: true,
+      format: 'iife',
+      globalName: 'sdk',
+      target: 'es2022',
+      write: false,
+    })
+    const globals = Object.fromEntries(names.map((name) => [name, Reflect.get(globalThis, name)]))
+    const context = createContext(globals)
+    runInContext(`${outputFiles[0]?.text}; globalThis.sdk = sdk`, context)
+    return (source: string) => runInContext(source, context) as Promise<unknown>
+  }
+
+  it.each(['node', 'web', 'noble'])('seals and opens by engine %s', async (engine) => {
+    const run = await load([...PLATFORM, ...LATER, 'TextEncoder', 'TextDecoder'])
+    const outcome = await run(`(async () => {
+      const eaas = sdk.createClient({ ...sdk.createTestService(), engine: '${engine}' })
+      const { id: keyId } = await eaas.keys.create({ name: 'users' })
+      const opened = await eaas.decryptText(await eaas.encrypt('é', { keyId }))
+      const [row] = await eaas.encryptMany([{ photo: Buffer.from('é') }], { keyId, fields: ['photo'] })
+      const photo = (await eaas.decryptMany([row], { fields: ['photo'], as: 'bytes' }))[0].photo
+      const same = await eaas.keys.create({ name: 'users' }).catch((error) => sdk.isEaasError(error) && error.code)
+      return [opened, photo instanceof Uint8Array, photo.length, same].join()
+    })()`)
+    expect(outcome).toBe('é,true,2,E_API')
+  })
+
+  it('loads, and seals with a DEK at hand, where there is no TextEncoder, as in jest with jsdom', async () => {
+    const run = await load([...PLATFORM, ...LATER])
+    const outcome = await run(`(async () => {
+      sdk.createClient({ baseUrl: 'https://eaas.test', apiKey: 'x' }).close()
+      const dek = sdk.createDek()
+      return sdk.openText(await sdk.seal('é', { dek, wrapped: ${JSON.stringify(WRAPPED)} }), dek)
+    })()`)
+    expect(outcome).toBe('é')
+  })
+})

@@ -1,0 +1,149 @@
+// An option that nobody knows does nothing: `binding`, `timeout`, a misspelt `keyID`. Each call refuses it before anything is sent.
+import { describe, expect, it, vi } from 'vitest'
+import { createBroker } from '../../../packages/sdk/src/broker.js'
+import { boolean, bytes, type Client, createClient, date, json, number, text } from '../../../packages/sdk/src/index.js'
+import { createDek, openExport, seal } from '../../../packages/sdk/src/offline.js'
+import { createTestService } from '../../../packages/sdk/src/testing.js'
+
+const service = createTestService({ envelopeOnly: false })
+const owner = createClient(service)
+const { id: keyId } = await owner.keys.create({ name: 'users' })
+const stored = await owner.encrypt('x', { keyId })
+const exported = await owner.keys.export(keyId)
+const model = (eaas: Client, more: object = {}) =>
+  eaas.model({ name: 'users', keyId, fields: { a: text({ index: 'a_index' }) }, ...more })
+const row = await model(owner).encrypt({ a: 'x' })
+const drain = async (batches: AsyncIterable<unknown>) => {
+  for await (const _ of batches);
+}
+const wrapped = { wrapped_key: stored.wrapped_key, key_id: keyId, key_version: 1 }
+const authenticate = () => ({ id: 'ada' })
+
+/** Each call with an option that is not its own. */
+const CALLS: Record<string, (eaas: Client, o: never) => unknown> = {
+  createClient: (_, o: object) => createClient({ baseUrl: 'https://eaas.test', apiKey: 'k', ...o }),
+  deks: (_, o) => createClient({ baseUrl: 'https://eaas.test', apiKey: 'k', deks: o }),
+  encrypt: (eaas, o: object) => eaas.encrypt('x', { keyId, ...o }),
+  encryptJson: (eaas, o: object) => eaas.encryptJson(1, { keyId, ...o }),
+  decrypt: (eaas, o) => eaas.decrypt(stored, o),
+  decryptText: (eaas, o) => eaas.decryptText(stored, o),
+  decryptJson: (eaas, o) => eaas.decryptJson(stored, o),
+  encryptMany: (eaas, o: object) => eaas.encryptMany([{ a: 'x' }], { keyId, fields: ['a'], ...o }),
+  decryptMany: (eaas, o: object) => eaas.decryptMany([{ a: stored }], { fields: ['a'], ...o }),
+  hash: (eaas, o: object) => eaas.hash('x', { keyId, ...o }),
+  rewrap: (eaas, o) => eaas.rewrap(stored, o),
+  model,
+  indexes: (eaas, o: object) => model(eaas, { indexes: { both: { fields: ['a', 'a'], ...o } } }),
+  'model.encrypt': (eaas, o) => model(eaas).encrypt({ a: 'x' }, o),
+  'model.encryptMany': (eaas, o) => model(eaas).encryptMany([{ a: 'x' }], o),
+  'model.decrypt': (eaas, o) => model(eaas).decrypt(row, o),
+  'model.decryptMany': (eaas, o) => model(eaas).decryptMany([row], o),
+  'model.index': (eaas, o) => model(eaas).index({ a: 'x' }, o),
+  'model.rewrap': (eaas, o) => drain(model(eaas).rewrap([row], o)),
+  'model.reseal': (eaas, o) => drain(model(eaas).reseal([row], o)),
+  text: (_, o) => text(o),
+  number: (_, o) => number(o),
+  date: (_, o) => date(o),
+  json: (_, o) => json(o),
+  bytes: (_, o) => bytes(o),
+  boolean: (_, o) => boolean(o),
+  'keys.create': (eaas, o) => eaas.keys.create({ name: 'y' }, o),
+  'a new key': (eaas, o: object) => eaas.keys.create({ name: 'y', ...o }),
+  'keys.ensure': (eaas, o) => eaas.keys.ensure({ name: 'y' }, o),
+  'a key to ensure': (eaas, o: object) => eaas.keys.ensure({ name: 'y', ...o }),
+  'keys.list': (eaas, o) => eaas.keys.list(o),
+  'keys.get': (eaas, o) => eaas.keys.get(keyId, o),
+  'keys.rotate': (eaas, o) => eaas.keys.rotate(keyId, o),
+  'keys.setRotation': (eaas, o) => eaas.keys.setRotation(keyId, 1, o),
+  'keys.disable': (eaas, o) => eaas.keys.disable(keyId, o),
+  'keys.enable': (eaas, o) => eaas.keys.enable(keyId, o),
+  'keys.destroy': (eaas, o) => eaas.keys.destroy(keyId, 'users', o),
+  'keys.cancelDestruction': (eaas, o) => eaas.keys.cancelDestruction(keyId, o),
+  'keys.export': (eaas, o) => eaas.keys.export(keyId, o),
+  'apiKeys.create': (eaas, o) => eaas.apiKeys.create({ name: 'y', permissions: [] }, o),
+  'a new API key': (eaas, o: object) => eaas.apiKeys.create({ name: 'y', permissions: [], ...o }),
+  'apiKeys.list': (eaas, o) => eaas.apiKeys.list(o),
+  'apiKeys.update': (eaas, o) => eaas.apiKeys.update(keyId, {}, o),
+  'changes of an API key': (eaas, o) => eaas.apiKeys.update(keyId, o),
+  'apiKeys.revoke': (eaas, o) => eaas.apiKeys.revoke(keyId, o),
+  'audit.list': (eaas, o) => eaas.audit.list(o),
+  'audit.entries': (eaas, o) => drain(eaas.audit.entries(o)),
+  'audit.verify': (eaas, o) => eaas.audit.verify(o),
+  'server.encrypt': (eaas, o: object) => eaas.server.encrypt('x', { keyId, ...o }),
+  'server.decrypt': (eaas, o) => eaas.server.decrypt(stored, o),
+  'server.decryptText': (eaas, o) => eaas.server.decryptText(stored, o),
+  tenant: (eaas, o) => eaas.tenant(o),
+  usage: (eaas, o) => eaas.usage(undefined, o),
+  health: (eaas, o) => eaas.health(o),
+  createBroker: (_, o: object) => createBroker({ ...service, authenticate, allow: {}, ...o }),
+  'limits of a broker': (_, o) => createBroker({ ...service, authenticate, allow: {}, limits: o }),
+  seal: (_, o: object) => seal('x', { dek: createDek(), wrapped, ...o }),
+  openExport: (_, o) => openExport(exported, o),
+  createTestService: (_, o) => createTestService(o),
+  failNext: (_, o: object) => createTestService().failNext({ network: true, ...o }),
+}
+
+describe('an unknown option', () => {
+  it.each(Object.entries(CALLS))('is refused by %s, and nothing is sent', async (_, run) => {
+    let sent = 0
+    const fetch: typeof globalThis.fetch = (...call) => {
+      sent++
+      return service.fetch(...call)
+    }
+    const eaas = createClient({ ...service, fetch })
+    const call = async () => run(eaas, { binding: 'SECRET' } as never)
+    await expect(call()).rejects.toMatchObject({
+      code: 'E_INVALID_INPUT',
+      message: expect.stringContaining('has no option "binding"'),
+    })
+    await expect(call()).rejects.not.toThrow('SECRET')
+    expect(sent).toBe(0)
+    eaas.close()
+  })
+
+  it.each([
+    ['encrypt', { keyID: keyId }, 'keyId'],
+    ['createClient', { timeout: 5 }, 'timeoutMs'],
+    ['createClient', { retry: 5 }, 'retries'],
+    ['createClient', { url: 'https://eaas.test' }, 'baseUrl'],
+    ['deks', { maxAge: 5 }, 'maxAgeMs'],
+    ['model', { feilds: {} }, 'fields'],
+    ['text', { normalise: ['trim'] }, 'normalize'],
+    ['createBroker', { timeout: 5 }, 'timeoutMs'],
+  ])('is answered with the one that was meant: %s with %j', async (name, option, meant) => {
+    const call = async () => CALLS[name]?.(owner, option as never)
+    await expect(call()).rejects.toThrow(`did you mean ${JSON.stringify(meant)}?`)
+  })
+
+  it.each(['rewrap', 'reseal'] as const)('is refused in the name of the call: %s of a model', async (name) => {
+    const rows = owner.model({ name: 'users', keyId, fields: { a: text() } })[name]([], { binding: 'SECRET' } as never)
+    await expect(rows.next()).rejects.toThrow(`${name}() has no option "binding"`)
+  })
+
+  it('is answered with those that there are, where none is near', async () => {
+    await expect(owner.encrypt('x', { keyId, aad: 'y' } as never)).rejects.toMatchObject({
+      message: 'encrypt() has no option "aad"',
+      hint: 'Its options: keyId, context, dek, signal.',
+    })
+  })
+})
+
+describe('what is no signal', () => {
+  it.each(Object.entries(CALLS))('is refused by %s, and nothing is sent', async (_, run) => {
+    const fetch = vi.fn<typeof globalThis.fetch>(service.fetch)
+    for (const signal of [new AbortController(), { aborted: false }, { aborted: false, addEventListener: 1 }, null]) {
+      const eaas = createClient({ ...service, fetch })
+      await expect((async () => run(eaas, { signal } as never))()).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
+      await new Promise((resolve) => setImmediate(resolve)) // an error that escapes a promise would fail the run
+      eaas.close()
+    }
+    expect(fetch).not.toHaveBeenCalled()
+  })
+})
+
+describe('a service in memory', () => {
+  it('can be spread into options, and keeps its controls to itself', () => {
+    expect(Object.keys({ ...service }).sort()).toEqual(['apiKey', 'baseUrl', 'fetch'])
+    expect(service.entries().length).toBeGreaterThan(0)
+  })
+})
