@@ -19,6 +19,7 @@ export const API_ENTRIES = [
 /** Pages to be read in this order; those of the folder that are not named come after them. */
 const SDK_DOCS = [
   'models-and-search',
+  'index-of-parts',
   'rotation',
   'dek-cache-and-audit',
   'orms',

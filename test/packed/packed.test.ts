@@ -87,6 +87,7 @@ describe('the package', () => {
       'src/models/bindings.md',
       'src/models/codecs.md',
       'src/models/index-texts.md',
+      'src/models/local-index.md',
       'src/models/rows.md',
       'testing/package.json',
     ])

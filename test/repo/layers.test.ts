@@ -357,7 +357,7 @@ const SDK_LAYERS: Layers = [
   ['http', ['async']],
   ['records', ['async', 'engines', 'deks', 'http']],
   ['resources', ['async', 'http', 'records']],
-  ['models', ['async', 'deks', 'records', 'resources']],
+  ['models', ['async', 'engines', 'deks', 'records', 'resources']],
   ['parts', ['deks', 'http', 'records', 'resources', 'models']],
   ['client', ['async', 'engines', 'deks', 'http', 'records', 'resources', 'models', 'parts']],
   ['index', ['engines', 'deks', 'http', 'records', 'resources', 'models', 'client']],

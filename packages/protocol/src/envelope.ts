@@ -89,7 +89,8 @@ export function decodeParts(input: unknown): EnvelopeParts {
   return { ...wrapped, iv, sealed }
 }
 
-function isKeyVersion(value: unknown): value is number {
+/** Whether a value can be the version of a key. */
+export function isKeyVersion(value: unknown): value is number {
   return Number.isInteger(value) && (value as number) >= 1 && (value as number) <= MAX_KEY_VERSION
 }
 

@@ -28,6 +28,7 @@ import {
 } from './input.js'
 import { MAX_RETRIES, MAX_TIMEOUT_MS } from './limits.js'
 import type { ModelOptions, RowFormat } from './models/definition.js'
+import { assertModelName } from './models/index-key.js'
 import { createModel, type Model } from './models/model.js'
 import type { Compounds, Fields } from './models/model-types.js'
 import type { DecryptManyOptions } from './records/decrypt-many.js'
@@ -100,6 +101,11 @@ export interface ClientOptions {
 export interface HashOptions extends CallOptions {
   /** The `id` of the key that makes the blind index. */
   keyId: string
+}
+
+export interface IndexKeyOptions extends CallOptions {
+  /** The name of the only model that may use the index key. Without it each model of its key may, and equal values still differ between models. */
+  model?: string | undefined
 }
 
 export interface EncryptOptions extends CallOptions {
@@ -220,6 +226,24 @@ export interface Client extends Service {
    * @throws InvalidInputError when it is not an envelope, before the network is used
    */
   rewrap<E extends StoredEnvelope>(envelope: E, options?: CallOptions): Promise<E extends string ? string : E>
+  /**
+   * Makes an index key for models (`indexKey`), and returns its text to keep beside the schema (local-index.md 1): 32 random bytes, wrapped
+   * under the key like a DEK. Models compute their indexes with it in this process. Not a secret, but needed to search: if it is lost, index the rows
+   * again under a new one. Needs `encrypt`; one request.
+   *
+   * @example
+   * ```ts
+   * const indexKey = await eaas.createIndexKey(keyId, { model: 'users' })
+   * ```
+   */
+  createIndexKey(keyId: string, options?: IndexKeyOptions): Promise<string>
+  /**
+   * Has an index key wrapped under the current version of its key, and returns its new text. Index columns stay as they are. Needs `encrypt` and
+   * `decrypt`; one request.
+   *
+   * @throws InvalidInputError when it is not the text of an index key, before the network is used
+   */
+  rewrapIndexKey(indexKey: string, options?: CallOptions): Promise<string>
   /**
    * Makes a model: a type of record with sealed fields, of which some can be searched. It binds each value to the model and its field, and with
    * `bind` to its row, in envelopes of format v2; `envelope: 1` writes those that clients in other languages read. Does not use the network.
@@ -378,6 +402,20 @@ export function createClient(options: ClientOptions): Client & Closable {
       const { envelopeObject, likeForm, readEnvelope } = await load()
       const { wrapped_key, key_version } = await batcher.rewrap(readEnvelope(given), signal)
       return likeForm({ ...envelopeObject(given), wrapped_key, key_version }, given)
+    },
+    async createIndexKey(keyId: string, options: IndexKeyOptions = {}) {
+      assertOptions('createIndexKey()', options, ['model', 'signal'])
+      const { model = '', signal } = options
+      assertNotAborted(signal)
+      assertKeyId(keyId)
+      assertModelName(model)
+      const { records, createIndexKey } = await prepare()
+      return createIndexKey(records, keyId, { model, signal })
+    },
+    async rewrapIndexKey(indexKey: string, options?: CallOptions) {
+      const signal = readSignal('rewrapIndexKey()', options)
+      const { records, rewrapIndexKey } = await load()
+      return rewrapIndexKey(records, indexKey, signal)
     },
     model: (options: ModelOptions<Fields, Compounds<Fields>, RowFormat, string, boolean>) =>
       createModel(models, options),

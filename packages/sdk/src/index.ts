@@ -10,6 +10,7 @@ export {
   type DekOptions,
   type EncryptOptions,
   type HashOptions,
+  type IndexKeyOptions,
 } from './client.js'
 export type { DekScope } from './deks/dek-scope.js'
 export type { EngineName } from './engines/names.js'
@@ -50,7 +51,7 @@ export {
 } from './models/fields.js'
 export type { Model, PlainRow, StoredRow } from './models/model.js'
 export type { Accepted, RowsOptions } from './models/model-deps.js'
-export type { Compounds, Fields } from './models/model-types.js'
+export type { CompoundIndex, Compounds, Fields, NgramIndex, PrefixIndex } from './models/model-types.js'
 export type { FailedRow, RowsResult } from './models/open-rows.js'
 export type { RewrapBatch, RewrapItem, RewrapOptions } from './models/rotation.js'
 export type { CompactField, EnvelopeHeader } from './models/rows.js'

@@ -39,6 +39,31 @@ export function indexText({ name, spec }: PlacedField, value: unknown, index = 0
   return normalizeText(spec.toIndexText(value), spec.normalize, place)
 }
 
+/** A part of a text to search for, normalised. */
+export interface TextPart {
+  kind: 'prefix' | 'ngram'
+  text: string
+}
+
+/** Reads `{ startsWith }` or `{ contains }` of a query; undefined for a whole value. @throws InvalidInputError when it is not text */
+export function readPart(field: PlacedField, value: unknown): TextPart | undefined {
+  if (field.spec.kind !== 'text' || typeof value !== 'object' || value === null) return undefined
+  const { startsWith, contains, ...rest } = value as { startsWith?: unknown; contains?: unknown }
+  const given = [startsWith, contains].filter((one) => one !== undefined)
+  if (given.length !== 1 || Object.keys(rest).length > 0) {
+    throw new InvalidInputError(`${JSON.stringify(field.name)}: search for text, or for { startsWith } or { contains }`)
+  }
+  return { kind: contains === undefined ? 'prefix' : 'ngram', text: indexText(field, given[0]) }
+}
+
+/** Tells whether a value is what a query asks for, compared after normalisation. @throws InvalidInputError when either cannot be indexed */
+export function matchesQuery(field: PlacedField, value: unknown, asked: unknown): boolean {
+  const text = indexText(field, value)
+  const part = readPart(field, asked)
+  if (!part) return text === indexText(field, asked)
+  return part.kind === 'prefix' ? text.startsWith(part.text) : text.includes(part.text)
+}
+
 /** Normalises a text for its index. @throws InvalidInputError when the result cannot be hashed */
 function normalizeText(text: string, normalize: readonly Normalizer[], place: RecordPlace): string {
   let normalized = text

@@ -1,19 +1,28 @@
 /** Reads and checks what an application declares of a model: its fields, and the columns of its indexes. */
 import { assertScope, type DekScope } from '../deks/dek-scope.js'
 import { InvalidInputError } from '../errors.js'
-import { assertFlag, assertKeyId, assertOptions, isName, kindOf, type Row } from '../input.js'
+import { assertFlag, assertKeyId, assertOptions, assertWhole, isName, kindOf, type Row } from '../input.js'
 import { assertFieldPath, fieldInside, type Path } from '../records/paths.js'
 import { assertIndex, warnOfFewValues } from './blind-index.js'
 import type { FieldSpec } from './fields.js'
-import type { AnyField, Compounds, Fields } from './model-types.js'
+import { type IndexKey, type IndexKind, readIndexKey } from './index-key.js'
+import type { AnyField, AnyIndex, CompoundIndex, Compounds, Fields, NgramIndex, PrefixIndex } from './model-types.js'
 
 export type RowFormat = 'full' | 'compact' | 'text'
 
 const FORMATS: readonly RowFormat[] = ['full', 'compact', 'text']
 const MODEL_OPTIONS =
-  'name keyId formerKeyIds fields indexes bind envelope acceptUnbound acceptPlaintext format header dek warn'.split(' ')
+  'name keyId formerKeyIds fields indexKey indexes bind envelope acceptUnbound acceptPlaintext format header dek warn'.split(
+    ' ',
+  )
 /** The pairs of a context (envelope-v2.md 3) without those of the model and the field. */
 const MAX_BIND_COLUMNS = 30
+const KINDS = ['prefix', 'ngram'] as const
+/** By default many parts of a text share an index, so that nobody can tell which of them a row has: measured in index-of-parts. */
+const NGRAM_BITS = 8
+const MAX_PART_CHARACTERS = 64
+
+type Options = ModelOptions<Fields, Compounds<Fields>, RowFormat, string, boolean>
 
 /** What a model is made of. Models bind their values, so they have a name, unless they write format v1. */
 export type ModelOptions<
@@ -67,8 +76,14 @@ interface SharedOptions<
   /** The fields to seal, by their names; a dot leads into an object: `'address.street'`. */
   fields: F
   /**
+   * The text that `createIndexKey` returned. All indexes of the model are then made in this process: the service sees no value, and a search
+   * needs no request. Without it the service makes them, as clients in other languages do.
+   */
+  indexKey?: string | undefined
+  /**
    * Indexes over several fields, by their columns. A search needs the values of all of them. The values are normalised as their
-   * fields say and joined with their lengths in front, so that different values never give the same text.
+   * fields say and joined with their lengths in front, so that different values never give the same text. With `indexKey` also `{ prefix: field,
+   * length }`, to search for the first characters of a text, and `{ ngram: field, length }`, to search for a part of it.
    */
   indexes?: C | undefined
   /**
@@ -104,6 +119,9 @@ export interface IndexColumn {
   fields: readonly PlacedField[]
   bits: number | undefined
   compound: boolean
+  kind: IndexKind
+  /** Of a prefix, and of each part in an n-gram index: in characters; 0 for an exact index. */
+  length: number
 }
 
 /** A column that rows are bound to, and its path in a row. */
@@ -123,6 +141,8 @@ export interface Definition {
   acceptPlaintext: boolean
   /** The ids of the keys whose envelopes the model opens. */
   keyIds: ReadonlySet<string>
+  /** Without it the service makes the indexes. */
+  indexKey: IndexKey | undefined
   fields: readonly PlacedField[]
   columns: readonly IndexColumn[]
   /** The definition of all fields, where these are some of them: see `pickFields`. */
@@ -136,9 +156,7 @@ export interface Definition {
 }
 
 /** Reads a definition, and warns of indexes over data of few possible values. @throws InvalidInputError naming what is wrong */
-export function readDefinition(
-  options: ModelOptions<Fields, Compounds<Fields>, RowFormat, string, boolean>,
-): Definition {
+export function readDefinition(options: Options): Definition {
   assertOptions('model()', options, MODEL_OPTIONS)
   const {
     keyId,
@@ -179,23 +197,10 @@ export function readDefinition(
   for (const field of fields) {
     const { index, bits, normalize } = field.spec
     assertIndex(index ?? field.name, normalize, bits)
-    if (index !== undefined) columns.push({ column: index, fields: [field], bits, compound: false })
+    if (index !== undefined) columns.push({ ...EXACT, column: index, fields: [field], bits })
     else if (bits !== undefined) throw new InvalidInputError(`${JSON.stringify(field.name)}: bits needs an index`)
   }
-  for (const [column, compound] of Object.entries(indexes)) {
-    assertOptions(`indexes.${column}`, compound, ['fields', 'bits'])
-    const { fields: names, bits } = compound
-    assertIndex(column, [], bits)
-    if (!Array.isArray(names))
-      throw new InvalidInputError(`${JSON.stringify(column)}: fields must be an array of names`)
-    const parts = names.map((name) => {
-      const field = byName.get(name)
-      if (field?.spec.toIndexText) return field
-      throw new InvalidInputError(`${JSON.stringify(column)} names ${JSON.stringify(name)}, which cannot be indexed`)
-    })
-    if (parts.length < 2) throw new InvalidInputError(`${JSON.stringify(column)} must name at least two fields`)
-    columns.push({ column, fields: parts, bits, compound: true })
-  }
+  for (const [column, index] of Object.entries(indexes)) columns.push(readIndex(column, index, byName))
   assertColumns(columns, fields, header)
   if (warn)
     for (const { column, fields } of columns)
@@ -206,7 +211,58 @@ export function readDefinition(
   const names = new Set([...byName.keys(), ...columns.map(({ column }) => column), header])
   assertBind(binding.bind, fields, names)
   const keyIds = new Set([keyId, ...formerKeyIds])
-  return { ...binding, keyId, keyIds, acceptPlaintext, fields, columns, names, format, header, dek, warn }
+  const indexKey = readLocal(options, binding.name, keyIds)
+  const local = columns.find(({ kind }) => kind !== 'exact')
+  if (local && !indexKey) {
+    const message = `${JSON.stringify(local.column)}: an index of parts of a text needs indexKey`
+    throw new InvalidInputError(message, 'Make one with createIndexKey(): the service must not see each part.')
+  }
+  return { ...binding, keyId, keyIds, indexKey, acceptPlaintext, fields, columns, names, format, header, dek, warn }
+}
+
+const EXACT = { bits: undefined, compound: false, kind: 'exact', length: 0 } as const
+
+/** Reads an index that is declared by its column: over several fields, or of parts of a text. @throws InvalidInputError */
+function readIndex(column: string, index: AnyIndex, fields: ReadonlyMap<string, PlacedField>): IndexColumn {
+  const name = JSON.stringify(column)
+  const given: Partial<CompoundIndex<string> & PrefixIndex<string> & NgramIndex<string>> = index
+  const kind = KINDS.find((one) => given?.[one] !== undefined) ?? 'exact'
+  assertOptions(`indexes.${column}`, index, kind === 'exact' ? ['fields', 'bits'] : [kind, 'length', 'bits'])
+  const { bits = kind === 'ngram' ? NGRAM_BITS : undefined, length } = given
+  assertIndex(column, [], bits)
+  const names = kind === 'exact' ? given.fields : [given[kind] ?? '']
+  if (!Array.isArray(names)) throw new InvalidInputError(`${name}: fields must be an array of names`)
+  const parts = (names as readonly string[]).map((part) => {
+    const field = fields.get(part)
+    if (field && (kind === 'exact' ? field.spec.toIndexText : field.spec.kind === 'text')) return field
+    throw new InvalidInputError(`${name} names ${JSON.stringify(part)}, which cannot be indexed so`)
+  })
+  if (kind === 'exact') {
+    if (parts.length < 2) throw new InvalidInputError(`${name} must name at least two fields`)
+    return { ...EXACT, column, fields: parts, bits, compound: true }
+  }
+  assertWhole(`${name}: length`, length, 1, MAX_PART_CHARACTERS)
+  return { column, fields: parts, bits, compound: false, kind, length }
+}
+
+/** Reads the key of a local index. @throws InvalidInputError when it is garbled, or of another model or key */
+function readLocal({ indexKey, envelope }: Options, model: string, keyIds: ReadonlySet<string>): IndexKey | undefined {
+  if (indexKey === undefined) return undefined
+  if (envelope === 1)
+    throw new InvalidInputError(
+      'indexKey needs envelope 2',
+      'Clients in other languages need the index of the service.',
+    )
+  const read = readIndexKey(indexKey)
+  if (read.model !== '' && read.model !== model) {
+    throw new InvalidInputError(
+      `indexKey belongs to the model ${JSON.stringify(read.model)}`,
+      'Make one for this model.',
+    )
+  }
+  if (keyIds.has(read.wrapped.key_id)) return read
+  const message = `indexKey was made under the key ${read.wrapped.key_id}, which is not the model's`
+  throw new InvalidInputError(message, 'Make one under `keyId`, or name its key in `formerKeyIds`.')
 }
 
 /** Reads the options that say what values are bound to. @throws InvalidInputError naming what is wrong */

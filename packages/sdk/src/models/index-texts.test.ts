@@ -15,8 +15,8 @@ interface Vector {
 }
 
 const columnOf = ({ compound, bits }: Vector) =>
-  ({ column: 'index', fields: [], compound, bits }) as Parameters<typeof columnText>[0]
-const textOf = (vector: Vector) => columnText(columnOf(vector), vector.texts)
+  ({ column: 'index', fields: [], compound, bits, kind: 'exact', length: 0 }) as Parameters<typeof columnText>[0]
+const textOf = (vector: Vector) => String(columnText(columnOf(vector), vector.texts))
 
 /** The value as a model stores it; the hash is the one that the server answers (blind-index.md 1). */
 function storedValue(vector: Vector): string {

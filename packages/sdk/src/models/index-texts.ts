@@ -6,15 +6,29 @@ import { encodeUtf8 } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
 import { HASH_BITS } from '../limits.js'
-import { indexText } from './blind-index.js'
+import { indexText, readPart, type TextPart } from './blind-index.js'
 import { type Definition, getQueryFields, type IndexColumn, type PlacedField } from './definition.js'
 
 const COMPOUND = 'eaas/compound/v1'
 const ALL_FIELDS = 'Give the values of all fields of an index.'
 
-/** Makes the text that is hashed for a column from the texts of its fields. */
-export function columnText({ compound }: IndexColumn, texts: readonly string[]): string {
-  return compound ? joinTexts(texts) : (texts[0] ?? '')
+/** What is hashed for a column: one text, or several for an index of the parts of a text. */
+export type ColumnTexts = string | readonly string[]
+
+/** Makes what is hashed for a column from the texts of its fields (index-texts.md 2, local-index.md 3). */
+export function columnText({ compound, kind, length }: IndexColumn, texts: readonly string[]): ColumnTexts {
+  const [text = ''] = texts
+  if (compound) return joinTexts(texts)
+  if (kind === 'exact') return text
+  const characters = [...text]
+  return kind === 'prefix' ? characters.slice(0, length).join('') : partsOf(characters, length)
+}
+
+/** Each `length` characters in a row, or all of a shorter text. */
+function partsOf(characters: readonly string[], length: number): string[] {
+  const count = Math.max(1, characters.length - length + 1)
+  const parts = Array.from({ length: count }, (_, at) => characters.slice(at, at + length).join(''))
+  return [...new Set(parts)]
 }
 
 function valueToFind({ name }: PlacedField, query: Row): unknown {
@@ -25,34 +39,52 @@ function valueToFind({ name }: PlacedField, query: Row): unknown {
 }
 
 /**
- * Makes the text of each index of which a query has all values, by its column.
+ * Makes what is hashed for each index of which a query has all values, by its column.
  *
  * @throws InvalidInputError when there is none, or when one of the query's fields is in none of them and would be ignored
  */
-export function readQueryTexts(definition: Definition, query: Row): Map<IndexColumn, string> {
-  const texts = new Map(
-    getQueryFields(definition, query).map((field) => [field, indexText(field, valueToFind(field, query))]),
-  )
-  const complete = definition.columns.filter(({ fields }) => fields.every((field) => texts.has(field)))
-  if (complete.length === 0) {
+export function readQueryTexts(definition: Definition, query: Row): Map<IndexColumn, ColumnTexts> {
+  const found = new Map<IndexColumn, ColumnTexts>()
+  const texts = new Map<PlacedField, string>()
+  for (const field of getQueryFields(definition, query)) {
+    const value = valueToFind(field, query)
+    const part = readPart(field, value)
+    if (!part) texts.set(field, indexText(field, value))
+    else {
+      const column = findPartColumn(definition, field, part)
+      found.set(column, columnText(column, [part.text]))
+    }
+  }
+  const whole = definition.columns.filter(({ kind }) => kind === 'exact')
+  const complete = whole.filter(({ fields }) => fields.every((field) => texts.has(field)))
+  if (complete.length === 0 && found.size === 0) {
     throw new InvalidInputError('the query has all fields of no index', ALL_FIELDS)
   }
   const unused = [...texts.keys()].find((field) => !complete.some(({ fields }) => fields.includes(field)))
   if (unused) {
     throw new InvalidInputError(
-      `${JSON.stringify(unused.name)} has an index only together with fields that the query lacks`,
+      `${JSON.stringify(unused.name)} has an index only together with fields that the query lacks, or of its parts`,
       ALL_FIELDS,
     )
   }
-  return new Map(
-    complete.map((column) => [
-      column,
-      columnText(
-        column,
-        column.fields.map((field) => texts.get(field) ?? ''),
-      ),
-    ]),
-  )
+  for (const column of complete) {
+    const values = column.fields.map((field) => texts.get(field) ?? '')
+    found.set(column, columnText(column, values))
+  }
+  return found
+}
+
+/** Finds the column to search for a part of a text: of several prefixes, the longest that the part has. @throws InvalidInputError */
+function findPartColumn({ columns }: Definition, field: PlacedField, { kind, text }: TextPart): IndexColumn {
+  const made = columns.filter((column) => column.kind === kind && column.fields[0] === field)
+  const { length } = [...text]
+  const fitting = made.filter((column) => column.length <= length).sort((a, b) => b.length - a.length)
+  if (fitting[0]) return fitting[0]
+  const least = Math.min(...made.map((column) => column.length))
+  const place = JSON.stringify(field.name)
+  if (made.length === 0)
+    throw new InvalidInputError(`${place} has no index of kind ${kind}`, 'Declare it in `indexes`.')
+  throw new InvalidInputError(`${place}: a search for a part needs at least ${least} characters, got ${length}`)
 }
 
 /** Joins the texts of several fields, so that no two lists give the same text. */

@@ -2,10 +2,10 @@
 import { createPace, type Pace } from '../async/pace.js'
 import { type EaasError, isEaasError } from '../errors.js'
 import { assertNotAborted, type Row } from '../input.js'
-import { hashEach } from '../records/hash-columns.js'
 import { assertList, copyRows } from '../records/plain-rows.js'
 import type { Definition } from './definition.js'
-import { columnValue, readQueryTexts } from './index-texts.js'
+import { readQueryTexts } from './index-texts.js'
+import { indexTexts } from './index-values.js'
 import type { ModelDeps, RowsOptions } from './model-deps.js'
 import { type Opened, openRows } from './open-rows.js'
 import { type RowRead, readEach, type SealOptions, sealRows } from './seal-rows.js'
@@ -23,17 +23,24 @@ export interface ModelRows {
 
 /** Makes the functions that seal and open rows of a definition. */
 export function createModelRows(deps: ModelDeps, definition: Definition): ModelRows {
-  const { keyId, columns, bind, whole = definition } = definition
+  const { columns, bind, whole = definition } = definition
 
   const sealRead = async (rows: readonly Row[], read: readonly RowRead[], pace: Pace, options: SealOptions) => {
     await deps.envelopes.ready()
-    const values = new Set(read.flatMap(({ texts }) => texts).filter((text) => text !== undefined))
-    const hashing = hashEach(deps.batcher, values, { keyId, signal: options.signal }) // in one request with the wrap
-    const [hashes, sealed] = await Promise.all([hashing, sealRows(deps, definition, rows, { ...options, pace, read })])
+    const indexing = indexTexts(
+      deps,
+      definition,
+      read.map(({ texts }) => texts),
+      options,
+    ) // in one request with the wrap
+    const [columnOf, sealed] = await Promise.all([
+      indexing,
+      sealRows(deps, definition, rows, { ...options, pace, read }),
+    ])
     for (const [at, row] of sealed.entries()) {
       for (const [number, column] of columns.entries()) {
-        const text = read[at]?.texts[number]
-        row[column.column] = text === undefined ? null : columnValue(column, hashes.get(text) ?? '')
+        const texts = read[at]?.texts[number]
+        row[column.column] = texts === undefined ? null : columnOf(column, texts)
       }
     }
     options.onProgress?.({ done: rows.length, total: rows.length })
@@ -72,10 +79,9 @@ export function createModelRows(deps: ModelDeps, definition: Definition): ModelR
     },
     async hash(query, signal) {
       const texts = readQueryTexts(definition, query)
-      const hashes = await hashEach(deps.batcher, new Set(texts.values()), { keyId, signal })
-      const row: Row = {}
-      for (const [column, text] of texts) row[column.column] = columnValue(column, hashes.get(text) ?? '')
-      return row
+      if (definition.indexKey) await deps.envelopes.ready()
+      const columnOf = await indexTexts(deps, definition, [columns.map((column) => texts.get(column))], { signal })
+      return Object.fromEntries([...texts].map(([column, one]) => [column.column, columnOf(column, one)]))
     },
   }
 }

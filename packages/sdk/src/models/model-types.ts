@@ -24,10 +24,36 @@ export type IndexedField<F extends Fields, C> =
   | { [P in keyof F & string]: [IndexOf<F[P]>] extends [never] ? never : P }[keyof F & string]
   | { [N in keyof C]: C[N] extends { readonly fields: readonly (infer P)[] } ? P : never }[keyof C]
 
-/** Indexes of several fields, by their columns. */
+/** The fields that hold text, of which parts can be searched. */
+export type TextField<F extends Fields> = {
+  [P in JoinableField<F>]: [Value<F[P]>] extends [string] ? P : never
+}[JoinableField<F>]
+
+/** Indexes that are declared by their columns. */
 export type Compounds<F extends Fields> = Readonly<
-  Record<string, { readonly fields: readonly JoinableField<F>[]; readonly bits?: number | undefined }>
+  Record<string, CompoundIndex<JoinableField<F>> | PrefixIndex<TextField<F>> | NgramIndex<TextField<F>>>
 >
+/** An index over several fields. */
+export interface CompoundIndex<P> {
+  readonly fields: readonly P[]
+  readonly bits?: number | undefined
+}
+/** An index of the first `length` characters of a text: finds rows by `{ startsWith }`. */
+export interface PrefixIndex<P> {
+  readonly prefix: P
+  readonly length: number
+  readonly bits?: number | undefined
+}
+/** An index of each `length` characters in a row of a text, 8 bits of each by default: finds rows by `{ contains }`. */
+export interface NgramIndex<P> {
+  readonly ngram: P
+  readonly length: number
+  readonly bits?: number | undefined
+}
+export type AnyIndex = CompoundIndex<string> | PrefixIndex<string> | NgramIndex<string>
+
+type PrefixField<C> = { [N in keyof C]: C[N] extends { readonly prefix: infer P } ? P : never }[keyof C]
+type NgramField<C> = { [N in keyof C]: C[N] extends { readonly ngram: infer P } ? P : never }[keyof C]
 
 type Format = 'full' | 'compact' | 'text'
 type Show<T> = { [K in keyof T]: T[K] }
@@ -124,9 +150,11 @@ type IndexName<F extends Fields, C> = { [P in keyof F & string]: IndexOf<F[P]> }
 export type IndexColumns<F extends Fields, C> = {
   [P in keyof F & string as IndexOf<F[P]>]: string | NullIf<MissingOf<F[P]>>
 } & {
-  [N in keyof C]: C[N] extends { readonly fields: readonly (infer P)[] }
+  [N in keyof C]: C[N] extends { readonly fields: readonly (infer P)[] } | { readonly prefix: infer P }
     ? string | NullIf<MissingOf<F[P & keyof F]>>
-    : never
+    : C[N] extends { readonly ngram: infer P }
+      ? string[] | NullIf<MissingOf<F[P & keyof F]>>
+      : never
 }
 type HeaderColumn<T extends Format, H extends string> = T extends 'compact'
   ? { [K in H]: EnvelopeHeader | null }
@@ -174,13 +202,32 @@ export type OpenedRow<R, F extends Fields, C, H extends string> = Show<
 
 /** The columns that a query returns: the indexes of which it has all fields. */
 export type QueryColumns<F extends Fields, C, Q> = {
-  [P in keyof F & keyof Q & string as IndexOf<F[P]>]: string
+  [P in keyof F & keyof Q & string as Q[P] extends Part ? never : IndexOf<F[P]>]: string
 } & {
   [N in keyof C as C[N] extends { readonly fields: readonly (infer P)[] }
     ? [P] extends [keyof Q]
       ? N
       : never
     : never]: string
+} & {
+  /** Of several prefixes, the longest that the query has: the others are absent. */
+  [N in keyof C as C[N] extends { readonly prefix: infer P extends keyof Q }
+    ? Q[P] extends { readonly startsWith: string }
+      ? N
+      : never
+    : never]?: string
+} & {
+  [N in keyof C as C[N] extends { readonly ngram: infer P extends keyof Q }
+    ? Q[P] extends { readonly contains: string }
+      ? N
+      : never
+    : never]: string[]
 }
-/** Values of indexed fields to search for. */
-export type Query<F extends Fields, C> = { [P in IndexedField<F, C> & keyof F]?: Value<F[P]> }
+type Part = { readonly startsWith: string } | { readonly contains: string }
+/** Values of indexed fields to search for, or parts of them. */
+export type Query<F extends Fields, C> = {
+  [P in (IndexedField<F, C> | PrefixField<C> | NgramField<C>) & keyof F]?:
+    | (P extends IndexedField<F, C> ? Value<F[P]> : never)
+    | (P extends PrefixField<C> ? { readonly startsWith: string } : never)
+    | (P extends NgramField<C> ? { readonly contains: string } : never)
+}

@@ -6,7 +6,7 @@ import { assertOptions, isMissing, type Row, readSignal, takeRows } from '../inp
 import type { RecordsDeps } from '../records/blocks.js'
 import { getAt } from '../records/paths.js'
 import type { CallOptions } from '../resources/keys.js'
-import { indexText } from './blind-index.js'
+import { matchesQuery } from './blind-index.js'
 import { type Definition, getQueryFields, type ModelOptions, type RowFormat, readDefinition } from './definition.js'
 import { keepInternals } from './internals.js'
 import type { Accepted, ModelDeps, RowsOptions } from './model-deps.js'
@@ -113,7 +113,8 @@ export interface Model<F extends Fields, C, T extends RowFormat, H extends strin
   ): Promise<OpenedRow<R, PartialFields<F>, C, H>>
   /**
    * Makes the index columns to search rows by: `{ email_index: '…' }`, in hexadecimal digits. An index over several fields needs the
-   * values of all of them. One request. With `bits`, filter the rows that the search finds with `matches`.
+   * values of all of them. One request; with `indexKey` none, after the key was opened once. `{ startsWith }` and `{ contains }` search for parts of
+   * a text. With those and with `bits`, filter the rows that the search finds with `matches`.
    *
    * @throws InvalidInputError when the query names no field, a field has no index, or its value cannot be indexed
    */
@@ -251,7 +252,7 @@ function modelOf(deps: Deps, definition: Definition): unknown {
     matches: (row: Row, query: Row) =>
       getQueryFields(definition, query).every((field) => {
         const value = getAt(row, field.path)
-        return !isMissing(value) && indexText(field, value) === indexText(field, query[field.name])
+        return !isMissing(value) && matchesQuery(field, value, query[field.name])
       }),
     async *rewrap(list: Iterable<Row>, options: RewrapOptions = {}) {
       const { deps, rewrapRows } = await load()

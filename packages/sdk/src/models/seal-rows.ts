@@ -17,7 +17,7 @@ import { bindField, bindRow } from './bindings.js'
 import { indexText } from './blind-index.js'
 import { CODECS, isNothing } from './codecs.js'
 import type { Definition, IndexColumn, PlacedField } from './definition.js'
-import { columnText } from './index-texts.js'
+import { type ColumnTexts, columnText } from './index-texts.js'
 import type { ModelDeps, RowsOptions } from './model-deps.js'
 import { assertHeaderColumn, packRow } from './rows.js'
 
@@ -26,8 +26,8 @@ export interface SealOptions extends RowsOptions {
   ownDek?: boolean
 }
 
-/** The text to hash for each index column of a row, in the order of the columns; undefined where a value is missing. */
-export type Texts = readonly (string | undefined)[]
+/** What is hashed for each index column of a row, in the order of the columns; undefined where a value is missing. */
+export type Texts = readonly (ColumnTexts | undefined)[]
 
 /** What is made of a row before anything is sent. */
 export interface RowRead {
@@ -99,7 +99,7 @@ export function assertKind({ name, spec }: PlacedField, value: unknown, index: n
   assert?.(value, { index, field: name })
 }
 
-function findColumnText(column: IndexColumn, row: Row, index: number): string | undefined {
+function findColumnText(column: IndexColumn, row: Row, index: number): ColumnTexts | undefined {
   const texts: string[] = []
   for (const field of column.fields) {
     const value = getAt(row, field.path)

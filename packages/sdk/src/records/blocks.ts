@@ -26,6 +26,8 @@ export interface RecordsDeps {
   batcher: Batcher
   /** Aborted when the client is closed. */
   closed: AbortSignal
+  /** What runs when the client is closed. */
+  onClose: Set<() => void>
 }
 
 /**

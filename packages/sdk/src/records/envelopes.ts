@@ -35,6 +35,8 @@ export interface Envelopes {
   sealAll(plaintexts: readonly Plaintext[], keyId: string, signal: AbortSignal | undefined): Soon<Envelope[]>
   /** Seals bytes under a DEK of the caller. */
   sealWith(own: OwnDek, plaintext: Uint8Array, aad?: Uint8Array): Soon<Envelope>
+  /** Returns the engine. */
+  engine(): Engine
   /** Copies a DEK. The caller zeroes the copy. */
   copyDek(dek: Uint8Array): Uint8Array
   /** Opens what `demandContext` returned. @throws DecryptionError */
@@ -91,6 +93,7 @@ export function createEnvelopes(options: EnvelopesOptions): Envelopes {
   return {
     ready: () => (engine ? undefined : load()),
     isSync: () => !current().isAsync,
+    engine: current,
     copyDek: (dek) => current().copy?.(dek) ?? dek.slice(),
     sealWith,
     openWith,

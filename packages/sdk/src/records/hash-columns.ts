@@ -26,6 +26,8 @@ export async function hashEach(
 interface HashColumn {
   column: string
   bits?: number | undefined
+  /** `ngram` where it holds a list of indexes. */
+  kind?: string
 }
 
 /** Refuses a record whose column for an index holds anything else, which would be overwritten. @throws InvalidInputError */
@@ -39,9 +41,10 @@ export function assertIndexColumn(record: Row, column: HashColumn, place: Record
 }
 
 /** Tells whether a record's column is empty or holds an index, whole or truncated. */
-export function isIndexColumn(record: Row, { column, bits = HASH_BITS }: HashColumn): boolean {
+export function isIndexColumn(record: Row, { column, bits = HASH_BITS, kind }: HashColumn): boolean {
   const value = valueIn(record, column)
   if (isMissing(value)) return true
   const digits = [HASH_BITS / 4, Math.ceil(bits / 4)]
-  return typeof value === 'string' && digits.includes(value.length) && /^[0-9a-f]+$/.test(value)
+  const isIndex = (one: unknown) => typeof one === 'string' && digits.includes(one.length) && /^[0-9a-f]+$/.test(one)
+  return kind === 'ngram' ? Array.isArray(value) && value.every(isIndex) : isIndex(value)
 }

@@ -39,10 +39,12 @@ export function createSealing(options: SealingOptions): Sealing {
     encryptDeks,
     decryptDeks,
   })
+  const onClose = new Set<() => void>()
   const close = () => {
     encryptDeks.close()
     decryptDeks.close()
+    for (const run of onClose) run()
   }
   if (closed.aborted) close() // closed while the part was loaded
-  return { envelopes, decryptDeks, batcher, wrap, closed, close }
+  return { envelopes, decryptDeks, batcher, wrap, closed, onClose, close }
 }

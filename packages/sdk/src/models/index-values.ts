@@ -1,0 +1,72 @@
+/** The values of a model's index columns: hashed by the service, or in this process where the model has an index key. */
+import { createPace } from '../async/pace.js'
+import { assertNotAborted } from '../input.js'
+import { hashEach } from '../records/hash-columns.js'
+import type { Definition, IndexColumn } from './definition.js'
+import { type ColumnTexts, columnValue } from './index-texts.js'
+import { indexOf, openIndexKey } from './local-index.js'
+import type { ModelDeps, RowsOptions } from './model-deps.js'
+import type { Texts } from './seal-rows.js'
+
+/** Returns what a column stores for what was hashed for it: a value, or a sorted list of values. */
+export type ValueOf = (column: IndexColumn, texts: ColumnTexts) => string | string[]
+
+/** So many are made at once with an asynchronous engine. */
+const BLOCK_MACS = 1_000
+
+/** Hashes what many rows need, each distinct text of a column once. The engine must be ready where the model has an index key. */
+export async function indexTexts(
+  deps: ModelDeps,
+  definition: Definition,
+  rows: readonly Texts[],
+  options: RowsOptions,
+): Promise<ValueOf> {
+  const byColumn = new Map<IndexColumn, Map<string, string>>()
+  for (const [number, column] of definition.columns.entries()) {
+    const texts = rows.flatMap((row) => row[number] ?? [])
+    byColumn.set(column, new Map(texts.map((text) => [text, ''])))
+  }
+  if (definition.indexKey) await hashLocally(deps, definition, byColumn, options)
+  else await hashByService(deps, definition, byColumn, options)
+  return (column, texts) => {
+    const columnOf = (text: string) => columnValue(column, byColumn.get(column)?.get(text) ?? '')
+    return typeof texts === 'string' ? columnOf(texts) : [...new Set(texts.map(columnOf))].sort()
+  }
+}
+
+type Hashes = ReadonlyMap<IndexColumn, Map<string, string>>
+
+async function hashByService(
+  { batcher }: ModelDeps,
+  { keyId }: Definition,
+  byColumn: Hashes,
+  { signal }: RowsOptions,
+): Promise<void> {
+  const texts = new Set([...byColumn.values()].flatMap((hashes) => [...hashes.keys()]))
+  const made = await hashEach(batcher, texts, { keyId, signal })
+  for (const hashes of byColumn.values()) for (const text of hashes.keys()) hashes.set(text, made.get(text) ?? '')
+}
+
+async function hashLocally(
+  deps: ModelDeps,
+  { indexKey, name }: Definition,
+  byColumn: Hashes,
+  { signal }: RowsOptions,
+): Promise<void> {
+  if (!indexKey || [...byColumn.values()].every(({ size }) => size === 0)) return
+  const macs = await openIndexKey(deps, indexKey, signal)
+  const pace = createPace()
+  for (const [{ column, kind, length }, hashes] of byColumn) {
+    const mac = await macs(name, column, kind === 'exact' ? kind : `${kind}:${length}`)
+    const texts = [...hashes.keys()]
+    for (let start = 0; start < texts.length; start += BLOCK_MACS) {
+      if (pace.due()) {
+        await pace.rest()
+        assertNotAborted(signal)
+      }
+      const block = texts.slice(start, start + BLOCK_MACS)
+      const made = await Promise.all(block.map((text) => indexOf(mac, text)))
+      for (const [at, text] of block.entries()) hashes.set(text, made[at] ?? '')
+    }
+  }
+}

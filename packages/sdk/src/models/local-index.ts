@@ -1,0 +1,136 @@
+/**
+ * Opens index keys, once for the life of a client, and makes the values of index columns in this process (local-index.md). Loaded at the
+ * first call.
+ */
+import { encodeHex, encodeUtf8, equalInConstantTime, KEY_BYTES } from '@eaas/protocol'
+import { isPromise, type Soon } from '../async/is-promise.js'
+import { requestsAreIsolated } from '../async/isolated-requests.js'
+import { untilAborted } from '../async/on-abort.js'
+import { zeroDek } from '../deks/bound-keys.js'
+import { dekName } from '../deks/decrypt-deks.js'
+import { createOwnDek } from '../deks/own-dek.js'
+import type { Engine, Mac } from '../engines/engine.js'
+import { DecryptionError, isEaasError } from '../errors.js'
+import type { RecordsDeps } from '../records/blocks.js'
+import { columnInfo, commitmentInfo, type IndexKey, readIndexKey, writeIndexKey } from './index-key.js'
+
+/** Makes the MACs of columns, each once. `kind` as local-index.md 2 writes it. */
+export type ColumnMacs = (model: string, column: string, kind: string) => Soon<Mac>
+
+interface Opened {
+  key: Uint8Array
+  macs: ColumnMacs
+}
+
+/** The keys that a client has opened, by their wrapped keys. Zeroed when it is closed. */
+const openedBy = new WeakMap<AbortSignal, Map<string, Soon<Opened>>>()
+
+type Deps = Pick<RecordsDeps, 'batcher' | 'envelopes' | 'closed' | 'onClose' | 'wrap'>
+
+/** Makes an index key and returns its text; see `Client.createIndexKey`. The engine must be ready. */
+export async function createIndexKey(
+  { wrap, envelopes }: Deps,
+  keyId: string,
+  { model, signal }: { model: string; signal: AbortSignal | undefined },
+): Promise<string> {
+  const { dek, wrapped } = await createOwnDek(wrap, keyId, signal)
+  try {
+    const commitment = await envelopes.engine().derive(dek, commitmentInfo(keyId, model), KEY_BYTES)
+    return writeIndexKey({ wrapped, commitment, model })
+  } finally {
+    zeroDek(dek)
+  }
+}
+
+/** Has the key in a text wrapped under the current version of its key, and returns the new text. */
+export async function rewrapIndexKey(
+  { batcher }: Deps,
+  text: string,
+  signal: AbortSignal | undefined,
+): Promise<string> {
+  const read = readIndexKey(text)
+  return writeIndexKey({ ...read, wrapped: await batcher.rewrap(read.wrapped, signal) })
+}
+
+/**
+ * Returns the MACs under an index key. One unwrap for the life of the client, shared by all who wait for it; one that failed is not kept.
+ * The engine must be ready.
+ *
+ * @throws DecryptionError when the text was altered, or the service unwraps another key
+ */
+export function openIndexKey(deps: Deps, given: IndexKey, signal: AbortSignal | undefined): Soon<ColumnMacs> {
+  const { closed } = deps
+  const opened = openedBy.get(closed) ?? forgetWhenClosed(deps)
+  const name = `${dekName(given.wrapped)}/${encodeHex(given.commitment)}/${given.model}`
+  const known = opened.get(name)
+  if (known && !isPromise(known)) return known.macs
+  const opening = known ?? unwrapIndexKey(deps, given)
+  if (!known) {
+    const keep = (one: Opened) => {
+      if (closed.aborted) one.key.fill(0)
+      else opened.set(name, one)
+    }
+    const forget = () => opened.get(name) === opening && opened.delete(name) // the caller gets the error
+    if (!requestsAreIsolated()) opened.set(name, opening) // otherwise another request could not await it
+    Promise.resolve(opening).then(keep, forget)
+  }
+  return untilAborted(Promise.resolve(opening), signal).then(({ macs }) => macs)
+}
+
+function forgetWhenClosed({ closed, onClose }: Deps): Map<string, Soon<Opened>> {
+  const opened = new Map<string, Soon<Opened>>()
+  onClose.add(() => {
+    for (const one of opened.values()) if (!isPromise(one)) one.key.fill(0)
+    opened.clear()
+  })
+  openedBy.set(closed, opened)
+  return opened
+}
+
+async function unwrapIndexKey({ batcher, envelopes, closed }: Deps, given: IndexKey): Promise<Opened> {
+  const { wrapped, commitment, model } = given
+  const key = await batcher.unwrap(wrapped).catch((error: unknown) => {
+    throw isEaasError(error) && error.code === 'E_DECRYPTION' ? refused(error) : error
+  })
+  const engine = envelopes.engine()
+  const derived = await engine.derive(key, commitmentInfo(wrapped.key_id, model), KEY_BYTES)
+  // Before anything is hashed: under another key, no row would be found, and nobody would notice.
+  if (!equalInConstantTime(derived, commitment)) {
+    key.fill(0)
+    throw refused()
+  }
+  if (closed.aborted) key.fill(0)
+  return { key, macs: createMacs(engine, key) }
+}
+
+function createMacs(engine: Engine, key: Uint8Array): ColumnMacs {
+  const made = new Map<string, Mac>()
+  return (model, column, kind) => {
+    const info = columnInfo(model, column, kind)
+    const name = encodeHex(info)
+    const known = made.get(name)
+    if (known) return known
+    const keep = (columnKey: Uint8Array) => {
+      const mac = engine.createMac(columnKey)
+      columnKey.fill(0)
+      made.set(name, mac)
+      return mac
+    }
+    const columnKey = engine.derive(key, info, KEY_BYTES)
+    return isPromise(columnKey) ? columnKey.then(keep) : keep(columnKey)
+  }
+}
+
+function refused(cause?: unknown): DecryptionError {
+  return new DecryptionError(undefined, {
+    message: 'could not open the index key: its text was altered, or it belongs to another key or tenant',
+    hint: 'Restore its text, or make a new one and index the rows again.',
+    cause,
+  })
+}
+
+/** Returns the index of a text, whole, in hexadecimal digits. */
+export function indexOf(mac: Mac, text: string): Soon<string> {
+  const made = mac(encodeUtf8(text))
+  return isPromise(made) ? made.then(encodeHex) : encodeHex(made)
+}
