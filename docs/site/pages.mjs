@@ -12,6 +12,7 @@ export const API_ENTRIES = [
   { name: '@eaas/sdk/broker', source: 'packages/sdk/src/broker.ts' },
   { name: '@eaas/sdk/drizzle', source: 'packages/sdk/src/drizzle.ts' },
   { name: '@eaas/sdk/offline', source: 'packages/sdk/src/offline.ts' },
+  { name: '@eaas/sdk/streams', source: 'packages/sdk/src/streams.ts' },
   { name: '@eaas/sdk/testing', source: 'packages/sdk/src/testing.ts' },
   { name: '@eaas/server', source: 'packages/server/src/index.ts' },
 ]
@@ -20,6 +21,7 @@ export const API_ENTRIES = [
 const SDK_DOCS = [
   'models-and-search',
   'index-of-parts',
+  'streams',
   'rotation',
   'dek-cache-and-audit',
   'orms',

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import * as broker from '../../packages/sdk/src/broker.js'
 import * as sdk from '../../packages/sdk/src/index.js'
 import * as offline from '../../packages/sdk/src/offline.js'
+import * as streams from '../../packages/sdk/src/streams.js'
 import * as testing from '../../packages/sdk/src/testing.js'
 import { programOf } from '../support/snippets.js'
 import { filesBelow, ROOT } from '../support/source-files.js'
@@ -13,6 +14,7 @@ const ENTRIES = {
   '@eaas/sdk': sdk,
   '@eaas/sdk/broker': broker,
   '@eaas/sdk/offline': offline,
+  '@eaas/sdk/streams': streams,
   '@eaas/sdk/testing': testing,
 }
 
@@ -45,6 +47,9 @@ const GIVEN: Record<string, string> = {
     import type { Entry } from '@eaas/sdk'
     declare const lastSeen: number
     declare function archive(entry: Entry): Promise<void>`,
+  'streams.ts': `
+    import type { FileHandle } from 'node:fs/promises'
+    declare const [file, url, id, handle]: [File, string, string, FileHandle]`,
   'testing.ts': `
     import { createClient } from '@eaas/sdk'
     const service = createTestService()`,

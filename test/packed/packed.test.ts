@@ -14,7 +14,14 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { installPackedSdk, pack, runSuiteBy } from '../support/packed-sdk.js'
 
 const KB = 1_024
-const ENTRIES = ['@eaas/sdk', '@eaas/sdk/broker', '@eaas/sdk/drizzle', '@eaas/sdk/offline', '@eaas/sdk/testing']
+const ENTRIES = [
+  '@eaas/sdk',
+  '@eaas/sdk/broker',
+  '@eaas/sdk/drizzle',
+  '@eaas/sdk/offline',
+  '@eaas/sdk/streams',
+  '@eaas/sdk/testing',
+]
 const TIMEOUT_MS = 120_000
 const LIB = ['lib.es2022.d.ts', 'lib.dom.d.ts', 'lib.dom.iterable.d.ts']
 
@@ -23,6 +30,7 @@ const APPLICATION = `
 import { createClient, isEaasError, json, text, type Client, type Envelope, type EaasErrorCode } from '@eaas/sdk'
 import { createBroker, type Broker } from '@eaas/sdk/broker'
 import { createDek, open, openExport, seal } from '@eaas/sdk/offline'
+import { decryptStream, encryptStream, openRange } from '@eaas/sdk/streams'
 import { createTestService, type TestService } from '@eaas/sdk/testing'
 
 const service: TestService = createTestService({ envelopeOnly: false })
@@ -37,6 +45,10 @@ export async function run(keyId: string): Promise<string> {
   const bytes: Uint8Array = await open(envelope, createDek())
   const exported = openExport(await eaas.keys.export(keyId))
   const code: EaasErrorCode | undefined = await exported.decrypt(envelope).then(() => undefined, (error) => isEaasError(error) ? error.code : undefined)
+  const stored = new Response(new Blob(['x']).stream().pipeThrough(encryptStream(eaas, { keyId, context: { file: '7' } })))
+  const plain: ReadableStream<Uint8Array> | undefined = stored.body?.pipeThrough(decryptStream(eaas, { context: { file: '7' } }))
+  const part: ReadableStream<Uint8Array> = openRange(eaas, new Blob([]), { from: 0, to: 1 })
+  const ranged = openRange(eaas, async (start, end) => new Uint8Array(end - start))
   service.failNext({ operation: 'unwrap', code: 'E_STATE' })
   // @ts-expect-error: a number is no value
   await eaas.encrypt(7, { keyId })
@@ -44,7 +56,7 @@ export async function run(keyId: string): Promise<string> {
   row.phone
   // @ts-expect-error: there is no such operation
   service.failNext({ operation: 'steal', status: 500 })
-  return [index, dark, bytes.length, code].join()
+  return [index, dark, bytes.length, code, plain, part, ranged].join()
 }
 `
 
@@ -89,6 +101,7 @@ describe('the package', () => {
       'src/models/index-texts.md',
       'src/models/local-index.md',
       'src/models/rows.md',
+      'streams/package.json',
       'testing/package.json',
     ])
     expect(files.filter((path) => path.startsWith('docs/') && !path.endsWith('.md'))).toEqual([])
@@ -187,6 +200,7 @@ describe('the package', () => {
     }
     const cjs = require('@eaas/sdk') as typeof import('@eaas/sdk')
     const esm = (await import(pathToFileURL(resolveIn(folder, '@eaas/sdk')).href)) as typeof import('@eaas/sdk')
+    const { encryptStream } = require('@eaas/sdk/streams') as typeof import('@eaas/sdk/streams')
     expect(cjs.createClient).not.toBe(esm.createClient)
     const { createTestService } = require('@eaas/sdk/testing') as typeof import('@eaas/sdk/testing')
     const { open } = require('@eaas/sdk/offline') as typeof import('@eaas/sdk/offline')
@@ -195,6 +209,8 @@ describe('the package', () => {
     const options = { name: 'users', keyId, fields: { email: cjs.text({ index: 'email_index' }) } }
     const model = eaas.model(options)
     expect((await model.decrypt(await model.encrypt({ email: 'ada' }))).email).toBe('ada')
+    const stream = new Blob(['ada']).stream().pipeThrough(encryptStream(eaas, { keyId })) // a client of the other copy
+    expect((await new Response(stream).arrayBuffer()).byteLength).toBe(512 + 3 + 16)
     const error: unknown = await eaas.keys.create({ name: 'users' }).catch((reason: unknown) => reason)
     expect([cjs.isEaasError(error), esm.isEaasError(error)]).toEqual([true, true])
     const refused: unknown = await open({} as never, new Uint8Array(1)).catch((reason: unknown) => reason)

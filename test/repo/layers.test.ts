@@ -364,6 +364,7 @@ const SDK_LAYERS: Layers = [
   ['adapters', ['records', 'models']],
   ['drizzle', ['adapters']],
   ['offline', ['async', 'engines', 'deks', 'records']],
+  ['streams', ['async', 'engines', 'deks', 'records', 'resources', 'client']],
   ['broker', ['http']],
   ['testing', ['engines', 'deks', 'resources']],
 ]

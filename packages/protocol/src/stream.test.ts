@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { buildStream, plaintextOf, streamVectors as vectors } from '../../../test/support/stream-vectors.js'
 import { OpenError } from './aead.js'
 import { concatBytes, decodeHex, encodeHex, equalInConstantTime, FormatError } from './bytes.js'
-import { type Context, splitBoundKeys } from './envelope-v2.js'
+import { type Context, encodeContext, splitBoundKeys } from './envelope-v2.js'
 import { nobleAead } from './noble-aead.js'
 import {
   decodeStreamHeader,
@@ -35,7 +35,7 @@ function open(stream: Uint8Array, dek: string, context: Context, give: (piece: U
   const header = decodeStreamHeader(stream.subarray(0, end))
   const { key, commitment } = derive(decodeHex(dek), header.salt, header.key_id)
   if (!equalInConstantTime(commitment, header.commitment)) throw new OpenError()
-  const aad = streamAad(header.key_id, context)
+  const aad = streamAad(header.key_id, encodeContext(context))
   for (let [at, counter, isFinal] = [end, 0, false]; !isFinal; counter++) {
     const segment = stream.subarray(at, at + SEALED_SEGMENT_BYTES)
     at += segment.length
@@ -54,7 +54,7 @@ describe('encrypted streams', () => {
   })
 
   it.each(vectors.aad)('make the AAD of a context: $name', ({ key_id, context, aad }) => {
-    expect(encodeHex(streamAad(key_id, context))).toBe(aad)
+    expect(encodeHex(streamAad(key_id, encodeContext(context)))).toBe(aad)
   })
 
   it.each(vectors.iv)('make the iv of segment $counter, final: $final', ({ counter, final, iv }) => {
@@ -72,7 +72,10 @@ describe('encrypted streams', () => {
         decodeHex(vector.key),
         segmentIv(at, at === given.length - 1),
         piece,
-        streamAad(decodeStreamHeader(stream.subarray(0, findStreamHeaderEnd(stream))).key_id, vector.context),
+        streamAad(
+          decodeStreamHeader(stream.subarray(0, findStreamHeaderEnd(stream))).key_id,
+          encodeContext(vector.context),
+        ),
       ),
     )
     const header = stream.subarray(0, findStreamHeaderEnd(stream))
@@ -103,7 +106,7 @@ describe('encrypted streams', () => {
     const end = findStreamHeaderEnd(stream) ?? 0
     const { salt, key_id } = decodeStreamHeader(stream.subarray(0, end))
     const { key } = derive(decodeHex(vector.dek), salt, key_id)
-    const aad = streamAad(key_id, vector.context)
+    const aad = streamAad(key_id, encodeContext(vector.context))
     expect(nobleAead.open(key, segmentIv(0, true), stream.subarray(end), aad).length).toBe(16)
   })
 })

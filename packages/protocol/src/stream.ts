@@ -2,7 +2,6 @@
 import { IV_BYTES, KEY_BYTES, TAG_BYTES } from './aead.js'
 import { concatBytes, decodeUtf8, encodeBase64, encodeUtf8, FormatError, lengthPrefixed, uuidBytes } from './bytes.js'
 import { bytesOf, decodeWrappedKey, type WrappedKey } from './envelope.js'
-import { encodeContext } from './envelope-v2.js'
 
 /** Bytes of plaintext in each segment but the last (stream.md 4). */
 export const SEGMENT_BYTES = 65_536
@@ -36,12 +35,12 @@ export function streamKeysInfo(keyId: string): Uint8Array {
 /**
  * Makes the AAD of a stream's segments (stream.md 3).
  *
- * @throws FormatError when it is not a context; the message may hold a name, and never a value
+ * @param pairs what `encodeContext` returned
  */
-export function streamAad(keyId: string, context: unknown): Uint8Array {
+export function streamAad(keyId: string, pairs: Uint8Array): Uint8Array {
   const segmentBytes = new Uint8Array(4)
   new DataView(segmentBytes.buffer).setUint32(0, SEGMENT_BYTES)
-  return concatBytes(lengthPrefixed(encodeUtf8(FORMAT), uuidBytes(keyId), segmentBytes), encodeContext(context))
+  return concatBytes(lengthPrefixed(encodeUtf8(FORMAT), uuidBytes(keyId), segmentBytes), pairs)
 }
 
 /** Makes the iv of a segment (stream.md 4). @throws FormatError when `counter`, which begins at 0, is not below 2^32 */

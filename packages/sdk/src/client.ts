@@ -31,6 +31,7 @@ import type { ModelOptions, RowFormat } from './models/definition.js'
 import { assertModelName } from './models/index-key.js'
 import { createModel, type Model } from './models/model.js'
 import type { Compounds, Fields } from './models/model-types.js'
+import { CLIENT_PARTS } from './records/client-parts.js'
 import type { DecryptManyOptions } from './records/decrypt-many.js'
 import type { EncryptManyOptions } from './records/encrypt-many.js'
 import type { StoredEnvelope } from './records/read-envelope.js'
@@ -421,6 +422,7 @@ export function createClient(options: ClientOptions): Client & Closable {
       createModel(models, options),
     ...resources,
     close,
+    [CLIENT_PARTS]: prepare,
     ...(dispose ? { [dispose]: close } : {}),
   }
   return Object.freeze(client) as unknown as Client & Closable // encrypt-many.ts takes any field; Client's types are what callers see

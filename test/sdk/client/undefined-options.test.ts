@@ -24,6 +24,7 @@ import type {
 } from '../../../packages/sdk/src/index.js'
 import { createClient } from '../../../packages/sdk/src/index.js'
 import { type ExportedKey, type OpenExportOptions, openExport } from '../../../packages/sdk/src/offline.js'
+import type { DecryptStreamOptions, EncryptStreamOptions, RangeOptions } from '../../../packages/sdk/src/streams.js'
 import { createTestService, type TestFailure, type TestServiceOptions } from '../../../packages/sdk/src/testing.js'
 
 /** The same, with every member that may be left out undefined if one likes. */
@@ -45,6 +46,9 @@ describe('an option that may be left out', () => {
     type Seal = Omit<EncryptManyOptions<'a', { a: string }>, 'index'>
     expectTypeOf<Undefinable<Seal>>().toExtend<Seal>()
     expectTypeOf<Undefinable<EncryptOptions>>().toExtend<EncryptOptions>()
+    expectTypeOf<Undefinable<EncryptStreamOptions>>().toExtend<EncryptStreamOptions>()
+    expectTypeOf<Undefinable<DecryptStreamOptions>>().toExtend<DecryptStreamOptions>()
+    expectTypeOf<Undefinable<RangeOptions>>().toExtend<RangeOptions>()
     expectTypeOf<Undefinable<EntriesOptions>>().toExtend<EntriesOptions>()
     expectTypeOf<Undefinable<EntryFilter>>().toExtend<EntryFilter>()
     expectTypeOf<Undefinable<ExportedKey>>().toExtend<ExportedKey>()

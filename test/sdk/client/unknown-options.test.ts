@@ -3,6 +3,13 @@ import { describe, expect, it, vi } from 'vitest'
 import { createBroker } from '../../../packages/sdk/src/broker.js'
 import { boolean, bytes, type Client, createClient, date, json, number, text } from '../../../packages/sdk/src/index.js'
 import { createDek, openExport, seal } from '../../../packages/sdk/src/offline.js'
+import {
+  decryptStream,
+  encryptStream,
+  openRange,
+  rewrapFirstLine,
+  rewrapStream,
+} from '../../../packages/sdk/src/streams.js'
 import { createTestService } from '../../../packages/sdk/src/testing.js'
 
 const service = createTestService({ envelopeOnly: false })
@@ -32,6 +39,11 @@ const CALLS: Record<string, (eaas: Client, o: never) => unknown> = {
   decryptMany: (eaas, o: object) => eaas.decryptMany([{ a: stored }], { fields: ['a'], ...o }),
   hash: (eaas, o: object) => eaas.hash('x', { keyId, ...o }),
   rewrap: (eaas, o) => eaas.rewrap(stored, o),
+  encryptStream: (eaas, o: object) => encryptStream(eaas, { keyId, ...o }),
+  decryptStream: (eaas, o) => decryptStream(eaas, o),
+  openRange: (eaas, o) => openRange(eaas, new Blob(), o),
+  rewrapStream: (eaas, o) => rewrapStream(eaas, o),
+  rewrapFirstLine: (eaas, o) => rewrapFirstLine(eaas, new Blob(), o),
   model,
   indexes: (eaas, o: object) => model(eaas, { indexes: { both: { fields: ['a', 'a'], ...o } } }),
   'model.encrypt': (eaas, o) => model(eaas).encrypt({ a: 'x' }, o),

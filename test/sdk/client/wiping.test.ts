@@ -4,8 +4,10 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { createBroker } from '../../../packages/sdk/src/broker.js'
 import { type Client, type ClientOptions, createClient, text } from '../../../packages/sdk/src/index.js'
 import { open, openExport, seal } from '../../../packages/sdk/src/offline.js'
+import { decryptStream, encryptStream, openRange } from '../../../packages/sdk/src/streams.js'
 import { useService } from '../../../packages/sdk/src/test-support/clients.js'
 import { API_KEY, problem, send } from '../../../packages/sdk/src/test-support/service.js'
+import { chunked, collect } from '../../../packages/sdk/src/test-support/stream-bytes.js'
 
 const SECRET_BYTES = 32
 const ROWS = [{ a: '1' }, { a: '2' }]
@@ -174,6 +176,62 @@ describe('the key that a context is sealed and opened with is wiped', () => {
     expectWiped(sealed.slice(-2, -1), 1)
     await open(offline, dek, { context })
     expectWiped(openedWith.slice(-1), 1)
+  })
+})
+
+describe('the key of a stream is wiped', () => {
+  const bytes = new Uint8Array(3 * 65_536)
+  const used = () => [...new Set([...sealed.filter((_, at) => at % 2 === 0), ...openedWith])]
+
+  it('at its end, with the DEK of its own', async () => {
+    const eaas = connect()
+    const stream = await collect(chunked(bytes).pipeThrough(encryptStream(eaas, { keyId, dek: 'call' })))
+    expectWiped(used(), 1)
+    expectWiped(drawn.slice(1), 1) // after the salt, which is public
+    await collect(chunked(stream).pipeThrough(decryptStream(connect())))
+    expectWiped(used(), 2)
+    await collect(openRange(connect(), async (start, end) => stream.slice(start, end), { from: 70_000, to: 70_001 }))
+    expectWiped(used(), 3)
+  })
+
+  it('when it does not open, and when nobody reads on', async () => {
+    const eaas = connect()
+    const stream = await collect(chunked(bytes).pipeThrough(encryptStream(eaas, { keyId })))
+    stream[100_000] = (stream[100_000] ?? 0) ^ 1
+    await expect(collect(chunked(stream).pipeThrough(decryptStream(eaas)))).rejects.toMatchObject({
+      code: 'E_DECRYPTION',
+    })
+    expectWiped(used(), 2)
+    const reader = chunked(bytes).pipeThrough(encryptStream(eaas, { keyId })).getReader()
+    await reader.read()
+    await reader.read()
+    expect(
+      used()
+        .at(-2)
+        ?.some((byte) => byte !== 0),
+    ).toBe(true)
+    await reader.cancel()
+    await vi.waitFor(() => expectWiped(used(), 3))
+  })
+
+  it.each<[string, (eaas: Client, abort: AbortController) => void]>([
+    ['the client is closed', (eaas) => eaas.close()],
+    ['the signal is aborted', (_, abort) => abort.abort()],
+  ])('when %s, though nobody reads', async (_, act) => {
+    const [eaas, abort] = [connect(), new AbortController()]
+    const sealing = chunked(bytes).pipeThrough(encryptStream(eaas, { keyId, signal: abort.signal }))
+    const reader = sealing.getReader()
+    await reader.read()
+    await reader.read()
+    act(eaas, abort)
+    await vi.waitFor(() => expectWiped(used(), 1))
+  })
+
+  it('and so is the plaintext that it held back', async () => {
+    const eaas = connect()
+    await collect(chunked(new Uint8Array(100).fill(7)).pipeThrough(encryptStream(eaas, { keyId })))
+    expect(sealed[1]?.length).toBe(100)
+    expect(sealed[1]?.every((byte) => byte === 0)).toBe(true)
   })
 })
 

@@ -17,10 +17,10 @@ export interface Engine {
   /** Copies a DEK, even one that the engine has imported and zeroed. Where it is missing, a copy of the bytes works. */
   copy?(dek: Uint8Array): Uint8Array
   /**
-   * Derives `length` bytes from a key of 32 bytes by HKDF-SHA-256 with an empty salt (envelope-v2.md 2). The key is treated as
-   * the DEK in `seal`; the caller zeroes the result.
+   * Derives `length` bytes from a key of 32 bytes by HKDF-SHA-256, with a salt (stream.md 2) or an empty one
+   * (envelope-v2.md 2). The key is treated as the DEK in `seal`; the caller zeroes the result.
    */
-  derive(key: Uint8Array, info: Uint8Array, length: number): Soon<Uint8Array>
+  derive(key: Uint8Array, info: Uint8Array, length: number, salt?: Uint8Array): Soon<Uint8Array>
   /** Makes the function that returns HMAC-SHA-256 under a key. The caller may zero the key as soon as the call returns. */
   createMac(key: Uint8Array): Mac
   /** Opens ciphertext ‖ tag. The DEK is treated as in `seal`. @throws OpenError when it is not authentic */
@@ -33,6 +33,6 @@ export type Mac = (message: Uint8Array) => Soon<Uint8Array>
 /** An engine that returns no promises. */
 export interface SyncEngine extends Aead {
   readonly isAsync?: never
-  derive(key: Uint8Array, info: Uint8Array, length: number): Uint8Array
+  derive(key: Uint8Array, info: Uint8Array, length: number, salt?: Uint8Array): Uint8Array
   createMac(key: Uint8Array): (message: Uint8Array) => Uint8Array
 }

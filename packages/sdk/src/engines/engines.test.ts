@@ -1,9 +1,19 @@
 import { createHmac, hkdfSync } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { type Aead, boundKeysInfo, decodeHex, encodeBase64, encodeHex, encodeUtf8, OpenError } from '@eaas/protocol'
+import {
+  type Aead,
+  boundKeysInfo,
+  decodeHex,
+  encodeBase64,
+  encodeHex,
+  encodeUtf8,
+  OpenError,
+  streamKeysInfo,
+} from '@eaas/protocol'
 import fc from 'fast-check'
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { type Globals, loadOn } from '../../../../test/support/platform.js'
+import { streamVectors } from '../../../../test/support/stream-vectors.js'
 import { type AesGcmTest, loadWycheproof } from '../../../../test/support/vectors.js'
 import vectors from '../../../protocol/src/envelope.vectors.json' with { type: 'json' }
 import { type Client, createClient } from '../index.js'
@@ -104,17 +114,27 @@ describe.each([...engines, ['web', web] as const])('HKDF of engine %s', (_, engi
     }
   })
 
-  it('gives what node:crypto gives, for keys and lengths of any kind', async () => {
+  it('gives the published keys of streams, which have a salt (stream.md 8)', async () => {
+    for (const vector of streamVectors.derive) {
+      const salt = decodeHex(vector.salt)
+      const okm = await engine.derive(decodeHex(vector.dek), streamKeysInfo(vector.key_id), 64, salt)
+      expect(encodeHex(okm)).toBe(vector.key + vector.commitment)
+      expect(encodeHex(salt)).toBe(vector.salt)
+    }
+  })
+
+  it('gives what node:crypto gives, for keys, lengths and salts of any kind', async () => {
     await fc.assert(
       fc.asyncProperty(
         bytes(32),
         fc.uint8Array({ maxLength: 80 }),
         fc.integer({ min: 1, max: 130 }),
+        fc.option(fc.uint8Array({ maxLength: 80 }), { nil: undefined }),
         async (...args) => {
-          const [key, info, length] = args
-          const expected = hkdfSync('sha256', key, new Uint8Array(0), info, length)
+          const [key, info, length, salt] = args
+          const expected = encodeHex(new Uint8Array(hkdfSync('sha256', key, salt ?? new Uint8Array(0), info, length)))
           const infoBefore = encodeHex(info)
-          expect(encodeHex(await engine.derive(key.slice(), info, length))).toBe(encodeHex(new Uint8Array(expected)))
+          expect(encodeHex(await engine.derive(key.slice(), info, length, salt))).toBe(expected)
           expect(encodeHex(info)).toBe(infoBefore)
         },
       ),

@@ -26,7 +26,8 @@ export function createNodeEngine(): SyncEngine | undefined {
       sealed.set(cipher.getAuthTag(), ciphertext.length)
       return sealed
     },
-    derive: (key, info, length) => new Uint8Array(crypto.hkdfSync('sha256', key, new Uint8Array(0), info, length)),
+    derive: (key, info, length, salt = new Uint8Array(0)) =>
+      new Uint8Array(crypto.hkdfSync('sha256', key, salt, info, length)),
     createMac(key) {
       const kept = crypto.createSecretKey(key) // a copy
       return (message) => new Uint8Array(crypto.createHmac('sha256', kept).update(message).digest())

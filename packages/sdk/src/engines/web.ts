@@ -59,9 +59,9 @@ export function createWebEngine(): Engine | undefined {
         copy.fill(0)
       }
     },
-    async derive(key, info, length) {
+    async derive(key, info, length, salt = new Uint8Array(0)) {
       const { hkdf } = importOnce(key)
-      const params = { name: 'HKDF', hash: 'SHA-256', salt: new Uint8Array(0), info: info as BufferSource }
+      const params = { name: 'HKDF', hash: 'SHA-256', salt: salt as BufferSource, info: info as BufferSource }
       return new Uint8Array(await subtle.deriveBits(params, await hkdf, length * 8))
     },
     createMac: (key) => createHmac(new Uint8Array(key)),

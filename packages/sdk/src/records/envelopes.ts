@@ -27,6 +27,8 @@ export interface Plaintext {
 export interface Envelopes {
   /** Loads the engine. Must be awaited before any other call, unless it returns undefined. */
   ready(): Promise<unknown> | undefined
+  /** Returns the engine, once it is ready. */
+  engine(): Engine
   /** Tells whether the engine is synchronous, so that a promise means that a DEK is being wrapped or unwrapped. */
   isSync(): boolean
   /** Seals bytes, which the caller may change afterwards: to format v2 with the AAD of a context, to format v1 without one. */
@@ -35,8 +37,6 @@ export interface Envelopes {
   sealAll(plaintexts: readonly Plaintext[], keyId: string, signal: AbortSignal | undefined): Soon<Envelope[]>
   /** Seals bytes under a DEK of the caller. */
   sealWith(own: OwnDek, plaintext: Uint8Array, aad?: Uint8Array): Soon<Envelope>
-  /** Returns the engine. */
-  engine(): Engine
   /** Copies a DEK. The caller zeroes the copy. */
   copyDek(dek: Uint8Array): Uint8Array
   /** Opens what `demandContext` returned. @throws DecryptionError */
@@ -92,8 +92,8 @@ export function createEnvelopes(options: EnvelopesOptions): Envelopes {
   }
   return {
     ready: () => (engine ? undefined : load()),
-    isSync: () => !current().isAsync,
     engine: current,
+    isSync: () => !current().isAsync,
     copyDek: (dek) => current().copy?.(dek) ?? dek.slice(),
     sealWith,
     openWith,

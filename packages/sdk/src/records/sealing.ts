@@ -21,6 +21,8 @@ export interface SealingOptions {
 }
 
 export interface Sealing extends RecordsDeps {
+  /** The DEKs that seal. */
+  encryptDeks: EncryptDeks
   /** Zeroes every DEK and rejects the callers who wait for one with AbortedError. */
   close(): void
 }
@@ -46,5 +48,5 @@ export function createSealing(options: SealingOptions): Sealing {
     for (const run of onClose) run()
   }
   if (closed.aborted) close() // closed while the part was loaded
-  return { envelopes, decryptDeks, batcher, wrap, closed, onClose, close }
+  return { envelopes, encryptDeks, decryptDeks, batcher, wrap, closed, onClose, close }
 }

@@ -1,0 +1,33 @@
+/** What streams share with a client: its engine and its DEKs. Not public: no release promises to keep it. */
+import type { Soon } from '../async/is-promise.js'
+import { InvalidInputError } from '../errors.js'
+import type { Sealing } from './sealing.js'
+
+/** What a client loads at its first call. */
+export interface ClientParts {
+  records: Sealing
+}
+
+export type LoadParts = () => Soon<ClientParts>
+
+/** A client, which `createClient` made. */
+export interface PartsOwner {
+  /** Loads the parts and the engine. */
+  readonly [CLIENT_PARTS]: LoadParts
+}
+
+/**
+ * The member of a client that streams use. It comes from the registry of symbols, since the client may be another copy of this package's
+ * code, such as the one for CommonJS. Its number changes with what it returns.
+ */
+export const CLIENT_PARTS: unique symbol = Symbol.for('eaas.client.parts/1')
+
+/** Returns what loads the parts of a client. @throws InvalidInputError when it is not a client */
+export function clientParts(eaas: unknown): LoadParts {
+  const load = (eaas as Partial<PartsOwner> | null | undefined)?.[CLIENT_PARTS]
+  if (typeof load === 'function') return load
+  throw new InvalidInputError(
+    'the first argument must be a client of createClient()',
+    'Pass the client itself. If it is one, @eaas/sdk is installed in two versions.',
+  )
+}

@@ -1,0 +1,88 @@
+/** Opens a part of a stored stream (stream.md 6). */
+import {
+  findStreamHeaderEnd,
+  MAX_STREAM_HEADER_BYTES,
+  SEALED_SEGMENT_BYTES,
+  SEGMENT_BYTES,
+  streamAad,
+} from '@eaas/protocol'
+import { createPace } from '../async/pace.js'
+import { zeroDek } from '../deks/bound-keys.js'
+import { DecryptionError, InvalidInputError } from '../errors.js'
+import type { LoadParts } from '../records/client-parts.js'
+import type { Lifetime } from './byte-streams.js'
+import { createOpener, type OpenSegment } from './open-stream.js'
+import type { ReadSource } from './range-source.js'
+import { readHeader, refuse } from './segments.js'
+import { openStreamKey } from './stream-keys.js'
+
+/** How many segments are read at a time: 1 MiB, so that a long part takes few requests and little memory. */
+const SEGMENTS_A_READ = 16
+
+export interface Part {
+  /** The first byte of plaintext. */
+  from: number
+  /** The byte behind the last one; infinite for the end of the stream. */
+  to: number
+}
+
+/** Gives the plaintext of a part, of each segment once its tag was verified. */
+export async function* openPart(
+  read: ReadSource,
+  { load, pairs, part }: { load: LoadParts; pairs: Uint8Array; part: Part },
+  lifetime: Lifetime,
+): AsyncGenerator<Uint8Array, void> {
+  const { records } = await load()
+  lifetime.endWith(records.closed)
+  const head = await read(0, MAX_STREAM_HEADER_BYTES)
+  const headerBytes = findStreamHeaderEnd(head) ?? refuse('its first line does not end')
+  const header = readHeader(head.subarray(0, headerBytes))
+  const aad = streamAad(header.key_id, pairs)
+  const key = await openStreamKey(records, header, lifetime.signal)
+  try {
+    const openSegment = createOpener(records.envelopes.engine(), key, aad)
+    yield* openSegments((from, to) => read(headerBytes + from, headerBytes + to), openSegment, part)
+  } finally {
+    zeroDek(key)
+  }
+}
+
+async function* openSegments(
+  read: ReadSource,
+  openSegment: OpenSegment,
+  { from, to }: Part,
+): AsyncGenerator<Uint8Array, void> {
+  if (from === to) return
+  const pace = createPace()
+  let counter = Math.floor(from / SEGMENT_BYTES)
+  for (let isEnd = false; !isEnd && counter * SEGMENT_BYTES < to; ) {
+    const count = Math.min(SEGMENTS_A_READ, Math.ceil(to / SEGMENT_BYTES) - counter)
+    const start = counter * SEALED_SEGMENT_BYTES
+    const wanted = count * SEALED_SEGMENT_BYTES
+    const bytes = await read(start, start + wanted + 1) // one byte more tells whether the stream goes on
+    isEnd = bytes.length <= wanted
+    const sealed = bytes.subarray(0, wanted)
+    if (sealed.length === 0) throw nothingThere()
+    for (let at = 0; at < sealed.length; at += SEALED_SEGMENT_BYTES) {
+      if (pace.due()) await pace.rest()
+      const isFinal = isEnd && at + SEALED_SEGMENT_BYTES >= sealed.length
+      const piece = await openSegment(sealed.subarray(at, at + SEALED_SEGMENT_BYTES), counter, isFinal)
+      const position = counter++ * SEGMENT_BYTES
+      if (from > 0 && from >= position + piece.length) throw behindTheEnd(position + piece.length)
+      const cut = piece.subarray(Math.max(0, from - position), to - position)
+      if (cut.length > 0) yield cut
+    }
+  }
+}
+
+function behindTheEnd(length: number): InvalidInputError {
+  return new InvalidInputError(`from must lie within the plaintext, which has ${length} bytes`)
+}
+
+/** Nothing authentic tells whether the stream was cut, or has always ended here. */
+function nothingThere(): DecryptionError {
+  return new DecryptionError(undefined, {
+    message: 'could not decrypt the range: the stream ends before it begins',
+    hint: 'Check `from`. If it is right, the stored stream was cut: restore it from a backup.',
+  })
+}

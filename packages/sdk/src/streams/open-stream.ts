@@ -1,0 +1,64 @@
+/** Opens a stream (stream.md 5), segment by segment. */
+import { OpenError, SEALED_SEGMENT_BYTES, segmentIv, streamAad } from '@eaas/protocol'
+import { createPace } from '../async/pace.js'
+import { zeroDek } from '../deks/bound-keys.js'
+import type { Engine } from '../engines/engine.js'
+import { DecryptionError } from '../errors.js'
+import type { LoadParts } from '../records/client-parts.js'
+import type { Lifetime } from './byte-streams.js'
+import type { Chunks } from './handover.js'
+import { cutSegments, takeHeader } from './segments.js'
+import { openStreamKey } from './stream-keys.js'
+
+/** Gives the plaintext of each segment once its tag was verified. Uses the network where the DEK is not cached. */
+export async function* openStream(
+  chunks: Chunks,
+  { load, pairs }: { load: LoadParts; pairs: Uint8Array },
+  lifetime: Lifetime,
+): AsyncGenerator<Uint8Array, void> {
+  const { header, rest } = await takeHeader(chunks)
+  const { records } = await load()
+  lifetime.endWith(records.closed)
+  const aad = streamAad(header.key_id, pairs)
+  const key = await openStreamKey(records, header, lifetime.signal)
+  try {
+    const openSegment = createOpener(records.envelopes.engine(), key, aad)
+    const pace = createPace()
+    let counter = 0
+    for await (const { bytes, isFinal } of cutSegments(rest, SEALED_SEGMENT_BYTES)) {
+      if (pace.due()) await pace.rest() // a synchronous engine would leave no turn to the page
+      const piece = await openSegment(bytes, counter++, isFinal)
+      if (piece.length > 0) yield piece
+    }
+  } finally {
+    zeroDek(key)
+  }
+}
+
+/** Opens a segment. @throws DecryptionError when it was not sealed at this position, or what is final is not */
+export type OpenSegment = (segment: Uint8Array, counter: number, isFinal: boolean) => Promise<Uint8Array>
+
+/** Makes what opens the segments of one stream, and counts the bytes that were given out before an error. */
+export function createOpener(engine: Engine, key: Uint8Array, aad: Uint8Array): OpenSegment {
+  let released = 0
+  return async (segment, counter, isFinal) => {
+    try {
+      const piece = await engine.open(key, segmentIv(counter, isFinal), segment, aad)
+      if (piece.length === 0 && counter > 0) throw new OpenError() // stream.md 5: one plaintext has one length
+      released += piece.length
+      return piece
+    } catch (error) {
+      throw error instanceof OpenError ? prefixError(released) : error
+    }
+  }
+}
+
+/** The error of a stream that does not open from here on. */
+export function prefixError(released: number): DecryptionError {
+  return new DecryptionError(undefined, {
+    message:
+      'could not decrypt the stream: cut, altered, moved, or encrypted under another key. ' +
+      `The ${released} bytes of plaintext before are authentic, but they are not all`,
+    hint: 'Discard what was read, which is only a beginning. Pass the context that it was encrypted with, or restore the file from a backup.',
+  })
+}

@@ -1,0 +1,92 @@
+/** Cuts chunks of any size into the segments of a stream (stream.md 4), and reads what stands in front of them. */
+import {
+  decodeStreamHeader,
+  FormatError,
+  findStreamHeaderEnd,
+  MAX_STREAM_HEADER_BYTES,
+  type StreamHeader,
+} from '@eaas/protocol'
+import { InvalidInputError } from '../errors.js'
+import type { Chunks } from './handover.js'
+
+export interface Segment {
+  /** Belongs to the reader until it asks for the next segment. */
+  bytes: Uint8Array
+  isFinal: boolean
+}
+
+/**
+ * Cuts chunks into segments of one size, of which the last may be shorter. A segment is held back until it is known whether another byte follows, so
+ * each byte is copied once at most, and none of those that lie whole within a chunk.
+ */
+export async function* cutSegments(chunks: Chunks, size: number): AsyncGenerator<Segment, void> {
+  const held = new Uint8Array(size)
+  let length = 0
+  try {
+    for (let chunk = await chunks.next(); chunk; chunk = await chunks.next()) {
+      for (let at = 0; at < chunk.length; ) {
+        if (length === size) {
+          yield { bytes: held, isFinal: false }
+          length = 0
+        }
+        if (length === 0 && chunk.length - at > size) {
+          yield { bytes: chunk.subarray(at, at + size), isFinal: false }
+          at += size
+          continue
+        }
+        const part = chunk.subarray(at, at + size - length)
+        held.set(part, length)
+        length += part.length
+        at += part.length
+      }
+    }
+    yield { bytes: held.subarray(0, length), isFinal: true }
+  } finally {
+    held.fill(0) // it may hold plaintext
+  }
+}
+
+/** Reads the header line, and returns the chunks behind it. @throws InvalidInputError when it is none */
+export async function takeHeader(chunks: Chunks): Promise<{ header: StreamHeader; rest: Chunks }> {
+  let line = new Uint8Array(0)
+  for (let chunk = await chunks.next(); chunk; chunk = await chunks.next()) {
+    const before = line.length
+    line = new Uint8Array([...line, ...chunk.subarray(0, MAX_STREAM_HEADER_BYTES - before)])
+    const end = findStreamHeaderEnd(line)
+    if (end !== undefined)
+      return { header: readHeader(line.subarray(0, end)), rest: behind(chunk.subarray(end - before), chunks) }
+    if (line.length === MAX_STREAM_HEADER_BYTES) break
+  }
+  return refuse('its first line does not end')
+}
+
+/** Reads a header line. @throws InvalidInputError when it is none */
+export function readHeader(line: Uint8Array): StreamHeader {
+  try {
+    return decodeStreamHeader(line)
+  } catch (error) {
+    if (!(error instanceof FormatError)) throw error
+    return refuse(error.message)
+  }
+}
+
+/** Refuses what is no stream. @throws InvalidInputError always */
+export function refuse(reason: string): never {
+  throw new InvalidInputError(
+    `not an encrypted stream: ${reason}`,
+    'Pass the bytes from the first one on, exactly as encryptStream() gave them.',
+  )
+}
+
+/** Returns the rest of a chunk, and then the chunks that follow it. */
+function behind(rest: Uint8Array, chunks: Chunks): Chunks {
+  let first: Uint8Array | undefined = rest
+  return {
+    next() {
+      if (!first) return chunks.next()
+      const taken = first
+      first = undefined
+      return Promise.resolve(taken)
+    },
+  }
+}
