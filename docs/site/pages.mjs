@@ -13,6 +13,7 @@ export const API_ENTRIES = [
   { name: '@eaas/sdk/drizzle', source: 'packages/sdk/src/drizzle.ts' },
   { name: '@eaas/sdk/offline', source: 'packages/sdk/src/offline.ts' },
   { name: '@eaas/sdk/streams', source: 'packages/sdk/src/streams.ts' },
+  { name: '@eaas/sdk/sync', source: 'packages/sdk/src/sync.ts' },
   { name: '@eaas/sdk/testing', source: 'packages/sdk/src/testing.ts' },
   { name: '@eaas/server', source: 'packages/server/src/index.ts' },
 ]

@@ -18,14 +18,22 @@ const INLINED_IN_COMMONJS = ['@eaas/protocol', /^zod(\/|$)/, /^@noble\//]
 export default defineConfig([
   {
     ...common,
-    entry: ['src/index.ts', 'src/broker.ts', 'src/drizzle.ts', 'src/offline.ts', 'src/streams.ts'],
+    entry: ['src/index.ts', 'src/broker.ts', 'src/drizzle.ts', 'src/offline.ts', 'src/streams.ts', 'src/sync.ts'],
     clean: ['!testing/**', '!cjs/**'],
   },
   // By itself: the chunks that entries share are loaded whole, and those of a service would double what pages load.
   { ...common, entry: { index: 'src/testing.ts' }, outDir: 'dist/testing', clean: true },
   {
     ...common,
-    entry: ['src/index.ts', 'src/broker.ts', 'src/drizzle.ts', 'src/offline.ts', 'src/streams.ts', 'src/testing.ts'],
+    entry: [
+      'src/index.ts',
+      'src/broker.ts',
+      'src/drizzle.ts',
+      'src/offline.ts',
+      'src/streams.ts',
+      'src/sync.ts',
+      'src/testing.ts',
+    ],
     outDir: 'dist/cjs',
     format: 'cjs',
     clean: true,

@@ -5,6 +5,7 @@ import * as broker from '../../packages/sdk/src/broker.js'
 import * as sdk from '../../packages/sdk/src/index.js'
 import * as offline from '../../packages/sdk/src/offline.js'
 import * as streams from '../../packages/sdk/src/streams.js'
+import * as sync from '../../packages/sdk/src/sync.js'
 import * as testing from '../../packages/sdk/src/testing.js'
 import { programOf } from '../support/snippets.js'
 import { filesBelow, ROOT } from '../support/source-files.js'
@@ -15,6 +16,7 @@ const ENTRIES = {
   '@eaas/sdk/broker': broker,
   '@eaas/sdk/offline': offline,
   '@eaas/sdk/streams': streams,
+  '@eaas/sdk/sync': sync,
   '@eaas/sdk/testing': testing,
 }
 

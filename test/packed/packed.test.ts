@@ -20,6 +20,7 @@ const ENTRIES = [
   '@eaas/sdk/drizzle',
   '@eaas/sdk/offline',
   '@eaas/sdk/streams',
+  '@eaas/sdk/sync',
   '@eaas/sdk/testing',
 ]
 const TIMEOUT_MS = 120_000
@@ -102,6 +103,7 @@ describe('the package', () => {
       'src/models/local-index.md',
       'src/models/rows.md',
       'streams/package.json',
+      'sync/package.json',
       'testing/package.json',
     ])
     expect(files.filter((path) => path.startsWith('docs/') && !path.endsWith('.md'))).toEqual([])

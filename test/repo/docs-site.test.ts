@@ -9,6 +9,7 @@ import * as drizzle from '../../packages/sdk/src/drizzle.js'
 import * as sdk from '../../packages/sdk/src/index.js'
 import * as offline from '../../packages/sdk/src/offline.js'
 import * as streams from '../../packages/sdk/src/streams.js'
+import * as sync from '../../packages/sdk/src/sync.js'
 import * as testing from '../../packages/sdk/src/testing.js'
 import { PAGES } from '../support/snippets.js'
 import { filesBelow, ROOT } from '../support/source-files.js'
@@ -94,6 +95,7 @@ describe('the site', () => {
     ['sdk-drizzle', drizzle],
     ['sdk-offline', offline],
     ['sdk-streams', streams],
+    ['sdk-sync', sync],
     ['sdk-testing', testing],
   ])('describes everything that an application can import: api/%s.html', (name, entry) => {
     const html = read(`api/${name}.html`)

@@ -17,6 +17,7 @@ const SDK: Record<EaasErrorCode, true> = {
   E_DECRYPTION: true,
   E_CONTENT: true,
   E_RANDOMNESS: true,
+  E_COLD: true,
 }
 const BROKER: Record<Exclude<BrokerProblemCode, ProblemCode>, number> = {
   E_CROSS_SITE: 403,

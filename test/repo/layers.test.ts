@@ -365,6 +365,7 @@ const SDK_LAYERS: Layers = [
   ['drizzle', ['adapters']],
   ['offline', ['async', 'engines', 'deks', 'records']],
   ['streams', ['async', 'engines', 'deks', 'records', 'resources', 'client']],
+  ['sync', ['async', 'records', 'resources', 'client']],
   ['broker', ['http']],
   ['testing', ['engines', 'deks', 'resources']],
 ]

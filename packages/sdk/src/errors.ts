@@ -191,6 +191,12 @@ export class RandomnessError extends EaasBaseError {
   }
 }
 
+/** A call without a promise would have to wait: for a DEK, or for the engine. See `@eaas/sdk/sync`. */
+export class ColdError extends EaasBaseError {
+  override readonly name = 'ColdError'
+  readonly code = 'E_COLD'
+}
+
 /** Any error of the SDK; `code` tells them apart, for TypeScript too. */
 export type EaasError =
   | InvalidInputError
@@ -202,6 +208,7 @@ export type EaasError =
   | DecryptionError
   | ContentError
   | RandomnessError
+  | ColdError
 
 /**
  * Tells whether a caught value is an error of the SDK, of this copy of the package or of another one in the same program.

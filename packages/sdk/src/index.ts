@@ -18,6 +18,7 @@ export {
   AbortedError,
   ApiError,
   type ApiProblem,
+  type ColdError,
   ContentError,
   DecryptionError,
   EaasBaseError,

@@ -1,0 +1,131 @@
+/**
+ * `@eaas/sdk/sync`: encrypts and decrypts without a promise, for hooks of other libraries that cannot wait. Works where the DEK is at
+ * hand and the engine is synchronous: node:crypto, or noble.
+ */
+import type { Context, Envelope } from '@eaas/protocol'
+import { isPromise, type Soon } from './async/is-promise.js'
+import type { Client, DecryptOptions } from './client.js'
+import { AbortedError, ColdError, InvalidInputError } from './errors.js'
+import {
+  assertFlag,
+  assertKeyId,
+  assertOptions,
+  type Binary,
+  type Bytes,
+  readSignal,
+  readValue,
+  toText,
+} from './input.js'
+import { demandContext, readContext } from './records/bound-envelopes.js'
+import type { Envelopes } from './records/envelopes.js'
+import { readEnvelope, type StoredEnvelope } from './records/read-envelope.js'
+import { getSealing } from './records/sealing-of.js'
+import type { CallOptions } from './resources/keys.js'
+
+export { ColdError } from './errors.js'
+
+/** Aborted from the start: whoever would have to wait for a DEK under it is refused, and nothing is sent. */
+const NEVER_WAIT = AbortSignal.abort()
+
+export interface EncryptSyncOptions {
+  /** The `id` of the key under which the value is sealed. */
+  keyId: string
+  /** Binds the value, as with `encrypt` of a client. */
+  context?: Context | undefined
+}
+
+/**
+ * Has a DEK of the key made and wrapped, and the engine loaded, so that `encryptSync` works until the DEK has served its time
+ * (`deks.maxAgeMs`, one hour by default) or its messages. Call it at the start, and regularly. Uses the network if there is no DEK yet.
+ *
+ * @throws InvalidInputError where the client's engine is asynchronous
+ * @example
+ * ```ts
+ * await warm(eaas, keyId)
+ * const envelope = encryptSync(eaas, '+33 6 12 34 56 78', { keyId })
+ * ```
+ */
+export async function warm(client: Client, keyId: string, options?: CallOptions): Promise<void> {
+  const signal = readSignal('warm()', options)
+  assertKeyId(keyId)
+  const { records } = await getSealing(client)()
+  await records.envelopes.ready()
+  assertSync(records.envelopes)
+  await records.envelopes.seal(new Uint8Array(0), keyId, signal) // counts as one message of the DEK
+}
+
+/**
+ * Seals text or bytes at once. Does not use the network. Otherwise as `encrypt` of a client with the key's shared DEK.
+ *
+ * @throws ColdError (`E_COLD`) where no DEK of the key is at hand: await `warm` before
+ * @throws InvalidInputError as `encrypt` does, and where the client's engine is asynchronous
+ */
+export function encryptSync(client: Client, value: string | Binary, options: EncryptSyncOptions): Envelope {
+  assertOptions('encryptSync()', options, ['keyId', 'context'])
+  const { keyId, context } = options
+  assertKeyId(keyId)
+  const bytes = readValue(value)
+  const aad = context === undefined ? undefined : readContext(keyId, context)
+  return atOnce(
+    client,
+    `the key ${keyId} has no DEK at hand`,
+    'Await warm(client, keyId) before, and regularly.',
+    (envelopes) => envelopes.seal(bytes, keyId, NEVER_WAIT, aad),
+  )
+}
+
+/**
+ * Opens an envelope at once. Does not use the network. Otherwise as `decrypt` of a client.
+ *
+ * @throws ColdError (`E_COLD`) where the envelope's DEK is not cached: await `decrypt` of an envelope with the same DEK before
+ * @throws InvalidInputError, DecryptionError as `decrypt` does, and InvalidInputError where the client's engine is asynchronous
+ */
+export function decryptSync(
+  client: Client,
+  envelope: StoredEnvelope,
+  options: Omit<DecryptOptions, 'signal'> = {},
+): Bytes {
+  assertOptions('decryptSync()', options, ['context', 'acceptUnbound'])
+  assertFlag('acceptUnbound', options.acceptUnbound)
+  const parts = demandContext(readEnvelope(envelope), options)
+  const hint = 'Await decrypt() of it before: its DEK is then kept for deks.cacheMaxAgeMs, unless deks.cache is false.'
+  return atOnce(client, "the envelope's DEK is not cached", hint, (envelopes) =>
+    envelopes.open(parts, NEVER_WAIT),
+  ) as Bytes
+}
+
+/** Opens an envelope to text at once. @throws ContentError when the bytes are not UTF-8; otherwise as `decryptSync` */
+export function decryptTextSync(
+  client: Client,
+  envelope: StoredEnvelope,
+  options?: Omit<DecryptOptions, 'signal'>,
+): string {
+  return toText(decryptSync(client, envelope, options))
+}
+
+function atOnce<T>(client: Client, message: string, hint: string, run: (envelopes: Envelopes) => Soon<T>): T {
+  const loaded = waitingFor(getSealing(client)())
+  if (!loaded || waitingFor(loaded.records.envelopes.ready() ?? true) === undefined) throw new ColdError(message, hint)
+  const { envelopes } = loaded.records
+  assertSync(envelopes)
+  try {
+    return run(envelopes) as T // synchronous: the engine is, and nobody may wait for a DEK
+  } catch (error) {
+    throw error instanceof AbortedError && error.cause === NEVER_WAIT.reason ? new ColdError(message, hint) : error
+  }
+}
+
+/** Returns what is there. Where it has to be waited for, returns undefined and lets nothing escape: the next call finds it, or fails itself. */
+function waitingFor<T>(soon: Soon<T>): T | undefined {
+  if (!isPromise(soon)) return soon
+  soon.catch(() => undefined)
+  return undefined
+}
+
+function assertSync(envelopes: Envelopes): void {
+  if (envelopes.isSync()) return
+  throw new InvalidInputError(
+    'the engine of this client is WebCrypto, which is asynchronous',
+    "Create the client with engine: 'noble', or await encrypt() and decrypt().",
+  )
+}
