@@ -9,6 +9,6 @@ for (const path of [...readdirSync('dist').filter((name) => name.endsWith('.d.ts
   const target = path === TESTING ? 'testing.d.ts' : path
   writeFileSync(
     `dist/cjs/${target.replace(/\.d\.ts$/, '.d.cts')}`,
-    types.replace(/(from|import\()(\s*)(['"])(\.{1,2}\/[^'"]+)\.js\3/g, '$1$2$3$4.cjs$3'),
+    types.replace(/(from|import\(?)(\s*)(['"])(\.{1,2}\/[^'"]+)\.js\3/g, '$1$2$3$4.cjs$3'),
   )
 }
