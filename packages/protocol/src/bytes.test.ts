@@ -15,7 +15,7 @@ const base64 = {
   },
   fromBase64(text: string): Uint8Array {
     nativeCalls++
-    if (/[^A-Za-z0-9+/=\s]/.test(text)) throw new SyntaxError('not base64')
+    if (/[^A-Za-z0-9+/=\t\n\f\r ]/.test(text)) throw new SyntaxError('not base64')
     return new Uint8Array(Buffer.from(text, 'base64'))
   },
 }
