@@ -56,6 +56,20 @@ describe('the marks of purges', () => {
     await expectNoticed(scene.purged, () => run(`update purge_marks set entries = entries + 1 ${where}`), fault)
   })
 
+  it('tell when one is deleted, and the next is linked to the one before it', async () => {
+    const { tenant_id, purgedBefore, purged_through } = scene.purged
+    const attack = async () => {
+      await run(
+        `update purge_marks set previous_mac = before.previous_mac from purge_marks as before
+         where purge_marks.tenant_id = $1 and purge_marks.purged_through = $2
+           and before.tenant_id = $1 and before.purged_through = $3`,
+        [tenant_id, purged_through, purgedBefore],
+      )
+      await run('delete from purge_marks where tenant_id = $1 and purged_through = $2', [tenant_id, purgedBefore])
+    }
+    await expectNoticed(scene.purged, attack, { reason: 'mark_forged', broken_at: 1 })
+  })
+
   it('cover every column among the edits', () => {
     expect([...new Set([...MARK_EDITS.map(([column]) => column), 'tenant_id'])].sort()).toEqual(
       columnsOf('purge_marks').sort(),
