@@ -1,12 +1,13 @@
-/** Reads and checks what an application declares of a model: its fields, and the columns of its indexes. */
+/** Reads and checks what an application declares of a model. `index-columns.ts` reads its indexes. */
 import { assertScope, type DekScope } from '../deks/dek-scope.js'
 import { InvalidInputError } from '../errors.js'
-import { assertFlag, assertKeyId, assertOptions, assertWhole, isName, kindOf, type Row } from '../input.js'
+import { assertFlag, assertKeyId, assertOptions, isName, kindOf } from '../input.js'
 import { assertFieldPath, fieldInside, type Path } from '../records/paths.js'
-import { assertIndex, warnOfFewValues } from './blind-index.js'
+import { warnOfFewValues } from './blind-index.js'
 import type { FieldSpec } from './fields.js'
-import { type IndexKey, type IndexKind, readIndexKey } from './index-key.js'
-import type { AnyField, AnyIndex, CompoundIndex, Compounds, Fields, NgramIndex, PrefixIndex } from './model-types.js'
+import { assertByService, type IndexColumn, readIndexColumns } from './index-columns.js'
+import { type IndexKey, readIndexKey } from './index-key.js'
+import type { AnyField, Compounds, Fields } from './model-types.js'
 
 export type RowFormat = 'full' | 'compact' | 'text'
 
@@ -17,11 +18,6 @@ const MODEL_OPTIONS =
   )
 /** The pairs of a context (envelope-v2.md 3) without those of the model and the field. */
 const MAX_BIND_COLUMNS = 30
-const KINDS = ['prefix', 'ngram'] as const
-/** By default many parts of a text share an index, so that nobody can tell which of them a row has: measured in index-of-parts. */
-const NGRAM_BITS = 8
-const MAX_PART_CHARACTERS = 64
-
 type Options = ModelOptions<Fields, Compounds<Fields>, RowFormat, string, boolean>
 
 /** What a model is made of. Models bind their values, so they have a name, unless they write format v1. */
@@ -113,17 +109,6 @@ export interface PlacedField {
   spec: FieldSpec
 }
 
-/** A column of a blind index, and the fields whose values it indexes. */
-export interface IndexColumn {
-  column: string
-  fields: readonly PlacedField[]
-  bits: number | undefined
-  compound: boolean
-  kind: IndexKind
-  /** Of a prefix, and of each part in an n-gram index: in characters; 0 for an exact index. */
-  length: number
-}
-
 /** A column that rows are bound to, and its path in a row. */
 export interface BindColumn {
   name: string
@@ -189,60 +174,17 @@ export function readDefinition(options: Options): Definition {
     return { name, path, spec: field['~spec'] }
   })
   if (fields.length === 0) throw new InvalidInputError('fields must have at least one field')
-  const byName = new Map(fields.map((field) => [field.name, field]))
   const inside = fieldInside(fields)
   if (inside) throw new InvalidInputError(`${JSON.stringify(inside.name)} is inside another field`)
 
-  const columns: IndexColumn[] = []
-  for (const field of fields) {
-    const { index, bits, normalize } = field.spec
-    assertIndex(index ?? field.name, normalize, bits)
-    if (index !== undefined) columns.push({ ...EXACT, column: index, fields: [field], bits })
-    else if (bits !== undefined) throw new InvalidInputError(`${JSON.stringify(field.name)}: bits needs an index`)
-  }
-  for (const [column, index] of Object.entries(indexes)) columns.push(readIndex(column, index, byName))
-  assertColumns(columns, fields, header)
-  if (warn)
-    for (const { column, fields } of columns)
-      warnOfFewValues(
-        column,
-        fields.map(({ name }) => name),
-      )
-  const names = new Set([...byName.keys(), ...columns.map(({ column }) => column), header])
+  const columns = readIndexColumns({ fields, indexes, header })
+  if (warn) for (const { column, fields } of columns) warnOfFewValues(column, namesOf(fields))
+  const names = new Set([...namesOf(fields), ...columns.map(({ column }) => column), header])
   assertBind(binding.bind, fields, names)
   const keyIds = new Set([keyId, ...formerKeyIds])
   const indexKey = readLocal(options, binding.name, keyIds)
-  const local = columns.find(({ kind }) => kind !== 'exact')
-  if (local && !indexKey) {
-    const message = `${JSON.stringify(local.column)}: an index of parts of a text needs indexKey`
-    throw new InvalidInputError(message, 'Make one with createIndexKey(): the service must not see each part.')
-  }
+  if (!indexKey) assertByService(columns)
   return { ...binding, keyId, keyIds, indexKey, acceptPlaintext, fields, columns, names, format, header, dek, warn }
-}
-
-const EXACT = { bits: undefined, compound: false, kind: 'exact', length: 0 } as const
-
-/** Reads an index that is declared by its column: over several fields, or of parts of a text. @throws InvalidInputError */
-function readIndex(column: string, index: AnyIndex, fields: ReadonlyMap<string, PlacedField>): IndexColumn {
-  const name = JSON.stringify(column)
-  const given: Partial<CompoundIndex<string> & PrefixIndex<string> & NgramIndex<string>> = index
-  const kind = KINDS.find((one) => given?.[one] !== undefined) ?? 'exact'
-  assertOptions(`indexes.${column}`, index, kind === 'exact' ? ['fields', 'bits'] : [kind, 'length', 'bits'])
-  const { bits = kind === 'ngram' ? NGRAM_BITS : undefined, length } = given
-  assertIndex(column, [], bits)
-  const names = kind === 'exact' ? given.fields : [given[kind] ?? '']
-  if (!Array.isArray(names)) throw new InvalidInputError(`${name}: fields must be an array of names`)
-  const parts = (names as readonly string[]).map((part) => {
-    const field = fields.get(part)
-    if (field && (kind === 'exact' ? field.spec.toIndexText : field.spec.kind === 'text')) return field
-    throw new InvalidInputError(`${name} names ${JSON.stringify(part)}, which cannot be indexed so`)
-  })
-  if (kind === 'exact') {
-    if (parts.length < 2) throw new InvalidInputError(`${name} must name at least two fields`)
-    return { ...EXACT, column, fields: parts, bits, compound: true }
-  }
-  assertWhole(`${name}: length`, length, 1, MAX_PART_CHARACTERS)
-  return { column, fields: parts, bits, compound: false, kind, length }
 }
 
 /** Reads the key of a local index. @throws InvalidInputError when it is garbled, or of another model or key */
@@ -289,18 +231,6 @@ function assertBind(bind: readonly BindColumn[], fields: readonly PlacedField[],
   if (wrong) throw new InvalidInputError(`bind: ${JSON.stringify(wrong.name)} is sealed, or made by the model`)
 }
 
-/** Returns the fields that a query names. @throws InvalidInputError when it names none, or one that has no index */
-export function getQueryFields({ columns }: Definition, query: Row): PlacedField[] {
-  const names = typeof query === 'object' && query !== null ? Object.keys(query) : []
-  if (names.length === 0) throw new InvalidInputError('a query must be an object with at least one field')
-  const indexed = new Map(columns.flatMap(({ fields }) => fields.map((field) => [field.name, field] as const)))
-  return names.map((name) => {
-    const field = indexed.get(name)
-    if (!field) throw new InvalidInputError(`${JSON.stringify(name)} has no index`, 'Give the field an index.')
-    return field
-  })
-}
-
 /** Refuses a field that is inherited, not enumerable or under a symbol, since it would not be sealed. @throws InvalidInputError */
 function assertNoHiddenField(fields: Readonly<Record<PropertyKey, AnyField>>): void {
   const seen: PropertyKey[] = Object.keys(fields)
@@ -310,14 +240,6 @@ function assertNoHiddenField(fields: Readonly<Record<PropertyKey, AnyField>>): v
   }
 }
 
-function assertColumns(columns: readonly IndexColumn[], fields: readonly PlacedField[], header: string): void {
-  const taken = new Set(fields.map(({ path }) => path[0]))
-  for (const column of [...columns.map(({ column }) => column), header]) {
-    if (!isName(column)) throw new InvalidInputError('a column must have a name')
-    if (taken.has(column)) {
-      const option = column === header ? 'header: ' : ''
-      throw new InvalidInputError(`${option}the column ${JSON.stringify(column)} is already taken`)
-    }
-    taken.add(column)
-  }
+function namesOf(fields: readonly PlacedField[]): string[] {
+  return fields.map(({ name }) => name)
 }

@@ -1,0 +1,107 @@
+/** The columns that a model's indexes fill: which they are, and which fields each is made of. */
+import { InvalidInputError } from '../errors.js'
+import { assertOptions, assertWhole, isName, type Row } from '../input.js'
+import { assertIndex } from './blind-index.js'
+import type { PlacedField } from './definition.js'
+import type { IndexKind } from './index-key.js'
+import type { AnyIndex, CompoundIndex, NgramIndex, PrefixIndex } from './model-types.js'
+
+const KINDS = ['prefix', 'ngram'] as const
+/** By default many parts of a text share an index, so that nobody can tell which of them a row has: measured in index-of-parts. */
+const NGRAM_BITS = 8
+const MAX_PART_CHARACTERS = 64
+
+/** A column of a blind index, and the fields whose values it indexes. */
+export interface IndexColumn {
+  column: string
+  fields: readonly PlacedField[]
+  bits: number | undefined
+  compound: boolean
+  kind: IndexKind
+  /** Of a prefix, and of each part in an n-gram index: in characters; 0 for an exact index. */
+  length: number
+}
+
+const EXACT = { bits: undefined, compound: false, kind: 'exact', length: 0 } as const
+
+/**
+ * Reads the columns that fields name with `index`, and those that `indexes` declares. `header` is the column of the compact form.
+ *
+ * @throws InvalidInputError naming what is wrong
+ */
+export function readIndexColumns({
+  fields,
+  indexes,
+  header,
+}: {
+  fields: readonly PlacedField[]
+  indexes: Readonly<Record<string, AnyIndex>>
+  header: string
+}): IndexColumn[] {
+  const byName = new Map(fields.map((field) => [field.name, field]))
+  const columns: IndexColumn[] = []
+  for (const field of fields) {
+    const { index, bits, normalize } = field.spec
+    assertIndex(index ?? field.name, normalize, bits)
+    if (index !== undefined) columns.push({ ...EXACT, column: index, fields: [field], bits })
+    else if (bits !== undefined) throw new InvalidInputError(`${JSON.stringify(field.name)}: bits needs an index`)
+  }
+  for (const [column, index] of Object.entries(indexes)) columns.push(readIndex(column, index, byName))
+  assertColumns(columns, fields, header)
+  return columns
+}
+
+/** Refuses an index that the service must not make. @throws InvalidInputError */
+export function assertByService(columns: readonly IndexColumn[]): void {
+  const local = columns.find(({ kind }) => kind !== 'exact')
+  if (!local) return
+  const message = `${JSON.stringify(local.column)}: an index of parts of a text needs indexKey`
+  throw new InvalidInputError(message, 'Make one with createIndexKey(): the service must not see each part.')
+}
+
+/** Returns the fields that a query names. @throws InvalidInputError when it names none, or one that has no index */
+export function getQueryFields({ columns }: { columns: readonly IndexColumn[] }, query: Row): PlacedField[] {
+  const names = typeof query === 'object' && query !== null ? Object.keys(query) : []
+  if (names.length === 0) throw new InvalidInputError('a query must be an object with at least one field')
+  const indexed = new Map(columns.flatMap(({ fields }) => fields.map((field) => [field.name, field] as const)))
+  return names.map((name) => {
+    const field = indexed.get(name)
+    if (!field) throw new InvalidInputError(`${JSON.stringify(name)} has no index`, 'Give the field an index.')
+    return field
+  })
+}
+
+/** Reads an index that is declared by its column: over several fields, or of parts of a text. @throws InvalidInputError */
+function readIndex(column: string, index: AnyIndex, fields: ReadonlyMap<string, PlacedField>): IndexColumn {
+  const name = JSON.stringify(column)
+  const given: Partial<CompoundIndex<string> & PrefixIndex<string> & NgramIndex<string>> = index
+  const kind = KINDS.find((one) => given?.[one] !== undefined) ?? 'exact'
+  assertOptions(`indexes.${column}`, index, kind === 'exact' ? ['fields', 'bits'] : [kind, 'length', 'bits'])
+  const { bits = kind === 'ngram' ? NGRAM_BITS : undefined, length } = given
+  assertIndex(column, [], bits)
+  const names = kind === 'exact' ? given.fields : [given[kind] ?? '']
+  if (!Array.isArray(names)) throw new InvalidInputError(`${name}: fields must be an array of names`)
+  const parts = (names as readonly string[]).map((part) => {
+    const field = fields.get(part)
+    if (field && (kind === 'exact' ? field.spec.toIndexText : field.spec.kind === 'text')) return field
+    throw new InvalidInputError(`${name} names ${JSON.stringify(part)}, which cannot be indexed so`)
+  })
+  if (kind === 'exact') {
+    if (parts.length < 2) throw new InvalidInputError(`${name} must name at least two fields`)
+    return { ...EXACT, column, fields: parts, bits, compound: true }
+  }
+  assertWhole(`${name}: length`, length, 1, MAX_PART_CHARACTERS)
+  return { column, fields: parts, bits, compound: false, kind, length }
+}
+
+function assertColumns(columns: readonly IndexColumn[], fields: readonly PlacedField[], header: string): void {
+  const taken = new Set(fields.map(({ path }) => path[0]))
+  for (const column of [...columns.map(({ column }) => column), header]) {
+    if (!isName(column)) throw new InvalidInputError('a column must have a name')
+    if (taken.has(column)) {
+      const option = column === header ? 'header: ' : ''
+      throw new InvalidInputError(`${option}the column ${JSON.stringify(column)} is already taken`)
+    }
+    taken.add(column)
+  }
+}
