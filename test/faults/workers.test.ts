@@ -349,7 +349,7 @@ describe.skipIf(!runs)('a server with workers that is told to stop', { timeout: 
     const early = await openRaw(eaas.url)
     const text = get('/v1/keys', api_key.secret)
     early.write(text.slice(0, 10))
-    await expect.poll(() => holderOf(early.socket, eaas.pid), { timeout: 10_000 }).toBeDefined()
+    await expect.poll(() => holderOf(early.socket, eaas.pid)).toBeDefined()
     const late = await openRaw(eaas.url)
     late.write(text.slice(0, 10))
     await sleep(100)

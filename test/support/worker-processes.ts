@@ -22,14 +22,20 @@ export function isAlive(pid: number): boolean {
 
 /** The number of the worker that holds the other end of a client's connection; undefined if none does. */
 export function holderOf(client: Socket, primary: number): number | undefined {
-  const port = (client.localPort ?? 0).toString(16).toUpperCase().padStart(4, '0')
+  // Both ports: another connection from the same port may lead elsewhere.
+  const [from, to] = [client.localPort, client.remotePort].map((port = 0) => hexOf(port))
   const rows = read('/proc/net/tcp')
     .split('\n')
     .map((line) => line.trim().split(/\s+/))
-  const inode = rows.find(([, , remote]) => remote?.endsWith(`:${port}`))?.[9]
+  const inode = rows.find(([, local, remote]) => local?.endsWith(`:${to}`) && remote?.endsWith(`:${from}`))?.[9]
   for (const [number, pid] of workersOf(primary)) {
     if (linksOf(`/proc/${pid}/fd`).includes(`socket:[${inode}]`)) return number
   }
+}
+
+/** A port as /proc/net/tcp writes it. */
+function hexOf(port: number): string {
+  return port.toString(16).toUpperCase().padStart(4, '0')
 }
 
 function linksOf(folder: string): string[] {
