@@ -76,7 +76,8 @@ function decodeBase64Url(text: string): Uint8Array {
   return decodeBase64(standard.padEnd(Math.ceil(text.length / 4) * 4, '='))
 }
 
-function assertWrappedKeyLength(length: number): void {
+/** Refuses the length of a wrapped key that neither the text form nor a stream can hold, in bytes. @throws FormatError */
+export function assertWrappedKeyLength(length: number): void {
   if (length >= 1 && length <= MAX_WRAPPED_KEY_BYTES) return
   throw new FormatError(`wrapped_key must have 1 to ${MAX_WRAPPED_KEY_BYTES} bytes, got ${length}`)
 }

@@ -1,5 +1,4 @@
 /** What the SDK and the server must agree on: bytes, names, JSON. Pure functions, no I/O. */
-
 export * from './actions.js'
 export * from './address-range.js'
 export * from './aead.js'

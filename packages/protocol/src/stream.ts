@@ -2,6 +2,7 @@
 import { IV_BYTES, KEY_BYTES, TAG_BYTES } from './aead.js'
 import { concatBytes, decodeUtf8, encodeBase64, encodeUtf8, FormatError, lengthPrefixed, uuidBytes } from './bytes.js'
 import { bytesOf, decodeWrappedKey, type WrappedKey } from './envelope.js'
+import { assertWrappedKeyLength } from './envelope-text.js'
 
 /** Bytes of plaintext in each segment but the last (stream.md 4). */
 export const SEGMENT_BYTES = 65_536
@@ -14,7 +15,6 @@ export const STREAM_SALT_BYTES = 32
 export const MAX_STREAM_HEADER_BYTES = 1_536
 
 const FORMAT = 'eaas/stream/v1'
-const MAX_WRAPPED_KEY_BYTES = 768
 /** The length of a header line is a multiple of this, so that another wrapped key rarely changes it. */
 const HEADER_BLOCK_BYTES = 512
 const LINE_FEED = 0x0a
@@ -54,9 +54,7 @@ export function segmentIv(counter: number, isFinal: boolean): Uint8Array {
 
 /** Encodes a header as the first line of a stream (stream.md 1). @throws FormatError when the wrapped key is too long, or not canonical base64 */
 export function encodeStreamHeader({ key_id, key_version, wrapped_key, salt, commitment }: StreamHeader): Uint8Array {
-  const { length } = bytesOf({ wrapped_key }, 'wrapped_key')
-  if (length > MAX_WRAPPED_KEY_BYTES)
-    throw new FormatError(`wrapped_key must have at most ${MAX_WRAPPED_KEY_BYTES} bytes`)
+  assertWrappedKeyLength(bytesOf({ wrapped_key }, 'wrapped_key').length)
   const members = {
     format: FORMAT,
     key_id,

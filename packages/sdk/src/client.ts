@@ -37,7 +37,6 @@ import type { EncryptManyOptions } from './records/encrypt-many.js'
 import type { StoredEnvelope } from './records/read-envelope.js'
 import type { DecryptedRecord, EncryptedRecord, OpenableField, SealableField } from './records/record-types.js'
 import type { Sealing } from './records/sealing.js'
-import { keepSealing } from './records/sealing-of.js'
 import type { ApiKeys } from './resources/api-keys.js'
 import type { Audit } from './resources/audit.js'
 import type { CallOptions, Keys } from './resources/keys.js'
@@ -426,7 +425,6 @@ export function createClient(options: ClientOptions): Client & Closable {
     [CLIENT_PARTS]: prepare,
     ...(dispose ? { [dispose]: close } : {}),
   }
-  keepSealing(client, load)
   return Object.freeze(client) as unknown as Client & Closable // encrypt-many.ts takes any field; Client's types are what callers see
 }
 

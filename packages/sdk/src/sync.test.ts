@@ -110,7 +110,7 @@ describe('what it refuses', () => {
     expect(caught(() => encryptSync(eaas, '\ud800', { keyId })).code).toBe('E_INVALID_INPUT')
     expect(caught(() => encryptSync(eaas, 'x', { keyId: 'users' })).code).toBe('E_INVALID_INPUT')
     expect(caught(() => encryptSync(eaas, 'x', { keyId, dek: 'call' } as never)).message).toMatch(/no option "dek"/)
-    expect(caught(() => encryptSync({} as never, 'x', { keyId })).message).toMatch(/expected a client/)
+    expect(caught(() => encryptSync({} as never, 'x', { keyId })).message).toMatch(/must be a client/)
   })
 
   it('is a closed client, which is not the same as a cold one', async () => {

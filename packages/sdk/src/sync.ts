@@ -5,7 +5,7 @@
 import type { Context, Envelope } from '@eaas/protocol'
 import { isPromise, type Soon } from './async/is-promise.js'
 import type { Client, DecryptOptions } from './client.js'
-import { AbortedError, ColdError, InvalidInputError } from './errors.js'
+import { ColdError, InvalidInputError, isEaasError } from './errors.js'
 import {
   assertFlag,
   assertKeyId,
@@ -17,9 +17,9 @@ import {
   toText,
 } from './input.js'
 import { demandContext, readContext } from './records/bound-envelopes.js'
+import { clientParts } from './records/client-parts.js'
 import type { Envelopes } from './records/envelopes.js'
 import { readEnvelope, type StoredEnvelope } from './records/read-envelope.js'
-import { getSealing } from './records/sealing-of.js'
 import type { CallOptions } from './resources/keys.js'
 
 export { ColdError } from './errors.js'
@@ -48,8 +48,7 @@ export interface EncryptSyncOptions {
 export async function warm(client: Client, keyId: string, options?: CallOptions): Promise<void> {
   const signal = readSignal('warm()', options)
   assertKeyId(keyId)
-  const { records } = await getSealing(client)()
-  await records.envelopes.ready()
+  const { records } = await clientParts(client)()
   assertSync(records.envelopes)
   await records.envelopes.seal(new Uint8Array(0), keyId, signal) // counts as one message of the DEK
 }
@@ -104,14 +103,14 @@ export function decryptTextSync(
 }
 
 function atOnce<T>(client: Client, message: string, hint: string, run: (envelopes: Envelopes) => Soon<T>): T {
-  const loaded = waitingFor(getSealing(client)())
-  if (!loaded || waitingFor(loaded.records.envelopes.ready() ?? true) === undefined) throw new ColdError(message, hint)
+  const loaded = waitingFor(clientParts(client)())
+  if (!loaded) throw new ColdError(message, hint)
   const { envelopes } = loaded.records
   assertSync(envelopes)
   try {
     return run(envelopes) as T // synchronous: the engine is, and nobody may wait for a DEK
   } catch (error) {
-    throw error instanceof AbortedError && error.cause === NEVER_WAIT.reason ? new ColdError(message, hint) : error
+    throw isEaasError(error) && error.cause === NEVER_WAIT.reason ? new ColdError(message, hint) : error
   }
 }
 

@@ -1,4 +1,4 @@
-/** What streams share with a client: its engine and its DEKs. Not public: no release promises to keep it. */
+/** What the entries for streams and for calls without a promise share with a client: its engine and its DEKs. Not public: no release promises to keep it. */
 import type { Soon } from '../async/is-promise.js'
 import { InvalidInputError } from '../errors.js'
 import type { Sealing } from './sealing.js'
@@ -12,12 +12,12 @@ export type LoadParts = () => Soon<ClientParts>
 
 /** A client, which `createClient` made. */
 export interface PartsOwner {
-  /** Loads the parts and the engine. */
+  /** Loads the parts and the engine; no promise once they are there. */
   readonly [CLIENT_PARTS]: LoadParts
 }
 
 /**
- * The member of a client that streams use. It comes from the registry of symbols, since the client may be another copy of this package's
+ * The member of a client that these entries use. It comes from the registry of symbols, since the client may be another copy of this package's
  * code, such as the one for CommonJS. Its number changes with what it returns.
  */
 export const CLIENT_PARTS: unique symbol = Symbol.for('eaas.client.parts/1')

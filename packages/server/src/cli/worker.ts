@@ -24,6 +24,7 @@ async function work(number: number): Promise<never> {
   let server: Server | undefined
   let adopt: ((socket: Socket, bytes: Uint8Array) => void) | undefined
   let isStopping = false
+  let isClosing = false
   let fail: (error: unknown) => void = () => undefined
   const failed = new Promise<never>((_, reject) => {
     fail = reject
@@ -36,7 +37,6 @@ async function work(number: number): Promise<never> {
     server.beginStopping()
     closeAndExit(server)
   }
-  let isClosing = false
   const channel = openChannel({
     workers: config.workers,
     events: {
