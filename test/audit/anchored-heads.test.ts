@@ -2,7 +2,10 @@
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
 import { anchorLeaf, merkleRoot } from '../../packages/server/src/audit/formats/merkle.js'
+import { compareWithAnchor } from '../../packages/server/src/audit/watch/anchor-watch.js'
+import { createHeadWatches } from '../../packages/server/src/audit/watch/head-watches.js'
 import { readAnchor } from '../../packages/server/src/audit/watch/newest-anchor.js'
+import { deriveRowKey } from '../../packages/server/src/crypto/key-hierarchy.js'
 import { verifyAll } from '../../packages/server/src/jobs/verify-all.js'
 import { acceptLostTenant } from '../../packages/server/src/operations/accept-lost-tenant.js'
 import { acceptRollback } from '../../packages/server/src/operations/accept-rollback.js'
@@ -74,6 +77,19 @@ describe('a tenant alone', () => {
     expect((await actions(running)).slice(-2)).toEqual(['tenant_gone', 'anchor'])
     expect((await entries(running)).at(-2)?.metadata).toMatchObject({ tenant_id, witnessed_id: 3, reason: 'a drill' })
     expect((await verifyAll(running.services)).verdicts.every(({ valid }) => valid)).toBe(true)
+  })
+
+  it('is not alarmed about when the database fails while its log is compared: that error is returned', async () => {
+    const { victim, putBack } = await twoTenants()
+    await anchor(current())
+    await putBack()
+    const { services } = current()
+    const watches = createHeadWatches(() => expect.unreachable('no alarm'))
+    const lost = new Error('the connection was lost')
+    const compare = (findAuditKey: () => Promise<never>) =>
+      compareWithAnchor({ ...services, rowKey: deriveRowKey(services.installationKey), watches, findAuditKey })
+    expect(await compare(() => Promise.reject(lost))).toEqual([lost])
+    expect(watches.get(victim.tenant.tenant_id).alarm).toBeUndefined()
   })
 
   it('that was accepted as gone is alarmed about when an older state of it is put back, and not when it is the last one', async () => {

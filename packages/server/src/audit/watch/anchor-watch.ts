@@ -72,21 +72,24 @@ async function compareWithRecord({
     const id = gone.get(tenant_id)
     const lost = id === undefined ? undefined : await readLostHead(sql, { auditKey: installationKey, id })
     if (!lost) watch.learn({ reason: id === undefined ? TENANT_UNKNOWN : TENANT_BACK, witness: undefined })
-    else errors.push(...(await examineHead(watch, lost, { sql, findAuditKey })))
+    else
+      errors.push(
+        ...(await examineTenant(watch, lost, findAuditKey, (auditKey) => auditKey && watch.read(sql, auditKey))),
+      )
   }
   return errors
 }
 
-/** Compares a log with a head that must be in it; an error that is no alarm is returned. */
-async function examineHead(
+/** Looks at a tenant whose log must have this head; an error that is no alarm is returned, since it says nothing of the log. */
+async function examineTenant<Head extends Witness>(
   watch: HeadWatch,
-  head: Witness,
-  { sql, findAuditKey }: Pick<AnchorWatchOptions, 'sql' | 'findAuditKey'>,
+  head: Head,
+  findAuditKey: AnchorWatchOptions['findAuditKey'],
+  look: (auditKey: KeyObject | undefined) => unknown,
 ): Promise<unknown[]> {
   watch.remember(head)
   try {
-    const auditKey = await findAuditKey(watch.tenant_id)
-    if (auditKey) await watch.read(sql, auditKey)
+    await look(await findAuditKey(watch.tenant_id))
     return []
   } catch (error) {
     if (error instanceof ChainAlarmError) return [] // the watch has raised the alarm
@@ -111,19 +114,13 @@ async function examineContradicted(
   const errors: unknown[] = []
   for (const head of heads) {
     if (!head.is_contradicted) continue
-    const watch: HeadWatch = watches.get(head.tenant_id)
-    watch.remember(head)
-    try {
-      const auditKey = await findAuditKey(head.tenant_id)
-      if (auditKey && !isKeptHeadAuthentic(auditKey, head.tenant_id, head)) {
-        watch.learn({ reason: 'the anchored head was changed outside the server', witness: head })
-      } else if (auditKey) await watch.read(sql, auditKey)
-      else if (!head.is_there) watch.learn({ reason: TENANT_GONE, witness: head })
-    } catch (error) {
-      if (error instanceof ChainAlarmError) continue // the watch has raised the alarm
-      if (!(error instanceof TamperedRowError)) errors.push(error)
-      watch.learn({ reason: KEY_CHANGED, witness: head })
+    const watch = watches.get(head.tenant_id)
+    const look = (auditKey: KeyObject | undefined) => {
+      if (!auditKey) return head.is_there ? undefined : watch.learn({ reason: TENANT_GONE, witness: head })
+      if (isKeptHeadAuthentic(auditKey, head.tenant_id, head)) return watch.read(sql, auditKey)
+      return watch.learn({ reason: 'the anchored head was changed outside the server', witness: head })
     }
+    errors.push(...(await examineTenant(watch, head, findAuditKey, look)))
   }
   return errors
 }
