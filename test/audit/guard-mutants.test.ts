@@ -1,0 +1,393 @@
+// Each guard of the code that judges the log is needed: a server without it takes what it must refuse. These tests patch and load the
+// server's own source; guards.json lists the guards and how the source reads without each.
+import { createSecretKey } from 'node:crypto'
+import { decodeHex } from '@eaas/protocol'
+import { describe, expect, it } from 'vitest'
+import anchors from '../../packages/server/src/audit/formats/anchor.vectors.json' with { type: 'json' }
+import {
+  extendChain,
+  genesisHead,
+  type PurgeMark,
+  purgeMarkMac,
+} from '../../packages/server/src/audit/formats/chain.js'
+import notes from '../../packages/server/src/audit/formats/checkpoint.vectors.json' with { type: 'json' }
+import cosignatures from '../../packages/server/src/audit/formats/cosignature.vectors.json' with { type: 'json' }
+import vectors from '../../packages/server/src/audit/formats/export.vectors.json' with { type: 'json' }
+import type * as merkleModule from '../../packages/server/src/audit/formats/merkle.js'
+import trees from '../../packages/server/src/audit/formats/merkle.vectors.json' with { type: 'json' }
+import type * as stretchModule from '../../packages/server/src/audit/formats/stretch.js'
+import type * as listedModule from '../../packages/server/src/audit/listed-entries.js'
+import type * as newestModule from '../../packages/server/src/audit/newest-row.js'
+import type * as recordedTenantsModule from '../../packages/server/src/audit/recorded-tenants.js'
+import type * as exportedAnchorModule from '../../packages/server/src/audit/verify/exported-anchor.js'
+import * as exportedAnchor from '../../packages/server/src/audit/verify/exported-anchor.js'
+import { readAnchorLine } from '../../packages/server/src/audit/verify/read-export.js'
+import type * as rightsModule from '../../packages/server/src/audit/verify/rights-history.js'
+import type * as newestAnchorModule from '../../packages/server/src/audit/watch/newest-anchor.js'
+import type * as judgeModule from '../../packages/server/src/witness/judge.js'
+import { readLogList } from '../../packages/server/src/witness/log-list.js'
+import { refusedExport } from '../support/refused-export.js'
+import { loadFile, readSource } from './mutant-server.js'
+import { listGuardMutants } from './mutants.js'
+
+const HISTORY = 'verify/rights-history.ts'
+const RECORDED = 'verify/recorded-rights.ts'
+
+const key = createSecretKey(Buffer.alloc(32, 1))
+
+/** The names of the cases that throw though they must not, or the other way round. */
+function findWronglyTaken<Case extends { name: string }>(
+  cases: readonly Case[],
+  { isRefused, take }: { isRefused: boolean; take: (one: Case) => unknown },
+): string[] {
+  return cases.flatMap((one) => {
+    try {
+      take(one)
+      return isRefused ? [one.name] : []
+    } catch {
+      return isRefused ? [] : [one.name]
+    }
+  })
+}
+
+/** Tests that a file refuses what it must, and that it would not without any one of its guards. */
+function describeGuards<Module>(
+  file: Parameters<typeof listGuardMutants>[0],
+  findWrong: (server: Module) => string[] | Promise<string[]>,
+): void {
+  const stem = file.replace(/.*\/|\.ts$/g, '')
+
+  it('is refused for each fault, and else taken', async () => {
+    const source = await readSource(file)
+    expect(await findWrong(await loadFile<Module>(stem, file, source))).toEqual([])
+  })
+
+  it.each(listGuardMutants(file).map((mutant, at) => ({ ...mutant, at })))(
+    'would be taken or refused wrongly without the guard that $guard',
+    async ({ text, at }) =>
+      expect(await findWrong(await loadFile<Module>(`${stem}-${at}`, file, text))).not.toEqual([]),
+  )
+}
+
+describe('the history of rights', () => {
+  const REFUSED = vectors.refuse.filter(({ fault }) => fault !== undefined)
+
+  /** Loads the two files of the history, one of them patched. */
+  async function loadRights(name: string, patched: { history?: string; recorded?: string } = {}) {
+    const { history = await readSource(HISTORY), recorded = await readSource(RECORDED) } = patched
+    await loadFile(`recorded-${name}`, RECORDED, recorded)
+    return loadFile<typeof rightsModule>(
+      name,
+      HISTORY,
+      history.replace("'./recorded-rights.js'", `'./recorded-${name}.ts'`),
+    )
+  }
+
+  /** The names of the vectors that a server takes though it must refuse them, or refuses with another fault. */
+  function findTaken({ createRightsHistory }: typeof rightsModule): string[] {
+    return REFUSED.filter((row) => {
+      const [header = '', ...lines] = refusedExport(row).toString().split('\n').slice(0, -2)
+      const history = createRightsHistory({ after_id: JSON.parse(header).after_id })
+      return lines.map((line) => history.read(JSON.parse(line))).find((fault) => fault !== undefined) !== row.fault
+    }).map(({ name }) => name)
+  }
+
+  it('is refused for each fault', async () => {
+    expect(findTaken(await loadRights('rights'))).toEqual([])
+  })
+
+  it.each(listGuardMutants(HISTORY).map((mutant, at) => ({ ...mutant, at })))(
+    'would not be refused by a server without the guard that $guard',
+    async ({ text, at }) => {
+      expect(findTaken(await loadRights(`rights-${at}`, { history: text }))).not.toEqual([])
+    },
+  )
+
+  it.each(listGuardMutants(RECORDED).map((mutant, at) => ({ ...mutant, at })))(
+    'would not be refused by a server without the guard that $guard',
+    async ({ text, at }) => {
+      expect(findTaken(await loadRights(`rights-on-record-${at}`, { recorded: text }))).not.toEqual([])
+    },
+  )
+})
+
+describe('a row that grants rights', () => {
+  const MARK = {
+    tenant_id: 't',
+    purged_through: 5,
+    hash: new Uint8Array(32),
+    entries: 5,
+    cutoff: 'c',
+    created_at: 'd',
+    previous_mac: new Uint8Array(32),
+  }
+  const mark = () => ({ ...MARK, mac: purgeMarkMac(key, MARK) })
+  const CASES: [
+    what: string,
+    row: { entry_id: number; newest_entry: number | null },
+    mark: () => PurgeMark | undefined,
+    isRefused: boolean,
+  ][] = [
+    ['the newest', { entry_id: 7, newest_entry: 7 }, () => undefined, false],
+    ['an older one', { entry_id: 6, newest_entry: 7 }, mark, true],
+    ['one of an entry to come', { entry_id: 8, newest_entry: 7 }, mark, true],
+    ['one whose entry was purged', { entry_id: 5, newest_entry: null }, mark, false],
+    ['one whose entry no purge took', { entry_id: 6, newest_entry: null }, mark, true],
+    ['one without an entry', { entry_id: 5, newest_entry: null }, () => undefined, true],
+    [
+      'one under a forged mark',
+      { entry_id: 5, newest_entry: null },
+      () => ({ ...mark(), mac: new Uint8Array(32) }),
+      true,
+    ],
+  ]
+  describeGuards<typeof newestModule>('newest-row.ts', ({ findPutBack }) =>
+    CASES.filter(([, row, mark, isRefused]) => {
+      const putBack = findPutBack({ tenant_id: 't', ...row }, { what: 'a key', auditKey: key, mark: mark() })
+      return (putBack !== undefined) !== isRefused
+    }).map(([what]) => what),
+  )
+})
+
+describe('a page of the log', () => {
+  const PAGE = { tenant_id: 't', auditKey: key, range: { after_id: 2, through_id: 6 } }
+  /** Entries 3 to 6 of a chain. */
+  function page() {
+    const draft = {
+      action: 'key.wrap',
+      key_id: null,
+      key_version: null,
+      actor: 'a',
+      ip_address: null,
+      metadata: null,
+    } as const
+    const head = genesisHead(key, 't', '2026-01-01T00:00:00.000Z')
+    const { entries } = extendChain(head, Array(6).fill(draft), { auditKey: key, now: 0 })
+    return entries.slice(2).map((entry, at) => ({ ...entry, previous_hash: entries[at + 1]?.hash ?? null }))
+  }
+  type Listed = ReturnType<typeof page>[number]
+  const CASES: [what: string, broken: number | undefined, change: (entries: Listed[]) => Listed[]][] = [
+    ['as it was written', undefined, (entries) => entries],
+    ['in reverse', undefined, (entries) => entries.reverse()],
+    ['with an edited entry', 4, ([a, b, ...rest]) => [a, { ...b, actor: 'x' }, ...rest] as Listed[]],
+    [
+      'with an entry whose hash is another',
+      4,
+      ([a, b, ...rest]) => [a, { ...b, hash: new Uint8Array(32) }, ...rest] as Listed[],
+    ],
+    [
+      'with an entry whose MAC is another',
+      4,
+      ([a, b, ...rest]) => [a, { ...b, mac: new Uint8Array(32) }, ...rest] as Listed[],
+    ],
+    ['without one in the middle', 4, ([a, , ...rest]) => [a, ...rest] as Listed[]],
+    ['without the last', 6, (entries) => entries.slice(0, -1)],
+    ['without any', 3, () => []],
+    ['without the one before', 2, ([a, ...rest]) => [{ ...a, previous_hash: null }, ...rest] as Listed[]],
+  ]
+  /** What a log shipper is given: no gap is named, and the entry behind it does not follow. */
+  const FOLLOWED: typeof CASES = [
+    ...CASES.slice(0, 1),
+    ...CASES.slice(2, 5),
+    ['without one in the middle', 5, ([a, , ...rest]) => [a, ...rest] as Listed[]],
+  ]
+  const findWrong = ({ assertListed, assertFollowing }: typeof listedModule) => {
+    const isWrong = (broken: number | undefined, prove: () => void) => {
+      try {
+        prove()
+        return broken !== undefined
+      } catch (error) {
+        return (error as { entry_id?: number }).entry_id !== broken
+      }
+    }
+    const before = () => page()[0]?.previous_hash ?? new Uint8Array(32)
+    return [
+      ...CASES.filter(([, broken, change]) => isWrong(broken, () => assertListed(change(page()), PAGE))),
+      ...FOLLOWED.filter(([, broken, change]) =>
+        isWrong(broken, () => assertFollowing(change(page()), { ...PAGE, hash: before() })),
+      ),
+    ].map(([what]) => what)
+  }
+
+  describeGuards<typeof listedModule>('listed-entries.ts', findWrong)
+})
+
+describe('a statement about a stretch', () => {
+  const { sign_stretch, refuse_stretch, public_key } = notes
+  describeGuards<typeof stretchModule>('formats/stretch.ts', ({ readStretch }) => [
+    ...findWronglyTaken(sign_stretch, {
+      isRefused: false,
+      take({ note, public_key, statement: { head_hash } }) {
+        if (Buffer.from(readStretch(note, public_key).head_hash).toString('hex') !== head_hash)
+          throw new Error('another head')
+      },
+    }),
+    ...findWronglyTaken(refuse_stretch, { isRefused: true, take: ({ note }) => readStretch(note, public_key) }),
+  ])
+})
+
+describe('what the log of the installation says of tenants', () => {
+  const [a, b, c] = ['a', 'b', 'c'].map((name) => JSON.stringify({ tenant_id: name }))
+  const written = (...entries: [action: string, metadata: string | null | undefined][]) =>
+    entries.map(([action, metadata = null], at) => ({ id: at + 1, action: `installation.${action}`, metadata }))
+  const CASES = [
+    { name: 'nothing', entries: [], present: [], gone: [] },
+    { name: 'created', entries: written(['tenant_create', a], ['tenant_create', b]), present: ['a', 'b'], gone: [] },
+    { name: 'gone', entries: written(['tenant_create', a], ['tenant_gone', a]), present: [], gone: [['a', 2]] },
+    {
+      name: 'accepted again',
+      entries: written(['tenant_create', a], ['tenant_gone', a], ['rollback_accepted', a], ['rollback_accepted', c]),
+      present: ['a', 'c'],
+      gone: [],
+    },
+    {
+      name: 'edited',
+      entries: written(
+        ['tenant_create', '{"'],
+        ['tenant_create', null],
+        ['tenant_create', '{"tenant_id":7}'],
+        ['tenant_create', 'null'],
+      ),
+      present: [],
+      gone: [],
+    },
+  ]
+  const HASH = 'ab'.repeat(32)
+  const HEADS: [metadata: string | null, head: { last_id: number; hash: Uint8Array } | undefined][] = [
+    [JSON.stringify({ witnessed_id: 3, witnessed_hash: HASH }), { last_id: 3, hash: new Uint8Array(32).fill(0xab) }],
+    [JSON.stringify({ witnessed_id: 0, witnessed_hash: HASH }), undefined],
+    [JSON.stringify({ witnessed_hash: HASH }), undefined],
+    [null, undefined],
+  ]
+  describeGuards<typeof recordedTenantsModule>('recorded-tenants.ts', ({ recordedTenants, lostHead }) => [
+    ...findWronglyTaken(CASES, {
+      isRefused: false,
+      take({ entries, present, gone }) {
+        const found = recordedTenants(entries)
+        expect([[...found.present], [...found.gone]]).toEqual([present, gone])
+      },
+    }),
+    ...findWronglyTaken(
+      HEADS.map(([metadata, head]) => ({ name: String(metadata), metadata, head })),
+      {
+        isRefused: false,
+        take({ metadata, head }) {
+          expect(lostHead(metadata)).toEqual(head && { ...head, policy_version: 0 })
+        },
+      },
+    ),
+  ])
+})
+
+describe('the leaf of a head', () => {
+  const { anchor_leaves, refuse_anchor_leaves } = trees
+  describeGuards<typeof merkleModule>('formats/merkle.ts', ({ anchorLeaf }) => [
+    ...findWronglyTaken(anchor_leaves, {
+      isRefused: false,
+      take({ hash, leaf, ...head }) {
+        if (Buffer.from(anchorLeaf({ ...head, hash: decodeHex(hash) })).toString() !== leaf)
+          throw new Error('another leaf')
+      },
+    }),
+    ...findWronglyTaken(refuse_anchor_leaves, {
+      isRefused: true,
+      take: ({ hash, last_id, ...head }) => anchorLeaf({ ...head, last_id: last_id as number, hash: decodeHex(hash) }),
+    }),
+  ])
+})
+
+describe('the line of an anchor in an export', () => {
+  const isAnchored = ({ name }: { name: string }) => /^anchor/.test(name)
+  const FAULTS =
+    /the anchor was altered|no root|without entries|does not cover this head|does not agree with the anchor/
+  const refused = vectors.refuse.filter((row) => isAnchored(row))
+  /** What the two functions of the file do with the line of a file. */
+  function take({ assertCovers, readAnchorPosition }: typeof exportedAnchorModule, file: string): void {
+    const [header = '', ...lines] = file.split('\n')
+    const line = lines.find((text) => text.startsWith('{"anchor"'))
+    const trailer = lines.findLast((text) => text.includes('"public_key"'))
+    if (line === undefined || trailer === undefined) throw new Error('no anchor')
+    const covered = readAnchorLine(line)
+    assertCovers(covered, JSON.parse(header).tenant_id)
+    readAnchorPosition(covered, JSON.parse(trailer).public_key)
+  }
+  const messageOf = (server: typeof exportedAnchorModule, file: string) => {
+    try {
+      take(server, file)
+      return ''
+    } catch (error) {
+      return (error as Error).message
+    }
+  }
+
+  describeGuards<typeof exportedAnchorModule>('verify/exported-anchor.ts', (server) =>
+    refused.flatMap((row) => {
+      const file = refusedExport(row).toString()
+      const genuine = messageOf(exportedAnchor, file)
+      return FAULTS.test(genuine) && messageOf(server, file) !== genuine ? [row.name] : []
+    }),
+  )
+
+  it('is refused by most of its guards in the published exports', () => {
+    const found = refused.filter((row) => FAULTS.test(messageOf(exportedAnchor, refusedExport(row).toString())))
+    expect(found.length).toBeGreaterThan(10)
+  })
+})
+
+describe('the anchored heads', () => {
+  const [one, two, three] = anchors.anchors.slice(1)
+  const headsOf = (list: typeof one) => (list?.heads ?? []).map((head) => ({ ...head, hash: decodeHex(head.hash) }))
+  const entryOf = (list: typeof one) => ({ id: 7, metadata: list?.metadata ?? '' })
+  const CASES = [
+    { name: 'none', id: undefined, entry: undefined, heads: [], isRefused: false },
+    { name: 'those of the anchor', id: 7, entry: entryOf(three), heads: headsOf(three), isRefused: false },
+    { name: 'heads without an anchor', id: undefined, entry: undefined, heads: headsOf(one), isRefused: true },
+    { name: 'under an anchor that is not authentic', id: 7, entry: undefined, heads: headsOf(three), isRefused: true },
+    { name: 'one less', id: 7, entry: entryOf(three), heads: headsOf(two), isRefused: true },
+    { name: 'one more', id: 7, entry: entryOf(two), heads: headsOf(three), isRefused: true },
+    {
+      name: 'the root of one more',
+      id: 7,
+      entry: { id: 7, metadata: three?.metadata.replace('"tenants":3', '"tenants":2') },
+      heads: headsOf(two),
+      isRefused: true,
+    },
+    {
+      name: 'another number under the right root',
+      id: 7,
+      entry: { id: 7, metadata: three?.metadata.replace('"tenants":3', '"tenants":4') },
+      heads: headsOf(three),
+      isRefused: true,
+    },
+  ]
+  describeGuards<typeof newestAnchorModule>('watch/newest-anchor.ts', ({ compareAnchor }) =>
+    [true, false].flatMap((isRefused) =>
+      findWronglyTaken(
+        CASES.filter((one) => one.isRefused === isRefused),
+        { isRefused, take: ({ id, entry, heads }) => compareAnchor({ id, entry, heads } as never) },
+      ),
+    ),
+  )
+})
+
+describe('a request to a witness', () => {
+  const [run] = cosignatures.runs
+  const logs = readLogList((run?.logs ?? []).join('\n'), 'logs')
+
+  /** The requests of the published run that are answered otherwise. */
+  function findWrong({ admit, assertConsistent }: typeof judgeModule): string[] {
+    let seen: Parameters<typeof assertConsistent>[1]
+    return (run?.requests ?? []).flatMap(({ name, status, body }) => {
+      let answered = 200
+      try {
+        const admitted = admit(Buffer.from(body), logs)
+        assertConsistent(admitted, seen)
+        if (status === 200) seen = admitted.head
+      } catch (error) {
+        answered = (error as { status?: number }).status ?? 500
+      }
+      return answered === status ? [] : [name]
+    })
+  }
+  describeGuards<typeof judgeModule>('../witness/judge.ts', findWrong)
+})
