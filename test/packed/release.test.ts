@@ -1,6 +1,7 @@
 // What a release publishes: where its repository lives is filled in, and the links of its pages lead to what is packed.
 import { execFile, spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { isBuiltin } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join, posix } from 'node:path'
 import { promisify } from 'node:util'
@@ -43,10 +44,16 @@ describe('a release', () => {
     expect(keywords).toContain('encryption')
   })
 
-  it('names in the manifest the version of the driver that is bundled, for an audit of dependencies', () => {
+  it('names in the manifest the versions of what is bundled, for an audit of dependencies', () => {
     const { bundled } = readManifest(join(ROOT, 'packages/server'))
-    const { version } = readManifest(join(ROOT, 'node_modules/postgres'))
-    expect(bundled).toEqual({ postgres: version })
+    const versionOf = (name: string) => readManifest(join(ROOT, 'node_modules', name)).version
+    expect(bundled).toEqual({ postgres: versionOf('postgres'), zod: versionOf('zod') })
+  })
+
+  it('gives the types of the server nothing to import that is bundled', () => {
+    const types = readFileSync(join(ROOT, 'packages/server/dist/index.d.ts'), 'utf8')
+    const imported = [...types.matchAll(/ from '([^']+)'/g)].map(([, name]) => name)
+    expect(imported.filter((name) => !name?.startsWith('.') && !isBuiltin(name ?? ''))).toEqual(['fastify'])
   })
 
   it.each([URL_OF_REPOSITORY, `${URL_OF_REPOSITORY}/`, `git+${URL_OF_REPOSITORY}.git`])(

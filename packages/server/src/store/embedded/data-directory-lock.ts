@@ -15,21 +15,26 @@ import { chmodSync, linkSync, readdirSync, readFileSync, rmSync, writeFileSync }
 import { connect, createServer, type Server } from 'node:net'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
-import { z } from 'zod'
+import * as z from 'zod/mini'
 import { shortSocketPath } from './short-socket-path.js'
 
 const LOCK_FILE = /^server\.lock\.(\d{1,15})$/
 
-const Holder = z.object({
+/** Who holds a data directory, as its lock file says. */
+export interface LockHolder {
+  pid: number
+  host: string
+  started_at: string
+  /** File name of the socket that answers as long as the holder lives. */
+  socket: string
+}
+
+const Holder: z.ZodMiniType<LockHolder> = z.object({
   pid: z.number(),
   host: z.string(),
   started_at: z.string(),
-  /** File name of the socket that answers as long as the holder lives. */
-  socket: z.string().regex(/^alive-[0-9a-f]+\.sock$/),
+  socket: z.string().check(z.regex(/^alive-[0-9a-f]+\.sock$/)),
 })
-
-/** Who holds a data directory, as its lock file says. */
-export type LockHolder = z.infer<typeof Holder>
 
 /** A lock held by this process; the kernel releases it when the process ends in whatever way. */
 export interface DataDirectoryLock {
