@@ -18,7 +18,7 @@ import { measureGrowth } from './server/growth.js'
 import { measureNeighbours } from './server/neighbours.js'
 import { measureOverload } from './server/overload.js'
 import { measureProcesses } from './server/processes.js'
-import { profileUnwrap } from './server/profile.js'
+import { profileUnwraps } from './server/profile.js'
 import { measureTenants } from './server/tenants.js'
 import { measureVerification } from './server/verification.js'
 import { measureWorkers } from './server/workers.js'
@@ -39,7 +39,7 @@ const PARTS: Record<string, Record<string, (scene: Scene) => Promise<Findings>>>
   },
   audit: { append: measureAppend, scale: measureScale },
   sdk: { node: measureSdk, first: measureFirst, chromium: measureChromium },
-  profile: { profile: profileUnwrap },
+  profile: { profile: profileUnwraps },
 }
 const HERE = fileURLToPath(new URL('.', import.meta.url))
 

@@ -96,6 +96,16 @@ export function unwrapTarget({ url }: Running, { keyId, tokens, secret }: Tenant
   return { url, path: `/v1/keys/${keyId}/unwrap`, bodies, secret }
 }
 
+/** Batches of unwraps, each batch one request. */
+export function batchTarget({ url }: Running, { keyId, tokens, secret }: Tenant, items: number): Target {
+  const operations = Array.from({ length: items }, (_, at) => ({
+    op: 'unwrap',
+    key_id: keyId,
+    wrapped_key: tokens[at % tokens.length],
+  }))
+  return { url, path: '/v1/batch', bodies: [JSON.stringify({ operations })], secret }
+}
+
 /** Throughput, with the CPU time that the process under test used for a request, in µs. */
 export interface Cost extends Throughput {
   cpuUs: number

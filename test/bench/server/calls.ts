@@ -5,7 +5,7 @@ import { startProgram, startServer } from '../lib/process.js'
 import type { Findings } from '../lib/report.js'
 import { short, withSpread } from '../lib/report.js'
 import { interleave, ratios, spread } from '../lib/rounds.js'
-import { makeTenant, measure, recorder, type Scene, unwrapTarget } from '../lib/scene.js'
+import { batchTarget, makeTenant, measure, recorder, type Scene, unwrapTarget } from '../lib/scene.js'
 
 const ITEMS = 100
 
@@ -20,7 +20,7 @@ export async function measureCalls(scene: Scene): Promise<Findings> {
   try {
     const tenant = await makeTenant(silentOn, silent)
     const loggingTenant = await makeTenant(loggingOn, logging)
-    const { keyId, secret, tokens, post } = tenant
+    const { keyId, secret, post } = tenant
     const unwrap = unwrapTarget(silent, tenant)
     const to = (path: string, bodies: unknown[]): Target => ({
       url: silent.url,
@@ -30,11 +30,6 @@ export async function measureCalls(scene: Scene): Promise<Findings> {
     })
     const plaintext = randomBytes(128).toString('hex')
     const { plaintext: _, ...bundle } = { plaintext, ...(await post('/v1/encrypt', { key_id: keyId, plaintext })) }
-    const operations = Array.from({ length: ITEMS }, (_, at) => ({
-      op: 'unwrap',
-      key_id: keyId,
-      wrapped_key: tokens[at % tokens.length],
-    }))
     const { costs, record, figures } = recorder()
     const bodies = unwrap.bodies
     const on = (server: typeof silent, target: Target, name: string) => () =>
@@ -49,7 +44,7 @@ export async function measureCalls(scene: Scene): Promise<Findings> {
         'encrypt 256 B': on(silent, to('/v1/encrypt', [{ key_id: keyId, plaintext }]), 'encrypt 256 B'),
         'decrypt 256 B': on(silent, to('/v1/decrypt', [bundle]), 'decrypt 256 B'),
         hash: on(silent, to('/v1/hash', [{ key_id: keyId, value: 'ada@example.org' }]), 'hash'),
-        'batch of 100 unwraps': on(silent, to('/v1/batch', [{ operations }]), 'batch of 100 unwraps'),
+        'batch of 100 unwraps': on(silent, batchTarget(silent, tenant, ITEMS), 'batch of 100 unwraps'),
       },
       options,
     )

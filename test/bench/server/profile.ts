@@ -1,10 +1,11 @@
-// Where the time of an unwrap goes: V8's sampling profiler in the server, under load, by function.
+// Where the time of unwraps goes, one by one and in batches: V8's sampling profiler in the server, under load, by function.
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { startServer } from '../lib/process.js'
+import type { Target } from '../lib/load.js'
+import { type Running, startServer } from '../lib/process.js'
 import { type Findings, short, type Table } from '../lib/report.js'
-import { type Cost, makeTenant, measure, type Scene, unwrapTarget } from '../lib/scene.js'
+import { batchTarget, type Cost, makeTenant, measure, type Scene, type Tenant, unwrapTarget } from '../lib/scene.js'
 
 const SHOWN = 40
 
@@ -14,7 +15,18 @@ interface Profile {
   timeDeltas: number[]
 }
 
-export async function profileUnwrap(scene: Scene): Promise<Findings> {
+/** Profiles the server while it answers single unwraps, and while it answers batches of 100. */
+export async function profileUnwraps(scene: Scene): Promise<Findings> {
+  const single = await profile(scene, 'an unwrap', unwrapTarget)
+  const batch = await profile(scene, 'a batch of 100 unwraps', (server, tenant) => batchTarget(server, tenant, 100))
+  return { bars: [], tables: [...single, ...batch], plots: [] }
+}
+
+async function profile(
+  scene: Scene,
+  call: string,
+  targetOf: (server: Running, tenant: Tenant) => Target,
+): Promise<Table[]> {
   const folder = mkdtempSync(join(tmpdir(), 'eaas-bench-profile-'))
   try {
     const database = await scene.database()
@@ -22,12 +34,12 @@ export async function profileUnwrap(scene: Scene): Promise<Findings> {
       environment: { EAAS_LOG_LEVEL: 'silent' },
       nodeArgs: ['--cpu-prof', '--cpu-prof-interval', '250', '--cpu-prof-dir', folder],
     })
-    const target = unwrapTarget(server, await makeTenant(database, server))
+    const target = targetOf(server, await makeTenant(database, server))
     const cost = await measure(scene, server, target, { seconds: scene.options.quick ? 3 : 15 })
     await server.stop()
     const [file = ''] = readdirSync(folder)
-    const profile = readProfile(join(folder, file))
-    return { bars: [], tables: [bySource(profile, cost), byFunction(profile, cost)], plots: [] }
+    const selves = readProfile(join(folder, file))
+    return [bySource(selves, call, cost), byFunction(selves, call, cost)]
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }
@@ -73,16 +85,16 @@ function sourceOf(url: string, line: number): string {
   return url
 }
 
-function bySource(profile: readonly Self[], { requests, cpuUs }: Cost): Table {
+function bySource(profile: readonly Self[], call: string, { requests, cpuUs }: Cost): Table {
   return sharesOf(profile, ({ source }) => source, {
-    title: `Where an unwrap spends its time: ${short(cpuUs)} µs of CPU with the profiler on, ${requests} requests`,
+    title: `Where ${call} spends its time: ${short(cpuUs)} µs of CPU with the profiler on, ${requests} requests`,
     cpuUs,
   })
 }
 
-function byFunction(profile: readonly Self[], { cpuUs }: Cost): Table {
+function byFunction(profile: readonly Self[], call: string, { cpuUs }: Cost): Table {
   return sharesOf(profile, ({ name, source }) => (name === source ? name : `${name}, ${source}`), {
-    title: 'The same by function',
+    title: `The same by function: ${call}`,
     cpuUs,
   })
 }
