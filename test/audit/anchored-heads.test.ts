@@ -9,6 +9,7 @@ import { deriveRowKey } from '../../packages/server/src/crypto/key-hierarchy.js'
 import { verifyAll } from '../../packages/server/src/jobs/verify-all.js'
 import { acceptLostTenant } from '../../packages/server/src/operations/accept-lost-tenant.js'
 import { acceptRollback } from '../../packages/server/src/operations/accept-rollback.js'
+import { serverOf } from '../support/audit-scene.js'
 import type { Service } from '../support/service.js'
 import { actions, anchor, copyAll, entries, removeAll, setInstallationScene, verify } from './installation-scene.js'
 
@@ -122,6 +123,51 @@ describe('a tenant alone', () => {
     expect((await running.caller(victim.secret).call('GET', '/v1/keys')).status).toBe(200)
   })
 
+  it.each([
+    [
+      'deleted',
+      (sql: Service['services']['sql']) => sql`delete from audit_log where action = 'installation.tenant_gone'`,
+    ],
+    [
+      'renamed',
+      (sql: Service['services']['sql']) => sql`
+        update audit_log set action = 'installation.doctor' where action = 'installation.tenant_gone'`,
+    ],
+    [
+      'followed by a creation that no server wrote',
+      (sql: Service['services']['sql']) => sql`
+        update audit_log set action = 'installation.tenant_create', metadata = (
+          select metadata from audit_log where action = 'installation.tenant_gone')
+        where action = 'installation.anchor' and id = (
+          select min(id) from audit_log where action = 'installation.anchor' and id > (
+            select id from audit_log where action = 'installation.tenant_gone'))`,
+    ],
+  ])(
+    'that was accepted as gone is alarmed about when an older state of it is put back and the entry is %s',
+    async (_, hide) => {
+      const { victim, other, putBack } = await twoTenants()
+      const { tenant_id } = victim.tenant
+      await anchor(current())
+      await removeAll(current(), tenant_id)
+      await acceptLostTenant((await start()).services, tenant_id, 'a drill')
+      const running = await start()
+      expect(running.alarms).toEqual([])
+      // The newest anchor is not the one of the acceptance: what is before it is not read at start.
+      await running.caller(other.secret).call('POST', '/v1/keys', { name: 'more' })
+      await anchor(running)
+      await putBack()
+      await hide(running.services.sql)
+      const alarmed = await start()
+      expect(alarmed.alarms).toMatchObject([
+        { tenant_id, reason: expect.stringContaining('does not cover the tenant') },
+      ])
+      expect((await alarmed.caller(victim.secret).call('GET', '/v1/keys')).status).toBe(500)
+      expect((await alarmed.caller(other.secret).call('GET', '/v1/keys')).status).toBe(200)
+      const { verdicts } = await verifyAll(alarmed.services)
+      expect(verdicts.filter(({ valid }) => !valid)).toMatchObject([{ tenant_id: INSTALLATION_ID }, { tenant_id }])
+    },
+  )
+
   it('that was accepted as gone, when nothing was known of it, is alarmed about when it is back, until an operator accepts it', async () => {
     const running = await start()
     await running.createTenant()
@@ -157,8 +203,16 @@ describe('a tenant alone', () => {
       { tenant_id, reason: expect.stringContaining('no creation of the tenant') },
     ])
     expect((await running.caller(victim.secret).call('GET', '/v1/keys')).status).toBe(500)
-    await running.services.sql`update audit_log set metadata = '{"' where action = 'installation.tenant_create'`
-    expect((await start()).alarms).toHaveLength(3)
+    for (const metadata of ['{"', '{"tenant_id":"acme"}']) {
+      await current().services
+        .sql`update audit_log set metadata = ${metadata} where action = 'installation.tenant_create'`
+      const { alarms, services } = await start()
+      expect(alarms).toHaveLength(3)
+      const { verdicts } = await verifyAll(services)
+      expect(verdicts).toContainEqual(
+        expect.objectContaining({ tenant_id: INSTALLATION_ID, valid: false, reason: 'entry_altered' }),
+      )
+    }
   })
 
   it('that was created after the newest anchor and is deleted with all its rows is alarmed about too', async () => {
@@ -182,6 +236,26 @@ describe('a tenant alone', () => {
     expect((await running.caller(victim.secret).call('GET', '/v1/keys')).status).toBe(500)
     expect((await running.caller(other.secret).call('GET', '/v1/keys')).status).toBe(200)
     expect(await verify(running, tenant_id)).toMatchObject({ valid: false, reason: 'behind_checkpoint', broken_at: 3 })
+  })
+
+  it('that is put back and has grown to another history is named by its verification, and exported by no server that compares it', async () => {
+    const { victim, putBack } = await twoTenants()
+    const { tenant_id } = victim.tenant
+    await anchor(current())
+    await putBack()
+    const rival = serverOf(current()) // which knows of no anchor
+    expect((await rival.call(victim.secret, 'POST', '/v1/keys', { name: 'another' })).status).toBe(201)
+    const answer = await rival.call(victim.secret, 'GET', '/v1/audit/verify')
+    expect(answer.body).toMatchObject({ valid: false, reason: 'checkpoint_mismatch', broken_at: 3 })
+    await rival.app.close()
+    const running = await start()
+    expect(running.alarms).toMatchObject([{ tenant_id, reason: expect.stringContaining('entry 3') }])
+    expect((await running.caller(victim.secret).call('GET', '/v1/audit/export')).status).toBe(500)
+    expect(await verify(running, tenant_id)).toMatchObject({
+      valid: false,
+      reason: 'checkpoint_mismatch',
+      broken_at: 3,
+    })
   })
 
   it('that was put back is served again, and verifies, once an operator accepted it, and both logs say so', async () => {

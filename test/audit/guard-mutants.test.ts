@@ -227,17 +227,29 @@ describe('a statement about a stretch', () => {
 })
 
 describe('what the log of the installation says of tenants', () => {
-  const [a, b, c] = ['a', 'b', 'c'].map((name) => JSON.stringify({ tenant_id: name }))
+  const [A, B, C] = [0xa, 0xb, 0xc].map((last) => `6f9619ff-8b86-4011-b42d-00c04fc964f${last.toString(16)}`)
+  const [a, b, c] = [A, B, C].map((tenant_id) => JSON.stringify({ tenant_id }))
   const written = (...entries: [action: string, metadata: string | null | undefined][]) =>
     entries.map(([action, metadata = null], at) => ({ id: at + 1, action: `installation.${action}`, metadata }))
   const CASES = [
     { name: 'nothing', entries: [], present: [], gone: [] },
-    { name: 'created', entries: written(['tenant_create', a], ['tenant_create', b]), present: ['a', 'b'], gone: [] },
-    { name: 'gone', entries: written(['tenant_create', a], ['tenant_gone', a]), present: [], gone: [['a', 2]] },
+    {
+      name: 'created',
+      entries: written(['tenant_create', a], ['tenant_create', b]),
+      present: [
+        [A, 1],
+        [B, 2],
+      ],
+      gone: [],
+    },
+    { name: 'gone', entries: written(['tenant_create', a], ['tenant_gone', a]), present: [], gone: [[A, 2]] },
     {
       name: 'accepted again',
       entries: written(['tenant_create', a], ['tenant_gone', a], ['rollback_accepted', a], ['rollback_accepted', c]),
-      present: ['a', 'c'],
+      present: [
+        [A, 3],
+        [C, 4],
+      ],
       gone: [],
     },
     {
@@ -246,6 +258,7 @@ describe('what the log of the installation says of tenants', () => {
         ['tenant_create', '{"'],
         ['tenant_create', null],
         ['tenant_create', '{"tenant_id":7}'],
+        ['tenant_create', '{"tenant_id":"acme"}'],
         ['tenant_create', 'null'],
       ),
       present: [],

@@ -123,6 +123,47 @@ describe('the verification by schedule', () => {
     })
   })
 
+  it('is due at once if somebody edited the entry that says when the last one was', async () => {
+    const running = await start()
+    const { tenant } = await running.createTenant()
+    const { sql } = running.services
+    const due = { ...running.services, now: () => Date.now() + HOURS * 3_600_000 + 60_000 }
+    expect(await createScheduledVerification(due, { hours: HOURS })(signal)).toMatchObject({ invalid: [] })
+    // At start the log is compared from the newest anchor on.
+    for (let more = 0; more < 2; more++) await anchor(running, { evenIfSame: true })
+    const verify = ({ services } = running) => createScheduledVerification(services, { hours: HOURS })(signal)
+    expect(await verify()).toBeUndefined()
+    await sql`update audit_log set actor = 'x' where tenant_id = ${tenant.tenant_id} and id = 1`
+    await sql`update audit_log set created_at = '2999-01-01T00:00:00Z' where action = 'installation.verify'`
+    const restarted = await start()
+    expect(restarted.alarms).toEqual([])
+    expect((await verify(restarted))?.invalid).toMatchObject([
+      { tenant_id: INSTALLATION_ID, reason: 'entry_altered' },
+      { tenant_id: tenant.tenant_id, reason: 'entry_altered', broken_at: 1 },
+    ])
+  })
+
+  it('reports what it found also if the log cannot record it, and is not done again before it is due', async () => {
+    const running = await start()
+    const { sql } = running.services
+    const { tenant } = await running.createTenant()
+    let now = Date.now() + HOURS * 3_600_000 + 60_000
+    const verify = createScheduledVerification({ ...running.services, now: () => now }, { hours: HOURS })
+    await sql`update audit_log set actor = 'x' where tenant_id = ${tenant.tenant_id} and id = 1`
+    await sql`update heads set mac = ${Buffer.alloc(32)} where tenant_id = ${INSTALLATION_ID}`
+    const found = {
+      invalid: [
+        { tenant_id: INSTALLATION_ID, reason: 'head_forged' },
+        { tenant_id: tenant.tenant_id, reason: 'entry_altered', broken_at: 1 },
+      ],
+      notRecorded: expect.any(Error),
+    }
+    expect(await verify(signal)).toMatchObject(found)
+    expect(await verify(signal)).toBeUndefined()
+    now += HOURS * 3_600_000
+    expect(await verify(signal)).toMatchObject(found)
+  })
+
   it('finds in each run what a first one would: older rows that were put back, entries of long ago that were edited', async () => {
     const running = await start()
     const { sql } = running.services

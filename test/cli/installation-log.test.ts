@@ -60,7 +60,7 @@ describe("the installation's log", () => {
   it('records the runs of servers, with a digest of the configuration, and the commands of operators by name', async () => {
     const environment = { EAAS_CHECKPOINT_FILE: 'none' }
     const server = await startEaas({ database, environment })
-    await server.stop()
+    expect((await server.stop()).stderr).toMatch(/"level":40.*no checkpoints are kept/)
     await eaas('doctor')
     await eaas('audit', 'verify', '--tenant', 'acme')
     await eaas('audit', 'export', '--tenant', 'acme', '--out', join(folder, 'recorded.ndjson'))
@@ -141,6 +141,37 @@ describe('an export of a tenant', () => {
     const mixed = join(folder, 'mixed.ndjson')
     await writeFile(mixed, [header, foreign, ...rest].join(''))
     expect((await verified(mixed)).verdict).toMatchObject({ valid: false, line: 2 })
+  })
+})
+
+describe('a server that verifies every log by schedule', () => {
+  it('says at level fatal and in its metrics which logs are not as a server wrote them', async () => {
+    const database = await freshDatabase('scheduled')
+    const { tenant_id } = await createTenantByCli({ database }, 'edited')
+    const environment = { EAAS_CHECKPOINT_FILE: 'none', EAAS_AUDIT_VERIFY_HOURS: '24' }
+    const server = await startEaas({ database, environment })
+    const failedLogs = async () =>
+      (await (await fetch(`${server.url}/metrics`)).text()).match(/^eaas_audit_verification_failed_logs .*$/m)?.[0]
+    try {
+      await server.stop() // which leaves an anchor: what is before it is not read at start
+      await server.start()
+      expect(await failedLogs()).toBeUndefined() // the installation is new
+      const sql = connectTo(database)
+      await sql`update audit_log set actor = 'x' where tenant_id = ${tenant_id} and id = 1`
+      await sql`update audit_log set created_at = '2999-01-01T00:00:00Z' where tenant_id = ${INSTALLATION_ID} and id = 1`
+      await sql.end()
+      await server.stop()
+      await server.start()
+      await expect.poll(failedLogs).toBe('eaas_audit_verification_failed_logs 2')
+      for (const edited of [tenant_id, INSTALLATION_ID]) {
+        expect(server.stderr).toMatch(
+          new RegExp(`"level":60.*"tenant_id":"${edited}","reason":"entry_altered","broken_at":1`),
+        )
+      }
+    } finally {
+      await server.stop()
+      await database.drop()
+    }
   })
 })
 

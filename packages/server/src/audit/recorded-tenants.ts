@@ -1,14 +1,14 @@
 /** What the installation's log says of tenants: which ones there must be, and what those had that it says are gone (anchor.md 4). */
 import type { KeyObject } from 'node:crypto'
-import { decodeHex, INSTALLATION_ID } from '@eaas/protocol'
+import { decodeHex, INSTALLATION_ID, isUuid } from '@eaas/protocol'
 import { listTenantEntries } from '../store/anchors.js'
 import type { Queryable } from '../store/db.js'
 import type { Witness } from './formats/chain.js'
 import { readAuthenticEntry } from './read-entry.js'
 
 export interface RecordedTenants {
-  /** created, or accepted by an operator after a loss, and not gone since */
-  present: ReadonlySet<string>
+  /** created, or accepted by an operator after a loss, and not gone since; with the entry that says so */
+  present: ReadonlyMap<string, number>
   /** the entry by which an operator accepted that the tenant is gone */
   gone: ReadonlyMap<string, number>
 }
@@ -22,16 +22,16 @@ export async function readRecordedTenants(sql: Queryable): Promise<RecordedTenan
 export function recordedTenants(
   entries: readonly { id: number; action: string; metadata: string | null }[],
 ): RecordedTenants {
-  const present = new Set<string>()
+  const present = new Map<string, number>()
   const gone = new Map<string, number>()
   for (const { id, action, metadata } of entries) {
     const { tenant_id } = parse(metadata)
-    if (typeof tenant_id !== 'string') continue
+    if (typeof tenant_id !== 'string' || !isUuid(tenant_id)) continue // somebody edited it, which a verification names
     if (action === 'installation.tenant_gone') {
       present.delete(tenant_id)
       gone.set(tenant_id, id)
     } else {
-      present.add(tenant_id)
+      present.set(tenant_id, id)
       gone.delete(tenant_id)
     }
   }

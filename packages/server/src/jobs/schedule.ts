@@ -233,6 +233,7 @@ function startJobs(
         log.fatal({ tenant_id, reason, broken_at }, 'the audit log is not as the server wrote it')
       }
       if (run.unverified > 0) log.error({ logs: run.unverified }, 'verifying audit logs did not complete')
+      if (run.notRecorded) log.error({ err: run.notRecorded }, "writing into the installation's log failed")
       measures.verificationRan(run.invalid.length + run.unverified)
     }
     const onError = failed('verifying the audit logs')

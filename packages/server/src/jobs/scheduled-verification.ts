@@ -2,9 +2,11 @@
  * Verifies every log when that is due, and records the result in the installation's log, where the other servers of the installation see
  * that it was done. Each run reads every log from its beginning: rows and marks can only be compared with all entries.
  */
+import { INSTALLATION_ID } from '@eaas/protocol'
+import { readAuthenticEntry } from '../audit/read-entry.js'
 import { recordAlone } from '../runner/installation-log.js'
 import type { EntryNote, Services } from '../runner/operation.js'
-import { findVerificationTime } from '../store/installation-log.js'
+import { findVerificationId } from '../store/installation-log.js'
 import { type LogVerdict, verifyAll } from './verify-all.js'
 
 const HOUR_MS = 3_600_000
@@ -15,6 +17,8 @@ export interface VerificationRun {
   invalid: LogVerdict[]
   /** logs that could not be read to their end */
   unverified: number
+  /** why the installation's log has no entry of the run: that log may be the one that was tampered with */
+  notRecorded?: unknown
 }
 
 /** Makes the job; each call verifies if it is due, and returns the result. */
@@ -22,9 +26,11 @@ export function createScheduledVerification(
   services: Services,
   { hours }: { hours: number },
 ): (signal: AbortSignal) => Promise<VerificationRun | undefined> {
+  const isDue = (last: number) => services.now() - last >= hours * HOUR_MS
+  /** when this process verified last, in milliseconds since 1970: what it could not record is not done again at once */
+  let own = Number.NEGATIVE_INFINITY
   return async (signal) => {
-    const last = await findVerificationTime(services.sql)
-    if (last !== undefined && services.now() - Date.parse(last) < hours * HOUR_MS) return undefined
+    if (!isDue(own) || !isDue(await readVerificationTime(services))) return undefined
     const result = await verifyAll(services, { signal }).catch((error: unknown) => {
       if (!signal.aborted) throw error // the server is stopping: another server, or the next start, verifies
     })
@@ -32,8 +38,20 @@ export function createScheduledVerification(
     const { verdicts, unverified } = result
     const invalid = verdicts.filter(({ valid }) => !valid)
     const run = { logs: verdicts.length, invalid, unverified: unverified.length }
+    own = services.now()
     const note: EntryNote = { action: 'installation.verify', metadata: { ...run, invalid: invalid.length } }
-    await recordAlone(services, [note])
-    return run
+    try {
+      await recordAlone(services, [note])
+      return run
+    } catch (notRecorded) {
+      return { ...run, notRecorded }
+    }
   }
+}
+
+// An entry that somebody edited must not postpone what would find it.
+async function readVerificationTime({ sql, installationKey: auditKey }: Services): Promise<number> {
+  const id = await findVerificationId(sql)
+  const entry = await readAuthenticEntry(sql, { tenant_id: INSTALLATION_ID, id, auditKey })
+  return entry ? Date.parse(entry.created_at) : Number.NEGATIVE_INFINITY
 }

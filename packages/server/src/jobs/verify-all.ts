@@ -81,7 +81,7 @@ export async function verifyAll(
   }
   const tenants = await listTenants(sql)
   for (const { tenant_id, name } of tenants) await verifyOne(tenant_id, name, anchored.get(tenant_id))
-  const gone = await findMissingTenants(sql, [...anchored.keys(), ...(await readRecordedTenants(sql)).present])
+  const gone = await findMissingTenants(sql, [...anchored.keys(), ...(await readRecordedTenants(sql)).present.keys()])
   for (const tenant_id of new Set(gone)) {
     verdicts.push({ tenant_id, name: undefined, valid: false, verified_entries: 0, last_id: 0, reason: TENANT_GONE })
   }

@@ -8,13 +8,10 @@ export function listEntryHashes(sql: Queryable, through_id: number): Promise<{ i
     select id, hash from audit_log where tenant_id = ${INSTALLATION_ID} and id <= ${through_id} order by id`
 }
 
-/** The time of the newest verification of every log by a server; before the first one, the time of the log's first entry. */
-export async function findVerificationTime(sql: Queryable): Promise<string | undefined> {
-  const [row] = await sql<{ created_at: string | null }[]>`
-    select coalesce(
-      (select max(created_at) from audit_log
-       where tenant_id = ${INSTALLATION_ID} and action = 'installation.verify' and actor = 'system'),
-      (select created_at from audit_log where tenant_id = ${INSTALLATION_ID} and id = 1)
-    ) as created_at`
-  return row?.created_at ?? undefined
+/** The entry of the newest verification of every log by a server; the caller authenticates it. Before the first one, the log's first entry. */
+export async function findVerificationId(sql: Queryable): Promise<number> {
+  const [row] = await sql<{ id: number | null }[]>`
+    select max(id) as id from audit_log
+    where tenant_id = ${INSTALLATION_ID} and action = 'installation.verify' and actor = 'system'`
+  return row?.id ?? 1
 }

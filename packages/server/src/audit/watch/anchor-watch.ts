@@ -40,6 +40,7 @@ export async function compareWithAnchor({
   const anchor = await readAnchor(sql, auditKey).catch((error: unknown) => {
     if (!(error instanceof AnchorFault)) throw error
     own.learn({ reason: error.message, witness: own.witnessed })
+    return undefined
   })
   if (own.alarm) return []
   // From the anchor to the end: else a newer anchor could be hidden.
@@ -50,7 +51,7 @@ export async function compareWithAnchor({
     return []
   }
   const errors = anchor ? await examineContradicted(anchor, { sql, watches, findAuditKey }) : []
-  return [...errors, ...(await compareWithRecord({ sql, watches, installationKey: auditKey, findAuditKey }))]
+  return [...errors, ...(await compareWithRecord({ sql, watches, installationKey: auditKey, findAuditKey, anchor }))]
 }
 
 // Not only the tenants of the anchor: an acceptance of this log's own rollback may have begun the anchors afresh.
@@ -59,15 +60,23 @@ async function compareWithRecord({
   watches,
   installationKey,
   findAuditKey,
-}: Omit<AnchorWatchOptions, 'rowKey'>): Promise<unknown[]> {
+  anchor,
+}: Omit<AnchorWatchOptions, 'rowKey'> & { anchor: Anchor | undefined }): Promise<unknown[]> {
   const tenant_ids = await listTenantIds(sql) // before the log: a tenant that is created meanwhile is on record
   const { present, gone } = await readRecordedTenants(sql)
-  for (const tenant_id of await findMissingTenants(sql, [...present])) {
+  for (const tenant_id of await findMissingTenants(sql, [...present.keys()])) {
     watches.get(tenant_id).learn({ reason: TENANT_GONE, witness: undefined })
   }
   const errors: unknown[] = []
+  const covered = new Set(anchor?.heads.map(({ tenant_id }) => tenant_id))
   for (const tenant_id of tenant_ids) {
-    if (present.has(tenant_id)) continue
+    const recorded_id = present.get(tenant_id)
+    if (recorded_id !== undefined) {
+      // The entries before the anchor are not verified here: one that says that the tenant is gone may be hidden.
+      if (anchor && recorded_id < anchor.entry.id && !covered.has(tenant_id))
+        watches.get(tenant_id).learn({ reason: TENANT_UNCOVERED, witness: undefined })
+      continue
+    }
     const watch = watches.get(tenant_id)
     const id = gone.get(tenant_id)
     const lost = id === undefined ? undefined : await readLostHead(sql, { auditKey: installationKey, id })
@@ -105,6 +114,10 @@ const TENANT_UNKNOWN =
 /** The reason of an alarm about a tenant that the installation's log says is gone, without what it had. */
 const TENANT_BACK =
   "the installation's log says that the tenant is gone, and nothing that the tenant could be compared with: it was put back"
+/** The reason of an alarm about a tenant that the newest anchor left out. */
+const TENANT_UNCOVERED =
+  "the newest anchor does not cover the tenant, which the installation's log has from before it: the tenant was put back after it was " +
+  'accepted as gone, or the log was tampered with'
 const KEY_CHANGED = 'the audit key of the tenant was changed outside the server'
 
 async function examineContradicted(
