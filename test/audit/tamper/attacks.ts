@@ -1,13 +1,16 @@
 // What the attacks on a tenant's log share: the attacker has the whole database and no key. Each attack starts from the same rows,
 // the server and a verifier that shares no code with it must report it alike, and then it is undone. chain.md 9 says which fault and
-// which entry they report.
+// which entry they report. What the server exports after an attack is given to both offline verifiers, with a checkpoint from before it.
 import { afterAll, afterEach, beforeAll, expect } from 'vitest'
 import { genesisHash } from '../../../packages/server/src/audit/formats/chain.js'
 import { readCheckpoint } from '../../../packages/server/src/audit/formats/checkpoint.js'
+import { splitLines } from '../../../packages/server/src/audit/verify/split-lines.js'
 import { verifyLog } from '../../../packages/server/src/audit/verify/verify.js'
+import { type ExportVerdict, verifyExport } from '../../../packages/server/src/audit/verify/verify-export.js'
 import { checkTenant, type Entry } from '../../independent/checker.js'
 import { isChainSound, readNote, verifyIndependently } from '../../independent/verifier.js'
 import { makeScene, type Scene, type Server, type Target } from '../../support/audit-scene.js'
+import { findObstacleToVerifier, type VerifierJob, verifyElsewhere } from '../other-verifier.js'
 
 /** False in the run that leaves parts out of the server's MACs (slow/mutation.test.ts): there the tests must fail without a second verifier. */
 const hasSecondVerifier = process.env.EAAS_TEST_ONE_VERIFIER !== '1'
@@ -25,6 +28,7 @@ export function useScene(): void {
     await scene?.restore('final')
   })
   afterAll(() => scene?.close())
+  afterAll(expectSameElsewhere)
 }
 
 export type Log = 'whole' | 'purged'
@@ -54,8 +58,8 @@ export interface Kept {
   hash: string
 }
 
-export async function takeCheckpoint(target: Target): Promise<Kept> {
-  const { body } = await scene.server().call(target.secret, 'GET', '/v1/audit/checkpoint')
+export async function takeCheckpoint(target: Target, server = scene.server()): Promise<Kept> {
+  const { body } = await server.call(target.secret, 'GET', '/v1/audit/checkpoint')
   const { last_id, hash } = readCheckpoint(body.checkpoint, body.public_key)
   return { note: body.checkpoint, publicKey: body.public_key, last_id, hash: Buffer.from(hash).toString('hex') }
 }
@@ -71,6 +75,38 @@ export async function expectReported(target: Target, expected: Report, kept?: Ke
   expect(reportOf(await verifyIndependently(scene.sql, second))).toEqual(expected)
 }
 
+/** The exports of a file's tests, each once: what they were judged by, and the server's verdict. */
+const judged = new Map<string, { job: VerifierJob; verdict: ExportVerdict }>()
+
+/** Verifies an export by a checkpoint offline, by the server's program at once and by the other one after the tests of the file. */
+export async function judgeExport(file: string, { note: checkpoint, publicKey }: Kept): Promise<ExportVerdict> {
+  const name = `${checkpoint}\n${file}`
+  const known = judged.get(name)
+  if (known) return known.verdict
+  const job = { file: Buffer.from(file), publicKey, checkpoint }
+  const verdict = await verifyExport(splitLines([job.file]), { publicKey, checkpoint })
+  judged.set(name, { job, verdict })
+  return verdict
+}
+
+// All files in one process of the other language: starting one for each attack would take longer than the attacks.
+function expectSameElsewhere(): void {
+  const all = [...judged.values()]
+  judged.clear()
+  if (!hasSecondVerifier || all.length === 0 || findObstacleToVerifier()) return
+  const pick = ({ valid, verified_entries, line, checkpoint_compared }: Partial<ExportVerdict>) =>
+    valid ? { valid, verified_entries, checkpoint_compared } : { valid, verified_entries, line }
+  expect(verifyElsewhere(all.map(({ job }) => job)).map(pick)).toEqual(all.map(({ verdict }) => pick(verdict)))
+}
+
+/** Reads what the server exports; undefined where it refuses to, or ends before the last line. */
+export async function readExport(server: Server, { secret }: Target): Promise<string | undefined> {
+  const { status, body } = await server
+    .call(secret, 'GET', '/v1/audit/export')
+    .catch(() => ({ status: 0, body: undefined }))
+  return status === 200 ? body : undefined
+}
+
 /** Picks the fields of a verification's answer that the tests compare. */
 export const reportOf = ({ valid, reason, broken_at }: Report): Report => ({ valid, reason, broken_at })
 
@@ -84,6 +120,7 @@ export async function expectNoticed(
   const [running, fresh] = [scene.server(), scene.server()]
   const ask = (server: Server) => server.call(target.secret, 'GET', '/v1/audit/verify')
   expect(await ask(running)).toMatchObject({ status: 200, body: { valid: true } })
+  const [kept, genuine] = [await takeCheckpoint(target, running), await readExport(running, target)]
   await attack()
   const expected = { valid: false, ...fault }
   await expectReported(target, expected)
@@ -105,6 +142,11 @@ export async function expectNoticed(
     expect([other.status, other.body.code, server.alarms.length]).toEqual([500, 'E_AUDIT_NOT_WRITTEN', 1])
   }
   if (isShutOut) expect((await ask(fresh)).status).toBeGreaterThanOrEqual(400)
+  // Both verifiers offline accept exactly the log of before, byte for byte: what an attack leaves in it unchanged can't show in a file.
+  const file = await readExport(isShutOut ? running : fresh, target)
+  if (!hasSecondVerifier || file === undefined) return
+  const verdict = await judgeExport(file, kept)
+  expect(verdict).toMatchObject(file === genuine ? { valid: true, checkpoint_compared: true } : { valid: false })
 }
 
 /** Finds the position before the first entry that exists. */

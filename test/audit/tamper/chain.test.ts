@@ -1,8 +1,9 @@
 // Attacks on the chain: entries are removed, inserted, exchanged or reordered, or the head at its end is changed.
 import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { type AuditEntry, entryHash } from '../../../packages/server/src/audit/formats/chain.js'
-import type { Target } from '../../support/audit-scene.js'
+import { type AuditEntry, entryHash, entryMac, headMac } from '../../../packages/server/src/audit/formats/chain.js'
+import { readEvidence } from '../../../packages/server/src/store/audit-evidence.js'
+import { copyTables, restoreTables, type Target } from '../../support/audit-scene.js'
 import {
   type Expectation,
   editHead,
@@ -16,6 +17,7 @@ import {
   of,
   remove,
   run,
+  scene,
   useScene,
 } from './attacks.js'
 
@@ -67,6 +69,43 @@ async function forgeLast(target: Target, mac: Uint8Array, { moveHead }: { moveHe
     mac,
   ])
   if (moveHead) await headTo(target.tenant_id, entry.id)
+}
+
+/** Dates the last entry before the one before it, as someone who has the keys can: hash, MAC and head are right. */
+async function dateBack(target: Target): Promise<void> {
+  const [before, last] = target.entries.slice(-2)
+  const { head } = await readEvidence(scene.service.services.sql, target.tenant_id)
+  if (!before || !last || !head) throw new Error('the log is too short')
+  const created_at = new Date(Date.parse(before.created_at) - 1).toISOString()
+  const hash = entryHash(before.hash, { ...last, created_at } as unknown as AuditEntry)
+  await run('update audit_log set created_at = $3, hash = $4, mac = $5 where tenant_id = $1 and id = $2', [
+    target.tenant_id,
+    last.id,
+    created_at,
+    hash,
+    entryMac(target.auditKey, hash),
+  ])
+  await run('update heads set created_at = $2, hash = $3, mac = $4 where tenant_id = $1', [
+    target.tenant_id,
+    created_at,
+    hash,
+    headMac(target.auditKey, { ...head, created_at, hash }),
+  ])
+}
+
+/** Joins two genuine histories: the entries of one, and the head that the server wrote at the same place in the other. */
+async function joinHistories(target: Target): Promise<void> {
+  const wrap = async () => {
+    const body = { dek: Buffer.alloc(32, 1).toString('base64') }
+    const { status } = await scene.server().call(target.secret, 'POST', `/v1/keys/${target.key_id}/wrap`, body)
+    if (status !== 200) throw new Error(`a wrap was answered ${status}`)
+  }
+  await run('drop schema if exists rival cascade')
+  await wrap()
+  await copyTables(scene.sql, 'rival')
+  await scene.restore('final')
+  await scene.server().call(target.secret, 'POST', `/v1/keys/${target.key_id}/export`)
+  await restoreTables(scene.sql, 'rival', ['heads'])
 }
 
 const STRUCTURAL: readonly Structural[] = [
@@ -256,6 +295,18 @@ const STRUCTURAL: readonly Structural[] = [
     broken_at: () => 0,
     isBeyondChain: false,
     headIsBad: true,
+  },
+  {
+    title: 'its last entry is dated back by someone who holds the keys',
+    attack: dateBack,
+    reason: 'time_went_back',
+    broken_at: lastId,
+  },
+  {
+    title: 'its head is the one of another history that the server wrote',
+    attack: joinHistories,
+    reason: 'head_mismatch',
+    broken_at: (target) => lastId(target) + 2,
   },
   {
     title: 'the head is deleted',

@@ -1,19 +1,22 @@
 // Attacks that the log alone does not show, but a checkpoint kept elsewhere does.
 import { describe, expect, it } from 'vitest'
 import { entryMac, extendChain, type Head } from '../../../packages/server/src/audit/formats/chain.js'
+import { splitLines } from '../../../packages/server/src/audit/verify/split-lines.js'
 import { verifyExport } from '../../../packages/server/src/audit/verify/verify-export.js'
 import { readChain } from '../../../packages/server/src/store/audit.js'
 import { readEvidence } from '../../../packages/server/src/store/audit-evidence.js'
-import { restoreTables, type Server, type Target } from '../../support/audit-scene.js'
+import { restoreTables, type Target } from '../../support/audit-scene.js'
 import {
   editHead,
   expectReported,
   type Fault,
+  judgeExport,
   type Kept,
   LOGS,
   lastId,
   middleId,
   of,
+  readExport,
   remove,
   reportOf,
   run,
@@ -34,16 +37,13 @@ async function expectNoticedByCheckpointOnly(target: Target, kept: Kept, fault: 
   expect([answer.status, reportOf(answer.body)]).toEqual([200, expected])
   await expectReported(target, expected, kept)
   const { publicKey } = kept
-  const lines = await exportLines(server, target)
-  expect(await verifyExport(lines, { publicKey })).toMatchObject({ valid: true, trusted_key: true })
-  const verdict = await verifyExport(lines, { publicKey, checkpoint: kept.note })
+  const file = (await readExport(server, target)) ?? ''
+  expect(await verifyExport(splitLines([Buffer.from(file)]), { publicKey })).toMatchObject({
+    valid: true,
+    trusted_key: true,
+  })
+  const verdict = await judgeExport(file, kept)
   expect([verdict.valid, verdict.broken_at]).toEqual([false, fault.broken_at])
-}
-
-async function exportLines(server: Server, target: Target): Promise<string[]> {
-  const { status, body } = await server.call(target.secret, 'GET', '/v1/audit/export')
-  expect(status).toBe(200)
-  return String(body).split('\n').slice(0, -1)
 }
 
 /** Rewrites the log from an entry on, as an attacker who has the keys can. */
@@ -116,8 +116,7 @@ describe('a checkpoint', () => {
         const kept = await takeCheckpoint(target)
         await scene.restore('final')
         await expectReported(target, { valid: true }, kept)
-        const lines = await exportLines(scene.server(), target)
-        const verdict = await verifyExport(lines, { publicKey: kept.publicKey, checkpoint: kept.note })
+        const verdict = await judgeExport((await readExport(scene.server(), target)) ?? '', kept)
         expect([verdict.valid, verdict.whole]).toEqual([true, true])
       }
     }
