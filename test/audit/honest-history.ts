@@ -2,13 +2,16 @@
 import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import type postgres from 'postgres'
+import { splitLines } from '../../packages/server/src/audit/verify/split-lines.js'
 import { verifyExport } from '../../packages/server/src/audit/verify/verify-export.js'
 import { doDueWork } from '../../packages/server/src/jobs/due-work.js'
 import { purgeTenant } from '../../packages/server/src/jobs/retention.js'
 import { createKey } from '../../packages/server/src/operations/create-key.js'
+import { exportAudit } from '../../packages/server/src/operations/export-audit.js'
 import { rotateKey } from '../../packages/server/src/operations/rotate-key.js'
 import { resumeTenant, suspendTenant } from '../../packages/server/src/operations/suspend-tenant.js'
 import { updateTenant } from '../../packages/server/src/operations/update-tenant.js'
+import { anchorNow } from '../../packages/server/src/runner/anchor-heads.js'
 import type { Operation } from '../../packages/server/src/runner/operation.js'
 import { performAsSystem } from '../../packages/server/src/runner/perform.js'
 import { checkTenant, openAuditKey } from '../independent/checker.js'
@@ -55,6 +58,8 @@ const EVENTS = {
   purge: 6,
   checkpoint: 3,
   verify: 3,
+  anchor: 3,
+  anotherTenant: 1,
   restart: 1,
 } as const satisfies Record<string, number>
 type EventName = keyof typeof EVENTS
@@ -220,6 +225,8 @@ class History {
       verify: async () => {
         this.#alarms.push(...(await this.#verifyNow()))
       },
+      anchor: () => anchorNow(world.service.services, { evenIfSame: which % 2 === 0 }),
+      anotherTenant: () => world.service.createTenant({ name: randomBytes(8).toString('hex') }),
       restart: () => this.#restart(),
     }
     await events[event]()
@@ -384,6 +391,9 @@ class History {
       .slice(0, -1)
     const exported = await verifyExport(lines, kept ? { publicKey: kept.publicKey, checkpoint: kept.note } : {})
     if (!exported.valid || !exported.whole) alarms.push(`the export: ${JSON.stringify(exported)}`)
+    const anchored = await performAsSystem(service.services, this.#id, exportAudit({ withAnchor: true }))
+    const covered = await verifyExport(splitLines(anchored))
+    if (!covered.valid || !covered.whole) alarms.push(`the export with its anchor: ${JSON.stringify(covered)}`)
     if (service.alarms.length > 0) alarms.push(`alarms: ${JSON.stringify(service.alarms)}`)
     return alarms
   }

@@ -8,6 +8,7 @@ import { purgeAudit } from '../../../packages/server/src/operations/purge-audit.
 import { performAsSystem } from '../../../packages/server/src/runner/perform.js'
 import { deleteOldest } from '../../../packages/server/src/store/audit-retention.js'
 import { checkTenant, openAuditKey } from '../../independent/checker.js'
+import { verifyIndependently } from '../../independent/verifier.js'
 import { backend } from '../../support/database.js'
 import { ROOT_KEY, startService } from '../../support/service.js'
 import {
@@ -143,6 +144,19 @@ describe('a purge', () => {
     const auditKey = await openAuditKey(sql as never, Buffer.from(ROOT_KEY, 'base64'), tenant_id)
     const report = await checkTenant(sql as never, { tenant_id, auditKey })
     expect(report).toMatchObject({ verdict: { valid: true, entries: ALL + 2 - second.purged_through }, faults: [] })
+  })
+
+  it('that somebody undoes, mark and entries, is not valid: the log says that it was', async () => {
+    const { sql } = service.services
+    const entries = await sql`select * from audit_log where tenant_id = ${tenant_id} and id <= ${OLD}`
+    await purge()
+    await sql`insert into audit_log ${sql(entries)}`
+    await sql`delete from purge_marks where tenant_id = ${tenant_id}`
+    const fault = { valid: false, reason: 'mark_mismatch', broken_at: 1 }
+    expect((await owner.call('GET', '/v1/audit/verify')).body).toMatchObject(fault)
+    const auditKey = await openAuditKey(sql as never, Buffer.from(ROOT_KEY, 'base64'), tenant_id)
+    expect(await verifyIndependently(sql as never, { tenant_id, auditKey })).toMatchObject(fault)
+    await expect(purge()).rejects.toMatchObject({ message: expect.stringContaining('mark_mismatch') })
   })
 
   it('of a log with many kinds of entries writes several marks, each for few kinds, and deletes as much', async () => {

@@ -1,4 +1,5 @@
 // What makes a purge delete nothing: a clock that cannot be right, too large a share of the log.
+import { join } from 'node:path'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
 import { purgeTenant, purgeTenants } from '../../../packages/server/src/jobs/retention.js'
@@ -7,8 +8,11 @@ import {
   ALL,
   clock,
   DAY_MS,
+  folder,
   HOUR_MS,
   OLD,
+  owner,
+  PRESENT,
   purge,
   RETENTION,
   START,
@@ -92,6 +96,51 @@ describe('a purge is refused', () => {
     }
     expect(await stored()).toEqual(before)
     expect(await purge({ maxShare: OLD / ALL })).toMatchObject({ entries: OLD })
+  })
+
+  it('if it would delete more than the allowed share of what an earlier purge took nothing of', async () => {
+    await purge()
+    clock.now = PRESENT + 300 * DAY_MS
+    const { entries } = await purge({ dryRun: true })
+    const left = ALL + 1 - OLD // with the entry of the first purge
+    expect(entries / left).toBeGreaterThan(0.5)
+    await expect(purge({ maxShare: (entries - 0.5) / left })).rejects.toMatchObject({
+      message: expect.stringContaining(`${entries} of ${left} entries`),
+    })
+    expect(await purge({ maxShare: entries / left })).toMatchObject({ entries })
+  })
+
+  it.each([
+    ['and nothing is archived', undefined],
+    ['and the entries are archived first', 'forged'],
+  ])('if somebody deleted entries under a mark of their own, which stays to be found, %s', async (_, name) => {
+    const { sql } = service.services
+    const archiveDir = name && join(folder, name)
+    await sql`
+      insert into purge_marks (tenant_id, purged_through, hash, entries, cutoff, created_at, previous_mac, mac)
+      select tenant_id, id, hash, id, created_at, created_at, ${Buffer.alloc(32)}, mac from audit_log
+      where tenant_id = ${tenant_id} and id = 5`
+    await sql`delete from audit_log where tenant_id = ${tenant_id} and id <= 5`
+    const before = await stored()
+    for (const days of [0, 400]) {
+      clock.now = PRESENT + days * DAY_MS
+      await expect(purge({ archiveDir })).rejects.toMatchObject({
+        code: 'E_STATE',
+        message: expect.stringContaining('mark_forged'),
+      })
+    }
+    expect(await stored()).toEqual(before)
+    const { body } = await owner.call('GET', '/v1/audit/verify')
+    expect(body).toMatchObject({ valid: false, reason: 'mark_forged', broken_at: 1 })
+  })
+
+  it('if somebody edited the mark of an earlier purge', async () => {
+    await purge()
+    await service.services.sql`update purge_marks set entries = entries + 1 where tenant_id = ${tenant_id}`
+    clock.now = PRESENT + 300 * DAY_MS
+    const before = await stored()
+    await expect(purge()).rejects.toMatchObject({ message: expect.stringContaining('mark_forged') })
+    expect(await stored()).toEqual(before)
   })
 
   it("for one tenant, and another tenant's log is still purged", async () => {
