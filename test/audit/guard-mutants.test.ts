@@ -1,6 +1,9 @@
 // Each guard of the code that judges the log is needed: a server without it takes what it must refuse. These tests patch and load the
 // server's own source; guards.json lists the guards and how the source reads without each.
 import { createSecretKey } from 'node:crypto'
+import { readdir } from 'node:fs/promises'
+import { fileURLToPath } from 'node:url'
+import { isDeepStrictEqual } from 'node:util'
 import { decodeHex } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
 import anchors from '../../packages/server/src/audit/formats/anchor.vectors.json' with { type: 'json' }
@@ -23,12 +26,15 @@ import type * as exportedAnchorModule from '../../packages/server/src/audit/veri
 import * as exportedAnchor from '../../packages/server/src/audit/verify/exported-anchor.js'
 import { readAnchorLine } from '../../packages/server/src/audit/verify/read-export.js'
 import type * as rightsModule from '../../packages/server/src/audit/verify/rights-history.js'
+import { splitLines } from '../../packages/server/src/audit/verify/split-lines.js'
+import type * as verifyExportModule from '../../packages/server/src/audit/verify/verify-export.js'
+import * as verifyExportFile from '../../packages/server/src/audit/verify/verify-export.js'
 import type * as newestAnchorModule from '../../packages/server/src/audit/watch/newest-anchor.js'
 import type * as judgeModule from '../../packages/server/src/witness/judge.js'
 import { readLogList } from '../../packages/server/src/witness/log-list.js'
 import { refusedExport } from '../support/refused-export.js'
 import { loadFile, readSource } from './mutant-server.js'
-import { listGuardMutants } from './mutants.js'
+import { listDatabaseGuardMutants, listGuardMutants } from './mutants.js'
 
 const HISTORY = 'verify/rights-history.ts'
 const RECORDED = 'verify/recorded-rights.ts'
@@ -347,6 +353,23 @@ describe('the line of an anchor in an export', () => {
   })
 })
 
+describe('an export', () => {
+  const files = [
+    ...vectors.valid.map(({ name, file, ...known }) => ({ name, file: Buffer.from(file), ...known })),
+    ...vectors.refuse.map((row) => ({ ...row, file: refusedExport(row) })),
+  ].map(({ name, file, ...given }: { name: string; file: Buffer; checkpoint?: string; public_key?: string }) => {
+    const { checkpoint, public_key: publicKey = vectors.public_key } = given
+    return { name, file, options: { publicKey, ...(checkpoint !== undefined && { checkpoint }) } }
+  })
+  const judge = ({ verifyExport }: typeof verifyExportModule) =>
+    Promise.all(files.map(({ file, options }) => verifyExport(splitLines([file]), options)))
+
+  describeGuards<typeof verifyExportModule>('verify/verify-export.ts', async (server) => {
+    const [genuine, verdicts] = [await judge(verifyExportFile), await judge(server)]
+    return files.flatMap(({ name }, at) => (isDeepStrictEqual(verdicts[at], genuine[at]) ? [] : [name]))
+  })
+})
+
 describe('the anchored heads', () => {
   const [one, two, three] = anchors.anchors.slice(1)
   const headsOf = (list: typeof one) => (list?.heads ?? []).map((head) => ({ ...head, hash: decodeHex(head.hash) }))
@@ -403,4 +426,15 @@ describe('a request to a witness', () => {
     })
   }
   describeGuards<typeof judgeModule>('../witness/judge.ts', findWrong)
+})
+
+describe('a guard that shows on a database only, and that slow/mutation.test.ts takes out', () => {
+  it('is in the source, and tests of such names exist', async () => {
+    const folder = fileURLToPath(new URL('.', import.meta.url))
+    const files = (await readdir(folder, { recursive: true })).filter((path) => path.endsWith('.test.ts'))
+    for (const { guard, red } of listDatabaseGuardMutants()) {
+      const found = files.filter((path) => new RegExp(`^${red[0]}\\.test`).test(path))
+      expect([guard, found.length]).toEqual([guard, expect.toSatisfy((count) => count > 0)])
+    }
+  })
 })

@@ -1,5 +1,6 @@
 // Mutants of the server: each has one part left out of one of its MACs, by a patch of the text of its source.
 import { readFileSync } from 'node:fs'
+import databaseGuards from './database-guards.json' with { type: 'json' }
 import guards from './guards.json' with { type: 'json' }
 
 const AUDIT = new URL('../../packages/server/src/audit/', import.meta.url)
@@ -58,5 +59,33 @@ export function listGuardMutants(file: keyof typeof guards): Guard[] {
   return Object.entries<string[]>(guards[file]).map(([guard, [from = '', to = '']]) => {
     if (source.split(from).length !== 2) throw new Error(`the source of the guard is not there once: ${guard}`)
     return { guard, text: source.replace(from, () => to) }
+  })
+}
+
+/** A guard that only shows on a database. */
+export interface DatabaseGuard extends Guard {
+  /** of packages/server/src/audit, or beside it */
+  file: string
+  /** the files in test/audit whose tests go red without it, as a regular expression, and the names of these tests */
+  red: readonly [files: string, names: string]
+}
+
+/** Mutants without one of the guards of database-guards.json, which slow/mutation.test.ts attacks. */
+export function listDatabaseGuardMutants(): DatabaseGuard[] {
+  return Object.entries<Record<string, { patch: string[]; red: string[] }>>(databaseGuards).flatMap(([file, list]) => {
+    const source = readFileSync(new URL(file, AUDIT), 'utf8')
+    return Object.entries(list).map(
+      ([
+        guard,
+        {
+          patch,
+          red: [files = '', names = ''],
+        },
+      ]) => {
+        const [from = '', to = ''] = patch
+        if (source.split(from).length !== 2) throw new Error(`the source of the guard is not there once: ${guard}`)
+        return { guard, file, text: source.replace(from, () => to), red: [files, names] }
+      },
+    )
   })
 }

@@ -1,13 +1,13 @@
-// The suite of attacks is sensitive to every column: a copy of the project whose server leaves one out of its MAC is attacked, and
-// the suite has to go red, without help of the second verifier. On the embedded database; what is patched is the same on both.
+// The suite of attacks is sensitive to every column and to every guard: a copy of the project whose server leaves one out is attacked,
+// and the suite has to go red, without help of the second verifier. On the embedded database; what is patched is the same on both.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { cp, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { cp, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { listMutants, type Mutant, type Sealed } from '../audit/mutants.js'
+import { listDatabaseGuardMutants, listMutants, type Mutant, type Sealed } from '../audit/mutants.js'
 import { backend } from '../support/database.js'
 
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url))
@@ -15,15 +15,18 @@ const COPIED = ['package.json', 'tsconfig.json', 'vitest.config.ts', 'test', 'pa
 const NOT_COPIED = /\/(?:node_modules|dist|coverage)(?:\/|$)/
 const TIMEOUT_MS = 2 * 3_600_000
 
-/** Which attacks are on what: names of tests, as vitest filters them. */
-const ATTACKS: Record<Sealed, string> = {
-  entry: '^an entry of a log',
-  head: '^a log that is',
-  mark: '^the marks of purges',
-  tenants: '^a row that grants rights',
-  keys: '^a row ',
-  key_versions: '^a row ',
-  api_keys: '^a row ',
+/** Tests of test/audit: their files, as a regular expression, and their names, as vitest filters them. */
+type Attacks = readonly [files: string, names: string]
+
+/** Which attacks are on what. */
+const ATTACKS: Record<Sealed, Attacks> = {
+  entry: ['tamper/entries', '^an entry of a log'],
+  head: ['tamper/chain', '^a log that is'],
+  mark: ['tamper/marks', '^the marks of purges'],
+  tenants: ['tamper/rows', '^a row that grants rights'],
+  keys: ['tamper/(rows|purged-rows)', '^a row '],
+  key_versions: ['tamper/(rows|purged-rows)', '^a row '],
+  api_keys: ['tamper/(rows|purged-rows)', '^a row '],
 }
 
 /** Columns that something else holds too, so that no attack on them goes unnoticed where the MAC alone leaves them out. */
@@ -60,8 +63,11 @@ beforeAll(async () => {
 })
 afterAll(() => rm(copy, { recursive: true, force: true }))
 
-/** Runs the attacks in the copy; `filter` chooses them by name. A few that fail are enough. */
-async function attack(filter: string): Promise<Run> {
+/** Runs the attacks in the copy. A few that fail are enough. */
+async function attack([files, names]: Attacks): Promise<Run> {
+  const all = (await readdir(join(copy, 'test/audit'), { recursive: true })).map((path) => path.replaceAll('\\', '/'))
+  const paths = all.filter((path) => new RegExp(`^${files}[^/]*\\.test\\.ts$`).test(path))
+  if (paths.length === 0) throw new Error(`there are no tests ${files}`)
   const report = join(copy, 'report.json')
   await rm(report, { force: true })
   const vitest = join(copy, 'node_modules/vitest/vitest.mjs')
@@ -76,10 +82,11 @@ async function attack(filter: string): Promise<Run> {
     '--bail',
     '5',
     '-t',
-    filter,
+    names,
+    ...paths.map((path) => `test/audit/${path}`),
   ]
   const env = { ...process.env, EAAS_TEST_ONE_VERIFIER: '1', EAAS_TEST_POSTGRES_BIN: 'none', EAAS_TEST_SLOW: '' }
-  const child = spawn(process.execPath, [vitest, ...args, 'test/audit/tamper/'], { cwd: copy, env, stdio: 'ignore' })
+  const child = spawn(process.execPath, [vitest, ...args], { cwd: copy, env, stdio: 'ignore' })
   await once(child, 'exit')
   const { testResults } = JSON.parse(await readFile(report, 'utf8')) as {
     testResults: {
@@ -89,10 +96,11 @@ async function attack(filter: string): Promise<Run> {
   }
   const results = testResults.flatMap(({ assertionResults }) => assertionResults)
   const failures = results.filter(({ status }) => status === 'failed')
-  const names = (status: string) => results.filter((result) => result.status === status).map(({ fullName }) => fullName)
+  const namesOf = (status: string) =>
+    results.filter((result) => result.status === status).map(({ fullName }) => fullName)
   return {
-    passed: names('passed'),
-    failed: names('failed'),
+    passed: namesOf('passed'),
+    failed: namesOf('failed'),
     broken: [
       ...testResults.map(({ message }) => message).filter((message) => message !== ''),
       ...failures
@@ -102,12 +110,12 @@ async function attack(filter: string): Promise<Run> {
   }
 }
 
-async function attackMutant({ file, text }: Mutant, filter: string): Promise<Run> {
+async function attackMutant({ file, text }: { file: string; text: string }, attacks: Attacks): Promise<Run> {
   const path = join(copy, 'packages/server/src/audit', file)
   const genuine = await readFile(path, 'utf8')
   await writeFile(path, text)
   try {
-    return await attack(filter)
+    return await attack(attacks)
   } finally {
     await writeFile(path, genuine)
   }
@@ -118,10 +126,10 @@ describe.runIf(backend() === 'embedded')('the suite of attacks', () => {
   const mutants = listMutants()
 
   it('is green on the server as it is, and covers each of what is patched', { timeout: TIMEOUT_MS }, async () => {
-    const { passed, failed, broken } = await attack('')
+    const { passed, failed, broken } = await attack(['tamper/', ''])
     expect([failed, broken]).toEqual([[], []])
-    for (const filter of Object.values(ATTACKS)) {
-      expect(passed.filter((name) => new RegExp(filter).test(name)).length).toBeGreaterThan(5)
+    for (const [, names] of Object.values(ATTACKS)) {
+      expect(passed.filter((name) => new RegExp(names).test(name)).length).toBeGreaterThan(5)
     }
   })
 
@@ -143,6 +151,17 @@ describe.runIf(backend() === 'embedded')('the suite of attacks', () => {
     async (mutant) => {
       const { failed, broken } = await attackMutant(mutant, ATTACKS[mutant.what])
       expect([HELD_TWICE[nameOf(mutant)], failed, broken]).toEqual([HELD_TWICE[nameOf(mutant)], [], []])
+    },
+  )
+
+  it.each(listDatabaseGuardMutants())(
+    'goes red without the guard that $guard ($file)',
+    { timeout: TIMEOUT_MS },
+    async ({ guard, red, ...mutant }) => {
+      const { failed, passed, broken } = await attackMutant(mutant, red)
+      console.log(`without "${guard}": ${failed.length} red, ${passed.length} green; ${failed[0]}`)
+      expect(broken).toEqual([])
+      expect(failed.length).toBeGreaterThan(0)
     },
   )
 })
