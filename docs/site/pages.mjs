@@ -25,6 +25,7 @@ const SDK_DOCS = [
   'streams',
   'rotation',
   'dek-cache-and-audit',
+  'events',
   'orms',
   'drizzle',
   'browser',

@@ -7,7 +7,8 @@ import { assertScope, type DekScope } from './deks/dek-scope.js'
 import { ENGINES, type EngineName } from './engines/names.js'
 import { InvalidInputError } from './errors.js'
 import { createBatcher } from './http/batcher.js'
-import { type ApiKey, createHttp } from './http/calls.js'
+import { type ApiKey, createHttp, type Http } from './http/calls.js'
+import { type ClientEvent, createEmit } from './http/events.js'
 import type { Fetch } from './http/fetch.js'
 import {
   assertFlag,
@@ -46,7 +47,7 @@ import type { Service } from './resources/service.js'
 
 const HOUR_MS = 3_600_000
 const MINUTE_MS = 60_000
-const CLIENT_OPTIONS = 'baseUrl apiKey engine fetch timeoutMs retries allowInsecure deks'.split(' ')
+const CLIENT_OPTIONS = 'baseUrl apiKey engine fetch timeoutMs retries allowInsecure deks onEvent'.split(' ')
 const DEK_OPTIONS = 'maxMessages maxBytes maxAgeMs cache cacheSize cacheMaxAgeMs verify'.split(' ')
 const DECRYPT_OPTIONS = ['context', 'acceptUnbound', 'signal'] satisfies (keyof DecryptOptions)[]
 const ENCRYPT_OPTIONS = ['keyId', 'context', 'dek', 'signal'] satisfies (keyof EncryptOptions)[]
@@ -97,6 +98,12 @@ export interface ClientOptions {
   /** How often a request that is safe to repeat is tried again; 2 by default, 10 at most. Creating and rotating are never repeated. */
   retries?: number | undefined
   deks?: DekOptions | undefined
+  /**
+   * Called with each call of the service that ended, each retry, and each use of a DEK that is at hand: which `type`, which key, how long. An
+   * event holds no value, no key and no secret. Called at once, so it should be quick, and it must not use the client. An error of it fails
+   * no call: the first one is printed by `console.error`, with its stack, and later ones are not.
+   */
+  onEvent?: ((event: ClientEvent) => void) | undefined
 }
 
 export interface HashOptions extends CallOptions {
@@ -308,8 +315,10 @@ export function createClient(options: ClientOptions): Client & Closable {
     return { ...parts, records: sealing }
   })
   const http = createHttp({ ...settings, closed: closing.signal, load })
-  const batcher = createBatcher(http, load)
-  const resources = createResources(http, load)
+  const { emit } = settings
+  const batcher = createBatcher(http, load, emit)
+  const observed: Http = async (call) => (await load()).observe(emit, call, () => http(call))
+  const resources = createResources(observed, load)
   const models = {
     load,
     maxMessages: settings.encryptLimits.maxMessages,
@@ -437,22 +446,21 @@ function readOptions(options: ClientOptions) {
     throw new InvalidInputError(`apiKey must be a string or a function, got ${kindOf(apiKey)}`)
   }
   if (!ENGINES.includes(engine)) throw new InvalidInputError(`engine must be one of ${ENGINES.join(', ')}`)
-  if (options.fetch !== undefined && typeof options.fetch !== 'function')
-    throw new InvalidInputError('fetch must be a function')
+  for (const name of ['fetch', 'onEvent'] as const) {
+    const given: unknown = options[name]
+    if (given !== undefined && typeof given !== 'function') throw new InvalidInputError(`${name} must be a function`)
+  }
   assertWhole('timeoutMs', timeoutMs, 1, MAX_TIMEOUT_MS)
   assertWhole('retries', retries, 0, MAX_RETRIES)
   const { maxMessages = 2 ** 20, maxBytes = 64 * 2 ** 30, maxAgeMs = runsInNode() ? HOUR_MS : 15 * MINUTE_MS } = deks
   const { cache = true, cacheSize = 1_024, cacheMaxAgeMs = 5 * MINUTE_MS } = deks
   const { verify = false } = deks
   const { allowInsecure = false } = options
-  for (const [name, value] of Object.entries({ cache, verify, allowInsecure })) {
-    if (typeof value !== 'boolean') throw new InvalidInputError(`${name} must be true or false, got ${kindOf(value)}`)
-  }
+  for (const [name, value] of Object.entries({ cache, verify, allowInsecure })) assertFlag(name, value)
   assertWhole('deks.maxMessages', maxMessages, 1, DEK_MAX_MESSAGES)
-  assertWhole('deks.maxBytes', maxBytes, 1, Number.MAX_SAFE_INTEGER)
-  assertWhole('deks.maxAgeMs', maxAgeMs, 1, Number.MAX_SAFE_INTEGER)
-  assertWhole('deks.cacheSize', cacheSize, 1, Number.MAX_SAFE_INTEGER)
-  assertWhole('deks.cacheMaxAgeMs', cacheMaxAgeMs, 1, Number.MAX_SAFE_INTEGER)
+  for (const [name, value] of Object.entries({ maxBytes, maxAgeMs, cacheSize, cacheMaxAgeMs })) {
+    assertWhole(`deks.${name}`, value, 1, Number.MAX_SAFE_INTEGER)
+  }
   return {
     baseUrl,
     allowInsecure,
@@ -462,6 +470,7 @@ function readOptions(options: ClientOptions) {
     retries,
     engine,
     verify,
+    emit: options.onEvent && createEmit(options.onEvent),
     encryptLimits: { maxMessages, maxBytes, maxAgeMs, maxKeys: cacheSize },
     decryptLimits: { maxDeks: cache ? cacheSize : 0, maxAgeMs: cacheMaxAgeMs },
   }

@@ -18,6 +18,8 @@ export interface DecryptDekLimits {
 export interface DecryptDekSource {
   /** Has a DEK unwrapped. The cache owns and zeroes the bytes that it resolves to. */
   unwrap(wrapped: WrappedKey): Promise<Uint8Array>
+  /** Called after a cached DEK was used. Must not throw. */
+  hit?: ((keyId: string) => void) | undefined
   /** Milliseconds on a clock that never goes back. */
   now(): number
 }
@@ -67,7 +69,11 @@ export class DecryptDeks {
     if (this.#closed) throw new AbortedError()
     const name = dekName(wrapped)
     const cached = this.#find(name)
-    if (cached) return open(cached.dek)
+    if (cached) {
+      const opened = open(cached.dek)
+      this.#source.hit?.(wrapped.key_id) // not before: it may close the client, which zeroes the DEK
+      return opened
+    }
     if (signal?.aborted) throw new AbortedError(signal)
     const shared = this.#limits.maxDeks > 0 // without a cache, each read must be its own entry in the audit log
     const flying = shared ? this.#flights.get(name) : undefined

@@ -32,6 +32,8 @@ export interface EncryptDekSource {
   wrap(dek: Uint8Array, keyId: string): Promise<WrappedKey>
   /** Called with each new DEK; must copy what it keeps. */
   made(wrapped: WrappedKey, dek: Uint8Array): void
+  /** Called after something was sealed with a DEK at hand. Must not throw. */
+  hit?: ((keyId: string) => void) | undefined
   /** Milliseconds on a clock that never goes back. */
   now(): number
 }
@@ -93,6 +95,7 @@ export class EncryptDeks {
     const spend = (spent: SealingDek) => this.#spend(spent, load, seal)
     if (dek) {
       const sealed = spend(dek)
+      this.#source.hit?.(keyId) // not before: it may close the client, which zeroes the DEK
       this.#prepare(keyId, slot, dek)
       return sealed
     }

@@ -5,6 +5,7 @@ import { microtasks, requestsAreIsolated } from '../async/isolated-requests.js'
 import { turn } from '../async/pace.js'
 import { rememberCaller } from '../caller-stack.js'
 import type { Http } from './calls.js'
+import type { Emit } from './events.js'
 import type { BatchedOperation, createQueue, OperationRequest, RunOperation } from './queue.js'
 
 export interface Batcher {
@@ -23,11 +24,15 @@ export interface Batcher {
  *
  * @param loadQueue loads `queue.ts` once, at the first operation: a page that is only opened does not pay for it
  */
-export function createBatcher(http: Http, loadQueue: () => Soon<{ createQueue: typeof createQueue }>): Batcher {
+export function createBatcher(
+  http: Http,
+  loadQueue: () => Soon<{ createQueue: typeof createQueue }>,
+  emit?: Emit | undefined,
+): Batcher {
   let queue: RunOperation | undefined
   const load = async () => {
     const { createQueue } = await loadQueue()
-    queue ??= createQueue(http, requestsAreIsolated() ? microtasks : turn)
+    queue ??= createQueue(http, requestsAreIsolated() ? microtasks : turn, emit)
     return queue
   }
   const run = async <Id extends BatchedOperation>(request: OperationRequest<Id>) => {

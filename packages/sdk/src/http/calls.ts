@@ -9,6 +9,7 @@ import { onAbort } from '../async/on-abort.js'
 import { AbortedError, InvalidInputError, isEaasError, TimeoutError } from '../errors.js'
 import { assertNotAborted } from '../input.js'
 import { ENVIRONMENT_HINT, pageOrigin, resolveBaseUrl } from './base-url.js'
+import type { Emit } from './events.js'
 import type { Fetch } from './fetch.js'
 import type { send } from './send.js'
 
@@ -29,6 +30,8 @@ export interface HttpOptions {
   retries: number
   /** Ends every call when it is aborted: the client was closed. */
   closed: AbortSignal
+  /** Takes events. */
+  emit?: Emit | undefined
   /** Loads what sends a call. */
   load: () => Soon<{ send: typeof send }>
 }
@@ -76,11 +79,11 @@ export function createHttp(options: HttpOptions): Http {
     const base = findBase()
     if (options.apiKey === undefined && pageOrigin() === undefined) throw missingApiKey()
     return withDeadline(call, options, async (signal) => {
-      const { fetch, retries } = options
+      const { fetch, retries, emit } = options
       const [apiKey, { send }] = await Promise.all([readApiKey(options.apiKey), options.load()])
       const sendWith = (key: string | undefined) => {
         signal.throwIfAborted() // the API key may have come late, and not every fetch looks at its signal
-        return send(new URL(call.path, base), call, { apiKey: key, fetch, retries, signal })
+        return send(new URL(call.path, base), call, { apiKey: key, fetch, retries, signal, emit })
       }
       try {
         return await sendWith(apiKey)

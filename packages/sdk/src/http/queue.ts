@@ -7,6 +7,8 @@ import { onAbort } from '../async/on-abort.js'
 import { AbortedError, isEaasError } from '../errors.js'
 import { assertNotAborted } from '../input.js'
 import type { Answer, Call, Http, Outcome } from './calls.js'
+import type { Emit } from './events.js'
+import { observe } from './observe.js'
 import { asTampering } from './tampering.js'
 import { toCall } from './to-call.js'
 
@@ -40,7 +42,7 @@ export interface OperationRequest<Id extends BatchedOperation> {
 export type RunOperation = <Id extends BatchedOperation>(request: OperationRequest<Id>) => Promise<Answer<Id>>
 
 /** Makes the queue over one client's HTTP. */
-export function createQueue(http: Http, untilAllQueued: () => Promise<void>): RunOperation {
+export function createQueue(http: Http, untilAllQueued: () => Promise<void>, emit: Emit | undefined): RunOperation {
   let queue = new Set<Queued>()
   /** Reduced after something in front of the service refused a batch as too large; 0 where the service has no batches. */
   let maxUnits = MAX_UNITS
@@ -79,24 +81,26 @@ export function createQueue(http: Http, untilAllQueued: () => Promise<void>): Ru
 
   return (request) => {
     assertNotAborted(request.signal)
-    return new Promise((resolve, reject) => {
-      const { op, key_id, ...sent } = request
-      const call = toCall<BatchedOperation>(op, { id: key_id, ...sent })
-      const operation = { op, key_id, ...sent.body }
-      const leave = () => {
-        queue.delete(queued)
-        reject(new AbortedError(request.signal))
-      }
-      const ignoreSignal = onAbort(request.signal, leave)
-      const settle = (outcome: Outcome) => {
-        ignoreSignal()
-        if ('error' in outcome) return reject(isOpening(op) ? asTampering(outcome.error) : outcome.error)
-        resolve(outcome.value as Answer<typeof op>) // http.ts parsed it by the schema of this operation
-      }
-      const queued: Queued = { call, operation, units: JSON.stringify(operation).length, settle }
-      queue.add(queued)
-      if (queue.size === 1) void flush()
-    })
+    const { op, key_id, ...sent } = request
+    const call = toCall<BatchedOperation>(op, { id: key_id, ...sent })
+    const run = () =>
+      new Promise<Answer<typeof op>>((resolve, reject) => {
+        const operation = { op, key_id, ...sent.body }
+        const leave = () => {
+          queue.delete(queued)
+          reject(new AbortedError(request.signal))
+        }
+        const ignoreSignal = onAbort(request.signal, leave)
+        const settle = (outcome: Outcome) => {
+          ignoreSignal()
+          if ('error' in outcome) return reject(isOpening(op) ? asTampering(outcome.error) : outcome.error)
+          resolve(outcome.value as Answer<typeof op>) // http.ts parsed it by the schema of this operation
+        }
+        const queued: Queued = { call, operation, units: JSON.stringify(operation).length, settle }
+        queue.add(queued)
+        if (queue.size === 1) void flush()
+      })
+    return observe(emit, call, run)
   }
 }
 

@@ -4,8 +4,10 @@ import * as wire from '@eaas/protocol/answers'
 import { ApiError, isEaasError, NetworkError, ProtocolError } from '../errors.js'
 import { apiHint } from './api-hint.js'
 import { type Answer, type Call, hintFor, nameOf, type Outcome } from './calls.js'
+import type { Emit } from './events.js'
 import type { Fetch, FetchInit, FetchResponse } from './fetch.js'
 import { causeOf } from './fetch-cause.js'
+import { calledSince } from './observe.js'
 import { pauseBeforeRetry } from './retry-pause.js'
 import { hide, type Spellings, spellingsOf } from './secrets.js'
 
@@ -31,6 +33,8 @@ export interface SendOptions {
   retries: number
   /** Ends all attempts. Its reason is the error that the caller gets. */
   signal: AbortSignal
+  /** Takes an event of each attempt that is followed by another one. */
+  emit: Emit | undefined
 }
 
 interface RawAnswer {
@@ -54,7 +58,11 @@ export async function send<Id extends OperationId>(
   return readAnswer(call, answer, spellingsOf(secretsOf(call, options.apiKey)))
 }
 
-async function exchange(url: URL, call: Call, { apiKey, fetch, retries, signal }: SendOptions): Promise<RawAnswer> {
+async function exchange(
+  url: URL,
+  call: Call,
+  { apiKey, fetch, retries, signal, emit }: SendOptions,
+): Promise<RawAnswer> {
   for (const [name, value] of Object.entries(call.query ?? {})) {
     if (value !== undefined) url.searchParams.set(name, String(value))
   }
@@ -62,14 +70,18 @@ async function exchange(url: URL, call: Call, { apiKey, fetch, retries, signal }
     receive(call, await request(call, () => (fetch ?? globalThis.fetch)(url.href, requestInit(call, apiKey, signal))))
   const attempts = 1 + (call.repeatable ? retries : 0)
   for (let attempt = 1; ; attempt++) {
+    const startedAt = performance.now()
+    let status: number | undefined
     try {
       const answer = await exchangeOnce()
       const mayPass = RETRY_STATUSES.has(answer.status) && answer.status !== call.alsoStatus
       if (attempt === attempts || !mayPass) return answer
+      status = answer.status
     } catch (error) {
       if (isEaasError(error)) throw error
       if (attempt === attempts) throw networkError(url, call, { error, secrets: secretsOf(call, apiKey) })
     }
+    emit?.({ type: 'retry', attempt, status, ...calledSince(startedAt, call) })
     await pauseBeforeRetry(attempt, signal)
   }
 }

@@ -6,6 +6,7 @@ import { createIvPool } from '../deks/random.js'
 import type { EngineName } from '../engines/names.js'
 import { selectEngine } from '../engines/select.js'
 import type { Batcher } from '../http/batcher.js'
+import type { Emit } from '../http/events.js'
 import type { RecordsDeps } from './blocks.js'
 import { createEnvelopes } from './envelopes.js'
 
@@ -16,6 +17,8 @@ export interface SealingOptions {
   encryptLimits: EncryptDekLimits
   decryptLimits: DecryptDekLimits
   batcher: Batcher
+  /** Takes an event of each DEK at hand that is used. */
+  emit?: Emit | undefined
   /** Aborted when the client is closed. */
   closed: AbortSignal
 }
@@ -29,12 +32,13 @@ export interface Sealing extends RecordsDeps {
 
 /** Makes what seals and opens. Does not use the network. @throws InvalidInputError when the engine is known to be unavailable */
 export function createSealing(options: SealingOptions): Sealing {
-  const { engine, batcher, closed } = options
+  const { engine, batcher, closed, emit } = options
   const now = () => performance.now()
-  const decryptDeks = new DecryptDeks(options.decryptLimits, { unwrap: batcher.unwrap, now })
+  const hitOf = (operation: 'wrap' | 'unwrap') => emit && ((keyId: string) => emit({ type: 'hit', operation, keyId }))
+  const decryptDeks = new DecryptDeks(options.decryptLimits, { unwrap: batcher.unwrap, hit: hitOf('unwrap'), now })
   const made = decryptDeks.add.bind(decryptDeks)
   const wrap = createWrap(batcher, options.verify)
-  const encryptDeks = new EncryptDeks(options.encryptLimits, { wrap, made, now })
+  const encryptDeks = new EncryptDeks(options.encryptLimits, { wrap, made, hit: hitOf('wrap'), now })
   const envelopes = createEnvelopes({
     selectEngine: () => selectEngine(engine),
     takeIv: createIvPool(),

@@ -1,0 +1,71 @@
+/** What a client tells its `onEvent`: names, ids and times, never a value, a key or a secret. */
+import type { OperationId } from '@eaas/protocol'
+import type { EaasErrorCode, ServiceProblem } from '../errors.js'
+
+/** A call of the service, by its name in the API: `wrap`, `unwrap`, `rewrap`, `hash`, `createKey`, … */
+interface Called {
+  operation: OperationId
+  /** The `id` of the key that the call is about; undefined where it is about none. */
+  keyId: string | undefined
+  /** Milliseconds, with fractions: of a call with all its attempts and the wait for its batch, of a retry the attempt that failed. */
+  durationMs: number
+}
+
+/** A call succeeded. Each operation of a batch is a call. */
+export interface CallEvent extends Called {
+  type: 'call'
+}
+
+/** The service, or a broker, refused a call: an `ApiError`. */
+export interface RefusalEvent extends Called {
+  type: 'refusal'
+  /** HTTP status. */
+  status: number
+  /** The code of the service, such as `E_MISSING_PERMISSION`. */
+  problem: ServiceProblem
+  /** The `X-Request-Id` of the answer. */
+  requestId: string | undefined
+}
+
+/** A call failed for another reason: the network, the deadline, an answer that violates the contract, an aborted signal. */
+export interface FailureEvent extends Called {
+  type: 'failure'
+  /** The code of the SDK's error; undefined where the function passed as `apiKey` threw. */
+  code: EaasErrorCode | undefined
+}
+
+/** An attempt failed, and the request is sent again after a pause. A batch is one request, and its operation `batch`. */
+export interface RetryEvent extends Called {
+  type: 'retry'
+  /** Which attempt failed, from 1. */
+  attempt: number
+  /** HTTP status of the answer; undefined where none came. */
+  status: number | undefined
+}
+
+/** A DEK at hand was used, so that no call was needed. One event for each value that is encrypted, or record, or DEK that a call decrypts with. */
+export interface HitEvent {
+  type: 'hit'
+  /** The call that was saved. */
+  operation: 'wrap' | 'unwrap'
+  keyId: string
+}
+
+/** Something that a client did, told apart by `type`. Later versions may add types and members. */
+export type ClientEvent = CallEvent | RefusalEvent | FailureEvent | RetryEvent | HitEvent
+
+/** Takes an event. Never throws. */
+export type Emit = (event: ClientEvent) => void
+
+/** Makes a listener that never throws, nor rejects. Its first error is printed on the console, further ones are not. */
+export function createEmit(onEvent: (event: ClientEvent) => unknown): Emit {
+  let isReported = false
+  return async (event) => {
+    try {
+      await onEvent(event)
+    } catch (error) {
+      if (!isReported) console.error('@eaas/sdk: onEvent threw, which is reported once:', error)
+      isReported = true
+    }
+  }
+}
