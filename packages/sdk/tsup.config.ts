@@ -18,7 +18,15 @@ const INLINED_IN_COMMONJS = ['@eaas/protocol', /^zod(\/|$)/, /^@noble\//]
 export default defineConfig([
   {
     ...common,
-    entry: ['src/index.ts', 'src/broker.ts', 'src/drizzle.ts', 'src/offline.ts', 'src/streams.ts', 'src/sync.ts'],
+    entry: [
+      'src/index.ts',
+      'src/broker.ts',
+      'src/drizzle.ts',
+      'src/kysely.ts',
+      'src/offline.ts',
+      'src/streams.ts',
+      'src/sync.ts',
+    ],
     clean: ['!testing/**', '!cjs/**'],
   },
   // By itself: the chunks that entries share are loaded whole, and those of a service would double what pages load.
@@ -29,6 +37,7 @@ export default defineConfig([
       'src/index.ts',
       'src/broker.ts',
       'src/drizzle.ts',
+      'src/kysely.ts',
       'src/offline.ts',
       'src/streams.ts',
       'src/sync.ts',

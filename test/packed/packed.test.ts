@@ -18,6 +18,7 @@ const ENTRIES = [
   '@eaas/sdk',
   '@eaas/sdk/broker',
   '@eaas/sdk/drizzle',
+  '@eaas/sdk/kysely',
   '@eaas/sdk/offline',
   '@eaas/sdk/streams',
   '@eaas/sdk/sync',
@@ -92,6 +93,7 @@ describe('the package', () => {
       'README.md',
       'broker/package.json',
       'drizzle/package.json',
+      'kysely/package.json',
       'licenses/noble-ciphers.txt',
       'licenses/noble-hashes.txt',
       'licenses/zod.txt',
@@ -132,6 +134,7 @@ describe('the package', () => {
         '@noble/hashes/hmac.js',
         '@noble/hashes/sha2.js',
         'drizzle-orm',
+        'kysely',
       ]),
     )
   })

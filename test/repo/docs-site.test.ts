@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import * as broker from '../../packages/sdk/src/broker.js'
 import * as drizzle from '../../packages/sdk/src/drizzle.js'
 import * as sdk from '../../packages/sdk/src/index.js'
+import * as kysely from '../../packages/sdk/src/kysely.js'
 import * as offline from '../../packages/sdk/src/offline.js'
 import * as streams from '../../packages/sdk/src/streams.js'
 import * as sync from '../../packages/sdk/src/sync.js'
@@ -93,6 +94,7 @@ describe('the site', () => {
     ['sdk', sdk],
     ['sdk-broker', broker],
     ['sdk-drizzle', drizzle],
+    ['sdk-kysely', kysely],
     ['sdk-offline', offline],
     ['sdk-streams', streams],
     ['sdk-sync', sync],

@@ -363,6 +363,7 @@ const SDK_LAYERS: Layers = [
   ['index', ['engines', 'deks', 'http', 'records', 'resources', 'models', 'client']],
   ['adapters', ['records', 'models']],
   ['drizzle', ['adapters']],
+  ['kysely', ['adapters']],
   ['offline', ['async', 'engines', 'deks', 'records']],
   ['streams', ['async', 'engines', 'deks', 'records', 'resources', 'client']],
   ['sync', ['async', 'records', 'resources', 'client']],

@@ -2,17 +2,14 @@
 import type { Table } from 'drizzle-orm'
 import { wrapDatabase } from './adapters/drizzle/database.js'
 import { knowTables } from './adapters/drizzle/tables.js'
+import type { AnyModel } from './adapters/model.js'
 
-/** A model, of any fields. */
-export interface AnyModel {
-  pick(...fields: never[]): unknown
-  encryptPartial(row: never): Promise<unknown>
-}
+export type { AnyModel }
 
 /**
  * Returns the database with the same types, which encrypts the fields of these tables' models when rows are written, decrypts them
  * when rows are read, and searches by their indexes. The columns of a table have the names that the model gives its fields, its
- * indexes and the columns of `bind`. Transactions are included. SQL that is passed to `execute` is not.
+ * indexes and the columns of `bind`. Transactions are included.
  *
  * Its queries throw the errors of a model, and `InvalidInputError` for what the database cannot do with encrypted values: sort by
  * them, compare them by anything but equality, or compute with them.

@@ -4,6 +4,7 @@
  */
 import { type Column, is, QueryPromise, SQL, StringChunk, sql } from 'drizzle-orm'
 import type { Row } from '../../input.js'
+import { readConflict } from '../conflicts.js'
 import { refuseCall, refuseComputed } from '../refusals.js'
 import { pinnedBy, rewrite } from './conditions.js'
 import { readSelection } from './results.js'
@@ -86,34 +87,25 @@ interface ConflictUpdate {
   setWhere?: unknown
 }
 
-/** What an upsert changes is bound to the row that it finds, which is the inserted one's only where the conflict is in `bind`. */
 async function conflictUpdate(
   tables: KnownTables,
   known: KnownTable,
   update: ConflictUpdate,
   given: readonly Row[],
 ): Promise<ConflictUpdate> {
-  const { sealed } = known
   const targets = [update.target].flat().map((column) => known.keyOf(column))
-  const isSameRow = sealed.bind.every((column) => targets.includes(column))
+  const conflict = readConflict(known.sealed, targets, given)
   const moved: Row = {}
   const plain: Row = {}
   for (const [key, value] of Object.entries(update.set)) {
-    if (sealed.isSealed(key) && isExcluded(known, key, value)) {
-      if (!isSameRow) {
-        refuseCall(
-          `an upsert by ${targets.join(', ')}`,
-          `Its target must be ${sealed.bind.join(', ')}: values are bound to it.`,
-        )
-      }
-      for (const column of [key, ...sealed.indexesOf(key)]) moved[column] = excluded(known, column)
+    if (known.sealed.isSealed(key) && isExcluded(known, key, value)) {
+      for (const column of conflict.excluded(key)) moved[column] = excluded(known, column)
     } else plain[key] = value
   }
   assertNotComputed(known, plain)
-  const [only, ...others] = given
-  const bound = isSameRow && others.length === 0 ? Object.fromEntries(sealed.bind.map((key) => [key, only?.[key]])) : {}
   const visit = (query: unknown) => prepare(tables, query)
-  const out = { ...update, set: { ...(await sealed.sealChanges(withUpdates(known, plain), bound)), ...moved } }
+  const sealed = await known.sealed.sealChanges(withUpdates(known, plain), conflict.bound)
+  const out = { ...update, set: { ...sealed, ...moved } }
   for (const name of ['where', 'targetWhere', 'setWhere'] as const) {
     if (out[name] !== undefined) out[name] = await rewrite(tables, out[name], visit)
   }

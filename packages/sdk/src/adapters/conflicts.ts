@@ -1,0 +1,28 @@
+/**
+ * What an upsert may change. Encrypted values are bound to the row that they are stored in, and an upsert changes the row that it finds.
+ * That is the row which was to be inserted only if the conflict is in the columns of `bind`.
+ */
+import type { Row } from '../input.js'
+import { refuseCall } from './refusals.js'
+import type { SealedTable } from './table.js'
+
+export interface Conflict {
+  /** What the changed row is known to have in the columns of `bind`. */
+  bound: Row
+  /** Lists the columns to take from the row that was to be inserted, with an encrypted one. @throws InvalidInputError if that is another row */
+  excluded(column: string): readonly string[]
+}
+
+/** @param targets the columns that the conflict is in @param rows the rows to insert */
+export function readConflict(table: SealedTable, targets: readonly string[], rows: readonly Row[]): Conflict {
+  const isSameRow = table.bind.every((column) => targets.includes(column))
+  const [only, ...others] = rows
+  return {
+    bound: isSameRow && others.length === 0 ? Object.fromEntries(table.bind.map((key) => [key, only?.[key]])) : {},
+    excluded(column) {
+      if (isSameRow) return [column, ...table.indexesOf(column)]
+      const hint = `Its target must be ${table.bind.join(', ')}: values are bound to it.`
+      return refuseCall(`an upsert by ${targets.join(', ') || 'a constraint'}`, hint)
+    },
+  }
+}

@@ -1,0 +1,83 @@
+/** The tables, joins and common table expressions of a query: adds them to its scope, and rewrites the queries that stand there. */
+import { refuseCall } from '../refusals.js'
+import { isQuery, type Node, tableNames } from './nodes.js'
+import type { Rewriter } from './rewriter.js'
+import { queryRelation, type Scope, sealedColumns, tableRelation } from './scope.js'
+import { findTable } from './tables.js'
+
+/** The members of a query that `addRelations` has rewritten. */
+export const RELATIONS = ['with', 'from', 'into', 'table', 'joins', 'using']
+
+export async function addRelations(rewriter: Rewriter, query: Node, scope: Scope): Promise<Node> {
+  const out: Record<string, unknown> = { ...query }
+  if (query.with) out.with = await addCommonTables(rewriter, query.with as Node, scope)
+  // What is written is always a table, also where a common table expression has its name.
+  const written = { ...scope, named: new Map() }
+  const add = (node: Node) => addRelation(rewriter, node, scope)
+  const addWritten = (node: Node) => addRelation(rewriter, node, written)
+  const from = query.from as Node | undefined
+  const isDelete = query.kind === 'DeleteQueryNode'
+  if (query.into) out.into = await addWritten(query.into as Node)
+  if (query.table) out.table = await addWritten(query.table as Node)
+  if (from) out.from = { ...from, froms: await inOrder(from.froms as Node[], isDelete ? addWritten : add) }
+  const using = query.using as Node | undefined
+  if (using) out.using = { ...using, tables: await inOrder(using.tables as Node[], add) }
+  if (query.joins) {
+    const joins = await inOrder(query.joins as Node[], async (join) => ({
+      ...join,
+      table: await add(join.table as Node),
+    }))
+    // A condition may name tables that are joined after it.
+    out.joins = await inOrder(joins, async (join) =>
+      join.on ? { ...join, on: await rewriter.expression(join.on as Node, scope) } : join,
+    )
+  }
+  return out as unknown as Node
+}
+
+async function addCommonTables(rewriter: Rewriter, clause: Node, scope: Scope): Promise<Node> {
+  const expressions = await inOrder(clause.expressions as Node[], async (one) => {
+    const { name, expression } = one as unknown as { name: Node; expression: Node }
+    const table = tableNames(name.table as Node)?.table ?? ''
+    if (clause.recursive) scope.named.set(table, undefined)
+    if (!isQuery(expression)) {
+      scope.named.set(table, undefined)
+      return { ...one, expression: await rewriter.expression(expression, scope) }
+    }
+    const inner = await rewriter.query(expression, scope)
+    const relation = queryRelation(inner.outputs)
+    if (name.columns && sealedColumns(inner.outputs).length > 0) {
+      refuseCall(`a list of columns of ${JSON.stringify(table)}`, 'Name the columns in its query, by `as`.')
+    }
+    scope.named.set(table, relation)
+    return { ...one, expression: inner.node }
+  })
+  return { ...clause, expressions } as Node
+}
+
+async function addRelation(rewriter: Rewriter, node: Node, scope: Scope): Promise<Node> {
+  if (node.kind === 'ListNode') {
+    return { ...node, items: await inOrder(node.items as Node[], (one) => addRelation(rewriter, one, scope)) } as Node
+  }
+  const names = tableNames(node)
+  if (!names) return rewriter.expression(node, scope)
+  const { table, alias, inner } = names
+  if (inner && isQuery(inner)) {
+    const rewritten = await rewriter.query(inner, scope)
+    scope.own.set(alias, queryRelation(rewritten.outputs))
+    return { ...node, node: rewritten.node } as Node
+  }
+  if (inner) {
+    scope.own.set(alias, undefined)
+    return { ...node, node: await rewriter.expression(inner, scope) } as Node
+  }
+  const model = scope.named.has(table) ? undefined : findTable(rewriter.models, table)
+  scope.own.set(alias, model ? tableRelation(model) : scope.named.get(table))
+  return node
+}
+
+async function inOrder(nodes: readonly Node[], run: (node: Node) => Promise<object>): Promise<Node[]> {
+  const out: Node[] = []
+  for (const node of nodes) out.push((await run(node)) as Node) // a lateral join sees those before it
+  return out
+}

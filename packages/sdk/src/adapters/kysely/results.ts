@@ -1,0 +1,80 @@
+/** Opens the rows that a query of Kysely returned. */
+import { encodeHex } from '@eaas/protocol'
+import { isMissing, type Row } from '../../input.js'
+import { refuseCall } from '../refusals.js'
+import type { Instance, Output } from './scope.js'
+
+/** @throws InvalidInputError where two columns of a result have one name, and one of them is encrypted, or bound to */
+export function assertDistinct(outputs: readonly Output[]): void {
+  const seen = new Map<string, Instance>()
+  for (const output of outputs) {
+    if ('inner' in output) {
+      assertDistinct(output.inner)
+      continue
+    }
+    const instance = 'all' in output ? output.all : output.source.instance
+    const names = 'all' in output ? output.all.table.columns : [output.name]
+    for (const name of names) {
+      const other = seen.get(name)
+      if (other && other !== instance) {
+        refuseCall(`a result with two columns ${JSON.stringify(name)}`, 'Give each a name of its own, by `as`.')
+      }
+      seen.set(name, instance)
+    }
+  }
+}
+
+/** Where a column is in a row. */
+interface Place {
+  column: string
+  name: string
+}
+
+/** Opens rows in place. */
+export async function openRows(outputs: readonly Output[], rows: readonly Row[], isJson = false): Promise<void> {
+  const byInstance = new Map<Instance, Output[]>()
+  const work: Promise<void>[] = []
+  for (const output of outputs) {
+    if ('inner' in output)
+      work.push(openRows(output.inner, rows.flatMap((row) => row[output.name] ?? []) as Row[], true))
+    else {
+      const instance = 'all' in output ? output.all : output.source.instance
+      byInstance.set(instance, [...(byInstance.get(instance) ?? []), output])
+    }
+  }
+  for (const [instance, own] of byInstance) work.push(openInstance(instance, own, { rows, isJson }))
+  await Promise.all(work)
+}
+
+interface Result {
+  rows: readonly Row[]
+  isJson: boolean
+}
+
+async function openInstance({ table }: Instance, outputs: readonly Output[], { rows, isJson }: Result): Promise<void> {
+  const places = rows.map((row) => outputs.flatMap((output) => placesIn(output, row)))
+  if (!places.some((some) => some.some(({ column }) => table.isSealed(column)))) return
+  const opened = await table.openRows(
+    rows.map((row, at) => Object.fromEntries((places[at] ?? []).map(({ column, name }) => [column, row[name]]))),
+  )
+  for (const [at, row] of rows.entries()) {
+    for (const { column, name } of places[at] ?? []) {
+      if (!table.isSealed(column) || isMissing(row[name])) continue
+      const value = opened[at]?.[column]
+      row[name] = isJson ? asInJson(value) : value
+    }
+  }
+}
+
+function placesIn(output: Output, row: Row): Place[] {
+  if ('source' in output) return [{ column: output.source.column, name: output.name }]
+  if ('inner' in output) return []
+  const columns = output.all.table.columns.filter((column) => Object.hasOwn(row, column))
+  return columns.map((column) => ({ column, name: column }))
+}
+
+/** Dates and bytes are text in the JSON that databases make, and in Kysely's types of it. */
+function asInJson(value: unknown): unknown {
+  if (value instanceof Date) return value.toISOString()
+  return value instanceof Uint8Array ? `\\x${encodeHex(value)}` : value
+}

@@ -1,0 +1,52 @@
+import { describe, expect, it } from 'vitest'
+import { findTableInStatement, namesInSql } from './sql-text.js'
+
+const named = (text: string) =>
+  namesInSql(text).map(({ name, qualifier }) => (qualifier ? `${qualifier}.${name}` : name))
+
+describe('the names in a text of SQL', () => {
+  it.each([
+    ['lower(email) = ?', ['lower', 'email', '?']],
+    ['"Users" . "Email"', ['users', 'users.email']],
+    ['public.users.email', ['public', 'public.users', 'users.email']],
+    ['`e-mail` > 1.5', ['e-mail', '1', '1.5']],
+    ['ünïcode', ['ünïcode']],
+    ['arr[email]', ['arr', 'email']],
+    ['', []],
+  ])('are read with what stands before their dot: %s', (text, names) => {
+    expect(named(text)).toEqual(names)
+  })
+  it('are not what a literal says', () => {
+    expect(named("city = 'the email of O''Hara' and x")).toEqual(['city', 'and', 'x'])
+  })
+  it.each([
+    ["E'it\\'s' || email || ''"],
+    ["city -- don't\n, email, 'x'"],
+    ["/* don't */ email || ''"],
+    ["$$don't$$ || email || ''"],
+  ])('are never hidden where it is unclear how a literal ends: %s', (text) => {
+    expect(named(text)).toContain('email')
+  })
+})
+
+describe('a statement as text', () => {
+  const tables = [['users', (column: string) => column === 'email']] as const
+  it.each([
+    ["insert into users values (1, 'x')"],
+    ['INSERT INTO "Users" (id) values (1)'],
+    ['with x as (update users set city = 1 returning id) select * from x'],
+    ['copy public.users from stdin'],
+    ['select id from users where email = $1'],
+  ])('is found where it writes the table, or names an encrypted column: %s', (text) => {
+    expect(findTableInStatement(text, tables)).toBe('users')
+  })
+  it.each([
+    ['select count(*) from users'],
+    ['delete from users where id = 1'],
+    ['create table users (email jsonb)'],
+    ['insert into contacts (email) values (1)'],
+    ["select pg_table_size('users') as email"],
+  ])('is left alone otherwise: %s', (text) => {
+    expect(findTableInStatement(text, tables)).toBeUndefined()
+  })
+})

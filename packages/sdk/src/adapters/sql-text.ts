@@ -1,0 +1,61 @@
+/**
+ * What SQL that is written as text names. Adapters cannot rewrite such text, so they refuse it where it names something encrypted. It is
+ * read as words, without a grammar: whatever is unclear counts as named.
+ */
+
+/** A name in a text of SQL, in lower case and without quotes: databases fold case, each in its own way. */
+export interface Mention {
+  name: string
+  /** The name before its dot, such as that of a table. */
+  qualifier: string | undefined
+  /** Whether it stands before a dot itself. */
+  isQualifier: boolean
+}
+
+/** Lists the names in a text of SQL, keywords among them. */
+export function namesInSql(text: string): Mention[] {
+  const tokens = withoutLiterals(text)
+    .toLowerCase()
+    .match(/"[^"]*"|`[^`]*`|[\p{L}\p{N}_?][\p{L}\p{N}_$]*|\./gu)
+    ?.map((token) => token.replaceAll(/^["`]|["`]$/g, ''))
+  return (tokens ?? []).flatMap((name, at, all) => {
+    if (name === '.') return []
+    return [{ name, qualifier: all[at - 1] === '.' ? all[at - 2] : undefined, isQualifier: all[at + 1] === '.' }]
+  })
+}
+
+/** Leaves literals in, where escapes, comments or dollar quotes leave it unclear where they end. */
+function withoutLiterals(text: string): string {
+  return /\\|--|\/\*|\$\w*\$/.test(text) ? text : text.replaceAll(/'(?:[^']|'')*'/g, ' ')
+}
+
+const DEFINES = new Set([
+  'create',
+  'alter',
+  'drop',
+  'truncate',
+  'comment',
+  'grant',
+  'revoke',
+  'lock',
+  'analyze',
+  'vacuum',
+])
+const WRITES = new Set(['insert', 'update', 'merge', 'replace', 'copy'])
+
+/**
+ * Finds the table with encrypted columns that a whole statement writes, or of which it names an encrypted column. Statements that
+ * define tables are left alone, and so is what counts or deletes rows by other columns.
+ */
+export function findTableInStatement(
+  text: string,
+  tables: Iterable<readonly [table: string, isSealed: (column: string) => boolean]>,
+): string | undefined {
+  const names = namesInSql(text).map(({ name }) => name)
+  if (DEFINES.has(names[0] ?? '')) return undefined
+  const writes = names.some((name) => WRITES.has(name))
+  for (const [table, isSealed] of tables) {
+    if (names.includes(table.toLowerCase()) && (writes || names.some(isSealed))) return table
+  }
+  return undefined
+}

@@ -1,0 +1,34 @@
+/** `@eaas/sdk/kysely`: a dialect of Kysely that encrypts what is stored and decrypts what is read, by the models of the tables. */
+import type { Dialect, Selectable } from 'kysely'
+import { wrapDialect } from './adapters/kysely/dialect.js'
+import type { AnyModel } from './adapters/model.js'
+import { createTable } from './adapters/table.js'
+
+export type { AnyModel }
+
+type Columns<Table> = { [Column in keyof Selectable<Table>]?: Selectable<Table>[Column] | undefined }
+
+/** The models of some tables of a database, whose fields have the types of the columns. */
+export type ModelsOf<Database> = {
+  readonly [Table in keyof Database]?: AnyModel & { readonly '~types'?: { plain: Columns<Database[Table]> } }
+}
+
+/**
+ * Returns a dialect whose queries encrypt the fields of these tables' models when rows are written, decrypt them when rows are read,
+ * and search by their indexes. Models name their fields, indexes and the columns of `bind` as the database does. Transactions and
+ * streams are included.
+ *
+ * Queries throw the errors of a model, and `InvalidInputError` for what the database cannot do with encrypted values: sort by
+ * them, compare them by anything but equality, or compute with them. SQL as text that names something encrypted is refused too.
+ *
+ * @param models the model of each table, by the table's name in the database. With the interface of the database as the type
+ * parameter, the compiler refuses a table that is not there, and a field of another type than its column
+ * @throws InvalidInputError when one is not a model
+ */
+export function encrypted<Database = Record<string, unknown>>(
+  dialect: Dialect,
+  models: NoInfer<ModelsOf<Database>>,
+): Dialect {
+  const pairs = Object.entries(models as Record<string, AnyModel>)
+  return wrapDialect(dialect, new Map(pairs.map(([table, model]) => [table, createTable(model)])))
+}
