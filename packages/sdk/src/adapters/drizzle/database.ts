@@ -4,6 +4,7 @@ import type { Row } from '../../input.js'
 import { rewrite } from './conditions.js'
 import { openLevels, type QueryConfig, rewriteQuery, type TableConfig } from './relations.js'
 import { prepare, wrapSelect } from './selects.js'
+import { assertStatement } from './statements.js'
 import { type KnownTables, nameOf } from './tables.js'
 import { wrapWrite } from './writes.js'
 
@@ -24,6 +25,12 @@ export function wrapDatabase<D extends object>(tables: KnownTables, database: D)
         return (...args: unknown[]) => {
           const known = tables.find(args[0])
           return known ? wrapWrite(tables, known, () => call(...args) as object) : call(...args)
+        }
+      }
+      if (name === 'execute') {
+        return (statement: unknown) => {
+          assertStatement(tables, statement)
+          return call(statement)
         }
       }
       if (name === 'with') return (...args: unknown[]) => wrapDatabase(tables, call(...args) as object)

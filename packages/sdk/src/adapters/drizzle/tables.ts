@@ -1,5 +1,5 @@
 /** The tables of a Drizzle schema that have encrypted fields, found again by any column of theirs, of an alias and of a subquery too. */
-import { Column, getTableColumns, is, type Table } from 'drizzle-orm'
+import { Column, getTableColumns, getTableName, is, type Table } from 'drizzle-orm'
 import { InvalidInputError } from '../../errors.js'
 import { createTable, type SealedTable } from '../table.js'
 
@@ -20,6 +20,8 @@ export interface KnownTables {
   find(table: unknown): KnownTable | undefined
   /** Finds the table of a column, where its values are sealed. */
   findSealed(column: Column): KnownTable | undefined
+  /** Their names in the database, and which of their columns, in lower case, are sealed. */
+  names: readonly (readonly [table: string, isSealed: (column: string) => boolean])[]
 }
 
 /** Reads which models seal which tables. @throws InvalidInputError when a table lacks a column of its model */
@@ -32,6 +34,11 @@ export function knowTables(pairs: readonly (readonly [Table, object])[]): KnownT
       const found = find(column.table)
       return found?.sealed.isSealed(found.keyOf(column)) ? found : undefined
     },
+    names: [...known.values()].map(({ table, sealed, columns }) => {
+      const names = Object.entries(columns).filter(([key]) => sealed.isSealed(key))
+      const lower = new Set(names.map(([, { name }]) => name.toLowerCase()))
+      return [getTableName(table), (column: string) => lower.has(column)] as const
+    }),
   }
 }
 
