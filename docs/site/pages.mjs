@@ -9,6 +9,7 @@ import { join } from 'node:path'
 /** @type {readonly Entry[]} */
 export const API_ENTRIES = [
   { name: '@eaas/sdk', source: 'packages/sdk/src/index.ts' },
+  { name: '@eaas/sdk/backfill', source: 'packages/sdk/src/backfill.ts' },
   { name: '@eaas/sdk/broker', source: 'packages/sdk/src/broker.ts' },
   { name: '@eaas/sdk/drizzle', source: 'packages/sdk/src/drizzle.ts' },
   { name: '@eaas/sdk/kysely', source: 'packages/sdk/src/kysely.ts' },
@@ -25,6 +26,7 @@ const SDK_DOCS = [
   'index-of-parts',
   'streams',
   'rotation',
+  'backfill',
   'dek-cache-and-audit',
   'events',
   'orms',

@@ -20,6 +20,7 @@ export default defineConfig([
     ...common,
     entry: [
       'src/index.ts',
+      'src/backfill.ts',
       'src/broker.ts',
       'src/drizzle.ts',
       'src/kysely.ts',
@@ -35,6 +36,7 @@ export default defineConfig([
     ...common,
     entry: [
       'src/index.ts',
+      'src/backfill.ts',
       'src/broker.ts',
       'src/drizzle.ts',
       'src/kysely.ts',

@@ -1,6 +1,7 @@
 // The examples in the comments of the SDK's sources, as pages of snippets: each file is one, its lines where they were.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import * as backfill from '../../packages/sdk/src/backfill.js'
 import * as broker from '../../packages/sdk/src/broker.js'
 import * as sdk from '../../packages/sdk/src/index.js'
 import * as offline from '../../packages/sdk/src/offline.js'
@@ -13,6 +14,7 @@ import { filesBelow, ROOT } from '../support/source-files.js'
 const SOURCES = 'packages/sdk/src'
 const ENTRIES = {
   '@eaas/sdk': sdk,
+  '@eaas/sdk/backfill': backfill,
   '@eaas/sdk/broker': broker,
   '@eaas/sdk/offline': offline,
   '@eaas/sdk/streams': streams,
@@ -22,6 +24,10 @@ const ENTRIES = {
 
 /** What the examples of a file take for granted, besides `eaas`, `keyId` and what the SDK exports. */
 const GIVEN: Record<string, string> = {
+  'backfill.ts': `
+    import { text } from '@eaas/sdk'
+    declare const query: (text: string, parameters: string[]) => Promise<object[]>
+    const users = eaas.model({ name: 'users', keyId, acceptPlaintext: true, fields: { email: text({ index: 'email_index' }) } })`,
   'broker.ts': 'declare function findSession(cookie: string | null): { id: string; isDoctor: boolean } | undefined',
   'broker/node.ts': `
     import type { IncomingMessage, ServerResponse } from 'node:http'

@@ -16,6 +16,7 @@ import { installPackedSdk, pack, runSuiteBy } from '../support/packed-sdk.js'
 const KB = 1_024
 const ENTRIES = [
   '@eaas/sdk',
+  '@eaas/sdk/backfill',
   '@eaas/sdk/broker',
   '@eaas/sdk/drizzle',
   '@eaas/sdk/kysely',
@@ -91,6 +92,7 @@ describe('the package', () => {
     expect(files.filter((path) => !/^(dist|docs)\//.test(path)).sort()).toEqual([
       'LICENSE',
       'README.md',
+      'backfill/package.json',
       'broker/package.json',
       'drizzle/package.json',
       'kysely/package.json',

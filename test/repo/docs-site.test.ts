@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import * as backfill from '../../packages/sdk/src/backfill.js'
 import * as broker from '../../packages/sdk/src/broker.js'
 import * as drizzle from '../../packages/sdk/src/drizzle.js'
 import * as sdk from '../../packages/sdk/src/index.js'
@@ -92,6 +93,7 @@ describe('the site', () => {
 
   it.each([
     ['sdk', sdk],
+    ['sdk-backfill', backfill],
     ['sdk-broker', broker],
     ['sdk-drizzle', drizzle],
     ['sdk-kysely', kysely],

@@ -18,6 +18,7 @@ const SDK: Record<EaasErrorCode, true> = {
   E_CONTENT: true,
   E_RANDOMNESS: true,
   E_COLD: true,
+  E_DATABASE: true,
 }
 const BROKER: Record<Exclude<BrokerProblemCode, ProblemCode>, number> = {
   E_CROSS_SITE: 403,

@@ -361,6 +361,7 @@ const SDK_LAYERS: Layers = [
   ['parts', ['deks', 'http', 'records', 'resources', 'models']],
   ['client', ['async', 'engines', 'deks', 'http', 'records', 'resources', 'models', 'parts']],
   ['index', ['engines', 'deks', 'http', 'records', 'resources', 'models', 'client']],
+  ['backfill', ['async', 'engines', 'records', 'resources', 'models']],
   ['adapters', ['records', 'models']],
   ['drizzle', ['adapters']],
   ['kysely', ['adapters']],

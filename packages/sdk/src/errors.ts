@@ -197,6 +197,19 @@ export class ColdError extends EaasBaseError {
   readonly code = 'E_COLD'
 }
 
+/** The database of a backfill refused a statement, or did not answer. See `@eaas/sdk/backfill`. Holds nothing of what was sent or stored. */
+export class DatabaseError extends EaasBaseError {
+  override readonly name = 'DatabaseError'
+  readonly code = 'E_DATABASE'
+  /** What the database calls the error, five letters or digits; undefined where it did not answer. */
+  readonly sqlState: string | undefined
+
+  constructor(message: string, sqlState: string | undefined) {
+    super(message, 'Look the SQLSTATE up in the manual of the database, and its log for the statement.')
+    this.sqlState = sqlState
+  }
+}
+
 /** Any error of the SDK; `code` tells them apart, for TypeScript too. */
 export type EaasError =
   | InvalidInputError
@@ -209,6 +222,7 @@ export type EaasError =
   | ContentError
   | RandomnessError
   | ColdError
+  | DatabaseError
 
 /**
  * Tells whether a caught value is an error of the SDK, of this copy of the package or of another one in the same program.

@@ -20,6 +20,7 @@ export {
   type ApiProblem,
   type ColdError,
   ContentError,
+  type DatabaseError,
   DecryptionError,
   EaasBaseError,
   type EaasError,

@@ -1,5 +1,6 @@
 // An option that nobody knows does nothing: `binding`, `timeout`, a misspelt `keyID`. Each call refuses it before anything is sent.
 import { describe, expect, it, vi } from 'vitest'
+import { backfill, inspectTable, postgresTable } from '../../../packages/sdk/src/backfill.js'
 import { createBroker } from '../../../packages/sdk/src/broker.js'
 import { boolean, bytes, type Client, createClient, date, json, number, text } from '../../../packages/sdk/src/index.js'
 import { createDek, openExport, seal } from '../../../packages/sdk/src/offline.js'
@@ -24,6 +25,7 @@ const drain = async (batches: AsyncIterable<unknown>) => {
   for await (const _ of batches);
 }
 const wrapped = { wrapped_key: stored.wrapped_key, key_id: keyId, key_version: 1 }
+const noTable = { page: async () => [], again: async () => [], swap: async () => [] }
 const authenticate = () => ({ id: 'ada' })
 
 /** Each call with an option that is not its own. */
@@ -53,6 +55,9 @@ const CALLS: Record<string, (eaas: Client, o: never) => unknown> = {
   'model.index': (eaas, o) => model(eaas).index({ a: 'x' }, o),
   'model.rewrap': (eaas, o) => drain(model(eaas).rewrap([row], o)),
   'model.reseal': (eaas, o) => drain(model(eaas).reseal([row], o)),
+  backfill: (eaas, o) => backfill(model(eaas), noTable, o),
+  inspectTable: (eaas, o) => inspectTable(model(eaas), noTable, o),
+  postgresTable: (_, o) => postgresTable(async () => [], 'users', o),
   text: (_, o) => text(o),
   number: (_, o) => number(o),
   date: (_, o) => date(o),

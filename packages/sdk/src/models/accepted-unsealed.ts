@@ -26,7 +26,7 @@ export function acceptPlain(
 /**
  * Tells whether a value is an envelope, or what is left of one: a cut one must fail, rather than be taken for a plaintext and sealed once more.
  */
-function looksSealed(value: unknown): boolean {
+export function looksSealed(value: unknown): boolean {
   if (typeof value === 'string') return /^\s*(eaas\.|\{.*"(ciphertext|wrapped_key)")/s.test(value)
   return isCompact(value) || Object(value).ciphertext !== undefined || Object(value).wrapped_key !== undefined
 }

@@ -1,12 +1,13 @@
-/** What the adapters for ORMs need of a model beyond its interface. Kept apart from it, so that no program can reach it by the model. */
+/** What the adapters for ORMs and the backfill need of a model beyond its interface. Kept apart from it, so that no program can reach it by the model. */
 import { InvalidInputError } from '../errors.js'
 import type { Definition } from './definition.js'
+import type { ModelDeps } from './model-deps.js'
 import type { ModelRows } from './model-rows.js'
 
 export interface ModelInternals {
   definition: Definition
   /** Makes the functions that seal and open rows of the definition, or of one that was made of it. */
-  load(some?: Definition): Promise<{ rows: ModelRows }>
+  load(some?: Definition): Promise<{ rows: ModelRows; deps: ModelDeps }>
 }
 
 const known = new WeakMap<object, ModelInternals>()

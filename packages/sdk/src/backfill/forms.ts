@@ -1,0 +1,139 @@
+/** In which form each value of a row is stored, told without opening it, and the counts of a table. */
+import { isEaasError } from '../errors.js'
+import { isMissing, type Row } from '../input.js'
+import { looksSealed } from '../models/accepted-unsealed.js'
+import type { Definition, PlacedField } from '../models/definition.js'
+import type { IndexColumn } from '../models/index-columns.js'
+import { envelopeAt } from '../models/rows.js'
+import { isIndexColumn } from '../records/hash-columns.js'
+import { getAt } from '../records/paths.js'
+import { readEnvelope } from '../records/read-envelope.js'
+
+/** How many values of a field are stored in which form. Those of `oldVersion` and `formerKey` are among `v1` and `v2`. */
+export interface FieldCounts {
+  /** Null or absent. */
+  empty: number
+  /** No envelope: plaintext, or what another library encrypted. */
+  plaintext: number
+  /** Envelopes of format v1, bound to nothing, and bundles of server mode. */
+  v1: number
+  /** Envelopes of format v2. */
+  v2: number
+  /** Wrapped under an old version of their key: `rewrap` renews them. */
+  oldVersion: number
+  /** Under one of the model's `formerKeyIds`. */
+  formerKey: number
+  /** Looks like an envelope, and is damaged, or under a key that is not the model's. */
+  unreadable: number
+}
+
+/** How many rows have the value of an index. */
+export interface IndexCounts {
+  /** Null, as the fields are. */
+  empty: number
+  present: number
+  /** Null, although the fields have values: a search does not find the row. */
+  missing: number
+  /** No value of an index. */
+  other: number
+  /** Another index than the fields give now; counted only where rows are opened. */
+  wrong: number
+}
+
+/** What was found in a table, by field and by the column of an index. */
+export interface TableCounts {
+  rows: number
+  /** The rows in which something is to do, whatever the work: a value or an index that is not as the model stores it now. */
+  left: number
+  fields: Record<string, FieldCounts>
+  indexes: Record<string, IndexCounts>
+}
+
+interface Found {
+  form: 'empty' | 'plaintext' | 'v1' | 'v2' | 'unreadable'
+  isOld: boolean
+  isFormer: boolean
+}
+
+/** What was found in a row. */
+export interface RowForms {
+  /** By the field's name. */
+  fields: ReadonlyMap<string, Found>
+  indexes: ReadonlyMap<string, Exclude<keyof IndexCounts, 'wrong'>>
+}
+
+/** The current versions of the model's keys. */
+export type Versions = ReadonlyMap<string, number>
+
+export function createCounts({ fields, columns }: Definition): TableCounts {
+  const field = () => ({ empty: 0, plaintext: 0, v1: 0, v2: 0, oldVersion: 0, formerKey: 0, unreadable: 0 })
+  const index = () => ({ empty: 0, present: 0, missing: 0, other: 0, wrong: 0 })
+  return {
+    rows: 0,
+    left: 0,
+    fields: Object.fromEntries(fields.map(({ name }) => [name, field()])),
+    indexes: Object.fromEntries(columns.map(({ column }) => [column, index()])),
+  }
+}
+
+export function readForms(definition: Definition, row: Row, versions: Versions): RowForms {
+  const { fields, columns } = definition
+  return {
+    fields: new Map(fields.map((field) => [field.name, formOf(definition, row, field, versions)])),
+    indexes: new Map(columns.map((column) => [column.column, indexFormOf(column, row)])),
+  }
+}
+
+export function countForms(counts: TableCounts, definition: Definition, forms: RowForms): void {
+  counts.rows++
+  if (isUnsealed(definition, forms) || lacksIndex(forms) || isOldVersion(forms)) counts.left++
+  for (const [name, { form, isOld, isFormer }] of forms.fields) {
+    const field = counts.fields[name]
+    if (!field) continue
+    field[form]++
+    if (isOld) field.oldVersion++
+    if (isFormer) field.formerKey++
+  }
+  for (const [column, form] of forms.indexes) {
+    const index = counts.indexes[column]
+    if (index) index[form]++
+  }
+}
+
+/** Tells whether a value of the row is not sealed as the model seals now. */
+export function isUnsealed({ envelope }: Definition, { fields }: RowForms): boolean {
+  return [...fields.values()].some(
+    ({ form, isFormer }) =>
+      isFormer || form === 'plaintext' || form === 'unreadable' || (form === 'v1' && envelope === 2),
+  )
+}
+
+export function lacksIndex({ indexes }: RowForms): boolean {
+  return [...indexes.values()].some((form) => form === 'missing' || form === 'other')
+}
+
+export function isOldVersion({ fields }: RowForms): boolean {
+  return [...fields.values()].some(({ isOld }) => isOld)
+}
+
+function formOf(definition: Definition, row: Row, { name, path }: PlacedField, versions: Versions): Found {
+  const value = getAt(row, path)
+  const found = (form: Found['form'], isOld = false, isFormer = false) => ({ form, isOld, isFormer })
+  if (isMissing(value)) return found('empty')
+  if (!looksSealed(value)) return found('plaintext')
+  try {
+    const place = { index: 0, field: name }
+    const { commitment, key_id, key_version } = readEnvelope(envelopeAt(row, path, definition.header, place), place)
+    if (!definition.keyIds.has(key_id) || (commitment && definition.envelope === 1)) return found('unreadable')
+    const isOld = key_version < (versions.get(key_id) ?? 0)
+    return found(commitment ? 'v2' : 'v1', isOld, key_id !== definition.keyId)
+  } catch (error) {
+    if (!isEaasError(error)) throw error
+    return found('unreadable')
+  }
+}
+
+function indexFormOf(column: IndexColumn, row: Row): Exclude<keyof IndexCounts, 'wrong'> {
+  if (!isMissing(row[column.column])) return isIndexColumn(row, column) ? 'present' : 'other'
+  return column.fields.some(({ path }) => isMissing(getAt(row, path))) ? 'empty' : 'missing'
+}

@@ -1,0 +1,66 @@
+/** Values of PostgreSQL as text, by which they are compared and written, and as a model takes them. */
+import { InvalidInputError } from '../errors.js'
+
+/** A column that the table has. */
+export interface PostgresColumn {
+  name: string
+  /** The type without a length, for casts. */
+  type: string
+  /** The type that a domain is made of, or the type itself. */
+  base: string
+  /** The number in `varchar(100)`; undefined without one. */
+  maxLength: number | undefined
+}
+
+const JSON_TYPES = ['json', 'jsonb']
+const TEXT_TYPES = ['text', 'character varying', 'citext']
+/** The shortest envelope has about so many characters. */
+const LEAST_LENGTH = 256
+
+/** Refuses a column that cannot hold an envelope. @throws InvalidInputError */
+export function assertHoldsEnvelopes({ name, base, maxLength }: PostgresColumn): void {
+  const column = `the column ${JSON.stringify(name)}`
+  const hint = 'Give it the type text or jsonb first; or add a column of that type and move the values into it.'
+  if (![...JSON_TYPES, ...TEXT_TYPES].includes(base)) {
+    throw new InvalidInputError(`${column} is of type ${base}, which cannot hold an encrypted value`, hint)
+  }
+  if (maxLength !== undefined && maxLength < LEAST_LENGTH) {
+    throw new InvalidInputError(`${column} holds at most ${maxLength} characters, which no encrypted value fits`, hint)
+  }
+}
+
+/** Reads a value for the model: JSON of JSON columns, lists of arrays, text of all others. */
+export function readColumn({ base }: PostgresColumn, text: string | null): unknown {
+  if (text === null) return null
+  if (JSON_TYPES.includes(base))
+    return keepsNumbers(text) ? JSON.parse(text) : Symbol('a number that JavaScript cannot hold')
+  // Of indexes alone: their values are hexadecimal digits, so none is quoted.
+  if (base === 'text[]') return text === '{}' ? [] : text.slice(1, -1).split(',')
+  return text
+}
+
+/** Writes a value of a sealed row. */
+export function writeColumn({ base }: PostgresColumn, value: unknown): string | null {
+  if (value === null || value === undefined) return null
+  if (base === 'text[]' && Array.isArray(value)) return `{${value.join(',')}}`
+  return typeof value === 'string' && !JSON_TYPES.includes(base) ? value : JSON.stringify(value)
+}
+
+/** Tells whether JavaScript reads each number of a JSON text as it is written. */
+function keepsNumbers(json: string): boolean {
+  const numbers = json.replaceAll(/"(?:[^"\\]|\\.)*"/g, '').match(/-?\d[\d.eE+-]*/g) ?? []
+  return numbers.every((number) => decimalOf(number) === decimalOf(String(Number(number))))
+}
+
+/** One spelling for each decimal number: its digits without zeros around them, and the exponent. */
+function decimalOf(number: string): string {
+  const [, sign = '', whole = '', part = '', exponent = '0'] =
+    /^(-?)(\d+)\.?(\d*)(?:[eE]([+-]?\d+))?$/.exec(number) ?? []
+  const digits = (whole + part).replace(/^0+/, '')
+  const short = digits.replace(/0+$/, '')
+  return short === '' ? '0' : `${sign}${short}e${Number(exponent) - part.length + digits.length - short.length}`
+}
+
+export function quoteName(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`
+}

@@ -1,0 +1,200 @@
+/** Walks through a table once: page by page, each row by compare-and-swap, and again where somebody else was faster. */
+import { type DatabaseError, InvalidInputError, isEaasError } from '../errors.js'
+import { assertNotAborted } from '../input.js'
+import { countForms, readForms, type TableCounts, type Versions } from './forms.js'
+import type { Table, TableChange, TableRow } from './table.js'
+import { createTempo, pause } from './tempo.js'
+import type { FoundRow, Outcome, Work, Workshop } from './works.js'
+
+/** How often a row is read again before the run goes on without it, and once more at the end. */
+const MAX_ROUNDS = 6
+const FIRST_PAUSE_MS = 10
+const MAX_FAILURES = 100
+
+/** A row that stays as it was. */
+export interface RowFailure {
+  key: string
+  /** The field of the model that it is about, if it is about one. */
+  field: string | undefined
+  code: string
+  message: string
+}
+
+/** How far a run is. */
+export interface BackfillProgress {
+  /** The rows that were read, without those that were there twice. */
+  rows: number
+  changed: number
+  /** Rows with nothing to do. */
+  current: number
+  failed: number
+  /** Rows that others changed or held locked each time. The run comes back to them at the end. */
+  contended: number
+  /** Rows that were deleted meanwhile. */
+  gone: number
+  /** How many rows there were behind `after` when the run began; undefined where the table does not count them. */
+  total: number | undefined
+  rowsPerSecond: number
+  /** By the rate so far; undefined without `total`. */
+  secondsLeft: number | undefined
+  /** All rows up to this key are done, or failed. Begin behind it to go on after a stop: `after` of the options. */
+  after: string | undefined
+}
+
+export interface RunOptions {
+  batchSize: number
+  after: string | undefined
+  rowsPerSecond: number | undefined
+  dryRun: boolean
+  onProgress: ((progress: BackfillProgress) => unknown) | undefined
+}
+
+export interface RunResult {
+  progress: BackfillProgress
+  counts: TableCounts
+  /** The first 100. */
+  failures: RowFailure[]
+}
+
+interface Run {
+  table: Table
+  shop: Workshop
+  work: Work
+  versions: Versions
+  options: RunOptions
+  result: RunResult
+}
+
+/** @throws what the table, the service or `onProgress` throw. All pages that were reported are written then. */
+export async function runWork(
+  table: Table,
+  shop: Workshop,
+  { work, versions, counts, options }: { work: Work; versions: Versions; counts: TableCounts; options: RunOptions },
+): Promise<RunResult> {
+  const { signal } = shop
+  const { batchSize, onProgress } = options
+  const total = await table.count?.(options.after)
+  const zero = { rows: 0, changed: 0, current: 0, failed: 0, contended: 0, gone: 0 }
+  const progress = { ...zero, total, rowsPerSecond: 0, secondsLeft: undefined, after: options.after }
+  const run: Run = {
+    table,
+    shop,
+    work,
+    versions,
+    options,
+    result: { progress, counts, failures: [] },
+  }
+  const tempo = createTempo(options.rowsPerSecond)
+  const later: string[] = []
+  const report = async () => {
+    Object.assign(run.result.progress, tempo.figures(run.result.progress.rows, total), { contended: later.length })
+    await onProgress?.({ ...run.result.progress })
+  }
+  let { after } = options
+  for (;;) {
+    assertNotAborted(signal)
+    const page = await table.page(after, batchSize)
+    if (page.length === 0) break
+    later.push(...(await workOn(run, page, true)))
+    const last = page.at(-1)?.key
+    if (last === after) throw new InvalidInputError('page() of the table returned the rows that it had returned before')
+    after = last
+    // A run that goes on behind this key would never see a row that is still to be done.
+    if (later.length === 0) run.result.progress.after = after
+    await report()
+    await tempo.wait(run.result.progress.rows, signal)
+  }
+  for (const keys of chunks(later.splice(0), batchSize)) {
+    later.push(...(await workOn(run, await readAgain(run, keys), false)))
+  }
+  if (later.length === 0) run.result.progress.after = after
+  await report()
+  return run.result
+}
+
+/** Works on rows until each is done. Returns the keys of those that others kept changing. */
+async function workOn(run: Run, page: readonly TableRow[], isFirst: boolean): Promise<string[]> {
+  const { result, shop, versions, work, options } = run
+  if (isFirst) result.progress.rows += page.length
+  let pending = page
+  for (let round = 0; ; round++) {
+    const found = pending.map(({ row }): FoundRow => ({ row, forms: readForms(shop.definition, row, versions) }))
+    if (isFirst && round === 0) for (const { forms } of found) countForms(result.counts, shop.definition, forms)
+    const outcomes = await work(shop, found, options.dryRun)
+    const changes = settle(run, pending, outcomes)
+    const lost = await swapEach(run, changes)
+    if (lost.length === 0 || round === MAX_ROUNDS) return lost
+    await pause(FIRST_PAUSE_MS * 2 ** round, shop.signal)
+    pending = await readAgain(run, lost)
+    if (pending.length === 0) return []
+  }
+}
+
+async function readAgain({ table, result }: Run, keys: readonly string[]): Promise<readonly TableRow[]> {
+  const rows = await table.again(keys)
+  result.progress.gone += keys.length - rows.length
+  return rows
+}
+
+/** Counts what is done, and returns what is to be written. */
+function settle({ result }: Run, rows: readonly TableRow[], outcomes: readonly Outcome[]): TableChange[] {
+  const changes: TableChange[] = []
+  for (const [at, from] of rows.entries()) {
+    const outcome = outcomes[at]
+    if (outcome?.status === 'changed') changes.push({ from, to: outcome.to })
+    else if (outcome?.status === 'failed') fail(result, from.key, outcome.error)
+    else result.progress.current++
+  }
+  return changes
+}
+
+/** Writes all changes at once, or one by one where the database refuses one of them. Returns the keys of those that somebody else was faster with. */
+async function swapEach(run: Run, changes: readonly TableChange[]): Promise<string[]> {
+  const { progress } = run.result
+  if (run.options.dryRun) progress.changed += changes.length
+  if (changes.length === 0 || run.options.dryRun) return []
+  try {
+    const swapped = await run.table.swap(changes)
+    const lost = changes.flatMap(({ from }, at) => (swapped[at] === true ? [] : [from.key]))
+    progress.changed += changes.length - lost.length
+    return lost
+  } catch (error) {
+    const kind = refusalOf(error)
+    if (kind === 'conflict') return changes.map(({ from }) => from.key)
+    if (kind === undefined) throw error
+    const [only] = changes
+    if (changes.length > 1) {
+      const lost: string[] = []
+      for (const change of changes) lost.push(...(await swapEach(run, [change])))
+      return lost
+    }
+    if (only && isEaasError(error)) fail(run.result, only.from.key, error)
+    return []
+  }
+}
+
+/** Tells whether the database refused because of a row, or because of others who write; undefined for all else. */
+function refusalOf(error: unknown): 'row' | 'conflict' | undefined {
+  if (!isEaasError(error) || error.code !== 'E_DATABASE') return undefined
+  const state = (error as DatabaseError).sqlState ?? ''
+  if (['40001', '40P01', '55P03'].includes(state)) return 'conflict' // serialization, deadlock, lock
+  // A value that does not fit, a constraint, a trigger that raises, a limit of the index.
+  return /^(22|23|44|54|P0)/.test(state) ? 'row' : undefined
+}
+
+function fail({ progress, failures }: RunResult, key: string, error: Parameters<typeof describeFailure>[1]): void {
+  progress.failed++
+  if (failures.length < MAX_FAILURES) failures.push(describeFailure(key, error))
+}
+
+export function describeFailure(
+  key: string,
+  error: { code: string; message: string; hint: string; place?: { field: string } },
+): RowFailure {
+  const message = error.message.replace(/^record \d+, field "[^"]*": /, '') // the key says which
+  return { key, field: error.place?.field, code: error.code, message: `${message}. ${error.hint}` }
+}
+
+function* chunks<T>(list: readonly T[], size: number): Generator<T[]> {
+  for (let start = 0; start < list.length; start += size) yield list.slice(start, start + size)
+}

@@ -1,0 +1,228 @@
+/** What each kind of work makes of rows that were read: the columns to write, nothing to do, or an error. */
+import { ContentError, type EaasError, InvalidInputError, isEaasError } from '../errors.js'
+import { isMissing, type Row } from '../input.js'
+import type { Definition } from '../models/definition.js'
+import type { IndexColumn } from '../models/index-columns.js'
+import { indexTexts } from '../models/index-values.js'
+import type { ModelDeps } from '../models/model-deps.js'
+import type { ModelRows } from '../models/model-rows.js'
+import { rewrapRows } from '../models/rotation.js'
+import { type RowRead, readEach } from '../models/seal-rows.js'
+import { getAt, type Path, withValues } from '../records/paths.js'
+import { isUnsealed, lacksIndex, type RowForms } from './forms.js'
+
+/** Turns what a column holds that is no envelope into the plaintext of its field. What it throws, but an error of the SDK, is not shown. */
+export type Reader = (stored: unknown) => unknown
+
+/** What a run works with. */
+export interface Workshop {
+  definition: Definition
+  /** By the name of the field. */
+  read: Readonly<Record<string, Reader>>
+  rows: ModelRows
+  deps: ModelDeps
+  signal: AbortSignal | undefined
+}
+
+export interface FoundRow {
+  row: Row
+  forms: RowForms
+}
+
+/** What is to do with a row. */
+export type Outcome = { status: 'changed'; to: Row } | { status: 'current' } | { status: 'failed'; error: EaasError }
+
+/** Returns an outcome for each row, in their order. With `dry` nothing is sealed, and `to` may be empty. */
+export type Work = (shop: Workshop, found: readonly FoundRow[], dry: boolean) => Promise<Outcome[]>
+
+const CURRENT: Outcome = { status: 'current' }
+/** What is about one row. Any other error would come for all others too, so it ends the run. */
+const ROW_ERRORS: readonly string[] = ['E_INVALID_INPUT', 'E_DECRYPTION', 'E_CONTENT'] satisfies EaasError['code'][]
+
+export const WORKS = { seal: sealWhatIsNot, index: writeIndexes, rewrap: rewrapOld, reseal: resealAll } as const
+
+/** Seals the rows of which a value is not sealed as the model seals, and writes the indexes of those that lack only these. */
+async function sealWhatIsNot(shop: Workshop, found: readonly FoundRow[], dry: boolean): Promise<Outcome[]> {
+  const { definition } = shop
+  const toSeal = found.filter(({ forms }) => isUnsealed(definition, forms))
+  const toIndex = found.filter(({ forms }) => !isUnsealed(definition, forms) && lacksIndex(forms))
+  const outcomes = new Map<FoundRow, Outcome>()
+  for (const [at, outcome] of (await resealAll(shop, toSeal, dry, false)).entries()) put(outcomes, toSeal[at], outcome)
+  for (const [at, outcome] of (await writeIndexes(shop, toIndex)).entries()) put(outcomes, toIndex[at], outcome)
+  return found.map((one) => outcomes.get(one) ?? CURRENT)
+}
+
+/** Opens rows and seals them again, under a DEK of their own for each call. */
+async function resealAll(shop: Workshop, found: readonly FoundRow[], dry: boolean, ownDek = true): Promise<Outcome[]> {
+  const { definition, rows, signal } = shop
+  const { outcomes, opened } = await openEach(shop, found)
+  const plain = opened.map(({ plain }) => plain)
+  const indexes = [...opened.keys()]
+  const sealed: (Row | EaasError)[] = dry
+    ? [...readEach(definition, plain, indexes)].map((read) => (isEaasError(read) ? read : {}))
+    : await rows.sealEach(plain, { signal, indexes, ownDek })
+  for (const [at, row] of sealed.entries()) {
+    const one = opened[at]?.one
+    if (!one) continue
+    if (!isEaasError(row)) {
+      const to = dry ? {} : changedColumns(definition, one.row, row)
+      const isEmpty = dry ? isAllEmpty(one) : Object.keys(to).length === 0
+      outcomes.set(one, isEmpty ? CURRENT : { status: 'changed', to })
+    } else if (row.code === 'E_API') throw row
+    else outcomes.set(one, failed(row))
+  }
+  return inOrder(found, outcomes)
+}
+
+/** Makes the indexes of rows anew, and writes those that differ. No value is sealed. */
+export async function writeIndexes(shop: Workshop, found: readonly FoundRow[]): Promise<Outcome[]> {
+  const { definition, deps, signal } = shop
+  const { outcomes, opened } = await openEach(shop, found)
+  const read = [
+    ...readEach(
+      definition,
+      opened.map(({ plain }) => plain),
+      [...opened.keys()],
+    ),
+  ]
+  const texts = read.map((one) => (isEaasError(one) ? [] : one.texts))
+  const indexOf = await indexTexts(deps, definition, texts, { signal })
+  const columnsOf = ({ texts }: RowRead, row: Row) =>
+    definition.columns.flatMap((column, number): [string, unknown][] => {
+      const made = texts[number]
+      const value = made === undefined ? null : indexOf(column, made)
+      return isSameIndex(column, row[column.column], value) ? [] : [[column.column, value]]
+    })
+  for (const [at, one] of read.entries()) {
+    const from = opened[at]?.one
+    if (isEaasError(one)) put(outcomes, from, failed(one))
+    else {
+      const to = Object.fromEntries(from ? columnsOf(one, from.row) : [])
+      put(outcomes, from, Object.keys(to).length === 0 ? CURRENT : { status: 'changed', to })
+    }
+  }
+  return inOrder(found, outcomes)
+}
+
+/** Renews wrapped keys of old versions. Values that are not sealed stay so. */
+async function rewrapOld(shop: Workshop, found: readonly FoundRow[], dry: boolean): Promise<Outcome[]> {
+  const { definition, deps, signal } = shop
+  const accepting = { ...definition, acceptUnbound: definition.envelope === 2 }
+  const old = found.filter(({ forms }) => [...forms.fields.values()].some(({ isOld }) => isOld))
+  const outcomes = new Map<FoundRow, Outcome>()
+  if (dry) for (const one of old) outcomes.set(one, { status: 'changed', to: {} })
+  else {
+    const rows = old.map(({ row }) => row)
+    const batches = rewrapRows(deps, accepting, rows, { signal, batchSize: Math.max(1, rows.length) })
+    for await (const { items } of batches) {
+      for (const item of items) {
+        const one = old[item.index]
+        if (item.status === 'failed') put(outcomes, one, failed(item.error))
+        else if (one && item.status === 'changed') {
+          outcomes.set(one, { status: 'changed', to: changedColumns(definition, one.row, item.row) })
+        }
+      }
+    }
+  }
+  return found.map((one) => outcomes.get(one) ?? CURRENT)
+}
+
+/** Opens rows, after the readers have read what is no envelope. Rows that do not open have their outcome then. */
+async function openEach(shop: Workshop, found: readonly FoundRow[]) {
+  const outcomes = new Map<FoundRow, Outcome>()
+  const readable: { one: FoundRow; row: Row }[] = []
+  // At once, so that a reader that calls a service can send them together.
+  const read = await Promise.all(found.map((one) => readForeign(shop, one)))
+  for (const [at, one] of found.entries()) {
+    const row = read[at] ?? one.row
+    if (isEaasError(row)) outcomes.set(one, failed(row))
+    else readable.push({ one, row })
+  }
+  const result = await shop.rows.open(
+    readable.map(({ row }) => row),
+    { signal: shop.signal },
+  )
+  const opened: { one: FoundRow; plain: Row }[] = []
+  for (const [at, plain] of result.ok.entries()) {
+    const one = readable[result.indexes[at] ?? at]?.one
+    if (one) opened.push({ one, plain })
+  }
+  for (const { index, error } of result.failed) put(outcomes, readable[index]?.one, failed(error))
+  return { outcomes, opened }
+}
+
+/** Replaces what is no envelope by what its reader reads. Returns an error where the model does not accept a value in its form. */
+async function readForeign({ definition, read }: Workshop, { row, forms }: FoundRow): Promise<Row | EaasError> {
+  const values: [Path, unknown][] = []
+  for (const { name, path } of definition.fields) {
+    const form = forms.fields.get(name)?.form
+    const place = { index: 0, field: name }
+    if (form === 'v1' && definition.envelope === 2 && !definition.acceptUnbound) {
+      return new InvalidInputError('it is bound to nothing', 'Pass a model with `acceptUnbound: true`.', place)
+    }
+    if (form !== 'plaintext') continue
+    const reader = read[name]
+    if (reader) {
+      const plain = await readOne(reader, getAt(row, path))
+      if (isEaasError(plain)) return plain
+      if (isMissing(plain)) return new ContentError('`read` refused the value', 'Look at the stored value.', place)
+      values.push([path, plain])
+    } else if (!definition.acceptPlaintext) {
+      const hint = 'Pass a model with `acceptPlaintext: true`, or a reader of the column in `read`.'
+      return new InvalidInputError('it is not encrypted', hint, place)
+    }
+  }
+  return values.length === 0 ? row : withValues(row, values)
+}
+
+/** Returns undefined where the reader refuses. @throws an error of the SDK that is not about this value, such as E_NETWORK */
+async function readOne(reader: Reader, stored: unknown): Promise<unknown> {
+  if (typeof stored === 'symbol') return undefined // what a table could not represent
+  try {
+    return await reader(stored)
+  } catch (error) {
+    if (isEaasError(error) && !ROW_ERRORS.includes(error.code)) throw error
+    return undefined // another library's error may quote the value
+  }
+}
+
+/** @throws the error where it is not about rows of one key alone */
+function failed(error: EaasError): Outcome {
+  // A destroyed key opens nothing any more: that is about the rows under it.
+  if (ROW_ERRORS.includes(error.code) || (error.code === 'E_API' && error.problem === 'E_STATE')) {
+    return { status: 'failed', error }
+  }
+  throw error
+}
+
+function isAllEmpty({ forms }: FoundRow): boolean {
+  return [...forms.fields.values()].every(({ form }) => form === 'empty')
+}
+
+/** The columns of the model in which a row differs from what was read. */
+function changedColumns({ fields, columns, header }: Definition, before: Row, after: Row): Row {
+  const names = [...fields.map(({ path }) => path[0] ?? ''), ...columns.map(({ column }) => column), header]
+  const to: Row = {}
+  for (const name of new Set(names)) {
+    const value = after[name] ?? null
+    if (value !== (before[name] ?? null)) to[name] = value
+  }
+  return to
+}
+
+function isSameIndex({ kind }: IndexColumn, stored: unknown, made: unknown): boolean {
+  if (kind !== 'ngram' || !Array.isArray(stored) || !Array.isArray(made)) return (stored ?? null) === made
+  return stored.length === made.length && stored.every((one, at) => one === made[at])
+}
+
+function put(outcomes: Map<FoundRow, Outcome>, one: FoundRow | undefined, outcome: Outcome): void {
+  if (one) outcomes.set(one, outcome)
+}
+
+function inOrder(found: readonly FoundRow[], outcomes: ReadonlyMap<FoundRow, Outcome>): Outcome[] {
+  return found.map((one) => {
+    const outcome = outcomes.get(one)
+    if (!outcome) throw new Error('a row has no outcome') // it must never count as done
+    return outcome
+  })
+}

@@ -1,0 +1,349 @@
+// A backfill of a table that an application reads and writes meanwhile, killed and run again, on a real database.
+import { spawn } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { PGlite } from '@electric-sql/pglite'
+import { build } from 'esbuild'
+import pg from 'pg'
+import postgres from 'postgres'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { backfill, inspectTable, type PostgresQuery, postgresTable } from '../../../packages/sdk/src/backfill.js'
+import { type Client, createClient, text } from '../../../packages/sdk/src/index.js'
+import { failure } from '../../../packages/sdk/src/test-support/clients.js'
+import { backend, freshDatabase, type TestDatabase } from '../../support/database.js'
+import { type GuardedDir, guardedDir } from '../../support/guarded-dir.js'
+import { type Service, startService } from '../../support/service.js'
+import { peopleOf } from './people.js'
+
+let database: TestDatabase
+let query: PostgresQuery
+let close: () => Promise<unknown>
+let service: Service
+let connection: { baseUrl: string; apiKey: string }
+let eaas: Client
+let keyId: string
+
+beforeAll(async () => {
+  ;[database, service] = await Promise.all([freshDatabase('backfill'), startService()])
+  if (database.backend === 'postgres') {
+    const sql = postgres(database.directUrl, { max: 4, onnotice: () => undefined })
+    query = (statement, parameters) => sql.unsafe(statement, parameters)
+    close = () => sql.end()
+  } else {
+    const pglite = new PGlite(join(database.dataDir, 'postgres'))
+    query = async (statement, parameters) => (await pglite.query<object>(statement, parameters)).rows
+    close = () => pglite.close()
+  }
+  const { secret } = await service.createTenant()
+  connection = { baseUrl: service.url, apiKey: secret }
+  eaas = createClient(connection)
+  keyId = (await eaas.keys.create({ name: 'people' })).id
+})
+afterAll(async () => {
+  eaas?.close()
+  await close?.()
+  await service?.close()
+  await database?.drop()
+})
+
+const run = (statement: string, parameters: string[] = []) => query(statement, parameters) as Promise<Person[]>
+interface Person {
+  id: string
+  email: string
+  prefs: unknown
+  height: unknown
+  email_index: string | null
+  seen: number
+}
+
+/** A table of plaintext, by a name of its own. */
+async function createPeople(count: number) {
+  const name = `people_${randomUUID().slice(0, 8)}`
+  await run(`create table ${name} (
+    id uuid primary key, email text not null, prefs jsonb, height jsonb, email_index text unique, seen int not null default 0)`)
+  await run(`insert into ${name} (id, email, prefs, height)
+    select gen_random_uuid(), 'Secret' || n || '@x.org', '{"n": 1.50, "secret": "é\\"\\\\"}', to_jsonb(n) from generate_series(1, ${count}) n`)
+  return name
+}
+
+const modelOf = () => peopleOf(eaas, keyId)
+const strict = () => peopleOf(eaas, keyId, false)
+
+async function openAll(table: string) {
+  const rows = await run(`select id, email, prefs, height, email_index, seen from ${table} order by id`)
+  const { ok, failed } = await strict().decryptMany(rows as never[])
+  expect(failed).toEqual([])
+  return ok as unknown as Person[]
+}
+
+describe('a table of PostgreSQL', () => {
+  it('is encrypted in place: text and JSON columns, and nothing else is changed', async () => {
+    const name = await createPeople(50)
+    const before = await run(`select id, email, prefs, height, seen from ${name} order by id`)
+    const report = await backfill(modelOf(), postgresTable(query, name), { batchSize: 7 })
+    expect(report).toMatchObject({ rows: 50, changed: 50, failed: 0, contended: 0 })
+    const [all] = (await run(`select json_agg(t)::text as all from ${name} t`)) as unknown as { all: string }[]
+    expect(all?.all).not.toMatch(/secret|1\.5/i)
+    expect((await openAll(name)).map(({ email_index: _, ...row }) => row)).toEqual(before)
+    expect(await inspectTable(strict(), postgresTable(query, name), { open: true })).toMatchObject({
+      failed: 0,
+      found: {
+        rows: 50,
+        left: 0,
+        fields: { email: { v2: 50 }, prefs: { v2: 50 } },
+        indexes: { email_index: { present: 50 } },
+      },
+    })
+  })
+
+  it('is written only where the row still holds what was read, also in a column that is not written', async () => {
+    const name = await createPeople(4)
+    const table = postgresTable(query, name)
+    if (typeof table !== 'function') throw new Error('a table that is opened')
+    const columns = { fields: ['email', 'prefs'], indexes: [{ column: 'email_index', list: false }], bind: ['id'] }
+    const { page, again, swap } = await table({ ...columns, header: { column: 'envelope', required: false } })
+    const rows = await page(undefined, 10)
+    const [first, second, third] = rows.map(({ row }) => row.id as string)
+    await run(`update ${name} set prefs = null where id = $1::text::uuid`, [first ?? ''])
+    await run(`delete from ${name} where id = $1::text::uuid`, [second ?? ''])
+    await run(`update ${name} set seen = 9 where id = $1::text::uuid`, [third ?? '']) // not a column of the model
+    const changes = rows.map((from) => ({ from, to: { email_index: `i${from.key}` } }))
+    expect(await swap(changes)).toEqual([false, false, true, true])
+    const after = await run(`select id, email_index, seen from ${name} order by id`)
+    expect(after.map(({ email_index, seen }) => [email_index === null, seen])).toEqual([
+      [true, 0],
+      [false, 9],
+      [false, 0],
+    ])
+    expect(await swap(changes)).toEqual([false, false, false, false])
+    expect((await again(rows.map(({ key }) => key))).map(({ row }) => row.id)).toEqual([first, third, rows[3]?.row.id])
+  })
+
+  it('tells what it cannot work with, before a row is read', async () => {
+    const name = await createPeople(1)
+    await run(`create table bare_${name} (id int, email text, email_index text, prefs jsonb, height jsonb)`)
+    await run(`create table typed_${name} (id int primary key, email text, email_index text, prefs date, height jsonb)`)
+    await run(
+      `create table short_${name} (id int primary key, email varchar(100), email_index text, prefs jsonb, height jsonb)`,
+    )
+    const refused = async (table: string, options = {}) =>
+      (await failure(backfill(modelOf(), postgresTable(query, table, options)))).message
+    expect(await refused('nobody')).toMatch(/there is no table "nobody"/)
+    expect(await refused(`bare_${name}`)).toMatch(/no unique key/)
+    expect(await refused(name, { key: ['seen'] })).toMatch(/no unique key/)
+    expect(await refused(`typed_${name}`)).toMatch(/"prefs" is of type date/)
+    expect(await refused(`short_${name}`)).toMatch(/"email" holds at most 100 characters/)
+    expect(await refused(name, { columns: { email: 'emails' } })).toMatch(/no column "emails": did you mean "email"/)
+    expect(await refused(name, { columns: { emial: 'email' } })).toMatch(/no option "emial"/)
+    expect((await failure(backfill(modelOf(), postgresTable(query, name), { after: '["x"' }))).message).toMatch(
+      /no key/,
+    )
+  })
+
+  it('reads pages by a key of several columns and of any type, under other names, and in another schema', async () => {
+    await run('create schema "My Schema"')
+    const table = 'My Schema.Odd "names"'
+    const quoted = '"My Schema"."Odd ""names"""'
+    await run(`create table ${quoted} ("at" timestamptz, n numeric, "E-mail" text, idx text, primary key ("at", n))`)
+    await run(`insert into ${quoted} select '2020-01-01'::timestamptz + (n / 10) * interval '1 microsecond', n % 10, 'secret' || n, null
+      from generate_series(0, 99) n`)
+    const model = eaas.model({
+      name: 'odd',
+      keyId,
+      bind: ['n'],
+      format: 'text',
+      acceptPlaintext: true,
+      warn: false,
+      fields: { email: text({ index: 'email_index' }) },
+    })
+    const seen: unknown[] = []
+    const source = postgresTable(query, table, { columns: { email: 'E-mail', email_index: 'idx' } })
+    const report = await backfill(model, source, { batchSize: 9, onProgress: ({ rows }) => seen.push(rows) })
+    expect(report).toMatchObject({ rows: 100, changed: 100, failed: 0 })
+    expect(seen).toHaveLength(13)
+    expect((await inspectTable(model, source, { open: true })).found.left).toBe(0)
+  })
+
+  it('keeps a number that JavaScript would change, and says so', async () => {
+    const name = await createPeople(2)
+    await run(`update ${name} set prefs = '{"n": 12345678901234567890}' where height = '1'`)
+    const report = await backfill(modelOf(), postgresTable(query, name))
+    expect(report).toMatchObject({ changed: 1, failed: 1, failures: [{ field: 'prefs', code: 'E_INVALID_INPUT' }] })
+    expect(await run(`select prefs::text as prefs from ${name} where height = '1'`)).toMatchObject([
+      { prefs: '{"n": 12345678901234567890}' },
+    ])
+  })
+
+  it('leaves a row that a constraint refuses, and shows nothing of it', async () => {
+    const name = await createPeople(6)
+    await run(`update ${name} set email = 'SECRET1@x.org' where height = '2'`) // equal after normalize
+    const report = await backfill(modelOf(), postgresTable(query, name))
+    expect(report).toMatchObject({ changed: 5, failed: 1, failures: [{ code: 'E_DATABASE' }] })
+    expect(report.failures[0]?.message).toMatch(/SQLSTATE 23505/)
+    expect(JSON.stringify(report)).not.toMatch(/secret/i)
+  })
+
+  it('ends with an error without a value when the database does', async () => {
+    const name = await createPeople(3)
+    const broken: PostgresQuery = async (statement, parameters) => {
+      if (statement.includes('update')) throw Object.assign(new Error(`secret ${parameters}`), { detail: 'secret' })
+      return query(statement, parameters)
+    }
+    const error = await failure(backfill(modelOf(), postgresTable(broken, name)))
+    expect(error).toMatchObject({ code: 'E_DATABASE', sqlState: undefined })
+    expect(error.cause).toBeUndefined()
+    expect(JSON.stringify(error)).not.toMatch(/secret/i)
+  })
+})
+
+describe('an application that reads and writes meanwhile', () => {
+  it('loses nothing, and every row ends encrypted, with its newest value', { timeout: 240_000 }, async () => {
+    const name = await createPeople(400)
+    const model = modelOf()
+    const ids = (await run(`select id from ${name} order by id`)).map(({ id }) => id)
+    const newest = new Map<string, string>()
+    for (const { id, email } of await run(`select id, email from ${name}`)) newest.set(id, email)
+    const stop = new AbortController()
+    const counts = { writes: 0, reads: 0, deletes: 0 }
+    const pick = () => ids[Math.floor(Math.random() * ids.length)] ?? ''
+    const writer = async (number: number) => {
+      for (let turn = 0; !stop.signal.aborted; turn++) {
+        const id = pick()
+        // Each row has one writer, so that the test knows its newest value.
+        if (ids.indexOf(id) % 3 !== number || !newest.has(id)) continue
+        if (turn % 40 === 39) {
+          newest.delete(id)
+          await run(`delete from ${name} where id = $1::text::uuid`, [id])
+          counts.deletes++
+          continue
+        }
+        const email = `newest-${randomUUID()}@x.org`
+        const changed = await model.encryptPartial({ id, email })
+        newest.set(id, email)
+        const values = [id, changed.email as string, changed.email_index as string]
+        await run(`update ${name} set email = $2, email_index = $3, seen = seen + 1 where id = $1::text::uuid`, values)
+        counts.writes++
+      }
+    }
+    const reader = async () => {
+      while (!stop.signal.aborted) {
+        const [row] = await run(`select id, email, prefs, height, email_index from ${name} where id = $1::text::uuid`, [
+          pick(),
+        ])
+        if (!row) continue
+        expect(await model.decrypt(row as never)).toMatchObject({ prefs: { n: 1.5, secret: 'é"\\' } })
+        counts.reads++
+      }
+    }
+    const application = Promise.all([writer(0), writer(1), writer(2), reader()])
+    const report = await backfill(model, postgresTable(query, name), { batchSize: 20 }).finally(() => stop.abort())
+    await application
+    expect(report.failed).toBe(0)
+    expect(Math.min(counts.writes, counts.reads)).toBeGreaterThan(20)
+    const rest = await backfill(model, postgresTable(query, name)) // what was contended, if anything
+    expect(rest).toMatchObject({ failed: 0, contended: 0, rows: newest.size })
+    expect(new Map((await openAll(name)).map(({ id, email }) => [id, email]))).toEqual(newest)
+    const [sum] = await run(`select sum(seen)::int as seen from ${name}`)
+    expect(sum?.seen).toBeGreaterThan(0)
+    expect((await inspectTable(strict(), postgresTable(query, name), { open: true })).found.left).toBe(0)
+  })
+})
+
+// On the embedded back end, nobody but this process can open the database.
+describe.runIf(backend() === 'postgres')('beside other connections', () => {
+  it('skips a row that a transaction holds, and comes back to it', async () => {
+    const name = await createPeople(5)
+    if (database.backend !== 'postgres') return
+    const client = new pg.Client(database.directUrl)
+    await client.connect()
+    await client.query('begin')
+    await client.query(`update ${name} set email = 'held@x.org' where height = '3'`)
+    let commit: Promise<unknown> | undefined
+    const onProgress = ({ contended }: { contended: number }) => {
+      if (contended === 1) commit ??= client.query('commit')
+      return commit
+    }
+    const report = await backfill(modelOf(), postgresTable(query, name), { batchSize: 2, onProgress })
+    await client.end()
+    expect(commit).toBeDefined()
+    expect(report).toMatchObject({ changed: 5, contended: 0, failed: 0 })
+    expect((await openAll(name)).find(({ height }) => height === 3)?.email).toBe('held@x.org')
+  })
+
+  it('works with pg as with postgres.js', async () => {
+    const name = await createPeople(5)
+    if (database.backend !== 'postgres') return
+    const pool = new pg.Pool({ connectionString: database.directUrl, max: 2 })
+    const byPg: PostgresQuery = async (statement, parameters) => (await pool.query(statement, parameters)).rows
+    expect(await backfill(modelOf(), postgresTable(byPg, name), { batchSize: 2 })).toMatchObject({
+      changed: 5,
+      failed: 0,
+    })
+    await pool.end()
+    expect(await openAll(name)).toHaveLength(5)
+  })
+
+  it('loses nothing and skips nothing when it is killed again and again', { timeout: 240_000 }, async () => {
+    const name = await createPeople(300)
+    if (database.backend !== 'postgres') return
+    const dir: GuardedDir = guardedDir('eaas-test-backfill')
+    const program = join(dir.path, 'process.mjs')
+    const entry = fileURLToPath(new URL('./process.ts', import.meta.url))
+    await build({
+      entryPoints: [entry],
+      outfile: program,
+      bundle: true,
+      platform: 'node',
+      format: 'esm',
+      target: 'node20',
+    })
+    const settings = {
+      ...connection,
+      keyId,
+      table: name,
+      databaseUrl: database.directUrl,
+      state: join(dir.path, 'state'),
+    }
+    const ids = (await run(`select id from ${name} order by id`)).map(({ id }) => id)
+    let kills = 0
+    let lastKey = ''
+    /** Runs the program, kills it while it works on the page behind so many, and returns how it ended. */
+    const runUntil = async (pages: number) => {
+      const child = spawn(process.execPath, [program, JSON.stringify(settings)], { stdio: ['pipe', 'pipe', 'inherit'] })
+      const ended = new Promise<number | null>((resolve) => child.once('close', resolve))
+      child.stdin.on('error', () => undefined) // it was killed first
+      let seen = 0
+      if (pages === Number.POSITIVE_INFINITY) child.stdin.end()
+      for await (const line of createInterface(child.stdout)) {
+        lastKey = line
+        if (++seen < pages && pages !== Number.POSITIVE_INFINITY) child.stdin.write('go\n')
+        if (seen !== pages) continue
+        child.stdin.write('go\n')
+        setTimeout(() => child.kill('SIGKILL'), Math.random() * 25)
+        kills++
+      }
+      return ended
+    }
+    for (const pages of [3, 1, 5, 2]) expect(await runUntil(pages)).toBeNull()
+    expect(kills).toBe(4)
+    // The application writes into a row before the last key and into one behind it.
+    const [last] = JSON.parse(lastKey) as [string]
+    const at = ids.indexOf(last)
+    for (const id of [ids[at - 5], ids[at + 5]] as [string, string]) {
+      const changed = await modelOf().encryptPartial({ id, email: `newest-${id}` })
+      const values = [id, changed.email as string, changed.email_index as string]
+      await run(`update ${name} set email = $2, email_index = $3 where id = $1::text::uuid`, values)
+    }
+    expect(await runUntil(Number.POSITIVE_INFINITY)).toBe(0)
+    const people = await openAll(name)
+    expect(people.map(({ id }) => id)).toEqual(ids)
+    for (const [number, { id, email, height }] of people.entries()) {
+      const isChanged = number === at - 5 || number === at + 5
+      expect(email).toBe(isChanged ? `newest-${id}` : `Secret${height}@x.org`)
+    }
+    expect((await inspectTable(strict(), postgresTable(query, name), { open: true })).found.left).toBe(0)
+    await dir.remove()
+  })
+})
