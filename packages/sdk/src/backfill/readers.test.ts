@@ -1,0 +1,177 @@
+// The readers of what other libraries encrypted. The vectors of cloak are its own output.
+import { beforeEach, describe, expect, it } from 'vitest'
+import { backfill, cloakReader, transitReader } from '../backfill.js'
+import { type Client, text } from '../index.js'
+import { clientsOf, failure, useService } from '../test-support/clients.js'
+import { createMemoryTable } from '../test-support/memory-table.js'
+
+const KEYS = [
+  'k1.aesgcm256.AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=',
+  'k1.aesgcm256.__79_Pv6-fj39vX08_Lx8O_u7ezr6uno5-bl5OPi4eA=',
+]
+/** Made by `encryptStringSync` of @47ng/cloak 1.2.0. */
+const CLOAKED = [
+  {
+    key: KEYS[0],
+    plaintext: 'ada@example.org',
+    stored: 'v1.aesgcm256.3bab9a53.7TL8lBQwmVghjHMQ.0_d9ytGHVHzoVv2bi64W6itmVbCdYjQyaFTvE6CA5g==',
+  },
+  { key: KEYS[0], plaintext: '', stored: 'v1.aesgcm256.3bab9a53.rDodjL4kmxqwLL4F.cN-UgYtwnHFS5M2jSigz_g==' },
+  {
+    key: KEYS[0],
+    plaintext: '\u00e9\ud83d\ude00 \u0000 x',
+    stored: 'v1.aesgcm256.3bab9a53.XR2Obn88o-Da8lPS.e7tvEA5QuS-Vj1t4JUBCG0sNapkI7BWvQrg=',
+  },
+  {
+    key: KEYS[1],
+    plaintext: 'under another key',
+    stored: 'v1.aesgcm256.25b94305.tNZnckrju8i89eMG.iqomJ6fR1oDONYU-BuO5vEWb3ioynq61R4Y6GFECcWNE',
+  },
+  {
+    key: KEYS[0],
+    plaintext: 'x'.repeat(50),
+    stored:
+      'v1.aesgcm256.3bab9a53.1-gpwnQ2pWn8XA16.Ph9ODrYFy94UqhP_2dgiW2f4DVZN26uyyxUYANAaw0CBddQv0WcZaGCAsF7gqKIepKk0sNV8DywKaMQALpDUSd4L',
+  },
+]
+
+const service = useService()
+const connect = clientsOf(service)
+let eaas: Client
+let keyId: string
+beforeEach(() => {
+  keyId = service.createKey()
+  eaas = connect()
+})
+
+const modelOf = () => eaas.model({ name: 'users', keyId, bind: ['id'], format: 'text', fields: { email: text() } })
+const migrate = async (values: readonly unknown[], read: (stored: unknown) => unknown) => {
+  const table = createMemoryTable(
+    values.map((email, at) => ({ id: `u${at}`, email })),
+    ['email'],
+  )
+  const report = await backfill(modelOf(), table, { read: { email: read } })
+  const { ok } = await modelOf().decryptMany([...table.rows.values()] as never[])
+  return { report, emails: ok.map(({ email }) => email), table }
+}
+
+describe('cloakReader', () => {
+  it('reads what @47ng/cloak wrote, under each of its keys', async () => {
+    const { report, emails } = await migrate(
+      CLOAKED.map(({ stored }) => stored),
+      cloakReader({ keys: KEYS }),
+    )
+    expect(report).toMatchObject({ changed: 5, failed: 0 })
+    expect(emails).toEqual(CLOAKED.map(({ plaintext }) => plaintext))
+  })
+
+  it('takes plaintext only if it is told to, and never what is left of a value', async () => {
+    const [first] = CLOAKED as [(typeof CLOAKED)[number]]
+    const mixed = [first.stored, 'plain@example.org', first.stored.slice(0, 40)]
+    expect((await migrate(mixed, cloakReader({ keys: KEYS }))).report).toMatchObject({ changed: 1, failed: 2 })
+    const { report, emails } = await migrate(mixed, cloakReader({ keys: KEYS, acceptPlaintext: true }))
+    expect([report.failed, emails]).toEqual([1, [first.plaintext, 'plain@example.org']])
+  })
+
+  it.each([
+    ['an altered tag', (s: string) => s.replace(/A5g==$/, 'A5w==')],
+    ['an altered iv', (s: string) => s.replace('.7TL8', '.8TL8')],
+    ['another fingerprint', (s: string) => s.replace('3bab9a53', '25b94305')],
+    ['an unknown fingerprint', (s: string) => s.replace('3bab9a53', '00000000')],
+    ['a fingerprint in capitals', (s: string) => s.replace('3bab', '3BAB')],
+    ['no padding', (s: string) => s.replace(/=+$/, '')],
+    ['another version', (s: string) => s.replace('v1', 'v2')],
+    ['something behind it', (s: string) => `${s}.x`],
+    ['no ciphertext', (s: string) => s.replace(/[^.]+$/, '')],
+    ['the standard alphabet', (s: string) => s.replaceAll('_', '/')],
+    ['a number', () => 7],
+  ])('refuses %s', async (_, change) => {
+    const { stored = '' } = CLOAKED[0] ?? {}
+    const changed = change(stored)
+    expect(changed).not.toBe(stored)
+    await expect(cloakReader({ keys: KEYS })(changed)).rejects.toMatchObject({ code: 'E_CONTENT' })
+  })
+
+  it.each([
+    [[]],
+    [['k1.aesgcm256.AAAA']],
+    [[7]],
+    [[`${KEYS[0]}x`]],
+    [['k2.aesgcm256.AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=']],
+  ])('refuses keys that are not cloak’s, and does not show them: %j', (keys) => {
+    expect(() => cloakReader({ keys: keys as string[] })).toThrow(/cloak/)
+    expect(() => cloakReader({ keys: keys as string[] })).not.toThrow(/AAEC|AAAA/)
+  })
+})
+
+describe('transitReader', () => {
+  /** Answers as transit's `decrypt` does for `batch_input`. Its ciphertexts are the plaintexts' base64 behind `vault:v1:`. */
+  const createTransit = () => {
+    const requests: { path: string; inputs: { ciphertext: string; context?: string }[] }[] = []
+    const post = async (path: string, body: string) => {
+      const inputs = JSON.parse(body).batch_input as { ciphertext: string; context?: string }[]
+      requests.push({ path, inputs })
+      const batch_results = inputs.map(({ ciphertext }) =>
+        ciphertext.includes('AAAA')
+          ? { error: 'cipher: message authentication failed' }
+          : { plaintext: ciphertext.replace('vault:v1:', '') },
+      )
+      return { status: batch_results.some(({ error }) => error) ? 400 : 200, body: { data: { batch_results } } }
+    }
+    return { post, requests }
+  }
+  const stored = (value: string) => `vault:v1:${Buffer.from(value).toString('base64')}`
+
+  it('has a page decrypted in requests of 200, and fails the rows that transit refuses', async () => {
+    const { post, requests } = createTransit()
+    const values = Array.from({ length: 250 }, (_, at) => stored(`user${at}@example.org`))
+    const table = createMemoryTable(
+      [...values, 'vault:v1:AAAA'].map((email, at) => ({ id: String(1_000 + at), email })),
+      ['email'],
+    )
+    const read = { email: transitReader({ post, key: 'my key', mount: 'crypto/transit' }) }
+    expect(await backfill(modelOf(), table, { read, batchSize: 1_000 })).toMatchObject({ changed: 250, failed: 1 })
+    expect(requests.map(({ path, inputs }) => [path, inputs.length])).toEqual([
+      ['/v1/crypto/transit/decrypt/my%20key', 200],
+      ['/v1/crypto/transit/decrypt/my%20key', 51],
+    ])
+    const { ok } = await modelOf().decryptMany([...table.rows.values()].slice(0, 250) as never[])
+    expect(ok[249]?.email).toBe('user249@example.org')
+  })
+
+  it('passes on the context, and reads bytes', async () => {
+    const { post, requests } = createTransit()
+    const read = transitReader({ post, key: 'k', context: 'Y3R4', as: 'bytes' })
+    expect(await read(stored('x'))).toEqual(new TextEncoder().encode('x'))
+    expect(requests[0]?.inputs).toEqual([{ ciphertext: stored('x'), context: 'Y3R4' }])
+  })
+
+  it('takes plaintext only if it is told to, and sends it nowhere', async () => {
+    const { post, requests } = createTransit()
+    await expect(transitReader({ post, key: 'k' })('plain')).rejects.toMatchObject({ code: 'E_CONTENT' })
+    const read = transitReader({ post, key: 'k', acceptPlaintext: true })
+    expect(await read('plain')).toBe('plain')
+    await expect(read('vault:cut')).rejects.toMatchObject({ code: 'E_CONTENT' })
+    expect(requests).toEqual([])
+  })
+
+  it.each([
+    ['does not answer', () => Promise.reject(new Error('token s.secret'))],
+    ['is sealed', async () => ({ status: 503, body: { errors: ['Vault is sealed'] } })],
+    ['denies', async () => ({ status: 403, body: { errors: ['permission denied'] } })],
+    ['answers for another number of values', async () => ({ status: 200, body: { data: { batch_results: [] } } })],
+    ['answers no JSON', async () => ({ status: 200, body: undefined })],
+  ])('ends the run where transit %s, without its words', async (_, post) => {
+    const error = await failure(migrate([stored('x')], transitReader({ post, key: 'k' })))
+    expect(error).toMatchObject({ code: 'E_NETWORK' })
+    expect(JSON.stringify(error)).not.toMatch(/secret/)
+  })
+
+  it.each([
+    ['no text', 'vault:v1:/w=='],
+    ['no base64', 'vault:v1:A'],
+  ])('refuses a plaintext that is %s', async (_, value) => {
+    const { post } = createTransit()
+    await expect(transitReader({ post, key: 'k' })(value)).rejects.toMatchObject({ code: 'E_CONTENT' })
+  })
+})
