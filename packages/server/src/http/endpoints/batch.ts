@@ -21,6 +21,9 @@ import { parse } from '../parse.js'
 import { bindRoutes, type Route } from '../route.js'
 import { serverModeRoutes } from './server-mode.js'
 
+/** How many keys are loaded at a time: a share of the connections' statements that leaves room for other calls. */
+const KEYS_AHEAD = 16
+
 type Item = wire.Batch['operations'][number]
 type OnError = (error: unknown) => void
 interface Result {
@@ -64,10 +67,12 @@ async function decideAll(
   const decided: Decided[] = []
   const entries: EntryNote[] = []
   const unrecorded: UnrecordedKind[] = []
+  const loadAhead = createLoadAhead(items, context)
   const pause = createStretches() // also while it holds the lock of the head: other tenants' calls do not wait for that lock
-  for (const item of items) {
+  for (const [at, item] of items.entries()) {
     const due = pause()
     if (due) await due
+    loadAhead(at)
     const one = await decide(item, context, onError)
     decided.push(one)
     if ('refusal' in one) {
@@ -83,6 +88,21 @@ async function decideAll(
     if (made.unrecorded) unrecorded.push(...made.unrecorded)
   }
   return { entries, release: async () => ({ results: await mapInStretches(decided, settle) }), secrets, unrecorded }
+}
+
+/**
+ * Starts to load the keys of the next operations while one is decided. Where each has a key of its own that is not cached, the round trips to the
+ * database would add up to seconds.
+ */
+function createLoadAhead(items: readonly Item[], { state }: Context): (at: number) => void {
+  let next = 0
+  return (at) => {
+    for (; next < Math.min(items.length, at + KEYS_AHEAD); next++) {
+      const key_id = items[next]?.key_id
+      if (typeof key_id !== 'string' || key_id === items[next - 1]?.key_id) continue
+      state.findKey(key_id).catch(() => undefined) // the operation itself reports it
+    }
+  }
 }
 
 async function decide(item: Item, context: Context, onError: OnError): Promise<Decided> {
