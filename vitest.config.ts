@@ -31,7 +31,7 @@ const DATABASE_SUITES = [DATABASE_FOLDERS, '{test,packages/server/src}/**/*.db.t
  * commits, and one pass over keys, logs and purges. The other suites test the same SQL, driver and HTTP on either back end.
  */
 const ON_BOTH = [
-  'test/api/{batch,due-work,keys}.test.ts',
+  'test/api/{batch,due-work,keys,many-keys}.test.ts',
   'test/audit/{installation-log,list,retention/{command,purge}}.test.ts',
   'test/audit/tamper/laundered-rights.test.ts',
   'test/cli/{data-directory,no-database,root-key}.test.ts',
@@ -48,11 +48,15 @@ const NOT_QUICK = [
   'packages/server/src/store/**/*.test.ts',
   'test/{examples,packed}/**',
   'test/repo/{docs-site,run}.test.ts',
-  'test/sdk/{browser,cross-language,client/{malicious,round-trip}}.test.ts',
+  'test/sdk/{browser,browser-streams,cross-language,stream-memory,client/{malicious,round-trip}}.test.ts',
 ]
 
 /** The suites that `npm run test:slow` runs too, with more rounds (test/support/rounds.ts): units, and on each back end. */
-const SIZED_UNITS = ['test/sdk/client/round-trip.test.ts', 'test/sdk/cross-language.test.ts']
+const SIZED_UNITS = [
+  'test/sdk/client/round-trip.test.ts',
+  'test/sdk/cross-language.test.ts',
+  'test/sdk/{browser-streams,stream-memory}.test.ts',
+]
 const SIZED = ['test/faults/{postgres-crash,two-processes}.test.ts', 'test/sdk/real-server.db.test.ts']
 
 const SLOW_TIMEOUT_MS = 30 * 60_000

@@ -27,6 +27,7 @@ const SDK_DOCS = [
   'streams',
   'rotation',
   'backfill',
+  'deleting-a-person',
   'dek-cache-and-audit',
   'events',
   'orms',

@@ -192,7 +192,8 @@ describe.each(ROUTES)('$name', (route) => {
     expect(status).toBe(row.status)
     expect(headers.get('cache-control')).toBe('no-store')
     const { logs } = (await owner.call('GET', `/v1/audit?after_id=${before}`)).body
-    const action = name === 'POST /v1/batch' ? 'key.wrap' : row.action
+    const batched: Record<string, string> = { 'POST /v1/batch': 'key.wrap', 'POST /v1/batch/keys': 'key.create' }
+    const action = batched[name] ?? row.action
     expect(logs.map((entry: { action: string }) => entry.action)).toEqual(action ? [action] : [])
     for (const entry of logs) {
       expect([entry.actor, entry.ip_address]).toEqual([owner.tenant.api_key.id, '127.0.0.1'])

@@ -146,7 +146,10 @@ export async function startKeyModel(): Promise<KeyModel> {
       policy: ['PATCH', `${path}/rotation`, { interval_days: 3650 }],
     }
     const { status, body } = await owner.call(...calls[event])
-    if (status === 409) expect(body.code).toBe('E_STATE')
+    if (status === 409) {
+      const shown = (await owner.call('GET', path)).body.status
+      expect(body.code).toBe(shown === 'destroyed' ? 'E_KEY_DESTROYED' : 'E_STATE')
+    }
     return status
   }
 

@@ -362,9 +362,11 @@ describe('the running service', () => {
         code: ProblemCode,
         on: typeof ground,
         bodies: Record<string, Record<string, unknown>> = {},
+        { by = caller, without = '' } = {},
       ) => {
         for (const route of routesWithRules()) {
           const { row, rule } = route
+          if (row.operationId === without) continue
           const given = bodies[row.operationId]
           if (Object.keys(bodies).length > 0 && !given) continue
           const { body } = rule.call(on)
@@ -374,7 +376,7 @@ describe('the running service', () => {
             ...given,
           }
           const path = row.path.replace(':id', rule.on === 'api_key' ? on.api_key_id : on.key_id)
-          const answer = await caller.call(row.method, path, row.body && sent)
+          const answer = await by.call(row.method, path, row.body && sent)
           if (answer.body?.code !== code) continue
           expectDocumented(operationOf(row), answer)
           found.push(`${row.operationId} ${code}`)
@@ -386,8 +388,14 @@ describe('the running service', () => {
       await refuse('E_PLAINTEXT_TOO_LARGE', ground, { encrypt: { plaintext: 'x'.repeat(65_537) } })
       await refuse('E_NAME_TAKEN', ground, { createKey: { name: ground.name } })
       await refuse('E_NOT_FOUND', missing)
-      await refuse('E_STATE', gone)
+      await refuse('E_KEY_DESTROYED', gone)
       await refuse('E_STATE', ground, { destroyKey: {} }) // of a destroyed key it changes nothing
+      const waiting = await makeGround(owner) // on a service with a waiting period
+      await owner.call('DELETE', `/v1/keys/${waiting.key_id}`)
+      await owner.call('POST', `/v1/keys/${waiting.key_id}/destroy`, { confirm: waiting.name })
+      await owner.call('DELETE', `/v1/api-keys/${waiting.api_key_id}`)
+      await refuse('E_STATE', waiting, {}, { by: owner, without: 'cancelDestruction' }) // which ends the waiting
+      await refuse('E_STATE', ground, { cancelDestruction: {} })
       const { tenant_id } = caller.tenant
       await performAsSystem(strict.services, tenant_id, updateTenant({ monthly_encrypt_quota: 0 }))
       await refuse('E_QUOTA_EXCEEDED', ground, { encrypt: {} })

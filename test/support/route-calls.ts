@@ -41,6 +41,7 @@ async function scheduleDestruction(owner: Caller, id: string): Promise<void> {
 /** One rule per route, named `METHOD path`. */
 export const RULES: Record<string, Rule> = {
   'POST /v1/keys': { call: () => ({ body: { name: unique() } }) },
+  'POST /v1/batch/keys': { call: () => ({ body: { keys: [{ name: unique() }] } }) },
   'GET /v1/keys': { call: () => ({}) },
   'GET /v1/keys/:id': { on: 'key', call: () => ({}) },
   'POST /v1/keys/:id/rotate': { on: 'key', call: () => ({}) },

@@ -25,7 +25,7 @@ export const MAX_LISTED_ENTRIES = 100
 /** Counts of calls without an entry in one answer: the largest. */
 export const MAX_LISTED_UNRECORDED = 1_000
 
-/** Operations of a batch. */
+/** Operations of a batch, and keys that one call creates. */
 export const MAX_BATCH_OPERATIONS = 1_000
 /** Plaintext in server mode, in bytes after decoding. */
 export const MAX_SERVER_MODE_BYTES = 65_536

@@ -25,6 +25,8 @@ export interface RouteRow {
 /** Every call, by the name that generated clients give it. The names are unique, in camel case, and never change. */
 export const ROUTES = {
   createKey: { permissions: ['keys:create'], status: 201, method: 'POST', path: '/v1/keys' },
+  // Not repeatable: a second call would report the names of the first one as taken.
+  createKeys: { permissions: ['keys:create'], method: 'POST', path: '/v1/batch/keys' },
   listKeys: { permissions: ['keys:read'], repeatable: true, method: 'GET', path: '/v1/keys' },
   getKey: { permissions: ['keys:read'], repeatable: true, method: 'GET', path: '/v1/keys/:id' },
   rotateKey: { permissions: ['keys:rotate'], method: 'POST', path: '/v1/keys/:id/rotate' },

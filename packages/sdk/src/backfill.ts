@@ -160,6 +160,10 @@ async function run(
     throw new InvalidInputError('after must be the text that progress told', 'Omit it to begin at the first row.')
   }
   const { definition, load } = getInternals(model)
+  if (definition.keyByRow) {
+    const hint = 'Seal such rows by `encryptMany` or `reseal` of the model.'
+    throw new InvalidInputError('a backfill needs a model with one key, not a key for each row', hint)
+  }
   assertReaders(read, definition)
   const table = typeof source === 'function' ? await source(columnsOf(definition)) : source
   // The run itself refuses what the model does not accept: what a reader returns was not read from the table.

@@ -67,7 +67,7 @@ export type { Bundle, StoredEnvelope } from './records/read-envelope.js'
 export type { DecryptedRecord, EncryptedRecord, OpenableField, SealableField } from './records/record-types.js'
 export type { ApiKeyChanges, ApiKeys, NewApiKeyOptions } from './resources/api-keys.js'
 export type { Audit, EntriesOptions, EntryFilter, ListEntriesOptions } from './resources/audit.js'
-export type { CallOptions, Keys, ListKeysOptions } from './resources/keys.js'
+export type { CallOptions, CreatedKeys, Keys, ListKeysOptions } from './resources/keys.js'
 export type { ServerMode } from './resources/server-mode.js'
 export type {
   ApiKeyList,

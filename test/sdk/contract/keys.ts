@@ -39,6 +39,26 @@ export const KEY_CASES: ContractCase[] = [
     },
   },
   {
+    rule: 'are created many at once: a name that is taken fails alone, and so does the second of two in one call',
+    async run({ connect }) {
+      const { keys, audit } = connect()
+      await keys.create({ name: 'taken' })
+      const names = ['a', 'taken', 'b', 'a', '客户']
+      const { ok, failed } = await keys.createMany(names.map((name) => ({ name })))
+      expect(ok.map(({ name, status, current_version }) => [name, status, current_version])).toEqual(
+        ['a', 'b', '客户'].map((name) => [name, 'active', 1]),
+      )
+      expect(failed.map(({ index, error }) => [index, error.code, 'problem' in error && error.problem])).toEqual([
+        [1, 'E_API', 'E_NAME_TAKEN'],
+        [3, 'E_API', 'E_NAME_TAKEN'],
+      ])
+      expect((await keys.createMany([{ name: 'a' }])).ok).toEqual([])
+      // One by one: keys of one moment are listed in the order of their random ids.
+      for (const name of ['a', 'b', '客户']) expect((await keys.list({ name })).count).toBe(1)
+      expect((await audit.list({ action: 'key.create' })).total).toBe(4)
+    },
+  },
+  {
     rule: 'are ensured: created once, and found from then on',
     async run({ connect }) {
       const { keys } = connect()
@@ -180,7 +200,7 @@ export const KEY_CASES: ContractCase[] = [
       await keys.destroy(keyId, 'users')
       expect((await keys.cancelDestruction(keyId)).status).toBe('disabled')
       await keys.destroy(keyId, 'users')
-      const refused = async () => {
+      const refused = async (problem: string) => {
         const other = connect()
         for (const call of [
           () => other.encrypt('x', { keyId }),
@@ -195,16 +215,16 @@ export const KEY_CASES: ContractCase[] = [
           () => other.keys.enable(keyId),
           () => other.keys.export(keyId),
         ]) {
-          expect(await refusal(call())).toBe('409 E_STATE')
+          expect(await refusal(call())).toBe(`409 ${problem}`)
         }
       }
-      await refused()
+      await refused('E_STATE')
       await pass(7 * DAY_MS - MINUTE_MS)
       expect((await keys.get(keyId)).status).toBe('pending_destruction')
       await pass(MINUTE_MS)
       expect(await keys.get(keyId)).toMatchObject({ status: 'destroyed', versions: [{ status: 'destroyed' }] })
-      await refused()
-      expect(await refusal(keys.cancelDestruction(keyId))).toBe('409 E_STATE')
+      await refused('E_KEY_DESTROYED')
+      expect(await refusal(keys.cancelDestruction(keyId))).toBe('409 E_KEY_DESTROYED')
       expect((await keys.destroy(keyId, 'users')).status).toBe('destroyed')
       expect(await refusal(keys.create({ name: 'users' }))).toBe('409 E_NAME_TAKEN')
       expect((await keys.list()).count).toBe(1)

@@ -168,6 +168,7 @@ export const problem = object({
 /** The shape of each call's JSON answer. */
 export const ANSWERS = {
   createKey: key,
+  createKeys: batchResults,
   listKeys: keyList,
   getKey: keyWithVersions,
   rotateKey: key,

@@ -46,6 +46,7 @@ export const FIELDS = { text, name, base64, dek, iv, version }
 /** The most items that each array of a body may have. */
 const MAX_ITEMS = Object.entries({
   operations: MAX_BATCH_OPERATIONS,
+  keys: MAX_BATCH_OPERATIONS,
   permissions: MAX_LISTED_PERMISSIONS,
   allowed_ips: MAX_ALLOWED_IPS,
 })
@@ -64,6 +65,10 @@ export function findOverlong(body: unknown): string | undefined {
 /* Keys */
 
 export const createKey = z.object({ name, algorithm: z.optional(z.literal(ALGORITHM)) })
+/** An invalid name fails the whole call; a name that is taken fails its own key only. */
+export const createKeys = z.object({
+  keys: z.array(createKey).check(z.minLength(1), z.maxLength(MAX_BATCH_OPERATIONS)),
+})
 export const setRotation = z.object({ interval_days: z.nullable(z.int().check(z.gte(1), z.lte(MAX_ROTATION_DAYS))) })
 export const destroyKey = z.object({ confirm: z.string() })
 
@@ -126,6 +131,7 @@ export const updateApiKey = z.object({
 /** The body of each call that has one. */
 export const BODIES = {
   createKey,
+  createKeys,
   setRotation,
   destroyKey,
   wrap,
@@ -141,6 +147,7 @@ export const BODIES = {
 
 /** The type of each body once parsed. */
 export type Bodies = { [Id in keyof typeof BODIES]: z.infer<(typeof BODIES)[Id]> }
+export type CreateKeys = z.infer<typeof createKeys>
 export type Encrypt = z.infer<typeof encrypt>
 export type Decrypt = z.infer<typeof decrypt>
 export type BatchOperation = (typeof BATCH_OPERATIONS)[number]

@@ -86,6 +86,16 @@ describe('sealing a table', () => {
     ])
   })
 
+  it('takes no model whose rows each have a key of their own', async () => {
+    const people = eaas.model({ name: 'people', keyId: (row) => row.key_id, fields: { note: text() } })
+    const table = tableOf(plain)
+    for (const run of [backfill(people, table), inspectTable(people, table)]) {
+      const error = await failure(run)
+      expect([error.code, error.message]).toEqual(['E_INVALID_INPUT', expect.stringContaining('one key')])
+    }
+    expect(service.requests).toEqual([])
+  })
+
   it('accepts only what the model accepts', async () => {
     const v1 = await eaas.model({ keyId, envelope: 1, fields }).encryptMany(plain.slice(0, 1))
     const table = tableOf([...v1, ...plain.slice(1)])

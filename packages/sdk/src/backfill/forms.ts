@@ -126,7 +126,7 @@ function formOf(definition: Definition, row: Row, { name, path }: PlacedField, v
     const { commitment, key_id, key_version } = readEnvelope(envelopeAt(row, path, definition.header, place), place)
     if (!definition.keyIds.has(key_id) || (commitment && definition.envelope === 1)) return found('unreadable')
     const isOld = key_version < (versions.get(key_id) ?? 0)
-    return found(commitment ? 'v2' : 'v1', isOld, key_id !== definition.keyId)
+    return found(commitment ? 'v2' : 'v1', isOld, key_id !== definition.keyOf({}, 0))
   } catch (error) {
     if (!isEaasError(error)) throw error
     return found('unreadable')

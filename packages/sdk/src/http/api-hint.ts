@@ -8,6 +8,8 @@ export function apiHint({ status, problem }: Pick<ApiProblem, 'status' | 'proble
       return 'Check baseUrl: it needs the path prefix of a proxy or a broker, and no /v1.'
     case 'E_NAME_TAKEN':
       return 'Choose another name: names are never reused.'
+    case 'E_KEY_DESTROYED':
+      return 'Treat the data as deleted: nothing brings the key back.'
     case 'E_TOO_MANY_CALLS':
       return 'Wait for the time that the detail states.'
     case 'E_BODY_TOO_LARGE':

@@ -40,7 +40,7 @@ export interface HttpOptions {
 export type Outcome = { value: unknown } | { error: unknown }
 
 /** What a call resolves to: of a batch, the outcome of each of its `parts`, in order; undefined where there is no body. */
-export type Answer<Id extends OperationId> = Id extends 'batch'
+export type Answer<Id extends OperationId> = Id extends 'batch' | 'createKeys'
   ? Outcome[]
   : Id extends keyof wire.Answers
     ? wire.Answers[Id]

@@ -23,7 +23,7 @@ const MAX_TEXT = 1_000
 /** The SDK asks `decrypt` for bytes, and so for base64. */
 const ANSWERS: Partial<Record<OperationId, wire.Shape>> = { ...wire.ANSWERS, decrypt: wire.decryptedBytes }
 /** What grows with what the tenant has, or with what the call asks for. */
-const LONG_ANSWERS: readonly OperationId[] = ['listKeys', 'listApiKeys', 'listAudit', 'batch']
+const LONG_ANSWERS: readonly OperationId[] = ['listKeys', 'listApiKeys', 'listAudit', 'batch', 'createKeys']
 
 export interface SendOptions {
   /** Undefined where a session authenticates the caller: the call is then sent with the page's cookies. */

@@ -6,6 +6,9 @@ import { readingContext } from '../records/bound-envelopes.js'
 import { getAt } from '../records/paths.js'
 import type { Definition } from './definition.js'
 
+/** How many of them a model keeps: it has several for each key, and may have a key for each row. */
+const MAX_HEADS = 2_000
+
 /** The AAD of a field without the pairs of the row, by key and field: the same for all rows. */
 const heads = new WeakMap<Definition, Map<string, Uint8Array>>()
 
@@ -28,6 +31,7 @@ export function bindField(definition: Definition, keyId: string, field: string, 
   const name = `${keyId}/${field}`
   // `field` and `model` come before every `row.…`, so the pairs can be encoded apart.
   const head = known.get(name) ?? readingContext(() => contextAad(keyId, { model: definition.name, field }))
+  if (known.size >= MAX_HEADS) known.clear()
   known.set(name, head)
   return concatBytes(head, row)
 }

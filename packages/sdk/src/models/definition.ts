@@ -1,8 +1,9 @@
 /** Reads and checks what an application declares of a model. `index-columns.ts` reads its indexes. */
+import { isUuid } from '@eaas/protocol'
 import { assertScope, type DekScope } from '../deks/dek-scope.js'
 import { InvalidInputError } from '../errors.js'
-import { assertFlag, assertKeyId, assertOptions, isName, kindOf } from '../input.js'
-import { assertFieldPath, fieldInside, type Path } from '../records/paths.js'
+import { assertFlag, assertKeyId, assertOptions, isName, kindOf, type Row } from '../input.js'
+import { assertFieldPath, fieldInside, getAt, type Path, withValues } from '../records/paths.js'
 import { warnOfFewValues } from './blind-index.js'
 import type { FieldSpec } from './fields.js'
 import { assertByService, type IndexColumn, readIndexColumns } from './index-columns.js'
@@ -62,8 +63,12 @@ interface SharedOptions<
   H extends string,
   P extends boolean,
 > {
-  /** The `id` of the key under which all fields are sealed. */
-  keyId: string
+  /**
+   * The `id` of the key under which all fields are sealed. Or a function that returns the id of each row's own key, so that destroying one key
+   * makes one person's data unreadable: see the page on deleting a person's data. It is given the row without its fields and the columns that
+   * the model adds, stored and unstored rows alike: `(row) => row.key_id`. An envelope of another row's key does not open. Indexes then need `indexKey`.
+   */
+  keyId: string | ((row: Readonly<Record<string, unknown>>) => unknown)
   /**
    * The ids of keys under which rows were sealed before. The model still opens these rows, and `reseal` seals them under `keyId`.
    * It refuses envelopes of any other key, since whoever can write to the database could have put them there.
@@ -119,12 +124,15 @@ export interface BindColumn {
 export interface Definition {
   /** Empty in a model of format v1 that has none. */
   name: string
-  keyId: string
+  /** The key of a row; its number is for errors. */
+  keyOf: (row: Row, index: number) => string
+  /** Whether each row has a key of its own. */
+  keyByRow: boolean
   envelope: 1 | 2
   bind: readonly BindColumn[]
   acceptUnbound: boolean
   acceptPlaintext: boolean
-  /** The ids of the keys whose envelopes the model opens. */
+  /** The ids of the keys whose envelopes the model opens, whatever the row. */
   keyIds: ReadonlySet<string>
   /** Without it the service makes the indexes. */
   indexKey: IndexKey | undefined
@@ -154,7 +162,8 @@ export function readDefinition(options: Options): Definition {
     formerKeyIds = [],
     acceptPlaintext = false,
   } = options
-  assertKeyId(keyId)
+  const keyByRow = typeof keyId === 'function'
+  if (!keyByRow) assertKeyId(keyId)
   if (!Array.isArray(formerKeyIds)) throw new InvalidInputError('formerKeyIds must be an array of ids')
   for (const one of formerKeyIds) assertKeyId(one, 'formerKeyIds')
   assertScope(dek)
@@ -181,14 +190,55 @@ export function readDefinition(options: Options): Definition {
   if (warn) for (const { column, fields } of columns) warnOfFewValues(column, namesOf(fields))
   const names = new Set([...namesOf(fields), ...columns.map(({ column }) => column), header])
   assertBind(binding.bind, fields, names)
-  const keyIds = new Set([keyId, ...formerKeyIds])
-  const indexKey = readLocal(options, binding.name, keyIds)
+  const keyIds = new Set(keyByRow ? formerKeyIds : [keyId, ...formerKeyIds])
+  const indexKey = readLocal(options, binding.name, keyByRow ? undefined : keyIds)
   if (!indexKey) assertByService(columns)
-  return { ...binding, keyId, keyIds, indexKey, acceptPlaintext, fields, columns, names, format, header, dek, warn }
+  if (!indexKey && keyByRow && columns[0]) {
+    throw new InvalidInputError(
+      `the index ${JSON.stringify(columns[0].column)} needs indexKey: each row has another key`,
+      'Make one with createIndexKey().',
+    )
+  }
+  const keyOf = keyByRow ? keyOfRow(keyId, fields, names) : () => keyId
+  return {
+    ...{ ...binding, keyOf, keyByRow, keyIds, indexKey, acceptPlaintext },
+    ...{ fields, columns, names, format, header, dek, warn },
+  }
+}
+
+/**
+ * Makes the function that finds the key of a row. The application's function gets what is stored in plain, so that it gives the same key for a
+ * row that is to be sealed and for the stored one, and no plaintext can get into its errors.
+ */
+function keyOfRow(find: (row: Row) => unknown, fields: readonly PlacedField[], names: ReadonlySet<string>) {
+  return (row: Row, index: number): string => {
+    const present = fields.filter(({ path }) => getAt(row, path) !== undefined)
+    const plain = withValues(
+      row,
+      present.map(({ path }): [Path, undefined] => [path, undefined]),
+    )
+    for (const name of names) delete plain[name]
+    const place = { index, field: 'keyId' }
+    let keyId: unknown
+    let got = 'an error'
+    try {
+      keyId = find(plain)
+      got = kindOf(keyId)
+    } catch {
+      // Refused below: an error of the application may quote the row.
+    }
+    if (typeof keyId === 'string' && isUuid(keyId)) return keyId
+    const hint = 'Store it in a column of each row, and read that column too.'
+    throw new InvalidInputError(`keyId() must return the id of a key, a UUID, got ${got}`, hint, place)
+  }
 }
 
 /** Reads the key of a local index. @throws InvalidInputError when it is garbled, or of another model or key */
-function readLocal({ indexKey, envelope }: Options, model: string, keyIds: ReadonlySet<string>): IndexKey | undefined {
+function readLocal(
+  { indexKey, envelope }: Options,
+  model: string,
+  keyIds: ReadonlySet<string> | undefined,
+): IndexKey | undefined {
   if (indexKey === undefined) return undefined
   if (envelope === 1)
     throw new InvalidInputError(
@@ -202,7 +252,7 @@ function readLocal({ indexKey, envelope }: Options, model: string, keyIds: Reado
       'Make one for this model.',
     )
   }
-  if (keyIds.has(read.wrapped.key_id)) return read
+  if (!keyIds || keyIds.has(read.wrapped.key_id)) return read
   const message = `indexKey was made under the key ${read.wrapped.key_id}, which is not the model's`
   throw new InvalidInputError(message, 'Make one under `keyId`, or name its key in `formerKeyIds`.')
 }

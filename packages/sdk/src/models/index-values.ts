@@ -39,11 +39,13 @@ type Hashes = ReadonlyMap<IndexColumn, Map<string, string>>
 
 async function hashByService(
   { batcher }: ModelDeps,
-  { keyId }: Definition,
+  { keyOf }: Definition,
   byColumn: Hashes,
   { signal }: RowsOptions,
 ): Promise<void> {
   const texts = new Set([...byColumn.values()].flatMap((hashes) => [...hashes.keys()]))
+  if (texts.size === 0) return
+  const keyId = keyOf({}, 0) // the model's: with a key for each row, it has an index key instead
   const made = await hashEach(batcher, texts, { keyId, signal })
   for (const hashes of byColumn.values()) for (const text of hashes.keys()) hashes.set(text, made.get(text) ?? '')
 }

@@ -115,8 +115,14 @@ export function copyStored({ fields, bind, header }: Definition, row: unknown, i
  * @throws InvalidInputError when it is not a row of the model, or lacks a column of `bind`; DecryptionError for another key or format
  */
 export function readJobs(definition: Definition, row: Row, index: number): Job[] {
-  const { fields, names, keyIds, header } = definition
+  const { fields, names, keyIds, keyByRow, header } = definition
   let binding: Uint8Array | undefined
+  let own: string | undefined
+  const isOwn = (key_id: string) => {
+    if (keyIds.has(key_id) || !keyByRow) return keyIds.has(key_id)
+    own ??= definition.keyOf(row, index)
+    return own === key_id
+  }
   const demand = (parts: SealedParts, place: RecordPlace) => {
     if (definition.envelope === 1) return demandAad(parts, { aad: undefined }, place)
     // Only where a value is bound: what is not has no use for the row's columns.
@@ -131,8 +137,8 @@ export function readJobs(definition: Definition, row: Row, index: number): Job[]
     if (!isMissing(value)) {
       if (acceptPlain(definition, field, value, index)) return []
       const parts = readEnvelope(envelopeAt(row, field.path, header, place), place)
-      if (keyIds.has(parts.key_id)) return [{ place, field, parts: demand(parts, place) }]
-      const message = `could not decrypt: encrypted under the key ${parts.key_id}, which is not the model's`
+      if (isOwn(parts.key_id)) return [{ place, field, parts: demand(parts, place) }]
+      const message = `could not decrypt: encrypted under the key ${parts.key_id}, which is not the ${keyByRow ? "row's" : "model's"}`
       const hint = 'Name former keys in `formerKeyIds`, or restore the envelope.'
       throw new DecryptionError(place, { message, hint })
     }

@@ -33,6 +33,8 @@ export type Texts = readonly (ColumnTexts | undefined)[]
 /** What is made of a row before anything is sent. */
 export interface RowRead {
   texts: Texts
+  /** The key of its values; undefined where it has none to seal. */
+  keyId: string | undefined
   /** What its values are bound to: see `bindRow`. */
   binding: Uint8Array | undefined
 }
@@ -51,8 +53,9 @@ function readRow(definition: Definition, row: Row, index: number): RowRead {
   if (whole) assertPicked(definition, whole, row, index)
   const texts = readTexts(definition, row, index)
   // Of some fields, those that hold nothing are bound to nothing, and need no column of the row.
-  const isUnbound = whole && fields.every(({ path }) => isMissing(getAt(row, path)))
-  return { texts, binding: isUnbound ? undefined : bindRow(definition, row, index) }
+  if (whole && fields.every(({ path }) => isMissing(getAt(row, path))))
+    return { texts, keyId: undefined, binding: undefined }
+  return { texts, keyId: definition.keyOf(row, index), binding: bindRow(definition, row, index) }
 }
 
 /** Refuses some fields of a row that would be stored beside plaintext, or beside what no longer fits them. @throws InvalidInputError */
@@ -117,11 +120,11 @@ export async function sealRows(
   options: SealOptions & { pace: Pace; read: readonly RowRead[] },
 ): Promise<Row[]> {
   const { envelopes } = deps
-  const { keyId, fields, format, header } = definition
+  const { fields, format, header, keyByRow } = definition
   const { pace, read, signal } = options
   const dek = options.ownDek && definition.dek === 'shared' ? 'call' : definition.dek
   const paths = fields.map(({ path }) => path)
-  const backlog = createBacklog(envelopes.isSync())
+  const backlog = createBacklog(envelopes.isSync() && !keyByRow) // with a key for each row, many DEKs are wrapped at a time
   const out: Row[] = []
   const put = (at: number, present: readonly PlacedField[], sealed: readonly Envelope[]) => {
     const values = present.map(({ path }, number): [Path, unknown] => {
@@ -131,12 +134,16 @@ export async function sealRows(
     const full = withValues(rows[at] ?? {}, values)
     out[at] = format === 'compact' && fields.length > 0 ? packRow(full, paths, header, at) : full
   }
-  await withDeks(deps, { keyId, dek, count: rows.length, signal }, async (start, end, dekOf) => {
+  let isCollecting = false
+  const keyOf = (at: number) => read[at]?.keyId
+  await withDeks(deps, { keyOf, dek, count: rows.length, signal }, async (start, end, dekOf) => {
     for (let at = start; at < end; at++) {
-      // Not before the first row: its wrap must be requested in the same turn as the hashes.
-      if (at > 0 && pace.due()) await restAndReport(deps, pace, options, { done: at, total: rows.length })
+      // Not before the first row: its wrap must be requested in the same turn as the hashes. Nor while wraps of rows with keys of their own are
+      // collected, which would go out in many small requests.
+      if (at > 0 && !isCollecting && pace.due())
+        await restAndReport(deps, pace, options, { done: at, total: rows.length })
       const present = fields.filter(({ path, spec }) => !isNothing(spec.missing, getAt(rows[at] ?? {}, path)))
-      const binding = read[at]?.binding
+      const { keyId = '', binding } = read[at] ?? {}
       const plaintexts = present.map(({ path, name, spec }) => ({
         bytes: CODECS[spec.kind].encode(getAt(rows[at] ?? {}, path), { index: at, field: name }),
         aad: binding && bindField(definition, keyId, name, binding),
@@ -147,8 +154,14 @@ export async function sealRows(
         : plaintexts.length === 0
           ? []
           : envelopes.sealAll(plaintexts, keyId, signal)
-      if (isPromise(sealed)) await backlog.add(sealed.then((list) => put(at, present, list)))
-      else put(at, present, sealed)
+      if (isPromise(sealed)) {
+        const flushed = backlog.add(sealed.then((list) => put(at, present, list)))
+        isCollecting = keyByRow && flushed === undefined
+        await flushed
+      } else {
+        isCollecting = false
+        put(at, present, sealed)
+      }
     }
   })
   await backlog.flush()

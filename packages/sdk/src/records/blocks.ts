@@ -30,32 +30,45 @@ export interface RecordsDeps {
   onClose: Set<() => void>
 }
 
+interface DeksOptions {
+  /** The key of a record; undefined where it has nothing to seal. */
+  keyOf: (at: number) => string | undefined
+  dek: DekScope
+  count: number
+  signal: AbortSignal | undefined
+}
+
 /**
- * Runs the task for blocks of records. `dekOf` returns the DEK made for a record or for the call, and undefined with the scope
+ * Runs the task for blocks of records. `dekOf` returns the DEK made for a record, or for its key in this call, and undefined with the scope
  * `shared`. The DEKs of a block are wrapped together and zeroed after it.
  */
 export async function withDeks(
   { wrap, decryptDeks }: Pick<RecordsDeps, 'wrap' | 'decryptDeks'>,
-  { keyId, dek, count, signal }: { keyId: string; dek: DekScope; count: number; signal: AbortSignal | undefined },
+  { keyOf, dek, count, signal }: DeksOptions,
   task: (start: number, end: number, dekOf: (at: number) => OwnDek | undefined) => Promise<void>,
 ): Promise<void> {
   const block = dek === 'record' ? BLOCK_RECORDS : count
+  const nameOf = (at: number) => (dek === 'call' ? keyOf(at) : at)
   for (let start = 0; start < count; start += block) {
     const end = Math.min(count, start + block)
-    const own = await createDeks(dek === 'shared' ? 0 : dek === 'call' ? 1 : end - start, () =>
-      createOwnDek(wrap, keyId, signal),
-    )
+    const wanted = new Map<string | number | undefined, string>()
+    for (let at = start; at < end && dek !== 'shared'; at++) {
+      const keyId = keyOf(at)
+      if (keyId !== undefined) wanted.set(nameOf(at), keyId)
+    }
+    const own = await createDeks([...wanted.values()], (keyId) => createOwnDek(wrap, keyId, signal))
+    const deks = new Map([...wanted.keys()].map((name, number) => [name, own[number]]))
     try {
-      if (dek === 'call' && own[0]) decryptDeks.add(own[0].wrapped, own[0].dek)
-      await task(start, end, (at) => own[dek === 'call' ? 0 : at - start])
+      if (dek === 'call') for (const { wrapped, dek } of own) decryptDeks.add(wrapped, dek)
+      await task(start, end, (at) => deks.get(nameOf(at)))
     } finally {
       for (const { dek } of own) zeroDek(dek)
     }
   }
 }
 
-async function createDeks(count: number, make: () => Promise<OwnDek>): Promise<OwnDek[]> {
-  const made = await Promise.allSettled(Array.from({ length: count }, make))
+async function createDeks(keyIds: readonly string[], make: (keyId: string) => Promise<OwnDek>): Promise<OwnDek[]> {
+  const made = await Promise.allSettled(keyIds.map(make))
   const deks = made.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
   const failed = made.find((result) => result.status === 'rejected')
   if (!failed) return deks

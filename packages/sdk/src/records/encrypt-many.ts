@@ -74,7 +74,7 @@ export async function encryptRecords(
   await envelopes.ready()
   const hashes = await hashAll(batcher, rows, { keyId, indexed, signal }, pace)
   const backlog = createBacklog(envelopes.isSync())
-  await withDeks(deps, { keyId, dek, count: rows.length, signal }, async (start, end, dekOf) => {
+  await withDeks(deps, { keyOf: () => keyId, dek, count: rows.length, signal }, async (start, end, dekOf) => {
     for (let at = start; at < end; at++) {
       if (pace.due()) await restAndReport(deps, pace, options, { done: at, total: rows.length })
       const out = rows[at] ?? {}

@@ -1,8 +1,10 @@
 /** The keys of a tenant: `/v1/keys`. */
 import { MAX_ROTATION_DAYS } from '@eaas/protocol'
+import type { EaasError } from '../errors.js'
 import type { Http } from '../http/calls.js'
 import { toCall } from '../http/to-call.js'
 import { assertKeyId, assertOptions, assertWhole, readSignal } from '../input.js'
+import { createManyKeys } from './create-many-keys.js'
 import { ensureKey } from './ensure-key.js'
 import { assertName, assertPage } from './input.js'
 import type { Key, KeyExport, KeyList, KeyStatus, KeyWithVersions } from './wire-types.js'
@@ -19,6 +21,12 @@ export interface ListKeysOptions extends CallOptions {
   offset?: number | undefined
 }
 
+/** The result of creating many keys: those that were created, in the given order, and those that were not, by their index in the list. */
+export interface CreatedKeys {
+  ok: Key[]
+  failed: { index: number; error: EaasError }[]
+}
+
 /**
  * The keys of a tenant. Each call is one request, and throws the errors that `Client` names. The client never repeats a
  * change by itself: after an `E_NETWORK` or `E_TIMEOUT`, check with `get` or `list({ name })` whether it was made.
@@ -30,6 +38,18 @@ export interface Keys {
    * @param key.name 1 to 255 characters, unique in the tenant
    */
   create(key: { name: string }, options?: CallOptions): Promise<Key>
+  /**
+   * Creates 1 to 1,000 keys in one request, such as one for each person whose data shall be erasable. Needs `keys:create`; one audit entry for
+   * each. A name that is taken fails its own key only, with `E_API` and `problem: 'E_NAME_TAKEN'`. All others are created together or, if the call
+   * throws, none: after an `E_NETWORK` or `E_TIMEOUT`, check with `list` which it was.
+   *
+   * @throws InvalidInputError naming the first invalid name, before the network is used
+   * @example
+   * ```ts
+   * const { ok, failed } = await eaas.keys.createMany([{ name: 'person 7f3a' }, { name: 'person 91c0' }])
+   * ```
+   */
+  createMany(keys: readonly { name: string }[], options?: CallOptions): Promise<CreatedKeys>
   /**
    * Gets the active key of a name, or creates it if there is none: call it at each start of a program. Any number of
    * processes may do so at once, and all get the same key. One request if the key exists, two if it is created. May be
@@ -88,6 +108,10 @@ export function createKeys(http: Http): Keys {
       assertOptions('keys.create()', key, ['name'])
       assertName(key.name)
       return http(toCall('createKey', { body: { name: key.name }, signal }))
+    },
+    async createMany(list, options) {
+      const signal = readSignal('keys.createMany()', options)
+      return createManyKeys(http, list, signal)
     },
     async ensure(key, options) {
       readSignal('keys.ensure()', options)

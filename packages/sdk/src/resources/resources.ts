@@ -32,6 +32,7 @@ export function createResources(http: Http, load: () => Soon<Loaded>): Resources
       async () => (await load()).createKeys(http),
       [
         'create',
+        'createMany',
         'ensure',
         'list',
         'get',

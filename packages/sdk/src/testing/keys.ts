@@ -1,6 +1,6 @@
 /** /v1/keys in memory: keys, their states and their versions. */
 import { encodeHex, MAX_KEY_VERSIONS, MAX_KEYS, wire } from '@eaas/protocol'
-import { Refusal } from './refusal.js'
+import { Refusal, refused } from './refusal.js'
 import { type Call, daysAfter, note, noteAsSystem, randomId, randomKey, type State, type TestKey } from './state.js'
 
 const WARNING =
@@ -15,11 +15,14 @@ export const STATES = {
   cancel: ['pending_destruction'],
 } as const satisfies Record<string, readonly wire.KeyStatus[]>
 
-/** Gets a key that is in one of these states. @throws Refusal E_NOT_FOUND, E_STATE */
+/** Gets a key that is in one of these states. @throws Refusal E_NOT_FOUND, E_STATE, E_KEY_DESTROYED */
 export function getKey(state: State, key_id: string, states?: readonly wire.KeyStatus[], to?: string): TestKey {
   const key = state.keys.find((one) => one.key_id === key_id)
   if (!key) throw new Refusal('E_NOT_FOUND', 'key not found')
   if (!states || states.includes(key.status)) return key
+  if (key.status === 'destroyed') {
+    throw new Refusal('E_KEY_DESTROYED', 'the key was destroyed: what it protected can never be opened again')
+  }
   throw new Refusal('E_STATE', `the key is ${key.status}: to ${to} it must be ${states.join(' or ')}`)
 }
 
@@ -55,6 +58,18 @@ export function createKey(call: Call, { name }: { name: string }): wire.Key {
   }
   state.keys.push(key)
   return viewKey(key)
+}
+
+export function createKeys(call: Call, { keys }: wire.CreateKeys): wire.BatchResults {
+  const results = keys.map((key) => {
+    try {
+      return { status: 201, body: createKey(call, key) }
+    } catch (error) {
+      if (error instanceof Refusal) return refused(error)
+      throw error
+    }
+  })
+  return { results }
 }
 
 export interface KeyFilter {

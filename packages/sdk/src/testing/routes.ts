@@ -5,6 +5,7 @@ import { listAudit, readUsage, verifyAudit } from './audit.js'
 import {
   cancelDestruction,
   createKey,
+  createKeys,
   destroyKey,
   disableKey,
   enableKey,
@@ -35,6 +36,7 @@ export const FAKES: {
   ) => Answer<Id> | Promise<Answer<Id>>
 } = {
   createKey,
+  createKeys,
   listKeys,
   getKey: readKey,
   rotateKey,

@@ -65,7 +65,8 @@ async function answer(state: State, failures: Failures, { name, id, request, que
   const schemas = wire.getSchemas(name)
   const call = admit(state, request, { row, id })
   if (row.serverMode && state.tenant.envelope_only) refuseServerMode(call, name, await peekBody(request))
-  const sent = await readBody(request, name === 'batch' ? MAX_BATCH_BODY_BYTES : MAX_BODY_BYTES)
+  const isLong = name === 'batch' || name === 'createKeys'
+  const sent = await readBody(request, isLong ? MAX_BATCH_BODY_BYTES : MAX_BODY_BYTES)
   if (name === 'batch') return answerBatch(call, failures, parse(wire.batch, sent, 'the body must be a JSON object'))
   const body = schemas.body && parse(schemas.body, sent, 'the body must be a JSON object')
   const input = body ?? (schemas.query && parse(schemas.query, query, 'the query is not valid'))

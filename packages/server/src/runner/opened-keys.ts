@@ -20,6 +20,8 @@ export interface WrittenRows {
   key?: KeyRow
   /** changed versions of that key */
   versions?: readonly KeyVersionRow[]
+  /** new keys, where one change creates several */
+  created?: readonly OpenKey[]
   apiKey?: ApiKeyRow
   /** the last entry that a purge took */
   purged_through?: number
@@ -99,10 +101,14 @@ export class OpenRows {
   }
 
   /** Puts rows that this process wrote. */
-  put({ key, versions = [], apiKey }: WrittenRows): void {
+  put({ key, versions = [], created = [], apiKey }: WrittenRows): void {
     if (apiKey) {
       this.apiKeys.set(apiKey.digest, filled({ row: apiKey, fault: undefined }))
       this.written.set(apiKey.api_key_id, apiKey.entry_id)
+    }
+    for (const one of created) {
+      this.written.set(one.row.key_id, one.row.entry_id)
+      this.keys.set(one.row.key_id, filled(one))
     }
     if (!key) return
     const { key_id, current_version } = key

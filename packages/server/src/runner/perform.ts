@@ -119,7 +119,7 @@ function createCall<Answer>(
         change:
           change &&
           (async (lock, at) => {
-            written = await write(services, change, lock, at)
+            written = await write(services, made, { lock, at })
           }),
         encryptQuota,
       }
@@ -187,13 +187,12 @@ function createCall<Answer>(
 /** Writes the rows of a change and returns them; the state under the lock continues from them. */
 async function write(
   { states }: Services,
-  change: NonNullable<Decision<unknown>['change']>,
-  lock: HeadLock,
-  at: EntryPosition,
+  { change, entries }: Pick<Decision<unknown>, 'change' | 'entries'>,
+  { lock, at }: { lock: HeadLock; at: EntryPosition },
 ): Promise<WrittenRows> {
   const locked = await states.underLock(lock) // before anything is written, so that it reads what is committed
-  const written = await change(lock.sql, at)
-  locked.wrote(written)
+  const written = (await change?.(lock.sql, at)) ?? {}
+  locked.wrote(written, entries.length)
   return written
 }
 

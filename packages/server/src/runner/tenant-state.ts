@@ -46,8 +46,8 @@ export interface TenantState {
 /** The state under the lock of a head, which each change of the transaction replaces. */
 export interface LockedState {
   readonly state: TenantState
-  /** Makes the next state from the rows that a change wrote. */
-  wrote(rows: WrittenRows): void
+  /** Makes the next state from the rows that a change wrote, with so many entries. */
+  wrote(rows: WrittenRows, entries: number): void
 }
 
 export interface TenantStates {
@@ -210,11 +210,11 @@ function overlay(cached: Cached, lock: HeadLock, rootKey: KeyObject): LockedStat
     get state() {
       return state
     },
-    wrote(written) {
+    wrote(written, entries) {
       rows.put(written)
       const { tenant = state.tenant, purged_through = state.purged_through } = written
       const fault = written.tenant ? undefined : state.fault
-      state = { ...state, tenant, fault, purged_through, policy_version: state.policy_version + 1 }
+      state = { ...state, tenant, fault, purged_through, policy_version: state.policy_version + entries }
     },
   }
 }

@@ -1,6 +1,7 @@
 /** The rows of keys and their versions. */
 import type { wire } from '@eaas/protocol'
 import type { Queryable, Transaction } from './db.js'
+import { writeArray, writeBytes } from './entry-columns.js'
 import { newestEntryOfKey, type WithNewestEntry } from './newest-entry.js'
 
 export interface KeyRow {
@@ -31,14 +32,37 @@ export interface KeyVersionRow {
   mac: Uint8Array
 }
 
-/** Inserts a key. */
-export async function insertKey(sql: Transaction, row: KeyRow): Promise<void> {
+/** A key that was never used. */
+export interface NewKeyRow extends KeyRow {
+  status: 'active'
+  current_version: 1
+  rotation_interval_days: null
+  next_rotation_at: null
+  destroy_at: null
+  wrapped_hash_key: Uint8Array
+}
+
+/** A version that was never used. */
+export interface NewKeyVersionRow extends KeyVersionRow {
+  status: 'active'
+  wrapped_kek: Uint8Array
+}
+
+/** Inserts new keys of a tenant in one statement. */
+export async function insertKeys(sql: Transaction, tenant_id: string, rows: readonly NewKeyRow[]): Promise<void> {
   await sql`
-    insert into keys (tenant_id, key_id, name, algorithm, status, current_version, rotation_interval_days,
-                      next_rotation_at, destroy_at, wrapped_hash_key, created_at, updated_at, entry_id, mac)
-    values (${row.tenant_id}, ${row.key_id}, ${row.name}, ${row.algorithm}, ${row.status}, ${row.current_version},
-            ${row.rotation_interval_days}, ${row.next_rotation_at}, ${row.destroy_at}, ${row.wrapped_hash_key},
-            ${row.created_at}, ${row.updated_at}, ${row.entry_id}, ${row.mac})`
+    insert into keys (tenant_id, key_id, name, algorithm, status, current_version, wrapped_hash_key, created_at,
+                      updated_at, entry_id, mac)
+    select ${tenant_id}, k.key_id, k.name, k.algorithm, 'active', 1, k.wrapped_hash_key, k.created_at, k.updated_at,
+           k.entry_id, k.mac
+    from unnest(
+      ${writeArray(rows.map(({ key_id }) => key_id))}::uuid[], ${rows.map(({ name }) => name)}::text[],
+      ${rows.map(({ algorithm }) => algorithm)}::text[],
+      ${writeBytes(rows.map(({ wrapped_hash_key }) => wrapped_hash_key))}::bytea[],
+      ${writeArray(rows.map(({ created_at }) => created_at))}::timestamptz[],
+      ${writeArray(rows.map(({ updated_at }) => updated_at))}::timestamptz[],
+      ${writeArray(rows.map(({ entry_id }) => entry_id))}::bigint[], ${writeBytes(rows.map(({ mac }) => mac))}::bytea[]
+    ) as k (key_id, name, algorithm, wrapped_hash_key, created_at, updated_at, entry_id, mac)`
 }
 
 /** Updates a key's columns that can change; returns whether the row exists. */
@@ -59,6 +83,23 @@ export async function insertKeyVersion(sql: Transaction, row: KeyVersionRow): Pr
     insert into key_versions (tenant_id, key_id, version, status, wrapped_kek, created_at, entry_id, mac)
     values (${row.tenant_id}, ${row.key_id}, ${row.version}, ${row.status}, ${row.wrapped_kek}, ${row.created_at},
             ${row.entry_id}, ${row.mac})`
+}
+
+/** Inserts new versions of keys of a tenant in one statement. */
+export async function insertKeyVersions(
+  sql: Transaction,
+  tenant_id: string,
+  rows: readonly NewKeyVersionRow[],
+): Promise<void> {
+  await sql`
+    insert into key_versions (tenant_id, key_id, version, status, wrapped_kek, created_at, entry_id, mac)
+    select ${tenant_id}, v.key_id, v.version, 'active', v.wrapped_kek, v.created_at, v.entry_id, v.mac
+    from unnest(
+      ${writeArray(rows.map(({ key_id }) => key_id))}::uuid[], ${writeArray(rows.map(({ version }) => version))}::integer[],
+      ${writeBytes(rows.map(({ wrapped_kek }) => wrapped_kek))}::bytea[],
+      ${writeArray(rows.map(({ created_at }) => created_at))}::timestamptz[],
+      ${writeArray(rows.map(({ entry_id }) => entry_id))}::bigint[], ${writeBytes(rows.map(({ mac }) => mac))}::bytea[]
+    ) as v (key_id, version, wrapped_kek, created_at, entry_id, mac)`
 }
 
 /** Updates a key version's columns that can change; returns whether the row exists. */
@@ -86,6 +127,25 @@ export async function isKeyNameTaken(sql: Queryable, tenant_id: string, name: st
   const [row] = await sql<{ found: boolean }[]>`
     select exists (select 1 from keys where tenant_id = ${tenant_id} and name = ${name}) as found`
   return row?.found ?? false
+}
+
+/** Those of the names that keys of a tenant have, whatever their status. */
+export async function listTakenNames(
+  sql: Queryable,
+  tenant_id: string,
+  names: readonly string[],
+): Promise<Set<string>> {
+  const rows = await sql<{ name: string }[]>`
+    select name from keys where tenant_id = ${tenant_id} and name = any(${[...names]}::text[])`
+  return new Set(rows.map(({ name }) => name))
+}
+
+/** How many keys a tenant has, whatever their status. */
+export async function countKeys(sql: Queryable, tenant_id: string): Promise<number> {
+  const [row] = await sql<{ keys: number }[]>`
+    select count(*)::integer as keys from keys where tenant_id = ${tenant_id}`
+  if (!row) throw new Error('the keys could not be counted')
+  return row.keys
 }
 
 /** Whether a tenant has that many keys, whatever their status. */

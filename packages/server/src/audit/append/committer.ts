@@ -261,7 +261,7 @@ export function createCommitter({
         if (refused) continue
         if (change) {
           await change(lock, { entry_id: head.last_id + drafts.length + 1, created_at })
-          policy_version += 1
+          policy_version += entries.length // each records a change: chain.md 6
         }
         meter.count(waiting.decided)
         drafts.push(...entries)

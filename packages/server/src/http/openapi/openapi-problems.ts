@@ -44,6 +44,7 @@ export const PROBLEM_DETAILS: Record<ProblemCode, string> = {
   E_REQUEST_TIMEOUT: 'the request did not arrive in time',
   E_NAME_TAKEN: 'a key with this name already exists; names are never reused',
   E_STATE: 'the key is disabled: to wrap it must be active',
+  E_KEY_DESTROYED: 'the key was destroyed: what it protected can never be opened again',
   E_LIMIT: 'a tenant may have at most 10000 keys, including destroyed ones',
   E_BODY_TOO_LARGE: 'the body is larger than this call accepts',
   E_URI_TOO_LONG: 'the path is too long',

@@ -24,6 +24,7 @@ const COMPONENTS = {
   KeyWithVersions: wire.keyWithVersions,
   KeyList: wire.keyList,
   CreateKey: wire.createKey,
+  CreateKeys: wire.createKeys,
   SetRotation: wire.setRotation,
   DestroyKey: wire.destroyKey,
   KeyExport: wire.keyExport,
@@ -127,6 +128,9 @@ const PROPERTIES: Partial<Record<Component, Record<string, JsonSchema>>> = {
     rotation: { description: 'When the server will rotate the key; `null` means never.' },
     destroy_at: { description: 'When the key will be destroyed; present only while its destruction is pending.' },
   },
+  CreateKeys: {
+    keys: { description: 'Each as for creating one key. A name that is taken fails its own key only.' },
+  },
   SetRotation: { interval_days: { description: 'Days between rotations, counted from now; `null` stops them.' } },
   DestroyKey: { confirm: { description: "The key's name, as a confirmation." } },
   KeyExport: {
@@ -157,7 +161,7 @@ const PROPERTIES: Partial<Record<Component, Record<string, JsonSchema>>> = {
     },
   },
   BatchResults: {
-    results: { description: 'One for each operation, in order: the status and the body of the single call.' },
+    results: { description: 'One for each operation or key, in order: the status and the body of the single call.' },
   },
   Entry: {
     id: { description: '1, 2, 3 … in each tenant, without gaps.' },

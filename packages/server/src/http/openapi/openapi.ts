@@ -146,7 +146,9 @@ function describeEffects({ permissions, action, serverMode, path }: Route): stri
     ? `Writes the audit entry \`${action}\`.`
     : path === '/v1/batch'
       ? 'Each operation writes its own audit entry; all are committed together.'
-      : 'Writes no audit entry.'
+      : path === '/v1/batch/keys'
+        ? 'Each key that is created has its own audit entry, `key.create`; all are committed together.'
+        : 'Writes no audit entry.'
   const closed = serverMode ? ' Refused for envelope-only tenants, with the entry `envelope_only.refused`.' : ''
   return `${needs} ${writes}${closed}`
 }
