@@ -11,6 +11,7 @@ import { plotSvg } from './lib/svg.js'
 import { measureChromium } from './sdk/chromium.js'
 import { measureFirst } from './sdk/first.js'
 import { measureSdk } from './sdk/sdk.js'
+import { measureStreams } from './sdk/streams.js'
 import { measureCalls } from './server/calls.js'
 import { measureChange } from './server/change.js'
 import { measureEmbedded, measureIdle } from './server/embedded.js'
@@ -38,7 +39,7 @@ const PARTS: Record<string, Record<string, (scene: Scene) => Promise<Findings>>>
     growth: measureGrowth,
   },
   audit: { append: measureAppend, scale: measureScale },
-  sdk: { node: measureSdk, first: measureFirst, chromium: measureChromium },
+  sdk: { node: measureSdk, streams: measureStreams, first: measureFirst, chromium: measureChromium },
   profile: { profile: profileUnwraps },
 }
 const HERE = fileURLToPath(new URL('.', import.meta.url))

@@ -86,8 +86,8 @@ function byteBars(what: string, bytes: Record<string, Measured>, atLeast?: numbe
   })
 }
 
-/** openssl counts CPU time too. */
-function opensslBytesPerSecond(size: number): number {
+/** How many bytes openssl encrypts in a second of CPU time. */
+export function opensslBytesPerSecond(size: number): number {
   const { stdout } = spawnSync(
     'openssl',
     ['speed', '-mr', '-seconds', '1', '-bytes', String(size), '-evp', 'aes-256-gcm'],
