@@ -18,7 +18,7 @@ Encrypts columns of a CSV file in this process, with a server of its own, and pr
 The file is only read. The server, its keys and everything temporary are gone when the demo ends.
 
   --columns a,b    the columns to encrypt; may be given several times
-  --index c        a column to encrypt and to search by its exact value; its values are sent to the server to be hashed
+  --index c        a column to encrypt and to search by its exact value; its values are hashed here, and sent nowhere
   --out FILE       keep the encrypted file, to look at: nothing can open it once the demo has ended
   --delimiter ";"  what stands between cells, "," if not given; tab for a tab
   --tamper         alter one bit of the encrypted file before it is read back, to see it refused

@@ -1,17 +1,17 @@
 // The demo's story, step by step. What an application would do with the SDK is in encrypt-csv.mjs.
 import { stat } from 'node:fs/promises'
 import { basename, join } from 'node:path'
-import { createClient } from '@eaas/sdk'
+import { createClient, fromText, toText } from '@eaas/sdk'
 import { readTable, writeTable } from '../lib/csv.mjs'
 import { count, printable } from '../lib/output.mjs'
 import { UsageError } from '../lib/usage-error.mjs'
 import { chooseColumns } from './arguments.mjs'
 import { findDifferences } from './compare.mjs'
-import { decryptTable, encryptTable, findRows } from './encrypt-csv.mjs'
+import { decryptTable, defineTable, encryptTable, findRows } from './encrypt-csv.mjs'
 import { listRows, pickExample, showEntries, showExample, showIndex, showTraffic } from './show.mjs'
 import { watchTraffic } from './traffic.mjs'
 
-/** @import { Client, Envelope } from '@eaas/sdk' */
+/** @import { Client } from '@eaas/sdk' */
 /** @import { Choice } from './arguments.mjs' */
 /** @import { Table } from '../lib/csv.mjs' */
 /** @import { Stage } from '../lib/run-example.mjs' */
@@ -61,8 +61,12 @@ export async function demo(choice, { output, openServer, signal }) {
 
   const indexColumn = index === undefined ? undefined : nameBeside(original.columns, index)
   const indexes = index === undefined || indexColumn === undefined ? {} : { [index]: indexColumn }
+  const indexColumns = Object.values(indexes)
+  const indexKey = indexColumns.length > 0 && cells > 0 ? await writer.createIndexKey(keyId, { signal }) : undefined
+  const options = { keyId, columns, index: indexKey === undefined ? {} : indexes, indexKey }
+  const written = defineTable(writer, original, options)
   const encrypted = await step('Encrypt, in this process', (onProgress) =>
-    encryptTable(writer, original, { keyId, columns, index: indexes, signal, onProgress }),
+    encryptTable(written, original, { indexColumns, signal, onProgress }),
   )
   tell(
     `${count(cells)} cells, with AES-256-GCM${cells > 0 ? ', all with one data key that the server has wrapped' : ''}.`,
@@ -84,16 +88,17 @@ export async function demo(choice, { output, openServer, signal }) {
   if (example) showExample(output, { ...example, original, encrypted, indexColumn, isSample: choice.isSample })
 
   const stored = await step('Read the encrypted file back', () => readTable(path, delimiter))
+  const read = defineTable(reader, stored, options)
   const problems = []
 
   if (index !== undefined && indexColumn !== undefined && example?.isSearchable) {
     const value = example.row[index] ?? ''
     const found = await step(`Search by ${printable(index)}, without decrypting anything`, () =>
-      findRows(reader, stored, { keyId, indexColumn, value, signal }),
+      findRows(read, stored, { column: index, indexColumn, value, signal }),
     )
     const expected = original.rows.flatMap((row, at) => (row[index] === value ? [at] : []))
     tell(
-      `The server hashed the value that is in row ${example.at + 1}; the index column has that hash in ${listRows(found)}.`,
+      `The value that is in row ${example.at + 1} was hashed in this process; the index column has that hash in ${listRows(found)}.`,
     )
     if (found.join() !== expected.join()) problems.push(`the search should have found ${listRows(expected)}`)
   }
@@ -104,7 +109,7 @@ export async function demo(choice, { output, openServer, signal }) {
   )
 
   const returned = await step('Decrypt, with another client that has only the API key', (onProgress) =>
-    decryptTable(reader, stored, { columns, indexColumns: Object.values(indexes), signal, onProgress }),
+    decryptTable(read, stored, { indexColumns, signal, onProgress }),
   )
   const differences = findDifferences(original, returned)
   const compared = original.rows.length * original.columns.length
@@ -122,8 +127,8 @@ export async function demo(choice, { output, openServer, signal }) {
 
   const wraps = await countEntries(reader, 'key.wrap', { keyId, signal })
   const unwraps = await countEntries(reader, 'key.unwrap', { keyId, signal })
-  const due = cells === 0 ? 0 : 1
-  if (wraps !== due) problems.push(`${count(wraps)} data keys were wrapped where ${due} should have been enough`)
+  const due = (cells === 0 ? 0 : 1) + (indexKey === undefined ? 0 : 1)
+  if (wraps !== due) problems.push(`${count(wraps)} keys were wrapped where ${due} should have been enough`)
   writer.close()
   reader.close()
 
@@ -162,11 +167,10 @@ function nameBeside(columns, index) {
  * @param {{ at: number, column: string }} place
  */
 function tamper({ rows }, { at, column }) {
-  /** @type {Envelope} */
-  const envelope = JSON.parse(rows[at]?.[column] ?? '')
+  const envelope = fromText(rows[at]?.[column] ?? '')
   const bytes = Buffer.from(envelope.ciphertext, 'base64')
   bytes.writeUInt8(bytes.readUInt8(0) ^ 1, 0)
-  rows[at] = { ...rows[at], [column]: JSON.stringify({ ...envelope, ciphertext: bytes.toString('base64') }) }
+  rows[at] = { ...rows[at], [column]: toText({ ...envelope, ciphertext: bytes.toString('base64') }) }
 }
 
 /**

@@ -17,9 +17,9 @@ export function showIndex({ tell }, { rows }, index) {
   const distinct = new Set(rows.map((row) => row[index])).size
   const shown = printable(index)
   tell(
-    `To make ${shown} searchable, its ${count(distinct)} different values were sent to the server, which hashed them`,
+    `To make ${shown} searchable, its ${count(distinct)} different values were hashed in this process, under an index key`,
   )
-  tell('under a secret of the key and keeps none. No other value was sent.')
+  tell('that the server wrapped. None of them was sent.')
   if (distinct < rows.length) {
     tell(`Equal values have equal hashes: whoever holds the file sees which rows agree in ${shown}.`)
   }
@@ -95,7 +95,6 @@ export function showTraffic({ title, tell, table }, sent, index) {
   title('All that the server was sent')
   const rows = sent.map(({ route, requests, fields }) => [route, [...fields].join(', ') || 'nothing', requests])
   table([['request', 'fields in the body', 'times'], ...rows], { heading: true })
-  tell('It wrapped and unwrapped the data key (dek), but was never sent anything that was encrypted with it.')
-  if (index !== undefined)
-    tell(`It was sent the values of ${printable(index)} to hash them, and no other value of the file.`)
+  tell('It wrapped and unwrapped keys (dek), but was never sent anything that was encrypted or hashed with them:')
+  tell(index === undefined ? 'no value of the file.' : `no value of the file, not even of ${printable(index)}.`)
 }
