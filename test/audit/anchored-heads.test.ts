@@ -46,7 +46,8 @@ describe('an anchor', () => {
     }
     expect(await covered()).toBe(3)
     const running = current()
-    await running.services.sql`update heads set last_id = 99 where tenant_id = ${victim.tenant.tenant_id}`
+    await running.services.sql`
+      update heads set last_id = 99, mac = ${Buffer.alloc(32, 1)} where tenant_id = ${victim.tenant.tenant_id}`
     await anchor(running, { evenIfSame: true })
     expect(await covered()).toBe(3)
     await putBack()
@@ -78,6 +79,22 @@ describe('a tenant alone', () => {
     expect((await actions(running)).slice(-2)).toEqual(['tenant_gone', 'anchor'])
     expect((await entries(running)).at(-2)?.metadata).toMatchObject({ tenant_id, witnessed_id: 3, reason: 'a drill' })
     expect((await verifyAll(running.services)).verdicts.every(({ valid }) => valid)).toBe(true)
+  })
+
+  it('that is deleted with all its rows is alarmed about at start, also if its creation is edited', async () => {
+    const { victim, other } = await twoTenants()
+    const { tenant_id } = victim.tenant
+    await anchor(current())
+    await other.call('POST', '/v1/keys', { name: 'more' })
+    await anchor(current()) // what is before it is not read at start
+    await removeAll(current(), tenant_id)
+    await current().services.sql`
+      update audit_log set metadata = replace(metadata, ${tenant_id}, ${other.tenant.tenant_id})
+      where action = 'installation.tenant_create'`
+    const { alarms, services } = await start()
+    expect(alarms).toMatchObject([{ tenant_id, reason: expect.stringMatching(GONE) }])
+    const { verdicts } = await verifyAll(services)
+    expect(verdicts.filter(({ valid }) => !valid)).toMatchObject([{ tenant_id: INSTALLATION_ID }, { tenant_id }])
   })
 
   it('is not alarmed about when the database fails while its log is compared: that error is returned', async () => {
@@ -366,7 +383,10 @@ describe('the anchored heads', () => {
     expect((await start()).alarms).toEqual([])
   })
 
-  it('are replaced by those of an older anchor in vain', async () => {
+  it.each([
+    ['which is there still', false],
+    ['which is hidden', true],
+  ])('are replaced by those of an anchor before the newest one in vain, %s', async (_, isHidden) => {
     const { victim, putBack } = await twoTenants()
     const running = await start()
     const { sql } = running.services
@@ -376,6 +396,11 @@ describe('the anchored heads', () => {
     await anchor(running)
     await sql`delete from anchored_heads`
     await sql`insert into anchored_heads ${sql(older)}`
+    if (isHidden) {
+      await sql`
+        update audit_log set action = 'installation.verify'
+        where id = (select max(id) from audit_log where action = 'installation.anchor') and action = 'installation.anchor'`
+    }
     await putBack()
     expect((await start()).alarms).toMatchObject([{ tenant_id: INSTALLATION_ID }])
   })

@@ -46,6 +46,9 @@ const HELD_TWICE: Readonly<Record<string, string>> = {
 }
 const nameOf = ({ what, column }: Mutant) => `${what} ${column}`
 
+/** What an expectation throws; one about a promise throws an error of no name. */
+const EXPECTATION = /^(AssertionError|Error: (expected|promise (resolved|rejected)) )/
+
 interface Run {
   passed: string[]
   failed: string[]
@@ -107,9 +110,7 @@ async function attack([files, names]: Attacks): Promise<Run> {
     failed: namesOf('failed'),
     broken: [
       ...testResults.map(({ message }) => message).filter((message) => message !== ''),
-      ...failures
-        .flatMap(({ failureMessages }) => failureMessages)
-        .filter((message) => !/^AssertionError/.test(message)),
+      ...failures.flatMap(({ failureMessages }) => failureMessages).filter((message) => !EXPECTATION.test(message)),
     ],
   }
 }
