@@ -1,10 +1,10 @@
 // Runs the snippets of a page, as one program, in a folder of its own.
-import { mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import ts from 'typescript'
 import { onTestFinished, vi } from 'vitest'
-import { programOf } from '../support/snippets.js'
+import { PRISMA, programOf } from '../support/snippets.js'
 import { createPrelude, type PageService } from './snippet-prelude.js'
 
 /** What a page imports besides the SDK, such as an ORM. */
@@ -26,11 +26,26 @@ export async function runPage(markdown: string, service: PageService, parent: st
   writeFileSync(join(folder, '.eaas/api-key.txt'), `${service.apiKey}\n`)
   for (const [name, value] of Object.entries({ ...globals, fetch })) vi.stubGlobal(name, value)
   for (const name of ['log', 'error'] as const) vi.spyOn(console, name).mockReturnValue(undefined)
-  const { outputText } = ts.transpileModule(programOf(markdown), {
-    compilerOptions: { target: ts.ScriptTarget.ES2023, module: ts.ModuleKind.ESNext, verbatimModuleSyntax: true },
-  })
+  if (markdown.includes("'./generated/prisma/")) addPrisma(folder)
   const file = join(folder, 'page.js')
-  writeFileSync(file, outputText)
+  writeFileSync(file, transpile(programOf(markdown)))
   process.chdir(folder)
   await import(/* @vite-ignore */ file)
+}
+
+/** Adds Prisma's client to the folder of a page. */
+function addPrisma(folder: string): void {
+  for (const path of readdirSync(PRISMA, { recursive: true, encoding: 'utf8' })) {
+    if (!path.endsWith('.ts')) continue
+    const to = join(folder, path.replace(/\.ts$/, '.js'))
+    mkdirSync(dirname(to), { recursive: true })
+    writeFileSync(to, transpile(readFileSync(join(PRISMA, path), 'utf8')))
+  }
+}
+
+function transpile(code: string): string {
+  const { outputText } = ts.transpileModule(code, {
+    compilerOptions: { target: ts.ScriptTarget.ES2023, module: ts.ModuleKind.ESNext, verbatimModuleSyntax: true },
+  })
+  return outputText
 }

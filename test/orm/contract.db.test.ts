@@ -4,20 +4,25 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { backend } from '../support/database.js'
+import { PRISMA } from '../support/snippets.js'
 import { CASES } from './contract.js'
 import { connectDrizzle } from './drizzle.js'
 import { connectKysely } from './kysely.js'
-import { createScene, type Models, OPERATIONS, type Orm } from './scene.js'
+import { connectPrisma } from './prisma.js'
+import { createScene, type Models, OPERATIONS, type Orm, type UserFormat } from './scene.js'
 
 interface Tested {
   connect(url: string, models: Models): Promise<Orm>
   /** What the ORM has nothing for. */
   lacks: readonly (keyof Orm)[]
+  /** Defaults to `full`. */
+  format?: UserFormat
 }
 
 const ORMS: Record<string, Tested> = {
   Drizzle: { connect: connectDrizzle, lacks: ['insertWithPosts'] },
   Kysely: { connect: connectKysely, lacks: [] },
+  Prisma: { connect: connectPrisma, lacks: ['upsertMany', 'joined', 'byLowerEmail', 'byNoEmail'], format: 'text' },
 }
 
 const docs = fileURLToPath(new URL('../../packages/sdk/docs', import.meta.url))
@@ -27,7 +32,7 @@ const isPassed = ({ lacks }: Tested, needs: readonly (keyof Orm)[]) => !needs.so
 describe.runIf(backend() === 'postgres').each(Object.entries(ORMS))('%s', (_, tested) => {
   let scene: Awaited<ReturnType<typeof createScene>>
   beforeAll(async () => {
-    scene = await createScene(tested.connect)
+    scene = await createScene(tested.connect, tested.format ?? 'full')
   })
   beforeEach(() => scene.sql`truncate users, posts`)
   afterAll(() => scene.close())
@@ -55,5 +60,13 @@ describe('the page of ORMs', () => {
       ...areas.map((area) => row([area, ...Object.values(ORMS).map((tested) => cell(area, tested))])),
     ].join('\n')
     expect(readFileSync(`${docs}/orms.md`, 'utf8')).toContain(`\n\n${table}\n\n`)
+  })
+})
+
+describe('the page of Prisma', () => {
+  it('has the models of the schema from which the client of the tests is generated', () => {
+    const [, models = ''] = /```prisma\n([^`]*)```/.exec(readFileSync(`${docs}/prisma.md`, 'utf8')) ?? []
+    expect(models).toContain('model User')
+    expect(readFileSync(`${PRISMA}/schema.prisma`, 'utf8')).toContain(models)
   })
 })

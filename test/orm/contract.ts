@@ -54,7 +54,8 @@ create('stores envelopes and indexes, and no plaintext', ['insert'], async (scen
   expect(await stored(scene)).not.toMatch(/Ada@|countess|dark|1815/i)
   const { email_index } = await scene.models.users.index({ email: 'ada@example.org' })
   const [row] = await scene.sql`select email_index, nick_index is not null as nick, email from users`
-  expect(row).toMatchObject({ email_index, nick: true, email: { envelope_version: 2 } })
+  const email = scene.format === 'text' ? expect.stringMatching(/^eaas\.2\./) : { envelope_version: 2 }
+  expect(row).toMatchObject({ email_index, nick: true, email })
 })
 create('is read back as it was written', ['insert', 'byId'], async ({ orm }) => {
   const user = userOf({ prefs: { theme: 'dark' } })
@@ -374,7 +375,7 @@ refusals(
   'to search for null by equality, where that is not the same as being null',
   ['byNoEmail', 'withoutNick'],
   async ({ orm }) => {
-    const outcome = await orm.byNoEmail().then(
+    const outcome = await Promise.resolve(orm.byNoEmail?.()).then(
       (rows) => rows,
       (error: Error) => error.message,
     )

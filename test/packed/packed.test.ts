@@ -21,6 +21,7 @@ const ENTRIES = [
   '@eaas/sdk/drizzle',
   '@eaas/sdk/kysely',
   '@eaas/sdk/offline',
+  '@eaas/sdk/prisma',
   '@eaas/sdk/streams',
   '@eaas/sdk/sync',
   '@eaas/sdk/testing',
@@ -33,6 +34,7 @@ const APPLICATION = `
 import { createClient, isEaasError, json, text, type Client, type Envelope, type EaasErrorCode } from '@eaas/sdk'
 import { createBroker, type Broker } from '@eaas/sdk/broker'
 import { createDek, open, openExport, seal } from '@eaas/sdk/offline'
+import { encrypted } from '@eaas/sdk/prisma'
 import { decryptStream, encryptStream, openRange } from '@eaas/sdk/streams'
 import { createTestService, type TestService } from '@eaas/sdk/testing'
 
@@ -53,13 +55,16 @@ export async function run(keyId: string): Promise<string> {
   const part: ReadableStream<Uint8Array> = openRange(eaas, new Blob([]), { from: 0, to: 1 })
   const ranged = openRange(eaas, async (start, end) => new Uint8Array(end - start))
   service.failNext({ operation: 'unwrap', code: 'E_STATE' })
+  const extension: (client: object) => object = encrypted({ User: users })
+  // @ts-expect-error: that is no model
+  encrypted({ User: 7 })
   // @ts-expect-error: a number is no value
   await eaas.encrypt(7, { keyId })
   // @ts-expect-error: there is no such field
   row.phone
   // @ts-expect-error: there is no such operation
   service.failNext({ operation: 'steal', status: 500 })
-  return [index, dark, bytes.length, code, plain, part, ranged].join()
+  return [index, dark, bytes.length, code, plain, part, ranged, extension].join()
 }
 `
 
@@ -101,6 +106,7 @@ describe('the package', () => {
       'licenses/zod.txt',
       'offline/package.json',
       'package.json',
+      'prisma/package.json',
       'src/models/bindings.md',
       'src/models/codecs.md',
       'src/models/index-texts.md',

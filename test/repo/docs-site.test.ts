@@ -10,6 +10,7 @@ import * as drizzle from '../../packages/sdk/src/drizzle.js'
 import * as sdk from '../../packages/sdk/src/index.js'
 import * as kysely from '../../packages/sdk/src/kysely.js'
 import * as offline from '../../packages/sdk/src/offline.js'
+import * as prisma from '../../packages/sdk/src/prisma.js'
 import * as streams from '../../packages/sdk/src/streams.js'
 import * as sync from '../../packages/sdk/src/sync.js'
 import * as testing from '../../packages/sdk/src/testing.js'
@@ -98,6 +99,7 @@ describe('the site', () => {
     ['sdk-drizzle', drizzle],
     ['sdk-kysely', kysely],
     ['sdk-offline', offline],
+    ['sdk-prisma', prisma],
     ['sdk-streams', streams],
     ['sdk-sync', sync],
     ['sdk-testing', testing],

@@ -365,6 +365,7 @@ const SDK_LAYERS: Layers = [
   ['adapters', ['records', 'models']],
   ['drizzle', ['adapters']],
   ['kysely', ['adapters']],
+  ['prisma', ['adapters']],
   ['offline', ['async', 'engines', 'deks', 'records']],
   ['streams', ['async', 'engines', 'deks', 'records', 'resources', 'client']],
   ['sync', ['async', 'records', 'resources', 'client']],

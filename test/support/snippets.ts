@@ -14,6 +14,9 @@ export const PAGES = [
     .map((name) => `packages/sdk/docs/${name}`),
 ]
 
+/** The folder of Prisma's client, as `prisma generate` makes it. */
+export const PRISMA = join(root, 'test/orm/prisma')
+
 const BLOCK = /^```ts\n(?<code>.*?)^```$/gms
 const IMPORT = /^import [^\n]+$/gm
 /** A printed value that the page promises: `console.log(…) // → 1`. */
@@ -51,8 +54,10 @@ export function compilePrograms(programs: ReadonlyMap<string, string>, globals: 
   const { options: own } = ts.parseJsonConfigFileContent(configured.config, ts.sys, root)
   const sdk = (name: string) => [join(root, `packages/sdk/src/${name}.ts`)]
   const paths = { '@eaas/sdk': sdk('index'), '@eaas/sdk/*': sdk('*') }
+  // The page of Prisma imports what `prisma generate` makes beside it.
+  const rootDirs = [join(root, 'packages/sdk/docs'), PRISMA]
   // A page may declare values that it never uses.
-  const options = { ...own, paths, noUnusedLocals: false, noUnusedParameters: false }
+  const options = { ...own, paths, rootDirs, noUnusedLocals: false, noUnusedParameters: false }
   const declared = names.map((name) => `const ${name}: Prelude[${JSON.stringify(name)}]`).join('\n')
   const declarations = `import type { Prelude } from '${globals}'\ndeclare global {\n${declared}\n}\n`
   const pathOf = (page: string) => join(root, `${page}.ts`)

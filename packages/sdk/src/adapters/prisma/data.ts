@@ -1,0 +1,125 @@
+/** What Prisma writes: seals the values of rows, of changes, and of the writes that are nested in them. */
+import type { Row } from '../../input.js'
+import { refuseCall, refuseComputed } from '../refusals.js'
+import type { KnownModel, Schema } from './schema.js'
+import { isNull, isPlain, mapOneOrMany, readObject } from './values.js'
+import { pinnedBy, rewriteWhere } from './where.js'
+
+/** Seals rows to insert. */
+export async function sealRows(schema: Schema, model: KnownModel, rows: readonly Row[]): Promise<Row[]> {
+  const { sealed } = model
+  const values = rows.map((row) => readValues(model, row))
+  const out = sealed ? await sealed.sealRows(values) : values
+  return Promise.all(
+    out.map(async (row, at) => ({ ...withNulls(row, rows[at]), ...(await nested(schema, model, rows[at])) })),
+  )
+}
+
+/** Seals a row, or a list of them. */
+export async function sealData(schema: Schema, model: KnownModel, data: unknown): Promise<unknown> {
+  if (Array.isArray(data))
+    return sealRows(
+      schema,
+      model,
+      data.map((one) => readObject(one, 'data') ?? {}),
+    )
+  const row = readObject(data, 'data')
+  return row && (await sealRows(schema, model, [row]))[0]
+}
+
+/** Seals the changes of the rows that a condition finds. */
+export async function sealUpdate(schema: Schema, model: KnownModel, data: unknown, where: unknown): Promise<unknown> {
+  const changes = readObject(data, 'data')
+  if (!changes) return undefined
+  const { sealed } = model
+  const values = readValues(model, changes)
+  const out = sealed ? await sealed.sealChanges(values, pinnedBy(model, where)) : values
+  return { ...withNulls(out, changes), ...(await nested(schema, model, changes)) }
+}
+
+/** Reads the values of a row, without its relations. @throws InvalidInputError for a value that the database would compute */
+function readValues({ sealed, relations, json }: KnownModel, row: Row): Row {
+  const own = Object.entries(row).filter(([field, value]) => value !== undefined && !relations.has(field))
+  return Object.fromEntries(
+    own.map(([field, value]) => {
+      if (!sealed?.isSealed(field) && !sealed?.bind.includes(field)) return [field, value]
+      if (isNull(value)) return [field, null]
+      if (!isPlain(value) || json.has(field)) return [field, value]
+      return [field, 'set' in value ? value.set : refuseComputed(sealed.name, field)]
+    }),
+  )
+}
+
+/** Prisma tells the kinds of null in JSON apart, so its own goes back where null was stored. */
+function withNulls(row: Row, given: Row | undefined): Row {
+  return Object.fromEntries(
+    Object.entries(row).map(([field, value]) => [
+      field,
+      value === null && isNull(given?.[field]) ? given?.[field] : value,
+    ]),
+  )
+}
+
+async function nested(schema: Schema, model: KnownModel, row: Row | undefined): Promise<Row> {
+  const own = Object.entries(row ?? {}).flatMap(([field, value]) => {
+    const relation = model.relations.get(field)
+    const writes = relation === undefined ? undefined : readObject(value, `the relation ${field}`)
+    return relation === undefined || !writes ? [] : [[field, schema.get(relation), writes] as const]
+  })
+  const writes = own.map(async ([field, other, value]) => {
+    const all = Object.entries(value).map(async ([name, args]) => {
+      const write = WRITES[name]
+      if (!write) return refuseCall(`${name} of the relation ${field}`, 'Write its rows by themselves.')
+      return [name, args === undefined ? undefined : await mapOneOrMany(args, (one) => write(schema, other, one))]
+    })
+    return [field, Object.fromEntries(await Promise.all(all))]
+  })
+  return Object.fromEntries(await Promise.all(writes))
+}
+
+type Write = (schema: Schema, model: KnownModel, args: unknown) => Promise<unknown>
+
+/** Applies to the members of the arguments that are there. */
+async function rewrite(args: unknown, members: Readonly<Record<string, (value: unknown) => Promise<unknown>>>) {
+  const given = readObject(args, 'a nested write')
+  const out: Row = { ...given }
+  for (const [member, change] of Object.entries(members)) {
+    if (given?.[member] !== undefined) out[member] = await change(given[member])
+  }
+  return out
+}
+
+/** Finds rows by a condition, or by a boolean the one that is related. */
+const find: Write = async (schema, model, where) =>
+  typeof where === 'boolean' ? where : rewriteWhere(schema, model, where)
+
+const updateMany: Write = (schema, model, args) =>
+  rewrite(args, {
+    where: (where) => find(schema, model, where),
+    data: (data) => sealUpdate(schema, model, data, isPlain(args) ? args.where : undefined),
+  })
+
+/** The writes that may be nested in a relation. */
+const WRITES: Readonly<Record<string, Write>> = {
+  create: sealData,
+  createMany: (schema, model, args) => rewrite(args, { data: (data) => sealData(schema, model, data) }),
+  connect: find,
+  connectOrCreate: (schema, model, args) =>
+    rewrite(args, { where: (where) => find(schema, model, where), create: (row) => sealData(schema, model, row) }),
+  delete: find,
+  deleteMany: find,
+  disconnect: find,
+  set: find,
+  update(schema, model, args) {
+    // Of the one row of a relation, the changes may stand without `data` around them.
+    const isWhole = isPlain(args) && (!Object.hasOwn(args, 'data') || model.fields.has('data'))
+    return isWhole ? sealUpdate(schema, model, args, undefined) : updateMany(schema, model, args)
+  },
+  updateMany,
+  upsert: (schema, model, args) =>
+    rewrite(args, {
+      where: (where) => find(schema, model, where),
+      create: (row) => sealData(schema, model, row),
+      update: (data) => sealUpdate(schema, model, data, isPlain(args) ? args.where : undefined),
+    }),
+}

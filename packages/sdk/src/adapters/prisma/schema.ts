@@ -1,0 +1,70 @@
+/** What a Prisma client knows of its schema, with the models that seal its tables. Rows have the names of Prisma's fields. */
+import { InvalidInputError } from '../../errors.js'
+import { createTable, type SealedTable } from '../table.js'
+
+export interface KnownModel {
+  name: string
+  /** Undefined where nothing of the model is encrypted. */
+  sealed: SealedTable | undefined
+  fields: ReadonlySet<string>
+  /** The other model of each relation, by its field. */
+  relations: ReadonlyMap<string, string>
+  /** The fields that are JSON in Prisma: their values are never Prisma's own operations. */
+  json: ReadonlySet<string>
+}
+
+export interface Schema {
+  get(model: string): KnownModel
+  /** The tables with encrypted columns, by their names in the database. */
+  tables: readonly (readonly [table: string, isSealed: (column: string) => boolean])[]
+}
+
+interface PrismaModel {
+  fields: { name: string; kind: string; type: string; dbName?: string | null }[]
+  dbName?: string | null
+}
+
+/** @throws InvalidInputError when it is no Prisma client, or its schema lacks a model or one of its fields */
+export function readSchema(client: object, models: Readonly<Record<string, object>>): Schema {
+  const { _runtimeDataModel: data } = client as { _runtimeDataModel?: { models: Record<string, PrismaModel> } }
+  if (!data) throw new InvalidInputError('expected a Prisma client', 'Pass what `encrypted` returns to its `$extends`.')
+  for (const name of Object.keys(models)) {
+    if (Object.hasOwn(data.models, name)) continue
+    throw new InvalidInputError(`the schema has no model ${JSON.stringify(name)}`, 'Name models as the schema does.')
+  }
+  const known = new Map(Object.entries(data.models).map(([name, one]) => [name, knowModel(name, one, models[name])]))
+  return {
+    get(name) {
+      const found = known.get(name)
+      if (!found) throw new InvalidInputError(`the schema has no model ${JSON.stringify(name)}`)
+      return found
+    },
+    tables: [...known.values()].flatMap(({ name, sealed }) => {
+      const { dbName, fields = [] } = data.models[name] ?? {}
+      const columns = new Set(fields.filter((one) => sealed?.isSealed(one.name)).map((one) => columnOf(one)))
+      return sealed ? [[dbName ?? name, (column: string) => columns.has(column)] as const] : []
+    }),
+  }
+}
+
+function columnOf({ name, dbName }: PrismaModel['fields'][number]): string {
+  return (dbName ?? name).toLowerCase()
+}
+
+function knowModel(name: string, { fields }: PrismaModel, model: object | undefined): KnownModel {
+  const sealed = model && createTable(model)
+  const lacking = sealed?.columns.find((column) => !fields.some((field) => field.name === column))
+  if (lacking !== undefined) {
+    throw new InvalidInputError(
+      `the model ${name} of the schema has no field ${JSON.stringify(lacking)}`,
+      'Name fields, indexes and `bind` as the fields of the schema.',
+    )
+  }
+  return {
+    name,
+    sealed,
+    fields: new Set(fields.map((field) => field.name)),
+    relations: new Map(fields.filter(({ kind }) => kind === 'object').map((field) => [field.name, field.type])),
+    json: new Set(fields.filter(({ type }) => type === 'Json').map((field) => field.name)),
+  }
+}

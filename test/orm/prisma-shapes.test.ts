@@ -1,0 +1,281 @@
+// Whatever a query of Prisma looks like, no plaintext of an encrypted field reaches the driver: it is encrypted, hashed or refused.
+import { randomUUID } from 'node:crypto'
+import { PGlite } from '@electric-sql/pglite'
+import { PrismaPGlite } from 'pglite-prisma-adapter'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { createClient } from '../../packages/sdk/src/index.js'
+import { encrypted } from '../../packages/sdk/src/prisma.js'
+import { createTestService } from '../../packages/sdk/src/testing.js'
+import { Prisma, PrismaClient } from './prisma/generated/prisma/client.js'
+import { type Models, modelsOf, tables } from './scene.js'
+
+Reflect.deleteProperty(globalThis, '__dirname') // the generated client leaves it behind
+
+/** A plaintext of an encrypted field, in every query below. */
+const SECRET = 'ada@secret.example'
+const ID = randomUUID()
+
+const postgres = new PGlite()
+let models: Models
+let client: PrismaClient
+let db: ReturnType<typeof connect>
+const sent: string[] = []
+
+function connect() {
+  return client.$extends(encrypted({ User: models.users, Post: models.posts }))
+}
+
+/** Notes the queries of a connection. */
+function note(on: Pick<PGlite, 'query'>): void {
+  const query = on.query.bind(on)
+  on.query = (sql, values, ...rest) => {
+    sent.push(JSON.stringify([sql, values]))
+    return query(sql, values, ...rest)
+  }
+}
+
+beforeAll(async () => {
+  await postgres.exec(tables('text'))
+  note(postgres)
+  const transaction = postgres.transaction.bind(postgres)
+  postgres.transaction = (run) =>
+    transaction((inner) => {
+      note(inner)
+      return run(inner)
+    })
+  const eaas = createClient(createTestService())
+  const { id: keyId } = await eaas.keys.create({ name: 'users' })
+  models = modelsOf(eaas, keyId, 'text')
+  client = new PrismaClient({ adapter: new PrismaPGlite(postgres) })
+  db = connect()
+}, 60_000)
+beforeEach(async () => {
+  await postgres.exec('truncate users, posts')
+  await db.user.create({ data: { ...user(ID), nick: 'ada', posts: { create: { ...post(), id: ID } } } })
+  sent.length = 0
+})
+afterAll(async () => {
+  await client.$disconnect()
+  await postgres.close()
+})
+
+const user = (id = randomUUID()) => ({ id, email: `${id}@x.org`, city: 'London' })
+const post = () => ({ id: randomUUID(), title: SECRET, likes: 3 })
+
+class Row {
+  id = randomUUID()
+  email = SECRET
+  city = 'London'
+}
+
+type Db = typeof db
+const ENCRYPTED: [title: string, run: (db: Db) => Promise<unknown>][] = [
+  ['create', (db) => db.user.create({ data: { ...user(), email: SECRET } })],
+  ['create of an object of a class', (db) => db.user.create({ data: new Row() })],
+  ['createMany', (db) => db.user.createMany({ data: [{ ...user(), email: SECRET }], skipDuplicates: true })],
+  ['createManyAndReturn', (db) => db.user.createManyAndReturn({ data: [{ ...user(), email: SECRET }] })],
+  ['a nested create', (db) => db.user.create({ data: { ...user(), posts: { create: [post(), post()] } } })],
+  ['a nested createMany', (db) => db.user.create({ data: { ...user(), posts: { createMany: { data: [post()] } } } })],
+  [
+    'a nested connectOrCreate',
+    (db) =>
+      db.user.update({
+        where: { id: ID },
+        data: { posts: { connectOrCreate: { where: { id: randomUUID() }, create: post() } } },
+      }),
+  ],
+  [
+    'a nested update, upsert, updateMany and deleteMany',
+    (db) =>
+      db.user.update({
+        where: { id: ID },
+        data: {
+          posts: {
+            update: { where: { id: ID }, data: { title: SECRET } },
+            upsert: { where: { id: ID }, create: post(), update: { title: { set: SECRET } } },
+            updateMany: { where: { id: ID }, data: { title: SECRET } },
+            deleteMany: { id: { not: ID } },
+          },
+        },
+      }),
+  ],
+  [
+    'a create of the row that another belongs to',
+    (db) => db.post.create({ data: { ...post(), user: { create: { ...user(), email: SECRET } } } }),
+  ],
+  ['update', (db) => db.user.update({ where: { id: ID }, data: { email: { set: SECRET } } })],
+  ['updateMany', (db) => db.user.updateMany({ where: { AND: [{ id: { equals: ID } }] }, data: { nick: SECRET } })],
+  [
+    'upsert',
+    (db) => db.user.upsert({ where: { id: ID }, create: { ...user(), email: SECRET }, update: { email: SECRET } }),
+  ],
+  ['a search', (db) => db.user.findFirst({ where: { email: SECRET, nick: { in: [SECRET], not: SECRET } } })],
+  [
+    'a search in AND, OR and NOT',
+    (db) =>
+      db.user.findMany({
+        where: { AND: { email: SECRET }, OR: [{ nick: { equals: SECRET } }], NOT: { nick: { notIn: [SECRET] } } },
+      }),
+  ],
+  ['a search with a negation inside', (db) => db.user.findMany({ where: { nick: { not: { in: [SECRET] } } } })],
+  ['a search by a relation', (db) => db.post.findMany({ where: { user: { is: { email: SECRET } } } })],
+  [
+    'a search in a relation',
+    (db) =>
+      db.post.findMany({ where: { id: ID, user: { email: SECRET, posts: { none: { user: { nick: SECRET } } } } } }),
+  ],
+  [
+    'a search in what is included',
+    (db) =>
+      db.user.findMany({
+        include: { posts: { where: { user: { email: SECRET } }, include: { user: true } } },
+      }),
+  ],
+  [
+    'a search in what is counted',
+    (db) =>
+      db.user.findMany({ select: { id: true, _count: { select: { posts: { where: { user: { nick: SECRET } } } } } } }),
+  ],
+  [
+    'count, aggregate and groupBy',
+    async (db) => {
+      await db.user.count({ where: { email: SECRET } })
+      await db.user.aggregate({ where: { email: SECRET }, _count: { email: true } })
+      await db.user.groupBy({ by: ['city'], where: { email: SECRET }, _count: true })
+    },
+  ],
+  ['deleteMany', (db) => db.user.deleteMany({ where: { email: SECRET } })],
+  [
+    'a list of operations in one transaction',
+    (db) =>
+      db.$transaction([
+        db.user.create({ data: { ...user(), email: SECRET } }),
+        db.user.findMany({ where: { email: SECRET } }),
+      ]),
+  ],
+]
+
+const REFUSED: [title: string, message: RegExp, run: (db: Db) => Promise<unknown>][] = [
+  ['an update of many rows', /bound to id/, (db) => db.user.updateMany({ data: { nick: SECRET } })],
+  [
+    'an update by a condition that is not of its row',
+    /bound to id/,
+    (db) =>
+      db.user.updateMany({
+        where: { NOT: { id: ID }, OR: [{ id: ID }], posts: { some: { id: ID } } },
+        data: { nick: SECRET },
+      }),
+  ],
+  [
+    'an upsert by another field',
+    /bound to id/,
+    (db) => db.user.upsert({ where: { email_index: 'x' }, create: user(), update: { nick: SECRET } }),
+  ],
+  [
+    'a nested update of the row that another belongs to',
+    /bound to id/,
+    (db) => db.post.update({ where: { id: ID }, data: { user: { update: { nick: SECRET } } } }),
+  ],
+  ['a row without what it is bound to', /field "id"/, (db) => db.user.create({ data: { email: SECRET } as never })],
+  [
+    'a computed value',
+    /the database cannot compute/,
+    (db) => db.user.update({ where: { id: ID }, data: { email: { append: SECRET } as never } }),
+  ],
+  [
+    'a write that it does not know',
+    /replace of the relation posts/,
+    (db) => db.user.update({ where: { id: ID }, data: { posts: { replace: [post()] } as never } }),
+  ],
+  [
+    'a pattern',
+    /cannot compare it by "startsWith"/,
+    (db) => db.user.findMany({ where: { email: { startsWith: SECRET } } }),
+  ],
+  ['a range', /cannot compare it by "lte"/, (db) => db.user.findMany({ where: { email: { lte: SECRET } } })],
+  [
+    'an index that would have to ignore case',
+    /cannot compare it by "mode"/,
+    (db) => db.user.findMany({ where: { email: { equals: SECRET, mode: 'insensitive' } } }),
+  ],
+  [
+    'a pattern in a relation',
+    /posts\.title is encrypted/,
+    (db) => db.user.findMany({ where: { posts: { some: { title: { contains: SECRET } } } } }),
+  ],
+  [
+    'to sort by a field of a relation',
+    /cannot sort or group/,
+    (db) => db.post.findMany({ orderBy: [{ user: { email: 'asc' } }], where: { user: { email: SECRET } } }),
+  ],
+  [
+    'to sort what is included',
+    /posts\.title is encrypted: the database cannot sort/,
+    (db) => db.user.findMany({ include: { posts: { orderBy: { title: 'asc' } } }, where: { email: SECRET } }),
+  ],
+  ['distinct', /cannot sort or group/, (db) => db.user.findMany({ distinct: ['email'], where: { email: SECRET } })],
+  ['a cursor', /cannot sort or group/, (db) => db.user.findMany({ cursor: { email: SECRET } as never })],
+  [
+    'the greatest',
+    /cannot be part of an expression/,
+    (db) => db.user.aggregate({ where: { email: SECRET }, _max: { email: true } }),
+  ],
+  [
+    'a condition on groups',
+    /cannot sort or group/,
+    (db) => db.user.groupBy({ by: ['city'], having: { email: { equals: SECRET } as never }, _count: true }),
+  ],
+  ['SQL that inserts', /names the table users/, (db) => db.$executeRaw`insert into users values (${ID}, ${SECRET})`],
+  [
+    'SQL that searches',
+    /names the table users/,
+    (db) => db.$queryRaw(Prisma.sql`select * from users where email = ${SECRET}`),
+  ],
+  ['SQL as a string', /names the table users/, (db) => db.$executeRawUnsafe('update users set email = $1', SECRET)],
+]
+
+describe('Prisma', () => {
+  it.each(ENCRYPTED)('sends no plaintext in %s', async (_, run) => {
+    await run(db)
+    expect(sent.length).toBeGreaterThan(0)
+    expect(sent.join()).not.toContain(SECRET)
+  })
+  it.each(REFUSED)('refuses %s, before anything is sent', async (_, message, run) => {
+    const refused = async () => run(db)
+    await expect(refused()).rejects.toMatchObject({
+      code: 'E_INVALID_INPUT',
+      message: expect.stringMatching(message),
+    })
+    expect(sent.filter((query) => !/begin|commit|rollback/i.test(query))).toEqual([])
+  })
+  it('opens what a call on a found row returns', async () => {
+    expect(await db.user.findUnique({ where: { id: ID } }).posts()).toMatchObject([{ title: SECRET }])
+    expect(
+      await db.post
+        .findUnique({ where: { id: ID } })
+        .user()
+        .posts(),
+    ).toMatchObject([{ title: SECRET }])
+  })
+  it('opens rows of every level, in what a write returns too', async () => {
+    const posts = { include: { user: { include: { posts: true } } } }
+    const row = await db.user.update({ where: { id: ID }, data: { nick: 'new' }, include: { posts } })
+    expect(row).toMatchObject({
+      nick: 'new',
+      posts: [{ title: SECRET, user: { nick: 'new', posts: [{ title: SECRET }] } }],
+    })
+  })
+  it('executes statements of SQL that name no encrypted column', async () => {
+    expect(await db.$queryRaw`select count(*)::int as n from users where city = ${'London'}`).toEqual([{ n: 1 }])
+  })
+  it('tells a null of JSON from one of a text', async () => {
+    await db.user.update({ where: { id: ID }, data: { born: Prisma.DbNull, nick: null } })
+    expect(await db.user.findMany({ where: { born: { equals: Prisma.DbNull }, nick: null } })).toHaveLength(1)
+  })
+  it('refuses models and fields that the schema does not have', () => {
+    expect(() => client.$extends(encrypted({ Person: models.users }))).toThrow('the schema has no model "Person"')
+    expect(() => client.$extends(encrypted({ Post: models.users }))).toThrow(
+      'the model Post of the schema has no field "email"',
+    )
+  })
+})
