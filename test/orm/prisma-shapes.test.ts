@@ -48,7 +48,7 @@ beforeAll(async () => {
   models = modelsOf(eaas, keyId, 'text')
   client = new PrismaClient({ adapter: new PrismaPGlite(postgres) })
   db = connect()
-}, 60_000)
+})
 beforeEach(async () => {
   await postgres.exec('truncate users, posts')
   await db.user.create({ data: { ...user(ID), nick: 'ada', posts: { create: { ...post(), id: ID } } } })
