@@ -26,6 +26,7 @@ const SDK_DOCS = [
   'models-and-search',
   'index-of-parts',
   'streams',
+  'command-line',
   'rotation',
   'backfill',
   'deleting-a-person',

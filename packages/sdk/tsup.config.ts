@@ -29,7 +29,7 @@ export default defineConfig([
       'src/streams.ts',
       'src/sync.ts',
     ],
-    clean: ['!testing/**', '!cjs/**'],
+    clean: ['!testing/**', '!cjs/**', '!cli/**'],
   },
   // By itself: the chunks that entries share are loaded whole, and those of a service would double what pages load.
   { ...common, entry: { index: 'src/testing.ts' }, outDir: 'dist/testing', clean: true },
@@ -55,4 +55,6 @@ export default defineConfig([
     splitting: true, // so that entries share what is in them, and an error of one is an instance of the other's class
     noExternal: INLINED_IN_COMMONJS,
   },
+  // By itself, for Node: in the files of the others it would be one of their chunks.
+  { ...common, entry: ['src/cli/main.ts'], outDir: 'dist/cli', platform: 'node', clean: true, dts: false },
 ])

@@ -1,0 +1,93 @@
+/** Reads a command line: options of `node:util`, each once, and positional arguments. */
+import { type ParseArgsConfig, parseArgs } from 'node:util'
+import { UsageError } from './io.js'
+
+export type OptionSpecs = NonNullable<ParseArgsConfig['options']>
+
+/** The options of every command. */
+const COMMON: OptionSpecs = { help: { type: 'boolean', short: 'h' }, json: { type: 'boolean' } }
+
+/** The options of the commands that use the service. */
+export const SERVICE_OPTIONS = {
+  'api-key-file': { type: 'string' },
+  'allow-insecure': { type: 'boolean' },
+} as const satisfies OptionSpecs
+
+/** The options of the commands that write a file. */
+export const OUTPUT_OPTIONS = {
+  out: { type: 'string', short: 'o' },
+  force: { type: 'boolean', short: 'f' },
+} as const satisfies OptionSpecs
+
+/** The values of a command line, by name. */
+export class Arguments {
+  readonly #values: Readonly<Record<string, unknown>>
+  readonly positionals: readonly string[]
+
+  constructor(values: Readonly<Record<string, unknown>>, positionals: readonly string[]) {
+    this.#values = values
+    this.positionals = positionals
+  }
+
+  has(name: string): boolean {
+    return this.#values[name] === true
+  }
+
+  find(name: string): string | undefined {
+    const value = this.#values[name]
+    return typeof value === 'string' ? value : undefined
+  }
+
+  /** @throws UsageError when the option is missing */
+  get(name: string): string {
+    const value = this.find(name)
+    if (value === undefined || value === '') throw new UsageError(`--${name} is missing`)
+    return value
+  }
+
+  /** The values of an option that may be repeated. */
+  list(name: string): readonly string[] {
+    const value = this.#values[name]
+    return Array.isArray(value) ? (value as string[]) : []
+  }
+}
+
+/** Reads the arguments of a command. @throws UsageError */
+export function readArguments(argv: readonly string[], specs: OptionSpecs, mostPositionals: number): Arguments {
+  if (argv.some((text) => /^--api-?key(=|$)/i.test(text))) {
+    throw new UsageError(
+      'an API key is never given on the command line, which other users can read: use EAAS_API_KEY or --api-key-file',
+    )
+  }
+  const options = { ...COMMON, ...specs }
+  const { values, positionals, tokens } = parse(argv, options)
+  const given = tokens.flatMap((token) => (token.kind === 'option' ? [token.name] : []))
+  const twice = given.find((name, at) => given.indexOf(name) !== at && options[name]?.multiple !== true)
+  if (twice !== undefined) throw new UsageError(`--${twice} may be given once only`)
+  if (positionals.length > mostPositionals) {
+    const most = mostPositionals === 1 ? 'one file' : `${mostPositionals} arguments`
+    throw new UsageError(`this command takes ${most} at most, got ${positionals.length}`)
+  }
+  return new Arguments(values, positionals)
+}
+
+function parse(argv: readonly string[], options: OptionSpecs) {
+  try {
+    return parseArgs({ args: [...argv], options, allowPositionals: true, strict: true, tokens: true })
+  } catch (error) {
+    throw new UsageError(error instanceof Error ? error.message : String(error)) // it names the option, and no value
+  }
+}
+
+/** Reads `name=value` pairs of a context. @throws UsageError */
+export function readContextPairs(pairs: readonly string[]): Record<string, string> | undefined {
+  if (pairs.length === 0) return undefined
+  const entries = pairs.map((pair) => {
+    const at = pair.indexOf('=')
+    if (at < 1) throw new UsageError('--context takes name=value')
+    return [pair.slice(0, at), pair.slice(at + 1)] as const
+  })
+  const names = entries.map(([name]) => name)
+  if (new Set(names).size !== names.length) throw new UsageError('--context names something twice')
+  return Object.fromEntries(entries)
+}

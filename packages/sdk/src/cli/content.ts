@@ -1,0 +1,76 @@
+/** Tells what a file or standard input holds by its beginning, without reading more of it. */
+import { MAX_STREAM_HEADER_BYTES } from '@eaas/protocol'
+import { type Input, readAll } from './files.js'
+import { UsageError } from './io.js'
+
+/** The longest text of an envelope that is read: that of the longest plaintext, and some. */
+export const MAX_ENVELOPE_BYTES = 400_000_000
+
+export type Form = 'stream' | 'text' | 'json'
+
+export interface Content {
+  form: Form
+  /** The first bytes, at least a stream's first line where there is so much. */
+  head: Uint8Array
+  /** All bytes, from the first one on. */
+  bytes: ReadableStream<Uint8Array>
+  /** The text of an envelope. Call it instead of reading `bytes`. @throws UsageError when it is not UTF-8 */
+  readText(): Promise<string>
+}
+
+/** @throws UsageError when it begins as no encrypted data does */
+export async function readContent(input: Input): Promise<Content> {
+  const chunks = (input.stream as AsyncIterable<Uint8Array>)[Symbol.asyncIterator]()
+  const first: Uint8Array[] = []
+  let head = new Uint8Array(0)
+  while (head.length < MAX_STREAM_HEADER_BYTES) {
+    const { done, value } = await chunks.next()
+    if (done) break
+    first.push(value)
+    head = new Uint8Array([...head, ...value.subarray(0, MAX_STREAM_HEADER_BYTES - head.length)])
+  }
+  async function* all(): AsyncGenerator<Uint8Array, void> {
+    yield* first
+    for (let next = await chunks.next(); !next.done; next = await chunks.next()) yield next.value
+  }
+  const form = formOf(head)
+  if (form === undefined) {
+    input.stream.destroy()
+    throw new UsageError(`${input.name}: neither an encrypted stream, nor the text or the JSON of an envelope`)
+  }
+  return {
+    form,
+    head,
+    bytes: streamOf(all(), () => input.stream.destroy()),
+    async readText() {
+      const whole = await readAll({ name: input.name, chunks: all() }, MAX_ENVELOPE_BYTES)
+      try {
+        return new TextDecoder('utf-8', { fatal: true }).decode(whole).trim()
+      } catch {
+        throw new UsageError(`${input.name}: it is not UTF-8`)
+      }
+    },
+  }
+}
+
+function formOf(head: Uint8Array): Form | undefined {
+  const text = new TextDecoder().decode(head).trimStart()
+  if (text.startsWith('{"format":"eaas/stream/')) return 'stream'
+  if (text.startsWith('eaas.')) return 'text'
+  return text.startsWith('{') ? 'json' : undefined
+}
+
+/** Makes a stream of chunks. `cancel` runs when nobody reads it any more. */
+export function streamOf(chunks: AsyncIterator<Uint8Array>, cancel: () => void): ReadableStream<Uint8Array> {
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        const { done, value } = await chunks.next()
+        if (done) controller.close()
+        else controller.enqueue(value)
+      },
+      cancel,
+    },
+    { highWaterMark: 0 },
+  )
+}

@@ -1,0 +1,248 @@
+/** `encrypt-csv` and `decrypt-csv`: columns of a CSV file, block by block, as a model encrypts them. */
+import { type Client, text } from '../index.js'
+import { type Arguments, OUTPUT_OPTIONS, SERVICE_OPTIONS } from './arguments.js'
+import { assertReportable, type Command, report } from './command.js'
+import { CONNECTION_HELP, findKeyId, withClient } from './connection.js'
+import { CsvReader, writeRow } from './csv.js'
+import { openInput, openOutput, PRIVATE_MODE, writing } from './files.js'
+import { CommandError, type Io, UsageError } from './io.js'
+import { showProgress } from './progress.js'
+
+/** Rows that are encrypted, or decrypted, at a time. */
+const BLOCK_ROWS = 1_000
+const NOT_AUTHENTIC = 3
+const BYTE_ORDER_MARK = '\ufeff'
+
+const OPTIONS_HELP = `
+  --key <name>          name or id of the key
+  --model <name>        name of the model; each cell is bound to it and to its column
+  --columns <a,b>       the columns. May be repeated
+  --index <a,b>         those of them to search by their exact value, in columns <name>_index. Their values are sent to the service, which hashes them
+  --bind <a,b>          columns that say which row it is, such as id: each cell is bound to them too. They must never change
+  --delimiter <c>       what stands between cells: , by default; tab for a tab
+  -o, --out <file>      where to write; - for standard output
+  -f, --force           replace an existing file
+  --json                print the result as JSON
+
+The file must be UTF-8 with a header line, quoted as RFC 4180 says. An application reads the rows with a model of the same name, format: 'text', bind and fields.
+${CONNECTION_HELP}`
+
+const OPTIONS = {
+  ...SERVICE_OPTIONS,
+  ...OUTPUT_OPTIONS,
+  key: { type: 'string' },
+  model: { type: 'string' },
+  columns: { type: 'string', multiple: true },
+  index: { type: 'string', multiple: true },
+  bind: { type: 'string', multiple: true },
+  delimiter: { type: 'string' },
+} as const
+
+export const encryptCsv: Command = {
+  summary: 'encrypt columns of a CSV file',
+  help: `Usage: eaas-sdk encrypt-csv [file] --key <name> --model <name> --columns <a,b> [options]
+
+Encrypts columns of a CSV file, or of standard input; the others stay as they are. Each cell becomes the text of an envelope, empty cells too.
+Without --out, a file becomes <file>.eaas, and standard input goes to standard output.
+
+  --create-key          create the key if there is none of that name${OPTIONS_HELP}`,
+  options: { ...OPTIONS, 'create-key': { type: 'boolean' } },
+  positionals: 1,
+  run: (io, given) => runCsv(io, given, true),
+}
+
+export const decryptCsv: Command = {
+  summary: 'decrypt the columns that encrypt-csv encrypted',
+  help: `Usage: eaas-sdk decrypt-csv [file] --key <name> --model <name> --columns <a,b> [options]
+
+Decrypts the columns of a file that encrypt-csv made, with the same --model, --columns, --index and --bind, and leaves the index columns out. All cells
+come back as they were. Only its owner may read the new file (mode 0600). A cell that does not decrypt ends the command with exit code 3.
+${OPTIONS_HELP}`,
+  options: OPTIONS,
+  positionals: 1,
+  run: (io, given) => runCsv(io, given, false),
+}
+
+interface Choice {
+  model: string
+  columns: readonly string[]
+  index: readonly string[]
+  bind: readonly string[]
+  delimiter: string
+}
+
+type Row = Record<string, string>
+
+async function runCsv(io: Io, given: Arguments, isEncrypting: boolean): Promise<void> {
+  const key = given.get('key')
+  const choice = readChoice(given)
+  const [name = '-'] = given.positionals
+  if (!isEncrypting && name !== '-' && given.find('out') === undefined && !name.endsWith('.eaas'))
+    throw new UsageError(`${name}: its name does not end with .eaas, so pass --out <file>`)
+  const out = given.find('out') ?? (name === '-' ? '-' : isEncrypting ? `${name}.eaas` : name.slice(0, -'.eaas'.length))
+  assertReportable(given, out)
+  await withClient(io, given, async (eaas) => {
+    const input = await openInput(io, name)
+    const mode = isEncrypting ? undefined : PRIVATE_MODE
+    const output = await openOutput(io, out, { force: given.has('force'), mode })
+    const progress = showProgress(io, isEncrypting ? 'encrypting' : 'decrypting', { total: input.size })
+    const rows = await writing(output, async () => {
+      const keyId = await findKeyId(eaas, key, io, given.has('create-key'))
+      let count = 0
+      try {
+        const chunks = counted(input.stream, (bytes) => progress.add(bytes))
+        for await (const { part, rows } of convert(io, chunks, { eaas, keyId, choice, isEncrypting })) {
+          await output.write(part)
+          count += rows
+        }
+      } finally {
+        progress.done()
+      }
+      return count
+    })
+    const result = { out, rows, columns: choice.columns }
+    await report(io, { given, out }, result, `${out}: ${rows} rows, columns ${choice.columns.join(', ')}`)
+  })
+}
+
+function readChoice(given: Arguments): Choice {
+  const names = (option: string) => given.list(option).flatMap((list) => list.split(','))
+  const [columns, index, bind] = [names('columns'), names('index'), names('bind')]
+  if (columns.length === 0) throw new UsageError('--columns is missing')
+  const stranger = index.find((column) => !columns.includes(column))
+  if (stranger !== undefined) throw new UsageError(`--index: ${JSON.stringify(stranger)} is none of --columns`)
+  const delimiter = given.find('delimiter') === 'tab' ? '\t' : (given.find('delimiter') ?? ',')
+  if ([...delimiter].length !== 1 || /["\r\n]/.test(delimiter))
+    throw new UsageError('--delimiter must be one character other than a quote or a line break, or the word tab')
+  return { model: given.get('model'), columns, index, bind, delimiter }
+}
+
+interface Work {
+  eaas: Client
+  keyId: string
+  choice: Choice
+  isEncrypting: boolean
+}
+
+/** Converts a file part by part: the header, then a block of rows at a time. */
+async function* convert(
+  { signal }: Io,
+  chunks: AsyncIterable<Uint8Array>,
+  { eaas, keyId, choice, isEncrypting }: Work,
+): AsyncGenerator<{ part: string; rows: number }, void> {
+  const { columns, index, bind, delimiter } = choice
+  const indexColumns = index.map(indexColumnOf)
+  const fields = Object.fromEntries(
+    columns.map((name) => [name, text(index.includes(name) ? { index: indexColumnOf(name) } : {})]),
+  )
+  let done = 0
+  for await (const { header, rows, lineBreak, mark } of readBlocks(chunks, delimiter)) {
+    if (rows === undefined) assertHeader(header, choice, isEncrypting)
+    const kept = header.filter((name) => !indexColumns.includes(name))
+    const written = isEncrypting ? [...header, ...indexColumns] : kept
+    const write = (cells: readonly string[]) => writeRow(cells, { delimiter, lineBreak })
+    if (rows === undefined) {
+      yield { part: mark + write(written), rows: 0 }
+      continue
+    }
+    const model = eaas.model({ name: choice.model, keyId, bind, format: 'text', fields })
+    const records = rows.map((cells): Row => Object.fromEntries(header.map((name, at) => [name, cells[at] ?? ''])))
+    let converted: readonly Row[]
+    if (isEncrypting) converted = (await model.encryptMany(records, { signal })) as unknown as Row[]
+    else {
+      const { ok, failed } = await model.decryptMany(records as never, { signal })
+      const [first] = failed
+      if (first) {
+        const field = 'place' in first.error ? first.error.place?.field : undefined
+        const where = `row ${done + first.index + 1}${field === undefined ? '' : `, column ${JSON.stringify(field)}`}`
+        const exitCode = first.error.code === 'E_DECRYPTION' ? NOT_AUTHENTIC : 1
+        throw new CommandError(`${where}: ${first.error.code}. ${first.error.hint}`, exitCode)
+      }
+      converted = ok as unknown as Row[]
+    }
+    done += rows.length
+    yield { part: converted.map((row) => write(written.map((name) => row[name] ?? ''))).join(''), rows: rows.length }
+  }
+}
+
+interface Block {
+  header: readonly string[]
+  /** Undefined of the first block, which is the header alone. */
+  rows: readonly string[][] | undefined
+  lineBreak: string
+  /** The byte order mark with which the file begins, or nothing. */
+  mark: string
+}
+
+async function* readBlocks(chunks: AsyncIterable<Uint8Array>, delimiter: string): AsyncGenerator<Block, void> {
+  const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+  const decode = (chunk?: Uint8Array) => {
+    try {
+      return decoder.decode(chunk, { stream: chunk !== undefined })
+    } catch {
+      throw new UsageError('the file is not UTF-8')
+    }
+  }
+  const reader = new CsvReader(delimiter)
+  let header: readonly string[] | undefined
+  let rows: string[][] = []
+  let [lineBreak, mark, begun, count] = ['\n', '', false, 0]
+  const take = function* (more: string[][]): Generator<Block, void> {
+    for (const row of more) {
+      if (header === undefined) {
+        header = row
+        yield { header, rows: undefined, lineBreak, mark }
+        continue
+      }
+      count++
+      if (row.length !== header.length)
+        throw new UsageError(`row ${count} has ${row.length} cells, and the header ${header.length}`)
+      rows.push(row)
+      if (rows.length === BLOCK_ROWS) {
+        yield { header, rows, lineBreak, mark }
+        rows = []
+      }
+    }
+  }
+  for await (const chunk of chunks) {
+    let part = decode(chunk)
+    if (!begun && part !== '') {
+      begun = true
+      if (part.startsWith(BYTE_ORDER_MARK)) mark = BYTE_ORDER_MARK
+      part = part.slice(mark.length)
+      if (/^[^\n]*\r\n/.test(part)) lineBreak = '\r\n'
+    }
+    yield* take(reader.push(part))
+  }
+  yield* take([...reader.push(decode()), ...reader.end()])
+  if (header === undefined) throw new UsageError('the file has no header line')
+  if (rows.length > 0) yield { header, rows, lineBreak, mark }
+}
+
+/** Refuses a header that does not fit the choice. @throws UsageError */
+function assertHeader(header: readonly string[], { columns, index, bind }: Choice, isEncrypting: boolean): void {
+  const known = header.map((name) => JSON.stringify(name)).join(', ')
+  const twice = header.find((name, at) => header.indexOf(name) !== at)
+  if (twice !== undefined) throw new UsageError(`the file has two columns ${JSON.stringify(twice)}`)
+  if (header.includes('__proto__')) throw new UsageError('a column cannot be named "__proto__"')
+  const needed = [...columns, ...bind, ...(isEncrypting ? [] : index.map(indexColumnOf))]
+  for (const name of needed) {
+    if (!header.includes(name)) throw new UsageError(`the file has no column ${JSON.stringify(name)}. It has: ${known}`)
+  }
+  const dotted = columns.find((name) => name.includes('.'))
+  if (dotted !== undefined)
+    throw new UsageError(`${JSON.stringify(dotted)}: a dot leads into an object in a model, so rename the column`)
+  const taken = isEncrypting ? index.map(indexColumnOf).find((name) => header.includes(name)) : undefined
+  if (taken !== undefined) throw new UsageError(`the file already has a column ${JSON.stringify(taken)}`)
+}
+
+function indexColumnOf(name: string): string {
+  return `${name}_index`
+}
+
+async function* counted(chunks: AsyncIterable<Uint8Array>, add: (bytes: number) => void): AsyncGenerator<Uint8Array> {
+  for await (const chunk of chunks) {
+    add(chunk.length)
+    yield chunk
+  }
+}

@@ -1,0 +1,58 @@
+/** `rewrap`: has the data key wrapped under the current version of its key. The ciphertext stays as it is. */
+
+import { readEnvelope } from '../records/read-envelope.js'
+import { rewrapStream } from '../streams.js'
+import { OUTPUT_OPTIONS, SERVICE_OPTIONS } from './arguments.js'
+import { assertReportable, type Command, report } from './command.js'
+import { CONNECTION_HELP, withClient } from './connection.js'
+import { readContent } from './content.js'
+import { openInput, openOutput, writing } from './files.js'
+import { readFirstLine } from './inspect.js'
+import { showProgress } from './progress.js'
+import { pump } from './pump.js'
+
+export const rewrap: Command = {
+  summary: 'move encrypted data to the current version of its key',
+  help: `Usage: eaas-sdk rewrap [file] [options]
+
+Has the data key of an encrypted stream, or of the text or the JSON of an envelope, wrapped under the current version of its key, after a rotation.
+Nothing is decrypted. Without --out, the file is replaced, once the new one is on disk; standard input goes to standard output.
+
+  -o, --out <file>      write here instead; - for standard output
+  -f, --force           replace an existing file that --out names
+  --json                print the result as JSON
+${CONNECTION_HELP}`,
+  options: { ...SERVICE_OPTIONS, ...OUTPUT_OPTIONS },
+  positionals: 1,
+  async run(io, given) {
+    const [name = '-'] = given.positionals
+    const out = given.find('out') ?? name
+    assertReportable(given, out)
+    const { signal } = io
+    await withClient(io, given, async (eaas) => {
+      const input = await openInput(io, name)
+      const content = await readContent(input)
+      const output = await openOutput(io, out, { force: given.has('force') || out === name, mode: input.mode })
+      const { before, after } = await writing(output, async () => {
+        if (content.form === 'stream') {
+          let after = 0
+          await pump(content.bytes, rewrapStream(eaas, { signal }), {
+            output,
+            progress: showProgress(io, 'copying', { total: input.size }),
+            signal,
+            onChunk(chunk) {
+              if (after === 0) after = readFirstLine(chunk).key_version // the first chunk is the new line
+            },
+          })
+          return { before: readFirstLine(content.head).key_version, after }
+        }
+        const text = await content.readText()
+        const rewrapped = await eaas.rewrap(text, { signal })
+        await output.write(`${rewrapped}\n`)
+        return { before: readEnvelope(text).key_version, after: readEnvelope(rewrapped).key_version }
+      })
+      const result = { out, key_version_before: before, key_version: after }
+      await report(io, { given, out }, result, `${out}: key version ${before} -> ${after}`)
+    })
+  },
+}

@@ -1,0 +1,92 @@
+/** Runs one command line to its exit code. */
+import { readFileSync } from 'node:fs'
+import { constants } from 'node:os'
+import { isEaasError } from '../index.js'
+import { readArguments } from './arguments.js'
+import type { Command } from './command.js'
+import { decryptCsv, encryptCsv } from './csv-commands.js'
+import { decrypt } from './decrypt.js'
+import { doctor } from './doctor.js'
+import { encrypt } from './encrypt.js'
+import { inspect } from './inspect.js'
+import { CommandError, type Io, print, tell, UsageError } from './io.js'
+import { rewrap } from './rewrap.js'
+
+const COMMANDS: Readonly<Record<string, Command>> = {
+  encrypt,
+  decrypt,
+  inspect,
+  rewrap,
+  'encrypt-csv': encryptCsv,
+  'decrypt-csv': decryptCsv,
+  doctor,
+}
+
+const FAILED = 1
+const USAGE = 2
+/** What does not decrypt: altered, another context, or another key. */
+const NOT_AUTHENTIC = 3
+
+const HELP = `Usage: eaas-sdk <command> [options]
+
+Encrypts on this machine; the service only wraps the data keys. Run npx @eaas/sdk <command> where eaas-sdk is not on the path.
+
+${Object.entries(COMMANDS)
+  .map(([name, { summary }]) => `  ${name.padEnd(14)}${summary}`)
+  .join('\n')}
+
+eaas-sdk <command> --help describes a command. --version prints the version.
+Exit codes: 0 done, 1 refused or failed, 2 usage error, 3 does not decrypt: altered, or another key or context.
+Ended by a signal: 128 and its number. 141: whoever read standard output stopped.`
+
+/** Runs the command line without the program's name. Never throws an error that has a message of its own. */
+export async function run(argv: readonly string[], io: Io): Promise<number> {
+  try {
+    await runCommand(argv, io)
+    return 0
+  } catch (error) {
+    return explain(error, io)
+  }
+}
+
+async function runCommand([name, ...rest]: readonly string[], io: Io): Promise<void> {
+  if (name === undefined || name === '--help' || name === '-h' || name === 'help') return printText(io, HELP)
+  if (name === '--version') return print(io, readVersion())
+  const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
+  if (!command) throw new UsageError(`there is no command ${JSON.stringify(name)}`)
+  if (rest.includes('--help') || rest.includes('-h')) return printText(io, command.help)
+  await command.run(io, readArguments(rest, command.options, command.positionals))
+}
+
+async function printText(io: Io, text: string): Promise<void> {
+  for (const line of text.split('\n')) await print(io, line)
+}
+
+function explain(error: unknown, io: Io): number {
+  const { signal } = io
+  if (signal.aborted) return 128 + (constants.signals[signal.reason as NodeJS.Signals] ?? 0)
+  if ((error as NodeJS.ErrnoException)?.code === 'EPIPE') return 128 + constants.signals.SIGPIPE
+  if (error instanceof UsageError) {
+    tell(io, `eaas-sdk: ${error.message}`)
+    tell(io, 'Run the command with --help to see its options.')
+    return USAGE
+  }
+  if (error instanceof CommandError) {
+    tell(io, `eaas-sdk: ${error.message}`)
+    return error.exitCode
+  }
+  if (isEaasError(error)) {
+    tell(io, `eaas-sdk: ${error.message}`)
+    tell(io, error.hint)
+    return error.code === 'E_DECRYPTION' ? NOT_AUTHENTIC : error.code === 'E_INVALID_INPUT' ? USAGE : FAILED
+  }
+  const { code, message, stack } = error as NodeJS.ErrnoException
+  tell(io, `eaas-sdk: ${code === undefined ? (stack ?? String(error)) : message}`) // of the system: a full disk, for example
+  return FAILED
+}
+
+function readVersion(): string {
+  // Two levels below the manifest, in src/ as in dist/.
+  const manifest = readFileSync(new URL('../../package.json', import.meta.url), 'utf8')
+  return (JSON.parse(manifest) as { version: string }).version
+}
