@@ -22,7 +22,7 @@ describe('the types of the examples', () => {
   }, TIMEOUT_MS)
 
   it('are those of every example that is a program', () => {
-    expect(names).toEqual(['browser', 'encrypt-csv', 'encrypted-files', 'quickstart', 'searchable-postgres'])
+    expect(names).toEqual(['browser', 'encrypt-csv', 'encrypted-files', 'quickstart', 'searchable-postgres', 'web-app'])
   })
 
   it.each(names)('hold in %s', (name) => {
