@@ -43,7 +43,7 @@ export interface RetryEvent extends Called {
   status: number | undefined
 }
 
-/** A DEK at hand was used, so that no call was needed. One event for each value that is encrypted, or record, or DEK that a call decrypts with. */
+/** A DEK at hand was used, so that no call was needed. One event for each value, or record of a model, that is encrypted, and for each DEK that a call decrypts with. */
 export interface HitEvent {
   type: 'hit'
   /** The call that was saved. */
