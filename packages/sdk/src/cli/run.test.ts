@@ -215,7 +215,7 @@ describe('a key', () => {
     expect(await done(command(['decrypt'], sealed))).toEqual(Buffer.from('x'))
   })
 
-  it('that is disabled is refused before anything is read', async () => {
+  it('that is disabled is refused, and it is said why', async () => {
     const eaas = createClient(service)
     await eaas.keys.disable(keyId)
     eaas.close()
