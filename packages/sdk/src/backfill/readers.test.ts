@@ -67,7 +67,7 @@ describe('cloakReader', () => {
 
   it('takes plaintext only if it is told to, and never what is left of a value', async () => {
     const [first] = CLOAKED as [(typeof CLOAKED)[number]]
-    const mixed = [first.stored, 'plain@example.org', first.stored.slice(0, 40)]
+    const mixed = [first.stored, 'plain@example.org', first.stored.slice(0, 30)]
     expect((await migrate(mixed, cloakReader({ keys: KEYS }))).report).toMatchObject({ changed: 1, failed: 2 })
     const { report, emails } = await migrate(mixed, cloakReader({ keys: KEYS, acceptPlaintext: true }))
     expect([report.failed, emails]).toEqual([1, [first.plaintext, 'plain@example.org']])
