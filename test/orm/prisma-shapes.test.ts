@@ -6,10 +6,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { createClient } from '../../packages/sdk/src/index.js'
 import { encrypted } from '../../packages/sdk/src/prisma.js'
 import { createTestService } from '../../packages/sdk/src/testing.js'
-import { Prisma, PrismaClient } from './prisma/generated/prisma/client.js'
+import { Prisma, PrismaClient } from './prisma/client.js'
 import { type Models, modelsOf, tables } from './scene.js'
-
-Reflect.deleteProperty(globalThis, '__dirname') // the generated client leaves it behind
 
 /** A plaintext of an encrypted field, in every query below. */
 const SECRET = 'ada@secret.example'

@@ -1,11 +1,8 @@
 // Prisma, as an application would use it: the contract's operations. `prisma/README.md` says how its client is generated.
 import { PrismaPg } from '@prisma/adapter-pg'
 import { encrypted } from '../../packages/sdk/src/prisma.js'
-import { Prisma, PrismaClient } from './prisma/generated/prisma/client.js'
+import { Prisma, PrismaClient } from './prisma/client.js'
 import type { Models, Orm, Post, User } from './scene.js'
-
-// The generated client leaves a global behind by which others would take a module for one of CommonJS.
-Reflect.deleteProperty(globalThis, '__dirname')
 
 export async function connectPrisma(url: string, models: Models): Promise<Orm> {
   const db = connect(url, models)

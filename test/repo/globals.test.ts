@@ -6,14 +6,16 @@ import { describe, expect, it } from 'vitest'
 import { loadOn } from '../support/platform.js'
 import { filesBelow, ROOT } from '../support/source-files.js'
 
-/** Globals that a test may set: Node has none of that name. */
-const ADDED = new Set(['location', 'EdgeRuntime'])
+/** Globals that a test may set or remove: Node has none of that name. */
+const ADDED = new Set(['location', 'EdgeRuntime', '__dirname'])
 
 /** What a text does to the globals of the process that runs it. */
 function changedGlobals(text: string): string[] {
   const stubs = [...text.matchAll(/\bstubGlobal\(\s*'(\w+)'/g)].map(([, name]) => name ?? '')
-  const removals = text.match(/\bdelete \(?globalThis\b|\b(?:deleteProperty|defineProperty)\(globalThis\b/g) ?? []
-  return [...stubs.filter((name) => !ADDED.has(name)), ...removals]
+  const removals = [
+    ...text.matchAll(/\b(?:delete \(?globalThis\b|(?:deleteProperty|defineProperty)\(globalThis\b(?:, '(\w+)')?)/g),
+  ].map(([found, name]) => name ?? found)
+  return [...stubs, ...removals].filter((name) => !ADDED.has(name))
 }
 
 describe('the globals of a process that runs tests', () => {
