@@ -49,9 +49,16 @@ export function buildApp({ db }) {
     return user ?? reply.code(404).send({ error: 'no such user' })
   })
 
-  // Compares the index of the address, which the service makes: no row is decrypted but the one that is found.
-  app.get('/users', { schema: { querystring: { ...USER, required: ['email'] } } }, async (request) => {
-    const { email } = /** @type {{ email: string }} */ (request.query)
+  // In the body: URLs are in the logs of every proxy. Compares the index of the address, which the service makes: no row is decrypted but the
+  // one that is found.
+  const search = {
+    type: 'object',
+    additionalProperties: false,
+    properties: { email: USER.properties.email },
+    required: ['email'],
+  }
+  app.post('/users/search', { schema: { body: search } }, async (request) => {
+    const { email } = /** @type {{ email: string }} */ (request.body)
     return db.select(SHOWN).from(users).where(eq(users.email, email))
   })
 
