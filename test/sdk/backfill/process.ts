@@ -1,5 +1,5 @@
 // A program that migrates a table, to be killed. It keeps how far it got in a file, prints it, and waits for a line before each further page.
-import { readFile, writeFile } from 'node:fs/promises'
+import { readFile, rename, writeFile } from 'node:fs/promises'
 import { createInterface } from 'node:readline'
 import postgres from 'postgres'
 import { backfill, postgresTable } from '../../../packages/sdk/src/backfill.js'
@@ -15,7 +15,10 @@ await backfill(peopleOf(eaas, keyId), source, {
   batchSize: 10,
   after: await readFile(state, 'utf8').catch(() => undefined),
   onProgress: async ({ after }) => {
-    if (after !== undefined) await writeFile(state, after)
+    if (after !== undefined) {
+      await writeFile(`${state}.new`, after)
+      await rename(`${state}.new`, state)
+    }
     console.log(after)
     await lines.next() // at once where the input has ended
   },

@@ -2,7 +2,9 @@
  * What every adapter does with the rows and conditions of a table whose fields are sealed: a row that goes in, a change of some
  * columns, a row that comes out, a condition. Adapters only translate between this and their ORM.
  */
+
 import { InvalidInputError, isEaasError } from '../errors.js'
+import { groupBy } from '../groups.js'
 import { isMissing, type Row } from '../input.js'
 import type { Definition, PlacedField } from '../models/definition.js'
 import { getInternals } from '../models/internals.js'
@@ -79,11 +81,8 @@ export function createTable(model: object): SealedTable {
       return Object.fromEntries(Object.entries(row).filter(([column]) => column in changes || !(column in bound)))
     },
     async openRows(given) {
-      const groups = new Map<string, number[]>()
-      for (const [at, row] of given.entries()) {
-        const names = namesIn(definition, row).join('\n')
-        if (names !== '') groups.set(names, [...(groups.get(names) ?? []), at])
-      }
+      const groups = groupBy(given.keys(), (at) => namesIn(definition, given[at] ?? {}).join('\n'))
+      groups.delete('') // nothing to open
       const out = [...given]
       // All at once, so that the DEKs of all groups are one request.
       await Promise.all(

@@ -1,5 +1,7 @@
 /** A table of PostgreSQL, read and written by any function that runs a query. */
+
 import { DatabaseError, InvalidInputError } from '../errors.js'
+import { groupBy } from '../groups.js'
 import { assertOptions, isName, kindOf } from '../input.js'
 import { nearestName } from '../nearest-name.js'
 import { assertHoldsEnvelopes, type PostgresColumn, quoteName, readColumn, writeColumn } from './postgres-values.js'
@@ -218,11 +220,7 @@ function createTable(ask: Ask, table: string, { key, columns }: Places): Table {
 
 /** Changes of the same columns, which one statement writes. */
 function byColumns(changes: readonly TableChange[]): [string[], TableChange[]][] {
-  const groups = new Map<string, TableChange[]>()
-  for (const change of changes) {
-    const names = JSON.stringify(Object.keys(change.to).sort())
-    groups.set(names, [...(groups.get(names) ?? []), change])
-  }
+  const groups = groupBy(changes, ({ to }) => JSON.stringify(Object.keys(to).sort()))
   return [...groups].map(([names, some]) => [JSON.parse(names) as string[], some])
 }
 

@@ -13,7 +13,9 @@ function collect(schema: Schema, model: KnownModel, result: unknown, found: Map<
   if (Array.isArray(result)) for (const one of result) collect(schema, model, one, found)
   else if (typeof result === 'object' && result !== null) {
     const row = result as Row
-    found.set(model, [...(found.get(model) ?? []), row])
+    const rows = found.get(model) ?? []
+    if (rows.length === 0) found.set(model, rows)
+    rows.push(row)
     for (const [field, relation] of model.relations) {
       const inner = Object.hasOwn(row, field) ? row[field] : undefined
       if (Array.isArray(inner) || isPlain(inner)) collect(schema, schema.get(relation), inner, found)
