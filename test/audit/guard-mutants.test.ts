@@ -33,13 +33,15 @@ import type * as newestAnchorModule from '../../packages/server/src/audit/watch/
 import type * as judgeModule from '../../packages/server/src/witness/judge.js'
 import { readLogList } from '../../packages/server/src/witness/log-list.js'
 import { refusedExport } from '../support/refused-export.js'
-import { loadFile, readSource } from './mutant-server.js'
+import { loadFile, readSource, useMutantFolder } from './mutant-server.js'
 import { listDatabaseGuardMutants, listGuardMutants } from './mutants.js'
 
 const HISTORY = 'verify/rights-history.ts'
 const RECORDED = 'verify/recorded-rights.ts'
 
 const key = createSecretKey(Buffer.alloc(32, 1))
+
+useMutantFolder()
 
 /** The names of the cases that throw though they must not, or the other way round. */
 function findWronglyTaken<Case extends { name: string }>(

@@ -15,11 +15,15 @@ const HMAC = fileURLToPath(new URL('../../packages/server/src/crypto/hmac.ts', i
 export type Macs = typeof chainModule & typeof rowMacModule
 
 let folder: string
-beforeAll(async () => {
-  // In node_modules of this project, so that the patched files are loaded as the tests are.
-  folder = await mkdtemp(fileURLToPath(new URL('../../node_modules/.mutants-', import.meta.url)))
-})
-afterAll(() => rm(folder, { recursive: true, force: true }))
+
+/** Makes the folder of the patched files; each file of tests calls it, because a worker loads this module once for all of them. */
+export function useMutantFolder(): void {
+  beforeAll(async () => {
+    // In node_modules of this project, so that the patched files are loaded as the tests are.
+    folder = await mkdtemp(fileURLToPath(new URL('../../node_modules/.mutants-', import.meta.url)))
+  })
+  afterAll(() => rm(folder, { recursive: true, force: true }))
+}
 
 /** Reads a file of packages/server/src/audit, or beside it. */
 export const readSource = (file: string) => readFile(new URL(file, AUDIT), 'utf8')

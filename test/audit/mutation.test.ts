@@ -3,7 +3,7 @@
 import { createSecretKey } from 'node:crypto'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { columnsOf } from '../support/migrations.js'
-import { loadMacs, type Macs } from './mutant-server.js'
+import { loadMacs, type Macs, useMutantFolder } from './mutant-server.js'
 import { listMutants, type Sealed } from './mutants.js'
 
 const MUTANTS = listMutants()
@@ -20,6 +20,7 @@ const TABLES: Record<Sealed, string> = {
 /** Columns that are only shown to people, and decide nothing. */
 const NOT_AUTHENTICATED: Partial<Record<Sealed, string[]>> = { api_keys: ['last_used_at'] }
 
+useMutantFolder()
 let genuine: Macs
 beforeAll(async () => {
   genuine = await loadMacs('genuine')
