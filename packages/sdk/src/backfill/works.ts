@@ -188,11 +188,13 @@ async function readOne(reader: Reader, stored: unknown): Promise<unknown> {
 
 /** @throws the error where it is not about rows of one key alone */
 function failed(error: EaasError): Outcome {
-  // A destroyed key opens nothing any more: that is about the rows under it.
-  if (ROW_ERRORS.includes(error.code) || (error.code === 'E_API' && error.problem === 'E_STATE')) {
-    return { status: 'failed', error }
-  }
+  if (ROW_ERRORS.includes(error.code) || isClosedKey(error)) return { status: 'failed', error }
   throw error
+}
+
+/** Tells whether a key opens nothing, or not now: that is about the rows under this key. */
+function isClosedKey(error: EaasError): boolean {
+  return error.code === 'E_API' && (error.problem === 'E_STATE' || error.problem === 'E_KEY_DESTROYED')
 }
 
 function isAllEmpty({ forms }: FoundRow): boolean {

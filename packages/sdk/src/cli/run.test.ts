@@ -82,7 +82,8 @@ describe('encrypt and decrypt', () => {
       const bytes = randomBytes(length)
       put('a.bin', bytes)
       await done(command(['encrypt', 'a.bin', '--key', 'files']))
-      expect(get('a.bin.eaas').includes(bytes.subarray(0, 32))).toBe(length === 0)
+      // The few bytes of a short file occur in any ciphertext by chance.
+      if (length >= 32) expect(get('a.bin.eaas').includes(bytes.subarray(0, 32))).toBe(false)
       rmSync(join(folder, 'a.bin'))
       await done(command(['decrypt', 'a.bin.eaas']))
       expect(get('a.bin').equals(bytes)).toBe(true)

@@ -42,6 +42,8 @@ export class Service {
   readonly requests: Recorded[] = []
   /** DEKs that unwrap for tokens that the service did not make. */
   readonly planted = new Map<string, Uint8Array>()
+  /** What the uses of a key are answered, by its id: for one that is disabled or destroyed. */
+  readonly refused = new Map<string, Answer>()
   intercept: Intercept | undefined
   /** How many entries the audit log has. */
   auditEntries = 1
@@ -63,6 +65,7 @@ export class Service {
     this.requests.length = 0
     this.intercept = undefined
     this.planted.clear()
+    this.refused.clear()
   }
 
   createKey(name: string = randomUUID()): string {
@@ -131,6 +134,8 @@ export class Service {
       key.keks.push(randomBytes(32))
       return ok(present(key))
     }
+    const refusal = this.refused.get(key.id)
+    if (refusal) return refusal
     if (operation === 'wrap') return wrap(key, body.dek ?? '')
     if (operation === 'unwrap') return this.#unwrap(key, body.wrapped_key ?? '')
     if (operation === 'rewrap') {
