@@ -12,7 +12,7 @@ import * as apiKeys from '../../../packages/server/src/store/api-keys.js'
 import { appendEntries, lockHead } from '../../../packages/server/src/store/audit.js'
 import type { Transaction } from '../../../packages/server/src/store/db.js'
 import * as keys from '../../../packages/server/src/store/keys.js'
-import { findOutdatedRow } from '../../../packages/server/src/store/newest-entry.js'
+import { findOutdatedRow, newestEntryOfApiKey } from '../../../packages/server/src/store/newest-entry.js'
 import * as tenants from '../../../packages/server/src/store/tenants.js'
 import { verifyIndependently } from '../../independent/verifier.js'
 import { copyTables, dek, restoreTables, type Scene, type Server, serverOf } from '../../support/audit-scene.js'
@@ -334,6 +334,21 @@ describe('a row that somebody put back is refused at use:', () => {
       expect(await find()).toMatchObject({ what: { ...what, ...apiKeys }[name], newest_entry: newest[name] })
     },
   )
+
+  it('at the cost of one look-up in an index, however many entries there are about other API keys', async () => {
+    const plan = sql().begin(async (transaction) => {
+      await transaction`
+        insert into audit_log (tenant_id, id, action, actor, metadata, created_at, hash, mac)
+        select ${owner.tenant.tenant_id}, 10000 + n, 'api_key.update', 'test', '{"api_key_id":"' || gen_random_uuid() || '"}', now(), '', ''
+        from generate_series(1, 5000) as n`
+      await transaction`analyze audit_log`
+      throw await transaction`
+        explain select ${newestEntryOfApiKey(transaction as Transaction)} from api_keys
+        where tenant_id = ${owner.tenant.tenant_id} and api_key_id = ${limited.id}`
+    })
+    const lines = await plan.catch((explained) => explained) // a rollback, since the log must not keep the entries
+    expect(JSON.stringify(lines)).toContain('Index Scan Backward using audit_log_api_key')
+  })
 
   it('and no honest row is, though changes of one row wait together', async () => {
     const server = fresh()
