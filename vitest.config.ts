@@ -46,16 +46,16 @@ const QUICK = ['test/api/{batch,keys,server-mode}.test.ts', 'test/audit/list.tes
 const NOT_QUICK = [
   'packages/sdk/src/http/{redirects,retries,send}.test.ts',
   'packages/server/src/store/**/*.test.ts',
-  'test/{examples,packed}/**',
+  'test/{browser,examples,packed}/**',
   'test/repo/{docs-site,run}.test.ts',
-  'test/sdk/{browser,browser-streams,cross-language,stream-memory,client/{malicious,round-trip}}.test.ts',
+  'test/sdk/{cross-language,stream-memory,client/{malicious,round-trip}}.test.ts',
 ]
 
 /** The suites that `npm run test:slow` runs too, with more rounds (test/support/rounds.ts): units, and on each back end. */
 const SIZED_UNITS = [
   'test/sdk/client/round-trip.test.ts',
   'test/sdk/cross-language.test.ts',
-  'test/sdk/{browser-streams,stream-memory}.test.ts',
+  'test/{browser/streams,sdk/stream-memory}.test.ts',
 ]
 const SIZED = ['test/faults/{postgres-crash,two-processes}.test.ts', 'test/sdk/real-server.db.test.ts']
 

@@ -16,7 +16,7 @@ const MAX_GROWN_MIB = 64
 let dir: GuardedDir
 beforeAll(async () => {
   dir = guardedDir('eaas-test-streams')
-  const entry = fileURLToPath(new URL('./streams/through-streams.ts', import.meta.url))
+  const entry = fileURLToPath(new URL('./through-streams.ts', import.meta.url))
   const outfile = join(dir.path, 'through-streams.mjs')
   await build({ entryPoints: [entry], bundle: true, platform: 'node', format: 'esm', target: 'node20', outfile })
 })

@@ -1,4 +1,4 @@
-/** The table of runtimes in the SDK's README, which the suites of test/slow and test/sdk/browser.test.ts check. */
+/** The table of runtimes in the SDK's README, which the suites of test/slow and test/browser/sdk.db.test.ts check. */
 
 export interface Runtime {
   name: string

@@ -1,7 +1,7 @@
 // What the page of the streams' test loads: it encrypts a file that a user chose, and decrypts it again.
-import { createClient } from '../../../packages/sdk/src/index.js'
-import { decryptStream, encryptStream, openRange } from '../../../packages/sdk/src/streams.js'
-import { createTestService } from '../../../packages/sdk/src/testing.js'
+import { createClient } from '../../packages/sdk/src/index.js'
+import { decryptStream, encryptStream, openRange } from '../../packages/sdk/src/streams.js'
+import { createTestService } from '../../packages/sdk/src/testing.js'
 
 const api = { throughStreams, cancelEarly }
 declare global {

@@ -1,9 +1,9 @@
 // Encrypts so many MiB and decrypts them again, in a process of its own: how much its memory grew, and whether all came back.
 // Arguments: the MiB. Prints JSON.
 import { createHash } from 'node:crypto'
-import { createClient } from '../../../packages/sdk/src/index.js'
-import { decryptStream, encryptStream } from '../../../packages/sdk/src/streams.js'
-import { createTestService } from '../../../packages/sdk/src/testing.js'
+import { createClient } from '../../packages/sdk/src/index.js'
+import { decryptStream, encryptStream } from '../../packages/sdk/src/streams.js'
+import { createTestService } from '../../packages/sdk/src/testing.js'
 
 const MIB = 1_048_576
 /** What the code itself, the service in memory and the first buffers need is not the stream's. */

@@ -77,7 +77,7 @@ export async function startPageServer(): Promise<PageServer> {
 }
 
 async function bundle(): Promise<Map<string, Uint8Array>> {
-  const folder = fileURLToPath(new URL('./browser/', import.meta.url))
+  const folder = fileURLToPath(new URL('./page/', import.meta.url))
   const sources = fileURLToPath(new URL('../../packages/sdk/src', import.meta.url))
   const { outputFiles } = await build({
     entryPoints: [`${folder}page.ts`, `${folder}worker.ts`, `${folder}suite.mjs`],

@@ -1,0 +1,117 @@
+// Pages in Chromium for the tests: opened, watched, measured.
+import { type Browser, type BrowserContextOptions, chromium, type Page, type Request } from 'playwright-core'
+import { afterAll, beforeAll, describe } from 'vitest'
+import { findOrInstallChromium } from '../support/chromium.js'
+
+const LAUNCH_TIMEOUT_MS = 120_000
+const TIMEOUT_MS = 60_000
+
+/** What `stored` finds where a page left nothing. */
+export const NOTHING_STORED = { local: {}, session: {}, databases: [], caches: [], cookie: '' }
+
+export interface Chromium {
+  open(url: string, options?: BrowserContextOptions): Promise<OpenedPage>
+  longestShare(page: Page, work: () => Promise<void>): Promise<number>
+}
+
+/** Runs tests with a Chromium of their own, which ends after them. Where there is none they are skipped, and their title says so. */
+export function inChromium(name: string, tests: (chromium: Chromium) => void): void {
+  const executablePath = findOrInstallChromium()
+  const isMissing = executablePath === undefined
+  const title = isMissing ? `${name} (skipped: there is no Chromium)` : name
+  describe.skipIf(isMissing)(title, { timeout: TIMEOUT_MS }, () => {
+    let browser: Browser
+    beforeAll(async () => {
+      // As root, which containers are, Chromium has no sandbox; it only sees our own pages.
+      const args = ['--no-sandbox', '--disable-dev-shm-usage']
+      browser = await chromium.launch({ executablePath: executablePath ?? '', args, chromiumSandbox: false })
+    }, LAUNCH_TIMEOUT_MS)
+    afterAll(() => browser?.close())
+    tests({
+      open: (url, options) => openPage(browser, url, options),
+      longestShare: (page, work) => longestShare(browser, page, work),
+    })
+  })
+}
+
+export type OpenedPage = Awaited<ReturnType<typeof openPage>>
+
+/** Opens a page in a context of its own, and notes whatever it complains of. */
+async function openPage(browser: Browser, url: string, options?: BrowserContextOptions) {
+  const context = await browser.newContext(options)
+  const page = await context.newPage()
+  const requests: Request[] = []
+  const complaints: string[] = []
+  page.on('request', (request) => requests.push(request))
+  page.on('pageerror', ({ message }) => complaints.push(message))
+  page.on('console', (message) => {
+    if (message.type() === 'error' || message.type() === 'warning') complaints.push(message.text())
+  })
+  await page.addInitScript(() => {
+    const seen: string[] = []
+    Object.assign(globalThis, { seen })
+    globalThis.addEventListener('securitypolicyviolation', (event) => {
+      seen.push((event as SecurityPolicyViolationEvent).effectiveDirective)
+    })
+  })
+  await page.goto(url)
+  const violations = () => page.evaluate(() => (globalThis as unknown as { seen: string[] }).seen)
+  return { page, requests, complaints, violations, close: () => context.close() }
+}
+
+/** What the page has put where it would outlive it. */
+export function stored(page: Page) {
+  return page.evaluate(async () => ({
+    local: { ...localStorage },
+    session: { ...sessionStorage },
+    databases: await indexedDB.databases(),
+    caches: await caches.keys(),
+    cookie: document.cookie,
+  }))
+}
+
+/** The share of the longest task in the CPU time of all tasks of a page meanwhile, from 0 to 1: near 1 where the page is held up. */
+async function longestShare(browser: Browser, page: Page, work: () => Promise<void>): Promise<number> {
+  await browser.startTracing(page, { categories: ['devtools.timeline', 'disabled-by-default-devtools.timeline'] })
+  await work()
+  const { traceEvents } = JSON.parse((await browser.stopTracing()).toString()) as {
+    traceEvents: { name: string; tdur?: number }[]
+  }
+  const durations = traceEvents.filter(({ name }) => name === 'RunTask').map(({ tdur = 0 }) => tdur)
+  return Math.max(...durations) / durations.reduce((sum, duration) => sum + duration, 0)
+}
+
+/** Texts whose contrast is below WCAG's 4.5 : 1, with their colours. */
+export function weakContrasts(page: Page, selector = 'body *'): Promise<string[]> {
+  return page.evaluate((selector) => {
+    const canvas = document.createElement('canvas').getContext('2d', { willReadFrequently: true })
+    const rgb = (color: string) => {
+      if (!canvas) throw new Error('no canvas')
+      canvas.clearRect(0, 0, 1, 1)
+      canvas.fillStyle = color
+      canvas.fillRect(0, 0, 1, 1)
+      return [...canvas.getImageData(0, 0, 1, 1).data]
+    }
+    const luminance = (color: number[]) => {
+      const [r = 0, g = 0, b = 0] = color.map((value) => {
+        const part = value / 255
+        return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4
+      })
+      return 0.2126 * r + 0.7152 * g + 0.0722 * b
+    }
+    const backgroundOf = (element: Element | null): number[] => {
+      const color = element ? rgb(getComputedStyle(element).backgroundColor) : [255, 255, 255, 255]
+      return color[3] === 255 ? color : backgroundOf(element?.parentElement ?? null)
+    }
+    const weak = new Set<string>()
+    for (const element of document.querySelectorAll(selector)) {
+      const hasText = [...element.childNodes].some((node) => node.nodeType === 3 && node.textContent?.trim())
+      if (!hasText || element.matches('noscript, option')) continue
+      const style = getComputedStyle(element)
+      const [a, b] = [luminance(rgb(style.color)), luminance(backgroundOf(element))]
+      const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05)
+      if (ratio < 4.5) weak.add(`${element.tagName} ${element.className} ${style.color} ${ratio.toFixed(2)}`)
+    }
+    return [...weak]
+  }, selector)
+}
