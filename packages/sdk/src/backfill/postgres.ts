@@ -1,11 +1,10 @@
 /** A table of PostgreSQL, read and written by any function that runs a query. */
-
 import { DatabaseError, InvalidInputError } from '../errors.js'
 import { groupBy } from '../groups.js'
 import { assertOptions, isName, kindOf } from '../input.js'
-import { nearestName } from '../nearest-name.js'
-import { assertHoldsEnvelopes, type PostgresColumn, quoteName, readColumn, writeColumn } from './postgres-values.js'
-import type { Table, TableChange, TableColumns, TableRow, TableSource } from './table.js'
+import { type Ask, type Placed, type Places, placeColumns, readTable } from './postgres-columns.js'
+import { type PostgresColumn, quoteName, readColumn, writeColumn } from './postgres-values.js'
+import type { Table, TableChange, TableRow, TableSource } from './table.js'
 
 /**
  * Runs one statement with `$1`, `$2` … and returns its rows. All parameters are text, and so are all columns of the result: `(text, parameters) =>
@@ -24,12 +23,6 @@ export interface PostgresOptions {
 interface Read {
   key: readonly string[]
   texts: readonly (string | null)[]
-}
-
-/** A column of the model and of the table. */
-interface Placed {
-  name: string
-  column: PostgresColumn
 }
 
 /**
@@ -51,91 +44,9 @@ export function postgresTable(query: PostgresQuery, table: string, options: Post
     return rows.map((row) => JSON.parse(String(Object.values(row)[0] ?? 'null')))
   }
   return async (wanted) => {
-    const described = await describe(ask, name)
-    return createTable(ask, name, place(wanted, described, { key, renamed }))
+    const found = await readTable(ask, name)
+    return createTable(ask, name, placeColumns(wanted, found, { key, renamed }))
   }
-}
-
-type Ask = (text: string, parameters?: string[]) => Promise<unknown[]>
-
-interface Described {
-  columns: Map<string, PostgresColumn>
-  primary: string[]
-  unique: string[][]
-}
-
-async function describe(ask: Ask, table: string): Promise<Described> {
-  const [found] = (await ask(
-    `select json_build_object(
-       'columns', (select json_agg(json_build_array(a.attname, format_type(a.atttypid, null), format_type(coalesce(nullif(t.typbasetype, 0), a.atttypid), null), a.atttypmod))
-         from pg_catalog.pg_attribute a join pg_catalog.pg_type t on t.oid = a.atttypid
-         where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped),
-       'indexes', (select json_agg(json_build_array(i.indisprimary, (select json_agg(a.attname order by k.at)
-           from unnest(i.indkey::int2[]) with ordinality as k(attnum, at)
-           join pg_catalog.pg_attribute a on a.attrelid = c.oid and a.attnum = k.attnum and a.attnotnull
-           where k.at <= i.indnkeyatts), i.indnkeyatts))
-         from pg_catalog.pg_index i where i.indrelid = c.oid and i.indisunique and i.indisvalid and i.indpred is null)
-     )::text as r from pg_catalog.pg_class c where c.oid = to_regclass($1::text)`,
-    [table],
-  )) as [{ columns: [string, string, string, number][]; indexes: [boolean, string[] | null, number][] | null }?]
-  if (!found) throw new InvalidInputError(`there is no table ${table}`, 'Name its schema too: "crm.users".')
-  const columns = found.columns.map(([name, type, base, modifier]): [string, PostgresColumn] => {
-    const maxLength = base === 'character varying' && modifier > 4 ? modifier - 4 : undefined
-    // A cast to `character` keeps one character.
-    return [name, { name, type: type === 'character' ? 'bpchar' : type, base, maxLength }]
-  })
-  // An index over an expression, or over a column that may be null, does not tell rows apart.
-  const unique = (found.indexes ?? []).filter(([, names, count]) => names?.length === count)
-  const [, primary] = unique.find(([isPrimary]) => isPrimary) ?? []
-  return { columns: new Map(columns), primary: primary ?? [], unique: unique.map(([, names]) => names ?? []) }
-}
-
-interface Places {
-  key: PostgresColumn[]
-  columns: Placed[]
-}
-
-/** Finds the columns of the model in the table. @throws InvalidInputError naming the one that is missing or cannot hold what it has to */
-function place(
-  { fields, indexes, bind, header }: TableColumns,
-  { columns, primary, unique }: Described,
-  { key = primary, renamed }: { key?: readonly string[] | undefined; renamed: Readonly<Record<string, string>> },
-): Places {
-  const get = (name: string): PostgresColumn => {
-    const column = columns.get(name)
-    if (column) return column
-    const near = nearestName(name, [...columns.keys()])
-    const meant = near === undefined ? '' : `: did you mean ${JSON.stringify(near)}?`
-    throw new InvalidInputError(`the table has no column ${JSON.stringify(name)}${meant}`, 'Name it in `columns`.')
-  }
-  const placed = (name: string): Placed => ({ name, column: get(renamed[name] ?? name) })
-  const names = [...fields, ...indexes.map(({ column }) => column), ...bind, header.column]
-  assertOptions('columns', renamed, names)
-  const sealed = fields.map(placed)
-  const hasHeader =
-    header.required || ['json', 'jsonb'].includes(columns.get(renamed[header.column] ?? header.column)?.base ?? '')
-  const envelopes = [...sealed, ...(hasHeader ? [placed(header.column)] : [])]
-  for (const { column } of envelopes) assertHoldsEnvelopes(column)
-  for (const { column: name, list } of indexes) {
-    const { base } = placed(name).column
-    const fitting = list ? ['text[]', 'json', 'jsonb'] : ['text', 'character varying', 'citext']
-    if (!fitting.includes(base)) {
-      throw new InvalidInputError(
-        `the column of the index ${JSON.stringify(name)} is of type ${base}`,
-        `Give it the type ${fitting[0]}.`,
-      )
-    }
-  }
-  if (key.length === 0 || !unique.some((one) => one.every((name) => key.includes(name)))) {
-    throw new InvalidInputError(
-      'the rows have no unique key',
-      'Name columns of a unique index, none of which may be null, in `key`.',
-    )
-  }
-  const own = new Map(
-    [...envelopes, ...indexes.map(({ column }) => placed(column)), ...bind.map(placed)].map((one) => [one.name, one]),
-  )
-  return { key: key.map(get), columns: [...own.values()] }
 }
 
 function createTable(ask: Ask, table: string, { key, columns }: Places): Table {

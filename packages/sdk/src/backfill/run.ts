@@ -3,7 +3,7 @@ import { type DatabaseError, InvalidInputError, isEaasError } from '../errors.js
 import { assertNotAborted } from '../input.js'
 import { countForms, readForms, type TableCounts, type Versions } from './forms.js'
 import type { Table, TableChange, TableRow } from './table.js'
-import { createTempo, pause } from './tempo.js'
+import { createTempo, rest } from './tempo.js'
 import type { FoundRow, Outcome, Work, Workshop } from './works.js'
 
 /** How often a row is read again before the run goes on without it, and once more at the end. */
@@ -124,7 +124,7 @@ async function workOn(run: Run, page: readonly TableRow[], isFirst: boolean): Pr
     const changes = settle(run, pending, outcomes)
     const lost = await swapEach(run, changes)
     if (lost.length === 0 || round === MAX_ROUNDS) return lost
-    await pause(FIRST_PAUSE_MS * 2 ** round, shop.signal)
+    await rest(FIRST_PAUSE_MS * 2 ** round, shop.signal)
     pending = await readAgain(run, lost)
     if (pending.length === 0) return []
   }

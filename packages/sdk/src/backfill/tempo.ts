@@ -1,7 +1,6 @@
 /** How fast a run goes: its rate, the time left, and the pauses that keep it below a rate. */
 
-import { onAbort } from '../async/on-abort.js'
-import { AbortedError } from '../errors.js'
+import { pause } from '../async/pause.js'
 import { assertNotAborted } from '../input.js'
 
 export interface Tempo {
@@ -25,22 +24,12 @@ export function createTempo(limit: number | undefined): Tempo {
       }
     },
     async wait(rows, signal) {
-      if (limit !== undefined) await pause(start + (rows / limit) * 1_000 - performance.now(), signal)
+      if (limit !== undefined) await rest(start + (rows / limit) * 1_000 - performance.now(), signal)
     },
   }
 }
 
 /** Waits. @throws AbortedError as soon as the signal is aborted */
-export function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
-  assertNotAborted(signal)
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => {
-      ignore()
-      resolve()
-    }, ms)
-    const ignore = onAbort(signal, () => {
-      clearTimeout(timer)
-      reject(new AbortedError(signal))
-    })
-  })
+export function rest(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  return pause(ms, signal).catch(() => assertNotAborted(signal))
 }

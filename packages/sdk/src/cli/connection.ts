@@ -2,7 +2,7 @@
 import { readFile, stat } from 'node:fs/promises'
 import { isUuid } from '@eaas/protocol'
 import { type Client, createClient } from '../index.js'
-import { type Arguments, SERVICE_OPTIONS } from './arguments.js'
+import type { Arguments } from './arguments.js'
 import { refusePath, resolvePath } from './files.js'
 import { CommandError, type Io, tell, UsageError } from './io.js'
 
@@ -13,8 +13,6 @@ The service:
   EAAS_API_KEY           the API key; --api-key-file takes precedence
   --api-key-file <file>  a file with the API key, and nothing else
   --allow-insecure       allow http to another machine, which shows the API key to the network`
-
-export { SERVICE_OPTIONS }
 
 const LOCAL_SERVER = 'http://127.0.0.1:8420'
 /** Permissions of a file that let others than its owner read it. */

@@ -3,15 +3,11 @@ import { type Client, text } from '../index.js'
 import { type Arguments, OUTPUT_OPTIONS, SERVICE_OPTIONS } from './arguments.js'
 import { assertReportable, type Command, report } from './command.js'
 import { CONNECTION_HELP, findKeyId, withClient } from './connection.js'
-import { CsvReader, writeRow } from './csv.js'
+import { writeRow } from './csv.js'
+import { readBlocks } from './csv-blocks.js'
 import { openInput, openOutput, PRIVATE_MODE, writing } from './files.js'
-import { CommandError, type Io, UsageError } from './io.js'
+import { CommandError, type Io, NOT_AUTHENTIC, UsageError } from './io.js'
 import { showProgress } from './progress.js'
-
-/** Rows that are encrypted, or decrypted, at a time. */
-const BLOCK_ROWS = 1_000
-const NOT_AUTHENTIC = 3
-const BYTE_ORDER_MARK = '\ufeff'
 
 const OPTIONS_HELP = `
   --key <name>          name or id of the key
@@ -163,60 +159,6 @@ async function* convert(
     done += rows.length
     yield { part: converted.map((row) => write(written.map((name) => row[name] ?? ''))).join(''), rows: rows.length }
   }
-}
-
-interface Block {
-  header: readonly string[]
-  /** Undefined of the first block, which is the header alone. */
-  rows: readonly string[][] | undefined
-  lineBreak: string
-  /** The byte order mark with which the file begins, or nothing. */
-  mark: string
-}
-
-async function* readBlocks(chunks: AsyncIterable<Uint8Array>, delimiter: string): AsyncGenerator<Block, void> {
-  const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
-  const decode = (chunk?: Uint8Array) => {
-    try {
-      return decoder.decode(chunk, { stream: chunk !== undefined })
-    } catch {
-      throw new UsageError('the file is not UTF-8')
-    }
-  }
-  const reader = new CsvReader(delimiter)
-  let header: readonly string[] | undefined
-  let rows: string[][] = []
-  let [lineBreak, mark, begun, count] = ['\n', '', false, 0]
-  const take = function* (more: string[][]): Generator<Block, void> {
-    for (const row of more) {
-      if (header === undefined) {
-        header = row
-        yield { header, rows: undefined, lineBreak, mark }
-        continue
-      }
-      count++
-      if (row.length !== header.length)
-        throw new UsageError(`row ${count} has ${row.length} cells, and the header ${header.length}`)
-      rows.push(row)
-      if (rows.length === BLOCK_ROWS) {
-        yield { header, rows, lineBreak, mark }
-        rows = []
-      }
-    }
-  }
-  for await (const chunk of chunks) {
-    let part = decode(chunk)
-    if (!begun && part !== '') {
-      begun = true
-      if (part.startsWith(BYTE_ORDER_MARK)) mark = BYTE_ORDER_MARK
-      part = part.slice(mark.length)
-      if (/^[^\n]*\r\n/.test(part)) lineBreak = '\r\n'
-    }
-    yield* take(reader.push(part))
-  }
-  yield* take([...reader.push(decode()), ...reader.end()])
-  if (header === undefined) throw new UsageError('the file has no header line')
-  if (rows.length > 0) yield { header, rows, lineBreak, mark }
 }
 
 /** Refuses a header that does not fit the choice. @throws UsageError */

@@ -20,6 +20,9 @@ export class UsageError extends Error {
   override readonly name = 'UsageError'
 }
 
+/** Exit code of what does not decrypt: altered, another context, or another key. */
+export const NOT_AUTHENTIC = 3
+
 /** What failed otherwise, with a message that is enough. */
 export class CommandError extends Error {
   override readonly name = 'CommandError'

@@ -9,7 +9,7 @@ import { decrypt } from './decrypt.js'
 import { doctor } from './doctor.js'
 import { encrypt } from './encrypt.js'
 import { inspect } from './inspect.js'
-import { CommandError, type Io, print, tell, UsageError } from './io.js'
+import { CommandError, type Io, NOT_AUTHENTIC, print, tell, UsageError } from './io.js'
 import { rewrap } from './rewrap.js'
 
 const COMMANDS: Readonly<Record<string, Command>> = {
@@ -24,8 +24,6 @@ const COMMANDS: Readonly<Record<string, Command>> = {
 
 const FAILED = 1
 const USAGE = 2
-/** What does not decrypt: altered, another context, or another key. */
-const NOT_AUTHENTIC = 3
 
 const HELP = `Usage: eaas-sdk <command> [options]
 

@@ -1,4 +1,5 @@
 /** The pause before a call is tried again. */
+import { pause } from '../async/pause.js'
 
 const FIRST_DELAY_MS = 100
 const MAX_DELAY_MS = 2_000
@@ -10,17 +11,5 @@ const MAX_DELAY_MS = 2_000
  * @throws the signal's reason, as soon as it is aborted
  */
 export function pauseBeforeRetry(attempt: number, signal: AbortSignal): Promise<void> {
-  const delayMs = Math.min(Math.random() * FIRST_DELAY_MS * 2 ** (attempt - 1), MAX_DELAY_MS)
-  return new Promise((resolve, reject) => {
-    const stop = () => {
-      clearTimeout(timer)
-      reject(signal.reason)
-    }
-    const timer = setTimeout(() => {
-      signal.removeEventListener('abort', stop)
-      resolve()
-    }, delayMs)
-    if (signal.aborted) stop()
-    else signal.addEventListener('abort', stop, { once: true })
-  })
+  return pause(Math.min(Math.random() * FIRST_DELAY_MS * 2 ** (attempt - 1), MAX_DELAY_MS), signal)
 }
