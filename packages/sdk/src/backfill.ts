@@ -11,7 +11,7 @@ import { InvalidInputError } from './errors.js'
 import { assertFlag, assertNotAborted, assertOptions, assertWhole, kindOf } from './input.js'
 import { MAX_BATCH_ROWS } from './limits.js'
 import type { Definition } from './models/definition.js'
-import { getInternals } from './models/internals.js'
+import { findInternals, getInternals } from './models/internals.js'
 import type { CallOptions } from './resources/keys.js'
 
 export { type CloakOptions, cloakReader } from './backfill/cloak.js'
@@ -31,6 +31,19 @@ const MAX_ROWS_PER_SECOND = 1_000_000
 export interface AnyModel {
   pick(...fields: never[]): unknown
   encryptPartial(row: never): Promise<unknown>
+}
+
+/**
+ * Tells whether a value is a model that these functions take: one that this copy of the SDK made. For tools that load a model from a module of
+ * an application, which may hold another copy.
+ *
+ * @example
+ * ```ts
+ * console.log(isModel(users), isModel({})) // → true false
+ * ```
+ */
+export function isModel(value: unknown): value is AnyModel {
+  return findInternals(value) !== undefined
 }
 
 /**

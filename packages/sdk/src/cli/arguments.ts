@@ -59,6 +59,9 @@ export function readArguments(argv: readonly string[], specs: OptionSpecs, mostP
       'an API key is never given on the command line, which other users can read: use EAAS_API_KEY or --api-key-file',
     )
   }
+  if (argv.some((text) => /^--database-?url(=|$)|^postgres(ql)?:/i.test(text))) {
+    throw new UsageError('a database is never given on the command line, which other users can read: use DATABASE_URL')
+  }
   const options = { ...COMMON, ...specs }
   const { values, positionals, tokens } = parse(argv, options)
   const given = tokens.flatMap((token) => (token.kind === 'option' ? [token.name] : []))
@@ -79,15 +82,19 @@ function parse(argv: readonly string[], options: OptionSpecs) {
   }
 }
 
-/** Reads `name=value` pairs of a context. @throws UsageError */
-export function readContextPairs(pairs: readonly string[]): Record<string, string> | undefined {
-  if (pairs.length === 0) return undefined
+/** Reads the `name=value` pairs of an option. @throws UsageError */
+export function readPairs(option: string, pairs: readonly string[]): Record<string, string> {
   const entries = pairs.map((pair) => {
     const at = pair.indexOf('=')
-    if (at < 1) throw new UsageError('--context takes name=value')
+    if (at < 1) throw new UsageError(`--${option} takes name=value`)
     return [pair.slice(0, at), pair.slice(at + 1)] as const
   })
   const names = entries.map(([name]) => name)
-  if (new Set(names).size !== names.length) throw new UsageError('--context names something twice')
+  if (new Set(names).size !== names.length) throw new UsageError(`--${option} names something twice`)
   return Object.fromEntries(entries)
+}
+
+/** Reads the pairs of a context; undefined where there are none. @throws UsageError */
+export function readContextPairs(pairs: readonly string[]): Record<string, string> | undefined {
+  return pairs.length === 0 ? undefined : readPairs('context', pairs)
 }

@@ -52,13 +52,19 @@ async function readApiKey(io: Io, file: string | undefined): Promise<string> {
   return text.trim()
 }
 
-/** Returns the id of a key by its name or its id. @throws CommandError when there is none, or it is not active */
-export async function findKeyId(eaas: Client, nameOrId: string, io: Io, create = false): Promise<string> {
+/**
+ * Returns the id of a key by its name or its id.
+ *
+ * @param create whether one that is not there is created; undefined where the command has no such option
+ * @throws CommandError when there is none, or it is not active
+ */
+export async function findKeyId(eaas: Client, nameOrId: string, io: Io, create?: boolean): Promise<string> {
   if (isUuid(nameOrId)) return nameOrId
   if (create) return (await eaas.keys.ensure({ name: nameOrId }, { signal: io.signal })).id
   const { keys } = await eaas.keys.list({ name: nameOrId, signal: io.signal })
   const key = keys.find(({ name }) => name === nameOrId)
-  if (!key) throw new CommandError(`there is no key ${JSON.stringify(nameOrId)}; --create-key creates it`)
+  const remedy = create === undefined ? '' : '; --create-key creates it'
+  if (!key) throw new CommandError(`there is no key ${JSON.stringify(nameOrId)}${remedy}`)
   if (key.status !== 'active') throw new CommandError(`the key ${JSON.stringify(nameOrId)} is ${key.status}`)
   return key.id
 }

@@ -83,7 +83,7 @@ async function runCsv(io: Io, given: Arguments, isEncrypting: boolean): Promise<
     const output = await openOutput(io, out, { force: given.has('force'), mode })
     const progress = showProgress(io, isEncrypting ? 'encrypting' : 'decrypting', { total: input.size })
     const rows = await writing(output, async () => {
-      const keyId = await findKeyId(eaas, key, io, given.has('create-key'))
+      const keyId = await findKeyId(eaas, key, io, isEncrypting ? given.has('create-key') : undefined)
       let count = 0
       try {
         const chunks = counted(input.stream, (bytes) => progress.add(bytes))

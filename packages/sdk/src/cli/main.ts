@@ -9,7 +9,7 @@ for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(name, 
 process.stdout.on('error', () => undefined)
 process.stderr.on('error', () => undefined)
 
-process.exitCode = await run(process.argv.slice(2), {
+const exitCode = await run(process.argv.slice(2), {
   env: process.env,
   folder: process.cwd(),
   stdin: process.stdin,
@@ -17,5 +17,11 @@ process.exitCode = await run(process.argv.slice(2), {
   stderr: process.stderr,
   signal: interruption.signal,
 })
-// Standard input that nobody read to its end would keep the process alive.
-process.stdin.destroy()
+// Standard input that nobody read to its end, or a module that `backfill` loaded, would keep the process alive.
+await Promise.all([process.stdout, process.stderr].map(drained))
+process.exit(exitCode)
+
+/** Resolves when all that was written has been taken, or when nobody takes it any more. */
+function drained(stream: NodeJS.WriteStream): Promise<void> {
+  return new Promise((resolve) => stream.write('', () => resolve()))
+}

@@ -11,23 +11,40 @@ export interface Progress {
   done(): void
 }
 
+export interface Bar {
+  show(done: number, total: number | undefined, text: string): void
+  /** Removes the bar. */
+  done(): void
+}
+
+/** Shows a bar where the total is known, and a text beside it. */
+export function showBar(io: Io, what: string): Bar {
+  if (!io.stderr.isTTY) return { show: () => undefined, done: () => undefined }
+  let shownAt = 0
+  return {
+    show(done, total, text) {
+      if (performance.now() - shownAt < EVERY_MS) return
+      shownAt = performance.now()
+      io.stderr.write(`\r\u001b[K${printable(`${what} ${total ? `${barOf(done / total)} ` : ''}${text}`)}`)
+    },
+    done: () => void io.stderr.write('\r\u001b[K'),
+  }
+}
+
 /** Shows how far the work is: in bytes, or whatever `show` makes of the amount. Without a total, shows the amount alone. */
 export function showProgress(
   io: Io,
   what: string,
   { total, show = megabytes }: { total?: number | undefined; show?: (amount: number) => string } = {},
 ): Progress {
-  if (!io.stderr.isTTY) return { add: () => undefined, done: () => undefined }
+  const bar = showBar(io, what)
   let amount = 0
-  let shownAt = 0
   return {
     add(more) {
       amount += more
-      if (performance.now() - shownAt < EVERY_MS) return
-      shownAt = performance.now()
-      io.stderr.write(`\r\u001b[K${printable(`${what} ${total ? `${barOf(amount / total)} ` : ''}${show(amount)}`)}`)
+      bar.show(amount, total, show(amount))
     },
-    done: () => void io.stderr.write('\r\u001b[K'),
+    done: () => bar.done(),
   }
 }
 

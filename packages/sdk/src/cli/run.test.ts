@@ -6,9 +6,8 @@ import { Readable, Writable } from 'node:stream'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { type GuardedDir, guardedDir } from '../../../../test/support/guarded-dir.js'
 import { createClient, isEnvelope, text } from '../index.js'
+import { type CommandOptions, type Ran, runCommand } from '../test-support/command.js'
 import { createTestService, type TestService } from '../testing.js'
-import type { Io } from './io.js'
-import { run } from './run.js'
 
 const ENVELOPE_CONTEXT = ['--context', 'table=users', '--context', 'row=7']
 
@@ -30,36 +29,15 @@ beforeEach(async () => {
   eaas.close()
 })
 
-interface Ran {
-  code: number
-  out: Buffer
-  err: string
-}
-
 /** Runs a command line. What it reads from standard input is `input`. */
-async function command(argv: string[], input?: string | Uint8Array | Readable, more: Partial<Io> = {}): Promise<Ran> {
-  const out: Buffer[] = []
-  const err: Buffer[] = []
-  const into = (chunks: Buffer[]) =>
-    new Writable({
-      write(chunk, _, done) {
-        chunks.push(Buffer.from(chunk))
-        done()
-      },
-    })
-  const stdin = input instanceof Readable ? input : Readable.from(input === undefined ? [] : [Buffer.from(input)])
-  const code = await run(argv, {
+const command = (argv: string[], input?: string | Uint8Array | Readable, more: Partial<CommandOptions> = {}) =>
+  runCommand(argv, {
     env: { EAAS_BASE_URL: service.baseUrl, EAAS_API_KEY: service.apiKey },
     folder,
-    stdin: Object.assign(stdin, { isTTY: input === undefined }),
-    stdout: into(out),
-    stderr: into(err),
-    signal: new AbortController().signal,
     fetch: service.fetch,
+    input,
     ...more,
   })
-  return { code, out: Buffer.concat(out), err: Buffer.concat(err).toString() }
-}
 
 function put(name: string, content: string | Uint8Array): string {
   writeFileSync(join(folder, name), content)
@@ -194,16 +172,7 @@ describe('encrypt and decrypt', () => {
   it('show how far they are on a terminal alone', async () => {
     put('a.bin', randomBytes(1_000_000))
     const shown: string[] = []
-    const stderr = Object.assign(
-      new Writable({
-        write(chunk, _, done) {
-          shown.push(String(chunk))
-          done()
-        },
-      }),
-      { isTTY: true },
-    )
-    await command(['encrypt', 'a.bin', '--key', 'files'], undefined, { stderr })
+    await command(['encrypt', 'a.bin', '--key', 'files'], undefined, { onTerminal: (text) => shown.push(text) })
     expect(shown.join('')).toMatch(/^\r.{3}encrypting \[#*\.+\] \d+ % \d\.\d MB.*\r.\[K$/s)
   })
 })
@@ -443,14 +412,21 @@ describe('doctor', () => {
 })
 
 describe('the command line', () => {
-  it.each(['encrypt', 'decrypt', 'inspect', 'rewrap', 'encrypt-csv', 'decrypt-csv', 'doctor'])(
-    'describes %s, without a service',
-    async (name) => {
-      const printed = String(await done(command([name, '--help'], undefined, { env: {} })))
-      expect(printed).toContain(`Usage: eaas-sdk ${name}`)
-      expect(String(await done(command(['--help'])))).toContain(`  ${name} `)
-    },
-  )
+  it.each([
+    'encrypt',
+    'decrypt',
+    'inspect',
+    'rewrap',
+    'encrypt-csv',
+    'decrypt-csv',
+    'backfill',
+    'inspect-table',
+    'doctor',
+  ])('describes %s, without a service', async (name) => {
+    const printed = String(await done(command([name, '--help'], undefined, { env: {} })))
+    expect(printed).toContain(`Usage: eaas-sdk ${name}`)
+    expect(String(await done(command(['--help'])))).toContain(`  ${name} `)
+  })
 
   it.each([
     [['encrypt', 'a', 'b', '--key', 'k'], 'takes one file at most'],

@@ -3,12 +3,14 @@ import { readFileSync } from 'node:fs'
 import { constants } from 'node:os'
 import { isEaasError } from '../index.js'
 import { readArguments } from './arguments.js'
+import { backfill } from './backfill.js'
 import type { Command } from './command.js'
 import { decryptCsv, encryptCsv } from './csv-commands.js'
 import { decrypt } from './decrypt.js'
 import { doctor } from './doctor.js'
 import { encrypt } from './encrypt.js'
 import { inspect } from './inspect.js'
+import { inspectTable } from './inspect-table.js'
 import { CommandError, type Io, NOT_AUTHENTIC, print, tell, UsageError } from './io.js'
 import { rewrap } from './rewrap.js'
 
@@ -19,6 +21,8 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   rewrap,
   'encrypt-csv': encryptCsv,
   'decrypt-csv': decryptCsv,
+  backfill,
+  'inspect-table': inspectTable,
   doctor,
 }
 
@@ -30,7 +34,7 @@ const HELP = `Usage: eaas-sdk <command> [options]
 Encrypts on this machine; the service only wraps the data keys. Run npx @eaas/sdk <command> where eaas-sdk is not on the path.
 
 ${Object.entries(COMMANDS)
-  .map(([name, { summary }]) => `  ${name.padEnd(14)}${summary}`)
+  .map(([name, { summary }]) => `  ${name.padEnd(15)}${summary}`)
   .join('\n')}
 
 eaas-sdk <command> --help describes a command. --version prints the version.

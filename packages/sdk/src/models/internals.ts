@@ -17,9 +17,14 @@ export function keepInternals<M extends object>(model: M, internals: ModelIntern
   return model
 }
 
+/** Returns undefined for what is not a model of this copy of the SDK. */
+export function findInternals(model: unknown): ModelInternals | undefined {
+  return known.get(model as object) // undefined for what is no object, too
+}
+
 /** @throws InvalidInputError when it is not a model of this copy of the SDK */
-export function getInternals(model: object): ModelInternals {
-  const internals = known.get(model)
+export function getInternals(model: unknown): ModelInternals {
+  const internals = findInternals(model)
   if (internals) return internals
   throw new InvalidInputError(
     'expected a model, made by model() of a client',

@@ -1,0 +1,82 @@
+/** How far a run of `backfill` got, in a file that a kill leaves whole. */
+import { open, readFile, rename, unlink } from 'node:fs/promises'
+import { refusePath, resolvePath } from './files.js'
+import { type Io, UsageError } from './io.js'
+
+const FORMAT = 'eaas/backfill-state/0'
+const COUNTS = ['rows', 'changed', 'current', 'failed', 'gone'] as const
+
+/** What all runs together did with the rows up to the key. */
+export type DoneCounts = Record<(typeof COUNTS)[number], number>
+
+export interface Stand {
+  after: string
+  done: DoneCounts
+}
+
+export interface StateFile {
+  /** What an earlier run left. */
+  found: Stand | undefined
+  save(stand: Stand): Promise<void>
+  /** Removes the file, since the next run begins at the first row. */
+  clear(): Promise<void>
+}
+
+/** @param run what the file belongs to: another table, another work or another database never goes on where this one stopped. @throws UsageError */
+export async function openState(io: Io, file: string, run: Readonly<Record<string, unknown>>): Promise<StateFile> {
+  const path = resolvePath(io, file)
+  const text = await readFile(path, 'utf8').catch((error: unknown) => {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    return refusePath(file, error)
+  })
+  return {
+    found: text === undefined ? undefined : readStand(text, run, file),
+    async save({ after, done }) {
+      const temporary = `${path}.new` // the same name each time, so that killed runs leave one at most
+      const handle = await open(temporary, 'w', 0o600).catch((error: unknown) =>
+        refusePath(file, error, { ENOENT: 'its folder does not exist' }),
+      )
+      try {
+        await handle.writeFile(`${JSON.stringify({ format: FORMAT, run, after, done })}\n`)
+        await handle.sync()
+      } finally {
+        await handle.close()
+      }
+      await rename(temporary, path)
+    },
+    async clear() {
+      await unlink(path).catch((error: NodeJS.ErrnoException) => {
+        if (error.code !== 'ENOENT') throw error // it was never written
+      })
+    },
+  }
+}
+
+function readStand(text: string, run: object, file: string): Stand {
+  const remedy = 'Remove it to begin at the first row: rows that are done cost reading only.'
+  let state: Record<string, unknown> | null
+  try {
+    state = JSON.parse(text)
+  } catch {
+    state = null
+  }
+  const { format, after, done } = state ?? {}
+  if (format !== FORMAT || typeof after !== 'string' || !isDone(done)) {
+    throw new UsageError(`${file}: it is no state of a backfill. ${remedy}`)
+  }
+  if (JSON.stringify(state?.run) !== JSON.stringify(run)) {
+    throw new UsageError(`${file}: it belongs to another run: ${JSON.stringify(state?.run)}. ${remedy}`)
+  }
+  return { after, done }
+}
+
+function isDone(value: unknown): value is DoneCounts {
+  const counts = (value ?? {}) as Record<string, unknown>
+  return COUNTS.every((name) => Number.isSafeInteger(counts[name]) && Number(counts[name]) >= 0)
+}
+
+/** Adds what a run did to what runs before it did. */
+export function addCounts(before: DoneCounts | undefined, more: DoneCounts): DoneCounts {
+  const sums = COUNTS.map((name) => [name, (before?.[name] ?? 0) + more[name]])
+  return Object.fromEntries(sums) as DoneCounts
+}
