@@ -180,6 +180,27 @@ describe('a table of PostgreSQL', () => {
     ])
   })
 
+  it('leaves a row of which a trigger changes what is written, and says so', async () => {
+    const name = await createPeople(4)
+    await run(`create function lower_${name}() returns trigger language plpgsql as $$ begin new.email := lower(new.email); return new; end $$`)
+    await run(`create trigger lower before update on ${name} for each row when (old.seen <> 2) execute function lower_${name}()`)
+    await run(`update ${name} set seen = 2 where height = '2'`)
+    const before = await run(`select id, email from ${name} where seen <> 2 order by id`)
+    const report = await backfill(modelOf(), postgresTable(query, name))
+    expect(report).toMatchObject({ changed: 1, failed: 3, contended: 0 })
+    for (const { code, message } of report.failures) {
+      expect([code, message]).toEqual(['E_DATABASE', expect.stringMatching(/a trigger .* changes what is written/)])
+    }
+    expect(await run(`select id, email from ${name} where seen <> 2 order by id`)).toEqual(before)
+  })
+
+  it('is refused where children inherit from the table, since its key is not theirs', async () => {
+    const name = await createPeople(1)
+    await run(`create table child_of_${name} () inherits (${name})`)
+    const refused = await failure(backfill(modelOf(), postgresTable(query, name)))
+    expect([refused.code, refused.message]).toEqual(['E_INVALID_INPUT', expect.stringContaining('inherit')])
+  })
+
   it('leaves a row that a constraint refuses, and shows nothing of it', async () => {
     const name = await createPeople(6)
     await run(`update ${name} set email = 'SECRET1@x.org' where height = '2'`) // equal after normalize

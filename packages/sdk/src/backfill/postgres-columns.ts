@@ -21,10 +21,18 @@ export interface FoundTable {
   unique: string[][]
 }
 
+/** What the database tells of a table. */
+interface Catalogue {
+  hasChildren: boolean
+  columns: [string, string, string, number][]
+  indexes: [boolean, string[] | null, number][] | null
+}
+
 /** Reads the columns and the unique keys of a table. @throws InvalidInputError when there is none */
 export async function readTable(ask: Ask, table: string): Promise<FoundTable> {
   const [found] = (await ask(
     `select json_build_object(
+       'hasChildren', c.relkind = 'r' and exists (select from pg_catalog.pg_inherits h where h.inhparent = c.oid),
        'columns', (select json_agg(json_build_array(a.attname, format_type(a.atttypid, null), format_type(coalesce(nullif(t.typbasetype, 0), a.atttypid), null), a.atttypmod))
          from pg_catalog.pg_attribute a join pg_catalog.pg_type t on t.oid = a.atttypid
          where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped),
@@ -35,8 +43,14 @@ export async function readTable(ask: Ask, table: string): Promise<FoundTable> {
          from pg_catalog.pg_index i where i.indrelid = c.oid and i.indisunique and i.indisvalid and i.indpred is null)
      )::text as r from pg_catalog.pg_class c where c.oid = to_regclass($1::text)`,
     [table],
-  )) as [{ columns: [string, string, string, number][]; indexes: [boolean, string[] | null, number][] | null }?]
+  )) as [Catalogue?]
   if (!found) throw new InvalidInputError(`there is no table ${table}`, 'Name its schema too: "crm.users".')
+  if (found.hasChildren) {
+    throw new InvalidInputError(
+      `tables inherit from ${table}, and its key does not tell their rows apart`,
+      'Take away the inheritance meanwhile (`alter table … no inherit …`), and name each table.',
+    )
+  }
   const columns = found.columns.map(([name, type, base, modifier]): [string, PostgresColumn] => {
     const maxLength = base === 'character varying' && modifier > 4 ? modifier - 4 : undefined
     // A cast to `character` keeps one character.

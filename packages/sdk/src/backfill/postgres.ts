@@ -1,5 +1,5 @@
 /** A table of PostgreSQL, read and written by any function that runs a query. */
-import { DatabaseError, InvalidInputError } from '../errors.js'
+import { DatabaseError, InvalidInputError, isEaasError } from '../errors.js'
 import { groupBy } from '../groups.js'
 import { assertOptions, isName, kindOf } from '../input.js'
 import { type Ask, type Placed, type Places, placeColumns, readTable } from './postgres-columns.js'
@@ -49,6 +49,10 @@ export function postgresTable(query: PostgresQuery, table: string, options: Post
   }
 }
 
+/** Invalid argument for a power function: nothing else in the statement takes a root. */
+const NEGATIVE_ROOT = '2201F'
+const ALTERED = new DatabaseError('a trigger of the table changes what is written, so the row was left', NEGATIVE_ROOT)
+
 function createTable(ask: Ask, table: string, { key, columns }: Places): Table {
   const reads = new WeakMap<TableRow, Read>()
   const of = ({ name }: PostgresColumn) => `t.${quoteName(name)}`
@@ -82,7 +86,14 @@ function createTable(ask: Ask, table: string, { key, columns }: Places): Table {
     const set = written
       .map(({ column }, at) => `${quoteName(column.name)} = (given.n->>${at})::${column.type}`)
       .join(', ')
+    const isAsSent = written
+      .map(({ column: { name, type } }, at) => {
+        const sent = `(given.n->>${at})::${type}::text`
+        return `t.${quoteName(name)}::text collate "C" is not distinct from ${sent}`
+      })
+      .join(' and ')
     // Locks only what it need not wait for, so that it never holds a row while it waits for the application.
+    // The root of a negative number fails the statement where a trigger changed what it writes: an envelope that was altered never opens.
     const [swapped] = await ask(
       `with sent as materialized (
          select (at - 1)::int as at, value->'k' as k, value->'o' as o, value->'n' as n
@@ -90,10 +101,12 @@ function createTable(ask: Ask, table: string, { key, columns }: Places): Table {
        ), given as materialized (
          select given.* from sent as given join ${table} as t on ${isRow('given.k')} where ${unchanged} for update of t skip locked
        ), done as (
-         update ${table} as t set ${set} from given where ${isRow('given.k')} and ${unchanged} returning given.at
-       ) select coalesce(json_agg(at), '[]')::text as r from done`,
+         update ${table} as t set ${set} from given where ${isRow('given.k')} and ${unchanged} returning given.at, ${isAsSent} as "isAsSent"
+       ) select (select coalesce(json_agg(at), '[]') from done)::text as r where sqrt(-(select count(*) from done where not "isAsSent")) = 0`,
       [JSON.stringify(given)],
-    )
+    ).catch((error) => {
+      throw isEaasError(error) && error.code === 'E_DATABASE' && error.sqlState === NEGATIVE_ROOT ? ALTERED : error
+    })
     return swapped as number[]
   }
   return {
