@@ -74,7 +74,7 @@ export interface BackfillOptions extends Omit<InspectOptions, 'open'> {
    * plaintext. Null, undefined and an error of its own refuse the value, and the row is left as it is.
    */
   read?: Readonly<Record<string, Reader>> | undefined
-  /** Reads and checks everything, and writes nothing. */
+  /** Reads and checks everything, and writes nothing. Its `after` stays as it was given, since no row is done. */
   dryRun?: boolean | undefined
 }
 
@@ -126,7 +126,7 @@ export async function backfill(
   const { work = 'seal', read = {}, dryRun = false } = options
   if (!Object.hasOwn(WORKS, work)) throw new InvalidInputError(`work must be one of ${Object.keys(WORKS).join(', ')}`)
   assertFlag('dryRun', dryRun)
-  return run(model, table, { options, work: () => WORKS[work], read, dryRun })
+  return run(model, table, { options, work: () => WORKS[work], read, dryRun, isResumable: !dryRun })
 }
 
 /**
@@ -147,7 +147,13 @@ export async function inspectTable(
   assertOptions('inspectTable()', options, [...SHARED_OPTIONS, 'open'])
   assertFlag('open', options.open)
   const work = options.open ? createOpening : () => lookOnly
-  const { found, failed, failures, after } = await run(model, table, { options, work, read: {}, dryRun: true })
+  const { found, failed, failures, after } = await run(model, table, {
+    options,
+    work,
+    read: {},
+    dryRun: true,
+    isResumable: true,
+  })
   return { found, failed, failures, after }
 }
 
@@ -158,12 +164,13 @@ interface Plan {
   work: (counts: TableCounts) => Work
   read: Readonly<Record<string, Reader>>
   dryRun: boolean
+  isResumable: boolean
 }
 
 async function run(
   model: AnyModel,
   source: TableSource,
-  { options, work, read, dryRun }: Plan,
+  { options, work, read, dryRun, isResumable }: Plan,
 ): Promise<BackfillReport> {
   const { batchSize = BATCH_ROWS, after, rowsPerSecond, onProgress, signal } = options
   assertNotAborted(signal)
@@ -191,7 +198,7 @@ async function run(
       work: work(found),
       versions,
       counts: found,
-      options: { batchSize, after, rowsPerSecond, dryRun, onProgress },
+      options: { batchSize, after, rowsPerSecond, dryRun, isResumable, onProgress },
     },
   )
   const { total: _, rowsPerSecond: _rate, secondsLeft: _left, ...done } = progress

@@ -182,8 +182,12 @@ describe('a table of PostgreSQL', () => {
 
   it('leaves a row of which a trigger changes what is written, and says so', async () => {
     const name = await createPeople(4)
-    await run(`create function lower_${name}() returns trigger language plpgsql as $$ begin new.email := lower(new.email); return new; end $$`)
-    await run(`create trigger lower before update on ${name} for each row when (old.seen <> 2) execute function lower_${name}()`)
+    await run(
+      `create function lower_${name}() returns trigger language plpgsql as $$ begin new.email := lower(new.email); return new; end $$`,
+    )
+    await run(
+      `create trigger lower before update on ${name} for each row when (old.seen <> 2) execute function lower_${name}()`,
+    )
     await run(`update ${name} set seen = 2 where height = '2'`)
     const before = await run(`select id, email from ${name} where seen <> 2 order by id`)
     const report = await backfill(modelOf(), postgresTable(query, name))

@@ -166,6 +166,7 @@ describe('a dry run', () => {
     expect(report).toMatchObject({ changed: 5, failed: 1, found: { fields: { email: { plaintext: 6 } } } })
     expect(table.rows).toEqual(before)
     expect(table.calls).not.toContain('swap')
+    expect(report.after).toBeUndefined() // a run that went on there would do nothing
     expect(service.requests.map(({ operation }) => operation)).toEqual(['get'])
   })
 })

@@ -46,6 +46,8 @@ export interface RunOptions {
   after: string | undefined
   rowsPerSecond: number | undefined
   dryRun: boolean
+  /** Whether `after` tells where to go on. A dry run does no row, and a run that went on behind its last key would skip them all. */
+  isResumable: boolean
   onProgress: ((progress: BackfillProgress) => unknown) | undefined
 }
 
@@ -100,16 +102,21 @@ export async function runWork(
     if (last === after) throw new InvalidInputError('page() of the table returned the rows that it had returned before')
     after = last
     // A run that goes on behind this key would never see a row that is still to be done.
-    if (later.length === 0) run.result.progress.after = after
+    if (later.length === 0) reach(run, after)
     await report()
     await tempo.wait(run.result.progress.rows, signal)
   }
   for (const keys of chunks(later.splice(0), batchSize)) {
     later.push(...(await workOn(run, await readAgain(run, keys), false)))
   }
-  if (later.length === 0) run.result.progress.after = after
+  if (later.length === 0) reach(run, after)
   await report()
   return run.result
+}
+
+/** Notes that all rows up to a key are done. */
+function reach({ options, result }: Run, after: string | undefined): void {
+  if (options.isResumable) result.progress.after = after
 }
 
 /** Works on rows until each is done. Returns the keys of those that others kept changing. */

@@ -82,7 +82,8 @@ async function runBackfill(io: Io, given: Arguments, { open, work, dryRun }: Run
         const total = progress.total === undefined ? undefined : progress.total + (before?.done.rows ?? 0)
         bar.show(done.rows, total, describeProgress({ ...progress, ...done }))
         // With rows that others held, `after` stands still, and the counts are ahead of it.
-        if (progress.after !== undefined && progress.contended === 0) {
+        if (dryRun) stand = { after: '', done }
+        else if (progress.after !== undefined && progress.contended === 0) {
           stand = { after: progress.after, done }
           await state?.save(stand)
         }
