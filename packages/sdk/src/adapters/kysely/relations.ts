@@ -1,8 +1,9 @@
 /** The tables, joins and common table expressions of a query: adds them to its scope, and rewrites the queries that stand there. */
 import { refuseCall } from '../refusals.js'
 import { isQuery, type Node, tableNames } from './nodes.js'
+import { assertDistinct } from './results.js'
 import type { Rewriter } from './rewriter.js'
-import { queryRelation, type Scope, sealedColumns, tableRelation } from './scope.js'
+import { type Output, queryRelation, type Scope, sealedColumns, tableRelation } from './scope.js'
 import { findTable } from './tables.js'
 
 /** The members of a query that `addRelations` has rewritten. */
@@ -36,23 +37,36 @@ export async function addRelations(rewriter: Rewriter, query: Node, scope: Scope
 }
 
 async function addCommonTables(rewriter: Rewriter, clause: Node, scope: Scope): Promise<Node> {
-  const expressions = await inOrder(clause.expressions as Node[], async (one) => {
+  const all = clause.expressions as Node[]
+  // With `recursive`, each can be named in those before it, and in itself.
+  if (clause.recursive) for (const one of all) scope.named.set(commonName(one), 'later')
+  const expressions = await inOrder(all, async (one) => {
     const { name, expression } = one as unknown as { name: Node; expression: Node }
-    const table = tableNames(name.table as Node)?.table ?? ''
-    if (clause.recursive) scope.named.set(table, undefined)
+    const table = commonName(one)
     if (!isQuery(expression)) {
-      scope.named.set(table, undefined)
+      scope.named.set(table, [])
       return { ...one, expression: await rewriter.expression(expression, scope) }
     }
+    if (clause.recursive) scope.named.set(table, await firstOutputs(rewriter, expression, scope))
     const inner = await rewriter.query(expression, scope)
-    const relation = queryRelation(inner.outputs)
+    assertDistinct(inner.outputs)
     if (name.columns && sealedColumns(inner.outputs).length > 0) {
       refuseCall(`a list of columns of ${JSON.stringify(table)}`, 'Name the columns in its query, by `as`.')
     }
-    scope.named.set(table, relation)
+    scope.named.set(table, inner.outputs)
     return { ...one, expression: inner.node }
   })
   return { ...clause, expressions } as Node
+}
+
+function commonName(expression: Node): string {
+  return tableNames((expression.name as Node).table as Node)?.table ?? ''
+}
+
+/** What a recursive query returns: the first query of its union says it, in which it does not stand itself. */
+async function firstOutputs(rewriter: Rewriter, query: Node, scope: Scope): Promise<readonly Output[]> {
+  if (!query.setOperations) return []
+  return (await rewriter.query({ ...query, setOperations: undefined }, scope)).outputs
 }
 
 async function addRelation(rewriter: Rewriter, node: Node, scope: Scope): Promise<Node> {
@@ -64,6 +78,7 @@ async function addRelation(rewriter: Rewriter, node: Node, scope: Scope): Promis
   const { table, alias, inner } = names
   if (inner && isQuery(inner)) {
     const rewritten = await rewriter.query(inner, scope)
+    assertDistinct(rewritten.outputs)
     scope.own.set(alias, queryRelation(rewritten.outputs))
     return { ...node, node: rewritten.node } as Node
   }
@@ -71,8 +86,12 @@ async function addRelation(rewriter: Rewriter, node: Node, scope: Scope): Promis
     scope.own.set(alias, undefined)
     return { ...node, node: await rewriter.expression(inner, scope) } as Node
   }
-  const model = scope.named.has(table) ? undefined : findTable(rewriter.models, table)
-  scope.own.set(alias, model ? tableRelation(model) : scope.named.get(table))
+  const named = scope.named.get(table)
+  if (named === 'later') {
+    refuseCall(`a common table expression that names ${JSON.stringify(table)} before it is defined`, 'Define it first.')
+  }
+  const model = named ? undefined : findTable(rewriter.models, table)
+  scope.own.set(alias, model ? tableRelation(model) : queryRelation(named ?? []))
   return node
 }
 

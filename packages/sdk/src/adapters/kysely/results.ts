@@ -6,20 +6,21 @@ import type { Instance, Output } from './scope.js'
 
 /** @throws InvalidInputError where two columns of a result have one name, and one of them is encrypted, or bound to */
 export function assertDistinct(outputs: readonly Output[]): void {
-  const seen = new Map<string, Instance>()
+  const seen = new Map<string, { instance: Instance; column: string }>()
   for (const output of outputs) {
     if ('inner' in output) {
       assertDistinct(output.inner)
       continue
     }
     const instance = 'all' in output ? output.all : output.source.instance
-    const names = 'all' in output ? output.all.table.columns : [output.name]
-    for (const name of names) {
+    const columns =
+      'all' in output ? output.all.table.columns.map((name) => [name, name]) : [[output.name, output.source.column]]
+    for (const [name = '', column = ''] of columns) {
       const other = seen.get(name)
-      if (other && other !== instance) {
+      if (other && (other.instance !== instance || other.column !== column)) {
         refuseCall(`a result with two columns ${JSON.stringify(name)}`, 'Give each a name of its own, by `as`.')
       }
-      seen.set(name, instance)
+      seen.set(name, { instance, column })
     }
   }
 }
@@ -54,9 +55,7 @@ interface Result {
 async function openInstance({ table }: Instance, outputs: readonly Output[], { rows, isJson }: Result): Promise<void> {
   const places = rows.map((row) => outputs.flatMap((output) => placesIn(output, row)))
   if (!places.some((some) => some.some(({ column }) => table.isSealed(column)))) return
-  const opened = await table.openRows(
-    rows.map((row, at) => Object.fromEntries((places[at] ?? []).map(({ column, name }) => [column, row[name]]))),
-  )
+  const opened = await table.openRows(rows.map((row, at) => readStored(row, places[at] ?? [])))
   for (const [at, row] of rows.entries()) {
     for (const { column, name } of places[at] ?? []) {
       if (!table.isSealed(column) || isMissing(row[name])) continue
@@ -64,6 +63,22 @@ async function openInstance({ table }: Instance, outputs: readonly Output[], { r
       row[name] = isJson ? asInJson(value) : value
     }
   }
+}
+
+/** @throws InvalidInputError where one column has two values, which then are of two rows: one's would be given to the other */
+function readStored(row: Row, places: readonly Place[]): Row {
+  const stored: Row = {}
+  for (const { column, name } of places) {
+    if (column in stored && textOf(stored[column]) !== textOf(row[name])) {
+      refuseCall(`a result in which ${column} has two values`, 'Select each table by itself.')
+    }
+    stored[column] = row[name]
+  }
+  return stored
+}
+
+function textOf(value: unknown): string {
+  return typeof value === 'object' ? JSON.stringify(value) : String(value)
 }
 
 function placesIn(output: Output, row: Row): Place[] {

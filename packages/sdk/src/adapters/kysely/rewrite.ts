@@ -5,7 +5,16 @@ import { isNode, isQuery, type Node, tableNames } from './nodes.js'
 import { assertRawPart, assertRawStatement } from './raw-sql.js'
 import { addRelations, RELATIONS } from './relations.js'
 import type { Rewriter, Rewritten } from './rewriter.js'
-import { findSource, isSealed, type Output, openScope, type Scope, type Source, sealedColumns } from './scope.js'
+import {
+  findSource,
+  type Instance,
+  isSealed,
+  type Output,
+  openScope,
+  type Scope,
+  type Source,
+  sealedColumns,
+} from './scope.js'
 import { rewriteSelections } from './selections.js'
 import { findTable, type Models } from './tables.js'
 import { rewriteInsert, rewriteUpdate, WRITTEN } from './writes.js'
@@ -90,13 +99,23 @@ function sealedIn(outputs: readonly Output[]): Source[] {
   )
 }
 
+/** Queries of one shape have the same columns, of the same rows among them. */
 function shapeOf(outputs: readonly Output[]): string {
-  const shape = (output: Output): unknown => {
-    if ('all' in output) return [output.all.table.name]
-    if ('inner' in output) return [output.name, output.inner.map(shape)]
-    return [output.name, output.source.instance.table.name, output.source.column]
+  const instances: Instance[] = []
+  const row = (instance: Instance) => {
+    const at = instances.indexOf(instance)
+    return [instance.table.name, at < 0 ? instances.push(instance) - 1 : at]
   }
-  return JSON.stringify(outputs.map(shape))
+  const shape = (output: Output): unknown => {
+    if ('all' in output) return row(output.all)
+    if ('inner' in output) return [output.name, output.inner.map(shape)]
+    return [output.name, ...row(output.source.instance), output.source.column]
+  }
+  // A column of which the model knows nothing is one only where it is written with its table.
+  const known = outputs.filter(
+    (one) => !('source' in one) || one.source.instance.table.columns.includes(one.source.column),
+  )
+  return JSON.stringify(known.map(shape))
 }
 
 async function rewriteMember(rewriter: Rewriter, value: unknown, scope: Scope): Promise<unknown> {

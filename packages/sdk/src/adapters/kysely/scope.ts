@@ -29,11 +29,14 @@ export interface Relation {
   outputs: readonly Output[]
 }
 
+/** What a common table expression returns. `later` is one that is not yet defined, though its name can be used already. */
+export type Named = readonly Output[] | 'later'
+
 /** The relations that a query can name: its own, then those around it. `undefined` stands for one without encrypted columns. */
 export interface Scope {
   own: Map<string, Relation | undefined>
   /** Common table expressions, which may be named where a table may. */
-  named: Map<string, Relation | undefined>
+  named: Map<string, Named>
   outer: Scope | undefined
 }
 
@@ -52,19 +55,38 @@ export function tableRelation(table: SealedTable): Relation {
   }
 }
 
-/** The result of a query as a relation. */
-export function queryRelation(outputs: readonly Output[]): Relation | undefined {
-  if (outputs.length === 0) return undefined
+/**
+ * The result of a query as a relation. Each name of a query has instances of its own, since it stands for other rows: a value of one row
+ * would else be given to the other.
+ */
+export function queryRelation(result: readonly Output[]): Relation | undefined {
+  if (result.length === 0) return undefined
+  const outputs = withOwnInstances(result, new Map())
+  const named = outputs.flatMap((output) => ('source' in output ? [output] : []))
+  const whole = outputs.flatMap((output) => ('all' in output ? [output.all] : []))
   return {
     outputs,
     find(column) {
-      for (const output of outputs) {
-        if ('all' in output) return { instance: output.all, column }
-        if (output.name === column && 'source' in output) return output.source
-      }
-      return undefined
+      const source = named.find(({ name }) => name === column)?.source
+      if (source) return source
+      const instance = whole.find(({ table }) => table.columns.includes(column)) ?? whole[0]
+      if (instance) assertSpelling(instance.table, column)
+      return instance && { instance, column }
     },
   }
+}
+
+function withOwnInstances(outputs: readonly Output[], copies: Map<Instance, Instance>): Output[] {
+  const copyOf = (instance: Instance) => {
+    const copy = copies.get(instance) ?? { ...instance }
+    copies.set(instance, copy)
+    return copy
+  }
+  return outputs.map((output) => {
+    if ('all' in output) return { all: copyOf(output.all) }
+    if ('inner' in output) return { ...output, inner: withOwnInstances(output.inner, copies) }
+    return { ...output, source: { ...output.source, instance: copyOf(output.source.instance) } }
+  })
 }
 
 /** Finds the relation of a name. */
@@ -92,6 +114,20 @@ export function findSource(scope: Scope, node: Node): Source | undefined {
     }
     if (source) return source
     isUnclear ||= relations.includes(undefined) // this table may have such a column, which then hides those around it
+  }
+  return undefined
+}
+
+/** Finds the JSON of a query inside, which a column of a relation holds. */
+export function findInner(scope: Scope, node: Node): readonly Output[] | undefined {
+  const column = columnName(node)
+  if (column === undefined) return undefined
+  const table = qualifierOf(node)
+  const relations: (Relation | undefined)[] = []
+  if (table !== undefined) relations.push(findRelation(scope, table))
+  else for (let at: Scope | undefined = scope; at; at = at.outer) relations.push(...at.own.values())
+  for (const output of relations.flatMap((relation) => relation?.outputs ?? [])) {
+    if ('inner' in output && output.name === column) return output.inner
   }
   return undefined
 }

@@ -2,7 +2,7 @@
 import { refuseCall } from '../refusals.js'
 import { aliasName, columnName, jsonQuery, type Node, qualifierOf } from './nodes.js'
 import type { Rewriter } from './rewriter.js'
-import { findRelation, findSource, type Output, type Relation, type Scope } from './scope.js'
+import { findInner, findRelation, findSource, type Output, type Relation, type Scope } from './scope.js'
 
 export interface Selections {
   nodes: Node[]
@@ -31,6 +31,8 @@ async function rewriteSelection(
   const name = isNamed ? aliasName(selection) : (columnName(value) ?? '')
   const source = findSource(scope, value)
   if (source) return { node: one, outputs: [{ name, source }] }
+  const inside = findInner(scope, value)
+  if (inside) return { node: one, outputs: [{ name, inner: inside }] }
   const json = isNamed ? jsonQuery(value) : undefined
   if (json) {
     const inner = await rewriter.query(json, scope)

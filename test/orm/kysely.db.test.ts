@@ -1,0 +1,174 @@
+// What only Kysely can be asked: several names for one query,. On a real PostgreSQL.
+import { Kysely, PostgresDialect } from 'kysely'
+import { jsonArrayFrom } from 'kysely/helpers/postgres'
+import pg from 'pg'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { createClient, text } from '../../packages/sdk/src/index.js'
+import { encrypted } from '../../packages/sdk/src/kysely.js'
+import { createTestService } from '../../packages/sdk/src/testing.js'
+import { backend, freshDatabase } from '../support/database.js'
+
+interface Person {
+  id: string
+  email: string
+  nick: string | null
+  city: string
+  boss: string | null
+}
+
+interface Database {
+  people: Person
+  cases: { id: string; number: number; title: string }
+}
+
+describe.runIf(backend() === 'postgres')('Kysely', () => {
+  let db: Kysely<Database>
+  let pool: pg.Pool
+  let close: () => Promise<void>
+
+  beforeAll(async () => {
+    const database = await freshDatabase('kysely')
+    if (database.backend !== 'postgres') throw new Error('Kysely needs a PostgreSQL')
+    pool = new pg.Pool({ connectionString: database.directUrl, max: 2 })
+    await pool.query(`
+      create table people (id text primary key, email text not null, email_index text, nick text, city text not null, boss text);
+      create table cases (id uuid, number int, title text not null, primary key (id, number));`)
+    const eaas = createClient(createTestService())
+    const { id: keyId } = await eaas.keys.create({ name: 'people' })
+    const format = 'text'
+    const people = eaas.model({
+      name: 'people',
+      keyId,
+      bind: ['id'],
+      format,
+      warn: false,
+      fields: { email: text({ index: 'email_index' }), nick: text().nullable() },
+    })
+    const cases = eaas.model({ name: 'cases', keyId, bind: ['id', 'number'], format, fields: { title: text() } })
+    db = new Kysely<Database>({ dialect: encrypted(new PostgresDialect({ pool }), { people, cases }) })
+    close = async () => {
+      await db.destroy()
+      eaas.close()
+      await database.drop()
+    }
+  })
+  beforeEach(async () => {
+    await pool.query('truncate people, cases')
+    await db.insertInto('people').values([ADA, BEN]).execute()
+  })
+  afterAll(() => close())
+
+  const refused = (call: Promise<unknown>, message: RegExp) =>
+    expect(call).rejects.toMatchObject({ code: 'E_INVALID_INPUT', message: expect.stringMatching(message) })
+
+  describe('a query under several names', () => {
+    const BOTH = ['me.id as my_id', 'me.email as my_email', 'boss.id as boss_id', 'boss.email as boss_email'] as const
+    const adas = { my_id: 'ada', my_email: ADA.email, boss_id: 'ben', boss_email: BEN.email }
+    const bens = { my_id: 'ben', my_email: BEN.email, boss_id: null, boss_email: null }
+    const withPeople = () => db.with('x', (inner) => inner.selectFrom('people').select(['id', 'email', 'nick', 'boss']))
+
+    it('has rows of its own under each', async () => {
+      const joined = withPeople().selectFrom('x as me')
+      const query = joined.innerJoin('x as boss', 'boss.id', 'me.boss').select(BOTH)
+      expect(await query.execute()).toEqual([adas])
+    })
+    it('has rows of its own in an outer join', async () => {
+      const joined = withPeople().selectFrom('x as me').leftJoin('x as boss', 'boss.id', 'me.boss')
+      expect(await joined.select(BOTH).orderBy('me.id').execute()).toEqual([adas, bens])
+    })
+    it('has rows of its own beside a query of it', async () => {
+      const both = withPeople().with('y', (inner) => inner.selectFrom('x').select(['id', 'email']))
+      const query = both.selectFrom('x as me').innerJoin('y as boss', 'boss.id', 'me.boss').select(BOTH)
+      expect(await query.execute()).toEqual([adas])
+    })
+    it('has rows of its own in a lateral join', async () => {
+      const query = withPeople()
+        .selectFrom('x as me')
+        .innerJoinLateral(
+          (eb) => eb.selectFrom('x').select(['x.id', 'x.email']).whereRef('x.id', '=', 'me.boss').as('boss'),
+          (join) => join.onTrue(),
+        )
+        .select(BOTH)
+      expect(await query.execute()).toEqual([adas])
+    })
+    it('needs the id of each for its fields', async () => {
+      const joined = withPeople().selectFrom('x as me').innerJoin('x as boss', 'boss.id', 'me.boss')
+      await refused(joined.select(['me.id', 'me.email', 'boss.nick as boss_nick']).execute(), /"id": a column of bind/)
+    })
+    it('is not one with a union whose rows are of several', async () => {
+      const query = db
+        .selectFrom('people as p')
+        .select(['p.id', 'p.email as one', 'p.email as other'])
+        .unionAll(
+          db
+            .selectFrom('people as a')
+            .innerJoin('people as b', 'b.id', 'a.boss')
+            .select(['a.id', 'a.email as one', 'b.email as other']),
+        )
+      await refused(query.execute(), /union of people\.email is not supported/)
+    })
+    it('finds itself where it is recursive', async () => {
+      const chain = (email: string) =>
+        db
+          .withRecursive('chain', (inner) =>
+            inner
+              .selectFrom('people')
+              .select(['id', 'email', 'email_index' as 'email', 'boss'])
+              .where('email', '=', ADA.email)
+              .unionAll(
+                inner
+                  .selectFrom('chain')
+                  .innerJoin('people as p', 'p.id', 'chain.boss')
+                  .select(['p.id', 'p.email', 'p.email_index' as 'p.email', 'p.boss'])
+                  .where('chain.email', '=', email),
+              ),
+          )
+          .selectFrom('chain')
+          .select(['id', 'email'])
+          .execute()
+      const found = [ADA, BEN].map(({ id, email }) => ({ id, email }))
+      expect(await chain(ADA.email)).toEqual(found)
+      expect(await chain('nobody')).toEqual(found.slice(0, 1))
+    })
+    it('must be defined before it is named', async () => {
+      const query = db
+        .withRecursive('y', (inner) => inner.selectFrom('x' as 'people').select(['id', 'email']))
+        .withRecursive('x', (inner) => inner.selectFrom('people').select(['id', 'email']))
+      await refused(query.selectFrom('y').select(['id', 'email']).execute(), /"x" before it is defined/)
+    })
+    it('keeps the JSON in it', async () => {
+      const query = db
+        .with('x', (inner) =>
+          inner
+            .selectFrom('people as p')
+            .select((eb) => [
+              'p.id',
+              jsonArrayFrom(
+                eb.selectFrom('people as q').select(['q.id', 'q.email']).whereRef('q.id', '=', 'p.boss'),
+              ).as('bosses'),
+            ]),
+        )
+        .selectFrom('x')
+        .select(['x.id', 'x.bosses as all'])
+        .where('x.id', '=', 'ada')
+      expect(await query.execute()).toEqual([{ id: 'ada', all: [{ id: 'ben', email: BEN.email }] }])
+    })
+    it('keeps the names of what it selects beside all of a table', async () => {
+      const query = db
+        .with('x', (inner) =>
+          inner
+            .selectFrom('people as p')
+            .leftJoin('people as boss', 'boss.id', 'p.boss')
+            .selectAll('p')
+            .select(['boss.id as boss_id', 'boss.nick as boss_nick']),
+        )
+        .selectFrom('x')
+        .select(['x.boss_id', 'x.boss_nick'])
+        .where('x.id', '=', 'ada')
+      expect(await query.execute()).toEqual([{ boss_id: 'ben', boss_nick: BEN.nick }])
+    })
+  })
+})
+
+const ADA: Person = { id: 'ada', email: 'ada@x.org', nick: 'countess', city: 'London', boss: 'ben' }
+const BEN: Person = { id: 'ben', email: 'ben@x.org', nick: 'dean', city: 'Paris', boss: null }
