@@ -1,47 +1,74 @@
 /** Conditions of Drizzle: puts the index in place of an encrypted column, and refuses what no index can answer. */
 import { type Column, eq, inArray, is, ne, notInArray, Param, SQL, StringChunk } from 'drizzle-orm'
-import type { Row } from '../../input.js'
 import { refuseExpression, refuseOperator } from '../refusals.js'
 import { isColumn, type KnownTable, type KnownTables } from './tables.js'
 
-/** Drizzle's state of a select, which it reads when the query is executed. */
-export interface SelectConfig {
-  fields: Row
-  table: unknown
-  where?: unknown
-  having?: unknown
-  orderBy?: readonly unknown[]
-  groupBy?: readonly unknown[]
-  distinct?: unknown
-  joins?: { on?: unknown; table: unknown }[]
-  setOperators?: { rightSelect: unknown; orderBy?: readonly unknown[] }[]
+/**
+ * The rewriting of one query. An index takes time to compute, and a query of Drizzle is thenable: a promise that resolves to it runs it.
+ * So no part of a query goes through a promise. Conditions are rewritten at once, with gaps that `run` fills.
+ */
+export interface Rewriting {
+  readonly tables: KnownTables
+  /** The searches by encrypted columns: each fills a gap with a condition on its index. */
+  readonly searches: Search[]
+  /** Each changes the state of a query, once all gaps are filled. */
+  readonly changes: (() => void)[]
+  /** Rewrites a query inside of this one. @throws InvalidInputError for sealed columns that it selects where none may be */
+  visit(query: unknown, mayBeSealed: boolean): void
 }
 
-/** Rewrites a condition. `visit` is called for each query inside it. */
-export async function rewrite(
-  tables: KnownTables,
-  condition: unknown,
-  visit: (query: unknown) => Promise<void>,
-): Promise<unknown> {
-  if (Array.isArray(condition)) return Promise.all(condition.map((one) => rewrite(tables, one, visit)))
+export interface Search {
+  model: string
+  field: string
+  fill(): Promise<void>
+}
+
+/** Fills the gaps, and then changes the queries. */
+export async function run({ searches, changes }: Rewriting): Promise<void> {
+  await Promise.all(searches.map((search) => search.fill()))
+  for (const change of changes) change()
+}
+
+/** Rewrites a condition, which has gaps until `run`. */
+export function rewrite(rewriting: Rewriting, condition: unknown): unknown {
+  const { tables } = rewriting
+  if (Array.isArray(condition)) return same(condition, rewriteAll(rewriting, condition))
   if (isColumn(condition)) {
     const known = tables.findSealed(condition)
     if (known) refuseExpression(known.sealed.name, known.keyOf(condition))
     return condition
   }
-  if (!is(condition, SQL)) {
-    await visit(condition)
+  if (is(condition, SQL.Aliased)) {
+    assertPlain(rewriting, condition.sql, refuseExpression)
     return condition
   }
-  const chunks = condition.queryChunks.filter((chunk) => !isBlank(chunk))
-  const [first, operator, ...rest] = chunks
+  if (!is(condition, SQL)) {
+    rewriting.visit(condition, false)
+    return condition
+  }
+  const { queryChunks } = condition
+  const [first, operator, ...rest] = queryChunks.filter((chunk) => !isBlank(chunk))
   if (isColumn(first) && is(operator, StringChunk)) {
     const known = tables.findSealed(first)
-    if (known) return compare(known, first, textOf(operator), rest)
+    if (known) return compare(rewriting, known, { condition, column: first, operator: textOf(operator), rest })
   }
-  const rewritten = await Promise.all(condition.queryChunks.map((chunk) => rewrite(tables, chunk, visit)))
-  if (rewritten.every((chunk, at) => chunk === condition.queryChunks[at])) return condition
-  return new SQL(rewritten as typeof condition.queryChunks)
+  const rewritten = rewriteAll(rewriting, queryChunks) as typeof queryChunks
+  return same(queryChunks, rewritten) === queryChunks ? condition : new SQL(rewritten)
+}
+
+function rewriteAll(rewriting: Rewriting, chunks: readonly unknown[]): unknown[] {
+  return chunks.map((chunk, at) => {
+    const before = chunks[at - 1]
+    // Whether a row exists can be told of rows with sealed columns too.
+    if (!is(before, StringChunk) || !/\bexists$/.test(textOf(before)) || is(chunk, SQL))
+      return rewrite(rewriting, chunk)
+    rewriting.visit(chunk, true)
+    return chunk
+  })
+}
+
+function same<T>(before: readonly T[], after: readonly T[]): readonly T[] {
+  return after.every((one, at) => one === before[at]) ? before : after
 }
 
 const OPERATORS: Readonly<Record<string, { many: boolean; negated: boolean }>> = {
@@ -51,20 +78,32 @@ const OPERATORS: Readonly<Record<string, { many: boolean; negated: boolean }>> =
   'not in': { many: true, negated: true },
 }
 
-async function compare(known: KnownTable, column: Column, operator: string, rest: readonly unknown[]): Promise<SQL> {
+interface Comparison {
+  condition: SQL
+  column: Column
+  operator: string
+  rest: readonly unknown[]
+}
+
+function compare({ searches }: Rewriting, known: KnownTable, { condition, column, operator, rest }: Comparison): SQL {
   const { sealed } = known
   const key = known.keyOf(column)
   // Null is stored as null, so that these two need no index.
-  if (/^is( not)? null$/.test(operator) && rest.length === 0) return new SQL([column, new StringChunk(` ${operator}`)])
+  if (/^is( not)? null$/.test(operator) && rest.length === 0) return condition
   const how = OPERATORS[operator]
   const [value] = rest
   if (!how || rest.length !== 1 || how.many !== Array.isArray(value)) return refuseOperator(sealed.name, key, operator)
   const values = (how.many ? (value as readonly unknown[]) : [value]).map((one) => valueIn(known, key, one))
-  const { column: name, values: indexes } = await sealed.findEqual(key, operator, values)
-  const index = (column.table as unknown as Record<string, Column>)[name] ?? known.columns[name]
-  if (!index) throw new Error(`${name} is not a column of the table`)
-  if (how.many) return how.negated ? notInArray(index, indexes) : inArray(index, indexes)
-  return how.negated ? ne(index, indexes[0]) : eq(index, indexes[0])
+  const gap = new SQL([])
+  const fill = async () => {
+    const { column: name, values: indexes } = await sealed.findEqual(key, operator, values)
+    const index = (column.table as unknown as Record<string, Column>)[name] ?? known.columns[name]
+    if (!index) throw new Error(`${name} is not a column of the table`)
+    if (how.many) gap.append(how.negated ? notInArray(index, indexes) : inArray(index, indexes))
+    else gap.append(how.negated ? ne(index, indexes[0]) : eq(index, indexes[0]))
+  }
+  searches.push({ model: sealed.name, field: key, fill })
+  return gap
 }
 
 function valueIn({ sealed }: KnownTable, key: string, value: unknown): unknown {
@@ -72,6 +111,16 @@ function valueIn({ sealed }: KnownTable, key: string, value: unknown): unknown {
   // Anything else that Drizzle knows is an expression: another column, a query, a placeholder.
   if (typeof value === 'object' && value !== null && 'getSQL' in value) return refuseExpression(sealed.name, key)
   return value
+}
+
+/** Refuses an encrypted column in an expression, and rewrites the queries inside of it. */
+export function assertPlain(
+  rewriting: Rewriting,
+  part: unknown,
+  refuse: (model: string, field: string) => never,
+): void {
+  assertNoSealed(rewriting.tables, part, refuse)
+  rewrite(rewriting, part)
 }
 
 /** Refuses an encrypted column anywhere in a part of a query. */
@@ -88,27 +137,10 @@ export function assertNoSealed(
   else if (is(part, SQL.Aliased)) assertNoSealed(tables, part.sql, refuse)
 }
 
-/** Finds the values that a condition says the row has in some columns, by their keys: `id = 7`, alone or joined by `and`. */
-export function pinnedBy(known: KnownTable, condition: unknown): Row {
-  if (!is(condition, SQL)) return {}
-  const chunks = condition.queryChunks.filter((chunk) => !isBlank(chunk))
-  const [first, operator, value] = chunks
-  if (isColumn(first) && is(operator, StringChunk)) {
-    const isEqual = chunks.length === 3 && textOf(operator) === '=' && is(value, Param)
-    return isEqual && known.columns[known.keyOf(first)]?.table === first.table
-      ? { [known.keyOf(first)]: value.value }
-      : {}
-  }
-  const isJoined = chunks.every(
-    (chunk) => is(chunk, SQL) || (is(chunk, StringChunk) && /^(and|\(|\))$/.test(textOf(chunk))),
-  )
-  return isJoined ? Object.assign({}, ...chunks.map((chunk) => pinnedBy(known, chunk))) : {}
-}
-
 export function textOf(chunk: StringChunk): string {
   return chunk.value.join('').trim().toLowerCase()
 }
 
-function isBlank(chunk: unknown): boolean {
+export function isBlank(chunk: unknown): boolean {
   return chunk === undefined || (is(chunk, StringChunk) && textOf(chunk) === '')
 }

@@ -1,9 +1,10 @@
 /** A database of Drizzle whose queries go through us: what encrypts, rewrites and opens them is beside this file. */
 import { QueryPromise, type Table } from 'drizzle-orm'
 import type { Row } from '../../input.js'
-import { rewrite } from './conditions.js'
+import { rewrite, run } from './conditions.js'
 import { openLevels, type QueryConfig, rewriteQuery, type TableConfig } from './relations.js'
-import { prepare, wrapSelect } from './selects.js'
+import { createRewriting, visitSource } from './rewriting.js'
+import { wrapSelect } from './selects.js'
 import { assertStatement } from './statements.js'
 import { type KnownTables, nameOf } from './tables.js'
 import { wrapWrite } from './writes.js'
@@ -53,8 +54,21 @@ class Later extends QueryPromise<unknown> {
   }
 }
 
+/** A count is a part of SQL too, until it is awaited. */
 function count(tables: KnownTables, call: Anything, source: unknown, filter: unknown): unknown {
-  return new Later(async () => call(source, await rewrite(tables, filter, (query) => prepare(tables, query))))
+  const later = new Later(async () => {
+    const rewriting = createRewriting(tables)
+    visitSource(rewriting, source)
+    const rewritten = rewrite(rewriting, filter)
+    await run(rewriting)
+    return await call(source, rewritten)
+  })
+  return new Proxy(call(source, filter) as object, {
+    get: (target, name) => {
+      if (!['then', 'catch', 'finally'].includes(String(name))) return Reflect.get(target, name)
+      return (later[name as 'then'] as Anything).bind(later)
+    },
+  })
 }
 
 interface RelationalBuilder {
@@ -69,16 +83,19 @@ function wrapQueries(tables: KnownTables, database: object, queries: Record<stri
   return Object.fromEntries(
     Object.entries(queries).map(([table, builder]) => {
       const of = schema[table]
-      const run =
+      const awaited =
         (method: 'findMany' | 'findFirst') =>
         (config: QueryConfig = {}) =>
           new Later(async () => {
             if (!of) return builder[method](config)
-            const result = await builder[method](await rewriteQuery(tables, of, config, find))
+            const rewriting = createRewriting(tables)
+            const rewritten = rewriteQuery(rewriting, of, config, find)
+            await run(rewriting)
+            const result = await builder[method](rewritten)
             await openLevels(tables, of, [result ?? []].flat() as Row[], find)
             return result
           })
-      return [table, { findMany: run('findMany'), findFirst: run('findFirst') }]
+      return [table, { findMany: awaited('findMany'), findFirst: awaited('findFirst') }]
     }),
   )
 }

@@ -2,8 +2,7 @@
 import { type Column, getOperators, getOrderByOperators, type Table } from 'drizzle-orm'
 import type { Row } from '../../input.js'
 import { refuseExpression, refuseOrder } from '../refusals.js'
-import { assertNoSealed, rewrite } from './conditions.js'
-import { prepare } from './selects.js'
+import { assertPlain, type Rewriting, rewrite } from './conditions.js'
 import type { KnownTables } from './tables.js'
 
 /** What Drizzle knows of a table and its relations. */
@@ -24,29 +23,26 @@ export interface QueryConfig {
 /** Finds what Drizzle knows of a table. */
 export type FindConfig = (table: Table) => TableConfig | undefined
 
-export async function rewriteQuery(
-  tables: KnownTables,
+/** Rewrites a query, whose conditions have gaps until `run`. */
+export function rewriteQuery(
+  rewriting: Rewriting,
   of: TableConfig,
   config: QueryConfig,
   find: FindConfig,
-): Promise<QueryConfig> {
+): QueryConfig {
   const { where, orderBy, extras } = config
-  const out = { ...config }
   const call = (given: unknown, operators: unknown) =>
     typeof given === 'function' ? given(of.columns, operators) : given
+  const out = { ...config }
   // Drizzle puts its own aliases into conditions that are not functions.
-  if (where !== undefined)
-    out.where = await rewrite(tables, call(where, getOperators()), (query) => prepare(tables, query))
-  assertNoSealed(tables, [call(orderBy, getOrderByOperators())].flat(), refuseOrder)
-  assertNoSealed(tables, Object.values(call(extras, getOperators()) ?? {}), refuseExpression)
+  if (where !== undefined) out.where = rewrite(rewriting, call(where, getOperators()))
+  assertPlain(rewriting, [call(orderBy, getOrderByOperators())].flat(), refuseOrder)
+  assertPlain(rewriting, Object.values(call(extras, getOperators()) ?? {}), refuseExpression)
   if (config.with) {
-    const inner = await Promise.all(
-      Object.entries(config.with).map(async ([name, one]) => {
-        const next = findNext(of, name, find)
-        if (!next || typeof one !== 'object') return [name, one] as const
-        return [name, await rewriteQuery(tables, next, one, find)] as const
-      }),
-    )
+    const inner = Object.entries(config.with).map(([name, one]) => {
+      const next = findNext(of, name, find)
+      return [name, next && typeof one === 'object' ? rewriteQuery(rewriting, next, one, find) : one] as const
+    })
     out.with = Object.fromEntries(inner)
   }
   return out

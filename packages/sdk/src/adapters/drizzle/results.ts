@@ -1,11 +1,12 @@
 /** Opens the rows that Drizzle returns, wherever a selection has put their columns. */
-import { type Column, is, SQL, Table } from 'drizzle-orm'
+import { type Column, is, Subquery } from 'drizzle-orm'
 import type { Row } from '../../input.js'
 import { getAt, type Path, putAt } from '../../records/paths.js'
 import { isRecord } from '../../records/plain-rows.js'
 import { refuseExpression } from '../refusals.js'
 import { assertNoSealed } from './conditions.js'
-import { isColumn, type KnownTable, type KnownTables } from './tables.js'
+import { columnsIn, leavesOf } from './selections.js'
+import { isColumn, type KnownTable, type KnownTables, nameOf } from './tables.js'
 
 /** A table of a selection, by the alias under which it is selected, and where its columns are in a result. */
 interface Selected {
@@ -16,7 +17,11 @@ interface Selected {
 /** Makes the function that opens the rows of a selection. @throws InvalidInputError for an encrypted column in an expression */
 export function readSelection(tables: KnownTables, fields: Row): (rows: readonly Row[]) => Promise<readonly Row[]> {
   const selected = new Map<string, Selected>()
-  collect(tables, fields, [], selected)
+  for (const { leaf, path } of leavesOf(fields)) {
+    if (isColumn(leaf)) addColumn(tables, leaf, path, selected)
+    else if (is(leaf, Subquery)) assertNoSealed(tables, columnsIn(leaf._.selectedFields as Row), refuseExpression)
+    else assertNoSealed(tables, leaf, refuseExpression)
+  }
   const sealed = [...selected.values()].filter(({ known, places }) =>
     places.some(({ key }) => known.sealed.isSealed(key)),
   )
@@ -26,28 +31,15 @@ export function readSelection(tables: KnownTables, fields: Row): (rows: readonly
   }
 }
 
-function collect(tables: KnownTables, fields: Row, at: Path, selected: Map<string, Selected>): void {
-  for (const name of Object.keys(fields)) {
-    const field = fields[name]
-    const path = [...at, name]
-    if (isColumn(field)) addColumn(tables, field, path, selected)
-    else if (is(field, SQL) || is(field, SQL.Aliased)) assertNoSealed(tables, field, refuseExpression)
-    else if (is(field, Table)) collect(tables, columnsIn(field), path, selected)
-    else if (typeof field === 'object' && field !== null) collect(tables, field as Row, path, selected)
-  }
-}
-
 function addColumn(tables: KnownTables, column: Column, path: Path, selected: Map<string, Selected>): void {
   const known = tables.find(column.table)
   if (!known) return
   const alias = String((column.table as unknown as Record<symbol, unknown>)[Symbol.for('drizzle:Name')])
-  const one = selected.get(alias) ?? { known, places: [] }
+  // A subquery has one alias for the columns of all tables in it.
+  const from = JSON.stringify([alias, nameOf(known.table)])
+  const one = selected.get(from) ?? { known, places: [] }
   one.places.push({ key: known.keyOf(column), path })
-  selected.set(alias, one)
-}
-
-function columnsIn(table: Table): Row {
-  return (table as unknown as Record<symbol, Row>)[Symbol.for('drizzle:Columns')] ?? {}
+  selected.set(from, one)
 }
 
 async function openSelected({ known, places }: Selected, rows: readonly Row[]): Promise<void> {

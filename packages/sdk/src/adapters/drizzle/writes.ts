@@ -6,9 +6,10 @@ import { type Column, is, QueryPromise, SQL, StringChunk, sql } from 'drizzle-or
 import type { Row } from '../../input.js'
 import { readConflict } from '../conflicts.js'
 import { refuseCall, refuseComputed } from '../refusals.js'
-import { pinnedBy, rewrite } from './conditions.js'
+import { type Rewriting, rewrite, run } from './conditions.js'
+import { pinnedBy } from './pins.js'
 import { readSelection } from './results.js'
-import { prepare } from './selects.js'
+import { createRewriting } from './rewriting.js'
 import type { KnownTable, KnownTables } from './tables.js'
 
 type Call = [name: string, args: unknown[]]
@@ -55,7 +56,7 @@ class Write extends QueryPromise<unknown> {
 
 async function translate(tables: KnownTables, known: KnownTable, calls: readonly Call[]): Promise<Call[]> {
   const { sealed } = known
-  const visit = (query: unknown) => prepare(tables, query)
+  const rewriting = createRewriting(tables)
   const condition = calls.find(([name]) => name === 'where')?.[1][0]
   let given: Row[] = []
   const out: Call[] = []
@@ -69,13 +70,14 @@ async function translate(tables: KnownTables, known: KnownTable, calls: readonly
       assertNotComputed(known, first as Row)
       out.push([name, [await sealed.sealChanges(withUpdates(known, first as Row), pinnedBy(known, condition))]])
     } else if (name === 'onConflictDoUpdate') {
-      out.push([name, [await conflictUpdate(tables, known, first as ConflictUpdate, given)]])
+      out.push([name, [await conflictUpdate(rewriting, known, first as ConflictUpdate, given)]])
     } else if (name === 'onDuplicateKeyUpdate') {
       refuseCall(name, 'Update the row by its key, or insert it.')
     } else if (name === 'where' || name.endsWith('Join')) {
-      out.push([name, await Promise.all(args.map((arg) => rewrite(tables, arg, visit)))])
+      out.push([name, args.map((arg) => rewrite(rewriting, arg))])
     } else out.push([name, args])
   }
+  await run(rewriting)
   return out
 }
 
@@ -88,7 +90,7 @@ interface ConflictUpdate {
 }
 
 async function conflictUpdate(
-  tables: KnownTables,
+  rewriting: Rewriting,
   known: KnownTable,
   update: ConflictUpdate,
   given: readonly Row[],
@@ -103,11 +105,10 @@ async function conflictUpdate(
     } else plain[key] = value
   }
   assertNotComputed(known, plain)
-  const visit = (query: unknown) => prepare(tables, query)
   const sealed = await known.sealed.sealChanges(withUpdates(known, plain), conflict.bound)
   const out = { ...update, set: { ...sealed, ...moved } }
   for (const name of ['where', 'targetWhere', 'setWhere'] as const) {
-    if (out[name] !== undefined) out[name] = await rewrite(tables, out[name], visit)
+    if (out[name] !== undefined) out[name] = rewrite(rewriting, out[name])
   }
   return out
 }
