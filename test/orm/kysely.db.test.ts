@@ -1,5 +1,5 @@
 // What only Kysely can be asked: several names for one query,. On a real PostgreSQL.
-import { Kysely, PostgresDialect } from 'kysely'
+import { type ExpressionBuilder, Kysely, PostgresDialect, type SqlBool, sql } from 'kysely'
 import { jsonArrayFrom } from 'kysely/helpers/postgres'
 import pg from 'pg'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
@@ -58,6 +58,7 @@ describe.runIf(backend() === 'postgres')('Kysely', () => {
   })
   afterAll(() => close())
 
+  const people = () => db.selectFrom('people').select(['id', 'email', 'nick', 'city', 'boss']).orderBy('id').execute()
   const refused = (call: Promise<unknown>, message: RegExp) =>
     expect(call).rejects.toMatchObject({ code: 'E_INVALID_INPUT', message: expect.stringMatching(message) })
 
@@ -166,6 +167,53 @@ describe.runIf(backend() === 'postgres')('Kysely', () => {
         .select(['x.boss_id', 'x.boss_nick'])
         .where('x.id', '=', 'ada')
       expect(await query.execute()).toEqual([{ boss_id: 'ben', boss_nick: BEN.nick }])
+    })
+  })
+
+  describe('an update of one row', () => {
+    type Condition = (eb: ExpressionBuilder<Database, 'people'>) => ReturnType<typeof sql<SqlBool>>
+    const update = () => db.updateTable('people').set({ nick: 'new' })
+
+    it.each<[string, (eb: ExpressionBuilder<Database, 'people'>) => unknown]>([
+      ['SQL', () => sql`false or true`],
+      ['SQL in parentheses', (eb) => eb.parens(sql<boolean>`true) or (true`)],
+      ['SQL in a comparison', (eb) => eb('city', '=', sql<string>`'x' or true`)],
+      ['SQL in an expression', (eb) => eb.not(sql<boolean>`false or true`)],
+      ['a function of any name', (eb) => eb.fn<boolean>('true or coalesce', [eb.lit(true)])],
+      ['a type as SQL', (eb) => eb(eb.cast<string>('city', sql`text) = '' or (true`), '=', 'x')],
+      [
+        'SQL in a query inside',
+        (eb) => eb.exists(eb.selectFrom('cases').select('id').where(sql<boolean>`true)) or ((true`)),
+      ],
+      ['an operator that is `or` elsewhere', (eb) => eb(eb('city', '=', 'x'), '||' as '=', eb.lit(true))],
+    ])('is refused beside %s', async (_, condition) => {
+      const query = update()
+        .where('id', '=', 'ada')
+        .where(condition as Condition)
+      await refused(query.execute(), /cannot tell that it is about one row/)
+      const other = update()
+        .where(condition as Condition)
+        .where('id', '=', 'ada')
+      await refused(other.execute(), /cannot tell that it is about one row/)
+      expect(await people()).toEqual([ADA, BEN])
+    })
+    it('is refused with SQL after its condition', async () => {
+      await refused(update().where('id', '=', 'ada').modifyEnd(sql`or true`).execute(), /SQL as text in an update/)
+    })
+    it.each(["'x', id = 'ben'", "'x' where true --", "'x' from x where true /*", "(select 'x'", "'x'; select 1", "'x"])(
+      'is refused where it sets %s',
+      async (value) => {
+        const query = update().set({ city: sql<string>`${sql.raw(value)}` })
+        await refused(query.where('id', '=', 'ada').execute(), /SQL as text in an update/)
+      },
+    )
+    it('may have further conditions, and SQL as the value of a column', async () => {
+      await update()
+        .set({ city: sql<string>`upper(${'oslo'})` })
+        .where((eb) => eb.and([eb('id', '=', 'ada'), eb.or([eb('city', 'like', 'Lon%'), eb('boss', 'is', null)])]))
+        .where((eb) => eb.not(eb.exists(eb.selectFrom('cases').select('cases.id').where('cases.number', '=', 7))))
+        .execute()
+      expect(await people()).toEqual([{ ...ADA, nick: 'new', city: 'OSLO' }, BEN])
     })
   })
 })

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { findTableInStatement, namesInSql } from './sql-text.js'
+import { findTableInStatement, isClosedSql, isOneSqlValue, namesInSql } from './sql-text.js'
 
 const named = (text: string) =>
   namesInSql(text).map(({ name, qualifier }) => (qualifier ? `${qualifier}.${name}` : name))
@@ -49,4 +49,18 @@ describe('a statement as text', () => {
   ])('is left alone otherwise: %s', (text) => {
     expect(findTableInStatement(text, tables)).toBeUndefined()
   })
+})
+
+describe('isOneSqlValue', () => {
+  it.each(['now()', 'upper( ? )', "case when a = 1 then 'x, y' else extract(epoch from b) end", '"a"."b" || \'(\''])(
+    'takes %s',
+    (text) => expect([isOneSqlValue(text), isClosedSql(text)]).toEqual([true, true]),
+  )
+  it.each(['1, b = 2', "'x' where true", 'a from b', '(1, 2), 3', '1; delete'])('refuses %s, which goes on', (text) =>
+    expect([isOneSqlValue(text), isClosedSql(text)]).toEqual([false, true]),
+  )
+  it.each(["'x", '"x', '(1', '1)', '1) or (1', '1 --', '1 /* x', '1 #', "e'\\''", '$a$ $a$'])(
+    'refuses %s, whose end is not clear',
+    (text) => expect([isOneSqlValue(text), isClosedSql(text)]).toEqual([false, false]),
+  )
 })

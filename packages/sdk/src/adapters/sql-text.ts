@@ -29,6 +29,35 @@ function withoutLiterals(text: string): string {
   return /\\|--|\/\*|\$\w*\$/.test(text) ? text : text.replaceAll(/'(?:[^']|'')*'/g, ' ')
 }
 
+/** Whether the quotes and parentheses of a text of SQL are closed, without a comment, so that what stands after it stays what it is. */
+export function isClosedSql(text: string): boolean {
+  return outermost(text) !== undefined
+}
+
+const CLAUSES =
+  /[,;]|\b(where|from|returning|set|order|group|having|limit|offset|fetch|union|intersect|except|on|using|output|option|for|window)\b/i
+
+/** Whether a text of SQL can only be one value: no further value or clause is in it, outside of parentheses. */
+export function isOneSqlValue(text: string): boolean {
+  const outer = outermost(text)
+  return outer !== undefined && !CLAUSES.test(outer)
+}
+
+/** What stands outside of quotes and parentheses; undefined where that is unclear. */
+function outermost(text: string): string | undefined {
+  if (/\\|--|\/\*|#|\$\w*\$/.test(text)) return undefined
+  const bare = text.replaceAll(/'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`/g, ' ? ')
+  if (/['"`]/.test(bare)) return undefined
+  let depth = 0
+  let outer = ''
+  for (const sign of bare) {
+    if (sign === ')' && --depth < 0) return undefined
+    if (depth === 0) outer += sign
+    if (sign === '(') depth++
+  }
+  return depth === 0 ? outer : undefined
+}
+
 const DEFINES = new Set([
   'create',
   'alter',

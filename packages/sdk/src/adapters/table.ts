@@ -29,6 +29,8 @@ export interface SealedTable {
   indexesOf(column: string): readonly string[]
   /** Tells whether a column holds sealed values, or an object with some. */
   isSealed(column: string): boolean
+  /** Tells whether changes have a value that is sealed to its row: all but null. */
+  isBound(changes: Row): boolean
   /** Seals rows to insert. */
   sealRows(rows: readonly Row[]): Promise<Row[]>
   /** Seals the changed columns of one row. `bound` are the values that the changed row is known to have in the columns of `bind`. */
@@ -60,6 +62,8 @@ export function createTable(model: object): SealedTable {
     indexesOf: (field) =>
       columns.filter((column) => column.fields.some(({ path }) => path[0] === field)).map(({ column }) => column),
     isSealed: (column) => sealed.has(column),
+    isBound: (changes) =>
+      bind.length > 0 && Object.entries(changes).some(([column, value]) => sealed.has(column) && !isMissing(value)),
     async sealRows(given) {
       const { rows } = await load(stored)
       return rows.seal(given, {})

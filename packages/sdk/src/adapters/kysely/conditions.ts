@@ -1,6 +1,5 @@
 /** Conditions of Kysely: puts the index in place of an encrypted column, and refuses what no index can answer. */
 import { BinaryOperationNode, ColumnNode, OperatorNode, PrimitiveValueListNode, ReferenceNode, ValueNode } from 'kysely'
-import type { Row } from '../../input.js'
 import { refuseExpression, refuseField, refuseOperator, refuseOrder } from '../refusals.js'
 import { columnName, isNode, type Node, qualifierOf } from './nodes.js'
 import { findSource, isSealed, type Output, type Scope, type Source } from './scope.js'
@@ -29,7 +28,7 @@ export async function compare(scope: Scope, node: Node, { instance, column }: So
   return BinaryOperationNode.create(reference, OperatorNode.create(operator as never), values) as unknown as Node
 }
 
-function operatorOf(node: Node): string {
+export function operatorOf(node: Node): string {
   return String((node.operator as { operator?: string }).operator)
 }
 
@@ -70,23 +69,4 @@ export function assertNoSealedName(outputs: readonly Output[], part: unknown): v
     }
     if (part.kind !== 'ReferenceNode') assertNoSealedName(outputs, Object.values(part))
   }
-}
-
-/**
- * Finds the values that a condition says the rows of a table have: `id = 7`, alone or joined by `and`.
- *
- * @param isOnly whether the query has no other table, so that a column needs no name in front
- */
-export function pinnedBy(alias: string, isOnly: boolean, node: Node | undefined): Row {
-  if (!node) return {}
-  const next = (inner: unknown) => pinnedBy(alias, isOnly, inner as Node)
-  if (node.kind === 'WhereNode') return next(node.where)
-  if (node.kind === 'ParensNode') return next(node.node)
-  if (node.kind === 'AndNode') return { ...next(node.left), ...next(node.right) }
-  if (node.kind !== 'BinaryOperationNode' || operatorOf(node) !== '=') return {}
-  const column = columnName(node.leftOperand as Node)
-  const qualifier = qualifierOf(node.leftOperand as Node)
-  const value = node.rightOperand as Node
-  const isPinned = value.kind === 'ValueNode' && (qualifier === undefined ? isOnly : qualifier === alias)
-  return column !== undefined && isPinned ? { [column]: value.value } : {}
 }

@@ -13,8 +13,8 @@ import type { Row } from '../../input.js'
 import { readConflict } from '../conflicts.js'
 import { refuseCall, refuseComputed } from '../refusals.js'
 import type { SealedTable } from '../table.js'
-import { pinnedBy } from './conditions.js'
 import { columnName, type Node, qualifierOf, tableNames } from './nodes.js'
+import { assertOneRow, assertValuesInSql, pinnedBy } from './one-row.js'
 import type { Rewriter } from './rewriter.js'
 import { findSource, isSealed, type Scope, tableRelation } from './scope.js'
 import { assertSpelling, findTable } from './tables.js'
@@ -94,6 +94,8 @@ export async function rewriteUpdate(rewriter: Rewriter, node: Node, scope: Scope
   }
   const { values, computed } = readUpdates(updates)
   await rewriteComputed(rewriter, table, computed, scope)
+  assertValuesInSql(updates)
+  if (table.isBound(values)) assertOneRow(table.name, node)
   const alias = tableNames(node.table as Node)?.alias ?? ''
   const bound = pinnedBy(alias, scope.own.size === 1, node.where as Node | undefined)
   const sealed = await table.sealChanges(values, pick(bound, table.bind))
