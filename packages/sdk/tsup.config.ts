@@ -12,41 +12,32 @@ const common: Options = {
   noExternal: ['@eaas/protocol', /^zod(\/|$)/],
 }
 
+const ENTRIES = [
+  'src/index.ts',
+  'src/backfill.ts',
+  'src/broker.ts',
+  'src/drizzle.ts',
+  'src/kysely.ts',
+  'src/offline.ts',
+  'src/prisma.ts',
+  'src/streams.ts',
+  'src/sync.ts',
+]
+
 /** With noble, which is published as ES modules only: jest and old bundlers could not load it. Its licence is in licenses/. */
 const INLINED_IN_COMMONJS = ['@eaas/protocol', /^zod(\/|$)/, /^@noble\//]
 
 export default defineConfig([
   {
     ...common,
-    entry: [
-      'src/index.ts',
-      'src/backfill.ts',
-      'src/broker.ts',
-      'src/drizzle.ts',
-      'src/kysely.ts',
-      'src/offline.ts',
-      'src/prisma.ts',
-      'src/streams.ts',
-      'src/sync.ts',
-    ],
+    entry: ENTRIES,
     clean: ['!testing/**', '!cjs/**', '!cli/**'],
   },
   // By itself: the chunks that entries share are loaded whole, and those of a service would double what pages load.
   { ...common, entry: { index: 'src/testing.ts' }, outDir: 'dist/testing', clean: true },
   {
     ...common,
-    entry: [
-      'src/index.ts',
-      'src/backfill.ts',
-      'src/broker.ts',
-      'src/drizzle.ts',
-      'src/kysely.ts',
-      'src/offline.ts',
-      'src/prisma.ts',
-      'src/streams.ts',
-      'src/sync.ts',
-      'src/testing.ts',
-    ],
+    entry: [...ENTRIES, 'src/testing.ts'],
     outDir: 'dist/cjs',
     format: 'cjs',
     clean: true,
