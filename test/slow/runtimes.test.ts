@@ -1,4 +1,4 @@
-// The suite of test/packed/runtimes on the package as it is published, in runtimes that the npm registry has. Each is installed into
+// The suites of test/packed/runtimes on the package as it is published, in runtimes that the npm registry has. Each is installed into
 // a folder of its own; a test of one that cannot be had is skipped, and says why.
 import { execFile, spawn } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
@@ -9,14 +9,16 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
-import { createClient } from '@eaas/sdk'
+import { type Client, createClient } from '@eaas/sdk'
 import { createTestService } from '@eaas/sdk/testing'
 import { build } from 'esbuild'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import * as onServer from '../packed/runtimes/on-server.mjs'
 import { backend } from '../support/database.js'
 import { installPackedSdk, runSuite, runSuiteBy, type SuiteOutcome, type SuiteRun } from '../support/packed-sdk.js'
 import { relay } from '../support/relay.js'
 import { RUNTIMES, type Runtime, rowOf } from '../support/runtime-table.js'
+import { type Service, startService } from '../support/service.js'
 
 const run = promisify(execFile)
 const INSTALL_TIMEOUT_MS = 5 * 60_000
@@ -68,6 +70,64 @@ describe.runIf(backend() === 'embedded')('the suite of all runtimes passes in', 
     await expectToPass(RUNTIMES['workerd@1'], command, () => runInWorkerd(command, date))
   })
 })
+
+// Once is enough: the database cannot matter.
+describe.runIf(backend() === 'embedded')(
+  'with a real server and values that Node made, the packed SDK works in',
+  () => {
+    let service: Service
+    let eaas: Client
+    let scene: { baseUrl: string; apiKey: string; keyId: string; indexKey: string; context: Record<string, string> }
+
+    beforeAll(async () => {
+      service = await startService()
+      const { secret } = await service.createTenant()
+      eaas = createClient({ baseUrl: service.url, apiKey: secret })
+      const { id: keyId } = await eaas.keys.create({ name: 'members' })
+      const indexKey = await eaas.createIndexKey(keyId, { model: 'members' })
+      scene = { baseUrl: service.url, apiKey: secret, keyId, indexKey, context: { table: 'files', row: '1' } }
+    })
+    afterAll(async () => {
+      eaas?.close()
+      await service?.close()
+    })
+
+    /** Has a runtime open what Node made, with each engine, and opens in Node what it made. */
+    const expectToAgree = async (engines: readonly string[], play: (given: object) => Promise<unknown>) => {
+      const made = await onServer.makeValues(eaas, scene)
+      const outcome = (await play({ ...scene, engines, made })) as Record<string, onServer.Made>
+      expect(Object.keys(outcome)).toEqual(engines)
+      for (const theirs of Object.values(outcome)) {
+        await onServer.openValues(eaas, scene, theirs)
+        expect(theirs.row.email_index).toBe(made.row.email_index)
+        expect(theirs.row.email_index).toMatch(/^[0-9a-f]{64}$/)
+      }
+    }
+
+    it.for(['node@24', 'deno@2', 'bun@1'] as const)('%s', async (source, { skip }) => {
+      const command = await install(source).catch((error: unknown) => skip(`cannot be had: ${error}`))
+      await expectToAgree(RUNTIMES[source].engines, async (given) => {
+        const path = join(folder, 'on-server.json')
+        await writeFile(path, JSON.stringify(given))
+        const args = [...(source === 'deno@2' ? DENO : []), 'on-server-main.mjs', path]
+        const { stdout } = await run(command, args, { cwd: folder, timeout: SUITE_TIMEOUT_MS, maxBuffer: 2 ** 26 })
+        return JSON.parse(stdout)
+      })
+    })
+
+    it.for(['2026-01-01', '2023-01-01'])('workerd, compatible with %s', async (date, { skip }) => {
+      const command = await install('workerd@1').catch((error: unknown) => skip(`cannot be had: ${error}`))
+      await expectToAgree(RUNTIMES['workerd@1'].engines, (given) =>
+        inWorkerd(command, { entry: 'on-server-worker.mjs', date }, async (url) => {
+          const response = await fetch(url, { method: 'POST', body: JSON.stringify(given) })
+          const answer = await response.text()
+          expect(response.status, answer).toBe(200)
+          return JSON.parse(answer)
+        }),
+      )
+    })
+  },
+)
 
 // It touches no database: once is enough.
 describe.runIf(backend() === 'embedded')('a client at the top of a worker', () => {
