@@ -1,5 +1,6 @@
 // The application's backend: sessions, customers as ciphertext, the broker, and the built page with a strict policy.
 import { createServer } from 'node:http'
+import { fromText, isEnvelope } from '@eaas/sdk'
 import { createBroker, toNodeHandler } from '@eaas/sdk/broker'
 import { noting } from './live.mjs'
 import { createSessions } from './sessions.mjs'
@@ -9,14 +10,13 @@ import { servePage } from './static.mjs'
 /** @import { createLive } from './live.mjs' */
 
 const MAX_BODY_BYTES = 65_536
-const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/
 const SEALED = ['name', 'email', 'phone', 'note']
 
 /**
  * @typedef {object} BackendOptions
  * @property {string} eaasUrl
  * @property {string} apiKey the broker's: `encrypt`, `decrypt` and `audit:on_behalf_of`
- * @property {string} keyId the key of the customers
+ * @property {{ key_id: string, index_key_id: string, index_key: string }} keys the key of the customers, and that of their index
  * @property {object[]} customers sealed rows to begin with
  * @property {string} pageFolder the built page
  * @property {ReturnType<typeof createLive>} live
@@ -27,17 +27,21 @@ const SEALED = ['name', 'email', 'phone', 'note']
  *
  * @param {BackendOptions} options
  */
-export function createBackend({ eaasUrl, apiKey, keyId, customers, pageFolder, live }) {
+export function createBackend({ eaasUrl, apiKey, keys, customers, pageFolder, live }) {
   const sessions = createSessions()
   const rows = customers.map((row, at) => ({ ...row, id: at + 1, added_by: 'import' }))
 
-  // Pages get no API key. They call the broker with their session; only Ada's may have data keys unwrapped.
+  // Pages get no API key. They call the broker with their session; only Ada's may have data keys unwrapped. The index key is
+  // unwrapped for both, and nothing is sent to be hashed.
   const broker = toNodeHandler(
     createBroker({
       baseUrl: eaasUrl,
       apiKey,
       authenticate: (request) => sessions.find(request.headers.get('cookie')),
-      allow: (user, { operation, key_id }) => key_id === keyId && (operation !== 'unwrap' || user.may_read),
+      allow: (user, { operation, key_id }) => {
+        if (key_id === keys.index_key_id) return operation === 'unwrap'
+        return key_id === keys.key_id && (operation === 'wrap' || (operation === 'unwrap' && user.may_read))
+      },
       fetch: noting(live),
     }),
   )
@@ -47,7 +51,7 @@ export function createBackend({ eaasUrl, apiKey, keyId, customers, pageFolder, l
     'POST /api/session': async (request, response) => {
       const begun = sessions.begin(/** @type {any} */ (await readJson(request))?.user, request.headers.cookie)
       if (!begun) throw new Refused(400)
-      sendJson(response.setHeader('set-cookie', begun.cookie), { user: begun.user, key_id: keyId })
+      sendJson(response.setHeader('set-cookie', begun.cookie), { user: begun.user, ...keys })
     },
     'GET /api/live': (request, response) => {
       getUser(request)
@@ -62,7 +66,7 @@ export function createBackend({ eaasUrl, apiKey, keyId, customers, pageFolder, l
     },
     'POST /api/customers': async (request, response) => {
       const user = getUser(request).id
-      const row = readSealed(await readJson(request), keyId)
+      const row = readSealed(await readJson(request), keys.key_id)
       live.note({ by: 'application', what: 'new customer', user, body: row })
       const stored = { ...row, id: rows.length + 1, added_by: user }
       rows.push(stored)
@@ -133,8 +137,8 @@ async function readJson(request) {
 function readSealed(body, keyId) {
   const row = /** @type {Record<string, any>} */ (body ?? {})
   const isSealed = SEALED.every((name) => {
-    const { ciphertext, wrapped_key, iv, key_id } = row[name] ?? {}
-    return key_id === keyId && [ciphertext, wrapped_key, iv].every((part) => BASE64.test(part))
+    const text = row[name]
+    return typeof text === 'string' && text.startsWith('eaas.2.') && isEnvelope(text) && fromText(text).key_id === keyId
   })
   if (!isSealed || !/^[0-9a-f]{64}$/.test(row.email_index)) throw new Refused(400)
   return { ...Object.fromEntries(SEALED.map((name) => [name, row[name]])), email_index: row.email_index }

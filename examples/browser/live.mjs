@@ -69,7 +69,7 @@ function entryOf({ id, action, created_at, actor, metadata }) {
 
 /**
  * A `fetch` for the broker that notes what EaaS is sent. What it would be wrong to show to others is described instead: the
- * data key, which EaaS gets to wrap, and the value that it hashes.
+ * data key, which EaaS gets to wrap.
  *
  * @param {ReturnType<typeof createLive>} live
  * @returns {typeof fetch}
@@ -96,10 +96,9 @@ function described(url, body) {
 }
 
 /** @param {Record<string, string>} operation */
-function withoutSecrets({ dek, value, ...rest }) {
+function withoutSecrets({ dek, ...rest }) {
   return {
     ...rest,
     ...(dek === undefined ? {} : { dek: '(a random data key, to be wrapped; not shown here)' }),
-    ...(value === undefined ? {} : { value: `(${value.length} characters, to be hashed; not shown here)` }),
   }
 }

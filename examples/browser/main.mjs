@@ -40,10 +40,10 @@ async function main() {
     }),
   ])
   signal.throwIfAborted()
-  const { keyId, customers, brokerKey, auditorKey } = await setUp(eaasUrl, await eaas.createTenant())
+  const { keys, customers, brokerKey, auditorKey } = await setUp(eaasUrl, await eaas.createTenant())
   const auditor = createClient({ baseUrl: eaasUrl, apiKey: auditorKey })
   const live = createLive(auditor)
-  const backend = createBackend({ eaasUrl, apiKey: brokerKey, keyId, customers, pageFolder, live })
+  const backend = createBackend({ eaasUrl, apiKey: brokerKey, keys, customers, pageFolder, live })
   try {
     await listen(backend)
     const { port } = /** @type {AddressInfo} */ (backend.address())

@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { fromText, toText } from '@eaas/sdk'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { FAST_WASM_BELOW } from '../support/fast-wasm.js'
 import { type GuardedDir, guardedDir } from '../support/guarded-dir.js'
@@ -54,7 +55,7 @@ inChromium('npm run example:browser', ({ open }) => {
     await entry.first().waitFor()
     await page.getByText(/^chain whole/).waitFor()
     await page.locator('#requests summary', { hasText: 'new customer' }).click()
-    expect(await page.locator('#requests pre').first().textContent()).toContain('"ciphertext"')
+    expect(await page.locator('#requests pre').first().textContent()).toContain('"eaas.2.')
 
     await page.getByLabel('Ben').check()
     await page.waitForSelector('tr[data-state=sealed]')
@@ -135,17 +136,50 @@ inChromium('npm run example:browser', ({ open }) => {
     expect(response.status).toBe(status)
   })
 
-  it('stores no plaintext, whatever a page sends', async () => {
-    const session = await fetch(`${url}/api/session`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: '{"user":"ada"}',
-    })
-    const cookie = session.headers.get('set-cookie')?.split(';')[0] ?? ''
-    const headers = { 'content-type': 'application/json', cookie }
-    const response = await fetch(`${url}/api/customers`, { method: 'POST', headers, body: JSON.stringify(customer) })
-    expect(response.status).toBe(400)
+  it('lets who may only write unwrap the index key, and nothing else', async () => {
+    const { headers, keys } = await signIn('ben')
+    const ask = async (keyId: string, operation: string, body: object) => {
+      const path = `${url}/api/eaas/v1/${operation === 'hash' ? 'hash' : `keys/${keyId}/${operation}`}`
+      const options = { method: 'POST', headers: { ...headers, origin: url }, body: JSON.stringify(body) }
+      return (await fetch(path, options)).status
+    }
+    const { wrapped_key } = fromText(keys.index_key.replace('eaas.index.1.', 'eaas.1.')) // both begin alike (local-index.md 1)
+    expect(await ask(keys.index_key_id, 'unwrap', { wrapped_key })).toBe(200)
+    const dek = Buffer.alloc(32, 1).toString('base64')
+    expect(await ask(keys.key_id, 'wrap', { dek })).toBe(200)
+    expect(await ask(keys.index_key_id, 'wrap', { dek })).toBe(403)
+    expect(await ask(keys.key_id, 'unwrap', { wrapped_key })).toBe(403)
+    for (const key_id of [keys.key_id, keys.index_key_id])
+      expect(await ask(key_id, 'hash', { key_id, value: 'ada@example.org' })).toBe(403)
   })
+
+  it('stores no plaintext, whatever a page sends', async () => {
+    const { headers, keys } = await signIn('ada')
+    const add = async (row: object) => {
+      const email_index = 'ab'.repeat(32)
+      const body = JSON.stringify({ ...row, email_index })
+      return (await fetch(`${url}/api/customers`, { method: 'POST', headers, body })).status
+    }
+    expect(await add(customer)).toBe(400)
+    const zeros = (bytes: number) => Buffer.alloc(bytes).toString('base64')
+    const sealedUnder = (key_id: string) => {
+      const wrapped = { wrapped_key: zeros(65), key_id, key_version: 1 }
+      return toText({ ...wrapped, ciphertext: zeros(16), iv: zeros(12), envelope_version: 2, commitment: zeros(32) })
+    }
+    const sealed = sealedUnder(keys.key_id)
+    const row = { name: sealed, email: sealed, phone: sealed }
+    for (const note of [customer.note, sealedUnder(keys.index_key_id), sealed.replace('eaas.2.', 'eaas.1.')])
+      expect(await add({ ...row, note })).toBe(400)
+  })
+
+  /** Begins a session, and returns its headers and what the page is told of the keys. */
+  const signIn = async (user: string) => {
+    const json = { 'content-type': 'application/json' }
+    const session = await fetch(`${url}/api/session`, { method: 'POST', headers: json, body: JSON.stringify({ user }) })
+    const cookie = session.headers.get('set-cookie')?.split(';')[0] ?? ''
+    const keys = (await session.json()) as { key_id: string; index_key_id: string; index_key: string }
+    return { headers: { ...json, cookie }, keys }
+  }
 
   it('leaves nothing behind after Ctrl-C', async () => {
     expect(await example.stop()).toBe(130)
@@ -182,25 +216,16 @@ function startExample(dir: GuardedDir, temporary: string) {
   return { listening, stop }
 }
 
-/** Looks at all that left the page: an e-mail in what EaaS is to hash, and nothing else that was typed. */
+/** Looks at all that left the page, and finds nothing that was typed. */
 function expectNoPlaintext(requests: readonly RecordedRequest[], customer: Record<string, string>): void {
   expect(requests.length).toBeGreaterThan(10)
-  const hashed: string[] = []
-  for (const { method, target, headers, ...request } of requests) {
-    let { body } = request
-    if (/\/api\/eaas\/v1\/(?:hash|batch)$/.test(target)) {
-      const sent = JSON.parse(body) as { value?: string; operations?: { op: string; value?: string }[] }
-      const operations = sent.operations ?? [{ op: 'hash', ...sent }]
-      hashed.push(...operations.flatMap(({ op, value }) => (op === 'hash' && value !== undefined ? [value] : [])))
-      body = JSON.stringify(operations.map(({ value: _, ...rest }) => rest))
-    }
+  for (const { method, target, headers, body } of requests) {
     const left = `${target}\n${headers}\n${body}`.toLowerCase()
     for (const form of Object.values(customer).flatMap(formsOf)) {
       expect(left.includes(form.toLowerCase()), `${method} ${target}`).toBe(false)
     }
   }
-  expect(requests.some(({ body }) => body.includes('"ciphertext"'))).toBe(true) // bodies were looked at
-  expect(new Set(hashed)).toEqual(new Set([customer.email?.toLowerCase()]))
+  expect(requests.some(({ body }) => body.includes('"eaas.2.'))).toBe(true) // bodies were looked at
 }
 
 /** A text as it might be found: as it is, in JSON, in a URL, in base64 at any place, in hexadecimal. */

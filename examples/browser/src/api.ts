@@ -1,9 +1,16 @@
 // The application's own API, which knows customers by their ciphertext only.
 import type { SealedCustomer, StoredCustomer } from './customers.js'
 
-export interface Session {
-  user: { id: string; name: string; may_read: boolean }
+/** What the page needs to know of the keys; none of it is secret. */
+export interface Keys {
   key_id: string
+  index_key_id: string
+  /** The index key, wrapped. */
+  index_key: string
+}
+
+export interface Session extends Keys {
+  user: { id: string; name: string; may_read: boolean }
 }
 
 /** What a server was sent. */

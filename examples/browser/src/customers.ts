@@ -1,9 +1,12 @@
 // All that an application does with the SDK in a page. The rest of the example is the application around it.
 import { type Client, createClient, isEaasError, type PlainRow, type StoredRow, text } from '@eaas/sdk'
+import type { Keys } from './api.js'
 
 // Values are bound to the model and their field. Not to the row: its id is made by the backend, after the page has sealed it.
+// Each value is stored as one text. The index is made in the page, so no server is sent an e-mail.
 const MODEL = {
   name: 'customers',
+  format: 'text' as const,
   fields: {
     name: text(),
     email: text({ index: 'email_index', normalize: ['trim', 'lowercase'] }),
@@ -11,7 +14,9 @@ const MODEL = {
     note: text(),
   },
 }
-const modelOf = (eaas: Client, keyId: string) => eaas.model({ ...MODEL, keyId })
+// The index key has a key of its own, which the broker lets everybody use: those who may not read must search and add too.
+const modelOf = (eaas: Client, { key_id, index_key_id, index_key }: Keys) =>
+  eaas.model({ ...MODEL, keyId: key_id, formerKeyIds: [index_key_id], indexKey: index_key })
 
 /** A customer as people see it. */
 export type Customer = PlainRow<ReturnType<typeof modelOf>>
@@ -21,10 +26,10 @@ export type SealedCustomer = StoredRow<ReturnType<typeof modelOf>>
 export type StoredCustomer = SealedCustomer & { id: number; added_by: string }
 
 /** Opens the customers for whoever is signed in. Close it when somebody else is: it holds data keys. */
-export function openCustomers(keyId: string) {
+export function openCustomers(keys: Keys) {
   // No API key: the broker at this path has it, and asks the session who is calling.
   const eaas = createClient({ baseUrl: '/api/eaas' })
-  const customers = modelOf(eaas, keyId)
+  const customers = modelOf(eaas, keys)
 
   return {
     /** Encrypts a customer; the e-mail's index is added. */

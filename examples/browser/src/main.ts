@@ -48,7 +48,7 @@ async function enter(name: string): Promise<void> {
   customers = undefined
   clearRows()
   const session = await signIn(name)
-  customers = openCustomers(session.key_id)
+  customers = openCustomers(session)
   describeRights(session)
   await refresh()
 }

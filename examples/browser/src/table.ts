@@ -1,5 +1,4 @@
 // The table: plaintext for those who may read, ciphertext for all others.
-import type { Envelope } from '@eaas/sdk'
 import type { Customer, StoredCustomer } from './customers.js'
 import { element, find } from './dom.js'
 
@@ -34,6 +33,6 @@ function textOf(value: string): HTMLElement {
   return value === '' ? element('span', { class: 'none', 'aria-label': 'none' }, '–') : element('span', {}, value)
 }
 
-function ciphertextOf({ ciphertext }: Envelope): HTMLElement {
-  return element('code', { title: 'ciphertext' }, ciphertext)
+function ciphertextOf(envelope: string): HTMLElement {
+  return element('code', { title: 'ciphertext' }, envelope)
 }
