@@ -3,9 +3,17 @@
 /** The length of a stretch, in milliseconds. Beside long work a call waits for about four stretches; a turn costs some microseconds. */
 const STRETCH_MS = 0.5
 
-/** Waits for the next turn of the event loop: calls that arrived meanwhile run first. */
+let nextTurn: Promise<void> | undefined
+
+/** Waits for the next turn of the event loop: calls that arrived meanwhile run first. All who wait for the same turn share a promise. */
 export function turn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve))
+  nextTurn ??= new Promise((resolve) =>
+    setImmediate(() => {
+      nextTurn = undefined
+      resolve()
+    }),
+  )
+  return nextTurn
 }
 
 const waiting: (() => void)[] = []

@@ -71,10 +71,10 @@ export class AppendQueue {
 
   /** Waits for the outcome of the batch until every caller of it has timed out. @throws DatabaseDeadlineError */
   whileAwaited<T>(commit: Promise<T>): Promise<T> {
-    const abandoned = new Promise<never>((_, reject) => {
+    return new Promise((resolve, reject) => {
       this.#abandonBatch = reject
+      commit.then(resolve, reject)
     })
-    return Promise.race([commit, abandoned])
   }
 
   /** Answers the batch after its commit: refused decisions reject, all others resolve. */

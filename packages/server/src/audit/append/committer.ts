@@ -48,7 +48,7 @@ export interface Decided {
   /** Writes the rows of a management change, in the transaction of its entries; `entry_id` is the id of the first of them. */
   change?: ((lock: HeadLock, at: { entry_id: number; created_at: string }) => Promise<void>) | undefined
   /** how many `encrypt` entries the tenant may have in a month (UTC); null is any number */
-  encryptQuota?: number | null
+  encryptQuota?: number | null | undefined
   /** why nothing is done; thrown to the caller once the decision is known to be made on the current state */
   refused?: Error | undefined
 }
@@ -204,7 +204,8 @@ export function createCommitter({
     const head = await recentHead(log, batch)
     assertAwaited(batch)
     for (const waiting of awaited(batch)) {
-      if (!(await isDecidedOn(waiting, head.policy_version))) return false
+      if (waiting.policy_version === head.policy_version) continue
+      if (!(await isDecidedAgain(waiting, head.policy_version))) return false
     }
     if (batch.some(needsLock)) return false
     const drafts = draftsOf(awaited(batch))
@@ -323,9 +324,9 @@ export function createCommitter({
 async function extendInStretches(
   head: Head,
   drafts: readonly EntryDraft[],
-  { policy_version = head.policy_version, ...options }: ExtendOptions,
+  { auditKey, now, policy_version = head.policy_version }: ExtendOptions,
 ) {
-  const extension = beginExtension(head, options)
+  const extension = beginExtension(head, { auditKey, now })
   const pause = createStretches()
   for (const draft of drafts) {
     const due = pause()
@@ -347,9 +348,8 @@ async function mustAppend(sql: Transaction, clock: Clock, chained: Chained): Pro
   }
 }
 
-/** Makes a decision again if it was made on another policy version; returns whether it is made on this one now. */
-async function isDecidedOn(waiting: Waiting, policy_version: number): Promise<boolean> {
-  if (waiting.policy_version === policy_version) return true
+/** Makes a decision again, on this policy version; returns whether this process has the state for that. */
+async function isDecidedAgain(waiting: Waiting, policy_version: number): Promise<boolean> {
   let decided: Decided | undefined
   try {
     decided = await waiting.append.decide({ policy_version, quotaLeft: Number.POSITIVE_INFINITY })
