@@ -3,6 +3,7 @@ import { createCipheriv, createDecipheriv, createSecretKey, type KeyObject, rand
 import { IV_BYTES, KEY_BYTES, OpenError, TAG_BYTES } from '@eaas/protocol'
 
 const CIPHER = 'aes-256-gcm'
+const WITH_TAG = { authTagLength: TAG_BYTES }
 const POOLED_IVS = 512
 
 /** The bytes that sealing adds: the iv before and the tag after the ciphertext. */
@@ -37,7 +38,7 @@ export function seal(key: KeyObject | Uint8Array, plaintext: Uint8Array, aad?: U
 /** Opens iv ‖ ciphertext ‖ tag. @throws OpenError if it is not authentic; no plaintext is returned then */
 export function open(key: KeyObject | Uint8Array, sealed: Uint8Array, aad?: Uint8Array): Uint8Array {
   if (sealed.length < SEAL_OVERHEAD) throw new OpenError()
-  const decipher = createDecipheriv(CIPHER, key, sealed.subarray(0, IV_BYTES), { authTagLength: TAG_BYTES })
+  const decipher = createDecipheriv(CIPHER, key, sealed.subarray(0, IV_BYTES), WITH_TAG)
   decipher.setAuthTag(sealed.subarray(sealed.length - TAG_BYTES))
   if (aad) decipher.setAAD(aad)
   const plaintext = decipher.update(sealed.subarray(IV_BYTES, sealed.length - TAG_BYTES))

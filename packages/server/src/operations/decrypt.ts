@@ -5,20 +5,20 @@ import type { OpenKey } from '../runner/open-key.js'
 import type { Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import { tryWrappedKey } from './shared/key-rows.js'
-import { getKeyInState, OPENING_STATES } from './shared/key-states.js'
+import { decideWithKey, OPENING_STATES } from './shared/key-states.js'
 
 /** Decrypts. @throws Refusal E_NOT_FOUND, E_STATE, E_DECRYPTION_FAILED */
 export function decrypt({ key_id, encoding, ...sealed }: wire.Decrypt): Operation<wire.Decrypted> {
-  return async ({ state }) => {
-    const key = await getKeyInState(state, key_id, { states: OPENING_STATES, to: 'decrypt' })
-    const bytes = openBundle(key, sealed)
-    const plaintext = writePlaintext(bytes, encoding ?? state.tenant.plaintext_encoding)
-    return {
-      entries: [{ action: 'decrypt', key_id, key_version: sealed.key_version }],
-      release: () => ({ plaintext }),
-      secrets: [bytes],
-    }
-  }
+  return ({ state }) =>
+    decideWithKey({ state, key_id, states: OPENING_STATES, to: 'decrypt' }, (key) => {
+      const bytes = openBundle(key, sealed)
+      const plaintext = writePlaintext(bytes, encoding ?? state.tenant.plaintext_encoding)
+      return {
+        entries: [{ action: 'decrypt', key_id, key_version: sealed.key_version }],
+        release: () => ({ plaintext }),
+        secrets: [bytes],
+      }
+    })
 }
 
 // The answer is the same whatever failed, the wrapped key included, so it never shows which part was altered.

@@ -2,14 +2,13 @@
 import type { wire } from '@eaas/protocol'
 import { blindIndex } from '../crypto/blind-index.js'
 import type { Operation } from '../runner/operation.js'
-import { getKeyInState } from './shared/key-states.js'
+import { decideWithKey } from './shared/key-states.js'
 
 /** Hashes a value under the key's hash key. @throws Refusal E_NOT_FOUND, E_STATE */
 export function hash({ key_id, value }: { key_id: string; value: string }): Operation<wire.Hashed> {
-  return async ({ state }) => {
-    const key = await getKeyInState(state, key_id, { states: ['active'], to: 'hash' })
-    const { hashKey } = key
-    if (!hashKey) throw new Error(`key ${key_id} has no hash key`)
-    return { entries: [], unrecorded: ['hash'], release: () => ({ hash: blindIndex(hashKey, value), key_id }) }
-  }
+  return ({ state }) =>
+    decideWithKey({ state, key_id, states: ['active'], to: 'hash' }, ({ hashKey }) => {
+      if (!hashKey) throw new Error(`key ${key_id} has no hash key`)
+      return { entries: [], unrecorded: ['hash'], release: () => ({ hash: blindIndex(hashKey, value), key_id }) }
+    })
 }

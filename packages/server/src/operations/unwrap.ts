@@ -2,17 +2,17 @@
 import { encodeBase64, type wire } from '@eaas/protocol'
 import type { Operation } from '../runner/operation.js'
 import { openWrappedKey } from './shared/key-rows.js'
-import { getKeyInState, OPENING_STATES } from './shared/key-states.js'
+import { decideWithKey, OPENING_STATES } from './shared/key-states.js'
 
 /** Unwraps. `wrapped_key` is base64. @throws Refusal E_NOT_FOUND, E_STATE, E_WRAPPED_KEY */
 export function unwrap({ key_id, wrapped_key }: { key_id: string; wrapped_key: string }): Operation<wire.Unwrapped> {
-  return async ({ state }) => {
-    const key = await getKeyInState(state, key_id, { states: OPENING_STATES, to: 'unwrap' })
-    const { dek, version } = openWrappedKey(key, wrapped_key)
-    return {
-      entries: [{ action: 'key.unwrap', key_id, key_version: version }],
-      release: () => ({ dek: encodeBase64(dek), key_id, key_version: version }),
-      secrets: [dek],
-    }
-  }
+  return ({ state }) =>
+    decideWithKey({ state, key_id, states: OPENING_STATES, to: 'unwrap' }, (key) => {
+      const { dek, version } = openWrappedKey(key, wrapped_key)
+      return {
+        entries: [{ action: 'key.unwrap', key_id, key_version: version }],
+        release: () => ({ dek: encodeBase64(dek), key_id, key_version: version }),
+        secrets: [dek],
+      }
+    })
 }

@@ -3,19 +3,19 @@ import { decodeBase64, encodeBase64, type wire } from '@eaas/protocol'
 import { wrapDek } from '../crypto/wrapped-key.js'
 import type { Operation } from '../runner/operation.js'
 import { currentVersion } from './shared/key-rows.js'
-import { getKeyInState } from './shared/key-states.js'
+import { decideWithKey } from './shared/key-states.js'
 
 /** Wraps. `dek` is base64 of 32 bytes. @throws Refusal E_NOT_FOUND, E_STATE */
 export function wrap({ key_id, dek }: { key_id: string; dek: string }): Operation<wire.Wrapped> {
-  return async ({ state }) => {
-    const key = await getKeyInState(state, key_id, { states: ['active'], to: 'wrap' })
-    const { kek, aad, row } = currentVersion(key)
-    const secret = decodeBase64(dek)
-    const wrapped = wrapDek(kek, row.version, aad, secret)
-    return {
-      entries: [{ action: 'key.wrap', key_id, key_version: row.version }],
-      release: () => ({ wrapped_key: encodeBase64(wrapped), key_id, key_version: row.version }),
-      secrets: [secret],
-    }
-  }
+  return ({ state }) =>
+    decideWithKey({ state, key_id, states: ['active'], to: 'wrap' }, (key) => {
+      const { kek, aad, row } = currentVersion(key)
+      const secret = decodeBase64(dek)
+      const wrapped = wrapDek(kek, row.version, aad, secret)
+      return {
+        entries: [{ action: 'key.wrap', key_id, key_version: row.version }],
+        release: () => ({ wrapped_key: encodeBase64(wrapped), key_id, key_version: row.version }),
+        secrets: [secret],
+      }
+    })
 }

@@ -41,6 +41,9 @@ export interface RowSource {
   tenant_id: string
 }
 
+/** What was found, or a promise of it while it is loaded: calls for what is loaded already do not wait for a promise. */
+export type MaybeLoading<T> = T | undefined | Promise<T | undefined>
+
 interface Slot<T> {
   loading: Promise<T | undefined>
   /** once it is loaded */
@@ -63,14 +66,14 @@ export class OpenRows {
   ) {}
 
   /** Finds a key; anything that is no UUID finds nothing. @throws TamperedRowError */
-  findKey(key_id: string): Promise<OpenKey | undefined> {
-    if (!isUuid(key_id)) return Promise.resolve(undefined)
+  findKey(key_id: string): MaybeLoading<OpenKey> {
+    if (!isUuid(key_id)) return undefined
     const known = this.unknown.has(key_id) ? undefined : this.below?.keys
     return remember(this.keys, known, key_id, () => loadKey(this.source, key_id, this.written.get(key_id)))
   }
 
   /** Finds the API key with this digest. @throws TamperedRowError */
-  findApiKey(digest: string): Promise<FoundApiKey | undefined> {
+  findApiKey(digest: string): MaybeLoading<FoundApiKey> {
     const { sql, tenant_id } = this.source
     return remember(this.apiKeys, this.below?.apiKeys, digest, async () => {
       const apiKey = await findApiKeyByDigest(sql, tenant_id, digest)
@@ -150,8 +153,10 @@ function remember<T extends object>(
   below: ReadonlyMap<string, Slot<T>> | undefined,
   id: string,
   load: () => Promise<T | undefined>,
-): Promise<T | undefined> {
-  const found = slots.get(id) ?? (below?.get(id)?.value && below.get(id))
+): MaybeLoading<T> {
+  const found = slots.get(id)
+  const value = found ? found.value : below?.get(id)?.value
+  if (value) return value
   if (found) return found.loading
   const slot: Slot<T> = { loading: withDeadline(load()), value: undefined }
   slots.set(id, slot)

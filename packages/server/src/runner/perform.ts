@@ -43,12 +43,32 @@ export function readCredentials(
  *
  * @throws Refusal E_UNAUTHORIZED, E_IP_NOT_ALLOWED, E_TENANT_SUSPENDED, E_MISSING_PERMISSION
  */
-export function admitBeforeBody(services: Services, access: Access): Promise<{ envelope_only: boolean }> {
+export function admitBeforeBody(
+  services: Services,
+  access: Access,
+): { envelope_only: boolean } | Promise<{ envelope_only: boolean }> {
+  const admittedTo = findAdmitting(services, access)
+  if (admittedTo) return { envelope_only: admittedTo.tenant.envelope_only }
   return carryOut(services, access.credentials.tenant_id, access, ({ state }) => ({
     entries: [],
     freshness: 'cached', // `perform` decides on the current state
     release: () => ({ envelope_only: state.tenant.envelope_only }),
   }))
+}
+
+/** The cached state of the caller's tenant if it is loaded and admits the caller. Whatever else is the case is decided like any other call. */
+function findAdmitting({ states, now }: Services, access: Access): TenantState | undefined {
+  const state = states.find(access.credentials.tenant_id)
+  if (!state || state instanceof Promise) return undefined
+  const found = state.findApiKey(access.credentials.digest)
+  if (!found || found instanceof Promise) return undefined
+  try {
+    admit({ apiKey: found.row, isSuspended: isSuspended(state) }, access, now())
+    return state
+  } catch (error) {
+    if (error instanceof Refusal) return undefined // refused only on the current state
+    throw error
+  }
 }
 
 /** Runs an operation for a caller; answers once its entries are committed. @throws Refusal, AuditWriteError, OverloadError */
@@ -144,11 +164,14 @@ function createCall<Answer>(
       const state = await services.states.find(tenant_id)
       if (!state) throw unauthorized()
       const decided: Decided = inTurn ? { entries: [] } : await decideOn(state, services.sql, Number.POSITIVE_INFINITY)
-      const { entries, refused } = decided
+      const { entries, change, encryptQuota, refused } = decided
       if (entries.length > 0 || inTurn) {
+        const { auditKey } = state
         const policy_version = inTurn ? Number.NaN : state.policy_version // not decided on any
+        const decide = decideAgain
+        // Each member by name, because spreading the decision costs as much as two of its hashes.
         await services.committer
-          .append({ ...decided, tenant_id, auditKey: state.auditKey, policy_version, decide: decideAgain })
+          .append({ entries, change, encryptQuota, refused, tenant_id, auditKey, policy_version, decide })
           .catch((error: unknown) => allowAlarm(error, decision))
         return true
       }
@@ -204,15 +227,18 @@ function allowAlarm(error: unknown, decision: Decision<unknown> | undefined): tr
 
 async function callerOf(
   access: Access,
-  { tenant, fault, findApiKey }: TenantState,
+  state: TenantState,
   { now }: Services,
 ): Promise<{ caller: Caller; fault: TamperedRowError | undefined }> {
-  const found = await findApiKey(access.credentials.digest)
-  // The status in a tampered row is ignored; the call then fails with the fault itself.
-  const isSuspended = !fault && tenant.status !== 'active'
-  const apiKey = admit({ apiKey: found?.row, isSuspended }, access, now())
+  const found = await state.findApiKey(access.credentials.digest)
+  const apiKey = admit({ apiKey: found?.row, isSuspended: isSuspended(state) }, access, now())
   const { ip_address, on_behalf_of } = access.credentials
-  return { caller: { actor: apiKey.api_key_id, ip_address, on_behalf_of, apiKey }, fault: fault ?? found?.fault }
+  return { caller: { actor: apiKey.api_key_id, ip_address, on_behalf_of, apiKey }, fault: state.fault ?? found?.fault }
+}
+
+// The status in a tampered row is ignored; the call then fails with the fault itself.
+function isSuspended({ tenant, fault }: TenantState): boolean {
+  return !fault && tenant.status !== 'active'
 }
 
 /** What a refusal is counted as. */

@@ -23,7 +23,7 @@ import { withDeadline } from '../store/deadline.js'
 import { findCurrentInstallation } from '../store/instance.js'
 import { type CurrentTenant, findCurrentTenant, type TenantRow } from '../store/tenants.js'
 import type { OpenKey } from './open-key.js'
-import { type FoundApiKey, OpenRows, type WrittenRows } from './opened-keys.js'
+import { type FoundApiKey, type MaybeLoading, OpenRows, type WrittenRows } from './opened-keys.js'
 
 export interface TenantState {
   readonly tenant: TenantRow
@@ -35,10 +35,10 @@ export interface TenantState {
   readonly auditKey: KeyObject
   /** authenticates the tenant's rows */
   readonly rowKey: KeyObject
-  /** Finds a key; anything that is no UUID finds nothing. @throws TamperedRowError */
-  findKey(key_id: string): Promise<OpenKey | undefined>
-  /** Finds the API key with this digest. @throws TamperedRowError */
-  findApiKey(digest: string): Promise<FoundApiKey | undefined>
+  /** Finds a key, as a promise only if it must be loaded; anything that is no UUID finds nothing. @throws TamperedRowError */
+  findKey(key_id: string): MaybeLoading<OpenKey>
+  /** Finds the API key with this digest, as a promise only if it must be loaded. @throws TamperedRowError */
+  findApiKey(digest: string): MaybeLoading<FoundApiKey>
   /** Finds an API key by its id; anything that is no UUID finds nothing. @throws TamperedRowError */
   findApiKeyById(api_key_id: string): Promise<ApiKeyRow | undefined>
 }
@@ -51,8 +51,8 @@ export interface LockedState {
 }
 
 export interface TenantStates {
-  /** The state of a tenant, loaded at its first use; undefined if there is no such tenant. */
-  find(tenant_id: string): Promise<TenantState | undefined>
+  /** The state of a tenant, as a promise while it is loaded at its first use; undefined if there is no such tenant. */
+  find(tenant_id: string): MaybeLoading<TenantState>
   /** The state of a tenant if it is loaded and has this policy version. */
   recent(tenant_id: string, policy_version: number): TenantState | undefined
   /** Drops the state of a tenant, so that it is loaded again. */
@@ -73,8 +73,6 @@ const KEPT_MS = 10 * 60_000
 
 interface Cached {
   state: TenantState
-  /** the state as a promise, for callers of `find` */
-  current: Promise<TenantState>
   rows: OpenRows
   /** the end of the chain when the policy version of the state was current */
   known: Witness
@@ -101,10 +99,10 @@ export function createTenantStates({ sql, rootKey, elapsed = () => performance.n
   const slots = new Map<string, Slot>()
   const locked = new WeakMap<HeadLock, Promise<LockedState>>()
 
-  function find(tenant_id: string): Promise<TenantState | undefined> {
+  function find(tenant_id: string): MaybeLoading<TenantState> {
     const found = slots.get(tenant_id)
     const now = elapsed()
-    if (found && now - found.since < KEPT_MS) return found.cached?.current ?? found.loading
+    if (found && now - found.since < KEPT_MS) return found.cached?.state ?? found.loading
     slots.delete(tenant_id) // the next one becomes the newest
     const load = withDeadline(loadTenant(sql, { sql, rootKey, tenant_id }))
     const slot: Slot = { loading: load.then((cached) => cached?.state), cached: undefined, since: now }
@@ -191,7 +189,6 @@ export function createTenantStates({ sql, rootKey, elapsed = () => performance.n
 function advance(cached: Cached, state: TenantState, { last_id, hash, policy_version }: Witness): void {
   const { rows } = cached
   cached.state = { ...state, ...finders(rows) }
-  cached.current = Promise.resolve(cached.state)
   cached.known = { last_id, hash, policy_version }
 }
 
@@ -237,7 +234,7 @@ async function loadTenant(
     ...finders(rows),
   }
   const known = { last_id, hash: head_hash ?? genesisHash(tenant_id), policy_version }
-  return { state, current: Promise.resolve(state), rows, known, renewing: undefined }
+  return { state, rows, known, renewing: undefined }
 }
 
 function findCurrent(on: Queryable, tenant_id: string): Promise<CurrentTenant | undefined> {

@@ -73,7 +73,8 @@ async function decideAll(
     const due = pause()
     if (due) await due
     loadAhead(at)
-    const one = await decide(item, context, onError)
+    const deciding = decide(item, context, onError)
+    const one = deciding instanceof Promise ? await deciding : deciding
     decided.push(one)
     if ('refusal' in one) {
       unrecorded.push(...unrecordedRefusal(one.refusal))
@@ -100,24 +101,36 @@ function createLoadAhead(items: readonly Item[], { state }: Context): (at: numbe
     for (; next < Math.min(items.length, at + KEYS_AHEAD); next++) {
       const key_id = items[next]?.key_id
       if (typeof key_id !== 'string' || key_id === items[next - 1]?.key_id) continue
-      state.findKey(key_id).catch(() => undefined) // the operation itself reports it
+      const found = state.findKey(key_id)
+      if (found instanceof Promise) found.catch(() => undefined) // the operation itself reports it
     }
   }
 }
 
-async function decide(item: Item, context: Context, onError: OnError): Promise<Decided> {
+// Only what waits makes a promise.
+function decide(item: Item, context: Context, onError: OnError): Decided | Promise<Decided> {
   const row = BATCHABLE[item.op]
+  const { status } = row
   try {
     if (context.caller.apiKey) assertPermissions(context.caller.apiKey, row.permissions)
-    return { made: await itemOperation(row, { item, onError }, context)(context), status: row.status }
+    const made = itemOperation(row, { item, onError }, context)(context)
+    if (!(made instanceof Promise)) return { made, status }
+    return made.then(
+      (waited) => ({ made: waited, status }),
+      (error) => refusedItem(error, onError),
+    )
   } catch (error) {
-    if (error instanceof Refusal) return { refusal: error }
-    // A tampered key fails only the items that use it. Any other error fails the batch.
-    if (!failsOneItem(error)) throw error
-    onError(error)
-    const { code, detail } = describeTampering(error)
-    return { refusal: new Refusal(code, detail) }
+    return refusedItem(error, onError)
   }
+}
+
+// A tampered key fails only the items that use it. Any other error fails the batch.
+function refusedItem(error: unknown, onError: OnError): Decided {
+  if (error instanceof Refusal) return { refusal: error }
+  if (!failsOneItem(error)) throw error
+  onError(error)
+  const { code, detail } = describeTampering(error)
+  return { refusal: new Refusal(code, detail) }
 }
 
 // As for the single call: a closed server mode is refused before the body is validated.

@@ -1,6 +1,6 @@
 /** What the operations on keys share: its parts, its changes, and its view. */
 import type { KeyObject } from 'node:crypto'
-import { decodeBase64, OpenError, type wire } from '@eaas/protocol'
+import { OpenError, type wire } from '@eaas/protocol'
 import { assertWritten, keyMac, keyVersionMac, withMac } from '../../audit/formats/row-mac.js'
 import { unwrapDek, wrappedKeyVersion } from '../../crypto/wrapped-key.js'
 import type { OpenKey, OpenKeyVersion } from '../../runner/open-key.js'
@@ -29,8 +29,9 @@ export function openWrappedKey(key: OpenKey, wrapped_key: string): { dek: Uint8A
 /** Opens a wrapped key with the version that it names; undefined if it is not authentic for this key. The caller zeroes the DEK. */
 export function tryWrappedKey(key: OpenKey, wrapped_key: string): { dek: Uint8Array; version: number } | undefined {
   try {
-    const wrapped = decodeBase64(wrapped_key)
+    const wrapped = Buffer.from(wrapped_key, 'base64') // no secret, so it may be in memory that Buffers share
     const version = wrappedKeyVersion(wrapped)
+    if (wrapped.toString('base64') !== wrapped_key) throw new OpenError() // not canonical
     const { kek, aad } = key.versions.get(version) ?? {}
     return kek && aad && { dek: unwrapDek(kek, aad, wrapped), version }
   } catch (error) {
