@@ -67,9 +67,9 @@ export interface DekOptions {
   /** Milliseconds for which a DEK is kept for reading, counted from its unwrap, not from its last use; 5 minutes by default. */
   cacheMaxAgeMs?: number | undefined
   /**
-   * `true` unwraps each new wrapped key once before anything is sealed under it, and throws `E_PROTOCOL` when that does not
-   * return the same DEK. Without it, data sealed under a wrong answer of the service could never be read. Needs the permission
-   * `decrypt`; costs one more request and audit entry for each DEK.
+   * `true` unwraps each new wrapped key once before anything is sealed under it, and before it replaces an old one (`rewrap`), and throws
+   * `E_PROTOCOL` when that does not return the same DEK. Without it, data under a wrong answer of the service could never be read. Needs the
+   * permission `decrypt`; costs one more request and audit entry for each DEK, and two entries to rewrap an envelope of format v1.
    */
   verify?: boolean | undefined
 }
@@ -228,8 +228,8 @@ export interface Client extends Service {
   hash(value: string, options: HashOptions): Promise<string>
   /**
    * Has the service wrap the envelope's DEK under the current version of its key, and returns the envelope with the new wrapped
-   * key. Text stays text. The ciphertext stays the same, and the service does not return the DEK. Calls of one turn share a request; each is one
-   * audit entry. Needs `encrypt` and `decrypt`. For whole records see `rewrap` of a model.
+   * key. Text stays text. The ciphertext stays the same, and the service does not return the DEK; so the new wrapped key is believed, but with
+   * `deks.verify`. Calls of one turn share a request; each is one audit entry. Needs `encrypt` and `decrypt`. For whole records see `rewrap` of a model.
    *
    * @throws InvalidInputError when it is not an envelope, before the network is used
    */
@@ -409,8 +409,8 @@ export function createClient(options: ClientOptions): Client & Closable {
     async rewrap(envelope: StoredEnvelope, options?: CallOptions) {
       const signal = readSignal('rewrap()', options)
       const given = copyPlain(envelope)
-      const { envelopeObject, likeForm, readEnvelope } = await load()
-      const { wrapped_key, key_version } = await batcher.rewrap(readEnvelope(given), signal)
+      const { records, envelopeObject, likeForm, readEnvelope } = await load()
+      const { wrapped_key, key_version } = await records.rewrap(readEnvelope(given), signal)
       return likeForm({ ...envelopeObject(given), wrapped_key, key_version }, given)
     },
     async createIndexKey(keyId: string, options: IndexKeyOptions = {}) {

@@ -1,7 +1,10 @@
 import { inspect } from 'node:util'
 import { beforeEach, describe, expect, it } from 'vitest'
+import { type Client, text } from '../index.js'
+import { encryptStream } from '../streams.js'
 import { clientsOf, useService } from '../test-support/clients.js'
 import { type Intercept, problem, send } from '../test-support/service.js'
+import { chunked, collect } from '../test-support/stream-bytes.js'
 
 const service = useService()
 let keyId: string
@@ -73,6 +76,35 @@ describe('a service that lies when it wraps', () => {
       expect(await connect().decryptText(await eaas.encrypt('x', { keyId, dek }))).toBe('x')
     },
   )
+
+  it.each<[string, (eaas: Client) => Promise<unknown>]>([
+    ['a value', (eaas) => eaas.encrypt('x', { keyId })],
+    ['a value with a DEK of its own', (eaas) => eaas.encrypt('x', { keyId, dek: 'call' })],
+    ['many values', (eaas) => eaas.encryptMany([{ a: 'x' }], { keyId, fields: ['a'], dek: 'record' })],
+    ['a row', (eaas) => eaas.model({ name: 'm', keyId, fields: { a: text() } }).encrypt({ a: 'x' })],
+    ['an index key', (eaas) => eaas.createIndexKey(keyId)],
+    [
+      'a stream',
+      (eaas) => collect(chunked(new Uint8Array(1)).pipeThrough(encryptStream(eaas, { keyId, context: {} }))),
+    ],
+  ])('is refused without `verify` too when the wrapped key holds the DEK in clear: %s', async (_, run) => {
+    for (const [first, last] of [
+      [0, 0],
+      [1, 0],
+      [17, 16],
+    ] as const) {
+      service.intercept = ({ operation, body }, response) => {
+        if (operation === 'batch' || operation !== 'wrap') return false
+        const { dek } = JSON.parse(body) as { dek: string }
+        const bytes = Buffer.concat([Buffer.alloc(first, 1), Buffer.from(dek, 'base64'), Buffer.alloc(last, 2)])
+        send(response, { status: 200, body: { wrapped_key: bytes.toString('base64'), key_id: keyId, key_version: 1 } })
+        return true
+      }
+      const error: unknown = await run(connect()).catch((reason: unknown) => reason)
+      expect(error).toMatchObject({ code: 'E_PROTOCOL', message: expect.stringContaining('in clear') })
+      for (const sent of service.wrappedDeks()) expect(inspect(error)).not.toContain(sent.toString('base64'))
+    }
+  })
 
   it('makes data unreadable when it is off, as documented', async () => {
     service.intercept = lie('AAAA')

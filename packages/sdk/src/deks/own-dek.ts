@@ -1,5 +1,5 @@
 /** DEKs for one call or one record, outside the shared ones. The caller zeroes them. */
-import { equalInConstantTime, type WrappedKey } from '@eaas/protocol'
+import { decodeBase64, equalInConstantTime, type WrappedKey } from '@eaas/protocol'
 import { untilAborted } from '../async/on-abort.js'
 import { isEaasError, ProtocolError } from '../errors.js'
 import { randomDek } from './random.js'
@@ -19,27 +19,35 @@ interface WrapCalls {
 }
 
 /**
- * Makes the function that wraps DEKs. With `verify`, it unwraps each wrapped key once before anything is sealed: data sealed
- * under a wrapped key that does not unwrap would be lost, and nobody would notice before reading it.
+ * Makes the function that wraps DEKs. Refuses a wrapped key that holds the DEK in clear: it would be stored beside what the DEK seals. With
+ * `verify`, it unwraps each wrapped key once before anything is sealed: data sealed under a wrapped key that does not unwrap would be lost, and
+ * nobody would notice before reading it.
  */
 export function createWrap({ wrap, unwrap }: WrapCalls, verify: boolean): Wrap {
-  if (!verify) return wrap
   return async (dek, keyId) => {
+    const refuse = (why: string) => new ProtocolError(`POST /v1/keys/${keyId}/wrap: the wrapped key ${why}`, 200)
     const wrapped = await wrap(dek, keyId)
-    const back = await unwrap(wrapped).catch((error: unknown) => {
-      if (isEaasError(error) && error.code === 'E_DECRYPTION') return undefined
-      throw error
-    })
+    const bytes = decodeBase64(wrapped.wrapped_key)
+    const isInClear = bytes.some((_, at) => equalInConstantTime(bytes.subarray(at, at + dek.length), dek))
+    if (isInClear) throw refuse('holds the DEK in clear')
+    if (!verify) return wrapped
+    const back = await unwrapIfAuthentic(unwrap, wrapped)
     const isSame = back !== undefined && equalInConstantTime(dek, back)
     back?.fill(0)
-    if (!isSame) {
-      throw new ProtocolError(
-        `POST /v1/keys/${keyId}/wrap: the wrapped key does not unwrap to the DEK that was sent`,
-        200,
-      )
-    }
+    if (!isSame) throw refuse('does not unwrap to the DEK that was sent')
     return wrapped
   }
+}
+
+/** Returns the DEK, which the caller zeroes; undefined where the service says that the wrapped key is not authentic. */
+export async function unwrapIfAuthentic(
+  unwrap: WrapCalls['unwrap'],
+  wrapped: WrappedKey,
+): Promise<Uint8Array | undefined> {
+  return unwrap(wrapped).catch((error: unknown) => {
+    if (isEaasError(error) && error.code === 'E_DECRYPTION') return undefined
+    throw error
+  })
 }
 
 /** Makes a DEK and has it wrapped. The caller zeroes it. @throws AbortedError as soon as the signal is aborted */

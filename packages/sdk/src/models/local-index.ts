@@ -12,6 +12,7 @@ import { createOwnDek } from '../deks/own-dek.js'
 import type { Engine, Mac } from '../engines/engine.js'
 import { DecryptionError, isEaasError } from '../errors.js'
 import type { RecordsDeps } from '../records/blocks.js'
+import type { Commit } from '../records/rewrapping.js'
 import { columnInfo, commitmentInfo, type IndexKey, readIndexKey, writeIndexKey } from './index-key.js'
 
 /** Makes the MACs of columns, each once. `kind` as local-index.md 2 writes it. */
@@ -44,12 +45,14 @@ export async function createIndexKey(
 
 /** Has the key in a text wrapped under the current version of its key, and returns the new text. */
 export async function rewrapIndexKey(
-  { batcher }: Deps,
+  { rewrap }: Pick<RecordsDeps, 'rewrap'>,
   text: string,
   signal: AbortSignal | undefined,
 ): Promise<string> {
   const read = readIndexKey(text)
-  return writeIndexKey({ ...read, wrapped: await batcher.rewrap(read.wrapped, signal) })
+  const { wrapped, commitment, model } = read
+  const commit: Commit = (engine, dek, keyId) => engine.derive(dek, commitmentInfo(keyId, model), KEY_BYTES)
+  return writeIndexKey({ ...read, wrapped: await rewrap({ ...wrapped, commitment }, signal, commit) })
 }
 
 /**

@@ -7,6 +7,7 @@ import { MAX_BATCH_ROWS } from '../limits.js'
 import { attempt } from '../records/blocks.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
 import { envelopeObject, likeForm } from '../records/read-envelope.js'
+import type { CommittedKey } from '../records/rewrapping.js'
 import type { CallOptions } from '../resources/keys.js'
 import type { Definition } from './definition.js'
 import type { ModelDeps } from './model-deps.js'
@@ -55,10 +56,10 @@ export async function* rewrapRows(
     version.catch(() => versions.delete(key_id)) // callers of this batch get the error; the next batch tries again
     return version
   }
-  const ask = async ([name, wrapped]: [string, WrappedKey]) => {
+  const ask = async ([name, wrapped]: [string, CommittedKey]) => {
     try {
       const isOld = wrapped.key_version < (await findVersion(wrapped.key_id))
-      known.set(name, isOld ? await deps.batcher.rewrap(wrapped, signal) : wrapped)
+      known.set(name, isOld ? await deps.rewrap(wrapped, signal) : wrapped)
     } catch (error) {
       if (!isEaasError(error) || error.code === 'E_ABORTED') throw error
       refused.set(name, error)
@@ -67,9 +68,9 @@ export async function* rewrapRows(
   const rewrapOne = (row: Row, keys: WrappedKeys, index: number): RewrapItem<Row> => {
     const values: [Path, unknown][] = []
     for (const [path, wrapped] of keys) {
-      const error = refused.get(dekName(wrapped))
+      const error = refused.get(nameOf(wrapped))
       if (error) return { index, status: 'failed', error: placedAt(error, { index, field: path.join('.') }) }
-      const { wrapped_key, key_version } = known.get(dekName(wrapped)) ?? wrapped
+      const { wrapped_key, key_version } = known.get(nameOf(wrapped)) ?? wrapped
       if (wrapped_key === wrapped.wrapped_key) continue
       const stored = getAt(row, path)
       values.push([path, likeForm({ ...envelopeObject(stored), wrapped_key, key_version }, stored)])
@@ -81,7 +82,7 @@ export async function* rewrapRows(
   yield* inBatches(rows, options, 'rewrap()', async (batch, start) => {
     if (known.size > MAX_KNOWN) known.clear()
     refused.clear()
-    const asked = new Map<string, WrappedKey>()
+    const asked = new Map<string, CommittedKey>()
     const read = batch.map((given, at) =>
       attempt(() => {
         const row = copyStored(definition, given, start + at)
@@ -90,7 +91,7 @@ export async function* rewrapRows(
     )
     for (const one of read) {
       if (isEaasError(one)) continue
-      for (const [, wrapped] of one.keys) if (!known.has(dekName(wrapped))) asked.set(dekName(wrapped), wrapped)
+      for (const [, wrapped] of one.keys) if (!known.has(nameOf(wrapped))) asked.set(nameOf(wrapped), wrapped)
     }
     await Promise.all([...asked].map(ask))
     return read.map((one, at) => {
@@ -121,8 +122,13 @@ export async function* resealRows(
   })
 }
 
+/** Identifies a wrapped key, with what it must unwrap to: an altered commitment must not fail other rows. */
+function nameOf(wrapped: CommittedKey): string {
+  return `${dekName(wrapped)}/${wrapped.commitment}`
+}
+
 /** The wrapped keys of a row with their paths: of the envelopes, or of the header of the compact form. */
-type WrappedKeys = [Path, WrappedKey][]
+type WrappedKeys = [Path, CommittedKey][]
 
 function wrappedKeys(definition: Definition, row: Row, index: number): WrappedKeys {
   const keys: WrappedKeys = []

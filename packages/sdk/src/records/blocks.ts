@@ -9,6 +9,7 @@ import type { Batcher } from '../http/batcher.js'
 import { assertNotAborted } from '../input.js'
 import type { OpenableParts } from './bound-envelopes.js'
 import type { Envelopes } from './envelopes.js'
+import type { Rewrap } from './rewrapping.js'
 
 /** So many records are decoded at a time, so that memory does not grow with the list. */
 export const BLOCK_RECORDS = 1_000
@@ -21,6 +22,7 @@ export interface Progress {
 
 export interface RecordsDeps {
   wrap: Wrap
+  rewrap: Rewrap
   envelopes: Envelopes
   decryptDeks: DecryptDeks
   batcher: Batcher

@@ -115,6 +115,11 @@ export function openBound(engine: Engine, dek: Uint8Array, parts: OpenableParts)
   return isPromise(keys) ? keys.then(openBy) : openBy(keys)
 }
 
+/** Returns the commitment to a DEK. The caller zeroes the DEK by `zeroDek`. */
+export async function commitmentOf(engine: Engine, dek: Uint8Array, keyId: string): Promise<Uint8Array> {
+  return (await keysOf(engine, dek, keyId)).commitment
+}
+
 function keysOf(engine: Engine, dek: Uint8Array, keyId: string): Soon<BoundKeys> {
   return boundKeysOf(dek, () => engine.derive(dek, boundKeysInfo(keyId), BOUND_KEYS_BYTES))
 }

@@ -9,10 +9,11 @@ import type { Batcher } from '../http/batcher.js'
 import type { Emit } from '../http/events.js'
 import type { RecordsDeps } from './blocks.js'
 import { createEnvelopes } from './envelopes.js'
+import { createRewrap } from './rewrapping.js'
 
 export interface SealingOptions {
   engine: EngineName
-  /** Whether each new wrapped key is unwrapped once before anything is sealed under it. */
+  /** Whether each new wrapped key is unwrapped once before anything is sealed under it, or it replaces an old one. */
   verify: boolean
   encryptLimits: EncryptDekLimits
   decryptLimits: DecryptDekLimits
@@ -45,6 +46,7 @@ export function createSealing(options: SealingOptions): Sealing {
     encryptDeks,
     decryptDeks,
   })
+  const rewrap = createRewrap(batcher, envelopes, options.verify)
   const onClose = new Set<() => void>()
   const close = () => {
     encryptDeks.close()
@@ -52,5 +54,5 @@ export function createSealing(options: SealingOptions): Sealing {
     for (const run of onClose) run()
   }
   if (closed.aborted) close() // closed while the part was loaded
-  return { envelopes, encryptDeks, decryptDeks, batcher, wrap, closed, onClose, close }
+  return { envelopes, encryptDeks, decryptDeks, batcher, wrap, rewrap, closed, onClose, close }
 }

@@ -6,6 +6,7 @@ import type { Lifetime } from './byte-streams.js'
 import type { Chunks } from './handover.js'
 import type { ReadSource } from './range-source.js'
 import { readHeader, refuse, takeHeader } from './segments.js'
+import { commitOf } from './stream-keys.js'
 
 /** Gives the new first line, and then all that follows unchanged. */
 export async function* rewrapChunks(
@@ -33,7 +34,7 @@ export async function rewrapLine(
   return { line: await rewrapHeader(records, header, signal), replaces }
 }
 
-async function rewrapHeader({ batcher }: Sealing, header: StreamHeader, signal: AbortSignal | undefined) {
-  const { wrapped_key, key_version } = await batcher.rewrap(header, signal)
+async function rewrapHeader({ rewrap }: Sealing, header: StreamHeader, signal: AbortSignal | undefined) {
+  const { wrapped_key, key_version } = await rewrap(header, signal, commitOf(header.salt))
   return encodeStreamHeader({ ...header, wrapped_key, key_version })
 }

@@ -15,6 +15,7 @@ import { createOwnDek } from '../deks/own-dek.js'
 import { fillRandom } from '../deks/random.js'
 import type { Engine } from '../engines/engine.js'
 import { DecryptionError } from '../errors.js'
+import type { Commit } from '../records/rewrapping.js'
 import type { Sealing } from '../records/sealing.js'
 
 /** The header of a stream, and the key that seals its segments. */
@@ -65,6 +66,15 @@ export async function openStreamKey(
     key.fill(0)
     throw new DecryptionError()
   })
+}
+
+/** Returns what makes the commitment of a stream with this salt. */
+export function commitOf(salt: Uint8Array): Commit {
+  return async (engine, dek, keyId) => {
+    const { key, commitment } = await derive(engine, dek, keyId, salt)
+    key.fill(0)
+    return commitment
+  }
 }
 
 function derive(engine: Engine, dek: Uint8Array, keyId: string, salt: Uint8Array): Soon<BoundKeys> {

@@ -1,0 +1,185 @@
+// A service that is honest but when it rewraps. `deks.verify` must notice on every way to rewrap, before anything replaces a wrapped key.
+import { decodeBase64, encodeBase64 } from '@eaas/protocol'
+import { afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { type Client, type ClientOptions, createClient, text } from '../index.js'
+import { decryptStream, encryptStream, rewrapFirstLine, rewrapStream } from '../streams.js'
+import { chunked, collect } from '../test-support/stream-bytes.js'
+import { createTestService } from '../testing.js'
+
+interface Operation {
+  op?: string
+  wrapped_key?: string
+}
+
+const service = createTestService()
+const owner = createClient(service)
+const context = { table: 'users', row: '7' }
+const clients: Client[] = []
+let keyId: string
+let otherWrapped: string
+let before: Stored
+
+/** What a service that is broken answers in place of the new wrapped key. */
+const LIES: Record<string, (wrapped_key: string) => string> = {
+  'that opens nothing': (wrapped_key) =>
+    encodeBase64(decodeBase64(wrapped_key).map((byte, at) => (at < 20 ? byte : byte ^ 90))),
+  'of another DEK': () => otherWrapped,
+  'that is no wrapped key': () => 'AAAA',
+}
+
+/** A client whose service lies when it rewraps, and counts what it was asked. */
+function connect(options: Partial<ClientOptions>, lie?: (wrapped_key: string) => string) {
+  const asked: string[] = []
+  const lying: typeof fetch = async (input, init) => {
+    const request = new Request(input, init)
+    const sent = (await request
+      .clone()
+      .json()
+      .catch(() => ({}))) as { operations?: Operation[] }
+    const answer = await service.fetch(request)
+    const body = (await answer.clone().json()) as {
+      wrapped_key?: string
+      results?: { body: { wrapped_key?: string } }[]
+    }
+    const ops = sent.operations?.map(({ op = '' }) => op) ?? [new URL(request.url).pathname.split('/').at(-1) ?? '']
+    asked.push(...ops)
+    for (const [at, op] of ops.entries()) {
+      const one = body.results ? body.results[at]?.body : body
+      if (op === 'rewrap' && one?.wrapped_key && lie) one.wrapped_key = lie(one.wrapped_key)
+    }
+    return Response.json(body, { status: answer.status })
+  }
+  const eaas = createClient({ ...service, fetch: lying, ...options })
+  clients.push(eaas)
+  return { eaas, asked }
+}
+
+const modelOf = (eaas: Client, format: 'full' | 'compact' | 'text') =>
+  eaas.model({ name: 'users', keyId, bind: ['id'], format, fields: { a: text(), b: text() } })
+const v1Of = (eaas: Client) => eaas.model({ name: 'users', keyId, envelope: 1, fields: { a: text() } })
+const searchedOf = (eaas: Client, indexKey: string) =>
+  eaas.model({ name: 'users', keyId, indexKey, fields: { a: text({ index: 'a_index' }) } })
+
+async function store() {
+  const row = { id: 7, a: 'x', b: 'y' }
+  return {
+    v1: await owner.encrypt('x', { keyId }),
+    v2: await owner.encrypt('x', { keyId, context }),
+    full: await modelOf(owner, 'full').encrypt(row),
+    compact: await modelOf(owner, 'compact').encrypt(row),
+    text: await modelOf(owner, 'text').encrypt(row),
+    row1: await v1Of(owner).encrypt({ a: 'x' }),
+    stream: await collect(chunked(new Uint8Array(100)).pipeThrough(encryptStream(owner, { keyId, context }))),
+    indexKey: await owner.createIndexKey(keyId, { model: 'users' }),
+  }
+}
+type Stored = Awaited<ReturnType<typeof store>>
+
+async function rewrapRow<R extends object>(
+  model: { rewrap(rows: R[]): AsyncIterable<{ items: ({ status: string; row?: R; error?: Error } | object)[] }> },
+  row: R,
+) {
+  for await (const { items } of model.rewrap([row])) {
+    const [item] = items as { error?: Error; row: R }[]
+    if (item?.error) throw item.error
+    return item?.row as R
+  }
+  return expect.unreachable()
+}
+
+/** Each way to rewrap; what shows that the result opens; and the unwraps that `verify` costs. */
+const WAYS: [string, (eaas: Client) => Promise<unknown>, unwraps: number, (result: never, fresh: Client) => unknown][] =
+  [
+    ['an envelope of format v1', (eaas) => eaas.rewrap(before.v1), 2, (one, fresh) => fresh.decryptText(one)],
+    [
+      'an envelope of format v2',
+      (eaas) => eaas.rewrap(before.v2),
+      1,
+      (one, fresh) => fresh.decryptText(one, { context }),
+    ],
+    [
+      'a row',
+      (eaas) => rewrapRow(modelOf(eaas, 'full'), before.full),
+      1,
+      (one, fresh) => modelOf(fresh, 'full').decrypt(one),
+    ],
+    [
+      'a compact row',
+      (eaas) => rewrapRow(modelOf(eaas, 'compact'), before.compact),
+      1,
+      (one, fresh) => modelOf(fresh, 'compact').decrypt(one),
+    ],
+    [
+      'a row of texts',
+      (eaas) => rewrapRow(modelOf(eaas, 'text'), before.text),
+      1,
+      (one, fresh) => modelOf(fresh, 'text').decrypt(one),
+    ],
+    ['a row of format v1', (eaas) => rewrapRow(v1Of(eaas), before.row1), 2, (one, fresh) => v1Of(fresh).decrypt(one)],
+    [
+      'a stream',
+      (eaas) => collect(chunked(before.stream).pipeThrough(rewrapStream(eaas))),
+      1,
+      (one, fresh) => collect(chunked(one).pipeThrough(decryptStream(fresh, { context }))),
+    ],
+    [
+      'the first line of a stream',
+      (eaas) => rewrapFirstLine(eaas, new Blob([before.stream.slice()])),
+      1,
+      ({ line }: { line: Uint8Array }, fresh) =>
+        collect(
+          chunked(new Uint8Array([...line, ...before.stream.subarray(line.length)])).pipeThrough(
+            decryptStream(fresh, { context }),
+          ),
+        ),
+    ],
+    [
+      'an index key',
+      (eaas) => eaas.rewrapIndexKey(before.indexKey),
+      1,
+      (one, fresh) => searchedOf(fresh, one).index({ a: 'x' }),
+    ],
+  ]
+
+beforeAll(async () => {
+  keyId = (await owner.keys.create({ name: 'users' })).id
+  before = await store()
+  await owner.keys.rotate(keyId)
+  const { wrapped_key } = await owner.encrypt('other', { keyId, dek: 'call' })
+  otherWrapped = wrapped_key
+})
+
+afterEach(() => {
+  for (const eaas of clients.splice(0)) eaas.close()
+})
+
+describe.each(WAYS)('rewrapping %s', (_, run, unwraps, open) => {
+  it.each(Object.entries(LIES))('keeps the old one with `verify` when the new one is one %s', async (_, lie) => {
+    const { eaas } = connect({ deks: { verify: true } }, lie)
+    await expect(run(eaas)).rejects.toMatchObject({ code: 'E_PROTOCOL' })
+  })
+
+  it('costs an unwrap or two of an honest service with `verify`, and the result opens', async () => {
+    const { eaas, asked } = connect({ deks: { verify: true } })
+    const result = await run(eaas)
+    expect(asked.filter((op) => op !== 'rewrap' && op !== keyId)).toEqual(Array(unwraps).fill('unwrap'))
+    await open(result as never, connect({}).eaas)
+  })
+
+  it('believes the service without `verify`, as documented, and gets no DEK', async () => {
+    const { eaas, asked } = connect({}, LIES['that opens nothing'])
+    await run(eaas)
+    expect(asked).not.toContain('unwrap')
+  })
+})
+
+it('an altered commitment fails its own row alone, and not as a fault of the service', async () => {
+  const { eaas } = connect({ deks: { verify: true } })
+  const model = modelOf(eaas, 'full')
+  const forged = { ...before.full, a: { ...Object(before.full.a), commitment: encodeBase64(new Uint8Array(32)) } }
+  const codes: string[] = []
+  for await (const { items } of model.rewrap([forged, before.full, forged])) {
+    for (const item of items) codes.push(item.status === 'failed' ? item.error.code : item.status)
+  }
+  expect(codes).toEqual(['E_DECRYPTION', 'changed', 'E_DECRYPTION'])
+})
