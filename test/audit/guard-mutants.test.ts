@@ -1,11 +1,13 @@
 // Each guard of the code that judges the log is needed: a server without it takes what it must refuse. These tests patch and load the
 // server's own source; guards.json lists the guards and how the source reads without each.
-import { createSecretKey } from 'node:crypto'
-import { readdir } from 'node:fs/promises'
+import { createSecretKey, generateKeyPairSync } from 'node:crypto'
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { isDeepStrictEqual } from 'node:util'
 import { decodeHex } from '@eaas/protocol'
-import { describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import anchors from '../../packages/server/src/audit/formats/anchor.vectors.json' with { type: 'json' }
 import {
   extendChain,
@@ -13,6 +15,7 @@ import {
   type PurgeMark,
   purgeMarkMac,
 } from '../../packages/server/src/audit/formats/chain.js'
+import { encodePublicKey, signCheckpoint } from '../../packages/server/src/audit/formats/checkpoint.js'
 import notes from '../../packages/server/src/audit/formats/checkpoint.vectors.json' with { type: 'json' }
 import cosignatures from '../../packages/server/src/audit/formats/cosignature.vectors.json' with { type: 'json' }
 import vectors from '../../packages/server/src/audit/formats/export.vectors.json' with { type: 'json' }
@@ -29,6 +32,7 @@ import type * as rightsModule from '../../packages/server/src/audit/verify/right
 import { splitLines } from '../../packages/server/src/audit/verify/split-lines.js'
 import type * as verifyExportModule from '../../packages/server/src/audit/verify/verify-export.js'
 import * as verifyExportFile from '../../packages/server/src/audit/verify/verify-export.js'
+import type * as keptModule from '../../packages/server/src/audit/watch/kept-witnesses.js'
 import type * as newestAnchorModule from '../../packages/server/src/audit/watch/newest-anchor.js'
 import type * as judgeModule from '../../packages/server/src/witness/judge.js'
 import { readLogList } from '../../packages/server/src/witness/log-list.js'
@@ -406,6 +410,82 @@ describe('the anchored heads', () => {
       ),
     ),
   )
+})
+
+describe('a file of checkpoints', () => {
+  const [own, stranger] = [generateKeyPairSync('ed25519').privateKey, generateKeyPairSync('ed25519').privateKey]
+  const publicKey = encodePublicKey(own)
+  const [A, B] = ['6f9619ff-8b86-4011-b42d-00c04fc964fa', '6f9619ff-8b86-4011-b42d-00c04fc964fb']
+  /** What is added to a policy version when a rollback is accepted (chain.md 10). */
+  const EPOCH = 2 ** 32
+  const created_at = '2026-01-01T00:00:00.000Z'
+
+  function line(last_id: number, changed: object = {}, { tenant_id = A, hash = last_id, by = own } = {}): string {
+    const checkpoint = signCheckpoint(by, { tenant_id, last_id, hash: new Uint8Array(32).fill(hash), created_at })
+    const head = { created_at, mac: '' }
+    return `${JSON.stringify({ tenant_id, policy_version: last_id, head, checkpoint, public_key: publicKey, ...changed })}\n`
+  }
+  const forged = (last_id: number) => line(last_id, {}, { by: stranger })
+  const NO_FORM = 'not the line'
+  const CONTRADICTS = 'contradicts'
+
+  /** The text of the file; the last entry that it witnesses of A, and whether its head has a MAC; the faults of its lines. */
+  const CASES: [name: string, text: string, witnessed: [number, boolean] | undefined, faults: [number, string][]][] = [
+    ['a log that grew', line(1) + line(2), [2, true], []],
+    ['an older line of another process', line(2) + line(1), [2, true], []],
+    ['calls between two lines', line(1) + line(2, { policy_version: 1 }), [2, true], []],
+    ['a forged line at the end', line(1) + forged(9), [1, true], [[2, 'signature']]],
+    ['a forged line before', forged(1) + line(2), [2, true], [[1, 'signature']]],
+    ['a forged line alone', forged(1), undefined, [[1, 'signature']]],
+    ["another tenant's line", line(1, { tenant_id: A }, { tenant_id: B }), undefined, [[1, NO_FORM]]],
+    ['half a policy version', line(1, { policy_version: 1.5 }), undefined, [[1, NO_FORM]]],
+    ['a negative policy version', line(1, { policy_version: -1 }), undefined, [[1, NO_FORM]]],
+    ['no policy version', line(1, { policy_version: undefined }), [1, true], [[1, 'lacks']]],
+    ['no public key', line(1, { public_key: undefined }), [1, true], [[1, 'lacks']]],
+    ['another public key', line(1, { public_key: 'eaas-audit+0' }), [1, true], [[1, 'another signing key']]],
+    ['a head whose MAC is no text', line(1, { head: { created_at, mac: 7 } }), [1, false], []],
+    ['a head whose time is no text', line(1, { head: { created_at: 7, mac: '' } }), [1, false], []],
+    ['an accepted rollback', line(9) + line(3, { policy_version: EPOCH + 3 }), [3, true], []],
+    ['a line from before it', line(3, { policy_version: EPOCH + 3 }) + line(9), [3, true], []],
+    ['another hash of an entry', line(1) + line(1, {}, { hash: 7 }), [1, true], [[2, CONTRADICTS]]],
+    ['another version of an entry', line(1) + line(1, { policy_version: 7 }), [1, true], [[2, CONTRADICTS]]],
+    ['a version that went back', line(1) + line(2, { policy_version: 0 }), [2, true], [[2, CONTRADICTS]]],
+    ['a last line that is cut', line(1) + line(2).slice(0, -1), [1, true], [[2, 'cut short']]],
+    ['a note', `# to self\n${line(1)}`, [1, true], [[1, NO_FORM]]],
+  ]
+
+  let folder: string
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'eaas-kept-'))
+  })
+  afterAll(() => rm(folder, { recursive: true, force: true }))
+
+  /** The first case that is read otherwise. */
+  async function findWrong({ readKeptFile }: typeof keptModule): Promise<string[]> {
+    const file = join(folder, 'checkpoints')
+    await writeFile(file, '')
+    const paths = [
+      ['fulfilled', join(folder, 'none')],
+      ['fulfilled', folder],
+      ['rejected', join(file, 'below a file')],
+    ] as const
+    for (const [expected, path] of paths) {
+      const [reading] = await Promise.allSettled([readKeptFile(path, publicKey, { isThorough: false })])
+      if (reading.status !== expected) return [path]
+    }
+    for (const [name, text, witnessed, faults] of CASES) {
+      await writeFile(file, text)
+      const found = await readKeptFile(file, publicKey, { isThorough: true })
+      const last = found.witnesses.get(A)
+      const isWitness = isDeepStrictEqual(last && [last.last_id, last.mac !== undefined], witnessed)
+      const areFaults = faults.every(
+        ([number, what], at) => found.faults[at]?.line === number && found.faults[at].what.includes(what),
+      )
+      if (!isWitness || !areFaults || found.faults.length !== faults.length) return [name]
+    }
+    return []
+  }
+  describeGuards<typeof keptModule>('watch/kept-witnesses.ts', findWrong)
 })
 
 describe('a request to a witness', () => {

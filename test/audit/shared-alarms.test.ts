@@ -1,12 +1,22 @@
 // What a process takes over from an alarm that another one wrote: not the other's witness in place of its own, and nothing if the
 // database cannot be read.
-import type { KeyObject } from 'node:crypto'
+import { createSecretKey, type KeyObject } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { alarmMac, type Head } from '../../packages/server/src/audit/formats/chain.js'
+import {
+  alarmMac,
+  type Head,
+  NO_MARK_MAC,
+  type PurgeMark,
+  purgeMarkMac,
+  type Witness,
+} from '../../packages/server/src/audit/formats/chain.js'
+import { findAcceptedRollback } from '../../packages/server/src/audit/watch/accepted-rollback.js'
 import { createHeadWatches } from '../../packages/server/src/audit/watch/head-watches.js'
-import { createSharedAlarms } from '../../packages/server/src/audit/watch/shared-alarms.js'
+import { createSharedAlarms, TENANT_GONE } from '../../packages/server/src/audit/watch/shared-alarms.js'
+import { acceptRollback } from '../../packages/server/src/operations/accept-rollback.js'
 import { listAlarms, writeAlarm } from '../../packages/server/src/store/alarms.js'
-import { findHead } from '../../packages/server/src/store/audit.js'
+import { findEntryHash, findHead } from '../../packages/server/src/store/audit.js'
+import type { Transaction } from '../../packages/server/src/store/db.js'
 import { runEaas } from '../support/eaas-process.js'
 import { type Caller, ROOT_KEY, type Service, startService } from '../support/service.js'
 
@@ -19,31 +29,37 @@ let [early, late]: Head[] = []
 beforeAll(async () => {
   service = await startService()
   owner = await service.createTenant()
-  const head = async () => {
-    const found = await findHead(service.services.sql, owner.tenant.tenant_id)
-    if (!found) throw new Error('no head')
-    return found
-  }
-  early = await head()
+  early = await readHead()
   await owner.call('POST', '/v1/keys', { name: 'k' })
-  late = await head()
+  late = await readHead()
   const state = await service.services.states.find(owner.tenant.tenant_id)
   if (!state) throw new Error('no state')
   auditKey = state.auditKey
 })
 afterAll(() => service?.close())
 
+async function readHead(): Promise<Head> {
+  const found = await findHead(service.services.sql, owner.tenant.tenant_id)
+  if (!found) throw new Error('no head')
+  return found
+}
+
 beforeEach(async () => {
   await service.services.sql`delete from chain_alarms where tenant_id = ${owner.tenant.tenant_id}`
 })
 
 /** The watch of another process on this database, which witnessed the last head. */
-function newWatch({ findAuditKey = async () => auditKey, isGone = async () => false } = {}) {
+function newWatch({
+  findAuditKey = async (): Promise<KeyObject | undefined> => auditKey,
+  isGone = async () => false,
+  onGoneAccepted = (_: string): void => undefined,
+} = {}) {
   const { sql, now, installationKey } = service.services
   const watches = createHeadWatches(() => undefined)
   const watch = watches.get(owner.tenant.tenant_id)
   watch.witness(late as Head)
-  return { watch, ...createSharedAlarms({ sql, watches, installationKey, findAuditKey, isGone, now }) }
+  const options = { sql, watches, installationKey, findAuditKey, isGone, onGoneAccepted, now }
+  return { watch, ...createSharedAlarms(options) }
 }
 
 async function write({ last_id, hash, policy_version }: Head, { forged = false } = {}): Promise<void> {
@@ -96,6 +112,135 @@ describe('a process that reads an alarm of another one', () => {
       expect(watch.alarm).toBeUndefined()
     },
   )
+})
+
+/** The rows of the alarms, each with whether the MAC is that of a key. */
+async function rowsBy(key: KeyObject): Promise<[last_id: number, isGenuine: boolean][]> {
+  const rows = await listAlarms(service.services.sql)
+  return rows.map((row) => [row.last_id, Buffer.from(alarmMac(key, row)).equals(Buffer.from(row.mac))])
+}
+/** A head that this process saw and the database has lost. */
+const lost = (): Head => ({ ...(late as Head), last_id: (late?.last_id ?? 0) + 1, hash: new Uint8Array(32) })
+const deleteRow = () => service.services.sql`delete from chain_alarms where tenant_id = ${owner.tenant.tenant_id}`
+
+describe('a process whose log in the database went back', () => {
+  /** One that witnessed what is lost. */
+  function newLoser(found?: Parameters<typeof newWatch>[0]) {
+    const process = newWatch(found)
+    process.watch.witness(lost())
+    return process
+  }
+
+  it('raises the alarm without a call, and writes it', async () => {
+    const { watch, compare } = newLoser()
+    expect(await compare()).toEqual([])
+    expect(watch.alarm).toMatchObject({ reason: expect.stringContaining('went back'), witness: lost() })
+    expect(await rowsBy(auditKey)).toEqual([[lost().last_id, true]])
+  })
+
+  it('raises its own in place of one about an earlier head', async () => {
+    await write(early as Head)
+    const { watch, compare } = newLoser()
+    expect(await compare()).toEqual([])
+    expect(watch.alarm?.reason).toContain('went back')
+    expect(await rowsBy(auditKey)).toEqual([[lost().last_id, true]])
+  })
+
+  it('writes the alarm again where somebody deletes it, or garbles it', async () => {
+    const { watch, compare } = newLoser()
+    await compare()
+    await deleteRow()
+    expect(await compare()).toEqual([])
+    expect(await rowsBy(auditKey)).toEqual([[lost().last_id, true]])
+    await service.services.sql`update chain_alarms set mac = ${Buffer.alloc(32)}`
+    expect(await compare()).toEqual([])
+    expect(await rowsBy(auditKey)).toEqual([[lost().last_id, true]])
+    expect(watch.alarm).toBeDefined()
+  })
+
+  it('writes an alarm that has no witness too, before its row can be missed', async () => {
+    const { watch, compare } = newWatch()
+    watch.learn({ reason: 'the head is forged', witness: undefined })
+    expect(await compare()).toEqual([])
+    expect([watch.alarm?.reason, await rowsBy(auditKey)]).toEqual(['the head is forged', [[0, true]]])
+  })
+
+  it('takes a tenant that is gone for accepted once the row was there, and compares it when it is back', async () => {
+    let there: KeyObject | undefined
+    const accepted: string[] = []
+    const { watch, compare } = newLoser({
+      findAuditKey: async () => there,
+      isGone: async () => there === undefined,
+      onGoneAccepted: (tenant_id) => void accepted.push(tenant_id),
+    })
+    watch.learn({ reason: TENANT_GONE, witness: watch.witnessed })
+    expect(await compare()).toEqual([])
+    expect(await rowsBy(service.services.installationKey)).toEqual([[lost().last_id, true]])
+    expect([watch.alarm?.reason, accepted]).toEqual([TENANT_GONE, []])
+    await deleteRow()
+    expect(await compare()).toEqual([])
+    expect([watch.alarm, accepted]).toEqual([undefined, [owner.tenant.tenant_id]])
+    expect(await compare()).toEqual([])
+    expect(watch.alarm).toBeUndefined()
+    there = auditKey
+    expect(await compare()).toEqual([])
+    expect(watch.alarm?.reason).toContain('went back')
+  })
+})
+
+describe('a rollback that an operator accepted', () => {
+  let seer: ReturnType<typeof newWatch>
+  let accepted: { entry_id: number; policy_version: number }
+  let find: (of: Witness, key?: KeyObject, sql?: Transaction) => Promise<boolean>
+
+  beforeAll(async () => {
+    const { services } = service
+    const where = { tenant_id: owner.tenant.tenant_id, auditKey }
+    find = async (of, auditKey = where.auditKey, sql = services.sql as unknown as Transaction) =>
+      (await findAcceptedRollback(sql, { ...where, auditKey }, of)) !== undefined
+    seer = newWatch()
+    seer.watch.witness(lost())
+    await seer.compare()
+    accepted = await acceptRollback(services, owner.tenant.tenant_id, { reason: 'a drill' })
+  })
+  afterAll(async () => {
+    late = await readHead()
+  })
+
+  it('ends the alarm of a process that saw what was lost', async () => {
+    expect(await seer.compare()).toEqual([])
+    expect(seer.watch.alarm).toBeUndefined()
+  })
+
+  it('is of what was lost, and of nothing that was witnessed beyond it or since', async () => {
+    expect(await find(lost())).toBe(true)
+    expect(await find({ ...lost(), last_id: lost().last_id + 1 })).toBe(false)
+    expect(await find({ ...lost(), policy_version: accepted.policy_version })).toBe(false)
+  })
+
+  it('is not believed without the MAC of the server', async () => {
+    expect(await find(lost(), createSecretKey(Buffer.alloc(32)))).toBe(false)
+  })
+
+  it.each([
+    ['is known by the mark of a purge up to it', false],
+    ['is not known by a mark that no server wrote', true],
+  ])('%s', async (_, isForged) => {
+    const { sql } = service.services
+    const { tenant_id } = owner.tenant
+    const purged_through = accepted.entry_id - 1
+    const hash = await findEntryHash(sql, tenant_id, purged_through)
+    const created_at = '2026-01-01T00:00:00.000Z'
+    const facts = { tenant_id, purged_through, hash, entries: purged_through, cutoff: created_at, created_at }
+    const mark = { ...facts, previous_mac: NO_MARK_MAC } as PurgeMark
+    const mac = isForged ? new Uint8Array(32) : purgeMarkMac(auditKey, mark)
+    const purging = sql.begin(async (transaction) => {
+      await transaction`insert into purge_marks ${transaction({ ...mark, mac })}`
+      await transaction`delete from audit_log where tenant_id = ${tenant_id} and id <= ${purged_through}`
+      throw [await find(lost(), auditKey, transaction)]
+    })
+    expect(await purging.catch((found) => found)).toEqual([!isForged]) // a rollback, since the log must stay
+  })
 })
 
 describe('a log that lost nothing that is known of', () => {

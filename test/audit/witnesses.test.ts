@@ -14,7 +14,7 @@ import { encodeNoteKey } from '../../packages/server/src/audit/formats/signed-no
 import { readTreeKey } from '../../packages/server/src/audit/formats/tree.js'
 import { findWitnessed } from '../../packages/server/src/audit/formats/witnessed.js'
 import { listWitnessedLines } from '../../packages/server/src/audit/verify/kept-checkpoint.js'
-import { createWitnessRound } from '../../packages/server/src/jobs/ask-witnesses.js'
+import { askWitnesses, createWitnessRound } from '../../packages/server/src/jobs/ask-witnesses.js'
 import { anchorNow } from '../../packages/server/src/runner/anchor-heads.js'
 import { findHead } from '../../packages/server/src/store/audit.js'
 import { freshDatabase } from '../support/database.js'
@@ -184,16 +184,24 @@ describe('witnesses of a server', () => {
   })
 
   it('are shown no log whose entries do not end with its head', async () => {
-    const { sql } = service.services
-    const id = await lastId()
-    const flip = () => sql`
-      update audit_log set hash = set_byte(hash, 0, get_byte(hash, 0) # 1) where tenant_id = ${INSTALLATION_ID} and id = ${id}`
-    await flip()
-    try {
-      await expect(roundOf(service)({ isLast: false })).rejects.toThrow()
-    } finally {
-      await flip()
-    }
+    const { sql, signingKey } = service.services
+    const head = await findHead(sql, INSTALLATION_ID)
+    if (!head) throw new Error('no head')
+    const sizes = new Map([[readWitnessKey(witness.key).name, head.last_id + 99]]) // that of a log which was put back
+    const ask = (of: Pick<typeof head, 'last_id' | 'hash'>, from: unknown = sql) =>
+      askWitnesses({ sql: from as typeof sql, signingKey }, of, {
+        witnesses: [known(witness)],
+        sizes,
+        timeoutMs: 10_000,
+      })
+    expect((await ask(head)).outcomes).toMatchObject([{ kind: 'cosigned' }])
+    await expect(ask({ ...head, last_id: head.last_id + 1 })).rejects.toThrow(/do not end with its head/)
+    await expect(ask({ ...head, hash: new Uint8Array(32) })).rejects.toThrow(/do not end with its head/)
+    const withGap = sql.begin(async (transaction) => {
+      await transaction`delete from audit_log where tenant_id = ${INSTALLATION_ID} and id = ${head.last_id - 1}`
+      return ask(head, transaction) // which throws, and so undoes the deletion
+    })
+    await expect(withGap).rejects.toThrow(/do not end with its head/)
   })
 })
 
