@@ -1,82 +1,10 @@
 // Queries that only Drizzle builds, on the PostgreSQL of the run: subqueries, common table expressions, counts inside of queries. Each is
 // compared with what Drizzle answers without encryption, and the parameters that reach the database hold no plaintext.
-import { and, eq, exists, gt, inArray, notExists, notInArray, relations, type SQL, sql } from 'drizzle-orm'
-import { alias, integer, jsonb, pgTable, text, uuid } from 'drizzle-orm/pg-core'
-import { drizzle } from 'drizzle-orm/postgres-js'
-import postgres from 'postgres'
+import { and, count, eq, exists, gt, inArray, notExists, notInArray, type SQL, sql } from 'drizzle-orm'
+import { alias, QueryBuilder } from 'drizzle-orm/pg-core'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { encrypted } from '../../packages/sdk/src/drizzle.js'
-import { createClient, text as sealedText } from '../../packages/sdk/src/index.js'
-import { createTestService } from '../../packages/sdk/src/testing.js'
-import { backend, freshDatabase } from '../support/database.js'
-
-const users = pgTable('users', {
-  id: uuid().primaryKey(),
-  email: jsonb().$type<string>().notNull(),
-  emailIndex: text('email_index'),
-  city: text(),
-})
-const notes = pgTable('notes', {
-  noteId: integer('note_id').primaryKey(),
-  userId: uuid('user_id'),
-  body: text(),
-  title: text(),
-})
-// No model: nothing of it is encrypted.
-const blocked = pgTable('blocked', { userId: uuid('user_id').primaryKey(), why: text() })
-const schema = {
-  users,
-  notes,
-  blocked,
-  usersRelations: relations(users, ({ many }) => ({ notes: many(notes) })),
-  notesRelations: relations(notes, ({ one }) => ({
-    user: one(users, { fields: [notes.userId], references: [users.id] }),
-  })),
-}
-
-const ADA = '0b7e4a52-6a0c-4d5e-9a51-0d6cb6a6f0aa'
-const BEN = '1c8f5b63-7b1d-4e6f-8b62-1e7dc7b7a1bb'
-const SECRET = 'secret@example.org'
-
-type Sent = { query: string; params: unknown[] }
-
-async function connect(sent: Sent[]) {
-  const database = await freshDatabase('drizzle')
-  if (database.backend !== 'postgres') throw new Error('Drizzle is tested on a PostgreSQL')
-  const client = postgres(database.directUrl, { max: 2, onnotice: () => undefined })
-  await client.unsafe(`
-    create table users (id uuid primary key, email jsonb not null, email_index text, city text);
-    create table notes (note_id integer primary key, user_id uuid, body text, title text);
-    create table blocked (user_id uuid primary key, why text);`)
-  const eaas = createClient(createTestService())
-  const { id: keyId } = await eaas.keys.create({ name: 'users' })
-  const userModel = eaas.model({
-    name: 'users',
-    keyId,
-    bind: ['id'],
-    warn: false,
-    fields: { email: sealedText({ index: 'emailIndex' }) },
-  })
-  const noteModel = eaas.model({
-    name: 'notes',
-    keyId,
-    bind: ['noteId'],
-    format: 'text',
-    fields: { body: sealedText().nullable() },
-  })
-  const logger = { logQuery: (query: string, params: unknown[]) => sent.push({ query, params }) }
-  const raw = drizzle(client, { schema, logger })
-  const db = encrypted(raw, [
-    [users, userModel],
-    [notes, noteModel],
-  ])
-  const close = async () => {
-    await client.end()
-    eaas.close()
-    await database.drop()
-  }
-  return { client, raw, db, close }
-}
+import { backend } from '../support/database.js'
+import { ADA, BEN, blocked, connect, notes, SECRET, type Sent, users } from './drizzle-scene.js'
 
 describe.runIf(backend() === 'postgres')('Drizzle', () => {
   const sent: Sent[] = []
@@ -86,20 +14,7 @@ describe.runIf(backend() === 'postgres')('Drizzle', () => {
     scene = await connect(sent)
   })
   afterAll(() => scene.close())
-  beforeEach(async () => {
-    const { client, db } = scene
-    await client`truncate users, notes, blocked`
-    await db.insert(users).values([
-      { id: ADA, email: 'ada@example.org', city: 'London' },
-      { id: BEN, email: 'ben@example.org', city: 'Paris' },
-    ])
-    await db.insert(notes).values([
-      { noteId: 7, userId: ADA, body: SECRET, title: 'one' },
-      { noteId: 8, userId: BEN, body: 'two', title: 'two' },
-    ])
-    await db.insert(blocked).values({ userId: BEN })
-    sent.length = 0
-  })
+  beforeEach(() => scene.seed())
 
   /** Runs what is refused, before the database is reached. */
   async function refused(run: () => unknown, message: RegExp): Promise<void> {
@@ -190,6 +105,13 @@ describe.runIf(backend() === 'postgres')('Drizzle', () => {
         { city: 'Paris' },
       ])
     })
+    it('of a table without a model, by one with a model', async () => {
+      const { db } = scene
+      const bens = db.select({ id: users.id }).from(users).where(eq(users.email, 'ben@example.org'))
+      expect(await db.delete(blocked).where(inArray(blocked.userId, bens)).returning({ id: blocked.userId })).toEqual([
+        { id: BEN },
+      ])
+    })
     it('is one in relational queries, counts, joins and transactions', async () => {
       const { db } = scene
       const notBlocked = (inner: Pick<Db, 'select'> = db) => notInArray(users.id, blockedIds(inner as Db))
@@ -227,5 +149,199 @@ describe.runIf(backend() === 'postgres')('Drizzle', () => {
         /query inside of another one|of a write/,
       )
     })
+  })
+  describe('plaintext that is searched for', () => {
+    const qb = new QueryBuilder()
+    const search = () => eq(users.email, SECRET)
+    const adas = (builder: Pick<QueryBuilder, 'select'> = qb) =>
+      builder.select({ id: users.id, email: users.email }).from(users).where(search())
+    const QUERIES: [title: string, run: (db: Db) => unknown][] = [
+      [
+        'a common table expression of a function',
+        (db) => {
+          const cte = db.$with('x').as((builder) => adas(builder))
+          return db.with(cte).select().from(cte)
+        },
+      ],
+      [
+        'a common table expression of another builder',
+        (db) => {
+          const cte = db.$with('x').as(adas())
+          return db.with(cte).select().from(cte)
+        },
+      ],
+      ['one of an update', (db) => db.with(db.$with('x').as(adas())).update(users).set({ city: 'x' })],
+      ['a subquery of another builder', (db) => db.select().from(adas().as('x'))],
+      [
+        'a joined one',
+        (db) => {
+          const other = adas().as('x')
+          return db.select({ id: users.id }).from(users).innerJoin(other, eq(other.id, users.id))
+        },
+      ],
+      [
+        'an expression that a subquery selects',
+        (db) => {
+          const other = db
+            .select({ id: users.id, is: sql`${users.email} = ${SECRET}`.as('is') })
+            .from(users)
+            .as('x')
+          return db.select({ id: other.id }).from(other).where(eq(other.is, true))
+        },
+      ],
+      [
+        'one without a name',
+        (db) => {
+          const other = qb
+            .select({ id: users.id, is: sql`${users.email} = ${SECRET}` })
+            .from(users)
+            .as('x')
+          return db.select({ id: other.id }).from(other)
+        },
+      ],
+      [
+        'a value that is set',
+        (db) =>
+          db
+            .update(users)
+            .set({ city: sql`case when ${users.email} = ${SECRET} then 'x' end` })
+            .where(eq(users.id, ADA)),
+      ],
+      [
+        'a condition on a row that conflicts',
+        (db) =>
+          db
+            .insert(users)
+            .values({ id: ADA, email: 'x' })
+            .onConflictDoUpdate({ target: users.id, set: { city: sql`${users.email}` } }),
+      ],
+      [
+        'a table without a model',
+        (db) =>
+          db
+            .update(blocked)
+            .set({ why: sql`${users.email}` })
+            .from(users)
+            .where(eq(users.id, blocked.userId)),
+      ],
+      ['rows of a table without a model', (db) => db.insert(blocked).values({ userId: ADA, why: sql`(${adas()})` })],
+      [
+        'what is inserted from a select',
+        (db) => db.insert(blocked).select(db.select({ userId: users.id, why: users.email }).from(users) as never),
+      ],
+      ['a count that is selected', (db) => db.select({ n: db.$count(users, search()) }).from(users)],
+      ['a statement', (db) => db.execute(sql`select 1 where exists ${adas()}`)],
+    ]
+    it.each(QUERIES)('is refused in %s', async (_, run) => {
+      await refused(() => run(scene.db), /users\.email/)
+    })
+    it('is replaced by its index in subqueries of another builder', async () => {
+      const { db } = scene
+      const isAda = () =>
+        sql<boolean>`exists (${qb.select({ id: users.id }).from(users).where(eq(users.email, 'ada@example.org'))})`
+      await db.select({ id: notes.noteId, is: isAda() }).from(notes).orderBy(isAda())
+      await db.update(notes).set({ title: sql`case when ${isAda()} then 'x' else 'y' end` })
+      await db
+        .update(blocked)
+        .set({ why: 'x' })
+        .from(users)
+        .where(and(eq(users.id, blocked.userId), eq(users.email, 'ben@example.org')))
+      expect(JSON.stringify(sent)).not.toMatch(/ada@|ben@/)
+      expect(await db.select({ title: notes.title }).from(notes)).toEqual([{ title: 'x' }, { title: 'x' }])
+      expect(await db.select({ why: blocked.why }).from(blocked)).toEqual([{ why: 'x' }])
+    })
+  })
+
+  describe('what the database cannot do', () => {
+    const QUERIES: [title: string, run: (db: Db) => unknown, message: RegExp][] = [
+      [
+        'distinct on',
+        (db) => db.selectDistinctOn([users.email], { id: users.id }).from(users),
+        /users\.email is encrypted: the database cannot sort/,
+      ],
+      [
+        'nested distinct rows',
+        (db) => db.selectDistinct({ user: { id: users.id, email: users.email } }).from(users),
+        /users\.email is encrypted/,
+      ],
+      [
+        'an expression on the right of a union',
+        (db) => {
+          const right = db.select({ id: notes.userId, x: sql<string>`${notes.body}` }).from(notes)
+          return db
+            .select({ id: users.id, x: users.city })
+            .from(users)
+            .unionAll(right as never)
+        },
+        /notes\.body is encrypted/,
+      ],
+      [
+        'other columns on the right of a union',
+        (db) => {
+          const right = db.select({ id: notes.userId, x: notes.body }).from(notes)
+          return db
+            .select({ id: users.id, x: users.city })
+            .from(users)
+            .unionAll(right as never)
+        },
+        /a union of other columns/,
+      ],
+      [
+        'a union that compares rows',
+        (db) => db.select().from(users).union(db.select().from(users)),
+        /a union without `all`/,
+      ],
+    ]
+    it.each(QUERIES)('is refused: %s', async (_, run, message) => {
+      await refused(() => run(scene.db), message)
+    })
+    it('is not refused in a union of the same columns', async () => {
+      const { db } = scene
+      const both = await db
+        .select()
+        .from(users)
+        .where(eq(users.id, ADA))
+        .unionAll(db.select().from(users).where(eq(users.email, 'ben@example.org')))
+      expect(both.map(({ email }) => email)).toEqual(['ada@example.org', 'ben@example.org'])
+    })
+  })
+
+  it('opens two tables in one subquery', async () => {
+    const { db } = scene
+    const both = () =>
+      db
+        .select({ id: users.id, email: users.email, noteId: notes.noteId, body: notes.body })
+        .from(users)
+        .innerJoin(notes, eq(notes.userId, users.id))
+    const sub = both().as('sub')
+    const found = { id: ADA, email: 'ada@example.org', noteId: 7, body: SECRET }
+    expect(await db.select().from(sub).where(eq(sub.id, ADA))).toEqual([found])
+    const cte = db.$with('cte').as(both())
+    expect(await db.with(cte).select().from(cte).where(eq(cte.noteId, 7))).toEqual([found])
+  })
+  it('counts in columns, and beside them', async () => {
+    const { db, raw } = scene
+    const query = (one: Db) =>
+      one
+        .select({ id: users.id, n: one.$count(notes, eq(notes.userId, users.id)) })
+        .from(users)
+        .orderBy(users.id)
+    expect(await query(db)).toEqual(await query(raw))
+    expect(await db.select({ n: count() }).from(users)).toEqual([{ n: 2 }])
+  })
+  it('fails once where rows of several tables do not open', async () => {
+    const { db, client } = scene
+    const unhandled: unknown[] = []
+    const note = (error: unknown) => unhandled.push(error)
+    process.on('unhandledRejection', note)
+    try {
+      await client`update users set email = jsonb_set(email, '{ciphertext}', '"AAAA"')`
+      await client`update notes set body = left(body, 60)`
+      await expect(db.query.notes.findMany({ with: { user: { with: { notes: true } } } })).rejects.toThrow()
+      await new Promise((resolve) => setTimeout(resolve, 20))
+    } finally {
+      process.off('unhandledRejection', note)
+    }
+    expect(unhandled).toEqual([])
   })
 })

@@ -3,6 +3,7 @@ import type { Table } from 'drizzle-orm'
 import { wrapDatabase } from './adapters/drizzle/database.js'
 import { knowTables } from './adapters/drizzle/tables.js'
 import type { AnyModel } from './adapters/model.js'
+import { InvalidInputError } from './errors.js'
 
 export type { AnyModel }
 
@@ -18,5 +19,12 @@ export type { AnyModel }
  * @throws InvalidInputError when a table lacks a column of its model
  */
 export function encrypted<D extends object>(database: D, tables: readonly (readonly [Table, AnyModel])[]): D {
+  const given: unknown = tables
+  if (!Array.isArray(given) || !given.every(Array.isArray)) {
+    throw new InvalidInputError(
+      'encrypted() takes a list of tables, each with its model',
+      'Write encrypted(db, [[users, userModel]]).',
+    )
+  }
   return wrapDatabase(knowTables(tables), database)
 }

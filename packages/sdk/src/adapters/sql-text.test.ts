@@ -37,6 +37,8 @@ describe('a statement as text', () => {
     ['with x as (update users set city = 1 returning id) select * from x'],
     ['copy public.users from stdin'],
     ['select id from users where email = $1'],
+    ["create temp table other as select 1; update users set email = 'x'"],
+    ["lock table users; update users set email = 'x';"],
   ])('is found where it writes the table, or names an encrypted column: %s', (text) => {
     expect(findTableInStatement(text, tables)).toBe('users')
   })
@@ -44,6 +46,7 @@ describe('a statement as text', () => {
     ['select count(*) from users'],
     ['delete from users where id = 1'],
     ['create table users (email jsonb)'],
+    ["create table users (email jsonb, mark text default ';');"],
     ['insert into contacts (email) values (1)'],
     ["select pg_table_size('users') as email"],
   ])('is left alone otherwise: %s', (text) => {

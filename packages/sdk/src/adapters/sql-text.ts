@@ -81,7 +81,9 @@ export function findTableInStatement(
   tables: Iterable<readonly [table: string, isSealed: (column: string) => boolean]>,
 ): string | undefined {
   const names = namesInSql(text).map(({ name }) => name)
-  if (DEFINES.has(names[0] ?? '')) return undefined
+  // Another statement may follow the first one.
+  const isOne = !withoutLiterals(text).trim().replace(/;$/, '').includes(';')
+  if (isOne && DEFINES.has(names[0] ?? '')) return undefined
   const writes = names.some((name) => WRITES.has(name))
   for (const [table, isSealed] of tables) {
     if (names.includes(table.toLowerCase()) && (writes || names.some(isSealed))) return table

@@ -1,40 +1,55 @@
 /** A database of Drizzle whose queries go through us: what encrypts, rewrites and opens them is beside this file. */
 import { QueryPromise, type Table } from 'drizzle-orm'
 import type { Row } from '../../input.js'
+import { wrapBuilder } from './builders.js'
 import { rewrite, run } from './conditions.js'
 import { openLevels, type QueryConfig, rewriteQuery, type TableConfig } from './relations.js'
 import { createRewriting, visitSource } from './rewriting.js'
-import { wrapSelect } from './selects.js'
 import { assertStatement } from './statements.js'
-import { type KnownTables, nameOf } from './tables.js'
+import { assertSameColumns, type KnownTables, nameOf } from './tables.js'
 import { wrapWrite } from './writes.js'
 
 type Anything = (...args: unknown[]) => unknown
 
 const SELECTS = ['select', 'selectDistinct', 'selectDistinctOn']
 const WRITES = ['insert', 'update', 'delete']
+/** What takes SQL as it is. */
+const EXECUTES = ['execute', 'run', 'all', 'get', 'values']
 
 export function wrapDatabase<D extends object>(tables: KnownTables, database: D): D {
   return new Proxy(database, {
     get(target, name) {
       const member: unknown = Reflect.get(target, name)
       if (name === 'query') return wrapQueries(tables, target, member as Record<string, RelationalBuilder>)
+      if (name === '$primary') return member && wrapDatabase(tables, member as object)
+      if (name === '$replicas') return (member as object[] | undefined)?.map((one) => wrapDatabase(tables, one))
       if (typeof member !== 'function') return member
       const call = member.bind(target) as Anything
-      if (SELECTS.includes(String(name))) return (...args: unknown[]) => wrapSelect(tables, call(...args) as object)
+      if (SELECTS.includes(String(name))) return (...args: unknown[]) => wrapBuilder(tables, call(...args) as object)
       if (WRITES.includes(String(name))) {
         return (...args: unknown[]) => {
           const known = tables.find(args[0])
-          return known ? wrapWrite(tables, known, () => call(...args) as object) : call(...args)
+          if (!known) return wrapBuilder(tables, call(...args) as object)
+          const table = args[0] as Table
+          assertSameColumns(known, table)
+          const from = (Reflect.get(target, '$primary') ?? target) as Reader
+          const read = (columns: Row, condition: unknown) => from.select(columns).from(table).where(condition)
+          return wrapWrite({ tables, known, table, read }, () => call(...args) as object)
         }
       }
-      if (name === 'execute') {
+      if (EXECUTES.includes(String(name))) {
         return (statement: unknown) => {
           assertStatement(tables, statement)
           return call(statement)
         }
       }
-      if (name === 'with') return (...args: unknown[]) => wrapDatabase(tables, call(...args) as object)
+      if (name === 'with') {
+        return (...args: unknown[]) => {
+          for (const one of args) visitSource(createRewriting(tables), one)
+          return wrapDatabase(tables, call(...args) as object)
+        }
+      }
+      if (name === '$with') return (...args: unknown[]) => wrapWith(tables, call(...args) as With)
       if (name === '$count') return (source: unknown, filter?: unknown) => count(tables, call, source, filter)
       if (name === 'transaction') {
         return (run: (inner: object) => unknown, ...rest: unknown[]) =>
@@ -43,6 +58,22 @@ export function wrapDatabase<D extends object>(tables: KnownTables, database: D)
       return call
     },
   })
+}
+
+/** A database that reads rows as they are stored. */
+interface Reader {
+  select(columns: Row): { from(table: Table): { where(condition: unknown): Promise<Row[]> } }
+}
+
+interface With {
+  as(query: unknown): unknown
+}
+
+/** The builder that Drizzle passes to a function goes through us too. */
+function wrapWith(tables: KnownTables, { as }: With): With {
+  return {
+    as: (query) => as(typeof query === 'function' ? (builder: object) => query(wrapDatabase(tables, builder)) : query),
+  }
 }
 
 class Later extends QueryPromise<unknown> {

@@ -55,21 +55,27 @@ export async function openLevels(
   rows: readonly Row[],
   find: FindConfig,
 ): Promise<void> {
-  const inner = Object.keys(of.relations).map((name) => {
+  // All are waited for at once: a second one that fails while nobody waited for it would end the process.
+  await Promise.all([openOwn(tables, of, rows), ...openInner(tables, of, rows, find)])
+}
+
+function openInner(tables: KnownTables, of: TableConfig, rows: readonly Row[], find: FindConfig): Promise<void>[] {
+  return Object.keys(of.relations).flatMap((name) => {
     const next = findNext(of, name, find)
     const found = rows.flatMap((row) => row[name] ?? []) as Row[]
-    return next && found.length > 0 ? openLevels(tables, next, found, find) : undefined
+    return next && found.length > 0 ? [openLevels(tables, next, found, find)] : []
   })
+}
+
+async function openOwn(tables: KnownTables, of: TableConfig, rows: readonly Row[]): Promise<void> {
   const [column] = Object.values(of.columns)
   const known = column && tables.find(column.table)
-  if (known) {
-    const stored = rows.map((row) =>
-      Object.fromEntries(Object.entries(row).filter(([key]) => Object.hasOwn(of.columns, key))),
-    )
-    const opened = await known.sealed.openRows(stored)
-    for (const [at, row] of rows.entries()) Object.assign(row, opened[at])
-  }
-  await Promise.all(inner)
+  if (!known) return
+  const stored = rows.map((row) =>
+    Object.fromEntries(Object.entries(row).filter(([key]) => Object.hasOwn(of.columns, key))),
+  )
+  const opened = await known.sealed.openRows(stored)
+  for (const [at, row] of rows.entries()) Object.assign(row, opened[at])
 }
 
 function findNext(of: TableConfig, relation: string, find: FindConfig): TableConfig | undefined {

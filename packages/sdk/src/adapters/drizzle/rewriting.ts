@@ -3,7 +3,7 @@ import { is, SQL, Subquery } from 'drizzle-orm'
 import type { Row } from '../../input.js'
 import { refuseCall, refuseExpression, refuseOrder } from '../refusals.js'
 import { assertNoSealed, assertPlain, type Rewriting, rewrite } from './conditions.js'
-import { columnsIn, knownPlaces, leavesOf } from './selections.js'
+import { columnsIn, knownPlaces, leavesOf, selectedBy } from './selections.js'
 import { isColumn, type KnownTables } from './tables.js'
 
 /** Drizzle's state of a select, which it reads when the query is executed. */
@@ -20,6 +20,21 @@ export interface SelectConfig {
   setOperators?: SetOperator[]
   limit?: unknown
   offset?: unknown
+}
+
+/** Drizzle's state of a write. */
+export interface WriteConfig {
+  withList?: readonly unknown[]
+  table: unknown
+  from?: unknown
+  joins?: { on?: unknown; table: unknown }[]
+  where?: unknown
+  /** The rows of an insert, or the select that it inserts. */
+  values?: unknown
+  set?: Row
+  onConflict?: unknown
+  orderBy?: unknown
+  returningFields?: Row
 }
 
 interface SetOperator {
@@ -41,16 +56,46 @@ export function createRewriting(tables: KnownTables): Rewriting {
 /** The SQL of the subqueries that were checked before it was made: the columns that they select are in it, as in any expression. */
 const checked = new WeakSet<object>()
 
-/** Makes SQL of a select of which nothing is left to rewrite. @throws InvalidInputError */
-export function buildChecked(tables: KnownTables, select: object, build: () => unknown): unknown {
-  assertFinal(tables, select)
+/** Makes SQL of a query of which nothing is left to rewrite. @throws InvalidInputError */
+export function buildChecked(tables: KnownTables, config: SelectConfig | WriteConfig, build: () => unknown): unknown {
+  assertFinal(tables, config)
   const built = build()
   if (is(built, SQL)) checked.add(built)
   return built
 }
 
-/** Notes what is to change in a select. Rewriting it once more changes nothing. */
-function visitSelect(rewriting: Rewriting, config: SelectConfig): void {
+/** Notes what is to change in a query. Rewriting it once more changes nothing. */
+export function rewriteBuilder(rewriting: Rewriting, config: SelectConfig | WriteConfig): void {
+  if ('fields' in config) rewriteSelect(rewriting, config)
+  else rewriteWrite(rewriting, config)
+}
+
+/** A write of a table without a model. What it stores is not encrypted, so it takes no encrypted column. */
+function rewriteWrite(rewriting: Rewriting, config: WriteConfig): void {
+  const { values, set, where, onConflict, joins = [], withList = [] } = config
+  for (const source of [config.from, ...withList]) visitSource(rewriting, source)
+  for (const { leaf } of leavesOf(config.returningFields ?? {})) {
+    if (!isColumn(leaf)) assertPlain(rewriting, leaf, refuseExpression)
+  }
+  assertPlain(rewriting, config.orderBy, refuseOrder)
+  // A query in the place of rows is one that is inserted.
+  if (!Array.isArray(values) || is(values, SQL)) rewrite(rewriting, values)
+  else for (const row of values) assertPlain(rewriting, Object.values(row as Row), refuseExpression)
+  assertPlain(rewriting, Object.values(set ?? {}), refuseExpression)
+  const changed = { where: rewrite(rewriting, where), onConflict: rewrite(rewriting, onConflict) }
+  const ons = joins.map((join) => rewriteJoin(rewriting, join))
+  rewriting.changes.push(() => Object.assign(config, changed), ...ons)
+}
+
+function rewriteJoin(rewriting: Rewriting, join: { on?: unknown; table: unknown }): () => void {
+  visitSource(rewriting, join.table)
+  const on = rewrite(rewriting, join.on)
+  return () => {
+    join.on = on
+  }
+}
+
+function rewriteSelect(rewriting: Rewriting, config: SelectConfig): void {
   const { tables } = rewriting
   for (const { leaf } of leavesOf(config.fields)) {
     if (!isColumn(leaf)) assertPlain(rewriting, leaf, refuseExpression)
@@ -62,13 +107,7 @@ function visitSelect(rewriting: Rewriting, config: SelectConfig): void {
   for (const source of [config.table, ...(config.withList ?? [])]) visitSource(rewriting, source)
   const where = rewrite(rewriting, config.where)
   const having = rewrite(rewriting, config.having)
-  const ons = (config.joins ?? []).map((join) => {
-    visitSource(rewriting, join.table)
-    const on = rewrite(rewriting, join.on)
-    return () => {
-      join.on = on
-    }
-  })
+  const ons = (config.joins ?? []).map((join) => rewriteJoin(rewriting, join))
   for (const operator of config.setOperators ?? []) visitOperator(rewriting, config, operator)
   rewriting.changes.push(() => Object.assign(config, { where, having }), ...ons)
 }
@@ -105,10 +144,10 @@ function visit(rewriting: Rewriting, query: unknown, mayBeSealed: boolean): void
   if (typeof query !== 'object' || query === null) return
   if (is(query, Subquery)) {
     assertSubquery(rewriting.tables, query)
-    if (!mayBeSealed) assertNoSealed(rewriting.tables, columnsIn(query._.selectedFields as Row), refuseExpression)
+    if (!mayBeSealed) assertNoSealed(rewriting.tables, columnsIn(selectedBy(query)), refuseExpression)
   } else if (isSelect(query)) {
     if (!mayBeSealed) assertNoSealed(rewriting.tables, columnsIn(query.config.fields), refuseExpression)
-    visitSelect(rewriting, query.config)
+    rewriteSelect(rewriting, query.config)
   } else if ('then' in query && typeof query.then === 'function') {
     refuseCall('a query inside of another one', 'Only a select can be a part of a query.')
   }
@@ -121,24 +160,25 @@ function isSelect(query: object): query is { config: SelectConfig } {
 }
 
 /** Another builder than ours made its SQL. That of ours was checked when it was made. */
-function assertSubquery(tables: KnownTables, { _: { sql, selectedFields } }: Subquery): void {
+function assertSubquery(tables: KnownTables, subquery: Subquery): void {
+  const { sql } = subquery._
   if (checked.has(sql)) return
   assertNoSealed(tables, sql, refuseSearch)
   assertFinal(tables, sql)
-  for (const { leaf } of leavesOf(selectedFields as Row))
-    if (!isColumn(leaf)) assertNoSealed(tables, leaf, refuseSearch)
+  for (const { leaf } of leavesOf(selectedBy(subquery))) if (!isColumn(leaf)) assertNoSealed(tables, leaf, refuseSearch)
 }
 
-/** Refuses a part that is sent as it is, but searches by an encrypted column. */
-export function assertFinal(tables: KnownTables, part: object): void {
+/** Refuses a query that is sent as it is, but searches by an encrypted column. */
+export function assertFinal(tables: KnownTables, query: SQL | SelectConfig | WriteConfig): void {
   const dry = createRewriting(tables)
-  if (isSelect(part)) visitSelect(dry, part.config)
-  else rewrite(dry, part)
+  if (is(query, SQL)) rewrite(dry, query)
+  else rewriteBuilder(dry, query)
   const [search] = dry.searches
   if (search) refuseSearch(search.model, search.field)
 }
 
-function refuseSearch(model: string, field: string): never {
+/** Refuses a search that cannot be rewritten any more. @throws InvalidInputError */
+export function refuseSearch(model: string, field: string): never {
   refuseCall(
     `a subquery that searches by ${model}.${field}`,
     'Search by the column of its index, with the value that `index` of the model makes.',

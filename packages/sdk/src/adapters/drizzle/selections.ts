@@ -35,6 +35,12 @@ export function knownPlaces(tables: KnownTables, fields: Row): [path: Path, tabl
   })
 }
 
+/** Returns what a subquery selects. Reading it in Drizzle's way throws for expressions without a name. */
+export function selectedBy(subquery: Subquery): Row {
+  const state: Subquery['_'] = Object.getOwnPropertyDescriptor(subquery, '_')?.value ?? subquery._
+  return state.selectedFields as Row
+}
+
 function columnsOf(table: Table): Row {
   return (table as unknown as Record<symbol, Row>)[Symbol.for('drizzle:Columns')] ?? {}
 }

@@ -62,6 +62,18 @@ export function nameOf(table: Table): string {
   return JSON.stringify([of[SCHEMA] ?? null, of[ORIGINAL_NAME] ?? null])
 }
 
+/** Refuses to write to a table by another definition of it, whose columns have other names than the model's. @throws InvalidInputError */
+export function assertSameColumns({ sealed, columns }: KnownTable, table: Table): void {
+  const given = getTableColumns(table) as Record<string, Column>
+  const isSame = (key: string) => given[key]?.name === columns[key]?.name
+  const other = [...sealed.columns, ...Object.keys(given)].find((key) => !isSame(key))
+  if (other === undefined) return
+  throw new InvalidInputError(
+    `the table of ${sealed.name} is defined a second time, with another column ${JSON.stringify(other)}`,
+    'Write to it by the definition that was passed to `encrypted`.',
+  )
+}
+
 export function isColumn(value: unknown): value is Column {
   return is(value, Column)
 }

@@ -2,15 +2,17 @@
  * Inserts, updates and deletes of Drizzle. Encrypting takes time, and Drizzle takes values at once: so the calls are remembered, and
  * repeated on Drizzle's own builder, with encrypted values, when the query is awaited.
  */
-import { type Column, is, QueryPromise, SQL, StringChunk, sql } from 'drizzle-orm'
+import { and, type Column, eq, getTableColumns, is, QueryPromise, SQL, StringChunk, sql, type Table } from 'drizzle-orm'
 import type { Row } from '../../input.js'
 import { readConflict } from '../conflicts.js'
-import { refuseCall, refuseComputed } from '../refusals.js'
-import { type Rewriting, rewrite, run } from './conditions.js'
-import { pinnedBy } from './pins.js'
+import { refuseCall, refuseComputed, refuseExpression, refuseOrder } from '../refusals.js'
+import { assertPlain, type Rewriting, rewrite, run } from './conditions.js'
+import { readPins } from './pins.js'
 import { readSelection } from './results.js'
-import { createRewriting } from './rewriting.js'
-import type { KnownTable, KnownTables } from './tables.js'
+import { createRewriting, visitSource } from './rewriting.js'
+import { leavesOf } from './selections.js'
+import { assertSpelled, isFoundBySpelling, withSpellings } from './spellings.js'
+import { isColumn, type KnownTable, type KnownTables } from './tables.js'
 
 type Call = [name: string, args: unknown[]]
 
@@ -20,17 +22,27 @@ interface Builder {
 
 const REFUSED = ['select', 'prepare', 'toSQL', 'getSQL', 'as', '_prepare', 'all', 'get', 'run']
 
+/** A write of a table with a model. */
+export interface Written {
+  tables: KnownTables
+  known: KnownTable
+  /** The table as the write names it. */
+  table: Table
+  /** Reads columns of the rows that a condition finds. */
+  read(columns: Row, condition: unknown): Promise<Row[]>
+}
+
 /** Remembers the calls on a builder of Drizzle, which `begin` makes, and repeats them when it is awaited. */
-export function wrapWrite(tables: KnownTables, known: KnownTable, begin: () => object): object {
+export function wrapWrite(written: Written, begin: () => object): object {
+  const { tables, known } = written
   const calls: Call[] = []
   const waiting = new Write(async () => {
-    const repeated = await translate(tables, known, calls)
+    const returning = calls.find(([name]) => name === 'returning')
+    const open = returning && readSelection(tables, (returning[1][0] as Row) ?? known.columns, { mustOpen: true })
     let builder = begin() as Builder
-    for (const [name, args] of repeated) builder = builder[name]?.(...args) as Builder
+    for (const [name, args] of await translate(written, calls)) builder = builder[name]?.(...args) as Builder
     const result: unknown = await builder
-    const returning = repeated.find(([name]) => name === 'returning')
-    if (!returning) return result
-    return readSelection(tables, (returning[1][0] as Row) ?? known.columns)(result as Row[])
+    return open ? open(result as Row[]) : result
   })
   const wrapped: object = new Proxy(waiting, {
     get(target, name) {
@@ -54,31 +66,75 @@ class Write extends QueryPromise<unknown> {
   }
 }
 
-async function translate(tables: KnownTables, known: KnownTable, calls: readonly Call[]): Promise<Call[]> {
+async function translate(written: Written, calls: readonly Call[]): Promise<Call[]> {
+  const { tables, known } = written
   const { sealed } = known
   const rewriting = createRewriting(tables)
-  const condition = calls.find(([name]) => name === 'where')?.[1][0]
   let given: Row[] = []
   const out: Call[] = []
   for (const [name, args] of calls) {
     const [first] = args
     if (name === 'values') {
-      given = (Array.isArray(first) ? first : [first]).map((row) => withDefaults(known, row))
+      given = (Array.isArray(first) ? first : [first]).map((row) => withSpellings(known, withDefaults(known, row)))
       for (const row of given) assertNotComputed(known, row)
-      out.push([name, [await sealed.sealRows(given)]])
+      out.push([name, [(await sealed.sealRows(given)).map((row) => rewriteRow(rewriting, row))]])
     } else if (name === 'set') {
       assertNotComputed(known, first as Row)
-      out.push([name, [await sealed.sealChanges(withUpdates(known, first as Row), pinnedBy(known, condition))]])
+      const changes = withUpdates(known, first as Row)
+      const changed = await sealed.sealChanges(changes, await findBound(written, changes, calls))
+      out.push([name, [rewriteRow(rewriting, changed)]])
     } else if (name === 'onConflictDoUpdate') {
       out.push([name, [await conflictUpdate(rewriting, known, first as ConflictUpdate, given)]])
     } else if (name === 'onDuplicateKeyUpdate') {
       refuseCall(name, 'Update the row by its key, or insert it.')
-    } else if (name === 'where' || name.endsWith('Join')) {
-      out.push([name, args.map((arg) => rewrite(rewriting, arg))])
-    } else out.push([name, args])
+    } else out.push([name, args.map((arg) => rewriteArgument(rewriting, name, arg))])
   }
   await run(rewriting)
   return out
+}
+
+function rewriteArgument(rewriting: Rewriting, name: string, arg: unknown): unknown {
+  if (name === 'where') return rewrite(rewriting, arg)
+  if (name === 'returning') {
+    for (const { leaf } of leavesOf((arg as Row | undefined) ?? {})) {
+      if (!isColumn(leaf)) assertPlain(rewriting, leaf, refuseExpression)
+    }
+  } else if (name === 'orderBy') assertPlain(rewriting, arg, refuseOrder)
+  else if (name === 'onConflictDoNothing') assertPlain(rewriting, Object.values(arg ?? {}), refuseExpression)
+  else if (typeof arg === 'function') refuseCall(`a function in ${name} of a write`, 'Pass the condition itself.')
+  else if (name.endsWith('Join') && is(arg, SQL)) return rewrite(rewriting, arg)
+  else if (typeof arg === 'object') visitSource(rewriting, arg)
+  return arg
+}
+
+/** Rewrites the expressions of SQL in a row, such as a subquery in a column that is not encrypted. */
+function rewriteRow(rewriting: Rewriting, row: Row): Row {
+  const rewritten = Object.entries(row).flatMap(([key, value]) =>
+    isExpression(value) ? [[key, rewrite(rewriting, value)] as const] : [],
+  )
+  return rewritten.length > 0 ? { ...row, ...Object.fromEntries(rewritten) } : row
+}
+
+/** Finds what the changed row has in the columns of `bind`, if something is sealed for it. */
+async function findBound({ known, table, read }: Written, changes: Row, calls: readonly Call[]): Promise<Row> {
+  const { sealed } = known
+  const columns = getTableColumns(table) as Record<string, Column>
+  const isBound =
+    sealed.bind.length > 0 && Object.entries(changes).some(([key, value]) => sealed.isSealed(key) && value !== null)
+  const conditions = calls.filter(([name]) => name === 'where').map(([, [condition]]) => condition)
+  if (!isBound || conditions.length === 0) return {}
+  const pins = conditions.length === 1 ? readPins(known, table, conditions[0]) : undefined
+  if (!pins) {
+    const hint = `Say which row by one \`where\` of Drizzle's own comparisons, joined by \`and\`: eq(${sealed.name}.${sealed.bind[0]}, …).`
+    return refuseCall('SQL as text, a subquery or a second `where` in the condition of an update', hint)
+  }
+  const bound = withSpellings(known, pins)
+  const keys = sealed.bind.filter((key) => columns[key])
+  if (isFoundBySpelling(known) || !keys.every((key) => key in bound)) return bound
+  const found = keys.map((key) => [key, columns[key] as Column] as const)
+  const rows = await read(Object.fromEntries(found), and(...found.map(([key, column]) => eq(column, bound[key]))))
+  for (const row of rows) assertSpelled(known, row, bound)
+  return bound
 }
 
 interface ConflictUpdate {
@@ -96,7 +152,7 @@ async function conflictUpdate(
   given: readonly Row[],
 ): Promise<ConflictUpdate> {
   const targets = [update.target].flat().map((column) => known.keyOf(column))
-  const conflict = readConflict(known.sealed, targets, given)
+  const conflict = readConflict(known.sealed, isFoundBySpelling(known) ? targets : [], given)
   const moved: Row = {}
   const plain: Row = {}
   for (const [key, value] of Object.entries(update.set)) {
@@ -106,7 +162,7 @@ async function conflictUpdate(
   }
   assertNotComputed(known, plain)
   const sealed = await known.sealed.sealChanges(withUpdates(known, plain), conflict.bound)
-  const out = { ...update, set: { ...sealed, ...moved } }
+  const out = { ...update, set: { ...rewriteRow(rewriting, sealed), ...moved } }
   for (const name of ['where', 'targetWhere', 'setWhere'] as const) {
     if (out[name] !== undefined) out[name] = rewrite(rewriting, out[name])
   }
@@ -130,8 +186,12 @@ function excluded({ columns }: KnownTable, key: string): SQL {
 function assertNotComputed({ sealed }: KnownTable, row: Row): void {
   for (const key of [...Object.keys(row).filter((one) => sealed.isSealed(one)), ...sealed.bind]) {
     const value = row[key]
-    if (typeof value === 'object' && value !== null && 'getSQL' in value) refuseComputed(sealed.name, key)
+    if (isExpression(value)) refuseComputed(sealed.name, key)
   }
+}
+
+function isExpression(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && 'getSQL' in value
 }
 
 /** Adds the values that Drizzle would make at the insert: encrypted values may be bound to them. */

@@ -1,0 +1,171 @@
+// Which row a write of Drizzle is about, on the PostgreSQL of the run: what would seal a value for another row is refused, and nothing stored.
+import { and, between, eq, gt, inArray, isNotNull, like, ne, not, or, type SQL, sql } from 'drizzle-orm'
+import { pgTable, text, uuid, withReplicas } from 'drizzle-orm/pg-core'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { encrypted } from '../../packages/sdk/src/drizzle.js'
+import { backend } from '../support/database.js'
+import { ADA, BEN, connect, notes, prices, type Sent, users } from './drizzle-scene.js'
+
+describe.runIf(backend() === 'postgres')('Drizzle', () => {
+  const sent: Sent[] = []
+  let scene: Awaited<ReturnType<typeof connect>>
+  type Db = (typeof scene)['db']
+  beforeAll(async () => {
+    scene = await connect(sent)
+  })
+  afterAll(() => scene.close())
+  beforeEach(() => scene.seed())
+
+  async function refused(run: () => unknown, message: RegExp): Promise<void> {
+    await expect((async () => await run())()).rejects.toMatchObject({
+      code: 'E_INVALID_INPUT',
+      message: expect.stringMatching(message),
+    })
+    expect(sent.filter(({ query }) => !query.startsWith('select'))).toEqual([])
+  }
+
+  const emails = async () => (await scene.db.select().from(users).orderBy(users.id)).map(({ email }) => email)
+
+  describe('an update of an encrypted field', () => {
+    const isAda = () => eq(users.id, ADA)
+    const DOUBTFUL: [title: string, condition: () => SQL | undefined][] = [
+      ['text that is joined to it', () => sql.join([isAda(), eq(users.city, 'Paris')], sql` or `)],
+      ['text after it', () => sql`${isAda()} ${sql.raw('or true')}`],
+      ['text beside it', () => and(isAda(), sql`true or true`)],
+      ['raw text beside it', () => and(isAda(), sql.raw('city is not null or 1 = 1'))],
+      ['text that closes a bracket', () => and(isAda(), or(eq(users.city, 'x'), sql`true) or (true`))],
+      ['text in a value', () => and(isAda(), eq(users.city, sql`'x' or true`))],
+      ['text in a parameter', () => and(isAda(), eq(users.city, sql.param(sql`'x' or true`) as never))],
+      ['text that is denied', () => and(isAda(), not(sql`false and false or true`))],
+      [
+        'text with its own operator',
+        () => and(isAda(), sql`${users.city} = any(array['x']) or ${users.city} is not null`),
+      ],
+      [
+        'a subquery beside it',
+        () => and(isAda(), inArray(users.id, scene.db.select({ id: notes.userId }).from(notes))),
+      ],
+      ['a value that is written into the text', () => and(isAda(), eq(users.city, "x\\' or true --"))?.inlineParams()],
+    ]
+    it.each(DOUBTFUL)('is refused with %s', async (_, condition) => {
+      await refused(
+        () => scene.db.update(users).set({ email: 'new' }).where(condition()),
+        /SQL as text, a subquery or a second `where`/,
+      )
+    })
+    it('is refused with a second condition, which replaces the first', async () => {
+      const update = scene.db.update(users).set({ email: 'new' }).$dynamic()
+      await refused(() => update.where(isAda()).where(eq(users.city, 'Paris')), /a second `where`/)
+    })
+    const ABOUT_MANY: [title: string, condition: () => SQL | undefined][] = [
+      ['one of several conditions', () => or(isAda(), eq(users.city, 'Paris'))],
+      ['another row', () => not(isAda())],
+      ['another operator', () => and(ne(users.id, ADA), gt(users.id, ADA))],
+      ['a list', () => inArray(users.id, [ADA, BEN])],
+    ]
+    it.each(ABOUT_MANY)('is refused with %s', async (_, condition) => {
+      await refused(
+        () => scene.db.update(users).set({ email: 'new' }).where(condition()),
+        /bound to id, which the change does not tell/,
+      )
+    })
+    it("reads Drizzle's own comparisons beside the id", async () => {
+      const { db } = scene
+      const condition = and(
+        isAda(),
+        or(eq(users.city, 'London'), like(users.city, 'P%'), inArray(users.city, [])),
+        and(not(eq(users.city, 'x')), isNotNull(users.city), between(users.city, 'A', 'Z')),
+        eq(users.email, 'ada@example.org'),
+      )
+      await db.update(users).set({ email: 'new' }).where(condition)
+      expect(await emails()).toEqual(['new', 'ben@example.org'])
+    })
+    it('may use text where nothing is sealed', async () => {
+      await scene.db.update(notes).set({ title: 'x', body: null }).where(sql`${notes.noteId} > 0 or true`)
+      expect(await scene.db.select({ body: notes.body }).from(notes)).toEqual([{ body: null }, { body: null }])
+    })
+  })
+
+  describe('an id in another spelling', () => {
+    it('is stored, found and bound as PostgreSQL returns a uuid', async () => {
+      const { db } = scene
+      await db.update(users).set({ email: 'new' }).where(eq(users.id, ADA.toUpperCase()))
+      const [inserted] = await db
+        .insert(users)
+        .values({ id: ADA.replace('0b', 'FF').toUpperCase(), email: 'ff' })
+        .returning()
+      await db
+        .insert(users)
+        .values({ id: BEN.toUpperCase(), email: 'x' })
+        .onConflictDoUpdate({ target: users.id, set: { email: 'upserted' } })
+      expect(inserted?.id).toBe(ADA.replace('0b', 'ff'))
+      expect(await emails()).toEqual(['new', 'upserted', 'ff'])
+    })
+    const SPELLINGS: [title: string, run: (db: Db) => unknown][] = [
+      [
+        'a uuid without its dashes',
+        (db) =>
+          db
+            .update(users)
+            .set({ email: 'new' })
+            .where(eq(users.id, ADA.replaceAll('-', ''))),
+      ],
+      ['a uuid in braces that is inserted', (db) => db.insert(users).values({ id: `{${ADA}}`, email: 'new' })],
+      [
+        'a number with zeros',
+        (db) =>
+          db
+            .update(notes)
+            .set({ body: 'new' })
+            .where(eq(notes.noteId, '007' as never)),
+      ],
+      ['a number with a sign', (db) => db.insert(notes).values({ noteId: '+9' as never, body: 'new' })],
+    ]
+    it.each(SPELLINGS)('is refused: %s', async (_, run) => {
+      await refused(() => run(scene.db), /must have the spelling in which the database returns it/)
+    })
+    it('is compared with the stored one where its type is unknown', async () => {
+      const { db } = scene
+      await db.insert(prices).values({ amount: '7', note: 'seven' })
+      sent.length = 0
+      await refused(
+        () => db.update(prices).set({ note: 'new' }).where(eq(prices.amount, '7.0')),
+        /must have the spelling/,
+      )
+      await db.update(prices).set({ note: 'new' }).where(eq(prices.amount, '7'))
+      expect(await db.select().from(prices)).toEqual([{ amount: '7', note: 'new' }])
+      const upsert = db.insert(prices).values({ amount: '7.0', note: 'x' })
+      sent.length = 0
+      await refused(() => upsert.onConflictDoUpdate({ target: prices.amount, set: { note: 'y' } }), /bound to amount/)
+    })
+  })
+
+  it('returns nothing that would not open, and stores nothing then', async () => {
+    const { db } = scene
+    await refused(
+      () => db.insert(users).values({ id: BEN, email: 'x' }).returning({ email: users.email }),
+      /users\.email cannot be returned without id/,
+    )
+    await refused(() => db.delete(users).returning({ email: users.email }), /cannot be returned without id/)
+    await refused(
+      () => db.update(users).set({ city: 'x' }).returning({ email: users.email }),
+      /cannot be returned without id/,
+    )
+  })
+
+  describe('another way to the same table', () => {
+    it('encrypts, or is refused', async () => {
+      const { db, raw, pairs, client } = scene
+      const again = pgTable('users', { id: uuid().primaryKey(), mail: text('email') })
+      await refused(() => db.insert(again).values({ id: BEN, mail: 'plain' }), /defined a second time/)
+      const replicated = encrypted(withReplicas(raw, [raw]), pairs)
+      await client`truncate users`
+      await replicated.$primary.insert(users).values({ id: ADA, email: 'plain' })
+      expect(JSON.stringify(await client`select * from users`)).not.toContain('plain')
+      expect(await emails()).toEqual(['plain'])
+    })
+    it('is no list', () => {
+      expect(() => encrypted(scene.raw, { users } as never)).toThrow(/takes a list of tables/)
+    })
+  })
+})
