@@ -216,6 +216,28 @@ describe.runIf(backend() === 'postgres')('Kysely', () => {
       expect(await people()).toEqual([{ ...ADA, nick: 'new', city: 'OSLO' }, BEN])
     })
   })
+
+  it('refuses to return an encrypted field without its id, before it writes', async () => {
+    const query = db
+      .insertInto('people')
+      .values({ ...ADA, id: 'new' })
+      .returning('email')
+    await refused(query.execute(), /field "id": a column of bind must be selected with people\.email/)
+    const changed = db.updateTable('people').set({ city: 'x' }).returning(['nick', 'city'])
+    await refused(changed.execute(), /"id": a column of bind/)
+    expect(await people()).toEqual([ADA, BEN])
+  })
+  it.each<[string, (eb: ExpressionBuilder<{ p: Person }, 'p'>) => { as(name: 'row'): unknown }]>([
+    ['jsonAgg', (eb) => eb.fn.jsonAgg('p')],
+    ['toJson', (eb) => eb.fn.toJson('p')],
+    ['a function of its name', (eb) => eb.fn('row_to_json', [sql.ref('p')])],
+    ['a function of its name as a column', (eb) => eb.fn('row_to_json', ['p' as 'p.id'])],
+    ['its name as a column', (eb) => eb.ref('p' as 'id')],
+    ['SQL', () => sql`to_json(p)`],
+  ])('refuses a whole row by %s', async (_, rowOf) => {
+    const query = db.selectFrom('people as p').select((eb) => rowOf(eb as never).as('row') as never)
+    await refused(query.execute(), /whole row|names all columns of p/)
+  })
 })
 
 const ADA: Person = { id: 'ada', email: 'ada@x.org', nick: 'countess', city: 'London', boss: 'ben' }

@@ -23,6 +23,12 @@ function connect() {
   return client.$extends(encrypted({ User: models.users, Post: models.posts }))
 }
 
+/** A client that leaves out the ids of posts. */
+function omitting() {
+  const other = new PrismaClient({ adapter: new PrismaPGlite(postgres), omit: { post: { id: true } } })
+  return other.$extends(encrypted({ User: models.users, Post: models.posts }))
+}
+
 /** Notes the queries of a connection. */
 function note(on: Pick<PGlite, 'query'>): void {
   const query = on.query.bind(on)
@@ -57,7 +63,7 @@ afterAll(async () => {
   await postgres.close()
 })
 
-const user = (id = randomUUID()) => ({ id, email: `${id}@x.org`, city: 'London' })
+const user = (id: string = randomUUID()) => ({ id, email: `${id}@x.org`, city: 'London' })
 const post = () => ({ id: randomUUID(), title: SECRET, likes: 3 })
 
 class Row {
@@ -165,6 +171,42 @@ const REFUSED: [title: string, message: RegExp, run: (db: Db) => Promise<unknown
       }),
   ],
   [
+    'an update by an id of any case',
+    /bound to id/,
+    (db) => db.user.updateMany({ where: { id: { equals: ID, mode: 'insensitive' } }, data: { nick: SECRET } }),
+  ],
+  [
+    'an update by an id and another operator',
+    /bound to id/,
+    (db) => db.user.updateMany({ where: { id: { equals: ID, not: randomUUID() } }, data: { nick: SECRET } }),
+  ],
+  [
+    'an update by a list of ids',
+    /bound to id/,
+    (db) => db.user.updateMany({ where: { id: { in: [ID] } }, data: { nick: SECRET } }),
+  ],
+  [
+    'to return a field without its id',
+    /"id": a column of bind must be selected with users\.email/,
+    (db) => db.user.create({ data: { ...user(), nick: SECRET }, select: { email: true } }),
+  ],
+  [
+    'to return a field and to omit its id',
+    /"id": a column of bind must be selected with users\.email/,
+    (db) => db.user.update({ where: { id: ID }, data: { nick: SECRET }, omit: { id: true } }),
+  ],
+  [
+    'to return a field of a relation without its id',
+    /"id": a column of bind must be selected with posts\.title/,
+    (db) =>
+      db.user.update({ where: { id: ID }, data: { nick: SECRET }, include: { posts: { select: { title: true } } } }),
+  ],
+  [
+    'to return a field whose id the client omits',
+    /"id": a column of bind must be selected with posts\.title/,
+    () => omitting().post.create({ data: { ...post(), user_id: ID } }),
+  ],
+  [
     'an upsert by another field',
     /bound to id/,
     (db) => db.user.upsert({ where: { email_index: 'x' }, create: user(), update: { nick: SECRET } }),
@@ -269,6 +311,24 @@ describe('Prisma', () => {
   it('tells a null of JSON from one of a text', async () => {
     await db.user.update({ where: { id: ID }, data: { born: Prisma.DbNull, nick: null } })
     expect(await db.user.findMany({ where: { born: { equals: Prisma.DbNull }, nick: null } })).toHaveLength(1)
+  })
+  it('seals to an id as the database spells it', async () => {
+    const id = randomUUID()
+    const other = id.toUpperCase()
+    await db.user.create({
+      data: { ...user(other), nick: 'first', posts: { create: { ...post(), id: `{${other}}` } } },
+    })
+    const nick = async () => (await db.user.findUnique({ where: { id } }))?.nick
+    expect(await nick()).toBe('first')
+    await db.user.update({ where: { id: other }, data: { nick: 'second' } })
+    expect(await nick()).toBe('second')
+    await db.user.updateMany({ where: { id: { equals: id.replaceAll('-', '') } }, data: { nick: 'third', id: other } })
+    expect(await nick()).toBe('third')
+    await db.user.upsert({ where: { id: other }, create: user(other), update: { nick: 'fourth' } })
+    expect(await nick()).toBe('fourth')
+    const posts = { update: { where: { id: other }, data: { title: 'Second' } } }
+    await db.user.update({ where: { id }, data: { posts } })
+    expect(await db.post.findUnique({ where: { id } })).toMatchObject({ title: 'Second' })
   })
   it('refuses models and fields that the schema does not have', () => {
     expect(() => client.$extends(encrypted({ Person: models.users }))).toThrow('the schema has no model "Person"')

@@ -31,6 +31,8 @@ export interface SealedTable {
   isSealed(column: string): boolean
   /** Tells whether changes have a value that is sealed to its row: all but null. */
   isBound(changes: Row): boolean
+  /** Refuses to select an encrypted column without what it is bound to. @throws InvalidInputError as reading would, but before a query is run */
+  assertReadable(columns: readonly string[]): void
   /** Seals rows to insert. */
   sealRows(rows: readonly Row[]): Promise<Row[]>
   /** Seals the changed columns of one row. `bound` are the values that the changed row is known to have in the columns of `bind`. */
@@ -64,6 +66,15 @@ export function createTable(model: object): SealedTable {
     isSealed: (column) => sealed.has(column),
     isBound: (changes) =>
       bind.length > 0 && Object.entries(changes).some(([column, value]) => sealed.has(column) && !isMissing(value)),
+    assertReadable(selected) {
+      const column = selected.find((one) => sealed.has(one))
+      const lacking = bind.find(({ path }) => !selected.includes(path[0] ?? ''))?.name
+      if (column === undefined || lacking === undefined) return
+      throw new InvalidInputError(
+        `field ${JSON.stringify(lacking)}: a column of bind must be selected with ${table}.${column}`,
+        'Select it too: the encrypted values of a row are bound to it.',
+      )
+    },
     async sealRows(given) {
       const { rows } = await load(stored)
       return rows.seal(given, {})

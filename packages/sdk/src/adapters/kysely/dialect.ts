@@ -2,7 +2,7 @@
 import type { CompiledQuery, DatabaseConnection, Dialect, Driver, QueryCompiler, QueryResult } from 'kysely'
 import type { Row } from '../../input.js'
 import { isNode } from './nodes.js'
-import { assertDistinct, openRows } from './results.js'
+import { assertDistinct, assertReadable, openRows } from './results.js'
 import { rewriteStatement } from './rewrite.js'
 import type { Output } from './scope.js'
 import type { Models } from './tables.js'
@@ -49,6 +49,7 @@ function wrapConnection(connection: DatabaseConnection, compiler: QueryCompiler,
     if (!isNode(given.query)) return { compiled: given, outputs: [] }
     const { node, outputs } = await rewriteStatement(models, given.query)
     assertDistinct(outputs)
+    assertReadable(outputs)
     if (node === given.query) return { compiled: given, outputs }
     return { compiled: compiler.compileQuery(node as never, given.queryId), outputs }
   }

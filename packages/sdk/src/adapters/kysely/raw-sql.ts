@@ -14,9 +14,22 @@ export function assertRawPart(models: Models, scope: Scope, raw: Node): void {
   for (const mention of namesInSql(rawText(raw))) {
     const table = tables.get(mention.name)
     if (table !== undefined && !mention.isQualifier) refuseCall(`SQL as text that names the table ${table}`, HINT)
+    if (!mention.isQualifier && mention.qualifier === undefined && isWholeRow(scope, mention.name)) {
+      refuseCall(`SQL as text that names all columns of ${mention.name}`, HINT)
+    }
     const source = findMentioned(scope, mention)
     if (source) refuseExpression(source.instance.table.name, source.column)
   }
+}
+
+/** The name of a table of the query, alone, stands for a row. */
+function isWholeRow(scope: Scope, name: string): boolean {
+  for (let at: Scope | undefined = scope; at; at = at.outer) {
+    for (const [alias, relation] of at.own) {
+      if (alias.toLowerCase() === name) return sealedColumns(relation?.outputs ?? []).length > 0
+    }
+  }
+  return false
 }
 
 function findMentioned(scope: Scope, { name, qualifier }: Mention): Source | undefined {

@@ -25,6 +25,21 @@ export function assertDistinct(outputs: readonly Output[]): void {
   }
 }
 
+/** Refuses, before anything is written, to return an encrypted column without what it is bound to. @throws InvalidInputError */
+export function assertReadable(outputs: readonly Output[]): void {
+  const selected = new Map<Instance, string[]>()
+  for (const output of outputs) {
+    if ('inner' in output) assertReadable(output.inner)
+    else if ('all' in output)
+      selected.set(output.all, [...(selected.get(output.all) ?? []), ...output.all.table.columns])
+    else {
+      const { instance, column } = output.source
+      selected.set(instance, [...(selected.get(instance) ?? []), column])
+    }
+  }
+  for (const [{ table }, columns] of selected) table.assertReadable(columns)
+}
+
 /** Where a column is in a row. */
 interface Place {
   column: string

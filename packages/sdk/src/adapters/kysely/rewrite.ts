@@ -6,6 +6,7 @@ import { assertRawPart, assertRawStatement } from './raw-sql.js'
 import { addRelations, RELATIONS } from './relations.js'
 import type { Rewriter, Rewritten } from './rewriter.js'
 import {
+  assertNoWholeRow,
   findSource,
   type Instance,
   isSealed,
@@ -130,6 +131,7 @@ async function rewriteExpression(rewriter: Rewriter, node: Node, scope: Scope): 
   if (isQuery(node)) return rewriteValueQuery(rewriter, node, scope)
   const source = findSource(scope, node)
   if (source && isSealed(source)) return refuseExpression(source.instance.table.name, source.column)
+  assertNoWholeRow(scope, node)
   if (LEAVES.includes(node.kind)) return node
   if (node.kind === 'RawNode') assertRawPart(rewriter.models, scope, node)
   if (node.kind === 'BinaryOperationNode') {

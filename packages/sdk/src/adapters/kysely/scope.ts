@@ -1,7 +1,7 @@
 /** Which tables a query of Kysely can name, and which encrypted column a name in it stands for. */
 import { refuseCall } from '../refusals.js'
 import type { SealedTable } from '../table.js'
-import { columnName, type Node, qualifierOf } from './nodes.js'
+import { columnName, type Node, qualifierOf, tableNames } from './nodes.js'
 import { assertSpelling } from './tables.js'
 
 /** One occurrence of such a table in a query. */
@@ -130,6 +130,18 @@ export function findInner(scope: Scope, node: Node): readonly Output[] | undefin
     if ('inner' in output && output.name === column) return output.inner
   }
   return undefined
+}
+
+/** Refuses the name of a table as a value, such as in `to_json`: it stands for all columns of a row. @throws InvalidInputError */
+export function assertNoWholeRow(scope: Scope, node: Node): void {
+  const isTable = node.kind === 'TableNode'
+  const name = isTable ? tableNames(node)?.alias : qualifierOf(node) === undefined ? columnName(node) : undefined
+  const relation = name === undefined ? undefined : findRelation(scope, name)
+  const isColumn = relation?.outputs.some((one) => !('all' in one) && one.name === name)
+  if (!relation || isColumn || sealedColumns(relation.outputs).length === 0) return
+  const source = isTable ? undefined : findSource(scope, node)
+  if (source?.instance.table.columns.includes(source.column)) return
+  refuseCall(`${JSON.stringify(name)} as a value, which is a whole row,`, 'Name the columns, with the table in front.')
 }
 
 export function isSealed({ instance, column }: Source): boolean {

@@ -2,7 +2,15 @@
 import { refuseCall } from '../refusals.js'
 import { aliasName, columnName, jsonQuery, type Node, qualifierOf } from './nodes.js'
 import type { Rewriter } from './rewriter.js'
-import { findInner, findRelation, findSource, type Output, type Relation, type Scope } from './scope.js'
+import {
+  assertNoWholeRow,
+  findInner,
+  findRelation,
+  findSource,
+  type Output,
+  type Relation,
+  type Scope,
+} from './scope.js'
 
 export interface Selections {
   nodes: Node[]
@@ -30,6 +38,7 @@ async function rewriteSelection(
   const value = isNamed ? (selection.node as Node) : selection
   const name = isNamed ? aliasName(selection) : (columnName(value) ?? '')
   const source = findSource(scope, value)
+  assertNoWholeRow(scope, value)
   if (source) return { node: one, outputs: [{ name, source }] }
   const inside = findInner(scope, value)
   if (inside) return { node: one, outputs: [{ name, inner: inside }] }

@@ -10,6 +10,7 @@ const CREATES = ['create', 'createMany', 'createManyAndReturn']
 const UPDATES = ['update', 'updateMany', 'updateManyAndReturn']
 const OTHERS = ['upsert', 'delete', 'deleteMany', 'count', 'aggregate', 'groupBy']
 const READS = ['findUnique', 'findUniqueOrThrow', 'findFirst', 'findFirstOrThrow', 'findMany']
+const COUNTS = ['count', 'aggregate', 'groupBy', 'createMany', 'updateMany', 'deleteMany']
 const COMPUTED = ['_min', '_max', '_sum', '_avg']
 
 export async function rewriteArgs(schema: Schema, model: KnownModel, operation: string, args: unknown): Promise<Row> {
@@ -18,6 +19,7 @@ export async function rewriteArgs(schema: Schema, model: KnownModel, operation: 
   }
   const given = isPlain(args) ? args : {}
   const out = await rewriteRead(schema, model, given)
+  if (!COUNTS.includes(operation)) assertReadable(model, given)
   if (CREATES.includes(operation)) out.data = await sealData(schema, model, given.data)
   if (UPDATES.includes(operation)) out.data = await sealUpdate(schema, model, given.data, given.where)
   if (operation === 'upsert') {
@@ -42,16 +44,27 @@ async function rewriteRead(schema: Schema, model: KnownModel, args: Row): Promis
   return out
 }
 
-async function rewriteSelection(schema: Schema, model: KnownModel, selection: Row): Promise<Row> {
+async function rewriteSelection(schema: Schema, model: KnownModel, selection: Row, isCount = false): Promise<Row> {
   const all = Object.entries(selection).map(async ([field, value]) => {
     const relation = model.relations.get(field)
     if (!isPlain(value)) return [field, value]
     if (field === '_count' && isPlain(value.select)) {
-      return [field, { ...value, select: await rewriteSelection(schema, model, value.select) }]
+      return [field, { ...value, select: await rewriteSelection(schema, model, value.select, true) }]
     }
-    return [field, relation === undefined ? value : await rewriteRead(schema, schema.get(relation), value)]
+    if (relation === undefined) return [field, value]
+    if (!isCount) assertReadable(schema.get(relation), value)
+    return [field, await rewriteRead(schema, schema.get(relation), value)]
   })
   return Object.fromEntries(await Promise.all(all))
+}
+
+/** Refuses, before anything is written, to return an encrypted field without what it is bound to. */
+function assertReadable({ sealed, fields, omitted }: KnownModel, { select, omit }: Row): void {
+  if (!sealed) return
+  const left: Row = { ...omitted, ...(isPlain(omit) ? omit : {}) }
+  sealed.assertReadable(
+    [...fields].filter((field) => (isPlain(select) ? Boolean(select[field]) : left[field] !== true)),
+  )
 }
 
 /** Refuses an encrypted field by which rows would be sorted, on any level. */

@@ -1,6 +1,7 @@
 /** What Prisma writes: seals the values of rows, of changes, and of the writes that are nested in them. */
 import type { Row } from '../../input.js'
 import { refuseCall, refuseComputed } from '../refusals.js'
+import { refuseSpelling } from '../spelling.js'
 import type { KnownModel, Schema } from './schema.js'
 import { isNull, isPlain, mapOneOrMany, readObject } from './values.js'
 import { pinnedBy, rewriteWhere } from './where.js'
@@ -33,19 +34,30 @@ export async function sealUpdate(schema: Schema, model: KnownModel, data: unknow
   if (!changes) return undefined
   const { sealed } = model
   const values = readValues(model, changes)
-  const out = sealed ? await sealed.sealChanges(values, pinnedBy(model, where)) : values
+  const out = sealed ? await sealed.sealChanges(values, pinnedExactly(model, values, where)) : values
   return { ...withNulls(out, changes), ...(await nested(schema, model, changes)) }
 }
 
+/** @throws InvalidInputError where the database may find the row by another spelling of its id, to which a value would be sealed */
+function pinnedExactly(model: KnownModel, changes: Row, where: unknown): Row {
+  const bound = pinnedBy(model, where)
+  if (model.sealed?.isBound(changes)) {
+    const inexact = Object.keys(bound).find((field) => !model.exact.has(field))
+    const hint = 'Give the column a type with one spelling: a number, a UUID, or text that is compared exactly.'
+    if (inexact !== undefined) refuseSpelling(model.sealed.name, inexact, hint)
+  }
+  return bound
+}
+
 /** Reads the values of a row, without its relations. @throws InvalidInputError for a value that the database would compute */
-function readValues({ sealed, relations, json }: KnownModel, row: Row): Row {
+function readValues({ sealed, relations, json, spell }: KnownModel, row: Row): Row {
   const own = Object.entries(row).filter(([field, value]) => value !== undefined && !relations.has(field))
   return Object.fromEntries(
     own.map(([field, value]) => {
       if (!sealed?.isSealed(field) && !sealed?.bind.includes(field)) return [field, value]
       if (isNull(value)) return [field, null]
-      if (!isPlain(value) || json.has(field)) return [field, value]
-      return [field, 'set' in value ? value.set : refuseComputed(sealed.name, field)]
+      if (!isPlain(value) || json.has(field)) return [field, spell(field, value)]
+      return [field, 'set' in value ? spell(field, value.set) : refuseComputed(sealed.name, field)]
     }),
   )
 }

@@ -1,6 +1,8 @@
 /** What a Prisma client knows of its schema, with the models that seal its tables. Rows have the names of Prisma's fields. */
 import { InvalidInputError } from '../../errors.js'
+import type { Row } from '../../input.js'
 import { createTable, type SealedTable } from '../table.js'
+import { isExact, type ModelTypes, readTypes, spell } from './types.js'
 
 export interface KnownModel {
   name: string
@@ -9,8 +11,14 @@ export interface KnownModel {
   fields: ReadonlySet<string>
   /** The other model of each relation, by its field. */
   relations: ReadonlyMap<string, string>
+  /** The fields that the client leaves out of what it returns, unless a call says otherwise. */
+  omitted: Readonly<Row>
   /** The fields that are JSON in Prisma: their values are never Prisma's own operations. */
   json: ReadonlySet<string>
+  /** The fields of `bind` that the database finds in the spelling only in which it returns them. */
+  exact: ReadonlySet<string>
+  /** Spells the value of a field as the database returns it, where its type says how. */
+  spell(field: string, value: unknown): unknown
 }
 
 export interface Schema {
@@ -24,15 +32,26 @@ interface PrismaModel {
   dbName?: string | null
 }
 
+interface Client {
+  _runtimeDataModel?: { models: Record<string, PrismaModel> }
+  _globalOmit?: Readonly<Record<string, Row>>
+}
+
 /** @throws InvalidInputError when it is no Prisma client, or its schema lacks a model or one of its fields */
 export function readSchema(client: object, models: Readonly<Record<string, object>>): Schema {
-  const { _runtimeDataModel: data } = client as { _runtimeDataModel?: { models: Record<string, PrismaModel> } }
+  const { _runtimeDataModel: data, _globalOmit: omit } = client as Client
   if (!data) throw new InvalidInputError('expected a Prisma client', 'Pass what `encrypted` returns to its `$extends`.')
   for (const name of Object.keys(models)) {
     if (Object.hasOwn(data.models, name)) continue
     throw new InvalidInputError(`the schema has no model ${JSON.stringify(name)}`, 'Name models as the schema does.')
   }
-  const known = new Map(Object.entries(data.models).map(([name, one]) => [name, knowModel(name, one, models[name])]))
+  const types = readTypes(client)
+  const known = new Map(
+    Object.entries(data.models).map(([name, one]) => [
+      name,
+      knowModel(name, one, models[name], types.get(name), omit?.[uncapitalized(name)]),
+    ]),
+  )
   return {
     get(name) {
       const found = known.get(name)
@@ -47,11 +66,21 @@ export function readSchema(client: object, models: Readonly<Record<string, objec
   }
 }
 
+function uncapitalized(name: string): string {
+  return name.replace(/^./, (first) => first.toLowerCase())
+}
+
 function columnOf({ name, dbName }: PrismaModel['fields'][number]): string {
   return (dbName ?? name).toLowerCase()
 }
 
-function knowModel(name: string, { fields }: PrismaModel, model: object | undefined): KnownModel {
+function knowModel(
+  name: string,
+  { fields }: PrismaModel,
+  model: object | undefined,
+  types: ModelTypes | undefined,
+  omitted: Row = {},
+): KnownModel {
   const sealed = model && createTable(model)
   const lacking = sealed?.columns.find((column) => !fields.some((field) => field.name === column))
   if (lacking !== undefined) {
@@ -64,7 +93,17 @@ function knowModel(name: string, { fields }: PrismaModel, model: object | undefi
     name,
     sealed,
     fields: new Set(fields.map((field) => field.name)),
+    omitted,
     relations: new Map(fields.filter(({ kind }) => kind === 'object').map((field) => [field.name, field.type])),
     json: new Set(fields.filter(({ type }) => type === 'Json').map((field) => field.name)),
+    exact: new Set(
+      fields.filter(({ name, type, kind }) => isExact(types, { name, type, kind })).map((field) => field.name),
+    ),
+    spell: (name, value) =>
+      spell(
+        types,
+        fields.find((field) => field.name === name),
+        value,
+      ),
   }
 }

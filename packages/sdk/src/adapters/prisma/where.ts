@@ -82,7 +82,7 @@ function isCombined(model: KnownModel, key: string): boolean {
   return !LOGICAL.includes(key) && !model.fields.has(key)
 }
 
-/** Finds the values that a condition says the row has in the fields of `bind`. */
+/** Finds the values that a condition says the row has in the fields of `bind`, as the database spells them. */
 export function pinnedBy(model: KnownModel, where: unknown): Row {
   if (!isPlain(where)) return {}
   const found: Row = {}
@@ -90,9 +90,17 @@ export function pinnedBy(model: KnownModel, where: unknown): Row {
   for (const [key, value] of Object.entries(where)) {
     if (isCombined(model, key)) Object.assign(found, pinnedBy(model, value))
     else if (model.sealed?.bind.includes(key)) {
-      const pinned = isPlain(value) ? value.equals : value
-      if (pinned !== undefined) found[key] = pinned
+      const pinned = isPlain(value) ? equalTo(value) : value
+      if (pinned !== undefined) found[key] = model.spell(key, pinned)
     }
   }
   return found
+}
+
+/** What a filter compares with exactly. Every other operator, and `mode` beside it, may find further rows. */
+function equalTo(filter: Row): unknown {
+  const given = Object.entries(filter).filter(
+    ([name, value]) => value !== undefined && !(name === 'mode' && value === 'default'),
+  )
+  return given.every(([name]) => name === 'equals') ? filter.equals : undefined
 }

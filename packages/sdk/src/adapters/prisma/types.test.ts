@@ -1,0 +1,48 @@
+import { describe, expect, it } from 'vitest'
+import { isExact, readTypes, spell } from './types.js'
+
+const SCHEMA = `
+model User {
+  id     String @id @default("// @db.Text") @db.Uuid
+  code   String @db.Char(5) // @db.Text
+  mail   String @db.Citext
+  name   String // @db.Citext
+  number BigInt
+}
+enum Kind {
+  name @map("@db.Uuid")
+}
+model Post {
+  id String @id
+}`
+const typesOf = (activeProvider: string) =>
+  readTypes({ _engineConfig: { inlineSchema: SCHEMA, activeProvider } }).get('User')
+const field = (name: string, type = 'String') => ({ name, type, kind: 'scalar' })
+
+describe('the types of a Prisma schema', () => {
+  it.each([
+    ['postgresql', ['id', 'name']],
+    ['sqlite', ['id', 'name']],
+    ['mysql', []],
+    ['sqlserver', []],
+  ])('are found in one spelling on %s: %j', (provider, exact) => {
+    const types = typesOf(provider)
+    expect(['id', 'code', 'mail', 'name'].filter((name) => isExact(types, field(name)))).toEqual(exact)
+    expect(isExact(types, field('number', 'BigInt'))).toBe(true)
+    expect(isExact(types, field('at', 'DateTime'))).toBe(false)
+  })
+  it('are unknown without the text of the schema', () => {
+    expect(isExact(readTypes({}).get('User'), field('name'))).toBe(false)
+  })
+  it('say how a value is spelled', () => {
+    const types = typesOf('postgresql')
+    const uuid = '0d6f7e0a-1b2c-4d3e-8f90-a1b2c3d4e5f6'
+    for (const other of [uuid.toUpperCase(), `{${uuid}}`, `urn:uuid:${uuid}`, uuid.replaceAll('-', '')]) {
+      expect(spell(types, field('id'), other)).toBe(uuid)
+      expect(spell(types, field('name'), other)).toBe(other)
+    }
+    expect(spell(types, field('number', 'BigInt'), '+007')).toBe(7n)
+    expect(spell(types, field('name'), '007')).toBe('007')
+    expect(spell(types, field('id'), 'no uuid')).toBe('no uuid')
+  })
+})
