@@ -345,17 +345,30 @@ def wrapped_key_vectors():
         {"name": "read with another KEK", "tenant_id": TENANT, "key_id": KEY, "kek": keks[3].hex()},
         {"name": "read with a KEK of one other bit", "tenant_id": TENANT, "key_id": KEY, "kek": flip(keks[2], 31).hex()},
     ]
+    of_two = lambda change=lambda token: token: b64(change(base64.b64decode(text)))
+    version = [{"name": name, "wrapped_key": wrapped, "key_version": beside, "version": taken} for name, wrapped, beside, taken in (
+        ("the same in both", of_two(), 2, 2),
+        ("a number beside it that was raised", of_two(), 2**31 - 1, 2),
+        ("a number beside it that was raised by one", of_two(), 3, 2),
+        ("a number beside it that was lowered", of_two(), 1, 1),
+        ("another format", of_two(lambda token: b"\x02" + token[1:]), 7, 7),
+        ("a byte less", of_two(lambda token: token[:-1]), 7, 7),
+        ("a byte more", of_two(lambda token: token + b"\x00"), 7, 7),
+        ("text that is no base64", "vault:v1:abc", 7, 7),
+    )]
     return {
         "format": "wrapped key 1",
         "about": "wrapped-key.md 5. Byte strings are lower-case hexadecimal, wrapped_key is base64. `reader` holds the KEKs of "
                  "a key's versions 1 to 3; it opens `valid`, and must refuse each of `refuse`, which is `valid` with one "
-                 "fault. Each reader of `elsewhere` has one thing other than `reader`, and must refuse `valid`.",
+                 "fault. Each reader of `elsewhere` has one thing other than `reader`, and must refuse `valid`. `version` has what "
+                 "stands beside a wrapped key, and the version that a client takes.",
         "made_by": MADE_BY,
         "wrap": wrap,
         "reader": reader,
         "valid": {"wrapped_key": text, "key_version": 2, "dek": dek.hex()},
         "refuse": refuse,
         "elsewhere": elsewhere,
+        "version": version,
     }
 
 
@@ -3124,6 +3137,7 @@ WHITE_SPACE = "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006
 def normalized(text, normalizers):
     import unicodedata
     for name in normalizers:
+        before = text
         text = {
             "trim": lambda: text.strip(WHITE_SPACE),
             "lowercase": lambda: text.lower(),
@@ -3131,6 +3145,8 @@ def normalized(text, normalizers):
             "NFKC": lambda: unicodedata.normalize("NFKC", text),
             "digits": lambda: "".join(character for character in text if character in "0123456789"),
         }[name]()
+        if name == "digits" and before != "" and text == "":
+            return None
     return text
 
 
@@ -3176,7 +3192,9 @@ def index_column_vectors():
         ("lowercase at the end of a word", ["lowercase"], "\u039f\u0394\u039f\u03a3 \u03a3"), ("lowercase leaves the sharp s", ["lowercase"], "STRA\u00dfE \u1e9e"),
         ("NFC", ["NFC"], "Rene\u0301e"), ("NFC leaves ligatures", ["NFC"], "\ufb01 \u00b2"), ("NFKC", ["NFKC"], "\ufb01 \u00b2 \uff21 e\u0301"),
         ("digits", ["digits"], "+33 (0)6-39 \u0661\u0662"), ("several, in their order", ["NFKC", "trim", "lowercase"], "\u3000\uff21da "),
-        ("trim before NFKC", ["trim", "NFKC"], " \u00a8 "),
+        ("trim before NFKC", ["trim", "NFKC"], " \u00a8 "), ("digits of no text", ["digits"], ""),
+        ("no digit", ["digits"], "unknown"), ("no digit 0 to 9", ["digits"], "\u0661\u0662\u0663"), ("white space has no digit", ["digits"], " "),
+        ("white space that was removed before", ["trim", "digits"], " "), ("digits that NFKC makes", ["NFKC", "digits"], "\uff11\u00b2"),
     )]
 
     refuse = []

@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest'
 import { decodeHex, encodeHex } from './bytes.js'
 import { nobleAead } from './noble-aead.js'
-import { readWrappedKey, wrappedKeyAad, writeWrappedKey } from './wrapped-key.js'
+import { readWrappedKey, wrappedKeyAad, wrappingVersion, writeWrappedKey } from './wrapped-key.js'
 import vectors from './wrapped-key.vectors.json' with { type: 'json' }
 
 const { reader, refuse, valid, wrap } = vectors
@@ -29,6 +29,10 @@ describe('a wrapped key', () => {
     expect(parts && writeWrappedKey(parts)).toBe(vector.wrapped_key)
     expect(encodeHex(wrappedKeyAad(tenant_id, key_id, key_version))).toBe(vector.aad)
     expect(unwrap({ tenant_id, key_id, keks: { [key_version]: vector.kek } }, vector.wrapped_key)).toBe(vector.dek)
+  })
+
+  it.each(vectors.version)('is of this version: $name', ({ wrapped_key, key_version, version }) => {
+    expect(wrappingVersion({ wrapped_key, key_id: reader.key_id, key_version })).toBe(version)
   })
 
   it('that every vector to refuse was made of opens', () => {

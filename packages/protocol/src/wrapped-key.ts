@@ -1,5 +1,6 @@
 /** Wrapped keys, format 1 (wrapped-key.md): byte layout and AAD only; the holder of the KEK seals and opens them. */
 import { concatBytes, decodeBase64, encodeBase64, encodeUtf8, lengthPrefixed, uuidBytes } from './bytes.js'
+import type { WrappedKey } from './envelope.js'
 
 const FORMAT = 0x01
 const BYTES = 65
@@ -26,6 +27,11 @@ export function readWrappedKey(text: string): WrappedKeyParts | undefined {
   if (bytes.length !== BYTES || bytes[0] !== FORMAT) return undefined
   const version = new DataView(bytes.buffer, bytes.byteOffset).getUint32(VERSION_AT)
   return { version, iv: bytes.subarray(IV_AT, SEALED_AT), sealed: bytes.subarray(SEALED_AT) }
+}
+
+/** Returns the version under which a DEK was wrapped, which a changed `key_version` cannot raise (wrapped-key.md 1). */
+export function wrappingVersion({ wrapped_key, key_version }: WrappedKey): number {
+  return Math.min(key_version, readWrappedKey(wrapped_key)?.version ?? key_version)
 }
 
 /** Writes a wrapped key as text. */

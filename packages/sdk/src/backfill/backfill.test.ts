@@ -1,10 +1,11 @@
 // A backfill on a table in memory: what each work writes and leaves alone, what is counted, and how it goes on.
 import { beforeEach, describe, expect, it, vi } from 'vitest'
 import { backfill, DatabaseError, inspectTable } from '../backfill.js'
-import { type Client, date, NetworkError, number, text } from '../index.js'
+import { type Client, createClient, date, NetworkError, number, text } from '../index.js'
 import { clientsOf, failure, useService } from '../test-support/clients.js'
 import { createMemoryTable } from '../test-support/memory-table.js'
 import { problem, send } from '../test-support/service.js'
+import { createTestService } from '../testing.js'
 
 const service = useService()
 const connect = clientsOf(service)
@@ -217,6 +218,19 @@ describe('rotation', () => {
     expect(table.rows.get('u0')?.email).toMatchObject({ ciphertext, key_version: 2 })
     expect((await inspectTable(modelOf(), table, { open: true })).found.left).toBe(0)
     expect(await backfill(modelOf(), table, { work: 'rewrap' })).toMatchObject({ changed: 0, current: 7 })
+  })
+
+  it('counts and rewraps a value of an old version whose key_version says a newer one', async () => {
+    const inMemory = createClient(createTestService()) // its wrapped keys are those of wrapped-key.md
+    const { id } = await inMemory.keys.create({ name: 'users' })
+    const model = inMemory.model({ name: 'users', keyId: id, bind: ['id'], fields: { email: text() } })
+    const [row] = await model.encryptMany([{ id: 'u0', email: 'x' }])
+    await inMemory.keys.rotate(id)
+    const table = createMemoryTable([{ ...row, email: { ...row?.email, key_version: 2 ** 31 - 1 } }], ['email'])
+    expect((await inspectTable(model, table)).found).toMatchObject({ left: 1, fields: { email: { oldVersion: 1 } } })
+    expect(await backfill(model, table, { work: 'rewrap' })).toMatchObject({ changed: 1 })
+    expect(table.rows.get('u0')?.email).toMatchObject({ key_version: 2 })
+    inMemory.close()
   })
 
   it('reseals every row under new DEKs, but those that hold nothing', async () => {

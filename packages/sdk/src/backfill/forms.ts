@@ -1,4 +1,5 @@
 /** In which form each value of a row is stored, told without opening it, and the counts of a table. */
+import { wrappingVersion } from '@eaas/protocol'
 import { isEaasError } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
 import { looksSealed } from '../models/accepted-unsealed.js'
@@ -123,9 +124,10 @@ function formOf(definition: Definition, row: Row, { name, path }: PlacedField, v
   if (!looksSealed(value)) return found('plaintext')
   try {
     const place = { index: 0, field: name }
-    const { commitment, key_id, key_version } = readEnvelope(envelopeAt(row, path, definition.header, place), place)
+    const parts = readEnvelope(envelopeAt(row, path, definition.header, place), place)
+    const { commitment, key_id } = parts
     if (!definition.keyIds.has(key_id) || (commitment && definition.envelope === 1)) return found('unreadable')
-    const isOld = key_version < (versions.get(key_id) ?? 0)
+    const isOld = wrappingVersion(parts) < (versions.get(key_id) ?? 0)
     return found(commitment ? 'v2' : 'v1', isOld, key_id !== definition.keyOf({}, 0))
   } catch (error) {
     if (!isEaasError(error)) throw error

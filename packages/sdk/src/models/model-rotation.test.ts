@@ -1,10 +1,11 @@
 // Bringing the rows of a model to new wrapped keys, and to new DEKs.
 import { encodeBase64 } from '@eaas/protocol'
 import { beforeEach, describe, expect, it } from 'vitest'
-import { text } from '../index.js'
+import { createClient, text } from '../index.js'
 import { clientsOf, useService } from '../test-support/clients.js'
 import { problem, send } from '../test-support/service.js'
 import { ada, usersOf } from '../test-support/users.js'
+import { createTestService } from '../testing.js'
 
 const service = useService()
 let keyId: string
@@ -79,6 +80,27 @@ describe('rewrap', () => {
     const statuses = []
     for await (const { items } of notes.rewrap(rows, { batchSize: 1 })) statuses.push(items[0]?.status)
     expect(statuses).toEqual(['failed', 'changed'])
+  })
+
+  it('takes rows of an old version whose key_version says another, and no others', async () => {
+    const inMemory = createTestService() // its wrapped keys are those of wrapped-key.md
+    const eaas = createClient(inMemory)
+    const { id } = await eaas.keys.create({ name: 'users' })
+    const notes = eaas.model({ name: 'users', keyId: id, fields: { a: text() } })
+    const old = await notes.encrypt({ a: '1' })
+    await eaas.keys.rotate(id)
+    const fresh = await eaas.model({ name: 'users', keyId: id, dek: 'call', fields: { a: text() } }).encrypt({ a: '2' })
+    const forged = { ...old, a: { ...old.a, key_version: 2 ** 31 - 1 } }
+    for (const list of [
+      [forged, old, fresh],
+      [fresh, old, forged],
+    ]) {
+      const items = []
+      for await (const batch of notes.rewrap(list)) items.push(...batch.items)
+      expect(items.map(({ status }) => status).toSorted()).toEqual(['changed', 'changed', 'current'])
+      for (const item of items) expect(item).toMatchObject({ row: { a: { key_version: 2 } } })
+    }
+    eaas.close()
   })
 
   it('stops when the signal is aborted, and refuses a size of batch that cannot be', async () => {

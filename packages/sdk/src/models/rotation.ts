@@ -1,5 +1,5 @@
 /** Moves stored rows to the current version of their key, or to new DEKs: see `rewrap` and `reseal` of a model. */
-import type { WrappedKey } from '@eaas/protocol'
+import { type WrappedKey, wrappingVersion } from '@eaas/protocol'
 import { dekName } from '../deks/decrypt-deks.js'
 import { type EaasError, InvalidInputError, isEaasError, placedAt } from '../errors.js'
 import { assertNotAborted, assertOptions, assertWhole, kindOf, type Row } from '../input.js'
@@ -58,7 +58,7 @@ export async function* rewrapRows(
   }
   const ask = async ([name, wrapped]: [string, CommittedKey]) => {
     try {
-      const isOld = wrapped.key_version < (await findVersion(wrapped.key_id))
+      const isOld = wrappingVersion(wrapped) < (await findVersion(wrapped.key_id))
       known.set(name, isOld ? await deps.rewrap(wrapped, signal) : wrapped)
     } catch (error) {
       if (!isEaasError(error) || error.code === 'E_ABORTED') throw error
