@@ -7,7 +7,7 @@ const BYTES = 65
 const VERSION_AT = 1
 const IV_AT = 5
 const SEALED_AT = 17
-const LABEL = encodeUtf8('eaas/wrapped-key/v1')
+const LABEL = /* @__PURE__ */ encodeUtf8('eaas/wrapped-key/v1')
 
 /** The parts of a wrapped key: the key version that wrapped it, the iv, and the sealed DEK with its tag. */
 export interface WrappedKeyParts {

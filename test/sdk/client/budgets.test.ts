@@ -55,11 +55,11 @@ async function bundle(entry: string, external: string[] = [], more: string[] = [
 }
 
 describe('the size for browsers, minified and compressed', () => {
-  it('of the default entry is at most 16 KB with all that it loads at once, and 47 KB with all that it may load', async () => {
+  it('of the default entry is at most 16 KB with all that it loads at once, and 47.5 KB with all that it may load', async () => {
     const { atOnce, all } = await bundle('index.ts')
     expect(atOnce).toBeLessThanOrEqual(16 * KB)
     // noble is 7 KB of it, for pages without WebCrypto alone.
-    expect(all).toBeLessThanOrEqual(47 * KB)
+    expect(all).toBeLessThanOrEqual(47.5 * KB)
   })
 
   it('of what the SDK adds to the packages that it uses is at most 41 KB', async () => {
@@ -72,7 +72,7 @@ describe('the size for browsers, minified and compressed', () => {
     expect(all).toBeLessThanOrEqual(7.5 * KB)
     const { twice, all: both } = await bundle('index.ts', [], ['streams.ts'])
     expect(twice).toEqual([])
-    expect(both).toBeLessThanOrEqual(52.5 * KB)
+    expect(both).toBeLessThanOrEqual(53 * KB)
   })
 
   it('of the offline entry is at most 8.5 KB with all that it loads at once', async () => {

@@ -27,7 +27,9 @@ export function acceptPlain(
  * Tells whether a value is an envelope, or what is left of one: a cut one must fail, rather than be taken for a plaintext and sealed once more.
  */
 export function looksSealed(value: unknown): boolean {
-  if (typeof value === 'string') return /^\s*(eaas\.|\{.*"(ciphertext|wrapped_key)")/s.test(value)
+  // Quotes, brackets, backslashes and what cannot be seen may stand before it: where JSON was written twice, or text was pasted.
+  if (typeof value === 'string') return /^[\s\p{C}"'[\\]*(eaas\.|\{.*"(ciphertext|wrapped_key)\\*")/su.test(value)
+  if (Array.isArray(value)) return value.some((one) => !isCompact(one) && looksSealed(one))
   return isCompact(value) || Object(value).ciphertext !== undefined || Object(value).wrapped_key !== undefined
 }
 

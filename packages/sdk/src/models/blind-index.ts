@@ -6,7 +6,7 @@ import type { PlacedField } from './definition.js'
 
 /**
  * A step that changes a text before its index is made: `trim` (removes white space at both ends), `lowercase` (Unicode, without a
- * locale), `NFC` and `NFKC` (Unicode normalisation), `digits` (keeps 0 to 9), or a function of the application, which must always
+ * locale), `NFC` and `NFKC` (Unicode normalisation), `digits` (keeps 0 to 9, and refuses a text without any), or a function of the application, which must always
  * return the same for the same text.
  */
 export type Normalizer = 'trim' | 'lowercase' | 'NFC' | 'NFKC' | 'digits' | ((text: string) => string)
@@ -68,7 +68,15 @@ export function matchesQuery(field: PlacedField, value: unknown, asked: unknown)
 function normalizeText(text: string, normalize: readonly Normalizer[], place: RecordPlace): string {
   let normalized = text
   for (const one of normalize) {
+    const before: unknown = normalized
     normalized = (typeof one === 'function' ? one : NORMALIZERS[one])(normalized)
+    if (one === 'digits' && before !== '' && normalized === '') {
+      throw new InvalidInputError(
+        'the text has no digit 0 to 9: its index would be that of each such text',
+        undefined,
+        place,
+      )
+    }
     if (typeof normalized !== 'string') throw new InvalidInputError('a normalizer must return text', undefined, place)
   }
   assertHashable(normalized, place)

@@ -185,6 +185,31 @@ describe('a model with a key for each row', () => {
   })
 })
 
+describe('a key that somebody changed in the table', () => {
+  it("seals what is saved next under another key, which opening the row first refuses, and the key's name tells", async () => {
+    const [ada = '', eve = ''] = await makeKeys(2)
+    const people = peopleOf(eaas)
+    const [row] = await people.encryptMany(rowsOf([ada]))
+    const changed = { ...row, key_id: eve }
+    // The guards.
+    expect(await failure(people.decrypt(changed as never))).toMatchObject({ code: 'E_DECRYPTION' })
+    const nameOf = async (one: { key_id: string }) => (await eaas.keys.get(one.key_id)).name
+    expect([await nameOf({ key_id: ada }), await nameOf(changed)]).toEqual(['person 0', 'person 1'])
+    // Without them: what was saved survives the destruction of the person's key, with `key_id` in `bind` too.
+    for (const bind of [['id'], ['id', 'key_id']]) {
+      const model = (client: Client) =>
+        client.model({ name: 'people', keyId: (one) => one.key_id, bind, fields: { name: text() } })
+      const saved = {
+        ...changed,
+        ...Object(await model(eaas).encryptPartial({ id: 0, key_id: eve, name: 'Ada' } as never)),
+      }
+      if (bind.length === 1) await destroy(ada)
+      expect(await model(connect()).decrypt(saved as never)).toMatchObject({ name: 'Ada' })
+      expect(problemOf(await failure(model(connect()).decrypt(row as never)))).toMatch(/E_KEY_DESTROYED|E_DECRYPTION/)
+    }
+  })
+})
+
 describe('a client of 5,000 keys', () => {
   const KEYS = 5_000
   const CACHED = 1_024

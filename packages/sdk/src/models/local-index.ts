@@ -36,7 +36,7 @@ export async function createIndexKey(
 ): Promise<string> {
   const { dek, wrapped } = await createOwnDek(wrap, keyId, signal)
   try {
-    const commitment = await envelopes.engine().derive(dek, commitmentInfo(keyId, model), KEY_BYTES)
+    const commitment = await commitFor(model)(envelopes.engine(), dek, keyId)
     return writeIndexKey({ wrapped, commitment, model })
   } finally {
     zeroDek(dek)
@@ -51,8 +51,7 @@ export async function rewrapIndexKey(
 ): Promise<string> {
   const read = readIndexKey(text)
   const { wrapped, commitment, model } = read
-  const commit: Commit = (engine, dek, keyId) => engine.derive(dek, commitmentInfo(keyId, model), KEY_BYTES)
-  return writeIndexKey({ ...read, wrapped: await rewrap({ ...wrapped, commitment }, signal, commit) })
+  return writeIndexKey({ ...read, wrapped: await rewrap({ ...wrapped, commitment }, signal, commitFor(model)) })
 }
 
 /**
@@ -96,7 +95,7 @@ async function unwrapIndexKey({ batcher, envelopes, closed }: Deps, given: Index
     throw isEaasError(error) && error.code === 'E_DECRYPTION' ? refused(error) : error
   })
   const engine = envelopes.engine()
-  const derived = await engine.derive(key, commitmentInfo(wrapped.key_id, model), KEY_BYTES)
+  const derived = await commitFor(model)(engine, key, wrapped.key_id)
   // Before anything is hashed: under another key, no row would be found, and nobody would notice.
   if (!equalInConstantTime(derived, commitment)) {
     key.fill(0)
@@ -104,6 +103,11 @@ async function unwrapIndexKey({ batcher, envelopes, closed }: Deps, given: Index
   }
   if (closed.aborted) key.fill(0)
   return { key, macs: createMacs(engine, key) }
+}
+
+/** Returns what derives the commitment to an index key (local-index.md 2). */
+function commitFor(model: string): Commit {
+  return (engine, key, keyId) => engine.derive(key, commitmentInfo(keyId, model), KEY_BYTES)
 }
 
 function createMacs(engine: Engine, key: Uint8Array): ColumnMacs {

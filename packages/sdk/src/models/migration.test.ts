@@ -116,6 +116,35 @@ describe('values that are not sealed', () => {
     expect((moved[0] as { email_index?: string }).email_index).toBe(sealed?.email_index)
   })
 
+  it('are never what looks like an envelope, in whatever it is wrapped', async () => {
+    const fields = { a: text(), j: json().optional() }
+    const sealed = await eaas.model({ keyId, name: 'all', fields }).encrypt({ a: 'x' })
+    const all = eaas.model({ keyId, name: 'all', acceptPlaintext: true, warn: false, fields })
+    const [object, line] = [JSON.stringify(sealed.a), toText(sealed.a)]
+    const quoted = (one: string) => JSON.stringify(one)
+    const before = ['\u200b', '\ufeff', '\u00ad', '\u2060', ' \n\t', '\u0000', "'", '["', '[[', '\\"', '\u200b " ']
+    const texts = [
+      line,
+      object,
+      ...[line, object].flatMap((one) => [quoted(one), quoted(quoted(one)), `[${quoted(one)}]`]),
+    ]
+    for (const a of [...texts, `[${object}]`, ...[line, object].flatMap((one) => before.map((first) => first + one))]) {
+      // It may be read as the envelope that it is, and is never taken for a plaintext.
+      const result: unknown = await all.decrypt({ a }).then(
+        (row) => row.a,
+        ({ code }) => code,
+      )
+      expect([a, result === 'x' || result === 'E_INVALID_INPUT']).toEqual([a, true])
+    }
+    for (const j of [[sealed.a], [[sealed.a]], [1, line], line, quoted(line)]) {
+      expect((await failure(all.decrypt({ a: 'x', j } as never))).code).toMatch(/E_INVALID_INPUT|E_DECRYPTION/)
+    }
+    const plain = ['eaas', '"quoted"', '[1]', '{"a":1}', '"{\\"a\\":1}"', '\u200bx', 'a eaas.2.x']
+    for (const a of plain)
+      expect(await all.decrypt({ a, j: [{ c: 1, i: 2 }] } as never)).toEqual({ a, j: [{ c: 1, i: 2 }] })
+    expect(all.accepted.unbound).toBe(0)
+  })
+
   it('are left as they are by rewrap', async () => {
     for await (const { items } of modelOf({ acceptPlaintext: true }).rewrap([ada] as never[])) {
       expect(items).toEqual([{ index: 0, status: 'current', row: ada }])

@@ -15,6 +15,27 @@ afterEach(() => {
   vi.restoreAllMocks()
 })
 
+describe('an index that somebody exchanged in the store', () => {
+  it('finds another row, whose values open, and `matches` tells', async () => {
+    const users = connect().model({
+      name: 'users',
+      keyId,
+      bind: ['id'],
+      fields: { email: text({ index: 'email_index', normalize: ['lowercase'] }) },
+    })
+    const [victim, mallory] = await users.encryptMany([
+      { id: 1, email: 'Victim@x' },
+      { id: 2, email: 'mallory@x' },
+    ])
+    const swapped = { ...victim, email_index: mallory?.email_index }
+    expect(swapped).toMatchObject(await users.index({ email: 'mallory@x' }))
+    const found = await users.decrypt(swapped as never)
+    expect(found).toEqual({ id: 1, email: 'Victim@x' })
+    expect(users.matches(found, { email: 'mallory@x' })).toBe(false)
+    expect(users.matches(found, { email: 'VICTIM@x' })).toBe(true)
+  })
+})
+
 describe('the indexes of a model', () => {
   it('find a value again in any of its spellings, and are the hash of the normalised text', async () => {
     const eaas = connect()
