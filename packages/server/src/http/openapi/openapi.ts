@@ -137,6 +137,12 @@ function describeRoute(row: Route, tag: string): Json {
   }
 }
 
+/** The audit entries of the routes that write several. */
+const ENTRIES_OF_BATCHES: ReadonlyMap<string, string> = new Map([
+  ['/v1/batch', 'Each operation writes its own audit entry; all are committed together.'],
+  ['/v1/batch/keys', 'Each key that is created has its own audit entry, `key.create`; all are committed together.'],
+])
+
 function describeEffects({ permissions, action, serverMode, path }: Route): string {
   const needs =
     permissions.length > 0
@@ -144,11 +150,7 @@ function describeEffects({ permissions, action, serverMode, path }: Route): stri
       : 'Needs the permission of each operation in it.'
   const writes = action
     ? `Writes the audit entry \`${action}\`.`
-    : path === '/v1/batch'
-      ? 'Each operation writes its own audit entry; all are committed together.'
-      : path === '/v1/batch/keys'
-        ? 'Each key that is created has its own audit entry, `key.create`; all are committed together.'
-        : 'Writes no audit entry.'
+    : (ENTRIES_OF_BATCHES.get(path) ?? 'Writes no audit entry.')
   const closed = serverMode ? ' Refused for envelope-only tenants, with the entry `envelope_only.refused`.' : ''
   return `${needs} ${writes}${closed}`
 }
