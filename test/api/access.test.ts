@@ -108,6 +108,14 @@ describe('credentials', () => {
     expect((await owner.call('DELETE', `/v1/api-keys/${id}`)).status).toBe(204)
     expect((await caller.call('GET', '/v1/keys')).status).toBe(401)
   })
+
+  it('open at another server, which has the API key cached without a permission, the moment that it is granted', async () => {
+    const { id, caller } = await apiKey([])
+    const call = callsOn(other, caller.secret)
+    expect((await call('GET', '/v1/keys')).status).toBe(403)
+    expect((await owner.call('PATCH', `/v1/api-keys/${id}`, { permissions: ['keys:read'] })).status).toBe(200)
+    expect((await call('GET', '/v1/keys')).status).toBe(200)
+  })
 })
 
 /** By permission: another one that allows the same, which a caller must lack too to be refused. */
