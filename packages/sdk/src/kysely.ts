@@ -3,14 +3,20 @@ import type { Dialect, Selectable } from 'kysely'
 import { wrapDialect } from './adapters/kysely/dialect.js'
 import type { AnyModel } from './adapters/model.js'
 import { createTable } from './adapters/table.js'
+import { InvalidInputError } from './errors.js'
 
 export type { AnyModel }
 
 type Columns<Table> = { [Column in keyof Selectable<Table>]?: Selectable<Table>[Column] | undefined }
 
-/** The models of some tables of a database, whose fields have the types of the columns. */
+/** The name of a table without its schema. */
+type BareName<Table> = Table extends `${string}.${infer Name}` ? Name : Table
+
+/** The models of some tables of a database, by their names without a schema, whose fields have the types of the columns. */
 export type ModelsOf<Database> = {
-  readonly [Table in keyof Database]?: AnyModel & { readonly '~types'?: { plain: Columns<Database[Table]> } }
+  readonly [Table in keyof Database as BareName<Table>]?: AnyModel & {
+    readonly '~types'?: { plain: Columns<Database[Table]> }
+  }
 }
 
 /**
@@ -21,14 +27,19 @@ export type ModelsOf<Database> = {
  * Queries throw the errors of a model, and `InvalidInputError` for what the database cannot do with encrypted values: sort by
  * them, compare them by anything but equality, or compute with them. SQL as text that names something encrypted is refused too.
  *
- * @param models the model of each table, by the table's name in the database. With the interface of the database as the type
+ * @param models the model of each table, by the table's name in the database without its schema: it applies in every schema. With the interface of the database as the type
  * parameter, the compiler refuses a table that is not there, and a field of another type than its column
- * @throws InvalidInputError when one is not a model
+ * @throws InvalidInputError when one is not a model, or when a table's name has a schema
  */
 export function encrypted<Database = Record<string, unknown>>(
   dialect: Dialect,
   models: NoInfer<ModelsOf<Database>>,
 ): Dialect {
   const pairs = Object.entries(models as Record<string, AnyModel>)
+  const qualified = pairs.find(([table]) => /[."]/.test(table))?.[0]
+  if (qualified !== undefined) {
+    const hint = 'Give its name alone, without quotes: its model applies in every schema.'
+    throw new InvalidInputError(`the table ${JSON.stringify(qualified)} is named with its schema`, hint)
+  }
   return wrapDialect(dialect, new Map(pairs.map(([table, model]) => [table, createTable(model)])))
 }

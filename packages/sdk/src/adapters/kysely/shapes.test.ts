@@ -532,6 +532,20 @@ describe('Kysely', () => {
     await db.schema.createTable('users').addColumn('email', 'jsonb').execute()
     expect(sent).toHaveLength(2)
   })
+  it.each(['app.users', '"users"', '"app"."users"'])('refuses a name that no query has: %s', (name) => {
+    expect(() => encrypted(recording, { [name]: users as never })).toThrow(/is named with its schema/)
+  })
+  it('encrypts where the interface of the database names tables with their schemas', async () => {
+    interface Qualified {
+      'app.users': Database['users']
+    }
+    const dialect = encrypted<Qualified>(recording, { users: users as never })
+    // @ts-expect-error no query has this name
+    expect(() => encrypted<Qualified>(recording, { 'app.users': users as never })).toThrow(/schema/)
+    await new Kysely<Qualified>({ dialect }).insertInto('app.users').values(user).execute()
+    expect(sent.join()).toMatch(/into .{0,2}app.{0,5}users/)
+    expect(sent.join()).not.toContain(SECRET)
+  })
   it('refuses what is not a model', () => {
     expect(() => encrypted(recording, { users: {} as never })).toThrow(/expected a model/)
   })
