@@ -116,6 +116,12 @@ describe.runIf(backend() === 'postgres')('Drizzle', () => {
       const { db } = scene
       const notBlocked = (inner: Pick<Db, 'select'> = db) => notInArray(users.id, blockedIds(inner as Db))
       expect(await db.query.users.findMany({ where: notBlocked(), columns: { id: true } })).toEqual([{ id: ADA }])
+      const areBlocked = await db.query.users.findMany({
+        where: (user, { exists: any, eq: equals }) =>
+          any(db.select().from(blocked).where(equals(blocked.userId, user.id))),
+        columns: { id: true },
+      })
+      expect(areBlocked).toEqual([{ id: BEN }])
       expect(await db.$count(users, notBlocked())).toBe(1)
       expect(await db.select({ id: users.id }).from(users).innerJoin(blocked, notBlocked())).toEqual([{ id: ADA }])
       expect(
@@ -308,15 +314,15 @@ describe.runIf(backend() === 'postgres')('Drizzle', () => {
 
   it('opens two tables in one subquery', async () => {
     const { db } = scene
-    const both = () =>
-      db
+    const both = (builder: Pick<QueryBuilder, 'select'> = db as never) =>
+      builder
         .select({ id: users.id, email: users.email, noteId: notes.noteId, body: notes.body })
         .from(users)
         .innerJoin(notes, eq(notes.userId, users.id))
     const sub = both().as('sub')
     const found = { id: ADA, email: 'ada@example.org', noteId: 7, body: SECRET }
     expect(await db.select().from(sub).where(eq(sub.id, ADA))).toEqual([found])
-    const cte = db.$with('cte').as(both())
+    const cte = db.$with('cte').as((builder) => both(builder))
     expect(await db.with(cte).select().from(cte).where(eq(cte.noteId, 7))).toEqual([found])
   })
   it('counts in columns, and beside them', async () => {

@@ -36,6 +36,10 @@ describe.runIf(backend() === 'postgres')('Drizzle', () => {
       ['text that closes a bracket', () => and(isAda(), or(eq(users.city, 'x'), sql`true) or (true`))],
       ['text in a value', () => and(isAda(), eq(users.city, sql`'x' or true`))],
       ['text in a parameter', () => and(isAda(), eq(users.city, sql.param(sql`'x' or true`) as never))],
+      [
+        'text that a type makes',
+        () => and(isAda(), eq(users.city, sql.param('x', { mapToDriverValue: () => sql`'x' or true` }) as never)),
+      ],
       ['text that is denied', () => and(isAda(), not(sql`false and false or true`))],
       [
         'text with its own operator',

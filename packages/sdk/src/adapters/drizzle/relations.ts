@@ -34,8 +34,13 @@ export function rewriteQuery(
   const call = (given: unknown, operators: unknown) =>
     typeof given === 'function' ? given(of.columns, operators) : given
   const out = { ...config }
-  // Drizzle puts its own aliases into conditions that are not functions.
-  if (where !== undefined) out.where = rewrite(rewriting, call(where, getOperators()))
+  if (where !== undefined) {
+    const searches = rewriting.searches.length
+    const rewritten = rewrite(rewriting, call(where, getOperators()))
+    // Drizzle puts its own aliases into conditions that are not functions, but not into their subqueries.
+    const isSame = typeof where === 'function' && rewriting.searches.length === searches
+    out.where = isSame ? where : rewritten
+  }
   assertPlain(rewriting, [call(orderBy, getOrderByOperators())].flat(), refuseOrder)
   assertPlain(rewriting, Object.values(call(extras, getOperators()) ?? {}), refuseExpression)
   if (config.with) {

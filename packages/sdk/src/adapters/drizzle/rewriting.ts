@@ -163,7 +163,6 @@ function isSelect(query: object): query is { config: SelectConfig } {
 function assertSubquery(tables: KnownTables, subquery: Subquery): void {
   const { sql } = subquery._
   if (checked.has(sql)) return
-  assertNoSealed(tables, sql, refuseSearch)
   assertFinal(tables, sql)
   for (const { leaf } of leavesOf(selectedBy(subquery))) if (!isColumn(leaf)) assertNoSealed(tables, leaf, refuseSearch)
 }
