@@ -22,7 +22,7 @@ const SHOWN = { id: users.id, name: users.name, email: users.email, phone: users
 /**
  * Builds the application. A real one authenticates its callers first.
  *
- * @param {Pick<Database, 'db'>} database
+ * @param {{ db: ReturnType<Database['encrypted']> }} database the database that encrypts
  */
 export function buildApp({ db }) {
   const app = fastify({ ajv: { customOptions: { removeAdditional: false, coerceTypes: false } } })

@@ -11,7 +11,7 @@ export const users = pgTable('users', {
     .$defaultFn(() => crypto.randomUUID()),
   name: column().notNull(),
   email: column().notNull(),
-  emailIndex: column('email_index').unique(), // the database refuses a second user of the same address
+  emailIndex: column('email_index').unique(),
   phone: column(),
 })
 
@@ -26,28 +26,36 @@ export const roles = pgTable(
   (table) => [primaryKey({ columns: [table.userId, table.role] })],
 )
 
-/** The same as SQL; a real application has it as a migration of drizzle-kit. */
+/** The tables as they were before the application encrypted: a real application has them, with rows, and the changes below as migrations. */
 export const TABLES = `
-  create table users (id uuid primary key, name text not null, email text not null, email_index text unique, phone text);
+  create table users (id uuid primary key, name text not null, email text not null, phone text);
   create table roles (
     user_id uuid not null references users on delete cascade,
     role text not null,
     primary key (user_id, role)
   );
 `
+/** Before the application encrypts. The columns that hold encrypted values are of type text already. */
+export const ADD_INDEX = 'alter table users add column email_index text'
+/** Once every row has its index: from then on the database refuses a second user of the same address. */
+export const MAKE_UNIQUE = 'alter table users add unique (email_index)'
 
 /**
  * Which columns of `users` are encrypted, and by which one a user is found again. Each value is bound to its row and its column.
  *
  * @param {Client} eaas
  * @param {string} keyId
+ * @param {{ acceptPlaintext?: boolean }} [options] `acceptPlaintext` until all rows are encrypted, and not a day longer: with it, whoever can write to
+ * the table can put any value there
  */
-export function defineUsers(eaas, keyId) {
+export function defineUsers(eaas, keyId, { acceptPlaintext = false } = {}) {
   return eaas.model({
     name: 'users',
     keyId,
     bind: ['id'],
     format: 'text', // each value is one text in its column
+    acceptPlaintext,
+    warn: false,
     fields: {
       name: text(),
       email: text({ index: 'emailIndex', normalize: ['trim', 'lowercase'] }),

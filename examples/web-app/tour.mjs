@@ -2,10 +2,13 @@
 import { createClient } from '@eaas/sdk'
 import { buildApp } from './app.mjs'
 import { openDatabase } from './database.mjs'
+import { encryptRows } from './encrypt-rows.mjs'
 import { rotate } from './rotate.mjs'
-import { defineUsers, users } from './schema.mjs'
+import { ADD_INDEX, defineUsers, MAKE_UNIQUE, users } from './schema.mjs'
 
 /** @import { Stage } from '../lib/run-example.mjs' */
+
+const OLD_USER = '6f1d3a52-6b0c-4c54-9d0e-2f5d6e0f8a11'
 
 /**
  * @param {Stage} stage
@@ -18,13 +21,20 @@ export async function tour({ output: { step, tell, table, title }, openServer, s
   const apiKey = await step('Create a tenant', server.createTenant)
   const eaas = createClient({ baseUrl, apiKey })
   const { id: keyId } = await eaas.keys.ensure({ name: 'users' }, { signal })
-  const model = defineUsers(eaas, keyId)
-  const database = await step('Create the tables, on PGlite', () => openDatabase(model))
-  const app = buildApp(database)
+  const strict = defineUsers(eaas, keyId)
+  const migrating = defineUsers(eaas, keyId, { acceptPlaintext: true })
+  const database = await step('Create the tables on PGlite, with a user who is not encrypted', async () => {
+    const opened = await openDatabase()
+    const old = { id: OLD_USER, name: 'Grace', email: 'Grace@example.org' }
+    await opened.query('insert into users (id, name, email) values ($1, $2, $3)', [old.id, old.name, old.email])
+    await opened.query(ADD_INDEX)
+    return opened
+  })
+  let app = buildApp({ db: database.encrypted(migrating) })
   /** @type {string[]} */
   const problems = []
   try {
-    const url = await step('Start the application', () => app.listen({ host: '127.0.0.1', port: 0 }))
+    let url = await step('Start the application', () => app.listen({ host: '127.0.0.1', port: 0 }))
 
     /**
      * @param {string} method
@@ -47,17 +57,33 @@ export async function tour({ output: { step, tell, table, title }, openServer, s
       if (!holds) problems.push(what)
     }
 
-    const ada = await step('Create two users', async () => {
-      await request('POST', '/users', { name: 'Grace', email: 'grace@example.org' })
-      return request('POST', '/users', { name: 'Ada', email: 'Ada@example.org', phone: '+33 6 39 98 80 05' })
-    })
+    /** @param {string} email */
+    const search = (email) => request('POST', '/users/search', { email })
+
+    const ada = await step('Create a user beside her', () =>
+      request('POST', '/users', { name: 'Ada', email: 'Ada@example.org', phone: '+33 6 39 98 80 05' }),
+    )
     expect('a user is created', ada.status === 201 && ada.body.phone === '+33 6 39 98 80 05')
+    const before = await request('GET', `/users/${OLD_USER}`)
+    expect('the application reads a row that is not encrypted yet', before.body.name === 'Grace')
+    expect('no search finds it yet', (await search('grace@example.org')).body.length === 0)
+
+    const { encrypted, left } = await step('Encrypt the rows of before', () =>
+      encryptRows(database, { migrating, strict }, signal),
+    )
+    tell(`${encrypted} row was encrypted, and ${left} are left. The application went on meanwhile.`)
+    expect('only the row of before is written', encrypted === 1 && left === 0)
+    await step('Restart the application without acceptPlaintext', async () => {
+      await database.query(MAKE_UNIQUE)
+      await app.close()
+      app = buildApp({ db: database.encrypted(strict) })
+      url = await app.listen({ host: '127.0.0.1', port: 0 })
+    })
+    expect('a search finds it', (await search('grace@example.org')).body[0]?.id === OLD_USER)
     const taken = await request('POST', '/users', { name: 'Eve', email: 'ADA@example.org' })
     expect('an address that is taken is refused, whatever its case', taken.status === 409)
 
-    /** @param {string} email */
-    const search = (email) => request('POST', '/users/search', { email })
-    const found = await step('Find one by her address', () => search('ada@example.org'))
+    const found = await step('Find a user by her address', () => search('ada@example.org'))
     expect('she is found by her address', found.body.length === 1 && found.body[0].name === 'Ada')
 
     await step('Give her a role, and list its users', async () => {
@@ -75,11 +101,11 @@ export async function tour({ output: { step, tell, table, title }, openServer, s
     tell('In the table, each value is the text of an envelope:')
     table(rows.map(({ name, email }) => [`${name.slice(0, 24)}…`, `${email.slice(0, 24)}…`]))
 
-    const { version, rewrapped } = await step('Rotate the key, and rewrap the rows', () =>
-      rotate(database, { eaas, keyId, model }, signal),
+    const rotated = await step('Rotate the key, and rewrap the rows', () =>
+      rotate(database, { eaas, keyId, model: strict }, signal),
     )
-    tell(`${rewrapped} rows are under version ${version} now. The application went on meanwhile.`)
-    expect('both rows are rewrapped', rewrapped === 2)
+    tell(`${rotated.rewrapped} rows are under version ${rotated.version} now. The application went on meanwhile.`)
+    expect('both rows are rewrapped', rotated.rewrapped === 2 && rotated.left === 0)
     const after = await request('GET', `/users/${ada.body.id}`)
     expect('she reads as before', after.body.name === 'Ada' && after.body.email === 'countess@example.org')
 

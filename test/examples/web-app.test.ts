@@ -17,6 +17,7 @@ describe('the web application', { timeout: TIMEOUT_MS }, () => {
   it('answers as it should, stores nothing readable, and goes on after a rotation', async () => {
     const { code, out, err } = await runProgram({ main, folder: dir.path })
     expect({ code, err }).toEqual({ code: 0, err: '' })
+    expect(out).toContain('1 row was encrypted, and 0 are left')
     expect(out).toContain('2 rows are under version 2 now')
     expect(out).toMatch(/eaas\.2\./)
     expect(out).toMatch(/All answers were as they should be\.\n$/)
