@@ -2,6 +2,7 @@
  * `@eaas/sdk/backfill`: encrypts a table that is in use, row by row and in place, adds indexes, rewraps and reseals, and tells in which form its
  * values are. An entry of its own, whose functions take the model: no page needs it.
  */
+import type { AnyModel } from './any-model.js'
 import { createCounts, type TableCounts, type Versions } from './backfill/forms.js'
 import { createOpening, lookOnly } from './backfill/inspect.js'
 import { type BackfillProgress, type RowFailure, runWork } from './backfill/run.js'
@@ -23,15 +24,10 @@ export { type TransitOptions, type TransitPost, transitReader } from './backfill
 export type { Reader } from './backfill/works.js'
 export { DatabaseError } from './errors.js'
 export type { Row } from './input.js'
+export type { AnyModel }
 
 const BATCH_ROWS = 200
 const MAX_ROWS_PER_SECOND = 1_000_000
-
-/** A model, of any fields. */
-export interface AnyModel {
-  pick(...fields: never[]): unknown
-  encryptPartial(row: never): Promise<unknown>
-}
 
 /**
  * Tells whether a value is a model that these functions take: one that this copy of the SDK made. For tools that load a model from a module of

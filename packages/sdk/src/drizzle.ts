@@ -2,7 +2,7 @@
 import type { Table } from 'drizzle-orm'
 import { wrapDatabase } from './adapters/drizzle/database.js'
 import { knowTables } from './adapters/drizzle/tables.js'
-import type { AnyModel } from './adapters/model.js'
+import type { AnyModel } from './any-model.js'
 import { InvalidInputError } from './errors.js'
 
 export type { AnyModel }

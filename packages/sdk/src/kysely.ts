@@ -1,8 +1,8 @@
 /** `@eaas/sdk/kysely`: a dialect of Kysely that encrypts what is stored and decrypts what is read, by the models of the tables. */
 import type { Dialect, Selectable } from 'kysely'
 import { wrapDialect } from './adapters/kysely/dialect.js'
-import type { AnyModel } from './adapters/model.js'
 import { createTable } from './adapters/table.js'
+import type { AnyModel } from './any-model.js'
 import { InvalidInputError } from './errors.js'
 
 export type { AnyModel }

@@ -1,6 +1,6 @@
 /** `@eaas/sdk/prisma`: an extension of a Prisma client that encrypts what is stored and decrypts what is read, by the models of the tables. */
-import type { AnyModel } from './adapters/model.js'
 import { extendClient } from './adapters/prisma/extension.js'
+import type { AnyModel } from './any-model.js'
 
 export type { AnyModel }
 

@@ -1,5 +1,6 @@
 /** Opens the rows that a query of Kysely returned. */
 import { encodeHex } from '@eaas/protocol'
+import { groupBy } from '../../groups.js'
 import { isMissing, type Row } from '../../input.js'
 import { refuseCall } from '../refusals.js'
 import type { Instance, Output } from './scope.js'
@@ -48,18 +49,13 @@ interface Place {
 
 /** Opens rows in place. */
 export async function openRows(outputs: readonly Output[], rows: readonly Row[], isJson = false): Promise<void> {
-  const byInstance = new Map<Instance, Output[]>()
-  const work: Promise<void>[] = []
-  for (const output of outputs) {
-    if ('inner' in output)
-      work.push(openRows(output.inner, rows.flatMap((row) => row[output.name] ?? []) as Row[], true))
-    else {
-      const instance = 'all' in output ? output.all : output.source.instance
-      byInstance.set(instance, [...(byInstance.get(instance) ?? []), output])
-    }
-  }
-  for (const [instance, own] of byInstance) work.push(openInstance(instance, own, { rows, isJson }))
-  await Promise.all(work)
+  const inner = outputs.flatMap((output) => ('inner' in output ? [output] : []))
+  const own = outputs.flatMap((output) => ('inner' in output ? [] : [output]))
+  const byInstance = groupBy(own, (output) => ('all' in output ? output.all : output.source.instance))
+  await Promise.all([
+    ...inner.map((output) => openRows(output.inner, rows.flatMap((row) => row[output.name] ?? []) as Row[], true)),
+    ...[...byInstance].map(([instance, some]) => openInstance(instance, some, { rows, isJson })),
+  ])
 }
 
 interface Result {

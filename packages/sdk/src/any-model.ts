@@ -1,4 +1,4 @@
-/** What an adapter accepts as a model. */
+/** What functions accept that take any model. */
 
 /** A model, of any fields. */
 export interface AnyModel {
