@@ -39,14 +39,20 @@ describe('a statement as text', () => {
     ['select id from users where email = $1'],
     ["create temp table other as select 1; update users set email = 'x'"],
     ["lock table users; update users set email = 'x';"],
-  ])('is found where it writes the table, or names an encrypted column: %s', (text) => {
+    ['select * from users'],
+    ['select id, u.* from users u'],
+    ['delete from users returning *'],
+    ['table users'],
+    ["create table a (b text default 'x;y'); update users set city = 1"],
+  ])('is found where it writes the table, names an encrypted column, or selects all: %s', (text) => {
     expect(findTableInStatement(text, tables)).toBe('users')
   })
   it.each([
-    ['select count(*) from users'],
+    ['select count(*), sum(id * 2) from users'],
     ['delete from users where id = 1'],
     ['create table users (email jsonb)'],
     ["create table users (email jsonb, mark text default ';');"],
+    ['create table users (email jsonb); create index on users (email);'],
     ['insert into contacts (email) values (1)'],
     ["select pg_table_size('users') as email"],
   ])('is left alone otherwise: %s', (text) => {

@@ -14,7 +14,11 @@ export interface Mention {
 
 /** Lists the names in a text of SQL, keywords among them. */
 export function namesInSql(text: string): Mention[] {
-  const tokens = withoutLiterals(text)
+  return namesIn(withoutLiterals(text))
+}
+
+function namesIn(text: string): Mention[] {
+  const tokens = text
     .toLowerCase()
     .match(/"[^"]*"|`[^`]*`|[\p{L}\p{N}_?][\p{L}\p{N}_$]*|\./gu)
     ?.map((token) => token.replaceAll(/^["`]|["`]$/g, ''))
@@ -58,6 +62,11 @@ function outermost(text: string): string | undefined {
   return depth === 0 ? outer : undefined
 }
 
+/** Tells whether a text of SQL selects all columns of a table. */
+export function selectsAll(text: string): boolean {
+  return /(?:\b(?:select|distinct|all|returning)|[,.])\s*\*|\btable\s/i.test(withoutLiterals(text))
+}
+
 const DEFINES = new Set([
   'create',
   'alter',
@@ -73,20 +82,20 @@ const DEFINES = new Set([
 const WRITES = new Set(['insert', 'update', 'merge', 'replace', 'copy'])
 
 /**
- * Finds the table with encrypted columns that a whole statement writes, or of which it names an encrypted column. Statements that
- * define tables are left alone, and so is what counts or deletes rows by other columns.
+ * Finds the table with encrypted columns that a statement, or one of several, writes, or of which it names an encrypted column or selects all.
+ * Statements that define tables are left alone, and so is what counts or deletes rows by other columns.
  */
 export function findTableInStatement(
   text: string,
-  tables: Iterable<readonly [table: string, isSealed: (column: string) => boolean]>,
+  tables: readonly (readonly [table: string, isSealed: (column: string) => boolean])[],
 ): string | undefined {
-  const names = namesInSql(text).map(({ name }) => name)
-  // Another statement may follow the first one.
-  const isOne = !withoutLiterals(text).trim().replace(/;$/, '').includes(';')
-  if (isOne && DEFINES.has(names[0] ?? '')) return undefined
-  const writes = names.some((name) => WRITES.has(name))
-  for (const [table, isSealed] of tables) {
-    if (names.includes(table.toLowerCase()) && (writes || names.some(isSealed))) return table
+  for (const statement of withoutLiterals(text).split(';')) {
+    const names = namesIn(statement).map(({ name }) => name)
+    if (DEFINES.has(names[0] ?? '')) continue
+    const touches = names.some((name) => WRITES.has(name)) || selectsAll(statement)
+    for (const [table, isSealed] of tables) {
+      if (names.includes(table.toLowerCase()) && (touches || names.some(isSealed))) return table
+    }
   }
   return undefined
 }
