@@ -18,6 +18,7 @@ export const API_ENTRIES = [
   { name: '@eaas/sdk/streams', source: 'packages/sdk/src/streams.ts' },
   { name: '@eaas/sdk/sync', source: 'packages/sdk/src/sync.ts' },
   { name: '@eaas/sdk/testing', source: 'packages/sdk/src/testing.ts' },
+  { name: '@eaas/sdk/typeorm', source: 'packages/sdk/src/typeorm.ts' },
   { name: '@eaas/server', source: 'packages/server/src/index.ts' },
 ]
 
@@ -36,6 +37,7 @@ const SDK_DOCS = [
   'drizzle',
   'kysely',
   'prisma',
+  'typeorm',
   'browser',
   'testing',
   'errors',

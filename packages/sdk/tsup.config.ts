@@ -22,6 +22,7 @@ const ENTRIES = [
   'src/prisma.ts',
   'src/streams.ts',
   'src/sync.ts',
+  'src/typeorm.ts',
 ]
 
 /** With noble, which is published as ES modules only: jest and old bundlers could not load it. Its licence is in licenses/. */

@@ -10,6 +10,7 @@ import { connectDrizzle } from './drizzle.js'
 import { connectKysely } from './kysely.js'
 import { connectPrisma } from './prisma.js'
 import { createScene, type Models, OPERATIONS, type Orm, type UserFormat } from './scene.js'
+import { connectTypeorm } from './typeorm.js'
 
 interface Tested {
   connect(url: string, models: Models): Promise<Orm>
@@ -23,6 +24,7 @@ const ORMS: Record<string, Tested> = {
   Drizzle: { connect: connectDrizzle, lacks: ['insertWithPosts'] },
   Kysely: { connect: connectKysely, lacks: [] },
   Prisma: { connect: connectPrisma, lacks: ['upsertMany', 'joined', 'byLowerEmail', 'byNoEmail'], format: 'text' },
+  TypeORM: { connect: connectTypeorm, lacks: [] },
 }
 
 const docs = fileURLToPath(new URL('../../packages/sdk/docs', import.meta.url))

@@ -25,6 +25,7 @@ const ENTRIES = [
   '@eaas/sdk/streams',
   '@eaas/sdk/sync',
   '@eaas/sdk/testing',
+  '@eaas/sdk/typeorm',
 ]
 const TIMEOUT_MS = 120_000
 const LIB = ['lib.es2022.d.ts', 'lib.dom.d.ts', 'lib.dom.iterable.d.ts']
@@ -115,6 +116,7 @@ describe('the package', () => {
       'streams/package.json',
       'sync/package.json',
       'testing/package.json',
+      'typeorm/package.json',
     ])
     expect(files.filter((path) => path.startsWith('docs/') && !path.endsWith('.md'))).toEqual([])
     expect(files.filter((path) => path.startsWith('dist/') && !/\.(c?js|d\.c?ts)$/.test(path))).toEqual([])

@@ -14,6 +14,7 @@ import * as prisma from '../../packages/sdk/src/prisma.js'
 import * as streams from '../../packages/sdk/src/streams.js'
 import * as sync from '../../packages/sdk/src/sync.js'
 import * as testing from '../../packages/sdk/src/testing.js'
+import * as typeorm from '../../packages/sdk/src/typeorm.js'
 import { PAGES } from '../support/snippets.js'
 import { filesBelow, ROOT } from '../support/source-files.js'
 
@@ -103,6 +104,7 @@ describe('the site', () => {
     ['sdk-streams', streams],
     ['sdk-sync', sync],
     ['sdk-testing', testing],
+    ['sdk-typeorm', typeorm],
   ])('describes everything that an application can import: api/%s.html', (name, entry) => {
     const html = read(`api/${name}.html`)
     const exported = Object.keys(entry)

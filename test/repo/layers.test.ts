@@ -370,6 +370,7 @@ const SDK_LAYERS: Layers = [
   ['drizzle', ['adapters']],
   ['kysely', ['adapters']],
   ['prisma', ['adapters']],
+  ['typeorm', ['adapters']],
   ['offline', ['async', 'engines', 'deks', 'records']],
   ['streams', ['async', 'engines', 'deks', 'records', 'resources', 'client']],
   ['sync', ['async', 'records', 'resources', 'client']],

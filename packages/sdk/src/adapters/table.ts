@@ -18,6 +18,12 @@ export interface IndexCondition {
   values: string[]
 }
 
+/** A condition on the column of an index, of which the values are yet to be made. */
+export interface IndexPlan {
+  column: string
+  hash(): Promise<string[]>
+}
+
 /** A table whose rows a model seals. Columns have the names by which the ORM's rows have them. */
 export interface SealedTable {
   readonly name: string
@@ -39,6 +45,12 @@ export interface SealedTable {
   sealChanges(changes: Row, bound: Row): Promise<Row>
   /** Opens what was selected of rows, of which each may have other columns. Keeps null, and the columns of indexes. */
   openRows(rows: readonly Row[]): Promise<Row[]>
+  /**
+   * Tells by which column of an index a comparison with an encrypted field is answered; `hash` makes the values to compare it with.
+   *
+   * @throws InvalidInputError when no index can answer it
+   */
+  planEqual(column: string, operator: string, values: readonly unknown[]): IndexPlan
   /** Replaces a comparison with an encrypted field by one with its index. @throws InvalidInputError when no index can answer it */
   findEqual(column: string, operator: string, values: readonly unknown[]): Promise<IndexCondition>
 }
@@ -111,25 +123,36 @@ export function createTable(model: object): SealedTable {
       )
       return out
     },
+    planEqual,
     async findEqual(column, operator, values) {
-      const field = fields.find(({ path }) => path.join('.') === column)
-      if (!field) return refuseOperator(table, column, operator)
-      const index = columns.find((one) => one.kind === 'exact' && !one.compound && one.fields[0] === field)
-      if (!index) {
-        const hint = 'Give the field an index, or search by the column that `index` of the model makes.'
-        return refuseField(table, column, 'it has no index by which it could be searched alone', hint)
-      }
-      if (index.bits !== undefined) {
-        const hint = 'Search by the column that `index` of the model makes, and filter the opened rows by `matches`.'
-        return refuseField(table, column, 'its index is truncated, so that a search finds other rows too', hint)
-      }
-      if (values.some(isMissing)) {
-        return refuseField(table, column, 'null is equal to nothing', 'Search for rows in which it is null.')
-      }
-      const { rows } = await load()
-      const found = await Promise.all(values.map((value) => rows.hash({ [field.name]: value }, undefined)))
-      return { column: index.column, values: found.map((one) => one[index.column] as string) }
+      const plan = planEqual(column, operator, values)
+      return { column: plan.column, values: await plan.hash() }
     },
+  }
+
+  function planEqual(column: string, operator: string, values: readonly unknown[]): IndexPlan {
+    const field = fields.find(({ path }) => path.join('.') === column)
+    if (!field) return refuseOperator(table, column, operator)
+    const index = columns.find((one) => one.kind === 'exact' && !one.compound && one.fields[0] === field)
+    if (!index) {
+      const hint = 'Give the field an index, or search by the column that `index` of the model makes.'
+      return refuseField(table, column, 'it has no index by which it could be searched alone', hint)
+    }
+    if (index.bits !== undefined) {
+      const hint = 'Search by the column that `index` of the model makes, and filter the opened rows by `matches`.'
+      return refuseField(table, column, 'its index is truncated, so that a search finds other rows too', hint)
+    }
+    if (values.some(isMissing)) {
+      return refuseField(table, column, 'null is equal to nothing', 'Search for rows in which it is null.')
+    }
+    return {
+      column: index.column,
+      async hash() {
+        const { rows } = await load()
+        const found = await Promise.all(values.map((value) => rows.hash({ [field.name]: value }, undefined)))
+        return found.map((one) => one[index.column] as string)
+      },
+    }
   }
 }
 

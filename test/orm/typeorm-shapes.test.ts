@@ -1,0 +1,766 @@
+// Whatever a query of TypeORM looks like, no plaintext of an encrypted column reaches the driver, and no envelope comes out as a value: it is
+// encrypted, hashed, opened or refused.
+import { randomUUID } from 'node:crypto'
+import { PGlite } from '@electric-sql/pglite'
+import {
+  And,
+  Any,
+  BaseEntity,
+  Between,
+  Brackets,
+  Column,
+  DataSource,
+  DeleteDateColumn,
+  Entity,
+  type EntityManager,
+  EntitySchema,
+  Equal,
+  ILike,
+  In,
+  InsertQueryBuilder,
+  IsNull,
+  LessThan,
+  ManyToOne,
+  Not,
+  Or,
+  PrimaryGeneratedColumn,
+  Raw,
+  SelectQueryBuilder,
+} from 'typeorm'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { type Client, createClient, text } from '../../packages/sdk/src/index.js'
+import { createTestService } from '../../packages/sdk/src/testing.js'
+import { encrypted } from '../../packages/sdk/src/typeorm.js'
+import { type Models, modelsOf, tables } from './scene.js'
+import { posts, users } from './typeorm.js'
+
+/** A plaintext of an encrypted column, in every query below. */
+const SECRET = 'ada@secret.example'
+const ID = randomUUID()
+
+const postgres = new PGlite()
+const sent: string[] = []
+let eaas: Client
+let keyId: string
+let models: Models
+let source: DataSource
+let db: EntityManager
+
+const connection = {
+  on: () => undefined,
+  removeListener: () => undefined,
+  async query(sql: string, values: unknown[] = []) {
+    sent.push(JSON.stringify([sql, values]))
+    const { rows, affectedRows } = await postgres.query(sql, values)
+    return { rows, rowCount: affectedRows, command: sql.split(' ', 1)[0] }
+  },
+}
+
+/** What the driver of TypeORM needs of `pg`, on a PostgreSQL in memory. */
+class Pool {
+  on = () => undefined
+  end = (done: () => void) => done()
+  connect = (done: (error: undefined, client: object, release: () => void) => void) =>
+    done(undefined, connection, () => undefined)
+}
+
+const open = (entities: (EntitySchema<never> | typeof Note)[], options: { synchronize?: boolean } = {}) =>
+  new DataSource({
+    type: 'postgres',
+    driver: { Pool },
+    installExtensions: false,
+    uuidExtension: 'pgcrypto',
+    entities,
+    cache: true,
+    ...options,
+  })
+
+/** An entity of a class. The decorators are called as functions, since this repository compiles none. */
+class Note extends BaseEntity {
+  declare id: string
+  declare body: string
+  declare deletedAt: Date | null
+  declare parent: Promise<Note | null>
+}
+Entity('notes')(Note)
+PrimaryGeneratedColumn('uuid')(Note.prototype, 'id')
+Column('text', { name: 'body_text' })(Note.prototype, 'body')
+DeleteDateColumn({ type: 'timestamptz' })(Note.prototype, 'deletedAt')
+ManyToOne(() => Note, { lazy: true, nullable: true })(Note.prototype, 'parent')
+
+beforeAll(async () => {
+  await postgres.exec(`${tables('full')} alter table users drop constraint users_email_index_key`)
+  eaas = createClient(createTestService())
+  keyId = (await eaas.keys.create({ name: 'users' })).id
+  models = modelsOf(eaas, keyId, 'full')
+  source = encrypted(open([users, posts] as never), [
+    [users, models.users],
+    [posts, models.posts],
+  ])
+  await source.initialize()
+  db = source.manager
+})
+beforeEach(async () => {
+  await postgres.exec('truncate users, posts')
+  await db.save(users, { ...user(ID), email: SECRET, nick: 'ada', posts: [{ ...post(), id: ID }] })
+  sent.length = 0
+})
+afterAll(async () => {
+  await source.destroy()
+  await postgres.close()
+})
+
+const user = (id: string = randomUUID()) => ({
+  id,
+  email: `${id}@x.org`,
+  nick: null,
+  born: null,
+  prefs: null,
+  city: 'London',
+})
+const post = () => ({ id: randomUUID(), user_id: ID, title: SECRET, likes: 3 })
+const build = () => db.createQueryBuilder(users, 'user')
+
+type Shape = [title: string, run: (db: EntityManager) => Promise<unknown>]
+
+class Row {
+  id = randomUUID()
+  city = 'London'
+  nick = null
+  born = null
+  prefs = null
+  #email = SECRET
+  get email() {
+    return this.#email
+  }
+}
+
+const WRITES: Shape[] = [
+  ['insert', (db) => db.insert(users, { ...user(), email: SECRET } as never)],
+  ['insert of an object with private fields', (db) => db.insert(users, new Row() as never)],
+  [
+    'insert that ignores conflicts',
+    (db) =>
+      db
+        .createQueryBuilder()
+        .insert()
+        .into(users)
+        .values([{ ...user(), nick: SECRET }] as never)
+        .orIgnore()
+        .execute(),
+  ],
+  [
+    'insert by the name of the table',
+    (db) =>
+      db
+        .createQueryBuilder()
+        .insert()
+        .into('users')
+        .values({ ...user(), email: SECRET })
+        .execute(),
+  ],
+  ['save of a new entity', (db) => db.save(users, { ...user(), email: SECRET })],
+  ['save of a part of an entity', (db) => db.save(users, { id: ID, nick: SECRET })],
+  [
+    'save of many, old and new',
+    (db) =>
+      db.save(users, [
+        { ...user(ID), nick: SECRET },
+        { ...user(), email: SECRET },
+      ]),
+  ],
+  ['save in chunks', (db) => db.save(posts, [post(), post(), post()], { chunk: 2 })],
+  ['a cascade', (db) => db.save(users, { ...user(ID), posts: [post(), { ...post(), id: ID, title: `${SECRET}!` }] })],
+  ['update by an id', (db) => db.update(users, ID, { nick: SECRET })],
+  ['update by a condition', (db) => db.update(users, { id: ID, email: SECRET }, { nick: SECRET })],
+  [
+    'update by a text that names the row',
+    (db) =>
+      db
+        .createQueryBuilder()
+        .update(users)
+        .set({ nick: SECRET })
+        .where('id = :id', { id: ID })
+        .andWhere({ email: SECRET })
+        .execute(),
+  ],
+  [
+    'update of an entity',
+    (db) =>
+      db
+        .createQueryBuilder()
+        .update(users)
+        .set({ nick: SECRET })
+        .whereEntity({ ...user(ID) } as never)
+        .execute(),
+  ],
+  ['update from another builder', () => build().update().set({ nick: SECRET }).where({ id: ID }).execute()],
+  ['upsert', (db) => db.upsert(users, { ...user(ID), email: SECRET, nick: SECRET } as never, ['id'])],
+  ['preload and save', async (db) => db.save(users, (await db.preload(users, { id: ID, nick: SECRET })) as never)],
+  [
+    'delete by an encrypted column',
+    (db) => db.delete(posts, { id: In([ID]) }).then(() => db.delete(users, { email: SECRET })),
+  ],
+  ['remove', async (db) => db.remove(posts, await db.findBy(posts, { user: { email: SECRET } }))],
+  ['a transaction', (db) => db.transaction((inner) => inner.update(users, { id: ID }, { email: SECRET }))],
+  [
+    'a query runner of its own',
+    async () => {
+      const runner = source.createQueryRunner()
+      try {
+        await runner.manager.getRepository(users).insert({ ...user(), email: SECRET } as never)
+        await runner.manager.createQueryBuilder(users, 'u', runner).where({ email: SECRET }).getOneOrFail()
+      } finally {
+        await runner.release()
+      }
+    },
+  ],
+]
+
+const SEARCHES: Shape[] = [
+  ['find', (db) => db.find(users, { where: { email: SECRET, nick: Not(IsNull()) } })],
+  [
+    'find by operators',
+    (db) =>
+      db.find(users, {
+        where: [{ email: In([SECRET, 'x']) }, { nick: Not(In([SECRET])) }, { nick: Not(Equal(SECRET)) }],
+      }),
+  ],
+  [
+    'find by operators of operators',
+    (db) => db.find(users, { where: { email: And(Not('x'), Or(Equal(SECRET), In(['y']))) } }),
+  ],
+  ['find by a relation', (db) => db.find(posts, { where: { user: { email: SECRET } }, relations: { user: true } })],
+  ['find by a relation of a relation', (db) => db.find(users, { where: { posts: { user: { email: SECRET } } } })],
+  [
+    'find by one query for each relation',
+    (db) => db.find(users, { where: { email: SECRET }, relations: { posts: true }, relationLoadStrategy: 'query' }),
+  ],
+  [
+    'a page of joined rows',
+    (db) => db.find(users, { where: { email: SECRET }, relations: { posts: true }, order: { city: 'ASC' }, take: 5 }),
+  ],
+  [
+    'a page, and how many there are',
+    (db) => db.findAndCount(users, { where: { email: SECRET }, relations: { posts: true }, skip: 0, take: 5 }),
+  ],
+  ['a builder', () => build().where({ email: SECRET }).andWhere({ city: 'London' }).getMany()],
+  [
+    'a subquery, and null as text',
+    () =>
+      build()
+        .where((qb) => {
+          const found = qb.subQuery().select('u.id').from(users, 'u').where({ email: SECRET })
+          return `user.id in ${found.getQuery()}`
+        })
+        .andWhere('user.nick is not null and user.born IS NULL')
+        .getMany(),
+  ],
+  [
+    'a builder with brackets',
+    () =>
+      build()
+        .where(new Brackets((qb) => qb.where({ email: SECRET }).orWhere({ nick: 'x' })))
+        .getMany(),
+  ],
+  [
+    'a builder with joins',
+    () =>
+      build()
+        .innerJoinAndSelect('user.posts', 'post')
+        .where({ email: SECRET, posts: { id: ID } })
+        .getMany(),
+  ],
+  [
+    'a builder with an array of conditions',
+    () =>
+      build()
+        .where([{ email: SECRET }, { nick: 'x' }])
+        .getMany(),
+  ],
+]
+
+/** Each finds the row of `ID`. */
+const COUNTS: Shape[] = [
+  ['count', (db) => db.count(users, { where: { email: SECRET } })],
+  ['exists', (db) => db.existsBy(users, { email: SECRET, born: IsNull() })],
+  ['sum', (db) => db.sum(posts, 'likes', { user: { email: SECRET } } as never)],
+  ['raw rows of others', async () => build().select('user.city', 'city').where({ email: SECRET }).getRawMany()],
+]
+
+const REFUSED: [title: string, message: RegExp, run: Shape[1]][] = [
+  ['an update of many rows', /bound to id/, (db) => db.update(users, { city: 'London' }, { nick: SECRET })],
+  ['an update of all', /bound to id/, (db) => db.updateAll(users, { nick: SECRET })],
+  ['an update of several ids', /bound to id/, (db) => db.update(users, [ID, randomUUID()], { nick: SECRET })],
+  [
+    'an update by a text with an or',
+    /bound to id/,
+    (db) =>
+      db
+        .createQueryBuilder()
+        .update(users)
+        .set({ nick: SECRET })
+        .where({ id: ID })
+        .andWhere('city = :city or true', { city: 'x' })
+        .execute(),
+  ],
+  [
+    'an update by SQL with an or',
+    /bound to id/,
+    (db) => db.update(users, { id: ID, city: Raw("'x' or true") }, { nick: SECRET }),
+  ],
+  [
+    'an update by another spelling of the id',
+    /users\.id has another spelling/,
+    (db) => db.update(users, ID.toUpperCase(), { nick: SECRET }),
+  ],
+  [
+    'an insert with another spelling of the id',
+    /users\.id has another spelling/,
+    (db) => db.insert(users, { ...user(ID.toUpperCase()), nick: SECRET } as never),
+  ],
+  ['an update of the others', /bound to id/, (db) => db.update(users, { id: Not(ID) }, { nick: SECRET })],
+  [
+    'an update of one row or another',
+    /bound to id/,
+    (db) =>
+      db.createQueryBuilder().update(users).set({ nick: SECRET }).where({ id: ID }).orWhere({ city: 'x' }).execute(),
+  ],
+  ['a change of the id', /users\.id must not change/, (db) => db.update(users, ID, { id: randomUUID() })],
+  [
+    'SQL as a value of an update',
+    /the database cannot compute/,
+    (db) => db.update(users, ID, { nick: () => `'${SECRET}'` }),
+  ],
+  [
+    'SQL as a value of an insert',
+    /the database cannot compute/,
+    (db) => db.insert(users, { ...user(), nick: () => `'${SECRET}'` } as never),
+  ],
+  [
+    'SQL as the id',
+    /the database cannot compute/,
+    (db) => db.insert(users, { ...user(), id: () => 'gen_random_uuid()', email: SECRET } as never),
+  ],
+  ['increment', /cannot compute/, (db) => db.increment(users, { id: ID }, 'nick', 1)],
+  ['a row without its id', /field "id"/, (db) => db.insert(posts, { user_id: ID, title: SECRET, likes: 1 })],
+  ['a row without a field', /field "title"/, (db) => db.insert(posts, { id: randomUUID(), user_id: ID, likes: 1 })],
+  [
+    'an insert of some columns',
+    /without the column/,
+    (db) =>
+      db
+        .createQueryBuilder()
+        .insert()
+        .into(users, ['id', 'email', 'city'])
+        .values({ ...user(), email: SECRET } as never)
+        .execute(),
+  ],
+  [
+    'an insert from a select',
+    /an insert from a select/,
+    (db) =>
+      db
+        .createQueryBuilder()
+        .insert()
+        .into(users)
+        .valuesFromSelect((qb) => qb.select('user').from(users, 'user'))
+        .execute(),
+  ],
+  [
+    'an insert from encrypted columns',
+    /users\.email is encrypted/,
+    (db) =>
+      db.createQueryBuilder().insert().into('other', ['x']).valuesFromSelect(build().select('user.email')).execute(),
+  ],
+  [
+    'an upsert by another column',
+    /an upsert (by email_index|that changes users\.id)/,
+    (db) => db.upsert(users, { ...user(), email: SECRET, nick: SECRET } as never, ['email_index']),
+  ],
+  [
+    'an upsert by a constraint',
+    /an upsert by a constraint/,
+    (db) =>
+      db
+        .createQueryBuilder()
+        .insert()
+        .into(users)
+        .values({ ...user(), email: SECRET } as never)
+        .orUpdate(['email'], 'users_pkey')
+        .execute(),
+  ],
+  [
+    'an upsert that changes the id',
+    /an upsert that changes users\.id/,
+    (db) => {
+      const insert = db.createQueryBuilder().insert().into(users)
+      return insert
+        .values({ ...user(), email: SECRET } as never)
+        .orUpdate(['id'], ['email_index'])
+        .execute()
+    },
+  ],
+  [
+    'an upsert of what changed',
+    /skipUpdateIfNoValuesChanged/,
+    (db) =>
+      db.upsert(users, { ...user(), email: SECRET } as never, {
+        conflictPaths: ['id'],
+        skipUpdateIfNoValuesChanged: true,
+      }),
+  ],
+  [
+    'an upsert with a condition',
+    /users\.nick is encrypted/,
+    (db) =>
+      db
+        .createQueryBuilder()
+        .insert()
+        .into(users)
+        .values({ ...user(), email: SECRET } as never)
+        .orUpdate(['city'], ['id'], {
+          overwriteCondition: { where: 'users.nick <> :nick', parameters: { nick: SECRET } },
+        })
+        .execute(),
+  ],
+  ['a pattern', /cannot compare it by "ILike"/i, (db) => db.findBy(users, { email: ILike(SECRET) })],
+  ['a range', /cannot compare it by "Between"/, (db) => db.findBy(users, { email: Between(SECRET, 'z') })],
+  ['less', /cannot compare it by "LessThan"/, (db) => db.findBy(users, { email: Not(LessThan(SECRET)) })],
+  ['any of a list', /cannot compare it by "Any"/, (db) => db.findBy(users, { email: Any([SECRET]) })],
+  [
+    'an operator of SQL',
+    /cannot compare it by "Raw"/,
+    (db) => db.findBy(users, { email: Raw((alias) => `${alias} = :x`, { x: SECRET }) }),
+  ],
+  [
+    'SQL on another column',
+    /users\.email is encrypted/,
+    (db) => db.findBy(users, { city: Raw(() => `"User"."email"::text = :x`, { x: SECRET }) }),
+  ],
+  ['null by equality', /null is equal to nothing/, () => build().where({ email: null, nick: SECRET }).getMany()],
+  ['a condition as text', /users\.email is encrypted/, () => build().where('user.email = :x', { x: SECRET }).getMany()],
+  [
+    'a condition as text without the alias',
+    /users\.email is encrypted/,
+    (db) => db.createQueryBuilder().update(users).set({ city: 'x' }).where('email = :x', { x: SECRET }).execute(),
+  ],
+  [
+    'a deletion by a text',
+    /users\.email is encrypted/,
+    (db) => db.createQueryBuilder().delete().from(users).where('email::text like :x', { x: SECRET }).execute(),
+  ],
+  [
+    'a condition of a join',
+    /posts\.title is encrypted/,
+    () => build().leftJoin('user.posts', 'p', 'p.title = :x', { x: SECRET }).getMany(),
+  ],
+  [
+    'a condition on groups',
+    /users\.email is encrypted/,
+    () =>
+      build().select('count(*)').groupBy('user.city').having('max(user.email::text) = :x', { x: SECRET }).getRawMany(),
+  ],
+  ['to sort', /cannot sort or group/, (db) => db.find(users, { where: { email: SECRET }, order: { email: 'ASC' } })],
+  [
+    'to sort a page of joined rows',
+    /cannot sort or group/,
+    (db) => db.find(users, { where: { email: SECRET }, relations: { posts: true }, order: { email: 'ASC' }, take: 1 }),
+  ],
+  [
+    'to sort by a relation',
+    /posts\.title is encrypted: the database cannot sort/,
+    (db) =>
+      db.find(users, { where: { email: SECRET }, relations: { posts: true }, order: { posts: { title: 'ASC' } } }),
+  ],
+  [
+    'to sort by what the column is selected as',
+    /users\.\w+ is encrypted/,
+    () =>
+      build().select('user.email', 'mail').addSelect('user.id').where({ email: SECRET }).orderBy('mail').getRawMany(),
+  ],
+  [
+    'distinct on',
+    /users\.email is encrypted/,
+    () => build().distinctOn(['user.email']).where({ email: SECRET }).getMany(),
+  ],
+  ['the greatest', /users\.email is encrypted/, (db) => db.maximum(users, 'email' as never, { email: SECRET })],
+  [
+    'an expression',
+    /users\.email is encrypted/,
+    () => build().select('user.email || user.nick', 'both').where({ email: SECRET }).getRawMany(),
+  ],
+  [
+    'a cast',
+    /users\.email is encrypted/,
+    () => build().select('"user"."email"::text', 'mail').where({ email: SECRET }).getRawMany(),
+  ],
+  [
+    'different values',
+    /users\.email is encrypted/,
+    () => build().select(['user.id', 'user.email']).distinct().where({ email: SECRET }).getRawMany(),
+  ],
+  [
+    'a count of different values',
+    /users\.email is encrypted/,
+    (db) => db.count(users, { select: { email: true }, where: { email: SECRET } }),
+  ],
+  ['all columns by "*"', /"\*" in a query of users/, () => build().select('*').where({ email: SECRET }).getRawMany()],
+  [
+    'a row as a value',
+    /a row of users as a value/,
+    () => build().select('row_to_json(user)', 'row').where({ email: SECRET }).getRawMany(),
+  ],
+  [
+    'a column in a subquery',
+    /users\.email is encrypted/,
+    () =>
+      build()
+        .where((qb) => `exists ${qb.subQuery().select('u.email').from(users, 'u').getQuery()}`)
+        .andWhere({ email: SECRET })
+        .getMany(),
+  ],
+  [
+    'rows from a subquery',
+    /users\.email is encrypted/,
+    (db) =>
+      db
+        .createQueryBuilder()
+        .select('s.*')
+        .from((qb) => qb.select('u.email', 'mail').from(users, 'u').where({ email: SECRET }), 's')
+        .getRawMany(),
+  ],
+  [
+    'rows from a common table expression',
+    /users\.email is encrypted/,
+    (db) =>
+      db
+        .createQueryBuilder()
+        .addCommonTableExpression(build().select('user.email', 'mail').where({ email: SECRET }), 's')
+        .select('s.mail')
+        .from('s', 's')
+        .getRawMany(),
+  ],
+  ['a stream', /stream\(\) of User/, () => build().where({ email: SECRET }).stream()],
+  ['the cache of a search', /the cache of a search/, () => build().where({ email: SECRET }).cache(true).getMany()],
+  [
+    'the cache of a page',
+    /the cache of a search/,
+    (db) => db.find(users, { where: { email: SECRET }, relations: { posts: true }, take: 1, cache: 1_000 }),
+  ],
+  [
+    'the query of a builder elsewhere',
+    /names the table users/,
+    (db) => db.query(...build().where({ email: SECRET }).getQueryAndParameters()),
+  ],
+  [
+    'the parameters of a builder elsewhere',
+    /a parameter of a query builder/,
+    (db) => db.query('select $1', build().select('1').where({ email: SECRET }).getQueryAndParameters()[1]),
+  ],
+  [
+    'SQL on another column of a page',
+    /users\.email is encrypted/,
+    (db) => {
+      const city = Raw(() => `"User"."email"::text = :x`, { x: SECRET })
+      return db.find(users, { where: { city }, relations: { posts: true }, take: 1 })
+    },
+  ],
+  [
+    'an insert by a builder that the data source has not made',
+    /a value for users\.email that was not encrypted/,
+    () =>
+      new InsertQueryBuilder(source)
+        .into(users)
+        .values({ ...user(), email: SECRET } as never)
+        .execute(),
+  ],
+  [
+    'a search by a builder that the data source has not made',
+    /names the table users/,
+    () => new SelectQueryBuilder(source).select('u').from(users, 'u').where({ email: SECRET }).getMany(),
+  ],
+  ['SQL that inserts', /names the table users/, (db) => db.query('insert into users values ($1)', [SECRET])],
+  ['SQL that updates', /names the table users/, () => source.query('update "users" set email = $1', [SECRET])],
+  ['SQL that searches', /names the table users/, () => source.sql`select id from users where email = ${SECRET}`],
+  ['SQL that selects all', /names the table users/, () => source.query(`select * from users where '${SECRET}' = city`)],
+  [
+    'SQL of a query runner',
+    /names the table users/,
+    async () => {
+      const runner = source.createQueryRunner()
+      return runner.query('select email from users where city = $1', [SECRET]).finally(() => runner.release())
+    },
+  ],
+  [
+    'SQL with a mark',
+    /names the table users/,
+    () => source.query(`select "\uE000email" from users where city = '${SECRET}'`),
+  ],
+  [
+    'a stream of SQL',
+    /names the table users/,
+    async () => {
+      const runner = source.createQueryRunner()
+      return runner.stream('select email from users where city = $1', [SECRET]).finally(() => runner.release())
+    },
+  ],
+]
+
+describe('TypeORM', () => {
+  it.each([...WRITES, ...SEARCHES, ...COUNTS])('sends no plaintext in %s', async (_, run) => {
+    const result = await run(db)
+    expect(sent.length).toBeGreaterThan(0)
+    expect(sent.join()).not.toContain(SECRET)
+    expect(JSON.stringify(result) ?? '').not.toMatch(/ciphertext|eaas\.2|encrypted/)
+    const stored = await postgres.query(
+      'select json_agg(u)::text || (select json_agg(p) from posts p)::text as all from users u',
+    )
+    expect(JSON.stringify(stored.rows)).not.toContain(SECRET)
+  })
+  it.each([...WRITES])('stores what the model opens in %s', async (_, run) => {
+    await run(db)
+    const rows = await postgres.query<Record<string, unknown>>('select id, email, nick from users')
+    const { ok, failed } = await models.users.pick('email', 'nick').decryptMany(rows.rows as never)
+    expect([failed, ok.length]).toEqual([[], rows.rows.length])
+    const indexes = await postgres.query<Record<string, string>>('select id, email_index from users')
+    for (const [at, { email_index }] of indexes.rows.entries()) {
+      expect((await models.users.index({ email: (ok[at] as { email: string }).email })).email_index).toBe(email_index)
+    }
+  })
+  it.each(SEARCHES)('finds, and opens, the row in %s', async (_, run) => {
+    const found = JSON.stringify(await run(db))
+    expect(found).toContain(SECRET)
+    expect(found).toContain(ID)
+  })
+  it.each(COUNTS)('finds the row in %s', async (_, run) => {
+    expect([1, true, 3, [{ city: 'London' }]]).toContainEqual(await run(db))
+  })
+  it('leaves an index alone that a loaded entity has from before', async () => {
+    const found = await db.findOneByOrFail(users, { id: ID })
+    found.email = 'new@x.org'
+    await db.save(users, found)
+    found.city = 'Rome'
+    await db.save(users, found)
+    await db.update(users, ID, { nick_index: found.nick_index ?? null })
+    await db.upsert(users, { ...user(ID), nick: undefined, email: 'new@x.org', nick_index: null } as never, ['id'])
+    expect(await db.findBy(users, { email: 'new@x.org', nick: 'ada' })).toMatchObject([{ id: ID }])
+  })
+  it.each(REFUSED)('refuses %s, before anything is sent', async (_, message, run) => {
+    const refused = async () => run(db)
+    await expect(refused()).rejects.toMatchObject({
+      code: 'E_INVALID_INPUT',
+      message: expect.stringMatching(message),
+    })
+    expect(sent.filter((one) => !/^\["(START TRANSACTION|COMMIT|ROLLBACK)/.test(one))).toEqual([])
+  })
+})
+
+describe('an entity of a class', () => {
+  let notes: DataSource
+  beforeAll(async () => {
+    const model = eaas.model({ name: 'notes', keyId, bind: ['id'], format: 'text', fields: { body: text() } })
+    notes = encrypted(open([Note], { synchronize: true }), [[Note, model]])
+    await notes.initialize()
+  })
+  afterAll(() => notes.destroy())
+
+  it('keeps its decorators, with lazy relations, soft deletes, ids that are made for it, and other names of columns', async () => {
+    await notes.synchronize() // reads the tables that are there now
+    const parent = await Note.create({ body: SECRET }).save()
+    const child = Note.create({ body: SECRET })
+    child.parent = Promise.resolve(parent)
+    await child.save()
+    const found = await Note.findOneByOrFail({ id: child.id })
+    expect([found.body, (await found.parent)?.body]).toEqual([SECRET, SECRET])
+    expect(await notes.createQueryBuilder().relation(Note, 'parent').of(found).loadOne()).toMatchObject({
+      body: SECRET,
+    })
+    await notes.createQueryBuilder().relation(Note, 'parent').of(found).set(null)
+    await found.softRemove()
+    expect(await Note.findOneBy({ id: child.id })).toBeNull()
+    await Note.getRepository().restore(child.id)
+    expect(await Note.find({ select: { body: true } })).toMatchObject([{ body: SECRET }, { body: SECRET }])
+    expect(sent.join()).not.toContain(SECRET)
+    const remove = () => notes.createQueryBuilder().delete().from(Note).where({ id: child.id })
+    await expect(remove().returning('body').execute()).rejects.toThrow('bound to id, which is not returned')
+    expect((await remove().returning(['id', 'body']).execute()).raw).toEqual([{ id: child.id, body_text: SECRET }])
+  })
+  it('is cached as it is stored', async () => {
+    const { id } = await Note.create({ body: SECRET }).save()
+    for (const _ of [1, 2]) expect((await Note.findOneOrFail({ where: { id }, cache: true })).body).toBe(SECRET)
+    const { rows } = await postgres.query('select * from "query-result-cache"')
+    expect([rows.length, JSON.stringify(rows).includes(SECRET)]).toEqual([1, false])
+  })
+})
+
+describe('a model with a key for each row', () => {
+  it('is told the whole row', async () => {
+    const keyOf = (row: { city?: unknown }) => (row.city === 'London' ? keyId : 'none')
+    const bound = { name: 'users', bind: ['id'], warn: false } as const
+    const fields = { email: text({ index: 'email_index' }), nick: text({ index: 'nick_index' }).nullable() }
+    const indexKey = await eaas.createIndexKey(keyId)
+    const model = eaas.model({ ...bound, keyId: keyOf, indexKey, fields })
+    const own = encrypted(open([users, posts] as never), [[users, model]])
+    await own.initialize()
+    await own.manager.insert(users, { ...user(), email: SECRET } as never)
+    expect(await own.manager.findBy(users, { city: 'London', email: SECRET })).toMatchObject([{ email: SECRET }])
+    await own.destroy()
+  })
+})
+
+describe('a data source', () => {
+  interface Sealed {
+    id: string
+    title: string
+  }
+  const schema = (title: object, tableName = 'sealed') =>
+    new EntitySchema<Sealed>({
+      name: 'Sealed',
+      tableName,
+      columns: { id: { type: 'uuid', primary: true }, title: { type: 'text', ...title } },
+    })
+  const initialize = async (entity: EntitySchema<Sealed>, ...others: EntitySchema<Sealed>[]) => {
+    const refused = encrypted(open([entity, ...others] as never), [[entity, models.posts]])
+    return refused.initialize().finally(() => refused.isInitialized && refused.destroy())
+  }
+
+  it.each([
+    ['a transformer', { transformer: { from: String, to: String } }],
+    ['that the database fills', { default: 'none' }],
+    ['that is not updated', { update: false }],
+    ['that is not inserted', { insert: false }],
+    ['of another type', { type: 'int' }],
+    ['of another type', { array: true }],
+  ])('is not initialized where an encrypted column is one %s', async (what, title) => {
+    await expect(initialize(schema(title))).rejects.toMatchObject({
+      code: 'E_INVALID_INPUT',
+      message: expect.stringMatching(`the entity Sealed has a column "title" .*${what}`),
+    })
+  })
+  it('is not initialized where an entity, or another one of its table, lacks a column', async () => {
+    const columns = { id: { type: 'uuid', primary: true } as const }
+    const other = new EntitySchema<Sealed>({ name: 'Other', tableName: 'sealed', columns } as never)
+    await expect(initialize(other)).rejects.toThrow('the entity Other has no column "title"')
+    await expect(initialize(schema({}), other)).rejects.toThrow('the entity Other has no column "title"')
+  })
+  it('is not initialized where values would be bound to what the database spells in its own way', async () => {
+    const columns = { id: { type: 'timestamptz', primary: true } as const, title: { type: 'text' } as const }
+    const timed = new EntitySchema<Sealed>({ name: 'Timed', columns } as never)
+    await expect(initialize(timed)).rejects.toThrow('has a column "id" of a type whose values')
+  })
+  it('takes its models once, before it is initialized, and is one of PostgreSQL', () => {
+    expect(() => encrypted(source, [])).toThrow('has its models already')
+    const initialized = Object.assign(open([]), { isInitialized: true })
+    expect(() => encrypted(initialized, [])).toThrow('is initialized already')
+    const other = Object.assign(open([]), { options: { type: 'mysql' } })
+    expect(() => encrypted(other, [])).toThrow('a database of the type mysql')
+  })
+  it('compiles where the fields of a model have the types of the entity', () => {
+    const numbers = new EntitySchema<{ id: string; title: number }>({ name: 'Numbers', columns: {} })
+    // @ts-expect-error: the model's title is text
+    encrypted(open([]), [[numbers, models.posts]])
+    // @ts-expect-error: that is no model
+    encrypted(open([]), [[posts, 7]])
+  })
+})
