@@ -310,6 +310,11 @@ const REFUSED: [title: string, message: RegExp, run: Shape[1]][] = [
     (db) => db.update(users, { id: ID, city: Raw("'x' or true") }, { nick: SECRET }),
   ],
   [
+    'an update by SQL with a comment',
+    /bound to id/,
+    (db) => db.update(users, { city: Raw("'London' --"), id: ID }, { nick: SECRET }),
+  ],
+  [
     'an update by another spelling of the id',
     /users\.id has another spelling/,
     (db) => db.update(users, ID.toUpperCase(), { nick: SECRET }),

@@ -43,6 +43,8 @@ describe('a statement as text', () => {
     ['select id, u.* from users u'],
     ['delete from users returning *'],
     ['table users'],
+    ['update /*;*/ users set city = 1'],
+    ['with "a;b" as (select 1) update users set "city" = 1'],
     ["create table a (b text default 'x;y'); update users set city = 1"],
   ])('is found where it writes the table, names an encrypted column, or selects all: %s', (text) => {
     expect(findTableInStatement(text, tables)).toBe('users')

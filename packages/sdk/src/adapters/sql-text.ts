@@ -28,9 +28,11 @@ function namesIn(text: string): Mention[] {
   })
 }
 
+const UNCLEAR = /\\|--|\/\*|\$\w*\$/
+
 /** Leaves literals in, where escapes, comments or dollar quotes leave it unclear where they end. */
 function withoutLiterals(text: string): string {
-  return /\\|--|\/\*|\$\w*\$/.test(text) ? text : text.replaceAll(/'(?:[^']|'')*'/g, ' ')
+  return UNCLEAR.test(text) ? text : text.replaceAll(/'(?:[^']|'')*'/g, ' ')
 }
 
 /** Whether the quotes and parentheses of a text of SQL are closed, without a comment, so that what stands after it stays what it is. */
@@ -81,6 +83,12 @@ const DEFINES = new Set([
 ])
 const WRITES = new Set(['insert', 'update', 'merge', 'replace', 'copy'])
 
+/** Splits statements where it is clear which semicolons end one. */
+function statementsIn(bare: string): string[] {
+  const isUnclear = UNCLEAR.test(bare) || (bare.match(/"[^"]*"|`[^`]*`/g) ?? []).some((name) => name.includes(';'))
+  return isUnclear ? [bare] : bare.split(';')
+}
+
 /**
  * Finds the table with encrypted columns that a statement, or one of several, writes, or of which it names an encrypted column or selects all.
  * Statements that define tables are left alone, and so is what counts or deletes rows by other columns.
@@ -89,9 +97,10 @@ export function findTableInStatement(
   text: string,
   tables: readonly (readonly [table: string, isSealed: (column: string) => boolean])[],
 ): string | undefined {
-  for (const statement of withoutLiterals(text).split(';')) {
+  for (const statement of statementsIn(withoutLiterals(text))) {
     const names = namesIn(statement).map(({ name }) => name)
-    if (DEFINES.has(names[0] ?? '')) continue
+    const isOne = !statement.trim().replace(/;$/, '').includes(';')
+    if (isOne && DEFINES.has(names[0] ?? '')) continue
     const touches = names.some((name) => WRITES.has(name)) || selectsAll(statement)
     for (const [table, isSealed] of tables) {
       if (names.includes(table.toLowerCase()) && (touches || names.some(isSealed))) return table

@@ -2,7 +2,7 @@
 import type { FindOperator } from 'typeorm'
 import type { Row } from '../../input.js'
 import { refuseOperator } from '../refusals.js'
-import { namesInSql } from '../sql-text.js'
+import { isClosedSql, namesInSql } from '../sql-text.js'
 import { type Builder, type Clause, type Condition, kindOf } from './internals.js'
 import { once, Pending } from './pending.js'
 import type { KnownTable } from './tables.js'
@@ -95,9 +95,9 @@ export function pinnedBy(
   return found
 }
 
-/** Whether a text has an `or`, which TypeORM joins to the other conditions without parentheses. */
+/** Whether a text has an `or`, which TypeORM joins to the other conditions without parentheses, or a comment that hides them. */
 function hasOr(condition: Condition): boolean {
   if (typeof condition === 'object' && !('parameters' in condition)) return false
   const texts = typeof condition === 'string' ? [condition] : condition.parameters // text too, of `Raw`
-  return texts.some((text) => namesInSql(text).some(({ name }) => name === 'or'))
+  return texts.some((text) => !isClosedSql(text) || namesInSql(text).some(({ name }) => name === 'or'))
 }
