@@ -195,7 +195,7 @@ const WRITES: Shape[] = [
         .execute(),
   ],
   ['update from another builder', () => build().update().set({ nick: SECRET }).where({ id: ID }).execute()],
-  ['upsert', (db) => db.upsert(users, { ...user(ID), email: SECRET, nick: SECRET } as never, ['id'])],
+  ['upsert', (db) => db.upsert(users, { ...user(ID), email: `${SECRET}x`, nick: SECRET } as never, ['id'])],
   ['preload and save', async (db) => db.save(users, (await db.preload(users, { id: ID, nick: SECRET })) as never)],
   [
     'delete by an encrypted column',
@@ -647,6 +647,7 @@ describe('TypeORM', () => {
     await db.save(users, found)
     found.city = 'Rome'
     await db.save(users, found)
+    expect(await db.findBy(users, { email: 'new@x.org' })).toMatchObject([{ id: ID, city: 'Rome' }])
     await db.update(users, ID, { nick_index: found.nick_index ?? null })
     await db.upsert(users, { ...user(ID), nick: undefined, email: 'new@x.org', nick_index: null } as never, ['id'])
     expect(await db.findBy(users, { email: 'new@x.org', nick: 'ada' })).toMatchObject([{ id: ID }])
