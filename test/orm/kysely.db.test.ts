@@ -1,4 +1,4 @@
-// What only Kysely can be asked: several names for one query,. On a real PostgreSQL.
+// What only Kysely can be asked: several names for one query, proven updates of one row. On a real PostgreSQL.
 import { type ExpressionBuilder, Kysely, PostgresDialect, type SqlBool, sql } from 'kysely'
 import { jsonArrayFrom } from 'kysely/helpers/postgres'
 import pg from 'pg'

@@ -316,12 +316,12 @@ const REFUSED: [title: string, message: RegExp, run: Shape[1]][] = [
   ],
   [
     'an update by another spelling of the id',
-    /users\.id has another spelling/,
+    /users\.id must have the spelling/,
     (db) => db.update(users, ID.toUpperCase(), { nick: SECRET }),
   ],
   [
     'an insert with another spelling of the id',
-    /users\.id has another spelling/,
+    /users\.id must have the spelling/,
     (db) => db.insert(users, { ...user(ID.toUpperCase()), nick: SECRET } as never),
   ],
   ['an update of the others', /bound to id/, (db) => db.update(users, { id: Not(ID) }, { nick: SECRET })],

@@ -34,14 +34,6 @@ export function refuseCall(call: string, hint: string): never {
   throw new InvalidInputError(`${call} is not supported where fields are encrypted`, hint)
 }
 
-/** Refuses a value that would be returned in another spelling: encrypted values are bound to the one that is returned. @throws InvalidInputError */
-export function refuseSpelling(model: string, column: string, type: string): never {
-  throw new InvalidInputError(
-    `${model}.${column} must have the spelling in which the database returns it, as ${type}: encrypted values are bound to it`,
-    'Pass it as it was read. Bind values to a column of uuid, whole numbers or text.',
-  )
-}
-
 /** Refuses to return an encrypted field without a column that it is bound to. @throws InvalidInputError */
 export function refuseReturning(model: string, field: string, column: string): never {
   throw new InvalidInputError(

@@ -17,10 +17,25 @@ export function spellUuid<T>(value: T): T | string {
   return digits.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
 }
 
-/** Refuses a value by which a row is found, where the database may have stored it otherwise. @throws InvalidInputError */
-export function refuseSpelling(table: string, column: string, hint: string): never {
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
+const WHOLE = /^(0|-?[1-9]\d*)$/
+
+/** Tells whether a UUID is spelled as databases return it. */
+export function isSpelledUuid(value: unknown): boolean {
+  return UUID.test(String(value))
+}
+
+/** Tells whether a whole number is spelled as databases return it. */
+export function isSpelledWhole(value: unknown): boolean {
+  return WHOLE.test(String(value))
+}
+
+const AS_RETURNED = 'Pass it as the database returns it: a UUID in lower case, a whole number without zeros in front.'
+
+/** Refuses a value by which the database may find a row that it returns under another spelling. @throws InvalidInputError */
+export function refuseSpelling(table: string, column: string, hint = AS_RETURNED): never {
   throw new InvalidInputError(
-    `${table}.${column}: the database may find it in another spelling than it is stored in`,
+    `${table}.${column} must have the spelling in which the database returns it: encrypted values are bound to it`,
     hint,
   )
 }

@@ -4,11 +4,10 @@
  */
 import type { Column } from 'drizzle-orm'
 import type { Row } from '../../input.js'
-import { refuseSpelling } from '../refusals.js'
+import { isSpelledUuid, isSpelledWhole, refuseSpelling } from '../spelling.js'
 import type { KnownTable } from './tables.js'
 
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
-const WHOLE = /^(0|-?[1-9]\d*)$/
+const BINDABLE = 'Pass it as it was read. Bind values to a column of uuid, whole numbers or text.'
 
 /** Replaces the values of a row in the columns of `bind` by what the database will return. @throws InvalidInputError when that is unknown */
 export function withSpellings({ sealed, columns }: KnownTable, row: Row): Row {
@@ -16,7 +15,7 @@ export function withSpellings({ sealed, columns }: KnownTable, row: Row): Row {
     const column = columns[key]
     const value = row[key]
     if (!column || !isText(value)) return []
-    return [[key, spell(column, value) ?? refuseSpelling(sealed.name, key, column.getSQLType())]]
+    return [[key, spell(column, value) ?? refuseSpelling(sealed.name, key, BINDABLE)]]
   })
   return spelled.length > 0 ? { ...row, ...Object.fromEntries(spelled) } : row
 }
@@ -35,7 +34,7 @@ export function assertSpelled({ sealed, columns }: KnownTable, stored: Row, give
   for (const key of sealed.bind) {
     const column = columns[key]
     if (column && given[key] !== undefined && String(stored[key]) !== String(given[key])) {
-      refuseSpelling(sealed.name, key, column.getSQLType())
+      refuseSpelling(sealed.name, key, BINDABLE)
     }
   }
 }
@@ -52,8 +51,11 @@ function isWhole(column: Column): boolean {
 
 function spell(column: Column, value: Bound): Bound | undefined {
   const type = column.getSQLType().toLowerCase()
-  if (type === 'uuid') return UUID.test(String(value)) ? String(value).toLowerCase() : undefined
-  if (isWhole(column)) return WHOLE.test(String(value)) ? value : undefined
+  if (type === 'uuid') {
+    const lower = String(value).toLowerCase()
+    return isSpelledUuid(lower) ? lower : undefined
+  }
+  if (isWhole(column)) return isSpelledWhole(value) ? value : undefined
   if (column.dataType === 'custom') return value
   // A shorter value is padded, and trailing spaces that are too many are cut.
   const [, length] = /^char(?:acter)?(?:\((\d+)\))?$/.exec(type) ?? []

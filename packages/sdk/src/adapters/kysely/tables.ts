@@ -6,17 +6,17 @@ export type Models = ReadonlyMap<string, SealedTable>
 
 /** Finds the model of a table. @throws InvalidInputError where a model has its name in another spelling, so that nothing is stored unencrypted */
 export function findTable(models: Models, name: string): SealedTable | undefined {
-  return models.get(name) ?? refuseSpelling('table', name, models.keys())
+  return models.get(name) ?? refuseOtherName('table', name, models.keys())
 }
 
 /** @throws InvalidInputError where an encrypted column has this name in another spelling */
 export function assertSpelling(table: SealedTable, column: string): void {
   if (table.columns.includes(column)) return
   const sealed = table.columns.filter((one) => table.isSealed(one))
-  refuseSpelling(`column of ${table.name}`, column, sealed)
+  refuseOtherName(`column of ${table.name}`, column, sealed)
 }
 
-function refuseSpelling(kind: string, name: string, others: Iterable<string>): undefined {
+function refuseOtherName(kind: string, name: string, others: Iterable<string>): undefined {
   const other = [...others].find((one) => inSnakeCase(one) === inSnakeCase(name))
   if (other === undefined) return undefined
   throw new InvalidInputError(

@@ -3,6 +3,7 @@ import type { EntityMetadata } from 'typeorm'
 import { InvalidInputError } from '../../errors.js'
 import { isMissing, type Row } from '../../input.js'
 import { refuseComputed } from '../refusals.js'
+import { isSpelledUuid, isSpelledWhole, refuseSpelling } from '../spelling.js'
 import type { ColumnMetadata } from './internals.js'
 import { once, Pending } from './pending.js'
 import { isTextual, type KnownTable } from './tables.js'
@@ -111,9 +112,6 @@ function readRow(known: KnownTable, metadata: EntityMetadata, entity: object): R
   return row
 }
 
-const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
-const INTEGER = /^(0|-?[1-9]\d*)$/
-
 /**
  * The database finds a uuid in upper case, or 7 by '007', but returns another text than a value would be bound to.
  *
@@ -124,11 +122,8 @@ function assertSpelling({ sealed, columnOf }: KnownTable, metadata: EntityMetada
     const value = row[name]
     if (isMissing(value)) continue
     const { type } = columnOf(metadata, name)
-    const spelling = type === 'uuid' ? UUID : isTextual(type) ? undefined : INTEGER
-    if (!spelling || spelling.test(String(value))) continue
-    throw new InvalidInputError(
-      `${sealed.name}.${name} has another spelling in the database, and encrypted values are bound to it`,
-      'Write it as the database returns it: a uuid in lower case, a number without leading zeros.',
-    )
+    if (isTextual(type)) continue
+    const isSpelled = type === 'uuid' ? isSpelledUuid(value) : isSpelledWhole(value)
+    if (!isSpelled) refuseSpelling(sealed.name, name)
   }
 }
