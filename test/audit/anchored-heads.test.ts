@@ -1,4 +1,5 @@
 // The installation's anchors over the heads of all tenants: what no tenant can lose alone. The attacker has the whole database and no key.
+import { text } from 'node:stream/consumers'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
 import { anchorLeaf, merkleRoot } from '../../packages/server/src/audit/formats/merkle.js'
@@ -9,9 +10,14 @@ import { deriveRowKey } from '../../packages/server/src/crypto/key-hierarchy.js'
 import { verifyAll } from '../../packages/server/src/jobs/verify-all.js'
 import { acceptLostTenant } from '../../packages/server/src/operations/accept-lost-tenant.js'
 import { acceptRollback } from '../../packages/server/src/operations/accept-rollback.js'
+import { exportAudit } from '../../packages/server/src/operations/export-audit.js'
+import { readAuditCheckpoint } from '../../packages/server/src/operations/read-audit-checkpoint.js'
+import { verifyAudit } from '../../packages/server/src/operations/verify-audit.js'
+import { performAsSystem } from '../../packages/server/src/runner/perform.js'
 import { serverOf } from '../support/audit-scene.js'
 import type { Service } from '../support/service.js'
 import { actions, anchor, copyAll, entries, removeAll, setInstallationScene, verify } from './installation-scene.js'
+import { verifyByBoth } from './other-verifier.js'
 
 const GONE = /missing from the database/
 const WENT_BACK = /went back/
@@ -273,6 +279,51 @@ describe('a tenant alone', () => {
       reason: 'checkpoint_mismatch',
       broken_at: 3,
     })
+  })
+
+  it('that is put back is shown by a checkpoint of it that was kept, in what a server exports that compares no anchor', async () => {
+    const { victim, putBack } = await twoTenants()
+    const { checkpoint, public_key: publicKey } = (await victim.call('GET', '/v1/audit/checkpoint')).body
+    await anchor(current())
+    await putBack()
+    const rival = serverOf(current())
+    for (const written of ['nothing', 'as much', 'more']) {
+      if (written !== 'nothing') await rival.call(victim.secret, 'POST', '/v1/keys', { name: written })
+      const file = Buffer.from((await rival.call(victim.secret, 'GET', '/v1/audit/export')).body as string)
+      expect(await verifyByBoth({ file, publicKey })).toMatchObject({ valid: true, whole: true })
+      expect([written, await verifyByBoth({ file, publicKey, checkpoint })]).toMatchObject([written, { valid: false }])
+    }
+    await rival.app.close()
+  })
+
+  it("that is put back together with the installation's log and its anchored heads is shown by a kept checkpoint of either log alone", async () => {
+    const { victim } = await twoTenants()
+    const logs = [victim.tenant.tenant_id, INSTALLATION_ID]
+    const running = current()
+    const { sql } = running.services
+    await anchor(running)
+    const heads = await sql`select * from anchored_heads`
+    const older = [await copyAll(running, victim.tenant.tenant_id), await copyAll(running, INSTALLATION_ID)]
+    await victim.call('POST', '/v1/keys', { name: 'lost' })
+    await anchor(running)
+    const kept = []
+    for (const id of logs) kept.push(await performAsSystem(running.services, id, readAuditCheckpoint()))
+
+    for (const id of logs) await removeAll(running, id)
+    for (const insert of older) await insert(running)
+    await sql`delete from anchored_heads`
+    await sql`insert into anchored_heads ${sql(heads)}`
+    const { alarms, services } = await start()
+    expect(alarms).toEqual([])
+    expect((await verifyAll(services)).verdicts.map(({ valid }) => valid)).toEqual([true, true, true])
+    for (const [at, { checkpoint, public_key: publicKey }] of kept.entries()) {
+      const id = logs[at] ?? ''
+      const verified = await performAsSystem(services, id, verifyAudit({ checkpoint }))
+      expect(verified).toMatchObject({ valid: false, reason: 'behind_checkpoint' })
+      const file = Buffer.from(await text(await performAsSystem(services, id, exportAudit({}))))
+      expect(await verifyByBoth({ file, publicKey })).toMatchObject({ valid: true, whole: true })
+      expect(await verifyByBoth({ file, publicKey, checkpoint })).toMatchObject({ valid: false })
+    }
   })
 
   it('that was put back is served again, and verifies, once an operator accepted it, and both logs say so', async () => {

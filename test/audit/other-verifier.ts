@@ -2,6 +2,9 @@
 import { spawnSync } from 'node:child_process'
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { expect } from 'vitest'
+import { splitLines } from '../../packages/server/src/audit/verify/split-lines.js'
+import { type ExportVerdict, verifyExport } from '../../packages/server/src/audit/verify/verify-export.js'
 import { PYTHON } from '../support/python.js'
 
 export const VERIFIER = fileURLToPath(new URL('../independent/verify_export.py', import.meta.url))
@@ -28,6 +31,7 @@ export interface OtherVerdict {
   verified_entries: number
   line?: number
   whole?: boolean
+  checkpoint_compared?: boolean
   reason?: string
 }
 
@@ -46,6 +50,18 @@ function lookForObstacle(): string | undefined {
   if (error) return `python3 cannot be started (${(error as NodeJS.ErrnoException).code})`
   return status === 0 ? undefined : stderr.trim().split('\n').at(-1)
 }
+
+/** Verifies a file by the server's program and, where it is available, by the other one, which must agree; returns the first verdict. */
+export async function verifyByBoth({ file, publicKey, checkpoint }: VerifierJob): Promise<ExportVerdict> {
+  const verdict = await verifyExport(splitLines([file]), { publicKey, ...(checkpoint !== undefined && { checkpoint }) })
+  if (findObstacleToVerifier()) return verdict
+  expect(verifyElsewhere([{ file, publicKey, checkpoint }]).map(comparable)).toEqual([comparable(verdict)])
+  return verdict
+}
+
+/** Picks what the two verifiers must agree on. */
+export const comparable = ({ valid, verified_entries, line, checkpoint_compared }: Partial<ExportVerdict>) =>
+  valid ? { valid, verified_entries, checkpoint_compared } : { valid, verified_entries, line }
 
 /** Verifies files in the other language. */
 export function verifyElsewhere(jobs: readonly VerifierJob[]): OtherVerdict[] {

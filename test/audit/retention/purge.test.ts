@@ -11,6 +11,7 @@ import { checkTenant, openAuditKey } from '../../independent/checker.js'
 import { verifyIndependently } from '../../independent/verifier.js'
 import { backend } from '../../support/database.js'
 import { ROOT_KEY, startService } from '../../support/service.js'
+import { verifyByBoth } from '../other-verifier.js'
 import {
   ALL,
   clock,
@@ -150,6 +151,7 @@ describe('a purge', () => {
     const { sql } = service.services
     const entries = await sql`select * from audit_log where tenant_id = ${tenant_id} and id <= ${OLD}`
     await purge()
+    const { checkpoint, public_key: publicKey } = (await owner.call('GET', '/v1/audit/checkpoint')).body
     await sql`insert into audit_log ${sql(entries)}`
     await sql`delete from purge_marks where tenant_id = ${tenant_id}`
     const fault = { valid: false, reason: 'mark_mismatch', broken_at: 1 }
@@ -157,6 +159,10 @@ describe('a purge', () => {
     const auditKey = await openAuditKey(sql as never, Buffer.from(ROOT_KEY, 'base64'), tenant_id)
     expect(await verifyIndependently(sql as never, { tenant_id, auditKey })).toMatchObject(fault)
     await expect(purge()).rejects.toMatchObject({ message: expect.stringContaining('mark_mismatch') })
+    // An export has no marks. Each of its entries is genuine, also those that were purged.
+    const file = Buffer.from((await owner.call('GET', '/v1/audit/export')).body as string)
+    const verdict = await verifyByBoth({ file, publicKey, checkpoint })
+    expect(verdict).toMatchObject({ valid: true, after_id: 0, checkpoint_compared: true })
   })
 
   it('of a log with many kinds of entries writes several marks, each for few kinds, and deletes as much', async () => {

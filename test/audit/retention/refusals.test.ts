@@ -132,6 +132,8 @@ describe('a purge is refused', () => {
     expect(await stored()).toEqual(before)
     const { body } = await owner.call('GET', '/v1/audit/verify')
     expect(body).toMatchObject({ valid: false, reason: 'mark_forged', broken_at: 1 })
+    for (const query of ['', '?after_id=5'])
+      expect((await owner.call('GET', `/v1/audit/export${query}`)).status).toBe(500)
   })
 
   it('if somebody edited the mark of an earlier purge', async () => {

@@ -11,6 +11,8 @@ import {
   type Target,
 } from '../../support/audit-scene.js'
 import { type Service, startService } from '../../support/service.js'
+import { verifyByBoth } from '../other-verifier.js'
+import { type Kept, readExport, takeCheckpoint } from './attacks.js'
 
 const DAY_MS = 86_400_000
 
@@ -46,8 +48,13 @@ describe('a running server whose database goes back', () => {
     server.call(secret, 'POST', `/v1/keys/${key_id}/wrap`, { dek: dek() })
   const sql = () => service.services.sql as unknown as Scene['sql']
 
+  /**
+   * Expects the call to be refused with an alarm, and everyone who verifies to say so: this server, and from what a server exports that
+   * saw nothing, both verifiers with the checkpoint that was kept.
+   */
   async function expectAlarm(
     running: Running,
+    kept: Kept,
     call: () => Promise<{ status: number; body: { code?: string } }>,
   ): Promise<void> {
     const { server, target, other } = running
@@ -60,7 +67,12 @@ describe('a running server whose database goes back', () => {
     expect((await server.call(target.secret, 'GET', '/v1/keys')).status).toBe(500)
     expect((await wrap(running, other)).status).toBe(200)
     expect((await server.call(other.secret, 'GET', '/v1/audit/verify')).body.valid).toBe(true)
+    expect((await server.call(target.secret, 'GET', '/v1/audit/verify')).body.valid).toBe(false)
     expect(service.alarms).toHaveLength(1)
+    const file = await readExport(serverOf(service), target)
+    if (file === undefined) return
+    const { note: checkpoint, publicKey } = kept
+    expect(await verifyByBoth({ file: Buffer.from(file), publicKey, checkpoint })).toMatchObject({ valid: false })
   }
 
   it('raises an alarm at its next append when a tail was cut off and the genuine head of then put back', async () => {
@@ -68,13 +80,14 @@ describe('a running server whose database goes back', () => {
     const { target } = running
     await copyTables(sql(), 'late')
     for (let at = 0; at < 3; at++) await wrap(running, target)
+    const kept = await takeCheckpoint(target, running.server)
     await sql()`delete from audit_log where tenant_id = ${target.tenant_id} and id > 2`
     await sql().unsafe(
       `update heads set last_id = h.last_id, hash = h.hash, policy_version = h.policy_version,
       created_at = h.created_at, mac = h.mac from late.heads h where heads.tenant_id = h.tenant_id and h.tenant_id = $1`,
       [target.tenant_id],
     )
-    await expectAlarm(running, () => wrap(running, target))
+    await expectAlarm(running, kept, () => wrap(running, target))
   })
 
   it.each([
@@ -86,8 +99,9 @@ describe('a running server whose database goes back', () => {
     await copyTables(sql(), 'early')
     if (withChanges) await server.call(target.secret, 'POST', `/v1/keys/${target.key_id}/rotate`)
     await wrap(running, target)
+    const kept = await takeCheckpoint(target, server)
     await restoreTables(sql(), 'early')
-    await expectAlarm(running, () => wrap(running, target))
+    await expectAlarm(running, kept, () => wrap(running, target))
   })
 
   it('lets no call through that leaves no entry either', async () => {
@@ -95,8 +109,9 @@ describe('a running server whose database goes back', () => {
     const { target, server } = running
     await copyTables(sql(), 'early')
     await server.call(target.secret, 'DELETE', `/v1/keys/${target.key_id}`)
+    const kept = await takeCheckpoint(target, server)
     await restoreTables(sql(), 'early')
-    await expectAlarm(running, () =>
+    await expectAlarm(running, kept, () =>
       server.call(target.secret, 'POST', '/v1/hash', { key_id: target.key_id, value: 'x' }),
     )
   })
@@ -108,20 +123,23 @@ describe('a running server whose database goes back', () => {
     await copyTables(sql(), 'early')
     // What the same server writes in another history: genuine to the last byte, and not what it wrote.
     await wrap(running, target)
+    const kept = await takeCheckpoint(target, server)
     await restoreTables(sql(), 'early')
     const rival = serverOf(service)
     await rival.call(target.secret, 'POST', `/v1/keys/${target.key_id}/export`)
     await rival.app.close()
     expect(server.alarms).toEqual([])
-    await expectAlarm(running, () => wrap(running, target))
+    await expectAlarm(running, kept, () => wrap(running, target))
   })
-  /** A rival writes another history over the entry that the running server saw last; the row is hidden, as is said. */
-  async function fork(running: Running, hide: (tenant_id: string, last_id: number) => Promise<unknown>): Promise<void> {
+
+  /** A rival writes another history over the entry that the running server saw last, of which a checkpoint is kept; then the row is hidden. */
+  async function fork(running: Running, hide: (tenant_id: string, last_id: number) => Promise<unknown>): Promise<Kept> {
     const { target } = running
     await copyTables(sql(), 'early')
     await wrap(running, target)
     const [seen] = await sql()<{ last_id: number }[]>`
       select last_id::int from heads where tenant_id = ${target.tenant_id}`
+    const kept = await takeCheckpoint(target, running.server)
     await restoreTables(sql(), 'early')
     const rival = serverOf(service)
     for (let at = 0; at < 3; at++) {
@@ -130,25 +148,26 @@ describe('a running server whose database goes back', () => {
     await rival.app.close()
     if (!seen) throw new Error('no head')
     await hide(target.tenant_id, seen.last_id)
+    return kept
   }
   const deleteEntry = (tenant_id: string, id: number) => sql()`
     delete from audit_log where tenant_id = ${tenant_id} and id = ${id}`
 
   it('raises an alarm at its next append when the log was written anew and the entry that tells of it is hidden', async () => {
     const running = await start()
-    await fork(running, deleteEntry)
-    await expectAlarm(running, () => wrap(running, running.target))
+    const kept = await fork(running, deleteEntry)
+    await expectAlarm(running, kept, () => wrap(running, running.target))
   })
 
   it('takes no word for a purge but that of a mark with its MAC', async () => {
     const running = await start()
-    await fork(running, async (tenant_id, id) => {
+    const kept = await fork(running, async (tenant_id, id) => {
       await deleteEntry(tenant_id, id)
       await sql()`
         insert into purge_marks (tenant_id, purged_through, hash, entries, cutoff, created_at, previous_mac, mac)
         values (${tenant_id}, ${id}, ${Buffer.alloc(32)}, ${id}, now(), now(), ${Buffer.alloc(32)}, ${Buffer.alloc(32)})`
     })
-    await expectAlarm(running, () => wrap(running, running.target))
+    await expectAlarm(running, kept, () => wrap(running, running.target))
   })
 })
 

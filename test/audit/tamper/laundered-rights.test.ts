@@ -3,9 +3,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { type EntryDraft, extendChain } from '../../../packages/server/src/audit/formats/chain.js'
 import { apiKeyMac, keyMac, tenantMac, withMac } from '../../../packages/server/src/audit/formats/row-mac.js'
-import { splitLines } from '../../../packages/server/src/audit/verify/split-lines.js'
 import { verifyLog } from '../../../packages/server/src/audit/verify/verify.js'
-import { verifyExport } from '../../../packages/server/src/audit/verify/verify-export.js'
 import { updateTenant } from '../../../packages/server/src/operations/update-tenant.js'
 import { draftEntry, performAsSystem, systemCaller } from '../../../packages/server/src/runner/perform.js'
 import * as apiKeys from '../../../packages/server/src/store/api-keys.js'
@@ -17,7 +15,7 @@ import * as tenants from '../../../packages/server/src/store/tenants.js'
 import { verifyIndependently } from '../../independent/verifier.js'
 import { copyTables, dek, restoreTables, type Scene, type Server, serverOf } from '../../support/audit-scene.js'
 import { type Caller, type Service, startService } from '../../support/service.js'
-import { findObstacleToVerifier, verifyElsewhere } from '../other-verifier.js'
+import { verifyByBoth } from '../other-verifier.js'
 
 const SYSTEM = systemCaller({ actor: 'system' })
 
@@ -198,23 +196,23 @@ describe('a row that somebody put back is found by every verification once a ser
   it.each(BUILT_UPON)('%s', async (_, name, build, reason) => {
     const before = (await fresh().call(owner.secret, 'GET', '/v1/audit/verify')).body
     expect(before).toMatchObject({ valid: true })
+    const { checkpoint, public_key: publicKey } = (await fresh().call(owner.secret, 'GET', '/v1/audit/checkpoint')).body
     await putBack(name)
     const broken_at = await build()
     const server = fresh()
     for (let at = 0; at < 3; at++) await server.call(owner.secret, 'POST', '/v1/keys', { name: `later ${at}` })
     const fault = { valid: false, reason, broken_at }
-    expect((await server.call(owner.secret, 'GET', '/v1/audit/verify')).body).toMatchObject(fault)
+    for (const query of ['', `?checkpoint=${encodeURIComponent(checkpoint)}`])
+      expect((await server.call(owner.secret, 'GET', `/v1/audit/verify${query}`)).body).toMatchObject(fault)
     const { auditKey, rowKey } = await state()
     const { tenant_id } = owner.tenant
     expect(await verifyLog(service.services.sql, { tenant_id, auditKey, rowKey })).toMatchObject(fault)
     expect(await verifyIndependently(sql(), { tenant_id, auditKey: auditKey.export() })).toMatchObject(fault)
 
-    const file = (await server.call(owner.secret, 'GET', '/v1/audit/export')).body as string
-    const { public_key: publicKey } = (await server.call(owner.secret, 'GET', '/v1/audit/checkpoint')).body
-    const refused = { valid: false, verified_entries: broken_at - 1, line: broken_at + 1 }
-    expect(await verifyExport(splitLines([Buffer.from(file)]), { publicKey })).toMatchObject({ ...refused, broken_at })
-    if (findObstacleToVerifier()) return
-    expect(verifyElsewhere([{ file: Buffer.from(file), publicKey }])).toMatchObject([refused])
+    const file = Buffer.from((await server.call(owner.secret, 'GET', '/v1/audit/export')).body as string)
+    const refused = { valid: false, verified_entries: broken_at - 1, line: broken_at + 1, broken_at }
+    expect(await verifyByBoth({ file, publicKey })).toMatchObject(refused)
+    expect(await verifyByBoth({ file, publicKey, checkpoint })).toMatchObject(refused)
   })
 
   it('and an honest history is not', async () => {
@@ -223,11 +221,12 @@ describe('a row that somebody put back is found by every verification once a ser
     const { tenant_id } = owner.tenant
     expect(await verifyLog(service.services.sql, { tenant_id, auditKey, rowKey })).toMatchObject({ valid: true })
     expect(await verifyIndependently(sql(), { tenant_id, auditKey: auditKey.export() })).toMatchObject({ valid: true })
-    const file = (await server.call(owner.secret, 'GET', '/v1/audit/export')).body as string
-    const { public_key: publicKey } = (await server.call(owner.secret, 'GET', '/v1/audit/checkpoint')).body
-    expect(await verifyExport(splitLines([Buffer.from(file)]), { publicKey })).toMatchObject({ valid: true })
-    if (findObstacleToVerifier()) return
-    expect(verifyElsewhere([{ file: Buffer.from(file), publicKey }])).toMatchObject([{ valid: true }])
+    const file = Buffer.from((await server.call(owner.secret, 'GET', '/v1/audit/export')).body as string)
+    const { checkpoint, public_key: publicKey } = (await server.call(owner.secret, 'GET', '/v1/audit/checkpoint')).body
+    expect(await verifyByBoth({ file, publicKey, checkpoint })).toMatchObject({
+      valid: true,
+      checkpoint_compared: true,
+    })
   })
 })
 

@@ -2,9 +2,7 @@
 // the right away is deleted meanwhile, a server that has loaded neither lets the API key act, and then both are put back byte for byte.
 // Every row and every entry is genuine then. What was done meanwhile contradicts the rights on record (chain.md 13).
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { splitLines } from '../../../packages/server/src/audit/verify/split-lines.js'
 import { verifyLog } from '../../../packages/server/src/audit/verify/verify.js'
-import { verifyExport } from '../../../packages/server/src/audit/verify/verify-export.js'
 import { resumeTenant, suspendTenant } from '../../../packages/server/src/operations/suspend-tenant.js'
 import { updateTenant } from '../../../packages/server/src/operations/update-tenant.js'
 import type { Operation } from '../../../packages/server/src/runner/operation.js'
@@ -13,7 +11,7 @@ import { createTenantStates } from '../../../packages/server/src/runner/tenant-s
 import { verifyIndependently } from '../../independent/verifier.js'
 import { dek, type Scene, serverOf } from '../../support/audit-scene.js'
 import { type Caller, type Service, startService } from '../../support/service.js'
-import { findObstacleToVerifier, verifyElsewhere } from '../other-verifier.js'
+import { verifyByBoth } from '../other-verifier.js'
 
 const PERMISSIONS = ['api_keys:manage', 'decrypt', 'encrypt', 'hash', 'keys:export', 'keys:read']
 
@@ -170,6 +168,7 @@ describe('a row that was put back for a moment is found by what an API key did m
   it.each(CAUGHT)('$what', async ({ narrow, call, refusal }) => {
     const scenery = await makeScenery()
     const { owner, worker } = scenery
+    const { checkpoint, public_key: publicKey } = (await owner.call('GET', '/v1/audit/checkpoint')).body
     const status = await callMeanwhile(scenery, narrow, call(scenery))
     expect([200, 201]).toContain(status)
 
@@ -182,12 +181,10 @@ describe('a row that was put back for a moment is found by what an API key did m
 
     await operate(scenery, resumeTenant({}))
     expect((await server.call(owner.secret, 'GET', '/v1/audit/verify')).body).toMatchObject(refused)
-    const file = (await server.call(owner.secret, 'GET', '/v1/audit/export')).body as string
-    const { public_key: publicKey } = (await server.call(owner.secret, 'GET', '/v1/audit/checkpoint')).body
-    const told = { valid: false, verified_entries: broken_at - 1, line: broken_at + 1 }
-    expect(await verifyExport(splitLines([Buffer.from(file)]), { publicKey })).toMatchObject({ ...told, broken_at })
-    if (findObstacleToVerifier()) return
-    expect(verifyElsewhere([{ file: Buffer.from(file), publicKey }])).toMatchObject([told])
+    const file = Buffer.from((await server.call(owner.secret, 'GET', '/v1/audit/export')).body as string)
+    const told = { valid: false, verified_entries: broken_at - 1, line: broken_at + 1, broken_at }
+    expect(await verifyByBoth({ file, publicKey })).toMatchObject(told)
+    expect(await verifyByBoth({ file, publicKey, checkpoint })).toMatchObject(told)
   })
 
   it('and the same calls are no contradiction before the right is taken away', async () => {
@@ -209,8 +206,15 @@ describe('a row that was put back for a moment is not found', () => {
   ]
   it.each(UNNOTICED)('if a revoked API key only %s meanwhile', async (_, call) => {
     const scenery = await makeScenery()
+    const { owner } = scenery
+    const { checkpoint, public_key: publicKey } = (await owner.call('GET', '/v1/audit/checkpoint')).body
     expect(await callMeanwhile(scenery, revoke, call(scenery))).toBe(200)
     expect(await verifyInPlace(scenery)).toMatchObject([{ valid: true }, { valid: true }])
+    const file = Buffer.from((await serverOf(service).call(owner.secret, 'GET', '/v1/audit/export')).body as string)
+    expect(await verifyByBoth({ file, publicKey, checkpoint })).toMatchObject({
+      valid: true,
+      checkpoint_compared: true,
+    })
   })
 })
 

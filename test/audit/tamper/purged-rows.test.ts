@@ -2,7 +2,18 @@
 import { describe, expect, it } from 'vitest'
 import { apiKeyMac, keyVersionMac } from '../../../packages/server/src/audit/formats/row-mac.js'
 import { readEvidence } from '../../../packages/server/src/store/audit-evidence.js'
-import { expectNoticed, expectReported, lastId, run, scene, tellsOf, useScene } from './attacks.js'
+import {
+  expectNoticed,
+  expectReported,
+  judgeExport,
+  lastId,
+  readExport,
+  run,
+  scene,
+  takeCheckpoint,
+  tellsOf,
+  useScene,
+} from './attacks.js'
 
 useScene()
 
@@ -77,12 +88,16 @@ describe('the rights that a purge left behind', () => {
     const { row, older } = await olderApiKey()
     const server = scene.server()
     const { secret } = scene.purged
+    const kept = await takeCheckpoint(scene.purged, server)
     await putApiKey(row, older)
     const { status } = await server.call(secret, 'PATCH', `/v1/api-keys/${row.api_key_id}`, { name: 'renamed' })
     expect(status).toBe(200) // its entries are gone, so no server can know
     const fault = { valid: false, reason: 'rights_mismatch', broken_at: purgeEntry() }
     await expectReported(scene.purged, fault)
     expect((await server.call(secret, 'GET', '/v1/audit/verify')).body).toMatchObject(fault)
+    // An export has no rows, and what the log said of this one is purged (packages/server/docs/auditing.md).
+    const verdict = await judgeExport((await readExport(server, scene.purged)) ?? '', kept)
+    expect(verdict).toMatchObject({ valid: true, checkpoint_compared: true })
   })
 
   it('tell when a version of a destroyed key is put back', async () => {

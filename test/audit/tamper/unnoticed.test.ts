@@ -1,16 +1,20 @@
 // Attacks that no verification detects. packages/server/docs/auditing.md lists the same ones, so that nobody claims otherwise.
-import { describe, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import type { Target } from '../../support/audit-scene.js'
-import { expectReported, LOGS, of, run, takeCheckpoint, useScene } from './attacks.js'
+import { expectReported, judgeExport, LOGS, of, readExport, run, scene, takeCheckpoint, useScene } from './attacks.js'
 
 useScene()
 
 describe('what no verification notices', () => {
-  /** Nobody who has only the log and the keys can tell. */
+  /** Nobody who has only the log and the keys can tell, in place or from an export. */
   async function expectUnnoticed(target: Target, attack: () => Promise<unknown>): Promise<void> {
     const kept = await takeCheckpoint(target)
     await attack()
     await expectReported(target, { valid: true }, kept)
+    const server = scene.server()
+    expect((await server.call(target.secret, 'GET', '/v1/audit/verify')).body).toMatchObject({ valid: true })
+    const verdict = await judgeExport((await readExport(server, target)) ?? '', kept)
+    expect(verdict).toMatchObject({ valid: true, checkpoint_compared: true })
   }
 
   it.each(LOGS)('is that the last uses of API keys are edited, in a log that is %s', async (log) => {
