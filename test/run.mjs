@@ -40,7 +40,8 @@ if (!['--quick', '--no-build'].some((option) => process.argv.includes(option)) &
   await step('build', 'npm', ['run', 'build'])
 if (passedOn.length === 0 && !process.argv.includes('--quick')) {
   await step('style (npx biome check --write mends most of it)', 'npx', ['--no-install', 'biome', 'check', '.'])
-  await step('types', 'npx', ['--no-install', 'tsc', '--noEmit'])
+  // The native compiler, which takes a fifth of the CPU time of version 5; by its path, because both have a `tsc`.
+  await step('types', process.execPath, ['node_modules/typescript-7/bin/tsc', '--noEmit', '--singleThreaded'])
 }
 await runTests(passedOn)
 finish()
