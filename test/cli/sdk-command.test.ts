@@ -64,6 +64,23 @@ describe('the command of the SDK', () => {
     expect({ code, files: readdirSync(folder) }).toEqual({ code: 130, files: [] })
   })
 
+  it('leaves a part of the file where it is killed, which the next one that writes the same file removes', async () => {
+    const child = spawn(process.execPath, [MAIN, 'encrypt', '--key', 'files', '--create-key', '-o', 'a.eaas'], {
+      cwd: folder,
+      env: environment(),
+      stdio: ['pipe', 'ignore', 'ignore'],
+    })
+    child.stdin.on('error', () => undefined)
+    child.stdin.write('begun')
+    await expect.poll(() => readdirSync(folder).length).toBe(1)
+    child.kill('SIGKILL')
+    await once(child, 'close')
+    expect(readdirSync(folder)).toEqual([expect.stringMatching(/^\.a\.eaas\..*\.tmp$/)])
+    writeFileSync(join(folder, 'a'), 'whole')
+    await run(process.execPath, [MAIN, 'encrypt', 'a', '--key', 'files'], { cwd: folder, env: environment() })
+    expect(readdirSync(folder).sort()).toEqual(['a', 'a.eaas'])
+  })
+
   it('ends quietly with 141 where its reader stops', async () => {
     writeFileSync(join(folder, 'a.bin'), Buffer.alloc(4_000_000, 1))
     const command = `'${process.execPath}' '${MAIN}'`

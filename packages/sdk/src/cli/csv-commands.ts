@@ -5,8 +5,9 @@ import { assertReportable, type Command, report } from './command.js'
 import { CONNECTION_HELP, findKeyId, withClient } from './connection.js'
 import { writeRow } from './csv.js'
 import { readBlocks } from './csv-blocks.js'
-import { openInput, openOutput, PRIVATE_MODE, writing } from './files.js'
+import { openInput } from './files.js'
 import { CommandError, type Io, NOT_AUTHENTIC, UsageError } from './io.js'
+import { openOutput, PRIVATE_MODE, plainName, readOut, sealedName, writing } from './output.js'
 import { showProgress } from './progress.js'
 
 const OPTIONS_HELP = `
@@ -17,7 +18,7 @@ const OPTIONS_HELP = `
   --bind <a,b>          columns that say which row it is, such as id: each cell is bound to them too. They must never change
   --delimiter <c>       what stands between cells: , by default; tab for a tab
   -o, --out <file>      where to write; - for standard output
-  -f, --force           replace an existing file
+  -f, --force           replace an existing file; write what is no text to a terminal
   --json                print the result as JSON
 
 The file must be UTF-8 with a header line, quoted as RFC 4180 says. An application reads the rows with a model of the same name, format: 'text', bind and fields.
@@ -73,14 +74,15 @@ async function runCsv(io: Io, given: Arguments, isEncrypting: boolean): Promise<
   const key = given.get('key')
   const choice = readChoice(given)
   const [name = '-'] = given.positionals
-  if (!isEncrypting && name !== '-' && given.find('out') === undefined && !name.endsWith('.eaas'))
-    throw new UsageError(`${name}: its name does not end with .eaas, so pass --out <file>`)
-  const out = given.find('out') ?? (name === '-' ? '-' : isEncrypting ? `${name}.eaas` : name.slice(0, -'.eaas'.length))
+  const out = readOut(given, () => (isEncrypting ? sealedName(name) : plainName(name)))
   assertReportable(given, out)
   await withClient(io, given, async (eaas) => {
     const input = await openInput(io, name)
-    const mode = isEncrypting ? undefined : PRIVATE_MODE
-    const output = await openOutput(io, out, { force: given.has('force'), mode })
+    const output = await openOutput(io, out, {
+      force: given.has('force'),
+      mode: isEncrypting ? undefined : PRIVATE_MODE,
+      source: input.stats,
+    })
     const progress = showProgress(io, isEncrypting ? 'encrypting' : 'decrypting', { total: input.size })
     const rows = await writing(output, async () => {
       const keyId = await findKeyId(eaas, key, io, isEncrypting ? given.has('create-key') : undefined)

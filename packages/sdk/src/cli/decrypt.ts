@@ -4,12 +4,10 @@ import { OUTPUT_OPTIONS, readContextPairs, SERVICE_OPTIONS } from './arguments.j
 import { assertReportable, type Command, report } from './command.js'
 import { CONNECTION_HELP, withClient } from './connection.js'
 import { readContent } from './content.js'
-import { openInput, openOutput, PRIVATE_MODE, writing } from './files.js'
-import { UsageError } from './io.js'
+import { openInput } from './files.js'
+import { openOutput, PRIVATE_MODE, plainName, readOut, writing } from './output.js'
 import { showProgress } from './progress.js'
 import { pump } from './pump.js'
-
-const SUFFIX = '.eaas'
 
 export const decrypt: Command = {
   summary: 'decrypt a file or standard input to the exact bytes',
@@ -21,7 +19,7 @@ Standard output gets each part as soon as that is authentic: use it only if the 
 
   --context <name=value> the context that it was encrypted with. May be repeated
   -o, --out <file>      where to write; - for standard output
-  -f, --force           replace an existing file
+  -f, --force           replace an existing file; write what is no text to a terminal
   --json                print the result as JSON
 ${CONNECTION_HELP}`,
   options: { ...SERVICE_OPTIONS, ...OUTPUT_OPTIONS, context: { type: 'string', multiple: true } },
@@ -29,13 +27,13 @@ ${CONNECTION_HELP}`,
   async run(io, given) {
     const context = readContextPairs(given.list('context'))
     const [name = '-'] = given.positionals
-    const out = given.find('out') ?? plainName(name)
+    const out = readOut(given, () => plainName(name))
     assertReportable(given, out)
     const { signal } = io
     await withClient(io, given, async (eaas) => {
       const input = await openInput(io, name)
       const content = await readContent(input)
-      const output = await openOutput(io, out, { force: given.has('force'), mode: PRIVATE_MODE })
+      const output = await openOutput(io, out, { force: given.has('force'), mode: PRIVATE_MODE, source: input.stats })
       const bytes = await writing(output, async () => {
         if (content.form === 'stream') {
           const progress = showProgress(io, 'decrypting', { total: input.size })
@@ -53,10 +51,4 @@ ${CONNECTION_HELP}`,
       await report(io, { given, out }, { out, bytes }, `${out}: ${bytes} bytes`)
     })
   },
-}
-
-function plainName(name: string): string {
-  if (name === '-') return '-'
-  if (name.endsWith(SUFFIX) && name.length > SUFFIX.length) return name.slice(0, -SUFFIX.length)
-  throw new UsageError(`${name}: its name does not end with ${SUFFIX}, so pass --out <file>`)
 }

@@ -5,8 +5,9 @@ import { OUTPUT_OPTIONS, readContextPairs, SERVICE_OPTIONS } from './arguments.j
 import { assertReportable, type Command, report } from './command.js'
 import { CONNECTION_HELP, findKeyId, withClient } from './connection.js'
 import { streamOf } from './content.js'
-import { openInput, openOutput, readAll, writing } from './files.js'
+import { openInput, readAll } from './files.js'
 import { UsageError } from './io.js'
+import { assertNoTerminal, openOutput, readOut, sealedName, writing } from './output.js'
 import { showProgress } from './progress.js'
 import { pump } from './pump.js'
 
@@ -19,14 +20,15 @@ export const encrypt: Command = {
   help: `Usage: eaas-sdk encrypt [file] --key <name> [options]
 
 Encrypts a file, or standard input, in this process. The service only wraps the data key. Without --out, a file becomes <file>.eaas, and
-standard input goes to standard output. Nothing half done is left: the file gets its name once all is written.
+standard input goes to standard output. The file gets its name once all is written, and nobody may read it who may not
+read the source.
 
   --key <name>          name or id of the key
   --create-key          create the key if there is none of that name
   --context <name=value> bind to this; decrypting needs the same. May be repeated
   --format <format>     stream (default): any size. text or json: one envelope, for a value up to 256 MiB
   -o, --out <file>      where to write; - for standard output
-  -f, --force           replace an existing file
+  -f, --force           replace an existing file; write what is no text to a terminal
   --json                print the result as JSON
 ${CONNECTION_HELP}`,
   options: {
@@ -44,14 +46,14 @@ ${CONNECTION_HELP}`,
     const key = given.get('key')
     const context = readContextPairs(given.list('context'))
     const [name = '-'] = given.positionals
-    const out = given.find('out') ?? (name === '-' ? '-' : `${name}.eaas`)
+    const out = readOut(given, () => sealedName(name))
+    const force = given.has('force')
     assertReportable(given, out)
-    if (out === '-' && format === 'stream' && io.stdout.isTTY)
-      throw new UsageError('standard output is a terminal: pass --out <file>')
+    if (format === 'stream') assertNoTerminal(io, out, force)
     const { signal } = io
     await withClient(io, given, async (eaas) => {
       const input = await openInput(io, name)
-      const output = await openOutput(io, out, { force: given.has('force') })
+      const output = await openOutput(io, out, { force, source: input.stats })
       const { keyId, bytesOut } = await writing(output, async () => {
         const keyId = await findKeyId(eaas, key, io, given.has('create-key'))
         if (format === 'stream') {

@@ -51,6 +51,11 @@ export function write(stream: Writable, chunk: string | Uint8Array): Promise<voi
   })
 }
 
+/** Tells whether a text has nothing that a terminal would obey, besides tabs and line breaks. */
+export function isPlain(text: string): boolean {
+  return !/[^\P{Cc}\t\n\r]/u.test(text)
+}
+
 /** Escapes characters that a terminal would obey, or show in another order: names and messages may come from files and from the service. */
 export function printable(line: string): string {
   return line.replace(

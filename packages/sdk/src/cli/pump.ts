@@ -1,6 +1,6 @@
 /** Runs bytes through a pair of streams into an output. */
 import type { Bytes } from '../index.js'
-import type { Output } from './files.js'
+import type { Output } from './output.js'
 import type { Progress } from './progress.js'
 
 export interface PumpOptions {

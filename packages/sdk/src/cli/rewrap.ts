@@ -6,8 +6,9 @@ import { OUTPUT_OPTIONS, SERVICE_OPTIONS } from './arguments.js'
 import { assertReportable, type Command, report } from './command.js'
 import { CONNECTION_HELP, withClient } from './connection.js'
 import { readContent } from './content.js'
-import { openInput, openOutput, writing } from './files.js'
+import { openInput } from './files.js'
 import { readFirstLine } from './inspect.js'
+import { assertNoTerminal, openOutput, readOut, writing } from './output.js'
 import { showProgress } from './progress.js'
 import { pump } from './pump.js'
 
@@ -19,20 +20,27 @@ Has the data key of an encrypted stream, or of the text or the JSON of an envelo
 Nothing is decrypted. Without --out, the file is replaced, once the new one is on disk; standard input goes to standard output.
 
   -o, --out <file>      write here instead; - for standard output
-  -f, --force           replace an existing file that --out names
+  -f, --force           replace an existing file that --out names; write what is no text to a terminal
   --json                print the result as JSON
 ${CONNECTION_HELP}`,
   options: { ...SERVICE_OPTIONS, ...OUTPUT_OPTIONS },
   positionals: 1,
   async run(io, given) {
     const [name = '-'] = given.positionals
-    const out = given.find('out') ?? name
+    const out = readOut(given, () => name)
     assertReportable(given, out)
     const { signal } = io
     await withClient(io, given, async (eaas) => {
       const input = await openInput(io, name)
       const content = await readContent(input)
-      const output = await openOutput(io, out, { force: given.has('force') || out === name, mode: input.mode })
+      const inPlace = out === name
+      const force = given.has('force')
+      if (content.form === 'stream') assertNoTerminal(io, out, force)
+      const output = await openOutput(io, out, {
+        force: force || (inPlace && out !== '-'),
+        source: input.stats,
+        inPlace,
+      })
       const { before, after } = await writing(output, async () => {
         if (content.form === 'stream') {
           let after = 0

@@ -1,0 +1,232 @@
+/** The file that a command writes: under a temporary name until all of it is there, and readable by nobody who may not read its source. */
+import { createHash, randomBytes } from 'node:crypto'
+import type { Stats } from 'node:fs'
+import { type FileHandle, link, lstat, open, readdir, realpath, rename, stat, unlink } from 'node:fs/promises'
+import { hostname } from 'node:os'
+import { basename, dirname, join } from 'node:path'
+import type { Arguments } from './arguments.js'
+import { REASONS, refusePath, resolvePath } from './files.js'
+import { type Io, isPlain, UsageError, write } from './io.js'
+
+/** Only the owner may read what was decrypted. */
+export const PRIVATE_MODE = 0o600
+const DEFAULT_MODE = 0o666
+const GROUP_BITS = 0o070
+/** Other spellings of standard output: as files they would be replaced. */
+const STANDARD_OUTPUT = ['-', '/dev/stdout', '/dev/fd/1', '/proc/self/fd/1']
+const SUFFIX = '.eaas'
+const NO_FILE = 'it is a device, a FIFO or a socket, and must be a file; -o - writes to standard output'
+
+/** Where a command writes. Either `commit` or `discard` ends it. */
+export interface Output {
+  /** As the user named it; `-` for standard output. */
+  name: string
+  write(chunk: string | Uint8Array): Promise<void>
+  /** Puts the file in its place, once all is on disk. */
+  commit(): Promise<void>
+  /** Removes what was written. What went to standard output stays. */
+  discard(): Promise<void>
+}
+
+export interface OutputOptions {
+  /** Whether an existing file is replaced, and a terminal gets what is no text. */
+  force: boolean
+  /** The permissions of the new file, of which the source and the replaced file take away what they do not have. */
+  mode?: number | undefined
+  /** The file that is read. */
+  source?: Stats | undefined
+  /** Whether the new file takes the place of its source, with the same permissions and, where this user may give them, the same owner and group. */
+  inPlace?: boolean | undefined
+}
+
+/** Reads `--out`; `-` for all names of standard output. @throws UsageError */
+export function readOut(given: Arguments, fallback: () => string): string {
+  const out = given.find('out') ?? fallback()
+  if (out === '') throw new UsageError('--out is empty: name a file, or pass - for standard output')
+  return STANDARD_OUTPUT.includes(out) ? '-' : out
+}
+
+/** Names what is encrypted after its source. @throws UsageError where nothing can be made beside that */
+export function sealedName(name: string): string {
+  if (/^\/(dev|proc)\//.test(name)) throw new UsageError(`${name}: no file is made beside it, so pass --out <file>`)
+  return name === '-' ? '-' : `${name}${SUFFIX}`
+}
+
+/** Names what is decrypted after its source. @throws UsageError where that does not have the suffix */
+export function plainName(name: string): string {
+  if (name === '-') return '-'
+  if (name.endsWith(SUFFIX) && name.length > SUFFIX.length) return name.slice(0, -SUFFIX.length)
+  throw new UsageError(`${name}: its name does not end with ${SUFFIX}, so pass --out <file>`)
+}
+
+/** Opens a new file, or standard output for `-`. @throws UsageError when the file exists and is not to be replaced, or is no regular file */
+export async function openOutput(io: Io, name: string, options: OutputOptions): Promise<Output> {
+  const { force, mode = DEFAULT_MODE, source, inPlace = false } = options
+  if (name === '-') return openStandardOutput(io, force)
+  const { path, replaced } = await findTarget(resolvePath(io, name), name, force)
+  const temporary = await nameTemporary(path)
+  const limits = [source, replaced].filter((one) => one !== undefined)
+  // The owner may always write: the file is replaced by its name, not by its permissions.
+  const allowed = limits.reduce((most, one) => most & (one.mode | PRIVATE_MODE), inPlace ? 0o777 : mode)
+  const file = await open(temporary, 'wx', allowed).catch((error: unknown) =>
+    refusePath(name, error, { ENOENT: 'its folder does not exist' }),
+  )
+  underway.add(temporary)
+  try {
+    if (inPlace && source) await giveTo(file, source, allowed)
+    await withoutOtherGroups(file, limits)
+  } catch (error) {
+    await discard(file, temporary)
+    throw error
+  }
+  return {
+    name,
+    async write(chunk) {
+      await file.writeFile(chunk)
+    },
+    async commit() {
+      try {
+        await file.sync()
+      } finally {
+        await file.close()
+      }
+      await place(temporary, path, force).catch(async (error: unknown) => {
+        await unlink(temporary)
+        refusePath(name, error)
+      })
+      underway.delete(temporary)
+    },
+    discard: () => discard(file, temporary),
+  }
+}
+
+/** Runs what writes a file: commits it at the end, and leaves nothing where that fails. */
+export async function writing<T>(output: Output, run: () => Promise<T>): Promise<T> {
+  try {
+    const result = await run()
+    await output.commit()
+    return result
+  } catch (error) {
+    await output.discard()
+    throw error
+  }
+}
+
+function openStandardOutput({ stdout }: Io, force: boolean): Output {
+  const assertShowable = stdout.isTTY && !force ? createTerminalGuard() : undefined
+  const done = async () => undefined
+  return {
+    name: '-',
+    async write(chunk) {
+      assertShowable?.(chunk)
+      await write(stdout, chunk)
+    },
+    commit: done,
+    discard: done,
+  }
+}
+
+/** Refuses what is no text, since a terminal obeys some bytes. */
+function createTerminalGuard(): (chunk: string | Uint8Array) => void {
+  const decoder = new TextDecoder('utf-8', { fatal: true })
+  const read = (chunk: Uint8Array) => {
+    try {
+      return decoder.decode(chunk, { stream: true })
+    } catch {
+      return undefined
+    }
+  }
+  return (chunk) => {
+    const text = typeof chunk === 'string' ? chunk : read(chunk)
+    if (text === undefined || !isPlain(text)) throw new UsageError(NOT_FOR_TERMINALS)
+  }
+}
+
+/** Refuses to write bytes to a terminal, where it is known before the first one that they are no text. @throws UsageError */
+export function assertNoTerminal({ stdout }: Io, out: string, force: boolean): void {
+  if (out === '-' && stdout.isTTY && !force) throw new UsageError(NOT_FOR_TERMINALS)
+}
+
+const NOT_FOR_TERMINALS =
+  'standard output is a terminal, and the result is no plain text: pass --out <file>, or --force to write it there'
+
+/** Finds the file that a name leads to, through symbolic links. @throws UsageError when it may not be replaced */
+async function findTarget(path: string, name: string, force: boolean): Promise<{ path: string; replaced?: Stats }> {
+  const found = await lstat(path).catch((error: NodeJS.ErrnoException) =>
+    error.code === 'ENOENT' ? undefined : refusePath(name, error),
+  )
+  if (!found) return { path }
+  const dangling = { ENOENT: 'it is a symbolic link to a file that does not exist' }
+  const target = await realpath(path).catch((error: unknown) => refusePath(name, error, dangling))
+  const replaced = await stat(target).catch((error: unknown) => refusePath(name, error))
+  if (replaced.isDirectory()) throw new UsageError(`${name}: ${REASONS.EISDIR}`)
+  if (!replaced.isFile()) throw new UsageError(`${name}: ${NO_FILE}`)
+  if (!force) throw new UsageError(`${name}: ${REASONS.EEXIST}`)
+  return { path: target, replaced }
+}
+
+/** Gives a file the owner, the group and the permissions of another one, as far as this user may. */
+async function giveTo(file: FileHandle, { uid, gid }: Stats, mode: number): Promise<void> {
+  await file.chown(uid, gid).catch(() => file.chown(-1, gid).catch(() => undefined))
+  await file.chmod(mode)
+}
+
+/** Takes the permissions of the group away where it is not the group of the other files. */
+async function withoutOtherGroups(file: FileHandle, others: readonly Stats[]): Promise<void> {
+  const { gid, mode } = await file.stat()
+  if ((mode & GROUP_BITS) !== 0 && others.some((one) => one.gid !== gid)) await file.chmod(mode & 0o777 & ~GROUP_BITS)
+}
+
+/** The temporary files of this process that are being written. */
+const underway = new Set<string>()
+/** What a temporary name keeps of the file's: with the rest it is shorter than the 255 bytes of a file system. */
+const KEPT_CHARACTERS = 40
+
+/** Names a temporary file beside a file, and removes those that commands of this machine left there when they were killed. */
+async function nameTemporary(path: string): Promise<string> {
+  const folder = dirname(path)
+  const machine = createHash('sha256').update(hostname()).digest('hex').slice(0, 8)
+  const begin = `.${[...basename(path)].slice(0, KEPT_CHARACTERS).join('')}.${machine}-`
+  for (const name of await readdir(folder).catch(() => [])) {
+    const [, process] = name.startsWith(begin) ? (/^(\d+)-[0-9a-f]{12}\.tmp$/.exec(name.slice(begin.length)) ?? []) : []
+    if (process === undefined || isUnderway(join(folder, name), Number(process))) continue
+    await unlink(join(folder, name)).catch(() => undefined) // another user's, or removed meanwhile
+  }
+  return join(folder, `${begin}${process.pid}-${randomBytes(6).toString('hex')}.tmp`)
+}
+
+function isUnderway(temporary: string, pid: number): boolean {
+  if (pid === process.pid) return underway.has(temporary) // otherwise of an earlier process with the same number
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== 'ESRCH'
+  }
+}
+
+async function discard(file: FileHandle, temporary: string): Promise<void> {
+  await file.close().catch(() => undefined)
+  await unlink(temporary).catch(() => undefined) // gone where `commit` removed it
+  underway.delete(temporary)
+}
+
+/** Gives a file its name. Without `force`, a file that appeared meanwhile is not replaced: `link` fails for it, and `rename` would not. */
+async function place(temporary: string, path: string, force: boolean): Promise<void> {
+  if (force) return rename(temporary, path)
+  try {
+    await link(temporary, path)
+  } catch (error) {
+    const { code = '' } = error as NodeJS.ErrnoException
+    if (code === 'EEXIST' || (await exists(path))) throw Object.assign(new Error(), { code: 'EEXIST' })
+    return rename(temporary, path) // a file system without links
+  }
+  await unlink(temporary)
+}
+
+async function exists(path: string): Promise<boolean> {
+  return lstat(path).then(
+    () => true,
+    () => false,
+  )
+}
