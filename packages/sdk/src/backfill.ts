@@ -15,6 +15,7 @@ import type { Definition } from './models/definition.js'
 import { findInternals, getInternals } from './models/internals.js'
 import type { CallOptions } from './resources/keys.js'
 
+export { type AwsDecrypted, type AwsMessageOptions, awsMessageReader } from './backfill/aws.js'
 export { type CloakOptions, cloakReader } from './backfill/cloak.js'
 export type { FieldCounts, IndexCounts, TableCounts } from './backfill/forms.js'
 export { type PostgresOptions, type PostgresQuery, postgresTable } from './backfill/postgres.js'

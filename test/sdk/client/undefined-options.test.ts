@@ -1,6 +1,13 @@
 // `exactOptionalPropertyTypes` of an application: an option that may be left out may also be undefined, `{ deks: { maxAgeMs: env.MAX_AGE } }` say.
 import { describe, expect, expectTypeOf, it } from 'vitest'
-import type { BackfillOptions, InspectOptions, PostgresOptions } from '../../../packages/sdk/src/backfill.js'
+import type {
+  AwsMessageOptions,
+  BackfillOptions,
+  CloakOptions,
+  InspectOptions,
+  PostgresOptions,
+  TransitOptions,
+} from '../../../packages/sdk/src/backfill.js'
 import type { AllowedKeys, BrokerOptions } from '../../../packages/sdk/src/broker.js'
 import type {
   ApiKeyChanges,
@@ -36,6 +43,9 @@ describe('an option that may be left out', () => {
     expectTypeOf<Undefinable<{ a?: 1 }>>().not.toExtend<{ a?: 1 }>() // control
     expectTypeOf<Undefinable<AllowedKeys>>().toExtend<AllowedKeys>()
     expectTypeOf<Undefinable<ApiKeyChanges>>().toExtend<ApiKeyChanges>()
+    expectTypeOf<Undefinable<AwsMessageOptions>>().toExtend<AwsMessageOptions>()
+    expectTypeOf<Undefinable<CloakOptions>>().toExtend<CloakOptions>()
+    expectTypeOf<Undefinable<TransitOptions>>().toExtend<TransitOptions>()
     expectTypeOf<Undefinable<BackfillOptions>>().toExtend<BackfillOptions>()
     expectTypeOf<Undefinable<InspectOptions>>().toExtend<InspectOptions>()
     expectTypeOf<Undefinable<PostgresOptions>>().toExtend<PostgresOptions>()

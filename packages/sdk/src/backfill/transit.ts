@@ -107,5 +107,9 @@ function refused(): ContentError {
 }
 
 function away(message: string): NetworkError {
-  return new NetworkError(message, 'Check the address, the token and its policy, and run it again.', true)
+  return new NetworkError(
+    message,
+    'Check the address, the name of the key, the token and its policy, and run it again.',
+    true,
+  )
 }

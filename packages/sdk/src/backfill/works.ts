@@ -1,5 +1,5 @@
 /** What each kind of work makes of rows that were read: the columns to write, nothing to do, or an error. */
-import { ContentError, type EaasError, InvalidInputError, isEaasError } from '../errors.js'
+import { ContentError, type EaasError, InvalidInputError, isEaasError, type RecordPlace } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
 import type { Definition } from '../models/definition.js'
 import type { IndexColumn } from '../models/index-columns.js'
@@ -163,7 +163,7 @@ async function readForeign({ definition, read }: Workshop, { row, forms }: Found
     if (form !== 'plaintext') continue
     const reader = read[name]
     if (reader) {
-      const plain = await readOne(reader, getAt(row, path))
+      const plain = await readOne(reader, getAt(row, path), place)
       if (isEaasError(plain)) return plain
       if (isMissing(plain)) return new ContentError('`read` refused the value', 'Look at the stored value.', place)
       values.push([path, plain])
@@ -175,14 +175,15 @@ async function readForeign({ definition, read }: Workshop, { row, forms }: Found
   return values.length === 0 ? row : withValues(row, values)
 }
 
-/** Returns undefined where the reader refuses. @throws an error of the SDK that is not about this value, such as E_NETWORK */
-async function readOne(reader: Reader, stored: unknown): Promise<unknown> {
+/** Returns an error or undefined where the reader refuses. @throws an error of the SDK that is not about this value, such as E_NETWORK */
+async function readOne(reader: Reader, stored: unknown, place: RecordPlace): Promise<unknown> {
   if (typeof stored === 'symbol') return undefined // what a table could not represent
   try {
     return await reader(stored)
   } catch (error) {
-    if (isEaasError(error) && !ROW_ERRORS.includes(error.code)) throw error
-    return undefined // another library's error may quote the value
+    if (!isEaasError(error)) return undefined // another library's error may quote the value
+    if (!ROW_ERRORS.includes(error.code)) throw error
+    return error.code === 'E_CONTENT' && !error.place ? new ContentError(error.message, error.hint, place) : error
   }
 }
 
