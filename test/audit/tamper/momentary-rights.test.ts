@@ -33,8 +33,11 @@ interface Caught {
 }
 
 let service: Service
+/** how far ahead the servers' clock is */
+let aheadMs = 0
+const now = () => Date.now() + aheadMs
 beforeAll(async () => {
-  service = await startService()
+  service = await startService({ now })
 })
 afterAll(() => service?.close())
 
@@ -216,6 +219,50 @@ describe('a row that was put back for a moment is not found', () => {
       checkpoint_compared: true,
     })
   })
+})
+
+describe('a row that was put back for a moment is not found either', () => {
+  const NOT_COMPARED: Caught[] = [
+    {
+      what: 'its addresses',
+      narrow: ({ owner, worker }) =>
+        owner.call('PATCH', `/v1/api-keys/${worker.id}`, { allowed_ips: ['192.0.2.0/24'] }),
+      call: wrap,
+      refusal: 'E_IP_NOT_ALLOWED',
+    },
+    {
+      what: 'its expiry',
+      async narrow({ owner, worker }) {
+        await owner.call('PATCH', `/v1/api-keys/${worker.id}`, { expires_at: new Date(now() + 60_000).toISOString() })
+        aheadMs += 120_000
+      },
+      call: wrap,
+      refusal: 'E_UNAUTHORIZED',
+    },
+    {
+      what: "its tenant's quota",
+      narrow: (scenery) => operate(scenery, updateTenant({ monthly_encrypt_quota: 0 })),
+      call: ({ key_id }) => ['POST', '/v1/encrypt', { key_id, plaintext: 'x' }],
+      refusal: 'E_QUOTA_EXCEEDED',
+    },
+  ]
+  it.each(NOT_COMPARED)(
+    'if an API key does meanwhile what only $what would forbid',
+    async ({ narrow, call, refusal }) => {
+      const scenery = await makeScenery()
+      const { owner, worker } = scenery
+      const { checkpoint, public_key: publicKey } = (await owner.call('GET', '/v1/audit/checkpoint')).body
+      expect(await callMeanwhile(scenery, narrow, call(scenery))).toBe(200)
+      const server = serverOf(service)
+      expect((await server.call(worker.secret, ...call(scenery))).body.code).toBe(refusal)
+      expect(await verifyInPlace(scenery)).toMatchObject([{ valid: true }, { valid: true }])
+      const file = Buffer.from((await server.call(owner.secret, 'GET', '/v1/audit/export')).body as string)
+      expect(await verifyByBoth({ file, publicKey, checkpoint })).toMatchObject({
+        valid: true,
+        checkpoint_compared: true,
+      })
+    },
+  )
 })
 
 describe('a server that loaded a row in that moment', () => {
