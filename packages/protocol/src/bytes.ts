@@ -6,6 +6,8 @@ export class FormatError extends Error {
 }
 
 const BTOA_PART = 8_192
+/** What has at most so many bytes is decoded in memory that is kept and cleared: memory of its own costs more than decoding. */
+const SCRATCH_BYTES = 1_024
 
 interface NodeBuffer {
   byteLength(text: string): number
@@ -26,6 +28,9 @@ interface NativeBase64 {
 // Node's Buffer if it exists: in Node it is several times faster than the alternatives. Accessed through globalThis, so
 // that bundlers for browsers add no polyfill.
 const nodeBuffer = (globalThis as { Buffer?: NodeBuffer }).Buffer
+/** ASCII of at most so many characters is encoded here, in less time than a call of the platform's encoder takes. */
+const SHORT_TEXT = 64
+let scratch: ReturnType<NodeBuffer['alloc']> | undefined
 const nativeToBase64 = (Uint8Array.prototype as NativeBase64).toBase64
 const nativeFromBase64 = (Uint8Array as { fromBase64?: (text: string) => Uint8Array }).fromBase64
 
@@ -60,16 +65,24 @@ export function decodeBase64(text: string): Uint8Array {
 
 /** Decodes with the platform's decoder; undefined if that fails. The length differs from `length` if it skipped characters. */
 function lenientBase64(text: string, length: number): Uint8Array | undefined {
-  if (nodeBuffer) {
-    if (nodeBuffer.byteLength(text) !== text.length) return undefined // Buffer takes the low 8 bits of each character's code
-    const bytes = nodeBuffer.alloc(length) // not `from`, which would put a DEK into memory shared with other Buffers
-    return bytes.write(text, 'base64') === length ? view(bytes) : undefined
-  }
+  if (nodeBuffer) return decodeByBuffer(nodeBuffer, text, length)
   try {
     return nativeFromBase64 ? nativeFromBase64(text) : Uint8Array.from(atob(text), (char) => char.charCodeAt(0))
   } catch {
     return undefined // the caller throws one error for every cause
   }
+}
+
+/** Decodes with a Buffer, and never with `Buffer.from`, which would leave a DEK in memory that other Buffers get. */
+function decodeByBuffer(buffer: NodeBuffer, text: string, length: number): Uint8Array | undefined {
+  if (buffer.byteLength(text) !== text.length) return undefined // Buffer takes the low 8 bits of each character's code
+  scratch ??= buffer.alloc(SCRATCH_BYTES)
+  const memory = length > SCRATCH_BYTES ? buffer.alloc(length) : scratch
+  const bytes = view(memory).subarray(0, memory.write(text, 'base64'))
+  if (memory !== scratch) return bytes
+  const copy = new Uint8Array(bytes)
+  bytes.fill(0)
+  return copy
 }
 
 // The platforms' decoders accept more than the standard allows. Characters that they skip make the result too short. Non-zero
@@ -108,7 +121,10 @@ export function encodeHex(bytes: Uint8Array): string {
 export function decodeHex(text: string): Uint8Array {
   if (!/^(?:[0-9a-f]{2})*$/.test(text)) throw new FormatError('not lower-case hexadecimal')
   const bytes = new Uint8Array(text.length / 2)
-  for (let at = 0; at < bytes.length; at++) bytes[at] = Number.parseInt(text.slice(at * 2, at * 2 + 2), 16)
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    bytes[at >> 1] = ((bytes[at >> 1] ?? 0) << 4) | (code < 0x61 ? code - 0x30 : code - 0x57)
+  }
   return bytes
 }
 
@@ -143,9 +159,22 @@ export function isWellFormed(text: string): boolean {
  * @throws FormatError on a lone surrogate, which has no UTF-8 form and would silently become U+FFFD
  */
 export function encodeUtf8(text: string): Uint8Array {
+  const ascii = text.length <= SHORT_TEXT && asciiBytes(text)
+  if (ascii) return ascii
   if (!isWellFormed(text)) throw new FormatError('text contains a lone surrogate, which UTF-8 cannot encode')
   encoder ??= new (textCoders().TextEncoder)()
   return encoder.encode(text)
+}
+
+/** Encodes ASCII; undefined if another character is in the text. */
+function asciiBytes(text: string): Uint8Array | undefined {
+  const bytes = new Uint8Array(text.length)
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (code > 0x7f) return undefined
+    bytes[at] = code
+  }
+  return bytes
 }
 
 /**
@@ -183,14 +212,18 @@ export function concatBytes(...parts: readonly Uint8Array[]): Uint8Array {
 /** Joins byte strings with the length of each (u32, big-endian) in front of it, so that different lists always give different bytes. */
 export function lengthPrefixed(...parts: readonly Uint8Array[]): Uint8Array {
   const joined = new Uint8Array(parts.reduce((sum, part) => sum + 4 + part.length, 0))
-  const lengths = new DataView(joined.buffer)
   let at = 0
   for (const part of parts) {
-    lengths.setUint32(at, part.length)
+    writeU32(joined, at, part.length)
     joined.set(part, at + 4)
     at += 4 + part.length
   }
   return joined
+}
+
+/** Writes a number below 2^32 in big-endian order. By hand, since a `DataView` moves a short array out of V8's heap. */
+export function writeU32(bytes: Uint8Array, at: number, value: number): void {
+  for (let byte = 0; byte < 4; byte++) bytes[at + byte] = value >>> (24 - 8 * byte)
 }
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/

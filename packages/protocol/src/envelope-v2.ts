@@ -72,8 +72,9 @@ function readPairs(context: unknown): [name: Uint8Array, value: Uint8Array][] {
     throw new FormatError(`context must have at most ${MAX_CONTEXT_PAIRS} pairs, got ${pairs.length}`)
   }
   return pairs.map(([name, value]) => {
-    const bytes = textBytes('a name in context', name, 1, MAX_CONTEXT_NAME_BYTES)
-    return [bytes, textBytes(`context: the value of ${JSON.stringify(name)}`, value, 0, MAX_CONTEXT_VALUE_BYTES)]
+    const bytes = textBytes(() => 'a name in context', name, 1, MAX_CONTEXT_NAME_BYTES)
+    const nameOf = () => `context: the value of ${JSON.stringify(name)}`
+    return [bytes, textBytes(nameOf, value, 0, MAX_CONTEXT_VALUE_BYTES)]
   })
 }
 
@@ -86,17 +87,17 @@ function assertFlatObject(context: unknown): asserts context is object {
   throw new FormatError('context must be a plain object of strings')
 }
 
-function textBytes(name: string, text: unknown, least: number, most: number): Uint8Array {
+function textBytes(name: () => string, text: unknown, least: number, most: number): Uint8Array {
   if (typeof text !== 'string')
-    throw new FormatError(`${name} must be a string, got ${text === null ? 'null' : typeof text}`)
+    throw new FormatError(`${name()} must be a string, got ${text === null ? 'null' : typeof text}`)
   let bytes: Uint8Array
   try {
     bytes = encodeUtf8(text)
   } catch {
-    throw new FormatError(`${name} contains a lone surrogate, which UTF-8 cannot encode`)
+    throw new FormatError(`${name()} contains a lone surrogate, which UTF-8 cannot encode`)
   }
   if (bytes.length >= least && bytes.length <= most) return bytes
-  throw new FormatError(`${name} must have ${least} to ${most} bytes in UTF-8, got ${bytes.length}`)
+  throw new FormatError(`${name()} must have ${least} to ${most} bytes in UTF-8, got ${bytes.length}`)
 }
 
 /** Orders byte strings as UTF-8 orders texts; JavaScript orders texts by UTF-16. */
@@ -113,7 +114,16 @@ export function encodeEnvelopeV2(
   iv: Uint8Array,
   sealed: Uint8Array,
 ): EnvelopeV2 {
-  return { ...encodeEnvelope(wrapped, iv, sealed), envelope_version: 2, commitment: encodeBase64(commitment) }
+  const { ciphertext, wrapped_key, iv: text, key_id, key_version } = encodeEnvelope(wrapped, iv, sealed)
+  return {
+    ciphertext,
+    wrapped_key,
+    iv: text,
+    key_id,
+    key_version,
+    envelope_version: 2,
+    commitment: encodeBase64(commitment),
+  }
 }
 
 /** The parts of an envelope of format v2. */
@@ -134,5 +144,5 @@ export function decodeEnvelopeV2(input: unknown): EnvelopeV2Parts {
   if (commitment.length !== KEY_BYTES) {
     throw new FormatError(`commitment must be ${KEY_BYTES} bytes, got ${commitment.length}`)
   }
-  return { ...parts, commitment }
+  return Object.assign(parts, { commitment })
 }

@@ -86,7 +86,7 @@ export function decodeParts(input: unknown): EnvelopeParts {
   if (sealed.length < TAG_BYTES) {
     throw new FormatError(`ciphertext must be at least ${TAG_BYTES} bytes, got ${sealed.length}`)
   }
-  return { ...wrapped, iv, sealed }
+  return Object.assign(wrapped, { iv, sealed }) // spreading an object takes V8 longer than decoding these
 }
 
 /** Whether a value can be the version of a key. */

@@ -1,6 +1,15 @@
 /** Encrypted streams (stream.md): the bytes of their header line, and what each segment is sealed with. Engines derive and seal. */
 import { IV_BYTES, KEY_BYTES, TAG_BYTES } from './aead.js'
-import { concatBytes, decodeUtf8, encodeBase64, encodeUtf8, FormatError, lengthPrefixed, uuidBytes } from './bytes.js'
+import {
+  concatBytes,
+  decodeUtf8,
+  encodeBase64,
+  encodeUtf8,
+  FormatError,
+  lengthPrefixed,
+  uuidBytes,
+  writeU32,
+} from './bytes.js'
 import { bytesOf, decodeWrappedKey, type WrappedKey } from './envelope.js'
 import { assertWrappedKeyLength } from './envelope-text.js'
 
@@ -39,7 +48,7 @@ export function streamKeysInfo(keyId: string): Uint8Array {
  */
 export function streamAad(keyId: string, pairs: Uint8Array): Uint8Array {
   const segmentBytes = new Uint8Array(4)
-  new DataView(segmentBytes.buffer).setUint32(0, SEGMENT_BYTES)
+  writeU32(segmentBytes, 0, SEGMENT_BYTES)
   return concatBytes(lengthPrefixed(encodeUtf8(FORMAT), uuidBytes(keyId), segmentBytes), pairs)
 }
 
@@ -47,7 +56,7 @@ export function streamAad(keyId: string, pairs: Uint8Array): Uint8Array {
 export function segmentIv(counter: number, isFinal: boolean): Uint8Array {
   if (!(counter >= 0 && counter < MAX_SEGMENTS)) throw new FormatError('a stream has at most 2^32 segments')
   const iv = new Uint8Array(IV_BYTES)
-  new DataView(iv.buffer).setUint32(IV_BYTES - 5, counter)
+  writeU32(iv, IV_BYTES - 5, counter)
   iv[IV_BYTES - 1] = isFinal ? 1 : 0
   return iv
 }

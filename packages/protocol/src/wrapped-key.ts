@@ -1,5 +1,5 @@
 /** Wrapped keys, format 1 (wrapped-key.md): byte layout and AAD only; the holder of the KEK seals and opens them. */
-import { concatBytes, decodeBase64, encodeBase64, encodeUtf8, lengthPrefixed, uuidBytes } from './bytes.js'
+import { concatBytes, decodeBase64, encodeBase64, encodeUtf8, lengthPrefixed, uuidBytes, writeU32 } from './bytes.js'
 import type { WrappedKey } from './envelope.js'
 
 const FORMAT = 0x01
@@ -46,6 +46,6 @@ export function wrappedKeyAad(tenant_id: string, key_id: string, version: number
 
 function u32(value: number): Uint8Array {
   const bytes = new Uint8Array(4)
-  new DataView(bytes.buffer).setUint32(0, value)
+  writeU32(bytes, 0, value)
   return bytes
 }

@@ -50,6 +50,8 @@ export class DecryptDeks {
   readonly #flights = new Map<string, Set<Waiter<ArrivedDek>>>()
   readonly #sweeper: Sweeper
   readonly #isolated = requestsAreIsolated()
+  /** The last one of the cache, which is used most often and need not move. */
+  #newest: CachedDek | undefined
   #closed = false
 
   constructor(limits: DecryptDekLimits, source: DecryptDekSource) {
@@ -118,8 +120,9 @@ export class DecryptDeks {
       this.#drop(name)
       return undefined
     }
+    if (cached === this.#newest) return cached
     this.#cache.delete(name)
-    this.#cache.set(name, cached) // the order of the map is the order of use
+    this.#append(name, cached)
     return cached
   }
 
@@ -167,8 +170,14 @@ export class DecryptDeks {
       if (this.#cache.size < this.#limits.maxDeks) break
       this.#drop(oldest)
     }
-    this.#cache.set(name, { dek, expiresAt: since + this.#limits.maxAgeMs })
+    this.#append(name, { dek, expiresAt: since + this.#limits.maxAgeMs })
     this.#sweeper.start()
+  }
+
+  /** Adds at the end: the order of the map is the order of use. */
+  #append(name: string, cached: CachedDek): void {
+    this.#cache.set(name, cached)
+    this.#newest = cached
   }
 
   #drop(name: string): void {
