@@ -45,7 +45,8 @@ export interface Appended {
 /**
  * Appends entries in one statement: moves the head from `previous` to `next`, inserts the entries and counts them. Changes nothing if
  * the head in the database is not `previous` or another transaction has locked it, or if the database's clock differs from the server's
- * by more than the tolerance. It does not wait for the lock: the driver may have sent other tenants' statements behind it.
+ * by more than the tolerance. It does not wait for the lock: the driver may have sent other tenants' statements behind it. The update asks
+ * only whether there is a locked row: a join with it took 5 % more of the database's CPU time for one entry.
  */
 export async function appendEntries(
   sql: Queryable,
@@ -68,18 +69,18 @@ export async function appendEntries(
   const columns = await writeColumns([{ entries }])
   const [result] = await sql<Appended[]>`
     with locked as (
-      select tenant_id from heads
+      select from heads
       where tenant_id = ${next.tenant_id} and last_id = ${previous.last_id} and hash = ${previous.hash}
         and policy_version = ${previous.policy_version} and mac = ${previous.mac}
         and abs(extract(epoch from clock_timestamp()) * 1000 - ${clock.time}::float8)
           <= ${Math.min(clock.toleranceMs, ANY_SKEW_MS)}::float8
       for update skip locked
     ), moved as (
-      update heads as h
+      update heads
       set last_id = ${next.last_id}, hash = ${next.hash}, policy_version = ${next.policy_version},
           created_at = ${next.created_at}, mac = ${next.mac}
-      from locked where h.tenant_id = ${next.tenant_id} and locked.tenant_id = h.tenant_id
-      returning h.tenant_id
+      where tenant_id = ${next.tenant_id} and exists (select from locked)
+      returning tenant_id
     ), inserted as (
       insert into audit_log (tenant_id, id, action, key_id, key_version, actor, ip_address, metadata, created_at, hash, mac)
       select moved.tenant_id, e.id, e.action, e.key_id, e.key_version, e.actor, e.ip_address, e.metadata,
