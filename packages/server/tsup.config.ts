@@ -2,6 +2,7 @@ import { copyFile, mkdir, readdir } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { defineConfig } from 'tsup'
 import { patchedPostgres } from './patches/postgres.js'
+import { REQUIRED, requiredPackages } from './patches/required.js'
 
 const require = createRequire(import.meta.url)
 
@@ -13,9 +14,9 @@ export default defineConfig({
   clean: true,
   dts: { entry: 'src/index.ts', resolve: ['@eaas/protocol'] },
   // Private, so inlined. The driver, because it is patched. zod, because loading its hundred files took half of the time that a command
-  // needs to start; its licence is in licenses/.
-  noExternal: ['@eaas/protocol', 'postgres', /^zod(\/|$)/],
-  esbuildPlugins: [patchedPostgres],
+  // needs to start; its licence is in licenses/. Those of REQUIRED are not inlined: the plugin has them required.
+  noExternal: ['@eaas/protocol', 'postgres', /^zod(\/|$)/, ...REQUIRED],
+  esbuildPlugins: [patchedPostgres, requiredPackages],
   onSuccess: async () => {
     await copySwaggerUi()
     await copyFormats()

@@ -12,6 +12,7 @@ import { publint } from 'publint'
 import ts from 'typescript'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { installPackedSdk, pack, runSuiteBy } from '../support/packed-sdk.js'
+import { ROOT } from '../support/source-files.js'
 
 const KB = 1_024
 const ENTRIES = [
@@ -257,6 +258,16 @@ describe('the package of the server', () => {
     },
     TIMEOUT_MS,
   )
+
+  it('imports only packages that are ES modules: it requires the others, which Node would search for the names that they export', () => {
+    const home = join(ROOT, 'packages/server/dist')
+    const scripts = readdirSync(home).filter((path) => path.endsWith('.js'))
+    const imported = scripts.flatMap((path) =>
+      ts.preProcessFile(readFileSync(join(home, path), 'utf8')).importedFiles.map(({ fileName }) => fileName),
+    )
+    const packages = imported.filter((name) => !name.startsWith('.') && !isBuiltin(name))
+    expect(new Set(packages)).toEqual(new Set(['@electric-sql/pglite', '@electric-sql/pglite/nodefs']))
+  })
 })
 
 describe('the package in a browser', () => {
