@@ -59,6 +59,7 @@ const SIZED_UNITS = [
 ]
 const SIZED = ['test/faults/{postgres-crash,two-processes}.test.ts', 'test/sdk/real-server.db.test.ts']
 
+const RUN_FOLDER = './test/support/run-folder.ts'
 const SLOW_TIMEOUT_MS = 30 * 60_000
 
 const slow = process.env.EAAS_TEST_SLOW === '1'
@@ -116,14 +117,26 @@ function units(): TestProjectInlineConfiguration[] {
   const exclude = [...notHere, ...DATABASE_SUITES, 'test/slow/**', ...(quick ? NOT_QUICK : [])]
   const include = ['packages/*/src/**/*.test.ts', 'test/**/*.test.ts']
   return [
-    { resolve, plugins, test: { ...common, name: 'unit', include, exclude: [...exclude, ...mocking] } },
-    { resolve, plugins, test: { ...common, name: 'unit-isolated', isolate: true, include: mocking, exclude } },
+    {
+      resolve,
+      plugins,
+      test: { ...common, name: 'unit', include, exclude: [...exclude, ...mocking], globalSetup: [RUN_FOLDER] },
+    },
+    {
+      resolve,
+      plugins,
+      test: { ...common, name: 'unit-isolated', isolate: true, include: mocking, exclude, globalSetup: [RUN_FOLDER] },
+    },
   ]
 }
 
 /** The suites without a database whose rounds are more in `npm run test:slow`. */
 function sized(): TestProjectInlineConfiguration {
-  return { resolve, plugins, test: { ...common, name: 'unit', include: SIZED_UNITS, exclude: notHere } }
+  return {
+    resolve,
+    plugins,
+    test: { ...common, name: 'unit', include: SIZED_UNITS, exclude: notHere, globalSetup: [RUN_FOLDER] },
+  }
 }
 
 /**
@@ -154,7 +167,7 @@ function database(backend: Backend): TestProjectInlineConfiguration {
         ? ['test/slow/**/*.test.ts', ...SIZED, ...(backend === 'embedded' && hasPostgres ? DATABASE_SUITES : [])]
         : suitesOn(backend),
       exclude: slow ? [...notHere, ...ON_BOTH.filter((suite) => !SIZED.includes(suite))] : notHere,
-      globalSetup: ['./test/support/global-setup.ts'],
+      globalSetup: [RUN_FOLDER, './test/support/global-setup.ts'],
       provide: { backend, isPooled: false, poolerPort: 0 },
     },
   }

@@ -5,8 +5,8 @@ import { mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { fromText, toText } from '@eaas/sdk'
-import { afterAll, beforeAll, expect, it } from 'vitest'
-import { FAST_WASM_BELOW } from '../support/fast-wasm.js'
+import { afterAll, beforeAll, expect, inject, it } from 'vitest'
+import { copiesClusterBelow } from '../support/created-cluster.js'
 import { type GuardedDir, guardedDir } from '../support/guarded-dir.js'
 import { inChromium, NOTHING_STORED, stored, weakContrasts } from './chromium-pages.js'
 import { type RecordedRequest, startRecordingProxy } from './recording-proxy.js'
@@ -23,14 +23,14 @@ inChromium('npm run example:browser', ({ open }) => {
   }
   let dir: GuardedDir
   let temporary: string
-  let example: ReturnType<typeof startExample>
+  let example: Awaited<ReturnType<typeof startExample>>
   let url: string
 
   beforeAll(async () => {
     dir = guardedDir('eaas-test-browser')
     temporary = join(dir.path, 'example')
     mkdirSync(temporary)
-    example = startExample(dir, temporary)
+    example = await startExample(dir, temporary)
     url = await example.listening
   }, START_TIMEOUT_MS)
   afterAll(async () => {
@@ -192,10 +192,15 @@ inChromium('npm run example:browser', ({ open }) => {
 })
 
 /** Starts the example as npm does, with a temporary folder of its own. */
-function startExample(dir: GuardedDir, temporary: string) {
+async function startExample(dir: GuardedDir, temporary: string) {
   const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith('EAAS_') && name !== 'NODE_ENV')
   const child = spawn(process.execPath, [join(root, 'examples/browser/main.mjs')], {
-    env: { ...Object.fromEntries(inherited), NODE_OPTIONS: FAST_WASM_BELOW, TMPDIR: temporary, EXAMPLE_PORT: '0' },
+    env: {
+      ...Object.fromEntries(inherited),
+      NODE_OPTIONS: await copiesClusterBelow(inject('runDir')),
+      TMPDIR: temporary,
+      EXAMPLE_PORT: '0',
+    },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   if (child.pid !== undefined) dir.watch([child.pid])

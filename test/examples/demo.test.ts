@@ -2,9 +2,9 @@
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, it, vi } from 'vitest'
+import { copiesClusterBelow } from '../support/created-cluster.js'
 import { createTenantByCli } from '../support/eaas-process.js'
-import { FAST_WASM_BELOW } from '../support/fast-wasm.js'
 import { type GuardedDir, guardedDir } from '../support/guarded-dir.js'
 import { interruptProgram, readResult, runProgram } from './program.js'
 
@@ -61,13 +61,16 @@ describe('the demo', { timeout: TIMEOUT_MS }, () => {
   })
 
   it.each([
-    ['SIGINT', 130, 'the server starts', /Read customers\.csv \(/],
-    ['SIGKILL', null, 'the server starts', /Read customers\.csv \(/],
-    ['SIGTERM', 143, 'values are hashed', /Create a key \(/],
-    ['SIGKILL', null, 'values are hashed', /Create a key \(/],
-  ] as const)('leaves nothing behind after %s, exit code %j, while %s', async (signal, code, _, at) => {
-    expect(await interrupt(signal, at)).toBe(code)
-  })
+    ['SIGINT', 130, 'the server creates its database', true, /Read customers\.csv \(/],
+    ['SIGKILL', null, 'the server creates its database', true, /Read customers\.csv \(/],
+    ['SIGTERM', 143, 'values are hashed', false, /Create a key \(/],
+    ['SIGKILL', null, 'values are hashed', false, /Create a key \(/],
+  ] as const)(
+    'leaves nothing behind after %s, exit code %j, while %s',
+    async (signal, code, _, createsDatabase, at) => {
+      expect(await interruptProgram({ main, folder: dir.path, createsDatabase }, signal, at)).toBe(code)
+    },
+  )
 })
 
 describe('the demo’s story', { timeout: TIMEOUT_MS }, () => {
@@ -76,7 +79,7 @@ describe('the demo’s story', { timeout: TIMEOUT_MS }, () => {
   let tellStory: (choice: object, stage: object) => Promise<string[]>
   beforeAll(async () => {
     const load = (path: string) => import(join(root, 'examples', path))
-    vi.stubEnv('NODE_OPTIONS', FAST_WASM_BELOW)
+    vi.stubEnv('NODE_OPTIONS', await copiesClusterBelow(inject('runDir')))
     server = (await load('lib/server.mjs')).startServer()
     vi.unstubAllEnvs()
     readArguments = (await load('encrypt-csv/arguments.mjs')).readArguments
@@ -141,7 +144,7 @@ describe('the demo’s story', { timeout: TIMEOUT_MS }, () => {
 describe('the quickstart', { timeout: TIMEOUT_MS }, () => {
   it('prints the row that it stores, finds and decrypts, and leaves nothing behind', async () => {
     const quickstart = join(root, 'examples/quickstart/quickstart.mjs')
-    const { code, out, err } = await runProgram({ main: quickstart, folder: dir.path })
+    const { code, out, err } = await runProgram({ main: quickstart, folder: dir.path, createsDatabase: true })
     expect({ code, err }).toEqual({ code: 0, err: '' })
     expect(out).toMatch(/^stored: \{\n {2}id: 7,\n {2}email: \{\n {4}ciphertext: '/)
     const [stored = '', rest] = out.split('found: ')
@@ -227,10 +230,6 @@ describe('the comparison', () => {
 
 function runDemo(args: string[], environment: Record<string, string> = {}) {
   return runProgram({ main, args, environment, folder: dir.path })
-}
-
-function interrupt(signal: NodeJS.Signals, at: RegExp): Promise<number | null> {
-  return interruptProgram({ main, folder: dir.path }, signal, at)
 }
 
 function write(name: string, content: string | Buffer): string {

@@ -4,7 +4,8 @@ import { once } from 'node:events'
 import { existsSync, mkdtempSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { expect, onTestFinished } from 'vitest'
+import { expect, inject, onTestFinished } from 'vitest'
+import { copiesClusterBelow } from '../support/created-cluster.js'
 import { FAST_WASM_BELOW } from '../support/fast-wasm.js'
 
 const GONE_WITHIN_MS = 15_000
@@ -16,6 +17,8 @@ export interface Program {
   environment?: Record<string, string>
   /** A folder for temporary ones, of which each run gets one of its own. */
   folder: string
+  /** Whether its server creates its database, as a user's does; by default it copies the one that this run of the tests made. */
+  createsDatabase?: boolean
 }
 
 export interface Ran {
@@ -27,7 +30,7 @@ export interface Ran {
 /** Runs a program to its end, in a temporary folder of its own, and sees that it left nothing there and no process. */
 export async function runProgram(program: Program): Promise<Ran> {
   const temporary = mkdtempSync(join(program.folder, 't-'))
-  const { child, out, err } = startProgram(program, temporary)
+  const { child, out, err } = await startProgram(program, temporary)
   const [code] = await once(child, 'close')
   await expectNothingLeft(temporary, 0)
   return { code: code as number | null, out: out(), err: err() }
@@ -36,7 +39,7 @@ export async function runProgram(program: Program): Promise<Ran> {
 /** Sends the signal once the program has printed that, and sees that nothing is left. Returns the exit code. */
 export async function interruptProgram(program: Program, signal: NodeJS.Signals, at: RegExp): Promise<number | null> {
   const temporary = mkdtempSync(join(program.folder, 't-'))
-  const { child, out } = startProgram(program, temporary)
+  const { child, out } = await startProgram(program, temporary)
   while (!at.test(out()) && child.exitCode === null) await sleep(20)
   child.kill(signal)
   const [code] = await once(child, 'close')
@@ -52,12 +55,12 @@ export function readResult(out: string): Record<string, string> {
 }
 
 /** The caller's own EAAS_* variables stay out, and so does DATABASE_URL. */
-function startProgram({ main, args = [], environment }: Program, temporary: string) {
+async function startProgram({ main, args = [], environment, createsDatabase = false }: Program, temporary: string) {
   const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith('EAAS_') && name !== 'DATABASE_URL')
   const child = spawn(process.execPath, [main, ...args], {
     env: {
       ...Object.fromEntries(inherited),
-      NODE_OPTIONS: FAST_WASM_BELOW,
+      NODE_OPTIONS: createsDatabase ? FAST_WASM_BELOW : await copiesClusterBelow(inject('runDir')),
       ...environment,
       TMPDIR: temporary,
     },

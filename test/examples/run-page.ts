@@ -9,6 +9,8 @@ import { createPrelude, type PageService } from './snippet-prelude.js'
 
 /** What a page imports besides the SDK, such as an ORM. */
 const PACKAGES = fileURLToPath(new URL('../../node_modules', import.meta.url))
+/** What a page takes for PGlite. */
+const CREATED_PGLITE = fileURLToPath(new URL('created-pglite.ts', import.meta.url))
 
 /** @throws what a snippet throws, or an error about something printed that the page does not promise */
 export async function runPage(markdown: string, service: PageService, parent: string): Promise<void> {
@@ -28,7 +30,7 @@ export async function runPage(markdown: string, service: PageService, parent: st
   for (const name of ['log', 'error'] as const) vi.spyOn(console, name).mockReturnValue(undefined)
   if (markdown.includes("'./generated/prisma/")) addPrisma(folder)
   const file = join(folder, 'page.js')
-  writeFileSync(file, transpile(programOf(markdown)))
+  writeFileSync(file, transpile(programOf(markdown)).replace("'@electric-sql/pglite'", `'${CREATED_PGLITE}'`))
   process.chdir(folder)
   await import(/* @vite-ignore */ file)
 }

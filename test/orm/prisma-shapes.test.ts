@@ -1,11 +1,12 @@
 // Whatever a query of Prisma looks like, no plaintext of an encrypted field reaches the driver: it is encrypted, hashed or refused.
 import { randomUUID } from 'node:crypto'
-import { PGlite } from '@electric-sql/pglite'
+import type { PGlite } from '@electric-sql/pglite'
 import { PrismaPGlite } from 'pglite-prisma-adapter'
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest'
 import { createClient } from '../../packages/sdk/src/index.js'
 import { encrypted } from '../../packages/sdk/src/prisma.js'
 import { createTestService } from '../../packages/sdk/src/testing.js'
+import { openCreatedCluster } from '../support/created-cluster.js'
 import { Prisma, PrismaClient } from './prisma/client.js'
 import { type Models, modelsOf, tables } from './scene.js'
 
@@ -13,7 +14,7 @@ import { type Models, modelsOf, tables } from './scene.js'
 const SECRET = 'ada@secret.example'
 const ID = randomUUID()
 
-const postgres = new PGlite()
+const postgres = await openCreatedCluster(inject('runDir'))
 let models: Models
 let client: PrismaClient
 let db: ReturnType<typeof connect>

@@ -1,7 +1,6 @@
 // Whatever a query of TypeORM looks like, no plaintext of an encrypted column reaches the driver, and no envelope comes out as a value: it is
 // encrypted, hashed, opened or refused.
 import { randomUUID } from 'node:crypto'
-import { PGlite } from '@electric-sql/pglite'
 import {
   And,
   Any,
@@ -27,10 +26,11 @@ import {
   Raw,
   SelectQueryBuilder,
 } from 'typeorm'
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest'
 import { type Client, createClient, text } from '../../packages/sdk/src/index.js'
 import { createTestService } from '../../packages/sdk/src/testing.js'
 import { encrypted } from '../../packages/sdk/src/typeorm.js'
+import { openCreatedCluster } from '../support/created-cluster.js'
 import { type Models, modelsOf, tables } from './scene.js'
 import { posts, users } from './typeorm.js'
 
@@ -38,7 +38,7 @@ import { posts, users } from './typeorm.js'
 const SECRET = 'ada@secret.example'
 const ID = randomUUID()
 
-const postgres = new PGlite()
+const postgres = await openCreatedCluster(inject('runDir'))
 const sent: string[] = []
 let eaas: Client
 let keyId: string

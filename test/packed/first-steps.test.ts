@@ -3,7 +3,8 @@ import { execFile, spawn } from 'node:child_process'
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
+import { copiesClusterBelow } from '../support/created-cluster.js'
 import { FAST_WASM_BELOW } from '../support/fast-wasm.js'
 import { type GuardedDir, guardedDir } from '../support/guarded-dir.js'
 import { readPage } from '../support/snippets.js'
@@ -85,7 +86,8 @@ describe('the first steps', () => {
     const own = join(dir.path, 'server')
     mkdirSync(own)
     for (const command of stepsOf('packages/server/README.md').commands) {
-      if (command.endsWith(' start')) await startServer(command, own)
+      // The server of the README above has created its database; this one copies one.
+      if (command.endsWith(' start')) await startServer(command, own, await copiesClusterBelow(inject('runDir')))
       else await shell(command, own)
     }
     expect(await shell('npx @eaas/server --help', own)).toContain('npx @eaas/server')
@@ -115,8 +117,13 @@ async function shell(command: string, cwd: string, input = '', more: NodeJS.Proc
 }
 
 /** Resolves once the server listens and has shown its API key. */
-function startServer(command: string, cwd: string): Promise<{ url: string; apiKey: string }> {
-  const child = spawn('sh', ['-c', `exec ${command}`], { cwd, env: environment, stdio: ['ignore', 'pipe', 'pipe'] })
+function startServer(
+  command: string,
+  cwd: string,
+  NODE_OPTIONS = environment.NODE_OPTIONS,
+): Promise<{ url: string; apiKey: string }> {
+  const env = { ...environment, NODE_OPTIONS }
+  const child = spawn('sh', ['-c', `exec ${command}`], { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] })
   let output = ''
   return new Promise((resolve, reject) => {
     const read = (text: string) => {

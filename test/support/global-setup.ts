@@ -4,9 +4,9 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { TestProject } from 'vitest/node'
 import { MIGRATIONS_DIRECTORY } from '../../packages/server/src/migrations-directory.js'
-import { createClusterIfAbsent } from '../../packages/server/src/store/embedded/cluster.js'
 import { migrate } from '../../packages/server/src/store/migrations.js'
 import { openStore } from '../../packages/server/src/store/open-store.js'
+import { copyCreatedCluster } from './created-cluster.js'
 import type {} from './database.js'
 import { findPgbouncer } from './find-pgbouncer.js'
 import { findPostgres } from './find-postgres.js'
@@ -38,7 +38,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const dir = guardedDir('eaas-test-embedded')
   const [empty, migrated] = [join(dir.path, 'empty'), join(dir.path, 'migrated')]
   await mkdir(empty)
-  await createClusterIfAbsent(join(empty, 'postgres'))
+  await copyCreatedCluster(project.getProvidedContext().runDir, join(empty, 'postgres'))
   cpSync(empty, migrated, { recursive: true })
   await migrateDatabase({ databaseUrl: undefined, dataDir: migrated })
   project.provide('embeddedDir', dir.path)

@@ -3,9 +3,9 @@ import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import postgres from 'postgres'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest'
+import { createdCluster } from '../../../../../test/support/created-cluster.js'
 import { type Compiled, compileForChildren } from './child-of-test.js'
-import { createClusterIfAbsent } from './cluster.js'
 import { DataDirectoryInUseError } from './data-directory-lock.js'
 import { type Embedded, findRunningEmbedded, openEmbedded } from './database.js'
 
@@ -57,9 +57,7 @@ describe('the embedded database', () => {
   beforeAll(async () => {
     compiled = compileForChildren()
     root = mkdtempSync(join(tmpdir(), 'eaas-embedded-'))
-    template = join(root, 'template')
-    mkdirSync(template)
-    await createClusterIfAbsent(join(template, 'postgres'))
+    template = await createdCluster(inject('runDir'))
     dataDir = copyTemplate('data')
     embedded = await openEmbedded({ dataDir })
     await client()`create table kept (v text)`
@@ -76,7 +74,7 @@ describe('the embedded database', () => {
   /** A data directory with a database that nobody has opened. Creating each would take most of this file's time. */
   function copyTemplate(name: string): string {
     const copy = join(root, name)
-    cpSync(template, copy, { recursive: true })
+    cpSync(join(template, 'postgres'), join(copy, 'postgres'), { recursive: true })
     return copy
   }
 

@@ -2,8 +2,8 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { PGlite } from '@electric-sql/pglite'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { createClusterIfAbsent } from './cluster.js'
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
+import { copyCreatedCluster } from '../../../../../test/support/created-cluster.js'
 import { commitsReachTheDisk, DURABLE_START_PARAMS, DurableNodeFS } from './fsync.js'
 
 const COMMITS = 20
@@ -15,7 +15,7 @@ describe('fsync of the embedded database', () => {
   beforeAll(async () => {
     directory = mkdtempSync(join(tmpdir(), 'eaas-fsync-'))
     cluster = join(directory, 'postgres')
-    await createClusterIfAbsent(cluster)
+    await copyCreatedCluster(inject('runDir'), cluster)
   })
   afterAll(() => rmSync(directory, { recursive: true, force: true }))
 

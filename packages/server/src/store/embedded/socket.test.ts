@@ -1,9 +1,10 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { PGlite } from '@electric-sql/pglite'
+import type { PGlite } from '@electric-sql/pglite'
 import postgres from 'postgres'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
+import { openCreatedCluster } from '../../../../../test/support/created-cluster.js'
 import { type EmbeddedSocket, serveOnSocket } from './socket.js'
 
 const IDLE_MS = 600
@@ -16,7 +17,7 @@ describe('a client that says nothing within its transaction', { timeout: 60_000 
 
   beforeAll(async () => {
     folder = mkdtempSync(join(tmpdir(), 'eaas-socket-'))
-    database = await PGlite.create()
+    database = await openCreatedCluster(inject('runDir'))
     const path = join(folder, '.s.PGSQL.5432')
     const never = (error: Error) => {
       throw error
