@@ -1,6 +1,7 @@
 // What the snippets of our pages may use without having made it: a client on some service, and the reader's secrets.
 import { format } from 'node:util'
 import { createClient } from '../../packages/sdk/src/index.js'
+import { createTransit } from '../support/transit.js'
 
 export type Prelude = Awaited<ReturnType<typeof createPrelude>>['globals']
 
@@ -11,15 +12,23 @@ export interface PageService {
   fetch: typeof fetch
 }
 
-/** Whatever address the page names, the service answers there. */
+/** Where the pages have a transit engine. */
+const VAULT = 'vault.example.org'
+
+/** Whatever address the page names, the service answers there, except for that of a transit engine. */
 export async function createPrelude(service: PageService) {
   const eaas = createClient(service)
   const { id: keyId } = await eaas.keys.create({ name: 'of the prelude' })
   /** Reads a secret from wherever the reader keeps them. */
   const readSecret = async (_name: string) => service.apiKey
-  const answer: typeof fetch = (input, init) => {
+  const transit = createTransit()
+  const answer: typeof fetch = async (input, init) => {
     const request = new Request(input, init)
-    const { pathname, search } = new URL(request.url)
+    const { hostname, pathname, search } = new URL(request.url)
+    if (hostname === VAULT) {
+      const { status, body } = await transit.post(pathname, await request.text())
+      return Response.json(body, { status })
+    }
     return service.fetch(new Request(`${service.baseUrl}${pathname}${search}`, request))
   }
   return { globals: { eaas, keyId, readSecret, promised }, fetch: answer }

@@ -29,19 +29,28 @@ const PROMISE = /^(?<indent> *)console\.log\((?<printed>.*)\) \/\/ → (?<text>.
 export function programOf(markdown: string): string {
   let program = ''
   let end = 0
-  let imports = ''
+  const imports = new Map<string, Set<string>>()
   const blocks = [...markdown.matchAll(BLOCK)]
   for (const { 0: block, 1: code = '', index } of blocks) {
     const body = code
       .replaceAll(IMPORT, (line) => {
-        if (!imports.includes(line)) imports += `${line}; `
+        addImport(imports, line)
         return ''
       })
       .replaceAll(PROMISE, (_, indent, printed, text) => `${indent}promised(${JSON.stringify(text)}, ${printed})`)
     program += `${linesOf(markdown.slice(end, index))}{\n${body}`
     end = index + block.length
   }
-  return blocks.length === 0 ? '' : `${imports}export {};${program}${'}'.repeat(blocks.length)}\n`
+  const lines = [...imports].map(([from, names]) => from.replace('{}', `{ ${[...names].join(', ')} }`))
+  return blocks.length === 0 ? '' : `${lines.join('; ')}; export {};${program}${'}'.repeat(blocks.length)}\n`
+}
+
+/** Adds what a line imports, once: several programs of a page import the same. */
+function addImport(imports: Map<string, Set<string>>, line: string): void {
+  const from = line.replace(/\{.*\}/, '{}')
+  const names = imports.get(from) ?? new Set()
+  for (const name of /\{ (.*) \}/.exec(line)?.[1]?.split(', ') ?? []) names.add(name)
+  imports.set(from, names)
 }
 
 /**
