@@ -9,13 +9,14 @@ const HELP = `Measures EaaS from outside the process, and holds it against its p
   npm run bench                        all parts
   npm run bench -- --only server      one part: server, audit, sdk or profile; several by commas
   npm run bench -- --only server/calls one measurement: calls, tenants, processes, workers, change, overload, neighbours,
-                                       verification, embedded, idle, growth; append, scale; node, streams, first, chromium
+                                       verification, embedded, idle, growth, peer; append, scale; node, streams, first, chromium
   npm run bench -- --quick            short rounds: shows that it runs, the figures are worth little
   npm run bench -- --full             audit logs of 5 and 10 million entries as well: 20 GB of disk, another half hour
   npm run bench -- --rounds 9 --seconds 10   longer: rounds, and seconds of load in each
   npm run bench -- --svg docs/performance   writes the plots too
 
 Needs PostgreSQL (its programs are enough) and a build (npm run build); wrk where there is one, else autocannon.
+server/peer needs OpenBao too: bao on the PATH, or EAAS_TEST_OPENBAO.
 Results: a table here, test/bench/results/latest.json whole.
 `
 

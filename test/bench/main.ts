@@ -18,6 +18,7 @@ import { measureEmbedded, measureIdle } from './server/embedded.js'
 import { measureGrowth } from './server/growth.js'
 import { measureNeighbours } from './server/neighbours.js'
 import { measureOverload } from './server/overload.js'
+import { measurePeer } from './server/peer.js'
 import { measureProcesses } from './server/processes.js'
 import { profileUnwraps } from './server/profile.js'
 import { measureTenants } from './server/tenants.js'
@@ -37,6 +38,7 @@ const PARTS: Record<string, Record<string, (scene: Scene) => Promise<Findings>>>
     embedded: measureEmbedded,
     idle: measureIdle,
     growth: measureGrowth,
+    peer: measurePeer,
   },
   audit: { append: measureAppend, scale: measureScale },
   sdk: { node: measureSdk, streams: measureStreams, first: measureFirst, chromium: measureChromium },

@@ -114,7 +114,7 @@ export interface Cost extends Throughput {
 /** Puts a load on a process and says what it cost. */
 export async function measure(
   scene: Scene,
-  server: Running,
+  server: Pick<Running, 'pid'>,
   target: Target,
   overrides?: Partial<LoadOptions>,
 ): Promise<Cost> {

@@ -1,0 +1,121 @@
+// Transit of OpenBao and our server, in the same rounds: one process on one core, 64 connections, each call audited. OpenBao has raft storage and a
+// file audit device, as it is commonly run; it never syncs that file, while our entries are in PostgreSQL with fsync before the answer.
+import { execFileSync } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { findOpenbao } from '../../support/find-openbao.js'
+import { type Openbao, startOpenbao } from '../../support/openbao.js'
+import type { Target } from '../lib/load.js'
+import { startServer } from '../lib/process.js'
+import type { BarRow, Findings } from '../lib/report.js'
+import { short, withSpread } from '../lib/report.js'
+import { interleave, ratios, spread } from '../lib/rounds.js'
+import { batchTarget, makeTenant, measure, recorder, type Scene, unwrapTarget } from '../lib/scene.js'
+
+const ITEMS = 100
+const DEK_BYTES = 32
+const HASHED = 'ada@example.org'
+
+export async function measurePeer(scene: Scene): Promise<Findings> {
+  const program = findOpenbao()
+  if (program === undefined) {
+    console.error('!!! NO OPENBAO FOUND: server/peer is left out. Install it, or set EAAS_TEST_OPENBAO.')
+    return { bars: [], tables: [], plots: [] }
+  }
+  const version = execFileSync(program, ['version'], { encoding: 'utf8' }).split(' (')[0]
+  const { place, options, pinning } = scene
+  const under = pinning ? ['taskset', '-c', pinning.tested] : []
+  const database = await scene.database()
+  const ours = await startServer(place, database, { environment: { EAAS_LOG_LEVEL: 'silent' } })
+  const audited = await startOpenbao({ program, under, audit: true })
+  const unaudited = await startOpenbao({ program, under })
+  try {
+    const tenant = await makeTenant(database, ours)
+    const { keyId, secret } = tenant
+    const to = (path: string, body: unknown): Target => ({
+      url: ours.url,
+      path,
+      secret,
+      bodies: [JSON.stringify(body)],
+    })
+    const dek = randomBytes(DEK_BYTES).toString('base64')
+    const peer = await transitTargets(audited, dek)
+    const { costs, record, figures } = recorder()
+    const cases = {
+      unwrap: [ours, unwrapTarget(ours, tenant)],
+      decrypt: [audited, peer.decrypt],
+      wrap: [ours, to(`/v1/keys/${keyId}/wrap`, { dek })],
+      encrypt: [audited, peer.encrypt],
+      hash: [ours, to('/v1/hash', { key_id: keyId, value: HASHED })],
+      hmac: [audited, peer.hmac],
+      'hmac, no audit': [unaudited, (await transitTargets(unaudited, dek)).hmac],
+      'batch of 100 unwraps': [ours, batchTarget(ours, tenant, ITEMS)],
+      'batch of 100 decrypts': [audited, peer.batch],
+    } satisfies Record<string, [{ pid: number }, Target]>
+    type Name = keyof typeof cases
+    const measured = await interleave(
+      Object.fromEntries(
+        Object.entries(cases).map(([name, [server, target]]) => [
+          name,
+          () => record(name, measure(scene, server, target)),
+        ]),
+      ) as Record<Name, () => Promise<number>>,
+      options,
+    )
+    const against = (name: Name, other: Name, atLeast?: number): BarRow => ({
+      what: `${name}, calls for the same CPU time of the process`,
+      against: `${version} ${other}`,
+      measured: spread(ratios(figures(other, 'cpuUs'), figures(name, 'cpuUs'))),
+      ...(atLeast === undefined ? {} : { atLeast }),
+      note: `by rate: ${short(spread(ratios(measured[name], measured[other])).median)}`,
+    })
+    return {
+      bars: [
+        against('unwrap', 'decrypt', 2.5),
+        against('wrap', 'encrypt', 3),
+        // Our hash writes no entry.
+        against('hash', 'hmac, no audit', 3),
+        against('hash', 'hmac'),
+        against('batch of 100 unwraps', 'batch of 100 decrypts', 1.2),
+      ],
+      tables: [
+        {
+          title: `EaaS on PostgreSQL with fsync, log silent, against ${version}, raft, file audit; one core, 64 connections`,
+          columns: ['call', 'of', 'requests a second', 'p50 ms', 'p99 ms', 'CPU µs a request', 'failed'],
+          rows: [...costs.keys()].map((name) => [
+            name,
+            cases[name as Name][0] === ours ? 'EaaS' : 'OpenBao',
+            withSpread(spread(figures(name, 'perSecond'))),
+            short(spread(figures(name, 'p50')).median),
+            short(spread(figures(name, 'p99')).median),
+            withSpread(spread(figures(name, 'cpuUs'))),
+            String(figures(name, 'failed').reduce((sum, count) => sum + count, 0)),
+          ]),
+          note: 'CPU of the process alone: PostgreSQL, on the other core with the load, is not counted.',
+        },
+      ],
+      plots: [],
+    }
+  } finally {
+    await Promise.all([ours.stop(), audited.remove(), unaudited.remove()])
+  }
+}
+
+/** The calls of transit that correspond to ours, on a key of AES-256-GCM. Its API takes the token as a bearer, too. */
+async function transitTargets({ url, token, send }: Openbao, plaintext: string) {
+  await send('POST', 'transit/keys/bench', {})
+  const { status, body } = await send('POST', 'transit/encrypt/bench', { plaintext })
+  if (status !== 200) throw new Error(`transit answered ${status}: ${JSON.stringify(body)}`)
+  const { ciphertext } = body.data
+  const to = (verb: string, given: unknown): Target => ({
+    url,
+    path: `/v1/transit/${verb}/bench`,
+    secret: token,
+    bodies: [JSON.stringify(given)],
+  })
+  return {
+    encrypt: to('encrypt', { plaintext }),
+    decrypt: to('decrypt', { ciphertext }),
+    hmac: to('hmac', { input: Buffer.from(HASHED).toString('base64') }),
+    batch: to('decrypt', { batch_input: Array.from({ length: ITEMS }, () => ({ ciphertext })) }),
+  }
+}
