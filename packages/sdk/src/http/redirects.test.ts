@@ -91,29 +91,42 @@ describe('redirects', () => {
     expect(error.code).toBe('E_PROTOCOL')
   })
 
+  it('is refused as in browsers too, where fetch tells nothing of it', async () => {
+    const opaque = { status: 0, type: 'opaqueredirect', redirected: false, headers: new Headers(), body: null }
+    const error = await failure(connect({ fetch: async () => opaque }).keys.list())
+    expect(error).toMatchObject({ code: 'E_PROTOCOL', retryable: false })
+    expect(error.message).toContain('redirect')
+  })
+
   it('is refused too where a Request takes no redirect: "error", and no cache either, as in workerd', async () => {
     const refused: string[] = []
     class WorkerRequest extends Request {
       constructor(input: RequestInfo | URL, init: RequestInit = {}) {
         if (init.redirect === 'error' || init.cache !== undefined) {
           refused.push(JSON.stringify(init))
-          throw new TypeError('unknown value of redirect')
+          throw new TypeError('unknown value')
         }
         super(input, init)
       }
     }
+    const sent: object[] = []
     const { createClient: createThere } = await loadOn<typeof import('../index.js')>(
       { Request: WorkerRequest },
       new URL('../index.ts', import.meta.url),
     )
-    const eaas = createThere({ baseUrl: service.url, apiKey: API_KEY })
+    const recording: typeof fetch = (input, init) => {
+      sent.push(init ?? {})
+      return fetch(new WorkerRequest(input, init))
+    }
+    const eaas = createThere({ baseUrl: service.url, apiKey: API_KEY, fetch: recording })
     expect(await eaas.decryptText(stored)).toBe('SECRET')
     for (const target of [sinkUrl, '/sink', `${service.url}/sink`]) {
       service.intercept = redirectTo(target, 307)
       expect((await failure(eaas.keys.list())).code).toBe('E_PROTOCOL')
     }
     expect(hits).toEqual([])
-    expect(refused).toEqual(['{"redirect":"error","cache":"no-store"}', '{"redirect":"manual","cache":"no-store"}'])
+    expect(sent).toHaveLength(4)
+    expect(refused).toEqual(['{"cache":"no-store"}']) // asked once
     eaas.close()
   })
 

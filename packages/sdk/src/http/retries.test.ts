@@ -110,7 +110,12 @@ describe('retries', () => {
       throw new TypeError('fetch failed')
     }
     await failure(connect({ retries: 1, fetch }).hash('a', { keyId }))
-    const init = { method: 'POST', body: JSON.stringify({ value: 'a', key_id: keyId }), redirect: 'error' }
+    const init = {
+      method: 'POST',
+      body: JSON.stringify({ value: 'a', key_id: keyId }),
+      redirect: 'manual',
+      cache: 'no-store',
+    }
     const call = [`${service.url}/v1/hash`, expect.objectContaining(init)]
     expect(seen).toEqual([call, call])
     for (const [, { headers, signal }] of seen as [string, { headers: object; signal: unknown }][]) {

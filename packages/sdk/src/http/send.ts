@@ -67,7 +67,7 @@ async function exchange(
     if (value !== undefined) url.searchParams.set(name, String(value))
   }
   const exchangeOnce = async (): Promise<RawAnswer> =>
-    receive(call, await request(call, () => (fetch ?? globalThis.fetch)(url.href, requestInit(call, apiKey, signal))))
+    receive(call, await (fetch ?? globalThis.fetch)(url.href, requestInit(call, apiKey, signal)))
   const attempts = 1 + (call.repeatable ? retries : 0)
   for (let attempt = 1; ; attempt++) {
     const startedAt = performance.now()
@@ -89,6 +89,7 @@ async function exchange(
 /** Plain options, which the fetch of another library takes too. */
 function requestInit(call: Call, apiKey: string | undefined, signal: AbortSignal): FetchInit {
   const { method, body } = call
+  takesCache ??= isCacheTaken()
   return {
     method,
     headers: {
@@ -97,52 +98,30 @@ function requestInit(call: Call, apiKey: string | undefined, signal: AbortSignal
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),
     },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    ...takenPolicy(),
+    // Never followed, since that would send the body, with its DEK, to another server: `receive` refuses a redirect.
+    redirect: 'manual',
+    ...(takesCache ? { cache: 'no-store' } : {}),
     credentials: apiKey === undefined ? 'same-origin' : 'omit',
     referrerPolicy: 'no-referrer',
     signal,
   }
 }
 
-type Policy = Pick<FetchInit, 'redirect' | 'cache'>
+let takesCache: boolean | undefined
 
-/**
- * No redirect is followed, since it would send the body, with its DEK, to another server. workerd lacks `error`, and `cache`
- * before 2024. With `manual`, fetch returns the redirect and `receive` refuses it.
- */
-const POLICIES: readonly Policy[] = [
-  { redirect: 'error', cache: 'no-store' },
-  { redirect: 'manual', cache: 'no-store' },
-  { redirect: 'manual' },
-]
-let policy: Policy | undefined
-
-/** The first policy that the platform supports. */
-function takenPolicy(): Policy {
-  policy ??= POLICIES.find(isTaken) ?? { redirect: 'manual' }
-  return policy
-}
-
-function isTaken(init: Policy): boolean {
+/** Tells whether the platform knows `cache`, which workerd lacks before its compatibility date 2024-11-11: there, it throws. */
+function isCacheTaken(): boolean {
   try {
-    return new Request('https://eaas.invalid', init).method === 'GET'
+    return new Request('https://eaas.invalid', { cache: 'no-store' }).method === 'GET'
   } catch {
     return false
-  }
-}
-
-async function request(call: Call, run: () => Promise<FetchResponse>): Promise<FetchResponse> {
-  try {
-    return await run()
-  } catch (error) {
-    throw isRedirectRefusal(error) ? redirectRefused(call, 0) : error
   }
 }
 
 async function receive(call: Call, response: FetchResponse): Promise<RawAnswer> {
   if (response.redirected || response.type === 'opaqueredirect' || (response.status >= 300 && response.status < 400)) {
     discard(response.body)
-    throw redirectRefused(call, response.status)
+    throw new ProtocolError(`${nameOf(call)}: answered with a redirect, which is never followed`, response.status)
   }
   const requestId = response.headers.get('x-request-id') ?? ''
   return {
@@ -304,15 +283,6 @@ function networkError(
   const reason = typeof cause === 'string' && /^[A-Z][A-Z0-9_]{1,40}$/.test(cause) ? ` (${cause})` : ''
   const message = `${nameOf(call)}: no answer from ${url.origin}${reason}`
   return new NetworkError(message, hintFor(call), call.repeatable, causeOf(error, secrets))
-}
-
-// The message of Node's fetch (undici) with redirect: 'error'. Elsewhere a refused redirect looks like a network failure.
-function isRedirectRefusal(error: unknown): boolean {
-  return (error as { cause?: { message?: unknown } } | undefined)?.cause?.message === 'unexpected redirect'
-}
-
-function redirectRefused(call: Call, status: number): ProtocolError {
-  return new ProtocolError(`${nameOf(call)}: answered with a redirect, which is never followed`, status)
 }
 
 function discard(stream: { cancel(): Promise<void> } | null): void {
