@@ -117,7 +117,7 @@ export function assertWhole(name: string, value: unknown, min: number, max: numb
  * @throws InvalidInputError
  */
 export function assertOptions(name: string, options: unknown, known?: readonly string[]): asserts options is object {
-  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
+  if (!isObject(options) || Array.isArray(options)) {
     throw new InvalidInputError(`${name} takes an object of options, got ${kindOf(options)}`)
   }
   const unknown = known && Object.keys(options).find((option) => !known.includes(option))
@@ -164,7 +164,7 @@ export function isoText(date: Date): string {
 
 /** Returns the milliseconds of a Date, NaN for an invalid one, and undefined for anything else. */
 function timeOf(value: unknown): number | undefined {
-  if (typeof value !== 'object' || value === null) return undefined
+  if (!isObject(value)) return undefined
   try {
     return Date.prototype.getTime.call(value)
   } catch {
@@ -198,6 +198,10 @@ export function copyPlain<R>(row: R): R {
 /** Reads a member of a record or of its class, such as an accessor of an ORM; never one that every object inherits. */
 export function valueIn(record: object, name: string): unknown {
   return name in Object.prototype && !Object.hasOwn(record, name) ? undefined : (record as Row)[name]
+}
+
+export function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null
 }
 
 export function isMissing(value: unknown): value is null | undefined {

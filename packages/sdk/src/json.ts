@@ -1,6 +1,6 @@
 /** Writes values as JSON without loss: a value that JSON would change or drop is refused. */
 import { InvalidInputError, isEaasError, type RecordPlace } from './errors.js'
-import { assertValue, isValidDate, kindOf, readValue } from './input.js'
+import { assertValue, isObject, isValidDate, kindOf, readValue } from './input.js'
 
 /** The most characters of a path in a message. */
 const MAX_PATH = 200
@@ -81,7 +81,7 @@ function isPlain(value: object): boolean {
 
 /** Tells whether it is the `Object.prototype` of a realm. */
 function isRoot(prototype: unknown): boolean {
-  if (typeof prototype !== 'object' || prototype === null) return false
+  if (!isObject(prototype)) return false
   return Object.getPrototypeOf(prototype) === null && Object.hasOwn(prototype, 'isPrototypeOf')
 }
 

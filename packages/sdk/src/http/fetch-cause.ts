@@ -1,5 +1,5 @@
 /** Removes secrets from what a fetch threw, so that it can be the `cause` of an error of the SDK. */
-import { kindOf } from '../input.js'
+import { isObject, kindOf } from '../input.js'
 import { hide, type Spellings, spellingsOf } from './secrets.js'
 
 /** How deep nested causes are checked. */
@@ -23,7 +23,7 @@ export function causeOf(thrown: unknown, secrets: readonly string[]): unknown {
 
 function isHarmless(value: unknown, secrets: Spellings, depth: number): boolean {
   if (typeof value === 'string') return hide(value, secrets) === value
-  if (typeof value !== 'object' || value === null) return typeof value !== 'function'
+  if (!isObject(value)) return typeof value !== 'function'
   if (depth > MAX_DEPTH || !(isError(value) || Array.isArray(value))) return false
   const members = Reflect.ownKeys(value).map((key) => Reflect.get(value, key) as unknown)
   if (isError(value)) members.push(...inheritedBy(value))

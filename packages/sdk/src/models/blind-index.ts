@@ -1,6 +1,6 @@
 /** The normalised text of a field, from which its blind index is made. `index-texts.ts` joins those of several fields. */
 import { InvalidInputError, type RecordPlace } from '../errors.js'
-import { assertHashable, assertWhole } from '../input.js'
+import { assertHashable, assertWhole, isObject } from '../input.js'
 import { HASH_BITS } from '../limits.js'
 import type { PlacedField } from './definition.js'
 
@@ -47,7 +47,7 @@ export interface TextPart {
 
 /** Reads `{ startsWith }` or `{ contains }` of a query; undefined for a whole value. @throws InvalidInputError when it is not text */
 export function readPart(field: PlacedField, value: unknown): TextPart | undefined {
-  if (field.spec.kind !== 'text' || typeof value !== 'object' || value === null) return undefined
+  if (field.spec.kind !== 'text' || !isObject(value)) return undefined
   const { startsWith, contains, ...rest } = value as { startsWith?: unknown; contains?: unknown }
   const given = [startsWith, contains].filter((one) => one !== undefined)
   if (given.length !== 1 || Object.keys(rest).length > 0) {

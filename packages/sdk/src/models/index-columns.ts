@@ -1,6 +1,6 @@
 /** The columns that a model's indexes fill: which they are, and which fields each is made of. */
 import { InvalidInputError } from '../errors.js'
-import { assertOptions, assertWhole, isName, type Row } from '../input.js'
+import { assertOptions, assertWhole, isName, isObject, type Row } from '../input.js'
 import { assertIndex } from './blind-index.js'
 import type { PlacedField } from './definition.js'
 import type { IndexKind } from './index-key.js'
@@ -61,7 +61,7 @@ export function assertByService(columns: readonly IndexColumn[]): void {
 
 /** Returns the fields that a query names. @throws InvalidInputError when it names none, or one that has no index */
 export function getQueryFields({ columns }: { columns: readonly IndexColumn[] }, query: Row): PlacedField[] {
-  const names = typeof query === 'object' && query !== null ? Object.keys(query) : []
+  const names = isObject(query) ? Object.keys(query) : []
   if (names.length === 0) throw new InvalidInputError('a query must be an object with at least one field')
   const indexed = new Map(columns.flatMap(({ fields }) => fields.map((field) => [field.name, field] as const)))
   return names.map((name) => {

@@ -2,7 +2,7 @@
 import { type WrappedKey, wrappingVersion } from '@eaas/protocol'
 import { dekName } from '../deks/decrypt-deks.js'
 import { type EaasError, InvalidInputError, isEaasError, placedAt } from '../errors.js'
-import { assertNotAborted, assertOptions, assertWhole, kindOf, type Row } from '../input.js'
+import { assertNotAborted, assertOptions, assertWhole, isObject, kindOf, type Row } from '../input.js'
 import { MAX_BATCH_ROWS } from '../limits.js'
 import { attempt } from '../records/blocks.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
@@ -171,6 +171,6 @@ async function* inBatches(
 
 function assertIterable(rows: unknown): void {
   const iterable = rows as Partial<Iterable<Row> & AsyncIterable<Row>>
-  if (typeof rows === 'object' && rows !== null && (iterable[Symbol.asyncIterator] ?? iterable[Symbol.iterator])) return
+  if (isObject(rows) && (iterable[Symbol.asyncIterator] ?? iterable[Symbol.iterator])) return
   throw new InvalidInputError(`rows must be an array or another iterable, got ${kindOf(rows)}`)
 }

@@ -1,6 +1,6 @@
 /** The compact form of a row (rows.md), and its lossless conversion to envelopes and back. */
 import { InvalidInputError, type RecordPlace } from '../errors.js'
-import { isMissing, type Row, valueIn } from '../input.js'
+import { isMissing, isObject, type Row, valueIn } from '../input.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
 import { envelopeObject, readEnvelope } from '../records/read-envelope.js'
 
@@ -103,10 +103,10 @@ export function isHeaderUsed(row: Row, paths: readonly Path[], header: string): 
 }
 
 export function isCompact(value: unknown): value is CompactField {
-  return typeof value === 'object' && value !== null && 'c' in value && 'i' in value
+  return isObject(value) && 'c' in value && 'i' in value
 }
 
 /** Tells whether a value is the header of a compact row, and not an envelope. */
 function isHeader(value: unknown): value is EnvelopeHeader {
-  return typeof value === 'object' && value !== null && Object.hasOwn(value, 'wrapped_key') && !('ciphertext' in value)
+  return isObject(value) && Object.hasOwn(value, 'wrapped_key') && !('ciphertext' in value)
 }

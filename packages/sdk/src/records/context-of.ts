@@ -1,7 +1,7 @@
 /** The contexts of fields of many records: one for all, or one for each field of each record. */
 import type { Context } from '@eaas/protocol'
 import { InvalidInputError, isEaasError, type RecordPlace } from '../errors.js'
-import { kindOf } from '../input.js'
+import { isObject, kindOf } from '../input.js'
 
 /**
  * What the fields of records are bound to: one context for all, or a function that is called with a record and the name of a field. The
@@ -11,8 +11,7 @@ export type ContextOf<R, F> = Context | ((record: R, field: F) => Context)
 
 /** Refuses anything but a context or a function. @throws InvalidInputError */
 export function assertContextOf(context: unknown): void {
-  if (context === undefined || typeof context === 'function' || (typeof context === 'object' && context !== null))
-    return
+  if (context === undefined || typeof context === 'function' || isObject(context)) return
   throw new InvalidInputError(`context must be an object or a function that returns one, got ${kindOf(context)}`)
 }
 

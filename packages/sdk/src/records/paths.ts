@@ -1,6 +1,6 @@
 /** Fields by their paths: a dot in a field's name leads into an object. */
 import { InvalidInputError } from '../errors.js'
-import { isName, type Row, valueIn } from '../input.js'
+import { isName, isObject, type Row, valueIn } from '../input.js'
 
 /** A field's name cut at its dots. */
 export type Path = readonly string[]
@@ -18,7 +18,7 @@ export function assertFieldPath(name: string, path: Path): void {
 export function getAt(row: Row, path: Path): unknown {
   let value: unknown = row
   for (const name of path) {
-    if (typeof value !== 'object' || value === null) return undefined
+    if (!isObject(value)) return undefined
     value = valueIn(value, name)
   }
   return value

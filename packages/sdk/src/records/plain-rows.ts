@@ -1,6 +1,6 @@
 /** Copies rows to plain objects, reading each member once, and refuses anything that is not a record. */
 import { InvalidInputError, isEaasError, type RecordPlace } from '../errors.js'
-import { isMissing, kindOf, type Row, valueIn } from '../input.js'
+import { isMissing, isObject, kindOf, type Row, valueIn } from '../input.js'
 import type { Path } from './paths.js'
 
 export interface CopyOptions {
@@ -84,7 +84,7 @@ function assertNoFunction(copy: Row, fields: ReadonlySet<string>, at: Path, inde
 
 /** Names the kind of a value that is not a record: an array, a Map, a Date. Returns undefined for a record of any class or realm. */
 function kindOfRecord(value: unknown): string | undefined {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return kindOf(value)
+  if (!isObject(value) || Array.isArray(value)) return kindOf(value)
   const tag = Object.prototype.toString.call(value).slice(8, -1)
   return tag === 'Object' ? undefined : `a value of type ${tag}`
 }

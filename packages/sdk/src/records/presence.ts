@@ -1,6 +1,6 @@
 /** Checks that records have the named fields. Without it, a misspelt name would silently leave a value unencrypted. */
 import { InvalidInputError, type RecordPlace } from '../errors.js'
-import { isMissing, type Row, valueIn } from '../input.js'
+import { isMissing, isObject, type Row, valueIn } from '../input.js'
 import { nearestName, plainName } from '../nearest-name.js'
 import { assertFieldPath, fieldInside, getAt, type Path } from './paths.js'
 import { assertPath, isRecord } from './plain-rows.js'
@@ -216,7 +216,7 @@ function findEnd(row: Row, path: Path): { parent: Row; at: number; name: string 
   let parent = row
   for (const [at, name] of path.entries()) {
     const value = valueIn(parent, name)
-    if (at === path.length - 1 || typeof value !== 'object' || value === null) return { parent, at, name }
+    if (at === path.length - 1 || !isObject(value)) return { parent, at, name }
     parent = value as Row
   }
   return { parent, at: 0, name: '' }

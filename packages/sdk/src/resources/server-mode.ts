@@ -9,6 +9,7 @@ import {
   assertOptions,
   type Binary,
   type Bytes,
+  isObject,
   type Row,
   readSignal,
   readValue,
@@ -36,7 +37,7 @@ export function createServerMode(http: Http): ServerMode {
   const decrypt = async (envelope: StoredEnvelope, options: CallOptions | undefined) => {
     const signal = readSignal('server.decrypt()', options)
     const fields: unknown = envelopeObject(envelope)
-    if (typeof fields !== 'object' || fields === null) readEnvelope(fields) // throws; the service checks the members
+    if (!isObject(fields)) readEnvelope(fields) // throws; the service checks the members
     const { ciphertext, wrapped_key, iv, key_id, key_version } = fields as Row
     assertKeyId(key_id, 'key_id')
     const body = { ciphertext, wrapped_key, iv, key_id, key_version, encoding: 'base64' }
