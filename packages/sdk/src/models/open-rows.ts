@@ -1,19 +1,9 @@
 /** Opens the rows of a model, block by block. Each row may fail by itself. */
-import { createBacklog } from '../async/backlog.js'
-import { isPromise } from '../async/is-promise.js'
 import { createPace } from '../async/pace.js'
 import { zeroDek } from '../deks/bound-keys.js'
-import { dekName } from '../deks/decrypt-deks.js'
-import {
-  DecryptionError,
-  type EaasError,
-  InvalidInputError,
-  isEaasError,
-  placedAt,
-  type RecordPlace,
-} from '../errors.js'
+import { DecryptionError, type EaasError, InvalidInputError, isEaasError, type RecordPlace } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
-import { attempt, BLOCK_RECORDS, type OpenJob, restAndReport, unwrapEach } from '../records/blocks.js'
+import { attempt, BLOCK_RECORDS, type Opening, type OpenJob, openBlock } from '../records/blocks.js'
 import { demandAad } from '../records/bound-envelopes.js'
 import { isIndexColumn } from '../records/hash-columns.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
@@ -58,9 +48,19 @@ export async function openRows(
   rows: readonly unknown[],
   options: RowsOptions & { first: number },
 ): Promise<Opened> {
-  const { signal, first } = options
-  const pace = createPace()
+  const { first } = options
   const deks = new Map<string, Uint8Array>()
+  const outcomes = new Map<Job, Outcome>()
+  const opening: Opening<Job> = {
+    ...{ ...options, pace: createPace(), deks },
+    progressOf: ({ place }) => ({ done: place.index - first, total: rows.length }),
+    take(job, plaintext) {
+      outcomes.set(job, { value: CODECS[job.field.spec.kind].decode(plaintext, job.place) })
+    },
+    fail(job, error) {
+      outcomes.set(job, { error })
+    },
+  }
   const result: Opened = { ok: [], failed: [], indexes: [] }
   try {
     for (let start = 0; start < rows.length; start += BLOCK_RECORDS) {
@@ -72,22 +72,11 @@ export async function openRows(
         }),
       )
       const jobs = read.flatMap((one) => (isEaasError(one) ? [] : one.jobs))
-      const refused = await unwrapEach(deps, jobs, deks, signal)
-      const backlog = createBacklog(deps.envelopes.isSync())
-      const opened = new Map<Job, Outcome>()
-      for (const job of jobs) {
-        if (pace.due()) {
-          await restAndReport(deps, pace, options, { done: job.place.index - first, total: rows.length })
-        }
-        const dek = deks.get(dekName(job.parts))
-        if (!dek) continue
-        const promise = openOne(deps, job, dek, (outcome) => opened.set(job, outcome))
-        if (promise) await backlog.add(promise)
-      }
-      await backlog.flush()
+      outcomes.clear()
+      await openBlock(deps, jobs, opening)
       for (const [at, one] of read.entries()) {
         const index = first + start + at
-        const row = isEaasError(one) ? one : join(definition, one.row, one.jobs, { opened, refused })
+        const row = isEaasError(one) ? one : join(definition, one.row, one.jobs, outcomes)
         if (isEaasError(row) || isEaasError(one)) result.failed.push({ index, error: row as EaasError })
         else {
           countAccepted(deps.accepted, definition, one.row, one.jobs)
@@ -150,48 +139,19 @@ export function readJobs(definition: Definition, row: Row, index: number): Job[]
   })
 }
 
-function openOne(
-  { envelopes }: ModelDeps,
-  { parts, place, field, plaintext }: Job,
-  dek: Uint8Array,
-  tell: (outcome: Outcome) => void,
-): Promise<void> | undefined {
-  const fail = (error: unknown) => {
-    if (!isEaasError(error)) throw error
-    tell({ error })
-  }
-  const read = (bytes: Uint8Array) => {
-    try {
-      tell({ value: CODECS[field.spec.kind].decode(bytes, place) })
-    } catch (error) {
-      fail(error)
-    }
-  }
-  try {
-    const bytes = plaintext ?? envelopes.openWith(dek, parts, place)
-    if (isPromise(bytes)) return bytes.then(read, fail)
-    read(bytes)
-  } catch (error) {
-    fail(error)
-  }
-  return undefined
-}
-
-interface Outcomes {
-  opened: ReadonlyMap<Job, Outcome>
-  refused: ReadonlyMap<string, EaasError>
-}
-
 /** Returns the row with its opened values, or its first error. */
-function join(definition: Definition, row: Row, jobs: readonly Job[], { opened, refused }: Outcomes): Row | EaasError {
+function join(
+  definition: Definition,
+  row: Row,
+  jobs: readonly Job[],
+  outcomes: ReadonlyMap<Job, Outcome>,
+): Row | EaasError {
   const { fields, columns, header } = definition
   const values: [Path, unknown][] = []
   for (const job of jobs) {
-    const outcome = opened.get(job)
-    if (!outcome || 'error' in outcome) {
-      const error = outcome?.error ?? refused.get(dekName(job.parts))
-      if (error) return placedAt(error, job.place)
-    } else values.push([job.field.path, outcome.value])
+    const outcome = outcomes.get(job)
+    if (outcome && 'error' in outcome) return outcome.error
+    values.push([job.field.path, outcome?.value])
   }
   for (const { path, spec } of fields) {
     // A database stores null for a value that was left out.

@@ -1,10 +1,12 @@
 /** What calls on many rows share, of records and of models: blocks, the DEKs of a block, rests and progress. */
+import { createBacklog } from '../async/backlog.js'
+import { isPromise } from '../async/is-promise.js'
 import type { Pace } from '../async/pace.js'
 import { zeroDek } from '../deks/bound-keys.js'
 import { type DecryptDeks, dekName } from '../deks/decrypt-deks.js'
 import type { DekScope } from '../deks/dek-scope.js'
 import { createOwnDek, type OwnDek, type Wrap } from '../deks/own-dek.js'
-import { AbortedError, type EaasError, isEaasError, type RecordPlace } from '../errors.js'
+import { AbortedError, type EaasError, isEaasError, placedAt, type RecordPlace } from '../errors.js'
 import type { Batcher } from '../http/batcher.js'
 import { assertNotAborted } from '../input.js'
 import type { OpenableParts } from './bound-envelopes.js'
@@ -18,6 +20,12 @@ export const BLOCK_RECORDS = 1_000
 export interface Progress {
   done: number
   total: number
+}
+
+/** What a call on many records takes from its caller. */
+interface Report {
+  signal?: AbortSignal | undefined
+  onProgress?: ((progress: Progress) => void) | undefined
 }
 
 export interface RecordsDeps {
@@ -86,12 +94,62 @@ export interface OpenJob {
   plaintext?: Uint8Array
 }
 
+/** How the jobs of a block are opened. */
+export interface Opening<J extends OpenJob> extends Report {
+  pace: Pace
+  /** The DEKs that were unwrapped so far. The caller zeroes them. */
+  deks: Map<string, Uint8Array>
+  /** What `onProgress` is told before the job is opened. */
+  progressOf(job: J): Progress
+  /** Takes the plaintext of a job. An error of the SDK that it throws goes to `fail`. */
+  take(job: J, plaintext: Uint8Array): void
+  /** Takes the error of a job that does not open; what it throws ends the block. */
+  fail(job: J, error: EaasError): void
+}
+
+/**
+ * Opens the jobs of a block, in order. Unwraps each wrapped key that is not in `deks` yet, all in one request; what is refused fails
+ * the jobs that need it.
+ */
+export async function openBlock<J extends OpenJob>(
+  deps: RecordsDeps,
+  jobs: readonly J[],
+  opening: Opening<J>,
+): Promise<void> {
+  const { envelopes } = deps
+  const { pace, deks, signal } = opening
+  const refused = await unwrapEach(deps, jobs, deks, signal)
+  const backlog = createBacklog(envelopes.isSync())
+  for (const job of jobs) {
+    if (pace.due()) await restAndReport(deps, pace, opening, opening.progressOf(job))
+    const { parts, place } = job
+    const fail = (error: unknown) => {
+      if (!isEaasError(error)) throw error
+      opening.fail(job, placedAt(error, place))
+    }
+    const take = (plaintext: Uint8Array) => opening.take(job, plaintext)
+    const dek = deks.get(dekName(parts))
+    if (!dek) {
+      fail(refused.get(dekName(parts)))
+      continue
+    }
+    try {
+      const plaintext = job.plaintext ?? envelopes.openWith(dek, parts, place)
+      if (isPromise(plaintext)) await backlog.add(plaintext.then(take).catch(fail))
+      else take(plaintext)
+    } catch (error) {
+      fail(error)
+    }
+  }
+  await backlog.flush()
+}
+
 /**
  * Unwraps each wrapped key that is not in `deks` yet, all in one request, and adds the DEKs. Opening the first envelope of each
  * proves that its DEK is the right one. Returns the errors of refused ones by their DEK's name, in the order of the jobs. The
  * caller zeroes `deks`: nothing is added once this has settled.
  */
-export async function unwrapEach(
+async function unwrapEach(
   { decryptDeks, envelopes }: RecordsDeps,
   jobs: readonly OpenJob[],
   deks: Map<string, Uint8Array>,
@@ -128,7 +186,7 @@ export async function unwrapEach(
 export async function restAndReport(
   { closed }: Pick<RecordsDeps, 'closed'>,
   pace: Pace,
-  { signal, onProgress }: { signal?: AbortSignal | undefined; onProgress?: ((progress: Progress) => void) | undefined },
+  { signal, onProgress }: Report,
   progress: Progress,
 ): Promise<void> {
   await pace.rest()

@@ -1,12 +1,9 @@
 /** `decryptMany`: opens fields of many records, block by block. */
-import { createBacklog } from '../async/backlog.js'
-import { isPromise } from '../async/is-promise.js'
 import { createPace } from '../async/pace.js'
 import { zeroDek } from '../deks/bound-keys.js'
-import { dekName } from '../deks/decrypt-deks.js'
-import { InvalidInputError, placedAt } from '../errors.js'
+import { InvalidInputError } from '../errors.js'
 import { assertFlag, assertNotAborted, assertOptions, isMissing, type Row, toText } from '../input.js'
-import { BLOCK_RECORDS, type OpenJob, type Progress, type RecordsDeps, restAndReport, unwrapEach } from './blocks.js'
+import { BLOCK_RECORDS, type Opening, type OpenJob, openBlock, type Progress, type RecordsDeps } from './blocks.js'
 import { demandContext } from './bound-envelopes.js'
 import { assertContextOf, type ContextOf, contextAt } from './context-of.js'
 import { assertFields, checkPresence, copyNamed } from './named-fields.js'
@@ -50,28 +47,22 @@ export async function decryptRecords(
   const pace = createPace()
   await checkPresence(rows, { fields: placed, optional, columns: [], toSeal: false, pace, signal })
   await deps.envelopes.ready()
-  const backlog = createBacklog(deps.envelopes.isSync())
   const deks = new Map<string, Uint8Array>()
+  const opening: Opening<PlacedJob> = {
+    ...{ pace, deks, signal, onProgress: options.onProgress },
+    progressOf: ({ place }) => ({ done: place.index, total: rows.length }),
+    take({ place, path }, plaintext) {
+      putAt(rows[place.index] ?? {}, path, as === 'text' ? toText(plaintext, place) : plaintext)
+    },
+    fail(_, error) {
+      throw error
+    },
+  }
   try {
     for (let start = 0; start < rows.length; start += BLOCK_RECORDS) {
       const jobs = readJobs(rows, placed, start, { context, acceptUnbound })
-      const finish = (job: PlacedJob, plaintext: Uint8Array) => {
-        putAt(rows[job.place.index] ?? {}, job.path, as === 'text' ? toText(plaintext, job.place) : plaintext)
-      }
       assertNotAborted(signal)
-      const refused = await unwrapEach(deps, jobs, deks, signal)
-      for (const { parts, place } of jobs) {
-        const error = refused.get(dekName(parts))
-        if (error) throw placedAt(error, place)
-      }
-      for (const job of jobs) {
-        if (pace.due()) await restAndReport(deps, pace, options, { done: job.place.index, total: rows.length })
-        const dek = deks.get(dekName(job.parts))
-        const plaintext = job.plaintext ?? (dek && deps.envelopes.openWith(dek, job.parts, job.place))
-        if (isPromise(plaintext)) await backlog.add(plaintext.then((bytes) => finish(job, bytes)))
-        else if (plaintext) finish(job, plaintext)
-      }
-      await backlog.flush()
+      await openBlock(deps, jobs, opening)
     }
   } finally {
     for (const dek of deks.values()) zeroDek(dek)
