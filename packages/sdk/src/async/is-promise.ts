@@ -5,3 +5,8 @@ export type Soon<T> = T | Promise<T>
 export function isPromise<T>(value: Soon<T>): value is Promise<T> {
   return typeof (value as { then?: unknown } | null | undefined)?.then === 'function'
 }
+
+/** Passes a value on: at once where it is there already, and when it comes where it is promised. */
+export function use<T, R>(value: Soon<T>, take: (value: T) => Soon<R>): Soon<R> {
+  return isPromise(value) ? value.then(take) : take(value)
+}

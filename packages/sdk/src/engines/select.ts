@@ -1,8 +1,7 @@
 /** Selects the implementation of AES-256-GCM. Each must first pass a known-answer test. */
 import { BOUND_KEYS_BYTES, decodeBase64, encodeBase64, encodeUtf8, OpenError } from '@eaas/protocol'
-import { isPromise, type Soon } from '../async/is-promise.js'
-import { requestsAreIsolated } from '../async/isolated-requests.js'
-import { loadPart } from '../async/load-part.js'
+import { isPromise, type Soon, use } from '../async/is-promise.js'
+import { loadOnce, loadPart } from '../async/load-part.js'
 import { InvalidInputError } from '../errors.js'
 import type { Engine } from './engine.js'
 import type { EngineName } from './names.js'
@@ -11,8 +10,7 @@ import { createNodeEngine } from './node.js'
 import { createWebEngine } from './web.js'
 
 let checkedNode: { engine: Engine | undefined } | undefined
-let checkedWeb: { engine: Engine | undefined } | undefined
-let checkingWeb: Promise<Engine | undefined> | undefined
+const checkWeb = /* @__PURE__ */ loadOnce(async () => ({ engine: await passing(createWebEngine()) }))
 
 /**
  * Returns the engine of that name: node:crypto itself, and any other by promise. Uses the network only to load noble where a
@@ -22,21 +20,10 @@ let checkingWeb: Promise<Engine | undefined> | undefined
  */
 export function selectEngine(name: EngineName): Engine | Promise<Engine> {
   if (name === 'noble') return loadNoble()
-  if (name === 'web') return findWeb().then((engine) => engine ?? refuse(name))
+  if (name === 'web') return use(checkWeb(), ({ engine }) => engine ?? refuse(name))
   checkedNode ??= { engine: passing(createNodeEngine()) as Engine | undefined } // node:crypto is synchronous
   if (checkedNode.engine) return checkedNode.engine
-  return name === 'node' ? refuse(name) : findWeb().then((engine) => engine ?? loadNoble())
-}
-
-function findWeb(): Promise<Engine | undefined> {
-  if (checkedWeb) return Promise.resolve(checkedWeb.engine)
-  checkingWeb ??= Promise.resolve(passing(createWebEngine())).then((engine) => {
-    checkedWeb ??= { engine }
-    return checkedWeb.engine
-  })
-  const checking = checkingWeb
-  if (requestsAreIsolated()) checkingWeb = undefined // each request tests it until one has finished
-  return checking
+  return name === 'node' ? refuse(name) : use(checkWeb(), ({ engine }) => engine ?? loadNoble())
 }
 
 async function loadNoble(): Promise<Engine> {

@@ -3,14 +3,14 @@
  * first call.
  */
 import { encodeHex, encodeUtf8, equalInConstantTime, KEY_BYTES } from '@eaas/protocol'
-import { isPromise, type Soon } from '../async/is-promise.js'
-import { requestsAreIsolated } from '../async/isolated-requests.js'
+import { type Soon, use } from '../async/is-promise.js'
+import { loadOnce } from '../async/load-part.js'
 import { untilAborted } from '../async/on-abort.js'
 import { zeroDek } from '../deks/bound-keys.js'
 import { dekName } from '../deks/decrypt-deks.js'
 import { createOwnDek } from '../deks/own-dek.js'
 import type { Engine, Mac } from '../engines/engine.js'
-import { DecryptionError, isEaasError } from '../errors.js'
+import { AbortedError, DecryptionError, isEaasError } from '../errors.js'
 import type { RecordsDeps } from '../records/blocks.js'
 import type { Commit } from '../records/rewrapping.js'
 import { columnInfo, commitmentInfo, type IndexKey, readIndexKey, writeIndexKey } from './index-key.js'
@@ -18,13 +18,8 @@ import { columnInfo, commitmentInfo, type IndexKey, readIndexKey, writeIndexKey 
 /** Makes the MACs of columns, each once. `kind` as local-index.md 2 writes it. */
 export type ColumnMacs = (model: string, column: string, kind: string) => Soon<Mac>
 
-interface Opened {
-  key: Uint8Array
-  macs: ColumnMacs
-}
-
-/** The keys that a client has opened, by their wrapped keys. Zeroed when it is closed. */
-const openedBy = new WeakMap<AbortSignal, Map<string, Soon<Opened>>>()
+/** What opens the keys of a client, each once, by their wrapped keys. */
+const openers = new WeakMap<AbortSignal, Map<string, () => Soon<ColumnMacs>>>()
 
 type Deps = Pick<RecordsDeps, 'batcher' | 'envelopes' | 'closed' | 'onClose' | 'wrap'>
 
@@ -60,36 +55,18 @@ export async function rewrapIndexKey(
  *
  * @throws DecryptionError when the text was altered, or the service unwraps another key
  */
-export function openIndexKey(deps: Deps, given: IndexKey, signal: AbortSignal | undefined): Soon<ColumnMacs> {
-  const { closed } = deps
-  const opened = openedBy.get(closed) ?? forgetWhenClosed(deps)
+export async function openIndexKey(deps: Deps, given: IndexKey, signal: AbortSignal | undefined): Promise<ColumnMacs> {
+  if (deps.closed.aborted) throw new AbortedError()
+  const known = openers.get(deps.closed) ?? new Map<string, () => Soon<ColumnMacs>>()
+  openers.set(deps.closed, known)
   const name = `${dekName(given.wrapped)}/${encodeHex(given.commitment)}/${given.model}`
-  const known = opened.get(name)
-  if (known && !isPromise(known)) return known.macs
-  const opening = known ?? unwrapIndexKey(deps, given)
-  if (!known) {
-    const keep = (one: Opened) => {
-      if (closed.aborted) one.key.fill(0)
-      else opened.set(name, one)
-    }
-    const forget = () => opened.get(name) === opening && opened.delete(name) // the caller gets the error
-    if (!requestsAreIsolated()) opened.set(name, opening) // otherwise another request could not await it
-    Promise.resolve(opening).then(keep, forget)
-  }
-  return untilAborted(Promise.resolve(opening), signal).then(({ macs }) => macs)
+  const open = known.get(name) ?? loadOnce(() => unwrapIndexKey(deps, given))
+  known.set(name, open)
+  return untilAborted(Promise.resolve(open()), signal)
 }
 
-function forgetWhenClosed({ closed, onClose }: Deps): Map<string, Soon<Opened>> {
-  const opened = new Map<string, Soon<Opened>>()
-  onClose.add(() => {
-    for (const one of opened.values()) if (!isPromise(one)) one.key.fill(0)
-    opened.clear()
-  })
-  openedBy.set(closed, opened)
-  return opened
-}
-
-async function unwrapIndexKey({ batcher, envelopes, closed }: Deps, given: IndexKey): Promise<Opened> {
+/** Returns the MACs under a key, which is zeroed when the client is closed. */
+async function unwrapIndexKey({ batcher, envelopes, closed, onClose }: Deps, given: IndexKey): Promise<ColumnMacs> {
   const { wrapped, commitment, model } = given
   const key = await batcher.unwrap(wrapped).catch((error: unknown) => {
     throw isEaasError(error) && error.code === 'E_DECRYPTION' ? refused(error) : error
@@ -101,8 +78,10 @@ async function unwrapIndexKey({ batcher, envelopes, closed }: Deps, given: Index
     key.fill(0)
     throw refused()
   }
-  if (closed.aborted) key.fill(0)
-  return { key, macs: createMacs(engine, key) }
+  const zero = () => void key.fill(0)
+  if (closed.aborted) zero()
+  else onClose.add(zero)
+  return createMacs(engine, key)
 }
 
 /** Returns what derives the commitment to an index key (local-index.md 2). */
@@ -123,8 +102,7 @@ function createMacs(engine: Engine, key: Uint8Array): ColumnMacs {
       made.set(name, mac)
       return mac
     }
-    const columnKey = engine.derive(key, info, KEY_BYTES)
-    return isPromise(columnKey) ? columnKey.then(keep) : keep(columnKey)
+    return use(engine.derive(key, info, KEY_BYTES), keep)
   }
 }
 
@@ -138,6 +116,5 @@ function refused(cause?: unknown): DecryptionError {
 
 /** Returns the index of a text, whole, in hexadecimal digits. */
 export function indexOf(mac: Mac, text: string): Soon<string> {
-  const made = mac(encodeUtf8(text))
-  return isPromise(made) ? made.then(encodeHex) : encodeHex(made)
+  return use(mac(encodeUtf8(text)), encodeHex)
 }

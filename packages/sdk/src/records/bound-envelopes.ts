@@ -11,7 +11,7 @@ import {
   FormatError,
   OpenError,
 } from '@eaas/protocol'
-import { isPromise, type Soon } from '../async/is-promise.js'
+import { isPromise, type Soon, use } from '../async/is-promise.js'
 import { boundKeysOf } from '../deks/bound-keys.js'
 import type { OwnDek } from '../deks/own-dek.js'
 import type { Engine } from '../engines/engine.js'
@@ -92,11 +92,8 @@ export function sealBound(
   { dek, wrapped }: OwnDek,
   { iv, plaintext, aad }: BoundMessage,
 ): Soon<EnvelopeV2> {
-  const encode = (commitment: Uint8Array) => (sealed: Uint8Array) => encodeEnvelopeV2(wrapped, commitment, iv, sealed)
-  const sealBy = ({ key, commitment }: BoundKeys, bytes: Uint8Array): Soon<EnvelopeV2> => {
-    const sealed = engine.seal(key, iv, bytes, aad)
-    return isPromise(sealed) ? sealed.then(encode(commitment)) : encode(commitment)(sealed)
-  }
+  const sealBy = ({ key, commitment }: BoundKeys, bytes: Uint8Array) =>
+    use(engine.seal(key, iv, bytes, aad), (sealed) => encodeEnvelopeV2(wrapped, commitment, iv, sealed))
   const keys = keysOf(engine, dek, wrapped.key_id)
   if (!isPromise(keys)) return sealBy(keys, plaintext)
   const copy = new Uint8Array(plaintext)
@@ -106,13 +103,11 @@ export function sealBound(
 /** Opens an envelope of format v2 (envelope-v2.md 6). @throws OpenError for every cause */
 export function openBound(engine: Engine, dek: Uint8Array, parts: OpenableParts): Soon<Uint8Array> {
   const { commitment, aad } = parts
-  const openBy = (keys: BoundKeys): Soon<Uint8Array> => {
+  return use(keysOf(engine, dek, parts.key_id), (keys) => {
     // First the commitment: AES-GCM alone can open one ciphertext under two keys.
     if (!commitment || !aad || !equalInConstantTime(keys.commitment, commitment)) throw new OpenError()
     return engine.open(keys.key, parts.iv, parts.sealed, aad)
-  }
-  const keys = keysOf(engine, dek, parts.key_id)
-  return isPromise(keys) ? keys.then(openBy) : openBy(keys)
+  })
 }
 
 /** Returns the commitment to a DEK. The caller zeroes the DEK by `zeroDek`. */

@@ -1,7 +1,7 @@
 /** Seals one value to one envelope and opens it (envelope.md 2 and 6, envelope-v2.md 5 and 6), with an engine and the DEKs of a client. */
 import { type Envelope, encodeEnvelope, OpenError } from '@eaas/protocol'
-import { isPromise, type Soon } from '../async/is-promise.js'
-import { requestsAreIsolated } from '../async/isolated-requests.js'
+import { isPromise, type Soon, use } from '../async/is-promise.js'
+import { loadOnce } from '../async/load-part.js'
 import type { DecryptDeks } from '../deks/decrypt-deks.js'
 import type { EncryptDeks } from '../deks/encrypt-deks.js'
 import type { OwnDek } from '../deks/own-dek.js'
@@ -48,21 +48,8 @@ export interface Envelopes {
 /** Makes what seals and opens single values. @throws InvalidInputError when the engine is known to be unavailable */
 export function createEnvelopes(options: EnvelopesOptions): Envelopes {
   const { selectEngine, takeIv, encryptDeks, decryptDeks } = options
+  const load = loadOnce(async () => selectEngine())
   let engine: Engine | undefined
-  let loading: Promise<void> | undefined
-  const load = () => {
-    const take = (loaded: Engine) => {
-      engine ??= loaded
-    }
-    const forget = (error: unknown) => {
-      loading = undefined // the network may be back at the next call
-      throw error
-    }
-    if (loading) return loading
-    const begun = Promise.resolve(selectEngine()).then(take, forget)
-    if (!requestsAreIsolated()) loading = begun // otherwise another request could not await it
-    return begun
-  }
   const selected = selectEngine()
   if (!isPromise(selected)) engine = selected
   else selected.catch(() => undefined) // started early; ready() tries again and reports the error
@@ -75,9 +62,7 @@ export function createEnvelopes(options: EnvelopesOptions): Envelopes {
     const { dek, wrapped } = own
     const iv = takeIv()
     if (aad) return sealBound(current(), own, { iv, plaintext, aad })
-    const sealed = current().seal(dek, iv, plaintext)
-    if (isPromise(sealed)) return sealed.then((bytes) => encodeEnvelope(wrapped, iv, bytes))
-    return encodeEnvelope(wrapped, iv, sealed)
+    return use(current().seal(dek, iv, plaintext), (sealed) => encodeEnvelope(wrapped, iv, sealed))
   }
   const openWith = (dek: Uint8Array, parts: OpenableParts, place?: RecordPlace) => {
     const translate = (error: unknown): never => {
@@ -91,7 +76,12 @@ export function createEnvelopes(options: EnvelopesOptions): Envelopes {
     }
   }
   return {
-    ready: () => (engine ? undefined : load()),
+    ready() {
+      const take = (loaded: Engine) => {
+        engine ??= loaded
+      }
+      return engine ? undefined : Promise.resolve(load()).then(take)
+    },
     engine: current,
     isSync: () => !current().isAsync,
     copyDek: (dek) => current().copy?.(dek) ?? dek.slice(),
