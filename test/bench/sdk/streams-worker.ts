@@ -1,6 +1,10 @@
-// Streams of bytes in Node, against node:crypto with one key and one iv for the whole file. Prints `RESULT <json>`: CPU µs for the whole, by
-// peer and direction, round by round.
+// Streams of bytes in Node: from memory, against node:crypto with one key and one iv for the whole, and from a file, against reading it.
+// Prints `RESULT <json>`: CPU µs for the whole, by what was done, round by round.
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
+import { createReadStream, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
 import { createClient } from '../../../packages/sdk/src/index.js'
 import { decryptStream, encryptStream } from '../../../packages/sdk/src/streams.js'
 import { createTestService } from '../../../packages/sdk/src/testing.js'
@@ -19,10 +23,19 @@ const enciphered = plaintext.map((chunk) => cipher.update(chunk))
 cipher.final()
 const tag = cipher.getAuthTag()
 
+const folder = mkdtempSync(join(tmpdir(), 'eaas-bench-streams-'))
+const files = { plaintext: join(folder, 'plaintext'), sealed: join(folder, 'sealed') }
+writeFileSync(files.plaintext, Buffer.concat(plaintext))
+writeFileSync(files.sealed, Buffer.concat(sealed))
+
 const measured = await interleave(
   {
     'eaas/encrypt': () => cpuUs(() => drain(readable(plaintext).pipeThrough(encryptStream(eaas, { keyId, context })))),
     'eaas/decrypt': () => cpuUs(() => drain(readable(sealed).pipeThrough(decryptStream(eaas, { context })))),
+    'file/read': () => cpuUs(() => drain(fileStream(files.plaintext))),
+    'file/encrypt': () =>
+      cpuUs(() => drain(fileStream(files.plaintext).pipeThrough(encryptStream(eaas, { keyId, context })))),
+    'file/decrypt': () => cpuUs(() => drain(fileStream(files.sealed).pipeThrough(decryptStream(eaas, { context })))),
     'node:crypto/encrypt': () =>
       cpuUs(async () => {
         const one = createCipheriv('aes-256-gcm', key, iv)
@@ -39,6 +52,7 @@ const measured = await interleave(
   { rounds },
 )
 eaas.close()
+rmSync(folder, { recursive: true })
 console.log(`RESULT ${JSON.stringify(measured)}`)
 
 function cut(bytes: Uint8Array, length: number): Uint8Array[] {
@@ -59,6 +73,11 @@ function readable(chunks: readonly Uint8Array[]): ReadableStream<Uint8Array> {
     },
     { highWaterMark: 0 },
   )
+}
+
+/** A file as Node delivers it, in chunks of 64 KiB. */
+function fileStream(path: string): ReadableStream<Uint8Array> {
+  return Readable.toWeb(createReadStream(path)) as ReadableStream<Uint8Array>
 }
 
 /** Node iterates over streams; the types are those of browsers. */
