@@ -90,6 +90,32 @@ describe('the command of the SDK', () => {
     expect({ last: stdout.trim().split('\n').at(-1), stderr }).toEqual({ last: '141', stderr: '' })
   })
 
+  it('ends with 141 where the reader of rows stops, and with 0 where one of the help does', async () => {
+    writeFileSync(join(folder, 'a.csv'), `id,name\n${'1,Ada\n'.repeat(5_000)}`)
+    const command = `'${process.execPath}' '${MAIN}'`
+    const script = `${command} encrypt-csv a.csv --key files --create-key --model users --columns name -o - | head -n 1; echo "\${PIPESTATUS[0]}"
+      ${command} --help | head -n 1; echo "\${PIPESTATUS[0]}"`
+    const { stdout, stderr } = await run('bash', ['--norc', '-c', script], { cwd: folder, env: environment() })
+    expect({ lines: stdout.trim().split('\n'), stderr }).toEqual({
+      lines: ['id,name', '141', 'Usage: eaas-sdk <command> [options]', '0'],
+      stderr: '',
+    })
+  })
+
+  it('fails where a file takes only a part of its output', async () => {
+    writeFileSync(join(folder, 'a.bin'), Buffer.alloc(5_000, 1))
+    const command = `'${process.execPath}' '${MAIN}'`
+    // A limit of 1 KiB behaves as a full disk does: the system takes what fits of the only write, and calls that a success.
+    const script = `${command} encrypt a.bin --key files --create-key
+      (ulimit -f 1; trap '' XFSZ; ${command} decrypt a.bin.eaas -o - > b.bin; echo "$?")`
+    const { stdout, stderr } = await run('bash', ['--norc', '-c', script], { cwd: folder, env: environment() })
+    expect(statSync(join(folder, 'b.bin')).size).toBe(1_024)
+    expect({ last: stdout.trim().split('\n').at(-1), stderr }).toEqual({
+      last: '1',
+      stderr: expect.stringMatching(/^eaas-sdk: EFBIG/),
+    })
+  })
+
   it('is executable, and named in the manifest', () => {
     const { bin } = JSON.parse(readFileSync(join(ROOT, 'packages/sdk/package.json'), 'utf8')) as { bin: object }
     expect(bin).toEqual({ 'eaas-sdk': 'dist/cli/main.js' })

@@ -28,7 +28,7 @@ ${CONNECTION_HELP}`,
   async run(io, given) {
     const findings = await withClient(io, given, (eaas) => examine(io, eaas, given.find('key')))
     if (given.has('json')) await print(io, JSON.stringify({ ok: findings.every(({ ok }) => ok), findings }))
-    else for (const { check, ok, detail } of findings) await print(io, `${ok ? 'ok  ' : 'FAIL'}  ${check}: ${detail}`)
+    else await print(io, ...findings.map(({ check, ok, detail }) => `${ok ? 'ok  ' : 'FAIL'}  ${check}: ${detail}`))
     if (!findings.every(({ ok }) => ok)) throw new CommandError('a check failed')
   },
 }

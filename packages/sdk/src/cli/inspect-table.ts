@@ -28,7 +28,7 @@ how many are missing. Writes nothing. With --open, also opens each row and compa
         })
         .finally(() => bar.done())
       if (given.has('json')) await print(io, JSON.stringify({ table: name, ...report }))
-      else for (const line of describe(name, report)) await print(io, line)
+      else await print(io, ...describe(name, report))
       assertNoFailures(io, report.failed, report.failures, 'do not open')
     })
   },

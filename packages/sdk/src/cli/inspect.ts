@@ -40,7 +40,7 @@ nor an API key, and shows no secret. Of a stream, only the first line is read. N
     const found = content.form === 'stream' ? inspectStream(content, input.size) : await inspectEnvelope(content)
     input.stream.destroy()
     if (given.has('json')) return print(io, JSON.stringify(found))
-    for (const [name, value] of Object.entries(found)) await print(io, `${name.padEnd(18)}${value}`)
+    await print(io, ...Object.entries(found).map(([name, value]) => `${name.padEnd(18)}${value}`))
   },
 }
 

@@ -34,9 +34,9 @@ export class CommandError extends Error {
   }
 }
 
-/** Prints a line on standard output. */
-export function print(io: Io, line: string): Promise<void> {
-  return write(io.stdout, `${printable(line)}\n`)
+/** Prints lines on standard output, by one write, which a pipe takes whole: whoever reads only the first of them stops nothing. */
+export function print({ stdout }: Io, ...lines: readonly string[]): Promise<void> {
+  return write(stdout, lines.map((line) => `${printable(line)}\n`).join(''))
 }
 
 /** Prints a line on standard error. */

@@ -52,16 +52,12 @@ export async function run(argv: readonly string[], io: Io): Promise<number> {
 }
 
 async function runCommand([name, ...rest]: readonly string[], io: Io): Promise<void> {
-  if (name === undefined || name === '--help' || name === '-h' || name === 'help') return printText(io, HELP)
+  if (name === undefined || name === '--help' || name === '-h' || name === 'help') return print(io, ...HELP.split('\n'))
   if (name === '--version') return print(io, readVersion())
   const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
   if (!command) throw new UsageError(`there is no command ${JSON.stringify(name)}`)
-  if (rest.includes('--help') || rest.includes('-h')) return printText(io, command.help)
+  if (rest.includes('--help') || rest.includes('-h')) return print(io, ...command.help.split('\n'))
   await command.run(io, readArguments(rest, command.options, command.positionals))
-}
-
-async function printText(io: Io, text: string): Promise<void> {
-  for (const line of text.split('\n')) await print(io, line)
 }
 
 function explain(error: unknown, io: Io): number {
