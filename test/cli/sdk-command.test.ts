@@ -46,7 +46,7 @@ describe('the command of the SDK', () => {
       env: { PATH: process.env.PATH },
     })
     expect(stderr).toBe('')
-    expect(stdout).toContain('format            eaas/stream/v1')
+    expect(stdout).toContain('format              eaas/stream/v1')
     expect(stdout).toMatch(/^ok {4}round trip: /m)
     expect(readdirSync(folder).filter((name) => name.startsWith('.') && name !== '.eaas')).toEqual([])
   })

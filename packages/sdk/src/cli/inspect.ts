@@ -11,13 +11,15 @@ import type { Command } from './command.js'
 import { type Content, readContent } from './content.js'
 import { openInput } from './files.js'
 import { CommandError, print } from './io.js'
+import { readKeyVersions, tellDifference } from './key-versions.js'
 
 /** What is printed. The members that are not known are left out. */
 interface Inspected {
   format: string
   form: Content['form']
   key_id: string
-  key_version: number
+  key_version?: number
+  claimed_key_version?: number
   /** Whether an envelope is bound to a context. A stream does not tell. */
   bound?: boolean
   ciphertext_bytes?: number
@@ -29,7 +31,8 @@ export const inspect: Command = {
   help: `Usage: eaas-sdk inspect [file] [--json]
 
 Shows the format of an encrypted stream, or of the text or the JSON of an envelope, with the id and version of its key. Needs neither the service
-nor an API key, and shows no secret. Of a stream, only the first line is read. Nothing is verified: that takes decrypting it.
+nor an API key, and shows no secret. Of a stream, only the first line is read. Nothing is verified: that takes decrypting it. key_version is the version that
+wrapped the data key; where the number beside it is another one, which only somebody's change makes it, that is claimed_key_version.
 
   --json                print JSON`,
   options: {},
@@ -39,8 +42,9 @@ nor an API key, and shows no secret. Of a stream, only the first line is read. N
     const content = await readContent(input)
     const found = content.form === 'stream' ? inspectStream(content, input.size) : await inspectEnvelope(content)
     input.stream.destroy()
-    if (given.has('json')) return print(io, JSON.stringify(found))
-    await print(io, ...Object.entries(found).map(([name, value]) => `${name.padEnd(18)}${value}`))
+    if (given.has('json')) await print(io, JSON.stringify(found))
+    else await print(io, ...Object.entries(found).map(([name, value]) => `${name.padEnd(20)}${value}`))
+    tellDifference(io, found)
   },
 }
 
@@ -57,8 +61,8 @@ export function readFirstLine(head: Uint8Array) {
 }
 
 function inspectStream({ form, head }: Content, size: number | undefined): Inspected {
-  const { key_id, key_version, end } = readFirstLine(head)
-  const found = { format: 'eaas/stream/v1', form, key_id, key_version }
+  const { end, ...line } = readFirstLine(head)
+  const found = { format: 'eaas/stream/v1', form, key_id: line.key_id, ...readKeyVersions(line) }
   if (size === undefined) return found
   const sealed = size - end
   const segments = Math.max(1, Math.ceil(sealed / SEALED_SEGMENT_BYTES))
@@ -66,12 +70,12 @@ function inspectStream({ form, head }: Content, size: number | undefined): Inspe
 }
 
 async function inspectEnvelope(content: Content): Promise<Inspected> {
-  const { key_id, key_version, sealed, commitment } = readEnvelope(await content.readText())
+  const { sealed, commitment, ...wrapped } = readEnvelope(await content.readText())
   return {
     format: commitment ? 'envelope v2' : 'envelope v1',
     form: content.form,
-    key_id,
-    key_version,
+    key_id: wrapped.key_id,
+    ...readKeyVersions(wrapped),
     bound: commitment !== undefined,
     ciphertext_bytes: sealed.length,
     plaintext_bytes: sealed.length - TAG_BYTES,

@@ -8,6 +8,7 @@ import { CONNECTION_HELP, withClient } from './connection.js'
 import { readContent } from './content.js'
 import { openInput } from './files.js'
 import { readFirstLine } from './inspect.js'
+import { type KeyVersions, readKeyVersions, tellDifference } from './key-versions.js'
 import { assertNoTerminal, openOutput, readOut, writing } from './output.js'
 import { showProgress } from './progress.js'
 import { pump } from './pump.js'
@@ -43,24 +44,27 @@ ${CONNECTION_HELP}`,
       })
       const { before, after } = await writing(output, async () => {
         if (content.form === 'stream') {
-          let after = 0
+          let after: KeyVersions | undefined
           await pump(content.bytes, rewrapStream(eaas, { signal }), {
             output,
             progress: showProgress(io, 'copying', { total: input.size }),
             signal,
             onChunk(chunk) {
-              if (after === 0) after = readFirstLine(chunk).key_version // the first chunk is the new line
+              after ??= readKeyVersions(readFirstLine(chunk)) // the first chunk is the new line
             },
           })
-          return { before: readFirstLine(content.head).key_version, after }
+          return { before: readKeyVersions(readFirstLine(content.head)), after: after ?? {} }
         }
         const text = await content.readText()
         const rewrapped = await eaas.rewrap(text, { signal })
         await output.write(`${rewrapped}\n`)
-        return { before: readEnvelope(text).key_version, after: readEnvelope(rewrapped).key_version }
+        return { before: readKeyVersions(readEnvelope(text)), after: readKeyVersions(readEnvelope(rewrapped)) }
       })
-      const result = { out, key_version_before: before, key_version: after }
-      await report(io, { given, out }, result, `${out}: key version ${before} -> ${after}`)
+      const versionOf = ({ key_version, claimed_key_version }: KeyVersions) => key_version ?? claimed_key_version
+      const result = { out, key_version_before: versionOf(before), key_version: versionOf(after) }
+      const line = `${out}: key version ${result.key_version_before} -> ${result.key_version}`
+      await report(io, { given, out }, result, line)
+      tellDifference(io, before)
     })
   },
 }

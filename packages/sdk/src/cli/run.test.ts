@@ -53,6 +53,15 @@ async function done(ran: Promise<Ran>): Promise<Buffer> {
   return out
 }
 
+/** Raises the number of the key's version that stands beside the wrapped key from 1 to 7. */
+function raise(sealed: Buffer, format: string): Buffer {
+  if (format !== 'text')
+    return Buffer.from(sealed.toString('latin1').replace('"key_version":1', '"key_version":7'), 'latin1')
+  const bytes = Buffer.from(sealed.toString().split('.')[2] ?? '', 'base64url')
+  bytes.writeUInt32BE(7, 16) // behind the id of the key (envelope-text.md 1)
+  return Buffer.from(`eaas.1.${bytes.toString('base64url')}\n`)
+}
+
 describe('encrypt and decrypt', () => {
   it.each([0, 1, 65_535, 65_536, 300_001])(
     'restore a file of %d bytes exactly, readable by its owner alone',
@@ -259,6 +268,43 @@ describe('inspect', () => {
     expect(printed).toContain(keyId)
     expect(printed).toMatch(/plaintext_bytes +5\n/)
     expect(printed.split('\n').filter((line) => /[A-Za-z0-9_-]{40}/.test(line))).toEqual([])
+  })
+
+  it.each(['stream', 'text', 'json'])(
+    'shows which version wrapped the data key of a %s whose number was raised',
+    async (format) => {
+      const sealed = await done(command(['encrypt', '--key', 'files', '--format', format], 'hello'))
+      const raised = raise(sealed, format)
+      const { code, out, err } = await command(['inspect', '--json'], raised, offline)
+      expect({ code, ...JSON.parse(String(out)) }).toMatchObject({ code: 0, key_version: 1, claimed_key_version: 7 })
+      expect(err).toBe(
+        'version 1 wrapped the data key, and not version 7, which stands beside it: that number was changed\n',
+      )
+      expect(JSON.parse(String((await command(['inspect', '--json'], sealed, offline)).out))).not.toHaveProperty(
+        'claimed_key_version',
+      )
+      const eaas = createClient(service)
+      await eaas.keys.rotate(keyId)
+      eaas.close()
+      put('raised.eaas', raised)
+      const rewrapped = await command(['rewrap', 'raised.eaas', '--json'])
+      expect({ code: rewrapped.code, ...JSON.parse(String(rewrapped.out)) }).toMatchObject({
+        code: 0,
+        key_version_before: 1,
+        key_version: 2,
+      })
+      expect(rewrapped.err).toBe(err)
+      expect(await done(command(['decrypt', 'raised.eaas', '-o', '-']))).toEqual(Buffer.from('hello'))
+    },
+  )
+
+  it('shows no version of a wrapped key whose bytes it does not know', async () => {
+    const sealed = String(await done(command(['encrypt', '--key', 'files', '--format', 'json'], 'hello')))
+    const foreign = JSON.stringify({ ...JSON.parse(sealed), wrapped_key: 'AAAA' })
+    const { out, err } = await command(['inspect'], foreign, offline)
+    expect(String(out)).toMatch(/^claimed_key_version 1$/m)
+    expect(String(out)).not.toMatch(/^key_version/m)
+    expect(err).toContain('of an unknown format')
   })
 
   it.each([
