@@ -4,7 +4,7 @@ import type { BackfillReport, BackfillWork, Table, TableSource } from '../backfi
 import type { Arguments } from './arguments.js'
 import { addCounts, openState, type Stand } from './backfill-state.js'
 import type { Command } from './command.js'
-import { CommandError, type Io, print, tell, UsageError } from './io.js'
+import { ArgumentsError, CommandError, type Io, print, tell } from './io.js'
 import { showBar } from './progress.js'
 import {
   assertNoFailures,
@@ -43,7 +43,7 @@ shown by its key, and makes the exit code 1. Ctrl-C ends after the page that is 
     const work = given.find('work') ?? 'seal'
     const dryRun = given.has('dry-run')
     if (dryRun && given.find('state') !== undefined) {
-      throw new UsageError('--dry-run begins at the first row each time: leave out --state')
+      throw new ArgumentsError('--dry-run begins at the first row each time: leave out --state')
     }
     const report = await withTable(io, given, (open) => runBackfill(io, given, { open, work, dryRun }))
     if (given.has('json')) await print(io, JSON.stringify({ table: name, work, dryRun, ...report }))

@@ -1,6 +1,6 @@
 /** What a command is. */
 import type { Arguments, OptionSpecs } from './arguments.js'
-import { type Io, print, UsageError } from './io.js'
+import { ArgumentsError, type Io, print } from './io.js'
 
 export interface Command {
   /** One line for the list of commands. */
@@ -26,5 +26,6 @@ export async function report(
 
 /** Refuses `--json` where standard output has the data. @throws UsageError */
 export function assertReportable(given: Arguments, out: string): void {
-  if (given.has('json') && out === '-') throw new UsageError('--json needs --out <file>: standard output has the data')
+  if (given.has('json') && out === '-')
+    throw new ArgumentsError('--json needs --out <file>: standard output has the data')
 }

@@ -33,6 +33,15 @@ export async function withClient<T>(io: Io, given: Arguments, run: (eaas: Client
   }
 }
 
+/** Says which service did not answer, where nobody named one. */
+export function tellService(io: Io): void {
+  if (io.env.EAAS_BASE_URL) return
+  tell(
+    io,
+    `EAAS_BASE_URL is not set, so the service was looked for on this machine. npx @eaas/server start starts one.`,
+  )
+}
+
 /** The URL of the service that a command uses. */
 export function baseUrlOf({ env }: Io): string {
   return env.EAAS_BASE_URL || LOCAL_SERVER

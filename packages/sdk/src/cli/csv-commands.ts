@@ -6,7 +6,7 @@ import { CONNECTION_HELP, findKeyId, withClient } from './connection.js'
 import { writeRow } from './csv.js'
 import { readBlocks } from './csv-blocks.js'
 import { openInput } from './files.js'
-import { CommandError, type Io, NOT_AUTHENTIC, UsageError } from './io.js'
+import { ArgumentsError, CommandError, type Io, NOT_AUTHENTIC, UsageError } from './io.js'
 import { openOutput, PRIVATE_MODE, plainName, readOut, sealedName, writing } from './output.js'
 import { showProgress } from './progress.js'
 
@@ -106,12 +106,12 @@ async function runCsv(io: Io, given: Arguments, isEncrypting: boolean): Promise<
 function readChoice(given: Arguments): Choice {
   const names = (option: string) => given.list(option).flatMap((list) => list.split(','))
   const [columns, index, bind] = [names('columns'), names('index'), names('bind')]
-  if (columns.length === 0) throw new UsageError('--columns is missing')
+  if (columns.length === 0) throw new ArgumentsError('--columns is missing')
   const stranger = index.find((column) => !columns.includes(column))
-  if (stranger !== undefined) throw new UsageError(`--index: ${JSON.stringify(stranger)} is none of --columns`)
+  if (stranger !== undefined) throw new ArgumentsError(`--index: ${JSON.stringify(stranger)} is none of --columns`)
   const delimiter = given.find('delimiter') === 'tab' ? '\t' : (given.find('delimiter') ?? ',')
   if ([...delimiter].length !== 1 || /["\r\n]/.test(delimiter))
-    throw new UsageError('--delimiter must be one character other than a quote or a line break, or the word tab')
+    throw new ArgumentsError('--delimiter must be one character other than a quote or a line break, or the word tab')
   return { model: given.get('model'), columns, index, bind, delimiter }
 }
 

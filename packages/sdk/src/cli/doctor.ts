@@ -2,7 +2,8 @@
 import { type Client, isEaasError } from '../index.js'
 import { SERVICE_OPTIONS } from './arguments.js'
 import type { Command } from './command.js'
-import { baseUrlOf, CONNECTION_HELP, findKeyId, withClient } from './connection.js'
+import { inCommandWords } from './command-words.js'
+import { baseUrlOf, CONNECTION_HELP, findKeyId, tellService, withClient } from './connection.js'
 import { CommandError, type Io, print } from './io.js'
 
 interface Finding {
@@ -29,6 +30,7 @@ ${CONNECTION_HELP}`,
     const findings = await withClient(io, given, (eaas) => examine(io, eaas, given.find('key')))
     if (given.has('json')) await print(io, JSON.stringify({ ok: findings.every(({ ok }) => ok), findings }))
     else await print(io, ...findings.map(({ check, ok, detail }) => `${ok ? 'ok  ' : 'FAIL'}  ${check}: ${detail}`))
+    if (findings[0]?.ok === false) tellService(io)
     if (!findings.every(({ ok }) => ok)) throw new CommandError('a check failed')
   },
 }
@@ -42,8 +44,8 @@ async function examine(io: Io, eaas: Client, key: string | undefined): Promise<F
       return true
     } catch (error) {
       if (signal.aborted || !(isEaasError(error) || error instanceof CommandError)) throw error
-      const hint = isEaasError(error) ? ` ${error.hint}` : ''
-      findings.push({ check: name, ok: false, detail: `${error.message}.${hint}` })
+      const { message, hint } = isEaasError(error) ? inCommandWords(error) : { message: error.message, hint: '' }
+      findings.push({ check: name, ok: false, detail: `${message}. ${hint}`.trim() })
       return false
     }
   }

@@ -6,7 +6,7 @@ import { assertReportable, type Command, report } from './command.js'
 import { CONNECTION_HELP, findKeyId, withClient } from './connection.js'
 import { streamOf } from './content.js'
 import { openInput, readAll } from './files.js'
-import { UsageError } from './io.js'
+import { ArgumentsError } from './io.js'
 import { assertNoTerminal, openOutput, readOut, sealedName, writing } from './output.js'
 import { showProgress } from './progress.js'
 import { pump } from './pump.js'
@@ -42,7 +42,7 @@ ${CONNECTION_HELP}`,
   positionals: 1,
   async run(io, given) {
     const format = given.find('format') ?? 'stream'
-    if (!FORMATS.includes(format)) throw new UsageError(`--format must be one of ${FORMATS.join(', ')}`)
+    if (!FORMATS.includes(format)) throw new ArgumentsError(`--format must be one of ${FORMATS.join(', ')}`)
     const key = given.get('key')
     const context = readContextPairs(given.list('context'))
     const [name = '-'] = given.positionals

@@ -20,6 +20,9 @@ export class UsageError extends Error {
   override readonly name = 'UsageError'
 }
 
+/** What is wrong with the options and arguments themselves, which the help of the command describes. */
+export class ArgumentsError extends UsageError {}
+
 /** Exit code of what does not decrypt: altered, another context, or another key. */
 export const NOT_AUTHENTIC = 3
 

@@ -6,7 +6,7 @@ import { hostname } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import type { Arguments } from './arguments.js'
 import { REASONS, refusePath, resolvePath } from './files.js'
-import { type Io, isPlain, UsageError, write } from './io.js'
+import { ArgumentsError, type Io, isPlain, UsageError, write } from './io.js'
 
 /** Only the owner may read what was decrypted. */
 export const PRIVATE_MODE = 0o600
@@ -42,7 +42,7 @@ export interface OutputOptions {
 /** Reads `--out`; `-` for all names of standard output. @throws UsageError */
 export function readOut(given: Arguments, fallback: () => string): string {
   const out = given.find('out') ?? fallback()
-  if (out === '') throw new UsageError('--out is empty: name a file, or pass - for standard output')
+  if (out === '') throw new ArgumentsError('--out is empty: name a file, or pass - for standard output')
   return STANDARD_OUTPUT.includes(out) ? '-' : out
 }
 

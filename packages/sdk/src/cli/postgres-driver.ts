@@ -2,7 +2,7 @@
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import type { PostgresQuery } from '../backfill.js'
-import { CommandError, type Io, UsageError } from './io.js'
+import { ArgumentsError, CommandError, type Io, UsageError } from './io.js'
 
 export const DRIVERS = ['pg', 'postgres'] as const
 export type Driver = (typeof DRIVERS)[number]
@@ -83,7 +83,7 @@ export async function openDatabase(io: Io, modulePath: string, wanted: string | 
   const url = io.env.DATABASE_URL
   if (!url) throw new UsageError('no database: set DATABASE_URL')
   if (wanted !== undefined && !(DRIVERS as readonly string[]).includes(wanted)) {
-    throw new UsageError(`--driver must be one of ${DRIVERS.join(', ')}`)
+    throw new ArgumentsError(`--driver must be one of ${DRIVERS.join(', ')}`)
   }
   const { name, loaded } = loadDriver([modulePath, join(io.folder, 'here')], wanted as Driver | undefined)
   let connection: Connection | undefined

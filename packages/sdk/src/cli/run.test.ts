@@ -472,13 +472,21 @@ describe('the command line', () => {
     const printed = String(await done(command([name, '--help'], undefined, { env: {} })))
     expect(printed).toContain(`Usage: eaas-sdk ${name}`)
     expect(String(await done(command(['--help'])))).toContain(`  ${name} `)
+    expect(printed.split('\n').filter((line) => line.length > 80)).toEqual([])
   })
 
   it.each([
     [['encrypt', 'a', 'b', '--key', 'k'], 'takes one file at most'],
     [['encrypt', '--key', 'a', '--key', 'b'], '--key may be given once only'],
-    [['encrypt', '--kye', 'a'], "Unknown option '--kye'"],
+    [['encrypt', '--keys', 'a'], 'there is no option --keys: did you mean --key?'],
+    [['encrypt', '--xyz'], 'there is no option --xyz\n'],
+    [['encrypt', '-x'], 'there is no option -x\n'],
+    [['encrypt', '--key'], '--key needs a value\n'],
+    [['encrypt', '--key', '--force'], 'is given as --key=<value>'],
+    [['encrypt', '--force=yes'], '--force takes no value'],
     [['encrypt'], '--key is missing'],
+    [['encryt'], 'there is no command "encryt": did you mean encrypt?\neaas-sdk --help lists the commands.\n'],
+    [['doctor', 'a'], 'this command takes options only, got 1 arguments'],
     [['encrypt', '--key', 'k', '--context', 'row'], '--context takes name=value'],
     [['encrypt', '--key', 'k', '--format', 'pem'], '--format must be one of'],
     [['encrypt', '--key', 'k', '--json'], '--json needs --out'],
@@ -490,6 +498,41 @@ describe('the command line', () => {
     [['encrypt-csv', '--key', 'k', '--model', 'm', '--columns', 'a', '--index', 'b'], 'is none of --columns'],
   ])('that is wrong exits with 2 and says what is wrong: %j', async (argv, message) => {
     expect(await command(argv, 'x')).toMatchObject({ code: 2, err: expect.stringContaining(message) })
+  })
+
+  it('names its help where an option is wrong, and not where a file is', async () => {
+    expect((await command(['encrypt', '--xyz'], 'x')).err).toMatch(/\neaas-sdk encrypt --help lists the options\.\n$/)
+    expect((await command(['decrypt', 'none.eaas'], 'x')).err).toBe('eaas-sdk: none.eaas: it does not exist\n')
+  })
+
+  it('lays its help out in columns', async () => {
+    const printed = String(await done(command(['backfill', '--help'])))
+    const described = printed.split('\n').filter((line) => /^ {2}\S/.test(line))
+    expect(described.length).toBeGreaterThan(15)
+    for (const line of described) expect(line).toMatch(/^ {2}\S.{22} \S/)
+    expect(printed).toContain(
+      '\n  --work <work>           seal (default): rows that are not sealed as the model\n                          seals, and',
+    )
+  })
+
+  it.each([
+    [{ EAAS_BASE_URL: 'http://eaas.example.org' }, 2, 'EAAS_BASE_URL is http to another', 'or pass --allow-insecure.'],
+    [{ EAAS_BASE_URL: 'eaas.example.org' }, 2, 'EAAS_BASE_URL must be a URL', 'Set it to an absolute URL'],
+    [{ EAAS_API_KEY: 'two words' }, 2, 'the API key must be text', 'where the API key is read from'],
+    [{ EAAS_API_KEY: 'eaas_sk_WRONG' }, 1, '401', 'it is missing, unknown, expired or revoked.\n'],
+    [{ EAAS_BASE_URL: '' }, 1, 'no answer from http://127.0.0.1:8420', 'EAAS_BASE_URL is not set'],
+  ])('says in its own words what is wrong with %j', async (wrong, exitCode, message, hint) => {
+    const env = { EAAS_BASE_URL: service.baseUrl, EAAS_API_KEY: service.apiKey, ...wrong }
+    const unreachable = async () => Promise.reject(new TypeError('fetch failed'))
+    const fetch = env.EAAS_BASE_URL === '' ? unreachable : service.fetch
+    for (const argv of [['encrypt', '--key', 'files'], ['doctor']]) {
+      const { code, out, err } = await command(argv, 'x', { env, fetch })
+      const printed = String(out) + err
+      expect(printed).toContain(message)
+      expect(printed).toContain(hint)
+      expect(printed).not.toMatch(/baseUrl|allowInsecure|apiKey|broker/)
+      if (argv[0] === 'encrypt') expect(code).toBe(exitCode)
+    }
   })
 
   it('prints the version', async () => {

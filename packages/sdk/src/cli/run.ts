@@ -2,16 +2,20 @@
 import { readFileSync } from 'node:fs'
 import { constants } from 'node:os'
 import { isEaasError } from '../index.js'
+import { nearestName } from '../nearest-name.js'
 import { readArguments } from './arguments.js'
 import { backfill } from './backfill.js'
 import type { Command } from './command.js'
+import { inCommandWords } from './command-words.js'
+import { tellService } from './connection.js'
 import { decryptCsv, encryptCsv } from './csv-commands.js'
 import { decrypt } from './decrypt.js'
 import { doctor } from './doctor.js'
 import { encrypt } from './encrypt.js'
+import { layOut } from './help.js'
 import { inspect } from './inspect.js'
 import { inspectTable } from './inspect-table.js'
-import { CommandError, type Io, NOT_AUTHENTIC, print, tell, UsageError } from './io.js'
+import { ArgumentsError, CommandError, type Io, NOT_AUTHENTIC, print, tell, UsageError } from './io.js'
 import { rewrap } from './rewrap.js'
 
 const COMMANDS: Readonly<Record<string, Command>> = {
@@ -47,26 +51,33 @@ export async function run(argv: readonly string[], io: Io): Promise<number> {
     await runCommand(argv, io)
     return 0
   } catch (error) {
-    return explain(error, io)
+    return explain(error, io, argv[0])
   }
 }
 
 async function runCommand([name, ...rest]: readonly string[], io: Io): Promise<void> {
-  if (name === undefined || name === '--help' || name === '-h' || name === 'help') return print(io, ...HELP.split('\n'))
+  if (name === undefined || name === '--help' || name === '-h' || name === 'help') return print(io, ...layOut(HELP))
   if (name === '--version') return print(io, readVersion())
   const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
-  if (!command) throw new UsageError(`there is no command ${JSON.stringify(name)}`)
-  if (rest.includes('--help') || rest.includes('-h')) return print(io, ...command.help.split('\n'))
+  if (!command) {
+    const near = nearestName(name, Object.keys(COMMANDS))
+    const meant = near === undefined ? '' : `: did you mean ${near}?`
+    throw new ArgumentsError(`there is no command ${JSON.stringify(name)}${meant}`)
+  }
+  if (rest.includes('--help') || rest.includes('-h')) return print(io, ...layOut(command.help))
   await command.run(io, readArguments(rest, command.options, command.positionals))
 }
 
-function explain(error: unknown, io: Io): number {
+function explain(error: unknown, io: Io, command = ''): number {
   const { signal } = io
   if (signal.aborted) return 128 + (constants.signals[signal.reason as NodeJS.Signals] ?? 0)
   if ((error as NodeJS.ErrnoException)?.code === 'EPIPE') return 128 + constants.signals.SIGPIPE
   if (error instanceof UsageError) {
     tell(io, `eaas-sdk: ${error.message}`)
-    tell(io, 'Run the command with --help to see its options.')
+    // Of a file that is not there, the options say nothing.
+    const named = Object.hasOwn(COMMANDS, command) ? ` ${command}` : ''
+    if (error instanceof ArgumentsError)
+      tell(io, `eaas-sdk${named} --help lists the ${named ? 'options' : 'commands'}.`)
     return USAGE
   }
   if (error instanceof CommandError) {
@@ -74,8 +85,10 @@ function explain(error: unknown, io: Io): number {
     return error.exitCode
   }
   if (isEaasError(error)) {
-    tell(io, `eaas-sdk: ${error.message}`)
-    tell(io, error.hint)
+    const { message, hint } = inCommandWords(error)
+    tell(io, `eaas-sdk: ${message}`)
+    tell(io, hint)
+    if (error.code === 'E_NETWORK') tellService(io)
     return error.code === 'E_DECRYPTION' ? NOT_AUTHENTIC : error.code === 'E_INVALID_INPUT' ? USAGE : FAILED
   }
   const { code, message, stack } = error as NodeJS.ErrnoException

@@ -2,7 +2,7 @@
 import type { BackfillProgress, RowFailure, TableSource } from '../backfill.js'
 import { type Arguments, readPairs, SERVICE_OPTIONS } from './arguments.js'
 import { CONNECTION_HELP, findKeyId, withClient } from './connection.js'
-import { CommandError, type Io, tell, UsageError } from './io.js'
+import { ArgumentsError, CommandError, type Io, tell } from './io.js'
 import { type Backfill, findBackfill, loadModule } from './model-module.js'
 import { DATABASE_HELP, openDatabase } from './postgres-driver.js'
 
@@ -48,7 +48,7 @@ export interface OpenTable {
 /** Loads the model, connects, and closes everything at the end. */
 export async function withTable<T>(io: Io, given: Arguments, run: (open: OpenTable) => Promise<T>): Promise<T> {
   const [file] = given.positionals
-  if (file === undefined) throw new UsageError('name the module that exports the model')
+  if (file === undefined) throw new ArgumentsError('name the module that exports the model')
   const table = given.get('table')
   const columns = readPairs('column', given.list('column'))
   const keyColumns = given.list('key-columns').flatMap((list) => list.split(','))
@@ -79,7 +79,7 @@ export async function withTable<T>(io: Io, given: Arguments, run: (open: OpenTab
       })
     }
     if (given.find('key') !== undefined) {
-      throw new UsageError('--key is for a function: the export is no function, and a model has its key')
+      throw new ArgumentsError('--key is for a function: the export is no function, and a model has its key')
     }
     return await runWith(exported)
   } finally {
@@ -90,7 +90,7 @@ export async function withTable<T>(io: Io, given: Arguments, run: (open: OpenTab
 function findCount(given: Arguments, option: string): number | undefined {
   const text = given.find(option)
   if (text === undefined) return undefined
-  if (!/^[1-9]\d{0,8}$/.test(text)) throw new UsageError(`--${option} must be a whole number, from 1`)
+  if (!/^[1-9]\d{0,8}$/.test(text)) throw new ArgumentsError(`--${option} must be a whole number, from 1`)
   return Number(text)
 }
 
