@@ -1,6 +1,7 @@
 /** Reads a command line: options of `node:util`, each once, and positional arguments. */
 import { type ParseArgsConfig, parseArgs } from 'node:util'
 import { nearestName } from '../nearest-name.js'
+import { CsvReader } from './csv.js'
 import { ArgumentsError } from './io.js'
 
 export type OptionSpecs = NonNullable<ParseArgsConfig['options']>
@@ -51,6 +52,24 @@ export class Arguments {
     const value = this.#values[name]
     return Array.isArray(value) ? (value as string[]) : []
   }
+
+  /** The names of an option that takes several by commas, and may be repeated. As in CSV, quotes stand around one with a comma. @throws UsageError */
+  names(name: string): readonly string[] {
+    return this.list(name).flatMap((list) => readNames(name, list))
+  }
+}
+
+function readNames(option: string, list: string): string[] {
+  const reader = new CsvReader(',')
+  try {
+    const [row = [], ...more] = [...reader.push(list), ...reader.end()]
+    if (more.length === 0) return row.map((name) => name ?? '')
+  } catch {
+    // the message below covers it
+  }
+  throw new ArgumentsError(
+    `--${option} takes names with commas between them; one with a comma stands in quotes: '"last, first",email'`,
+  )
 }
 
 /** Reads the arguments of a command. @throws UsageError */

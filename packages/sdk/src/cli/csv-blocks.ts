@@ -1,16 +1,17 @@
 /** Reads a CSV file block by block, with what writing it again takes: its line breaks and its byte order mark. */
-import { CsvReader } from './csv.js'
+import { type Cell, CsvReader } from './csv.js'
 import { UsageError } from './io.js'
 
-/** Rows that are encrypted, or decrypted, at a time. */
+/** Rows that are encrypted, or decrypted, at a time, and where they are long the length of their texts. */
 const BLOCK_ROWS = 1_000
+const BLOCK_LENGTH = 4 * 1024 * 1024
 const BYTE_ORDER_MARK = '\ufeff'
 
 /** A part of a CSV file. */
 export interface Block {
   header: readonly string[]
   /** Undefined of the first block, which is the header alone. */
-  rows: readonly string[][] | undefined
+  rows: readonly Cell[][] | undefined
   lineBreak: string
   /** The byte order mark with which the file begins, or nothing. */
   mark: string
@@ -28,12 +29,13 @@ export async function* readBlocks(chunks: AsyncIterable<Uint8Array>, delimiter: 
   }
   const reader = new CsvReader(delimiter)
   let header: readonly string[] | undefined
-  let rows: string[][] = []
-  let [lineBreak, mark, begun, count] = ['\n', '', false, 0]
-  const take = function* (more: string[][]): Generator<Block, void> {
+  let rows: Cell[][] = []
+  let [mark, begun, count, length] = ['', false, 0, 0]
+  const take = function* (more: Cell[][]): Generator<Block, void> {
+    const { lineBreak = '\n' } = reader
     for (const row of more) {
       if (header === undefined) {
-        header = row
+        header = row.map((name) => name ?? '')
         yield { header, rows: undefined, lineBreak, mark }
         continue
       }
@@ -41,9 +43,11 @@ export async function* readBlocks(chunks: AsyncIterable<Uint8Array>, delimiter: 
       if (row.length !== header.length)
         throw new UsageError(`row ${count} has ${row.length} cells, and the header ${header.length}`)
       rows.push(row)
-      if (rows.length === BLOCK_ROWS) {
+      for (const cell of row) length += cell?.length ?? 0
+      if (rows.length === BLOCK_ROWS || length >= BLOCK_LENGTH) {
         yield { header, rows, lineBreak, mark }
         rows = []
+        length = 0
       }
     }
   }
@@ -53,11 +57,10 @@ export async function* readBlocks(chunks: AsyncIterable<Uint8Array>, delimiter: 
       begun = true
       if (part.startsWith(BYTE_ORDER_MARK)) mark = BYTE_ORDER_MARK
       part = part.slice(mark.length)
-      if (/^[^\n]*\r\n/.test(part)) lineBreak = '\r\n'
     }
     yield* take(reader.push(part))
   }
   yield* take([...reader.push(decode()), ...reader.end()])
   if (header === undefined) throw new UsageError('the file has no header line')
-  if (rows.length > 0) yield { header, rows, lineBreak, mark }
+  if (rows.length > 0) yield { header, rows, lineBreak: reader.lineBreak ?? '\n', mark }
 }

@@ -1,84 +1,151 @@
 /** CSV as RFC 4180 says, row by row: quotes are doubled within quotes, and a line break in quotes belongs to its cell. */
 import { UsageError } from './io.js'
 
+/** The text of a cell; null where nothing stands in it, not even quotes: PostgreSQL's COPY writes NULL so, and an empty text as `""`. */
+export type Cell = string | null
+
+/** The longest record, in UTF-16 code units: an open quote would take the rest of the file. */
+const MAX_RECORD_LENGTH = 8 * 1024 * 1024
+
 /** Splits text that arrives in parts into rows of cells. */
 export class CsvReader {
   readonly #delimiter: string
-  #row: string[] = []
+  #row: Cell[] = []
   #cell = ''
   /** Whether the cell began with a quote; `closed` once that quote was closed. */
   #quoted: 'no' | 'open' | 'closed' = 'no'
-  /** Whether a line feed that follows belongs to the line break before. */
+  /** Whether the last character was a carriage return that ends a row, unless a line feed follows. */
   #afterReturn = false
+  /** Whether the last character was a carriage return, which counts as a line with the line feed that follows. */
+  #wasReturn = false
   #line = 1
+  /** The line at which the record begins, and its length without the cell that is being read. */
+  #begin = 1
+  #length = 0
+  #lineBreak: string | undefined
 
   constructor(delimiter: string) {
     this.#delimiter = delimiter
   }
 
-  /** Returns the rows that are complete. @throws UsageError where a quote is misplaced */
-  push(text: string): string[][] {
-    const rows: string[][] = []
-    for (const character of text) {
-      const afterReturn = this.#afterReturn
-      this.#afterReturn = false
-      if (character === '\n') this.#line++
-      if (this.#quoted === 'open') {
-        if (character === '"') this.#quoted = 'closed'
-        else this.#cell += character
-      } else if (character === '"') this.#quote()
-      else if (character === this.#delimiter) this.#endCell()
-      else if (character === '\r' || character === '\n') {
-        this.#afterReturn = character === '\r'
-        if (!(afterReturn && character === '\n')) this.#endRow(rows)
-      } else if (this.#quoted === 'closed') this.#refuse('text follows a closing quote')
-      else this.#cell += character
+  /** What ended the first row; undefined before that. */
+  get lineBreak(): string | undefined {
+    return this.#lineBreak
+  }
+
+  /** Returns the rows that are complete. @throws UsageError where a quote is misplaced, or a record too long */
+  push(text: string): Cell[][] {
+    const rows: Cell[][] = []
+    /** Where the part of the cell begins that is not in `#cell` yet. */
+    let start = 0
+    const take = (end: number) => {
+      if (end > start) this.#cell += text.slice(start, end)
     }
+    for (let at = 0; at < text.length; at++) {
+      const character = text.charAt(at)
+      if (this.#afterReturn) {
+        this.#afterReturn = false
+        this.#endRow(rows, character === '\n' ? '\r\n' : '\r')
+        start = at
+        if (character === '\n') {
+          this.#wasReturn = false
+          start = at + 1
+          continue
+        }
+      }
+      this.#countLine(character)
+      if (this.#quoted === 'open') {
+        if (character !== '"') continue
+        take(at)
+        start = at + 1
+        this.#quoted = 'closed'
+      } else if (character === '"') {
+        take(at)
+        start = this.#quote() ? at : at + 1
+      } else if (text.startsWith(this.#delimiter, at)) {
+        take(at)
+        this.#endCell()
+        at += this.#delimiter.length - 1
+        start = at + 1
+      } else if (character === '\r' || character === '\n') {
+        take(at)
+        start = at + 1
+        if (character === '\r') this.#afterReturn = true
+        else this.#endRow(rows, '\n')
+      } else if (this.#quoted === 'closed') this.#refuse('text follows a closing quote')
+    }
+    take(text.length)
+    this.#assertShort()
     return rows
   }
 
   /** Returns the last row, where the text does not end with a line break. @throws UsageError where a quote is open */
-  end(): string[][] {
-    if (this.#quoted === 'open') this.#refuse('a quote is never closed')
-    const rows: string[][] = []
-    this.#endRow(rows)
+  end(): Cell[][] {
+    if (this.#quoted === 'open') this.#refuse('a quote is never closed', this.#begin)
+    const rows: Cell[][] = []
+    this.#endRow(rows, this.#afterReturn ? '\r' : '\n')
     return rows
   }
 
-  #quote(): void {
+  #countLine(character: string): void {
+    if (character === '\r' || (character === '\n' && !this.#wasReturn)) this.#line++
+    this.#wasReturn = character === '\r'
+  }
+
+  /** Returns whether the quote is a part of the cell, the second of two. */
+  #quote(): boolean {
     if (this.#quoted === 'closed') {
-      this.#cell += '"' // two quotes are one
       this.#quoted = 'open'
-    } else if (this.#cell === '') this.#quoted = 'open'
-    else this.#refuse('a quote stands within a cell that does not begin with one')
+      return true
+    }
+    if (this.#cell !== '') this.#refuse('a quote stands within a cell that does not begin with one')
+    this.#quoted = 'open'
+    return false
   }
 
   #endCell(): void {
-    this.#row.push(this.#cell)
+    this.#row.push(this.#cell === '' && this.#quoted === 'no' ? null : this.#cell)
+    this.#length += this.#cell.length + 1
     this.#cell = ''
     this.#quoted = 'no'
+    this.#assertShort()
   }
 
   /** An empty line is no row. */
-  #endRow(rows: string[][]): void {
+  #endRow(rows: Cell[][], lineBreak: string): void {
     const isEmpty = this.#row.length === 0 && this.#cell === '' && this.#quoted === 'no'
-    if (isEmpty) return
-    this.#endCell()
-    rows.push(this.#row)
-    this.#row = []
+    if (!isEmpty) {
+      this.#endCell()
+      rows.push(this.#row)
+      this.#row = []
+      this.#lineBreak ??= lineBreak
+    }
+    this.#begin = this.#line
+    this.#length = 0
   }
 
-  #refuse(what: string): never {
-    throw new UsageError(`line ${this.#line}: ${what}`)
+  #assertShort(): void {
+    if (this.#length + this.#cell.length <= MAX_RECORD_LENGTH) return
+    const reason = this.#quoted === 'open' ? ': a quote in it is never closed, or closed far behind' : ''
+    this.#refuse(`the record is longer than 8 MiB${reason}`, this.#begin)
+  }
+
+  #refuse(what: string, line = this.#line): never {
+    throw new UsageError(`line ${line}: ${what}`)
   }
 }
 
-/** Writes a row. A cell is quoted where it has to be. */
-export function writeRow(cells: readonly string[], { delimiter, lineBreak }: { delimiter: string; lineBreak: string }) {
+/** Writes a row. A cell is quoted where it has to be, and where it is an empty text. */
+export function writeRow(
+  cells: readonly Cell[],
+  { delimiter, lineBreak }: { delimiter: string; lineBreak: string },
+): string {
   const [only] = cells
-  if (cells.length === 1 && only === '') return `""${lineBreak}` // an empty line would be no row
+  if (cells.length === 1 && (only ?? '') === '') return `""${lineBreak}` // an empty line would be no row
   const quoted = cells.map((cell) =>
-    /["\r\n]/.test(cell) || cell.includes(delimiter) ? `"${cell.replaceAll('"', '""')}"` : cell,
+    cell === '' || (cell !== null && (/["\r\n]/.test(cell) || cell.includes(delimiter)))
+      ? `"${cell.replaceAll('"', '""')}"`
+      : (cell ?? ''),
   )
   return quoted.join(delimiter) + lineBreak
 }

@@ -23,6 +23,8 @@ export class UsageError extends Error {
 /** What is wrong with the options and arguments themselves, which the help of the command describes. */
 export class ArgumentsError extends UsageError {}
 
+/** Exit code of what whoever called the command can correct. */
+export const USAGE = 2
 /** Exit code of what does not decrypt: altered, another context, or another key. */
 export const NOT_AUTHENTIC = 3
 

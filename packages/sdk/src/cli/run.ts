@@ -15,7 +15,7 @@ import { encrypt } from './encrypt.js'
 import { layOut } from './help.js'
 import { inspect } from './inspect.js'
 import { inspectTable } from './inspect-table.js'
-import { ArgumentsError, CommandError, type Io, NOT_AUTHENTIC, print, tell, UsageError } from './io.js'
+import { ArgumentsError, CommandError, type Io, NOT_AUTHENTIC, print, tell, USAGE, UsageError } from './io.js'
 import { rewrap } from './rewrap.js'
 
 const COMMANDS: Readonly<Record<string, Command>> = {
@@ -31,7 +31,6 @@ const COMMANDS: Readonly<Record<string, Command>> = {
 }
 
 const FAILED = 1
-const USAGE = 2
 
 const HELP = `Usage: eaas-sdk <command> [options]
 

@@ -51,7 +51,7 @@ export async function withTable<T>(io: Io, given: Arguments, run: (open: OpenTab
   if (file === undefined) throw new ArgumentsError('name the module that exports the model')
   const table = given.get('table')
   const columns = readPairs('column', given.list('column'))
-  const keyColumns = given.list('key-columns').flatMap((list) => list.split(','))
+  const keyColumns = given.names('key-columns')
   const speed = { batchSize: findCount(given, 'batch-size'), rowsPerSecond: findCount(given, 'rows-per-second') }
   const name = given.find('export') ?? 'default'
   const module = await loadModule(io, file)
