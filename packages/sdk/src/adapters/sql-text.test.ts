@@ -46,6 +46,16 @@ describe('a statement as text', () => {
     ['update /*;*/ users set city = 1'],
     ['with "a;b" as (select 1) update users set "city" = 1'],
     ["create table a (b text default 'x;y'); update users set city = 1"],
+    ["create rule r as on insert to orders do also update users set email = 'x'"],
+    ["create or replace function f() returns void language sql as $$ update users set email = 'x' $$"],
+    ["create function f() returns void language sql as 'update users set email = ''x'''"],
+    ['create function f() returns text language sql return (select email from users)'],
+    ["create procedure p() begin atomic update users set email = 'x'; end"],
+    ["create trigger t after insert on orders for each row update users set email = 'x'"],
+    ['create materialized view v as select id, email from users'],
+    ['create table copies as select * from users'],
+    ["alter view v as select id from users where email = 'x'"],
+    ["do 'begin update users set city = 1; end'"],
   ])('is found where it writes the table, names an encrypted column, or selects all: %s', (text) => {
     expect(findTableInStatement(text, tables)).toBe('users')
   })
@@ -57,6 +67,12 @@ describe('a statement as text', () => {
     ['create table users (email jsonb); create index on users (email);'],
     ['insert into contacts (email) values (1)'],
     ["select pg_table_size('users') as email"],
+    ['create table users (id int generated always as identity, email jsonb, event text)'],
+    ['create table posts (user_id uuid references users on update cascade on delete set null, email text)'],
+    ['create table users (email jsonb); create trigger t after update on users for each row execute function note()'],
+    ['create view v as select id, city from users'],
+    ['alter table users alter column email type jsonb using to_jsonb(email)'],
+    ['grant select, insert, update on users to app'],
   ])('is left alone otherwise: %s', (text) => {
     expect(findTableInStatement(text, tables)).toBeUndefined()
   })

@@ -82,6 +82,23 @@ const DEFINES = new Set([
   'vacuum',
 ])
 const WRITES = new Set(['insert', 'update', 'merge', 'replace', 'copy'])
+const KINDS = new Set('table index view rule function procedure trigger event policy type sequence'.split(' '))
+/** What is defined with statements or a query inside. */
+const WITH_BODY = new Set(['view', 'rule', 'function', 'procedure', 'event'])
+
+/** Whether a statement only defines something, with no other statement inside of it, such as the action of a rule. */
+function onlyDefines(names: readonly string[]): boolean {
+  const [first = ''] = names
+  if (first !== 'create' && first !== 'alter') return DEFINES.has(first)
+  const kind = names.find((name) => KINDS.has(name)) ?? ''
+  if (WITH_BODY.has(kind) || (kind === 'trigger' && !names.includes('execute'))) return false
+  return !names.some((name, at) => name === 'as' && names[at + 1] !== 'identity') // a table that is made by a query
+}
+
+/** Whether the statements inside of one may stand in a literal. */
+function hasQuotedBody(text: string): boolean {
+  return /(^|;)\s*(do\b|create\s+(or\s+replace\s+)?(function|procedure)\b)/i.test(text)
+}
 
 /** Splits statements where it is clear which semicolons end one. */
 function statementsIn(bare: string): string[] {
@@ -91,16 +108,16 @@ function statementsIn(bare: string): string[] {
 
 /**
  * Finds the table with encrypted columns that a statement, or one of several, writes, or of which it names an encrypted column or selects all.
- * Statements that define tables are left alone, and so is what counts or deletes rows by other columns.
+ * Statements that define tables are left alone, unless others are inside of them, and so is what counts or deletes rows by other columns.
  */
 export function findTableInStatement(
   text: string,
   tables: readonly (readonly [table: string, isSealed: (column: string) => boolean])[],
 ): string | undefined {
-  for (const statement of statementsIn(withoutLiterals(text))) {
+  for (const statement of hasQuotedBody(text) ? [text] : statementsIn(withoutLiterals(text))) {
     const names = namesIn(statement).map(({ name }) => name)
     const isOne = !statement.trim().replace(/;$/, '').includes(';')
-    if (isOne && DEFINES.has(names[0] ?? '')) continue
+    if (isOne && onlyDefines(names)) continue
     const touches = names.some((name) => WRITES.has(name)) || selectsAll(statement)
     for (const [table, isSealed] of tables) {
       if (names.includes(table.toLowerCase()) && (touches || names.some(isSealed))) return table
