@@ -7,7 +7,7 @@ import { refuseCall } from './refusals.js'
 import type { SealedTable } from './table.js'
 
 export interface Conflict {
-  /** What the changed row is known to have in the columns of `bind`. */
+  /** What the changed row is known to have in the columns of the conflict. */
   bound: Row
   /** Lists the columns to take from the row that was to be inserted, with an encrypted one. @throws InvalidInputError if that is another row */
   excluded(column: string): readonly string[]
@@ -16,10 +16,15 @@ export interface Conflict {
 /** @param targets the columns that the conflict is in @param rows the rows to insert */
 export function readConflict(table: SealedTable, targets: readonly string[], rows: readonly Row[]): Conflict {
   const isSameRow = table.bind.every((column) => targets.includes(column))
-  const [only, ...others] = rows
+  const known = rows.map((row) => Object.fromEntries(targets.map((column) => [column, row[column]])))
+  const [only = {}, ...others] = known
   return {
-    bound: isSameRow && others.length === 0 ? Object.fromEntries(table.bind.map((key) => [key, only?.[key]])) : {},
+    bound: isSameRow && others.length === 0 ? only : {},
     excluded(column) {
+      if (isSameRow && !known.every((row) => table.tellsKey(row))) {
+        const hint = "Name the key's column in its target too, or update the row."
+        return refuseCall(`an upsert by ${targets.join(', ')}, which does not tell the key of the row,`, hint)
+      }
       if (isSameRow) return [column, ...table.indexesOf(column)]
       const hint = `Its target must be ${table.bind.join(', ')}: values are bound to it.`
       return refuseCall(`an upsert by ${targets.join(', ') || 'a constraint'}`, hint)

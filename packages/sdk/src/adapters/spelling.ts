@@ -30,6 +30,25 @@ export function isSpelledWhole(value: unknown): boolean {
   return WHOLE.test(String(value))
 }
 
+/** Returns a whole number as databases do: without zeros or a sign in front, and without spaces. Other text is returned as it is. */
+export function spellWhole<T>(value: T): T | string {
+  return typeof value === 'string' && /^\s*[+-]?\d+\s*$/.test(value) ? BigInt(value).toString() : value
+}
+
+/**
+ * Tells whether no type of column would return a value in another spelling, but for one that ignores case: a whole number, or text that is
+ * neither a UUID nor a number in a spelling of its own.
+ *
+ * @param upper whether the database returns UUIDs in upper case
+ */
+export function isPlainSpelling(value: unknown, upper = false): boolean {
+  if (typeof value === 'bigint' || Number.isSafeInteger(value)) return true
+  if (typeof value !== 'string' || value !== value.trim()) return false
+  const spelled = spellUuid(value)
+  if (isSpelledUuid(spelled)) return value === (upper ? spelled.toUpperCase() : spelled)
+  return value === '' || Number.isNaN(Number(value)) || isSpelledWhole(value)
+}
+
 const AS_RETURNED = 'Pass it as the database returns it: a UUID in lower case, a whole number without zeros in front.'
 
 /** Refuses a value by which the database may find a row that it returns under another spelling. @throws InvalidInputError */

@@ -35,14 +35,25 @@ export interface SealedTable {
   indexesOf(column: string): readonly string[]
   /** Tells whether a column holds sealed values, or an object with some. */
   isSealed(column: string): boolean
+  /** Whether each row has a key of its own, which other columns of it tell. */
+  readonly keyByRow: boolean
+  /** Tells whether the key of a row is known by these columns of it. */
+  tellsKey(row: Row): boolean
+  /**
+   * Refuses changes of what says the key of a row, whose other values would not open any more. A value that is no text or number is taken for
+   * another one than before. `known` are the values that the row surely has.
+   *
+   * @throws InvalidInputError
+   */
+  assertKeepsKey(changes: Row, known: Row): void
   /** Tells whether changes have a value that is sealed to its row: all but null. */
   isBound(changes: Row): boolean
   /** Refuses to select an encrypted column without what it is bound to. @throws InvalidInputError as reading would, but before a query is run */
   assertReadable(columns: readonly string[]): void
   /** Seals rows to insert. */
   sealRows(rows: readonly Row[]): Promise<Row[]>
-  /** Seals the changed columns of one row. `bound` are the values that the changed row is known to have in the columns of `bind`. */
-  sealChanges(changes: Row, bound: Row): Promise<Row>
+  /** Seals the changed columns of one row. `known` are the values that the changed row surely has: in the columns of `bind`, and of its key. */
+  sealChanges(changes: Row, known: Row): Promise<Row>
   /** Opens what was selected of rows, of which each may have other columns. Keeps null, and the columns of indexes. */
   openRows(rows: readonly Row[]): Promise<Row[]>
   /**
@@ -76,6 +87,9 @@ export function createTable(model: object): SealedTable {
     indexesOf: (field) =>
       columns.filter((column) => column.fields.some(({ path }) => path[0] === field)).map(({ column }) => column),
     isSealed: (column) => sealed.has(column),
+    keyByRow: definition.keyByRow,
+    tellsKey: (row) => findKey(definition, row) !== undefined,
+    assertKeepsKey: (changes, known) => assertSameKey(definition, table, changes, known),
     isBound: (changes) =>
       bind.length > 0 && Object.entries(changes).some(([column, value]) => sealed.has(column) && !isMissing(value)),
     assertReadable(selected) {
@@ -91,7 +105,11 @@ export function createTable(model: object): SealedTable {
       const { rows } = await load(stored)
       return rows.seal(given, {})
     },
-    async sealChanges(changes, bound) {
+    async sealChanges(changes, known) {
+      // What a condition says of sealed columns and indexes is what they were before.
+      const bound = Object.fromEntries(
+        Object.entries(known).filter(([column]) => !sealed.has(column) && !definition.names.has(column)),
+      )
       for (const { name: column, path } of bind) {
         const value = getAt(changes, path)
         if (value === undefined || sameText(value, getAt(bound, path))) continue
@@ -100,10 +118,13 @@ export function createTable(model: object): SealedTable {
           'Insert a new row, and delete this one.',
         )
       }
+      assertSameKey(definition, table, changes, bound)
       const picked = pickFields(stored, namesIn(definition, changes))
       if (picked.fields.length === 0) return changes
       const { rows } = await load(picked)
-      const [row = {}] = await rows.seal([{ ...bound, ...changes }], {}).catch((error) => explainBound(bind, error))
+      const [row = {}] = await rows
+        .seal([{ ...bound, ...changes }], {})
+        .catch((error) => explainBound(definition, error))
       // The row's own columns, which are only known from the condition, are not changed.
       return Object.fromEntries(Object.entries(row).filter(([column]) => column in changes || !(column in bound)))
     },
@@ -192,8 +213,43 @@ function sameText(one: unknown, other: unknown): boolean {
   return !isMissing(other) && String(one) === String(other)
 }
 
-function explainBound(bind: readonly { name: string }[], error: unknown): never {
+/** The key of a row; undefined where its columns do not tell. */
+function findKey({ keyOf }: Definition, row: Row): string | undefined {
+  try {
+    return keyOf(row, 0)
+  } catch {
+    return undefined
+  }
+}
+
+/** In place of a value that is not known: the id of no key. */
+const ANY_KEY = 'ffffffff-ffff-4fff-bfff-ffffffffffff'
+
+/** Refuses a change of what says the key of a row: its other values would not open any more. @throws InvalidInputError */
+function assertSameKey(definition: Definition, table: string, changes: Row, bound: Row): void {
+  if (!definition.keyByRow) return
+  const key = findKey(definition, bound)
+  for (const [column, value] of Object.entries(changes)) {
+    if (value === undefined) continue
+    const isKnown = value === null || !['object', 'function'].includes(typeof value)
+    if (findKey(definition, { ...bound, [column]: isKnown ? value : ANY_KEY }) === key) continue
+    throw new InvalidInputError(
+      `${table}.${column} must not change: it says the key of the row, under which its values are encrypted`,
+      `If it stays as it is, name it in the condition too: ${column} = ….`,
+    )
+  }
+}
+
+function explainBound({ bind }: Definition, error: unknown): never {
   const place = isEaasError(error) && error.code === 'E_INVALID_INPUT' ? error.place : undefined
+  if (place?.field === 'keyId') {
+    const hint = 'Name its column in the condition too, and in the target of an upsert: key_id = ….'
+    throw new InvalidInputError(
+      'the change does not tell the key of the row, which `keyId` of the model needs',
+      hint,
+      place,
+    )
+  }
   const column = bind.find(({ name }) => name === place?.field)?.name
   if (column === undefined) throw error
   throw new InvalidInputError(

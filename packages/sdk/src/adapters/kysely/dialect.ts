@@ -1,22 +1,52 @@
 /** A dialect of Kysely whose connections encrypt what a query writes, and decrypt what it reads. */
-import type { CompiledQuery, DatabaseConnection, Dialect, Driver, QueryCompiler, QueryResult } from 'kysely'
+import {
+  type CompiledQuery,
+  type DatabaseConnection,
+  type Dialect,
+  type Driver,
+  MssqlAdapter,
+  PostgresAdapter,
+  type QueryCompiler,
+  type QueryResult,
+} from 'kysely'
 import type { Row } from '../../input.js'
-import { isNode } from './nodes.js'
+import type { ColumnTypes } from './column-types.js'
+import { isNode, type Node } from './nodes.js'
 import { assertDistinct, assertReadable, openRows } from './results.js'
 import { rewriteStatement } from './rewrite.js'
 import type { Output } from './scope.js'
+import { createSpellings, type Spellings } from './spellings.js'
 import type { Models } from './tables.js'
 
+/** What all connections of a dialect share. */
+interface Context {
+  models: Models
+  compiler: QueryCompiler
+  /** Makes what spells the ids of one query, by a function that runs others before it. */
+  spellingsBy(run: (query: Node) => Promise<Row[]>): Spellings
+}
+
 export function wrapDialect(dialect: Dialect, models: Models): Dialect {
+  const adapter = dialect.createAdapter()
+  const database = {
+    isPostgres: adapter instanceof PostgresAdapter,
+    isSqlServer: adapter instanceof MssqlAdapter,
+    known: new Map<string, ColumnTypes>(),
+  }
+  const context = () => ({
+    models,
+    compiler: dialect.createQueryCompiler(),
+    spellingsBy: (run: (query: Node) => Promise<Row[]>) => createSpellings(database, run),
+  })
   return {
     createAdapter: () => dialect.createAdapter(),
     createQueryCompiler: () => dialect.createQueryCompiler(),
     createIntrospector: (database) => dialect.createIntrospector(database),
-    createDriver: () => wrapDriver(dialect.createDriver(), dialect.createQueryCompiler(), models),
+    createDriver: () => wrapDriver(dialect.createDriver(), context()),
   }
 }
 
-function wrapDriver(driver: Driver, compiler: QueryCompiler, models: Models): Driver {
+function wrapDriver(driver: Driver, context: Context): Driver {
   /** The driver knows its own connections only. */
   const inner = new WeakMap<object, DatabaseConnection>()
   const outer = new WeakMap<DatabaseConnection, DatabaseConnection>()
@@ -27,7 +57,7 @@ function wrapDriver(driver: Driver, compiler: QueryCompiler, models: Models): Dr
       if (name === 'acquireConnection') {
         return async (...options: []) => {
           const connection = await target.acquireConnection(...options)
-          const wrapped = outer.get(connection) ?? wrapConnection(connection, compiler, models)
+          const wrapped = outer.get(connection) ?? wrapConnection(connection, context)
           outer.set(connection, wrapped)
           inner.set(wrapped, connection)
           return wrapped
@@ -44,10 +74,17 @@ interface Translated {
   outputs: readonly Output[]
 }
 
-function wrapConnection(connection: DatabaseConnection, compiler: QueryCompiler, models: Models): DatabaseConnection {
+function wrapConnection(
+  connection: DatabaseConnection,
+  { models, compiler, spellingsBy }: Context,
+): DatabaseConnection {
   const translate = async (given: CompiledQuery): Promise<Translated> => {
     if (!isNode(given.query)) return { compiled: given, outputs: [] }
-    const { node, outputs } = await rewriteStatement(models, given.query)
+    const run = async (query: Node) => {
+      const { rows } = await connection.executeQuery(compiler.compileQuery(query as never, given.queryId))
+      return rows as Row[]
+    }
+    const { node, outputs } = await rewriteStatement(models, spellingsBy(run), given.query)
     assertDistinct(outputs)
     assertReadable(outputs)
     if (node === given.query) return { compiled: given, outputs }

@@ -52,19 +52,26 @@ export async function openRows(outputs: readonly Output[], rows: readonly Row[],
   const inner = outputs.flatMap((output) => ('inner' in output ? [output] : []))
   const own = outputs.flatMap((output) => ('inner' in output ? [] : [output]))
   const byInstance = groupBy(own, (output) => ('all' in output ? output.all : output.source.instance))
+  const result = { rows, isJson, names: new Set(outputs.flatMap((output) => ('all' in output ? [] : [output.name]))) }
   await Promise.all([
     ...inner.map((output) => openRows(output.inner, rows.flatMap((row) => row[output.name] ?? []) as Row[], true)),
-    ...[...byInstance].map(([instance, some]) => openInstance(instance, some, { rows, isJson })),
+    ...[...byInstance].map(([instance, some]) => openInstance(instance, some, result)),
   ])
 }
 
 interface Result {
   rows: readonly Row[]
   isJson: boolean
+  /** The columns of which it is known what they are. */
+  names: ReadonlySet<string>
 }
 
-async function openInstance({ table }: Instance, outputs: readonly Output[], { rows, isJson }: Result): Promise<void> {
-  const places = rows.map((row) => outputs.flatMap((output) => placesIn(output, row)))
+async function openInstance(
+  { table }: Instance,
+  outputs: readonly Output[],
+  { rows, isJson, names }: Result,
+): Promise<void> {
+  const places = rows.map((row) => outputs.flatMap((output) => placesIn(output, row, names)))
   if (!places.some((some) => some.some(({ column }) => table.isSealed(column)))) return
   const opened = await table.openRows(rows.map((row, at) => readStored(row, places[at] ?? [])))
   for (const [at, row] of rows.entries()) {
@@ -92,11 +99,13 @@ function textOf(value: unknown): string {
   return typeof value === 'object' ? JSON.stringify(value) : String(value)
 }
 
-function placesIn(output: Output, row: Row): Place[] {
+function placesIn(output: Output, row: Row, names: ReadonlySet<string>): Place[] {
   if ('source' in output) return [{ column: output.source.column, name: output.name }]
   if ('inner' in output) return []
-  const columns = output.all.table.columns.filter((column) => Object.hasOwn(row, column))
-  return columns.map((column) => ({ column, name: column }))
+  const { columns, keyByRow } = output.all.table
+  // A key for each row is told by columns that the model does not name.
+  const own = Object.keys(row).filter((column) => columns.includes(column) || (keyByRow && !names.has(column)))
+  return own.map((column) => ({ column, name: column }))
 }
 
 /** Dates and bytes are text in the JSON that databases make, and in Kysely's types of it. */

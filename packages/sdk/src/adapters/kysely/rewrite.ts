@@ -17,13 +17,15 @@ import {
   sealedColumns,
 } from './scope.js'
 import { rewriteSelections } from './selections.js'
+import type { Spellings } from './spellings.js'
 import { findTable, type Models } from './tables.js'
 import { rewriteInsert, rewriteUpdate, WRITTEN } from './writes.js'
 
 /** Rewrites a statement. @throws InvalidInputError for what the database cannot do with encrypted values */
-export async function rewriteStatement(models: Models, statement: Node): Promise<Rewritten> {
+export async function rewriteStatement(models: Models, spellings: Spellings, statement: Node): Promise<Rewritten> {
   const rewriter: Rewriter = {
     models,
+    spellings,
     query: (node, outer) => rewriteQuery(rewriter, node, outer),
     expression: (node, scope) => rewriteExpression(rewriter, node, scope),
   }

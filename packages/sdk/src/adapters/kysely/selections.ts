@@ -10,6 +10,7 @@ import {
   type Output,
   type Relation,
   type Scope,
+  type Source,
 } from './scope.js'
 
 export interface Selections {
@@ -37,7 +38,7 @@ async function rewriteSelection(
   const isNamed = selection.kind === 'AliasNode'
   const value = isNamed ? (selection.node as Node) : selection
   const name = isNamed ? aliasName(selection) : (columnName(value) ?? '')
-  const source = findSource(scope, value)
+  const source = findSource(scope, value) ?? findOnly(scope, value)
   assertNoWholeRow(scope, value)
   if (source) return { node: one, outputs: [{ name, source }] }
   const inside = findInner(scope, value)
@@ -50,6 +51,15 @@ async function rewriteSelection(
     return { node, outputs: [{ name, inner: inner.outputs }] }
   }
   return { node: await rewriter.expression(one, scope), outputs: [] }
+}
+
+/** Finds a column of which the model knows nothing, in a query of one table: it may say the key of the row. */
+function findOnly({ own }: Scope, value: Node): Source | undefined {
+  const [relation, ...others] = own.values()
+  const column = columnName(value)
+  return column === undefined || qualifierOf(value) !== undefined || others.length > 0
+    ? undefined
+    : relation?.find(column)
 }
 
 /** The relations of which all columns are selected; undefined where a selection is something else. */

@@ -17,6 +17,7 @@ import { columnName, type Node, qualifierOf, tableNames } from './nodes.js'
 import { assertOneRow, assertValuesInSql, pinnedBy } from './one-row.js'
 import type { Rewriter } from './rewriter.js'
 import { findSource, isSealed, type Scope, tableRelation } from './scope.js'
+import type { Named } from './spellings.js'
 import { assertSpelling, findTable } from './tables.js'
 
 /** The members of a query that the functions of this file have rewritten. */
@@ -45,7 +46,12 @@ export async function rewriteInsert(rewriter: Rewriter, node: Node, scope: Scope
   for (const column of columns) assertSpelling(table, column)
   const given = ((values?.values as readonly Node[]) ?? []).map((row) => readRow(columns, row))
   for (const { computed } of given) await rewriteComputed(rewriter, table, computed, scope)
-  const sealed = await table.sealRows(given.map((row) => row.values))
+  const named = { table, node: node.into as Node }
+  const plain = await rewriter.spellings.spell(
+    named,
+    given.map((row) => row.values),
+  )
+  const sealed = await table.sealRows(plain)
   const all = [...new Set([...columns, ...sealed.flatMap((row) => Object.keys(row))])]
   const rows = sealed.map((row, at) => valueList(all, { values: row, computed: given[at]?.computed ?? new Map() }))
   const out: Record<string, unknown> = { ...node }
@@ -54,8 +60,7 @@ export async function rewriteInsert(rewriter: Rewriter, node: Node, scope: Scope
     out.values = ValuesNode.create(rows)
   }
   if (node.onConflict) {
-    const plain = given.map((row) => row.values)
-    out.onConflict = await rewriteConflict(rewriter, table, node.onConflict as Node, plain, scope)
+    out.onConflict = await rewriteConflict(rewriter, named, node.onConflict as Node, plain, scope)
   }
   return out as unknown as Node
 }
@@ -93,25 +98,30 @@ export async function rewriteUpdate(rewriter: Rewriter, node: Node, scope: Scope
     return { ...node, updates: await Promise.all(updates.map(rewrite)) } as unknown as Node
   }
   const { values, computed } = readUpdates(updates)
+  table.assertKeepsKey(Object.fromEntries(computed), {})
   await rewriteComputed(rewriter, table, computed, scope)
   assertValuesInSql(updates)
   if (table.isBound(values)) assertOneRow(table.name, node)
   const alias = tableNames(node.table as Node)?.alias ?? ''
   const bound = pinnedBy(alias, scope.own.size === 1, node.where as Node | undefined)
-  const sealed = await table.sealChanges(values, pick(bound, table.bind))
+  const named = { table, node: writtenNode(node) }
+  const spelled = table.isBound(values) ? await rewriter.spellings.spellBound(named, bound) : bound
+  const sealed = await table.sealChanges(values, spelled)
   return { ...node, updates: updateList(table, { values: sealed, computed }) } as unknown as Node
 }
 
 async function rewriteConflict(
   rewriter: Rewriter,
-  table: SealedTable,
+  named: Named,
   node: Node,
   rows: readonly Row[],
   outer: Scope,
 ): Promise<Node> {
+  const { table } = named
   const scope = { ...outer, own: new Map([...outer.own, ['excluded', tableRelation(table)]]) }
   const conflict = readConflict(table, ((node.columns as readonly Node[]) ?? []).map(nameOf), rows)
   const { values, computed } = readUpdates((node.updates as readonly Node[]) ?? [])
+  table.assertKeepsKey(Object.fromEntries(computed), {})
   const excluded = new Map<string, Node>()
   for (const [column, value] of computed) {
     if (!table.isSealed(column) || columnName(value) !== column || qualifierOf(value) !== 'excluded') continue
@@ -120,6 +130,7 @@ async function rewriteConflict(
   }
   await rewriteComputed(rewriter, table, computed, scope)
   const out: Record<string, unknown> = { ...node }
+  if (table.isBound(values) || excluded.size > 0) await rewriter.spellings.assertStored(named, rows)
   if (node.updates) {
     const sealed = await table.sealChanges(values, conflict.bound)
     out.updates = updateList(table, { values: sealed, computed: new Map([...excluded, ...computed]) })
@@ -182,12 +193,17 @@ function aliasedTable(scope: Scope, node: Node): SealedTable | undefined {
   return output && 'all' in output ? output.all.table : undefined
 }
 
+/** The node with the name of the table that is updated: where that is an alias, it stands elsewhere in the query. */
+function writtenNode(update: Node): Node {
+  const written = update.table as Node
+  const froms = ((update.from as Node | undefined)?.froms ?? []) as readonly Node[]
+  return (
+    froms.find((one) => one.kind === 'AliasNode' && tableNames(one)?.alias === tableNames(written)?.table) ?? written
+  )
+}
+
 /** Whether a column that is set is an encrypted one of another table, by the name in front of it. */
 function isOfAnother(scope: Scope, column: Node, table: SealedTable | undefined): boolean {
   const source = qualifierOf(column) === undefined ? undefined : findSource(scope, column)
   return source !== undefined && isSealed(source) && source.instance.table !== table
-}
-
-function pick(row: Row, columns: readonly string[]): Row {
-  return Object.fromEntries(Object.entries(row).filter(([column]) => columns.includes(column)))
 }

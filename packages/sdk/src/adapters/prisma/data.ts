@@ -42,7 +42,7 @@ export async function sealUpdate(schema: Schema, model: KnownModel, data: unknow
 function pinnedExactly(model: KnownModel, changes: Row, where: unknown): Row {
   const bound = pinnedBy(model, where)
   if (model.sealed?.isBound(changes)) {
-    const inexact = Object.keys(bound).find((field) => !model.exact.has(field))
+    const inexact = model.sealed.bind.find((field) => field in bound && !model.exact.has(field))
     const hint = 'Give the column a type with one spelling: a number, a UUID, or text that is compared exactly.'
     if (inexact !== undefined) refuseSpelling(model.sealed.name, inexact, hint)
   }

@@ -23,11 +23,9 @@ function collect(schema: Schema, model: KnownModel, result: unknown, found: Map<
   }
 }
 
-async function openRows({ sealed }: KnownModel, rows: readonly Row[]): Promise<void> {
+async function openRows({ sealed, relations }: KnownModel, rows: readonly Row[]): Promise<void> {
   if (!sealed) return
-  const stored = rows.map((row) =>
-    Object.fromEntries(sealed.columns.filter((column) => Object.hasOwn(row, column)).map((key) => [key, row[key]])),
-  )
+  const stored = rows.map((row) => Object.fromEntries(Object.entries(row).filter(([field]) => !relations.has(field))))
   const opened = await sealed.openRows(stored)
   for (const [at, row] of rows.entries()) {
     for (const field of Object.keys(stored[at] ?? {})) {

@@ -82,14 +82,14 @@ function isCombined(model: KnownModel, key: string): boolean {
   return !LOGICAL.includes(key) && !model.fields.has(key)
 }
 
-/** Finds the values that a condition says the row has in the fields of `bind`, as the database spells them. */
+/** Finds the values that a condition says the row has, as the database spells them. */
 export function pinnedBy(model: KnownModel, where: unknown): Row {
   if (!isPlain(where)) return {}
   const found: Row = {}
   for (const one of [where.AND ?? []].flat()) Object.assign(found, pinnedBy(model, one))
   for (const [key, value] of Object.entries(where)) {
     if (isCombined(model, key)) Object.assign(found, pinnedBy(model, value))
-    else if (model.sealed?.bind.includes(key)) {
+    else if (model.fields.has(key) && !model.relations.has(key) && !LOGICAL.includes(key)) {
       const pinned = isPlain(value) ? equalTo(value) : value
       if (pinned !== undefined) found[key] = model.spell(key, pinned)
     }

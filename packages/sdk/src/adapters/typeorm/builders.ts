@@ -2,7 +2,7 @@
 import type { EntityMetadata } from 'typeorm'
 import { refuseExpression, refuseField, refuseOrder } from '../refusals.js'
 import { type Located, rewriteCondition } from './conditions.js'
-import { type Alias, type Builder, type Condition, kindOf } from './internals.js'
+import { type Alias, type Builder, type ColumnMetadata, type Condition, kindOf } from './internals.js'
 import type { Output } from './results.js'
 import type { KnownTable, KnownTables } from './tables.js'
 import { assertBuilt, findNamed, MARK, marked, withoutMarks } from './text.js'
@@ -121,16 +121,28 @@ export function extendBuilder(Base: Constructor<Builder>, context: Context, adop
   }
 }
 
-/** Finds the column of a model that the path of a condition names, such as `user.email`. */
-export function locate({ tables }: Context, builder: Builder, path: string): Located | undefined {
+/** Finds the column that the path of a condition names, such as `user.email`. */
+function findColumn(builder: Builder, path: string) {
   const { aliases, mainAlias, joinAttributes, aliasNamePrefixingEnabled: isPrefixed } = builder.expressionMap
   const dot = isPrefixed ? path.indexOf('.') : -1
   const alias = isPrefixed ? path.slice(0, dot) : (mainAlias?.name ?? '')
   const own = [mainAlias, ...aliases, ...joinAttributes.map((join) => join.alias)]
   const found = own.find((one) => one?.name === alias && one.hasMetadata)?.metadata
   const metadata = found ?? stateOf(builder).entities.get(alias)
-  const known = metadata && tables.find(metadata)
   const column = metadata?.columns.find(({ propertyPath }) => propertyPath === path.slice(dot + 1))
+  return { alias, isPrefixed, metadata, column }
+}
+
+/** Returns the name that rows of a model have for the column of a condition, of which the model itself may know nothing. */
+export function nameInRow({ tables }: Context, builder: Builder, path: string): string | undefined {
+  const { metadata, column } = findColumn(builder, path)
+  return column && metadata && (tables.find(metadata)?.nameOf(column) ?? column.propertyPath)
+}
+
+/** Finds the column of a model that the path of a condition names. */
+export function locate({ tables }: Context, builder: Builder, path: string): Located | undefined {
+  const { alias, isPrefixed, metadata, column } = findColumn(builder, path)
+  const known = metadata && tables.find(metadata)
   const name = column && known?.nameOf(column)
   if (!known || name === undefined) return undefined
   const before = isPrefixed ? `${builder.escape(alias)}.` : ''
@@ -151,12 +163,12 @@ export function assertOrder(
 /** Notes which columns a write returns, and marks the encrypted ones. */
 function noteReturning(builder: Builder, known: KnownTable, run: Run, text: string): string {
   const metadata = (builder.expressionMap.mainAlias as Alias).metadata
-  const note = (name: string) => {
-    const output = known.columnOf(metadata, name).databaseName
-    run.outputs.push({ known, alias: '', name, output })
+  const note = (column: ColumnMetadata) => {
+    const name = known.nameOf(column) ?? column.propertyPath
+    run.outputs.push({ known, alias: '', name, output: column.databaseName })
   }
   if (text.trim() === '*') {
-    for (const name of known.sealed.columns) note(name)
+    for (const column of metadata.columns) note(column)
     return `${MARK}*`
   }
   const columns = text.split(',').map((part) => {
@@ -179,7 +191,7 @@ function noteReturning(builder: Builder, known: KnownTable, run: Run, text: stri
     .flatMap((column) => (column ? [column] : []))
     .map((column) => {
       const name = known.nameOf(column)
-      if (name !== undefined) note(name)
+      note(column)
       const quoted = builder.escape(column.databaseName)
       return name !== undefined && known.sealed.isSealed(name) ? marked(quoted) : quoted
     })

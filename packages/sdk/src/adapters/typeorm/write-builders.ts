@@ -2,13 +2,13 @@
 import type { Row } from '../../input.js'
 import { readConflict } from '../conflicts.js'
 import { refuseCall } from '../refusals.js'
-import { type Constructor, type Context, findMain, locate } from './builders.js'
+import { type Constructor, type Context, findMain, nameInRow } from './builders.js'
 import { pinnedBy } from './conditions.js'
 import type { Alias, Builder, InsertBuilder, UpdateBuilder } from './internals.js'
 import { Pending } from './pending.js'
 import type { KnownTable } from './tables.js'
 import { marked } from './text.js'
-import { madeColumns, sealChanges, sealInserts, type Target } from './writes.js'
+import { madeColumns, readRow, sealChanges, sealInserts, type Target } from './writes.js'
 
 /** The values with which a builder makes its SQL, in place of those that it was given. */
 const sealedValues = new WeakMap<object, object>()
@@ -37,7 +37,8 @@ export function extendInsert(Base: Constructor<InsertBuilder>, context: Context)
       const target = findTarget(context, this)
       if (!target) return super.createInsertExpression()
       assertWhole(this, target)
-      const moved = readOverwrite(this, target)
+      const rows = super.getValueSets().map((entity) => readRow(target.known, target.metadata, entity))
+      const moved = readOverwrite(this, target, rows)
       return moved.reduce((text, column) => {
         const quoted = this.escape(column)
         return text.replace(`${quoted} = EXCLUDED.${quoted}`, `${marked(quoted)} = EXCLUDED.${marked(quoted)}`)
@@ -55,10 +56,7 @@ export function extendUpdate(Base: Constructor<UpdateBuilder>, context: Context)
     override createUpdateExpression(): string {
       const target = findTarget(context, this)
       if (!target) return super.createUpdateExpression()
-      const bound = pinnedBy(this.expressionMap.wheres, this.getParameters(), (path) => {
-        const name = locate(context, this, path)?.name
-        return name !== undefined && target.known.sealed.bind.includes(name) ? name : undefined
-      })
+      const bound = pinnedBy(this.expressionMap.wheres, this.getParameters(), (path) => nameInRow(context, this, path))
       const changes = sealChanges(target, super.getValueSet(), bound)
       const text = withValues(this, changes, () => super.createUpdateExpression())
       return markChanges(this, target, text)
@@ -97,15 +95,15 @@ function assertWhole(builder: InsertBuilder, { known, metadata }: Target): void 
 }
 
 /** Adds the indexes of encrypted columns to those that an upsert changes, and returns the encrypted ones. */
-function readOverwrite(builder: InsertBuilder, { known, metadata }: Target): string[] {
+function readOverwrite(builder: InsertBuilder, { known, metadata }: Target, rows: readonly Row[]): string[] {
   const { onUpdate } = builder.expressionMap
   if (!onUpdate?.overwrite) return []
   const nameOf = (column: string) => {
     const found = metadata.findColumnWithDatabaseName(column)
-    return (found && known.nameOf(found)) ?? ''
+    return found ? (known.nameOf(found) ?? found.propertyPath) : ''
   }
   const targets = Array.isArray(onUpdate.conflict) ? onUpdate.conflict : []
-  const conflict = readConflict(known.sealed, targets.map(nameOf), [])
+  const conflict = readConflict(known.sealed, targets.map(nameOf), rows)
   const rebound = onUpdate.overwrite.find((column) => known.sealed.bind.includes(nameOf(column)))
   if (rebound !== undefined && !targets.includes(rebound)) {
     refuseCall(
@@ -113,6 +111,8 @@ function readOverwrite(builder: InsertBuilder, { known, metadata }: Target): str
       'Leave it out: encrypted values are bound to it.',
     )
   }
+  const overwritten = onUpdate.overwrite.filter((column) => !targets.includes(column))
+  known.sealed.assertKeepsKey(Object.fromEntries(overwritten.map((column) => [nameOf(column), {}])), {})
   const moved = onUpdate.overwrite.filter((column) => known.sealed.isSealed(nameOf(column)))
   if (moved.length > 0 && onUpdate.skipUpdateIfNoValuesChanged) {
     refuseCall('skipUpdateIfNoValuesChanged', 'Leave it out: encrypted values differ each time.')

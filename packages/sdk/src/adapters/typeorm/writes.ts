@@ -53,6 +53,11 @@ function makeIds({ sealed, columnOf }: KnownTable, metadata: EntityMetadata, ent
 export function sealChanges({ known, metadata, prepare }: Target, changes: Row, bound: Row): Row {
   const { sealed } = known
   const row = readRow(known, metadata, changes)
+  const given = metadata.columns.map((column) => [known.nameOf(column) ?? column.propertyPath, column] as const)
+  sealed.assertKeepsKey(
+    Object.fromEntries(given.map(([name, column]) => [name, column.getEntityValue(changes)])),
+    bound,
+  )
   const own = Object.keys(row).filter((name) => sealed.columns.includes(name))
   const out = keepMade({ known, metadata }, changes)
   if (own.length === 0) return out
@@ -97,7 +102,7 @@ function refusePart(table: string, column: string): never {
 }
 
 /** Reads the values of an entity, by the names of the model. @throws InvalidInputError for SQL in place of one that matters */
-function readRow(known: KnownTable, metadata: EntityMetadata, entity: object): Row {
+export function readRow(known: KnownTable, metadata: EntityMetadata, entity: object): Row {
   const { sealed } = known
   const made = madeColumns(known)
   const row: Row = {}
