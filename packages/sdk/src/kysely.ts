@@ -1,5 +1,6 @@
 /** `@eaas/sdk/kysely`: a dialect of Kysely that encrypts what is stored and decrypts what is read, by the models of the tables. */
 import type { Dialect, Selectable } from 'kysely'
+import type { Declared } from './adapters/bytes.js'
 import { wrapDialect } from './adapters/kysely/dialect.js'
 import { createTable } from './adapters/table.js'
 import type { AnyModel } from './any-model.js'
@@ -7,7 +8,7 @@ import { InvalidInputError } from './errors.js'
 
 export type { AnyModel }
 
-type Columns<Table> = { [Column in keyof Selectable<Table>]?: Selectable<Table>[Column] | undefined }
+type Columns<Table> = { [Column in keyof Selectable<Table>]?: Declared<Selectable<Table>[Column]> | undefined }
 
 /** The name of a table without its schema. */
 type BareName<Table> = Table extends `${string}.${infer Name}` ? Name : Table

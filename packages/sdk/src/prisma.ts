@@ -1,4 +1,5 @@
 /** `@eaas/sdk/prisma`: an extension of a Prisma client that encrypts what is stored and decrypts what is read, by the models of the tables. */
+import type { Read } from './adapters/bytes.js'
 import { extendClient } from './adapters/prisma/extension.js'
 import type { AnyModel } from './any-model.js'
 
@@ -15,7 +16,7 @@ export type Encrypted<M> = (client: object) => {
         [Name in keyof M & string as Uncapitalize<Name>]: {
           [Field in keyof PlainOf<M[Name]> & string as PlainOf<M[Name]>[Field] extends string | null | undefined
             ? never
-            : Field]: () => { needs: Record<string, never>; compute: () => ValueOf<PlainOf<M[Name]>[Field]> }
+            : Field]: () => { needs: Record<string, never>; compute: () => Read<ValueOf<PlainOf<M[Name]>[Field]>> }
         }
       }
       model: Record<never, never>

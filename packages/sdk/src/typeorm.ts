@@ -1,5 +1,6 @@
 /** `@eaas/sdk/typeorm`: a TypeORM data source that encrypts what it stores and decrypts what it reads, by the models of its entities. */
 import type { DataSource, EntityTarget, ObjectLiteral } from 'typeorm'
+import type { Declared } from './adapters/bytes.js'
 import { wrapDataSource } from './adapters/typeorm/data-source.js'
 import type { AnyModel } from './any-model.js'
 
@@ -10,7 +11,7 @@ export type ModelsOf<Entities extends readonly ObjectLiteral[]> = {
   readonly [At in keyof Entities]: readonly [
     entity: EntityTarget<Entities[At]>,
     model: AnyModel & {
-      readonly '~types'?: { plain: { [Name in keyof Entities[At]]?: Entities[At][Name] | undefined } }
+      readonly '~types'?: { plain: { [Name in keyof Entities[At]]?: Declared<Entities[At][Name]> | undefined } }
     },
   ]
 }
