@@ -1,8 +1,9 @@
 // The contract of the adapters: the same cases for each ORM. `area` is a row of the table in the docs.
 import { randomUUID } from 'node:crypto'
 import { expect } from 'vitest'
+import { fromText } from '../../packages/sdk/src/index.js'
 import { failure } from '../../packages/sdk/src/test-support/clients.js'
-import { type Orm, type Post, postOf, type Scene, type User, userOf } from './scene.js'
+import { type Orm, type Person, type Post, personOf, postOf, type Scene, sampleOf, type User, userOf } from './scene.js'
 
 export interface Case {
   area: string
@@ -33,6 +34,14 @@ function plainPost({ id, user_id, title, likes }: Post): Post {
 
 const byId = (one: { id: string }, other: { id: string }) => (one.id < other.id ? -1 : 1)
 const sorted = (users: User[]) => users.map(plain).sort((a, b) => byId(a as User, b as User))
+
+/** What a call returns, or `refused`, where it is refused as input. */
+async function orRefused<T>(call: Promise<T>): Promise<T | 'refused'> {
+  return call.catch((error: { code?: unknown }) => {
+    expect(error.code).toBe('E_INVALID_INPUT')
+    return 'refused'
+  })
+}
 
 /** Everything that the two tables hold, as text. */
 async function stored({ sql }: Scene): Promise<string> {
@@ -102,6 +111,30 @@ many('stores none where one value is wrong', ['insertMany'], async (scene) => {
   expect(await stored(scene)).toBe('null')
 })
 
+many('tells null, absent and empty apart', ['insertMany', 'byId', 'withoutNick'], async ({ orm }) => {
+  const users = [userOf({ nick: null }), userOf({ nick: '' }), userOf({ nick: 'ada' }), userOf()]
+  const [, , , absent] = users
+  await orm.insertMany(users.map((user) => (user === absent ? { ...user, nick: undefined as never } : user)))
+  const nicks = await Promise.all(users.map(async ({ id }) => (await orm.byId(id))?.nick))
+  expect(nicks).toEqual([null, '', 'ada', null])
+  expect((await orm.withoutNick()).map(({ id }) => id).sort()).toEqual([users[0]?.id, absent?.id].sort())
+})
+many(
+  'leaves out rows that are there, and seals the others',
+  ['insertMany', 'insertIgnoring', 'all'],
+  async ({ orm }) => {
+    const [ada, bob] = [userOf({ nick: 'first' }), userOf()]
+    await orm.insertMany([ada])
+    await orm.insertIgnoring([{ ...ada, nick: 'second' }, bob])
+    expect(sorted(await orm.all())).toEqual(sorted([ada, bob]))
+  },
+)
+many('stores none where the database refuses one', ['insertMany', 'all'], async ({ orm }) => {
+  const user = userOf({ email: 'ada@x.org' })
+  await expect(orm.insertMany([user, userOf({ email: 'ADA@x.org' })])).rejects.toThrow()
+  expect(await orm.all()).toEqual([])
+})
+
 const returning = area('`returning`')
 returning('returns an inserted row opened', ['insertReturning'], async ({ orm }) => {
   const user = userOf()
@@ -112,6 +145,78 @@ returning('returns a changed row opened', ['insert', 'updateReturning'], async (
   await orm.insert(user)
   expect(plain(await orm.updateReturning?.(user.id, { nick: 'new' }))).toEqual({ ...user, nick: 'new' })
 })
+
+returning('returns a deleted row opened', ['insert', 'deleteReturning', 'all'], async ({ orm }) => {
+  const user = userOf()
+  await orm.insert(user)
+  expect(plain(await orm.deleteReturning?.(user.id))).toEqual(user)
+  expect(await orm.all()).toEqual([])
+})
+returning(
+  'refuses a field without what it is bound to, before anything is written',
+  ['insert', 'updateReturningNick'],
+  async (scene) => {
+    const user = userOf()
+    await scene.orm.insert(user)
+    const before = await stored(scene)
+    await refused(Promise.resolve(scene.orm.updateReturningNick?.(user.id, { nick: 'new' })), /\bid\b/)
+    expect(await stored(scene)).toBe(before)
+  },
+)
+
+const kinds = area('dates, numbers, booleans, bytes, JSON')
+const SAMPLE = {
+  data: new Uint8Array([0, 1, 127, 128, 255]),
+  amount: -1234.5678,
+  taken: new Date('1815-12-10T09:08:07.006Z'),
+  good: true,
+  tree: { name: "O'Hara", parts: ['a', ''], deep: { n: null } },
+}
+kinds('are stored encrypted, and read in the types of the model', ['insertSample', 'sampleById'], async (scene) => {
+  const sample = sampleOf(SAMPLE)
+  await scene.orm.insertSample(sample)
+  const found = await scene.orm.sampleById(sample.id)
+  expect({ ...found, data: Array.from(found?.data ?? []) }).toEqual({ ...sample, data: Array.from(SAMPLE.data) })
+  expect(found?.taken).toBeInstanceOf(Date)
+  expect(found?.data).toBeInstanceOf(Uint8Array)
+  const [row] = await scene.sql`select json_agg(samples)::text as all from samples`
+  expect(String(row?.all)).not.toMatch(/1234|1815|Hara|true/)
+})
+kinds('are null, zero, false and empty, each as itself', ['insertSample', 'sampleById'], async ({ orm }) => {
+  const none = sampleOf()
+  const empty = sampleOf({
+    data: new Uint8Array(0),
+    amount: 0,
+    taken: new Date(0),
+    good: false,
+    tree: { name: '', parts: [] },
+  })
+  for (const sample of [none, empty]) {
+    await orm.insertSample(sample)
+    const found = await orm.sampleById(sample.id)
+    expect({ ...found, data: found?.data && Array.from(found.data) }).toEqual({
+      ...sample,
+      data: sample.data && Array.from(sample.data),
+    })
+  }
+})
+kinds(
+  'are changed one by one, and cleared by null',
+  ['insertSample', 'updateSample', 'sampleById'],
+  async ({ orm }) => {
+    const sample = sampleOf(SAMPLE)
+    await orm.insertSample(sample)
+    await orm.updateSample(sample.id, { amount: 0, tree: { name: 'new', parts: [] }, taken: null })
+    await orm.updateSample(sample.id, { data: null, good: undefined as never })
+    expect(await orm.sampleById(sample.id)).toEqual({
+      ...sample,
+      amount: 0,
+      tree: { name: 'new', parts: [] },
+      taken: null,
+      data: null,
+    })
+  },
+)
 
 const read = area('read some columns')
 read('opens a field that is selected with what it is bound to', ['insert', 'nickOf'], async ({ orm }) => {
@@ -205,6 +310,137 @@ update('refuses to change what values are bound to', ['insert', 'update'], async
   await refused(orm.update(user.id, { id: randomUUID() }), /users\.id must not change/)
 })
 
+update('refuses to seal one value for several ids', ['insert', 'updateByIds', 'byId'], async ({ orm }) => {
+  const user = userOf()
+  await orm.insert(user)
+  await refused(orm.updateByIds([user.id, randomUUID()], { nick: 'all' }), /an encrypted value is bound to id/)
+  expect((await orm.byId(user.id))?.nick).toBe(user.nick)
+})
+update(
+  'finds rows by another table, for what is not encrypted',
+  ['insertMany', 'insertPosts', 'updateByLikes', 'all'],
+  async ({ orm }) => {
+    const [ada, bob] = [userOf(), userOf()]
+    await orm.insertMany([ada, bob])
+    await orm.insertPosts([postOf(ada, { likes: 7 }), postOf(bob, { likes: 1 })])
+    await orm.updateByLikes(7, { city: 'Lima', nick: null })
+    expect(sorted(await orm.all())).toEqual(sorted([{ ...ada, city: 'Lima', nick: null }, bob]))
+  },
+)
+update(
+  'refuses to seal a value for rows of a subquery',
+  ['insert', 'insertPosts', 'updateByLikes', 'byId'],
+  async ({ orm }) => {
+    const user = userOf()
+    await orm.insert(user)
+    await orm.insertPosts([postOf(user, { likes: 7 })])
+    await refused(orm.updateByLikes(7, { nick: 'all' }), /bound to id|a subquery|about one row/)
+    expect((await orm.byId(user.id))?.nick).toBe(user.nick)
+  },
+)
+update(
+  'stores an empty text as one, which is not null',
+  ['insert', 'update', 'byId', 'withoutNick'],
+  async ({ orm }) => {
+    const user = userOf({ nick: null })
+    await orm.insert(user)
+    await orm.update(user.id, { nick: '' })
+    expect([(await orm.byId(user.id))?.nick, await orm.withoutNick()]).toEqual(['', []])
+  },
+)
+update('never stores an index that is written by hand', ['insert', 'update', 'byEmail'], async ({ orm, models }) => {
+  const user = userOf({ email: 'ada@x.org' })
+  await orm.insert(user)
+  const other = await models.users.index({ email: 'ben@x.org' })
+  await orRefused(orm.update(user.id, { ...other, city: 'Rome' } as never))
+  await orRefused(orm.update(user.id, { ...other, nick: 'new' } as never))
+  await orRefused(orm.update(user.id, { email_index: null } as never))
+  expect([(await orm.byEmail('ada@x.org')).length, await orm.byEmail('ben@x.org')]).toEqual([1, []])
+})
+
+const spelled = area('ids in another spelling')
+spelled('are refused in a new row, or its row opens', ['insert', 'all'], async ({ orm }) => {
+  const user = userOf()
+  const outcome = await orRefused(orm.insert({ ...user, id: user.id.toUpperCase() }))
+  expect((await orm.all()).map(plain)).toEqual(outcome === 'refused' ? [] : [user])
+})
+spelled('find a row, and open it', ['insert', 'byId'], async ({ orm }) => {
+  const user = userOf()
+  await orm.insert(user)
+  expect(plain(await orm.byId(user.id.toUpperCase()))).toEqual(user)
+})
+spelled('are refused in an update, or its row opens', ['insert', 'update', 'byId'], async ({ orm }) => {
+  const user = userOf({ nick: 'first' })
+  await orm.insert(user)
+  const outcome = await orRefused(orm.update(user.id.toUpperCase(), { nick: 'second' }))
+  expect((await orm.byId(user.id))?.nick).toBe(outcome === 'refused' ? 'first' : 'second')
+})
+spelled('are refused in an upsert, or its row opens', ['insert', 'upsert', 'byId'], async ({ orm }) => {
+  const user = userOf({ nick: 'first' })
+  await orm.insert(user)
+  const outcome = await orRefused(orm.upsert({ ...user, id: user.id.toUpperCase() }, { nick: 'second' }))
+  expect((await orm.byId(user.id))?.nick).toBe(outcome === 'refused' ? 'first' : 'second')
+})
+
+const keyed = area('a key for each row')
+const writePeople = async ({ orm, newKey }: Scene) => {
+  const people = [personOf(await newKey(), { name: 'Ada' }), personOf(await newKey(), { name: 'Ben' })]
+  for (const person of people) await orm.insertPerson(person)
+  return people as [Person, Person]
+}
+const byName = (one: Person, other: Person) => (one.name < other.name ? -1 : 1)
+keyed('seals each under its own, and opens all', ['insertPerson', 'people'], async (scene) => {
+  const people = await writePeople(scene)
+  expect((await scene.orm.people()).sort(byName)).toEqual(people)
+  const rows = await scene.sql`select key_id, name from people`
+  expect(rows.map(({ key_id, name }) => fromText(String(name)).key_id === key_id)).toEqual([true, true])
+})
+keyed(
+  'seals a change where the condition names the key',
+  ['insertPerson', 'updatePersonOfKey', 'people'],
+  async (scene) => {
+    const [ada, ben] = await writePeople(scene)
+    await scene.orm.updatePersonOfKey(ada.id, ada.key_id, { name: 'Countess' })
+    expect((await scene.orm.people()).sort(byName)).toEqual([ben, { ...ada, name: 'Countess' }])
+  },
+)
+keyed('refuses a change where it does not', ['insertPerson', 'updatePerson', 'people'], async (scene) => {
+  const people = await writePeople(scene)
+  await refused(scene.orm.updatePerson(people[0].id, { name: 'x' }), /does not tell the key of the row/)
+  await scene.orm.updatePerson(people[0].id, { city: 'Rome' })
+  expect((await scene.orm.people()).sort(byName)).toEqual([{ ...people[0], city: 'Rome' }, people[1]])
+})
+keyed(
+  'refuses to give a row another key',
+  ['insertPerson', 'updatePerson', 'updatePersonOfKey', 'people'],
+  async (scene) => {
+    const people = await writePeople(scene)
+    const [{ id, key_id }, other] = people
+    const changes = { key_id: other.key_id }
+    for (const more of [{}, { name: 'x' }]) {
+      await refused(scene.orm.updatePerson(id, { ...changes, ...more }), /people\.key_id must not change/)
+      await refused(scene.orm.updatePersonOfKey(id, key_id, { ...changes, ...more }), /people\.key_id must not change/)
+    }
+    await scene.orm.updatePersonOfKey(id, key_id, { key_id, name: 'Ada' })
+    expect((await scene.orm.people()).sort(byName)).toEqual(people)
+  },
+)
+keyed(
+  'refuses an upsert that may find a row of another key',
+  ['insertPerson', 'upsertPerson', 'people'],
+  async (scene) => {
+    const people = await writePeople(scene)
+    const [ada, ben] = people
+    await refused(scene.orm.upsertPerson({ ...ada, key_id: ben.key_id, name: 'x' }), /does not tell the key of the row/)
+    expect((await scene.orm.people()).sort(byName)).toEqual(people)
+  },
+)
+keyed('does not open a row under the key of another', ['insertPerson', 'people'], async (scene) => {
+  const [ada, ben] = await writePeople(scene)
+  await scene.sql`update people set key_id = ${ben.key_id} where id = ${ada.id}`
+  expect((await failure(scene.orm.people())).code).toBe('E_DECRYPTION')
+})
+
 const upsert = area('upsert')
 upsert('inserts where there is no row', ['upsert', 'byId'], async ({ orm }) => {
   const user = userOf()
@@ -237,6 +473,14 @@ upsert(
     expect((await orm.byId(user.id))?.nick).toBe(outcome)
   },
 )
+
+upsert('stores null with a null index', ['insert', 'upsert', 'byId'], async ({ orm, sql }) => {
+  const user = userOf()
+  await orm.insert(user)
+  await orm.upsert(user, { nick: null })
+  expect((await orm.byId(user.id))?.nick).toBeNull()
+  expect((await sql`select nick_index from users`)[0]).toEqual({ nick_index: null })
+})
 
 const search = area('search by equality and `in`')
 search('finds a value in any spelling that its index ignores', ['insertMany', 'byEmail'], async ({ orm }) => {
@@ -282,6 +526,38 @@ search('deletes', ['insertMany', 'deleteByEmail', 'all'], async ({ orm }) => {
   expect((await orm.all()).map(plain)).toEqual([users[1]])
 })
 
+search('by a subquery in a condition', ['insertMany', 'insertPosts', 'postsByInnerEmail'], async ({ orm }) => {
+  const [ada, bob] = [userOf({ email: 'ada@x.org' }), userOf()]
+  const posts = [postOf(ada), postOf(bob)]
+  await orm.insertMany([ada, bob])
+  await orm.insertPosts(posts)
+  expect((await orm.postsByInnerEmail('Ada@x.org')).map(plainPost)).toEqual([posts[0]])
+})
+search('tells whether there is a row', ['insert', 'existsByEmail'], async ({ orm }) => {
+  await orm.insert(userOf({ email: 'ada@x.org' }))
+  expect([await orm.existsByEmail('ADA@x.org'), await orm.existsByEmail('ben@x.org')]).toEqual([true, false])
+})
+
+const others = area('what is not encrypted')
+others('is counted and summed', ['insertMany', 'insertPosts', 'countByCity', 'sumOfLikes'], async ({ orm }) => {
+  const [ada, bob] = [userOf({ city: 'Rome' }), userOf({ city: 'Oslo' })]
+  await orm.insertMany([ada, bob])
+  await orm.insertPosts([postOf(ada, { likes: 2 }), postOf(bob, { likes: 5 })])
+  expect([await orm.countByCity('Rome'), await orm.countByCity('Bonn'), await orm.sumOfLikes()]).toEqual([1, 0, 7])
+})
+others('is compared and sorted, beside opened fields', ['insert', 'insertPosts', 'postsAbove'], async ({ orm }) => {
+  const user = userOf()
+  const posts = [1, 9, 5].map((likes) => postOf(user, { likes, title: `Title ${likes}` }))
+  await orm.insert(user)
+  await orm.insertPosts(posts)
+  expect((await orm.postsAbove(5)).map(plainPost)).toEqual([posts[1], posts[2]])
+})
+others('sorts the rows of a page', ['insertMany', 'pageByCity'], async ({ orm }) => {
+  const users = ['D', 'B', 'A', 'C'].map((city) => userOf({ city, nick: `in ${city}` }))
+  await orm.insertMany(users)
+  expect((await orm.pageByCity(1, 2)).map(plain)).toEqual([users[1], users[3]])
+})
+
 const nested = area('nested writes')
 nested('seals the rows of both tables', ['insertWithPosts', 'byId', 'postsByUsersEmail'], async (scene) => {
   const user = userOf({ email: 'a@x.org' })
@@ -325,6 +601,32 @@ relations('searches by a field of another table', ['postsByUsersEmail'], async (
   expect(await scene.orm.postsByUsersEmail('bob@x.org')).toEqual([])
 })
 
+relations('opens rows two levels deep', ['postsWithUsersPosts'], async (scene) => {
+  const { ada, posts } = await write(scene)
+  const found = (await scene.orm.postsWithUsersPosts?.()) ?? []
+  expect(found.map(plainPost).sort(byId)).toEqual(posts)
+  for (const { user } of found) {
+    expect(plain(user)).toEqual(ada)
+    expect(user.posts.map(plainPost).sort(byId)).toEqual(posts)
+  }
+})
+relations(
+  'gives each of many reads at once its own rows',
+  ['insertMany', 'byId', 'byEmail', 'nickOf'],
+  async ({ orm }) => {
+    const users = Array.from({ length: 12 }, (_, at) => userOf({ email: `${at}@x.org`, nick: `nick ${at}` }))
+    await orm.insertMany(users)
+    const found = await Promise.all(
+      users.map(async ({ id, email }) => [
+        plain(await orm.byId(id)),
+        (await orm.byEmail(email)).map(plain),
+        (await orm.nickOf(id))?.nick,
+      ]),
+    )
+    expect(found).toEqual(users.map((user) => [user, [user], user.nick]))
+  },
+)
+
 const transactions = area('transactions')
 transactions('encrypts, and reads its own writes', ['transaction', 'byId'], async ({ orm }) => {
   const user = userOf({ nick: 'ada' })
@@ -344,6 +646,24 @@ transactions('leaves nothing where it is rolled back, also by a refusal', ['tran
     /expected text/,
   )
   expect(await orm.all()).toEqual([])
+})
+
+transactions('leaves the rows as they were where it fails', ['insert', 'transaction', 'all'], async ({ orm }) => {
+  const user = userOf()
+  await orm.insert(user)
+  const call = orm.transaction(async (inner) => {
+    await inner.update(user.id, { nick: 'new' })
+    await inner.insert(userOf())
+    expect((await inner.byId(user.id))?.nick).toBe('new')
+    throw new Error('changed my mind')
+  })
+  await expect(call).rejects.toThrow('changed my mind')
+  expect((await orm.all()).map(plain)).toEqual([user])
+})
+transactions('run beside one another', ['transaction', 'all'], async ({ orm }) => {
+  const users = [userOf({ nick: 'one' }), userOf({ nick: 'two' })]
+  await Promise.all(users.map((user) => orm.transaction(async (inner) => void (await inner.insert(user)))))
+  expect(sorted(await orm.all())).toEqual(sorted(users))
 })
 
 const refusals = area('refuses what the database cannot do')
@@ -383,5 +703,21 @@ refusals(
     else expect(outcome).toEqual([])
   },
 )
+
+for (const [title, sql] of [
+  ['SQL as text that writes the table', "insert into users (id, email, city) values (gen_random_uuid(), 'x', 'y')"],
+  ['SQL as text that searches by an encrypted field', "select id from users where email::text = 'x'"],
+  ['SQL as text that selects all of the table', 'select * from users'],
+  [
+    'SQL as text that does so inside of a definition',
+    "create rule r as on insert to posts do also update users set email = 'x'",
+  ],
+] as const) {
+  refusals(title, ['raw'], ({ orm }) => refused(orm.raw(sql), /SQL as text that names the table users/))
+}
+refusals('but no SQL as text that names nothing encrypted', ['insert', 'raw'], async ({ orm }) => {
+  await orm.insert(userOf())
+  expect(JSON.stringify(await orm.raw('select count(*)::int as n from users'))).toContain('"n":1')
+})
 
 export const CASES: readonly Case[] = cases

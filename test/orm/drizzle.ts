@@ -1,10 +1,27 @@
 // Drizzle, as an application would use it: the contract's operations.
-import { and, count, desc, eq, gt, inArray, isNull, like, ne, or, relations, sql } from 'drizzle-orm'
+import {
+  and,
+  asc,
+  count,
+  desc,
+  eq,
+  exists,
+  gt,
+  gte,
+  inArray,
+  isNull,
+  like,
+  ne,
+  or,
+  relations,
+  sql,
+  sum,
+} from 'drizzle-orm'
 import { integer, jsonb, pgTable, text, uuid } from 'drizzle-orm/pg-core'
 import { drizzle } from 'drizzle-orm/postgres-js'
 import postgres from 'postgres'
 import { encrypted } from '../../packages/sdk/src/drizzle.js'
-import type { Models, Orm, Prefs } from './scene.js'
+import type { Models, Orm, Prefs, Tree } from './scene.js'
 
 export const users = pgTable('users', {
   id: uuid().primaryKey(),
@@ -24,6 +41,22 @@ export const posts = pgTable('posts', {
   likes: integer().notNull(),
 })
 
+export const samples = pgTable('samples', {
+  id: uuid().primaryKey(),
+  data: jsonb().$type<Uint8Array<ArrayBuffer>>(),
+  amount: jsonb().$type<number>(),
+  taken: jsonb().$type<Date>(),
+  good: jsonb().$type<boolean>(),
+  tree: jsonb().$type<Tree>(),
+})
+
+export const people = pgTable('people', {
+  id: uuid().primaryKey(),
+  key_id: uuid().notNull(),
+  name: text().notNull(),
+  city: text().notNull(),
+})
+
 const schema = {
   users,
   posts,
@@ -38,6 +71,8 @@ export async function connectDrizzle(url: string, models: Models): Promise<Orm> 
   const db = encrypted(drizzle(client, { schema }), [
     [users, models.users],
     [posts, models.posts],
+    [samples, models.samples],
+    [people, models.people],
   ])
   return { ...ormOf(db), close: () => client.end() }
 }
@@ -46,7 +81,7 @@ function open(url: string) {
   return drizzle(postgres(url), { schema })
 }
 type Database = ReturnType<typeof open>
-type Inner = Pick<Database, 'insert' | 'select' | 'update' | 'delete' | 'query' | 'transaction' | '$count'>
+type Inner = Pick<Database, 'insert' | 'select' | 'update' | 'delete' | 'query' | 'transaction' | '$count' | 'execute'>
 
 function ormOf(db: Inner): Omit<Orm, 'close'> {
   const select = () => db.select().from(users)
@@ -56,6 +91,7 @@ function ormOf(db: Inner): Omit<Orm, 'close'> {
     insertMany: (list) => db.insert(users).values(list),
     insertReturning: async (user) => one(await db.insert(users).values(user).returning()),
     insertPosts: (list) => db.insert(posts).values(list),
+    insertIgnoring: (list) => db.insert(users).values(list).onConflictDoNothing({ target: users.id }),
     all: () => select(),
     byId: async (id) => (await select().where(eq(users.id, id)))[0],
     nickOf: async (id) => (await db.select({ id: users.id, nick: users.nick }).from(users).where(eq(users.id, id)))[0],
@@ -72,6 +108,13 @@ function ormOf(db: Inner): Omit<Orm, 'close'> {
       one(await db.update(users).set(changes).where(eq(users.id, id)).returning()),
     updateByEmail: (email, changes) => db.update(users).set(changes).where(eq(users.email, email)),
     updateByCity: (city, changes) => db.update(users).set(changes).where(eq(users.city, city)),
+    updateByIds: (ids, changes) => db.update(users).set(changes).where(inArray(users.id, ids)),
+    updateByLikes: (likes, changes) => {
+      const ids = db.select({ id: posts.user_id }).from(posts).where(eq(posts.likes, likes))
+      return db.update(users).set(changes).where(inArray(users.id, ids))
+    },
+    updateReturningNick: (id, changes) =>
+      db.update(users).set(changes).where(eq(users.id, id)).returning({ nick: users.nick }),
     upsert: (user, changes) => {
       const insert = db.insert(users).values(user)
       const isEmpty = Object.keys(changes).length === 0
@@ -84,6 +127,7 @@ function ormOf(db: Inner): Omit<Orm, 'close'> {
     upsertByEmail: (user, changes) =>
       db.insert(users).values(user).onConflictDoUpdate({ target: users.email_index, set: changes }),
     deleteByEmail: (email) => db.delete(users).where(eq(users.email, email)),
+    deleteReturning: async (id) => one(await db.delete(users).where(eq(users.id, id)).returning()),
     transaction: (run) => db.transaction((inner) => run({ ...ormOf(inner), close: async () => undefined })),
     userWithPosts: (id) => db.query.users.findFirst({ where: eq(users.id, id), with: { posts: true } }),
     postsWithUser: async () => db.query.posts.findMany({ with: { user: true } }) as never,
@@ -99,6 +143,36 @@ function ormOf(db: Inner): Omit<Orm, 'close'> {
         .where(eq(users.email, email))
       return rows.map(({ post }) => post)
     },
+    postsWithUsersPosts: async () => db.query.posts.findMany({ with: { user: { with: { posts: true } } } }) as never,
+    postsByInnerEmail: (email) => {
+      const ids = db.select({ id: users.id }).from(users).where(eq(users.email, email))
+      return db.select().from(posts).where(inArray(posts.user_id, ids))
+    },
+    existsByEmail: async (email) => {
+      const found = db.select({ one: sql`1` }).from(users).where(eq(users.email, email))
+      return (await db.select({ id: users.id }).from(users).where(exists(found)).limit(1)).length > 0
+    },
+    countByCity: (city) => db.$count(users, eq(users.city, city)),
+    sumOfLikes: async () => Number(one(await db.select({ sum: sum(posts.likes) }).from(posts)).sum),
+    postsAbove: (likes) => db.select().from(posts).where(gte(posts.likes, likes)).orderBy(desc(posts.likes)),
+    pageByCity: (skip, take) => select().orderBy(asc(users.city)).limit(take).offset(skip),
+    raw: async (text) => db.execute(sql.raw(text)),
+    insertSample: (sample) => db.insert(samples).values(sample),
+    sampleById: async (id) => (await db.select().from(samples).where(eq(samples.id, id)))[0],
+    updateSample: (id, changes) => db.update(samples).set(changes).where(eq(samples.id, id)),
+    insertPerson: (person) => db.insert(people).values(person),
+    people: () => db.select().from(people),
+    updatePerson: (id, changes) => db.update(people).set(changes).where(eq(people.id, id)),
+    updatePersonOfKey: (id, key, changes) =>
+      db
+        .update(people)
+        .set(changes)
+        .where(and(eq(people.id, id), eq(people.key_id, key))),
+    upsertPerson: (person) =>
+      db
+        .insert(people)
+        .values(person)
+        .onConflictDoUpdate({ target: people.id, set: { name: sql`excluded.name` } }),
     byLowerEmail: async (email) => select().where(sql`lower(${users.email}) = ${email}`),
     orderedByEmail: async () => select().orderBy(desc(users.email)),
     groupedByEmail: async () => db.select({ n: count() }).from(users).groupBy(users.email),

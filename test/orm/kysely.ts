@@ -11,7 +11,7 @@ import {
 import { jsonArrayFrom, jsonObjectFrom } from 'kysely/helpers/postgres'
 import pg from 'pg'
 import { encrypted } from '../../packages/sdk/src/kysely.js'
-import type { Models, Orm, Post, User } from './scene.js'
+import type { Models, Orm, Person, Post, Sample, User } from './scene.js'
 
 interface Database {
   users: { [K in keyof User]: K extends 'prefs' ? Generated<User[K]> : User[K] } & {
@@ -19,6 +19,8 @@ interface Database {
     nick_index: Generated<string | null>
   }
   posts: Post
+  samples: Sample
+  people: Person
 }
 
 export async function connectKysely(url: string, models: Models): Promise<Orm> {
@@ -36,6 +38,12 @@ function ormOf(db: Kysely<Database> | Transaction<Database>): Omit<Orm, 'close'>
     insertMany: (list) => db.insertInto('users').values(list).execute(),
     insertReturning: (user) => db.insertInto('users').values(user).returningAll().executeTakeFirstOrThrow(),
     insertPosts: (list) => db.insertInto('posts').values(list).execute(),
+    insertIgnoring: (list) =>
+      db
+        .insertInto('users')
+        .values(list)
+        .onConflict((on) => on.column('id').doNothing())
+        .execute(),
     // One statement, as PostgreSQL's users write it.
     insertWithPosts: (user, posts) =>
       db
@@ -66,6 +74,15 @@ function ormOf(db: Kysely<Database> | Transaction<Database>): Omit<Orm, 'close'>
       db.updateTable('users').set(changes).where('id', '=', id).returningAll().executeTakeFirstOrThrow(),
     updateByEmail: (email, changes) => db.updateTable('users').set(changes).where('email', '=', email).execute(),
     updateByCity: (city, changes) => db.updateTable('users').set(changes).where('city', '=', city).execute(),
+    updateByIds: (ids, changes) => db.updateTable('users').set(changes).where('id', 'in', ids).execute(),
+    updateByLikes: (likes, changes) =>
+      db
+        .updateTable('users')
+        .set(changes)
+        .where('id', 'in', (eb) => eb.selectFrom('posts').select('posts.user_id').where('posts.likes', '=', likes))
+        .execute(),
+    updateReturningNick: (id, changes) =>
+      db.updateTable('users').set(changes).where('id', '=', id).returning('nick').execute(),
     upsert: (user, changes) => {
       const isEmpty = Object.keys(changes).length === 0
       return db
@@ -89,6 +106,7 @@ function ormOf(db: Kysely<Database> | Transaction<Database>): Omit<Orm, 'close'>
         .onConflict((on) => on.column('email_index').doUpdateSet(changes))
         .execute(),
     deleteByEmail: (email) => db.deleteFrom('users').where('email', '=', email).execute(),
+    deleteReturning: (id) => db.deleteFrom('users').where('id', '=', id).returningAll().executeTakeFirstOrThrow(),
     transaction: (run) => db.transaction().execute((inner) => run({ ...ormOf(inner), close: async () => undefined })),
     userWithPosts: (id) =>
       select()
@@ -131,6 +149,71 @@ function ormOf(db: Kysely<Database> | Transaction<Database>): Omit<Orm, 'close'>
         .innerJoin('users as u', 'u.id', 'posts.user_id')
         .selectAll('posts')
         .where('u.email', '=', email)
+        .execute(),
+    postsWithUsersPosts: async () => {
+      const rows = await db
+        .selectFrom('posts as p')
+        .selectAll('p')
+        .select((eb) =>
+          jsonObjectFrom(
+            eb
+              .selectFrom('users')
+              .selectAll('users')
+              .select((inner) =>
+                jsonArrayFrom(inner.selectFrom('posts as q').selectAll('q').whereRef('q.user_id', '=', 'users.id')).as(
+                  'posts',
+                ),
+              )
+              .whereRef('users.id', '=', 'p.user_id'),
+          )
+            .$notNull()
+            .as('user'),
+        )
+        .execute()
+      return rows.map(({ user, ...post }) => ({
+        ...post,
+        user: { ...user, born: user.born === null ? null : new Date(user.born) },
+      }))
+    },
+    postsByInnerEmail: (email) =>
+      db
+        .selectFrom('posts')
+        .selectAll()
+        .where('user_id', 'in', (eb) => eb.selectFrom('users').select('users.id').where('users.email', '=', email))
+        .execute(),
+    existsByEmail: async (email) => {
+      const found = await db
+        .selectNoFrom(({ exists, selectFrom }) =>
+          exists(selectFrom('users').selectAll().where('email', '=', email)).as('is_there'),
+        )
+        .executeTakeFirstOrThrow()
+      return Boolean(found.is_there)
+    },
+    countByCity: async (city) => {
+      const query = db.selectFrom('users').select(({ fn }) => fn.countAll().as('n'))
+      return Number((await query.where('city', '=', city).executeTakeFirstOrThrow()).n)
+    },
+    sumOfLikes: async () => {
+      const query = db.selectFrom('posts').select(({ fn }) => fn.sum('likes').as('sum'))
+      return Number((await query.executeTakeFirstOrThrow()).sum)
+    },
+    postsAbove: (likes) =>
+      db.selectFrom('posts').selectAll().where('likes', '>=', likes).orderBy('likes', 'desc').execute(),
+    pageByCity: (skip, take) => select().orderBy('city').limit(take).offset(skip).execute(),
+    raw: (text) => sql.raw(text).execute(db),
+    insertSample: (sample) => db.insertInto('samples').values(sample).execute(),
+    sampleById: (id) => db.selectFrom('samples').selectAll().where('id', '=', id).executeTakeFirst(),
+    updateSample: (id, changes) => db.updateTable('samples').set(changes).where('id', '=', id).execute(),
+    insertPerson: (person) => db.insertInto('people').values(person).execute(),
+    people: () => db.selectFrom('people').selectAll().execute(),
+    updatePerson: (id, changes) => db.updateTable('people').set(changes).where('id', '=', id).execute(),
+    updatePersonOfKey: (id, key, changes) =>
+      db.updateTable('people').set(changes).where('id', '=', id).where('key_id', '=', key).execute(),
+    upsertPerson: (person) =>
+      db
+        .insertInto('people')
+        .values(person)
+        .onConflict((on) => on.column('id').doUpdateSet((eb) => ({ name: eb.ref('excluded.name') })))
         .execute(),
     byLowerEmail: (email) =>
       select()

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import type { PGlite } from '@electric-sql/pglite'
 import { PrismaPGlite } from 'pglite-prisma-adapter'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest'
-import { createClient } from '../../packages/sdk/src/index.js'
+import { createClient, text } from '../../packages/sdk/src/index.js'
 import { encrypted } from '../../packages/sdk/src/prisma.js'
 import { createTestService } from '../../packages/sdk/src/testing.js'
 import { openCreatedCluster } from '../support/created-cluster.js'
@@ -331,8 +331,24 @@ describe('Prisma', () => {
     await db.user.update({ where: { id }, data: { posts } })
     expect(await db.post.findUnique({ where: { id } })).toMatchObject({ title: 'Second' })
   })
+  it('refuses a nested row that is bound to the id of the other one, before anything is sent', async () => {
+    const eaas = createClient(createTestService())
+    const { id: keyId } = await eaas.keys.create({ name: 'posts' })
+    const bound = { name: 'posts', keyId, bind: ['id', 'user_id'], format: 'text' } as const
+    const other = client.$extends(encrypted({ Post: eaas.model({ ...bound, fields: { title: text() } }) }))
+    const nested = other.user.create({ data: { ...user(), email_index: 'x', posts: { create: post() } } })
+    await expect(nested).rejects.toMatchObject({
+      code: 'E_INVALID_INPUT',
+      message: expect.stringMatching(/field "user_id": a column of bind must hold text or a whole number/),
+    })
+    expect(sent.filter((query) => !/begin|commit|rollback/i.test(query))).toEqual([])
+    const id = randomUUID()
+    await other.post.create({ data: { ...post(), id, user_id: ID } })
+    expect(await other.post.findUnique({ where: { id } })).toMatchObject({ title: SECRET })
+    eaas.close()
+  })
   it('refuses models and fields that the schema does not have', () => {
-    expect(() => client.$extends(encrypted({ Person: models.users }))).toThrow('the schema has no model "Person"')
+    expect(() => client.$extends(encrypted({ Nobody: models.users }))).toThrow('the schema has no model "Nobody"')
     expect(() => client.$extends(encrypted({ Post: models.users }))).toThrow(
       'the model Post of the schema has no field "email"',
     )

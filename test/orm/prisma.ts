@@ -2,7 +2,7 @@
 import { PrismaPg } from '@prisma/adapter-pg'
 import { encrypted } from '../../packages/sdk/src/prisma.js'
 import { Prisma, PrismaClient } from './prisma/client.js'
-import type { Models, Orm, Post, User } from './scene.js'
+import type { Models, Orm, Post, Sample, User } from './scene.js'
 
 export async function connectPrisma(url: string, models: Models): Promise<Orm> {
   const db = connect(url, models)
@@ -11,10 +11,15 @@ export async function connectPrisma(url: string, models: Models): Promise<Orm> {
 
 function connect(url: string, models: Models) {
   const client = new PrismaClient({ adapter: new PrismaPg({ connectionString: url, max: 3 }) })
-  return client.$extends(encrypted({ User: models.users, Post: models.posts }))
+  return client.$extends(
+    encrypted({ User: models.users, Post: models.posts, Sample: models.samples, Person: models.people }),
+  )
 }
 
-type Inner = Pick<ReturnType<typeof connect>, 'user' | 'post' | '$transaction'>
+type Inner = Pick<
+  ReturnType<typeof connect>,
+  'user' | 'post' | 'sample' | 'person' | '$transaction' | '$queryRawUnsafe'
+>
 
 /** Prisma has a null of its own for JSON. */
 function changesOf({ born, prefs, ...others }: Partial<User>) {
@@ -26,6 +31,17 @@ function changesOf({ born, prefs, ...others }: Partial<User>) {
 }
 
 const rowOf = ({ born, prefs, ...others }: User) => ({ ...others, ...changesOf({ born, prefs }) })
+/** In Prisma's types a null of JSON is its own, and a `Buffer` is JSON while other bytes are not. */
+function sampleOf({ data, amount, taken, good, tree }: Partial<Sample>) {
+  return {
+    ...(data === undefined ? {} : { data: data === null ? Prisma.DbNull : Buffer.from(data) }),
+    ...(amount === undefined ? {} : { amount: amount ?? Prisma.DbNull }),
+    ...(taken === undefined ? {} : { taken: taken ?? Prisma.DbNull }),
+    ...(good === undefined ? {} : { good: good ?? Prisma.DbNull }),
+    ...(tree === undefined ? {} : { tree: tree === null ? Prisma.DbNull : { ...tree } }),
+  }
+}
+
 const withoutUser = ({ user_id: _, ...post }: Post) => post
 
 function ormOf(db: Inner): Omit<Orm, 'close'> {
@@ -37,6 +53,7 @@ function ormOf(db: Inner): Omit<Orm, 'close'> {
     insertWithPosts: (user, posts) =>
       db.user.create({ data: { ...rowOf(user), posts: { create: posts.map(withoutUser) } } }),
     insertPosts: (list) => db.post.createMany({ data: list }),
+    insertIgnoring: (list) => db.user.createMany({ data: list.map(rowOf), skipDuplicates: true }),
     all: () => db.user.findMany(),
     byId: async (id) => (await db.user.findUnique({ where: { id } })) ?? undefined,
     nickOf: async (id) => (await db.user.findUnique({ where: { id }, select: { id: true, nick: true } })) ?? undefined,
@@ -52,16 +69,39 @@ function ormOf(db: Inner): Omit<Orm, 'close'> {
     updateReturning: (id, changes) => db.user.update({ where: { id }, data: changesOf(changes) }),
     updateByEmail: (email, changes) => db.user.updateMany({ where: { email }, data: changesOf(changes) }),
     updateByCity: (city, changes) => db.user.updateMany({ where: { city }, data: changesOf(changes) }),
+    updateByIds: (ids, changes) => db.user.updateMany({ where: { id: { in: ids } }, data: changesOf(changes) }),
+    updateByLikes: (likes, changes) =>
+      db.user.updateMany({ where: { posts: { some: { likes } } }, data: changesOf(changes) }),
+    updateReturningNick: (id, changes) =>
+      db.user.update({ where: { id }, data: changesOf(changes), select: { nick: true } }),
     upsert: (user, changes) =>
       db.user.upsert({ where: { id: user.id }, create: rowOf(user), update: changesOf(changes) }),
     // The email stands for its index, which is unique.
     upsertByEmail: (user, changes) =>
       db.user.upsert({ where: { email: user.email } as never, create: rowOf(user), update: changesOf(changes) }),
     deleteByEmail: (email) => db.user.deleteMany({ where: { email } }),
+    deleteReturning: (id) => db.user.delete({ where: { id } }),
     transaction: (run) => db.$transaction((inner) => run({ ...ormOf(inner as Inner), close: async () => undefined })),
     userWithPosts: async (id) => (await db.user.findUnique({ where: { id }, include: { posts: true } })) ?? undefined,
     postsWithUser: () => db.post.findMany({ include: { user: true } }),
     postsByUsersEmail: (email) => db.post.findMany({ where: { user: { email } } }),
+    postsWithUsersPosts: () => db.post.findMany({ include: { user: { include: { posts: true } } } }),
+    postsByInnerEmail: (email) => db.post.findMany({ where: { user: { is: { email } } } }),
+    existsByEmail: async (email) => (await db.user.findFirst({ where: { email }, select: { id: true } })) !== null,
+    countByCity: (city) => db.user.count({ where: { city } }),
+    sumOfLikes: async () => (await db.post.aggregate({ _sum: { likes: true } }))._sum.likes ?? 0,
+    postsAbove: (likes) => db.post.findMany({ where: { likes: { gte: likes } }, orderBy: { likes: 'desc' } }),
+    pageByCity: (skip, take) => db.user.findMany({ orderBy: { city: 'asc' }, skip, take }),
+    raw: (text) => db.$queryRawUnsafe(text),
+    insertSample: (sample) => db.sample.create({ data: { id: sample.id, ...sampleOf(sample) } }),
+    sampleById: async (id) => (await db.sample.findUnique({ where: { id } })) ?? undefined,
+    updateSample: (id, changes) => db.sample.update({ where: { id }, data: sampleOf(changes) }),
+    insertPerson: (person) => db.person.create({ data: person }),
+    people: () => db.person.findMany(),
+    updatePerson: (id, changes) => db.person.update({ where: { id }, data: changes }),
+    updatePersonOfKey: (id, key_id, changes) => db.person.update({ where: { id, key_id }, data: changes }),
+    upsertPerson: (person) =>
+      db.person.upsert({ where: { id: person.id }, create: person, update: { name: person.name } }),
     orderedByEmail: () => db.user.findMany({ orderBy: { email: 'desc' } }),
     groupedByEmail: () => db.user.groupBy({ by: ['email'], _count: true }),
     afterEmail: (email) => find({ email: { gt: email } }),

@@ -1,7 +1,7 @@
-// What the contract of the adapters is about: two tables, their models, and what an ORM must be able to do with them.
+// What the contract of the adapters is about: some tables, their models, and what an ORM must be able to do with them.
 import { randomUUID } from 'node:crypto'
 import postgres from 'postgres'
-import { type Client, createClient, date, json, text } from '../../packages/sdk/src/index.js'
+import { boolean, bytes, type Client, createClient, date, json, number, text } from '../../packages/sdk/src/index.js'
 import { createTestService } from '../../packages/sdk/src/testing.js'
 import { freshDatabase } from '../support/database.js'
 
@@ -25,6 +25,30 @@ export interface Post {
   likes: number
 }
 
+/** A row with a field of each kind. */
+export interface Sample {
+  id: string
+  data: Uint8Array<ArrayBuffer> | null
+  amount: number | null
+  taken: Date | null
+  good: boolean | null
+  tree: Tree | null
+}
+
+export interface Tree {
+  name: string
+  parts: string[]
+  deep?: { n: number | null }
+}
+
+/** A row with a key of its own. */
+export interface Person {
+  id: string
+  key_id: string
+  name: string
+  city: string
+}
+
 /** The form of the users' values: `full` in columns of JSON, `text` in columns of text. */
 export type UserFormat = 'full' | 'text'
 
@@ -43,7 +67,27 @@ export function modelsOf(eaas: Client, keyId: string, format: UserFormat) {
     },
   })
   const posts = eaas.model({ name: 'posts', keyId, bind: ['id'], format: 'text', fields: { title: text() } })
-  return { users, posts }
+  const samples = eaas.model({
+    name: 'samples',
+    format,
+    keyId,
+    bind: ['id'],
+    fields: {
+      data: bytes().nullable(),
+      amount: number().nullable(),
+      taken: date().nullable(),
+      good: boolean().nullable(),
+      tree: json<Tree>().nullable(),
+    },
+  })
+  const people = eaas.model({
+    name: 'people',
+    format: 'text',
+    keyId: (row) => row.key_id,
+    bind: ['id'],
+    fields: { name: text() },
+  })
+  return { users, posts, samples, people }
 }
 
 export type Models = ReturnType<typeof modelsOf>
@@ -55,6 +99,8 @@ export interface Orm {
   insertReturning?(user: User): Promise<User>
   insertWithPosts?(user: User, posts: Post[]): Promise<unknown>
   insertPosts(posts: Post[]): Promise<unknown>
+  /** Leaves out users whose id is there already. */
+  insertIgnoring(users: User[]): Promise<unknown>
   all(): Promise<User[]>
   byId(id: string): Promise<User | undefined>
   nickOf(id: string): Promise<{ id: string; nick: string | null } | undefined>
@@ -71,18 +117,46 @@ export interface Orm {
   updateReturning?(id: string, changes: Partial<User>): Promise<User>
   updateByEmail(email: string, changes: Partial<User>): Promise<unknown>
   updateByCity(city: string, changes: Partial<User>): Promise<unknown>
+  updateByIds(ids: string[], changes: Partial<User>): Promise<unknown>
+  /** Changes the users that have a post with so many likes, by a subquery or a relation. */
+  updateByLikes(likes: number, changes: Partial<User>): Promise<unknown>
+  /** Changes a user, and returns the nick without the id that it is bound to. */
+  updateReturningNick?(id: string, changes: Partial<User>): Promise<unknown>
   upsert(user: User, changes: Partial<User>): Promise<unknown>
   upsertMany?(users: User[]): Promise<unknown>
   /** Inserts, or changes the row of the same email, whose id is another one. */
   upsertByEmail(user: User, changes: Partial<User>): Promise<unknown>
   deleteByEmail(email: string): Promise<unknown>
+  deleteReturning?(id: string): Promise<User>
   /** Rolls back if `run` throws, and rejects with its error. */
   transaction(run: (inner: Orm) => Promise<void>): Promise<unknown>
   userWithPosts?(id: string): Promise<(User & { posts: Post[] }) | undefined>
   postsWithUser?(): Promise<(Post & { user: User })[]>
   /** Users and posts by a join, with no post where a user has none. */
   joined?(): Promise<{ user: User; post: Post | null }[]>
+  /** All posts, with their user, and that with all posts. */
+  postsWithUsersPosts?(): Promise<(Post & { user: User & { posts: Post[] } })[]>
   postsByUsersEmail(email: string): Promise<Post[]>
+  /** The same, by a subquery in the condition. */
+  postsByInnerEmail(email: string): Promise<Post[]>
+  existsByEmail(email: string): Promise<boolean>
+  countByCity(city: string): Promise<number>
+  sumOfLikes(): Promise<number>
+  postsAbove(likes: number): Promise<Post[]>
+  pageByCity(skip: number, take: number): Promise<User[]>
+  /** Executes SQL as text. */
+  raw(sql: string): Promise<unknown>
+  insertSample(sample: Sample): Promise<unknown>
+  sampleById(id: string): Promise<Sample | undefined>
+  updateSample(id: string, changes: Partial<Sample>): Promise<unknown>
+  insertPerson(person: Person): Promise<unknown>
+  people(): Promise<Person[]>
+  /** Finds the person by the id alone. */
+  updatePerson(id: string, changes: Partial<Person>): Promise<unknown>
+  /** Finds the person by the id and the key. */
+  updatePersonOfKey(id: string, keyId: string, changes: Partial<Person>): Promise<unknown>
+  /** By the id alone. */
+  upsertPerson(person: Person): Promise<unknown>
   byLowerEmail?(email: string): Promise<unknown>
   orderedByEmail(): Promise<unknown>
   groupedByEmail?(): Promise<unknown>
@@ -101,6 +175,7 @@ const ALL: Record<keyof Orm, true> = {
   insertReturning: true,
   insertWithPosts: true,
   insertPosts: true,
+  insertIgnoring: true,
   all: true,
   byId: true,
   nickOf: true,
@@ -116,15 +191,35 @@ const ALL: Record<keyof Orm, true> = {
   updateReturning: true,
   updateByEmail: true,
   updateByCity: true,
+  updateByIds: true,
+  updateByLikes: true,
+  updateReturningNick: true,
   upsert: true,
   upsertMany: true,
   upsertByEmail: true,
   deleteByEmail: true,
+  deleteReturning: true,
   transaction: true,
   userWithPosts: true,
   postsWithUser: true,
+  postsWithUsersPosts: true,
   joined: true,
   postsByUsersEmail: true,
+  postsByInnerEmail: true,
+  existsByEmail: true,
+  countByCity: true,
+  sumOfLikes: true,
+  postsAbove: true,
+  pageByCity: true,
+  raw: true,
+  insertSample: true,
+  sampleById: true,
+  updateSample: true,
+  insertPerson: true,
+  people: true,
+  updatePerson: true,
+  updatePersonOfKey: true,
+  upsertPerson: true,
   byLowerEmail: true,
   orderedByEmail: true,
   groupedByEmail: true,
@@ -141,6 +236,8 @@ export interface Scene {
   sql: postgres.Sql
   models: Models
   format: UserFormat
+  /** Makes a key, and returns its id. */
+  newKey(): Promise<string>
 }
 
 const TYPES = { full: 'jsonb', text: 'text' }
@@ -161,7 +258,9 @@ export const tables = (format: UserFormat) => `
     user_id uuid not null references users,
     title text not null,
     likes integer not null
-  );`
+  );
+  create table samples (id uuid primary key, data jsonb, amount jsonb, taken jsonb, good jsonb, tree jsonb);
+  create table people (id uuid primary key, key_id uuid not null, name text not null, city text not null);`
 
 /** Makes the tables on PostgreSQL, and the models over a service in memory. */
 export async function createScene(connect: (url: string, models: Models) => Promise<Orm>, format: UserFormat) {
@@ -173,7 +272,8 @@ export async function createScene(connect: (url: string, models: Models) => Prom
   const { id: keyId } = await eaas.keys.create({ name: 'users' })
   const models = modelsOf(eaas, keyId, format)
   const orm = await connect(database.directUrl, models)
-  const scene: Scene = { orm, sql, models, format }
+  const newKey = async () => (await eaas.keys.create({ name: randomUUID() })).id
+  const scene: Scene = { orm, sql, models, format, newKey }
   return {
     ...scene,
     async close() {
@@ -193,4 +293,12 @@ export function userOf(user: Partial<User> = {}): User {
 
 export function postOf(user: User, post: Partial<Post> = {}): Post {
   return { id: randomUUID(), user_id: user.id, title: 'On engines', likes: 3, ...post }
+}
+
+export function sampleOf(sample: Partial<Sample> = {}): Sample {
+  return { id: randomUUID(), data: null, amount: null, taken: null, good: null, tree: null, ...sample }
+}
+
+export function personOf(key_id: string, person: Partial<Person> = {}): Person {
+  return { id: randomUUID(), key_id, name: 'Ada', city: 'London', ...person }
 }

@@ -1,7 +1,7 @@
 // TypeORM, as an application would use it: the contract's operations.
-import { DataSource, EntitySchema, Equal, In, IsNull, Like, MoreThan, Not } from 'typeorm'
+import { DataSource, EntitySchema, Equal, In, IsNull, Like, MoreThan, MoreThanOrEqual, Not } from 'typeorm'
 import { encrypted } from '../../packages/sdk/src/typeorm.js'
-import type { Models, Orm, Post, User } from './scene.js'
+import type { Models, Orm, Person, Post, Sample, User } from './scene.js'
 
 interface UserRow extends User {
   email_index?: string | null
@@ -43,11 +43,38 @@ export const posts = new EntitySchema<PostRow>({
   },
 })
 
+const nullable = true
+export const samples = new EntitySchema<Sample>({
+  name: 'Sample',
+  tableName: 'samples',
+  columns: {
+    id: { type: 'uuid', primary: true },
+    data: { type: 'jsonb', nullable },
+    amount: { type: 'jsonb', nullable },
+    taken: { type: 'jsonb', nullable },
+    good: { type: 'jsonb', nullable },
+    tree: { type: 'jsonb', nullable },
+  },
+})
+
+export const people = new EntitySchema<Person>({
+  name: 'Person',
+  tableName: 'people',
+  columns: {
+    id: { type: 'uuid', primary: true },
+    key_id: { type: 'uuid' },
+    name: { type: 'text' },
+    city: { type: 'text' },
+  },
+})
+
 export async function connectTypeorm(url: string, models: Models): Promise<Orm> {
-  const source = new DataSource({ type: 'postgres', url, entities: [users, posts], poolSize: 3 })
+  const source = new DataSource({ type: 'postgres', url, entities: [users, posts, samples, people], poolSize: 3 })
   const db = encrypted(source, [
     [users, models.users],
     [posts, models.posts],
+    [samples, models.samples],
+    [people, models.people],
   ])
   await db.initialize()
   return { ...ormOf(db.manager), close: () => db.destroy() }
@@ -76,6 +103,14 @@ function ormOf(db: Manager): Omit<Orm, 'close'> {
         posts,
         list.map((post) => ({ ...post })),
       ),
+    insertIgnoring: (list) =>
+      db
+        .createQueryBuilder()
+        .insert()
+        .into(users)
+        .values(list.map((user) => ({ ...user })) as never)
+        .orIgnore()
+        .execute(),
     all: () => find({}),
     byId: async (id) => (await db.findOneBy(users, { id })) ?? undefined,
     nickOf: async (id) => (await db.findOne(users, { select: { id: true, nick: true }, where: { id } })) ?? undefined,
@@ -98,6 +133,25 @@ function ormOf(db: Manager): Omit<Orm, 'close'> {
     },
     updateByEmail: (email, changes) => db.update(users, { email }, changes as never),
     updateByCity: (city, changes) => db.update(users, { city }, changes as never),
+    updateByIds: (ids, changes) => db.update(users, { id: In(ids) }, changes as never),
+    updateByLikes: (likes, changes) => {
+      const found = db.createQueryBuilder().select('p.user_id').from(posts, 'p').where('p.likes = :likes', { likes })
+      return db
+        .createQueryBuilder()
+        .update(users)
+        .set(changes as never)
+        .where(`id in (${found.getQuery()})`)
+        .setParameters(found.getParameters())
+        .execute()
+    },
+    updateReturningNick: (id, changes) =>
+      db
+        .createQueryBuilder()
+        .update(users)
+        .set(changes as never)
+        .where({ id })
+        .returning('nick')
+        .execute(),
     upsert: async (user, changes) => {
       const found = await db.findOneBy(users, { id: user.id })
       return db.save(users, found ? { ...found, ...changes } : { ...user })
@@ -106,6 +160,10 @@ function ormOf(db: Manager): Omit<Orm, 'close'> {
     // By the index of the email, which is unique.
     upsertByEmail: (user, changes) => db.upsert(users, { ...user, ...changes } as never, ['email_index']),
     deleteByEmail: (email) => db.delete(users, { email }),
+    deleteReturning: async (id) => {
+      const { raw } = await db.createQueryBuilder().delete().from(users).where({ id }).returning('*').execute()
+      return one(raw as User[])
+    },
     transaction: (run) => db.transaction((inner) => run({ ...ormOf(inner), close: async () => undefined })),
     userWithPosts: async (id) => {
       const found = await db.findOne(users, { where: { id }, relations: { posts: true } })
@@ -120,6 +178,37 @@ function ormOf(db: Manager): Omit<Orm, 'close'> {
       })
     },
     postsByUsersEmail: (email) => db.find(posts, { where: { user: { email } } }),
+    postsWithUsersPosts: async () =>
+      (await db.find(posts, { relations: { user: { posts: true } } })) as (Post & { user: User & { posts: Post[] } })[],
+    postsByInnerEmail: (email) =>
+      db
+        .createQueryBuilder(posts, 'post')
+        .where((qb) => {
+          const found = qb.subQuery().select('u.id').from(users, 'u').where({ email })
+          return `post.user_id in ${found.getQuery()}`
+        })
+        .getMany(),
+    existsByEmail: (email) => db.existsBy(users, { email }),
+    countByCity: (city) => db.countBy(users, { city }),
+    sumOfLikes: async () => (await db.sum(posts, 'likes')) ?? 0,
+    postsAbove: (likes) => db.find(posts, { where: { likes: MoreThanOrEqual(likes) }, order: { likes: 'DESC' } }),
+    pageByCity: (skip, take) => db.find(users, { order: { city: 'ASC' }, skip, take }),
+    raw: (text) => db.query(text),
+    insertSample: (sample) => db.insert(samples, { ...sample } as never),
+    sampleById: async (id) => (await db.findOneBy(samples, { id })) ?? undefined,
+    updateSample: (id, changes) => db.update(samples, id, changes as never),
+    insertPerson: (person) => db.save(people, { ...person }),
+    people: () => db.find(people),
+    updatePerson: (id, changes) => db.update(people, id, changes),
+    updatePersonOfKey: (id, key_id, changes) => db.update(people, { id, key_id }, changes),
+    upsertPerson: (person) =>
+      db
+        .createQueryBuilder()
+        .insert()
+        .into(people)
+        .values({ ...person })
+        .orUpdate(['name'], ['id'])
+        .execute(),
     byLowerEmail: (email) =>
       db.createQueryBuilder(users, 'user').where('lower(user.email) = :email', { email }).getMany(),
     orderedByEmail: () => db.find(users, { order: { email: 'DESC' } }),

@@ -39,6 +39,8 @@ export interface SealedTable {
   readonly keyByRow: boolean
   /** Tells whether the key of a row is known by these columns of it. */
   tellsKey(row: Row): boolean
+  /** Refuses to set the column of an index without its fields. @throws InvalidInputError */
+  assertNoIndex(changes: Row): void
   /**
    * Refuses changes of what says the key of a row, whose other values would not open any more. A value that is no text or number is taken for
    * another one than before. `known` are the values that the row surely has.
@@ -89,6 +91,7 @@ export function createTable(model: object): SealedTable {
     isSealed: (column) => sealed.has(column),
     keyByRow: definition.keyByRow,
     tellsKey: (row) => findKey(definition, row) !== undefined,
+    assertNoIndex,
     assertKeepsKey: (changes, known) => assertSameKey(definition, table, changes, known),
     isBound: (changes) =>
       bind.length > 0 && Object.entries(changes).some(([column, value]) => sealed.has(column) && !isMissing(value)),
@@ -118,6 +121,7 @@ export function createTable(model: object): SealedTable {
           'Insert a new row, and delete this one.',
         )
       }
+      assertNoIndex(changes)
       assertSameKey(definition, table, changes, bound)
       const picked = pickFields(stored, namesIn(definition, changes))
       if (picked.fields.length === 0) return changes
@@ -149,6 +153,18 @@ export function createTable(model: object): SealedTable {
       const plan = planEqual(column, operator, values)
       return { column: plan.column, values: await plan.hash() }
     },
+  }
+
+  function assertNoIndex(changes: Row): void {
+    const index = columns.find(({ column, fields: own }) => {
+      return changes[column] !== undefined && own.every(({ path }) => getAt(changes, path) === undefined)
+    })
+    if (!index) return
+    const made = index.fields.map(({ name: field }) => field).join(' and ')
+    throw new InvalidInputError(
+      `${table}.${index.column} cannot be set: it is the index of ${made}, and made for it`,
+      `Set ${made}, and leave out the index.`,
+    )
   }
 
   function planEqual(column: string, operator: string, values: readonly unknown[]): IndexPlan {
@@ -245,7 +261,7 @@ function explainBound({ bind }: Definition, error: unknown): never {
   if (place?.field === 'keyId') {
     const hint = 'Name its column in the condition too, and in the target of an upsert: key_id = ….'
     throw new InvalidInputError(
-      'the change does not tell the key of the row, which `keyId` of the model needs',
+      'the change does not tell the key of the row, which keyId of the model needs',
       hint,
       place,
     )

@@ -160,6 +160,7 @@ async function conflictUpdate(
       for (const column of conflict.excluded(key)) moved[column] = excluded(known, column)
     } else plain[key] = value
   }
+  for (const column of Object.keys(moved)) delete plain[column]
   assertNotComputed(known, plain)
   const sealed = await known.sealed.sealChanges(withUpdates(known, plain), conflict.bound)
   const out = { ...update, set: { ...rewriteRow(rewriting, sealed), ...moved } }

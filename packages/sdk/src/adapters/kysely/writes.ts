@@ -128,6 +128,7 @@ async function rewriteConflict(
     computed.delete(column)
     for (const name of conflict.excluded(column)) excluded.set(name, excludedColumn(name))
   }
+  for (const name of excluded.keys()) computed.delete(name)
   await rewriteComputed(rewriter, table, computed, scope)
   const out: Record<string, unknown> = { ...node }
   if (table.isBound(values) || excluded.size > 0) await rewriter.spellings.assertStored(named, rows)
@@ -174,6 +175,7 @@ async function rewriteComputed(
 ): Promise<void> {
   for (const [column, value] of computed) {
     if (table.isSealed(column) || table.bind.includes(column)) refuseComputed(table.name, column)
+    table.assertNoIndex({ [column]: value })
     computed.set(column, await rewriter.expression(value, scope))
   }
 }

@@ -27,3 +27,13 @@ export type User = Prisma.UserModel
  * 
  */
 export type Post = Prisma.PostModel
+/**
+ * Model Sample
+ * 
+ */
+export type Sample = Prisma.SampleModel
+/**
+ * Model Person
+ * 
+ */
+export type Person = Prisma.PersonModel

@@ -10,4 +10,6 @@
  */
 export type * from './models/User.js'
 export type * from './models/Post.js'
+export type * from './models/Sample.js'
+export type * from './models/Person.js'
 export type * from './commonInputTypes.js'
