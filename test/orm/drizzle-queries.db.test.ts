@@ -2,28 +2,15 @@
 // compared with what Drizzle answers without encryption, and the parameters that reach the database hold no plaintext.
 import { and, count, eq, exists, gt, inArray, notExists, notInArray, type SQL, sql } from 'drizzle-orm'
 import { alias, QueryBuilder } from 'drizzle-orm/pg-core'
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { backend } from '../support/database.js'
-import { ADA, BEN, blocked, connect, notes, SECRET, type Sent, users } from './drizzle-scene.js'
+import { ADA, BEN, blocked, notes, refusedBefore, SECRET, type Sent, users, useScene } from './drizzle-scene.js'
 
 describe.runIf(backend() === 'postgres')('Drizzle', () => {
   const sent: Sent[] = []
-  let scene: Awaited<ReturnType<typeof connect>>
+  const scene = useScene(sent)
+  const refused = refusedBefore(sent) // before the database is reached
   type Db = (typeof scene)['db']
-  beforeAll(async () => {
-    scene = await connect(sent)
-  })
-  afterAll(() => scene.close())
-  beforeEach(() => scene.seed())
-
-  /** Runs what is refused, before the database is reached. */
-  async function refused(run: () => unknown, message: RegExp): Promise<void> {
-    await expect((async () => await run())()).rejects.toMatchObject({
-      code: 'E_INVALID_INPUT',
-      message: expect.stringMatching(message),
-    })
-    expect(sent).toEqual([])
-  }
 
   const blockedIds = (db: Db) => db.select({ id: blocked.userId }).from(blocked)
   const idsWhere = async (db: Db, condition: SQL | undefined) => {

@@ -3,6 +3,7 @@ import { relations } from 'drizzle-orm'
 import { customType, integer, jsonb, pgTable, text, uuid } from 'drizzle-orm/pg-core'
 import { drizzle } from 'drizzle-orm/postgres-js'
 import postgres from 'postgres'
+import { afterAll, beforeAll, beforeEach, expect } from 'vitest'
 import { encrypted } from '../../packages/sdk/src/drizzle.js'
 import { createClient, text as sealedText } from '../../packages/sdk/src/index.js'
 import { createTestService } from '../../packages/sdk/src/testing.js'
@@ -42,7 +43,31 @@ export const SECRET = 'secret@example.org'
 /** What reached the database. */
 export type Sent = { query: string; params: unknown[] }
 
-export async function connect(sent: Sent[]) {
+type Connected = Awaited<ReturnType<typeof connect>>
+
+/** Connects for the tests of a suite, each of which finds the same rows, and nothing sent. */
+export function useScene(sent: Sent[]): Connected {
+  let scene: Connected | undefined
+  beforeAll(async () => {
+    scene = await connect(sent)
+  })
+  afterAll(() => scene?.close())
+  beforeEach(() => scene?.seed())
+  return new Proxy({} as Connected, { get: (_, name) => Reflect.get(scene ?? {}, name) as unknown })
+}
+
+/** Makes the function that runs what is refused, before anything but what is allowed reaches the database. */
+export function refusedBefore(sent: readonly Sent[], isAllowed: (query: string) => boolean = () => false) {
+  return async (run: () => unknown, message: RegExp): Promise<void> => {
+    await expect((async () => await run())()).rejects.toMatchObject({
+      code: 'E_INVALID_INPUT',
+      message: expect.stringMatching(message),
+    })
+    expect(sent.filter(({ query }) => !isAllowed(query))).toEqual([])
+  }
+}
+
+async function connect(sent: Sent[]) {
   const database = await freshDatabase('drizzle')
   if (database.backend !== 'postgres') throw new Error('Drizzle is tested on a PostgreSQL')
   const client = postgres(database.directUrl, { max: 2, onnotice: () => undefined })

@@ -1,28 +1,16 @@
 // Which row a write of Drizzle is about, on the PostgreSQL of the run: what would seal a value for another row is refused, and nothing stored.
 import { and, between, eq, gt, inArray, isNotNull, like, ne, not, or, type SQL, sql } from 'drizzle-orm'
 import { pgTable, text, uuid, withReplicas } from 'drizzle-orm/pg-core'
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { encrypted } from '../../packages/sdk/src/drizzle.js'
 import { backend } from '../support/database.js'
-import { ADA, BEN, connect, notes, prices, type Sent, users } from './drizzle-scene.js'
+import { ADA, BEN, notes, prices, refusedBefore, type Sent, users, useScene } from './drizzle-scene.js'
 
 describe.runIf(backend() === 'postgres')('Drizzle', () => {
   const sent: Sent[] = []
-  let scene: Awaited<ReturnType<typeof connect>>
+  const scene = useScene(sent)
+  const refused = refusedBefore(sent, (query) => query.startsWith('select'))
   type Db = (typeof scene)['db']
-  beforeAll(async () => {
-    scene = await connect(sent)
-  })
-  afterAll(() => scene.close())
-  beforeEach(() => scene.seed())
-
-  async function refused(run: () => unknown, message: RegExp): Promise<void> {
-    await expect((async () => await run())()).rejects.toMatchObject({
-      code: 'E_INVALID_INPUT',
-      message: expect.stringMatching(message),
-    })
-    expect(sent.filter(({ query }) => !query.startsWith('select'))).toEqual([])
-  }
 
   const emails = async () => (await scene.db.select().from(users).orderBy(users.id)).map(({ email }) => email)
 
