@@ -23,6 +23,38 @@ describe.runIf(backend() === 'postgres')('Drizzle', () => {
       .from(notes)
       .where(and(eq(notes.userId, users.id), eq(notes.title, title)))
 
+  describe('a prepared query', () => {
+    it.each<[string, RegExp, (db: Db) => unknown]>([
+      ['of rows', /prepare\(\) of such a query/, (db) => db.select().from(users).prepare('all')],
+      ['of relations', /prepare\(\) of a relational query/, (db) => db.query.users.findMany().prepare('all')],
+      ['of relations, as text', /toSQL\(\) of a relational query/, (db) => db.query.users.findFirst().toSQL()],
+      [
+        'with a placeholder for an encrypted field',
+        /a placeholder for users\.email/,
+        (db) =>
+          db
+            .select({ id: users.id })
+            .from(users)
+            .where(eq(users.email, sql.placeholder('email'))),
+      ],
+      [
+        'of a write',
+        /prepare\(\) of a write/,
+        (db) => db.update(users).set({ city: 'x' }).where(eq(users.id, ADA)).prepare('all'),
+      ],
+    ])('is refused with a sentence: %s', async (_, message, run) => {
+      await refused(() => run(scene.db), message)
+    })
+    it('may be one of what is not encrypted', async () => {
+      const prepared = scene.db
+        .select({ city: users.city })
+        .from(users)
+        .where(eq(users.id, sql.placeholder('id')))
+        .prepare('cities')
+      expect(await prepared.execute({ id: ADA })).toEqual([{ city: 'London' }])
+    })
+  })
+
   describe('a subquery in a condition', () => {
     const CONDITIONS: [title: string, condition: (db: Db) => SQL | undefined, found: string[]][] = [
       ['not in', (db) => notInArray(users.id, blockedIds(db)), [ADA]],

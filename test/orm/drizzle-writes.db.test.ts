@@ -132,6 +132,22 @@ describe.runIf(backend() === 'postgres')('Drizzle', () => {
     })
   })
 
+  it('takes no index that is written by hand', async () => {
+    const { db } = scene
+    const message = /users\.emailIndex cannot be set: it is the index of email/
+    await refused(() => db.update(users).set({ emailIndex: 'x' }), message)
+    await refused(() => db.update(users).set({ emailIndex: sql`lower(city)` }).where(eq(users.id, ADA)), message)
+    const upsert = db.insert(users).values({ id: ADA, email: 'x' })
+    await refused(() => upsert.onConflictDoUpdate({ target: users.id, set: { emailIndex: 'x' } }), message)
+    await db
+      .insert(users)
+      .values({ id: ADA, email: 'upserted' })
+      .onConflictDoUpdate({
+        target: users.id,
+        set: { email: sql`excluded.email`, emailIndex: sql`excluded.email_index` },
+      })
+    expect((await db.select().from(users).where(eq(users.email, 'upserted'))).map(({ id }) => id)).toEqual([ADA])
+  })
   it('returns nothing that would not open, and stores nothing then', async () => {
     const { db } = scene
     await refused(

@@ -1,6 +1,6 @@
 /** Conditions of Drizzle: puts the index in place of an encrypted column, and refuses what no index can answer. */
-import { type Column, eq, inArray, is, ne, notInArray, Param, SQL, StringChunk } from 'drizzle-orm'
-import { refuseExpression, refuseOperator } from '../refusals.js'
+import { type Column, eq, inArray, is, ne, notInArray, Param, Placeholder, SQL, StringChunk } from 'drizzle-orm'
+import { refuseCall, refuseExpression, refuseOperator } from '../refusals.js'
 import { isColumn, type KnownTable, type KnownTables } from './tables.js'
 
 /**
@@ -108,6 +108,12 @@ function compare({ searches }: Rewriting, known: KnownTable, { condition, column
 
 function valueIn({ sealed }: KnownTable, key: string, value: unknown): unknown {
   if (is(value, Param)) return value.value
+  if (is(value, Placeholder)) {
+    refuseCall(
+      `a placeholder for ${sealed.name}.${key}`,
+      'Give the value itself: its index is computed before the query is sent.',
+    )
+  }
   // Anything else that Drizzle knows is an expression: another column, a query, a placeholder.
   if (typeof value === 'object' && value !== null && 'getSQL' in value) return refuseExpression(sealed.name, key)
   return value

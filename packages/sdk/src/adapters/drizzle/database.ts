@@ -1,6 +1,7 @@
 /** A database of Drizzle whose queries go through us: what encrypts, rewrites and opens them is beside this file. */
 import { QueryPromise, type Table } from 'drizzle-orm'
 import type { Row } from '../../input.js'
+import { refuseCall } from '../refusals.js'
 import { wrapBuilder } from './builders.js'
 import { rewrite, run } from './conditions.js'
 import { openLevels, type QueryConfig, rewriteQuery, type TableConfig } from './relations.js'
@@ -85,6 +86,17 @@ class Later extends QueryPromise<unknown> {
   }
 }
 
+/** A relational query, whose conditions and rows are known only when it is awaited. */
+class LaterQuery extends Later {
+  prepare(): never {
+    refuseCall('prepare() of a relational query', 'Await the query itself.')
+  }
+
+  toSQL(): never {
+    refuseCall('toSQL() of a relational query', 'Await the query itself.')
+  }
+}
+
 /** A count is a part of SQL too, until it is awaited. */
 function count(tables: KnownTables, call: Anything, source: unknown, filter: unknown): unknown {
   const later = new Later(async () => {
@@ -117,7 +129,7 @@ function wrapQueries(tables: KnownTables, database: object, queries: Record<stri
       const awaited =
         (method: 'findMany' | 'findFirst') =>
         (config: QueryConfig = {}) =>
-          new Later(async () => {
+          new LaterQuery(async () => {
             if (!of) return builder[method](config)
             const rewriting = createRewriting(tables)
             const rewritten = rewriteQuery(rewriting, of, config, find)
