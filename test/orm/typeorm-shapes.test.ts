@@ -7,6 +7,7 @@ import {
   BaseEntity,
   Between,
   Brackets,
+  ChildEntity,
   Column,
   DataSource,
   DeleteDateColumn,
@@ -25,6 +26,7 @@ import {
   PrimaryGeneratedColumn,
   Raw,
   SelectQueryBuilder,
+  TableInheritance,
 } from 'typeorm'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest'
 import { type Client, createClient, text } from '../../packages/sdk/src/index.js'
@@ -652,6 +654,12 @@ describe('TypeORM', () => {
     await db.upsert(users, { ...user(ID), nick: undefined, email: 'new@x.org', nick_index: null } as never, ['id'])
     expect(await db.findBy(users, { email: 'new@x.org', nick: 'ada' })).toMatchObject([{ id: ID }])
   })
+  it('says how to search by an encrypted column in a condition as text', async () => {
+    await expect(build().where('user.email = :x', { x: SECRET }).getMany()).rejects.toMatchObject({
+      message: 'users.email is encrypted: it cannot be part of an expression in SQL',
+      hint: expect.stringContaining(".where({ email: 'value' })"),
+    })
+  })
   it.each(REFUSED)('refuses %s, before anything is sent', async (_, message, run) => {
     const refused = async () => run(db)
     await expect(refused()).rejects.toMatchObject({
@@ -697,6 +705,49 @@ describe('an entity of a class', () => {
     for (const _ of [1, 2]) expect((await Note.findOneOrFail({ where: { id }, cache: true })).body).toBe(SECRET)
     const { rows } = await postgres.query('select * from "query-result-cache"')
     expect([rows.length, JSON.stringify(rows).includes(SECRET)]).toEqual([1, false])
+  })
+})
+
+describe('entities that share a table', () => {
+  class Item {
+    declare id: string
+    declare title: string
+  }
+  class Book extends Item {
+    declare pages: number
+  }
+  class Film extends Item {
+    declare secret: string
+  }
+  Entity('items')(Item)
+  TableInheritance({ column: { type: 'text', name: 'kind' } })(Item)
+  PrimaryGeneratedColumn('uuid')(Item.prototype, 'id')
+  Column('text')(Item.prototype, 'title')
+  ChildEntity()(Book)
+  Column('int', { nullable: true })(Book.prototype, 'pages')
+  ChildEntity()(Film)
+  Column('text', { nullable: true })(Film.prototype, 'secret')
+  const of = (fields: Record<string, ReturnType<typeof text>>) =>
+    eaas.model({ name: 'items', keyId, bind: ['id'], format: 'text', fields })
+  const openItems = (entity: typeof Item, model: object) =>
+    encrypted(open([Item, Book, Film] as never, { synchronize: true }), [[entity, model as never]])
+
+  it('encrypt what all of them have', async () => {
+    const items = openItems(Item, of({ title: text() }))
+    await items.initialize()
+    await items.manager.save(Book, { title: SECRET, pages: 7 })
+    await items.manager.save(Film, { title: SECRET, secret: 'plain' })
+    expect((await items.manager.find(Item)).map(({ title }) => title)).toEqual([SECRET, SECRET])
+    expect(await items.manager.findOneBy(Book, { pages: 7 })).toMatchObject({ title: SECRET })
+    expect(sent.join()).not.toContain(SECRET)
+    await items.destroy()
+  })
+  it('are refused where one of them lacks an encrypted column', async () => {
+    await expect(openItems(Film, of({ title: text(), secret: text() })).initialize()).rejects.toMatchObject({
+      code: 'E_INVALID_INPUT',
+      message: expect.stringMatching(/the entity (Item|Book) has no column "secret"/),
+      hint: expect.stringContaining('share a table'),
+    })
   })
 })
 
@@ -754,6 +805,44 @@ describe('a data source', () => {
     const columns = { id: { type: 'timestamptz', primary: true } as const, title: { type: 'text' } as const }
     const timed = new EntitySchema<Sealed>({ name: 'Timed', columns } as never)
     await expect(initialize(timed)).rejects.toThrow('has a column "id" of a type whose values')
+  })
+  it('is not initialized where an encrypted column is in an embedded entity', async () => {
+    class Name {
+      declare title: string
+    }
+    class Book {
+      declare id: string
+      declare title: string
+      declare name: Name
+    }
+    Column('text')(Name.prototype, 'title')
+    Entity('books')(Book)
+    PrimaryGeneratedColumn('uuid')(Book.prototype, 'id')
+    Column(() => Name)(Book.prototype, 'name')
+    const model = eaas.model({ name: 'books', keyId, bind: ['id'], format: 'text', fields: { 'name.title': text() } })
+    const books = encrypted(open([Book as never]), [[Book, model as never]])
+    await expect(books.initialize()).rejects.toMatchObject({
+      code: 'E_INVALID_INPUT',
+      message: expect.stringContaining('the entity Book'),
+    })
+  })
+  it('writes and reads on what its replicas are', async () => {
+    const both = encrypted(
+      new DataSource({
+        ...open([users, posts] as never).options,
+        replication: { master: {}, slaves: [{}] },
+      } as never),
+      [
+        [users, models.users],
+        [posts, models.posts],
+      ],
+    )
+    await both.initialize()
+    const id = randomUUID()
+    await both.manager.insert(users, { ...user(id), email: SECRET } as never)
+    expect(await both.manager.findOneBy(users, { id })).toMatchObject({ email: SECRET })
+    expect(sent.join()).not.toContain(SECRET)
+    await both.destroy()
   })
   it('takes its models once, before it is initialized, and is one of PostgreSQL', () => {
     expect(() => encrypted(source, [])).toThrow('has its models already')

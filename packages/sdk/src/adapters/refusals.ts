@@ -18,8 +18,11 @@ export function refuseOperator(model: string, field: string, operator: string): 
 }
 
 /** Refuses an expression of SQL in which an encrypted field stands. @throws InvalidInputError */
-export function refuseExpression(model: string, field: string): never {
-  const hint = 'Select it by itself, and compute with it after it is decrypted.'
+export function refuseExpression(
+  model: string,
+  field: string,
+  hint = 'Select it by itself, and compute with it after it is decrypted.',
+): never {
   refuseField(model, field, 'it cannot be part of an expression in SQL', hint)
 }
 

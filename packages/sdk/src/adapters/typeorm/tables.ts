@@ -92,6 +92,6 @@ function assertColumn(metadata: EntityMetadata, column: ColumnMetadata, role: 's
 function refuseEntity({ name }: EntityMetadata, message: string): never {
   throw new InvalidInputError(
     `the entity ${name} ${message}`,
-    'Name fields, indexes and `bind` of the model as the properties of the entity; sealed values and indexes are plain columns of JSON or text.',
+    'Name fields, indexes and `bind` of the model as the properties of the entity; sealed values and indexes are plain columns of JSON or text. Entities that share a table all have them.',
   )
 }

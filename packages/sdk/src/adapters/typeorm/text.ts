@@ -31,13 +31,18 @@ export function assertBuilt(tables: KnownTables, sql: string, aliases: readonly 
     for (const [at, mention] of mentions.entries()) {
       const isColumn = known.sealedNames.has(mention.name) || outputs.has(mention.name)
       if (isColumn && isNullTest(mentions, at)) continue
-      if (isColumn && !others.has(mention.qualifier)) refuseExpression(known.sealed.name, mention.name)
+      if (isColumn && !others.has(mention.qualifier))
+        refuseExpression(known.sealed.name, mention.name, hintFor(mention))
       if (rows.has(mention.name) && isRow(mention, mentions[at - 1]?.name, known)) {
         refuseCall(`a row of ${known.sealed.name} as a value`, 'Select its columns.')
       }
     }
     if (selectsAll(sql)) refuseCall(`"*" in a query of ${known.sealed.name}`, 'Select its columns.')
   }
+}
+
+function hintFor({ name }: Mention): string {
+  return `Search by an object, such as .where({ ${name.replace(MARK, '')}: 'value' }), or select it by itself and compute with it after it is decrypted.`
 }
 
 /** Whether a column is compared with null: null is stored as null. */
