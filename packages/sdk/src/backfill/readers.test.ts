@@ -86,7 +86,7 @@ describe('transitReader', () => {
       requests.push({ path, inputs })
       const batch_results = inputs.map(({ ciphertext }) =>
         ciphertext.includes('AAAA')
-          ? { error: 'cipher: message authentication failed' }
+          ? { plaintext: '', error: 'cipher: message authentication failed' } // as OpenBao answers: empty, not absent
           : { plaintext: ciphertext.replace('vault:v1:', '') },
       )
       return { status: batch_results.some(({ error }) => error) ? 400 : 200, body: { data: { batch_results } } }
