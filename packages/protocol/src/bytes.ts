@@ -108,7 +108,9 @@ function view(bytes: ArrayBufferView): Uint8Array {
 
 /** Encodes bytes as lower-case hexadecimal. */
 export function encodeHex(bytes: Uint8Array): string {
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
+  let text = ''
+  for (const byte of bytes) text += byte.toString(16).padStart(2, '0')
+  return text
 }
 
 /**

@@ -212,7 +212,7 @@ export function openExport(exported: ExportedKey | string, options: OpenExportOp
   const decrypt = async (envelope: StoredEnvelope, options?: OpenOptions): Promise<Bytes> => {
     assertOpen()
     const parts = demandContext(readEnvelope(envelope), readDemand('decrypt()', options))
-    if (parts.key_id !== key_id) refuse(`encrypted under another key: expected  ${key_id}, got ${parts.key_id}`)
+    if (parts.key_id !== key_id) refuse(`encrypted under another key: expected ${key_id}, got ${parts.key_id}`)
     const dek = await unwrap(parts.wrapped_key)
     try {
       return await openEnvelope(await selectEngine('auto'), dek, parts)
