@@ -23,6 +23,12 @@ interface Response {
   $ref?: string
   description: string
   content?: Record<string, Media>
+  links?: Record<string, Link>
+}
+interface Link {
+  operationId: string
+  parameters?: Record<string, string>
+  requestBody?: string
 }
 interface Operation {
   operationId: string
@@ -311,6 +317,72 @@ describe('the examples of the document', () => {
     expect(apiKey).toMatchObject({ name, permissions, expires_at, allowed_ips })
     expect(await run('updateApiKey', apiKey.id)).toMatchObject({ name: recorded.updateApiKey.answer.name })
   })
+})
+
+describe('the links of the document', () => {
+  /** A runtime expression (OpenAPI 3.1, 4.8.20.4), of the kinds that the document has. */
+  function evaluate(expression: string, { id, answer }: { id: string; answer: unknown }): unknown {
+    if (expression === '$request.path.id') return id
+    const pointer = /^\$response\.body(?:#\/(\w+))?$/.exec(expression)
+    if (!pointer) throw new Error(`${expression} is no expression that this test knows`)
+    return pointer[1] === undefined ? answer : (answer as Record<string, unknown>)[pointer[1]]
+  }
+  const rowOf = (operationId: string) => {
+    const row = ROUTES.find((route) => route.operationId === operationId)
+    if (!row) throw new Error(`no route ${operationId}`)
+    return row
+  }
+  const linksOf = (row: { method: string; path: string; status: number }) =>
+    Object.values(responseOf(operationOf(row), row.status).links ?? {})
+
+  it('lead from a new key and a new API key to each call by its id, and from what was sealed to what opens it', () => {
+    const named = ROUTES.flatMap((row) => {
+      const names = linksOf(row).map(({ operationId }) => operationId)
+      return names.length > 0 ? [[row.operationId, names.sort()]] : []
+    })
+    const byId = (path: string) =>
+      ROUTES.filter((row) => row.path.startsWith(path)).map(({ operationId }) => operationId)
+    expect(Object.fromEntries(named)).toEqual({
+      createKey: byId('/v1/keys/:id').sort(),
+      createApiKey: byId('/v1/api-keys/:id').sort(),
+      wrap: ['rewrap', 'unwrap'],
+      rewrap: ['unwrap'],
+      encrypt: ['decrypt'],
+      readAuditCheckpoint: ['verifyAudit'],
+    })
+  })
+
+  it('are followed by the running service: what they give is what the other call takes', async () => {
+    const caller = await service.createTenant({ envelope_only: false })
+    const { id } = (await caller.call('POST', '/v1/keys', { name: 'linked' })).body
+    for (const row of ROUTES) {
+      for (const { operationId, parameters = {}, requestBody } of linksOf(row)) {
+        const body = { ...recorded.createKey.body, ...exampleOf(row), name: `to ${operationId}`, key_id: id }
+        const wrapped = (await caller.call('POST', `/v1/keys/${id}/wrap`, recorded.wrap.body)).body
+        const sent = row.body && { ...body, ...(row.operationId === 'rewrap' ? wrapped : {}) }
+        const from = { id, answer: (await caller.call(row.method, row.path.replace(':id', id), sent)).body }
+        const to = rowOf(operationId)
+        const query: [string, string][] = []
+        let path = to.path
+        for (const [name, expression] of Object.entries(parameters)) {
+          const value = evaluate(expression, from)
+          expect([operationId, value]).toEqual([operationId, expect.any(String)])
+          if (path.includes(`:${name}`)) path = path.replace(`:${name}`, value as string)
+          else query.push([name, value as string])
+        }
+        const given = requestBody === undefined ? exampleOf(to) : evaluate(requestBody, from)
+        const answer = await caller.call(to.method, `${path}?${new URLSearchParams(query)}`, to.body && given)
+        const followed = `${row.operationId} to ${operationId}: ${answer.status}`
+        // A new key is neither disabled nor to be destroyed, and did not wrap the example's data key.
+        const refused = requestBody === undefined && query.length === 0 ? [400, 403, 409] : []
+        expect([to.status, ...refused], followed).toContain(answer.status)
+        expectDocumented(operationOf(to), answer)
+      }
+    }
+  })
+
+  const exampleOf = (row: { method: string; path: string }) =>
+    operationOf(row).requestBody?.content[JSON_TYPE]?.example as Record<string, unknown> | undefined
 })
 
 describe('the running service', () => {

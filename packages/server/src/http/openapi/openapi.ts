@@ -11,9 +11,10 @@ import {
 } from '@eaas/protocol'
 import type { FastifyInstance } from 'fastify'
 import * as z from 'zod/mini'
-import { RESOURCES } from '../bind-routes.js'
+import { RESOURCES, ROUTES } from '../bind-routes.js'
 import type { Route } from '../route.js'
 import recorded from './openapi.examples.json' with { type: 'json' }
+import { linksOf } from './openapi-links.js'
 import { PROBLEM_DETAILS, problemsOf } from './openapi-problems.js'
 import { componentSchemas, type JsonSchema, schemaRef } from './openapi-schemas.js'
 
@@ -193,7 +194,8 @@ function requestBody({ operationId, body }: Route): Json {
   return { required: true, content: { [JSON_CONTENT_TYPE]: withExample(schemaRef(body), EXAMPLES[operationId]?.body) } }
 }
 
-function success({ operationId, status, answer, contentType }: Route): Json {
+function success(row: Route): Json {
+  const { operationId, status, answer, contentType } = row
   const headers = { 'X-Request-Id': requestIdRef() }
   if (contentType) {
     const content = { [contentType]: withExample({ type: 'string' }, EXAMPLES[operationId]?.answer) }
@@ -201,7 +203,13 @@ function success({ operationId, status, answer, contentType }: Route): Json {
   }
   if (!answer) return { description: 'Done.', headers }
   const content = { [JSON_CONTENT_TYPE]: withExample(schemaRef(answer), EXAMPLES[operationId]?.answer) }
-  return { description: status === 201 ? 'Created.' : 'Done.', headers, content }
+  const links = linksOf(row, ROUTES)
+  return {
+    description: status === 201 ? 'Created.' : 'Done.',
+    headers,
+    content,
+    ...(Object.keys(links).length > 0 ? { links } : {}),
+  }
 }
 
 function refusals(row: Route): Record<string, Json> {
