@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import type { PGlite } from '@electric-sql/pglite'
 import { PrismaPGlite } from 'pglite-prisma-adapter'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest'
-import { createClient, text } from '../../packages/sdk/src/index.js'
+import { type Client, createClient, text } from '../../packages/sdk/src/index.js'
 import { encrypted } from '../../packages/sdk/src/prisma.js'
 import { createTestService } from '../../packages/sdk/src/testing.js'
 import { openCreatedCluster } from '../support/created-cluster.js'
@@ -15,6 +15,8 @@ const SECRET = 'ada@secret.example'
 const ID = randomUUID()
 
 const postgres = await openCreatedCluster(inject('runDir'))
+let eaas: Client
+let keyId: string
 let models: Models
 let client: PrismaClient
 let db: ReturnType<typeof connect>
@@ -48,8 +50,8 @@ beforeAll(async () => {
       note(inner)
       return run(inner)
     })
-  const eaas = createClient(createTestService())
-  const { id: keyId } = await eaas.keys.create({ name: 'users' })
+  eaas = createClient(createTestService())
+  keyId = (await eaas.keys.create({ name: 'users' })).id
   models = modelsOf(eaas, keyId, 'text')
   client = new PrismaClient({ adapter: new PrismaPGlite(postgres) })
   db = connect()
@@ -331,21 +333,69 @@ describe('Prisma', () => {
     await db.user.update({ where: { id }, data: { posts } })
     expect(await db.post.findUnique({ where: { id } })).toMatchObject({ title: 'Second' })
   })
-  it('refuses a nested row that is bound to the id of the other one, before anything is sent', async () => {
-    const eaas = createClient(createTestService())
-    const { id: keyId } = await eaas.keys.create({ name: 'posts' })
-    const bound = { name: 'posts', keyId, bind: ['id', 'user_id'], format: 'text' } as const
-    const other = client.$extends(encrypted({ Post: eaas.model({ ...bound, fields: { title: text() } }) }))
-    const nested = other.user.create({ data: { ...user(), email_index: 'x', posts: { create: post() } } })
-    await expect(nested).rejects.toMatchObject({
-      code: 'E_INVALID_INPUT',
-      message: expect.stringMatching(/field "user_id": a column of bind must hold text or a whole number/),
+  describe('a row that is bound to the id of another', () => {
+    const bound = () => {
+      const bind = ['id', 'user_id']
+      const model = eaas.model({ name: 'posts', keyId, bind, format: 'text', fields: { title: text() } })
+      return client.$extends(encrypted({ Post: model }))
+    }
+    const plain = (id: string = randomUUID()) => ({ ...user(id), email_index: id })
+    const titles = async (user_id: string) => {
+      const found = await bound().post.findMany({ where: { user_id } })
+      return found.map(({ title }) => title)
+    }
+
+    it('is sealed to it where it is nested', async () => {
+      const id = randomUUID()
+      const posts = { create: [post(), post()] }
+      await bound().user.create({ data: { ...plain(id.toUpperCase()), posts } })
+      await bound().user.update({ where: { id: id.toUpperCase() }, data: { posts: { create: post() } } })
+      await bound().user.update({ where: { id }, data: { posts: { createMany: { data: [post()] } } } })
+      const connectOrCreate = { where: { id: randomUUID() }, create: post() }
+      await bound().user.create({ data: { ...plain(), posts: { create: post() } } })
+      expect(await titles(id)).toEqual([SECRET, SECRET, SECRET, SECRET])
+      expect(sent.join()).not.toContain(SECRET)
+      await expect(bound().user.update({ where: { id }, data: { posts: { connectOrCreate } } })).rejects.toThrow(
+        'connectOrCreate of the relation posts, which changes posts.user_id,',
+      )
     })
-    expect(sent.filter((query) => !/begin|commit|rollback/i.test(query))).toEqual([])
-    const id = randomUUID()
-    await other.post.create({ data: { ...post(), id, user_id: ID } })
-    expect(await other.post.findUnique({ where: { id } })).toMatchObject({ title: SECRET })
-    eaas.close()
+    it('is sealed to it where the other is nested, or connected', async () => {
+      const [made, found] = [randomUUID(), randomUUID()]
+      await bound().post.create({ data: { ...post(), user: { create: plain(made) } } })
+      await bound().user.create({ data: plain(found) })
+      await bound().post.create({ data: { ...post(), user: { connect: { id: found.toUpperCase() } } } })
+      expect([await titles(made), await titles(found)]).toEqual([[SECRET], [SECRET]])
+    })
+    it('is refused where the id is not known', async () => {
+      const { id: _, ...without } = plain()
+      const message = /field "user_id": a column of bind must hold text or a whole number/
+      for (const run of [
+        () => bound().user.create({ data: { ...without, posts: { create: post() } } as never }),
+        () => bound().user.update({ where: { email_index: 'x' }, data: { posts: { create: post() } } }),
+        () => bound().post.create({ data: { ...post(), user: { connect: { email_index: 'x' } } } }),
+      ]) {
+        await expect(run()).rejects.toMatchObject({ code: 'E_INVALID_INPUT', message: expect.stringMatching(message) })
+      }
+      expect(sent.filter((query) => !/begin|commit|rollback/i.test(query))).toEqual([])
+    })
+    it('is never moved to another', async () => {
+      const where = { id: ID }
+      const MOVES: [string, () => Promise<unknown>][] = [
+        ['connect', () => bound().post.update({ where, data: { user: { connect: { id: randomUUID() } } } })],
+        ['create', () => bound().post.update({ where, data: { user: { create: plain() } } })],
+        ['connect', () => bound().user.update({ where, data: { posts: { connect: { id: ID } } } })],
+        ['connect', () => bound().user.create({ data: { ...plain(), posts: { connect: { id: ID } } } })],
+        ['set', () => bound().user.update({ where, data: { posts: { set: [] } } })],
+        ['disconnect', () => bound().user.update({ where, data: { posts: { disconnect: { id: ID } } as never } })],
+      ]
+      for (const [name, run] of MOVES) {
+        await expect(run()).rejects.toMatchObject({
+          code: 'E_INVALID_INPUT',
+          message: expect.stringMatching(new RegExp(`^${name} of the relation \\w+, which changes posts\\.user_id`)),
+        })
+      }
+      expect(sent.filter((query) => !/begin|commit|rollback/i.test(query))).toEqual([])
+    })
   })
   it('refuses models and fields that the schema does not have', () => {
     expect(() => client.$extends(encrypted({ Nobody: models.users }))).toThrow('the schema has no model "Nobody"')

@@ -1,31 +1,71 @@
-/** What Prisma writes: seals the values of rows, of changes, and of the writes that are nested in them. */
+/**
+ * What Prisma writes: seals the values of rows, of changes, and of the writes that are nested in them. Prisma fills the fields by which rows
+ * refer to others, so values that are bound to these are sealed to what it will fill in, and a write that would change them is refused.
+ */
 import type { Row } from '../../input.js'
 import { refuseCall, refuseComputed } from '../refusals.js'
 import { refuseSpelling } from '../spelling.js'
-import type { KnownModel, Schema } from './schema.js'
+import type { Join, KnownModel, Schema } from './schema.js'
 import { isNull, isPlain, mapOneOrMany, readObject } from './values.js'
 import { pinnedBy, rewriteWhere } from './where.js'
 
 /** Seals rows to insert. */
-export async function sealRows(schema: Schema, model: KnownModel, rows: readonly Row[]): Promise<Row[]> {
+export async function sealRows(
+  schema: Schema,
+  model: KnownModel,
+  rows: readonly Row[],
+  inherited: Row = {},
+): Promise<Row[]> {
   const { sealed } = model
-  const values = rows.map((row) => readValues(model, row))
+  const filled = rows.map((row) => filledFields(schema, model, row, inherited))
+  const values = rows.map((row, at) => readValues(model, { ...row, ...filled[at] }))
   const out = sealed ? await sealed.sealRows(values) : values
   return Promise.all(
-    out.map(async (row, at) => ({ ...withNulls(row, rows[at]), ...(await nested(schema, model, rows[at])) })),
+    out.map(async (row, at) => {
+      const own = Object.entries(row).filter(([field]) => !Object.hasOwn(filled[at] ?? {}, field))
+      const inner = await nested(schema, model, rows[at], { known: values[at] ?? {}, isNew: true })
+      return { ...withNulls(Object.fromEntries(own), rows[at]), ...inner }
+    }),
   )
 }
 
+/** The fields of a new row that Prisma fills: from the row that it is nested in, or from one that is nested in it. */
+function filledFields(schema: Schema, model: KnownModel, row: Row, inherited: Row): Row {
+  const found: Row = { ...inherited }
+  for (const [field, { isOwn, pairs }] of model.joins) {
+    const other = schema.get(model.relations.get(field) ?? model.name)
+    const writes = row[field]
+    if (!isOwn || !isPlain(writes)) continue
+    for (const pair of pairs) {
+      const { create, connect } = writes
+      const value = isPlain(create) ? create[pair.other] : pinned(other, connect)[pair.other]
+      if (value !== undefined) found[pair.own] = other.spell(pair.other, value)
+    }
+  }
+  return Object.fromEntries(Object.entries(found).filter(([field]) => row[field] === undefined))
+}
+
+/** The values that a condition says a row has, in fields that the database finds in one spelling only. */
+function pinned(model: KnownModel, where: unknown): Row {
+  return Object.fromEntries(Object.entries(pinnedBy(model, where)).filter(([field]) => model.exact.has(field)))
+}
+
 /** Seals a row, or a list of them. */
-export async function sealData(schema: Schema, model: KnownModel, data: unknown): Promise<unknown> {
+export async function sealData(
+  schema: Schema,
+  model: KnownModel,
+  data: unknown,
+  inherited: Row = {},
+): Promise<unknown> {
   if (Array.isArray(data))
     return sealRows(
       schema,
       model,
       data.map((one) => readObject(one, 'data') ?? {}),
+      inherited,
     )
   const row = readObject(data, 'data')
-  return row && (await sealRows(schema, model, [row]))[0]
+  return row && (await sealRows(schema, model, [row], inherited))[0]
 }
 
 /** Seals the changes of the rows that a condition finds. */
@@ -35,7 +75,10 @@ export async function sealUpdate(schema: Schema, model: KnownModel, data: unknow
   const { sealed } = model
   const values = readValues(model, changes)
   const out = sealed ? await sealed.sealChanges(values, pinnedExactly(model, values, where)) : values
-  return { ...withNulls(out, changes), ...(await nested(schema, model, changes)) }
+  return {
+    ...withNulls(out, changes),
+    ...(await nested(schema, model, changes, { known: pinned(model, where), isNew: false })),
+  }
 }
 
 /** @throws InvalidInputError where the database may find the row by another spelling of its id, to which a value would be sealed */
@@ -72,7 +115,13 @@ function withNulls(row: Row, given: Row | undefined): Row {
   )
 }
 
-async function nested(schema: Schema, model: KnownModel, row: Row | undefined): Promise<Row> {
+/** What is known of the row in which others are nested. */
+interface Outer {
+  known: Row
+  isNew: boolean
+}
+
+async function nested(schema: Schema, model: KnownModel, row: Row | undefined, outer: Outer): Promise<Row> {
   const own = Object.entries(row ?? {}).flatMap(([field, value]) => {
     const relation = model.relations.get(field)
     const writes = relation === undefined ? undefined : readObject(value, `the relation ${field}`)
@@ -82,14 +131,43 @@ async function nested(schema: Schema, model: KnownModel, row: Row | undefined): 
     const all = Object.entries(value).map(async ([name, args]) => {
       const write = WRITES[name]
       if (!write) return refuseCall(`${name} of the relation ${field}`, 'Write its rows by themselves.')
-      return [name, args === undefined ? undefined : await mapOneOrMany(args, (one) => write(schema, other, one))]
+      if (args === undefined) return [name, args]
+      const join = model.joins.get(field)
+      if (join) assertNotMoved(join.isOwn ? model : other, join, { name, field, isNew: outer.isNew })
+      const inherited = join && !join.isOwn ? inheritedFrom(outer.known, join) : {}
+      return [name, await mapOneOrMany(args, (one) => write(schema, other, one, inherited))]
     })
     return [field, Object.fromEntries(await Promise.all(all))]
   })
   return Object.fromEntries(await Promise.all(writes))
 }
 
-type Write = (schema: Schema, model: KnownModel, args: unknown) => Promise<unknown>
+function inheritedFrom(known: Row, { pairs }: Join): Row {
+  return Object.fromEntries(pairs.flatMap(({ own, other }) => (known[own] === undefined ? [] : [[other, known[own]]])))
+}
+
+/** The writes after which a row refers to another one than before. */
+const MOVES = ['connect', 'connectOrCreate', 'disconnect', 'set']
+const MOVES_ITSELF = [...MOVES, 'create', 'delete']
+
+/** @throws InvalidInputError where a row that is there would get other values in what its encrypted values are bound to, or its key */
+function assertNotMoved(
+  { sealed }: KnownModel,
+  { isOwn, pairs }: Join,
+  { name, field, isNew }: { name: string; field: string; isNew: boolean },
+): void {
+  if (!sealed || !(isOwn ? !isNew && MOVES_ITSELF.includes(name) : MOVES.includes(name))) return
+  for (const pair of pairs) {
+    const changed = isOwn ? pair.own : pair.other
+    if (sealed.bind.includes(changed)) {
+      const hint = 'Encrypted values of the row are bound to it: create a new row, and delete this one.'
+      refuseCall(`${name} of the relation ${field}, which changes ${sealed.name}.${changed},`, hint)
+    }
+    sealed.assertKeepsKey({ [changed]: {} }, {})
+  }
+}
+
+type Write = (schema: Schema, model: KnownModel, args: unknown, inherited: Row) => Promise<unknown>
 
 /** Applies to the members of the arguments that are there. */
 async function rewrite(args: unknown, members: Readonly<Record<string, (value: unknown) => Promise<unknown>>>) {
@@ -107,31 +185,35 @@ const find: Write = async (schema, model, where) =>
 
 const updateMany: Write = (schema, model, args) =>
   rewrite(args, {
-    where: (where) => find(schema, model, where),
+    where: (where) => find(schema, model, where, {}),
     data: (data) => sealUpdate(schema, model, data, isPlain(args) ? args.where : undefined),
   })
 
 /** The writes that may be nested in a relation. */
 const WRITES: Readonly<Record<string, Write>> = {
   create: sealData,
-  createMany: (schema, model, args) => rewrite(args, { data: (data) => sealData(schema, model, data) }),
+  createMany: (schema, model, args, inherited) =>
+    rewrite(args, { data: (data) => sealData(schema, model, data, inherited) }),
   connect: find,
-  connectOrCreate: (schema, model, args) =>
-    rewrite(args, { where: (where) => find(schema, model, where), create: (row) => sealData(schema, model, row) }),
+  connectOrCreate: (schema, model, args, inherited) =>
+    rewrite(args, {
+      where: (where) => find(schema, model, where, {}),
+      create: (row) => sealData(schema, model, row, inherited),
+    }),
   delete: find,
   deleteMany: find,
   disconnect: find,
   set: find,
-  update(schema, model, args) {
+  update(schema, model, args, inherited) {
     // Of the one row of a relation, the changes may stand without `data` around them.
     const isWhole = isPlain(args) && (!Object.hasOwn(args, 'data') || model.fields.has('data'))
-    return isWhole ? sealUpdate(schema, model, args, undefined) : updateMany(schema, model, args)
+    return isWhole ? sealUpdate(schema, model, args, undefined) : updateMany(schema, model, args, inherited)
   },
   updateMany,
-  upsert: (schema, model, args) =>
+  upsert: (schema, model, args, inherited) =>
     rewrite(args, {
-      where: (where) => find(schema, model, where),
-      create: (row) => sealData(schema, model, row),
+      where: (where) => find(schema, model, where, {}),
+      create: (row) => sealData(schema, model, row, inherited),
       update: (data) => sealUpdate(schema, model, data, isPlain(args) ? args.where : undefined),
     }),
 }

@@ -2,7 +2,7 @@
 import { InvalidInputError } from '../../errors.js'
 import type { Row } from '../../input.js'
 import { createTable, type SealedTable } from '../table.js'
-import { isExact, type ModelTypes, readTypes, spell } from './types.js'
+import { isExact, type ModelTypes, type Reference, readTypes, spell } from './types.js'
 
 export interface KnownModel {
   name: string
@@ -11,6 +11,8 @@ export interface KnownModel {
   fields: ReadonlySet<string>
   /** The other model of each relation, by its field. */
   relations: ReadonlyMap<string, string>
+  /** How the rows of a relation are joined, by its field; nothing where the schema does not say, as between many and many. */
+  joins: ReadonlyMap<string, Join>
   /** The fields that the client leaves out of what it returns, unless a call says otherwise. */
   omitted: Readonly<Row>
   /** The fields that are JSON in Prisma: their values are never Prisma's own operations. */
@@ -21,6 +23,12 @@ export interface KnownModel {
   spell(field: string, value: unknown): unknown
 }
 
+export interface Join {
+  /** Whether the rows of the model itself refer to the others. */
+  isOwn: boolean
+  pairs: readonly Reference[]
+}
+
 export interface Schema {
   get(model: string): KnownModel
   /** The tables with encrypted columns, by their names in the database. */
@@ -28,7 +36,7 @@ export interface Schema {
 }
 
 interface PrismaModel {
-  fields: { name: string; kind: string; type: string; dbName?: string | null }[]
+  fields: { name: string; kind: string; type: string; dbName?: string | null; relationName?: string }[]
   dbName?: string | null
 }
 
@@ -49,7 +57,10 @@ export function readSchema(client: object, models: Readonly<Record<string, objec
   const known = new Map(
     Object.entries(data.models).map(([name, one]) => [
       name,
-      knowModel(name, one, models[name], types.get(name), omit?.[uncapitalized(name)]),
+      {
+        ...knowModel(name, one, models[name], types.get(name), omit?.[uncapitalized(name)]),
+        joins: new Map(one.fields.flatMap((field) => joinOf(data.models, types, name, field) ?? [])),
+      },
     ]),
   )
   return {
@@ -66,6 +77,22 @@ export function readSchema(client: object, models: Readonly<Record<string, objec
   }
 }
 
+/** Finds how a relation joins, which only one of its two fields says. */
+function joinOf(
+  models: Readonly<Record<string, PrismaModel>>,
+  types: ReadonlyMap<string, ModelTypes>,
+  model: string,
+  { name, type, relationName }: PrismaModel['fields'][number],
+): [[field: string, join: Join]] | undefined {
+  const own = types.get(model)?.references.get(name)
+  if (own) return [[name, { isOwn: true, pairs: own }]]
+  const other = models[type]?.fields.find(
+    (field) => field.relationName === relationName && !(type === model && field.name === name),
+  )
+  const references = relationName === undefined ? undefined : types.get(type)?.references.get(other?.name ?? '')
+  return references && [[name, { isOwn: false, pairs: references.map((one) => ({ own: one.other, other: one.own })) }]]
+}
+
 function uncapitalized(name: string): string {
   return name.replace(/^./, (first) => first.toLowerCase())
 }
@@ -80,7 +107,7 @@ function knowModel(
   model: object | undefined,
   types: ModelTypes | undefined,
   omitted: Row = {},
-): KnownModel {
+): Omit<KnownModel, 'joins'> {
   const sealed = model && createTable(model)
   const lacking = sealed?.columns.find((column) => !fields.some((field) => field.name === column))
   if (lacking !== undefined) {
