@@ -5,8 +5,8 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 const TESTING = 'testing/index.d.ts'
 
 for (const path of [...readdirSync('dist').filter((name) => name.endsWith('.d.ts')), TESTING]) {
-  const types = readFileSync(`dist/${path}`, 'utf8')
-  const target = path === TESTING ? 'testing.d.ts' : path
+  const text = readFileSync(`dist/${path}`, 'utf8')
+  const [target, types] = path === TESTING ? ['testing.d.ts', text.replaceAll(/(['"])\.\.\//g, '$1./')] : [path, text]
   writeFileSync(
     `dist/cjs/${target.replace(/\.d\.ts$/, '.d.cts')}`,
     types.replace(/(from|import\(?)(\s*)(['"])(\.{1,2}\/[^'"]+)\.js\3/g, '$1$2$3$4.cjs$3'),

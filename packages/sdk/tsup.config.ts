@@ -8,7 +8,6 @@ const common: Options = {
   target: 'es2022',
   platform: 'neutral',
   treeshake: true,
-  dts: { compilerOptions: { paths: { '@eaas/protocol': ['../protocol/src/index.ts'] } } },
   noExternal: ['@eaas/protocol', /^zod(\/|$)/],
 }
 
@@ -28,25 +27,35 @@ const ENTRIES = [
 /** With noble, which is published as ES modules only: jest and old bundlers could not load it. Its licence is in licenses/. */
 const INLINED_IN_COMMONJS = ['@eaas/protocol', /^zod(\/|$)/, /^@noble\//]
 
+/** The types, of /testing too: a second run of the compiler would take as long again. */
+const DTS = {
+  compilerOptions: { paths: { '@eaas/protocol': ['../protocol/src/index.ts'] } },
+  entry: { ...byName(ENTRIES), 'testing/index': 'src/testing.ts' },
+}
+
+function byName(entries: string[]): Record<string, string> {
+  return Object.fromEntries(entries.map((path) => [path.replace(/^src\/(.*)\.ts$/, '$1'), path]))
+}
+
 export default defineConfig([
   {
     ...common,
     entry: ENTRIES,
     clean: ['!testing/**', '!cjs/**', '!cli/**'],
+    dts: DTS,
   },
   // By itself: the chunks that entries share are loaded whole, and those of a service would double what pages load.
-  { ...common, entry: { index: 'src/testing.ts' }, outDir: 'dist/testing', clean: true },
+  { ...common, entry: { index: 'src/testing.ts' }, outDir: 'dist/testing', clean: ['!*.d.ts'] },
   {
     ...common,
     entry: [...ENTRIES, 'src/testing.ts'],
     outDir: 'dist/cjs',
     format: 'cjs',
     clean: true,
-    dts: false, // commonjs-types.mjs makes them of the others
     treeshake: false, // rollup would leave `import()` as it is, which jest cannot run; esbuild has shaken already
     splitting: true, // so that entries share what is in them, and an error of one is an instance of the other's class
     noExternal: INLINED_IN_COMMONJS,
   },
   // By itself, for Node: in the files of the others it would be one of their chunks.
-  { ...common, entry: ['src/cli/main.ts'], outDir: 'dist/cli', platform: 'node', clean: true, dts: false },
+  { ...common, entry: ['src/cli/main.ts'], outDir: 'dist/cli', platform: 'node', clean: true },
 ])
