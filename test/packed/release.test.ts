@@ -127,10 +127,18 @@ describe('the tarball of the server', () => {
   })
 })
 
-/** The paths of the files that npm would pack. */
-async function filesIn(path: string): Promise<Set<string>> {
+const packed = new Map<string, Promise<Set<string>>>()
+
+/** The paths of the files that npm would pack. It is run once for each package. */
+function filesIn(path: string): Promise<Set<string>> {
+  const files = packed.get(path) ?? listPacked(path)
+  packed.set(path, files)
+  return files
+}
+
+async function listPacked(path: string): Promise<Set<string>> {
   const args = ['pack', '--dry-run', '--json', '--ignore-scripts']
   const { stdout } = await promisify(execFile)('npm', args, { cwd: join(ROOT, path) })
-  const [packed] = JSON.parse(stdout) as [{ files: { path: string }[] }]
-  return new Set(packed.files.map((file) => file.path))
+  const [{ files }] = JSON.parse(stdout) as [{ files: { path: string }[] }]
+  return new Set(files.map((file) => file.path))
 }
