@@ -58,7 +58,7 @@ type ColumnOf<O> = O extends { readonly index: infer I extends string } ? I : ne
 /** Text, sealed as its UTF-8 bytes. */
 export function text<const O extends TextOptions>(options?: O): Field<string, never, ColumnOf<O>, true> {
   return createField({
-    ...readIndexOptions('text', options),
+    ...readOptions('text', ['index', 'bits', 'normalize'], options),
     assert(value, place) {
       if (typeof value !== 'string') refuse('text', value, place)
       assertValue(value, place)
@@ -69,9 +69,7 @@ export function text<const O extends TextOptions>(options?: O): Field<string, ne
 
 /** Bytes, sealed unchanged: an ArrayBuffer, or any view of one. */
 export function bytes(options?: Record<string, never>): Field<Bytes, never, never, false> {
-  return createField({
-    kind: refuseOptions('bytes', options),
-  })
+  return createField(readOptions('bytes', [], options))
 }
 
 /**
@@ -79,15 +77,13 @@ export function bytes(options?: Record<string, never>): Field<Bytes, never, neve
  * message that holds the names of members. `T` is not checked when the value is opened.
  */
 export function json<T>(options?: Record<string, never>): Field<T, never, never, false> {
-  return createField({
-    kind: refuseOptions('json', options),
-  })
+  return createField(readOptions('json', [], options))
 }
 
 /** A finite number, sealed as its shortest decimal text, as JavaScript prints it. */
 export function number<const O extends IndexOptions>(options?: O): Field<number, never, ColumnOf<O>, true> {
   return createField({
-    ...readIndexOptions('number', options),
+    ...readOptions('number', ['index', 'bits'], options),
     assert: (value, place) => {
       if (typeof value !== 'number' || !Number.isFinite(value)) refuse('a finite number', value, place)
     },
@@ -97,15 +93,13 @@ export function number<const O extends IndexOptions>(options?: O): Field<number,
 
 /** `true` or `false`, sealed as that word. It has no index, since two values would be easy to tell apart. */
 export function boolean(options?: Record<string, never>): Field<boolean, never, never, false> {
-  return createField({
-    kind: refuseOptions('boolean', options),
-  })
+  return createField(readOptions('boolean', [], options))
 }
 
 /** A Date, or one of a subclass, sealed as ISO 8601 text with milliseconds, UTC. */
 export function date<const O extends IndexOptions>(options?: O): Field<Date, never, ColumnOf<O>, true> {
   return createField({
-    ...readIndexOptions('date', options),
+    ...readOptions('date', ['index', 'bits'], options),
     assert: (value, place) => {
       if (!isValidDate(value)) refuse('a valid Date', value, place)
     },
@@ -113,19 +107,14 @@ export function date<const O extends IndexOptions>(options?: O): Field<Date, nev
   })
 }
 
-function readIndexOptions(kind: FieldKind, options: TextOptions = {}) {
-  assertOptions(`${kind}()`, options, kind === 'text' ? ['index', 'bits', 'normalize'] : ['index', 'bits'])
-  const { index, normalize = [], bits } = options
-  return { kind, index, normalize, bits }
-}
-
-function refuseOptions(kind: FieldKind, options: object = {}): FieldKind {
-  assertOptions(`${kind}()`, options, [])
-  return kind
+/** Refuses options that a kind of field does not have. @throws InvalidInputError */
+function readOptions(kind: FieldKind, known: readonly string[], options: TextOptions = {}) {
+  assertOptions(`${kind}()`, options, known)
+  return { ...options, kind }
 }
 
 function createField<T, I extends string, X extends boolean>(
-  spec: Omit<FieldSpec, 'missing' | 'normalize'> & Partial<FieldSpec>,
+  spec: Omit<FieldSpec, 'missing' | 'normalize'> & { [K in 'missing' | 'normalize']?: FieldSpec[K] | undefined },
 ): Field<T, never, I, X> {
   const { missing = [], normalize = [] } = spec
   const field = {

@@ -20,7 +20,7 @@ import { type Progress, type RecordsDeps, restAndReport, withDeks } from './bloc
 import { readContext } from './bound-envelopes.js'
 import { assertContextOf, type ContextOf, contextAt } from './context-of.js'
 import { assertIndexColumn, hashEach } from './hash-columns.js'
-import { assertFields, type CheckOptions, checkPresence, copyNamed } from './named-fields.js'
+import { assertFields, checkPresence, copyNamed } from './named-fields.js'
 import { getAt, putAt } from './paths.js'
 import { placeFields, type RecordField } from './presence.js'
 
@@ -70,7 +70,15 @@ export async function encryptRecords(
     const found = contextAt(context, row, place)
     return found === undefined ? undefined : readContext(keyId, found, place)
   }
-  await checkRows(rows, { fields: placed, optional, index, aadAt, pace, signal })
+  const columns = Object.values(index)
+  await checkPresence(rows, { fields: placed, optional, columns, toSeal: true, pace, signal }, (row, value, place) => {
+    const column = Object.hasOwn(index, place.field) ? index[place.field] : undefined
+    if (column !== undefined) assertIndexColumn(row, { column }, place)
+    if (isMissing(value)) return
+    assertValue(value, place)
+    aadAt(row, place)
+    if (column !== undefined) assertHashable(value, place)
+  })
   await envelopes.ready()
   const hashes = await hashAll(batcher, rows, { keyId, indexed, signal }, pace)
   const backlog = createBacklog(envelopes.isSync())
@@ -100,29 +108,6 @@ export async function encryptRecords(
   await backlog.flush()
   options.onProgress?.({ done: rows.length, total: rows.length })
   return rows
-}
-
-/** Checks every value before anything is sent. */
-async function checkRows(
-  rows: readonly Row[],
-  {
-    index,
-    aadAt,
-    ...options
-  }: CheckOptions & {
-    index: Readonly<Record<string, string>>
-    aadAt: (row: Row, place: RecordPlace) => unknown
-  },
-): Promise<void> {
-  const presence = { ...options, columns: Object.values(index), toSeal: true }
-  await checkPresence(rows, presence, (row, value, place) => {
-    const column = Object.hasOwn(index, place.field) ? index[place.field] : undefined
-    if (column !== undefined) assertIndexColumn(row, { column }, place)
-    if (isMissing(value)) return
-    assertValue(value, place)
-    aadAt(row, place)
-    if (column !== undefined) assertHashable(value, place)
-  })
 }
 
 /** Hashes each distinct value of the indexed fields. */
