@@ -22,17 +22,20 @@ export { send } from './http/send.js'
 export { zeroDek } from './deks/bound-keys.js'
 export { createOwnDek } from './deks/own-dek.js'
 
+// Values.
+
+export { readJson } from './json.js'
+export { demandContext, readContext } from './records/bound-envelopes.js'
+export { envelopeObject, likeForm, readEnvelope } from './records/read-envelope.js'
+export { createSealing } from './records/sealing.js'
+
 // Models.
 
 export { createIndexKey, rewrapIndexKey } from './models/local-index.js'
 export { createModelRows } from './models/model-rows.js'
 export { resealRows, rewrapRows } from './models/rotation.js'
 
-// Values and records.
+// Many records.
 
-export { readJson } from './json.js'
-export { demandContext, readContext } from './records/bound-envelopes.js'
 export { decryptRecords } from './records/decrypt-many.js'
 export { encryptRecords } from './records/encrypt-many.js'
-export { envelopeObject, likeForm, readEnvelope } from './records/read-envelope.js'
-export { createSealing } from './records/sealing.js'
