@@ -3,29 +3,20 @@
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-
-const HELP = `Measures EaaS from outside the process, and holds it against its peers. Takes about half an hour.
-
-  npm run bench                        all parts
-  npm run bench -- --only server      one part: server, audit, sdk or profile; several by commas
-  npm run bench -- --only server/calls one measurement: calls, tenants, processes, workers, change, overload, neighbours,
-                                       verification, embedded, idle, growth, peer; append, scale; node, streams, first, chromium
-  npm run bench -- --quick            short rounds: shows that it runs, the figures are worth little
-  npm run bench -- --full             audit logs of 5 and 10 million entries as well: 20 GB of disk, another half hour
-  npm run bench -- --rounds 9 --seconds 10   longer: rounds, and seconds of load in each
-  npm run bench -- --svg docs/performance   writes the plots too
-
-Needs PostgreSQL (its programs are enough) and a build (npm run build); wrk where there is one, else autocannon.
-server/peer needs OpenBao too: bao on the PATH, or EAAS_TEST_OPENBAO.
-Results: a table here, test/bench/results/latest.json whole.
-`
+import { HELP, readArguments } from './arguments.mjs'
 
 const here = fileURLToPath(new URL('.', import.meta.url))
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const args = process.argv.slice(2)
-if (args.includes('--help') || args.includes('-h')) {
-  console.log(HELP)
-  process.exit(0)
+try {
+  if (readArguments(args).help) {
+    console.log(HELP)
+    process.exit(0)
+  }
+} catch (error) {
+  const [what] = error.message.split('. ') // Node.js goes on about arguments that are no options, which there are none of
+  console.error(`bench: ${what}; npm run bench -- --help lists options and parts`)
+  process.exit(2)
 }
 if (!['packages/server/dist/main.js', 'packages/sdk/dist/index.js'].every((file) => existsSync(`${root}${file}`))) {
   console.error('bench: this checkout is not built yet. Run: npm run build')

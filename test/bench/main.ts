@@ -1,8 +1,8 @@
 // `npm run bench`: runs the parts and says what they found; see docs/performance.md.
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { parseArgs } from 'node:util'
 import { findPostgres } from '../support/find-postgres.js'
+import { type Parts, readArguments } from './arguments.mjs'
 import { measureAppend, measureScale } from './audit/audit.js'
 import { describeMachine, formatMachine } from './lib/machine.js'
 import { barTable, type Findings, formatTable, isMet, writeResults } from './lib/report.js'
@@ -25,7 +25,9 @@ import { measureTenants } from './server/tenants.js'
 import { measureVerification } from './server/verification.js'
 import { measureWorkers } from './server/workers.js'
 
-const PARTS: Record<string, Record<string, (scene: Scene) => Promise<Findings>>> = {
+type Measurements = { [Part in keyof Parts]: Record<Parts[Part], (scene: Scene) => Promise<Findings>> }
+
+const MEASUREMENTS: Measurements = {
   server: {
     calls: measureCalls,
     tenants: measureTenants,
@@ -46,30 +48,7 @@ const PARTS: Record<string, Record<string, (scene: Scene) => Promise<Findings>>>
 }
 const HERE = fileURLToPath(new URL('.', import.meta.url))
 
-const { values } = parseArgs({
-  options: {
-    only: { type: 'string', multiple: true },
-    quick: { type: 'boolean', default: false },
-    full: { type: 'boolean', default: false },
-    rounds: { type: 'string' },
-    seconds: { type: 'string' },
-    svg: { type: 'string' },
-  },
-})
-const { quick, full } = values
-const options = {
-  quick,
-  full,
-  rounds: Number(values.rounds ?? (quick ? 3 : 7)),
-  seconds: Number(values.seconds ?? (quick ? 2 : 5)),
-}
-const wanted = values.only?.flatMap((names) => names.split(',')) ?? ['server', 'audit', 'sdk']
-for (const name of wanted) {
-  const [part = '', measurement] = name.split('/')
-  if (PARTS[part] && (measurement === undefined || PARTS[part][measurement])) continue
-  console.error(`bench: there is no part ${name}; see npm run bench -- --help`)
-  process.exit(2)
-}
+const { wanted, options, svg } = readArguments(process.argv.slice(2)) // bench.mjs has refused wrong ones
 
 const machine = describeMachine(findPostgres())
 console.log(`${formatMachine(machine)}\noptions: ${JSON.stringify(options)}\n`)
@@ -78,7 +57,7 @@ const found: Findings = { bars: [], tables: [], plots: [] }
 try {
   for (const name of wanted) {
     const [part = '', only] = name.split('/')
-    for (const [measurement, measure] of Object.entries(PARTS[part] ?? {})) {
+    for (const [measurement, measure] of Object.entries(MEASUREMENTS[part as keyof Measurements])) {
       if (only !== undefined && measurement !== only) continue
       const startedAt = performance.now()
       const findings = await measure(scene)
@@ -97,9 +76,9 @@ try {
 const after = describeMachine(undefined).load
 const measuredBars = found.bars.map((row) => ({ ...row, met: isMet(row) }))
 writeResults(`${HERE}results`, { machine: { ...machine, load_after: after }, options, ...found, bars: measuredBars })
-if (values.svg !== undefined) {
-  mkdirSync(values.svg, { recursive: true })
-  for (const plot of found.plots) writeFileSync(`${values.svg}/${plot.file}.svg`, plotSvg(plot))
+if (svg !== undefined) {
+  mkdirSync(svg, { recursive: true })
+  for (const plot of found.plots) writeFileSync(`${svg}/${plot.file}.svg`, plotSvg(plot))
 }
 const withBar = found.bars.filter(({ atLeast, atMost }) => atLeast !== undefined || atMost !== undefined)
 console.log(
