@@ -395,6 +395,23 @@ keyed('seals each under its own, and opens all', ['insertPerson', 'people'], asy
   const rows = await scene.sql`select key_id, name from people`
   expect(rows.map(({ key_id, name }) => fromText(String(name)).key_id === key_id)).toEqual([true, true])
 })
+keyed('opens some columns with the one that tells the key', ['insertPerson', 'namesOfPeople'], async (scene) => {
+  const people = await writePeople(scene)
+  const names = people.map(({ id, key_id, name }) => ({ id, key_id, name }))
+  expect((await scene.orm.namesOfPeople()).sort((one, other) => (one.name < other.name ? -1 : 1))).toEqual(names)
+})
+keyed('returns a changed row opened', ['insertPerson', 'updatePersonReturning'], async (scene) => {
+  const [, ben] = await writePeople(scene)
+  expect(await scene.orm.updatePersonReturning?.(ben.id, ben.key_id, { name: 'Benjamin' })).toEqual({
+    ...ben,
+    name: 'Benjamin',
+  })
+})
+keyed('refuses a key that is computed', ['insertPerson', 'computeKey', 'people'], async (scene) => {
+  const people = await writePeople(scene)
+  await refused(scene.orm.computeKey(people[0].id), /people\.key_id must not change/)
+  expect((await scene.orm.people()).sort(byName)).toEqual(people)
+})
 keyed(
   'seals a change where the condition names the key',
   ['insertPerson', 'updatePersonOfKey', 'people'],

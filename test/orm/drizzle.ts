@@ -168,6 +168,16 @@ function ormOf(db: Inner): Omit<Orm, 'close'> {
         .update(people)
         .set(changes)
         .where(and(eq(people.id, id), eq(people.key_id, key))),
+    namesOfPeople: () => db.select({ id: people.id, key_id: people.key_id, name: people.name }).from(people),
+    updatePersonReturning: async (id, key, changes) =>
+      one(
+        await db
+          .update(people)
+          .set(changes)
+          .where(and(eq(people.id, id), eq(people.key_id, key)))
+          .returning(),
+      ),
+    computeKey: (id) => db.update(people).set({ key_id: sql`gen_random_uuid()` }).where(eq(people.id, id)),
     upsertPerson: (person) =>
       db
         .insert(people)

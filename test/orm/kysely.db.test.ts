@@ -19,12 +19,14 @@ interface Person {
 interface Database {
   people: Person
   cases: { id: string; number: number; title: string }
+  owned: { id: string; key_id: string; note: string }
 }
 
 describe.runIf(backend() === 'postgres')('Kysely', () => {
   let db: Kysely<Database>
   let pool: pg.Pool
   let close: () => Promise<void>
+  let newKey: () => Promise<string>
 
   beforeAll(async () => {
     const database = await freshDatabase('kysely')
@@ -32,7 +34,8 @@ describe.runIf(backend() === 'postgres')('Kysely', () => {
     pool = new pg.Pool({ connectionString: database.directUrl, max: 2 })
     await pool.query(`
       create table people (id text primary key, email text not null, email_index text, nick text, city text not null, boss text);
-      create table cases (id uuid, number int, title text not null, primary key (id, number));`)
+      create table cases (id uuid, number int, title text not null, primary key (id, number));
+      create table owned (id text primary key, key_id uuid not null, note text);`)
     const eaas = createClient(createTestService())
     const { id: keyId } = await eaas.keys.create({ name: 'people' })
     const format = 'text'
@@ -45,7 +48,10 @@ describe.runIf(backend() === 'postgres')('Kysely', () => {
       fields: { email: text({ index: 'email_index' }), nick: text().nullable() },
     })
     const cases = eaas.model({ name: 'cases', keyId, bind: ['id', 'number'], format, fields: { title: text() } })
-    db = new Kysely<Database>({ dialect: encrypted(new PostgresDialect({ pool }), { people, cases }) })
+    const own = { name: 'owned', keyId: (row: { key_id?: unknown }) => row.key_id, bind: ['id'], format } as const
+    const owned = eaas.model({ ...own, fields: { note: text() } })
+    db = new Kysely<Database>({ dialect: encrypted(new PostgresDialect({ pool }), { people, cases, owned }) })
+    newKey = async () => (await eaas.keys.create({ name: crypto.randomUUID() })).id
     close = async () => {
       await db.destroy()
       eaas.close()
@@ -53,7 +59,7 @@ describe.runIf(backend() === 'postgres')('Kysely', () => {
     }
   })
   beforeEach(async () => {
-    await pool.query('truncate people, cases')
+    await pool.query('truncate people, cases, owned')
     await db.insertInto('people').values([ADA, BEN]).execute()
   })
   afterAll(() => close())
@@ -217,6 +223,55 @@ describe.runIf(backend() === 'postgres')('Kysely', () => {
     })
   })
 
+  it('finds the key of each row wherever its column is selected', async () => {
+    const key_id = await newKey()
+    const row = { id: 'ada', key_id, note: 'first' }
+    await db.insertInto('owned').values(row).execute()
+    await db
+      .insertInto('owned')
+      .values({ ...row, id: 'ben', key_id: await newKey() })
+      .execute()
+    const first = db.selectFrom('owned as o').where('o.id', '=', 'ada')
+    expect(await first.selectAll().execute()).toEqual([row])
+    expect(await first.selectAll('o').select('o.key_id as k').execute()).toEqual([{ ...row, k: key_id }])
+    expect(await first.select(['key_id as k', 'id as i', 'note as n']).execute()).toEqual([
+      { k: key_id, i: 'ada', n: 'first' },
+    ])
+    const joined = first.innerJoin('people', 'people.id', 'o.id')
+    expect(await joined.selectAll('o').select('people.city').execute()).toEqual([{ ...row, city: 'London' }])
+    const inside = db.with('x', (inner) => inner.selectFrom('owned').selectAll()).selectFrom('x')
+    expect(await inside.select(['x.id', 'x.key_id as k', 'x.note']).where('x.id', '=', 'ada').execute()).toEqual([
+      { id: 'ada', k: key_id, note: 'first' },
+    ])
+    const json = db
+      .selectFrom('people')
+      .select((eb) => [
+        'id',
+        jsonArrayFrom(eb.selectFrom('owned as o').selectAll('o').whereRef('o.id', '=', 'people.id')).as('own'),
+      ])
+    expect(await json.where('id', '=', 'ada').execute()).toEqual([{ id: 'ada', own: [row] }])
+    await refused(first.select(['o.id', 'o.note']).execute(), /keyId\(\) must return the id of a key/)
+  })
+  it('sets no key, nor an index, to what the database computes', async () => {
+    const key_id = await newKey()
+    await db.insertInto('owned').values({ id: 'ada', key_id, note: 'first' }).execute()
+    const other = sql<string>`gen_random_uuid()`
+    await refused(db.updateTable('owned').set({ key_id: other }).execute(), /owned\.key_id must not change/)
+    const upsert = db.insertInto('owned').values({ id: 'ada', key_id: await newKey(), note: 'x' })
+    await refused(
+      upsert.onConflict((on) => on.column('id').doUpdateSet((eb) => ({ key_id: eb.ref('excluded.key_id') }))).execute(),
+      /owned\.key_id must not change/,
+    )
+    const index = sql<string>`'x'`
+    await refused(
+      db
+        .updateTable('people')
+        .set({ email_index: index } as never)
+        .execute(),
+      /people\.email_index cannot be set: it is the index of email/,
+    )
+    expect(await db.selectFrom('owned').selectAll().execute()).toEqual([{ id: 'ada', key_id, note: 'first' }])
+  })
   it('refuses to return an encrypted field without its id, before it writes', async () => {
     const query = db
       .insertInto('people')

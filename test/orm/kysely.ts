@@ -209,6 +209,17 @@ function ormOf(db: Kysely<Database> | Transaction<Database>): Omit<Orm, 'close'>
     updatePerson: (id, changes) => db.updateTable('people').set(changes).where('id', '=', id).execute(),
     updatePersonOfKey: (id, key, changes) =>
       db.updateTable('people').set(changes).where('id', '=', id).where('key_id', '=', key).execute(),
+    namesOfPeople: () => db.selectFrom('people').select(['id', 'key_id', 'name']).execute(),
+    updatePersonReturning: (id, key, changes) =>
+      db
+        .updateTable('people')
+        .set(changes)
+        .where('id', '=', id)
+        .where('key_id', '=', key)
+        .returningAll()
+        .executeTakeFirstOrThrow(),
+    computeKey: (id) =>
+      db.updateTable('people').set({ key_id: sql<string>`gen_random_uuid()` }).where('id', '=', id).execute(),
     upsertPerson: (person) =>
       db
         .insertInto('people')

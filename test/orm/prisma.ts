@@ -1,4 +1,5 @@
 // Prisma, as an application would use it: the contract's operations. `prisma/README.md` says how its client is generated.
+import { randomUUID } from 'node:crypto'
 import { PrismaPg } from '@prisma/adapter-pg'
 import { encrypted } from '../../packages/sdk/src/prisma.js'
 import { Prisma, PrismaClient } from './prisma/client.js'
@@ -100,6 +101,9 @@ function ormOf(db: Inner): Omit<Orm, 'close'> {
     people: () => db.person.findMany(),
     updatePerson: (id, changes) => db.person.update({ where: { id }, data: changes }),
     updatePersonOfKey: (id, key_id, changes) => db.person.update({ where: { id, key_id }, data: changes }),
+    namesOfPeople: () => db.person.findMany({ select: { id: true, key_id: true, name: true } }),
+    updatePersonReturning: (id, key_id, changes) => db.person.update({ where: { id, key_id }, data: changes }),
+    computeKey: (id) => db.person.update({ where: { id }, data: { key_id: { set: randomUUID() } } }),
     upsertPerson: (person) =>
       db.person.upsert({ where: { id: person.id }, create: person, update: { name: person.name } }),
     orderedByEmail: () => db.user.findMany({ orderBy: { email: 'desc' } }),

@@ -155,6 +155,11 @@ export interface Orm {
   updatePerson(id: string, changes: Partial<Person>): Promise<unknown>
   /** Finds the person by the id and the key. */
   updatePersonOfKey(id: string, keyId: string, changes: Partial<Person>): Promise<unknown>
+  /** Selects the id, the key and the name alone. */
+  namesOfPeople(): Promise<Omit<Person, 'city'>[]>
+  updatePersonReturning?(id: string, keyId: string, changes: Partial<Person>): Promise<Person>
+  /** Sets the key to what the database, or an operation of the ORM, computes. */
+  computeKey(id: string): Promise<unknown>
   /** By the id alone. */
   upsertPerson(person: Person): Promise<unknown>
   byLowerEmail?(email: string): Promise<unknown>
@@ -219,6 +224,9 @@ const ALL: Record<keyof Orm, true> = {
   people: true,
   updatePerson: true,
   updatePersonOfKey: true,
+  namesOfPeople: true,
+  updatePersonReturning: true,
+  computeKey: true,
   upsertPerson: true,
   byLowerEmail: true,
   orderedByEmail: true,

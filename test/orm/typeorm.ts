@@ -201,6 +201,16 @@ function ormOf(db: Manager): Omit<Orm, 'close'> {
     people: () => db.find(people),
     updatePerson: (id, changes) => db.update(people, id, changes),
     updatePersonOfKey: (id, key_id, changes) => db.update(people, { id, key_id }, changes),
+    namesOfPeople: async () => {
+      const found = await db.find(people, { select: { id: true, key_id: true, name: true } })
+      return found.map(({ id, key_id, name }) => ({ id, key_id, name }))
+    },
+    updatePersonReturning: async (id, key_id, changes) => {
+      const update = db.createQueryBuilder().update(people).set(changes).where({ id, key_id })
+      const { raw } = await update.returning('*').execute()
+      return one(raw as Person[])
+    },
+    computeKey: (id) => db.update(people, id, { key_id: () => 'gen_random_uuid()' }),
     upsertPerson: (person) =>
       db
         .createQueryBuilder()
