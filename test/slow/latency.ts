@@ -64,10 +64,13 @@ export function residentMiB(pid: number): number {
 
 /** Does the work and tells the most memory that the process had meanwhile. */
 export async function peakMiB(pid: () => number, work: Promise<unknown>): Promise<number> {
-  let peak = residentMiB(pid())
-  const watching = setInterval(() => {
-    peak = Math.max(peak, residentMiB(pid()))
-  }, 50)
+  let peak = Number.NaN
+  const look = () => {
+    const now = residentMiB(pid())
+    if (Number.isNaN(peak) || now > peak) peak = now // NaN of a process that has just ended is not larger
+  }
+  look()
+  const watching = setInterval(look, 50)
   try {
     await work
   } finally {
