@@ -81,6 +81,20 @@ inChromium('the SDK in a page', ({ open, longestShare }) => {
     await other.close()
   })
 
+  it('names a redirect as the reason, and asks once', async () => {
+    const other = await open(pages.url)
+    await other.page.waitForFunction(() => globalThis.harness !== undefined)
+    pages.answered.length = 0
+    const code = await other.page.evaluate(() => {
+      const eaas = globalThis.harness.sdk.createClient({ baseUrl: '/redirecting' })
+      return eaas.keys.list().then(String, (error: { code: string }) => error.code)
+    })
+    expect(code).toBe('E_PROTOCOL')
+    const asked = pages.answered.map(({ path }) => path)
+    expect(asked.filter((path) => !path.endsWith('.js'))).toEqual(['/redirecting/v1/keys'])
+    await other.close()
+  })
+
   it.each(vectors.refuse)('refuses: $name', async ({ error, envelope }) => {
     // The SDK also reads JSON as text: the format, whose vector is JSON, knows objects only.
     const given = typeof envelope === 'string' ? envelope.slice(0, -1) : envelope
