@@ -69,7 +69,13 @@ describe.runIf(backend() === 'postgres')('the commands of the SDK for tables', (
     const [row] = await sql`select count(*)::int as count from ${sql(table)} where email like 'eaas.%'`
     return row?.count as number
   }
-  const state = () => JSON.parse(readFileSync(join(folder, 'state.json'), 'utf8'))
+  /** The state, with the key alone of `after`. */
+  const state = () => {
+    const { after, ...rest } = JSON.parse(readFileSync(join(folder, 'state.json'), 'utf8'))
+    const { scope, key } = JSON.parse(after)
+    expect(scope).toMatch(new RegExp(`^\\w+\\.public\\.${table} \\("id"\\)$`))
+    return { ...rest, after: key }
+  }
 
   it.each(['pg', 'postgres'])('encrypt it, and say what was found, by the driver %s', async (driver) => {
     await createPeople(50)
@@ -119,6 +125,21 @@ describe.runIf(backend() === 'postgres')('the commands of the SDK for tables', (
     const model = (await import(MODULE)).strict(eaas, keyId)
     const [row] = await sql`select id, email, phone, email_index as "emailIndex" from ${sql(table)} where id = 3`
     expect(await model.decrypt(row)).toMatchObject({ email: 'Secret3@x.org', phone: 'ada@example.org' })
+  })
+
+  it('take names in the quotes of SQL and of CSV', async () => {
+    await sql.unsafe(
+      `create table "odd.${table}" (id int, "b,c" int not null unique, email text not null, phone text, email_index text)`,
+    )
+    await sql.unsafe(`insert into "odd.${table}" (id, "b,c", email) values (1, 1, 'a@x.org'), (2, 2, 'b@x.org')`)
+    const names = ['--table', `"odd.${table}"`, '--key-columns', '"b,c"']
+    const argv = ['backfill', MODULE, '--key', keyName, ...COLUMN, ...names]
+    const ran = await runCommand(argv, { env: environment, folder })
+    expect({ ...ran, out: String(ran.out) }).toEqual({
+      code: 0,
+      err: '',
+      out: `"odd.${table}": 2 rows, 2 changed, 0 current\n`,
+    })
   })
 
   it('leave what does not seal, show its key and no value, and exit with 1', async () => {
@@ -228,13 +249,16 @@ describe.runIf(backend() === 'postgres')('the commands of the SDK for tables', (
     })
   })
 
-  it.each(['', '{', 'null', '{"format":"eaas/backfill-state/1"}'])('refuse a state that is none: %s', async (text) => {
-    await createPeople(1)
-    writeFileSync(join(folder, 'broken.json'), text)
-    const ran = await backfill(['--state', 'broken.json'])
-    expect(ran).toMatchObject({ code: 2, err: expect.stringContaining('it is no state of a backfill') })
-    expect(await sealed()).toBe(0)
-  })
+  it.each(['', '{', 'null', '{"format":"eaas/backfill-state/2"}', '{"format":"eaas/backfill-state/0","after":"[]"}'])(
+    'refuse a state that is none: %s',
+    async (text) => {
+      await createPeople(1)
+      writeFileSync(join(folder, 'broken.json'), text)
+      const ran = await backfill(['--state', 'broken.json'])
+      expect(ran).toMatchObject({ code: 2, err: expect.stringContaining('it is no state of a backfill') })
+      expect(await sealed()).toBe(0)
+    },
+  )
 
   it.each([
     ['a password', (url: URL) => Object.assign(url, { username: 'nobody', password: 'hidden%21' })],

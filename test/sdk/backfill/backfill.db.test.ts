@@ -168,6 +168,71 @@ describe('a table of PostgreSQL', () => {
     expect(report).toMatchObject({ rows: 100, changed: 100, failed: 0 })
     expect(seen).toHaveLength(13)
     expect((await inspectTable(model, source, { open: true })).found.left).toBe(0)
+    const inQuotes = postgresTable(query, quoted, { columns: { email: 'E-mail', email_index: 'idx' } })
+    expect((await inspectTable(model, inQuotes, { open: true })).found).toMatchObject({ rows: 100, left: 0 })
+  })
+
+  it('has any name, and so have its columns and constraints', async () => {
+    const names = ['userTable', 'users.old', 'say "users"', 'Ünïcode users; --', 'select']
+    const modelOfMail = () =>
+      eaas.model({
+        name: 'odd',
+        keyId,
+        format: 'text',
+        acceptPlaintext: true,
+        warn: false,
+        fields: { email: text({ index: 'email_index', normalize: ['lowercase'] }) },
+      })
+    const columns = { email: 'e.mail', email_index: 'e"mail_index' }
+    await run(`create schema "odd.schema"`)
+    for (const [number, name] of names.entries()) {
+      for (const schema of ['', '"odd.schema".']) {
+        const quoted = `${schema}"${name.replaceAll('"', '""')}"`
+        await run(`create table ${quoted} ("user Id" int, "e.mail" text, "e""mail_index" text,
+          constraint "pk: 100%; ""odd"" ${number}" primary key ("user Id"), constraint "unique 'index' $1 ${number}" unique ("e""mail_index"),
+          constraint "check %s" check ("user Id" <> 4 or "e.mail" not like 'eaas.%'))`)
+        await run(`insert into ${quoted} values (1, 'Ada'), (2, 'ada'), (3, 'Ben'), (4, 'Cem')`)
+        const report = await backfill(modelOfMail(), postgresTable(query, quoted, { columns }), { batchSize: 3 })
+        expect(report).toMatchObject({ rows: 4, changed: 2, failed: 2 })
+        expect(report.failures.map(({ key, message }) => [key, /SQLSTATE (\d+)/.exec(message)?.[1]])).toEqual([
+          ['["2"]', '23505'],
+          ['["4"]', '23514'],
+        ])
+        expect(JSON.stringify(report)).not.toMatch(/unique 'index'|check %s|Cem/)
+      }
+    }
+    // Without a dot, the quotes of SQL are not needed.
+    for (const name of ['userTable', 'say "users"', 'Ünïcode users; --', 'select'])
+      expect((await inspectTable(modelOfMail(), postgresTable(query, name, { columns }))).found.rows).toBe(4)
+    for (const wrong of ['', '.', 'a.', '.a', 'a..b', '"a', '"a"b', '"a".', '""', '__proto__', 7])
+      expect(() => postgresTable(query, wrong as string)).toThrow('table must be a name')
+  })
+
+  it('goes on behind a key of its own only', async () => {
+    const [one, other] = [await createPeople(6), await createPeople(6)]
+    const stop = new Error('stop')
+    let after: string | undefined
+    const interrupted = backfill(modelOf(), postgresTable(query, one), {
+      batchSize: 2,
+      onProgress: (progress) => {
+        after = progress.after
+        throw stop
+      },
+    })
+    await expect(interrupted).rejects.toBe(stop)
+    for (const table of [postgresTable(query, other), postgresTable(query, one, { key: ['id', 'seen'] })]) {
+      const { message } = await failure(backfill(modelOf(), table, { after }))
+      expect(message).toContain(`.${one} ("id"), and this is`)
+      expect((await failure(inspectTable(modelOf(), table, { after }))).message).toContain('after belongs to')
+    }
+    const { key } = JSON.parse(after ?? '') as { key: string }
+    expect((await failure(backfill(modelOf(), postgresTable(query, one), { after: key }))).message).toContain(
+      'after is no key',
+    )
+    // Its name with the schema is the same table.
+    const [schema] = await run('select current_schema()::text as id')
+    const rest = await backfill(modelOf(), postgresTable(query, `${schema?.id}.${one}`), { after })
+    expect(rest).toMatchObject({ rows: 4, changed: 4 })
   })
 
   it('keeps a number that JavaScript would change, and says so', async () => {
@@ -362,7 +427,7 @@ describe.runIf(backend() === 'postgres')('beside other connections', () => {
     for (const pages of [3, 1, 5, 2]) expect(await runUntil(pages)).toBeNull()
     expect(kills).toBe(4)
     // The application writes into a row before the last key and into one behind it.
-    const [last] = JSON.parse(lastKey) as [string]
+    const [last] = JSON.parse((JSON.parse(lastKey) as { key: string }).key) as [string]
     const at = ids.indexOf(last)
     for (const id of [ids[at - 5], ids[at + 5]] as [string, string]) {
       const changed = await modelOf().encryptPartial({ id, email: `newest-${id}` })

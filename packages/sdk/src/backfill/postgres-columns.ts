@@ -16,6 +16,8 @@ export interface Placed {
 
 /** What a table has. */
 export interface FoundTable {
+  /** Its database, its schema and its own name, quoted where they have to be. */
+  name: string
   columns: Map<string, PostgresColumn>
   primary: string[]
   unique: string[][]
@@ -23,6 +25,7 @@ export interface FoundTable {
 
 /** What the database tells of a table. */
 interface Catalogue {
+  name: string
   hasChildren: boolean
   columns: [string, string, string, number][]
   indexes: [boolean, string[] | null, number][] | null
@@ -32,6 +35,7 @@ interface Catalogue {
 export async function readTable(ask: Ask, table: string): Promise<FoundTable> {
   const [found] = (await ask(
     `select json_build_object(
+       'name', format('%I.%I.%I', current_database(), (select n.nspname from pg_catalog.pg_namespace n where n.oid = c.relnamespace), c.relname),
        'hasChildren', c.relkind = 'r' and exists (select from pg_catalog.pg_inherits h where h.inhparent = c.oid),
        'columns', (select json_agg(json_build_array(a.attname, format_type(a.atttypid, null), format_type(coalesce(nullif(t.typbasetype, 0), a.atttypid), null), a.atttypmod))
          from pg_catalog.pg_attribute a join pg_catalog.pg_type t on t.oid = a.atttypid
@@ -59,7 +63,12 @@ export async function readTable(ask: Ask, table: string): Promise<FoundTable> {
   // An index over an expression, or over a column that may be null, does not tell rows apart.
   const unique = (found.indexes ?? []).filter(([, names, count]) => names?.length === count)
   const [, primary] = unique.find(([isPrimary]) => isPrimary) ?? []
-  return { columns: new Map(columns), primary: primary ?? [], unique: unique.map(([, names]) => names ?? []) }
+  return {
+    name: found.name,
+    columns: new Map(columns),
+    primary: primary ?? [],
+    unique: unique.map(([, names]) => names ?? []),
+  }
 }
 
 export interface Places {

@@ -29,15 +29,15 @@ interface Read {
  * Reads and writes a table of PostgreSQL 12 or later. Statements run by themselves, each at once, and skip rows that are locked: none waits for the
  * application while it holds a lock. Pass a function that runs them outside of a transaction. Does not use the network before the run.
  *
- * @param table its name, with its schema where that is not on the search path: `users`, `crm.users`
+ * @param table its name as it is spelled, with its schema where that is not on the search path: `users`, `crm.users`, `userTable`. A part with a dot or
+ * a quote stands in quotes, as in SQL: `crm."users.old"`
  */
 export function postgresTable(query: PostgresQuery, table: string, options: PostgresOptions = {}): TableSource {
   assertOptions('postgresTable()', options, ['key', 'columns'] satisfies (keyof PostgresOptions)[])
   if (typeof query !== 'function') throw new InvalidInputError(`query must be a function, got ${kindOf(query)}`)
-  if (typeof table !== 'string' || !table.split('.').every(isName)) throw new InvalidInputError('table must be a name')
   const { columns: renamed = {}, key } = options
   assertOptions('columns', renamed)
-  const name = table.split('.').map(quoteName).join('.')
+  const name = readTableName(table).map(quoteName).join('.')
   const ask = async (text: string, parameters: string[] = []): Promise<unknown[]> => {
     const rows = await query(text, parameters).catch((error) => refuse(error))
     // The only column, whatever the driver calls it.
@@ -45,8 +45,30 @@ export function postgresTable(query: PostgresQuery, table: string, options: Post
   }
   return async (wanted) => {
     const found = await readTable(ask, name)
-    return createTable(ask, name, placeColumns(wanted, found, { key, renamed }))
+    const places = placeColumns(wanted, found, { key, renamed })
+    const scope = `${found.name} (${places.key.map((one) => quoteName(one.name)).join(', ')})`
+    return { scope, ...createTable(ask, name, places) }
   }
+}
+
+/** The name of a table or a schema as it is spelled, or in the quotes of SQL. */
+const NAME_PART = /^(?:"(?<quoted>(?:[^"]|"")+)"|(?<plain>[^".][^.]*))(?<dot>\.(?!$)|$)/
+
+/** Reads a name with the schemas before it. @throws InvalidInputError */
+function readTableName(table: unknown): string[] {
+  const parts: string[] = []
+  let rest = typeof table === 'string' ? table : ''
+  do {
+    const { quoted, plain = '', dot = '' } = NAME_PART.exec(rest)?.groups ?? {}
+    const part = quoted?.replaceAll('""', '"') ?? plain
+    if (!isName(part)) {
+      const hint = 'Put quotes around a part with a dot or a quote, as in SQL: \'crm."users.old"\'.'
+      throw new InvalidInputError('table must be a name', hint)
+    }
+    parts.push(part)
+    rest = rest.slice((quoted === undefined ? plain.length : quoted.length + 2) + dot.length)
+  } while (rest !== '')
+  return parts
 }
 
 /** Invalid argument for a power function: nothing else in the statement takes a root. */

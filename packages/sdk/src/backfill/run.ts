@@ -2,6 +2,7 @@
 import { type DatabaseError, InvalidInputError, isEaasError } from '../errors.js'
 import { assertNotAborted } from '../input.js'
 import { countForms, readForms, type TableCounts, type Versions } from './forms.js'
+import { readAfter, writeAfter } from './resume.js'
 import type { Table, TableChange, TableRow } from './table.js'
 import { createTempo, rest } from './tempo.js'
 import type { FoundRow, Outcome, Work, Workshop } from './works.js'
@@ -75,7 +76,8 @@ export async function runWork(
 ): Promise<RunResult> {
   const { signal } = shop
   const { batchSize, onProgress } = options
-  const total = await table.count?.(options.after)
+  let after = readAfter(table, options.after)
+  const total = await table.count?.(after)
   const zero = { rows: 0, changed: 0, current: 0, failed: 0, contended: 0, gone: 0 }
   const progress = { ...zero, total, rowsPerSecond: 0, secondsLeft: undefined, after: options.after }
   const run: Run = {
@@ -92,7 +94,6 @@ export async function runWork(
     Object.assign(run.result.progress, tempo.figures(run.result.progress.rows, total), { contended: later.length })
     await onProgress?.({ ...run.result.progress })
   }
-  let { after } = options
   for (;;) {
     assertNotAborted(signal)
     const page = await table.page(after, batchSize)
@@ -115,8 +116,8 @@ export async function runWork(
 }
 
 /** Notes that all rows up to a key are done. */
-function reach({ options, result }: Run, after: string | undefined): void {
-  if (options.isResumable) result.progress.after = after
+function reach({ table, options, result }: Run, key: string | undefined): void {
+  if (options.isResumable && key !== undefined) result.progress.after = writeAfter(table, key)
 }
 
 /** Works on rows until each is done. Returns the keys of those that others kept changing. */

@@ -20,6 +20,11 @@ export interface TableChange {
 
 /** A table whose rows a backfill reads in the order of their keys. */
 export interface Table {
+  /**
+   * What its keys belong to, such as the names of the database, the table and the key's columns. `after` of the progress holds it too, and that of another
+   * table is refused. Without it `after` is a key alone, which fits any table that has keys of this form.
+   */
+  readonly scope?: string | undefined
   /** Reads the next rows behind a key, or the first ones; at most `limit`, and none only at the end. */
   page(after: string | undefined, limit: number): Promise<readonly TableRow[]>
   /** Reads rows again. Leaves out those that are gone. */

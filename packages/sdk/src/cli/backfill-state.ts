@@ -3,7 +3,7 @@ import { open, readFile, rename, unlink } from 'node:fs/promises'
 import { refusePath, resolvePath } from './files.js'
 import { type Io, UsageError } from './io.js'
 
-const FORMAT = 'eaas/backfill-state/0'
+const FORMAT = 'eaas/backfill-state/1'
 const COUNTS = ['rows', 'changed', 'current', 'failed', 'gone'] as const
 
 /** What all runs together did with the rows up to the key. */

@@ -15,6 +15,9 @@ const WORDS: readonly (readonly [RegExp, string])[] = [
   [/^columns: /, '--column: '],
   [/, in `key`\./, ', by --key-columns.'],
   [/or a reader of the column in `read`/, 'or a reader of the column by --read'],
+  [/^after (is|belongs)/, 'the key in the file of --state $1'],
+  [/Pass the text that progress told, or omit it\./, 'Remove the file to begin at the first row.'],
+  [/Omit it to begin/, 'Remove the file to begin'],
   [/^read: /, '--read: '],
   [/`read` refused/, 'the reader of --read refused'],
 ]
