@@ -25,5 +25,5 @@ export async function buildServer({
   config = readConfig(process.env),
   now,
 }: BuildServerOptions = {}): Promise<FastifyInstance> {
-  return (await openServer({ config, now })).app
+  return (await openServer({ config, now, takesSchemas: true })).app
 }

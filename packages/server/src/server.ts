@@ -43,12 +43,15 @@ export async function openServer({
   now,
   worker,
   openVerifier,
+  takesSchemas = false,
 }: {
   config: Config
   now?: (() => number) | undefined
   worker?: WorkerPart
   /** where logs are verified; by default in this thread */
   openVerifier?: OpenOptions['openVerifier']
+  /** whether others may add routes that have schemas of Fastify; by default such a route is refused */
+  takesSchemas?: boolean
 }): Promise<Server> {
   const isFirst = worker === undefined || worker.number === 1
   const inLog = worker && { worker: worker.number }
@@ -101,6 +104,7 @@ export async function openServer({
       metrics,
       workers: worker?.metrics,
       countMissingWorkers: worker?.countMissing,
+      takesSchemas,
     })
   } catch (error) {
     await installation.close() // releases the lock of the data directory
