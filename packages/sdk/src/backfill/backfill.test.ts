@@ -314,6 +314,23 @@ describe('a run that was stopped', () => {
     expect(await opened(table)).toEqual({ ok: plain, failed: [] })
   })
 
+  it('goes on behind a key of the same table only, where tables tell their scope', async () => {
+    const scoped = (scope: string) => Object.assign(tableOf(plain), { scope })
+    const [users, people] = [scoped('users (id)'), scoped('people (id)')]
+    const { after } = await backfill(migrating(), users)
+    expect(JSON.parse(after ?? '')).toEqual({ scope: 'users (id)', key: 'u6' })
+    expect(await failure(backfill(migrating(), people, { after }))).toMatchObject({
+      code: 'E_INVALID_INPUT',
+      message: 'after belongs to users (id), and this is people (id)',
+    })
+    for (const wrong of ['u3', 'null', '7', '{}', '{"scope":"people (id)"}'])
+      expect((await failure(backfill(migrating(), people, { after: wrong }))).message).toMatch(/^after is no key/)
+    expect([...people.rows.values()]).toEqual(plain.map((row) => expect.objectContaining(row))) // nothing was written
+    const u3 = JSON.stringify({ scope: 'people (id)', key: 'u3' })
+    expect(await backfill(migrating(), people, { after: u3 })).toMatchObject({ rows: 3, changed: 3 })
+    expect(await backfill(migrating(), people, { after: u3, dryRun: true })).toMatchObject({ rows: 3, after: u3 })
+  })
+
   it('is passed on what onProgress throws, and waits for it', async () => {
     const onProgress = async () => Promise.reject(new Error('disk full'))
     await expect(backfill(migrating(), tableOf(plain), { onProgress })).rejects.toThrow('disk full')

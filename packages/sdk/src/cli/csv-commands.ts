@@ -18,8 +18,7 @@ const OPTIONS_HELP = `
   --index <a,b>         those of them to search by their exact value, in columns <name>_index. Their values are sent to the service, which hashes them
   --bind <a,b>          columns that say which row it is, such as id: each cell is bound to them too. They must never change
   --delimiter <c>       what stands between cells: , by default; tab for a tab
-  --empty-is-null       an empty cell without quotes is null and stays empty, as COPY of PostgreSQL writes NULL; "" is an empty text. Without this
-                        option both are an empty text, and are encrypted
+  --empty-is-null       an empty cell without quotes is null and stays empty, as COPY of PostgreSQL writes NULL; "" is an empty text. Otherwise both are an empty text
   -o, --out <file>      where to write; - for standard output
   -f, --force           replace an existing file; write what is no text to a terminal
   --json                print the result as JSON

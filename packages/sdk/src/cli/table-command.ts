@@ -7,7 +7,7 @@ import { type Backfill, findBackfill, loadModule } from './model-module.js'
 import { DATABASE_HELP, openDatabase } from './postgres-driver.js'
 
 export const TABLE_HELP = `
-  --table <name>        the table, with its schema where that is not on the search path: crm.users
+  --table <name>        the table, with its schema where that is not on the search path: crm.users. A part with a dot is quoted as in SQL: crm."users.old"
   --export <name>       the export of the module; default, if not set
   --key <name>          name or id of the key, whose id a function gets as its second argument
   --column <name=column> a column whose name differs from the model's: emailIndex=email_index. May be repeated
