@@ -208,16 +208,22 @@ describe.runIf(backend() === 'postgres')('the commands of the SDK for tables', (
       ['--work', 'reseal'],
       ['--key-columns', 'id'],
       ['--export', 'strict'],
+      ['--read', 'readers'],
     ]) {
       expect(await backfill([...options, ...other])).toMatchObject({
         code: 2,
         err: expect.stringContaining('another run'),
       })
     }
+    const { name: otherKey } = await eaas.keys.create({ name: `${keyName} 2` })
     const elsewhere = new URL(environment.DATABASE_URL ?? '')
     elsewhere.pathname = '/postgres'
     const env = { ...environment, DATABASE_URL: elsewhere.href }
     expect(await backfill(options, { env })).toMatchObject({ code: 2, err: expect.stringContaining('another run') })
+    expect(await command(['backfill', MODULE, '--key', otherKey, ...options])).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('another run'),
+    })
     expect(await sealed()).toBe(9)
     const rest = await backfill(options)
     expect(rest).toMatchObject({
@@ -227,6 +233,36 @@ describe.runIf(backend() === 'postgres')('the commands of the SDK for tables', (
     expect(String(rest.out)).toBe(`${table}: 30 rows, 29 changed, 0 current, 1 failed\n`)
     expect(await inspect(['--open'])).toMatchObject({ code: 1, err: expect.stringMatching(/^row \["5"\], phone: E_/) })
     expect(existsSync(join(folder, 'state.json'))).toBe(false) // the next run reads the row that failed
+  })
+
+  it('go on with the same model only: the module may have changed meanwhile', async () => {
+    await createPeople(30)
+    const options = ['--state', 'state.json', '--batch-size', '10']
+    const interruption = new AbortController()
+    await backfill(options, { signal: interruption.signal, onTerminal: () => interruption.abort('SIGINT') })
+    process.env.PEOPLE_NAME = 'persons'
+    try {
+      expect(await backfill(options)).toMatchObject({ code: 2, err: expect.stringContaining('another run') })
+    } finally {
+      delete process.env.PEOPLE_NAME
+    }
+    expect(await backfill(options)).toMatchObject({ code: 0 })
+  })
+
+  it('refuse a wrapped key that opens nothing, of a service that answers wrongly', async () => {
+    await createPeople(10)
+    const lying = async (url: Parameters<typeof fetch>[0], init?: Parameters<typeof fetch>[1]) => {
+      const response = await fetch(url, init)
+      if (!/\/(wrap|batch)$/.test(String(url))) return response
+      const text = (await response.text()).replaceAll(
+        /"wrapped_key":"(.{60})./g,
+        (_, start) => `"wrapped_key":"${start}A`,
+      )
+      return new Response(text, { status: response.status, headers: response.headers })
+    }
+    const { code, err } = await backfill([], { fetch: lying })
+    expect({ code, err }).toMatchObject({ code: 1, err: expect.stringContaining('does not unwrap to the DEK') })
+    expect(await sealed()).toBe(0)
   })
 
   it('keep a state behind which a row that others hold is still to do', async () => {

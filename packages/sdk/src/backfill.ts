@@ -44,6 +44,29 @@ export function isModel(value: unknown): value is AnyModel {
 }
 
 /**
+ * Returns what tells a model from others, as values of JSON: its name, keys, fields, indexes and forms. For tools that go on where an earlier run
+ * stopped, which must have had the same model.
+ *
+ * @throws InvalidInputError when it is not a model of this copy of the SDK
+ * @example
+ * ```ts
+ * console.log(describeModel(users).fields) // → [ 'email', 'phone' ]
+ * ```
+ */
+export function describeModel(model: AnyModel): Record<string, unknown> {
+  const { name, envelope, format, keyByRow, keyIds, bind, fields, columns } = getInternals(model).definition
+  return {
+    name,
+    envelope,
+    format,
+    keys: keyByRow ? 'by row' : [...keyIds],
+    bind: bind.map((column) => column.name),
+    fields: fields.map((field) => field.name),
+    indexes: columns.map(({ column }) => column),
+  }
+}
+
+/**
  * What is done with each row. `seal`: seals rows of which a value is not sealed as the model seals (plaintext, format v1, a former key, another
  * library's), and adds indexes that are missing. `index`: makes all indexes anew, and no ciphertext. `rewrap`: renews wrapped keys of old
  * versions, and no ciphertext. `reseal`: seals every row anew under new DEKs.

@@ -22,7 +22,7 @@ export const readers = { phone: cloakReader({ keys: ['k1.aesgcm256.AAECAwQFBgcIC
 /** @param {Client} eaas @param {string} keyId @param {boolean} acceptPlaintext */
 function definePeople(eaas, keyId, acceptPlaintext) {
   return eaas.model({
-    name: 'people',
+    name: process.env.PEOPLE_NAME ?? 'people',
     keyId,
     bind: ['id'],
     format: 'text',

@@ -1,15 +1,9 @@
 /** Reads messages of the AWS Encryption SDK, in base64 or as bytes, by the `decrypt` of its own client, which holds the caller's keyring. */
-import { decodeBase64, decodeUtf8, encodeBase64 } from '@eaas/protocol'
+import { decodeBase64, decodeUtf8 } from '@eaas/protocol'
 import { ContentError, InvalidInputError, isEaasError } from '../errors.js'
 import { assertFlag, assertOptions, kindOf, readBinary } from '../input.js'
+import { beginsAs } from './foreign.js'
 import type { Reader } from './works.js'
-
-/**
- * How a message begins, in base64: version 1 and type (01 80) or version 2 (02), then the id of an algorithm suite (0014 to 0378; 0478 or 0578). Blanks
- * and quotes may stand before it where text was pasted.
- */
-const BEGINNING = /^[\s\p{C}"']*A(?:YA[A-D]|gR4|gV4)/u
-const BEGINNING_BYTES = 3
 
 /** What the `decrypt` of `@aws-crypto/client-node` or `-browser` resolves to, as far as a reader looks at it. */
 export interface AwsDecrypted {
@@ -51,7 +45,7 @@ export function awsMessageReader(options: AwsMessageOptions): Reader {
     const message = readMessage(stored)
     if (!message) {
       // What begins as messages do is one that was cut or altered.
-      if (acceptPlaintext && !begins(stored)) return stored
+      if (acceptPlaintext && !beginsAs('aws', stored)) return stored
       const hint = 'Look at the stored value; pass `acceptPlaintext: true` if the column holds plaintext too.'
       throw new ContentError('not a message of the AWS Encryption SDK, in base64 or as bytes', hint)
     }
@@ -69,19 +63,13 @@ const OPTIONS = ['decrypt', 'encryptionContext', 'as', 'acceptPlaintext'] satisf
 
 /** Returns the bytes of a message, and undefined for anything else. */
 function readMessage(stored: unknown): Uint8Array | undefined {
-  if (!begins(stored)) return undefined
+  if (!beginsAs('aws', stored)) return undefined
   if (typeof stored !== 'string') return readBinary(stored)
   try {
     return decodeBase64(stored)
   } catch {
     return undefined // cut, or in another alphabet
   }
-}
-
-function begins(stored: unknown): boolean {
-  if (typeof stored === 'string') return BEGINNING.test(stored)
-  const bytes = readBinary(stored)
-  return bytes !== undefined && BEGINNING.test(encodeBase64(bytes.subarray(0, BEGINNING_BYTES)))
 }
 
 /** @throws ContentError when the client refuses, for whatever reason: its own error may quote the value */

@@ -386,6 +386,25 @@ describe('a reader', () => {
     expect((await opened(table)).ok).toEqual(plain.map((row) => ({ ...row, note: null })))
   })
 
+  it.each([
+    ['cloakReader()', 'v1.aesgcm256.3bab9a53.7TL8Wm2UrVSBUHlW.A5g=='],
+    ['cloakReader()', ' "v1.aesgcm256.cut'],
+    ['transitReader()', 'vault:v1:AAAA'],
+    ['awsMessageReader()', 'AgV4OkqDPRxabcd'],
+    ['awsMessageReader()', 'AYADeKmv'],
+  ])('is asked for by its name, %s, and never sealed as plaintext: %s', async (reader, stored) => {
+    const table = tableOf(plain.map((row, at) => (at === 2 ? { ...row, email: stored } : row)))
+    for (const options of [{ dryRun: true }, {}, { read: { email: (value: unknown) => value } }]) {
+      const report = await backfill(migrating(), table, options)
+      expect(report).toMatchObject({ failed: 1, failures: [{ key: 'u2', field: 'email', code: 'E_CONTENT' }] })
+      expect(report.failures[0]?.message).toContain(reader)
+      expect(JSON.stringify(report)).not.toContain(stored)
+    }
+    expect(table.rows.get('u2')?.email).toBe(stored)
+    const options = { read: { email: () => 'read@example.org' } }
+    expect(await backfill(migrating(), table, options)).toMatchObject({ changed: 1, failed: 0 })
+  })
+
   it('is not asked for what is sealed, and reads its own field only', async () => {
     const asked = vi.fn((stored: unknown) => stored)
     const table = tableOf([...(await modelOf().encryptMany(plain.slice(0, 3))), ...plain.slice(3)])

@@ -4,6 +4,7 @@ import { selectEngine } from '../engines/select.js'
 import { sha256 } from '../engines/sha256.js'
 import { ContentError, InvalidInputError } from '../errors.js'
 import { assertFlag, assertOptions } from '../input.js'
+import { beginsAs } from './foreign.js'
 import type { Reader } from './works.js'
 
 /** `k1.aesgcm256.` and the base64 of 32 bytes. */
@@ -35,7 +36,7 @@ export function cloakReader(options: CloakOptions): Reader {
     const found = typeof stored === 'string' ? STORED.exec(stored)?.groups : undefined
     if (!found) {
       // What begins as cloak's values do is one that was cut or altered.
-      if (acceptPlaintext && !String(stored).startsWith('v1.aesgcm256.')) return stored
+      if (acceptPlaintext && !beginsAs('cloak', stored)) return stored
       throw unreadable()
     }
     fingerprints ??= Promise.all(keys.map(fingerprintOf))

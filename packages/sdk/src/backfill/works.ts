@@ -9,6 +9,7 @@ import type { ModelRows } from '../models/model-rows.js'
 import { rewrapRows } from '../models/rotation.js'
 import { type RowRead, readEach } from '../models/seal-rows.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
+import { findLibrary } from './foreign.js'
 import { isUnsealed, lacksIndex, type RowForms } from './forms.js'
 
 /** Turns what a column holds that is no envelope into the plaintext of its field. What it throws, but an error of the SDK, is not shown. */
@@ -161,13 +162,18 @@ async function readForeign({ definition, read }: Workshop, { row, forms }: Found
       return new InvalidInputError('it is bound to nothing', 'Pass a model with `acceptUnbound: true`.', place)
     }
     if (form !== 'plaintext') continue
+    const stored = getAt(row, path)
     const reader = read[name]
-    if (reader) {
-      const plain = await readOne(reader, getAt(row, path), place)
-      if (isEaasError(plain)) return plain
-      if (isMissing(plain)) return new ContentError('`read` refused the value', 'Look at the stored value.', place)
-      values.push([path, plain])
-    } else if (!definition.acceptPlaintext) {
+    const plain = reader ? await readOne(reader, stored, place) : stored
+    if (isEaasError(plain)) return plain
+    if (isMissing(plain)) return new ContentError('`read` refused the value', 'Look at the stored value.', place)
+    const library = plain === stored ? findLibrary(stored) : undefined
+    if (library) {
+      const hint = `Pass \`read\` with ${library.reader}() for the column: it would be sealed as if it were plaintext.`
+      return new ContentError(`it begins as what ${library.name} encrypted`, hint, place)
+    }
+    if (reader) values.push([path, plain])
+    else if (!definition.acceptPlaintext) {
       const hint = 'Pass a model with `acceptPlaintext: true`, or a reader of the column in `read`.'
       return new InvalidInputError('it is not encrypted', hint, place)
     }

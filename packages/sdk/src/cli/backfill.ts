@@ -21,7 +21,8 @@ export const backfill: Command = {
 
 Works through a table of PostgreSQL that is in use, page by page, and writes a row only if nobody changed it meanwhile. It may be killed and run
 again: rows that are done cost reading only. It accepts what the model accepts, such as plaintext with acceptPlaintext. A row that fails stays as it is, is
-shown by its key, and makes the exit code 1. Ctrl-C ends after the page that is being written.
+shown by its key, and makes the exit code 1. Ctrl-C ends after the page that is being written. Each new wrapped key is unwrapped once before a value
+depends on it, so the API key needs decrypt beside encrypt.
 
   --work <work>         seal (default): rows that are not sealed as the model seals, and indexes that are missing
                         index: indexes that differ from what the values give
@@ -64,7 +65,7 @@ async function runBackfill(io: Io, given: Arguments, { open, work, dryRun }: Run
   const { backfill, model, table, speed, identity } = open
   const readers = given.find('read')
   const file = given.find('state')
-  const state = file === undefined ? undefined : await openState(io, file, { ...identity, work })
+  const state = file === undefined ? undefined : await openState(io, file, { ...identity, work, read: readers ?? null })
   const before = state?.found
   let stand: Stand | undefined = before
   const bar = showBar(io, VERBS[work] ?? work)

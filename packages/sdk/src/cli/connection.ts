@@ -18,13 +18,27 @@ const LOCAL_SERVER = 'http://127.0.0.1:8420'
 /** Permissions of a file that let others than its owner read it. */
 const READABLE_BY_OTHERS = 0o044
 
+export interface ClientUse {
+  /**
+   * Whether each new wrapped key is unwrapped once before it is used. For commands that replace the only copy of a value: after a wrong wrapped key it
+   * could never be read again. Needs `decrypt` beside `encrypt`.
+   */
+  verify?: boolean
+}
+
 /** Runs a command with a client, and closes it. */
-export async function withClient<T>(io: Io, given: Arguments, run: (eaas: Client) => Promise<T>): Promise<T> {
+export async function withClient<T>(
+  io: Io,
+  given: Arguments,
+  { verify = false }: ClientUse,
+  run: (eaas: Client) => Promise<T>,
+): Promise<T> {
   const eaas = createClient({
     baseUrl: baseUrlOf(io),
     apiKey: await readApiKey(io, given.find('api-key-file')),
     allowInsecure: given.has('allow-insecure'),
     fetch: io.fetch,
+    deks: { verify },
   })
   try {
     return await run(eaas)

@@ -85,7 +85,7 @@ async function runCsv(io: Io, given: Arguments, isEncrypting: boolean): Promise<
   const [name = '-'] = given.positionals
   const out = readOut(given, () => (isEncrypting ? sealedName(name) : plainName(name)))
   assertReportable(given, out)
-  await withClient(io, given, async (eaas) => {
+  await withClient(io, given, {}, async (eaas) => {
     const input = await openInput(io, name)
     const output = await openOutput(io, out, {
       force: given.has('force'),

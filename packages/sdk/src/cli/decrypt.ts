@@ -30,7 +30,7 @@ ${CONNECTION_HELP}`,
     const out = readOut(given, () => plainName(name))
     assertReportable(given, out)
     const { signal } = io
-    await withClient(io, given, async (eaas) => {
+    await withClient(io, given, {}, async (eaas) => {
       const input = await openInput(io, name)
       const content = await readContent(input)
       const output = await openOutput(io, out, { force: given.has('force'), mode: PRIVATE_MODE, source: input.stats })

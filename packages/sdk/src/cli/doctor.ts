@@ -27,7 +27,7 @@ ${CONNECTION_HELP}`,
   options: { ...SERVICE_OPTIONS, key: { type: 'string' } },
   positionals: 0,
   async run(io, given) {
-    const findings = await withClient(io, given, (eaas) => examine(io, eaas, given.find('key')))
+    const findings = await withClient(io, given, {}, (eaas) => examine(io, eaas, given.find('key')))
     if (given.has('json')) await print(io, JSON.stringify({ ok: findings.every(({ ok }) => ok), findings }))
     else await print(io, ...findings.map(({ check, ok, detail }) => `${ok ? 'ok  ' : 'FAIL'}  ${check}: ${detail}`))
     if (findings[0]?.ok === false) tellService(io)

@@ -51,7 +51,7 @@ ${CONNECTION_HELP}`,
     assertReportable(given, out)
     if (format === 'stream') assertNoTerminal(io, out, force)
     const { signal } = io
-    await withClient(io, given, async (eaas) => {
+    await withClient(io, given, {}, async (eaas) => {
       const input = await openInput(io, name)
       const output = await openOutput(io, out, { force, source: input.stats })
       const { keyId, bytesOut } = await writing(output, async () => {

@@ -6,7 +6,7 @@ import * as bundled from '../backfill.js'
 import { refusePath, resolvePath } from './files.js'
 import { type Io, UsageError } from './io.js'
 
-export type Backfill = Pick<typeof bundled, 'backfill' | 'inspectTable' | 'isModel' | 'postgresTable'>
+export type Backfill = Pick<typeof bundled, 'backfill' | 'describeModel' | 'inspectTable' | 'isModel' | 'postgresTable'>
 
 export interface ModelModule {
   /** The file, without symbolic links. */

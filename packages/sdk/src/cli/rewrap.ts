@@ -18,7 +18,8 @@ export const rewrap: Command = {
   help: `Usage: eaas-sdk rewrap [file] [options]
 
 Has the data key of an encrypted stream, or of the text or the JSON of an envelope, wrapped under the current version of its key, after a rotation.
-Nothing is decrypted. Without --out, the file is replaced, once the new one is on disk; standard input goes to standard output.
+The content is not decrypted. The new wrapped key is unwrapped once, and refused unless it gives the same data key. Without --out, the file is
+replaced, once the new one is on disk; standard input goes to standard output.
 
   -o, --out <file>      write here instead; - for standard output
   -f, --force           replace an existing file that --out names; write what is no text to a terminal
@@ -31,7 +32,7 @@ ${CONNECTION_HELP}`,
     const out = readOut(given, () => name)
     assertReportable(given, out)
     const { signal } = io
-    await withClient(io, given, async (eaas) => {
+    await withClient(io, given, { verify: true }, async (eaas) => {
       const input = await openInput(io, name)
       const content = await readContent(input)
       const inPlace = out === name

@@ -67,13 +67,21 @@ export async function withTable<T>(io: Io, given: Arguments, run: (open: OpenTab
         key: keyColumns.length === 0 ? undefined : keyColumns,
       }),
       speed,
-      identity: { database: database.identity, table, module: module.path, export: name, columns, key: keyColumns },
+      identity: {
+        database: database.identity,
+        table,
+        module: module.path,
+        export: name,
+        columns,
+        key: keyColumns,
+        model: backfill.describeModel(model as OpenTable['model']),
+      },
       get: module.get,
     })
   }
   try {
     if (typeof exported === 'function') {
-      return await withClient(io, given, async (eaas) => {
+      return await withClient(io, given, { verify: true }, async (eaas) => {
         const key = given.find('key')
         return runWith(await exported(eaas, key === undefined ? undefined : await findKeyId(eaas, key, io)))
       })

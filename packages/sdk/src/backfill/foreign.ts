@@ -1,0 +1,45 @@
+/** What other libraries stored, told by how it begins: it must not be sealed as if it were plaintext. */
+import { encodeBase64 } from '@eaas/protocol'
+import { readBinary } from '../input.js'
+
+interface Library {
+  name: string
+  /** The reader of its values. */
+  reader: string
+  /** How a value begins as text, bytes in base64. */
+  beginning: RegExp
+}
+
+/**
+ * A message of AWS begins with version 1 and type (01 80) or version 2 (02), then the id of an algorithm suite (0014 to 0378; 0478 or 0578). Blanks and
+ * quotes may stand before each where text was pasted.
+ */
+const LIBRARIES = {
+  cloak: { name: '@47ng/cloak', reader: 'cloakReader', beginning: /^[\s\p{C}"']*v1\.aesgcm256\./u },
+  transit: { name: 'Transit of Vault', reader: 'transitReader', beginning: /^[\s\p{C}"']*vault:v\d+:/u },
+  aws: {
+    name: 'the AWS Encryption SDK',
+    reader: 'awsMessageReader',
+    beginning: /^[\s\p{C}"']*A(?:YA[A-D]|gR4|gV4)/u,
+  },
+} as const satisfies Record<string, Library>
+
+const BEGINNING_BYTES = 16
+
+/** Tells whether a value begins as those of a library do, also one that was cut or altered. */
+export function beginsAs(library: keyof typeof LIBRARIES, stored: unknown): boolean {
+  const text = textOf(stored)
+  return text !== undefined && LIBRARIES[library].beginning.test(text)
+}
+
+/** Returns the library whose values begin as this one. */
+export function findLibrary(stored: unknown): Library | undefined {
+  const text = textOf(stored)
+  return text === undefined ? undefined : Object.values(LIBRARIES).find(({ beginning }) => beginning.test(text))
+}
+
+function textOf(stored: unknown): string | undefined {
+  if (typeof stored === 'string') return stored
+  const bytes = readBinary(stored)
+  return bytes && encodeBase64(bytes.subarray(0, BEGINNING_BYTES))
+}
