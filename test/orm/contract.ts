@@ -60,7 +60,7 @@ const create = area('create')
 create('stores envelopes and indexes, and no plaintext', ['insert'], async (scene) => {
   const user = userOf({ email: 'Ada@example.org', nick: 'countess', prefs: { theme: 'dark' } })
   await scene.orm.insert(user)
-  expect(await stored(scene)).not.toMatch(/Ada@|countess|dark|1815/i)
+  expect(await stored(scene)).not.toMatch(/Ada@|countess|theme|1815-12/i) // nothing that base64 or hexadecimal may have by chance
   const { email_index } = await scene.models.users.index({ email: 'ada@example.org' })
   const [row] = await scene.sql`select email_index, nick_index is not null as nick, email from users`
   const email = scene.format === 'text' ? expect.stringMatching(/^eaas\.2\./) : { envelope_version: 2 }
