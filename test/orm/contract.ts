@@ -180,7 +180,7 @@ kinds('are stored encrypted, and read in the types of the model', ['insertSample
   expect(found?.taken).toBeInstanceOf(Date)
   expect(found?.data).toBeInstanceOf(Uint8Array)
   const [row] = await scene.sql`select json_agg(samples)::text as all from samples`
-  expect(String(row?.all)).not.toMatch(/1234|1815|Hara|true/)
+  expect(String(row?.all)).not.toMatch(/1234\.|1815-12|'Hara|: ?true/)
 })
 kinds('are null, zero, false and empty, each as itself', ['insertSample', 'sampleById'], async ({ orm }) => {
   const none = sampleOf()
