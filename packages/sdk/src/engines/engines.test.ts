@@ -44,7 +44,39 @@ const engines = [
 const loadSelect = (globals: Globals) =>
   loadOn<typeof import('./select.js')>(globals, new URL('select.ts', import.meta.url))
 
+/** RFC 5869 appendix A, all test cases with SHA-256. */
+const hkdfVectors = [
+  {
+    name: 'test case 1',
+    ikm: '0b'.repeat(22),
+    salt: hexFrom(0x00, 13),
+    info: hexFrom(0xf0, 10),
+    okm: '3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf34007208d5b887185865',
+  },
+  {
+    name: 'test case 2: longer',
+    ikm: hexFrom(0x00, 80),
+    salt: hexFrom(0x60, 80),
+    info: hexFrom(0xb0, 80),
+    okm:
+      'b11e398dc80327a1c8e7f78c596a49344f012eda2d4efad8a050cc4c19afa97c59045a99cac7827271cb41c65e590e09' +
+      'da3275600c2f09b8367793a9aca3db71cc30c58179ec3e87c14c01d5c1f3434f1d87',
+  },
+  {
+    name: 'test case 3: without salt and info',
+    ikm: '0b'.repeat(22),
+    salt: '',
+    info: '',
+    okm: '8da4e775a563c18f715f802a063c5a31b8a11f5c5ee1879ec3454e5f3c738d2d9d201395faa4b61a96c8',
+  },
+]
+
 const bytes = (length: number) => fc.uint8Array({ minLength: length, maxLength: length })
+
+/** So many bytes in a row, in hexadecimal. */
+function hexFrom(first: number, count: number): string {
+  return encodeHex(Uint8Array.from({ length: count }, (_, at) => first + at))
+}
 
 describe.each(engines)('engine %s', (name, aead) => {
   it('seals and opens as the other engine does, with and without AAD', () => {
@@ -121,6 +153,11 @@ describe.each([...engines, ['web', web] as const])('HKDF of engine %s', (_, engi
       expect(encodeHex(okm)).toBe(vector.key + vector.commitment)
       expect(encodeHex(salt)).toBe(vector.salt)
     }
+  })
+
+  it.each(hkdfVectors)('gives what RFC 5869 publishes ($name)', async ({ ikm, salt, info, okm }) => {
+    const derived = await engine.derive(decodeHex(ikm), decodeHex(info), okm.length / 2, decodeHex(salt))
+    expect(encodeHex(derived)).toBe(okm)
   })
 
   it('gives what node:crypto gives, for keys, lengths and salts of any kind', async () => {

@@ -1,5 +1,24 @@
 /** The primitives of the engine in JavaScript. A file of its own, without imports of ours, so that bundlers load it only where it is used. */
+import { hmac } from '@noble/hashes/hmac.js'
+import { sha256 } from '@noble/hashes/sha2.js'
+
 export { gcm } from '@noble/ciphers/aes.js'
-export { hkdf } from '@noble/hashes/hkdf.js'
-export { hmac } from '@noble/hashes/hmac.js'
-export { sha256 } from '@noble/hashes/sha2.js'
+export { hmac, sha256 }
+
+const HASH_BYTES = 32
+
+/**
+ * HKDF with SHA-256 (RFC 5869), over noble's HMAC: noble's own has options that cost pages 300 bytes and are not needed here.
+ * `length` is at most 255 hashes. The caller zeroes the result.
+ */
+export function hkdf(key: Uint8Array, info: Uint8Array, length: number, salt = new Uint8Array(0)): Uint8Array {
+  const prk = hmac(sha256, salt, key) // 2.2; no salt stands for zeros, with which HMAC pads an empty one
+  const okm = new Uint8Array(Math.ceil(length / HASH_BYTES) * HASH_BYTES)
+  for (let at = 0; at < okm.length; at += HASH_BYTES) {
+    const before = okm.subarray(Math.max(0, at - HASH_BYTES), at) // 2.3: each block goes into the next one
+    const block = hmac.create(sha256, prk).update(before).update(info)
+    block.update(Uint8Array.of(at / HASH_BYTES + 1)).digestInto(okm.subarray(at))
+  }
+  prk.fill(0)
+  return okm.subarray(0, length)
+}

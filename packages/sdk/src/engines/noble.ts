@@ -18,7 +18,7 @@ export function createNobleEngine({ gcm, hkdf, hmac, sha256 }: typeof Primitives
         throw new OpenError() // noble's errors distinguish a short input from a bad tag; ours must not
       }
     },
-    derive: (key, info, length, salt) => hkdf(sha256, key, salt, info, length),
+    derive: hkdf,
     createMac(key) {
       const keyed = hmac.create(sha256, key)
       return (message) => keyed.clone().update(message).digest()
