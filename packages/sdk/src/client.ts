@@ -32,6 +32,7 @@ import type { ModelOptions, RowFormat } from './models/definition.js'
 import { assertModelName } from './models/index-key.js'
 import { createModel, type Model } from './models/model.js'
 import type { Compounds, Fields } from './models/model-types.js'
+import type * as Parts from './parts.js'
 import { CLIENT_PARTS } from './records/client-parts.js'
 import type { DecryptManyOptions } from './records/decrypt-many.js'
 import type { EncryptManyOptions } from './records/encrypt-many.js'
@@ -296,21 +297,16 @@ export type Closable = SymbolConstructor extends { readonly dispose: infer S ext
   ? { readonly [K in S]: () => void }
   : unknown
 
-/**
- * Creates a client. Does not use the network.
- *
- * @throws InvalidInputError when an option is wrong
- * @example
- * ```ts
- * const eaas = createClient({ baseUrl: 'https://eaas.example.org', apiKey: () => readSecret('eaas-api-key') })
- * ```
- */
-export function createClient(options: ClientOptions): Client & Closable {
+/** Loads what the client needs at its first call. */
+export type ImportParts = () => Promise<typeof Parts>
+
+/** Puts a client together, which loads its parts at its first call. @throws InvalidInputError when an option is wrong */
+export function assembleClient(options: ClientOptions, importParts: ImportParts): Client & Closable {
   const settings = readOptions(options)
   const closing = new AbortController()
   let sealing: Sealing | undefined
   const load = loadOnce(async () => {
-    const parts = await loadPart(() => import('./parts.js'))
+    const parts = await loadPart(importParts)
     sealing ??= parts.createSealing({ ...settings, batcher, closed: closing.signal })
     return { ...parts, records: sealing }
   })

@@ -1,17 +1,17 @@
 /** `@eaas/sdk`: encrypts locally, and has the service wrap the data keys. Only what is exported here is public. */
 
 export type { Action, Context, Envelope, EnvelopeV1, EnvelopeV2, Permission, ProblemCode } from '@eaas/protocol'
-export {
-  type Client,
-  type ClientOptions,
-  type Closable,
-  createClient,
-  type DecryptOptions,
-  type DekOptions,
-  type EncryptOptions,
-  type HashOptions,
-  type IndexKeyOptions,
+export type {
+  Client,
+  ClientOptions,
+  Closable,
+  DecryptOptions,
+  DekOptions,
+  EncryptOptions,
+  HashOptions,
+  IndexKeyOptions,
 } from './client.js'
+export { createClient } from './create-client.js'
 export type { DekScope } from './deks/dek-scope.js'
 export type { EngineName } from './engines/names.js'
 export {
