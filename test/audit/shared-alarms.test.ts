@@ -1,7 +1,7 @@
 // What a process takes over from an alarm that another one wrote: not the other's witness in place of its own, and nothing if the
 // database cannot be read.
 import { createSecretKey, type KeyObject } from 'node:crypto'
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import {
   alarmMac,
   type Head,
@@ -10,13 +10,15 @@ import {
   purgeMarkMac,
   type Witness,
 } from '../../packages/server/src/audit/formats/chain.js'
+import { TamperedRowError } from '../../packages/server/src/audit/formats/row-mac.js'
 import { findAcceptedRollback } from '../../packages/server/src/audit/watch/accepted-rollback.js'
+import { ComparisonOverdueError, Comparisons, OVERDUE_MS } from '../../packages/server/src/audit/watch/comparisons.js'
 import { createHeadWatches } from '../../packages/server/src/audit/watch/head-watches.js'
-import { createSharedAlarms, TENANT_GONE } from '../../packages/server/src/audit/watch/shared-alarms.js'
+import { createSharedAlarms, KEY_CHANGED, TENANT_GONE } from '../../packages/server/src/audit/watch/shared-alarms.js'
 import { acceptRollback } from '../../packages/server/src/operations/accept-rollback.js'
 import { listAlarms, writeAlarm } from '../../packages/server/src/store/alarms.js'
 import { findEntryHash, findHead } from '../../packages/server/src/store/audit.js'
-import type { Transaction } from '../../packages/server/src/store/db.js'
+import type { Sql, Transaction } from '../../packages/server/src/store/db.js'
 import { runEaas } from '../support/eaas-process.js'
 import { type Caller, ROOT_KEY, type Service, startService } from '../support/service.js'
 
@@ -53,9 +55,11 @@ function newWatch({
   findAuditKey = async (): Promise<KeyObject | undefined> => auditKey,
   isGone = async () => false,
   onGoneAccepted = (_: string): void => undefined,
+  comparisons = new Comparisons(),
+  sql = service.services.sql,
 } = {}) {
-  const { sql, now, installationKey } = service.services
-  const watches = createHeadWatches(() => undefined)
+  const { now, installationKey } = service.services
+  const watches = createHeadWatches(() => undefined, comparisons)
   const watch = watches.get(owner.tenant.tenant_id)
   watch.witness(late as Head)
   const options = { sql, watches, installationKey, findAuditKey, isGone, onGoneAccepted, now }
@@ -165,6 +169,61 @@ describe('a process whose log in the database went back', () => {
     expect([watch.alarm?.reason, await rowsBy(auditKey)]).toEqual(['the head is forged', [[0, true]]])
   })
 
+  it('raises it also while the alarms cannot be read, and passes on that error', async () => {
+    const { sql } = service.services
+    const { watch, compare } = newLoser()
+    await sql`alter table chain_alarms rename to hidden`
+    try {
+      await expect(compare()).rejects.toThrow('chain_alarms')
+      expect(watch.alarm?.reason).toContain('went back')
+    } finally {
+      await sql`alter table hidden rename to chain_alarms`
+    }
+    expect(await compare()).toEqual([])
+    expect(await rowsBy(auditKey)).toEqual([[lost().last_id, true]])
+  })
+
+  it('raises it also if the audit key of the tenant was changed, so that nothing can be compared', async () => {
+    const tampered = new TamperedRowError('the audit key does not open')
+    const { watch, compare } = newLoser({ findAuditKey: () => Promise.reject(tampered) })
+    await compare()
+    expect(watch.alarm).toEqual({ reason: KEY_CHANGED, witness: lost() })
+  })
+
+  it('raises it when only the head was put back', async () => {
+    const { sql } = service.services
+    const { watch, compare } = newWatch()
+    const { tenant_id } = owner.tenant
+    const { last_id, hash, policy_version, created_at, mac } = early as Head
+    await sql`update heads set ${sql({ last_id, hash, policy_version, created_at, mac })} where tenant_id = ${tenant_id}`
+    try {
+      expect(await compare()).toEqual([])
+      expect(watch.alarm?.reason).toContain('went back')
+    } finally {
+      const { tenant_id: _, ...put } = late as Head
+      await sql`update heads set ${sql(put)} where tenant_id = ${tenant_id}`
+    }
+  })
+
+  it('keeps an alarm without a witness though its row is deleted, until an operator accepts it', async () => {
+    const { watch, compare } = newWatch()
+    watch.learn({ reason: 'the tenant is unknown', witness: undefined })
+    await compare()
+    await deleteRow()
+    expect(await compare()).toEqual([])
+    expect([watch.alarm?.reason, await rowsBy(auditKey)]).toEqual(['the tenant is unknown', [[0, true]]])
+    await acceptRollback(service.services, owner.tenant.tenant_id, { reason: 'a drill' })
+    late = await readHead()
+    expect(await compare()).toEqual([])
+    expect([watch.alarm, await rowsBy(auditKey)]).toEqual([undefined, []])
+    // The same acceptance settles no later alarm.
+    watch.learn({ reason: 'again', witness: undefined })
+    await compare()
+    await deleteRow()
+    expect(await compare()).toEqual([])
+    expect(watch.alarm?.reason).toBe('again')
+  })
+
   it('takes a tenant that is gone for accepted once the row was there, and compares it when it is back', async () => {
     let there: KeyObject | undefined
     const accepted: string[] = []
@@ -185,6 +244,71 @@ describe('a process whose log in the database went back', () => {
     there = auditKey
     expect(await compare()).toEqual([])
     expect(watch.alarm?.reason).toContain('went back')
+  })
+})
+
+describe('comparisons that fail', () => {
+  const failing = (sql: Sql, table: string) =>
+    new Proxy(sql, {
+      apply: (target, self, args) =>
+        (args[0] as string[]).some((text) => text.includes(table))
+          ? Promise.reject(new Error(`no answer from ${table}`))
+          : Reflect.apply(target, self, args),
+    })
+
+  it.each(['heads', 'chain_alarms', 'audit_log'])(
+    'because %s cannot be read are overdue after some time, until one succeeds',
+    async (table) => {
+      let now = 0
+      let isLocked = true
+      const comparisons = new Comparisons(() => now)
+      const { sql } = service.services
+      const locked = failing(sql, table)
+      const either = new Proxy(sql, { apply: (_, self, args) => Reflect.apply(isLocked ? locked : sql, self, args) })
+      const { compare } = newWatch({ comparisons, sql: either })
+      now = OVERDUE_MS - 1
+      await expect(compare()).rejects.toThrow(`no answer from ${table}`)
+      expect(comparisons.isOverdue).toBe(false)
+      now = OVERDUE_MS
+      expect(comparisons.isOverdue).toBe(false) // a process that was only suspended
+      await expect(compare()).rejects.toThrow()
+      expect(() => comparisons.assertNotOverdue()).toThrow(ComparisonOverdueError)
+      isLocked = false
+      expect(await compare()).toEqual([])
+      expect([comparisons.isOverdue, comparisons.age]).toEqual([false, 0])
+    },
+  )
+
+  it('for too long have calls refused, whether they leave an entry or not, and /health and the metrics say so', async () => {
+    const { comparisons } = service.services.committer.watches
+    const { id } = (await owner.call('POST', '/v1/keys', { name: 'watched' })).body
+    const calls = [
+      () => owner.call('POST', `/v1/keys/${id}/wrap`, { dek: Buffer.alloc(32, 1).toString('base64') }),
+      () => owner.call('POST', '/v1/hash', { key_id: id, value: 'x' }),
+    ]
+    const age = vi.spyOn(comparisons, 'age', 'get').mockReturnValue(OVERDUE_MS)
+    comparisons.failed()
+    for (const call of calls) {
+      const { status, body } = await call()
+      expect([status, body.code]).toEqual([503, 'E_UNAVAILABLE'])
+    }
+    const { status, body } = await owner.call('GET', '/health')
+    expect([status, body.status, body.database]).toEqual([503, 'degraded', 'unwatched'])
+    expect(await (await fetch(`${service.url}/metrics`)).text()).toMatch(/^eaas_audit_watch_age_seconds 10$/m)
+    age.mockRestore()
+    comparisons.succeeded()
+    for (const call of calls) expect((await call()).status).toBe(200)
+    late = await readHead()
+  })
+
+  it('of one tenant count too, or its table would be locked alone', async () => {
+    let now = 0
+    const comparisons = new Comparisons(() => now)
+    const { watch, compare } = newWatch({ comparisons, findAuditKey: () => Promise.reject(new Error('no answer')) })
+    watch.witness(lost())
+    now = OVERDUE_MS
+    expect(await compare()).toHaveLength(1)
+    expect(comparisons.isOverdue).toBe(true)
   })
 })
 

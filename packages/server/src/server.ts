@@ -24,6 +24,8 @@ export interface Server {
   installation: Installation
   /** Writes the checkpoints of the logs that grew to the configured file. */
   emitCheckpoints(): Promise<void>
+  /** Writes into the checkpoint file where this process saw each log end, whatever the database says. */
+  keepWitnessed(): Promise<void>
 }
 
 /** What distinguishes a worker from a server that is alone. */
@@ -146,7 +148,8 @@ export async function openServer({
   const beginStopping = () => {
     isStopping = true
   }
-  return { app, installation, emitCheckpoints: schedule.emitCheckpoints, beginStopping }
+  const { emitCheckpoints, keepWitnessed } = schedule
+  return { app, installation, emitCheckpoints, keepWitnessed, beginStopping }
 }
 
 /** How long the database may take to record a start or a stop, in milliseconds: neither may be held up by it for long. */

@@ -1,7 +1,5 @@
 /** How a server that was told to stop ends within its time. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { FastifyInstance } from 'fastify'
-import type { Installation } from '../installation.js'
 import type { Server } from '../server.js'
 
 export const STOP_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
@@ -21,9 +19,12 @@ export function onStopSignal(stop: (signal: NodeJS.Signals) => void): void {
   for (const name of STOP_SIGNALS) process.on(name, once)
 }
 
+type Closing = Pick<Server, 'app' | 'installation' | 'keepWitnessed'>
+
 /** Closes the server, and ends the process when that is done or has taken too long. */
-export function closeAndExit({ app, installation }: Pick<Server, 'app' | 'installation'>): void {
-  setTimeout(() => leave(app, installation), STOP_DEADLINE_MS).unref()
+export function closeAndExit(server: Closing): void {
+  const { app } = server
+  setTimeout(() => leave(server), STOP_DEADLINE_MS).unref()
   app.close().then(
     () => process.exit(), // connections that are still open do not delay the exit
     (error: unknown) => {
@@ -33,8 +34,10 @@ export function closeAndExit({ app, installation }: Pick<Server, 'app' | 'instal
   )
 }
 
-async function leave(app: FastifyInstance, installation: Installation): Promise<never> {
+// The database may be what does not answer: where the logs ended is written first, or whoever keeps it from answering could cut them off.
+async function leave({ app, installation, keepWitnessed }: Closing): Promise<never> {
   app.log.error('did not stop in time')
-  await Promise.race([installation.close(), sleep(CLOSE_DEADLINE_MS)]).catch(() => undefined)
+  const closed = keepWitnessed().then(() => installation.close())
+  await Promise.race([closed, sleep(CLOSE_DEADLINE_MS)]).catch(() => undefined)
   process.exit(1)
 }

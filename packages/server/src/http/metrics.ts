@@ -245,6 +245,15 @@ export function serveMetrics(
       this.set(committer.alarmed().length)
     },
   })
+  new Gauge({
+    name: 'eaas_audit_watch_age_seconds',
+    aggregator: 'max',
+    help: 'Seconds since this process last compared the audit chains in the database with what it witnessed, or since its start until then.',
+    registers,
+    collect() {
+      this.set(committer.watches.comparisons.age / 1_000)
+    },
+  })
   const degraded = new Gauge({
     name: 'eaas_degraded',
     aggregator: 'max',

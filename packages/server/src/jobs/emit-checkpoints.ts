@@ -1,9 +1,9 @@
-/** Writes checkpoints to a file or standard output, one line of JSON each: of the logs that grew, and of alarms. */
+/** Writes checkpoints to a file or standard output, one line of JSON each: of the logs that grew, and of what was witnessed. */
 import { appendFile, open } from 'node:fs/promises'
 import { encodeBase64 } from '@eaas/protocol'
-import type { KeptHead } from '../audit/formats/chain.js'
+import { equalBytes, type KeptHead } from '../audit/formats/chain.js'
 import { encodePublicKey, signCheckpoint } from '../audit/formats/checkpoint.js'
-import type { Alarm } from '../audit/watch/head-watch.js'
+import type { HeadWatch } from '../audit/watch/head-watch.js'
 import { type KeptLine, STANDARD_OUTPUT } from '../audit/watch/kept-witnesses.js'
 import type { Services } from '../runner/operation.js'
 import { listHeads } from '../store/audit.js'
@@ -34,20 +34,30 @@ export function createCheckpointEmitter(
 }
 
 /**
- * Creates the emitter for alarms: each call writes a line of the witnessed head, not of the one in the database, for each alarmed
- * tenant, once per alarm. So the next start compares the log with it, and raises the alarm again even if the row of the alarm was
- * deleted meanwhile.
+ * Creates the emitter for what was witnessed: each call writes a line of the witnessed head, not of the one in the database, for each of
+ * these tenants, unless the last line that it wrote for the tenant is the same. So the next start compares the log with it, and raises
+ * an alarm again even if its row was deleted meanwhile.
  */
-export function createAlarmWitnessEmitter({ committer, signingKey, now }: Services, file: string): () => Promise<void> {
-  const emitted = new WeakSet<Alarm>()
+export function createWitnessEmitter(
+  { signingKey, now }: Pick<Services, 'signingKey' | 'now'>,
+  file: string,
+): (watches: Iterable<HeadWatch>) => Promise<void> {
+  const emitted = new Map<string, KeptHead>()
   const write = createLineWriter(file)
-  return async () => {
-    for (const { tenant_id, alarm } of committer.watches.alarmed()) {
-      if (!alarm?.witness || emitted.has(alarm)) continue
-      await write(keep({ signingKey, now }, tenant_id, alarm.witness))
-      emitted.add(alarm)
+  return async (watches) => {
+    for (const { tenant_id, alarm, witnessed } of watches) {
+      const head = alarm?.witness ?? witnessed
+      if (!head || isSame(head, emitted.get(tenant_id))) continue
+      await write(keep({ signingKey, now }, tenant_id, head))
+      emitted.set(tenant_id, head)
     }
   }
+}
+
+function isSame(head: KeptHead, other: KeptHead | undefined): boolean {
+  return (
+    head.last_id === other?.last_id && head.policy_version === other.policy_version && equalBytes(head.hash, other.hash)
+  )
 }
 
 /**

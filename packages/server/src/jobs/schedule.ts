@@ -1,5 +1,6 @@
 /** Which job runs how often, and what the log says of it. */
 import type { FastifyBaseLogger } from 'fastify'
+import type { HeadWatch } from '../audit/watch/head-watch.js'
 import type { SharedAlarms } from '../audit/watch/shared-alarms.js'
 import type { Config } from '../config.js'
 import { anchorNow } from '../runner/anchor-heads.js'
@@ -7,7 +8,7 @@ import type { Services } from '../runner/operation.js'
 import { findAnchorTime } from '../store/anchors.js'
 import { createWitnessRound, type WitnessOutcome } from './ask-witnesses.js'
 import { doDueWork } from './due-work.js'
-import { createAlarmWitnessEmitter, createCheckpointEmitter } from './emit-checkpoints.js'
+import { createCheckpointEmitter, createWitnessEmitter } from './emit-checkpoints.js'
 import { type Periodic, startPeriodic } from './periodic.js'
 import { purgeTenants } from './retention.js'
 import { createScheduledVerification } from './scheduled-verification.js'
@@ -58,6 +59,8 @@ export interface Schedule {
    * file. To be called after `stop`, before the database is closed.
    */
   writeLastWitnesses(): Promise<void>
+  /** Writes into the file where this process saw each log end, whatever the database says; does not ask the database. */
+  keepWitnessed(): Promise<void>
 }
 
 /** One round of checkpoints. */
@@ -74,21 +77,31 @@ export function startSchedule(options: ScheduleOptions): Schedule {
   const stopping = new AbortController()
   const emitCheckpoints = async ({ isLast = false }: Round = {}) => {
     await anchor({ isLast })
-    await emit()
+    const isWhole = await emit()
     await askWitnesses({ isLast, signal: isLast ? undefined : stopping.signal })
+    return isWhole
   }
-  const compareChains = createComparison(options)
+  const { compareChains, keepWitnessed } = createComparison(options)
   const jobs = startJobs(options, { emitCheckpoints, compareChains })
   return {
-    emitCheckpoints,
+    async emitCheckpoints() {
+      await emitCheckpoints()
+    },
     async stop() {
       stopping.abort()
       await Promise.all(jobs.map((job) => job.stop()))
     },
     async writeLastWitnesses() {
-      await compareChains()
-      if (options.isFirst) await emitCheckpoints({ isLast: true })
+      // What can't be compared or signed now could be cut off, unnoticed, once this process has ended.
+      let isWhole = false
+      try {
+        const isCompared = await compareChains()
+        isWhole = options.isFirst ? (await emitCheckpoints({ isLast: true })) && isCompared : isCompared
+      } finally {
+        if (!isWhole) await keepWitnessed()
+      }
     },
+    keepWitnessed,
   }
 }
 
@@ -115,8 +128,14 @@ function createAnchoring({
   }
 }
 
-function createEmitter({ config: { checkpointFile }, services, measures, log }: ScheduleOptions): () => Promise<void> {
-  if (checkpointFile === undefined) return async () => undefined
+/** Creates the function that writes the checkpoints of the logs that grew; it returns whether the end of every log is in the file then. */
+function createEmitter({
+  config: { checkpointFile },
+  services,
+  measures,
+  log,
+}: ScheduleOptions): () => Promise<boolean> {
+  if (checkpointFile === undefined) return async () => true
   let failures = 0
   const emit = createCheckpointEmitter(services, checkpointFile, (error, tenant_id) => {
     failures += 1
@@ -126,6 +145,7 @@ function createEmitter({ config: { checkpointFile }, services, measures, log }: 
     failures = 0
     await emit()
     if (failures === 0) measures.checkpointsWritten()
+    return failures === 0
   }
 }
 
@@ -163,36 +183,55 @@ const CONTRADICTED =
   "a witness cosigned an installation's log that this one does not continue: the database went back or was rewritten, or the witness is wrong. Compare with " +
   'a checkpoint that is kept elsewhere (eaas audit verify --all --checkpoint)'
 
-// An alarm is written to the file even if the database cannot be read.
-function createComparison({
-  config: { checkpointFile },
-  services,
-  sharedAlarms,
-  log,
-}: ScheduleOptions): () => Promise<void> {
-  const emitWitnesses =
-    checkpointFile === undefined ? async () => undefined : createAlarmWitnessEmitter(services, checkpointFile)
-  return async () => {
-    try {
-      for (const error of await sharedAlarms.compare())
-        log.error({ err: error }, 'comparing the audit chain of a tenant failed')
-    } finally {
-      await emitWitnesses().catch((error: unknown) =>
-        log.error({ err: error }, 'writing the checkpoint of an alarm failed; it will be retried'),
-      )
-    }
+interface Comparison {
+  /** returns whether every chain that was due could be compared */
+  compareChains: () => Promise<boolean>
+  keepWitnessed: () => Promise<void>
+}
+
+// Alarms are written to the file even if the database cannot be read, and so is everything that was witnessed once that lasts too long: this
+// process may be killed before it can compare.
+function createComparison({ config: { checkpointFile }, services, sharedAlarms, log }: ScheduleOptions): Comparison {
+  const { watches } = services.committer
+  const emit = checkpointFile === undefined ? async () => undefined : createWitnessEmitter(services, checkpointFile)
+  const emitOrLog = (which: Iterable<HeadWatch>) =>
+    emit(which).catch((error: unknown) =>
+      log.error({ err: error }, 'writing the checkpoint of what was witnessed failed; it will be retried'),
+    )
+  let wasOverdue = false
+  return {
+    async compareChains() {
+      try {
+        const errors = await sharedAlarms.compare()
+        for (const error of errors) log.error({ err: error }, 'comparing the audit chain of a tenant failed')
+        return errors.length === 0
+      } finally {
+        const { isOverdue } = watches.comparisons
+        if (isOverdue && !wasOverdue) log.fatal(OVERDUE)
+        wasOverdue = isOverdue
+        await emitOrLog(isOverdue ? watches.all() : watches.alarmed())
+      }
+    },
+    keepWitnessed: () => emitOrLog(watches.all()),
   }
 }
 
+const OVERDUE =
+  'the audit logs in the database could not be compared with what this server witnessed for too long: it carries out no call until they ' +
+  'can. If the database answers, somebody may hold a lock on its tables'
+
 function startJobs(
   { config, isFirst, services, measures, log }: ScheduleOptions,
-  { emitCheckpoints, compareChains }: { emitCheckpoints: () => Promise<void>; compareChains: () => Promise<void> },
+  {
+    emitCheckpoints,
+    compareChains,
+  }: { emitCheckpoints: () => Promise<unknown>; compareChains: () => Promise<unknown> },
 ): Periodic[] {
   const failed = (what: string) => (error: unknown) => log.error({ err: error }, `${what} failed; it will be retried`)
   const jobs = [
     startPeriodic({
       intervalMs: CHAIN_WATCH_MS,
-      work: compareChains,
+      work: async () => void (await compareChains()),
       onError: failed('reading the alarms'),
     }),
     startPeriodic({
@@ -220,7 +259,7 @@ function startJobs(
     }),
     startPeriodic({
       intervalMs: config.checkpointMinutes * MINUTE_MS,
-      work: () => emitCheckpoints(),
+      work: async () => void (await emitCheckpoints()),
       onError: failed('writing checkpoints'),
     }),
   )

@@ -88,6 +88,15 @@ export function createHealthCheck(
     }
   }
 
+  function findOverdue(): Failure | undefined {
+    if (!committer.watches.comparisons.isOverdue) return undefined
+    return {
+      database: 'unwatched',
+      detail:
+        'the audit logs could not be compared with what the server wrote: a lock may keep it from reading them; the log says why',
+    }
+  }
+
   function findAlarm(): Failure | undefined {
     if (committer.alarmed().length === 0) return undefined
     return {
@@ -110,7 +119,7 @@ export function createHealthCheck(
   }
 
   async function check(): Promise<CheckedHealth> {
-    const failure = (await findFailure()) ?? findStop()
+    const failure = (await findFailure()) ?? findOverdue() ?? findStop()
     const { database, detail } = failure ?? findAlarm() ?? findMissingWorkers() ?? { database: 'up', detail: undefined }
     const rest = { database, cache: 'up', hsm: 'none', durability }
     if (detail === undefined) return { health: { status: 'healthy', ...rest }, isReady: true }

@@ -3,6 +3,7 @@ import type { ProblemCode } from '@eaas/protocol'
 import { AuditWriteError, ChainAlarmError, OverloadError } from '../audit/append-errors.js'
 import { TamperedRowError } from '../audit/formats/row-mac.js'
 import { TamperedEntryError } from '../audit/listed-entries.js'
+import { ComparisonOverdueError } from '../audit/watch/comparisons.js'
 import { isUnreachable } from '../store/unreachable.js'
 
 export interface Failure {
@@ -27,6 +28,11 @@ export function findFailure(error: unknown): Failure | undefined {
   }
   if (error instanceof ChainAlarmError) {
     return { code: 'E_AUDIT_NOT_WRITTEN', detail: ALARM_DETAIL, log: 'the tenant has an alarm' }
+  }
+  if (error instanceof ComparisonOverdueError) {
+    const detail =
+      'the audit logs in the database could not be read for too long, so no call is carried out; try again later'
+    return { code: 'E_UNAVAILABLE', detail, log: 'the audit logs cannot be compared' }
   }
   if (error instanceof AuditWriteError) return findWriteFailure(error)
   if (error instanceof TamperedRowError) return describeTampering(error)

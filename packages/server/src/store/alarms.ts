@@ -40,7 +40,10 @@ export async function listAcceptanceIds(sql: Queryable, tenant_id: string): Prom
   return rows.map(({ id }) => id)
 }
 
-/** Returns the tenants whose log does not contain the witnessed entry: it is missing, purged or different. */
+/**
+ * Returns the tenants whose log does not contain the witnessed entry: it is missing, purged or different, or the head is before it. Reads both
+ * tables for each of them, so that it fails while somebody's lock keeps this process from reading one.
+ */
 export async function findContradicted(
   sql: Queryable,
   witnesses: readonly (Witness & { tenant_id: string })[],
@@ -49,9 +52,10 @@ export async function findContradicted(
     select w.tenant_id
     from unnest(
       ${witnesses.map((witness) => witness.tenant_id)}::uuid[], ${witnesses.map((witness) => witness.last_id)}::bigint[],
-      ${sql.array(witnesses.map((witness) => witness.hash))}::bytea[]
-    ) as w (tenant_id, id, hash)
+      ${sql.array(witnesses.map((witness) => witness.hash))}::bytea[], ${witnesses.map((witness) => witness.policy_version)}::bigint[]
+    ) as w (tenant_id, id, hash, policy_version)
     left join audit_log as e on e.tenant_id = w.tenant_id and e.id = w.id
-    where e.hash is distinct from w.hash`
+    left join heads as h on h.tenant_id = w.tenant_id
+    where e.hash is distinct from w.hash or coalesce(h.last_id < w.id or h.policy_version < w.policy_version, true)`
   return rows.map(({ tenant_id }) => tenant_id)
 }

@@ -185,6 +185,11 @@ export function createCommitter({
     log.draining = undefined
   }
 
+  function assertWatched({ head }: TenantLog): void {
+    head.assertNoAlarm()
+    watches.comparisons.assertNotOverdue()
+  }
+
   function report(batch: readonly Waiting[], seconds: number): void {
     if (!observe) return
     const actions = batch.flatMap(({ decided }) => (decided.refused ? [] : decided.entries.map(({ action }) => action)))
@@ -192,7 +197,7 @@ export function createCommitter({
   }
 
   async function commit(log: TenantLog, batch: readonly Waiting[]): Promise<void> {
-    log.head.assertNoAlarm()
+    assertWatched(log)
     if (performance.now() >= log.sharedUntil && !batch.some(needsLock) && (await swapHead(log, batch))) return
     // A change, a count against a quota, another process that writes this tenant too, or a state that this process does not have: these
     // take turns by the row lock. With compare-and-swap alone they could starve.
@@ -296,7 +301,7 @@ export function createCommitter({
     await turn()
     while (log.reads.size >= READS_AT_ONCE) await Promise.race(log.reads).catch(() => undefined) // each has a deadline
     log.nextRead = undefined
-    log.head.assertNoAlarm()
+    assertWatched(log)
     const read = withDeadline(log.head.readPolicyVersion(sql, auditKey), until - performance.now())
     log.reads.add(read)
     try {

@@ -35,6 +35,17 @@ export async function findAcceptedRollback(
   return undefined
 }
 
+/** The id of the newest accepted rollback, 0 if there is none. */
+export async function findNewestAcceptance(
+  sql: Queryable,
+  { tenant_id, auditKey }: { tenant_id: string; auditKey: KeyObject },
+): Promise<number> {
+  for (const id of await listAcceptanceIds(sql, tenant_id)) {
+    if (await readAcceptance(sql, { tenant_id, auditKey, id })) return id
+  }
+  return 0
+}
+
 async function readAcceptance(
   sql: Queryable,
   where: { tenant_id: string; auditKey: KeyObject; id: number },

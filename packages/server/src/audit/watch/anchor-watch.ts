@@ -14,7 +14,7 @@ import { verifyLog } from '../verify/verify.js'
 import type { HeadWatch } from './head-watch.js'
 import type { HeadWatches } from './head-watches.js'
 import { type Anchor, AnchorFault, readAnchor } from './newest-anchor.js'
-import { TENANT_GONE } from './shared-alarms.js'
+import { KEY_CHANGED, TENANT_GONE } from './shared-alarms.js'
 
 export interface AnchorWatchOptions {
   sql: Sql
@@ -118,7 +118,6 @@ const TENANT_BACK =
 const TENANT_UNCOVERED =
   "the newest anchor does not cover the tenant, which the installation's log has from before it: the tenant was put back after it was " +
   'accepted as gone, or the log was tampered with'
-const KEY_CHANGED = 'the audit key of the tenant was changed outside the server'
 
 async function examineContradicted(
   { heads }: Anchor,

@@ -1,4 +1,5 @@
 /** The watches over all tenants' heads; one set a process. */
+import { Comparisons } from './comparisons.js'
 import { HeadWatch } from './head-watch.js'
 
 export interface HeadWatches {
@@ -7,10 +8,15 @@ export interface HeadWatches {
   all(): Iterable<HeadWatch>
   /** The watches of tenants that are not served. */
   alarmed(): HeadWatch[]
+  /** how the comparisons of the chains with these watches went */
+  readonly comparisons: Comparisons
 }
 
 /** Creates the watches; `onAlarm` is called once for each alarm. */
-export function createHeadWatches(onAlarm: (tenant_id: string, reason: string) => void): HeadWatches {
+export function createHeadWatches(
+  onAlarm: (tenant_id: string, reason: string) => void,
+  comparisons = new Comparisons(),
+): HeadWatches {
   const watches = new Map<string, HeadWatch>()
   return {
     get(tenant_id) {
@@ -23,5 +29,6 @@ export function createHeadWatches(onAlarm: (tenant_id: string, reason: string) =
     },
     all: () => watches.values(),
     alarmed: () => [...watches.values()].filter(({ alarm }) => alarm !== undefined),
+    comparisons,
   }
 }

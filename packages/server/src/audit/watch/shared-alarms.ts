@@ -8,7 +8,7 @@ import type { Sql } from '../../store/db.js'
 import { ChainAlarmError } from '../append-errors.js'
 import { alarmMac, type ChainAlarm, equalBytes, genesisHash, type Head, type Witness } from '../formats/chain.js'
 import { TamperedRowError } from '../formats/row-mac.js'
-import { findAcceptedRollback } from './accepted-rollback.js'
+import { findAcceptedRollback, findNewestAcceptance } from './accepted-rollback.js'
 import type { Alarm, HeadWatch } from './head-watch.js'
 import type { HeadWatches } from './head-watches.js'
 
@@ -35,7 +35,7 @@ export interface SharedAlarms {
    * Reads the alarms, compares the chains with what was witnessed, and writes or ends this process's alarms. A tenant that fails does not
    * stop the others: returns the errors.
    *
-   * @throws the database's own error when the alarms can't be read
+   * @throws the database's own error when the alarms or the logs can't be read
    */
   compare(): Promise<unknown[]>
 }
@@ -43,6 +43,9 @@ export interface SharedAlarms {
 /** The reason of an alarm about a tenant that is missing from the database. */
 export const TENANT_GONE =
   'the tenant is missing from the database: a backup from before its creation was restored, or the database was tampered with'
+
+/** The reason of an alarm about a tenant whose chain can't be compared, because its audit key does not open. */
+export const KEY_CHANGED = 'the audit key of the tenant was changed outside the server'
 
 /** One a process. */
 export function createSharedAlarms({
@@ -59,18 +62,38 @@ export function createSharedAlarms({
   const shared = new Set<string>()
   /** the tenants that an operator accepted as gone: compared again as soon as the database has them */
   const acceptedGone = new Set<string>()
+  /** of alarms without a witness: the newest rollback that was accepted before the alarm, which does not settle it */
+  const acceptedBefore = new WeakMap<Alarm, number>()
 
   async function compare(): Promise<unknown[]> {
     const errors: unknown[] = []
-    const attempt = (work: Promise<void>) => work.catch((error: unknown) => void errors.push(error))
-    const rows = new Map((await listAlarms(sql)).map((row) => [row.tenant_id, row]))
-    for (const row of rows.values()) await attempt(learn(row))
-    const compared = nextWitnesses()
-    if (compared.length > 0) {
-      for (const tenant_id of await findContradicted(sql, compared)) await attempt(examine(watches.get(tenant_id)))
+    const unread: unknown[] = []
+    const note = (list: unknown[]) => (error: unknown) => {
+      list.push(error)
+      watches.comparisons.failed() // at once: the rest of a run may take long where each statement waits for a lock
+      return undefined
     }
-    for (const watch of watches.alarmed()) await attempt(share(watch, rows.get(watch.tenant_id)))
+    const rows = await readRows().catch(note(unread))
+    for (const row of rows?.values() ?? []) await learn(row).catch(note(errors))
+    // Also without the alarms: whoever locks them must not keep this process from raising its own.
+    for (const tenant_id of (await listContradicted().catch(note(unread))) ?? []) {
+      await examine(watches.get(tenant_id)).catch(note(errors))
+    }
+    if (unread.length + errors.length === 0) watches.comparisons.succeeded()
+    for (const watch of rows ? watches.alarmed() : []) {
+      await share(watch, rows?.get(watch.tenant_id)).catch((error: unknown) => void errors.push(error))
+    }
+    if (unread.length > 0) throw unread[0]
     return errors
+  }
+
+  async function readRows(): Promise<Map<string, ChainAlarm>> {
+    return new Map((await listAlarms(sql)).map((row) => [row.tenant_id, row]))
+  }
+
+  async function listContradicted(): Promise<string[]> {
+    const compared = nextWitnesses()
+    return compared.length > 0 ? findContradicted(sql, compared) : []
   }
 
   // A row that no server wrote is an alarm too; but its witness is not believed.
@@ -83,7 +106,7 @@ export function createSharedAlarms({
       return
     }
     const auditKey = await findAuditKey(row.tenant_id).catch(unlessTampered)
-    if (!auditKey || !isGenuine(row, auditKey)) {
+    if (!auditKey || auditKey === 'tampered' || !isGenuine(row, auditKey)) {
       watch.learn({ reason: 'the database contains an alarm that no server wrote', witness: watch.witnessed })
       return
     }
@@ -99,7 +122,8 @@ export function createSharedAlarms({
       if (await isGone(tenant_id)) return
       acceptedGone.delete(tenant_id)
     }
-    const auditKey = await findAuditKey(tenant_id)
+    const auditKey = await findAuditKey(tenant_id).catch(unlessTampered)
+    if (auditKey === 'tampered') return watch.learn({ reason: KEY_CHANGED, witness: watch.witnessed })
     if (!auditKey) return
     const head = await raiseOwn(watch, auditKey)
     if (head) watch.witness(head) // a purge took the entry: from now on the head is compared
@@ -132,9 +156,12 @@ export function createSharedAlarms({
       await write(alarm, tenant_id, { key: installationKey }) // nobody can check it without the tenant's key: the row itself is the alarm
       return
     }
+    if (auditKey && !alarm.witness && !acceptedBefore.has(alarm)) {
+      acceptedBefore.set(alarm, await findNewestAcceptance(sql, { tenant_id, auditKey }))
+    }
     const isGarbled = row !== undefined && alarm.witness !== undefined && !isGenuine(row, auditKey)
     if (row && !isGarbled && row.last_id >= (alarm.witness?.last_id ?? 0)) return
-    if (!row && (!auditKey || (await isSettled(tenant_id, auditKey, alarm.witness)))) {
+    if (!row && (!auditKey || (await isSettled(tenant_id, auditKey, alarm)))) {
       watch.release()
       shared.delete(tenant_id)
       return
@@ -161,9 +188,11 @@ export function createSharedAlarms({
     shared.add(tenant_id)
   }
 
-  async function isSettled(tenant_id: string, auditKey: KeyObject, witness: Witness | undefined): Promise<boolean> {
-    if (witness === undefined) return shared.has(tenant_id)
-    return (await findAcceptedRollback(sql, { tenant_id, auditKey }, witness)) !== undefined
+  async function isSettled(tenant_id: string, auditKey: KeyObject, alarm: Alarm): Promise<boolean> {
+    const log = { tenant_id, auditKey }
+    if (alarm.witness) return (await findAcceptedRollback(sql, log, alarm.witness)) !== undefined
+    const before = acceptedBefore.get(alarm)
+    return before !== undefined && (await findNewestAcceptance(sql, log)) > before
   }
 
   function nextWitnesses(): (Witness & { tenant_id: string })[] {
@@ -180,8 +209,9 @@ export function createSharedAlarms({
 }
 
 // With a tenant's audit key that was exchanged no alarm about it can be checked.
-function unlessTampered(error: unknown): undefined {
+function unlessTampered(error: unknown): 'tampered' {
   if (!(error instanceof TamperedRowError)) throw error
+  return 'tampered'
 }
 
 function isGenuine(row: ChainAlarm, auditKey: KeyObject | undefined): boolean {

@@ -1,0 +1,164 @@
+// Somebody locks a table while a log is cut off, so that a running server can't see it. On the embedded database a lock that is held would keep
+// every session waiting, its own included.
+import { randomBytes } from 'node:crypto'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type postgres from 'postgres'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { copyTables } from '../support/audit-scene.js'
+import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
+import { connectTo, createTenantByCli, type EaasProcess, startEaas } from '../support/eaas-process.js'
+import { type Calls, callsOf } from '../support/load.js'
+
+const SOON = { timeout: 60_000 }
+
+describe.skipIf(backend() === 'embedded')('a log that is cut off behind a lock', { timeout: 180_000 }, () => {
+  let folder: string
+  let database: TestDatabase
+  let tenant: Awaited<ReturnType<typeof createTenantByCli>>
+  let call: Calls
+  let key_id: string
+  let server: EaasProcess
+  let attacker: postgres.Sql
+  let holder: postgres.Sql
+  let unlock: () => Promise<void>
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'eaas-locked-'))
+  })
+  afterAll(() => rm(folder, { recursive: true, force: true }))
+  beforeEach(async () => {
+    database = await freshDatabase('locked')
+    tenant = await createTenantByCli({ database }, 'acme')
+    call = callsOf(tenant.api_key.secret)
+    attacker = connectTo(database)
+    holder = connectTo(database)
+    unlock = async () => undefined
+  })
+  afterEach(async () => {
+    await unlock()
+    await Promise.all([server?.stop(), attacker.end(), holder.end()])
+  })
+
+  /** Starts a server, which wraps before and after the copy of its tables. */
+  async function start(environment: Record<string, string>): Promise<void> {
+    server = await startEaas({ database, environment: { EAAS_LOG_LEVEL: 'error', ...environment } })
+    key_id = (await call(server.url, 'POST', '/v1/keys', { name: 'k' })).body.id
+    await copyTables(attacker, 'early')
+    for (let at = 0; at < 3; at++) expect((await wrap()).status).toBe(200)
+  }
+  const wrap = () => call(server.url, 'POST', `/v1/keys/${key_id}/wrap`, { dek: randomBytes(32).toString('base64') })
+  const hash = () => call(server.url, 'POST', '/v1/hash', { key_id, value: 'x' })
+
+  /** Holds a lock that no reader passes, until `unlock`; returns the session that holds it. */
+  async function lock(table: string): Promise<postgres.ReservedSql> {
+    const session = await holder.reserve()
+    await session.unsafe(`begin; lock table ${table} in access exclusive mode`)
+    unlock = async () => {
+      unlock = async () => undefined
+      await session`commit`
+      session.release()
+    }
+    return session
+  }
+
+  const cutOff = (sql: postgres.ISql) => sql`
+    delete from audit_log where tenant_id = ${tenant.tenant_id}
+      and id > (select last_id from early.heads where tenant_id = ${tenant.tenant_id})`
+  const putHeadBack = (sql: postgres.ISql) => sql`
+    update heads set last_id = h.last_id, hash = h.hash, policy_version = h.policy_version, created_at = h.created_at, mac = h.mac
+    from early.heads as h where heads.tenant_id = h.tenant_id and h.tenant_id = ${tenant.tenant_id}`
+
+  async function health() {
+    const response = await fetch(`${server.url}/health`)
+    const { status, database, detail } = (await response.json()) as Record<string, string>
+    return { http: response.status, status, database, detail }
+  }
+  async function metric(name: string): Promise<number> {
+    const text = await (await fetch(`${server.url}/metrics`)).text()
+    return Number(new RegExp(`^${name} (.*)$`, 'm').exec(text)?.[1])
+  }
+
+  const expectHealth = () => expect.poll(async () => (await health()).database, SOON)
+  async function expectAlarm(): Promise<void> {
+    await expectHealth().toBe('alarm')
+    for (const ask of [wrap, hash]) {
+      const { status, body } = await ask()
+      expect([status, body.code]).toEqual([500, 'E_AUDIT_NOT_WRITTEN'])
+    }
+  }
+
+  it.each(['heads', 'audit_log'])(
+    'stops a running server, which raises its alarm by itself once it can read %s again',
+    async (table) => {
+      await start({ EAAS_CHECKPOINT_FILE: 'none' })
+      const locked = await lock(table)
+      await cutOff(table === 'heads' ? attacker : locked)
+      await expectHealth().toBe('unwatched')
+      expect(await health()).toMatchObject({ http: 503, status: 'degraded', detail: expect.stringContaining('lock') })
+      expect(await metric('eaas_audit_watch_age_seconds')).toBeGreaterThan(9)
+      expect(await metric('eaas_degraded')).toBe(1)
+      for (const ask of [wrap, hash]) {
+        const { status, body } = await ask()
+        expect([status, body.code]).toEqual([503, 'E_UNAVAILABLE'])
+      }
+      expect(server.stderr).toContain('it carries out no call until they can')
+      await putHeadBack(locked)
+      await unlock()
+      await expectAlarm()
+      // Without a checkpoint file, too, the row is written again for as long as a process lives that knows.
+      const rows = async () => (await attacker`select from chain_alarms where tenant_id = ${tenant.tenant_id}`).length
+      await expect.poll(rows, SOON).toBe(1)
+      await attacker`delete from chain_alarms`
+      await expect.poll(rows, SOON).toBe(1)
+      await expectAlarm()
+    },
+  )
+
+  it('is alarmed about while the alarms themselves are locked', async () => {
+    await start({ EAAS_CHECKPOINT_FILE: 'none' })
+    await lock('chain_alarms')
+    await cutOff(attacker)
+    await putHeadBack(attacker)
+    await expectAlarm()
+  })
+
+  it('is served again as before once the lock is gone, if nothing was cut off', async () => {
+    await start({ EAAS_CHECKPOINT_FILE: 'none' })
+    await lock('heads')
+    await expectHealth().toBe('unwatched')
+    await unlock()
+    await expectHealth().toBe('up')
+    for (const ask of [wrap, hash]) expect((await ask()).status).toBe(200)
+  })
+
+  it.each(['heads', 'chain_alarms'])(
+    'is alarmed about at the next start if %s stayed locked until the server had stopped',
+    async (table) => {
+      await start({ EAAS_CHECKPOINT_FILE: join(folder, tenant.tenant_id) })
+      const locked = await lock(table)
+      await server.stop()
+      await cutOff(attacker)
+      await putHeadBack(locked)
+      await unlock()
+      await server.start()
+      await expectAlarm()
+    },
+  )
+
+  it('is alarmed about at the next start if the server was killed while it could not compare', async () => {
+    const file = join(folder, tenant.tenant_id)
+    await start({ EAAS_CHECKPOINT_FILE: file })
+    const locked = await lock('heads')
+    const lines = async () => (await readFile(file, 'utf8')).split(tenant.tenant_id).length
+    const before = await lines()
+    await expect.poll(lines, SOON).toBeGreaterThan(before)
+    await server.kill9()
+    await cutOff(attacker)
+    await putHeadBack(locked)
+    await unlock()
+    await server.start()
+    await expectAlarm()
+  })
+})
