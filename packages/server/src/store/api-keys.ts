@@ -1,6 +1,6 @@
 /** The rows of API keys. */
 import type { Permission } from '@eaas/protocol'
-import type { Queryable, Transaction } from './db.js'
+import { assertInserted, type Queryable, type Transaction } from './db.js'
 import { newestEntryOfApiKey, type WithNewestEntry } from './newest-entry.js'
 
 export interface ApiKeyRow {
@@ -23,11 +23,12 @@ export interface ApiKeyRow {
 
 /** Inserts an API key. */
 export async function insertApiKey(sql: Transaction, row: ApiKeyRow): Promise<void> {
-  await sql`
+  const result = await sql`
     insert into api_keys (tenant_id, api_key_id, digest, name, prefix, permissions, allowed_ips, expires_at, revoked_at,
                           created_at, entry_id, mac)
     values (${row.tenant_id}, ${row.api_key_id}, ${row.digest}, ${row.name}, ${row.prefix}, ${row.permissions},
             ${row.allowed_ips}, ${row.expires_at}, ${row.revoked_at}, ${row.created_at}, ${row.entry_id}, ${row.mac})`
+  assertInserted(result, 'api_keys')
 }
 
 /** Finds the API key that has this digest. */

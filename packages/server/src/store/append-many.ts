@@ -21,6 +21,7 @@ export interface AppendedToMany {
 /**
  * Appends for each tenant as `appendEntries` does for one: those whose head in the database is not the previous one are left out, and so
  * are those whose head is locked, because a wait for one tenant would be a wait for all. Two such statements never wait for each other.
+ * Fails as `appendEntries` does if an entry of any of them was dropped.
  */
 export async function appendToMany(
   sql: Queryable,
@@ -44,7 +45,7 @@ export async function appendToMany(
       where abs(extract(epoch from clock_timestamp()) * 1000 - ${clock.time}::float8)
         <= ${Math.min(clock.toleranceMs, ANY_SKEW_MS)}::float8
     ), locked as (
-      select a.append, a.tenant_id, a.last_id, a.hash, a.policy_version, a.mac, a.created_at
+      select a.append, a.tenant_id, a.last_id - a.previous_id as entries, a.last_id, a.hash, a.policy_version, a.mac, a.created_at
       from appends as a, lateral (
         select from heads as h
         where h.tenant_id = a.tenant_id and h.last_id = a.previous_id and h.hash = a.previous_hash
@@ -55,7 +56,7 @@ export async function appendToMany(
       update heads as h
       set last_id = l.last_id, hash = l.hash, policy_version = l.policy_version, created_at = l.created_at, mac = l.mac
       from locked as l where h.tenant_id = l.tenant_id
-      returning l.append, h.tenant_id, h.created_at
+      returning l.append, l.entries, h.tenant_id, h.created_at, h.tableoid
     ), inserted as (
       insert into audit_log (tenant_id, id, action, key_id, key_version, actor, ip_address, metadata, created_at, hash, mac)
       select m.tenant_id, e.id, e.action, e.key_id, e.key_version, e.actor, e.ip_address, e.metadata, m.created_at, e.hash, e.mac
@@ -65,6 +66,7 @@ export async function appendToMany(
         ${columns.metadata}::text[], ${columns.hash}::bytea[], ${columns.mac}::bytea[]
       ) as e (append, id, action, key_id, key_version, actor, ip_address, metadata, hash, mac)
       join moved as m on m.append = e.append
+      returning tableoid
     ), counted as (
       insert into audit_counts as c (tenant_id, day, action, key_id, entries)
       select m.tenant_id, (m.created_at at time zone 'UTC')::date, n.action, n.key_id, n.entries
@@ -75,8 +77,11 @@ export async function appendToMany(
       join moved as m on m.append = n.append
       on conflict (tenant_id, day, action, key_id) do update set entries = c.entries + excluded.entries
     )
-    select array(select append from moved) as moved,
-           (extract(epoch from clock_timestamp()) * 1000)::float8 as database_time`
+    select case when written = given then appends
+             else ('the database dropped audit entries: ' || written || ' of ' || given || ' were written')::integer[] end as moved,
+           (extract(epoch from clock_timestamp()) * 1000)::float8 as database_time
+    from (select count(*) as written from inserted) as i,
+         (select coalesce(sum(entries), 0) as given, coalesce(array_agg(append), '{}') as appends from moved) as m`
   if (!result) throw new Error('the database did not say whether it appended')
   return result
 }

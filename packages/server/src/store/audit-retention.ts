@@ -2,7 +2,7 @@
 import { type Action, INSTALLATION_ID } from '@eaas/protocol'
 import type { PurgeMark } from '../audit/formats/chain.js'
 import { NIL_UUID } from './audit.js'
-import type { Queryable, Transaction } from './db.js'
+import { assertInserted, type Queryable, type Transaction } from './db.js'
 
 /** Finds the mark of the last purge. */
 export async function findLastMark(sql: Queryable, tenant_id: string): Promise<PurgeMark | undefined> {
@@ -21,10 +21,11 @@ export async function listMarks(sql: Queryable, tenant_id: string): Promise<Purg
 
 /** Inserts a mark. */
 export async function insertMark(sql: Transaction, mark: PurgeMark): Promise<void> {
-  await sql`
+  const result = await sql`
     insert into purge_marks (tenant_id, purged_through, hash, entries, cutoff, created_at, previous_mac, mac)
     values (${mark.tenant_id}, ${mark.purged_through}, ${mark.hash}, ${mark.entries}, ${mark.cutoff}, ${mark.created_at},
             ${mark.previous_mac}, ${mark.mac})`
+  assertInserted(result, 'purge_marks')
 }
 
 /** The id of the last entry that is older than a time; 0 if there is none. */

@@ -1,7 +1,7 @@
 /** The audit log and the heads of its chains. */
 import type { Action, LogAction } from '@eaas/protocol'
 import type { ChainedEntry, Head } from '../audit/formats/chain.js'
-import { type Queryable, readInteger, readTime, type Transaction } from './db.js'
+import { assertInserted, type Queryable, readInteger, readTime, type Transaction } from './db.js'
 import { writeColumns } from './entry-columns.js'
 
 /** The key id under which entries without a key are counted. */
@@ -28,9 +28,10 @@ export async function listHeads(sql: Queryable): Promise<Pick<Head, 'tenant_id' 
 
 /** Inserts the head of a new tenant. */
 export async function insertHead(sql: Transaction, head: Head): Promise<void> {
-  await sql`
+  const result = await sql`
     insert into heads (tenant_id, last_id, hash, policy_version, created_at, mac)
     values (${head.tenant_id}, ${head.last_id}, ${head.hash}, ${head.policy_version}, ${head.created_at}, ${head.mac})`
+  assertInserted(result, 'heads')
 }
 
 /** In milliseconds; more than any two times can differ by. */
@@ -47,6 +48,10 @@ export interface Appended {
  * the head in the database is not `previous` or another transaction has locked it, or if the database's clock differs from the server's
  * by more than the tolerance. It does not wait for the lock: the driver may have sent other tenants' statements behind it. The update asks
  * only whether there is a locked row: a join with it took 5 % more of the database's CPU time for one entry.
+ *
+ * The statement fails, so that nothing is written, if a trigger dropped an entry: it counts what was inserted. A rule that writes elsewhere
+ * makes it fail because it can't return `tableoid`. What a trigger alters is not compared, which would take 10 % to 17 % more of that
+ * time: like an entry that is edited later, verification finds it.
  */
 export async function appendEntries(
   sql: Queryable,
@@ -80,7 +85,7 @@ export async function appendEntries(
       set last_id = ${next.last_id}, hash = ${next.hash}, policy_version = ${next.policy_version},
           created_at = ${next.created_at}, mac = ${next.mac}
       where tenant_id = ${next.tenant_id} and exists (select from locked)
-      returning tenant_id
+      returning tenant_id, tableoid
     ), inserted as (
       insert into audit_log (tenant_id, id, action, key_id, key_version, actor, ip_address, metadata, created_at, hash, mac)
       select moved.tenant_id, e.id, e.action, e.key_id, e.key_version, e.actor, e.ip_address, e.metadata,
@@ -90,6 +95,7 @@ export async function appendEntries(
         ${columns.key_version}::integer[], ${columns.actor}::text[], ${columns.ip_address}::text[],
         ${columns.metadata}::text[], ${columns.hash}::bytea[], ${columns.mac}::bytea[]
       ) as e (id, action, key_id, key_version, actor, ip_address, metadata, hash, mac)
+      returning tableoid
     ), counted as (
       insert into audit_counts as c (tenant_id, day, action, key_id, entries)
       select moved.tenant_id, (${first.created_at}::timestamptz at time zone 'UTC')::date, n.action, n.key_id, n.entries
@@ -99,8 +105,10 @@ export async function appendEntries(
       ) as n (action, key_id, entries)
       on conflict (tenant_id, day, action, key_id) do update set entries = c.entries + excluded.entries
     )
-    select exists (select 1 from moved) as "isMoved",
-           (extract(epoch from clock_timestamp()) * 1000)::float8 as database_time`
+    select case when written = given then given > 0
+             else ('the database dropped audit entries: ' || written || ' of ' || given || ' were written')::boolean end as "isMoved",
+           (extract(epoch from clock_timestamp()) * 1000)::float8 as database_time
+    from (select count(*) as written from inserted) as i, (select count(*) * ${entries.length}::bigint as given from moved) as m`
   if (!result) throw new Error('the database did not say whether it appended')
   return result
 }

@@ -128,7 +128,19 @@ const CONNECTION_EXCEPTION = /^08/
 export function isRolledBack(error: unknown): boolean {
   if (error instanceof postgres.PostgresError)
     return error.severity === 'ERROR' && !CONNECTION_EXCEPTION.test(error.code)
+  if (error instanceof DroppedRowsError) return true
   return error instanceof Error && 'code' in error && error.code === COMMIT_ROLLED_BACK
+}
+
+/** Thrown within a transaction when the database says that it inserted fewer rows than it was given: a trigger or a rule dropped them. */
+export class DroppedRowsError extends Error {
+  override readonly name = 'DroppedRowsError'
+}
+
+/** @throws DroppedRowsError if an insert did not insert as many rows as it was given */
+export function assertInserted({ count }: { count: number }, table: string, rows = 1): void {
+  if (count !== rows)
+    throw new DroppedRowsError(`the database dropped rows of ${table}: ${count} of ${rows} were written`)
 }
 
 /** In seconds; longer with each failed attempt, and partly random, so that the connections of a pool do not all retry at once. */

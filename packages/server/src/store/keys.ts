@@ -1,6 +1,6 @@
 /** The rows of keys and their versions. */
 import type { wire } from '@eaas/protocol'
-import type { Queryable, Transaction } from './db.js'
+import { assertInserted, type Queryable, type Transaction } from './db.js'
 import { writeArray, writeBytes } from './entry-columns.js'
 import { newestEntryOfKey, type WithNewestEntry } from './newest-entry.js'
 
@@ -50,7 +50,7 @@ export interface NewKeyVersionRow extends KeyVersionRow {
 
 /** Inserts new keys of a tenant in one statement. */
 export async function insertKeys(sql: Transaction, tenant_id: string, rows: readonly NewKeyRow[]): Promise<void> {
-  await sql`
+  const result = await sql`
     insert into keys (tenant_id, key_id, name, algorithm, status, current_version, wrapped_hash_key, created_at,
                       updated_at, entry_id, mac)
     select ${tenant_id}, k.key_id, k.name, k.algorithm, 'active', 1, k.wrapped_hash_key, k.created_at, k.updated_at,
@@ -63,6 +63,7 @@ export async function insertKeys(sql: Transaction, tenant_id: string, rows: read
       ${writeArray(rows.map(({ updated_at }) => updated_at))}::timestamptz[],
       ${writeArray(rows.map(({ entry_id }) => entry_id))}::bigint[], ${writeBytes(rows.map(({ mac }) => mac))}::bytea[]
     ) as k (key_id, name, algorithm, wrapped_hash_key, created_at, updated_at, entry_id, mac)`
+  assertInserted(result, 'keys', rows.length)
 }
 
 /** Updates a key's columns that can change; returns whether the row exists. */
@@ -79,10 +80,11 @@ export async function updateKey(sql: Transaction, row: KeyRow): Promise<boolean>
 
 /** Inserts a key version. */
 export async function insertKeyVersion(sql: Transaction, row: KeyVersionRow): Promise<void> {
-  await sql`
+  const result = await sql`
     insert into key_versions (tenant_id, key_id, version, status, wrapped_kek, created_at, entry_id, mac)
     values (${row.tenant_id}, ${row.key_id}, ${row.version}, ${row.status}, ${row.wrapped_kek}, ${row.created_at},
             ${row.entry_id}, ${row.mac})`
+  assertInserted(result, 'key_versions')
 }
 
 /** Inserts new versions of keys of a tenant in one statement. */
@@ -91,7 +93,7 @@ export async function insertKeyVersions(
   tenant_id: string,
   rows: readonly NewKeyVersionRow[],
 ): Promise<void> {
-  await sql`
+  const result = await sql`
     insert into key_versions (tenant_id, key_id, version, status, wrapped_kek, created_at, entry_id, mac)
     select ${tenant_id}, v.key_id, v.version, 'active', v.wrapped_kek, v.created_at, v.entry_id, v.mac
     from unnest(
@@ -100,6 +102,7 @@ export async function insertKeyVersions(
       ${writeArray(rows.map(({ created_at }) => created_at))}::timestamptz[],
       ${writeArray(rows.map(({ entry_id }) => entry_id))}::bigint[], ${writeBytes(rows.map(({ mac }) => mac))}::bytea[]
     ) as v (key_id, version, wrapped_kek, created_at, entry_id, mac)`
+  assertInserted(result, 'key_versions', rows.length)
 }
 
 /** Updates a key version's columns that can change; returns whether the row exists. */

@@ -1,7 +1,7 @@
 /** The rows of tenants. */
 import { INSTALLATION_ID, type wire } from '@eaas/protocol'
 import type { PurgeMark } from '../audit/formats/chain.js'
-import type { Queryable, Transaction } from './db.js'
+import { assertInserted, type Queryable, type Transaction } from './db.js'
 import { newestEntryOfTenant, type WithNewestEntry } from './newest-entry.js'
 
 /** Only an active tenant is served. A deleted one has no key material and no valid API key, and never becomes active again. */
@@ -23,11 +23,12 @@ export interface TenantRow {
 
 /** Inserts a tenant. */
 export async function insertTenant(sql: Queryable, row: TenantRow): Promise<void> {
-  await sql`
+  const result = await sql`
     insert into tenants (tenant_id, name, envelope_only, monthly_encrypt_quota, plaintext_encoding, status, wrapped_audit_key,
                          created_at, entry_id, mac)
     values (${row.tenant_id}, ${row.name}, ${row.envelope_only}, ${row.monthly_encrypt_quota}, ${row.plaintext_encoding},
             ${row.status}, ${row.wrapped_audit_key}, ${row.created_at}, ${row.entry_id}, ${row.mac})`
+  assertInserted(result, 'tenants')
 }
 
 /** Updates a tenant's columns that can change; returns whether the row exists. */
