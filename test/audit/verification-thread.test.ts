@@ -7,8 +7,7 @@ import { pathToFileURL } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { encodePublicKey, readCheckpoint } from '../../packages/server/src/audit/formats/checkpoint.js'
 import { createVerificationThread, type Verifier } from '../../packages/server/src/audit/verification-thread.js'
-import type { RightsLog } from '../../packages/server/src/audit/verify/rights-digest.js'
-import { type VerifyOptions, verifyLog } from '../../packages/server/src/audit/verify/verify.js'
+import { type ValidLog, type VerifyOptions, verifyLog } from '../../packages/server/src/audit/verify/verify.js'
 import { DatabaseDeadlineError } from '../../packages/server/src/store/deadline.js'
 import { isUnreachable } from '../../packages/server/src/store/unreachable.js'
 import { backend, freshDatabase } from '../support/database.js'
@@ -78,13 +77,13 @@ describe.skipIf(!runs)(
         { checkpoint },
         { witnessed },
       ]) {
-        const rights: (RightsLog | undefined)[] = []
-        const onRights = (found: RightsLog) => void rights.push(found)
-        const there = await verify({ ...options, ...more, onRights })
-        const here = await verifyLog(service.services.sql, { ...options, ...more, onRights })
+        const valid: ValidLog[] = []
+        const onValid = (found: ValidLog) => void valid.push(found)
+        const there = await verify({ ...options, ...more, onValid })
+        const here = await verifyLog(service.services.sql, { ...options, ...more, onValid })
         expect(there).toEqual(here)
         expect(there.valid).toBe(!('witnessed' in more))
-        expect(rights[0]).toEqual(rights[1])
+        expect(valid[0]).toEqual(valid[1])
       }
     })
 

@@ -7,8 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { purgeAudit } from '../../packages/server/src/operations/purge-audit.js'
-import { performAsSystem } from '../../packages/server/src/runner/perform.js'
+import { purgeTenant } from '../../packages/server/src/jobs/retention.js'
 import { freshDatabase } from '../support/database.js'
 import { createTenantByCli, EAAS, runEaas, startEaas } from '../support/eaas-process.js'
 import { ROOT_KEY, type Service, startService } from '../support/service.js'
@@ -183,7 +182,7 @@ describe('a stretch that was purged', { timeout: TIMEOUT_MS }, () => {
     for (let at = 0; at < 5; at++) await tenant.call('POST', '/v1/keys', { name: `k${at}` })
     now += 100 * DAY_MS
     await tenant.call('POST', '/v1/keys', { name: 'now' })
-    await performAsSystem(service.services, id, purgeAudit({ retentionMonths: 1, maxShare: 1 }))
+    await purgeTenant(service.services, id, { retentionMonths: 1, maxShare: 1 })
     const { code, stdout } = await run('audit', 'verify', '--tenant', id, '--from', '3', '--to', '5')
     expect([code, stdout]).toEqual([
       0,

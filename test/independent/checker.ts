@@ -41,7 +41,7 @@ const PAGE = 2_000
 const NIL_UUID = '00000000-0000-0000-0000-000000000000'
 /** The actions that change a key, an API key or the tenant, and so raise the policy version (chain.md 6). */
 const CHANGES =
-  /^(?:key\.(?:create|rotate|enable|disable|destroy|rotation_policy)|api_key\..*|tenant\.update|audit\.purge)$/
+  /^(?:key\.(?:create|rotate|enable|disable|destroy|rotation_policy|restate)|api_key\..*|tenant\..*|audit\.purge)$/
 
 /**
  * Checks everything of a tenant in one snapshot of the database: the chain, the counts, and, where nothing was purged, the

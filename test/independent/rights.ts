@@ -41,17 +41,20 @@ const NEEDED = new Map<string, string | null>(
     'key.disable': 'keys:disable',
     'key.destroy': 'keys:destroy',
     'key.export': 'keys:export',
+    'key.restate': null,
     'api_key.create': 'api_keys:manage',
     'api_key.update': 'api_keys:manage',
     'api_key.revoke': 'api_keys:manage',
+    'api_key.restate': null,
     'tenant.update': null,
+    'tenant.restate': null,
     'audit.purge': null,
     'audit.rollback_accepted': null,
   }),
 )
 
-const NAMES_CURRENT = /^(?:key\.(?:wrap|export|rotate|rotation_policy|enable|disable|destroy)|encrypt)$/
-const CHANGES_KEY = /^key\.(?:rotate|rotation_policy|enable|disable|destroy)$/
+const NAMES_CURRENT = /^(?:key\.(?:wrap|export|rotate|rotation_policy|enable|disable|destroy|restate)|encrypt)$/
+const CHANGES_KEY = /^key\.(?:rotate|rotation_policy|enable|disable|destroy|restate)$/
 /** For an action, or the step of a destruction: the states that it is done in, and the state that it leads to. */
 const STATES = new Map<string, [from: string, to?: string]>(
   Object.entries({
@@ -67,13 +70,18 @@ const STATES = new Map<string, [from: string, to?: string]>(
     'key.destroy scheduled': ['disabled', 'pending'],
     'key.destroy cancelled': ['pending', 'disabled'],
     'key.destroy completed': ['active disabled pending', 'destroyed'],
+    'key.restate active': ['active', 'active'],
+    'key.restate disabled': ['disabled', 'disabled'],
+    'key.restate pending_destruction': ['pending', 'pending'],
+    'key.restate destroyed': ['destroyed', 'destroyed'],
   }),
 )
 
 export class Rights {
   readonly #things = new Map<string, Thing>()
-  #status: unknown = 'active'
-  #isClosed = false
+  /** undefined is what only the entries before the first one could tell */
+  #status: unknown
+  #isClosed: unknown
 
   constructor(readonly before: number) {}
 
@@ -82,8 +90,8 @@ export class Rights {
     try {
       this.#actor(deed)
       if (deed.key_id !== null) this.#key(deed, `key ${deed.key_id}`)
-      else if (/^api_key\.(?:create|update|revoke)$/.test(deed.action)) this.#apiKey(deed)
-      else if (deed.action === 'tenant.update') this.#tenant(deed)
+      else if (/^api_key\.(?:create|update|revoke|restate)$/.test(deed.action)) this.#apiKey(deed)
+      else if (/^tenant\.(?:update|restate)$/.test(deed.action)) this.#tenant(deed)
       return undefined
     } catch (error) {
       if (error instanceof Breach) return error.wrong
@@ -100,8 +108,8 @@ export class Rights {
     if (!/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(actor)) return
     const { state, holds } = this.#known(`API key ${actor}`)
     this.#allow(state !== 'revoked')
-    this.#allow(this.#status === 'active')
-    this.#allow(!(this.#isClosed && /^(?:en|de)crypt$/.test(deed.action)))
+    this.#allow(this.#status === undefined || this.#status === 'active')
+    this.#allow(!(this.#isClosed === true && /^(?:en|de)crypt$/.test(deed.action)))
     for (const needed of this.#needs(deed)) {
       this.#allow(needed !== null)
       this.#allow(!holds || holds.has(needed ?? '') || (needed === 'hash' && holds.has('encrypt')))
@@ -124,8 +132,12 @@ export class Rights {
   #tenant(deed: Deed): void {
     this.#replace(this.#thing('tenant'), deed)
     const { status = this.#status, envelope_only = this.#isClosed } = tell(deed.metadata)
+    if (deed.action === 'tenant.restate') {
+      this.#allow(this.#status === undefined || this.#status === status)
+      this.#allow(this.#isClosed === undefined || this.#isClosed === envelope_only)
+    }
     this.#status = status
-    this.#isClosed = envelope_only === true
+    this.#isClosed = envelope_only
   }
 
   /** What an entry is about: created by an entry that was read, or maybe by one that was not. */
@@ -161,14 +173,25 @@ export class Rights {
       this.#create(name, { last: deed.id, state: 'active', version: null, holds: grantOf(told) })
       if (deed.id !== 1) return
       this.#create('tenant', { last: 1, state: null, version: null })
-      this.#isClosed = told.envelope_only === true
+      this.#status = 'active'
+      this.#isClosed = told.envelope_only
       return
     }
+    const isNew = !this.#things.has(name)
     const thing = this.#known(name)
     this.#replace(thing, deed)
-    this.#allow(thing.state !== 'revoked')
-    thing.state = deed.action === 'api_key.revoke' ? 'revoked' : 'active'
-    thing.holds = grantOf(told) ?? thing.holds
+    const holds = grantOf(told)
+    if (deed.action === 'api_key.restate') {
+      const isRevoked = told.revoked_at !== null
+      this.#allow(told.revoked_at !== undefined && holds !== undefined)
+      this.#allow(isNew || isRevoked === (thing.state === 'revoked'))
+      this.#allow(!thing.holds || `${[...thing.holds].sort()}` === `${[...(holds ?? [])].sort()}`)
+      thing.state = isRevoked ? 'revoked' : 'active'
+    } else {
+      this.#allow(thing.state !== 'revoked')
+      thing.state = deed.action === 'api_key.revoke' ? 'revoked' : 'active'
+    }
+    thing.holds = holds ?? thing.holds
   }
 
   #key(deed: Deed, name: string): void {
@@ -181,9 +204,11 @@ export class Rights {
     }
     const key = this.#known(name)
     if (CHANGES_KEY.test(action)) this.#replace(key, deed)
-    const { step, versions } = tell(deed.metadata)
-    const rule = STATES.get(action === 'key.destroy' ? `${action} ${step}` : action)
-    this.#allow(rule !== undefined || action !== 'key.destroy')
+    const { step, status, versions } = tell(deed.metadata)
+    const rule = STATES.get(
+      action === 'key.destroy' ? `${action} ${step}` : action === 'key.restate' ? `${action} ${status}` : action,
+    )
+    this.#allow(rule !== undefined || !/^key\.(?:destroy|restate)$/.test(action))
     if (!rule) return
     const [from, to] = rule
     this.#allow(key.state === null || from.split(' ').includes(key.state))
@@ -194,7 +219,7 @@ export class Rights {
     }
     const current = action === 'key.rotate' ? version - 1 : version
     this.#allow(current >= 1 && current === (key.version ?? current))
-    this.#allow(to !== 'destroyed' || versions === version)
+    this.#allow(step !== 'completed' || versions === version)
     key.version = version
   }
 }

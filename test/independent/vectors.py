@@ -709,7 +709,7 @@ def chain_vectors():
                  "as their SHA-256. `entries` is one chain, from `genesis` on. Each of `refuse` is an entry of it with one "
                  "fault, given with the hash before it, and each of `refuse_heads` a head with one: none may be taken as "
                  "the server's. `purge_marks` (chain.md 8) are two marks in a row, each of `refuse_purge_marks` the "
-                 "second with one fault. `rights` are digests of rights (chain.md 8), each of `refuse_rights` is none of the first one. `genesis_refuse` holds what is not the genesis of `tenant_id`.",
+                 "second with one fault. `genesis_refuse` holds what is not the genesis of `tenant_id`.",
         "made_by": MADE_BY,
         "audit_key": key.hex(),
         "tenant_id": TENANT,
@@ -725,7 +725,6 @@ def chain_vectors():
         "entries": entries,
         "heads": heads,
         **purge_marks(key, entries),
-        **rights_digests(),
         "refuse": refused_entries(key, entries),
         "refuse_heads": refused_heads(key, heads, entries),
     }
@@ -770,47 +769,6 @@ def purge_marks(key, entries):
     add("the MAC cut", mac=mac[:-1])
     add("last bit altered", mac=flip(mac, 31, 7))
     return {"purge_marks": marks, "refuse_purge_marks": refuse}
-
-
-def rights_text(tenant, through, rows, label="eaas/audit/rights/v1"):
-    return json_array([label, tenant, through]).decode()[:-1] + ",[" + ",".join(f"[{json_string(name)},{id_}]" for name, id_ in rows) + "]]"
-
-
-def rights_digests():
-    rows = [(f"api key {OTHER_KEY}", 9), (f"key {KEY}", 4), ("tenant", 1)]
-    many = sorted([(f"key {KEY[:-2]}{at:02x}", at + 2) for at in range(40)] + [(f"api key {KEY[:-2]}{at:02x}", 50 + at) for at in range(3)])
-
-    def digest(text):
-        return sha256(text.encode()).hex()
-
-    def row(name, through, rows):
-        text = rights_text(TENANT, through, rows)
-        return {"name": name, "tenant_id": TENANT, "purged_through": through, "rights": [list(r) for r in sorted(rows, key=lambda r: r[1])],
-                "bytes": text, "digest": digest(text)}
-
-    good = rights_text(TENANT, 9, rows)
-    refuse = [{"name": name, "digest": digest(text)} for name, text in (
-        ("of another tenant", rights_text(OTHER_TENANT, 9, rows)),
-        ("of another mark", rights_text(TENANT, 8, rows)),
-        ("of an older API key", rights_text(TENANT, 9, [(rows[0][0], 8), *rows[1:]])),
-        ("of an older tenant", rights_text(TENANT, 9, [*rows[:2], ("tenant", 2)])),
-        ("without the API key", rights_text(TENANT, 9, rows[1:])),
-        ("without the tenant", rights_text(TENANT, 9, rows[:2])),
-        ("of no row", rights_text(TENANT, 9, [])),
-        ("with another key", rights_text(TENANT, 9, [*rows[:2], (f"key {OTHER_KEY}", 5), rows[2]])),
-        ("with the version of the key", rights_text(TENANT, 9, [*rows[:2], (f"key {KEY} version 1", 4), rows[2]])),
-        ("in another order", rights_text(TENANT, 9, rows[::-1])),
-        ("in the order of the entries", rights_text(TENANT, 9, sorted(rows, key=lambda r: r[1]))),
-        ("under another label", rights_text(TENANT, 9, rows, "eaas/audit/rights/v2")),
-        ("without a label", good.replace('"eaas/audit/rights/v1",', "")),
-        ("with white space", good.replace(",", ", ")),
-        ("of ids as text", good.replace(",9]", ',"9"]').replace(",4]", ',"4"]').replace(",1]", ',"1"]')),
-        ("of an object", json.dumps(dict(rows), separators=(",", ":"))),
-        ("with a line feed", good + "\n"),
-        ("of names in upper case", good.replace("tenant\"", "TENANT\"")),
-    )]
-    return {"rights": [row("of three rows", 9, rows), row("of the tenant alone", 1, [("tenant", 1)]), row("of many rows", 53, [*many, ("tenant", 49)])],
-            "refuse_rights": refuse}
 
 
 def refused_entries(key, entries):
@@ -1802,7 +1760,40 @@ def history_drafts():
         change("api_key.update", api_key_id=FOURTH_API_KEY, actor=THIRD_API_KEY, replaces=40),
         change("key.unwrap", 1, key_id=OTHER_KEY, actor=FOURTH_API_KEY),
         change("something.new", actor=FOURTH_API_KEY),
+        restated_key(25, "destroyed", version=3),
+        restated_key(29, "active", key_id=OTHER_KEY),  # 45
+        restated_api_key(19, "api_keys:manage encrypt", revoked=True),
+        restated_api_key(37, "encrypt api_keys:manage", api_key_id=THIRD_API_KEY),
+        restated_tenant(30),
+        change("key.wrap", 2, key_id=OTHER_KEY, actor=THIRD_API_KEY),
+        change("key.disable", 2, key_id=OTHER_KEY, replaces=45),  # 50
+        restated_key(50, "disabled", key_id=OTHER_KEY),
+        change("api_key.update", api_key_id=THIRD_API_KEY, permissions="encrypt", replaces=47),
+        change("key.destroy", 2, key_id=OTHER_KEY, replaces=51, step="scheduled"),
+        restated_key(53, "pending_destruction", key_id=OTHER_KEY),
+        change("tenant.update", actor="system", replaces=48, envelope_only=True),  # 55
     ]
+
+
+def restated_key(replaces, status, version=2, actor="system", key_id=KEY, **more):
+    return change("key.restate", version, key_id=key_id, actor=actor, replaces=replaces, **{
+        "status": status, "interval_days": None, "destroy_at": None, **more})
+
+
+def restated_api_key(replaces, permissions, revoked=False, actor="system", api_key_id=SECOND_API_KEY, **more):
+    return change("api_key.restate", actor=actor, api_key_id=api_key_id, permissions=permissions, expires_at=None, allowed_ips=None,
+                  revoked_at="2026-08-11T09:30:00.000Z" if revoked else None, replaces=replaces, **more)
+
+
+def restated_tenant(replaces, actor="system", **more):
+    return change("tenant.restate", actor=actor, replaces=replaces, **{
+        "status": "active", "envelope_only": False, "monthly_encrypt_quota": None, "plaintext_encoding": "utf8", **more})
+
+
+def without(draft, name):
+    told = json.loads(draft["metadata"])
+    del told[name]
+    return {**draft, "metadata": json.dumps(told, separators=(",", ":"))}
 
 
 def history_faults():
@@ -1826,6 +1817,13 @@ def history_faults():
         ("an API key that replaces the entry of another", 8, change("api_key.revoke", replaces=1, **rename)),
         ("a tenant that replaces nothing", 10, change("tenant.update", actor="system")),
         ("a tenant of before", 11, change("tenant.update", actor="system", replaces=1)),
+        ("a key restated that replaces nothing", 43, without(restated_key(25, "destroyed", version=3), "replaces")),
+        ("a destroyed key of before, restated", 43, restated_key(24, "destroyed", version=3)),
+        ("an API key restated that replaces nothing", 43, without(restated_api_key(19, "api_keys:manage encrypt", revoked=True), "replaces")),
+        ("a revoked API key of before, restated", 43, restated_api_key(9, "api_keys:manage encrypt", revoked=True)),
+        ("a tenant restated that replaces nothing", 43, without(restated_tenant(30), "replaces")),
+        ("a tenant of before, restated", 43, restated_tenant(28)),
+        ("a change of a restated key that replaces what was restated", 45, change("key.disable", 2, key_id=OTHER_KEY, replaces=29)),
         ("a tenant whose metadata is no JSON", 10, {**change("tenant.update", actor="system"), "metadata": "x"}),
     ]
     violated = [
@@ -1874,6 +1872,34 @@ def history_faults():
         ("a call of an API key that was never created", 3, change("key.wrap", 1, actor=OTHER_KEY)),
         ("a new API key without its id", 3, change("api_key.create")),
         ("a changed API key without its id", 3, change("api_key.update", replaces=1)),
+        ("a destroyed key restated as active", 43, restated_key(25, "active", version=3)),
+        ("an active key restated as disabled", 43, restated_key(29, "disabled", key_id=OTHER_KEY)),
+        ("a disabled key restated as active", 50, restated_key(50, "active", key_id=OTHER_KEY)),
+        ("a key restated as something", 43, restated_key(29, "toString", key_id=OTHER_KEY)),
+        ("a key restated as nothing", 43, without(restated_key(29, "active", key_id=OTHER_KEY), "status")),
+        ("a key restated in a list", 43, restated_key(29, ["active"], key_id=OTHER_KEY)),
+        ("a key restated with an old version", 43, restated_key(29, "active", key_id=OTHER_KEY, version=1)),
+        ("a key restated with a version to come", 43, restated_key(29, "active", key_id=OTHER_KEY, version=3)),
+        ("a key restated that was never created", 43, restated_key(29, "active", key_id=THIRD_API_KEY)),
+        ("a wrap with a destroyed key that was restated", 44, change("key.wrap", 3)),
+        ("a key restated by an API key", 43, restated_key(29, "active", key_id=OTHER_KEY, actor=FIRST_API_KEY)),
+        ("a revoked API key restated as valid", 43, restated_api_key(19, "api_keys:manage encrypt")),
+        ("a valid API key restated as revoked", 43, restated_api_key(37, "api_keys:manage encrypt", api_key_id=THIRD_API_KEY, revoked=True)),
+        ("an API key restated with more permissions", 43, restated_api_key(37, "api_keys:manage decrypt encrypt", api_key_id=THIRD_API_KEY)),
+        ("an API key restated with fewer permissions", 43, restated_api_key(37, "encrypt", api_key_id=THIRD_API_KEY)),
+        ("an API key restated with other permissions", 43, restated_api_key(37, "decrypt encrypt", api_key_id=THIRD_API_KEY)),
+        ("an API key restated without permissions", 43, without(restated_api_key(37, "encrypt", api_key_id=THIRD_API_KEY), "permissions")),
+        ("an API key restated that may be revoked", 43,
+         without(restated_api_key(37, "api_keys:manage encrypt", api_key_id=THIRD_API_KEY), "revoked_at")),
+        ("an API key restated that was never created", 43, restated_api_key(37, "encrypt", api_key_id=OTHER_KEY)),
+        ("an API key restated by itself", 43,
+         restated_api_key(37, "api_keys:manage encrypt", api_key_id=THIRD_API_KEY, actor=THIRD_API_KEY)),
+        ("a revoked API key that was restated wraps", 46, change("key.wrap", 2, key_id=OTHER_KEY, actor=SECOND_API_KEY)),
+        ("a revoked API key that was restated is changed", 46, change("api_key.update", api_key_id=SECOND_API_KEY, replaces=46)),
+        ("an API key that was restated unwraps", 48, change("key.unwrap", 2, key_id=OTHER_KEY, actor=THIRD_API_KEY)),
+        ("a tenant restated as suspended", 43, restated_tenant(30, status="suspended")),
+        ("a tenant restated in another mode", 43, restated_tenant(30, envelope_only=True)),
+        ("a tenant restated by an API key", 43, restated_tenant(30, actor=FIRST_API_KEY)),
         *history_overreaches(),
     ]
     return [(name, "replaces_mismatch", *rest) for name, *rest in mismatch] + [(name, "state_violated", *rest) for name, *rest in violated]
@@ -1960,6 +1986,28 @@ def history_part_faults():
          [change("api_key.update", actor="system", api_key_id=SECOND_API_KEY, permissions="api_keys:manage hash", replaces=9),
           change("api_key.create", actor=SECOND_API_KEY, api_key_id=THIRD_API_KEY, permissions="encrypt")]),
         ("a tenant changed by an API key", "state_violated", [change("tenant.update", replaces=1)]),
+        ("a key restated that replaces an entry of the part", "replaces_mismatch", [restated_key(11, "active")]),
+        ("an API key restated that replaces an entry of the part", "replaces_mismatch", [restated_api_key(11, "encrypt")]),
+        ("a tenant restated that replaces an entry of the part", "replaces_mismatch", [restated_tenant(11)]),
+        ("a wrap with a key that was restated as disabled", "state_violated", [restated_key(8, "disabled"), change("key.wrap", 2)]),
+        ("a wrap under another version than the one restated", "state_violated", [restated_key(8, "active"), change("key.wrap", 1)]),
+        ("a destroyed key restated and enabled", "state_violated", [restated_key(8, "destroyed"), change("key.enable", 2, replaces=11)]),
+        ("a key that wrapped, restated as disabled", "state_violated", [change("key.wrap", 2), restated_key(8, "disabled")]),
+        ("a key restated twice, as something else", "state_violated", [restated_key(8, "disabled"), restated_key(11, "active")]),
+        ("a call of an API key that was restated as revoked", "state_violated",
+         [restated_api_key(9, "encrypt", revoked=True), change("key.wrap", 2, actor=SECOND_API_KEY)]),
+        ("an API key that acted, restated as revoked", "state_violated",
+         [change("key.wrap", 2, actor=SECOND_API_KEY), restated_api_key(9, "encrypt", revoked=True)]),
+        ("a wrap by an API key that was restated without that right", "state_violated",
+         [restated_api_key(9, "decrypt"), change("key.wrap", 2, actor=SECOND_API_KEY)]),
+        ("an API key restated with other permissions than its change", "state_violated",
+         [change("api_key.update", actor="system", api_key_id=SECOND_API_KEY, permissions="hash", replaces=9), restated_api_key(11, "encrypt")]),
+        ("a wrap after the tenant was restated as suspended", "state_violated",
+         [restated_tenant(1, status="suspended"), change("key.wrap", 2)]),
+        ("an encryption after the tenant was restated without server mode", "state_violated",
+         [restated_tenant(1, envelope_only=True), change("encrypt", 2)]),
+        ("a tenant restated twice, in another mode", "state_violated", [restated_tenant(1), restated_tenant(11, envelope_only=True)]),
+        ("a tenant restated twice, with another status", "state_violated", [restated_tenant(1), restated_tenant(11, status="suspended")]),
         ("a wrap after the tenant was suspended", "state_violated",
          [change("tenant.update", actor="system", replaces=1, status="suspended"), change("key.wrap", 2)]),
         ("a wrap after the tenant was deleted", "state_violated",
@@ -2102,7 +2150,19 @@ def export_vectors():
         change("api_key.update", actor=SECOND_API_KEY, api_key_id=FIRST_API_KEY, permissions="decrypt", replaces=1),
         change("key.unwrap", 1),
     ], 10, after_ten)
+    restated = Export([
+        change("key.unwrap", 1),
+        restated_key(8, "active"),
+        restated_api_key(1, ALL_PERMISSIONS, api_key_id=FIRST_API_KEY),
+        restated_api_key(9, "api_keys:manage encrypt", revoked=True),
+        restated_tenant(1),
+        change("encrypt", 2),
+        restated_key(12, "active"),
+        restated_api_key(14, "encrypt api_keys:manage", revoked=True),
+        restated_tenant(15),
+    ], 10, after_ten)
     valid += [
+        {"name": "a part that restates what it begins with", "file": restated.file(), "verdict": verdict(restated, whole=False)},
         {"name": "a part that does not know what its API keys may do", "file": unknown.file(), "verdict": verdict(unknown, whole=False)},
         {"name": "a history of every change", "file": lived.file(), "verdict": verdict(lived)},
         {"name": "a history of every change from its middle on", "file": lived_on.file(), "verdict": verdict(lived_on, whole=False)},

@@ -58,8 +58,6 @@ const ROWS = {
 export async function verifyIndependently(sql: Queryable, question: Question): Promise<Finding> {
   const { tenant_id, auditKey, checkpoint } = question
   const mark = await newestMark(sql, question)
-  let purge: { id: number; rights: unknown } | undefined
-  const rightsBefore = new Map<string, number>()
   if (mark === 'forged') {
     return { valid: false, reason: 'mark_forged', broken_at: 1, verified_entries: 0, purged_through: 0 }
   }
@@ -94,14 +92,8 @@ export async function verifyIndependently(sql: Queryable, question: Question): P
     const wrong = rights.read(entry)
     if (wrong) return fault(wrong)
     const told = JSON.parse(entry.metadata ?? '{}')
-    for (const name of rowsToldOf(entry)) {
-      if (!writers.has(name) && !/\.create$/.test(entry.action)) rightsBefore.set(name, told.replaces)
-      writers.set(name, entry.id)
-    }
-    if (entry.action === 'audit.purge') {
-      purgedByLog = told.purged_through
-      purge = { id: entry.id, rights: told.rights }
-    }
+    for (const name of rowsToldOf(entry)) writers.set(name, entry.id)
+    if (entry.action === 'audit.purge') purgedByLog = told.purged_through
     verified_entries += 1
     at = entry
     if (contradicts()) return fault('checkpoint_mismatch', at.id)
@@ -113,20 +105,9 @@ export async function verifyIndependently(sql: Queryable, question: Question): P
   if (lastRow > end) return fault('entry_beyond_head')
   if (checkpoint && checkpoint.last_id > end) return fault('behind_checkpoint')
   if (purgedByLog !== purged_through) return fault('mark_mismatch', Math.min(purgedByLog, purged_through) + 1)
-  const wrong = await findWrongRow(sql, question, { writers, purged_through, end, rightsBefore })
+  const wrong = await findWrongRow(sql, question, { writers, purged_through, end })
   if (wrong) return fault(wrong.reason, wrong.broken_at)
-  if (purge && purge.rights !== digestOf(tenant_id, purged_through, rightsBefore))
-    return fault('rights_mismatch', purge.id)
   return { valid: true, verified_entries, purged_through }
-}
-
-/** The rights that a purge leaves behind (chain.md 8); here an API key has the name `API key`, and versions are among the rows. */
-function digestOf(tenant_id: string, purged_through: number, rights: ReadonlyMap<string, number>): string {
-  const rows = [...rights]
-    .filter(([name]) => !name.startsWith('version '))
-    .map(([name, id]) => [name.replace('API key', 'api key'), id] as const)
-    .sort(([a], [b]) => (a < b ? -1 : 1))
-  return sha256(JSON.stringify(['eaas/audit/rights/v1', tenant_id, purged_through, rows])).toString('hex')
 }
 
 /**
@@ -191,7 +172,7 @@ function rowsToldOf({ action, id, key_id, key_version, metadata }: Entry): strin
   const told = (metadata === null ? {} : JSON.parse(metadata)) as Record<string, unknown>
   const key = `key ${key_id}`
   const version = (number: number) => `version ${number} of ${key}`
-  if (action === 'tenant.update') return ['tenant']
+  if (action === 'tenant.update' || action === 'tenant.restate') return ['tenant']
   if (action.startsWith('api_key.')) return [`API key ${told.api_key_id}`, ...(id === 1 ? ['tenant'] : [])]
   if (action === 'key.create') return [key, version(1)]
   if (action === 'key.rotate') return [key, version(Number(key_version)), version(Number(key_version) - 1)]
@@ -200,18 +181,13 @@ function rowsToldOf({ action, id, key_id, key_version, metadata }: Entry): strin
     if (told.step === 'completed') for (let at = 1; at <= Number(told.versions); at++) names.push(version(at))
     return names
   }
-  return ['key.enable', 'key.disable', 'key.rotation_policy'].includes(action) ? [key] : []
+  return ['key.enable', 'key.disable', 'key.rotation_policy', 'key.restate'].includes(action) ? [key] : []
 }
 
 async function findWrongRow(
   sql: Queryable,
   { tenant_id, auditKey }: Question,
-  {
-    writers,
-    purged_through,
-    end,
-    rightsBefore,
-  }: { writers: Map<string, number>; purged_through: number; end: number; rightsBefore: Map<string, number> },
+  { writers, purged_through, end }: { writers: Map<string, number>; purged_through: number; end: number },
 ): Promise<{ reason: string; broken_at: number } | undefined> {
   const rowKey = hmac(auditKey, 'eaas/row-key/v1')
   const wrong: { reason: string; broken_at: number }[] = []
@@ -223,11 +199,10 @@ async function findWrongRow(
       const writer = writers.get(name(row))
       absent.delete(name(row))
       seen.add(name(row))
-      if (writer === undefined) rightsBefore.set(name(row), Number(row.entry_id))
       const entry_id = Number(row.entry_id)
       const isGood = same(mac, hmac(rowKey, JSON.stringify(['eaas/row/v1', table, values])))
       if (!isGood) wrong.push({ reason: 'row_forged', broken_at: writer ?? end + 1 })
-      else if (writer === undefined ? entry_id > purged_through : entry_id !== writer) {
+      else if (writer === undefined ? table !== 'key_versions' || entry_id > purged_through : entry_id !== writer) {
         wrong.push({ reason: 'row_replaced', broken_at: writer ?? Math.min(entry_id, end + 1) })
       } else good.set(name(row), row)
     }

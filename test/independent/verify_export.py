@@ -207,11 +207,12 @@ class Rights:
         "key.enable": ("disabled", "active"), "scheduled": ("disabled", "pending_destruction"), "cancelled": ("pending_destruction", "disabled"),
         "completed": ("active disabled pending_destruction", "destroyed")}
     IS_UUID = re.compile(UUID)
-    NEEDS = {  # chain.md 13: what the API key that acts must hold; no API key writes the last three
+    NEEDS = {  # chain.md 13: what the API key that acts must hold; no API key writes the last six
         "key.wrap": "encrypt", "key.unwrap": "decrypt", "key.create": "keys:create", "key.rotate": "keys:rotate", "key.enable": "keys:disable",
         "key.disable": "keys:disable", "key.destroy": "keys:destroy", "key.export": "keys:export", "key.rotation_policy": "keys:rotate",
         "encrypt": "encrypt", "decrypt": "decrypt", "api_key.create": "api_keys:manage", "api_key.update": "api_keys:manage",
-        "api_key.revoke": "api_keys:manage", "tenant.update": None, "audit.purge": None, "audit.rollback_accepted": None}
+        "api_key.revoke": "api_keys:manage", "key.restate": None, "api_key.restate": None, "tenant.update": None, "tenant.restate": None,
+        "audit.purge": None, "audit.rollback_accepted": None}
 
     def __init__(self, after_id):
         self.after_id, self.keys, self.api_keys, self.tenant, self.settings = after_id, {}, {}, None, {}
@@ -258,7 +259,7 @@ class Rights:
                 self.keys.setdefault(key_id, {"last": None, "status": None, "version": None})
             allow(key_id in self.keys)
             self.read_key(id_, action, self.keys[key_id], version, metadata, allow)
-        elif action in ("api_key.create", "api_key.update", "api_key.revoke"):
+        elif action in ("api_key.create", "api_key.update", "api_key.revoke", "api_key.restate"):
             told = metadata_of(metadata)
             name = told.get("api_key_id")
             allow(type(name) is str)
@@ -270,12 +271,19 @@ class Rights:
             else:
                 allow(known or self.after_id)
                 self.demand_replaced(id_, told.get("replaces"), known and known[0])
+            granted, is_revoked = permissions_of(told), action == "api_key.revoke"
+            if action == "api_key.restate":
+                is_revoked = told.get("revoked_at") is not None
+                allow("revoked_at" in told and granted is not None)
+                allow(not known or known[1] == is_revoked and known[2] in (None, granted))
+            else:
                 allow(not known or not known[1])
-            granted = permissions_of(told)
-            self.api_keys[name] = [id_, action == "api_key.revoke", known[2] if granted is None and known else granted]
-        elif action == "tenant.update":
+            self.api_keys[name] = [id_, is_revoked, known[2] if granted is None and known else granted]
+        elif action in ("tenant.update", "tenant.restate"):
             told = metadata_of(metadata)
             self.demand_replaced(id_, told.get("replaces"), self.tenant)
+            if action == "tenant.restate":
+                allow(all(self.settings.get(name) in (None, told.get(name, self.settings.get(name))) for name in ("status", "envelope_only")))
             self.tenant = id_
             self.settings.update((name, told[name]) for name in ("status", "envelope_only") if name in told)
 
@@ -297,6 +305,13 @@ class Rights:
         elif action == "key.export":
             allow_state("active disabled")
             allow_current(version)
+        elif action == "key.restate":
+            told = metadata_of(metadata)
+            self.demand_replaced(id_, told.get("replaces"), key["last"])
+            allow(told.get("status") in ("active", "disabled", "pending_destruction", "destroyed"))
+            allow_state(told["status"])
+            allow_current(version)
+            key.update(last=id_, status=told["status"])
         elif action == "key.destroy" or action in self.CHANGES:
             told = metadata_of(metadata)
             self.demand_replaced(id_, told.get("replaces"), key["last"])

@@ -19,7 +19,10 @@ const CALLS: Record<Exclude<Action, 'envelope_only.refused'>, OperationId | unde
   'api_key.create': 'createApiKey',
   'api_key.update': 'updateApiKey',
   'api_key.revoke': 'revokeApiKey',
+  'key.restate': undefined,
+  'api_key.restate': undefined,
   'tenant.update': undefined,
+  'tenant.restate': undefined,
   'audit.purge': undefined,
   'audit.rollback_accepted': undefined,
 }

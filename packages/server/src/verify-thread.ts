@@ -2,8 +2,7 @@
 import { getPriority, setPriority } from 'node:os'
 import { parentPort, workerData } from 'node:worker_threads'
 import type { FromThread, ThreadDatabase, ThreadFailure, ToThread } from './audit/verification-thread.js'
-import type { RightsLog } from './audit/verify/rights-digest.js'
-import { verifyLog } from './audit/verify/verify.js'
+import { type ValidLog, verifyLog } from './audit/verify/verify.js'
 import { connect } from './store/db.js'
 import { withDeadlines } from './store/deadline.js'
 
@@ -32,17 +31,17 @@ parentPort?.on('message', async (message: ToThread) => {
   if (message.kind === 'abort') return running.get(id)?.abort()
   const gone = new AbortController()
   running.set(id, gone)
-  let rights: RightsLog | undefined
+  let valid: ValidLog | undefined
   try {
     const answer = await verifyLog(sql, {
       ...message.task,
       signal: gone.signal,
       onProgress: (entries) => send({ kind: 'progress', id, entries }),
-      onRights: (found) => {
-        rights = found
+      onValid: (found) => {
+        valid = found
       },
     })
-    send({ kind: 'done', id, answer, rights })
+    send({ kind: 'done', id, answer, valid })
   } catch (error) {
     send({ kind: 'failed', id, failure: describe(error) })
   } finally {

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { runEaas } from '../../support/eaas-process.js'
 import { ROOT_KEY } from '../../support/service.js'
-import { ALL, expectVerifies, folder, OLD, service, stored, tenant_id, useLog } from './scene.js'
+import { ALL, expectVerifies, folder, OLD, RESTATED, service, stored, tenant_id, useLog } from './scene.js'
 
 useLog()
 
@@ -28,7 +28,7 @@ describe('eaas purge', () => {
     expect([real.code, real.stderr]).toEqual([0, ''])
     expect(JSON.parse(real.stdout)).toMatchObject({ dry_run: false, tenants: [plan] })
     expect(await readdir(archive)).toEqual([`${tenant_id}-through-${OLD}.ndjson`])
-    await expectVerifies({ total: ALL - OLD + 1, purged: OLD })
+    await expectVerifies({ total: ALL - OLD + RESTATED + 1, purged: OLD })
     expect(JSON.parse((await eaas([])).stdout).tenants).toMatchObject([{ entries: 0 }])
   })
 

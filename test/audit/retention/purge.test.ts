@@ -14,6 +14,7 @@ import { ROOT_KEY, startService } from '../../support/service.js'
 import { verifyByBoth } from '../other-verifier.js'
 import {
   ALL,
+  added,
   clock,
   DAY_MS,
   expectShows,
@@ -24,12 +25,13 @@ import {
   keys,
   mark,
   monthsBack,
-  newest,
   OLD,
   owner,
   PRESENT,
   purge,
+  RESTATED,
   RETENTION,
+  restate,
   rowsLeft,
   START,
   service,
@@ -52,17 +54,20 @@ describe('a purge', () => {
   it('deletes the entries older than the retention, and nothing else', async () => {
     const cutoff = monthsBack(PRESENT)
     expect(await purge()).toEqual({ purged_through: OLD, entries: OLD, cutoff })
-    expect(await rowsLeft()).toEqual(Array.from({ length: ALL - OLD + 1 }, (_, at) => OLD + 1 + at))
-    const entry = await newest()
-    expect(entry).toMatchObject({ id: ALL + 1, action: 'audit.purge', actor: 'system', key_id: null })
-    expect(entry).toHaveProperty('metadata', {
-      rights: expect.stringMatching(/^[0-9a-f]{64}$/),
-      purged_through: OLD,
-      entries: OLD,
-      cutoff,
-    })
-    await expectShows(OLD, [entry])
-    await expectVerifies({ total: ALL - OLD + 1, purged: OLD })
+    expect(await rowsLeft()).toEqual(Array.from({ length: ALL - OLD + RESTATED + 1 }, (_, at) => OLD + 1 + at))
+    const more = await added()
+    expect(more.map(({ action }) => action)).toEqual([
+      'api_key.restate',
+      'tenant.restate',
+      'key.restate',
+      'key.restate',
+      'audit.purge',
+    ])
+    const entry = more.at(-1)
+    expect(entry).toMatchObject({ id: ALL + RESTATED + 1, actor: 'system', key_id: null })
+    expect(entry).toHaveProperty('metadata', { purged_through: OLD, entries: OLD, cutoff })
+    await expectShows(OLD, more)
+    await expectVerifies({ total: ALL - OLD + RESTATED + 1, purged: OLD })
   })
 
   it('does nothing the second time', async () => {
@@ -103,19 +108,20 @@ describe('a purge', () => {
   it('is complete once its mark is written, wherever a crash stops the deletion, and the next purge deletes the rest', async () => {
     await expectVerifies({ total: ALL, purged: 0 })
     await mark()
-    expect(await rowsLeft()).toHaveLength(ALL + 1)
-    const entry = await newest()
-    for (let left = ALL + 1; left > ALL + 1 - OLD; left -= 7) {
-      await expectShows(OLD, [entry])
-      await expectVerifies({ total: ALL - OLD + 1, purged: OLD })
+    const all = ALL + RESTATED + 1
+    expect(await rowsLeft()).toHaveLength(all)
+    const more = await added()
+    for (let left = all; left > all - OLD; left -= 7) {
+      await expectShows(OLD, more)
+      await expectVerifies({ total: all - OLD, purged: OLD })
       expect(await exported()).toMatchObject({ valid: true, whole: true, after_id: OLD })
       expect(await rowsLeft()).toHaveLength(left)
       await deleteOldest(service.services.sql, { tenant_id, through_id: OLD, limit: 7 })
     }
     expect(await purge()).toMatchObject({ entries: 0 })
-    expect(await rowsLeft()).toHaveLength(ALL + 1 - OLD)
-    await expectShows(OLD, [entry])
-    await expectVerifies({ total: ALL - OLD + 1, purged: OLD })
+    expect(await rowsLeft()).toHaveLength(all - OLD)
+    await expectShows(OLD, more)
+    await expectVerifies({ total: all - OLD, purged: OLD })
   })
 
   it('never deletes a row after its mark, however high the limit', async () => {
@@ -140,11 +146,12 @@ describe('a purge', () => {
     ])
     expect(Buffer.from(marks[0]?.previous_mac ?? [])).toEqual(Buffer.alloc(32))
     expect(marks[1]?.previous_mac).toEqual(marks[0]?.mac)
-    await expectVerifies({ total: ALL + 2 - second.purged_through, purged: second.purged_through })
+    const left = ALL + RESTATED + 2 - second.purged_through
+    await expectVerifies({ total: left, purged: second.purged_through })
     expect(await exported()).toMatchObject({ valid: true, whole: true, after_id: second.purged_through })
     const auditKey = await openAuditKey(sql as never, Buffer.from(ROOT_KEY, 'base64'), tenant_id)
     const report = await checkTenant(sql as never, { tenant_id, auditKey })
-    expect(report).toMatchObject({ verdict: { valid: true, entries: ALL + 2 - second.purged_through }, faults: [] })
+    expect(report).toMatchObject({ verdict: { valid: true, entries: left }, faults: [] })
   })
 
   it('that somebody undoes, mark and entries, is not valid: the log says that it was', async () => {
@@ -177,30 +184,32 @@ describe('a purge', () => {
     expect(body.logs.map((entry: { metadata: { purged_through: number } }) => entry.metadata.purged_through)).toEqual(
       marks.map(({ purged_through }) => purged_through),
     )
-    await expectShows(OLD, body.logs)
-    await expectVerifies({ total: ALL - OLD + marks.length, purged: OLD })
+    await expectShows(OLD, await added())
+    await expectVerifies({ total: ALL - OLD + RESTATED + marks.length, purged: OLD })
     expect(await exported()).toMatchObject({ valid: true, whole: true, after_id: OLD })
   })
 
   it('that was stopped between two of its marks continues from there', async () => {
+    await restate()
     const first = await performAsSystem(service.services, tenant_id, purgeAudit({ ...RETENTION, markKinds: 4 }))
     expect(first.purged_through).toBeLessThan(OLD / 2)
-    await expectVerifies({ total: ALL - first.entries + 1, purged: first.purged_through })
+    await expectVerifies({ total: ALL - first.entries + RESTATED + 1, purged: first.purged_through })
     expect(await purge({ maxShare: 0.5 })).toMatchObject({ purged_through: OLD, entries: OLD - first.entries })
-    await expectVerifies({ total: ALL - OLD + 2, purged: OLD })
+    await expectVerifies({ total: ALL - OLD + RESTATED + 2, purged: OLD })
   })
 
-  it('may delete every entry, and leaves the one that records the purge', async () => {
+  it('may delete every entry, and leaves those that restate the rows and the one that records the purge', async () => {
     clock.now = PRESENT + 366 * DAY_MS
     await owner.call('POST', '/v1/keys', { name: 'later' })
     clock.now = PRESENT + 500 * DAY_MS
     expect(await purge()).toMatchObject({ purged_through: ALL, entries: ALL })
-    await expectVerifies({ total: 2, purged: ALL })
+    await expectVerifies({ total: RESTATED + 2, purged: ALL })
     clock.now = PRESENT + 740 * DAY_MS
     expect(await purge()).toMatchObject({ purged_through: ALL + 1, entries: 1 })
-    expect(await rowsLeft()).toEqual([ALL + 2, ALL + 3])
-    await expectVerifies({ total: 2, purged: ALL + 1 })
-    expect(await exported()).toMatchObject({ valid: true, whole: true, verified_entries: 2 })
+    const left = Array.from({ length: RESTATED + 3 }, (_, at) => ALL + 2 + at) // the later key is restated too
+    expect(await rowsLeft()).toEqual(left)
+    await expectVerifies({ total: left.length, purged: ALL + 1 })
+    expect(await exported()).toMatchObject({ valid: true, whole: true, verified_entries: left.length })
   })
 
   it('runs while entries are written', async () => {
@@ -211,7 +220,7 @@ describe('a purge', () => {
     )
     expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200))
     expect(await purging).toMatchObject({ entries: OLD })
-    await expectVerifies({ total: ALL - OLD + 31, purged: OLD })
+    await expectVerifies({ total: ALL - OLD + RESTATED + 31, purged: OLD })
   })
 })
 
@@ -219,7 +228,12 @@ describe('an export', () => {
   it('is whole after a purge, and a part if it begins after the first remaining entry or ends before the entry of the purge', async () => {
     expect(await exported()).toMatchObject({ valid: true, whole: true, after_id: 0 })
     await purge()
-    expect(await exported()).toMatchObject({ valid: true, whole: true, after_id: OLD, verified_entries: ALL - OLD + 1 })
+    expect(await exported()).toMatchObject({
+      valid: true,
+      whole: true,
+      after_id: OLD,
+      verified_entries: ALL - OLD + RESTATED + 1,
+    })
     expect(await exported(`?after_id=${OLD - 5}`)).toMatchObject({ valid: true, whole: true, after_id: OLD })
     expect(await exported(`?after_id=${OLD + 1}`)).toMatchObject({ valid: true, whole: false })
     expect(await exported(`?through_id=${ALL}`)).toMatchObject({ valid: true, missing: ['beginning', 'end'] })
@@ -238,11 +252,12 @@ describe.skipIf(backend() === 'embedded')('four servers on one database', () => 
       expect(plans.map(({ entries }) => entries).sort()).toEqual([0, 0, 0, OLD])
       expect(plans.map(({ purged_through }) => purged_through)).toEqual([OLD, OLD, OLD, OLD])
       expect((await stored()).marks).toHaveLength(1)
-      expect(await rowsLeft()).toEqual(Array.from({ length: ALL - OLD + 1 }, (_, at) => OLD + 1 + at))
-      await expectShows(OLD, [await newest()])
+      const left = ALL - OLD + RESTATED + 1
+      expect(await rowsLeft()).toEqual(Array.from({ length: left }, (_, at) => OLD + 1 + at))
+      await expectShows(OLD, await added())
       for (const { url } of others) {
         const response = await fetch(`${url}/v1/audit`, { headers: { authorization: `Bearer ${owner.secret}` } })
-        expect(await response.json()).toMatchObject({ total: ALL - OLD + 1 })
+        expect(await response.json()).toMatchObject({ total: left })
       }
     } finally {
       await Promise.all(others.map((other) => other.close()))

@@ -3,6 +3,8 @@ import { join } from 'node:path'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
 import { purgeTenant, purgeTenants } from '../../../packages/server/src/jobs/retention.js'
+import { purgeAudit } from '../../../packages/server/src/operations/purge-audit.js'
+import { performAsSystem } from '../../../packages/server/src/runner/perform.js'
 import { type Caller, startService } from '../../support/service.js'
 import {
   ALL,
@@ -14,6 +16,7 @@ import {
   owner,
   PRESENT,
   purge,
+  RESTATED,
   RETENTION,
   START,
   service,
@@ -98,11 +101,18 @@ describe('a purge is refused', () => {
     expect(await purge({ maxShare: OLD / ALL })).toMatchObject({ entries: OLD })
   })
 
+  it('if it would take the last entry about a row that grants rights', async () => {
+    const before = await stored()
+    const purging = performAsSystem(service.services, tenant_id, purgeAudit(RETENTION))
+    await expect(purging).rejects.toThrow('the purge would take the last entry about api key ')
+    expect(await stored()).toEqual(before)
+  })
+
   it('if it would delete more than the allowed share of what an earlier purge took nothing of', async () => {
     await purge()
     clock.now = PRESENT + 300 * DAY_MS
     const { entries } = await purge({ dryRun: true })
-    const left = ALL + 1 - OLD // with the entry of the first purge
+    const left = ALL + RESTATED + 1 - OLD // with the entries of the first purge
     expect(entries / left).toBeGreaterThan(0.5)
     await expect(purge({ maxShare: (entries - 0.5) / left })).rejects.toMatchObject({
       message: expect.stringContaining(`${entries} of ${left} entries`),

@@ -6,7 +6,8 @@ import { afterAll, beforeAll, beforeEach, expect } from 'vitest'
 import { splitLines } from '../../../packages/server/src/audit/verify/split-lines.js'
 import { verifyExport } from '../../../packages/server/src/audit/verify/verify-export.js'
 import { type PurgeTenantOptions, purgeTenant } from '../../../packages/server/src/jobs/retention.js'
-import { purgeAudit } from '../../../packages/server/src/operations/purge-audit.js'
+import { purgeAudit, verifyOnce } from '../../../packages/server/src/operations/purge-audit.js'
+import { restateRights } from '../../../packages/server/src/operations/restate-rights.js'
 import { performAsSystem } from '../../../packages/server/src/runner/perform.js'
 import { type Caller, type Service, startService } from '../../support/service.js'
 
@@ -19,6 +20,8 @@ export const RETENTION = { retentionMonths: 12, maxShare: 1 }
 /** entries 1 to OLD are over 12 months old in the present */
 export const OLD = 23
 export const ALL = 60
+/** rows that grant rights and whose entries are all old: the tenant, its API key, and two keys; a purge restates them first */
+export const RESTATED = 4
 
 /** The service's clock, which a test sets. */
 export const clock = { now: START }
@@ -83,8 +86,14 @@ export function useLog(): void {
 export const purge = (options: Partial<PurgeTenantOptions> = {}) =>
   purgeTenant(service.services, tenant_id, { ...RETENTION, ...options })
 export const archiveName = () => `${tenant_id}-through-${OLD}.ndjson`
+/** Restates the rows, as if the server crashed before it marked anything. */
+export const restate = () =>
+  performAsSystem(service.services, tenant_id, restateRights({ through_id: OLD, verify: verifyOnce() }))
 /** Writes only the mark, as if the server crashed before it deleted anything. */
-export const mark = () => performAsSystem(service.services, tenant_id, purgeAudit(RETENTION))
+export const mark = async () => {
+  await restate()
+  return performAsSystem(service.services, tenant_id, purgeAudit(RETENTION))
+}
 
 export async function rowsLeft(): Promise<number[]> {
   const rows = await service.services.sql<{ id: number }[]>`
@@ -147,8 +156,9 @@ export async function expectShows(purged: number, more: Listed[]): Promise<void>
   }
 }
 
-export async function newest(): Promise<Listed> {
-  return (await owner.call('GET', '/v1/audit?limit=1')).body.logs[0]
+/** The entries that purges added, in order. */
+export async function added(): Promise<Listed[]> {
+  return (await owner.call('GET', `/v1/audit?order=asc&limit=100&after_id=${ALL}`)).body.logs
 }
 
 export async function exported(query = '') {

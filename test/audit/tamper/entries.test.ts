@@ -144,6 +144,7 @@ it('every column of an entry is among those that are edited', () => {
 
 const ACTIONS_EXPECTED = [
   'api_key.create',
+  'api_key.restate',
   'api_key.revoke',
   'api_key.update',
   'audit.purge',
@@ -155,10 +156,12 @@ const ACTIONS_EXPECTED = [
   'key.disable',
   'key.enable',
   'key.export',
+  'key.restate',
   'key.rotate',
   'key.rotation_policy',
   'key.unwrap',
   'key.wrap',
+  'tenant.restate',
   'tenant.update',
 ]
 

@@ -325,7 +325,7 @@ describe('a row that somebody put back is refused at use:', () => {
   it.each(['key', 'doomed', 'limited', 'revoked', 'tenant'] as const)(
     'and is found by eaas doctor: %s',
     async (name) => {
-      const find = () => findOutdatedRow(service.services.sql, owner.tenant.tenant_id, 0)
+      const find = () => findOutdatedRow(service.services.sql, owner.tenant.tenant_id)
       expect(await find()).toBeUndefined()
       await putBack(name)
       const what = { key: `key ${key.id}`, doomed: `key ${doomed.id}`, tenant: 'the settings' }

@@ -1,106 +1,48 @@
-// Attacks on rows whose entries a purge has taken: their MACs hold them still, and so does the digest of rights in the purge's entry.
+// Attacks on rows whose entries a purge has taken: it restated the rows first, so the log has an entry about each of them. Versions are
+// not restated: their MACs hold them, and the rows of their keys.
 import { describe, expect, it } from 'vitest'
 import { apiKeyMac, keyVersionMac } from '../../../packages/server/src/audit/formats/row-mac.js'
 import { readEvidence } from '../../../packages/server/src/store/audit-evidence.js'
-import {
-  expectNoticed,
-  expectReported,
-  judgeExport,
-  lastId,
-  readExport,
-  run,
-  scene,
-  takeCheckpoint,
-  tellsOf,
-  useScene,
-} from './attacks.js'
+import { expectNoticed, expectReported, lastId, run, scene, tellsOf, useScene } from './attacks.js'
 
 useScene()
 
-describe('a row whose entry a purge has taken', () => {
-  const oldRows = (table: string) =>
-    run(`select * from ${table} where tenant_id = $1 and entry_id between 2 and $2 order by entry_id, mac`, [
-      scene.purged.tenant_id,
-      scene.purged.purged_through,
-    ])
+const isPurged = () =>
+  `tenant_id = '${scene.purged.tenant_id}' and entry_id between 2 and ${scene.purged.purged_through}`
+/** The last entry of a row that a purge restated. */
+const isRestated = (table: string) => {
+  const ids = scene.purged.entries.filter(({ action }) => action.endsWith('.restate')).map(({ id }) => id)
+  expect(['keys', 'api_keys', 'tenants']).toContain(table)
+  return `tenant_id = '${scene.purged.tenant_id}' and entry_id in (${ids})`
+}
 
-  it.each([
-    ['keys', 'key_id'],
-    ['key_versions', 'key_id'],
-    ['api_keys', 'api_key_id'],
-  ] as const)('is held to its MAC still: exchanged ids in %s are noticed', async (table, column) => {
-    const [a, b] = (await oldRows(table))
-      .map((row) => row[column] as string)
-      .filter((id, at, all) => all.indexOf(id) === at)
-    if (!a || !b) throw new Error('the scene has no two such rows')
+describe('a version whose entry a purge has taken', () => {
+  it('is held to its MAC still: exchanged keys are noticed', async () => {
+    const rows = await run(`select key_id from key_versions where ${isPurged()} and version = 1 order by key_id`)
+    const [a, b] = rows.map(({ key_id }) => key_id as string)
+    if (!a || !b) throw new Error('the scene has no two such keys')
+    const none = '00000000-0000-0000-0000-00000000000f'
     const attack = () =>
       run(`
-        update ${table} set ${column} = '00000000-0000-0000-0000-00000000000f' where ${column} = '${a}' and entry_id <= ${scene.purged.purged_through};
-        update ${table} set ${column} = '${a}' where ${column} = '${b}' and entry_id <= ${scene.purged.purged_through};
-        update ${table} set ${column} = '${b}' where ${column} = '00000000-0000-0000-0000-00000000000f'`)
+        update key_versions set key_id = '${none}' where key_id = '${a}' and version = 1;
+        update key_versions set key_id = '${a}' where key_id = '${b}' and version = 1;
+        update key_versions set key_id = '${b}' where key_id = '${none}' and version = 1`)
     await expectNoticed(scene.purged, attack, { reason: 'row_forged', broken_at: lastId(scene.purged) + 1 })
   })
 
-  it.each(['keys', 'key_versions', 'api_keys'])(
-    'is held to its MAC still: another entry id in %s is noticed',
-    async (table) => {
-      const attack = () =>
-        run(`update ${table} set entry_id = entry_id - 1 where tenant_id = $1 and entry_id between 2 and $2`, [
-          scene.purged.tenant_id,
-          scene.purged.purged_through,
-        ])
-      await expectNoticed(scene.purged, attack, { reason: 'row_forged', broken_at: lastId(scene.purged) + 1 })
-    },
-  )
-})
-
-describe('the rights that a purge left behind', () => {
-  /** The newest `audit.purge` entry, which holds their digest. */
-  const purgeEntry = () => tellsOf(scene.purged, ({ action }) => action === 'audit.purge')
-  const isOld = () =>
-    `tenant_id = '${scene.purged.tenant_id}' and entry_id between 2 and ${scene.purged.purged_through}`
-
-  it.each(['keys', 'api_keys'])('tell when a row of %s is deleted', async (table) => {
-    const attack = async () => {
-      const [row] = await run(`select entry_id from ${table} where ${isOld()} order by entry_id limit 1`)
-      expect((await run(`delete from ${table} where ${isOld()} and entry_id = $1`, [row?.entry_id])).count).toBe(1)
-    }
-    await expectNoticed(scene.purged, attack, { reason: 'rights_mismatch', broken_at: purgeEntry() })
+  it('is held to its MAC still: another entry id is noticed', async () => {
+    const attack = () => run(`update key_versions set entry_id = entry_id - 1 where ${isPurged()}`)
+    await expectNoticed(scene.purged, attack, { reason: 'row_forged', broken_at: lastId(scene.purged) + 1 })
   })
 
-  it('tell when a version of a key is deleted: its key says that it exists', async () => {
-    const [row] = await run(
-      `select v.key_id, v.version from key_versions v join keys k using (tenant_id, key_id)
-      where v.tenant_id = $1 and v.entry_id <= $2 and k.entry_id <= $2 limit 1`,
-      [scene.purged.tenant_id, scene.purged.purged_through],
-    )
+  it('is missed when it is deleted: its key says that it exists', async () => {
+    const [row] = await run(`select key_id, version from key_versions where ${isPurged()} limit 1`)
     const attack = () => run('delete from key_versions where key_id = $1 and version = $2', [row?.key_id, row?.version])
-    await expectNoticed(scene.purged, attack, { reason: 'row_missing', broken_at: lastId(scene.purged) + 1 })
+    const broken_at = tellsOf(scene.purged, ({ key_id, action }) => key_id === row?.key_id && isChange(action))
+    await expectNoticed(scene.purged, attack, { reason: 'row_missing', broken_at })
   })
 
-  it('tell when an older row, genuine with its MAC, is put back', async () => {
-    const { row, older } = await olderApiKey()
-    const attack = () => putApiKey(row, older)
-    await expectNoticed(scene.purged, attack, { reason: 'rights_mismatch', broken_at: purgeEntry() })
-  })
-
-  it('tell when an older row was put back and then changed by a server', async () => {
-    const { row, older } = await olderApiKey()
-    const server = scene.server()
-    const { secret } = scene.purged
-    const kept = await takeCheckpoint(scene.purged, server)
-    await putApiKey(row, older)
-    const { status } = await server.call(secret, 'PATCH', `/v1/api-keys/${row.api_key_id}`, { name: 'renamed' })
-    expect(status).toBe(200) // its entries are gone, so no server can know
-    const fault = { valid: false, reason: 'rights_mismatch', broken_at: purgeEntry() }
-    await expectReported(scene.purged, fault)
-    expect((await server.call(secret, 'GET', '/v1/audit/verify')).body).toMatchObject(fault)
-    // An export has no rows, and what the log said of this one is purged (packages/server/docs/auditing.md).
-    const verdict = await judgeExport((await readExport(server, scene.purged)) ?? '', kept)
-    expect(verdict).toMatchObject({ valid: true, checkpoint_compared: true })
-  })
-
-  it('tell when a version of a destroyed key is put back', async () => {
+  it('is noticed when its key was destroyed and it is put back', async () => {
     const { tenant_id, purged_through, rowKey } = scene.purged
     const { rows } = await readEvidence(scene.service.services.sql, tenant_id)
     const version = rows.versions.find(({ status, entry_id }) => status === 'destroyed' && entry_id <= purged_through)
@@ -114,18 +56,83 @@ describe('the rights that a purge left behind', () => {
     await expectNoticed(scene.purged, attack, { reason: 'row_replaced', broken_at: 3 })
   })
 
-  /** An API key whose entries a purge has taken, and what the server wrote of it before: with more rights, and the entry of then. */
+  const isChange = (action: string) =>
+    /^key\.(create|rotate|enable|disable|destroy|rotation_policy|restate)$/.test(action)
+})
+
+describe('no key, API key or tenant', () => {
+  it('is left without an entry by a purge', async () => {
+    const { purged_through } = scene.purged
+    for (const table of ['keys', 'api_keys', 'tenants']) {
+      const [old] = await run(`select count(*)::int as count from ${table} where ${isPurged()}`)
+      expect([table, old?.count]).toEqual([table, 0])
+    }
+    const [versions] = await run(`select count(*)::int as count from key_versions where entry_id <= ${purged_through}`)
+    expect(versions?.count).toBeGreaterThan(0)
+  })
+})
+
+describe('a row that a purge restated', () => {
+  it.each(['keys', 'api_keys'])('is missed when it is deleted from %s', async (table) => {
+    const [row] = await run(
+      `select entry_id::int from ${table} where ${isRestated(table)} order by entry_id desc limit 1`,
+    )
+    const attack = () => run(`delete from ${table} where ${isRestated(table)} and entry_id = $1`, [row?.entry_id])
+    await expectNoticed(scene.purged, attack, { reason: 'row_missing', broken_at: row?.entry_id })
+  })
+
+  it('is noticed when an older one, genuine with its MAC, is put back', async () => {
+    const { row, older } = await olderApiKey()
+    await expectNoticed(scene.purged, () => putApiKey(older), { reason: 'row_replaced', broken_at: row.entry_id })
+  })
+
+  it('is noticed when one is put back that names no entry of the log', async () => {
+    const { row, older } = await olderApiKey()
+    const attack = async () => {
+      await putApiKey(older)
+      // With the entry that restates it gone too, nothing in the log tells of the row: then the entry is what is missing.
+      await run('delete from audit_log where tenant_id = $1 and id = $2', [scene.purged.tenant_id, row.entry_id])
+    }
+    await expectNoticed(scene.purged, attack, { reason: 'entry_missing', broken_at: row.entry_id })
+  })
+
+  it('is noticed when another one is put in that no entry tells of', async () => {
+    const { older } = await olderApiKey()
+    const digest = `${older.digest.slice(0, -8)}00000000`
+    const extra = { ...older, api_key_id: '00000000-0000-4000-8000-00000000000f', digest }
+    const attack = () =>
+      run(
+        `insert into api_keys select tenant_id, $2, $3, name, prefix, permissions, '{}', expires_at, null, created_at, $4, $5
+         from api_keys where api_key_id = $1`,
+        [older.api_key_id, extra.api_key_id, digest, extra.entry_id, apiKeyMac(scene.purged.rowKey, extra)],
+      )
+    await expectNoticed(scene.purged, attack, { reason: 'row_replaced', broken_at: extra.entry_id })
+  })
+
+  it('is not changed by a server once an older one was put back', async () => {
+    const { row, older } = await olderApiKey()
+    await putApiKey(older)
+    const server = scene.server()
+    const { status } = await server.call(scene.purged.secret, 'PATCH', `/v1/api-keys/${row.api_key_id}`, { name: 'x' })
+    expect(status).toBe(500)
+    await expectReported(scene.purged, { valid: false, reason: 'row_replaced', broken_at: row.entry_id })
+  })
+
+  /** A revoked API key that a purge restated, and what the server wrote of it before: with more rights, and an entry that is gone. */
   async function olderApiKey() {
     const { tenant_id, purged_through } = scene.purged
     const { rows } = await readEvidence(scene.service.services.sql, tenant_id)
-    const row = rows.apiKeys.find(({ entry_id }) => entry_id > 2 && entry_id <= purged_through)
+    const restated = new Set(
+      scene.purged.entries.flatMap(({ id, action }) => (action === 'api_key.restate' ? [id] : [])),
+    )
+    const row = rows.apiKeys.find(({ entry_id, revoked_at }) => restated.has(entry_id) && revoked_at !== null)
     if (!row) throw new Error('the scene has no such API key')
-    return { row, older: { ...row, allowed_ips: [], revoked_at: null, entry_id: row.entry_id - 1 } }
+    return { row, older: { ...row, allowed_ips: [], revoked_at: null, entry_id: purged_through - 1 } }
   }
 
-  const putApiKey = (row: { api_key_id: string }, older: Parameters<typeof apiKeyMac>[1]) =>
+  const putApiKey = (older: Parameters<typeof apiKeyMac>[1]) =>
     run("update api_keys set allowed_ips = '{}', revoked_at = null, entry_id = $2, mac = $3 where api_key_id = $1", [
-      row.api_key_id,
+      older.api_key_id,
       older.entry_id,
       apiKeyMac(scene.purged.rowKey, older),
     ])

@@ -6,8 +6,7 @@ import type { KeyObject } from 'node:crypto'
 import { Worker } from 'node:worker_threads'
 import type { wire } from '@eaas/protocol'
 import { DatabaseDeadlineError } from '../store/deadline.js'
-import type { RightsLog } from './verify/rights-digest.js'
-import type { VerifyOptions } from './verify/verify.js'
+import type { ValidLog, VerifyOptions } from './verify/verify.js'
 
 /** How long the thread waits for another verification before it ends: it holds some 20 MB. In milliseconds. */
 const IDLE_MS = 60_000
@@ -33,7 +32,7 @@ export type ToThread = { kind: 'verify'; id: number; task: ThreadTask } | { kind
 
 export type FromThread =
   | { kind: 'progress'; id: number; entries: number }
-  | { kind: 'done'; id: number; answer: wire.Verification; rights: RightsLog | undefined }
+  | { kind: 'done'; id: number; answer: wire.Verification; valid: ValidLog | undefined }
   | { kind: 'failed'; id: number; failure: ThreadFailure }
 
 /** An error as it passes between threads, which keep neither its class nor its code. */
@@ -95,7 +94,7 @@ export function createVerificationThread(database: ThreadDatabase, program: URL)
     running.delete(message.id)
     if (running.size === 0) idle = setTimeout(() => void close(), IDLE_MS).unref()
     if (message.kind === 'done') {
-      if (message.rights) run.options.onRights?.(message.rights)
+      if (message.valid) run.options.onValid?.(message.valid)
       run.resolve(message.answer)
     } else run.reject(run.options.signal?.aborted ? run.options.signal.reason : revive(message.failure))
   }

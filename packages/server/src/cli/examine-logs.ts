@@ -163,6 +163,6 @@ async function findChainFault(sql: Sql, rootKey: KeyObject, tenant: TenantRow): 
   if (!last || !equalBytes(last, head.hash)) return 'the head does not match the last entry'
   const mark = await findLastMark(sql, tenant_id)
   if (mark && !isPurgeMarkAuthentic(auditKey, mark)) return 'the mark of the last purge is forged'
-  const outdated = await findOutdatedRow(sql, tenant_id, mark?.purged_through ?? 0)
-  return outdated && findPutBack(outdated, { what: outdated.what, auditKey, mark })?.message
+  const outdated = await findOutdatedRow(sql, tenant_id)
+  return outdated && findPutBack(outdated, outdated.what)?.message
 }

@@ -6,7 +6,14 @@ import { ROUTES } from './bind-routes.js'
 /** What tells calls of one action apart in the metadata. */
 const METADATA: Partial<Record<OperationId, Record<string, unknown>>> = { rewrap: { rewrapped_from: 1 } }
 /** Written by the server and its operator alone. */
-const OPERATORS = ['tenant.update', 'audit.purge', 'audit.rollback_accepted']
+const OPERATORS = [
+  'key.restate',
+  'api_key.restate',
+  'tenant.update',
+  'tenant.restate',
+  'audit.purge',
+  'audit.rollback_accepted',
+]
 
 const recorded = ROUTES.flatMap(({ operationId, permissions, action }) =>
   action ? [{ operationId, permissions, action }] : [],

@@ -1,6 +1,10 @@
-/** Retention, tenant by tenant: archives entries that are too old if configured, marks them, and deletes them in small batches. */
+/**
+ * Retention, tenant by tenant: archives entries that are too old if configured, has the rights that only they record restated, marks them,
+ * and deletes them in small batches.
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type PurgeOptions, type PurgePlan, purgeAudit, verifyOnce } from '../operations/purge-audit.js'
+import { type RestateOptions, restateRights } from '../operations/restate-rights.js'
 import type { Services } from '../runner/operation.js'
 import { performAsSystem } from '../runner/perform.js'
 import { deleteOldest } from '../store/audit-retention.js'
@@ -31,7 +35,10 @@ export async function purgeTenant(
     const stretch = { tenant_id, after_id: plan.purged_through - plan.entries, through_id: plan.purged_through }
     await archiveEntries(services, stretch, archiveDir)
   }
-  const purged = await mark(services, tenant_id, { ...options, verify, signal, through_id: plan.purged_through })
+  const through_id = plan.purged_through
+  if (plan.entries > 0) await restate(services, tenant_id, { verify, through_id, signal })
+  if (signal?.aborted) return { ...plan, purged_through: through_id - plan.entries, entries: 0 }
+  const purged = await mark(services, tenant_id, { ...options, verify, signal, through_id })
   let deleted = 0
   while (!signal?.aborted) {
     const batch = { tenant_id, through_id: purged.purged_through, limit: BATCH_ENTRIES }
@@ -42,6 +49,15 @@ export async function purgeTenant(
     await sleep(PAUSE_MS)
   }
   return purged
+}
+
+// Each transaction restates some rows for good, so a crash may stop between two of them.
+async function restate(
+  services: Services,
+  tenant_id: string,
+  { signal, ...options }: RestateOptions & { signal: AbortSignal | undefined },
+): Promise<void> {
+  while (!signal?.aborted && (await performAsSystem(services, tenant_id, restateRights(options))) > 0);
 }
 
 // Entries that became too old after the plan are in no archive, and are left for the next purge. Each mark is a complete purge by itself, so

@@ -1,12 +1,12 @@
 /**
- * audit.purge: retention. First the mark and its entry are written in one short transaction: from then on the entries up to the mark
+ * audit.purge: retention. The rows that grant rights are restated before it (`restate-rights.ts`). First the mark and its entry are written in one short transaction: from then on the entries up to the mark
  * count as deleted. A log with many kinds of entries gets several marks, one after another, each in a short transaction. Then the
  * entries are deleted in small batches, which lock nothing that an append needs. A crash in between leaves rows below the mark, which
  * nothing reads and the next purge deletes.
  */
 import { equalBytes, isPurgeMarkAuthentic, NO_MARK_MAC, type PurgeMark, purgeMarkMac } from '../audit/formats/chain.js'
 import { readAuthenticEntry } from '../audit/read-entry.js'
-import { type RightsLog, rightsAt, rightsDigest } from '../audit/verify/rights-digest.js'
+import type { ValidLog } from '../audit/verify/verify.js'
 import { recordForInstallation } from '../runner/installation-log.js'
 import type { Decision, EntryNote, Operation, Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
@@ -20,6 +20,7 @@ import {
   hasEntryBetween,
   insertMark,
   type KindCount,
+  listRightsThrough,
 } from '../store/audit-retention.js'
 import type { Queryable } from '../store/db.js'
 
@@ -50,7 +51,7 @@ export interface PurgeOptions {
 }
 
 /** Verifies a log; called again, returns the same. @throws Refusal E_STATE if it is not valid */
-export type VerifyOnce = (services: Services, state: TenantState) => Promise<RightsLog>
+export type VerifyOnce = (services: Services, state: TenantState) => Promise<ValidLog>
 
 export interface PurgePlan {
   /** the last entry that is purged; 0 if none is */
@@ -89,10 +90,10 @@ export function purgeAudit({
     await assertPlausibleTime(sql, now)
     await assertShare(sql, { tenant_id, after_id, entries: whole.entries, maxShare })
     // Not read again when the decision is made under the lock of the head: what was verified once stays as it was written.
-    const rights = await verify(services, state)
+    const valid = await verify(services, state)
     if (dryRun) return { entries: [], release: () => whole }
     // Entries that were appended after the verification are left for the next purge.
-    const verified_id = Math.min(last_id, rights.last_id)
+    const verified_id = Math.min(last_id, valid.last_id)
     if (verified_id <= after_id)
       return { entries: [], release: () => ({ purged_through: after_id, entries: 0, cutoff }) }
     const { counts, purged_through } = await countFirst(
@@ -103,9 +104,10 @@ export function purgeAudit({
     const plan = { purged_through, entries: purged_through - after_id, cutoff }
     const entry = await readAuthenticEntry(sql, { tenant_id, id: purged_through, auditKey: state.auditKey }, mark?.hash)
     if (!entry) throw notVerified('entry_altered', purged_through)
-    const digest = rightsDigest({ tenant_id, purged_through }, rightsAt(rights, purged_through))
+    const [unstated] = await listRightsThrough(sql, { tenant_id, through_id: purged_through, limit: 1 })
+    if (unstated) throw new Error(`the purge would take the last entry about ${unstated.name} of tenant ${tenant_id}`)
     const decision: Decision<PurgePlan> = {
-      entries: [{ action: 'audit.purge', metadata: { ...plan, rights: digest } }],
+      entries: [{ action: 'audit.purge', metadata: { ...plan } }],
       async change(transaction, { created_at }) {
         const previous_mac = mark?.mac ?? NO_MARK_MAC
         const withoutMac: Omit<PurgeMark, 'mac'> = { tenant_id, ...plan, hash: entry.hash, created_at, previous_mac }
@@ -124,27 +126,27 @@ export function purgeAudit({
 
 /** Makes a verification that several operations share. */
 export function verifyOnce(onProgress?: (entries: number) => void): VerifyOnce {
-  let verified: Promise<RightsLog> | undefined
+  let verified: Promise<ValidLog> | undefined
   return (services, state) => {
-    verified ??= verifyRights(services, state, onProgress)
+    verified ??= verifyWhole(services, state, onProgress)
     return verified
   }
 }
 
 // A log that was tampered with must stay as it is: after a purge nobody could tell any more.
-async function verifyRights(
+async function verifyWhole(
   { verifyLog }: Services,
   { tenant, auditKey, rowKey }: TenantState,
   onProgress: ((entries: number) => void) | undefined,
-): Promise<RightsLog> {
-  let rights: RightsLog | undefined
-  const onRights = (found: RightsLog) => {
-    rights = found
+): Promise<ValidLog> {
+  let valid: ValidLog | undefined
+  const onValid = (found: ValidLog) => {
+    valid = found
   }
   const { tenant_id } = tenant
-  const { reason, broken_at } = await verifyLog({ tenant_id, auditKey, rowKey, onRights, onProgress })
-  if (!rights) throw notVerified(reason, broken_at)
-  return rights
+  const { reason, broken_at } = await verifyLog({ tenant_id, auditKey, rowKey, onValid, onProgress })
+  if (!valid) throw notVerified(reason, broken_at)
+  return valid
 }
 
 function notVerified(reason: string | undefined, broken_at: number | undefined): Refusal {

@@ -3,7 +3,7 @@
 import type { KeyObject } from 'node:crypto'
 import { wrappedKeyAad } from '@eaas/protocol'
 import { authentic, keyMac, keyVersionMac, TamperedRowError } from '../audit/formats/row-mac.js'
-import { readPutBack } from '../audit/newest-row.js'
+import { findPutBack } from '../audit/newest-row.js'
 import { versionStatus } from '../audit/verify/row-audit.js'
 import { openSecret } from '../crypto/key-hierarchy.js'
 import { mapInStretches } from '../event-loop.js'
@@ -32,7 +32,6 @@ export interface OpenKey {
 export interface KeySource {
   sql: Queryable
   rootKey: KeyObject
-  auditKey: KeyObject
   rowKey: KeyObject
   tenant_id: string
 }
@@ -57,7 +56,7 @@ export async function loadKey(source: KeySource, key_id: string, written?: numbe
 }
 
 async function findRow(
-  { sql, auditKey, rowKey, tenant_id }: KeySource,
+  { sql, rowKey, tenant_id }: KeySource,
   key_id: string,
   written: number | undefined,
 ): Promise<KeyRow | undefined> {
@@ -65,7 +64,7 @@ async function findRow(
   if (!found) return undefined
   const { newest_entry, ...row } = authentic(found, keyMac, rowKey)
   const recorded = { ...row, newest_entry: written ?? newest_entry }
-  const putBack = await readPutBack(sql, recorded, { what: `key ${key_id}`, auditKey })
+  const putBack = findPutBack(recorded, `key ${key_id}`)
   if (putBack) throw putBack
   return row
 }

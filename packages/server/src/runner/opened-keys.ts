@@ -5,7 +5,7 @@
 import type { KeyObject } from 'node:crypto'
 import { isUuid } from '@eaas/protocol'
 import { apiKeyMac, authentic, type TamperedRowError } from '../audit/formats/row-mac.js'
-import { readPutBack } from '../audit/newest-row.js'
+import { findPutBack } from '../audit/newest-row.js'
 import { type ApiKeyRow, findApiKey, findApiKeyByDigest } from '../store/api-keys.js'
 import type { Queryable } from '../store/db.js'
 import { withDeadline } from '../store/deadline.js'
@@ -23,6 +23,8 @@ export interface WrittenRows {
   /** new keys, where one change creates several */
   created?: readonly OpenKey[]
   apiKey?: ApiKeyRow
+  /** several of these, where one change restates them */
+  restated?: readonly Pick<WrittenRows, 'key' | 'apiKey'>[]
   /** the last entry that a purge took */
   purged_through?: number
 }
@@ -36,7 +38,6 @@ export interface FoundApiKey {
 export interface RowSource {
   sql: Queryable
   rootKey: KeyObject
-  auditKey: KeyObject
   rowKey: KeyObject
   tenant_id: string
 }
@@ -90,21 +91,21 @@ export class OpenRows {
     const { sql, tenant_id } = this.source
     const found = await findApiKey(sql, tenant_id, api_key_id)
     if (!found) return undefined
-    const { row, fault } = await this.openApiKey(found)
+    const { row, fault } = this.openApiKey(found)
     if (fault) throw fault
     return row
   }
 
-  private async openApiKey(found: WithNewestEntry<ApiKeyRow>): Promise<FoundApiKey> {
-    const { sql, auditKey, rowKey } = this.source
-    const { newest_entry, ...row } = authentic(found, apiKeyMac, rowKey)
+  private openApiKey(found: WithNewestEntry<ApiKeyRow>): FoundApiKey {
+    const { newest_entry, ...row } = authentic(found, apiKeyMac, this.source.rowKey)
     const { api_key_id } = row
     const recorded = { ...row, newest_entry: this.written.get(api_key_id) ?? newest_entry }
-    return { row, fault: await readPutBack(sql, recorded, { what: `API key ${api_key_id}`, auditKey }) }
+    return { row, fault: findPutBack(recorded, `API key ${api_key_id}`) }
   }
 
   /** Puts rows that this process wrote. */
-  put({ key, versions = [], created = [], apiKey }: WrittenRows): void {
+  put({ key, versions = [], created = [], apiKey, restated = [] }: WrittenRows): void {
+    for (const one of restated) this.put(one)
     if (apiKey) {
       this.apiKeys.set(apiKey.digest, filled({ row: apiKey, fault: undefined }))
       this.written.set(apiKey.api_key_id, apiKey.entry_id)

@@ -195,8 +195,8 @@ function advance(cached: Cached, state: TenantState, { last_id, hash, policy_ver
 // The reads and writes of a transaction stay in a layer of its own until the commit: after a rollback no other call has seen them.
 function overlay(cached: Cached, lock: HeadLock, rootKey: KeyObject): LockedState {
   const base = cached.state
-  const { auditKey, rowKey, tenant } = base
-  const rows = new OpenRows({ sql: lock.sql, rootKey, auditKey, rowKey, tenant_id: tenant.tenant_id }, cached.rows)
+  const { rowKey, tenant } = base
+  const rows = new OpenRows({ sql: lock.sql, rootKey, rowKey, tenant_id: tenant.tenant_id }, cached.rows)
   let state: TenantState = { ...base, ...finders(rows) }
   lock.onCommit((head) => {
     if (cached.state !== base) return // another call has already followed the entries of this transaction
@@ -224,7 +224,7 @@ async function loadTenant(
   if (!found) return undefined
   const auditKey = openAuditKey(rootKey, found.tenant)
   const rowKey = deriveRowKey(auditKey)
-  const rows = new OpenRows({ sql, rootKey, auditKey, rowKey, tenant_id })
+  const rows = new OpenRows({ sql, rootKey, rowKey, tenant_id })
   const { policy_version, last_id, head_hash } = found
   const state: TenantState = {
     ...tenantParts(found, { auditKey, rowKey }),
@@ -248,7 +248,7 @@ function tenantParts(
   // The installation has no row that could be edited: its key opens only under the root key.
   const hasRow = tenant.tenant_id !== INSTALLATION_ID
   const forged = hasRow ? findTampering(tenant, tenantMac, rowKey) : undefined
-  const putBack = () => findPutBack({ ...tenant, newest_entry }, { what: 'the settings', auditKey, mark })
+  const putBack = () => findPutBack({ ...tenant, newest_entry }, 'the settings')
   const fault = forged ?? (hasRow ? putBack() : undefined)
   // No purge is believed that the server did not mark: its entries then seem to be missing, which the verification reports.
   return { tenant, fault, purged_through: mark && isPurgeMarkAuthentic(auditKey, mark) ? mark.purged_through : 0 }

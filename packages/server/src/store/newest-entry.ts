@@ -4,14 +4,14 @@
  */
 import type { Queryable } from './db.js'
 
-/** A row with the newest entry that records it; null if the log has none, because a purge took it. */
+/** A row with the newest entry that records it; null if the log has none. */
 export type WithNewestEntry<Row> = Row & { newest_entry: number | null }
 
 /** For a row of `keys`. */
 export function newestEntryOfKey(sql: Queryable) {
   return sql`(
     select max(newest.id) from unnest(array['key.create', 'key.rotate', 'key.enable', 'key.disable', 'key.destroy',
-                                            'key.rotation_policy']) as change (action),
+                                            'key.rotation_policy', 'key.restate']) as change (action),
     lateral (
       select a.id from audit_log as a
       where a.tenant_id = keys.tenant_id and a.key_id = keys.key_id and a.action = change.action
@@ -26,15 +26,21 @@ export function newestEntryOfApiKey(sql: Queryable) {
     select a.id from audit_log as a
     where a.tenant_id = api_keys.tenant_id
       and substring(a.metadata, '"api_key_id":"([^"]*)"') = api_keys.api_key_id::text
-      and a.metadata is not null and a.action in ('api_key.create', 'api_key.update', 'api_key.revoke')
+      and a.metadata is not null and a.action in ('api_key.create', 'api_key.update', 'api_key.revoke', 'api_key.restate')
     order by a.id desc limit 1
   )::bigint as newest_entry`
 }
 
-/** For a row of `tenants`: it is written with entry 1 and by each `tenant.update`. */
+/** For a row of `tenants`: it is written with entry 1, by each `tenant.update` and by each `tenant.restate`. */
 export function newestEntryOfTenant(sql: Queryable) {
   return sql`coalesce(
-    (select a.id from audit_log as a where a.tenant_id = tenants.tenant_id and a.action = 'tenant.update' order by a.id desc limit 1),
+    (
+      select max(newest.id) from unnest(array['tenant.update', 'tenant.restate']) as change (action),
+      lateral (
+        select a.id from audit_log as a where a.tenant_id = tenants.tenant_id and a.action = change.action
+        order by a.id desc limit 1
+      ) as newest
+    ),
     (select a.id from audit_log as a where a.tenant_id = tenants.tenant_id and a.id = 1)
   )::bigint as newest_entry`
 }
@@ -42,12 +48,8 @@ export function newestEntryOfTenant(sql: Queryable) {
 /** A row that grants rights, under its name for people. */
 export type NamedRow = WithNewestEntry<{ tenant_id: string; entry_id: number; what: string }>
 
-/** A row of a tenant that does not name the newest entry about it; entries up to `purged_through` may be gone. */
-export async function findOutdatedRow(
-  sql: Queryable,
-  tenant_id: string,
-  purged_through: number,
-): Promise<NamedRow | undefined> {
+/** A row of a tenant that does not name the newest entry about it. */
+export async function findOutdatedRow(sql: Queryable, tenant_id: string): Promise<NamedRow | undefined> {
   const [row] = await sql<NamedRow[]>`
     select tenant_id, entry_id, what, newest_entry from (
       select tenant_id, entry_id, 'the settings' as what, ${newestEntryOfTenant(sql)} from tenants where tenant_id = ${tenant_id}
@@ -56,7 +58,7 @@ export async function findOutdatedRow(
       union all
       select tenant_id, entry_id, 'API key ' || api_key_id, ${newestEntryOfApiKey(sql)} from api_keys where tenant_id = ${tenant_id}
     ) as recorded
-    where newest_entry is distinct from entry_id and (newest_entry is not null or entry_id > ${purged_through})
+    where newest_entry is distinct from entry_id
     limit 1`
   return row
 }

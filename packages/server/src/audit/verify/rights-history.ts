@@ -52,6 +52,13 @@ const DESTRUCTION: ReadonlyMap<unknown, KeyChange> = new Map<unknown, KeyChange>
   ['cancelled', { from: ['pending_destruction'], to: 'disabled' }],
   ['completed', { from: ['active', 'disabled', 'pending_destruction'], to: 'destroyed' }],
 ])
+/** By the `status` of a `key.restate`, which changes nothing. */
+const RESTATED: ReadonlyMap<unknown, KeyChange> = new Map<unknown, KeyChange>(
+  (['active', 'disabled', 'pending_destruction', 'destroyed'] as const).map((status) => [
+    status,
+    { from: [status], to: status },
+  ]),
+)
 
 /** Creates the history of a log whose entries up to `after_id` are not read: 0 if all are. */
 export function createRightsHistory({ after_id }: { after_id: number }): RightsHistory {
@@ -118,6 +125,8 @@ export function createRightsHistory({ after_id }: { after_id: number }): RightsH
         return isIn(key, OPENING) && isCurrent(key, entry.key_version) ? undefined : 'state_violated'
       case 'key.destroy':
         return readKeyChange(entry, key, DESTRUCTION.get(readMetadata(entry).step))
+      case 'key.restate':
+        return readKeyChange(entry, key, RESTATED.get(readMetadata(entry).status))
       default: {
         const change = KEY_CHANGES.get(entry.action)
         return change && readKeyChange(entry, key, change)
@@ -132,7 +141,7 @@ export function createRightsHistory({ after_id }: { after_id: number }): RightsH
     // A rotation names the version that it adds.
     const current = entry.action === 'key.rotate' ? version - 1 : version
     if (!change || !isIn(key, change.from) || !isCurrent(key, current)) return 'state_violated'
-    if (change.to === 'destroyed' && versions !== version) return 'state_violated'
+    if (entry.action === 'key.destroy' && change.to === 'destroyed' && versions !== version) return 'state_violated'
     key.version = version
     key.status = change.to ?? key.status
     key.entry_id = entry.id
@@ -156,15 +165,19 @@ export function createRightsHistory({ after_id }: { after_id: number }): RightsH
     }
     if (!known && isWhole) return 'state_violated'
     if (!isReplaced(replaces, known?.entry_id)) return 'replaces_mismatch'
-    if (known?.isRevoked) return 'state_violated'
+    const isRestated = entry.action === 'api_key.restate'
+    if (isRestated ? !isRestatement(told, known) : known?.isRevoked) return 'state_violated'
+    const isRevoked = isRestated ? told.revoked_at !== null : entry.action === 'api_key.revoke'
     allowed.clear()
-    apiKeys.set(api_key_id, { entry_id: entry.id, isRevoked: entry.action === 'api_key.revoke', permissions })
+    apiKeys.set(api_key_id, { entry_id: entry.id, isRevoked, permissions })
     return undefined
   }
 
   function readTenant(entry: Entry): RightsFault | undefined {
     const { replaces, status = tenant.status, envelope_only = tenant.envelope_only } = readMetadata(entry)
     if (!isReplaced(replaces, tenantEntry)) return 'replaces_mismatch'
+    const isSame = status === (tenant.status ?? status) && envelope_only === (tenant.envelope_only ?? envelope_only)
+    if (entry.action === 'tenant.restate' && !isSame) return 'state_violated'
     tenantEntry = entry.id
     allowed.clear()
     tenant = { status, envelope_only }
@@ -179,14 +192,25 @@ export function createRightsHistory({ after_id }: { after_id: number }): RightsH
         case 'api_key.create':
         case 'api_key.update':
         case 'api_key.revoke':
+        case 'api_key.restate':
           return readApiKey(entry)
         case 'tenant.update':
+        case 'tenant.restate':
           return readTenant(entry)
         default:
           return undefined
       }
     },
   }
+}
+
+/** Whether an entry says of an API key what the entries before say, as far as they do; one that acted was not revoked. */
+function isRestatement(told: Record<string, unknown>, known: ApiKeyHistory | undefined): boolean {
+  const permissions = readPermissions(told)
+  if (!permissions || told.revoked_at === undefined) return false
+  if (known && known.isRevoked !== (told.revoked_at !== null)) return false
+  const held = known?.permissions
+  return !held || (held.length === permissions.length && permissions.every((permission) => held.includes(permission)))
 }
 
 /** Whether a key is in one of these states; a status that is not known becomes `known`. */

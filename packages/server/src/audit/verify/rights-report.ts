@@ -71,6 +71,11 @@ export function createRightsReader(at: string): RightsReader {
   function readApiKey(id: number, action: string, told: Record<string, unknown>): void {
     const api_key_id = String(told.api_key_id)
     const before = apiKeys.get(api_key_id)
+    if (action === 'api_key.restate') {
+      const status = told.revoked_at === null ? 'active' : 'revoked'
+      apiKeys.set(api_key_id, { api_key_id, status, ...grantOf(told), entry_id: id })
+      return
+    }
     if (action === 'api_key.revoke') {
       const unknown = { api_key_id, permissions: null, expires_at: null, allowed_ips: null }
       apiKeys.set(api_key_id, { ...unknown, ...before, status: 'revoked', entry_id: id })
@@ -83,10 +88,10 @@ export function createRightsReader(at: string): RightsReader {
     id: number,
     key_id: string,
     entry: { action: string; key_version: number | null },
-    step: unknown,
+    told: Record<string, unknown>,
   ): void {
     const known = keys.get(key_id)
-    const status = STATUS_AFTER.get(entry.action === 'key.destroy' ? step : entry.action)
+    const status = statusAfter(entry.action, told)
     const isChange = status !== undefined || entry.action === 'key.rotation_policy'
     if (known && !isChange) return
     const now = status ?? known?.status ?? null
@@ -107,10 +112,10 @@ export function createRightsReader(at: string): RightsReader {
         const unknown = { permissions: null, expires_at: null, allowed_ips: null, entry_id: null }
         apiKeys.set(actor, { api_key_id: actor, status: 'active', ...unknown })
       }
-      if (key_id !== null) readKey(id, key_id, { action, key_version }, readMetadata({ metadata }).step)
-      if (!/^(api_key\.|tenant\.update$)/.test(action)) return
+      if (key_id !== null) readKey(id, key_id, { action, key_version }, readMetadata({ metadata }))
+      if (!/^(api_key|tenant)\./.test(action)) return
       const told = readMetadata({ metadata })
-      if (action !== 'tenant.update') readApiKey(id, action, told)
+      if (action.startsWith('api_key.')) readApiKey(id, action, told)
       if (id === 1) tenant.status = 'active'
       if (typeof told.status === 'string') tenant.status = told.status
       if (typeof told.envelope_only === 'boolean') tenant.envelope_only = told.envelope_only
@@ -123,6 +128,11 @@ export function createRightsReader(at: string): RightsReader {
       keys: [...keys.values()],
     }),
   }
+}
+
+function statusAfter(action: string, { step, status }: Record<string, unknown>): KeyRights['status'] | undefined {
+  if (action === 'key.restate') return status as KeyRights['status']
+  return STATUS_AFTER.get(action === 'key.destroy' ? step : action)
 }
 
 function grantOf(told: Record<string, unknown>): Pick<ApiKeyRights, 'permissions' | 'expires_at' | 'allowed_ips'> {

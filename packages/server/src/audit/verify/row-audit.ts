@@ -7,7 +7,6 @@ import type { RightsRows } from '../../store/audit-evidence.js'
 import type { KeyRow, KeyVersionRow } from '../../store/keys.js'
 import { type ChainedEntry, equalBytes } from '../formats/chain.js'
 import { apiKeyMac, keyMac, keyVersionMac, tenantMac } from '../formats/row-mac.js'
-import type { RightsLog } from './rights-digest.js'
 import { readMetadata } from './rights-history.js'
 
 export interface RowFault {
@@ -19,54 +18,30 @@ export interface RowFault {
 export interface RowAudit {
   /** Records an entry; to be called for each entry, in order. */
   note(entry: ChainedEntry): void
-  /** What the last `audit.purge` entry says, and its id; 0 and no digest if there is none. */
-  lastPurge(): { entry_id: number; purged_through: number; rights: unknown }
-  /** The rights before the first entry that was noted, by the rows and by what the entries replaced, and their changes. */
-  rightsLog(rows: RightsRows): RightsLog
+  /** What the last `audit.purge` entry says that the purges took; 0 if there is none. */
+  purgedThrough(): number
   /**
-   * Finds a row that does not follow from the entries; of several, the one whose entry comes first (chain.md 9). Of a row whose
-   * entry was purged, only the MAC is checked.
+   * Finds a row that does not follow from the entries; of several, the one whose entry comes first (chain.md 9). Of a version whose
+   * entry was purged, only the MAC is checked, and that its status is the one that the row of its key demands.
    */
   findFault(rows: RightsRows, purged_through: number): RowFault | undefined
 }
+
+/** The entry that wrote each row that grants rights, by the row's name (`rowsWrittenBy`). */
+export type WrittenBy = ReadonlyMap<string, number>
 
 /** Creates the audit of one tenant's rows. */
 export function createRowAudit(rowKey: KeyObject): RowAudit {
   /** the last entry that wrote each row, by a unique name of the row */
   const written = new Map<string, number>()
-  /** of the rows of `written`, but those that an entry created: the entries that wrote them before */
-  const replaced = new Map<string, number>()
-  const changes: { name: string; entry_id: number }[] = []
-  let purge: ReturnType<RowAudit['lastPurge']> = { entry_id: 0, purged_through: 0, rights: undefined }
-  let last_id = 0
-
-  function noteRight(entry: ChainedEntry, name: string): void {
-    changes.push({ name, entry_id: entry.id })
-    if (written.has(name) || entry.action.endsWith('.create')) return
-    replaced.set(name, Number(readMetadata(entry).replaces))
-  }
+  let purged = 0
 
   return {
     note(entry) {
-      last_id = entry.id
-      if (entry.action === 'audit.purge') {
-        const { purged_through, rights } = readMetadata(entry)
-        purge = { entry_id: entry.id, purged_through: Number(purged_through ?? 0), rights }
-      }
-      for (const name of rowsWrittenBy(entry)) {
-        if (!isVersion(name)) noteRight(entry, name)
-        written.set(name, entry.id)
-      }
+      if (entry.action === 'audit.purge') purged = Number(readMetadata(entry).purged_through ?? 0)
+      for (const name of rowsWrittenBy(entry)) written.set(name, entry.id)
     },
-    lastPurge: () => purge,
-    rightsLog({ tenant, keys, apiKeys }) {
-      const before = new Map(replaced)
-      const add = (name: string, row: { entry_id: number }) => written.has(name) || before.set(name, row.entry_id)
-      if (tenant) add('tenant', tenant)
-      for (const row of keys) add(`key ${row.key_id}`, row)
-      for (const row of apiKeys) add(`api key ${row.api_key_id}`, row)
-      return { before, changes, last_id }
-    },
+    purgedThrough: () => purged,
     findFault(rows, purged_through) {
       const present = nameRows(rows, rowKey)
       const faults: RowFault[] = []
@@ -76,7 +51,9 @@ export function createRowAudit(rowKey: KeyObject): RowAudit {
       for (const [name, row] of present) {
         const expected = written.get(name)
         if (!row.isAuthentic) faults.push({ fault: 'row_forged', entry_id: expected ?? Number.POSITIVE_INFINITY })
-        else if (expected === undefined ? row.entry_id > purged_through : row.entry_id !== expected) {
+        else if (
+          expected === undefined ? !isVersion(name) || row.entry_id > purged_through : row.entry_id !== expected
+        ) {
           faults.push({ fault: 'row_replaced', entry_id: expected ?? row.entry_id })
         }
       }
@@ -135,27 +112,39 @@ export function rowsWrittenBy(entry: ChainedEntry): readonly string[] {
     case 'key.enable':
     case 'key.disable':
     case 'key.rotation_policy':
+    case 'key.restate':
       return [key]
     case 'api_key.create':
       // The first entry of a tenant creates the tenant's row too.
       return id === 1 ? [apiKeyName(entry), 'tenant'] : [apiKeyName(entry)]
     case 'api_key.update':
     case 'api_key.revoke':
+    case 'api_key.restate':
       return [apiKeyName(entry)]
     case 'tenant.update':
+    case 'tenant.restate':
       return ['tenant']
     default:
       return NO_ROWS
   }
 }
 
-/** Versions are not among the rights of a purge: what wrote them follows from the entries of their key. */
+/** Versions are not restated by a purge: their state follows from the row of their key. */
 function isVersion(name: string): boolean {
   return name.startsWith('key ') && name.includes(' version ')
 }
 
 function apiKeyName(entry: ChainedEntry): string {
   return `api key ${readMetadata(entry).api_key_id}`
+}
+
+/** Which entry wrote each row that a purge restates. */
+export function writersOf({ tenant, keys, apiKeys }: RightsRows): WrittenBy {
+  return new Map([
+    ...(tenant ? [['tenant', tenant.entry_id] as const] : []),
+    ...keys.map(({ key_id, entry_id }) => [`key ${key_id}`, entry_id] as const),
+    ...apiKeys.map(({ api_key_id, entry_id }) => [`api key ${api_key_id}`, entry_id] as const),
+  ])
 }
 
 interface NamedRow {

@@ -22,9 +22,8 @@ import {
   type Witness,
 } from '../formats/chain.js'
 import type { Checkpoint } from '../formats/checkpoint.js'
-import { type RightsLog, rightsDigest } from './rights-digest.js'
 import { createRightsHistory, type RightsFault } from './rights-history.js'
-import { createRowAudit } from './row-audit.js'
+import { createRowAudit, type WrittenBy, writersOf } from './row-audit.js'
 
 /**
  * Entries read at a time and then computed: a query costs as much as dozens of entries. Reading ahead would be a third faster, but would
@@ -47,7 +46,6 @@ export type Fault =
   | 'time_went_back'
   | 'mark_forged'
   | 'mark_mismatch'
-  | 'rights_mismatch'
   | RightsFault
   | 'row_forged'
   | 'row_missing'
@@ -69,10 +67,16 @@ export interface VerifyOptions {
   through_id?: number | undefined
   /** called from time to time with the number of verified entries */
   onProgress?: ((entries: number) => void) | undefined
-  /** called with the rights and their changes if the whole log is valid */
-  onRights?: ((rights: RightsLog) => void) | undefined
+  /** called if the whole log is valid, with its last entry and the entry that wrote each row */
+  onValid?: ((valid: ValidLog) => void) | undefined
   /** ends the verification between two pages */
   signal?: AbortSignal | undefined
+}
+
+/** What a whole log that is valid says of the rows that grant rights. */
+export interface ValidLog {
+  last_id: number
+  writtenBy: WrittenBy
 }
 
 /** A position in the chain up to which everything is verified. */
@@ -162,16 +166,12 @@ export async function verifyLog(sql: Sql, options: VerifyOptions): Promise<wire.
   if (evidence.last_id > head.last_id) return answer('entry_beyond_head')
   if (Math.max(kept?.last_id ?? 0, witnessed?.last_id ?? 0) > head.last_id) return answer('behind_checkpoint')
   if (options.after_id !== undefined) return answer() // marks and rows can only be compared with all entries
-  const purge = rows.lastPurge()
-  if (purged_through !== purge.purged_through) {
-    return answer('mark_mismatch', Math.min(purged_through, purge.purged_through) + 1)
+  if (purged_through !== rows.purgedThrough()) {
+    return answer('mark_mismatch', Math.min(purged_through, rows.purgedThrough()) + 1)
   }
   const rowFault = rows.findFault(evidence.rows, purged_through)
   if (rowFault) return answer(rowFault.fault, Math.min(rowFault.entry_id, position.id + 1))
-  const rights = rows.rightsLog(evidence.rows)
-  const left = rightsDigest({ tenant_id: options.tenant_id, purged_through }, rights.before)
-  if (purge.entry_id > 0 && purge.rights !== left) return answer('rights_mismatch', purge.entry_id)
-  options.onRights?.(rights)
+  options.onValid?.({ last_id: position.id, writtenBy: writersOf(evidence.rows) })
   return answer()
 }
 
