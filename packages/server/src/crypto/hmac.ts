@@ -27,28 +27,34 @@ type Part = Uint8Array | string
 
 /** HMAC-SHA-256 of a message, which may come in parts, in hexadecimal. */
 export function hmacHex(key: KeyObject, ...message: readonly Part[]): string {
-  if (message.reduce((sum, part) => sum + mostBytes(part), 0) > SHORT_BYTES) return longHmacHex(key, message)
+  return authenticate(key, message, 'hex')
+}
+
+/** HMAC-SHA-256 of a message, which may come in parts: 32 bytes. */
+export function hmac(key: KeyObject, ...message: readonly Part[]): Uint8Array {
+  return Buffer.from(authenticate(key, message, 'binary'), 'binary')
+}
+
+function authenticate(key: KeyObject, message: readonly Part[], encoding: 'hex' | 'binary'): string {
+  let most = 0
+  for (const part of message) most += mostBytes(part)
+  if (most > SHORT_BYTES) return authenticateLong(key, message, encoding)
   const { inner, outer } = paddedKey(key)
   innerBlock.set(inner)
   let end = BLOCK_BYTES
   for (const part of message) end += put(part, end)
   outerBlock.set(outer)
-  outerBlock.write(hash(ALGORITHM, innerBlock.subarray(0, end), 'hex'), BLOCK_BYTES, 'hex')
-  const mac = hash(ALGORITHM, outerBlock, 'hex')
+  outerBlock.write(hash(ALGORITHM, innerBlock.subarray(0, end), 'binary'), BLOCK_BYTES, 'binary')
+  const mac = hash(ALGORITHM, outerBlock, encoding)
   innerBlock.fill(0, 0, end)
   outerBlock.fill(0)
   return mac
 }
 
-/** HMAC-SHA-256 of a message, which may come in parts: 32 bytes. */
-export function hmac(key: KeyObject, ...message: readonly Part[]): Uint8Array {
-  return Buffer.from(hmacHex(key, ...message), 'hex')
-}
-
-function longHmacHex(key: KeyObject, message: readonly Part[]): string {
+function authenticateLong(key: KeyObject, message: readonly Part[], encoding: 'hex' | 'binary'): string {
   const made = createHmac(ALGORITHM, key)
   for (const part of message) made.update(part)
-  return made.digest('hex')
+  return made.digest().toString(encoding)
 }
 
 function mostBytes(part: Part): number {

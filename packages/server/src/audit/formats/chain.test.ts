@@ -112,6 +112,27 @@ describe('the published chain', () => {
 // What audit_log has, as the migrations say; hash and mac are what is computed.
 const COLUMNS = auditLogColumns().filter((column) => column !== 'hash' && column !== 'mac')
 
+describe('the hash of an entry', () => {
+  it.each([0, 1, 1_000, 1_250, 1_300, 5_000])(
+    'is that of chain.md 2 with %i characters of metadata',
+    async (length) => {
+      for (const [character, previous] of [
+        ['x', 32],
+        ['é', 32],
+        ['\u{1f510}', 32],
+        ['x', 0],
+        ['x', 5_000],
+      ] as const) {
+        const entry = entryOf({ ...vectors.entries[0]?.entry, metadata: character.repeat(length) })
+        const before = new Uint8Array(previous).fill(7)
+        const label = new TextEncoder().encode('eaas/audit/hash/v1')
+        const hashed = Buffer.concat([label, before, entryBytes(entry)])
+        expect(encodeHex(entryHash(before, entry))).toBe(await sha256(hashed))
+      }
+    },
+  )
+})
+
 describe('the bytes of an entry', () => {
   const entry = entryOf({
     tenant_id,
@@ -219,6 +240,19 @@ describe('extending a chain', () => {
       }),
     )
   })
+
+  it.each(['action', 'key_id', 'key_version', 'actor', 'ip_address', 'metadata'] as const)(
+    'hashes each entry by its own fields, also where only its %s differs from that of the one before',
+    (column) => {
+      const other = { ...draft, [column]: column === 'key_version' ? 99 : 'other' }
+      const { entries } = extendChain(genesis, [draft, draft, other, draft], { auditKey, now })
+      let previous = genesis.hash
+      for (const entry of entries) {
+        expect(entry.hash).toEqual(entryHash(previous, entry))
+        previous = entry.hash
+      }
+    },
+  )
 
   it('puts the tenant of the head in every entry', () => {
     const { entries } = extendChain(genesis, [draft, draft], { auditKey, now })
