@@ -33,7 +33,7 @@ const DATABASE_SUITES = [DATABASE_FOLDERS, '{test,packages/server/src}/**/*.db.t
 const ON_BOTH = [
   'test/api/{batch,due-work,keys,many-keys}.test.ts',
   'test/audit/{installation-log,list,retention/{command,purge}}.test.ts',
-  'test/audit/tamper/{dropped-rows,laundered-rights}.test.ts',
+  'test/audit/tamper/{dropped-rows,laundered-rights,repeated-rows}.test.ts',
   'test/cli/{data-directory,no-database,root-key}.test.ts',
   'test/faults/{commit,crash,many-tenants,serving-role,shared-appends}.test.ts',
   'test/sdk/real-server.db.test.ts',

@@ -2,6 +2,7 @@
 import type { Permission } from '@eaas/protocol'
 import { assertInserted, type Queryable, type Transaction } from './db.js'
 import { newestEntryOfApiKey, type WithNewestEntry } from './newest-entry.js'
+import { onlyRow } from './only-row.js'
 
 export interface ApiKeyRow {
   tenant_id: string
@@ -31,26 +32,26 @@ export async function insertApiKey(sql: Transaction, row: ApiKeyRow): Promise<vo
   assertInserted(result, 'api_keys')
 }
 
-/** Finds the API key that has this digest. */
+/** Finds the API key that has this digest. @throws TamperedRowError if there are several */
 export async function findApiKeyByDigest(
   sql: Queryable,
   tenant_id: string,
   digest: string,
 ): Promise<WithNewestEntry<ApiKeyRow> | undefined> {
-  const [row] = await sql<WithNewestEntry<ApiKeyRow>[]>`
+  const rows = await sql<WithNewestEntry<ApiKeyRow>[]>`
     select ${columns(sql)}, ${newestEntryOfApiKey(sql)} from api_keys where tenant_id = ${tenant_id} and digest = ${digest}`
-  return row
+  return onlyRow(rows, `an API key of tenant ${tenant_id}`)
 }
 
-/** Finds an API key by its id. */
+/** Finds an API key by its id. @throws TamperedRowError if there are several */
 export async function findApiKey(
   sql: Queryable,
   tenant_id: string,
   api_key_id: string,
 ): Promise<WithNewestEntry<ApiKeyRow> | undefined> {
-  const [row] = await sql<WithNewestEntry<ApiKeyRow>[]>`
+  const rows = await sql<WithNewestEntry<ApiKeyRow>[]>`
     select ${columns(sql)}, ${newestEntryOfApiKey(sql)} from api_keys where tenant_id = ${tenant_id} and api_key_id = ${api_key_id}`
-  return row
+  return onlyRow(rows, `API key ${api_key_id} of tenant ${tenant_id}`)
 }
 
 /** A page of the tenant's API keys, oldest first, beginning after the API key `after`; all of them by default. */

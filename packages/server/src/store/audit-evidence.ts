@@ -1,11 +1,11 @@
 /** Everything that a verification compares the chain with, read in one snapshot. */
 import type { Head, PurgeMark } from '../audit/formats/chain.js'
 import { type ApiKeyRow, listApiKeys } from './api-keys.js'
-import { findHead } from './audit.js'
+import { listTenantHeads } from './audit.js'
 import { listMarks } from './audit-retention.js'
 import type { Sql } from './db.js'
 import { type KeyRow, type KeyVersionRow, listKeys, listTenantKeyVersions } from './keys.js'
-import { findTenant, type TenantRow } from './tenants.js'
+import { listTenantRows, type TenantRow } from './tenants.js'
 
 /** The rows that grant rights. */
 export interface RightsRows {
@@ -17,11 +17,15 @@ export interface RightsRows {
 
 export interface Evidence {
   head: Head | undefined
+  /** whether there are several heads, of which `head` is one */
+  hasHeads: boolean
   /** in order */
   marks: PurgeMark[]
   /** the last entry that exists; 0 if there is none */
   last_id: number
   rows: RightsRows
+  /** of the rows that exist more than once under one primary key, the smallest of the entries that the newest of each names */
+  repeated: number | undefined
 }
 
 /** Reads the evidence in one snapshot, so that a concurrent change is in it completely or not at all. */
@@ -29,16 +33,50 @@ export async function readEvidence(sql: Sql, tenant_id: string): Promise<Evidenc
   return sql.begin('isolation level repeatable read read only', async (snapshot) => {
     const [last] = await snapshot<{ id: number }[]>`
       select id from audit_log where tenant_id = ${tenant_id} order by id desc limit 1`
+    const [head, ...otherHeads] = await listTenantHeads(snapshot, tenant_id)
+    const tenants = await listTenantRows(snapshot, tenant_id)
+    const rows = {
+      tenant: tenants[0],
+      keys: await listKeys(snapshot, tenant_id, {}),
+      versions: await listTenantKeyVersions(snapshot, tenant_id),
+      apiKeys: await listApiKeys(snapshot, tenant_id),
+    }
     return {
-      head: await findHead(snapshot, tenant_id),
+      head,
+      hasHeads: otherHeads.length > 0,
       marks: await listMarks(snapshot, tenant_id),
       last_id: last?.id ?? 0,
-      rows: {
-        tenant: await findTenant(snapshot, tenant_id),
-        keys: await listKeys(snapshot, tenant_id, {}),
-        versions: await listTenantKeyVersions(snapshot, tenant_id),
-        apiKeys: await listApiKeys(snapshot, tenant_id),
-      },
+      rows,
+      repeated: findRepeated([
+        [tenants, () => tenant_id],
+        [rows.keys, ({ key_id }: KeyRow) => key_id],
+        [rows.versions, ({ key_id, version }: KeyVersionRow) => `${key_id} ${version}`],
+        [rows.apiKeys, ({ api_key_id }: ApiKeyRow) => api_key_id],
+      ]),
     }
   })
+}
+
+type Table<Row> = [rows: readonly Row[], nameOf: (row: Row) => string]
+
+function findRepeated([tenants, keys, versions, apiKeys]: [
+  Table<TenantRow>,
+  Table<KeyRow>,
+  Table<KeyVersionRow>,
+  Table<ApiKeyRow>,
+]): number | undefined {
+  const ids = [...repeatedIn(tenants), ...repeatedIn(keys), ...repeatedIn(versions), ...repeatedIn(apiKeys)]
+  return ids.length > 0 ? Math.min(...ids) : undefined
+}
+
+function repeatedIn<Row extends { entry_id: number }>([rows, nameOf]: Table<Row>): number[] {
+  const newest = new Map<string, number>()
+  const repeated = new Set<string>()
+  for (const row of rows) {
+    const name = nameOf(row)
+    const other = newest.get(name)
+    if (other !== undefined) repeated.add(name)
+    newest.set(name, Math.max(other ?? 0, row.entry_id))
+  }
+  return [...repeated].map((name) => newest.get(name) ?? 0)
 }

@@ -3,22 +3,27 @@ import type { Action, LogAction } from '@eaas/protocol'
 import type { ChainedEntry, Head } from '../audit/formats/chain.js'
 import { assertInserted, type Queryable, readInteger, readTime, type Transaction } from './db.js'
 import { writeColumns } from './entry-columns.js'
+import { onlyRow } from './only-row.js'
 
 /** The key id under which entries without a key are counted. */
 export const NIL_UUID = '00000000-0000-0000-0000-000000000000'
 
-/** Finds the head of a tenant's chain. */
+/** Finds the head of a tenant's chain. @throws TamperedRowError if there are several */
 export async function findHead(sql: Queryable, tenant_id: string): Promise<Head | undefined> {
-  const [row] = await sql<Head[]>`
-    select tenant_id, last_id, hash, policy_version, created_at, mac from heads where tenant_id = ${tenant_id}`
-  return row
+  return onlyRow(await listTenantHeads(sql, tenant_id), `the head of tenant ${tenant_id}`)
 }
 
-/** Finds the head and locks it until the transaction ends. */
+/** The heads of a tenant's chain: more than one if somebody dropped the primary key. */
+export function listTenantHeads(sql: Queryable, tenant_id: string): Promise<Head[]> {
+  return sql<Head[]>`
+    select tenant_id, last_id, hash, policy_version, created_at, mac from heads where tenant_id = ${tenant_id}`
+}
+
+/** Finds the head and locks it until the transaction ends. @throws TamperedRowError if there are several */
 export async function lockHead(sql: Transaction, tenant_id: string): Promise<Head | undefined> {
-  const [row] = await sql<Head[]>`
+  const rows = await sql<Head[]>`
     select tenant_id, last_id, hash, policy_version, created_at, mac from heads where tenant_id = ${tenant_id} for update`
-  return row
+  return onlyRow(rows, `the head of tenant ${tenant_id}`)
 }
 
 /** Where each tenant's chain ends; the rows are not authenticated here. */
@@ -127,11 +132,11 @@ export function countByKind(
   return [...kinds.values()]
 }
 
-/** The hash of one entry as stored; undefined if there is no such entry. */
+/** The hash of one entry as stored; undefined if there is no such entry. @throws TamperedRowError if there are several */
 export async function findEntryHash(sql: Queryable, tenant_id: string, id: number): Promise<Uint8Array | undefined> {
-  const [row] = await sql<{ hash: Uint8Array }[]>`
+  const rows = await sql<{ hash: Uint8Array }[]>`
     select hash from audit_log where tenant_id = ${tenant_id} and id = ${id}`
-  return row?.hash
+  return onlyRow(rows, `entry ${id} of tenant ${tenant_id}`)?.hash
 }
 
 /** The stored hashes of entries by their ids; missing entries are left out. */

@@ -3,6 +3,7 @@ import type { wire } from '@eaas/protocol'
 import { assertInserted, type Queryable, type Transaction } from './db.js'
 import { writeArray, writeBytes } from './entry-columns.js'
 import { newestEntryOfKey, type WithNewestEntry } from './newest-entry.js'
+import { onlyRow } from './only-row.js'
 
 export interface KeyRow {
   tenant_id: string
@@ -114,15 +115,15 @@ export async function updateKeyVersion(sql: Transaction, row: KeyVersionRow): Pr
   return result.count === 1
 }
 
-/** Finds a key by its id. */
+/** Finds a key by its id. @throws TamperedRowError if there are several */
 export async function findKey(
   sql: Queryable,
   tenant_id: string,
   key_id: string,
 ): Promise<WithNewestEntry<KeyRow> | undefined> {
-  const [row] = await sql<WithNewestEntry<KeyRow>[]>`
+  const rows = await sql<WithNewestEntry<KeyRow>[]>`
     select ${keyColumns(sql)}, ${newestEntryOfKey(sql)} from keys where tenant_id = ${tenant_id} and key_id = ${key_id}`
-  return row
+  return onlyRow(rows, `key ${key_id} of tenant ${tenant_id}`)
 }
 
 /** Whether a key of this name exists, whatever its status. */

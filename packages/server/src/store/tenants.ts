@@ -3,6 +3,7 @@ import { INSTALLATION_ID, type wire } from '@eaas/protocol'
 import type { PurgeMark } from '../audit/formats/chain.js'
 import { assertInserted, type Queryable, type Transaction } from './db.js'
 import { newestEntryOfTenant, type WithNewestEntry } from './newest-entry.js'
+import { onlyRow } from './only-row.js'
 
 /** Only an active tenant is served. A deleted one has no key material and no valid API key, and never becomes active again. */
 export type TenantStatus = 'active' | 'suspended' | 'deleted'
@@ -50,13 +51,17 @@ export async function listTenants(sql: Queryable): Promise<TenantRow[]> {
     from tenants order by created_at, tenant_id`
 }
 
-/** Finds a tenant by its id. */
+/** Finds a tenant by its id. @throws TamperedRowError if there are several */
 export async function findTenant(sql: Queryable, tenant_id: string): Promise<TenantRow | undefined> {
-  const [row] = await sql<TenantRow[]>`
+  return onlyRow(await listTenantRows(sql, tenant_id), `tenant ${tenant_id}`)
+}
+
+/** The rows of a tenant: more than one if somebody dropped the primary key. */
+export function listTenantRows(sql: Queryable, tenant_id: string): Promise<TenantRow[]> {
+  return sql<TenantRow[]>`
     select tenant_id, name, envelope_only, monthly_encrypt_quota, plaintext_encoding, status, wrapped_audit_key,
            created_at, entry_id, mac
     from tenants where tenant_id = ${tenant_id}`
-  return row
 }
 
 /** A tenant with the policy version, the end of the chain and the mark of the last purge at the time of reading. */
@@ -71,7 +76,7 @@ export interface CurrentTenant {
 
 /** Finds a tenant with what its state depends on. If the head is missing, versions and ids are 0; the next append then raises the alarm. */
 export async function findCurrentTenant(sql: Queryable, tenant_id: string): Promise<CurrentTenant | undefined> {
-  const [row] = await sql<Row[]>`
+  const rows = await sql<Row[]>`
     select tenants.tenant_id, name, envelope_only, monthly_encrypt_quota, plaintext_encoding, status, wrapped_audit_key,
            tenants.created_at, entry_id, tenants.mac, ${newestEntryOfTenant(sql)},
            coalesce(h.policy_version, 0)::bigint as policy_version, coalesce(h.last_id, 0)::bigint as last_id,
@@ -82,6 +87,7 @@ export async function findCurrentTenant(sql: Queryable, tenant_id: string): Prom
       from purge_marks where purge_marks.tenant_id = tenants.tenant_id order by purged_through desc limit 1
     ) as m on true
     where tenants.tenant_id = ${tenant_id}`
+  const row = onlyRow(rows, `tenant ${tenant_id}, or its head,`)
   if (!row) return undefined
   const { policy_version, last_id, head_hash, purged_through, mark_hash, marked_at, mark_mac, ...rest } = row
   const { entries, cutoff, previous_mac, ...tenant } = rest

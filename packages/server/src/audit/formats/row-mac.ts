@@ -4,8 +4,11 @@ import { encodeHex } from '@eaas/protocol'
 import { hmac } from '../../crypto/hmac.js'
 import type { ApiKeyRow } from '../../store/api-keys.js'
 import type { KeyRow, KeyVersionRow } from '../../store/keys.js'
+import { TamperedRowError } from '../../store/only-row.js'
 import type { TenantRow } from '../../store/tenants.js'
 import { equalBytes } from './chain.js'
+
+export { TamperedRowError }
 
 type WithoutMac<Row> = Omit<Row, 'mac'>
 
@@ -80,11 +83,6 @@ export function apiKeyMac(rowKey: KeyObject, row: Omit<WithoutMac<ApiKeyRow>, 'l
     row.created_at,
     row.entry_id,
   ])
-}
-
-/** Thrown when a row is not as the server wrote it. The whole row is refused, and the log reports it to the operator. */
-export class TamperedRowError extends Error {
-  override readonly name = 'TamperedRowError'
 }
 
 type Mac<Row> = (rowKey: KeyObject, row: Row) => Uint8Array

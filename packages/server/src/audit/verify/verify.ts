@@ -38,8 +38,10 @@ const PROGRESS_ENTRIES = 10_000
 export type Fault =
   | 'head_missing'
   | 'head_forged'
+  | 'head_repeated'
   | 'head_mismatch'
   | 'entry_missing'
+  | 'entry_repeated'
   | 'entry_altered'
   | 'entry_forged'
   | 'entry_beyond_head'
@@ -47,6 +49,7 @@ export type Fault =
   | 'mark_forged'
   | 'mark_mismatch'
   | RightsFault
+  | 'row_repeated'
   | 'row_forged'
   | 'row_missing'
   | 'row_replaced'
@@ -120,7 +123,7 @@ export async function verifyLog(sql: Sql, options: VerifyOptions): Promise<wire.
   }
 
   if (!areMarksGood) return answer('mark_forged')
-  const isHeadGood = head !== undefined && isHeadAuthentic(options.auditKey, head)
+  const isHeadGood = head !== undefined && !evidence.hasHeads && isHeadAuthentic(options.auditKey, head)
   // A forged head is not believed about where the log ends: the last entry that exists is.
   const end = isHeadGood ? head.last_id : evidence.last_id
   const through_id = Math.min(options.through_id ?? end, end)
@@ -143,7 +146,9 @@ export async function verifyLog(sql: Sql, options: VerifyOptions): Promise<wire.
   if (contradicts()) return answer('checkpoint_mismatch', position.id)
   while (position.id < through_id) {
     options.signal?.throwIfAborted()
-    const page = await readChain(sql, { ...options, after_id: position.id, through_id, limit: PAGE_ENTRIES })
+    const read = await readChain(sql, { ...options, after_id: position.id, through_id, limit: PAGE_ENTRIES + 1 })
+    // The one more is taken only if it repeats the last: the next page would begin after it.
+    const page = read.slice(0, read[PAGE_ENTRIES]?.id === read[PAGE_ENTRIES - 1]?.id ? undefined : PAGE_ENTRIES)
     if (page[0]?.id !== position.id + 1 && (await isPurgedBeyond(sql, options.tenant_id, position.id))) {
       return verifyLog(sql, options) // a purge deleted what was being read: begin again from its mark
     }
@@ -151,7 +156,7 @@ export async function verifyLog(sql: Sql, options: VerifyOptions): Promise<wire.
     for (const [at, entry] of page.entries()) {
       if (at % TURN_ENTRIES === 0) await turn() // calls that arrived meanwhile run first
       const fault = findFault(position, entry, options.auditKey) ?? history.read(entry)
-      if (fault) return answer(fault)
+      if (fault) return answer(fault, entry.id === position.id ? entry.id : undefined)
       rows.note(entry)
       position = entry
       verified += 1
@@ -161,6 +166,7 @@ export async function verifyLog(sql: Sql, options: VerifyOptions): Promise<wire.
   }
   if (options.through_id !== undefined) return answer()
   if (!head) return answer('head_missing')
+  if (evidence.hasHeads) return answer('head_repeated')
   if (!isHeadGood) return answer('head_forged')
   if (!equalBytes(position.hash, head.hash)) return answer('head_mismatch')
   if (evidence.last_id > head.last_id) return answer('entry_beyond_head')
@@ -169,6 +175,7 @@ export async function verifyLog(sql: Sql, options: VerifyOptions): Promise<wire.
   if (purged_through !== rows.purgedThrough()) {
     return answer('mark_mismatch', Math.min(purged_through, rows.purgedThrough()) + 1)
   }
+  if (evidence.repeated !== undefined) return answer('row_repeated', Math.min(evidence.repeated, position.id + 1))
   const rowFault = rows.findFault(evidence.rows, purged_through)
   if (rowFault) return answer(rowFault.fault, Math.min(rowFault.entry_id, position.id + 1))
   options.onValid?.({ last_id: position.id, writtenBy: writersOf(evidence.rows) })
@@ -187,6 +194,7 @@ async function isPurgedBeyond(sql: Sql, tenant_id: string, id: number): Promise<
 }
 
 function findFault(last: Position, entry: ChainedEntry, auditKey: KeyObject): Fault | undefined {
+  if (entry.id === last.id) return 'entry_repeated'
   if (entry.id !== last.id + 1) return 'entry_missing'
   const hash = entryHash(last.hash, entry)
   if (!equalBytes(entry.hash, hash)) return 'entry_altered'

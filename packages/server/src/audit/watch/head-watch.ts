@@ -16,6 +16,7 @@ import {
   purgeMarkMac,
   type Witness,
 } from '../formats/chain.js'
+import { TamperedRowError } from '../formats/row-mac.js'
 import { findAcceptedRollback } from './accepted-rollback.js'
 
 /** Why a tenant is not served. */
@@ -97,7 +98,7 @@ export class HeadWatch {
   ): Promise<Head> {
     this.#weighKept(auditKey)
     const witnessed = this.#witnessed // taken before the read, which need not show what is committed meanwhile
-    const head = this.#assertAuthentic(await find(sql, this.tenant_id), auditKey)
+    const head = this.#assertAuthentic(await this.#orAlarm(find(sql, this.tenant_id)), auditKey)
     if (witnessed) {
       const fault = findGoneBack(head, witnessed) ?? (await this.#findFork(sql, auditKey, { head, witnessed }))
       if (fault) await this.#assertAccepted(sql, auditKey, { head, witnessed, fault })
@@ -111,7 +112,7 @@ export class HeadWatch {
   async readPolicyVersion(sql: Queryable, auditKey: KeyObject): Promise<number> {
     this.#weighKept(auditKey)
     const witnessed = this.#witnessed
-    const head = this.#assertAuthentic(await findHead(sql, this.tenant_id), auditKey)
+    const head = this.#assertAuthentic(await this.#orAlarm(findHead(sql, this.tenant_id)), auditKey)
     const fault = witnessed && findGoneBack(head, witnessed)
     if (fault) await this.#assertAccepted(sql, auditKey, { head, witnessed, fault })
     this.#witnessLater(head)
@@ -124,6 +125,16 @@ export class HeadWatch {
     for (const kept of this.#kept.splice(0)) {
       const witness = isKeptHeadAuthentic(auditKey, this.tenant_id, kept) ? kept : { ...kept, policy_version: 0 }
       if (!this.#witnessed || isAtLeast(witness, this.#witnessed)) this.#witnessed = witness
+    }
+  }
+
+  // Several rows in the place of one: no server wrote them.
+  async #orAlarm<T>(reading: Promise<T>): Promise<T> {
+    try {
+      return await reading
+    } catch (error) {
+      if (!(error instanceof TamperedRowError)) throw error
+      return this.#raiseAlarm(error.message)
     }
   }
 
@@ -142,7 +153,8 @@ export class HeadWatch {
     auditKey: KeyObject,
     { head, witnessed: { last_id, hash } }: { head: Head; witnessed: Witness },
   ): Promise<string | undefined> {
-    const found = head.last_id === last_id ? head.hash : await findEntryHash(sql, this.tenant_id, last_id)
+    const found =
+      head.last_id === last_id ? head.hash : await this.#orAlarm(findEntryHash(sql, this.tenant_id, last_id))
     if (!found && (await this.#isPurged(sql, auditKey, last_id))) return undefined
     if (!found) return `entry ${last_id} of the audit chain is missing, and no purge deleted it`
     return equalBytes(found, hash)

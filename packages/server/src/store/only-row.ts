@@ -1,0 +1,16 @@
+/** A row that the primary key allows once: whoever drops the key can put an older row beside the newer one, and no reader must choose. */
+
+/** Thrown when the database holds a row that is not as the server wrote it. */
+export class TamperedRowError extends Error {
+  override readonly name: string = 'TamperedRowError'
+}
+
+/** The row that a query found, if any. @throws TamperedRowError if it found several */
+export function onlyRow<Row>(rows: readonly Row[], what: string): Row | undefined {
+  if (rows.length > 1) {
+    throw new TamperedRowError(
+      `the database holds ${what} more than once: a primary key was dropped outside the server`,
+    )
+  }
+  return rows[0]
+}
