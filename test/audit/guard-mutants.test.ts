@@ -491,3 +491,7 @@ describe('a guard that shows on a database only, and that slow/mutation.test.ts 
     }
   })
 })
+
+it('the source has each guard that slow/mutation.test.ts takes out', () => {
+  expect(listDatabaseGuardMutants().length).toBeGreaterThan(70)
+})

@@ -1891,6 +1891,8 @@ def history_faults():
         ("an API key restated without permissions", 43, without(restated_api_key(37, "encrypt", api_key_id=THIRD_API_KEY), "permissions")),
         ("an API key restated that may be revoked", 43,
          without(restated_api_key(37, "api_keys:manage encrypt", api_key_id=THIRD_API_KEY), "revoked_at")),
+        ("a revoked API key restated that may be valid", 43,
+         without(restated_api_key(19, "api_keys:manage encrypt", revoked=True), "revoked_at")),
         ("an API key restated that was never created", 43, restated_api_key(37, "encrypt", api_key_id=OTHER_KEY)),
         ("an API key restated by itself", 43,
          restated_api_key(37, "api_keys:manage encrypt", api_key_id=THIRD_API_KEY, actor=THIRD_API_KEY)),
