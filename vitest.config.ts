@@ -4,7 +4,7 @@
 // EAAS_TEST_QUICK=1 (npm run test:quick) runs units and a few suites on the embedded database. EAAS_TEST_SLOW=1 (npm run test:slow) runs
 // SIZED, test/slow on each back end, the database suites that are not in ON_BOTH on the embedded database, and all of them through pgbouncer.
 import { readdirSync, readFileSync } from 'node:fs'
-import { availableParallelism } from 'node:os'
+import { availableParallelism, tmpdir } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config'
 import { PATCHED_FILES, patchPostgres } from './packages/server/patches/postgres.js'
@@ -12,6 +12,7 @@ import type { Backend } from './test/support/database.js'
 import { FAST_WASM } from './test/support/fast-wasm.js'
 import { findOrInstallPgbouncer } from './test/support/find-pgbouncer.js'
 import { findOrInstallPostgres } from './test/support/find-postgres.js'
+import { findMemoryFolder } from './test/support/memory-folder.js'
 
 /** The suites that fail first if a session loses its state between two transactions. */
 const THROUGH_A_POOLER = [
@@ -66,6 +67,8 @@ const slow = process.env.EAAS_TEST_SLOW === '1'
 const quick = !slow && process.env.EAAS_TEST_QUICK === '1'
 const root = fileURLToPath(new URL('.', import.meta.url))
 const packages = `${root}packages`
+// For this process, its workers and whatever they start. A folder that the caller chose stays. The long suites may need more space.
+if (!slow) process.env.TMPDIR ??= findMemoryFolder() ?? tmpdir()
 const notHere = ['**/node_modules/**', '**/dist/**']
 
 // Spread into each project rather than inherited with `extends`, which would read this file, and so search for PostgreSQL,
