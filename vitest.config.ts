@@ -36,7 +36,7 @@ const ON_BOTH = [
   'test/audit/{installation-log,list,retention/{command,purge}}.test.ts',
   'test/audit/tamper/{dropped-rows,laundered-rights,repeated-rows}.test.ts',
   'test/cli/{data-directory,no-database,root-key}.test.ts',
-  'test/faults/{commit,crash,many-tenants,serving-role,shared-appends}.test.ts',
+  'test/faults/{commit,crash,many-tenants,schema,serving-role,shared-appends}.test.ts',
   'test/sdk/real-server.db.test.ts',
   'test/examples/searchable-postgres.db.test.ts',
 ]

@@ -126,6 +126,7 @@ describe('metrics', () => {
         'eaas_audit_checkpoint_age_seconds',
         'eaas_audit_purge_age_seconds',
         'eaas_audit_verification_age_seconds',
+        'eaas_audit_watch_age_seconds',
       ])
     } finally {
       await eaas.stop()

@@ -23,6 +23,7 @@ import {
   examineLimits,
   examineRights,
   examineSchema,
+  examineTables,
   examineWrites,
 } from './examine-database.js'
 import { examineFile, examineFolder, examineKeyFile } from './examine-files.js'
@@ -107,6 +108,7 @@ async function examine(config: Config): Promise<Finding[]> {
     if (store.isPooled) await examineOne('pooler', () => examineLimits(store.sql))
     const schema = await examineOne('schema', () => examineSchema(store))
     if (schema === 'current') {
+      await examineOne('tables', () => examineTables(store))
       await examineOne('writes', () => examineWrites(store))
       if (!store.isEmbedded) await examineOne('rights', () => examineRights(store))
       await examineOne('alarms', () => examineAlarms(store.sql))

@@ -6,6 +6,7 @@ import type { Sql } from '../store/db.js'
 import { compareSchemas } from '../store/migrations.js'
 import { NoDatabaseError, openStore, type Store } from '../store/open-store.js'
 import { findMissingLimits } from '../store/pooler.js'
+import { compareTables } from '../store/schema.js'
 import { findClock, findMissingStandby, mayChangeEntries, mayCreateTables } from '../store/settings.js'
 import { findWriteObstacle, tryWrite } from '../store/writability.js'
 import { examineNewDirectory } from './examine-files.js'
@@ -38,6 +39,28 @@ export async function examineSchema({ sql }: Store): Promise<Result<'current'>> 
     }
   }
   return { detail: `version ${version}; the next start migrates it to ${newest}` }
+}
+
+/** Compares the tables, and what acts on them, with what the migrations make. */
+export async function examineTables({ sql }: Store): Promise<Result> {
+  const { missing, added, beside } = await compareTables(sql, MIGRATIONS_DIRECTORY)
+  const differences = [
+    ...missing.map((line) => `missing: ${line}`),
+    ...added.map((line) => `not made by eaas: ${line}`),
+  ]
+  if (differences.length > 0) {
+    return {
+      ok: false,
+      detail:
+        `somebody who owns the tables changed them: ${differences.join('; ')}. Verify every log (eaas audit verify --all), then undo ` +
+        'it as their owner: drop what was added, and create what is missing as it says',
+    }
+  }
+  if (beside.length === 0) return { detail: 'as the migrations make them, and nothing else acts on them' }
+  return {
+    warning: true,
+    detail: `as the migrations make them. Find out what else there is for, and who made it: ${beside.join('; ')}`,
+  }
 }
 
 /** Behind a pooler the server sets limits for transactions only: a statement outside of one has the limits of its role. */

@@ -31,6 +31,8 @@ export interface Metrics {
   observeUnrecorded: (kind: UnrecordedKind) => void
   /** called when a run has left the end of every log in a written checkpoint */
   checkpointsWritten: () => void
+  /** called with how much of the tables is not as the migrations make it */
+  tablesCompared: (differences: number) => void
   /** called after each run of the purge with the number of tenants whose purge was refused or failed */
   purgeRan: (failed: number) => void
   /** called after each verification of every log with the number of logs that are not valid or were not verified */
@@ -83,6 +85,7 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
   const startedAt = performance.now()
   let checkpointsAt = expected.checkpoints ? startedAt : undefined
   let verification: Run | undefined = expected.verifications ? { at: startedAt } : undefined
+  let differences: number | undefined
   let purge: Run | undefined = expected.purges ? { at: startedAt } : undefined
   new Gauge({
     name: 'eaas_audit_checkpoint_age_seconds',
@@ -129,6 +132,15 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
       show(this, verification?.failed)
     },
   })
+  new Gauge({
+    name: 'eaas_schema_differences',
+    aggregator: 'max',
+    help: 'How much of the tables this process found not to be as the migrations make it, by columns, constraints, triggers and the like; absent until it has compared them.',
+    registers,
+    collect() {
+      show(this, differences)
+    },
+  })
   const { witnessesAsked } = createWitnessMetrics(registry, witnesses)
   return {
     registry,
@@ -141,6 +153,9 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
     },
     checkpointsWritten() {
       checkpointsAt = performance.now()
+    },
+    tablesCompared(found) {
+      differences = found
     },
     purgeRan(failed) {
       purge = { at: performance.now(), failed }

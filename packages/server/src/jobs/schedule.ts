@@ -7,6 +7,7 @@ import { anchorNow } from '../runner/anchor-heads.js'
 import type { Services } from '../runner/operation.js'
 import { findAnchorTime } from '../store/anchors.js'
 import { createWitnessRound, type WitnessOutcome } from './ask-witnesses.js'
+import { createTableComparison } from './compare-tables.js'
 import { doDueWork } from './due-work.js'
 import { createCheckpointEmitter, createWitnessEmitter } from './emit-checkpoints.js'
 import { type Periodic, startPeriodic } from './periodic.js'
@@ -25,6 +26,8 @@ const API_KEY_USES_MS = MINUTE_MS
 const UNRECORDED_CALLS_MS = 5_000
 /** How late a verification may begin. */
 const VERIFICATION_DUE_MS = 10 * MINUTE_MS
+/** How late a table that somebody changed may be reported. */
+const TABLES_MS = 10 * MINUTE_MS
 const RETENTION_MS = 24 * 60 * MINUTE_MS
 
 type Log = Pick<FastifyBaseLogger, 'info' | 'error' | 'fatal'>
@@ -42,6 +45,7 @@ export interface ScheduleOptions {
   /** what the jobs report to the metrics */
   measures: {
     checkpointsWritten: () => void
+    tablesCompared: (differences: number) => void
     purgeRan: (failedTenants: number) => void
     verificationRan: (failedLogs: number) => void
     witnessesAsked: (outcomes: readonly Pick<WitnessOutcome, 'witness' | 'kind'>[]) => void
@@ -183,6 +187,9 @@ const CONTRADICTED =
   "a witness cosigned an installation's log that this one does not continue: the database went back or was rewritten, or the witness is wrong. Compare with " +
   'a checkpoint that is kept elsewhere (eaas audit verify --all --checkpoint)'
 
+const CHANGED_TABLES =
+  'somebody who owns the tables changed them outside eaas. Verify every log (eaas audit verify --all); eaas doctor says what to undo'
+
 interface Comparison {
   /** returns whether every chain that was due could be compared */
   compareChains: () => Promise<boolean>
@@ -246,6 +253,7 @@ function startJobs(
     }),
   ]
   if (!isFirst) return jobs
+  const compareTables = createTableComparison(services)
   jobs.push(
     startPeriodic({
       intervalMs: DUE_WORK_MS,
@@ -261,6 +269,19 @@ function startJobs(
       intervalMs: config.checkpointMinutes * MINUTE_MS,
       work: async () => void (await emitCheckpoints()),
       onError: failed('writing checkpoints'),
+    }),
+    startPeriodic({
+      intervalMs: TABLES_MS,
+      work: async () => {
+        const differences = await compareTables()
+        if (!differences) return
+        const { missing, added, isNews } = differences
+        measures.tablesCompared(missing.length + added.length)
+        if (!isNews) return
+        if (missing.length + added.length > 0) log.fatal({ missing, added }, CHANGED_TABLES)
+        else log.info('the tables are as the migrations make them again')
+      },
+      onError: failed('comparing the tables with what the migrations make'),
     }),
   )
   if (config.auditVerifyHours > 0) {

@@ -1,0 +1,104 @@
+/**
+ * What the schema is, as lines of text: one for each table, column, constraint, index, trigger, rule and policy of ours, and for what else
+ * acts on our tables. Two databases that were migrated alike have the same lines. Read from the catalogs alone, without a lock on a table.
+ */
+import { readFile } from 'node:fs/promises'
+import type { Sql } from './db.js'
+import { GRANTED_TABLES } from './grants.js'
+
+/** The lines of a database that this version migrated, in the folder of the migrations; a test compares it with one. */
+const EXPECTED = 'schema.txt'
+
+/** How the schema differs from what the migrations make. */
+export interface SchemaDifferences {
+  /** lines that the migrations make and the database lacks */
+  missing: string[]
+  /** lines about our tables that no migration makes */
+  added: string[]
+  /** what else is in our schema, or acts on the whole database: no table of ours, but able to reach them */
+  beside: string[]
+}
+
+/** What is in the database, and is not there in one that was only migrated. */
+const BESIDE = /^(?:function|event trigger|relation beside) /
+
+/** Compares the schema with what the migrations in a folder make; the caller knows that it is of this version. */
+export async function compareTables(sql: Sql, migrations: URL): Promise<SchemaDifferences> {
+  const expected = (await readFile(new URL(EXPECTED, migrations), 'utf8')).split('\n').filter((line) => line !== '')
+  const found = await describeSchema(sql)
+  const [all, known] = [new Set(found), new Set(expected)]
+  const unknown = found.filter((line) => !known.has(line))
+  return {
+    missing: expected.filter((line) => !all.has(line)),
+    added: unknown.filter((line) => !BESIDE.test(line)),
+    beside: unknown.filter((line) => BESIDE.test(line)),
+  }
+}
+
+/**
+ * Describes the schema that names without a schema lead to, in the order of its lines. A view, a temporary table or one of another schema
+ * in the place of a table of ours makes other lines, and so does a search path that has anything before PostgreSQL's own catalog.
+ */
+export async function describeSchema(sql: Sql): Promise<string[]> {
+  const [path] = await sql<{ schemas: string[] }[]>`select pg_catalog.current_schemas(true)::text[] as schemas`
+  // With another schema before it, each operator below could be somebody else's.
+  if (path?.schemas[0] !== 'pg_catalog') return [`search path ${path?.schemas.join(', ')}`]
+  const rows = await sql<{ line: string }[]>`
+    with ours as (
+      select t.name, c.oid, c.relkind, c.relpersistence, c.relnamespace, c.relrowsecurity, c.relforcerowsecurity, c.relispartition
+      from unnest(${[...GRANTED_TABLES]}::text[]) as t (name) join pg_class as c on c.oid = to_regclass(t.name)
+    ), home as (
+      select relnamespace as oid, ' ON ' || quote_ident(nspname) || '.' as prefix from ours join pg_namespace as n on n.oid = relnamespace
+      where ours.name = 'schema_version'
+    ), lines (line) as (
+      select case relkind when 'r' then 'table' when 'v' then 'view' when 'p' then 'partitioned table' when 'f' then 'foreign table'
+                          else 'relation of kind ' || relkind::text end || ' ' || name
+             || case relpersistence when 'p' then '' when 'u' then ' unlogged' else ' temporary' end
+             || case when relispartition then ' partition' else '' end
+             || case when relnamespace = (select oid from home) then '' else ' in schema ' || relnamespace::regnamespace::text end
+      from ours
+      union all
+      select 'column ' || ours.name || '.' || a.attname || ' ' || format_type(a.atttypid, a.atttypmod)
+             || case when a.attnotnull then ' not null' else '' end
+             || case when a.attcollation = t.typcollation then '' else ' collate ' || a.attcollation::regcollation::text end
+             || case when a.attidentity = '' then '' else ' identity' end
+             || case when d.adbin is null then ''
+                     else case a.attgenerated when '' then ' default ' else ' generated ' end || pg_get_expr(d.adbin, d.adrelid) end
+      from ours join pg_attribute as a on a.attrelid = ours.oid and a.attnum > 0 and not a.attisdropped
+      join pg_type as t on t.oid = a.atttypid left join pg_attrdef as d on d.adrelid = a.attrelid and d.adnum = a.attnum
+      union all
+      select 'constraint ' || ours.name || '.' || c.conname || ' ' || pg_get_constraintdef(c.oid)
+      from ours join pg_constraint as c on c.conrelid = ours.oid and c.contype <> 'n'
+      union all
+      select replace(pg_get_indexdef(i.indexrelid), (select prefix from home), ' ON ')
+             || case when i.indisvalid and i.indisready and i.indislive and i.indimmediate then '' else ' invalid' end
+      from ours join pg_index as i on i.indrelid = ours.oid
+      union all
+      select 'trigger ' || t.tgname || ' on ' || ours.name || case t.tgenabled when 'D' then ' disabled' else '' end
+      from ours join pg_trigger as t on t.tgrelid = ours.oid and not t.tgisinternal
+      union all
+      select 'rule ' || r.rulename || ' on ' || ours.name from ours join pg_rewrite as r on r.ev_class = ours.oid
+      union all
+      select 'policy ' || p.polname || ' on ' || ours.name from ours join pg_policy as p on p.polrelid = ours.oid
+      union all
+      select 'row level security of ' || name from ours where relrowsecurity or relforcerowsecurity
+      union all
+      select 'inheritance of ' || i.inhrelid::regclass::text || ' from ' || i.inhparent::regclass::text
+      from pg_inherits as i where i.inhparent in (select oid from ours) or i.inhrelid in (select oid from ours)
+      union all
+      select 'function ' || p.oid::regprocedure::text from pg_proc as p join home on p.pronamespace = home.oid
+      where not exists (select from pg_depend as d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e')
+      union all
+      select 'operator ' || o.oid::regoperator::text from pg_operator as o join home on o.oprnamespace = home.oid
+      where not exists (select from pg_depend as d where d.classid = 'pg_operator'::regclass and d.objid = o.oid and d.deptype = 'e')
+      union all
+      select 'relation beside ' || c.oid::regclass::text
+      from pg_class as c join pg_namespace as n on n.oid = c.relnamespace
+      where c.relname = any(${[...GRANTED_TABLES]}::text[]) and n.nspname = any(current_schemas(false))
+        and c.oid not in (select oid from ours)
+      union all
+      select 'event trigger ' || evtname || ' on ' || evtevent from pg_event_trigger where evtenabled <> 'D'
+    )
+    select line from lines order by line collate "C"`
+  return rows.map(({ line }) => line)
+}

@@ -1,0 +1,218 @@
+// The tables as the migrations make them, and what somebody who owns them can change: eaas doctor and a running server name it.
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { MIGRATIONS_DIRECTORY } from '../../packages/server/src/migrations-directory.js'
+import { compareTables, describeSchema, type SchemaDifferences } from '../../packages/server/src/store/schema.js'
+import { backend, freshDatabase } from '../support/database.js'
+import { connectTo, runEaas, startEaas } from '../support/eaas-process.js'
+import { ROOT_KEY, type Service, startService } from '../support/service.js'
+
+let service: Service
+beforeAll(async () => {
+  service = await startService()
+})
+afterAll(() => service?.close())
+
+const compare = () => compareTables(service.services.sql, MIGRATIONS_DIRECTORY)
+const SAME = { missing: [], added: [], beside: [] }
+
+describe('the schema of a database that was only migrated', () => {
+  it('is what migrations/schema.txt says', async () => {
+    const lines = await describeSchema(service.services.sql)
+    await expect(`${lines.join('\n')}\n`).toMatchFileSnapshot('../../packages/server/migrations/schema.txt')
+    expect(await compare()).toEqual(SAME)
+  })
+})
+
+const trigger = 'create function meddle() returns trigger language plpgsql as $$ begin return null; end $$'
+
+/** What somebody does, how it is undone, and the beginnings of the lines that say so. */
+const CHANGES: [what: string, change: string, undo: string, lines: Partial<SchemaDifferences>][] = [
+  [
+    'a trigger',
+    `${trigger}; create trigger meddle before insert on audit_log for each row execute function meddle()`,
+    'drop function meddle cascade',
+    { added: ['trigger meddle on audit_log'], beside: ['function meddle()'] },
+  ],
+  [
+    'a rule',
+    'create rule meddle as on insert to heads do instead nothing',
+    'drop rule meddle on heads',
+    { added: ['rule meddle on heads'] },
+  ],
+  [
+    'a policy',
+    'create policy meddle on api_keys using (true); alter table api_keys enable row level security',
+    'drop policy meddle on api_keys; alter table api_keys disable row level security',
+    { added: ['policy meddle on api_keys', 'row level security of api_keys'] },
+  ],
+  [
+    'no primary key',
+    'alter table keys drop constraint keys_pkey',
+    'alter table keys add primary key (tenant_id, key_id)',
+    {
+      missing: [
+        'CREATE UNIQUE INDEX keys_pkey ON keys USING btree (tenant_id, key_id)',
+        'constraint keys.keys_pkey PRIMARY KEY (tenant_id, key_id)',
+      ],
+    },
+  ],
+  [
+    'no unique digest',
+    'alter table api_keys drop constraint api_keys_tenant_id_digest_key',
+    'alter table api_keys add unique (tenant_id, digest)',
+    {
+      missing: [
+        'CREATE UNIQUE INDEX api_keys_tenant_id_digest_key ON api_keys USING btree (tenant_id, digest)',
+        'constraint api_keys.api_keys_tenant_id_digest_key UNIQUE (tenant_id, digest)',
+      ],
+    },
+  ],
+  [
+    'another constraint',
+    'alter table audit_log add constraint meddle check (false) not valid',
+    'alter table audit_log drop constraint meddle',
+    { added: ['constraint audit_log.meddle CHECK (false) NOT VALID'] },
+  ],
+  [
+    'an index that runs a function',
+    'create index meddle on audit_log (lower(actor))',
+    'drop index meddle',
+    { added: ['CREATE INDEX meddle ON audit_log USING btree (lower(actor))'] },
+  ],
+  [
+    'no index',
+    'drop index audit_log_time',
+    'create index audit_log_time on audit_log (tenant_id, created_at, id)',
+    {
+      missing: ['CREATE INDEX audit_log_time ON audit_log USING btree (tenant_id, created_at, id)'],
+    },
+  ],
+  [
+    'another default',
+    "alter table tenants alter column status set default 'x'",
+    "alter table tenants alter column status set default 'active'",
+    {
+      missing: ["column tenants.status text not null default 'active'::text"],
+      added: ["column tenants.status text not null default 'x'::text"],
+    },
+  ],
+  [
+    'a column that may be null',
+    'alter table audit_log alter column mac drop not null',
+    'alter table audit_log alter column mac set not null',
+    { missing: ['column audit_log.mac bytea not null'], added: ['column audit_log.mac bytea'] },
+  ],
+  [
+    'a generated column',
+    'alter table heads add column meddle bigint generated always as (last_id + 1) stored',
+    'alter table heads drop column meddle',
+    { added: ['column heads.meddle bigint generated (last_id + 1)'] },
+  ],
+  [
+    'another collation',
+    'alter table audit_log alter column actor type text collate "C"',
+    'alter table audit_log alter column actor type text',
+    {
+      missing: ['column audit_log.actor text not null'],
+      added: ['column audit_log.actor text not null collate "C"'],
+    },
+  ],
+  [
+    'a table that inherits, and so adds rows',
+    'create table meddle () inherits (audit_log)',
+    'drop table meddle',
+    { added: ['inheritance of meddle from audit_log'] },
+  ],
+  [
+    'an operator of its own',
+    'create function meddle(bytea, bytea) returns boolean language sql as $$ select true $$; create operator = (leftarg = bytea, rightarg = bytea, function = meddle)',
+    'drop operator public.= (bytea, bytea); drop function meddle(bytea, bytea)',
+    { added: ['operator public.=(bytea,bytea)'], beside: ['function meddle(bytea,bytea)'] },
+  ],
+]
+
+describe('a change outside the server', () => {
+  it.each(CHANGES)('is named: %s', async (_, change, undo, lines) => {
+    const { sql } = service.services
+    await sql.unsafe(change)
+    try {
+      expect(await compare()).toEqual({ ...SAME, ...lines })
+    } finally {
+      await sql.unsafe(undo)
+    }
+    expect(await compare()).toEqual(SAME)
+  })
+
+  it.each([
+    [
+      'a view that takes the place of a table',
+      'alter table unrecorded_calls rename to meddle; create view unrecorded_calls as table meddle',
+      'view unrecorded_calls',
+    ],
+    ['a temporary table in front of a table', 'create temporary table heads (like heads)', 'search path pg_temp'],
+    [
+      'a table of another schema in front of a table',
+      'create schema meddle; create table meddle.heads (like heads including all); set local search_path = meddle, public',
+      'table heads in schema meddle',
+    ],
+    [
+      'a schema in front of the catalog',
+      'create schema meddle; set local search_path = meddle, pg_catalog, public',
+      'search path meddle',
+    ],
+  ])('is named: %s', async (_, change, line) => {
+    const undone = service.services.sql.begin(async (sql) => {
+      await sql.unsafe(change)
+      const { added } = await compareTables(sql as never, MIGRATIONS_DIRECTORY)
+      throw added // rolls back
+    })
+    const added = (await undone.catch((found: unknown) => found)) as string[]
+    expect(added.some((found) => found.startsWith(line))).toBe(true)
+  })
+})
+
+describe('eaas doctor and a server', () => {
+  it('name what was changed and what to do, and nothing before', async () => {
+    const database = await freshDatabase('schema')
+    const server = await startEaas({ database, rootKey: ROOT_KEY, environment: { EAAS_LOG_LEVEL: 'warn' } })
+    const find = async () => {
+      const { code, stdout } = await runEaas(['doctor', '--json'], { database, rootKey: ROOT_KEY })
+      const { findings } = JSON.parse(stdout) as { findings: { check: string; ok: boolean; detail: string }[] }
+      return { code, ...findings.find(({ check }) => check === 'tables') }
+    }
+    const differences = async () =>
+      /^eaas_schema_differences (.*)$/m.exec(await (await fetch(`${server.url}/metrics`)).text())?.[1]
+    try {
+      await expect.poll(differences).toBe('0')
+      expect(await find()).toMatchObject({ ok: true })
+      const sql = connectTo(database)
+      await sql.unsafe(
+        `${trigger}; create trigger meddle before update on chain_alarms for each row execute function meddle()`,
+      )
+      await sql.end()
+      const found = await find()
+      expect([found.code, found.ok, found.detail]).toEqual([
+        1,
+        false,
+        expect.stringMatching(/not made by eaas: trigger meddle on chain_alarms\. Verify every log .* then undo/),
+      ])
+      expect(server.stderr).not.toContain('changed them outside eaas')
+      await server.stop()
+      await server.start()
+      await expect.poll(differences).toBe('1')
+      expect(server.stderr).toContain('changed them outside eaas')
+    } finally {
+      await server.stop()
+    }
+  })
+
+  it.skipIf(backend() === 'embedded')('see as a role that only serves what the owner sees', async () => {
+    const { sql } = service.services
+    await sql`create role meddle`
+    await sql.begin(async (transaction) => {
+      await transaction`set local role meddle`
+      expect(await compareTables(transaction as never, MIGRATIONS_DIRECTORY)).toEqual(SAME)
+    })
+    await sql`drop role meddle`
+  })
+})
