@@ -133,10 +133,14 @@ describe.skipIf(backend() === 'embedded')('a log that is cut off behind a lock',
     for (const ask of [wrap, hash]) expect((await ask()).status).toBe(200)
   })
 
-  it.each(['heads', 'chain_alarms'])(
-    'is alarmed about at the next start if %s stayed locked until the server had stopped',
-    async (table) => {
-      await start({ EAAS_CHECKPOINT_FILE: join(folder, tenant.tenant_id) })
+  it.each([
+    ['heads', '1'],
+    ['heads', '2'],
+    ['chain_alarms', '1'],
+  ])(
+    'is alarmed about at the next start if %s stayed locked until the server had stopped, of %s worker(s)',
+    async (table, EAAS_WORKERS) => {
+      await start({ EAAS_CHECKPOINT_FILE: join(folder, tenant.tenant_id), EAAS_WORKERS })
       const locked = await lock(table)
       await server.stop()
       await cutOff(attacker)

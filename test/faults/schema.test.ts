@@ -1,5 +1,6 @@
 // The tables as the migrations make them, and what somebody who owns them can change: eaas doctor and a running server name it.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createTableComparison } from '../../packages/server/src/jobs/compare-tables.js'
 import { MIGRATIONS_DIRECTORY } from '../../packages/server/src/migrations-directory.js'
 import { compareTables, describeSchema, type SchemaDifferences } from '../../packages/server/src/store/schema.js'
 import { backend, freshDatabase } from '../support/database.js'
@@ -124,6 +125,12 @@ const CHANGES: [what: string, change: string, undo: string, lines: Partial<Schem
     { added: ['inheritance of meddle from audit_log'] },
   ],
   [
+    "a function that is called in the place of PostgreSQL's own",
+    'create function unnest(bytea[]) returns setof bytea language sql as $$ select null::bytea $$',
+    'drop function unnest(bytea[])',
+    { added: ['overloading function unnest(bytea[])'] },
+  ],
+  [
     'an operator of its own',
     'create function meddle(bytea, bytea) returns boolean language sql as $$ select true $$; create operator = (leftarg = bytea, rightarg = bytea, function = meddle)',
     'drop operator public.= (bytea, bytea); drop function meddle(bytea, bytea)',
@@ -155,6 +162,12 @@ describe('a change outside the server', () => {
       'create schema meddle; create table meddle.heads (like heads including all); set local search_path = meddle, public',
       'table heads in schema meddle',
     ],
+    ['a setting that reads null as text', 'set local array_nulls = off', 'setting array_nulls off'],
+    [
+      'a setting that runs no trigger',
+      'set local session_replication_role = replica',
+      'setting session_replication_role replica',
+    ],
     [
       'a schema in front of the catalog',
       'create schema meddle; set local search_path = meddle, pg_catalog, public',
@@ -168,6 +181,24 @@ describe('a change outside the server', () => {
     })
     const added = (await undone.catch((found: unknown) => found)) as string[]
     expect(added.some((found) => found.startsWith(line))).toBe(true)
+  })
+})
+
+describe('a server that compares', () => {
+  it('tells a change once, and again when it is undone, and compares nothing of another version', async () => {
+    const { sql } = service.services
+    const compareOnce = createTableComparison(service.services)
+    expect(await compareOnce()).toEqual({ missing: [], added: [], isNews: false })
+    await sql`create index meddle on heads (created_at)`
+    expect(await compareOnce()).toMatchObject({ added: [expect.stringContaining('meddle')], isNews: true })
+    expect(await compareOnce()).toMatchObject({ isNews: false })
+    await sql`drop index meddle`
+    expect(await compareOnce()).toEqual({ missing: [], added: [], isNews: true })
+    for (const by of [1, -1]) {
+      await sql`update schema_version set version = version + ${by}`
+      expect(await compareOnce()).toBeUndefined()
+      await sql`update schema_version set version = version - ${by}`
+    }
   })
 })
 

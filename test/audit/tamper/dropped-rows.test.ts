@@ -111,6 +111,17 @@ describe('an entry that is dropped as it is written', () => {
     await expectValid()
   })
 
+  it.each(['audit_log', 'heads'])('fails the call when a view takes the place of %s', async (table) => {
+    await unsafe(`alter table ${table} rename to real_${table}; create view ${table} as table real_${table}`)
+    try {
+      expect(isRefused(await wrap())).toBe(true)
+    } finally {
+      await unsafe(`drop view ${table}; alter table real_${table} rename to ${table}`)
+    }
+    expect((await wrap()).status).toBe(200)
+    await expectValid()
+  })
+
   it('fails the call when a trigger keeps the head where it is', async () => {
     await withTrigger('heads', 'update', 'return null;', async () => expect((await wrap()).status).toBe(500))
     await expectValid()

@@ -60,20 +60,20 @@ async function askAnew(secret: string, method: string, path: string, body?: unkn
   }
 }
 
-describe('a row that grants rights, beside an older one', () => {
-  const changes = {
-    keys: () => owner.call('DELETE', `/v1/keys/${key_id}`),
-    api_keys: () => owner.call('DELETE', `/v1/api-keys/${revoked.id}`),
-    tenants: () => performAsSystem(service.services, tenant_id, updateTenant({ envelope_only: true })),
-    key_versions: () => owner.call('POST', `/v1/keys/${key_id}/rotate`),
-  }
-  const uses = {
-    keys: () => askAnew(owner.secret, 'GET', `/v1/keys/${key_id}`),
-    api_keys: () => askAnew(revoked.secret, 'GET', '/v1/keys'),
-    tenants: () => askAnew(owner.secret, 'GET', `/v1/keys/${key_id}`),
-    key_versions: () => askAnew(owner.secret, 'GET', `/v1/keys/${key_id}`),
-  }
+const changes = {
+  keys: () => owner.call('DELETE', `/v1/keys/${key_id}`),
+  api_keys: () => owner.call('DELETE', `/v1/api-keys/${revoked.id}`),
+  tenants: () => performAsSystem(service.services, tenant_id, updateTenant({ envelope_only: true })),
+  key_versions: () => owner.call('POST', `/v1/keys/${key_id}/rotate`),
+}
+const uses = {
+  keys: () => askAnew(owner.secret, 'GET', `/v1/keys/${key_id}`),
+  api_keys: () => askAnew(revoked.secret, 'GET', '/v1/keys'),
+  tenants: () => askAnew(owner.secret, 'GET', `/v1/keys/${key_id}`),
+  key_versions: () => askAnew(owner.secret, 'GET', `/v1/keys/${key_id}`),
+}
 
+describe('a row that grants rights, beside an older one', () => {
   it.each(Object.keys(changes) as (keyof typeof changes)[])('of %s is refused and named', async (table) => {
     await changes[table]()
     const changed_at = await lastId()
@@ -82,6 +82,18 @@ describe('a row that grants rights, beside an older one', () => {
     await repeat(table, `tenant_id = '${tenant_id}'${id}`)
     expect(await verify()).toMatchObject({ valid: false, reason: 'row_repeated', broken_at: changed_at })
     expect(await uses[table]()).toMatchObject({ status: 500, body: { code: 'E_TAMPERED' } })
+  })
+})
+
+describe('a table that inherits, and adds an older row of it', () => {
+  it('is refused and named', async () => {
+    await changes.api_keys()
+    const changed_at = await lastId()
+    const { id } = revoked
+    await sql().unsafe(`create table older () inherits (api_keys);
+      insert into older select * from early.api_keys where api_key_id = '${id}'`)
+    expect(await verify()).toMatchObject({ valid: false, reason: 'row_repeated', broken_at: changed_at })
+    expect(await uses.api_keys()).toMatchObject({ status: 500, body: { code: 'E_TAMPERED' } })
   })
 })
 

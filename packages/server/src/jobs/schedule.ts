@@ -187,6 +187,10 @@ const CONTRADICTED =
   "a witness cosigned an installation's log that this one does not continue: the database went back or was rewritten, or the witness is wrong. Compare with " +
   'a checkpoint that is kept elsewhere (eaas audit verify --all --checkpoint)'
 
+const OTHER_VERSION =
+  'the tables are not compared with what the migrations make: the database has the schema of another version. Unless a newer server ' +
+  'has migrated it, somebody changed schema_version'
+
 const CHANGED_TABLES =
   'somebody who owns the tables changed them outside eaas. Verify every log (eaas audit verify --all); eaas doctor says what to undo'
 
@@ -274,7 +278,7 @@ function startJobs(
       intervalMs: TABLES_MS,
       work: async () => {
         const differences = await compareTables()
-        if (!differences) return
+        if (!differences) return log.error(OTHER_VERSION)
         const { missing, added, isNews } = differences
         measures.tablesCompared(missing.length + added.length)
         if (!isNews) return

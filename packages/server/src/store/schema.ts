@@ -50,6 +50,8 @@ export async function describeSchema(sql: Sql): Promise<string[]> {
     ), home as (
       select relnamespace as oid, ' ON ' || quote_ident(nspname) || '.' as prefix from ours join pg_namespace as n on n.oid = relnamespace
       where ours.name = 'schema_version'
+    ), path as (
+      select oid from pg_namespace where nspname = any(current_schemas(false))
     ), lines (line) as (
       select case relkind when 'r' then 'table' when 'v' then 'view' when 'p' then 'partitioned table' when 'f' then 'foreign table'
                           else 'relation of kind ' || relkind::text end || ' ' || name
@@ -86,16 +88,23 @@ export async function describeSchema(sql: Sql): Promise<string[]> {
       select 'inheritance of ' || i.inhrelid::regclass::text || ' from ' || i.inhparent::regclass::text
       from pg_inherits as i where i.inhparent in (select oid from ours) or i.inhrelid in (select oid from ours)
       union all
-      select 'function ' || p.oid::regprocedure::text from pg_proc as p join home on p.pronamespace = home.oid
+      -- One of a name that PostgreSQL has too may be called in its place, because its arguments fit better.
+      select case when exists (select from pg_proc as o where o.pronamespace = 'pg_catalog'::regnamespace and o.proname = p.proname)
+                  then 'overloading ' else '' end
+             || 'function ' || p.oid::regprocedure::text from pg_proc as p join path on p.pronamespace = path.oid
       where not exists (select from pg_depend as d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e')
       union all
-      select 'operator ' || o.oid::regoperator::text from pg_operator as o join home on o.oprnamespace = home.oid
+      select 'operator ' || o.oid::regoperator::text from pg_operator as o join path on o.oprnamespace = path.oid
       where not exists (select from pg_depend as d where d.classid = 'pg_operator'::regclass and d.objid = o.oid and d.deptype = 'e')
       union all
       select 'relation beside ' || c.oid::regclass::text
-      from pg_class as c join pg_namespace as n on n.oid = c.relnamespace
-      where c.relname = any(${[...GRANTED_TABLES]}::text[]) and n.nspname = any(current_schemas(false))
-        and c.oid not in (select oid from ours)
+      from pg_class as c join path on c.relnamespace = path.oid
+      where c.relname = any(${[...GRANTED_TABLES]}::text[]) and c.oid not in (select oid from ours)
+      union all
+      -- What changes how statements are read, or which triggers run.
+      select 'setting ' || name || ' ' || setting from pg_settings
+      where name in ('array_nulls', 'session_replication_role', 'standard_conforming_strings', 'transform_null_equals')
+        and setting <> boot_val
       union all
       select 'event trigger ' || evtname || ' on ' || evtevent from pg_event_trigger where evtenabled <> 'D'
     )
