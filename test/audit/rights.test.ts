@@ -128,7 +128,7 @@ describe('the rights at a time', () => {
   it('are unknown where a part of the log does not record them', async () => {
     const part = (await owner.call('GET', '/v1/audit/export?after_id=3')).body as string
     const rights = await rightsAt(day(12), part)
-    expect(rights.tenant).toEqual({ status: null, envelope_only: true })
+    expect(rights.tenant).toEqual({ status: 'active', envelope_only: true }) // which each change of the tenant states
     expect(rights.api_keys).toMatchObject([
       { api_key_id: owner.tenant.api_key.id, permissions: null, entry_id: null },
       { api_key_id: clerk.id, permissions: ['keys:read'] },
@@ -192,5 +192,13 @@ describe('eaas audit rights', () => {
       api_keys: [],
     })
     expect(JSON.parse(told.stdout).after_id).toBeGreaterThan(0)
+
+    // The purge restated what it took, so from then on all is known again.
+    const later = JSON.parse((await rights('--at', day(60), '--tenant', tenant_id, '--json')).stdout)
+    expect(later.tenant).toEqual({ status: 'suspended', envelope_only: true })
+    expect(later.keys).toMatchObject([{ key_id, status: 'active', version: 2 }])
+    expect(ofClerk(later)).toMatchObject({ status: 'revoked', permissions: ['keys:read'], allowed_ips: null })
+    const own = (later as RightsReport).api_keys.find(({ api_key_id }) => api_key_id === owner.tenant.api_key.id)
+    expect(own).toMatchObject({ status: 'active', permissions: expect.arrayContaining(['api_keys:manage', 'decrypt']) })
   })
 })

@@ -70,6 +70,8 @@ const STATES = new Map<string, [from: string, to?: string]>(
     'key.destroy scheduled': ['disabled', 'pending'],
     'key.destroy cancelled': ['pending', 'disabled'],
     'key.destroy completed': ['active disabled pending', 'destroyed'],
+    'key.rotation_policy active': ['active', 'active'],
+    'key.rotation_policy disabled': ['disabled', 'disabled'],
     'key.restate active': ['active', 'active'],
     'key.restate disabled': ['disabled', 'disabled'],
     'key.restate pending_destruction': ['pending', 'pending'],
@@ -205,10 +207,10 @@ export class Rights {
     const key = this.#known(name)
     if (CHANGES_KEY.test(action)) this.#replace(key, deed)
     const { step, status, versions } = tell(deed.metadata)
-    const rule = STATES.get(
-      action === 'key.destroy' ? `${action} ${step}` : action === 'key.restate' ? `${action} ${status}` : action,
-    )
-    this.#allow(rule !== undefined || !/^key\.(?:destroy|restate)$/.test(action))
+    const states = action === 'key.restate' || (action === 'key.rotation_policy' && status !== undefined)
+    const detail = action === 'key.destroy' ? ` ${step}` : states ? ` ${status}` : ''
+    const rule = STATES.get(`${action}${detail}`)
+    this.#allow(rule !== undefined || detail === '')
     if (!rule) return
     const [from, to] = rule
     this.#allow(key.state === null || from.split(' ').includes(key.state))

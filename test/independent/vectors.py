@@ -1769,9 +1769,10 @@ def history_drafts():
         change("key.disable", 2, key_id=OTHER_KEY, replaces=45),  # 50
         restated_key(50, "disabled", key_id=OTHER_KEY),
         change("api_key.update", api_key_id=THIRD_API_KEY, permissions="encrypt", replaces=47),
-        change("key.destroy", 2, key_id=OTHER_KEY, replaces=51, step="scheduled"),
-        restated_key(53, "pending_destruction", key_id=OTHER_KEY),
-        change("tenant.update", actor="system", replaces=48, envelope_only=True),  # 55
+        change("key.rotation_policy", 2, key_id=OTHER_KEY, interval_days=7, status="disabled", replaces=51),
+        change("key.destroy", 2, key_id=OTHER_KEY, replaces=53, step="scheduled"),
+        restated_key(54, "pending_destruction", key_id=OTHER_KEY),  # 55
+        change("tenant.update", actor="system", replaces=48, status="active", envelope_only=True),
     ]
 
 
@@ -1875,6 +1876,9 @@ def history_faults():
         ("a destroyed key restated as active", 43, restated_key(25, "active", version=3)),
         ("an active key restated as disabled", 43, restated_key(29, "disabled", key_id=OTHER_KEY)),
         ("a disabled key restated as active", 50, restated_key(50, "active", key_id=OTHER_KEY)),
+        ("a policy that says that an active key is disabled", 14, change("key.rotation_policy", 2, replaces=14, status="disabled", **policy)),
+        ("a policy that says that a key is destroyed", 14, change("key.rotation_policy", 2, replaces=14, status="destroyed", **policy)),
+        ("a policy that says that a key is null", 14, change("key.rotation_policy", 2, replaces=14, status=None, **policy)),
         ("a key restated as something", 43, restated_key(29, "toString", key_id=OTHER_KEY)),
         ("a key restated as nothing", 43, without(restated_key(29, "active", key_id=OTHER_KEY), "status")),
         ("a key restated in a list", 43, restated_key(29, ["active"], key_id=OTHER_KEY)),
@@ -1992,6 +1996,8 @@ def history_part_faults():
         ("an API key restated that replaces an entry of the part", "replaces_mismatch", [restated_api_key(11, "encrypt")]),
         ("a tenant restated that replaces an entry of the part", "replaces_mismatch", [restated_tenant(11)]),
         ("a wrap with a key that was restated as disabled", "state_violated", [restated_key(8, "disabled"), change("key.wrap", 2)]),
+        ("a wrap with a key that was disabled when its policy was set", "state_violated",
+         [change("key.rotation_policy", 2, interval_days=7, status="disabled", replaces=8), change("key.wrap", 2)]),
         ("a wrap under another version than the one restated", "state_violated", [restated_key(8, "active"), change("key.wrap", 1)]),
         ("a destroyed key restated and enabled", "state_violated", [restated_key(8, "destroyed"), change("key.enable", 2, replaces=11)]),
         ("a key that wrapped, restated as disabled", "state_violated", [change("key.wrap", 2), restated_key(8, "disabled")]),
@@ -2159,7 +2165,7 @@ def export_vectors():
         restated_api_key(9, "api_keys:manage encrypt", revoked=True),
         restated_tenant(1),
         change("encrypt", 2),
-        restated_key(12, "active"),
+        change("key.rotation_policy", 2, interval_days=None, status="active", replaces=12),
         restated_api_key(14, "encrypt api_keys:manage", revoked=True),
         restated_tenant(15),
     ], 10, after_ten)

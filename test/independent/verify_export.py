@@ -305,10 +305,10 @@ class Rights:
         elif action == "key.export":
             allow_state("active disabled")
             allow_current(version)
-        elif action == "key.restate":
+        elif action == "key.restate" or action == "key.rotation_policy" and "status" in metadata_of(metadata):
             told = metadata_of(metadata)
             self.demand_replaced(id_, told.get("replaces"), key["last"])
-            allow(told.get("status") in ("active", "disabled", "pending_destruction", "destroyed"))
+            allow(told.get("status") in ("active", "disabled") + (("pending_destruction", "destroyed") if action == "key.restate" else ()))
             allow_state(told["status"])
             allow_current(version)
             key.update(last=id_, status=told["status"])

@@ -41,11 +41,12 @@ const run = (...statements: string[]) =>
 const operate = <T>({ owner }: Scenery, operation: Operation<T>) =>
   performAsSystem(service.services, owner.tenant.tenant_id, operation)
 
-/** What takes a right away, and what an API key can do again with the rows of before. */
+/** What takes a right away, what an API key can do again with the rows of before, and what is done later, and not purged. */
 const CASES: [
   what: string,
   takeAway: (scenery: Scenery) => Promise<unknown>,
   use: (scenery: Scenery) => [method: string, path: string, body?: unknown],
+  later?: (scenery: Scenery) => Promise<unknown>,
 ][] = [
   [
     'a revoked API key wraps',
@@ -81,6 +82,18 @@ const CASES: [
     ({ spare_id }) => ['POST', '/v1/encrypt', { key_id: spare_id, plaintext: 'x' }],
   ],
   [
+    'a disabled key wraps whose rotation was set since',
+    ({ owner, key }) => owner.call('DELETE', `/v1/keys/${key.id}`),
+    ({ key }) => ['POST', `/v1/keys/${key.id}/wrap`, { dek: dek() }],
+    ({ owner, key }) => owner.call('PATCH', `/v1/keys/${key.id}/rotation`, { interval_days: 30 }),
+  ],
+  [
+    'a tenant encrypts whose server mode was closed, and whose quota was set since',
+    (scenery) => operate(scenery, updateTenant({ envelope_only: true })),
+    ({ spare_id }) => ['POST', '/v1/encrypt', { key_id: spare_id, plaintext: 'x' }],
+    (scenery) => operate(scenery, updateTenant({ monthly_encrypt_quota: 1_000 })),
+  ],
+  [
     'a suspended tenant wraps',
     (scenery) => operate(scenery, suspendTenant({})),
     ({ spare_id }) => ['POST', `/v1/keys/${spare_id}/wrap`, { dek: dek() }],
@@ -105,8 +118,10 @@ async function takeAwayLongAgo(takeAway: (scenery: Scenery) => Promise<unknown>)
 }
 
 /** Purges what is over a year old: all that `takeAwayLongAgo` did. Keeps a copy of the database as `newer`. */
-async function purge({ owner }: Scenery): Promise<number> {
+async function purge(scenery: Scenery, later?: (scenery: Scenery) => Promise<unknown>): Promise<number> {
+  const { owner } = scenery
   clock = PRESENT - 100 * DAY_MS
+  await later?.(scenery)
   await service.createTenant({ name: crypto.randomUUID() }) // whose entries prove that the clock is right
   clock = PRESENT
   const options = { retentionMonths: 12, maxShare: 1 }
@@ -129,16 +144,16 @@ function attacksOn({ owner }: Scenery) {
       `delete from ${table} where ${own}`,
       `insert into ${table} select * from ${moment}.${table} where ${own}`,
     ])
-  const isRestated = `${own} and action like '%.restate'`
+  const isNewest = `${own} and (action like '%.restate' or action in ('key.rotation_policy', 'tenant.update'))`
   return {
     putRowsBack: () => run(...rowsOf('older')),
-    hideRestated: () => run(`delete from audit_log where ${isRestated}`),
+    hideNewest: () => run(`delete from audit_log where ${isNewest}`),
     putEntriesBack: (purged_through: number) =>
       run(`insert into audit_log select * from older.audit_log where ${own} and id <= ${purged_through}`),
     putEverythingAsItWas: (purged_through: number) =>
       run(
         `delete from audit_log where ${own} and id <= ${purged_through}`,
-        `insert into audit_log select * from newer.audit_log where ${isRestated} and id not in (select id from audit_log where ${own})`,
+        `insert into audit_log select * from newer.audit_log where ${isNewest} and id not in (select id from audit_log where ${own})`,
         ...rowsOf('newer'),
       ),
   }
@@ -160,16 +175,16 @@ const VALID = [{ valid: true }, { valid: true }]
 describe('rows of before a purge that are put back for a moment', () => {
   it.each(CASES)(
     'are refused, and if the log is put back with them it is found for good: %s',
-    async (_, takeAway, use) => {
+    async (_, takeAway, use, later) => {
       const scenery = await takeAwayLongAgo(takeAway)
-      const purged_through = await purge(scenery)
-      const { putRowsBack, hideRestated, putEntriesBack, putEverythingAsItWas } = attacksOn(scenery)
+      const purged_through = await purge(scenery, later)
+      const { putRowsBack, hideNewest, putEntriesBack, putEverythingAsItWas } = attacksOn(scenery)
       const call = async () => (await serverOf(service).call(scenery.worker.secret, ...use(scenery))).status
       expect(await verifyInPlace(scenery)).toMatchObject(VALID)
 
       await putRowsBack()
       expect(await call()).toBeGreaterThanOrEqual(401)
-      await hideRestated()
+      await hideNewest()
       expect(await call()).toBeGreaterThanOrEqual(401)
       await putEverythingAsItWas(purged_through)
       expect(await verifyInPlace(scenery)).toMatchObject(VALID)
@@ -177,7 +192,7 @@ describe('rows of before a purge that are put back for a moment', () => {
       const { tenant_id } = scenery.owner.tenant
       const [head] = await sql()`select last_id::int from heads where tenant_id = ${tenant_id}`
       await putRowsBack()
-      await hideRestated()
+      await hideNewest()
       await putEntriesBack(purged_through)
       expect(await call()).toBe(200)
       await putEverythingAsItWas(purged_through)

@@ -23,7 +23,7 @@ export function setRotation({
         action: 'key.rotation_policy',
         key_id,
         key_version: row.current_version,
-        metadata: { interval_days, interval_days_before: row.rotation_interval_days },
+        metadata: { interval_days, interval_days_before: row.rotation_interval_days, status: row.status },
       },
       changes: ({ created_at }) => ({
         rotation_interval_days: interval_days,

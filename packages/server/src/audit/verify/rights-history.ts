@@ -34,6 +34,7 @@ interface ApiKeyHistory {
 
 const ACTIVE: readonly KeyStatus[] = ['active']
 const OPENING: readonly KeyStatus[] = ['active', 'disabled']
+const ALL: readonly KeyStatus[] = ['active', 'disabled', 'pending_destruction', 'destroyed']
 
 /** The states that allow a change of a key, and the state after it. */
 interface KeyChange {
@@ -42,7 +43,6 @@ interface KeyChange {
 }
 const KEY_CHANGES: ReadonlyMap<string, KeyChange> = new Map<string, KeyChange>([
   ['key.rotate', { from: ACTIVE, to: 'active' }],
-  ['key.rotation_policy', { from: OPENING }],
   ['key.disable', { from: ACTIVE, to: 'disabled' }],
   ['key.enable', { from: ['disabled'], to: 'active' }],
 ])
@@ -52,14 +52,6 @@ const DESTRUCTION: ReadonlyMap<unknown, KeyChange> = new Map<unknown, KeyChange>
   ['cancelled', { from: ['pending_destruction'], to: 'disabled' }],
   ['completed', { from: ['active', 'disabled', 'pending_destruction'], to: 'destroyed' }],
 ])
-/** By the `status` of a `key.restate`, which changes nothing. */
-const RESTATED: ReadonlyMap<unknown, KeyChange> = new Map<unknown, KeyChange>(
-  (['active', 'disabled', 'pending_destruction', 'destroyed'] as const).map((status) => [
-    status,
-    { from: [status], to: status },
-  ]),
-)
-
 /** Creates the history of a log whose entries up to `after_id` are not read: 0 if all are. */
 export function createRightsHistory({ after_id }: { after_id: number }): RightsHistory {
   const isWhole = after_id === 0
@@ -126,7 +118,11 @@ export function createRightsHistory({ after_id }: { after_id: number }): RightsH
       case 'key.destroy':
         return readKeyChange(entry, key, DESTRUCTION.get(readMetadata(entry).step))
       case 'key.restate':
-        return readKeyChange(entry, key, RESTATED.get(readMetadata(entry).status))
+        return readKeyChange(entry, key, unchanged(readMetadata(entry).status, ALL))
+      case 'key.rotation_policy': {
+        const { status } = readMetadata(entry)
+        return readKeyChange(entry, key, status === undefined ? { from: OPENING } : unchanged(status, OPENING))
+      }
       default: {
         const change = KEY_CHANGES.get(entry.action)
         return change && readKeyChange(entry, key, change)
@@ -202,6 +198,12 @@ export function createRightsHistory({ after_id }: { after_id: number }): RightsH
       }
     },
   }
+}
+
+/** What an entry does that states the status of a key and leaves it; undefined if it can't be one of these. */
+function unchanged(status: unknown, among: readonly KeyStatus[]): KeyChange | undefined {
+  const known = among.find((one) => one === status)
+  return known && { from: [known], to: known }
 }
 
 /** Whether an entry says of an API key what the entries before say, as far as they do; one that acted was not revoked. */

@@ -131,7 +131,7 @@ export function createRightsReader(at: string): RightsReader {
 }
 
 function statusAfter(action: string, { step, status }: Record<string, unknown>): KeyRights['status'] | undefined {
-  if (action === 'key.restate') return status as KeyRights['status']
+  if (action === 'key.restate' || action === 'key.rotation_policy') return status as KeyRights['status'] | undefined
   return STATUS_AFTER.get(action === 'key.destroy' ? step : action)
 }
 

@@ -38,11 +38,12 @@ export function changeTenant(
 ): Decision<OperatorTenant> {
   assertRecordable(services)
   const { tenant_id } = tenant
+  const { status, envelope_only } = { ...tenant, ...changes } // stated by each entry, because a purge may take the one before
   return decision({
     entries: [
       {
         action: 'tenant.update',
-        metadata: { ...metadata, ...recordChanges(tenant, changes), replaces: tenant.entry_id },
+        metadata: { ...metadata, status, envelope_only, ...recordChanges(tenant, changes), replaces: tenant.entry_id },
       },
     ],
     async change(sql, { entry_id }) {
