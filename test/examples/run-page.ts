@@ -2,7 +2,7 @@
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import ts from 'typescript'
+import { transform } from 'esbuild'
 import { onTestFinished, vi } from 'vitest'
 import { PRISMA, programOf } from '../support/snippets.js'
 import { createPrelude, type PageService } from './snippet-prelude.js'
@@ -28,26 +28,26 @@ export async function runPage(markdown: string, service: PageService, parent: st
   writeFileSync(join(folder, '.eaas/api-key.txt'), `${service.apiKey}\n`)
   for (const [name, value] of Object.entries({ ...globals, fetch })) vi.stubGlobal(name, value)
   for (const name of ['log', 'error'] as const) vi.spyOn(console, name).mockReturnValue(undefined)
-  if (markdown.includes("'./generated/prisma/")) addPrisma(folder)
+  if (markdown.includes("'./generated/prisma/")) await addPrisma(folder)
   const file = join(folder, 'page.js')
-  writeFileSync(file, transpile(programOf(markdown)).replace("'@electric-sql/pglite'", `'${CREATED_PGLITE}'`))
+  const program = programOf(markdown).replace("'@electric-sql/pglite'", `'${CREATED_PGLITE}'`)
+  writeFileSync(file, await transpile(program))
   process.chdir(folder)
   await import(/* @vite-ignore */ file)
 }
 
 /** Adds Prisma's client to the folder of a page. */
-function addPrisma(folder: string): void {
+async function addPrisma(folder: string): Promise<void> {
   for (const path of readdirSync(PRISMA, { recursive: true, encoding: 'utf8' })) {
     if (!path.endsWith('.ts')) continue
     const to = join(folder, path.replace(/\.ts$/, '.js'))
     mkdirSync(dirname(to), { recursive: true })
-    writeFileSync(to, transpile(readFileSync(join(PRISMA, path), 'utf8')))
+    writeFileSync(to, await transpile(readFileSync(join(PRISMA, path), 'utf8')))
   }
 }
 
-function transpile(code: string): string {
-  const { outputText } = ts.transpileModule(code, {
-    compilerOptions: { target: ts.ScriptTarget.ES2023, module: ts.ModuleKind.ESNext, verbatimModuleSyntax: true },
-  })
-  return outputText
+async function transpile(typescript: string): Promise<string> {
+  const tsconfigRaw = { compilerOptions: { verbatimModuleSyntax: true } }
+  const { code } = await transform(typescript, { loader: 'ts', tsconfigRaw })
+  return code
 }

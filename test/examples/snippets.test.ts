@@ -26,7 +26,7 @@ beforeAll(async () => {
   const programs = new Map([...pages].map(([page, markdown]) => [page, programOf(markdown)]))
   for (const [path, { program }] of examples) programs.set(path, program)
   const { globals } = await createPrelude(createTestService())
-  errors = compilePrograms(programs, prelude, Object.keys(globals))
+  errors = await compilePrograms(programs, prelude, Object.keys(globals))
 }, 120_000)
 afterAll(() => dir.remove())
 

@@ -1,8 +1,9 @@
 // The TypeScript in Markdown: a page's blocks marked ts form one program, which is compiled as strictly as our own code, and run.
-import { readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import ts from 'typescript'
+import { findTypeErrors } from './native-compiler.js'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 /** The pages whose snippets must hold. */
@@ -58,41 +59,53 @@ function addImport(imports: Map<string, Set<string>>, line: string): void {
  *
  * @param globals a file with a type `Prelude`: the values that programs may use without declaring them
  */
-export function compilePrograms(programs: ReadonlyMap<string, string>, globals: string, names: readonly string[]) {
-  const configured = ts.readConfigFile(join(root, 'tsconfig.json'), ts.sys.readFile)
-  const { options: own } = ts.parseJsonConfigFileContent(configured.config, ts.sys, root)
-  const sdk = (name: string) => [join(root, `packages/sdk/src/${name}.ts`)]
-  const paths = { '@eaas/sdk': sdk('index'), '@eaas/sdk/*': sdk('*') }
-  // The page of Prisma imports what `prisma generate` makes beside it.
-  const rootDirs = [join(root, 'packages/sdk/docs'), PRISMA]
-  // A page may declare values that it never uses.
-  const options = { ...own, paths, rootDirs, noUnusedLocals: false, noUnusedParameters: false }
+export async function compilePrograms(
+  programs: ReadonlyMap<string, string>,
+  globals: string,
+  names: readonly string[],
+) {
+  const folder = mkdtempSync(join(tmpdir(), 'eaas-snippets-'))
+  const write = (page: string, code: string) => {
+    const path = join(folder, `${page}.ts`)
+    mkdirSync(dirname(path), { recursive: true })
+    writeFileSync(path, code)
+    return path
+  }
   const declared = names.map((name) => `const ${name}: Prelude[${JSON.stringify(name)}]`).join('\n')
   const declarations = `import type { Prelude } from '${globals}'\ndeclare global {\n${declared}\n}\n`
-  const pathOf = (page: string) => join(root, `${page}.ts`)
-  const files = new Map([
-    [pathOf('prelude-globals'), declarations],
-    ...[...programs].map(([page, program]) => [pathOf(page), program] as const),
-  ])
-  const host = ts.createCompilerHost(options)
-  const { fileExists, readFile, getSourceFile } = host
-  host.fileExists = (path) => files.has(path) || fileExists(path)
-  host.readFile = (path) => files.get(path) ?? readFile(path)
-  host.getSourceFile = (path, languageVersion, ...rest) => {
-    const code = files.get(path)
-    return code === undefined
-      ? getSourceFile(path, languageVersion, ...rest)
-      : ts.createSourceFile(path, code, languageVersion)
+  const files = [write('prelude-globals', declarations), ...[...programs].map(([page, code]) => write(page, code))]
+  // What a page imports besides the SDK.
+  symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'), 'junction')
+  const sdk = (name: string) => [join(root, `packages/sdk/src/${name}.ts`)]
+  const compilerOptions = {
+    paths: { '@eaas/sdk': sdk('index'), '@eaas/sdk/*': sdk('*') },
+    // The page of Prisma imports what `prisma generate` makes beside it.
+    rootDirs: [join(folder, 'packages/sdk/docs'), PRISMA],
+    // A page may declare values that it never uses.
+    noUnusedLocals: false,
+    noUnusedParameters: false,
   }
-  const program = ts.createProgram([...files.keys()], options, host)
-  const errorsOf = (page: string) => {
-    const source = program.getSourceFile(pathOf(page))
-    return ts.getPreEmitDiagnostics(program, source).map(({ messageText, start = 0 }) => {
-      const line = (source?.getLineAndCharacterOfPosition(start).line ?? 0) + 1
-      return `${page}:${line}: ${ts.flattenDiagnosticMessageText(messageText, '\n')}`
-    })
+  try {
+    const extended = join(root, 'tsconfig.json')
+    return errorsByPage(await findTypeErrors({ files, extended, compilerOptions, below: folder }), [...programs.keys()])
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
   }
-  return new Map([...programs.keys()].map((page) => [page, errorsOf(page)]))
+}
+
+/** Groups the compiler's lines by page. @throws if an error is in another file */
+function errorsByPage(lines: readonly string[], pages: readonly string[]): Map<string, string[]> {
+  const errors = new Map<string, string[]>(pages.map((page) => [page, []]))
+  let ofPage: string[] | undefined
+  for (const line of lines) {
+    const [, page = '', at, message] = /^(.+)\.ts\((\d+),\d+\): error TS\d+: (.+)$/.exec(line) ?? []
+    if (page !== '') ofPage = errors.get(page)
+    // The lines below an error are indented.
+    if (!ofPage || (page === '' && !line.startsWith(' '))) throw new Error(`not an error of a page: ${line}`)
+    if (page === '') ofPage.push(`${ofPage.pop()}\n${line}`)
+    else ofPage.push(`${page}:${at}: ${message}`)
+  }
+  return errors
 }
 
 /** Reads a file of the project. */
