@@ -151,6 +151,17 @@ describe.skipIf(backend() === 'embedded')('a log that is cut off behind a lock',
     },
   )
 
+  it('is alarmed about within a second too if a trigger deletes the entry after it was written, at the commit', async () => {
+    await start({ EAAS_CHECKPOINT_FILE: 'none' })
+    await attacker.unsafe(`create function meddle() returns trigger language plpgsql as
+        $$ begin delete from audit_log where tenant_id = new.tenant_id and id = new.id; return null; end $$;
+      create constraint trigger meddle after insert on audit_log deferrable initially deferred
+        for each row execute function meddle()`)
+    expect((await wrap()).status).toBe(200)
+    await attacker`drop function meddle cascade`
+    await expectAlarm()
+  })
+
   it('is alarmed about at the next start if the server was killed while it could not compare', async () => {
     const file = join(folder, tenant.tenant_id)
     await start({ EAAS_CHECKPOINT_FILE: file })

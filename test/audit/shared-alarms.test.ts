@@ -205,6 +205,20 @@ describe('a process whose log in the database went back', () => {
     }
   })
 
+  it('raises it when only the last entry was deleted, and the head still names it', async () => {
+    const { sql } = service.services
+    const { tenant_id } = owner.tenant
+    const { watch, compare } = newWatch()
+    await sql`create table kept as select * from audit_log where tenant_id = ${tenant_id} and id = ${late?.last_id ?? 0}`
+    await sql`delete from audit_log where tenant_id = ${tenant_id} and id = ${late?.last_id ?? 0}`
+    try {
+      expect(await compare()).toEqual([])
+      expect(watch.alarm?.reason).toBe(`entry ${late?.last_id} of the audit chain is missing, and no purge deleted it`)
+    } finally {
+      await sql`insert into audit_log select * from kept`
+    }
+  })
+
   it('keeps an alarm without a witness though its row is deleted, until an operator accepts it', async () => {
     const { watch, compare } = newWatch()
     watch.learn({ reason: 'the tenant is unknown', witness: undefined })

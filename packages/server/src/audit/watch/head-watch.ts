@@ -90,17 +90,22 @@ export class HeadWatch {
     this.#known = undefined
   }
 
-  /** Reads the head and checks that the chain continues from what was witnessed; `find` may also lock it. @throws ChainAlarmError */
+  /**
+   * Reads the head and checks that the chain continues from what was witnessed; `find` may also lock it. If the head is the witnessed one, its
+   * entry is taken to be there, which saves a read in each append, unless `isEntryRead`. @throws ChainAlarmError
+   */
   async read<Where extends Queryable>(
     sql: Where,
     auditKey: KeyObject,
     find: (sql: Where, tenant_id: string) => Promise<Head | undefined> = findHead,
+    { isEntryRead = false } = {},
   ): Promise<Head> {
     this.#weighKept(auditKey)
     const witnessed = this.#witnessed // taken before the read, which need not show what is committed meanwhile
     const head = this.#assertAuthentic(await this.#orAlarm(find(sql, this.tenant_id)), auditKey)
     if (witnessed) {
-      const fault = findGoneBack(head, witnessed) ?? (await this.#findFork(sql, auditKey, { head, witnessed }))
+      const fault =
+        findGoneBack(head, witnessed) ?? (await this.#findFork(sql, auditKey, { head, witnessed, isEntryRead }))
       if (fault) await this.#assertAccepted(sql, auditKey, { head, witnessed, fault })
     }
     this.#known = head
@@ -151,10 +156,10 @@ export class HeadWatch {
   async #findFork(
     sql: Queryable,
     auditKey: KeyObject,
-    { head, witnessed: { last_id, hash } }: { head: Head; witnessed: Witness },
+    { head, witnessed: { last_id, hash }, isEntryRead }: { head: Head; witnessed: Witness; isEntryRead: boolean },
   ): Promise<string | undefined> {
-    const found =
-      head.last_id === last_id ? head.hash : await this.#orAlarm(findEntryHash(sql, this.tenant_id, last_id))
+    const isTaken = head.last_id === last_id && (!isEntryRead || last_id === 0) // there is no entry 0
+    const found = isTaken ? head.hash : await this.#orAlarm(findEntryHash(sql, this.tenant_id, last_id))
     if (!found && (await this.#isPurged(sql, auditKey, last_id))) return undefined
     if (!found) return `entry ${last_id} of the audit chain is missing, and no purge deleted it`
     return equalBytes(found, hash)

@@ -4,6 +4,7 @@
  */
 import type { KeyObject } from 'node:crypto'
 import { findContradicted, listAlarms, writeAlarm } from '../../store/alarms.js'
+import { findHead } from '../../store/audit.js'
 import type { Sql } from '../../store/db.js'
 import { ChainAlarmError } from '../append-errors.js'
 import { alarmMac, type ChainAlarm, equalBytes, genesisHash, type Head, type Witness } from '../formats/chain.js'
@@ -132,7 +133,7 @@ export function createSharedAlarms({
   /** Compares the chain with what this process witnessed; returns the head, or undefined after an alarm. */
   async function raiseOwn(watch: HeadWatch, auditKey: KeyObject): Promise<Head | undefined> {
     try {
-      return await watch.read(sql, auditKey)
+      return await watch.read(sql, auditKey, findHead, { isEntryRead: true })
     } catch (error) {
       if (!(error instanceof ChainAlarmError)) throw error
       return undefined
