@@ -1,4 +1,5 @@
 /** What the SDK and the server must agree on: bytes, names, JSON. Pure functions, no I/O. */
+export * from './access.js'
 export * from './actions.js'
 export * from './address-range.js'
 export * from './aead.js'

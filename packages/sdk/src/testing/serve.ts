@@ -1,5 +1,6 @@
 /** Answers a request. Checks in the service's order: the caller, its permissions, then the input. */
 import {
+  ACCESS,
   decodeUtf8,
   findRefusedKind,
   isOnBehalfOf,
@@ -8,6 +9,7 @@ import {
   MAX_BODY_BYTES,
   matchPath,
   ON_BEHALF_OF_HEADER,
+  type Permission,
   PROBLEM_CONTENT_TYPE,
   ROUTES,
   type RouteRow,
@@ -61,10 +63,10 @@ interface Asked {
 }
 
 async function answer(state: State, failures: Failures, { name, id, request, query }: Asked): Promise<Result> {
-  const row: RouteRow = ROUTES[name]
+  const { permissions, serverMode } = ACCESS[name]
   const schemas = wire.getSchemas(name)
-  const call = admit(state, request, { row, id })
-  if (row.serverMode && state.tenant.envelope_only) refuseServerMode(call, name, await peekBody(request))
+  const call = admit(state, request, { permissions, id })
+  if (serverMode && state.tenant.envelope_only) refuseServerMode(call, name, await peekBody(request))
   const isLong = name === 'batch' || name === 'createKeys'
   const sent = await readBody(request, isLong ? MAX_BATCH_BODY_BYTES : MAX_BODY_BYTES)
   if (name === 'batch') return answerBatch(call, failures, parse(wire.batch, sent, 'the body must be a JSON object'))
@@ -83,10 +85,10 @@ async function answerBatch(call: Call, failures: Failures, { operations }: wire.
 }
 
 async function answerPart(call: Call, part: wire.Batch['operations'][number]): Promise<Result> {
-  const row: RouteRow = ROUTES[part.op]
+  const { permissions, serverMode } = ACCESS[part.op]
   try {
-    assertPermissions(call.apiKey, row.permissions)
-    if (row.serverMode && call.state.tenant.envelope_only) refuseServerMode(call, part.op, part)
+    assertPermissions(call.apiKey, permissions)
+    if (serverMode && call.state.tenant.envelope_only) refuseServerMode(call, part.op, part)
     if (typeof part.key_id !== 'string') throw new Refusal('E_VALIDATION', 'key_id: must be a string')
     const { body: schema } = wire.getSchemas(part.op)
     const body = schema && parse(schema, part, 'must be an object')
@@ -116,14 +118,18 @@ async function counted<Answer>(name: TestOperation, call: Call, work: () => Prom
   }
 }
 
-function admit(state: State, request: Request, { row, id }: { row: RouteRow; id: string }): Call {
+function admit(
+  state: State,
+  request: Request,
+  { permissions, id }: { permissions: readonly Permission[]; id: string },
+): Call {
   const [, secret = ''] = /^bearer (.+)$/i.exec(request.headers.get('authorization') ?? '') ?? []
   const apiKey = findApiKey(state, secret)
   if (!apiKey) {
     throw new Refusal('E_UNAUTHORIZED', 'a valid API key is required: Authorization: Bearer eaas_sk_…')
   }
   const onBehalfOf = request.headers.get(ON_BEHALF_OF_HEADER) ?? undefined
-  assertPermissions(apiKey, onBehalfOf === undefined ? row.permissions : [...row.permissions, 'audit:on_behalf_of'])
+  assertPermissions(apiKey, onBehalfOf === undefined ? permissions : [...permissions, 'audit:on_behalf_of'])
   if (onBehalfOf !== undefined && !isOnBehalfOf(onBehalfOf)) {
     const what = 'must be 1 to 255 visible ASCII characters, without spaces or commas'
     throw new Refusal('E_VALIDATION', `${ON_BEHALF_OF_HEADER}: ${what}`)

@@ -1,5 +1,14 @@
 /** What a route is: a row of the contract (protocol/routes.ts) with its schemas and its operation. serve.ts serves all of them alike. */
-import { type Action, type OperationId, type ProblemCode, ROUTES, type RouteRow, wire } from '@eaas/protocol'
+import {
+  ACCESS,
+  type Access,
+  type Action,
+  type OperationId,
+  type ProblemCode,
+  ROUTES,
+  type RouteRow,
+  wire,
+} from '@eaas/protocol'
 import type { ZodMiniType } from 'zod/mini'
 import type { Operation } from '../runner/operation.js'
 
@@ -35,6 +44,7 @@ export interface Binding<Body, Query, Answer> {
 
 export interface Route<Body = unknown, Query = unknown, Answer = unknown>
   extends Omit<RouteRow, 'status'>,
+    Access,
     Binding<Body, Query, Answer> {
   operationId: OperationId
   /** the status of success */
@@ -55,7 +65,14 @@ export function bindRoutes<Id extends OperationId>(bindings: { [I in Id]: Bindin
     const operationId = name as OperationId
     return [
       operationId,
-      { status: 200, ...ROUTES[operationId], operationId, ...wire.getSchemas(operationId), ...binding },
+      {
+        status: 200,
+        ...ROUTES[operationId],
+        ...ACCESS[operationId],
+        operationId,
+        ...wire.getSchemas(operationId),
+        ...binding,
+      },
     ]
   })
   return Object.fromEntries(entries) as Record<Id, Route>
