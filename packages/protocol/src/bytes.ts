@@ -15,12 +15,6 @@ interface NodeBuffer {
   from(bytes: ArrayBufferLike, offset: number, length: number): { toString(encoding: 'base64'): string }
 }
 
-/** Reads the name of a typed array's class, even if the array is from another realm or has another prototype. */
-const typedArrayName = Object.getOwnPropertyDescriptor(
-  Object.getPrototypeOf(Uint8Array.prototype),
-  Symbol.toStringTag,
-)?.get
-
 interface NativeBase64 {
   toBase64?: (this: Uint8Array) => string
 }
@@ -40,7 +34,13 @@ const nativeFromBase64 = (Uint8Array as { fromBase64?: (text: string) => Uint8Ar
  */
 export function asBytes(value: unknown): Uint8Array | undefined {
   if (value instanceof Uint8Array) return value
-  return ArrayBuffer.isView(value) && typedArrayName?.call(value) === 'Uint8Array' ? view(value) : undefined
+  return ArrayBuffer.isView(value) && typedArrayName(value) === 'Uint8Array' ? view(value) : undefined
+}
+
+/** Reads the name of a typed array's class, even if the array is from another realm or has another prototype. */
+function typedArrayName(array: ArrayBufferView): unknown {
+  const { prototype } = Uint8Array
+  return Object.getOwnPropertyDescriptor(Object.getPrototypeOf(prototype), Symbol.toStringTag)?.get?.call(array)
 }
 
 /** Encodes bytes as standard base64 with padding (RFC 4648 section 4). */
@@ -120,6 +120,10 @@ export function encodeHex(bytes: Uint8Array): string {
  */
 export function decodeHex(text: string): Uint8Array {
   if (!/^(?:[0-9a-f]{2})*$/.test(text)) throw new FormatError('not lower-case hexadecimal')
+  return hexBytes(text)
+}
+
+function hexBytes(text: string): Uint8Array {
   const bytes = new Uint8Array(text.length / 2)
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at)
@@ -144,7 +148,7 @@ let decoder: TextDecoder | undefined
 function textCoders(): TextCoders {
   if (typeof TextEncoder === 'function' && typeof TextDecoder === 'function') return { TextEncoder, TextDecoder }
   const util = (globalThis as MaybeNode).process?.getBuiltinModule?.('node:util') as TextCoders | undefined
-  if (!util) throw new Error('this platform has no TextEncoder: add TextEncoder and TextDecoder to its globals')
+  if (!util) throw new Error('add TextEncoder and TextDecoder to the globals of this platform')
   return util
 }
 
@@ -236,5 +240,5 @@ export function isUuid(text: string): boolean {
 /** The 16 bytes of a canonical UUID. @throws FormatError when it is not one */
 export function uuidBytes(uuid: string): Uint8Array {
   if (!isUuid(uuid)) throw new FormatError('not a canonical UUID')
-  return decodeHex(uuid.replaceAll('-', ''))
+  return hexBytes(uuid.replaceAll('-', ''))
 }

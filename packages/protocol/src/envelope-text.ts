@@ -52,7 +52,7 @@ export function decodeTextForm(encoded: string): { wrapped: WrappedKey; rest: Ui
   const end = HEADER_BYTES + wrappedBytes
   if (bytes.length < end) throw new FormatError(TOO_SHORT)
   const key_version = header.getUint32(UUID_BYTES)
-  if (!isKeyVersion(key_version)) throw new FormatError('key_version must be from 1 to 2^31 - 1')
+  if (!isKeyVersion(key_version)) throw new FormatError('key_version must be a whole number from 1 to 2^31 - 1')
   const key_id = encodeHex(bytes.subarray(0, UUID_BYTES)).replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
   const wrapped = { wrapped_key: encodeBase64(bytes.subarray(HEADER_BYTES, end)), key_id, key_version }
   return { wrapped, rest: bytes.subarray(end) }
@@ -61,7 +61,7 @@ export function decodeTextForm(encoded: string): { wrapped: WrappedKey; rest: Ui
 /** Decodes the text of an envelope. Whether its parts are right is not checked. @throws FormatError when it is none (envelope-text.md 3) */
 export function decodeEnvelopeText(text: string): Envelope {
   const [, version, encoded = ''] = PREFIX.exec(text) ?? []
-  if (version === undefined) throw new FormatError('the text of an envelope begins with eaas.1. or eaas.2.')
+  if (version === undefined) throw new FormatError('its text must begin with eaas.1. or eaas.2.')
   const { wrapped, rest } = decodeTextForm(encoded)
   const ivAt = version === '2' ? KEY_BYTES : 0
   if (rest.length < ivAt + IV_BYTES + TAG_BYTES) throw new FormatError(TOO_SHORT)
@@ -71,7 +71,7 @@ export function decodeEnvelopeText(text: string): Envelope {
 }
 
 function decodeBase64Url(text: string): Uint8Array {
-  if (!BASE64URL.test(text)) throw new FormatError('the text has characters that are not base64url')
+  if (!BASE64URL.test(text)) throw new FormatError('its text must be base64url')
   const standard = text.replaceAll('-', '+').replaceAll('_', '/')
   return decodeBase64(standard.padEnd(Math.ceil(text.length / 4) * 4, '='))
 }

@@ -1,7 +1,7 @@
 /** Envelope format v2 (envelope-v2.md): bound to a context, and to one DEK. Its bytes and their checks; engines derive and seal. */
 import { KEY_BYTES } from './aead.js'
 import { concatBytes, encodeBase64, encodeUtf8, FormatError, lengthPrefixed, uuidBytes } from './bytes.js'
-import { bytesOf, decodeParts, type EnvelopeParts, encodeEnvelope, type WrappedKey } from './envelope.js'
+import { bytesOf, decodeParts, type EnvelopeParts, readObject, type WrappedKey } from './envelope.js'
 
 /** An envelope as it is stored and sent (envelope-v2.md 1). */
 export interface EnvelopeV2 {
@@ -114,13 +114,12 @@ export function encodeEnvelopeV2(
   iv: Uint8Array,
   sealed: Uint8Array,
 ): EnvelopeV2 {
-  const { ciphertext, wrapped_key, iv: text, key_id, key_version } = encodeEnvelope(wrapped, iv, sealed)
   return {
-    ciphertext,
-    wrapped_key,
-    iv: text,
-    key_id,
-    key_version,
+    ciphertext: encodeBase64(sealed),
+    wrapped_key: wrapped.wrapped_key,
+    iv: encodeBase64(iv),
+    key_id: wrapped.key_id,
+    key_version: wrapped.key_version,
     envelope_version: 2,
     commitment: encodeBase64(commitment),
   }
@@ -137,9 +136,9 @@ export interface EnvelopeV2Parts extends EnvelopeParts {
  * @throws FormatError naming the field that is wrong (envelope-v2.md 1); the message contains nothing of the value
  */
 export function decodeEnvelopeV2(input: unknown): EnvelopeV2Parts {
-  const fields = (input ?? {}) as Record<string, unknown>
+  const fields = readObject(input)
   if (fields.envelope_version !== 2) throw new FormatError('envelope_version must be 2')
-  const parts = decodeParts(input)
+  const parts = decodeParts(fields)
   const commitment = bytesOf(fields, 'commitment')
   if (commitment.length !== KEY_BYTES) {
     throw new FormatError(`commitment must be ${KEY_BYTES} bytes, got ${commitment.length}`)

@@ -53,8 +53,7 @@ export function encodeEnvelope(wrapped: WrappedKey, iv: Uint8Array, sealed: Uint
  * @throws FormatError naming the field that is wrong; the message contains nothing of the value
  */
 export function decodeWrappedKey(input: unknown): WrappedKey {
-  if (typeof input !== 'object' || input === null) throw new FormatError('an envelope must be an object')
-  const fields = input as Record<string, unknown>
+  const fields = readObject(input)
   const { key_id, key_version } = fields
   if (typeof key_id !== 'string' || !isUuid(key_id)) throw new FormatError('key_id must be a UUID')
   if (!isKeyVersion(key_version)) throw new FormatError('key_version must be a whole number from 1 to 2^31 - 1')
@@ -69,17 +68,16 @@ export function decodeWrappedKey(input: unknown): WrappedKey {
  * @throws FormatError naming the field that is wrong (envelope.md 6); the message contains nothing of the value
  */
 export function decodeEnvelope(input: unknown): EnvelopeParts {
-  const fields = (input ?? {}) as Record<string, unknown> // `decodeWrappedKey` refuses anything but an object
+  const fields = readObject(input)
   if (fields.envelope_version !== undefined && fields.envelope_version !== 1) {
     throw new FormatError('envelope_version must be 1')
   }
-  return decodeParts(input)
+  return decodeParts(fields)
 }
 
 /** Reads the fields that both formats have. @throws FormatError naming the field that is wrong */
-export function decodeParts(input: unknown): EnvelopeParts {
-  const fields = (input ?? {}) as Record<string, unknown>
-  const wrapped = decodeWrappedKey(input)
+export function decodeParts(fields: Record<string, unknown>): EnvelopeParts {
+  const wrapped = decodeWrappedKey(fields)
   const iv = bytesOf(fields, 'iv')
   if (iv.length !== IV_BYTES) throw new FormatError(`iv must be ${IV_BYTES} bytes, got ${iv.length}`)
   const sealed = bytesOf(fields, 'ciphertext')
@@ -87,6 +85,12 @@ export function decodeParts(input: unknown): EnvelopeParts {
     throw new FormatError(`ciphertext must be at least ${TAG_BYTES} bytes, got ${sealed.length}`)
   }
   return Object.assign(wrapped, { iv, sealed }) // spreading an object takes V8 longer than decoding these
+}
+
+/** Refuses anything but an object. @throws FormatError */
+export function readObject(input: unknown): Record<string, unknown> {
+  if (typeof input === 'object' && input !== null) return input as Record<string, unknown>
+  throw new FormatError('an envelope must be an object')
 }
 
 /** Whether a value can be the version of a key. */

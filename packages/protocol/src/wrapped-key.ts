@@ -18,20 +18,27 @@ export interface WrappedKeyParts {
 
 /** Reads a wrapped key; undefined for any other text, which callers treat as not authentic. */
 export function readWrappedKey(text: string): WrappedKeyParts | undefined {
-  let bytes: Uint8Array
-  try {
-    bytes = decodeBase64(text)
-  } catch {
-    return undefined // not base64
-  }
-  if (bytes.length !== BYTES || bytes[0] !== FORMAT) return undefined
-  const version = new DataView(bytes.buffer, bytes.byteOffset).getUint32(VERSION_AT)
-  return { version, iv: bytes.subarray(IV_AT, SEALED_AT), sealed: bytes.subarray(SEALED_AT) }
+  const bytes = findBytes(text)
+  return bytes && { version: versionIn(bytes), iv: bytes.subarray(IV_AT, SEALED_AT), sealed: bytes.subarray(SEALED_AT) }
 }
 
 /** Returns the version under which a DEK was wrapped, which a changed `key_version` cannot raise (wrapped-key.md 1). */
 export function wrappingVersion({ wrapped_key, key_version }: WrappedKey): number {
-  return Math.min(key_version, readWrappedKey(wrapped_key)?.version ?? key_version)
+  const bytes = findBytes(wrapped_key)
+  return bytes ? Math.min(key_version, versionIn(bytes)) : key_version
+}
+
+function findBytes(text: string): Uint8Array | undefined {
+  try {
+    const bytes = decodeBase64(text)
+    return bytes.length === BYTES && bytes[0] === FORMAT ? bytes : undefined
+  } catch {
+    return undefined // not base64
+  }
+}
+
+function versionIn(bytes: Uint8Array): number {
+  return new DataView(bytes.buffer, bytes.byteOffset).getUint32(VERSION_AT)
 }
 
 /** Writes a wrapped key as text. */
