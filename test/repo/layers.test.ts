@@ -364,7 +364,7 @@ const SDK_LAYERS: Layers = [
   ['models', ['async', 'engines', 'deks', 'records', 'resources']],
   ['parts', ['deks', 'http', 'records', 'resources', 'models']],
   ['client', ['async', 'engines', 'deks', 'http', 'records', 'resources', 'models', 'parts']],
-  ['first-call', ['parts', 'client']],
+  ['first-call', ['http', 'parts', 'client']],
   ['create-client', ['client', 'first-call']],
   ['index', ['engines', 'deks', 'http', 'records', 'resources', 'models', 'client', 'create-client']],
   ['backfill', ['async', 'engines', 'records', 'resources', 'models']],

@@ -15,6 +15,7 @@ import {
   assertHashable,
   assertKeyId,
   assertNotAborted,
+  assertOneOf,
   assertOptions,
   assertWhole,
   type Binary,
@@ -36,7 +37,7 @@ import type * as Parts from './parts.js'
 import { CLIENT_PARTS } from './records/client-parts.js'
 import type { DecryptManyOptions } from './records/decrypt-many.js'
 import type { EncryptManyOptions } from './records/encrypt-many.js'
-import type { StoredEnvelope } from './records/read-envelope.js'
+import { readEnvelope, type StoredEnvelope, withWrappedKey } from './records/read-envelope.js'
 import type { DecryptedRecord, EncryptedRecord, OpenableField, SealableField } from './records/record-types.js'
 import type { Sealing } from './records/sealing.js'
 import type { ApiKeys } from './resources/api-keys.js'
@@ -350,17 +351,8 @@ export function assembleClient(options: ClientOptions, importParts: ImportParts)
     const preparing = prepare()
     // Copied where it has to wait: the caller may wipe or change what was passed.
     const bytes = isPromise(preparing) || dek !== 'shared' ? new Uint8Array(given) : given
-    const { records, createOwnDek, readContext, zeroDek } = isPromise(preparing) ? await preparing : preparing
-    const aad = pairs === undefined ? undefined : readContext(keyId, pairs)
-    const { envelopes, wrap } = records
-    if (dek === 'shared') return envelopes.seal(bytes, keyId, signal, aad)
-    const own = await createOwnDek(wrap, keyId, signal)
-    try {
-      assertNotAborted(signal)
-      return await envelopes.sealWith(own, bytes, aad)
-    } finally {
-      zeroDek(own.dek)
-    }
+    const { records, sealOne } = isPromise(preparing) ? await preparing : preparing
+    return sealOne(records, bytes, { keyId, context: pairs, dek, signal })
   }
   const decrypt = async (envelope: StoredEnvelope, options: DecryptOptions = {}) => {
     assertOptions('decrypt()', options, DECRYPT_OPTIONS)
@@ -371,8 +363,8 @@ export function assembleClient(options: ClientOptions, importParts: ImportParts)
     const preparing = prepare()
     // Copied where it has to wait: the caller may change what was passed.
     const given = isPromise(preparing) && typeof envelope === 'object' ? envelope && { ...envelope } : envelope
-    const { records, demandContext, readEnvelope } = isPromise(preparing) ? await preparing : preparing
-    return records.envelopes.open(demandContext(readEnvelope(given), { context, acceptUnbound }), signal)
+    const { records, openOne } = isPromise(preparing) ? await preparing : preparing
+    return openOne(records, given, { context, acceptUnbound, signal })
   }
   const client = {
     encrypt,
@@ -386,13 +378,13 @@ export function assembleClient(options: ClientOptions, importParts: ImportParts)
     encryptMany: traced(
       async (rows: readonly object[], options: EncryptManyOptions<string, Record<string, string>>) => {
         const taken = takeRows(rows)
-        const { records, encryptRecords } = await load()
-        return encryptRecords(records, taken, options)
+        const { records, encryptMany } = await load()
+        return encryptMany(records, taken, options)
       },
     ),
     decryptMany: traced(async (rows: readonly object[], options: DecryptManyOptions<string, 'text' | 'bytes'>) => {
-      const { records, decryptRecords } = await load()
-      return decryptRecords(records, rows, options)
+      const { records, decryptMany } = await load()
+      return decryptMany(records, rows, options)
     }),
     async hash(value: string, options: Partial<HashOptions> = {}) {
       assertOptions('hash()', options, ['keyId', 'signal'])
@@ -405,9 +397,8 @@ export function assembleClient(options: ClientOptions, importParts: ImportParts)
     async rewrap(envelope: StoredEnvelope, options?: CallOptions) {
       const signal = readSignal('rewrap()', options)
       const given = copyPlain(envelope)
-      const { records, envelopeObject, likeForm, readEnvelope } = await load()
-      const { wrapped_key, key_version } = await records.rewrap(readEnvelope(given), signal)
-      return likeForm({ ...envelopeObject(given), wrapped_key, key_version }, given)
+      const { records } = await load()
+      return withWrappedKey(given, await records.rewrap(readEnvelope(given), signal))
     },
     async createIndexKey(keyId: string, options: IndexKeyOptions = {}) {
       assertOptions('createIndexKey()', options, ['model', 'signal'])
@@ -441,7 +432,7 @@ function readOptions(options: ClientOptions) {
   if (apiKey !== undefined && typeof apiKey !== 'string' && typeof apiKey !== 'function') {
     throw new InvalidInputError(`apiKey must be a string or a function, got ${kindOf(apiKey)}`)
   }
-  if (!ENGINES.includes(engine)) throw new InvalidInputError(`engine must be one of ${ENGINES.join(', ')}`)
+  assertOneOf('engine', engine, ENGINES)
   for (const name of ['fetch', 'onEvent'] as const) {
     const given: unknown = options[name]
     if (given !== undefined && typeof given !== 'function') throw new InvalidInputError(`${name} must be a function`)
@@ -455,7 +446,7 @@ function readOptions(options: ClientOptions) {
   for (const [name, value] of Object.entries({ cache, verify, allowInsecure })) assertFlag(name, value)
   assertWhole('deks.maxMessages', maxMessages, 1, DEK_MAX_MESSAGES)
   for (const [name, value] of Object.entries({ maxBytes, maxAgeMs, cacheSize, cacheMaxAgeMs })) {
-    assertWhole(`deks.${name}`, value, 1, Number.MAX_SAFE_INTEGER)
+    assertWhole(`deks.${name}`, value, 1)
   }
   return {
     baseUrl,

@@ -77,19 +77,15 @@ export interface ApiProblem {
 export class ApiError extends EaasBaseError implements ApiProblem {
   override readonly name = 'ApiError'
   readonly code = 'E_API'
-  readonly status: number
-  readonly title: string
-  readonly detail: string
-  readonly problem: ServiceProblem
-  readonly requestId: string | undefined
+  declare readonly status: number
+  declare readonly title: string
+  declare readonly detail: string
+  declare readonly problem: ServiceProblem
+  declare readonly requestId: string | undefined
 
   constructor(call: string, answer: ApiProblem, hint: string, retryable: boolean) {
     super(`${call}: ${answer.status} ${answer.title} (${answer.problem}): ${answer.detail}`, hint, retryable)
-    this.status = answer.status
-    this.title = answer.title
-    this.detail = answer.detail
-    this.problem = answer.problem
-    this.requestId = answer.requestId
+    Object.assign(this, answer)
   }
 }
 
@@ -113,7 +109,7 @@ export class AbortedError extends EaasBaseError {
   /** @param signal the aborted signal; without it, the error says that the client is closed */
   constructor(signal?: AbortSignal) {
     super(
-      signal ? 'aborted by the signal that the caller passed' : 'the client is closed',
+      signal ? 'aborted by the signal of the caller' : 'the client is closed',
       signal ? 'Nothing to do: the caller aborted the call.' : 'Create a new client.',
       false,
       signal?.reason,
@@ -129,11 +125,7 @@ export class ProtocolError extends EaasBaseError {
   readonly status: number
 
   constructor(message: string, status: number, retryable = false) {
-    super(
-      message,
-      'Check that baseUrl names an EaaS service of a matching version, and that no proxy answers for it.',
-      retryable,
-    )
+    super(message, 'Check baseUrl, the version of the service, and that no proxy answers for it.', retryable)
     this.status = status
   }
 }
@@ -187,7 +179,7 @@ export class RandomnessError extends EaasBaseError {
   readonly code = 'E_RANDOMNESS'
 
   constructor(message: string) {
-    super(message, 'Run where crypto.getRandomValues works: Node 20.19 or later, or a current browser.')
+    super(message, 'Run in Node 20.19 or later, or in a current browser.')
   }
 }
 

@@ -1,8 +1,8 @@
 /** Turns what callers pass into typed values, and refuses anything else before the network is used. */
-import { asBytes, decodeUtf8, encodeUtf8, FormatError, isUuid, isWellFormed } from '@eaas/protocol'
+import { decodeUtf8, encodeUtf8, FormatError, isUuid, isWellFormed } from '@eaas/protocol'
 import { AbortedError, ContentError, InvalidInputError, type RecordPlace } from './errors.js'
 import { MAX_HASHED_JSON_BYTES, MAX_PLAINTEXT_BYTES } from './limits.js'
-import { nearestName } from './nearest-name.js'
+import { didYouMean, nearestName } from './nearest-name.js'
 
 /** The most bytes of JSON that one UTF-16 code unit becomes. */
 const MOST_ESCAPED = 6
@@ -22,7 +22,19 @@ export function assertKeyId(keyId: unknown, option = 'keyId'): asserts keyId is 
   )
 }
 
-const lengthOf = Object.getOwnPropertyDescriptor(ArrayBuffer.prototype, 'byteLength')?.get
+/**
+ * Runs what reads a format of the protocol. Every value that it refuses is the caller's mistake.
+ *
+ * @throws InvalidInputError with `what` in front of the message of the FormatError
+ */
+export function readFormat<T>(read: () => T, what: string, hint: string, place?: RecordPlace): T {
+  try {
+    return read()
+  } catch (error) {
+    if (!(error instanceof FormatError)) throw error
+    throw new InvalidInputError(what + error.message, hint, place)
+  }
+}
 
 /** Bytes as platforms have them: a buffer, or a view of one with elements of any type. */
 export type Binary = ArrayBuffer | ArrayBufferView
@@ -49,12 +61,10 @@ export function readValue(value: unknown, place?: RecordPlace): Uint8Array {
 
 /** Returns the bytes of a buffer or a view, over the same memory; undefined for anything else, and for a detached buffer. */
 export function readBinary(value: unknown): Uint8Array | undefined {
-  const bytes = asBytes(value)
-  if (bytes && bytes.length > 0) return bytes
+  if (value instanceof Uint8Array && value.length > 0) return value
   try {
-    if (ArrayBuffer.isView(value)) return new Uint8Array(value.buffer, value.byteOffset, value.byteLength)
-    lengthOf?.call(value) // throws unless it is an ArrayBuffer, of whatever realm
-    return new Uint8Array(value as ArrayBuffer)
+    const view = ArrayBuffer.isView(value) ? value : new DataView(value as ArrayBuffer) // throws unless it is a buffer, of whatever realm
+    return new Uint8Array(view.buffer, view.byteOffset, view.byteLength)
   } catch {
     return undefined // a detached buffer, which would be sealed as if it were empty, or something else
   }
@@ -72,7 +82,7 @@ export function toText(bytes: Uint8Array, place?: RecordPlace): string {
   } catch {
     throw new ContentError(
       'the decrypted value is not UTF-8 text',
-      'Read it as bytes: decrypt(), `as: "bytes"` with decryptMany(), bytes() in a model.',
+      'Read it as bytes: decrypt(), `as: "bytes"`, bytes() in a model.',
       place,
     )
   }
@@ -106,9 +116,24 @@ export function assertHashable(value: unknown, place?: RecordPlace): asserts val
 }
 
 /** Refuses anything but a whole number from `min` to `max`. @throws InvalidInputError */
-export function assertWhole(name: string, value: unknown, min: number, max: number): asserts value is number {
+export function assertWhole(
+  name: string,
+  value: unknown,
+  min: number,
+  max = Number.MAX_SAFE_INTEGER,
+): asserts value is number {
   if (Number.isSafeInteger(value) && (value as number) >= min && (value as number) <= max) return
   throw new InvalidInputError(`${name} must be a whole number from ${min} to ${max}`)
+}
+
+/** Refuses anything but an array. @throws InvalidInputError */
+export function assertArray(name: string, value: unknown): asserts value is readonly unknown[] {
+  if (!Array.isArray(value)) throw new InvalidInputError(`${name} must be an array, got ${kindOf(value)}`)
+}
+
+/** Refuses anything but one of the choices. @throws InvalidInputError that names them */
+export function assertOneOf(name: string, value: unknown, choices: readonly unknown[]): void {
+  if (!choices.includes(value)) throw new InvalidInputError(`${name} must be one of ${choices.join(', ')}`)
 }
 
 /**
@@ -122,10 +147,8 @@ export function assertOptions(name: string, options: unknown, known?: readonly s
   }
   const unknown = known && Object.keys(options).find((option) => !known.includes(option))
   if (unknown === undefined) return
-  const near = nearestName(unknown, known ?? [])
-  const meant = near === undefined ? '' : `: did you mean ${JSON.stringify(near)}?`
   throw new InvalidInputError(
-    `${name} has no option ${JSON.stringify(unknown)}${meant}`,
+    `${name} has no option ${JSON.stringify(unknown)}${didYouMean(nearestName(unknown, known ?? []))}`,
     `Its options: ${known?.join(', ') || 'none'}.`,
   )
 }
@@ -218,10 +241,5 @@ export function kindOf(value: unknown): string {
 }
 
 function readText(text: string, place: RecordPlace | undefined): Uint8Array {
-  try {
-    return encodeUtf8(text)
-  } catch (error) {
-    if (!(error instanceof FormatError)) throw error
-    throw new InvalidInputError(error.message, 'Pass a Uint8Array if the value is not text.', place)
-  }
+  return readFormat(() => encodeUtf8(text), '', 'Pass a Uint8Array if the value is not text.', place)
 }

@@ -14,6 +14,11 @@ export function nearestName(name: string, known: readonly string[]): string | un
   return nearest !== undefined && likeness(nearest) >= ENOUGH ? nearest : undefined
 }
 
+/** The end of a message about a name: what was probably meant, if anything. */
+export function didYouMean(name: string | undefined): string {
+  return name === undefined ? '' : `: did you mean ${JSON.stringify(name)}?`
+}
+
 /** Removes case and word separators from a name: `birth_date` and `birthDate` become `birthdate`. */
 export function plainName(name: string): string {
   return name.toLowerCase().replace(/[\s_.-]/g, '')

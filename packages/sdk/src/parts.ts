@@ -17,25 +17,18 @@ export { observe } from './http/observe.js'
 export { createQueue } from './http/queue.js'
 export { send } from './http/send.js'
 
-// DEKs.
-
-export { zeroDek } from './deks/bound-keys.js'
-export { createOwnDek } from './deks/own-dek.js'
-
 // Values.
 
 export { readJson } from './json.js'
-export { demandContext, readContext } from './records/bound-envelopes.js'
-export { envelopeObject, likeForm, readEnvelope } from './records/read-envelope.js'
+export { openOne, sealOne } from './records/one-value.js'
 export { createSealing } from './records/sealing.js'
 
 // Models.
 
 export { createIndexKey, rewrapIndexKey } from './models/local-index.js'
 export { createModelRows } from './models/model-rows.js'
-export { resealRows, rewrapRows } from './models/rotation.js'
 
 // Many records.
 
-export { decryptRecords } from './records/decrypt-many.js'
-export { encryptRecords } from './records/encrypt-many.js'
+export { decryptMany } from './records/decrypt-many.js'
+export { encryptMany } from './records/encrypt-many.js'

@@ -55,16 +55,16 @@ async function bundle(entry: string, external: string[] = [], more: string[] = [
 }
 
 describe('the size for browsers, minified and compressed', () => {
-  it('of the default entry is at most 16 KB with all that it loads at once, and 47 KB with all that it may load', async () => {
+  it('of the default entry is at most 16 KB with all that it loads at once, and 45 KB with all that it may load', async () => {
     const { atOnce, all } = await bundle('index.ts')
     expect(atOnce).toBeLessThanOrEqual(16 * KB)
-    // noble is 7 KB of it, for pages without WebCrypto alone.
-    expect(all).toBeLessThanOrEqual(47 * KB)
+    // noble is 6 KB of it, for pages without WebCrypto alone.
+    expect(all).toBeLessThanOrEqual(45 * KB)
   })
 
-  it('of what the SDK adds to the packages that it uses is at most 40.6 KB', async () => {
+  it('of what the SDK adds to the packages that it uses is at most 39 KB', async () => {
     const { all } = await bundle('index.ts', ['@noble/ciphers', '@noble/hashes'])
-    expect(all).toBeLessThanOrEqual(40.6 * KB)
+    expect(all).toBeLessThanOrEqual(39 * KB)
   })
 
   it('of the streams entry is at most 7.25 KB, and an application that imports it beside the default entry loads no code twice', async () => {

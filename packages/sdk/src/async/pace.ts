@@ -1,4 +1,5 @@
 /** Gives the event loop a turn regularly during long work, so that a page or a server stays responsive. */
+import { assertNotAborted } from '../input.js'
 
 /** Below the 16 ms that a page has for one frame. */
 const TURN_MS = 8
@@ -6,8 +7,8 @@ const TURN_MS = 8
 export interface Pace {
   /** Tells whether it is time to rest. Cheap enough to call for each record. */
   due(): boolean
-  /** Gives the event loop a turn. */
-  rest(): Promise<void>
+  /** Gives the event loop a turn. @throws AbortedError when the signal is aborted, in that turn too */
+  rest(signal?: AbortSignal | undefined): Promise<void>
 }
 
 /** Starts counting the time since the last rest. */
@@ -15,8 +16,9 @@ export function createPace(): Pace {
   let since = performance.now()
   return {
     due: () => performance.now() - since >= TURN_MS,
-    async rest() {
+    async rest(signal) {
       await turn()
+      assertNotAborted(signal)
       since = performance.now()
     },
   }

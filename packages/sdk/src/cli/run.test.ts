@@ -517,7 +517,12 @@ describe('the command line', () => {
 
   it.each([
     [{ EAAS_BASE_URL: 'http://eaas.example.org' }, 2, 'EAAS_BASE_URL is http to another', 'or pass --allow-insecure.'],
-    [{ EAAS_BASE_URL: 'eaas.example.org' }, 2, 'EAAS_BASE_URL must be a URL', 'Set it to an absolute URL'],
+    [
+      { EAAS_BASE_URL: 'eaas.example.org' },
+      2,
+      'EAAS_BASE_URL must be an http or https URL',
+      'Set it to an absolute URL',
+    ],
     [{ EAAS_API_KEY: 'two words' }, 2, 'the API key must be text', 'where the API key is read from'],
     [{ EAAS_API_KEY: 'eaas_sk_WRONG' }, 1, '401', 'it is missing, unknown, expired or revoked.\n'],
     [{ EAAS_BASE_URL: '' }, 1, 'no answer from http://127.0.0.1:8420', 'EAAS_BASE_URL is not set'],

@@ -1,5 +1,5 @@
 /** Which DEK a call seals with. */
-import { InvalidInputError } from '../errors.js'
+import { assertOneOf } from '../input.js'
 
 /**
  * Which DEK seals: `shared` uses the key's DEK within its limits; `call` makes one for the call; `record` makes one for each
@@ -7,9 +7,7 @@ import { InvalidInputError } from '../errors.js'
  */
 export type DekScope = 'shared' | 'call' | 'record'
 
-const SCOPES: readonly unknown[] = ['shared', 'call', 'record'] satisfies DekScope[]
-
 /** Refuses anything but a scope. @throws InvalidInputError */
 export function assertScope(scope: unknown): void {
-  if (!SCOPES.includes(scope)) throw new InvalidInputError('dek must be "shared", "call" or "record"')
+  assertOneOf('dek', scope, ['shared', 'call', 'record'] satisfies DekScope[])
 }

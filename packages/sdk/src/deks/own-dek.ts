@@ -1,7 +1,10 @@
 /** DEKs for one call or one record, outside the shared ones. The caller zeroes them. */
 import { decodeBase64, equalInConstantTime, type WrappedKey } from '@eaas/protocol'
+import type { Soon } from '../async/is-promise.js'
 import { untilAborted } from '../async/on-abort.js'
 import { isEaasError, ProtocolError } from '../errors.js'
+import { assertNotAborted } from '../input.js'
+import { zeroDek } from './bound-keys.js'
 import { randomDek } from './random.js'
 
 /** A DEK with its wrapped key. Whoever made it zeroes it. */
@@ -34,7 +37,7 @@ export function createWrap({ wrap, unwrap }: WrapCalls, verify: boolean): Wrap {
     const back = await unwrapIfAuthentic(unwrap, wrapped)
     const isSame = back !== undefined && equalInConstantTime(dek, back)
     back?.fill(0)
-    if (!isSame) throw refuse('does not unwrap to the DEK that was sent')
+    if (!isSame) throw refuse('does not unwrap to the same DEK')
     return wrapped
   }
 }
@@ -48,6 +51,21 @@ export async function unwrapIfAuthentic(
     if (isEaasError(error) && error.code === 'E_DECRYPTION') return undefined
     throw error
   })
+}
+
+/** Runs a task with a DEK of its own, and then zeroes the DEK. @throws AbortedError as soon as the signal is aborted */
+export async function withOwnDek<T>(
+  wrap: Wrap,
+  { keyId, signal }: { keyId: string; signal: AbortSignal | undefined },
+  task: (own: OwnDek) => Soon<T>,
+): Promise<T> {
+  const own = await createOwnDek(wrap, keyId, signal)
+  try {
+    assertNotAborted(signal)
+    return await task(own)
+  } finally {
+    zeroDek(own.dek)
+  }
 }
 
 /** Makes a DEK and has it wrapped. The caller zeroes it. @throws AbortedError as soon as the signal is aborted */

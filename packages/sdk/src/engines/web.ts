@@ -2,7 +2,7 @@
 import { assertLengths, OpenError, TAG_BYTES } from '@eaas/protocol'
 import type { Soon } from '../async/is-promise.js'
 import type { Engine } from './engine.js'
-import { createHmac } from './hmac.js'
+import { createHmacBy } from './hmac.js'
 
 const CIPHER = 'AES-GCM'
 const TAG_LENGTH = TAG_BYTES * 8
@@ -64,7 +64,7 @@ export function createWebEngine(): Engine | undefined {
       const params = { name: 'HKDF', hash: 'SHA-256', salt: salt as BufferSource, info: info as BufferSource }
       return new Uint8Array(await subtle.deriveBits(params, await hkdf, length * 8))
     },
-    createMac: (key) => createHmac(new Uint8Array(key)),
+    createMac: (key) => createHmacBy(subtle, new Uint8Array(key)),
     async open(dek, iv, sealed, aad) {
       assertLengths(dek, iv)
       const key = await importOnce(dek).aes

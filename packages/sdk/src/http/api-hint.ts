@@ -9,7 +9,7 @@ export function apiHint({ status, problem }: Pick<ApiProblem, 'status' | 'proble
     case 'E_NAME_TAKEN':
       return 'Choose another name: names are never reused.'
     case 'E_KEY_DESTROYED':
-      return 'Treat the data as deleted: nothing brings the key back.'
+      return 'Treat the data as deleted: the key is gone.'
     case 'E_TOO_MANY_CALLS':
       return 'Wait for the time that the detail states.'
     case 'E_BODY_TOO_LARGE':

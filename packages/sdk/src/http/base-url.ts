@@ -5,10 +5,10 @@ import { kindOf } from '../input.js'
 /** Replaces the page's origin while only the path is checked. */
 const ANY_ORIGIN = 'https://page.invalid'
 /** For options that usually come from the environment. */
-export const ENVIRONMENT_HINT = 'If it comes from an environment variable, set it where the program runs.'
+export const ENVIRONMENT_HINT = 'If it comes from the environment, set it where the program runs.'
 /** Hosts whose traffic never leaves this machine, as URLs spell them. */
 const LOCAL_HOST = /^(?:localhost|.+\.localhost|127(?:\.\d+){3}|\[::1\])$/
-const HINT = 'Pass an absolute URL such as https://eaas.example.org or https://example.org/eaas.'
+const HINT = 'Pass an absolute URL, such as https://example.org/eaas.'
 
 /**
  * Reads an absolute base URL. The result ends with a slash.
@@ -21,22 +21,18 @@ function parseBaseUrl(baseUrl: string, allowInsecure = false): URL {
   if (typeof baseUrl !== 'string') {
     throw new InvalidInputError(`baseUrl must be text, got ${kindOf(baseUrl)}`, 'Pass the `href` of a URL object.')
   }
-  if (!URL.canParse(baseUrl)) throw new InvalidInputError('baseUrl must be a URL', HINT)
-  const url = new URL(baseUrl)
-  if (url.protocol !== 'https:' && url.protocol !== 'http:') {
+  const url = URL.canParse(baseUrl) ? new URL(baseUrl) : undefined
+  if (!url || !/^https?:/.test(url.protocol)) {
     throw new InvalidInputError('baseUrl must be an http or https URL', HINT)
   }
   if (url.protocol === 'http:' && !allowInsecure && !LOCAL_HOST.test(url.hostname)) {
     throw new InvalidInputError(
-      'baseUrl is http to another machine: API key and data keys would travel unencrypted',
+      'baseUrl is http to another machine: keys would travel unencrypted',
       'Use https, or pass `allowInsecure: true`.',
     )
   }
-  if (url.username !== '' || url.password !== '') {
-    throw new InvalidInputError('baseUrl must not contain a user name or a password', HINT)
-  }
-  if (baseUrl.includes('?') || baseUrl.includes('#')) {
-    throw new InvalidInputError('baseUrl must not contain a query or a fragment', HINT)
+  if (url.username !== '' || url.password !== '' || /[?#]/.test(baseUrl)) {
+    throw new InvalidInputError('baseUrl must not contain a user name, a password, a query or a fragment', HINT)
   }
   if (!url.pathname.endsWith('/')) url.pathname += '/'
   return url

@@ -104,7 +104,7 @@ async function readApiKey(apiKey: ApiKey | undefined, refused?: string): Promise
   // Checked here because fetch would repeat a bad header in its error.
   if (typeof value === 'string' && /^[\x21-\x7e]+$/.test(value)) return value
   const hint = 'Check where the API key is read from.'
-  throw new InvalidInputError('apiKey must be text of visible ASCII characters, without spaces', hint)
+  throw new InvalidInputError('apiKey must be text of visible ASCII, without spaces', hint)
 }
 
 function missingApiKey(): InvalidInputError {

@@ -66,7 +66,7 @@ function readKey(key: ShortLivedApiKey): { secret: string; useForMs: number } {
   const expiresAt = typeof expires_at === 'string' ? Date.parse(expires_at) : Number.NaN
   const createdAt = created_at === undefined ? Date.now() : Date.parse(created_at)
   if (typeof secret !== 'string' || Number.isNaN(expiresAt) || Number.isNaN(createdAt)) {
-    const hint = 'Let the backend answer with `secret` and `expires_at` of the API key that it created.'
+    const hint = 'Let the backend answer with the API key that it created.'
     throw new InvalidInputError('fetchKey must return { secret, expires_at }', hint)
   }
   const lifeMs = expiresAt - createdAt

@@ -1,5 +1,5 @@
 /** Sends one call with its retries, and checks the answer. */
-import { isWellFormed, type OperationId, PROBLEM_CONTENT_TYPE } from '@eaas/protocol'
+import { type OperationId, PROBLEM_CONTENT_TYPE } from '@eaas/protocol'
 import * as wire from '@eaas/protocol/answers'
 import { ApiError, isEaasError, NetworkError, ProtocolError } from '../errors.js'
 import { apiHint } from './api-hint.js'
@@ -121,7 +121,7 @@ function isCacheTaken(): boolean {
 async function receive(call: Call, response: FetchResponse): Promise<RawAnswer> {
   if (response.redirected || response.type === 'opaqueredirect' || (response.status >= 300 && response.status < 400)) {
     discard(response.body)
-    throw new ProtocolError(`${nameOf(call)}: answered with a redirect, which is never followed`, response.status)
+    throw new ProtocolError(`${nameOf(call)}: a redirect, which is never followed`, response.status)
   }
   const requestId = response.headers.get('x-request-id') ?? ''
   return {
@@ -268,10 +268,10 @@ function assertAbout(call: Call, value: unknown, status: number): void {
 
 /** Makes text of the other end fit for an error: without secrets and control characters, and not too long. */
 function clean(text: string, secrets: Spellings): string {
-  const shown = hide(text, secrets)
+  return hide(text, secrets)
     .replace(/\p{Cc}+/gu, ' ')
     .slice(0, MAX_TEXT)
-  return isWellFormed(shown) ? shown : shown.replace(/\p{Surrogate}/gu, '')
+    .replace(/\p{Surrogate}/gu, '') // half of a character, of which the other half was cut off
 }
 
 function networkError(

@@ -10,7 +10,7 @@ export function asTampering(error: unknown): unknown {
   if (error.problem !== 'E_NOT_FOUND') return error
   return new DecryptionError(undefined, {
     message: 'could not decrypt: the service has no key with this key_id',
-    hint: 'Check that key_id was not changed, and that the API key belongs to the tenant that encrypted it.',
+    hint: 'Check that its key_id was not changed, and that the API key belongs to the same tenant.',
     cause: error,
   })
 }

@@ -71,11 +71,7 @@ function normalizeText(text: string, normalize: readonly Normalizer[], place: Re
     const before: unknown = normalized
     normalized = (typeof one === 'function' ? one : NORMALIZERS[one])(normalized)
     if (one === 'digits' && before !== '' && normalized === '') {
-      throw new InvalidInputError(
-        'the text has no digit 0 to 9: its index would be that of each such text',
-        undefined,
-        place,
-      )
+      throw new InvalidInputError('the text has no digit 0 to 9: all such texts would have one index', undefined, place)
     }
     if (typeof normalized !== 'string') throw new InvalidInputError('a normalizer must return text', undefined, place)
   }
@@ -94,9 +90,8 @@ export function warnOfFewValues(column: string, fields: readonly string[]): void
   if (warned.has(index) || !fields.every(hasFewValues)) return
   warned.add(index)
   console.warn(
-    `@eaas/sdk: the index ${JSON.stringify(column)} is over ${fields.join(', ')}, which looks like data of few possible ` +
-      'values: anyone who can read the column and call hash can find them all. Omit the index, add another field, or ' +
-      'pass `warn: false`.',
+    `@eaas/sdk: the index ${JSON.stringify(column)} is over ${fields.join(', ')}, which looks like data of few values: ` +
+      'who can read the column and call hash can find them all. Omit the index, add a field, or pass `warn: false`.',
   )
 }
 

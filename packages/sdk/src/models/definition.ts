@@ -2,8 +2,8 @@
 import { isUuid } from '@eaas/protocol'
 import { assertScope, type DekScope } from '../deks/dek-scope.js'
 import { InvalidInputError } from '../errors.js'
-import { assertFlag, assertKeyId, assertOptions, isName, kindOf, type Row } from '../input.js'
-import { assertFieldPath, fieldInside, getAt, type Path, withValues } from '../records/paths.js'
+import { assertArray, assertFlag, assertKeyId, assertOneOf, assertOptions, isName, kindOf, type Row } from '../input.js'
+import { assertFieldPath, assertNoneInside, fieldInside, getAt, type Path, withValues } from '../records/paths.js'
 import { warnOfFewValues } from './blind-index.js'
 import type { FieldSpec } from './fields.js'
 import { assertByService, type IndexColumn, readIndexColumns } from './index-columns.js'
@@ -164,7 +164,7 @@ export function readDefinition(options: Options): Definition {
   } = options
   const keyByRow = typeof keyId === 'function'
   if (!keyByRow) assertKeyId(keyId)
-  if (!Array.isArray(formerKeyIds)) throw new InvalidInputError('formerKeyIds must be an array of ids')
+  assertArray('formerKeyIds', formerKeyIds)
   for (const one of formerKeyIds) assertKeyId(one, 'formerKeyIds')
   assertScope(dek)
   assertFlag('acceptPlaintext', acceptPlaintext)
@@ -172,7 +172,7 @@ export function readDefinition(options: Options): Definition {
   assertOptions('fields', given)
   assertNoHiddenField(given)
   assertOptions('indexes', indexes)
-  if (!FORMATS.includes(format)) throw new InvalidInputError(`format must be one of ${FORMATS.join(', ')}`)
+  assertOneOf('format', format, FORMATS)
   const fields = Object.entries(given).map(([name, field]) => {
     const path = name.split('.')
     assertFieldPath(name, path)
@@ -183,8 +183,7 @@ export function readDefinition(options: Options): Definition {
     return { name, path, spec: field['~spec'] }
   })
   if (fields.length === 0) throw new InvalidInputError('fields must have at least one field')
-  const inside = fieldInside(fields)
-  if (inside) throw new InvalidInputError(`${JSON.stringify(inside.name)} is inside another field`)
+  assertNoneInside(fields)
 
   const columns = readIndexColumns({ fields, indexes, header })
   if (warn) for (const { column, fields } of columns) warnOfFewValues(column, namesOf(fields))
@@ -228,7 +227,7 @@ function keyOfRow(find: (row: Row) => unknown, fields: readonly PlacedField[], n
       // Refused below: an error of the application may quote the row.
     }
     if (typeof keyId === 'string' && isUuid(keyId)) return keyId
-    const hint = 'Store it in a column of each row, and read that column too.'
+    const hint = 'Store it in a column of each row, and read its column too.'
     throw new InvalidInputError(`keyId() must return the id of a key, a UUID, got ${got}`, hint, place)
   }
 }
@@ -259,7 +258,7 @@ function readLocal(
 
 /** Reads the options that say what values are bound to. @throws InvalidInputError naming what is wrong */
 function readBinding({ name = '', envelope = 2, bind = [], acceptUnbound = false }: BoundOptions | UnboundOptions) {
-  if (envelope !== 1 && envelope !== 2) throw new InvalidInputError('envelope must be 1 or 2')
+  assertOneOf('envelope', envelope, [1, 2])
   assertFlag('acceptUnbound', acceptUnbound)
   const isList = Array.isArray(bind) && bind.length <= MAX_BIND_COLUMNS && new Set(bind).size === bind.length
   if (!isList || !bind.every((column) => isName(column) && column.split('.').every(isName))) {

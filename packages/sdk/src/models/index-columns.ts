@@ -1,6 +1,6 @@
 /** The columns that a model's indexes fill: which they are, and which fields each is made of. */
 import { InvalidInputError } from '../errors.js'
-import { assertOptions, assertWhole, isName, isObject, type Row } from '../input.js'
+import { assertArray, assertOptions, assertWhole, isName, isObject, type Row } from '../input.js'
 import { assertIndex } from './blind-index.js'
 import type { PlacedField } from './definition.js'
 import type { IndexKind } from './index-key.js'
@@ -80,7 +80,7 @@ function readIndex(column: string, index: AnyIndex, fields: ReadonlyMap<string, 
   const { bits = kind === 'ngram' ? NGRAM_BITS : undefined, length } = given
   assertIndex(column, [], bits)
   const names = kind === 'exact' ? given.fields : [given[kind] ?? '']
-  if (!Array.isArray(names)) throw new InvalidInputError(`${name}: fields must be an array of names`)
+  assertArray(`${name}: fields`, names)
   const parts = (names as readonly string[]).map((part) => {
     const field = fields.get(part)
     if (field && (kind === 'exact' ? field.spec.toIndexText : field.spec.kind === 'text')) return field

@@ -12,6 +12,7 @@ import {
   type WrappedKey,
 } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
+import { readFormat } from '../input.js'
 
 const PREFIX = 'eaas.index.1.'
 const MAX_MODEL_BYTES = 256
@@ -35,7 +36,8 @@ export function writeIndexKey({ wrapped, commitment, model }: IndexKey): string 
 /** Reads the text of an index key. @throws InvalidInputError when it is none (local-index.md 4) */
 export function readIndexKey(text: unknown): IndexKey {
   return reading(() => {
-    if (typeof text !== 'string' || !text.startsWith(PREFIX)) throw new FormatError(`it begins with ${PREFIX}`)
+    if (typeof text !== 'string' || !text.startsWith(PREFIX))
+      throw new FormatError(`its text must begin with ${PREFIX}`)
     const { wrapped, rest } = decodeTextForm(text.slice(PREFIX.length))
     uuidBytes(wrapped.key_id)
     if (rest.length < KEY_BYTES || rest.length > KEY_BYTES + MAX_MODEL_BYTES)
@@ -61,11 +63,5 @@ export function columnInfo(model: string, column: string, kind: string): Uint8Ar
 }
 
 function reading<T>(read: () => T): T {
-  try {
-    return read()
-  } catch (error) {
-    if (!(error instanceof FormatError)) throw error
-    const hint = 'Pass the whole text that createIndexKey() returned.'
-    throw new InvalidInputError(`not an index key: ${error.message}`, hint)
-  }
+  return readFormat(read, 'not an index key: ', 'Pass the whole text that createIndexKey() returned.')
 }

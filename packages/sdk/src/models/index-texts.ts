@@ -64,7 +64,7 @@ export function readQueryTexts(definition: Definition, query: Row): Map<IndexCol
   const unused = [...texts.keys()].find((field) => !complete.some(({ fields }) => fields.includes(field)))
   if (unused) {
     throw new InvalidInputError(
-      `${JSON.stringify(unused.name)} has an index only together with fields that the query lacks, or of its parts`,
+      `${JSON.stringify(unused.name)} has an index only with fields that the query lacks, or of its parts`,
       ALL_FIELDS,
     )
   }

@@ -1,6 +1,5 @@
 /** The values of a model's index columns: hashed by the service, or in this process where the model has an index key. */
 import { createPace } from '../async/pace.js'
-import { assertNotAborted } from '../input.js'
 import { hashEach } from '../records/hash-columns.js'
 import type { Definition } from './definition.js'
 import type { IndexColumn } from './index-columns.js'
@@ -35,7 +34,7 @@ export async function indexTexts(
   }
 }
 
-type Hashes = ReadonlyMap<IndexColumn, Map<string, string>>
+type Hashes = Map<IndexColumn, Map<string, string>>
 
 async function hashByService(
   { batcher }: ModelDeps,
@@ -47,7 +46,7 @@ async function hashByService(
   if (texts.size === 0) return
   const keyId = keyOf({}, 0) // the model's: with a key for each row, it has an index key instead
   const made = await hashEach(batcher, texts, { keyId, signal })
-  for (const hashes of byColumn.values()) for (const text of hashes.keys()) hashes.set(text, made.get(text) ?? '')
+  for (const column of byColumn.keys()) byColumn.set(column, made) // equal texts have one hash, whatever their column
 }
 
 async function hashLocally(
@@ -63,10 +62,7 @@ async function hashLocally(
     const mac = await macs(name, column, kind === 'exact' ? kind : `${kind}:${length}`)
     const texts = [...hashes.keys()]
     for (let start = 0; start < texts.length; start += BLOCK_MACS) {
-      if (pace.due()) {
-        await pace.rest()
-        assertNotAborted(signal)
-      }
+      if (pace.due()) await pace.rest(signal)
       const block = texts.slice(start, start + BLOCK_MACS)
       const made = await Promise.all(block.map((text) => indexOf(mac, text)))
       for (const [at, text] of block.entries()) hashes.set(text, made[at] ?? '')

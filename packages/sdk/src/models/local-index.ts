@@ -6,9 +6,8 @@ import { encodeHex, encodeUtf8, equalInConstantTime, KEY_BYTES } from '@eaas/pro
 import { type Soon, use } from '../async/is-promise.js'
 import { loadOnce } from '../async/load-part.js'
 import { untilAborted } from '../async/on-abort.js'
-import { zeroDek } from '../deks/bound-keys.js'
 import { dekName } from '../deks/decrypt-deks.js'
-import { createOwnDek } from '../deks/own-dek.js'
+import { withOwnDek } from '../deks/own-dek.js'
 import type { Engine, Mac } from '../engines/engine.js'
 import { AbortedError, DecryptionError, isEaasError } from '../errors.js'
 import type { RecordsDeps } from '../records/blocks.js'
@@ -29,13 +28,10 @@ export async function createIndexKey(
   keyId: string,
   { model, signal }: { model: string; signal: AbortSignal | undefined },
 ): Promise<string> {
-  const { dek, wrapped } = await createOwnDek(wrap, keyId, signal)
-  try {
+  return withOwnDek(wrap, { keyId, signal }, async ({ dek, wrapped }) => {
     const commitment = await commitFor(model)(envelopes.engine(), dek, keyId)
     return writeIndexKey({ wrapped, commitment, model })
-  } finally {
-    zeroDek(dek)
-  }
+  })
 }
 
 /** Has the key in a text wrapped under the current version of its key, and returns the new text. */
@@ -108,8 +104,8 @@ function createMacs(engine: Engine, key: Uint8Array): ColumnMacs {
 
 function refused(cause?: unknown): DecryptionError {
   return new DecryptionError(undefined, {
-    message: 'could not open the index key: its text was altered, or it belongs to another key or tenant',
-    hint: 'Restore its text, or make a new one and index the rows again.',
+    message: 'could not open the index key: altered, or of another key or tenant',
+    hint: 'Restore its text, or make another and index the rows again.',
     cause,
   })
 }

@@ -8,6 +8,7 @@ import { readQueryTexts } from './index-texts.js'
 import { indexTexts } from './index-values.js'
 import type { ModelDeps, RowsOptions } from './model-deps.js'
 import { type Opened, openRows } from './open-rows.js'
+import { type RewrapBatch, type RewrapOptions, resealRows, rewrapRows } from './rotation.js'
 import { type RowRead, readEach, type SealOptions, sealRows } from './seal-rows.js'
 
 export interface ModelRows {
@@ -19,13 +20,17 @@ export interface ModelRows {
   open(rows: readonly Row[], options: RowsOptions & { first?: number }): Promise<Opened>
   /** Makes the index columns of a query. */
   hash(query: Row, signal: AbortSignal | undefined): Promise<Row>
+  /** Has the DEKs of the rows wrapped again; see `Model.rewrap`. */
+  rewrap(rows: Iterable<Row>, options: RewrapOptions): AsyncGenerator<RewrapBatch<Row>, void, undefined>
+  /** Opens the rows and seals them under new DEKs; see `Model.reseal`. */
+  reseal(rows: Iterable<Row>, options: RewrapOptions): AsyncGenerator<RewrapBatch<Row>, void, undefined>
 }
 
 /** Makes the functions that seal and open rows of a definition. */
 export function createModelRows(deps: ModelDeps, definition: Definition): ModelRows {
   const { columns, bind, whole = definition } = definition
 
-  const sealRead = async (rows: readonly Row[], read: readonly RowRead[], pace: Pace, options: SealOptions) => {
+  const sealRead = async (read: readonly RowRead[], pace: Pace, options: SealOptions) => {
     await deps.envelopes.ready()
     const indexing = indexTexts(
       deps,
@@ -33,38 +38,34 @@ export function createModelRows(deps: ModelDeps, definition: Definition): ModelR
       read.map(({ texts }) => texts),
       options,
     ) // in one request with the wrap
-    const [columnOf, sealed] = await Promise.all([
-      indexing,
-      sealRows(deps, definition, rows, { ...options, pace, read }),
-    ])
+    const [columnOf, sealed] = await Promise.all([indexing, sealRows(deps, definition, read, { ...options, pace })])
     for (const [at, row] of sealed.entries()) {
       for (const [number, column] of columns.entries()) {
         const texts = read[at]?.texts[number]
         row[column.column] = texts === undefined ? null : columnOf(column, texts)
       }
     }
-    options.onProgress?.({ done: rows.length, total: rows.length })
+    options.onProgress?.({ done: read.length, total: read.length })
     return sealed
   }
-  return {
+  const model: ModelRows = {
     async seal(records, options) {
       assertNotAborted(options.signal)
       const rows = copyRows(records, { paths: [...whole.fields, ...bind].map(({ path }) => path), toStore: true })
       const pace = createPace()
       const read: RowRead[] = []
       for (const one of readEach(definition, rows, [...rows.keys()])) {
-        if (pace.due()) await rest(pace, options)
+        if (pace.due()) await pace.rest(options.signal)
         if (isEaasError(one)) throw one
         read.push(one)
       }
-      return sealRead(rows, read, pace, options)
+      return sealRead(read, pace, options)
     },
     async sealEach(rows, { indexes, ...options }) {
       const read = [...readEach(definition, rows, indexes)]
-      const goodRead = read.filter((one): one is RowRead => !isEaasError(one))
-      const good = rows.filter((_, at) => !isEaasError(read[at]))
+      const good = read.filter((one): one is RowRead => !isEaasError(one))
       try {
-        const sealed = (await sealRead(good, goodRead, createPace(), options)).values()
+        const sealed = (await sealRead(good, createPace(), options)).values()
         return read.map((one) => (isEaasError(one) ? one : (sealed.next().value ?? {})))
       } catch (error) {
         if (!isEaasError(error) || error.code === 'E_ABORTED') throw error
@@ -83,10 +84,8 @@ export function createModelRows(deps: ModelDeps, definition: Definition): ModelR
       const columnOf = await indexTexts(deps, definition, [columns.map((column) => texts.get(column))], { signal })
       return Object.fromEntries([...texts].map(([column, one]) => [column.column, columnOf(column, one)]))
     },
+    rewrap: (rows, options) => rewrapRows(deps, definition, rows, options),
+    reseal: (rows, options) => resealRows(model, rows, options),
   }
-}
-
-async function rest(pace: Pace, { signal }: RowsOptions): Promise<void> {
-  await pace.rest()
-  assertNotAborted(signal)
+  return model
 }

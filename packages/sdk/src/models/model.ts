@@ -28,7 +28,7 @@ import type {
 } from './model-types.js'
 import type { RowsResult } from './open-rows.js'
 import { pickFields, pickPresent } from './pick.js'
-import type { RewrapBatch, RewrapOptions, resealRows, rewrapRows } from './rotation.js'
+import type { RewrapBatch, RewrapOptions } from './rotation.js'
 import { packRow, unpackRow } from './rows.js'
 
 const ROWS_OPTIONS = ['signal', 'onProgress'] satisfies (keyof RowsOptions)[]
@@ -177,8 +177,6 @@ export type StoredRow<M extends Typed> = NonNullable<M['~types']>['stored']
 interface Loaded {
   records: RecordsDeps
   createModelRows: typeof createModelRows
-  resealRows: typeof resealRows
-  rewrapRows: typeof rewrapRows
 }
 
 type Deps = Omit<ModelDeps, keyof RecordsDeps> & { load: () => Soon<Loaded> }
@@ -190,9 +188,7 @@ export function createModel(
 ): unknown {
   const definition = readDefinition(options)
   if (definition.fields.length > deps.maxMessages) {
-    throw new InvalidInputError(
-      'deks.maxMessages must be at least the number of fields: all fields of a record share a DEK',
-    )
+    throw new InvalidInputError('deks.maxMessages must be at least the number of fields, which share a DEK')
   }
   return modelOf({ ...deps, accepted: { plaintext: 0, unbound: 0 } }, definition)
 }
@@ -201,9 +197,9 @@ function modelOf(deps: Deps, definition: Definition): unknown {
   const { accepted } = deps
   // Loaded at the first call: a page that is only opened does not pay for it.
   const load = async (some = definition) => {
-    const { records, createModelRows, resealRows, rewrapRows } = await deps.load()
+    const { records, createModelRows } = await deps.load()
     const all = { ...deps, ...records }
-    return { rows: createModelRows(all, some), deps: all, resealRows, rewrapRows }
+    return { rows: createModelRows(all, some), deps: all }
   }
   const paths = definition.fields.map(({ path }) => path)
   const encryptOne = (name: string, pick: (row: Row) => Definition) =>
@@ -256,12 +252,10 @@ function modelOf(deps: Deps, definition: Definition): unknown {
         return !isMissing(value) && matchesQuery(field, value, query[field.name])
       }),
     async *rewrap(list: Iterable<Row>, options: RewrapOptions = {}) {
-      const { deps, rewrapRows } = await load()
-      yield* rewrapRows(deps, definition, list, options)
+      yield* (await load()).rows.rewrap(list, options)
     },
     async *reseal(list: Iterable<Row>, options: RewrapOptions = {}) {
-      const { rows, resealRows } = await load()
-      yield* resealRows(rows, list, options)
+      yield* (await load()).rows.reseal(list, options)
     },
     pack: (row: Row) => packRow(row, paths, definition.header),
     unpack: (row: Row) => unpackRow(row, paths, definition.header),

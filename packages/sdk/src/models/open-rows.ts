@@ -76,10 +76,9 @@ export async function openRows(
       await openBlock(deps, jobs, opening)
       for (const [at, one] of read.entries()) {
         const index = first + start + at
-        const row = isEaasError(one) ? one : join(definition, one.row, one.jobs, outcomes)
-        if (isEaasError(row) || isEaasError(one)) result.failed.push({ index, error: row as EaasError })
+        const row = isEaasError(one) ? one : join(deps, definition, one, outcomes)
+        if (isEaasError(row)) result.failed.push({ index, error: row })
         else {
-          countAccepted(deps.accepted, definition, one.row, one.jobs)
           result.ok.push(row)
           result.indexes.push(index)
         }
@@ -134,16 +133,16 @@ export function readJobs(definition: Definition, row: Row, index: number): Job[]
     if (value === undefined) assertNoLookalike(row, field, names, index)
     if (isLeftOut(field, value)) return []
     assertNoNullObject(row, field, index)
-    const hint = 'Read its column too. If it may be missing, declare the field optional() or nullable().'
+    const hint = 'Read its column too, or declare the field optional() or nullable().'
     throw new InvalidInputError(`the value is ${String(value)}`, hint, place)
   })
 }
 
-/** Returns the row with its opened values, or its first error. */
+/** Returns the row with its opened values, and counts those that were not sealed; or returns its first error. */
 function join(
+  { accepted }: ModelDeps,
   definition: Definition,
-  row: Row,
-  jobs: readonly Job[],
+  { row, jobs }: { row: Row; jobs: readonly Job[] },
   outcomes: ReadonlyMap<Job, Outcome>,
 ): Row | EaasError {
   const { fields, columns, header } = definition
@@ -153,6 +152,7 @@ function join(
     if (outcome && 'error' in outcome) return outcome.error
     values.push([job.field.path, outcome?.value])
   }
+  countAccepted(accepted, definition, row, jobs)
   for (const { path, spec } of fields) {
     // A database stores null for a value that was left out.
     if (getAt(row, path) === null && !spec.missing.includes(null)) values.push([path, undefined])

@@ -6,7 +6,7 @@ import { assertNotAborted, assertOptions, assertWhole, isObject, kindOf, type Ro
 import { MAX_BATCH_ROWS } from '../limits.js'
 import { attempt } from '../records/blocks.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
-import { envelopeObject, likeForm } from '../records/read-envelope.js'
+import { withWrappedKey } from '../records/read-envelope.js'
 import type { CommittedKey } from '../records/rewrapping.js'
 import type { CallOptions } from '../resources/keys.js'
 import type { Definition } from './definition.js'
@@ -65,18 +65,17 @@ export async function* rewrapRows(
       refused.set(name, error)
     }
   }
-  const rewrapOne = (row: Row, keys: WrappedKeys, index: number): RewrapItem<Row> => {
+  /** Returns the changed row, the error of its first value that cannot be rewrapped, or undefined where nothing changes. */
+  const rewrapOne = (row: Row, keys: WrappedKeys, index: number): Row | EaasError | undefined => {
     const values: [Path, unknown][] = []
     for (const [path, wrapped] of keys) {
       const error = refused.get(nameOf(wrapped))
-      if (error) return { index, status: 'failed', error: placedAt(error, { index, field: path.join('.') }) }
-      const { wrapped_key, key_version } = known.get(nameOf(wrapped)) ?? wrapped
-      if (wrapped_key === wrapped.wrapped_key) continue
-      const stored = getAt(row, path)
-      values.push([path, likeForm({ ...envelopeObject(stored), wrapped_key, key_version }, stored)])
+      if (error) return placedAt(error, { index, field: path.join('.') })
+      const now = known.get(nameOf(wrapped)) ?? wrapped
+      if (now.wrapped_key === wrapped.wrapped_key) continue
+      values.push([path, withWrappedKey(getAt(row, path), now)])
     }
-    if (values.length === 0) return { index, status: 'current', row }
-    return { index, status: 'changed', row: withValues(row, values) }
+    return values.length === 0 ? undefined : withValues(row, values)
   }
 
   yield* inBatches(rows, options, 'rewrap()', async (batch, start) => {
@@ -96,9 +95,8 @@ export async function* rewrapRows(
     await Promise.all([...asked].map(ask))
     return read.map((one, at) => {
       const index = start + at
-      if (isEaasError(one)) return { index, status: 'failed', error: one }
-      const item = rewrapOne(one.row, one.keys, index)
-      return item.status === 'current' ? { ...item, row: batch[at] ?? {} } : item
+      const row = isEaasError(one) ? one : rewrapOne(one.row, one.keys, index)
+      return row ? itemOf(index, row) : { index, status: 'current', row: batch[at] ?? {} }
     })
   })
 }
@@ -113,13 +111,14 @@ export async function* resealRows(
   yield* inBatches(rows, options, 'reseal()', async (batch, first) => {
     const { ok, failed, indexes } = await model.open(batch, { signal, first })
     const sealed = await model.sealEach(ok, { signal, indexes, ownDek: true })
-    const items: RewrapItem<Row>[] = failed.map(({ index, error }) => ({ index, status: 'failed', error }))
-    for (const [at, row] of sealed.entries()) {
-      const index = indexes[at] ?? first
-      items.push(isEaasError(row) ? { index, status: 'failed', error: row } : { index, status: 'changed', row })
-    }
+    const items = failed.map(({ index, error }) => itemOf(index, error))
+    for (const [at, row] of sealed.entries()) items.push(itemOf(indexes[at] ?? first, row))
     return items.sort((a, b) => a.index - b.index)
   })
+}
+
+function itemOf(index: number, row: Row | EaasError): RewrapItem<Row> {
+  return isEaasError(row) ? { index, status: 'failed', error: row } : { index, status: 'changed', row }
 }
 
 /** Identifies a wrapped key, with what it must unwrap to: an altered commitment must not fail other rows. */

@@ -32,6 +32,7 @@ export type Texts = readonly (ColumnTexts | undefined)[]
 
 /** What is made of a row before anything is sent. */
 export interface RowRead {
+  row: Row
   texts: Texts
   /** The key of its values; undefined where it has none to seal. */
   keyId: string | undefined
@@ -54,8 +55,8 @@ function readRow(definition: Definition, row: Row, index: number): RowRead {
   const texts = readTexts(definition, row, index)
   // Of some fields, those that hold nothing are bound to nothing, and need no column of the row.
   if (whole && fields.every(({ path }) => isMissing(getAt(row, path))))
-    return { texts, keyId: undefined, binding: undefined }
-  return { texts, keyId: definition.keyOf(row, index), binding: bindRow(definition, row, index) }
+    return { row, texts, keyId: undefined, binding: undefined }
+  return { row, texts, keyId: definition.keyOf(row, index), binding: bindRow(definition, row, index) }
 }
 
 /** Refuses some fields of a row that would be stored beside plaintext, or beside what no longer fits them. @throws InvalidInputError */
@@ -66,7 +67,7 @@ function assertPicked({ fields, columns, names, format }: Definition, whole: Def
     throw new InvalidInputError(message, 'Give all that belongs together, and only that.', { index, field })
   }
   for (const field of others) {
-    if (getAt(row, field.path) !== undefined) refuse(field.name, 'it has a value, and was not picked')
+    if (getAt(row, field.path) !== undefined) refuse(field.name, 'it was not picked, but has a value')
     assertNoLookalike(row, field, names, index)
   }
   if (fields.length === 0) return
@@ -116,36 +117,36 @@ function findColumnText(column: IndexColumn, row: Row, index: number): ColumnTex
 export async function sealRows(
   deps: ModelDeps,
   definition: Definition,
-  rows: readonly Row[],
-  options: SealOptions & { pace: Pace; read: readonly RowRead[] },
+  read: readonly RowRead[],
+  options: SealOptions & { pace: Pace },
 ): Promise<Row[]> {
   const { envelopes } = deps
   const { fields, format, header, keyByRow } = definition
-  const { pace, read, signal } = options
+  const { pace, signal } = options
   const dek = options.ownDek && definition.dek === 'shared' ? 'call' : definition.dek
   const paths = fields.map(({ path }) => path)
   const backlog = createBacklog(envelopes.isSync() && !keyByRow) // with a key for each row, many DEKs are wrapped at a time
   const out: Row[] = []
-  const put = (at: number, present: readonly PlacedField[], sealed: readonly Envelope[]) => {
+  const put = (at: number, row: Row, present: readonly PlacedField[], sealed: readonly Envelope[]) => {
     const values = present.map(({ path }, number): [Path, unknown] => {
       const envelope = sealed[number]
       return [path, format === 'text' && envelope ? toText(envelope) : envelope]
     })
-    const full = withValues(rows[at] ?? {}, values)
+    const full = withValues(row, values)
     out[at] = format === 'compact' && fields.length > 0 ? packRow(full, paths, header, at) : full
   }
   let isCollecting = false
   const keyOf = (at: number) => read[at]?.keyId
-  await withDeks(deps, { keyOf, dek, count: rows.length, signal }, async (start, end, dekOf) => {
-    for (let at = start; at < end; at++) {
+  await withDeks(deps, { keyOf, dek, count: read.length, signal }, async (start, end, dekOf) => {
+    for (const [number, { row, keyId = '', binding }] of read.slice(start, end).entries()) {
+      const at = start + number
       // Not before the first row: its wrap must be requested in the same turn as the hashes. Nor while wraps of rows with keys of their own are
       // collected, which would go out in many small requests.
       if (at > 0 && !isCollecting && pace.due())
-        await restAndReport(deps, pace, options, { done: at, total: rows.length })
-      const present = fields.filter(({ path, spec }) => !isNothing(spec.missing, getAt(rows[at] ?? {}, path)))
-      const { keyId = '', binding } = read[at] ?? {}
+        await restAndReport(deps, pace, options, { done: at, total: read.length })
+      const present = fields.filter(({ path, spec }) => !isNothing(spec.missing, getAt(row, path)))
       const plaintexts = present.map(({ path, name, spec }) => ({
-        bytes: CODECS[spec.kind].encode(getAt(rows[at] ?? {}, path), { index: at, field: name }),
+        bytes: CODECS[spec.kind].encode(getAt(row, path), { index: at, field: name }),
         aad: binding && bindField(definition, keyId, name, binding),
       }))
       const own = dekOf(at)
@@ -155,12 +156,12 @@ export async function sealRows(
           ? []
           : envelopes.sealAll(plaintexts, keyId, signal)
       if (isPromise(sealed)) {
-        const flushed = backlog.add(sealed.then((list) => put(at, present, list)))
+        const flushed = backlog.add(sealed.then((list) => put(at, row, present, list)))
         isCollecting = keyByRow && flushed === undefined
         await flushed
       } else {
         isCollecting = false
-        put(at, present, sealed)
+        put(at, row, present, sealed)
       }
     }
   })

@@ -8,7 +8,6 @@ import type { DekScope } from '../deks/dek-scope.js'
 import { createOwnDek, type OwnDek, type Wrap } from '../deks/own-dek.js'
 import { AbortedError, type EaasError, isEaasError, placedAt, type RecordPlace } from '../errors.js'
 import type { Batcher } from '../http/batcher.js'
-import { assertNotAborted } from '../input.js'
 import type { OpenableParts } from './bound-envelopes.js'
 import type { Envelopes } from './envelopes.js'
 import type { Rewrap } from './rewrapping.js'
@@ -160,7 +159,8 @@ async function unwrapEach(
     const name = dekName(job.parts)
     if (!deks.has(name) && !firsts.has(name)) firsts.set(name, job)
   }
-  const unwrap = async ([name, job]: [string, OpenJob]): Promise<EaasError | undefined> => {
+  const refused = new Map<string, EaasError>()
+  const unwrap = async ([name, job]: [string, OpenJob]) => {
     try {
       job.plaintext = await decryptDeks.use(job.parts, signal, (dek) => {
         deks.set(name, envelopes.copyDek(dek))
@@ -168,17 +168,12 @@ async function unwrapEach(
       })
     } catch (error) {
       if (!isEaasError(error) || error.code === 'E_ABORTED') throw error
-      return error
+      refused.set(name, error)
     }
-    return undefined
   }
   const outcomes = await Promise.allSettled([...firsts].map(unwrap))
-  const refused = new Map<string, EaasError>()
-  for (const [at, name] of [...firsts.keys()].entries()) {
-    const outcome = outcomes[at]
-    if (outcome?.status === 'rejected') throw outcome.reason
-    if (outcome?.value) refused.set(name, outcome.value)
-  }
+  const failed = outcomes.find((outcome) => outcome.status === 'rejected')
+  if (failed) throw failed.reason
   return refused
 }
 
@@ -189,8 +184,7 @@ export async function restAndReport(
   { signal, onProgress }: Report,
   progress: Progress,
 ): Promise<void> {
-  await pace.rest()
-  assertNotAborted(signal)
+  await pace.rest(signal)
   if (closed.aborted) throw new AbortedError()
   onProgress?.(progress)
 }

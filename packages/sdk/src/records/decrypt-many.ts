@@ -1,8 +1,7 @@
 /** `decryptMany`: opens fields of many records, block by block. */
 import { createPace } from '../async/pace.js'
 import { zeroDek } from '../deks/bound-keys.js'
-import { InvalidInputError } from '../errors.js'
-import { assertFlag, assertNotAborted, assertOptions, isMissing, type Row, toText } from '../input.js'
+import { assertFlag, assertNotAborted, assertOneOf, assertOptions, isMissing, type Row, toText } from '../input.js'
 import { BLOCK_RECORDS, type Opening, type OpenJob, openBlock, type Progress, type RecordsDeps } from './blocks.js'
 import { demandContext } from './bound-envelopes.js'
 import { assertContextOf, type ContextOf, contextAt } from './context-of.js'
@@ -30,7 +29,7 @@ export interface DecryptManyOptions<F extends string, A extends 'text' | 'bytes'
 const DECRYPT_MANY_OPTIONS = ['fields', 'optional', 'context', 'acceptUnbound', 'as', 'signal', 'onProgress']
 
 /** Opens the fields of all records; see `Client.decryptMany`. */
-export async function decryptRecords(
+export async function decryptMany(
   deps: RecordsDeps,
   records: readonly object[],
   options: DecryptManyOptions<string, 'text' | 'bytes'>,
@@ -41,7 +40,7 @@ export async function decryptRecords(
   assertFields(fields, optional)
   assertContextOf(context)
   assertFlag('acceptUnbound', acceptUnbound)
-  if (as !== 'text' && as !== 'bytes') throw new InvalidInputError('as must be "text" or "bytes"')
+  assertOneOf('as', as, ['text', 'bytes'])
   const rows = copyNamed(records, fields, false)
   const placed = placeFields(rows, fields)
   const pace = createPace()

@@ -48,7 +48,7 @@ export interface EncryptManyOptions<F extends string, I extends { readonly [K in
 const ENCRYPT_MANY_OPTIONS = ['keyId', 'fields', 'optional', 'context', 'dek', 'index', 'signal', 'onProgress']
 
 /** Seals the fields of all records; see `Client.encryptMany`. */
-export async function encryptRecords(
+export async function encryptMany(
   deps: RecordsDeps,
   records: readonly object[],
   options: EncryptManyOptions<string, Record<string, string>>,

@@ -54,10 +54,7 @@ export function createEnvelopes(options: EnvelopesOptions): Envelopes {
   if (!isPromise(selected)) engine = selected
   else selected.catch(() => undefined) // started early; ready() tries again and reports the error
 
-  const current = (): Engine => {
-    if (!engine) throw new Error('the engine is used before it is ready')
-    return engine
-  }
+  const current = () => engine as Engine // callers wait for ready() first
   const sealWith = (own: OwnDek, plaintext: Uint8Array, aad?: Uint8Array): Soon<Envelope> => {
     const { dek, wrapped } = own
     const iv = takeIv()

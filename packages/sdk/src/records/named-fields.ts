@@ -1,7 +1,7 @@
 /** The fields that callers of `encryptMany` and `decryptMany` name: checks the names, and that the records have them. */
 import type { Pace } from '../async/pace.js'
 import { InvalidInputError, type RecordPlace } from '../errors.js'
-import { assertNotAborted, isName, kindOf, type Row } from '../input.js'
+import { assertArray, isName, type Row } from '../input.js'
 import type { Path } from './paths.js'
 import { copyRows } from './plain-rows.js'
 import { createPresence, type PresenceOptions, type RecordField } from './presence.js'
@@ -18,9 +18,8 @@ export function assertFields(fields: unknown, optional: unknown): asserts fields
   if (!Array.isArray(fields) || fields.length === 0) throw new InvalidInputError('fields must name at least one field')
   if (!fields.every(isName)) throw new InvalidInputError('fields must contain names of fields')
   if (new Set(fields).size < fields.length) throw new InvalidInputError('fields must name each field once')
-  if (!Array.isArray(optional))
-    throw new InvalidInputError(`optional must be an array of names, got ${kindOf(optional)}`)
-  const unknown = optional.find((name) => !fields.includes(name))
+  assertArray('optional', optional)
+  const unknown = optional.find((name) => !fields.includes(name as string))
   if (unknown !== undefined) {
     throw new InvalidInputError(`optional names ${JSON.stringify(unknown)}, which is not in fields`)
   }
@@ -44,10 +43,7 @@ export async function checkPresence(
 ): Promise<void> {
   const presence = createPresence(options)
   for (const [index, row] of rows.entries()) {
-    if (pace.due()) {
-      await pace.rest()
-      assertNotAborted(signal)
-    }
+    if (pace.due()) await pace.rest(signal)
     for (const field of options.fields) {
       const value = presence.read(row, field, index)
       check?.(row, value, { index, field: field.name })

@@ -59,6 +59,12 @@ export function putAt(row: Row, path: Path, value: unknown): void {
   parent[path.at(-1) ?? ''] = value
 }
 
+/** Refuses fields of which one lies inside another. @throws InvalidInputError */
+export function assertNoneInside(fields: readonly { name: string; path: Path }[]): void {
+  const inside = fieldInside(fields)
+  if (inside) throw new InvalidInputError(`fields: ${JSON.stringify(inside.name)} is inside another field`)
+}
+
 /** Finds the first field that lies inside another one of the list. */
 export function fieldInside<F extends { path: Path }>(fields: readonly F[]): F | undefined {
   const names = new Set(fields.map(({ path }) => JSON.stringify(path)))

@@ -1,6 +1,6 @@
 /** Copies rows to plain objects, reading each member once, and refuses anything that is not a record. */
 import { InvalidInputError, isEaasError, type RecordPlace } from '../errors.js'
-import { isMissing, isObject, kindOf, type Row, valueIn } from '../input.js'
+import { assertArray, isMissing, isObject, kindOf, type Row, valueIn } from '../input.js'
 import type { Path } from './paths.js'
 
 export interface CopyOptions {
@@ -13,7 +13,7 @@ export interface CopyOptions {
 
 /** Refuses anything but an array. @throws InvalidInputError */
 export function assertList(records: unknown): asserts records is readonly unknown[] {
-  if (!Array.isArray(records)) throw new InvalidInputError(`records must be an array, got ${kindOf(records)}`)
+  assertArray('records', records)
 }
 
 /** Copies all records. @throws InvalidInputError */
@@ -78,7 +78,7 @@ function assertNoFunction(copy: Row, fields: ReadonlySet<string>, at: Path, inde
   const name = JSON.stringify([...at, typeof found === 'symbol' ? (found.description ?? '') : found].join('.'))
   throw new InvalidInputError(
     `record ${index}: ${name} is a function, which could still return plaintext`,
-    'Leave functions out of rows, or make them methods of a class.',
+    'Leave functions out, or make them methods of a class.',
   )
 }
 

@@ -1,8 +1,8 @@
 /** Checks that records have the named fields. Without it, a misspelt name would silently leave a value unencrypted. */
 import { InvalidInputError, type RecordPlace } from '../errors.js'
 import { isMissing, isObject, type Row, valueIn } from '../input.js'
-import { nearestName, plainName } from '../nearest-name.js'
-import { assertFieldPath, fieldInside, getAt, type Path } from './paths.js'
+import { didYouMean, nearestName, plainName } from '../nearest-name.js'
+import { assertFieldPath, assertNoneInside, getAt, type Path } from './paths.js'
 import { assertPath, isRecord } from './plain-rows.js'
 
 /** Shorter names with two letters swapped are often two names. */
@@ -10,6 +10,7 @@ const MIN_SWAPPED = 5
 const MAX_SPELLINGS = 10_000
 /** How deep the objects of a record are searched for a field. */
 const MAX_DEPTH = 5
+const AS_RECORDS_DO = 'Name fields exactly as the records do. Other fields stay unchanged.'
 
 /** A field of records: its name as the caller wrote it, and its path in the records. */
 export interface RecordField {
@@ -33,8 +34,7 @@ export function placeFields(rows: readonly Row[], names: readonly string[]): Rec
     if (both === -1) return { name, path: [name] }
     throw namesBoth(name, both)
   })
-  const inside = fieldInside(fields)
-  if (inside) throw new InvalidInputError(`fields: ${JSON.stringify(inside.name)} is inside another field`)
+  assertNoneInside(fields)
   return fields
 }
 
@@ -74,7 +74,7 @@ export function createPresence({ fields, optional, columns, toSeal }: PresenceOp
       for (const [field, { index, row }] of missing) {
         assertNoNullObject(row, field, index)
         if (seen.has(field)) {
-          const hint = 'Name the field in `optional` too, if records may lack it.'
+          const hint = 'Name the field in `optional` too.'
           throw new InvalidInputError('the field is missing in this record', hint, { index, field: field.name })
         }
         const near = findNear(row, field.path)
@@ -82,10 +82,9 @@ export function createPresence({ fields, optional, columns, toSeal }: PresenceOp
           const message = `fields names ${JSON.stringify(near)}, which is undefined in every record`
           throw new InvalidInputError(message, 'Use null for no value, or name the field in `optional` too.')
         }
-        const meant = near === undefined ? '' : `: did you mean ${JSON.stringify(near)}?`
         throw new InvalidInputError(
-          `fields names ${JSON.stringify(field.name)}, which no record has${meant}`,
-          'Name fields exactly as the records do. Other fields stay unchanged.',
+          `fields names ${JSON.stringify(field.name)}, which no record has${didYouMean(near)}`,
+          AS_RECORDS_DO,
         )
       }
     },
@@ -119,7 +118,7 @@ export function assertNoLookalike(
   const place: RecordPlace = { index, field: name }
   throw new InvalidInputError(
     `the record has no value in the field, but has ${JSON.stringify(found)}`,
-    'Name the field as the record does. Other fields stay unchanged.',
+    AS_RECORDS_DO,
     place,
   )
 }
@@ -177,7 +176,7 @@ export function assertNoColumn(row: Row, { name, path }: RecordField, index: num
 }
 
 function namesBoth(field: string, index: number): InvalidInputError {
-  const message = 'it names both a column and a field inside an object'
+  const message = 'it names a column and a field inside an object'
   return new InvalidInputError(message, 'Rename one of them.', { index, field })
 }
 

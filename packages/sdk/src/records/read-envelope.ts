@@ -8,9 +8,10 @@ import {
   type EnvelopeV1,
   encodeEnvelopeText,
   FormatError,
+  type WrappedKey,
 } from '@eaas/protocol'
-import { InvalidInputError, type RecordPlace } from '../errors.js'
-import type { Row } from '../input.js'
+import type { RecordPlace } from '../errors.js'
+import { type Row, readFormat } from '../input.js'
 
 /** An envelope without `envelope_version`, as server mode returns it (envelope.md 5). Read as an envelope of version 1. */
 export type Bundle = Omit<EnvelopeV1, 'envelope_version'>
@@ -38,6 +39,11 @@ export function envelopeObject(envelope: unknown, place?: RecordPlace): Row {
   return reading(place, () => parseEnvelope(envelope) as Row)
 }
 
+/** Returns a stored envelope with another wrapped key, in the form that it has. */
+export function withWrappedKey(stored: unknown, { wrapped_key, key_version }: WrappedKey): unknown {
+  return likeForm({ ...envelopeObject(stored), wrapped_key, key_version }, stored)
+}
+
 /** Returns an envelope in the form of another one: an object, a text, or JSON as text. @throws InvalidInputError where it has no text */
 export function likeForm(envelope: Row, form: unknown): unknown {
   if (typeof form !== 'string') return envelope
@@ -57,11 +63,6 @@ function parseEnvelope(envelope: unknown): unknown {
 }
 
 function reading<T>(place: RecordPlace | undefined, read: () => T): T {
-  try {
-    return read()
-  } catch (error) {
-    if (!(error instanceof FormatError)) throw error
-    const hint = 'Pass it exactly as encrypt() returned it: a plain object, or the whole text.'
-    throw new InvalidInputError(`not an envelope: ${error.message}`, hint, place)
-  }
+  const hint = 'Pass it exactly as encrypt() returned it: a plain object, or the whole text.'
+  return readFormat(read, 'not an envelope: ', hint, place)
 }

@@ -3,7 +3,7 @@ import type { Permission } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import type { Http } from '../http/calls.js'
 import { toCall } from '../http/to-call.js'
-import { assertOptions, readSignal } from '../input.js'
+import { assertArray, assertOptions, readSignal } from '../input.js'
 import { assertId, assertName, readTime } from './input.js'
 import type { CallOptions } from './keys.js'
 import type { ApiKeyList, ApiKeyRecord, NewApiKey } from './wire-types.js'
@@ -51,7 +51,7 @@ export function createApiKeys(http: Http): ApiKeys {
       const signal = readSignal('apiKeys.create()', options)
       assertOptions('apiKeys.create()', apiKey, FIELDS)
       assertName(apiKey.name)
-      if (!Array.isArray(apiKey.permissions)) throw new InvalidInputError('permissions must be an array')
+      assertArray('permissions', apiKey.permissions)
       return http(toCall('createApiKey', { body: bodyOf(apiKey), signal }))
     },
     async list(options) {

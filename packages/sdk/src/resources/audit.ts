@@ -1,10 +1,9 @@
 /** The audit log of a tenant: `/v1/audit`. */
-import { ACTIONS, type Action, isUuid, MAX_LISTED_ENTRIES } from '@eaas/protocol'
-import { InvalidInputError } from '../errors.js'
+import { ACTIONS, type Action, MAX_LISTED_ENTRIES } from '@eaas/protocol'
 import type { Http } from '../http/calls.js'
 import { toCall } from '../http/to-call.js'
-import { assertOptions, assertWhole, readSignal } from '../input.js'
-import { assertPage, readTime } from './input.js'
+import { assertOneOf, assertOptions, assertWhole, readSignal } from '../input.js'
+import { assertId, assertPage, readTime } from './input.js'
 import type { CallOptions } from './keys.js'
 import type { Entry, EntryList, Verification } from './wire-types.js'
 
@@ -87,13 +86,10 @@ export function createAudit(http: Http): Audit {
 }
 
 function readFilter({ key_id, action, date_from, date_to, after_id, order }: EntryFilter) {
-  if (key_id !== undefined && !isUuid(key_id))
-    throw new InvalidInputError('key_id must be a UUID, lower case, with dashes')
-  if (action !== undefined && !ACTIONS.includes(action))
-    throw new InvalidInputError('action must be one of the audit actions')
-  if (order !== undefined && order !== 'asc' && order !== 'desc')
-    throw new InvalidInputError('order must be "asc" or "desc"')
-  if (after_id !== undefined) assertWhole('after_id', after_id, 0, Number.MAX_SAFE_INTEGER)
+  if (key_id !== undefined) assertId(key_id, 'key_id')
+  if (action !== undefined) assertOneOf('action', action, ACTIONS)
+  if (order !== undefined) assertOneOf('order', order, ['asc', 'desc'])
+  if (after_id !== undefined) assertWhole('after_id', after_id, 0)
   return {
     key_id,
     action,

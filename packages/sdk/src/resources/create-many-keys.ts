@@ -17,7 +17,7 @@ export async function createManyKeys(
   if (!Array.isArray(list) || list.length === 0 || list.length > MAX_BATCH_OPERATIONS) {
     const got = Array.isArray(list) ? `${list.length}` : kindOf(list)
     const message = `keys must be an array of 1 to ${MAX_BATCH_OPERATIONS}, got ${got}`
-    throw new InvalidInputError(message, 'Create more by further calls.')
+    throw new InvalidInputError(message, 'Create more by other calls.')
   }
   const keys = Array.from(list as readonly { name: string }[], (key, index) => {
     assertOptions(`keys.${index}`, key, ['name'])
@@ -38,5 +38,5 @@ export async function createManyKeys(
 /** A key of another name would encrypt what belongs to somebody else. */
 function errorOf(outcome: object): EaasError {
   if ('error' in outcome && isEaasError(outcome.error)) return outcome.error
-  return new ProtocolError('POST /v1/batch/keys: the answer violates the contract: a result has another name', 200)
+  return new ProtocolError('POST /v1/batch/keys: the answer is about another name', 200)
 }

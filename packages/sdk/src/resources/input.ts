@@ -14,14 +14,15 @@ export function assertName(name: unknown, option = 'name'): asserts name is stri
 }
 
 /** Checks an id of the API. @throws InvalidInputError */
-export function assertId(id: unknown): asserts id is string {
-  if (typeof id !== 'string' || !isUuid(id)) throw new InvalidInputError('id must be a UUID, lower case, with dashes')
+export function assertId(id: unknown, option = 'id'): asserts id is string {
+  if (typeof id === 'string' && isUuid(id)) return
+  throw new InvalidInputError(`${option} must be a UUID, lower case, with dashes`)
 }
 
 /** Checks a limit and an offset by the service's rules. @throws InvalidInputError */
 export function assertPage(limit: unknown, offset: unknown): void {
-  if (limit !== undefined) assertWhole('limit', limit, 1, Number.MAX_SAFE_INTEGER)
-  if (offset !== undefined) assertWhole('offset', offset, 0, Number.MAX_SAFE_INTEGER)
+  if (limit !== undefined) assertWhole('limit', limit, 1)
+  if (offset !== undefined) assertWhole('offset', offset, 0)
 }
 
 /** Returns a time as the API takes it. @throws InvalidInputError on an invalid Date */

@@ -57,7 +57,7 @@ export function createServerMode(http: Http): ServerMode {
       if (bytes.length > MAX_SERVER_MODE_BYTES) {
         throw new InvalidInputError(
           `server mode takes at most ${MAX_SERVER_MODE_BYTES} bytes, got ${bytes.length}`,
-          'Use encrypt() of the client, which encrypts locally.',
+          'Use encrypt() of the client.',
         )
       }
       const text = encodeBase64(bytes)

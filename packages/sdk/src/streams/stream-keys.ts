@@ -9,9 +9,8 @@ import {
   streamKeysInfo,
 } from '@eaas/protocol'
 import { isPromise, type Soon } from '../async/is-promise.js'
-import { zeroDek } from '../deks/bound-keys.js'
 import type { DekScope } from '../deks/dek-scope.js'
-import { createOwnDek } from '../deks/own-dek.js'
+import { withOwnDek } from '../deks/own-dek.js'
 import { fillRandom } from '../deks/random.js'
 import type { Engine } from '../engines/engine.js'
 import { DecryptionError } from '../errors.js'
@@ -41,13 +40,10 @@ export async function createStreamKey(
       return { header: { ...wrapped, salt, commitment }, key }
     })
   }
-  const own = await createOwnDek(wrap, keyId, signal)
-  try {
+  return withOwnDek(wrap, { keyId, signal }, async (own) => {
     const { key, commitment } = await deriveFrom(own.dek)
     return { header: { ...own.wrapped, salt, commitment }, key }
-  } finally {
-    zeroDek(own.dek)
-  }
+  })
 }
 
 /**
