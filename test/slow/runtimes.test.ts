@@ -1,43 +1,25 @@
 // The suites of test/packed/runtimes on the package as it is published, in runtimes that the npm registry has. Each is installed into
 // a folder of its own; a test of one that cannot be had is skipped, and says why.
-import { execFile, spawn } from 'node:child_process'
+import { execFile } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
-import { type Client, createClient } from '@eaas/sdk'
+import { createClient } from '@eaas/sdk'
 import { createTestService } from '@eaas/sdk/testing'
-import { build } from 'esbuild'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import * as onServer from '../packed/runtimes/on-server.mjs'
 import { backend } from '../support/database.js'
+import { DENO, type Exchange, inWorkerd, startExchange } from '../support/exchange.js'
 import { installPackedSdk, runSuite, runSuiteBy, type SuiteOutcome, type SuiteRun } from '../support/packed-sdk.js'
 import { relay } from '../support/relay.js'
 import { RUNTIMES, type Runtime, rowOf } from '../support/runtime-table.js'
-import { type Service, startService } from '../support/service.js'
 
 const run = promisify(execFile)
 const INSTALL_TIMEOUT_MS = 5 * 60_000
 const SUITE_TIMEOUT_MS = 2 * 60_000
-const DENO = ['run', '--no-prompt', '--allow-read', '--allow-env', '--allow-net=127.0.0.1', '--node-modules-dir=manual']
-
-/** workerd of that day: what came later is off. */
-const WORKERD = `
-using Workerd = import "/workerd/workerd.capnp";
-const config :Workerd.Config = (
-  services = [(name = "suite", worker = .suite), (name = "internet", network = (allow = ["private"]))],
-  sockets = [(name = "http", address = "127.0.0.1:0", http = (), service = "suite")],
-);
-const suite :Workerd.Worker = (
-  modules = [(name = "worker.js", esModule = embed "worker.js")],
-  compatibilityDate = "COMPATIBILITY_DATE",
-  compatibilityFlags = [COMPATIBILITY_FLAGS],
-);
-`
 
 let folder: string
 
@@ -75,56 +57,21 @@ describe.runIf(backend() === 'embedded')('the suite of all runtimes passes in', 
 describe.runIf(backend() === 'embedded')(
   'with a real server and values that Node made, the packed SDK works in',
   () => {
-    let service: Service
-    let eaas: Client
-    let scene: { baseUrl: string; apiKey: string; keyId: string; indexKey: string; context: Record<string, string> }
+    let exchange: Exchange
 
     beforeAll(async () => {
-      service = await startService()
-      const { secret } = await service.createTenant()
-      eaas = createClient({ baseUrl: service.url, apiKey: secret })
-      const { id: keyId } = await eaas.keys.create({ name: 'members' })
-      const indexKey = await eaas.createIndexKey(keyId, { model: 'members' })
-      scene = { baseUrl: service.url, apiKey: secret, keyId, indexKey, context: { table: 'files', row: '1' } }
+      exchange = await startExchange(folder)
     })
-    afterAll(async () => {
-      eaas?.close()
-      await service?.close()
-    })
-
-    /** Has a runtime open what Node made, with each engine, and opens in Node what it made. */
-    const expectToAgree = async (engines: readonly string[], play: (given: object) => Promise<unknown>) => {
-      const made = await onServer.makeValues(eaas, scene)
-      const outcome = (await play({ ...scene, engines, made })) as Record<string, onServer.Made>
-      expect(Object.keys(outcome)).toEqual(engines)
-      for (const theirs of Object.values(outcome)) {
-        await onServer.openValues(eaas, scene, theirs)
-        expect(theirs.row.email_index).toBe(made.row.email_index)
-        expect(theirs.row.email_index).toMatch(/^[0-9a-f]{64}$/)
-      }
-    }
+    afterAll(() => exchange?.end())
 
     it.for(['node@24', 'deno@2', 'bun@1'] as const)('%s', async (source, { skip }) => {
       const command = await install(source).catch((error: unknown) => skip(`cannot be had: ${error}`))
-      await expectToAgree(RUNTIMES[source].engines, async (given) => {
-        const path = join(folder, 'on-server.json')
-        await writeFile(path, JSON.stringify(given))
-        const args = [...(source === 'deno@2' ? DENO : []), 'on-server-main.mjs', path]
-        const { stdout } = await run(command, args, { cwd: folder, timeout: SUITE_TIMEOUT_MS, maxBuffer: 2 ** 26 })
-        return JSON.parse(stdout)
-      })
+      await exchange.by(RUNTIMES[source].engines, command, source === 'deno@2' ? DENO : [])
     })
 
     it.for(['2026-01-01', '2023-01-01'])('workerd, compatible with %s', async (date, { skip }) => {
       const command = await install('workerd@1').catch((error: unknown) => skip(`cannot be had: ${error}`))
-      await expectToAgree(RUNTIMES['workerd@1'].engines, (given) =>
-        inWorkerd(command, { entry: 'on-server-worker.mjs', date }, async (url) => {
-          const response = await fetch(url, { method: 'POST', body: JSON.stringify(given) })
-          const answer = await response.text()
-          expect(response.status, answer).toBe(200)
-          return JSON.parse(answer)
-        }),
-      )
+      await exchange.inWorkerd(RUNTIMES['workerd@1'].engines, command, date)
     })
   },
 )
@@ -149,7 +96,7 @@ describe.runIf(backend() === 'embedded')('a client at the top of a worker', () =
       const BASE_URL = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
       const define = { BASE_URL, KEY_ID: keyId, ENVELOPES: envelopes }
       try {
-        await inWorkerd(command, { entry: 'requests.mjs', date, flag, define }, async (url) => {
+        await inWorkerd(folder, command, { entry: 'requests.mjs', date, flag, define }, async (url) => {
           const ask = async (number: number) => {
             const signal = AbortSignal.timeout(isCancelled(number) ? 15 : SUITE_TIMEOUT_MS)
             const response = await fetch(`${url}/?number=${number}`, { signal })
@@ -217,17 +164,8 @@ async function install(source: string): Promise<string> {
   throw new Error(`${source} was installed and does not start`)
 }
 
-interface WorkerOptions {
-  entry: string
-  date: string
-  /** A compatibility flag, or an empty text. */
-  flag?: string
-  /** What stands for names in the worker's code. */
-  define?: Record<string, unknown>
-}
-
 async function runInWorkerd(command: string, date: string): Promise<SuiteRun> {
-  return inWorkerd(command, { entry: 'worker.mjs', date }, (url) =>
+  return inWorkerd(folder, command, { entry: 'worker.mjs', date }, (url) =>
     runSuite(async (redirecting) => {
       const asked = `${url}/?redirecting=${encodeURIComponent(redirecting)}`
       const response = await fetch(asked, { signal: AbortSignal.timeout(SUITE_TIMEOUT_MS) })
@@ -235,40 +173,4 @@ async function runInWorkerd(command: string, date: string): Promise<SuiteRun> {
       return (await response.json()) as SuiteOutcome
     }),
   )
-}
-
-/** Bundles a worker, and serves it for as long as the function that gets its address runs. */
-async function inWorkerd<T>(
-  command: string,
-  { entry, date, flag = '', define = {} }: WorkerOptions,
-  use: (url: string) => Promise<T>,
-): Promise<T> {
-  await build({
-    entryPoints: [join(folder, entry)],
-    define: Object.fromEntries(Object.entries(define).map(([name, value]) => [name, JSON.stringify(value)])),
-    absWorkingDir: folder,
-    bundle: true,
-    format: 'esm',
-    platform: 'browser',
-    conditions: ['workerd', 'worker', 'browser'],
-    target: 'es2022',
-    outfile: join(folder, 'worker.js'),
-  })
-  const config = join(folder, 'workerd.capnp')
-  const flags = flag === '' ? '' : `"${flag}"`
-  await writeFile(config, WORKERD.replace('COMPATIBILITY_DATE', date).replace('COMPATIBILITY_FLAGS', flags))
-  const child = spawn(command, ['serve', config, '--control-fd=1'], { stdio: ['ignore', 'pipe', 'inherit'] })
-  try {
-    const port = await new Promise<number>((resolve, reject) => {
-      child.once('error', reject)
-      child.once('exit', (code) => reject(new Error(`workerd ended with ${code}`)))
-      createInterface({ input: child.stdout }).on('line', (line) => {
-        const { event, port } = JSON.parse(line) as { event: string; port: number }
-        if (event === 'listen') resolve(port)
-      })
-    })
-    return await use(`http://127.0.0.1:${port}`)
-  } finally {
-    child.kill()
-  }
 }
