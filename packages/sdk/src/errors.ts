@@ -125,7 +125,7 @@ export class ProtocolError extends EaasBaseError {
   readonly status: number
 
   constructor(message: string, status: number, retryable = false) {
-    super(message, 'Check baseUrl, the version of the service, and that no proxy answers for it.', retryable)
+    super(message, 'Check baseUrl, the version of the service, and that no proxy answers.', retryable)
     this.status = status
   }
 }

