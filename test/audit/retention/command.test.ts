@@ -20,7 +20,7 @@ describe('eaas purge', () => {
     const before = await stored()
     const dry = await eaas(['--dry-run'])
     expect([dry.code, dry.stderr]).toEqual([0, ''])
-    const plan = { tenant_id, purged_through: OLD, entries: OLD, cutoff: expect.any(String) }
+    const plan = { tenant_id, purged_through: OLD, entries: OLD, restates: RESTATED, cutoff: expect.any(String) }
     expect(JSON.parse(dry.stdout)).toMatchObject({ dry_run: true, tenants: [plan] })
     expect(await stored()).toEqual(before)
     const archive = join(folder, 'cli')

@@ -3,7 +3,8 @@ import { join } from 'node:path'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
 import { purgeTenant, purgeTenants } from '../../../packages/server/src/jobs/retention.js'
-import { purgeAudit } from '../../../packages/server/src/operations/purge-audit.js'
+import { purgeAudit, verifyOnce } from '../../../packages/server/src/operations/purge-audit.js'
+import { restateRights } from '../../../packages/server/src/operations/restate-rights.js'
 import { performAsSystem } from '../../../packages/server/src/runner/perform.js'
 import { type Caller, startService } from '../../support/service.js'
 import {
@@ -12,12 +13,14 @@ import {
   DAY_MS,
   folder,
   HOUR_MS,
+  monthsBack,
   OLD,
   owner,
   PRESENT,
   purge,
   RESTATED,
   RETENTION,
+  restate,
   START,
   service,
   stored,
@@ -104,8 +107,26 @@ describe('a purge is refused', () => {
   it('if it would take the last entry about a row that grants rights', async () => {
     const before = await stored()
     const purging = performAsSystem(service.services, tenant_id, purgeAudit(RETENTION))
-    await expect(purging).rejects.toThrow('the purge would take the last entry about api key ')
+    await expect(purging).rejects.toThrow('the purge would take the last entry about 4 rows')
     expect(await stored()).toEqual(before)
+  })
+
+  it('if an entry was shown with an older time while it was planned, although the log verifies', async () => {
+    const { sql } = service.services
+    const [entry] = await sql`select created_at from audit_log where tenant_id = ${tenant_id} and id = ${ALL - 1}`
+    const show = (time: string) =>
+      sql`update audit_log set created_at = ${time} where tenant_id = ${tenant_id} and id = ${ALL - 1}`
+    const verify = verifyOnce()
+    const honest: typeof verify = async (...given) => {
+      await show(entry?.created_at)
+      const valid = await verify(...given)
+      return valid
+    }
+    await restate()
+    await performAsSystem(service.services, tenant_id, restateRights({ through_id: ALL }))
+    await show(new Date(Date.parse(monthsBack(PRESENT)) - 1_000).toISOString())
+    const purging = performAsSystem(service.services, tenant_id, purgeAudit({ ...RETENTION, verify: honest }))
+    await expect(purging).rejects.toThrow(`nothing is purged: entry ${ALL - 1} `)
   })
 
   it('if it would delete more than the allowed share of what an earlier purge took nothing of', async () => {

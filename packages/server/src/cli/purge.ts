@@ -73,7 +73,9 @@ async function purge(config: Config, command: PurgeCommand): Promise<boolean> {
 
 function describe(result: Result, dryRun: boolean): string {
   if ('refused' in result) return `${result.tenant}: ${result.refused}`
-  const { tenant, entries, purged_through, cutoff } = result
+  const { tenant, entries, purged_through, restates, cutoff } = result
   if (entries === 0) return `${tenant}: nothing is older than ${cutoff}`
-  return `${tenant}: ${entries} entries ${dryRun ? 'would be purged' : 'purged'}, through ${purged_through}, older than ${cutoff}`
+  const would = dryRun ? 'would be ' : ''
+  const restated = restates > 0 ? `; rights ${would}restated: ${restates}` : ''
+  return `${tenant}: ${entries} entries ${would}purged, through ${purged_through}, older than ${cutoff}${restated}`
 }

@@ -4,7 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type PurgeOptions, type PurgePlan, purgeAudit, verifyOnce } from '../operations/purge-audit.js'
-import { type RestateOptions, restateRights } from '../operations/restate-rights.js'
+import { restateRights } from '../operations/restate-rights.js'
 import type { Services } from '../runner/operation.js'
 import { performAsSystem } from '../runner/perform.js'
 import { deleteOldest } from '../store/audit-retention.js'
@@ -28,7 +28,7 @@ export async function purgeTenant(
   tenant_id: string,
   { archiveDir, onProgress, signal, ...options }: PurgeTenantOptions,
 ): Promise<PurgePlan> {
-  const verify = verifyOnce()
+  let verify = verifyOnce()
   const plan = await performAsSystem(services, tenant_id, purgeAudit({ ...options, verify, dryRun: true }))
   if (options.dryRun) return plan
   if (archiveDir !== undefined && plan.entries > 0) {
@@ -36,8 +36,12 @@ export async function purgeTenant(
     await archiveEntries(services, stretch, archiveDir)
   }
   const through_id = plan.purged_through
-  if (plan.entries > 0) await restate(services, tenant_id, { verify, through_id, signal })
-  if (signal?.aborted) return { ...plan, purged_through: through_id - plan.entries, entries: 0 }
+  if (plan.restates > 0) {
+    await restate(services, tenant_id, { through_id, signal })
+    if (signal?.aborted) return { ...plan, purged_through: through_id - plan.entries, entries: 0 }
+    // Once more, so that everything up to the new entries is judged by those that go, and no row was hidden from its restatement.
+    verify = verifyOnce()
+  }
   const purged = await mark(services, tenant_id, { ...options, verify, signal, through_id })
   let deleted = 0
   while (!signal?.aborted) {
@@ -48,16 +52,16 @@ export async function purgeTenant(
     onProgress?.(deleted)
     await sleep(PAUSE_MS)
   }
-  return purged
+  return { ...purged, restates: plan.restates }
 }
 
 // Each transaction restates some rows for good, so a crash may stop between two of them.
 async function restate(
   services: Services,
   tenant_id: string,
-  { signal, ...options }: RestateOptions & { signal: AbortSignal | undefined },
+  { signal, through_id }: { through_id: number; signal: AbortSignal | undefined },
 ): Promise<void> {
-  while (!signal?.aborted && (await performAsSystem(services, tenant_id, restateRights(options))) > 0);
+  while (!signal?.aborted && (await performAsSystem(services, tenant_id, restateRights({ through_id }))) > 0);
 }
 
 // Entries that became too old after the plan are in no archive, and are left for the next purge. Each mark is a complete purge by itself, so

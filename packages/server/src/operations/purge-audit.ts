@@ -4,7 +4,15 @@
  * entries are deleted in small batches, which lock nothing that an append needs. A crash in between leaves rows below the mark, which
  * nothing reads and the next purge deletes.
  */
-import { equalBytes, isPurgeMarkAuthentic, NO_MARK_MAC, type PurgeMark, purgeMarkMac } from '../audit/formats/chain.js'
+import {
+  type ChainedEntry,
+  equalBytes,
+  isPurgeMarkAuthentic,
+  NO_MARK_MAC,
+  type PurgeMark,
+  purgeMarkMac,
+} from '../audit/formats/chain.js'
+import { TamperedRowError } from '../audit/formats/row-mac.js'
 import { readAuthenticEntry } from '../audit/read-entry.js'
 import type { ValidLog } from '../audit/verify/verify.js'
 import { recordForInstallation } from '../runner/installation-log.js'
@@ -20,7 +28,6 @@ import {
   hasEntryBetween,
   insertMark,
   type KindCount,
-  listRightsThrough,
 } from '../store/audit-retention.js'
 import type { Queryable } from '../store/db.js'
 
@@ -57,6 +64,8 @@ export interface PurgePlan {
   /** the last entry that is purged; 0 if none is */
   purged_through: number
   entries: number
+  /** rows that grant rights and whose last entry goes: they are restated before */
+  restates: number
   cutoff: string
 }
 
@@ -84,18 +93,18 @@ export function purgeAudit({
     const after_id = mark?.purged_through ?? 0
     const last_id = Math.min(through_id, await findLastIdBefore(sql, tenant_id, cutoff))
     if (last_id <= after_id) {
-      return { entries: [], release: () => ({ purged_through: after_id, entries: 0, cutoff }) }
+      return { entries: [], release: () => ({ purged_through: after_id, entries: 0, restates: 0, cutoff }) }
     }
     const whole = { purged_through: last_id, entries: last_id - after_id, cutoff }
     await assertPlausibleTime(sql, now)
     await assertShare(sql, { tenant_id, after_id, entries: whole.entries, maxShare })
     // Not read again when the decision is made under the lock of the head: what was verified once stays as it was written.
     const valid = await verify(services, state)
-    if (dryRun) return { entries: [], release: () => whole }
+    if (dryRun) return { entries: [], release: () => ({ ...whole, restates: countThrough(valid, last_id) }) }
     // Entries that were appended after the verification are left for the next purge.
     const verified_id = Math.min(last_id, valid.last_id)
     if (verified_id <= after_id)
-      return { entries: [], release: () => ({ purged_through: after_id, entries: 0, cutoff }) }
+      return { entries: [], release: () => ({ purged_through: after_id, entries: 0, restates: 0, cutoff }) }
     const { counts, purged_through } = await countFirst(
       sql,
       { tenant_id, after_id, through_id: verified_id },
@@ -104,8 +113,10 @@ export function purgeAudit({
     const plan = { purged_through, entries: purged_through - after_id, cutoff }
     const entry = await readAuthenticEntry(sql, { tenant_id, id: purged_through, auditKey: state.auditKey }, mark?.hash)
     if (!entry) throw notVerified('entry_altered', purged_through)
-    const [unstated] = await listRightsThrough(sql, { tenant_id, through_id: purged_through, limit: 1 })
-    if (unstated) throw new Error(`the purge would take the last entry about ${unstated.name} of tenant ${tenant_id}`)
+    if (entry.created_at >= cutoff) throw notOld(entry, cutoff)
+    const unstated = countThrough(valid, purged_through)
+    if (unstated > 0)
+      throw new Error(`the purge would take the last entry about ${unstated} rows of tenant ${tenant_id}`)
     const decision: Decision<PurgePlan> = {
       entries: [{ action: 'audit.purge', metadata: { ...plan } }],
       async change(transaction, { created_at }) {
@@ -117,7 +128,7 @@ export function purgeAudit({
         await recordForInstallation(services, transaction, caller, [note])
         return { purged_through }
       },
-      release: () => plan,
+      release: () => ({ ...plan, restates: 0 }),
     }
     planned = { mark, decision }
     return decision
@@ -147,6 +158,18 @@ async function verifyWhole(
   const { reason, broken_at } = await verifyLog({ tenant_id, auditKey, rowKey, onValid, onProgress })
   if (!valid) throw notVerified(reason, broken_at)
   return valid
+}
+
+/** How many rows that grant rights name an entry up to an id, by the verification. */
+function countThrough({ writtenBy }: ValidLog, id: number): number {
+  return [...writtenBy.values()].filter((entry_id) => entry_id <= id).length
+}
+
+// The times by which the entries were chosen are only proven now.
+function notOld({ tenant_id, id, created_at }: ChainedEntry, cutoff: string): TamperedRowError {
+  return new TamperedRowError(
+    `nothing is purged: entry ${id} of tenant ${tenant_id} is of ${created_at}, not older than ${cutoff}, and was shown with another time`,
+  )
 }
 
 function notVerified(reason: string | undefined, broken_at: number | undefined): Refusal {

@@ -3,14 +3,13 @@
  * what the row says. So the log has an entry about each row, an older row is refused at use however old it is, and what an API key may do
  * is on record for every entry that is left. A few rows at a time, because calls wait meanwhile.
  */
-import { assertWritten, TamperedRowError, tenantMac, withMac } from '../audit/formats/row-mac.js'
+import { assertWritten, tenantMac, withMac } from '../audit/formats/row-mac.js'
 import type { WrittenRows } from '../runner/opened-keys.js'
 import { decision, type EntryNote, type EntryPosition, type Operation } from '../runner/operation.js'
 import type { TenantState } from '../runner/tenant-state.js'
 import { listRightsThrough, type Right } from '../store/audit-retention.js'
 import type { Transaction } from '../store/db.js'
 import { updateTenant } from '../store/tenants.js'
-import type { VerifyOnce } from './purge-audit.js'
 import { getApiKey, writeApiKey } from './shared/api-key.js'
 import { writeKey } from './shared/key-rows.js'
 import { getKey } from './shared/key-states.js'
@@ -19,39 +18,22 @@ import { recordGrant } from './shared/recorded-values.js'
 /** Rows that are restated in one transaction. */
 const MOST_ROWS = 100
 
-export interface RestateOptions {
-  /** the last entry that will be purged */
-  through_id: number
-  /** the verification of the log that the purge relies on */
-  verify: VerifyOnce
-}
-
 /** A row to restate: its entry, and how it is written with the id of that entry. */
 interface Restatement {
-  entry: EntryNote & { metadata: { replaces: number } }
+  entry: EntryNote
   write(sql: Transaction, at: EntryPosition): Promise<WrittenRows>
 }
 
 /**
- * Restates rows whose last entry will be purged; to be called until it restates none. Returns how many. @throws TamperedRowError if a row is not the one that
- * was verified
+ * Restates rows whose last entry is not after an id; to be called until it restates none. Returns how many. The purge verifies the log after
+ * it, and finds by that if somebody hid a row, or put an older one back, while they were restated.
  */
-export function restateRights({ through_id, verify }: RestateOptions): Operation<number> {
-  return async ({ state, services, sql }) => {
+export function restateRights({ through_id }: { through_id: number }): Operation<number> {
+  return async ({ state, sql }) => {
     const { tenant_id } = state.tenant
-    const { writtenBy, last_id } = await verify(services, state)
-    // The purge takes no entry that was written after the verification.
-    const written = { tenant_id, through_id: Math.min(through_id, last_id) }
-    const due = await listRightsThrough(sql, { ...written, limit: MOST_ROWS })
+    const due = await listRightsThrough(sql, { tenant_id, through_id, limit: MOST_ROWS })
     const rows: Restatement[] = []
-    for (const right of due) {
-      const row = await restatementOf(state, right)
-      const { replaces } = row.entry.metadata
-      if (replaces > written.through_id) continue // another process has written it since
-      // Somebody may put a row back, and hide its newest entry, between the verification and now.
-      if (writtenBy.get(right.name) !== replaces) throw putBackSince(tenant_id, right.name, replaces)
-      rows.push(row)
-    }
+    for (const right of due) rows.push(await restatementOf(state, right))
     if (rows.length === 0) return { entries: [], release: () => 0 }
     return decision({
       entries: rows.map(({ entry }) => entry),
@@ -100,10 +82,4 @@ async function restatementOf(state: TenantState, { kind, id }: Right): Promise<R
       }
     }
   }
-}
-
-function putBackSince(tenant_id: string, name: string, entry_id: number): TamperedRowError {
-  return new TamperedRowError(
-    `an older row of ${name} of tenant ${tenant_id} was put back outside the server while its log was purged: it names entry ${entry_id}`,
-  )
 }

@@ -36,12 +36,10 @@ export async function findLastIdBefore(sql: Queryable, tenant_id: string, cutoff
   return row?.id ?? 0
 }
 
-/** A row that grants rights, by the name that the verification gives it, and the entry that wrote it last. */
+/** A row that grants rights. */
 export interface Right {
   kind: 'tenant' | 'key' | 'api key'
   id: string
-  name: string
-  entry_id: number
 }
 
 /** Lists rows that grant rights and whose last entry is not after an id, at most `limit`. Versions follow from the row of their key. */
@@ -50,7 +48,7 @@ export function listRightsThrough(
   { tenant_id, through_id, limit }: { tenant_id: string; through_id: number; limit: number },
 ): Promise<Right[]> {
   return sql<Right[]>`
-    select kind, id, case kind when 'tenant' then kind else kind || ' ' || id end as name, entry_id from (
+    select kind, id from (
       select 'tenant' as kind, tenant_id as id, entry_id from tenants where tenant_id = ${tenant_id}
       union all
       select 'key', key_id, entry_id from keys where tenant_id = ${tenant_id}

@@ -1,6 +1,7 @@
 /**
  * The newest entry that records a row which grants rights (chain.md 9), read in the same statement as the row: a change writes both in
- * one transaction, so no reader sees one without the other. One look-up in an index each. The entries are not authenticated here.
+ * one transaction, so no reader sees one without the other. One look-up in an index each. An entry that a purge took does not count,
+ * although its row may still be there, or be back. The entries are not authenticated here.
  */
 import type { Queryable } from './db.js'
 
@@ -15,6 +16,7 @@ export function newestEntryOfKey(sql: Queryable) {
     lateral (
       select a.id from audit_log as a
       where a.tenant_id = keys.tenant_id and a.key_id = keys.key_id and a.action = change.action
+        and a.id > ${purgedOf(sql, sql`keys`)}
       order by a.id desc limit 1
     ) as newest
   )::bigint as newest_entry`
@@ -26,7 +28,7 @@ export function newestEntryOfApiKey(sql: Queryable) {
     select a.id from audit_log as a
     where a.tenant_id = api_keys.tenant_id
       and substring(a.metadata, '"api_key_id":"([^"]*)"') = api_keys.api_key_id::text
-      and a.metadata is not null and a.action in ('api_key.create', 'api_key.update', 'api_key.revoke', 'api_key.restate')
+      and a.id > ${purgedOf(sql, sql`api_keys`)} and a.metadata is not null and a.action in ('api_key.create', 'api_key.update', 'api_key.revoke', 'api_key.restate')
     order by a.id desc limit 1
   )::bigint as newest_entry`
 }
@@ -38,11 +40,17 @@ export function newestEntryOfTenant(sql: Queryable) {
       select max(newest.id) from unnest(array['tenant.update', 'tenant.restate']) as change (action),
       lateral (
         select a.id from audit_log as a where a.tenant_id = tenants.tenant_id and a.action = change.action
+          and a.id > ${purgedOf(sql, sql`tenants`)}
         order by a.id desc limit 1
       ) as newest
     ),
-    (select a.id from audit_log as a where a.tenant_id = tenants.tenant_id and a.id = 1)
+    (select a.id from audit_log as a where a.tenant_id = tenants.tenant_id and a.id = 1 and ${purgedOf(sql, sql`tenants`)} = 0)
   )::bigint as newest_entry`
+}
+
+/** The last entry that a purge took of the tenant of a table's row; 0 if there was none. */
+function purgedOf(sql: Queryable, table: ReturnType<Queryable>) {
+  return sql`coalesce((select max(m.purged_through) from purge_marks as m where m.tenant_id = ${table}.tenant_id), 0)`
 }
 
 /** A row that grants rights, under its name for people. */
