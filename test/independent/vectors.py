@@ -3385,6 +3385,13 @@ def compact_row_vectors():
          "compact": {"email": email, "notes": notes, "envelope": "C5"}, "row": {"email": email, "notes": notes, "envelope": "C5"}},
         {"name": "no value, and a column of the application's", "paths": both, "header": "envelope",
          "compact": {"email": None, "envelope": "C5"}, "row": {"email": None, "envelope": "C5"}},
+        {"name": "fields and header as JSON text", "paths": both, "header": "envelope",
+         "compact": {"email": json.dumps(own(email)), "notes": json.dumps(own(notes), separators=(",", ":")), "envelope": json.dumps(header)},
+         "row": {"email": email, "notes": notes}},
+        {"name": "one field and the header as JSON text", "paths": both, "header": "envelope",
+         "compact": {"email": json.dumps(own(email)), "notes": own(notes), "envelope": json.dumps(header)}, "row": {"email": email, "notes": notes}},
+        {"name": "one field as JSON text", "paths": both, "header": "envelope",
+         "compact": {"email": json.dumps(own(email)), "notes": notes, "envelope": header}, "row": {"email": email, "notes": notes}},
     ]
     refuse_pack = [{"name": name, "paths": both, "header": "envelope", "row": {"email": email, "notes": value}} for name, value in (
         ("another wrapped key", envelope("notes", wrapped_key=b64(b"another"))),
@@ -3409,8 +3416,8 @@ def compact_row_vectors():
         "email": envelope("email", **bound), "notes": envelope("notes", **{**bound, "commitment": b64(stream("another", 32))})}})
     compact = {"email": own(email), "notes": own(notes)}
     refuse_expand = [{"name": f"the header: {name}", "paths": both, "header": "envelope", "row": {**compact, **column}} for name, column in (
-        ("missing", {}), ("null", {"envelope": None}), ("text", {"envelope": "C5"}), ("as JSON text", {"envelope": json.dumps(header)}),
-        ("a number", {"envelope": 1}), ("true", {"envelope": True}), ("an empty object", {"envelope": {}}), ("a list", {"envelope": [header]}),
+        ("missing", {}), ("null", {"envelope": None}), ("text", {"envelope": "C5"}), ("as JSON text that is cut", {"envelope": json.dumps(header)[:-1]}),
+        ("an envelope as JSON text", {"envelope": json.dumps(email)}), ("a number", {"envelope": 1}), ("true", {"envelope": True}), ("an empty object", {"envelope": {}}), ("a list", {"envelope": [header]}),
         ("without wrapped_key", {"envelope": {"key_id": KEY, "key_version": 1, "envelope_version": 1}}), ("an envelope", {"envelope": email}),
         ("under another name", {"Envelope": header}), ("a field of the header", {"wrapped_key": wrapped, "key_id": KEY, "key_version": 1}),
     )]

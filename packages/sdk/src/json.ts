@@ -4,8 +4,7 @@ import { assertValue, isObject, isValidDate, kindOf, readValue } from './input.j
 
 /** The most characters of a path in a message. */
 const MAX_PATH = 200
-const HINT =
-  'JSON has text, finite numbers, booleans, null, arrays and plain objects. Turn a Date into text, a Map into an array; for bytes use encrypt() or bytes().'
+const HINT = 'Turn a Date into text, a Map into an array; for bytes use encrypt() or bytes().'
 
 /**
  * Writes a value as JSON text. A member that is undefined is left out, and -0 becomes 0.

@@ -56,6 +56,27 @@ describe('sealing a table', () => {
     expect(JSON.stringify([seen, report])).not.toMatch(/secret/i)
   })
 
+  it('writes compact rows into columns of type text, and reads them', async () => {
+    const table = tableOf(plain)
+    const isObject = (value: unknown) => typeof value === 'object' && value !== null
+    const columnsAsText = () => {
+      for (const row of table.rows.values()) {
+        for (const name of COLUMNS) if (isObject(row[name])) row[name] = JSON.stringify(row[name])
+      }
+    }
+    await backfill(migrating({ format: 'compact' }), table)
+    columnsAsText()
+    expect(await opened(table)).toEqual({ ok: plain, failed: [] })
+    const { found } = await inspectTable(migrating(), table, { open: true })
+    expect(found).toMatchObject({ left: 0, fields: { email: { v2: 7, plaintext: 0 }, note: { v2: 4, plaintext: 0 } } })
+    expect(found.indexes.email_index).toMatchObject({ present: 7, wrong: 0 })
+    expect(await backfill(migrating({ format: 'compact' }), table)).toMatchObject({ changed: 0, current: 7 })
+    await eaas.keys.rotate(keyId)
+    expect(await backfill(modelOf(), table, { work: 'rewrap' })).toMatchObject({ changed: 7, failed: 0 })
+    expect(await backfill(migrating({ format: 'text' }), table, { work: 'reseal' })).toMatchObject({ changed: 7 })
+    expect(await opened(table)).toEqual({ ok: plain, failed: [] })
+  })
+
   it('changes nothing when it is run again, and writes nothing', async () => {
     const table = tableOf(plain)
     await backfill(migrating(), table)

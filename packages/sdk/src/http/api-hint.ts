@@ -15,14 +15,13 @@ export function apiHint({ status, problem }: Pick<ApiProblem, 'status' | 'proble
     case 'E_BODY_TOO_LARGE':
       return 'Send less at once, or raise the limit of the service or proxy.'
     case 'E_WRAPPED_KEY':
-      return 'Restore the envelope from a backup, and check that its key_id was not changed.'
+      return 'Restore the envelope from a backup, and check its key_id.'
     case 'E_NOT_ALLOWED':
     case 'E_CROSS_SITE':
       return 'Check `allow` and `origins` of the broker.'
   }
   if (status === 401) return 'Check the API key: it is missing, unknown, expired or revoked. With a broker, log in.'
-  if (status === 403)
-    return 'Check the permissions and the allowed addresses of the API key, and what the tenant allows.'
+  if (status === 403) return 'Check the permissions and addresses of the API key and the tenant.'
   if (status === 404) return 'Check the id, and that the API key belongs to the same tenant.'
   if (status === 409) return 'Check the status of the key first.'
   if (status === 429) return 'Wait for the next month, or have the quota raised.'

@@ -10,7 +10,7 @@ export function asTampering(error: unknown): unknown {
   if (error.problem !== 'E_NOT_FOUND') return error
   return new DecryptionError(undefined, {
     message: 'could not decrypt: the service has no key with this key_id',
-    hint: 'Check that its key_id was not changed, and that the API key belongs to the same tenant.',
+    hint: 'Check its key_id, and that the API key belongs to the same tenant.',
     cause: error,
   })
 }

@@ -23,12 +23,16 @@ export function acceptPlain(
   return true
 }
 
+// Quotes, brackets, backslashes and what cannot be seen may stand before it: where JSON was written twice, or text was pasted. A field of the compact
+// form is told by the base64 in its first member, however short it was cut.
+const SEALED_TEXT =
+  /^[\s\p{C}"'[\\]*(eaas\.|\{(.*"(ciphertext|wrapped_key)\\*"|\s*\\*"[ci]\\*"\W*([\w+/]{16}|[\w+/]*$)))/su
+
 /**
  * Tells whether a value is an envelope, or what is left of one: a cut one must fail, rather than be taken for a plaintext and sealed once more.
  */
 export function looksSealed(value: unknown): boolean {
-  // Quotes, brackets, backslashes and what cannot be seen may stand before it: where JSON was written twice, or text was pasted.
-  if (typeof value === 'string') return /^[\s\p{C}"'[\\]*(eaas\.|\{.*"(ciphertext|wrapped_key)\\*")/su.test(value)
+  if (typeof value === 'string') return SEALED_TEXT.test(value)
   if (Array.isArray(value)) return value.some((one) => !isCompact(one) && looksSealed(one))
   return isCompact(value) || Object(value).ciphertext !== undefined || Object(value).wrapped_key !== undefined
 }

@@ -22,6 +22,8 @@ export interface CompactField {
 }
 
 const HEADER_FIELDS = ['wrapped_key', 'key_id', 'key_version', 'envelope_version', 'commitment'] as const
+// Databases write JSON with blanks of their own, and with the members in another order.
+const COMPACT_TEXT = /^{\s*"[ci]":\s*"[\w+/]{16}[^{}]+,\s*"[ci]":[^{},]+}$/
 
 /**
  * Turns envelopes into the compact form: moves what they share into the column `header`, and leaves `{ c, i }` in the fields.
@@ -44,7 +46,7 @@ export function packRow(row: Row, paths: readonly Path[], header: string, index 
     if (HEADER_FIELDS.some((name) => shared?.[name] !== own[name])) {
       throw new InvalidInputError(
         'the fields of this record are encrypted under different DEKs',
-        'Leave it unchanged, or reseal it: all its fields then share one.',
+        'Reseal it: its fields then share one.',
         place,
       )
     }
@@ -82,10 +84,9 @@ export function unpackRow(row: Row, paths: readonly Path[], header: string): Row
  * @throws InvalidInputError when the column `header` is missing
  */
 export function envelopeAt(row: Row, path: Path, header: string, place: RecordPlace): Row {
-  const value = getAt(row, path)
-  if (typeof value === 'string') return envelopeObject(value, place)
-  if (!isCompact(value)) return value as Row
-  const shared = valueIn(row, header)
+  const value = envelopeObject(getAt(row, path), place)
+  if (!isCompact(value)) return value
+  const shared = envelopeObject(valueIn(row, header), place)
   if (!isHeader(shared)) {
     const column = JSON.stringify(header)
     throw new InvalidInputError(`the column ${column} is missing`, `Read the column ${column} too.`, place)
@@ -102,7 +103,9 @@ export function isHeaderUsed(row: Row, paths: readonly Path[], header: string): 
   return values.some(isCompact) || (row[header] === null && values.every(isMissing))
 }
 
+/** Tells whether a field is in the compact form: the object, or its JSON as a column of type text returns it. */
 export function isCompact(value: unknown): value is CompactField {
+  if (typeof value === 'string') return COMPACT_TEXT.test(value)
   return isObject(value) && 'c' in value && 'i' in value
 }
 
