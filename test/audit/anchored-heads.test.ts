@@ -13,11 +13,14 @@ import { acceptRollback } from '../../packages/server/src/operations/accept-roll
 import { exportAudit } from '../../packages/server/src/operations/export-audit.js'
 import { readAuditCheckpoint } from '../../packages/server/src/operations/read-audit-checkpoint.js'
 import { verifyAudit } from '../../packages/server/src/operations/verify-audit.js'
+import { anchorNow } from '../../packages/server/src/runner/anchor-heads.js'
 import { performAsSystem } from '../../packages/server/src/runner/perform.js'
 import { serverOf } from '../support/audit-scene.js'
 import type { Service } from '../support/service.js'
 import { actions, anchor, copyAll, entries, removeAll, setInstallationScene, verify } from './installation-scene.js'
 import { verifyByBoth } from './other-verifier.js'
+
+type Row = { last_id: number; hash: Uint8Array; policy_version: number; created_at: string; mac: Uint8Array }
 
 const GONE = /missing from the database/
 const WENT_BACK = /went back/
@@ -40,6 +43,36 @@ describe('an anchor', () => {
     expect((await entries(running)).at(-1)?.metadata).toEqual({ root, tenants: 2 })
     await victim.call('POST', '/v1/keys', { name: 'more' })
     expect(await anchor(running)).toBe(true)
+  })
+
+  it('is not written while a head is put back, by a server that knows better, nor by a command that finds more entries', async () => {
+    const { victim } = await twoTenants()
+    const running = current()
+    expect(await anchor(running)).toBe(true)
+    const { tenant_id } = victim.tenant
+    const { sql } = running.services
+    const [older] = await sql<Row[]>`select * from heads where tenant_id = ${tenant_id}`
+    await victim.call('POST', '/v1/keys', { name: 'more' })
+    const [newer] = await sql<Row[]>`select * from heads where tenant_id = ${tenant_id}`
+    const put = (head: Row | undefined) => sql`
+      update heads set last_id = ${head?.last_id ?? 0}, hash = ${head?.hash ?? null}, policy_version = ${head?.policy_version ?? 0},
+                       created_at = ${head?.created_at ?? null}, mac = ${head?.mac ?? null} where tenant_id = ${tenant_id}`
+    const before = await readAnchor(sql, running.services.installationKey)
+    const behind = /no anchor is written: the head of tenant \S+ is of entry \d+, and entry \d+ was written/
+
+    await put(older)
+    const { services: command } = serverOf(running as unknown as Service) // has witnessed nothing
+    await expect(anchorNow(command, { evenIfSame: true })).rejects.toThrow(behind)
+    const tail = await sql`select * from audit_log where tenant_id = ${tenant_id} and id > ${older?.last_id ?? 0}`
+    await sql`delete from audit_log where tenant_id = ${tenant_id} and id > ${older?.last_id ?? 0}`
+    await expect(anchor(running, { evenIfSame: true })).rejects.toThrow(behind)
+    await sql`insert into audit_log ${sql(tail)}`
+    await put(newer)
+
+    expect(await readAnchor(sql, running.services.installationKey)).toEqual(before)
+    expect(await anchor(running)).toBe(true)
+    const after = await readAnchor(sql, running.services.installationKey)
+    expect(after?.heads.find((head) => head.tenant_id === tenant_id)?.last_id).toBe(newer?.last_id)
   })
 
   it('does not cover a head that the server did not write, and keeps what it covered of a log that went back', async () => {

@@ -10,7 +10,7 @@ import {
   type AnchoredHead,
   type CurrentHead,
   clearAnchoredHeads,
-  listChangedHeads,
+  listCurrentHeads,
   replaceAnchoredHeads,
 } from '../store/anchors.js'
 import { lockHead } from '../store/audit.js'
@@ -28,11 +28,18 @@ export interface AnchorOptions {
   evenIfSame?: boolean
   /** cover what the database has now, whatever was anchored: after a rollback of the installation's own log was accepted */
   afresh?: boolean
+  /** whether a head may be behind what is known of its log: while a rollback is accepted */
+  evenIfBehind?: boolean
 }
 
-/** Writes an anchor in a transaction of its own; false if every head is covered already. @throws Refusal, ChainAlarmError, AuditWriteError */
+/**
+ * Writes an anchor in a transaction of its own; false if every head is covered already.
+ *
+ * @throws ChainAlarmError also if a head is behind its entries, or behind what this process witnessed: an anchor over it would say less than it
+ * seems to. @throws Refusal, AuditWriteError
+ */
 export async function anchorNow(services: Services, options?: AnchorOptions): Promise<boolean> {
-  const head = await services.sql.begin((sql) => anchorHeads(services, sql, options))
+  const head = await services.sql.begin((sql) => anchorHeads(services, sql, { evenIfBehind: false, ...options }))
   if (head) services.committer.watches.get(INSTALLATION_ID).witness(head)
   return head !== undefined
 }
@@ -47,7 +54,7 @@ export async function anchorNow(services: Services, options?: AnchorOptions): Pr
 export async function anchorHeads(
   services: Services,
   sql: Transaction,
-  { notes = [], without, evenIfSame = false, afresh = false }: AnchorOptions = {},
+  { notes = [], without, evenIfSame = false, afresh = false, evenIfBehind = true }: AnchorOptions = {},
 ): Promise<Head | undefined> {
   await lockHead(sql, INSTALLATION_ID) // anchors take turns
   if (afresh) await clearAnchoredHeads(sql)
@@ -55,8 +62,15 @@ export async function anchorHeads(
   const before = afresh ? [] : await readAnchorHeads(sql, services.installationKey)
   const anchored = new Map(before.map((head) => [head.tenant_id, head]))
   const changed: Head[] = []
-  for (const head of await listChangedHeads(sql)) {
-    if (await mayAnchor(services, sql, { head, anchored: anchored.get(head.tenant_id) })) changed.push(head)
+  // Taken before the heads are read, which need not show what is committed meanwhile. What is alarmed about stays covered as it was.
+  const { watches } = services.committer
+  const witnessed = new Map([...watches.all()].map((watch) => [watch.tenant_id, watch.witnessed?.last_id ?? 0]))
+  const alarmed = new Set(watches.alarmed().map(({ tenant_id }) => tenant_id))
+  for (const head of await listCurrentHeads(sql)) {
+    const found = { head, anchored: anchored.get(head.tenant_id) }
+    const isExplained = evenIfBehind || found.anchored?.is_contradicted || alarmed.has(head.tenant_id)
+    if (!isExplained) assertNotBehind(head, witnessed.get(head.tenant_id))
+    if (head.is_changed && (await mayAnchor(services, sql, found))) changed.push(head)
   }
   const removed = without !== undefined && anchored.delete(without) ? [without] : []
   if (changed.length + removed.length + notes.length === 0 && !evenIfSame && !afresh) return undefined
@@ -66,6 +80,15 @@ export async function anchorHeads(
   const head = await recordForInstallation(services, sql, systemCaller(services), [...notes, anchor])
   await replaceAnchoredHeads(sql, { changed, removed })
   return head
+}
+
+// Somebody may put an older head back for the moment in which the anchor is written.
+function assertNotBehind({ tenant_id, last_id, last_entry }: CurrentHead, witnessed = 0): void {
+  const known = Math.max(last_entry, witnessed)
+  if (last_id >= known) return
+  throw new ChainAlarmError(
+    `no anchor is written: the head of tenant ${tenant_id} is of entry ${last_id}, and entry ${known} was written. Verify its log`,
+  )
 }
 
 async function mayAnchor(

@@ -43,15 +43,22 @@ export async function findAnchorTime(sql: Queryable): Promise<string | undefined
 /** A head in the database, and the wrapped key that authenticates it. */
 export interface CurrentHead extends Head {
   wrapped_audit_key: Uint8Array
+  /** whether it differs from what is anchored */
+  is_changed: boolean
+  /** the last entry of the log, which is the head's unless somebody put back one of them */
+  last_entry: number
 }
 
-/** Lists the heads of all tenants that differ from what is anchored. */
-export function listChangedHeads(sql: Queryable): Promise<CurrentHead[]> {
+/** Lists the heads of all tenants and the ends of their logs, in one statement. */
+export function listCurrentHeads(sql: Queryable): Promise<CurrentHead[]> {
   return sql<CurrentHead[]>`
-    select h.tenant_id, h.last_id, h.hash, h.policy_version, h.created_at, h.mac, t.wrapped_audit_key
+    select h.tenant_id, h.last_id, h.hash, h.policy_version, h.created_at, h.mac, t.wrapped_audit_key,
+           a.mac is distinct from h.mac as is_changed, coalesce(e.id, h.last_id) as last_entry
     from heads h join tenants t on t.tenant_id = h.tenant_id
     left join anchored_heads a on a.tenant_id = h.tenant_id
-    where a.mac is distinct from h.mac`
+    left join lateral (
+      select id from audit_log where audit_log.tenant_id = h.tenant_id order by id desc limit 1
+    ) as e on true`
 }
 
 /** Replaces the anchored heads by others. */
