@@ -2,7 +2,8 @@
 import { InvalidInputError, type RecordPlace } from '../errors.js'
 import { assertHashable, assertWhole, isObject } from '../input.js'
 import { HASH_BITS } from '../limits.js'
-import type { PlacedField } from './definition.js'
+import type { Definition, PlacedField } from './definition.js'
+import type { IndexColumn } from './index-columns.js'
 
 /**
  * A step that changes a text before its index is made: `trim` (removes white space at both ends), `lowercase` (Unicode, without a
@@ -56,11 +57,28 @@ export function readPart(field: PlacedField, value: unknown): TextPart | undefin
   return { kind: contains === undefined ? 'prefix' : 'ngram', text: indexText(field, given[0]) }
 }
 
-/** Tells whether a value is what a query asks for, compared after normalisation. @throws InvalidInputError when either cannot be indexed */
-export function matchesQuery(field: PlacedField, value: unknown, asked: unknown): boolean {
+/** Finds the column to search for a part of a text: of several prefixes, the longest that the part has. @throws InvalidInputError */
+export function findPartColumn({ columns }: Definition, field: PlacedField, { kind, text }: TextPart): IndexColumn {
+  const made = columns.filter((column) => column.kind === kind && column.fields[0] === field)
+  made.sort((a, b) => b.length - a.length)
+  const { length } = [...text]
+  const fitting = made.find((column) => column.length <= length)
+  if (fitting) return fitting
+  const least = made.at(-1)?.length
+  const wrong = least ? `a part needs at least ${least} characters, got ${length}` : `no index of kind ${kind}`
+  throw new InvalidInputError(`${JSON.stringify(field.name)}: ${wrong}`, 'Declare it in `indexes`.')
+}
+
+/**
+ * Tells whether a value is what a query asks for, compared after normalisation.
+ *
+ * @throws InvalidInputError when either cannot be indexed, or no index finds such a part
+ */
+export function matchesQuery(definition: Definition, field: PlacedField, value: unknown, asked: unknown): boolean {
   const text = indexText(field, value)
   const part = readPart(field, asked)
   if (!part) return text === indexText(field, asked)
+  findPartColumn(definition, field, part)
   return part.kind === 'prefix' ? text.startsWith(part.text) : text.includes(part.text)
 }
 

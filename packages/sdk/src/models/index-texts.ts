@@ -6,7 +6,7 @@ import { encodeUtf8 } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
 import { HASH_BITS } from '../limits.js'
-import { indexText, readPart, type TextPart } from './blind-index.js'
+import { findPartColumn, indexText, readPart } from './blind-index.js'
 import type { Definition, PlacedField } from './definition.js'
 import { getQueryFields, type IndexColumn } from './index-columns.js'
 
@@ -35,7 +35,7 @@ function partsOf(characters: readonly string[], length: number): string[] {
 function valueToFind({ name }: PlacedField, query: Row): unknown {
   const value = query[name]
   if (!isMissing(value)) return value
-  const hint = 'The index of a missing value is null: search for null.'
+  const hint = 'Search for null.'
   throw new InvalidInputError(`the query has no value for ${JSON.stringify(name)}`, hint)
 }
 
@@ -73,19 +73,6 @@ export function readQueryTexts(definition: Definition, query: Row): Map<IndexCol
     found.set(column, columnText(column, values))
   }
   return found
-}
-
-/** Finds the column to search for a part of a text: of several prefixes, the longest that the part has. @throws InvalidInputError */
-function findPartColumn({ columns }: Definition, field: PlacedField, { kind, text }: TextPart): IndexColumn {
-  const made = columns.filter((column) => column.kind === kind && column.fields[0] === field)
-  const { length } = [...text]
-  const fitting = made.filter((column) => column.length <= length).sort((a, b) => b.length - a.length)
-  if (fitting[0]) return fitting[0]
-  const least = Math.min(...made.map((column) => column.length))
-  const place = JSON.stringify(field.name)
-  if (made.length === 0)
-    throw new InvalidInputError(`${place} has no index of kind ${kind}`, 'Declare it in `indexes`.')
-  throw new InvalidInputError(`${place}: a search for a part needs at least ${least} characters, got ${length}`)
 }
 
 /** Joins the texts of several fields, so that no two lists give the same text. */

@@ -28,6 +28,6 @@ export function getInternals(model: unknown): ModelInternals {
   if (internals) return internals
   throw new InvalidInputError(
     'expected a model, made by model() of a client',
-    'The program may hold two copies of @eaas/sdk: load all of its entries either by import or by require.',
+    'There may be two copies of @eaas/sdk: load its entries all by import or all by require.',
   )
 }

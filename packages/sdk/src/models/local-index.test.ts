@@ -211,6 +211,20 @@ describe('a model with an index key', () => {
     expect(model.matches(first, { name: { contains: 'berg' } })).toBe(false)
   })
 
+  it('matches only parts that its indexes find', async () => {
+    const eaas = connect()
+    const model = eaas.model({ ...definition(), indexKey: await eaas.createIndexKey(keyId), indexes: partIndexes })
+    const row = { id: 'x', name: 'Ada', phone: '1' }
+    const exact = eaas.model({ name: 'logins', keyId, fields: { email: text({ index: 'email_index' }) } })
+    const query = JSON.parse('{"email":{"startsWith":""}}') as { email: string } // a request body of an attacker
+    await expect(exact.index(query)).rejects.toThrow(/no index of kind prefix/)
+    expect(() => exact.matches({ email: 'root@x.org' }, query)).toThrow(/no index of kind prefix/)
+    for (const name of [{ startsWith: '' }, { startsWith: 'a' }, { contains: '' }, { contains: 'da' }]) {
+      await expect(model.index({ name })).rejects.toMatchObject({ code: 'E_INVALID_INPUT' })
+      expect(() => model.matches(row, { name })).toThrow(expect.objectContaining({ code: 'E_INVALID_INPUT' }))
+    }
+  })
+
   it('finds every row that has the part, whatever the texts are', async () => {
     const eaas = connect()
     const model = eaas.model({ ...definition(), indexKey: await eaas.createIndexKey(keyId), indexes: partIndexes })

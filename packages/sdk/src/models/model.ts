@@ -124,9 +124,10 @@ export interface Model<F extends Fields, C, T extends RowFormat, H extends strin
     options?: CallOptions,
   ): Promise<QueryColumns<F, C, Q>>
   /**
-   * Tells whether an opened row has these values, compared after normalisation, as indexes compare. Does not use the network.
+   * Tells whether an opened row has these values, compared after normalisation, as indexes compare. Does not use the network. For a
+   * login, build the query from strings: in a parsed request body, a value may be `{ startsWith }`.
    *
-   * @throws InvalidInputError when the query names no field, or one without an index
+   * @throws InvalidInputError when the query names no field, one without an index, or a part that `index` refuses
    */
   matches(row: object, query: Query<F, C>): boolean
   /**
@@ -249,7 +250,7 @@ function modelOf(deps: Deps, definition: Definition): unknown {
     matches: (row: Row, query: Row) =>
       getQueryFields(definition, query).every((field) => {
         const value = getAt(row, field.path)
-        return !isMissing(value) && matchesQuery(field, value, query[field.name])
+        return !isMissing(value) && matchesQuery(definition, field, value, query[field.name])
       }),
     async *rewrap(list: Iterable<Row>, options: RewrapOptions = {}) {
       yield* (await load()).rows.rewrap(list, options)

@@ -88,8 +88,7 @@ export function envelopeAt(row: Row, path: Path, header: string, place: RecordPl
   if (!isCompact(value)) return value
   const shared = envelopeObject(valueIn(row, header), place)
   if (!isHeader(shared)) {
-    const column = JSON.stringify(header)
-    throw new InvalidInputError(`the column ${column} is missing`, `Read the column ${column} too.`, place)
+    throw new InvalidInputError(`the column ${JSON.stringify(header)} is missing`, 'Read it too.', place)
   }
   return { ciphertext: value.c, iv: value.i, ...shared }
 }

@@ -64,7 +64,7 @@ function assertPicked({ fields, columns, names, format }: Definition, whole: Def
   const isPicked = ({ name }: PlacedField) => fields.some((field) => field.name === name)
   const others = whole.fields.filter((field) => !isPicked(field))
   const refuse = (field: string, message: string) => {
-    throw new InvalidInputError(message, 'Give all that belongs together, and only that.', { index, field })
+    throw new InvalidInputError(message, 'Give what belongs together, and only that.', { index, field })
   }
   for (const field of others) {
     if (getAt(row, field.path) !== undefined) refuse(field.name, 'it was not picked, but has a value')
