@@ -58,6 +58,8 @@ describe('encrypt and decrypt', () => {
     expect(await set('base64')).toMatchObject({ code: 0, stderr: '', stdout: expect.stringContaining('base64') })
     expect((await tenant.call('GET', '/v1/tenant')).body.plaintext_encoding).toBe('base64')
     expect((await tenant.call('GET', '/v1/audit?limit=1')).body.logs[0].metadata).toEqual({
+      status: 'active',
+      envelope_only: false,
       plaintext_encoding: 'base64',
       plaintext_encoding_before: 'utf8',
       replaces: 1,

@@ -261,7 +261,7 @@ describe.runIf(backend() === 'postgres')('the commands of the SDK for tables', (
       return new Response(text, { status: response.status, headers: response.headers })
     }
     const { code, err } = await backfill([], { fetch: lying })
-    expect({ code, err }).toMatchObject({ code: 1, err: expect.stringContaining('does not unwrap to the DEK') })
+    expect({ code, err }).toMatchObject({ code: 1, err: expect.stringContaining('does not unwrap to the same DEK') })
     expect(await sealed()).toBe(0)
   })
 
