@@ -102,7 +102,7 @@ export function setRotation(call: Call, { interval_days }: { interval_days: numb
   const at = note(call, {
     action: 'key.rotation_policy',
     ...named(key),
-    metadata: { interval_days, interval_days_before: key.interval_days },
+    metadata: { interval_days, interval_days_before: key.interval_days, status: key.status },
   })
   const next_rotation_at = interval_days === null ? null : daysAfter(at, interval_days)
   return viewKey(Object.assign(key, { interval_days, next_rotation_at, updated_at: at }))
