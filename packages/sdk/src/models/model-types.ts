@@ -92,9 +92,12 @@ export type PartialFields<F extends Fields> = {
     Extract<IsJoinable<F[P]>, boolean>
   >
 }
-/** The indexes over several fields of which all are picked. */
+/** The indexes declared by their columns of which all fields are picked. */
 export type PickedCompounds<C, K> = {
-  readonly [N in keyof C as C[N] extends { readonly fields: readonly (infer P)[] }
+  readonly [N in keyof C as C[N] extends
+    | { readonly fields: readonly (infer P)[] }
+    | { readonly prefix: infer P }
+    | { readonly ngram: infer P }
     ? [P] extends [K]
       ? N
       : never

@@ -36,6 +36,27 @@ function peopleOf<T extends 'full' | 'compact' | 'text' = 'full'>(format: T = 'f
 const ada = { id: 7, city: 'London', email: 'Ada@x.org', nick: 'ada', note: '', first: 'Ada', born, age: 36 }
 
 describe('some fields of a row', () => {
+  it('are sealed with the columns of parts of a text, in their type too', async () => {
+    const eaas = connect()
+    const people = eaas.model({
+      name: 'people',
+      keyId,
+      indexKey: await eaas.createIndexKey(keyId),
+      fields: { first: text(), nick: text().nullable() },
+      indexes: { first_start: { prefix: 'first', length: 2 }, nick_parts: { ngram: 'nick', length: 3 } },
+    })
+    const one = await people.encryptPartial({ id: 7, first: 'Ada' })
+    expectTypeOf<keyof typeof one>().toEqualTypeOf<'id' | 'first' | 'first_start'>()
+    expect(one.first_start).toMatch(/^\S+$/)
+    const both = await people.encryptPartial({ first: 'Ada', nick: 'countess' })
+    expectTypeOf(both.first_start).toEqualTypeOf<string>()
+    expectTypeOf(both.nick_parts).toEqualTypeOf<string[]>()
+    expect(both.nick_parts).toHaveLength(6)
+    const picked = await people.pick('nick').encrypt({ nick: 'countess' })
+    expectTypeOf<keyof typeof picked>().toEqualTypeOf<'nick' | 'nick_parts'>()
+    expect(Object.keys(picked).sort()).toEqual(['nick', 'nick_parts'])
+  })
+
   it('are sealed with the columns of their indexes, and nothing else is added', async () => {
     const people = peopleOf()
     const changes = await people.encryptPartial({ id: 7, email: ' ADA@x.org', city: 'Paris' })
