@@ -148,6 +148,29 @@ describe('eaas tenant suspend', { timeout: 120_000 }, () => {
 })
 
 describe('eaas tenant delete', { timeout: 120_000 }, () => {
+  it('is not completed while a key is hidden, and is when it is repeated', async () => {
+    const owner = await service.createTenant()
+    const { tenant_id, name } = owner.tenant
+    for (const key of ['seen', 'hidden']) await owner.call('POST', '/v1/keys', { name: key })
+    await json('tenant', 'suspend', name)
+    const sql = connectTo(service.database)
+    try {
+      const [key] = await sql`select * from keys where tenant_id = ${tenant_id} and name = 'hidden'`
+      const [version] = await sql`select * from key_versions where key_id = ${key?.key_id}`
+      await sql`delete from key_versions where key_id = ${key?.key_id}`
+      await sql`delete from keys where key_id = ${key?.key_id}`
+      const refused = await eaas('tenant', 'delete', name, '--confirm', name)
+      expect([refused.code, refused.stderr]).toEqual([1, expect.stringMatching(/stays suspended.*row_missing/)])
+      await sql`insert into keys ${sql({ ...key })}`
+      await sql`insert into key_versions ${sql({ ...version })}`
+      expect(await json('tenant', 'delete', name, '--confirm', name)).toMatchObject({ deleted: true, keys: 1 })
+      const left = await sql`select 1 from key_versions where tenant_id = ${tenant_id} and wrapped_kek is not null`
+      expect(left).toHaveLength(0)
+    } finally {
+      await sql.end()
+    }
+  })
+
   it('takes a suspended tenant and its name, says what it would do without, and leaves nothing that opens data but a log that verifies', async () => {
     const owner = await service.createTenant({ envelope_only: false })
     const neighbour = await service.createTenant({ envelope_only: false })

@@ -16,6 +16,7 @@ import { listApiKeys } from './list-api-keys.js'
 import { listKeys } from './list-keys.js'
 import { revokeApiKey } from './revoke-api-key.js'
 import { changeTenant, type OperatorTenant, type Reason, viewForOperator } from './shared/tenant.js'
+import { verifyAudit } from './verify-audit.js'
 
 /** The list includes revoked API keys, whose number has no limit. */
 const ALL = { limit: Number.POSITIVE_INFINITY }
@@ -48,7 +49,7 @@ export async function planDeletion(services: Services, tenant_id: string): Promi
 /**
  * Deletes a suspended tenant. If interrupted, it leaves a suspended tenant with less key material; the next call continues.
  *
- * @throws Refusal E_STATE, E_VALIDATION unless `confirm` is the tenant's name
+ * @throws Refusal E_STATE, also if the log does not verify; E_VALIDATION unless `confirm` is the tenant's name
  */
 export async function deleteTenant(
   services: Services,
@@ -67,6 +68,7 @@ export async function deleteTenant(
   for (const { id, status } of api_keys) {
     if (status !== 'revoked') await performAsSystem(services, tenant_id, revokeApiKey({ api_key_id: id }))
   }
+  await assertNothingHidden(services, tenant_id)
   return performAsSystem(services, tenant_id, closeTenant(reason))
 }
 
@@ -75,6 +77,17 @@ function readSuspended(): Operation<OperatorTenant> {
     assertSuspended(state)
     return { entries: [], release: () => viewForOperator(state.tenant) }
   }
+}
+
+// A row that somebody hid until the tenant is deleted would keep its material: the log tells that it is missing.
+async function assertNothingHidden(services: Services, tenant_id: string): Promise<void> {
+  const { valid, reason, broken_at } = await performAsSystem(services, tenant_id, verifyAudit({}))
+  if (valid) return
+  throw new Refusal(
+    'E_STATE',
+    `the tenant is not deleted, and stays suspended: its log does not verify (${reason}, entry ${broken_at}), so a key or an API key may be ` +
+      'hidden. Find out why (eaas audit verify), and repeat the deletion',
+  )
 }
 
 // Under the lock of the head nothing can be created meanwhile: a tenant is deleted only when no key material and no API key is left.
