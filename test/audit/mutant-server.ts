@@ -9,7 +9,7 @@ import type { Mutant } from './mutants.js'
 
 const AUDIT = new URL('../../packages/server/src/audit/', import.meta.url)
 const PROTOCOL = fileURLToPath(new URL('../../packages/protocol/src/index.ts', import.meta.url))
-const HMAC = fileURLToPath(new URL('../../packages/server/src/crypto/hmac.ts', import.meta.url))
+const SERVER = fileURLToPath(new URL('../../packages/server/src/', import.meta.url))
 
 /** What chain.ts and row-mac.ts export. */
 export type Macs = typeof chainModule & typeof rowMacModule
@@ -34,7 +34,7 @@ export async function loadMacs(name: string, mutant?: Mutant): Promise<Macs> {
     const text = mutant?.file === file ? mutant.text : await readSource(file)
     const resolved = text
       .replaceAll("'@eaas/protocol'", `'${PROTOCOL}'`)
-      .replaceAll("'../../crypto/hmac.js'", `'${HMAC}'`)
+      .replace(/'\.\.\/\.\.\/([a-z/.-]+)\.js'/g, (_, imported) => `'${SERVER}${imported}.ts'`)
       .replaceAll("'./chain.js'", `'./${name}-chain.ts'`)
     await writeFile(join(folder, `${name}-${basename(file)}`), resolved)
   }

@@ -88,7 +88,8 @@ export function envelopeAt(row: Row, path: Path, header: string, place: RecordPl
   if (!isCompact(value)) return value
   const shared = envelopeObject(valueIn(row, header), place)
   if (!isHeader(shared)) {
-    throw new InvalidInputError(`the column ${JSON.stringify(header)} is missing`, 'Read it too.', place)
+    const column = `the column ${JSON.stringify(header)}`
+    throw new InvalidInputError(`${column} is missing`, `Pass ${column}.`, place)
   }
   return { ciphertext: value.c, iv: value.i, ...shared }
 }
