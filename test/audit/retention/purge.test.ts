@@ -124,6 +124,13 @@ describe('a purge', () => {
     await expectVerifies({ total: all - OLD, purged: OLD })
   })
 
+  it('that a crash stopped after it restated the rows has added entries that change nothing, and continues', async () => {
+    await restate()
+    await expectVerifies({ total: ALL + RESTATED, purged: 0 })
+    expect(await purge()).toMatchObject({ purged_through: OLD, entries: OLD, restates: 0 })
+    await expectVerifies({ total: ALL - OLD + RESTATED + 1, purged: OLD })
+  })
+
   it('never deletes a row after its mark, however high the limit', async () => {
     await mark()
     for (let count = 1; count > 0; ) {
