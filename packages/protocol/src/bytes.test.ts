@@ -61,7 +61,10 @@ describe.each(platforms)('base64 %s', (name, load) => {
   it('decodes what it encoded, whatever the bytes', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 200 }), (input) => {
-        expect(bytes.decodeBase64(bytes.encodeBase64(input))).toEqual(input)
+        const text = bytes.encodeBase64(input)
+        expect(bytes.decodeBase64(text)).toEqual(input)
+        expect(bytes.isBase64(text, input.length)).toBe(true)
+        expect(bytes.isBase64(text, input.length + 1)).toBe(false)
       }),
     )
   })
@@ -98,6 +101,7 @@ describe.each(platforms)('base64 %s', (name, load) => {
             expect((error as Error).name).toBe('FormatError')
           }
           if (decoded) expect(bytes.encodeBase64(decoded)).toBe(wrong)
+          expect(bytes.isBase64(wrong)).toBe(decoded !== undefined)
         },
       ),
       { numRuns: 2_000 },
@@ -140,7 +144,24 @@ describe.each(platforms)('base64 %s', (name, load) => {
     ['five characters', 'AAAAA'],
   ])('refuses %s, and does not repeat it', (_, text) => {
     expect(() => bytes.decodeBase64(text)).toThrow('not canonical base64')
+    expect(bytes.isBase64(text)).toBe(false)
   })
+})
+
+it('leaves nothing in the memory that base64 is decoded in', async () => {
+  const allocated: Buffer[] = []
+  const alloc = (length: number) => {
+    const memory = Buffer.alloc(length)
+    allocated.push(memory)
+    return memory
+  }
+  const platform = { Buffer: { byteLength: Buffer.byteLength, from: Buffer.from, alloc } }
+  const bytes = await loadOn<Bytes>(platform, new URL('bytes.ts', import.meta.url))
+  const text = Buffer.alloc(32, 7).toString('base64')
+  expect(bytes.decodeBase64(text)).toEqual(new Uint8Array(32).fill(7))
+  expect(bytes.isBase64(text)).toBe(true)
+  expect(() => bytes.decodeBase64(`${text.slice(0, 8)}*${text.slice(9)}`)).toThrow('not canonical base64')
+  expect(allocated).toEqual([Buffer.alloc(1_024)])
 })
 
 describe('hexadecimal', () => {

@@ -56,11 +56,29 @@ export function encodeBase64(bytes: Uint8Array): string {
  * @throws FormatError when the text is not canonical
  */
 export function decodeBase64(text: string): Uint8Array {
+  const bytes = decodeSomewhere(text)
+  if (!bytes) throw new FormatError('not canonical base64')
+  if (bytes.buffer !== scratch?.buffer) return bytes
+  const copy = new Uint8Array(bytes)
+  bytes.fill(0)
+  return copy
+}
+
+/** Whether the text is canonical base64, of that many bytes where a number is given. Zeroes what it decodes, which may be a DEK. */
+export function isBase64(text: string, length?: number): boolean {
+  const bytes = decodeSomewhere(text)?.fill(0)
+  return bytes !== undefined && (length === undefined || bytes.length === length)
+}
+
+/** Decodes, if the text is short perhaps into the scratch memory, which the caller clears; undefined if the text is not canonical. */
+function decodeSomewhere(text: string): Uint8Array | undefined {
   const padding = text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0
   const length = (text.length / 4) * 3 - padding
-  const bytes = text.length % 4 === 0 ? lenientBase64(text, length) : undefined
-  if (bytes?.length !== length || !isCanonical(text, padding)) throw new FormatError('not canonical base64')
-  return bytes
+  if (text.length % 4 > 0 || !isCanonical(text, padding)) return undefined
+  const bytes = lenientBase64(text, length)
+  if (bytes?.length === length) return bytes
+  bytes?.fill(0)
+  return undefined
 }
 
 /** Decodes with the platform's decoder; undefined if that fails. The length differs from `length` if it skipped characters. */
@@ -69,7 +87,7 @@ function lenientBase64(text: string, length: number): Uint8Array | undefined {
   try {
     return nativeFromBase64 ? nativeFromBase64(text) : Uint8Array.from(atob(text), (char) => char.charCodeAt(0))
   } catch {
-    return undefined // the caller throws one error for every cause
+    return undefined
   }
 }
 
@@ -78,11 +96,7 @@ function decodeByBuffer(buffer: NodeBuffer, text: string, length: number): Uint8
   if (buffer.byteLength(text) !== text.length) return undefined // Buffer takes the low 8 bits of each character's code
   scratch ??= buffer.alloc(SCRATCH_BYTES)
   const memory = length > SCRATCH_BYTES ? buffer.alloc(length) : scratch
-  const bytes = view(memory).subarray(0, memory.write(text, 'base64'))
-  if (memory !== scratch) return bytes
-  const copy = new Uint8Array(bytes)
-  bytes.fill(0)
-  return copy
+  return new Uint8Array(memory.buffer, memory.byteOffset, memory.write(text, 'base64'))
 }
 
 // The platforms' decoders accept more than the standard allows. Characters that they skip make the result too short. Bits after the

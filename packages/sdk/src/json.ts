@@ -4,7 +4,7 @@ import { assertValue, isObject, isValidDate, kindOf, readValue } from './input.j
 
 /** The most characters of a path in a message. */
 const MAX_PATH = 200
-const HINT = 'Make a Date text, a Map an array; bytes need encrypt() or bytes().'
+const HINT = 'Make a Date a text and a Map an array; bytes need encrypt() or bytes().'
 
 /**
  * Writes a value as JSON text. A member that is undefined is left out, and -0 becomes 0.

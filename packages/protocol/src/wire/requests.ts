@@ -4,7 +4,7 @@
  */
 import * as z from 'zod/mini'
 import { IV_BYTES } from '../aead.js'
-import { isWellFormed } from '../bytes.js'
+import { isBase64, isWellFormed } from '../bytes.js'
 import {
   MAX_ALLOWED_IPS,
   MAX_BATCH_OPERATIONS,
@@ -14,7 +14,7 @@ import {
 } from '../limits.js'
 import { PERMISSIONS } from '../permissions.js'
 import type { OperationId } from '../routes.js'
-import { ALGORITHM, isBase64, VALUES } from './values.js'
+import { ALGORITHM, VALUES } from './values.js'
 
 /** Text that UTF-8 can encode: without lone surrogates. */
 const unicode = z.string().check(z.refine((value) => isWellFormed(value), 'must not contain a lone surrogate'))

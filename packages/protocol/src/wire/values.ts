@@ -3,14 +3,14 @@
  * document, since a check by a function has no other form.
  */
 import { KEY_BYTES } from '../aead.js'
-import { decodeBase64, isUuid } from '../bytes.js'
+import { isBase64, isUuid } from '../bytes.js'
 import { checked, string, textThat } from './shape.js'
 
 /** Ours have 88 (wrapped-key.md 1); those of a KMS have a few hundred. */
 export const WRAPPED_KEY_CHARACTERS = 1_024
 
 export const uuid = textThat(isUuid, 'must be a UUID, lower case, with dashes')
-export const base64 = textThat(isBase64, 'must be canonical standard base64')
+export const base64 = textThat((text) => isBase64(text), 'must be canonical standard base64')
 export const dek = textThat(
   (text) => isBase64(text, KEY_BYTES),
   `must be canonical standard base64 of exactly ${KEY_BYTES} bytes`,
@@ -41,14 +41,3 @@ export const ALGORITHM = 'AES-256-GCM'
 export const KEY_STATUSES = ['active', 'disabled', 'pending_destruction', 'destroyed'] as const
 export const VERSION_STATUSES = ['active', 'retired', 'destroyed'] as const
 export const API_KEY_STATUSES = ['active', 'expired', 'revoked'] as const
-
-/** Whether the text is canonical base64, of that many bytes where a number is given. Zeroes what it decodes, which may be a DEK. */
-export function isBase64(value: string, length?: number): boolean {
-  try {
-    const bytes = decodeBase64(value)
-    bytes.fill(0)
-    return length === undefined || bytes.length === length
-  } catch {
-    return false
-  }
-}

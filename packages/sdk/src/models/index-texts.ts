@@ -35,7 +35,7 @@ function partsOf(characters: readonly string[], length: number): string[] {
 function valueToFind({ name }: PlacedField, query: Row): unknown {
   const value = query[name]
   if (!isMissing(value)) return value
-  const hint = 'Search for null.'
+  const hint = 'Search its column for null.'
   throw new InvalidInputError(`the query has no value for ${JSON.stringify(name)}`, hint)
 }
 

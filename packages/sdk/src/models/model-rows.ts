@@ -1,8 +1,8 @@
 /** Seals and opens the rows of a model. With a synchronous engine, its loops await nothing for each field. */
 import { createPace, type Pace } from '../async/pace.js'
 import { type EaasError, isEaasError } from '../errors.js'
-import { assertNotAborted, type Row } from '../input.js'
-import { assertList, copyRows } from '../records/plain-rows.js'
+import { assertArray, assertNotAborted, type Row } from '../input.js'
+import { copyRows } from '../records/plain-rows.js'
 import type { Definition } from './definition.js'
 import { readQueryTexts } from './index-texts.js'
 import { indexTexts } from './index-values.js'
@@ -74,7 +74,7 @@ export function createModelRows(deps: ModelDeps, definition: Definition): ModelR
     },
     async open(records, { first = 0, ...options }) {
       assertNotAborted(options.signal)
-      assertList(records)
+      assertArray('records', records)
       await deps.envelopes.ready()
       return openRows(deps, definition, records, { ...options, first })
     },

@@ -11,14 +11,9 @@ export interface CopyOptions {
   toStore: boolean
 }
 
-/** Refuses anything but an array. @throws InvalidInputError */
-export function assertList(records: unknown): asserts records is readonly unknown[] {
-  assertArray('records', records)
-}
-
 /** Copies all records. @throws InvalidInputError */
 export function copyRows(records: unknown, { paths, toStore }: Omit<CopyOptions, 'index'>): Row[] {
-  assertList(records)
+  assertArray('records', records)
   return Array.from(records, (record, index) => copyRow(record, { index, paths, toStore }))
 }
 
