@@ -45,7 +45,7 @@ export interface Installation {
   /** Compares every tenant's log with the newest anchor, as opening it did; returns the errors of single tenants. */
   compareAnchored(): Promise<unknown[]>
   /** the durability when it was opened */
-  durability: Durability
+  durability: Store['durability']
   /** Reads the durability in force from the database. */
   findDurability(): Promise<Durability>
   /** Commits a write that changes nothing; ends when the database acknowledges it, however long that takes. */

@@ -98,8 +98,15 @@ export async function examineRights({ sql }: Store): Promise<Result> {
 }
 
 /** Whether a power cut can lose an acknowledged entry. */
-export function examineDurability({ durability, isEmbedded }: Store) {
+export function examineDurability({ durability, isEmbedded }: Store): Result {
   if (durability === 'synchronous') return { detail: 'a commit is on disk when it is acknowledged' }
+  if (durability === undefined) {
+    return {
+      warning: true,
+      detail:
+        'not known here: the server that holds the database does not say. Its /health shows `durability`, or restart it with this version',
+    }
+  }
   const remedy = isEmbedded
     ? 'use PostgreSQL if a power cut must not lose entries'
     : 'set fsync, full_page_writes and synchronous_commit to on'

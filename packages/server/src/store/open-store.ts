@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { readDatabaseUrl } from '../database-url.js'
 import { connect, type Sql } from './db.js'
-import { findRunningEmbedded, hasEmbeddedDatabase, openEmbedded } from './embedded/database.js'
+import { findRunningEmbedded, hasEmbeddedDatabase, openEmbedded, type RunningEmbedded } from './embedded/database.js'
 import { findPooler } from './pooler.js'
 import { type Durability, findDurability } from './settings.js'
 import { findRefusedLogin, isUnreachable } from './unreachable.js'
@@ -30,8 +30,8 @@ export interface Store {
   isEmbedded: boolean
   /** whether it is reached through a pooler that gives each transaction another back end */
   isPooled: boolean
-  /** when it was opened */
-  durability: Durability
+  /** when it was opened; undefined beside a server of the embedded database that does not say */
+  durability: Durability | undefined
   /** Reads the durability in force, which the database's operator may have changed. */
   findDurability(): Promise<Durability>
   /** Commits a write that changes nothing; ends when the database acknowledges it, however long that takes. */
@@ -85,29 +85,32 @@ export async function openStore(config: Location, { beside, mayCreate, wait }: O
   const { databaseUrl, databasePooler } = config
   if (databaseUrl !== undefined) return untilReached(() => openPostgres(databaseUrl, databasePooler), databaseUrl, wait)
   const running = beside ? await findRunningEmbedded(config.dataDir) : undefined
-  if (running) return embeddedStore(config, running, { durability: 'synchronous', close: async () => undefined })
+  if (running) return embeddedStore(config, running, async () => undefined)
   if (!mayCreate && !hasEmbeddedDatabase(config.dataDir)) {
     throw new NoDatabaseError(
       `There is no database in ${config.dataDir}. Set EAAS_DATA_DIR to its directory, or create one: eaas start`,
     )
   }
   const embedded = await openEmbedded({ dataDir: config.dataDir })
-  const durability = embedded.durability === 'fsync' ? 'synchronous' : 'asynchronous'
-  return embeddedStore(config, embedded, { durability, close: () => embedded.close() })
+  return embeddedStore(config, embedded, () => embedded.close())
 }
+
+const DURABILITIES = { fsync: 'synchronous', none: 'asynchronous' } as const
 
 function embeddedStore(
   { dataDir }: Location,
-  { socketPath }: { socketPath: string },
-  { durability, close }: { durability: Durability; close: () => Promise<void> },
+  { socketPath, durability: found }: Pick<RunningEmbedded, 'socketPath' | 'durability'>,
+  close: () => Promise<void>,
 ): Store {
+  const durability = found && DURABILITIES[found]
   const sql = connect({ socketPath, max: 1 })
   return {
     sql,
     isEmbedded: true,
     isPooled: false,
     durability,
-    findDurability: () => sql`select 1`.then(() => durability), // its settings do not show what its file system does
+    // Its settings do not show what its file system does.
+    findDurability: () => sql`select 1`.then(() => durability ?? 'asynchronous'),
     probeCommit: () => probeCommit(sql),
     description: `embedded, in ${dataDir}`,
     async close() {

@@ -11,7 +11,7 @@
 // The directory must be on a file system of this host (a unix socket does not answer across NFS).
 
 import { randomBytes } from 'node:crypto'
-import { chmodSync, linkSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, linkSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { connect, createServer, type Server } from 'node:net'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
@@ -27,6 +27,8 @@ export interface LockHolder {
   started_at: string
   /** File name of the socket that answers as long as the holder lives. */
   socket: string
+  /** Whether its commits reach the disk; undefined until it has found out, and of a server from before it wrote this. */
+  durability?: 'fsync' | 'none' | undefined
 }
 
 const Holder: z.ZodMiniType<LockHolder> = z.object({
@@ -34,10 +36,13 @@ const Holder: z.ZodMiniType<LockHolder> = z.object({
   host: z.string(),
   started_at: z.string(),
   socket: z.string().check(z.regex(/^alive-[0-9a-f]+\.sock$/)),
+  durability: z.optional(z.enum(['fsync', 'none'])),
 })
 
 /** A lock held by this process; the kernel releases it when the process ends in whatever way. */
 export interface DataDirectoryLock {
+  /** Writes into the lock file whether commits reach the disk, for commands that work beside this process. */
+  writeDurability(durability: 'fsync' | 'none'): void
   release(): Promise<void>
 }
 
@@ -72,17 +77,24 @@ export async function lockDataDirectory(directory: string): Promise<DataDirector
   // The socket answers before the lock file names it: there is no moment in which a holder looks dead.
   const alive = await listen(shortSocketPath(directory, holder.socket))
   const draft = join(directory, `lock-draft-${token}`)
+  let number: number
   try {
-    // Flushed before it is linked: a lock file left empty by a power cut could not be judged.
-    writeFileSync(draft, `${JSON.stringify(holder)}\n`, { mode: 0o600, flag: 'wx', flush: true })
-    await removeLeftovers(directory, await claim(directory, draft))
+    writeDraft(draft, holder)
+    number = await claim(directory, draft)
+    await removeLeftovers(directory, number)
   } catch (error) {
     await closed(alive)
     throw error
   } finally {
     rmSync(draft, { force: true })
   }
-  return { release: () => closed(alive) }
+  return {
+    writeDurability(durability) {
+      writeDraft(draft, { ...holder, durability })
+      renameSync(draft, lockFile(directory, number)) // it is ours: others change it only when our socket is dead
+    },
+    release: () => closed(alive),
+  }
 }
 
 /** Returns who holds the directory now, or undefined when nobody does. */
@@ -141,6 +153,11 @@ async function removeLeftovers(directory: string, mine: number): Promise<void> {
     rmSync(join(directory, loser.socket), { force: true })
     rmSync(lockFile(directory, number), { force: true })
   }
+}
+
+// Flushed before it becomes a lock file: one that a power cut left empty could not be judged.
+function writeDraft(draft: string, holder: LockHolder): void {
+  writeFileSync(draft, `${JSON.stringify(holder)}\n`, { mode: 0o600, flag: 'wx', flush: true })
 }
 
 function lockFile(directory: string, number: number): string {

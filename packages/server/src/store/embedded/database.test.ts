@@ -191,7 +191,8 @@ describe('the embedded database', () => {
   })
 
   it('serves a command in another process beside the server', async () => {
-    expect(await findRunningEmbedded(dataDir)).toEqual({ pid: process.pid, socketPath: embedded.socketPath })
+    const { socketPath, durability } = embedded
+    expect(await findRunningEmbedded(dataDir)).toEqual({ pid: process.pid, socketPath, durability })
     const command = compiled.start(READ_THROUGH_THE_RUNNING_SERVER, dataDir)
     expect(await command.ended).toBe(0)
     expect(command.output()).toBe('sum 42\n')

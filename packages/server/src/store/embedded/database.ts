@@ -56,6 +56,8 @@ export interface RunningEmbedded {
   pid: number
   /** `path` for postgres.js. */
   socketPath: string
+  /** As it found at its start; undefined if its version does not say. */
+  durability: Embedded['durability'] | undefined
 }
 
 /**
@@ -87,6 +89,7 @@ async function openDirectory(directory: string, onFailure: (error: Error) => voi
     const fs = new DurableNodeFS(cluster)
     const database = await openCluster(fs, DURABLE_START_PARAMS)
     const durability = (await commitsReachTheDisk(database, fs)) ? 'fsync' : 'none'
+    lock.writeDurability(durability)
     await vacuumIfDue(database)
 
     const socketPath = shortSocketPath(directory, SOCKET_NAME)
@@ -122,10 +125,11 @@ export async function findRunningEmbedded(dataDir: string): Promise<RunningEmbed
 
   const deadline = Date.now() + STARTING_TIMEOUT_MS
   while (Date.now() < deadline) {
-    const holder = await findLockHolder(directory)
-    if (!holder) return undefined
     const socketPath = shortSocketPath(directory, SOCKET_NAME)
-    if (await answers(socketPath)) return { pid: holder.pid, socketPath }
+    const isServing = await answers(socketPath)
+    const holder = await findLockHolder(directory) // read last: it wrote its durability before it served
+    if (!holder) return undefined
+    if (isServing) return { pid: holder.pid, socketPath, durability: holder.durability }
     await sleep(100)
   }
   throw new Error(
