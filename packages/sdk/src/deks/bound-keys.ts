@@ -3,8 +3,8 @@ import { type BoundKeys, splitBoundKeys } from '@eaas/protocol'
 import { isPromise, type Soon } from '../async/is-promise.js'
 import { requestsAreIsolated } from '../async/isolated-requests.js'
 
-/** By the array that holds the DEK: each is kept and zeroed by one owner, and belongs to one key. */
-const kept = new WeakMap<Uint8Array, Soon<BoundKeys>>()
+/** By the array that holds the DEK: each is kept and zeroed by one owner, and belongs to one key. Undefined once the DEK was zeroed. */
+const kept = new WeakMap<Uint8Array, Soon<BoundKeys> | undefined>()
 
 /** Returns the keys of a DEK. Calls `derive`, for its 64 bytes, where they are not kept yet. The caller must not keep or change them. */
 export function boundKeysOf(dek: Uint8Array, derive: () => Soon<Uint8Array>): Soon<BoundKeys> {
@@ -16,14 +16,14 @@ export function boundKeysOf(dek: Uint8Array, derive: () => Soon<Uint8Array>): So
     kept.set(dek, keys)
     return keys
   }
-  const isolated = requestsAreIsolated()
   const splitting = derived.then((okm) => {
     const keys = splitBoundKeys(okm)
-    // Not if the DEK was zeroed meanwhile: these keys would then never be.
-    if (isolated || kept.get(dek) === splitting) kept.set(dek, keys)
+    const isZeroed = kept.has(dek) && !kept.get(dek)
+    if (!isZeroed) kept.set(dek, keys)
+    else void splitting.then(zero) // after those who wait for them already
     return keys
   })
-  if (isolated) return splitting // another request could not await it
+  if (requestsAreIsolated()) return splitting // another request could not await it
   kept.set(dek, splitting)
   splitting.catch(() => kept.delete(dek)) // the caller handles the error
   return splitting
@@ -33,8 +33,10 @@ export function boundKeysOf(dek: Uint8Array, derive: () => Soon<Uint8Array>): So
 export function zeroDek(dek: Uint8Array): void {
   dek.fill(0)
   const keys = kept.get(dek)
-  kept.delete(dek)
-  const zero = ({ key }: BoundKeys) => void key.fill(0)
-  if (isPromise(keys)) keys.then(zero, () => undefined)
-  else if (keys) zero(keys)
+  kept.set(dek, undefined)
+  if (keys && !isPromise(keys)) zero(keys)
+}
+
+function zero({ key }: BoundKeys): void {
+  key.fill(0)
 }
