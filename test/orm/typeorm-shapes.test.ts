@@ -28,7 +28,7 @@ import {
   SelectQueryBuilder,
   TableInheritance,
 } from 'typeorm'
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, it, onTestFinished } from 'vitest'
 import { type Client, createClient, text } from '../../packages/sdk/src/index.js'
 import { createTestService } from '../../packages/sdk/src/testing.js'
 import { encrypted } from '../../packages/sdk/src/typeorm.js'
@@ -850,6 +850,47 @@ describe('a data source', () => {
     expect(() => encrypted(initialized, [])).toThrow('is initialized already')
     const other = Object.assign(open([]), { options: { type: 'mysql' } })
     expect(() => encrypted(other, [])).toThrow('a database of the type mysql')
+  })
+  it('of another version of TypeORM is left as it is, and refused for the same reason at the next try', () => {
+    const own = open([users, posts] as never)
+    Object.assign(own.driver, { createQueryRunner: undefined })
+    const before = [own, own.driver].flatMap((object) => Object.entries(Object.getOwnPropertyDescriptors(object)))
+    for (const _ of [1, 2]) expect(() => encrypted(own, [])).toThrow('this version of TypeORM has no createQueryRunner')
+    expect([own, own.driver].flatMap((object) => Object.entries(Object.getOwnPropertyDescriptors(object)))).toEqual(
+      before,
+    )
+    Reflect.deleteProperty(own.driver, 'createQueryRunner')
+    expect(encrypted(own, [])).toBe(own)
+  })
+  it('refuses a result that has no list of its rows, of which nothing would be decrypted', async () => {
+    const own = open([users, posts] as never)
+    const create = own.driver.createQueryRunner.bind(own.driver)
+    let hasRecords = true
+    own.driver.createQueryRunner = (mode) => {
+      const runner = create(mode)
+      const query = runner.query.bind(runner) as (...args: unknown[]) => Promise<{ raw: unknown }>
+      const answer = async (...args: unknown[]) => {
+        const result = await query(...args)
+        return hasRecords ? result : { raw: result.raw }
+      }
+      return Object.assign(runner, { query: answer })
+    }
+    await encrypted(own, [[users, models.users]]).initialize()
+    onTestFinished(() => own.destroy())
+    const update = () =>
+      own
+        .createQueryBuilder()
+        .update(users)
+        .set({ city: 'Rome' })
+        .where({ id: ID })
+        .returning(['id', 'email'])
+        .execute()
+    expect((await update()).raw).toEqual([{ id: ID, email: SECRET }])
+    hasRecords = false
+    await expect(update()).rejects.toMatchObject({
+      code: 'E_INVALID_INPUT',
+      message: expect.stringContaining('no list of its rows'),
+    })
   })
   it('compiles where the fields of a model have the types of the entity', () => {
     const numbers = new EntitySchema<{ id: string; title: number }>({ name: 'Numbers', columns: {} })

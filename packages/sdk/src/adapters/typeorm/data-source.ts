@@ -16,11 +16,15 @@ const wrapped = new WeakSet<DataSource>()
 
 type Method = (...args: never[]) => unknown
 
-/** Replaces a method of one object. */
-function replace<T extends object>(object: T, name: string, make: (original: Method) => Method): void {
-  const original = (object as Record<string, Method>)[name]
-  if (!original) throw new InvalidInputError(`this version of TypeORM has no ${name}`, 'Install TypeORM 1.')
+/** Replaces a method of one object, of which `assertMethods` made sure. */
+function replace(object: object, name: string, make: (original: Method) => Method): void {
+  const original = (object as Record<string, Method>)[name] as Method
   Object.defineProperty(object, name, { value: make(original.bind(object)), configurable: true, writable: true })
+}
+
+function assertMethods(object: object, names: readonly string[]): void {
+  const missing = names.find((name) => typeof (object as Record<string, unknown>)[name] !== 'function')
+  if (missing) throw new InvalidInputError(`this version of TypeORM has no ${missing}`, 'Install TypeORM 1.')
 }
 
 export function wrapDataSource(dataSource: DataSource, pairs: readonly Pair[]): void {
@@ -31,8 +35,11 @@ export function wrapDataSource(dataSource: DataSource, pairs: readonly Pair[]): 
   if (dataSource.isInitialized) {
     throw new InvalidInputError('the data source is initialized already', 'Pass it to `encrypted` before `initialize`.')
   }
-  wrapped.add(dataSource)
   const { driver } = dataSource
+  // All at first, so that nothing is replaced where something is missing.
+  assertMethods(dataSource, ['buildMetadatas', 'createQueryBuilder'])
+  assertMethods(driver, ['createQueryRunner', 'preparePersistentValue'])
+  wrapped.add(dataSource)
   const context: Context = {
     tables: { all: [], find: () => undefined },
     prepare: driver.preparePersistentValue.bind(driver),
@@ -85,6 +92,7 @@ function guard(context: Context, runner: QueryRunner): QueryRunner {
       refuseCall('a parameter of a query builder elsewhere', 'Execute the query builder itself.')
     }
   }
+  assertMethods(runner, ['query', 'stream'])
   replace(runner, 'query', (original) => async (sql: string, parameters?: unknown[], ...rest: never[]) => {
     const query = original as (...args: unknown[]) => Promise<{ records?: Row[] }>
     const run = parameters && context.runs.get(parameters)
@@ -94,7 +102,7 @@ function guard(context: Context, runner: QueryRunner): QueryRunner {
     }
     const values = await Promise.all(parameters.map((one) => (one instanceof Pending ? one.resolve() : one)))
     const result = await query(withoutMarks(sql), values, ...rest)
-    if (run.opens) await openRows(run.outputs, result.records ?? [])
+    if (run.opens && run.outputs.length > 0) await openRows(run.outputs, result.records ?? refuseResult())
     return result
   })
   replace(runner, 'stream', (original) => async (sql: string, parameters?: unknown[], ...rest: never[]) => {
@@ -102,4 +110,12 @@ function guard(context: Context, runner: QueryRunner): QueryRunner {
     return (original as (...args: unknown[]) => unknown)(withoutMarks(sql), parameters, ...rest)
   })
   return runner
+}
+
+/** Refuses to return what was not opened. @throws InvalidInputError */
+function refuseResult(): never {
+  throw new InvalidInputError(
+    'the statement was executed, but TypeORM returned no list of its rows, which would have to be decrypted',
+    'Install TypeORM 1, with pg as its driver.',
+  )
 }
