@@ -1,4 +1,4 @@
-/** Sends one call with its retries, and checks the answer. */
+/** Sends one call, again where `retries.ts` says so, and checks the answer. */
 import { type OperationId, PROBLEM_CONTENT_TYPE } from '@eaas/protocol'
 import * as wire from '@eaas/protocol/answers'
 import { ApiError, isEaasError, NetworkError, ProtocolError } from '../errors.js'
@@ -7,16 +7,13 @@ import { type Answer, type Call, hintFor, nameOf, type Outcome } from './calls.j
 import type { Emit } from './events.js'
 import type { Fetch, FetchInit, FetchResponse } from './fetch.js'
 import { causeOf } from './fetch-cause.js'
-import { calledSince } from './observe.js'
-import { pauseBeforeRetry } from './retry-pause.js'
+import { mayPass, withRetries } from './retries.js'
 import { hide, type Spellings, spellingsOf } from './secrets.js'
 
 /** The longest answer that is read, decompressed. */
 const MAX_ANSWER_BYTES = 1024 * 1024
 /** The longest of `LONG_ANSWERS`. */
 const MAX_LONG_ANSWER_BYTES = 16 * MAX_ANSWER_BYTES
-/** Statuses after which a repeatable call is tried again. Not 429: a monthly quota does not pass within seconds. */
-const RETRY_STATUSES: ReadonlySet<number> = new Set([500, 502, 503, 504])
 /** The most characters kept of a text from the other end. */
 const MAX_TEXT = 1_000
 
@@ -45,7 +42,7 @@ interface RawAnswer {
 }
 
 /**
- * Sends one call, and repeats it where that is safe and may succeed. Returns the parsed answer.
+ * Sends one call, and sends it again where that is safe and may succeed. Returns the parsed answer.
  *
  * @throws ApiError, NetworkError, ProtocolError, or the reason of the signal
  */
@@ -54,36 +51,16 @@ export async function send<Id extends OperationId>(
   call: Call<Id>,
   options: SendOptions,
 ): Promise<Answer<Id>> {
-  const answer = await exchange(url, call, options)
-  return readAnswer(call, answer, spellingsOf(secretsOf(call, options.apiKey)))
-}
-
-async function exchange(
-  url: URL,
-  call: Call,
-  { apiKey, fetch, retries, signal, emit }: SendOptions,
-): Promise<RawAnswer> {
+  const { apiKey, fetch = globalThis.fetch, signal } = options
   for (const [name, value] of Object.entries(call.query ?? {})) {
     if (value !== undefined) url.searchParams.set(name, String(value))
   }
-  const exchangeOnce = async (): Promise<RawAnswer> =>
-    receive(call, await (fetch ?? globalThis.fetch)(url.href, requestInit(call, apiKey, signal)))
-  const attempts = 1 + (call.repeatable ? retries : 0)
-  for (let attempt = 1; ; attempt++) {
-    const startedAt = performance.now()
-    let status: number | undefined
-    try {
-      const answer = await exchangeOnce()
-      const mayPass = RETRY_STATUSES.has(answer.status) && answer.status !== call.alsoStatus
-      if (attempt === attempts || !mayPass) return answer
-      status = answer.status
-    } catch (error) {
-      if (isEaasError(error)) throw error
-      if (attempt === attempts) throw networkError(url, call, { error, secrets: secretsOf(call, apiKey) })
-    }
-    emit?.({ type: 'retry', attempt, status, ...calledSince(startedAt, call) })
-    await pauseBeforeRetry(attempt, signal)
-  }
+  const sendOnce = async () => receive(call, await fetch(url.href, requestInit(call, apiKey, signal)))
+  const secrets = secretsOf(call, apiKey)
+  const answer = await withRetries(call, options, sendOnce).catch((error: unknown) => {
+    throw isEaasError(error) ? error : networkError(url, call, { error, secrets })
+  })
+  return readAnswer(call, answer, spellingsOf(secrets))
 }
 
 /** Plain options, which the fetch of another library takes too. */
@@ -168,11 +145,10 @@ function readAnswer<Id extends OperationId>(call: Call<Id>, answer: RawAnswer, s
   const expected = succeeded ? 'application/json' : PROBLEM_CONTENT_TYPE
   if (mediaType !== expected) {
     const got = contentType === '' ? 'no content type' : JSON.stringify(clean(contentType, secrets))
-    const retryable = call.repeatable && RETRY_STATUSES.has(status)
     throw new ProtocolError(
       `${nameOf(call)}: status ${status} must have the type ${expected}, got ${got}`,
       status,
-      retryable,
+      mayPass(call, status),
     )
   }
   return readBody(call, { ...answer, succeeded, json: parseJson(call, answer) }, secrets)
@@ -207,7 +183,7 @@ function readBody<Id extends OperationId>(call: Call<Id>, answer: ParsedAnswer, 
     problem: clean(problem.code, secrets),
     requestId: requestId && clean(requestId, secrets),
   }
-  throw new ApiError(nameOf(call), shown, apiHint(shown), call.repeatable && RETRY_STATUSES.has(status))
+  throw new ApiError(nameOf(call), shown, apiHint(shown), mayPass(call, status))
 }
 
 /** Reads each result of a batch as the answer of its own call, so that a failed one fails alone. */

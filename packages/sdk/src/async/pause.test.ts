@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
-import { pauseBeforeRetry } from './retry-pause.js'
+import { pause } from './pause.js'
 
 const reason = new Error('on purpose')
 
@@ -12,13 +12,13 @@ afterEach(() => {
 
 it('ends when the signal is aborted, with its reason and without a timer that stays', async () => {
   const controller = new AbortController()
-  const pause = pauseBeforeRetry(1, controller.signal)
+  const pausing = pause(100, controller.signal)
   controller.abort(reason)
-  await expect(pause).rejects.toBe(reason)
+  await expect(pausing).rejects.toBe(reason)
   expect(vi.getTimerCount()).toBe(0)
 })
 
 it('does not begin when the signal is aborted already', async () => {
-  await expect(pauseBeforeRetry(1, AbortSignal.abort(reason))).rejects.toBe(reason)
+  await expect(pause(100, AbortSignal.abort(reason))).rejects.toBe(reason)
   expect(vi.getTimerCount()).toBe(0)
 })
