@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { MAX_REQUEST_BYTES, SIZE_TYPE } from '../audit/formats/add-checkpoint.js'
 import { WitnessRefusal } from './judge.js'
 import type { Log } from './log.js'
-import type { Witness } from './witness.js'
+import { UnwrittenStateError, type Witness } from './witness.js'
 
 const PATH = '/add-checkpoint'
 const TEXT = 'text/plain; charset=utf-8'
@@ -40,9 +40,10 @@ export function createWitnessServer(witness: Witness, log: Log): Server {
         const answer = isBusy
           ? { status: 503, body: 'busy\n', headers: { 'retry-after': '1' } }
           : await answerTo(request, witness, log)
-        send(request, response, answer)
-      } catch {
-        request.destroy() // it ended within its body
+        if (answer) send(request, response, answer)
+      } catch (error) {
+        log.error({ error: stackOf(error) }, 'unexpected error')
+        request.socket.destroy()
       } finally {
         underWay -= 1
       }
@@ -52,25 +53,39 @@ export function createWitnessServer(witness: Witness, log: Log): Server {
   return server
 }
 
-async function answerTo(request: IncomingMessage, witness: Witness, log: Log): Promise<Answer> {
+/** What to answer; undefined if the connection ended within the body. */
+async function answerTo(request: IncomingMessage, witness: Witness, log: Log): Promise<Answer | undefined> {
   if (request.url !== PATH) return { status: 404, body: `a witness answers POST ${PATH} only\n` }
   if (request.method !== 'POST') return { status: 405, body: 'use POST\n', headers: { allow: 'POST' } }
-  const body = await readBody(request)
+  const body = await readBody(request).catch(() => null)
+  if (body === null) return undefined
   if (!body) return { status: 413, body: `a request has at most ${MAX_REQUEST_BYTES} bytes\n` }
   try {
     return { status: 200, body: await witness.addCheckpoint(body) }
   } catch (error) {
-    if (!(error instanceof WitnessRefusal)) {
-      log.error({ error: String(error) }, 'the state could not be written; nothing was cosigned')
-      return { status: 500, body: 'the witness cannot write its state\n' }
-    }
+    return failureAnswer(error, log)
+  }
+}
+
+function failureAnswer(error: unknown, log: Log): Answer {
+  if (error instanceof WitnessRefusal) {
     const { status, message, size } = error
     log.debug({ status, reason: message }, 'did not cosign')
     return size === undefined ? { status, body: `${message}\n` } : { status, body: `${size}\n`, type: SIZE_TYPE }
   }
+  if (error instanceof UnwrittenStateError) {
+    log.error({ error: String(error.cause) }, 'the state could not be written; nothing was cosigned')
+    return { status: 500, body: 'the witness cannot write its state\n' }
+  }
+  log.error({ error: stackOf(error) }, 'unexpected error')
+  return { status: 500, body: 'unexpected error\n' }
 }
 
-/** The whole body; undefined if it is too long, whose rest is not read. */
+function stackOf(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? String(error)) : String(error)
+}
+
+/** The whole body; undefined if it is too long, whose rest is not read. Rejects if the connection ends within it. */
 async function readBody(request: IncomingMessage): Promise<Uint8Array | undefined> {
   if (Number(request.headers['content-length'] ?? 0) > MAX_REQUEST_BYTES) return undefined
   const chunks: Buffer[] = []

@@ -13,8 +13,17 @@ export interface WitnessEvents {
 }
 
 export interface Witness {
-  /** Answers the body of a request with the line of the cosignature. @throws WitnessRefusal, or the error of the disk */
+  /** Answers the body of a request with the line of the cosignature. @throws WitnessRefusal, UnwrittenStateError */
   addCheckpoint(body: Uint8Array): Promise<string>
+}
+
+/** Thrown when the next state could not be written: nothing was cosigned. */
+export class UnwrittenStateError extends Error {
+  override readonly name = 'UnwrittenStateError'
+
+  constructor(cause: unknown) {
+    super(`the state could not be written: ${cause instanceof Error ? cause.message : String(cause)}`, { cause })
+  }
 }
 
 /** Most trees that are remembered as reported. */
@@ -50,7 +59,10 @@ export function createWitnessService(
     const isNew = size !== last?.size
     if (isNew) {
       const next = new Map([...seen, [origin, { size, root }] as const])
-      await save({ ...state, logs: next }) // on disk before anybody sees the signature
+      // On disk before anybody sees the signature.
+      await save({ ...state, logs: next }).catch((cause: unknown) => {
+        throw new UnwrittenStateError(cause)
+      })
       seen = next
     }
     events.cosigned({ origin, size, note }, isNew)
