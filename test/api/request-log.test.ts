@@ -106,6 +106,20 @@ describe('the log of failed calls', { timeout: 60_000 }, () => {
     expect(unexpected.length).toBeLessThanOrEqual(2 + 6)
   })
 
+  it('names the kind of error of a tenant that is no longer served', async () => {
+    const watch = service.services.committer.watches.get(caller.tenant.tenant_id)
+    const app = openApp()
+    watch.learn({ reason: 'the chain was cut', witness: undefined })
+    try {
+      expect((await app.wrap()).statusCode).toBe(500)
+    } finally {
+      watch.release()
+      await app.close()
+    }
+    const error = expect.stringMatching(/^ChainAlarmError: the chain was cut/)
+    expect(byMessage('the tenant has an alarm')).toEqual([expect.objectContaining({ error })])
+  })
+
   it('has a line for each call that did not fail', async () => {
     const app = openApp()
     for (let call = 0; call < 5; call++) await app.wrap()

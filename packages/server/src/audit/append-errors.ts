@@ -4,7 +4,7 @@ import { isNotConnected } from '../store/unreachable.js'
 
 /** Thrown when entries could not be written, or when it is not known whether they were. No answer may be released then. */
 export class AuditWriteError extends Error {
-  override readonly name = 'AuditWriteError'
+  override readonly name: string = 'AuditWriteError'
   /** whether the entries, and with them the change that they record, may be in the database nevertheless */
   readonly mayBeWritten: boolean
 
@@ -15,7 +15,9 @@ export class AuditWriteError extends Error {
 }
 
 /** Thrown for a tenant whose chain in the database is not the one that was written: the tenant is no longer served. */
-export class ChainAlarmError extends AuditWriteError {}
+export class ChainAlarmError extends AuditWriteError {
+  override readonly name = 'ChainAlarmError'
+}
 
 /** Thrown when more calls wait than the server can hold. */
 export class OverloadError extends Error {
