@@ -128,7 +128,7 @@ export function createGroup({ size, commandOf, onGiveUp, replacement = REPLACEME
 
   // Every worker can be the one that answers /health.
   function tellMissing(): void {
-    const serving = [...members.values()].filter((member) => member.takes()).length
+    const serving = [...members.values()].filter((member) => member.isAvailable()).length
     if (missing === size - serving) return
     missing = size - serving
     for (const member of members.values()) member.send({ kind: 'missing', workers: missing })
@@ -140,8 +140,8 @@ export function createGroup({ size, commandOf, onGiveUp, replacement = REPLACEME
     const home = tenant === undefined ? turn++ : Number.parseInt(tenant.slice(-8), 16)
     for (let next = 0; next < size; next++) {
       const member = members.get(((home + next) % size) + 1)
-      if (!member?.takes()) continue
-      member.take(connection)
+      if (!member?.isAvailable()) continue
+      member.pass(connection)
       return
     }
     connection.socket.destroy() // as if nobody listened

@@ -28,12 +28,12 @@ export interface MemberOptions {
 export interface Member {
   readonly number: number
   readonly pid: number | undefined
-  /** whether it is ready, and takes what it is given */
-  takes(): boolean
+  /** whether it is ready, and connections can be passed to it */
+  isAvailable(): boolean
   /** whether it has said that it is ready */
   isReady(): boolean
   /** Passes a connection on; this process closes its own hold on it when the worker has it. */
-  take(connection: Connection): void
+  pass(connection: Connection): void
   send(message: ToWorker): void
   /** Has it end when the connections that wait for it are passed on; at once if it is not ready. */
   close(): void
@@ -107,9 +107,9 @@ export function startMember({ number, command, onMessage, onEnd, onStall }: Memb
   return {
     number,
     pid: child.pid,
-    takes: () => isReady && !isStalled && !isClosing,
+    isAvailable: () => isReady && !isStalled && !isClosing,
     isReady: () => isReady,
-    take(connection) {
+    pass(connection) {
       waiting.push(connection)
       passNext()
     },
