@@ -3,7 +3,6 @@ import { createPrivateKey, generateKeyPairSync } from 'node:crypto'
 import { chmod, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { dirname, join, resolve } from 'node:path'
-import { encodeHex } from '@eaas/protocol'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { MAX_REQUEST_BYTES, writeAddCheckpoint } from '../../packages/server/src/audit/formats/add-checkpoint.js'
 import { encodePublicKey } from '../../packages/server/src/audit/formats/checkpoint.js'
@@ -50,6 +49,12 @@ async function answerOf(body: string) {
   return { status: response.status, type: response.headers.get('content-type'), text: await response.text() }
 }
 
+/** When the witness signed the note of a request, in seconds since 1970; undefined if the answer is no signature of its key. */
+function cosignedAt(answer: string, body: string): number | undefined {
+  const { text } = splitNote(body.slice(body.indexOf('\n\n') + 2))
+  return readCosignature(readSignatures(answer), readWitnessKey(key), text)
+}
+
 beforeAll(async () => {
   const started = await startWitness([log, ...vectors.runs.flatMap(({ logs }) => logs)], { name: NAME })
   ;({ directory, key, process: witness, remove } = started)
@@ -87,11 +92,7 @@ describe('a new witness', () => {
     expect(await readdir(folder)).toEqual(['witness'])
   })
 
-  it.each([
-    ['below a file', 'witness/logs/below', 'ENOTDIR'],
-    ['below /proc', '/proc/none/witness', 'ENOENT'],
-  ])('is refused at once %s', async (_, path, code) => {
-    if (path.startsWith('/proc') && process.platform !== 'linux') return // no other system has it
+  async function expectRefused(path: string, code: string) {
     const there = resolve(folder, path)
     const environment = { EAAS_WITNESS_DIR: there }
     expect(await runEaas(['witness', '--create', '--name', NAME], options(environment))).toMatchObject({
@@ -99,7 +100,14 @@ describe('a new witness', () => {
       stdout: '',
       stderr: `eaas: ${there} cannot be created (${code}). Name another directory in EAAS_WITNESS_DIR, or create its parent for the user that the witness runs as.\n`,
     })
-  })
+  }
+
+  it('is refused at once below a file', () => expectRefused('witness/logs/below', 'ENOTDIR'))
+
+  // No other system has it.
+  it.skipIf(process.platform !== 'linux')('is refused at once below /proc', () =>
+    expectRefused('/proc/none/witness', 'ENOENT'),
+  )
 
   it('is no folder without its state, in which nothing is then written', async () => {
     const there = join(folder, 'none')
@@ -135,9 +143,7 @@ describe('a witness that listens', () => {
         expect([answer.type, answer.text]).toEqual(['text/x.tlog.size', `${size}\n`])
       }
       if (status !== 200) continue
-      const { text } = splitNote(body.slice(body.indexOf('\n\n') + 2))
-      const seconds = readCosignature(readSignatures(answer.text), readWitnessKey(key), text)
-      expect(Math.abs((seconds ?? 0) - Date.now() / 1_000)).toBeLessThan(60)
+      expect(Math.abs((cosignedAt(answer.text, body) ?? 0) - Date.now() / 1_000)).toBeLessThan(60)
     }
   })
 
@@ -273,8 +279,12 @@ describe('a witness that starts again', () => {
     expect((await post(growth(0, 2, 100))).status).toBe(200)
   })
 
-  it('signs with the key that it printed first', () => {
+  it('signs with the key that it printed first', async () => {
     expect(witness.stdout).toContain(`Key: ${key}\n`)
-    expect(encodeHex(readWitnessKey(key).id)).toBe(key.split('+')[1])
+    const size = (await cosignedSize()) ?? 0
+    const body = growth(size, size + 1, 100)
+    const { status, text } = await answerOf(body)
+    expect(status).toBe(200)
+    expect(cosignedAt(text, body)).toBeGreaterThan(0)
   })
 })
