@@ -130,7 +130,7 @@ describe('the rights at a time', () => {
     const rights = await rightsAt(day(12), part)
     expect(rights.tenant).toEqual({ status: 'active', envelope_only: true }) // which each change of the tenant states
     expect(rights.api_keys).toMatchObject([
-      { api_key_id: owner.tenant.api_key.id, permissions: null, entry_id: null },
+      { api_key_id: owner.tenant.api_key.id, status: null, permissions: null, entry_id: null },
       { api_key_id: clerk.id, permissions: ['keys:read'] },
     ])
   })
@@ -156,6 +156,14 @@ describe('eaas audit rights', () => {
     const lines = await rights(path, '--at', day(5), '--public-key', publicKey)
     expect(lines.stdout).toContain(`${clerk.id}  active  decrypt keys:read`)
     expect((await rights(path, '--at', day(5))).code).toBe(6)
+
+    const part = join(folder, 'part.ndjson')
+    await writeFile(part, (await owner.call('GET', '/v1/audit/export?after_id=3')).body as string)
+    const some = await rights(part, '--at', day(12), '--public-key', publicKey, '--key-id', key_id)
+    expect([some.code, some.stdout]).toEqual([
+      4,
+      expect.stringMatching(new RegExp(`^${owner.tenant.api_key.id}  unknown  unknown `, 'm')),
+    ])
 
     const other = await rights('--at', day(5), '--tenant', owner.tenant.tenant_id, '--json')
     expect(other.code).toBe(0)

@@ -85,7 +85,7 @@ function ofKey({ keys, api_keys, ...report }: RightsReport, key_id: string): Rig
   const found = keys.filter((key) => key.key_id === key_id)
   const [key] = found
   const could = ({ status, permissions }: ApiKeyRights) =>
-    status === 'active' &&
+    (status === 'active' || status === null) &&
     (permissions === null || permissions.some((name) => key?.permissions.includes(name as never)))
   const isServed = report.tenant.status === 'active' || report.tenant.status === null
   return { ...report, keys: found, api_keys: key && isServed ? api_keys.filter(could) : [] }
@@ -108,7 +108,7 @@ function describe(
       ['API KEY', 'STATUS', 'PERMISSIONS', 'EXPIRES', 'ADDRESSES', 'ENTRY'],
       api_keys.map((apiKey) => [
         apiKey.api_key_id,
-        apiKey.status,
+        unknown(apiKey.status),
         apiKey.permissions === null ? 'unknown' : apiKey.permissions.join(' ') || 'none',
         apiKey.permissions === null ? 'unknown' : (apiKey.expires_at ?? 'never'),
         apiKey.permissions === null ? 'unknown' : addressesOf(apiKey),

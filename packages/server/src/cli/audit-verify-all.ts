@@ -108,7 +108,7 @@ function describe(verdicts: readonly LogVerdict[], unverified: readonly Unverifi
     rows.length === 0
       ? 'All logs are valid.'
       : `${invalid.length} logs are NOT valid, ${unverified.length} not verified.`,
-    `logs        ${verdicts.length - invalid.length} of ${verdicts.length + unverified.length} valid, the installation's own among them`,
+    `logs        ${verdicts.length - invalid.length} of ${verdicts.length + unverified.length} valid, counting the installation's own log`,
     `entries     ${entries} verified`,
     ...(rows.length === 0 ? [] : ['', ...table(['NAME', 'ID', 'FAULT'], rows)]),
   ]

@@ -27,6 +27,8 @@ import {
   JSON_OPTION,
   judge,
   type LogChoice,
+  NOT_VALID,
+  NOT_VERIFIED,
   readId,
   readName,
   readPositive,
@@ -35,6 +37,8 @@ import {
   readWhole,
   SAME_ENVIRONMENT,
   TENANT_OPTION,
+  UNUSED,
+  VALID,
 } from './command.js'
 import { openNew } from './files.js'
 import { describeWitnessed, findWitnessKeyFault, readKept, viewWitnessed } from './kept-file.js'
@@ -56,7 +60,7 @@ export function addAudit(program: Command): void {
 
   addLogOptions(audit.command('verify'), ({ all }) => all === true)
     .description(
-      'Verify the log in the database. Exit code 1 if it is not valid, 3 if verification could not complete.',
+      'Verify the log in the database. Exit code 1 if it is not valid, 3 if verification could not complete or every entry was purged, 5 if it is valid but could not be compared with the checkpoint.',
     )
     .option('--checkpoint <file>', 'a checkpoint that you kept: the log must agree with it')
     .addOption(WITNESS_OPTION)
@@ -249,11 +253,11 @@ interface VerifyOptions extends OfLog {
   all: boolean
 }
 
-/** Verifies a log in place; returns whether it is valid. */
+/** Verifies a log in place; returns the exit code. */
 async function auditVerify(
   config: Config,
   { checkpoint, witness, from, to, json, all: _, ...log }: VerifyOptions,
-): Promise<boolean> {
+): Promise<number> {
   const progress = showProgress('verified')
   const scope = {
     after_id: from === undefined ? undefined : from - 1,
@@ -270,15 +274,22 @@ async function auditVerify(
   }).finally(progress.done)
   if (json) printJson({ ...answer, ...viewWitnessed(witnessed) })
   else print(...describe(answer, { from, to }), ...(answer.valid ? describeWitnessed(witnessed) : []))
-  return answer.valid
+  if (!answer.valid) return NOT_VALID
+  if (isPurged(answer, to)) return NOT_VERIFIED
+  return answer.checkpoint?.compared === false ? UNUSED : VALID
+}
+
+/** Whether a stretch that ends with this entry was purged. */
+function isPurged({ purged_through }: wire.Verification, to: number | undefined): to is number {
+  return to !== undefined && to <= purged_through
 }
 
 function describe(
-  { valid, reason, broken_at, ...answer }: wire.Verification,
+  verification: wire.Verification,
   { from = 1, to }: { from: number | undefined; to: number | undefined },
 ): string[] {
-  const { verified_entries, total_entries, purged_through, checkpoint } = answer
-  if (valid && to !== undefined && to <= purged_through) {
+  const { valid, reason, broken_at, verified_entries, total_entries, purged_through, checkpoint } = verification
+  if (valid && isPurged(verification, to)) {
     return [
       `Nothing was verified: entries ${from} to ${to} were purged; the purges deleted everything through entry ${purged_through}.`,
     ]

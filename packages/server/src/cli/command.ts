@@ -62,9 +62,12 @@ export function refuseRepeated(command: Command): void {
   for (const below of command.commands) refuseRepeated(below)
 }
 
-const NOT_VALID = 1
-/** The exit code of a verification that could not complete. */
-const NOT_VERIFIED = 3
+export const VALID = 0
+export const NOT_VALID = 1
+/** The exit code of a verification that could not complete, or had nothing to verify. */
+export const NOT_VERIFIED = 3
+/** The exit code of what is valid, but could not be compared with the checkpoint that was given. */
+export const UNUSED = 5
 
 /** Reads the configuration of the command; warns about variables that look like the server's and are not. */
 export function commandConfig(): Config {
@@ -90,7 +93,7 @@ export async function judge(verify: () => Promise<boolean | number>): Promise<vo
     if (error instanceof TamperedRowError) process.exitCode = NOT_VALID
     throw error
   })
-  process.exitCode = typeof verdict === 'number' ? verdict : verdict ? 0 : 1
+  process.exitCode = typeof verdict === 'number' ? verdict : verdict ? VALID : NOT_VALID
 }
 
 export function readWhole(text: string): number {

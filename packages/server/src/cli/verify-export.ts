@@ -6,16 +6,14 @@ import { findKeptNote } from '../audit/verify/kept-checkpoint.js'
 import { isAnchor, readAnchorLine, readHeader } from '../audit/verify/read-export.js'
 import { splitLines } from '../audit/verify/split-lines.js'
 import { type ExportVerdict, verifyExport } from '../audit/verify/verify-export.js'
+import { NOT_VALID, UNUSED, VALID } from './command.js'
 import { assertFile, readGiven } from './files.js'
 import { describeWitnessed, readAs, readWitnessedNote, viewWitnessed } from './kept-file.js'
 import { print, printJson, showProgress } from './output.js'
 
 const KEY_START = 'eaas-audit+'
-const VALID = 0
-const NOT_VALID = 1
-/** Exit codes of a valid export that proves less than the command was to find out. */
+/** Exit codes of a valid export that proves less than the command was to find out, as UNUSED is. */
 const PART = 4
-const UNUSED = 5
 const UNTRUSTED_KEY = 6
 
 /** Help text: what each exit code means. */

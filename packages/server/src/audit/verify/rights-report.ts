@@ -16,7 +16,8 @@ export interface RightsReport {
 
 export interface ApiKeyRights {
   api_key_id: string
-  status: 'active' | 'expired' | 'revoked'
+  /** null if only its calls were read */
+  status: 'active' | 'expired' | 'revoked' | null
   permissions: string[] | null
   expires_at: string | null
   /** null is any address; the number and the SHA-256 of a long list */
@@ -109,8 +110,8 @@ export function createRightsReader(at: string): RightsReader {
       if (created_at > at) return
       through_id = id
       if (isUuid(actor) && !apiKeys.has(actor)) {
-        const unknown = { permissions: null, expires_at: null, allowed_ips: null, entry_id: null }
-        apiKeys.set(actor, { api_key_id: actor, status: 'active', ...unknown })
+        const unknown = { status: null, permissions: null, expires_at: null, allowed_ips: null, entry_id: null }
+        apiKeys.set(actor, { api_key_id: actor, ...unknown })
       }
       if (key_id !== null) readKey(id, key_id, { action, key_version }, readMetadata({ metadata }))
       if (!/^(api_key|tenant)\./.test(action)) return
