@@ -1,8 +1,7 @@
 // What a service that lies, stalls or floods can do to a call: nothing but make it fail.
-import type { IncomingMessage } from 'node:http'
 import { inspect } from 'node:util'
 import { gzipSync } from 'node:zlib'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { failure } from '../test-support/clients.js'
 import { calls, connect, keyId, service, stored, useEveryCall } from '../test-support/every-call.js'
 import { API_KEY, type Intercept, problem } from '../test-support/service.js'
@@ -31,7 +30,8 @@ describe('a malicious service', () => {
     audit: () => ({ logs: [], count: 0, total: 0, limit: 50, offset: 0 }),
   }
 
-  const answers: [string, () => Intercept][] = [
+  /** The code is E_PROTOCOL where none is named. */
+  const answers: [string, () => Intercept, code?: string][] = [
     [
       'what would be right, as HTML',
       () => (request, response) => {
@@ -64,7 +64,7 @@ describe('a malicious service', () => {
     ['arrays in arrays, 100,000 deep', () => body('['.repeat(100_000) + ']'.repeat(100_000))],
     ['a megabyte of white space', () => body(' '.repeat(1024 * 1024 + 1))],
     ['a gzip bomb', () => body(gzipSync(Buffer.alloc(64 * 1024 * 1024, 32)), { ...json, 'content-encoding': 'gzip' })],
-    ['gzip that is none', () => body('{}', { ...json, 'content-encoding': 'gzip' })],
+    ['gzip that is none', () => body('{}', { ...json, 'content-encoding': 'gzip' }), 'E_NETWORK'],
     ['an error without a problem document', () => body('{}', json, 400)],
     ['an error that is a page', () => body('<h1>no</h1>', { 'content-type': 'text/html' }, 404)],
     ['an error that is empty', () => body('{}', { 'content-type': 'application/problem+json' }, 409)],
@@ -109,13 +109,13 @@ describe('a malicious service', () => {
     ]),
   ]
 
-  it.each(answers)('is refused by every call: %s', async (answer, intercept) => {
+  it.each(answers)('is refused by every call: %s', async (answer, intercept, code = 'E_PROTOCOL') => {
     service.intercept = intercept()
     for (const [name, , run] of calls) {
       // What these two promise.
       if (answer.endsWith('204') && (name === 'disable' || name === 'revoke api-keys')) continue
       const error = await failure(run(connect({ retries: 0 })))
-      expect(['E_PROTOCOL', 'E_NETWORK']).toContain(error.code)
+      expect(error.code, name).toBe(code)
       expect(inspect(error)).not.toContain('SECRET')
       expect(inspect(error)).not.toContain(dek)
     }
@@ -233,11 +233,39 @@ describe('a malicious service', () => {
     expect(error.message.length).toBeLessThan(2_000)
   })
 
-  it('is not sent cookies, a referrer, or anything but the bearer token', async () => {
+  it('is sent no headers but those that any fetch sends, and the bearer token', async () => {
+    const namesOf = () => Object.keys(service.requests.at(-1)?.headers ?? {}).sort()
+    await fetch(`${service.url}/v1/keys`, { cache: 'no-store' })
+    const ofAnyFetch = namesOf()
     await connect().keys.list()
-    const headers = service.requests[0]?.headers as IncomingMessage['headers']
-    expect(Object.keys(headers).filter((name) => ['cookie', 'referer', 'origin'].includes(name))).toEqual([])
-    expect(headers.authorization).toBe(`Bearer ${API_KEY}`)
-    expect(headers.accept).toBe('application/json, application/problem+json')
+    expect(namesOf()).toEqual(['authorization', ...ofAnyFetch].sort())
+    const { authorization, accept } = service.requests.at(-1)?.headers ?? {}
+    expect(authorization).toBe(`Bearer ${API_KEY}`)
+    expect(accept).toBe('application/json, application/problem+json')
+  })
+
+  it('gets neither cookies nor a referrer from a page: fetch is told so', async () => {
+    const spy = vi.fn<typeof fetch>((...call) => fetch(...call))
+    const eaas = connect({ fetch: spy })
+    await eaas.keys.list()
+    const sent = {
+      method: 'GET',
+      headers: { accept: 'application/json, application/problem+json', authorization: `Bearer ${API_KEY}` },
+      redirect: 'manual',
+      cache: 'no-store',
+      credentials: 'omit',
+      referrerPolicy: 'no-referrer',
+      signal: expect.any(AbortSignal),
+    }
+    expect(spy.mock.calls).toEqual([[`${service.url}/v1/keys`, sent]])
+    spy.mockClear()
+    await eaas.hash('a', { keyId })
+    const posted = {
+      ...sent,
+      method: 'POST',
+      headers: { ...sent.headers, 'content-type': 'application/json' },
+      body: JSON.stringify({ value: 'a', key_id: keyId }),
+    }
+    expect(spy.mock.calls).toEqual([[`${service.url}/v1/hash`, posted]])
   })
 })

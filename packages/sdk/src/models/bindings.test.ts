@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest'
 import { rounds } from '../../../../test/support/rounds.js'
 import { type Client, createClient, type EngineName, fromText, text } from '../index.js'
 import { clientsOf, failure, useService } from '../test-support/clients.js'
+import { itemsOf } from '../test-support/items-of.js'
 import { bindField, bindRow } from './bindings.js'
 import vectors from './bindings.vectors.json' with { type: 'json' }
 import { readDefinition } from './definition.js'
@@ -111,9 +112,7 @@ describe.each(ENGINES)('a row of a model, with engine %s', (engine) => {
       }
       expect(new Set(failed.map(({ error }) => error.hint)).size).toBe(1)
       expect(await failure(model.decrypt(foreign))).toMatchObject({ code: 'E_DECRYPTION' })
-      for await (const { items } of model.reseal(wrong)) {
-        expect(items.map(({ status }) => status)).toEqual(wrong.map(() => 'failed'))
-      }
+      expect(await itemsOf(model.reseal(wrong))).toMatchObject(wrong.map(() => ({ status: 'failed' })))
     }
   })
 

@@ -5,6 +5,7 @@ import fc from 'fast-check'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { type Client, createClient, type Fetch, InvalidInputError, number, text } from '../index.js'
 import { clientsOf, failure, useService } from '../test-support/clients.js'
+import { itemsOf } from '../test-support/items-of.js'
 import { readIndexKey, writeIndexKey } from './index-key.js'
 import vectors from './local-index.vectors.json' with { type: 'json' }
 
@@ -174,8 +175,7 @@ describe('a model with an index key', () => {
     await model.index({ name: { startsWith: 'Ada' }, phone: '+33 6 39 98 80 05' })
     await model.index({ name: { contains: 'love' } })
     await model.decryptMany(rows)
-    for await (const { items } of model.reseal(rows))
-      expect(items.map(({ status }) => status)).toEqual(['changed', 'changed'])
+    expect(await itemsOf(model.reseal(rows))).toMatchObject([{ status: 'changed' }, { status: 'changed' }])
     const sent = sentBytes()
     expect(service.requests.length).toBeGreaterThan(2)
     const columns = rows.flatMap((row) => [row.name_index, row.phone_index, row.name_2, ...row.name_parts])

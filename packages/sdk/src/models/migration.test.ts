@@ -2,6 +2,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { boolean, bytes, type Client, date, json, number, text, toText } from '../index.js'
 import { clientsOf, failure, useService } from '../test-support/clients.js'
+import { itemsOf } from '../test-support/items-of.js'
 
 const service = useService()
 const connect = clientsOf(service)
@@ -57,10 +58,8 @@ describe('rows of format v1', () => {
 
   it('are rewrapped where they are accepted', async () => {
     const old = await eaas.model({ keyId, envelope: 1, fields }).encryptMany([ada])
-    for await (const { items } of modelOf().rewrap(old)) expect(items).toMatchObject([{ status: 'failed' }])
-    for await (const { items } of modelOf({ acceptUnbound: true }).rewrap(old)) {
-      expect(items).toMatchObject([{ status: 'current' }])
-    }
+    expect(await itemsOf(modelOf().rewrap(old))).toMatchObject([{ status: 'failed' }])
+    expect(await itemsOf(modelOf({ acceptUnbound: true }).rewrap(old))).toMatchObject([{ status: 'current' }])
   })
 })
 
@@ -115,20 +114,20 @@ describe('compact rows in columns of type text', () => {
     for (const model of [strict(), accepting()]) {
       expect(await model.decryptMany(rows as never[])).toEqual({ ok: rows.map(() => ada), failed: [] })
       expect(model.accepted.plaintext).toBe(0)
-      for await (const { items } of model.reseal(rows as never[])) {
-        for (const item of items)
-          expect(item.status === 'changed' && (await strict().decrypt(item.row as never))).toEqual(ada)
+      const opened: unknown[] = []
+      for (const item of await itemsOf(model.reseal(rows as never[]))) {
+        opened.push(item.status === 'changed' && (await strict().decrypt(item.row as never)))
       }
+      expect(opened).toEqual(rows.map(() => ada))
     }
     await eaas.keys.rotate(keyId)
     const { envelope, ...others } = asText(row)
-    for await (const { items } of strict().rewrap([{ ...others, envelope }] as never[])) {
-      const [item] = items as { row: Record<string, string> }[]
-      expect(item?.row).toMatchObject(others)
-      expect(item?.row.envelope).not.toBe(envelope)
-      expect(JSON.parse(item?.row.envelope ?? '')).toMatchObject({ key_version: 2 })
-      expect(await strict().decrypt(item?.row as never)).toEqual(ada)
-    }
+    const items: object[] = await itemsOf(strict().rewrap([{ ...others, envelope }] as never[]))
+    const [item] = items as { row: Record<string, string> }[]
+    expect(item?.row).toMatchObject(others)
+    expect(item?.row.envelope).not.toBe(envelope)
+    expect(JSON.parse(item?.row.envelope ?? '')).toMatchObject({ key_version: 2 })
+    expect(await strict().decrypt(item?.row as never)).toEqual(ada)
   })
 
   it('are never taken for plaintext, whatever is missing of them', async () => {
@@ -204,9 +203,8 @@ describe('values that are not sealed', () => {
   })
 
   it('are left as they are by rewrap', async () => {
-    for await (const { items } of modelOf({ acceptPlaintext: true }).rewrap([ada] as never[])) {
-      expect(items).toEqual([{ index: 0, status: 'current', row: ada }])
-    }
+    const items = await itemsOf(modelOf({ acceptPlaintext: true }).rewrap([ada] as never[]))
+    expect(items).toEqual([{ index: 0, status: 'current', row: ada }])
   })
 
   it('may be of any kind of field, and of no other kind', async () => {

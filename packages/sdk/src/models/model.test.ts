@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import vectors from '../../../protocol/src/envelope.vectors.json' with { type: 'json' }
 import { boolean, bytes, date, json, number, text } from '../index.js'
 import { clientsOf, useService } from '../test-support/clients.js'
+import { itemsOf } from '../test-support/items-of.js'
 import { ada, usersOf } from '../test-support/users.js'
 
 const service = useService()
@@ -47,6 +48,10 @@ describe.each(['full', 'compact'] as const)('a model with format %s', (format) =
     await users.encrypt(ada)
     expect(operations()).toEqual(['batch'])
     expect(service.requests[0]?.operations.map(({ op }) => op).sort()).toEqual(['hash', 'hash', 'wrap'])
+    service.requests.length = 0
+    await users.encrypt({ ...ada, id: 8 })
+    expect(operations()).toEqual(['batch'])
+    expect(service.requests[0]?.operations.map(({ op }) => op)).toEqual(['hash', 'hash'])
   })
 
   it('sends one request for rows that are sealed, and one for rows that are opened, one by one in one turn', async () => {
@@ -216,7 +221,7 @@ describe('a model', () => {
       for (const own of [envelope, null, 'C5, white']) {
         const sealed = await full.encrypt({ a: 'a', envelope: own })
         expect(await full.decrypt(sealed)).toEqual({ a: 'a', envelope: own })
-        for await (const { items } of full.reseal([sealed])) expect(items[0]).toMatchObject({ row: { envelope: own } })
+        expect(await itemsOf(full.reseal([sealed]))).toMatchObject([{ row: { envelope: own } }])
       }
     },
   )
@@ -253,9 +258,8 @@ describe('a model', () => {
     for (const own of ['its own', '4711']) {
       const stored = { ...row, note: own } as never
       expect(await model.decrypt(stored)).toEqual({ a: 'a', note: own })
-      for await (const { items } of model.reseal([stored])) {
-        expect(items).toMatchObject([{ status: 'failed', error: { code: 'E_INVALID_INPUT', place: { field: 'a' } } }])
-      }
+      const failed = { status: 'failed', error: { code: 'E_INVALID_INPUT', place: { field: 'a' } } }
+      expect(await itemsOf(model.reseal([stored]))).toMatchObject([failed])
     }
     const { note } = await model.encrypt({ a: 'a' })
     expect(await model.decrypt({ ...row, note })).toEqual({ a: 'a' })

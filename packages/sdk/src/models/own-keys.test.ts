@@ -2,6 +2,7 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { type Client, text } from '../index.js'
 import { clientsOf, failure, useService } from '../test-support/clients.js'
+import { itemsOf } from '../test-support/items-of.js'
 
 const service = useService()
 const connect = clientsOf(service)
@@ -27,8 +28,7 @@ describe('an envelope of another key', () => {
     expect(error.hint).toContain('formerKeyIds')
     expect((await notes.decryptMany([planted])).failed).toMatchObject([{ index: 0, error: { code: 'E_DECRYPTION' } }])
     for (const run of [notes.rewrap([planted]), notes.reseal([planted])]) {
-      for await (const { items } of run)
-        expect(items).toMatchObject([{ status: 'failed', error: { code: 'E_DECRYPTION' } }])
+      expect(await itemsOf<object>(run)).toMatchObject([{ status: 'failed', error: { code: 'E_DECRYPTION' } }])
     }
     expect(service.requests).toEqual([])
   })
@@ -38,9 +38,8 @@ describe('an envelope of another key', () => {
     const notes = notesOf(connect(), keyId, [otherId])
     const mixed = [...old, await notes.encrypt({ a: 'z' })]
     expect((await notes.decryptMany(mixed)).ok).toEqual([{ a: 'x' }, { a: 'y' }, { a: 'z' }])
-    for await (const { items } of notes.reseal(mixed)) {
-      for (const item of items) expect(item).toMatchObject({ status: 'changed', row: { a: { key_id: keyId } } })
-    }
+    const moved = { status: 'changed', row: { a: { key_id: keyId } } }
+    expect(await itemsOf(notes.reseal(mixed))).toMatchObject([moved, moved, moved])
     expect(() => notesOf(connect(), keyId, ['users'])).toThrow("formerKeyIds: a key's id is a UUID")
   })
 })

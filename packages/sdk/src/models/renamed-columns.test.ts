@@ -2,6 +2,7 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { type PlainRow, text } from '../index.js'
 import { clientsOf, failure, useService } from '../test-support/clients.js'
+import { itemsOf } from '../test-support/items-of.js'
 
 const service = useService()
 const connect = clientsOf(service)
@@ -50,9 +51,8 @@ describe('an optional field of a model', () => {
       expect(error.message).toContain(`has ${JSON.stringify(found)}`)
       expect(error.message).not.toContain('SECRET')
     }
-    for await (const { items } of people.rewrap([row] as never[])) {
-      expect(items).toMatchObject([{ status: 'failed', error: { code: 'E_INVALID_INPUT' } }])
-    }
+    const items = await itemsOf(people.rewrap([row] as never[]))
+    expect(items).toMatchObject([{ status: 'failed', error: { code: 'E_INVALID_INPUT' } }])
     expect(service.requests).toEqual([])
   })
 

@@ -4,6 +4,7 @@ import vectors from '../../../protocol/src/envelope-text.vectors.json' with { ty
 import { type Client, type Envelope, fromText, isEnvelope, type StoredEnvelope, text, toText } from '../index.js'
 import { openExport } from '../offline.js'
 import { clientsOf, failure, useService } from '../test-support/clients.js'
+import { itemsOf } from '../test-support/items-of.js'
 import { createTestService } from '../testing.js'
 
 const service = useService()
@@ -101,12 +102,10 @@ describe('the text of an envelope', () => {
     const rewrapped = await eaas.rewrap(bound)
     expect(rewrapped.slice(0, 5)).toBe(bound.slice(0, 5)) // in the same form
     expect(await eaas.decryptText(rewrapped, { context })).toBe('a')
-    for await (const { items } of users.rewrap([{ a: stored }])) {
-      const [item] = items
-      if (item?.status !== 'changed') throw new Error('not rewrapped')
-      expect(item.row.a.slice(0, 5)).toBe(stored.slice(0, 5))
-      expect(await users.decrypt(item.row)).toEqual({ a: 'a' })
-    }
+    const [item] = await itemsOf(users.rewrap([{ a: stored }]))
+    if (item?.status !== 'changed') throw new Error('not rewrapped')
+    expect(item.row.a.slice(0, 5)).toBe(stored.slice(0, 5))
+    expect(await users.decrypt(item.row)).toEqual({ a: 'a' })
   })
 
   it('of a plaintext column is refused as the plaintext that it is, without repeating it', async () => {
@@ -143,8 +142,7 @@ describe('a model with format "text"', () => {
   it('keeps the form when rows are resealed', async () => {
     const users = usersOf(connect())
     const rows = await users.encryptMany([{ a: 'x', b: {} }])
-    for await (const { items } of users.reseal(rows)) {
-      expect(items).toMatchObject([{ status: 'changed', row: { a: expect.stringMatching(/^eaas\.2\./) } }])
-    }
+    const changed = { status: 'changed', row: { a: expect.stringMatching(/^eaas\.2\./) } }
+    expect(await itemsOf(users.reseal(rows))).toMatchObject([changed])
   })
 })

@@ -4,6 +4,7 @@ import { runInNewContext } from 'node:vm'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { text } from '../index.js'
 import { clientsOf, failure, useService } from '../test-support/clients.js'
+import { itemsOf } from '../test-support/items-of.js'
 
 const service = useService()
 const connect = clientsOf(service)
@@ -157,7 +158,7 @@ describe('a stored row', () => {
       expect(() => users.pack(row)).toThrow(expect.objectContaining({ code: 'E_INVALID_INPUT' }))
       const calls = [users.decrypt(row), eaas.decryptMany([row], { fields: ['email'] })]
       for (const call of calls) expect(await failure(call)).toMatchObject({ code: 'E_INVALID_INPUT' })
-      for await (const { items } of users.rewrap([row])) expect(items).toMatchObject([{ status: 'failed' }])
+      expect(await itemsOf(users.rewrap([row]))).toMatchObject([{ status: 'failed' }])
     }
     for (const one of [sub, half]) {
       for (const call of [eaas.rewrap(one), eaas.decrypt(one)]) {
@@ -197,7 +198,7 @@ describe('what is no record', () => {
     expect(await users.decryptMany([value as never])).toMatchObject({ ok: [], failed: [{ index: 0 }] })
     const list = [value, value].slice(kind === 'Promise' ? 2 : 1) as never[] // a list's promises are awaited
     for (const work of [users.rewrap(list), users.reseal(list)]) {
-      for await (const { items } of work) expect(items).toMatchObject([{ status: 'failed' }])
+      expect(await itemsOf<object>(work)).toMatchObject(list.map(() => ({ status: 'failed' })))
     }
     expect(service.requests).toEqual([])
   })
