@@ -49,10 +49,30 @@ import type { Service } from './resources/service.js'
 
 const HOUR_MS = 3_600_000
 const MINUTE_MS = 60_000
-const CLIENT_OPTIONS = 'baseUrl apiKey engine fetch timeoutMs retries allowInsecure deks onEvent'.split(' ')
-const DEK_OPTIONS = 'maxMessages maxBytes maxAgeMs cache cacheSize cacheMaxAgeMs verify'.split(' ')
-const DECRYPT_OPTIONS = ['context', 'acceptUnbound', 'signal'] satisfies (keyof DecryptOptions)[]
-const ENCRYPT_OPTIONS = ['keyId', 'context', 'dek', 'signal'] satisfies (keyof EncryptOptions)[]
+/** Each name of a type: a new option that is not listed below does not compile. */
+type NamesOf<T> = Record<keyof T, 0>
+const CLIENT_OPTIONS = Object.keys({
+  baseUrl: 0,
+  apiKey: 0,
+  engine: 0,
+  fetch: 0,
+  timeoutMs: 0,
+  retries: 0,
+  allowInsecure: 0,
+  deks: 0,
+  onEvent: 0,
+} satisfies NamesOf<ClientOptions>)
+const DEK_OPTIONS = Object.keys({
+  maxMessages: 0,
+  maxBytes: 0,
+  maxAgeMs: 0,
+  cache: 0,
+  cacheSize: 0,
+  cacheMaxAgeMs: 0,
+  verify: 0,
+} satisfies NamesOf<DekOptions>)
+const DECRYPT_OPTIONS = Object.keys({ context: 0, acceptUnbound: 0, signal: 0 } satisfies NamesOf<DecryptOptions>)
+const ENCRYPT_OPTIONS = Object.keys({ keyId: 0, context: 0, dek: 0, signal: 0 } satisfies NamesOf<EncryptOptions>)
 
 /** How long a DEK is used, and for how much data. */
 export interface DekOptions {
@@ -230,8 +250,9 @@ export interface Client extends Service {
   hash(value: string, options: HashOptions): Promise<string>
   /**
    * Has the service wrap the envelope's DEK under the current version of its key, and returns the envelope with the new wrapped
-   * key. Text stays text. The ciphertext stays the same, and the service does not return the DEK; so the new wrapped key is believed, but with
-   * `deks.verify`. Calls of one turn share a request; each is one audit entry. Needs `encrypt` and `decrypt`. For whole records see `rewrap` of a model.
+   * key. Text stays text. The ciphertext stays the same. The service does not return the DEK, so the new wrapped key is not checked, unless
+   * `deks.verify` is on. Calls of one turn share a request; each is one audit entry. Needs `encrypt` and `decrypt`. For whole records see
+   * `rewrap` of a model.
    *
    * @throws InvalidInputError when it is not an envelope, before the network is used
    */
@@ -428,7 +449,7 @@ function readOptions(options: ClientOptions) {
   assertOptions('createClient()', options, CLIENT_OPTIONS)
   const { baseUrl, apiKey, engine = 'auto', timeoutMs = 30_000, retries = 2, deks = {} } = options
   assertOptions('deks', deks, DEK_OPTIONS)
-  // The first request reports a missing API key: see resolveBaseUrl.
+  // The first request reports a missing API key: `missingApiKey` in http/calls.ts.
   if (apiKey !== undefined && typeof apiKey !== 'string' && typeof apiKey !== 'function') {
     throw new InvalidInputError(`apiKey must be a string or a function, got ${kindOf(apiKey)}`)
   }
