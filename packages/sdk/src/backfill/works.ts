@@ -40,7 +40,12 @@ const CURRENT: Outcome = { status: 'current' }
 /** What is about one row. Any other error would come for all others too, so it ends the run. */
 const ROW_ERRORS: readonly string[] = ['E_INVALID_INPUT', 'E_DECRYPTION', 'E_CONTENT'] satisfies EaasError['code'][]
 
-export const WORKS = { seal: sealWhatIsNot, index: writeIndexes, rewrap: rewrapOld, reseal: resealAll } as const
+export const WORKS = {
+  seal: sealWhatIsNot,
+  index: writeIndexes,
+  rewrap: rewrapOld,
+  reseal: resealAll,
+} as const satisfies Record<string, Work>
 
 /** Seals the rows of which a value is not sealed as the model seals, and writes the indexes of those that lack only these. */
 async function sealWhatIsNot(shop: Workshop, found: readonly FoundRow[], dry: boolean): Promise<Outcome[]> {
@@ -48,29 +53,43 @@ async function sealWhatIsNot(shop: Workshop, found: readonly FoundRow[], dry: bo
   const toSeal = found.filter(({ forms }) => isUnsealed(definition, forms))
   const toIndex = found.filter(({ forms }) => !isUnsealed(definition, forms) && lacksIndex(forms))
   const outcomes = new Map<FoundRow, Outcome>()
-  for (const [at, outcome] of (await resealAll(shop, toSeal, dry, false)).entries()) put(outcomes, toSeal[at], outcome)
+  const sealed = dry ? await trySealing(shop, toSeal) : await sealAgain(shop, toSeal, { ownDek: false })
+  for (const [at, outcome] of sealed.entries()) put(outcomes, toSeal[at], outcome)
   for (const [at, outcome] of (await writeIndexes(shop, toIndex)).entries()) put(outcomes, toIndex[at], outcome)
   return found.map((one) => outcomes.get(one) ?? CURRENT)
 }
 
-/** Opens rows and seals them again, under a DEK of their own for each call. */
-async function resealAll(shop: Workshop, found: readonly FoundRow[], dry: boolean, ownDek = true): Promise<Outcome[]> {
+/** Opens all rows and seals them again, under a DEK that is new for each page. */
+async function resealAll(shop: Workshop, found: readonly FoundRow[], dry: boolean): Promise<Outcome[]> {
+  return dry ? trySealing(shop, found) : sealAgain(shop, found, { ownDek: true })
+}
+
+/** Opens rows and seals them, under a DEK of their own or under the one that the client shares. */
+async function sealAgain(
+  shop: Workshop,
+  found: readonly FoundRow[],
+  { ownDek }: { ownDek: boolean },
+): Promise<Outcome[]> {
   const { definition, rows, signal } = shop
   const { outcomes, opened } = await openEach(shop, found)
   const plain = opened.map(({ plain }) => plain)
-  const indexes = [...opened.keys()]
-  const sealed: (Row | EaasError)[] = dry
-    ? [...readEach(definition, plain, indexes)].map((read) => (isEaasError(read) ? read : {}))
-    : await rows.sealEach(plain, { signal, indexes, ownDek })
+  const sealed = await rows.sealEach(plain, { signal, indexes: [...opened.keys()], ownDek })
   for (const [at, row] of sealed.entries()) {
     const one = opened[at]?.one
-    if (!one) continue
-    if (!isEaasError(row)) {
-      const to = dry ? {} : changedColumns(definition, one.row, row)
-      const isEmpty = dry ? isAllEmpty(one) : Object.keys(to).length === 0
-      outcomes.set(one, isEmpty ? CURRENT : { status: 'changed', to })
-    } else if (row.code === 'E_API') throw row
-    else outcomes.set(one, failed(row))
+    // A closed key that seals ends the run: all rows of the page failed with it. One that only opens fails its own rows, in `openEach`.
+    if (isEaasError(row) && row.code === 'E_API') throw row
+    if (isEaasError(row)) put(outcomes, one, failRowOrThrow(row))
+    else if (one) outcomes.set(one, write(changedColumns(definition, one.row, row)))
+  }
+  return inOrder(found, outcomes)
+}
+
+/** Opens rows and reads them as for sealing, for a dry run: what would fail fails, and nothing is sealed. */
+async function trySealing(shop: Workshop, found: readonly FoundRow[]): Promise<Outcome[]> {
+  const { outcomes, opened } = await openEach(shop, found)
+  for (const { one, row } of readOpened(shop.definition, opened)) {
+    if (isEaasError(row)) outcomes.set(one, failRowOrThrow(row))
+    else outcomes.set(one, isAllEmpty(one) ? CURRENT : { status: 'changed', to: {} })
   }
   return inOrder(found, outcomes)
 }
@@ -79,14 +98,8 @@ async function resealAll(shop: Workshop, found: readonly FoundRow[], dry: boolea
 export async function writeIndexes(shop: Workshop, found: readonly FoundRow[]): Promise<Outcome[]> {
   const { definition, deps, signal } = shop
   const { outcomes, opened } = await openEach(shop, found)
-  const read = [
-    ...readEach(
-      definition,
-      opened.map(({ plain }) => plain),
-      [...opened.keys()],
-    ),
-  ]
-  const texts = read.map((one) => (isEaasError(one) ? [] : one.texts))
+  const read = readOpened(definition, opened)
+  const texts = read.map(({ row }) => (isEaasError(row) ? [] : row.texts))
   const indexOf = await indexTexts(deps, definition, texts, { signal })
   const columnsOf = ({ texts }: RowRead, row: Row) =>
     definition.columns.flatMap((column, number): [string, unknown][] => {
@@ -94,13 +107,8 @@ export async function writeIndexes(shop: Workshop, found: readonly FoundRow[]): 
       const value = made === undefined ? null : indexOf(column, made)
       return isSameIndex(column, row[column.column], value) ? [] : [[column.column, value]]
     })
-  for (const [at, one] of read.entries()) {
-    const from = opened[at]?.one
-    if (isEaasError(one)) put(outcomes, from, failed(one))
-    else {
-      const to = Object.fromEntries(from ? columnsOf(one, from.row) : [])
-      put(outcomes, from, Object.keys(to).length === 0 ? CURRENT : { status: 'changed', to })
-    }
+  for (const { one, row } of read) {
+    outcomes.set(one, isEaasError(row) ? failRowOrThrow(row) : write(Object.fromEntries(columnsOf(row, one.row))))
   }
   return inOrder(found, outcomes)
 }
@@ -118,7 +126,7 @@ async function rewrapOld(shop: Workshop, found: readonly FoundRow[], dry: boolea
     for await (const { items } of batches) {
       for (const item of items) {
         const one = old[item.index]
-        if (item.status === 'failed') put(outcomes, one, failed(item.error))
+        if (item.status === 'failed') put(outcomes, one, failRowOrThrow(item.error))
         else if (one && item.status === 'changed') {
           outcomes.set(one, { status: 'changed', to: changedColumns(definition, one.row, item.row) })
         }
@@ -126,6 +134,18 @@ async function rewrapOld(shop: Workshop, found: readonly FoundRow[], dry: boolea
     }
   }
   return found.map((one) => outcomes.get(one) ?? CURRENT)
+}
+
+interface OpenedRow {
+  one: FoundRow
+  plain: Row
+}
+
+/** Reads opened rows as the model reads what it seals; an error in place of each that it refuses. */
+function readOpened(definition: Definition, opened: readonly OpenedRow[]) {
+  const plain = opened.map(({ plain }) => plain)
+  const read = [...readEach(definition, plain, [...opened.keys()])]
+  return read.flatMap((row, at) => opened.slice(at, at + 1).map(({ one }) => ({ one, row })))
 }
 
 /** Opens rows, after the readers have read what is no envelope. Rows that do not open have their outcome then. */
@@ -136,19 +156,19 @@ async function openEach(shop: Workshop, found: readonly FoundRow[]) {
   const read = await Promise.all(found.map((one) => readForeign(shop, one)))
   for (const [at, one] of found.entries()) {
     const row = read[at] ?? one.row
-    if (isEaasError(row)) outcomes.set(one, failed(row))
+    if (isEaasError(row)) outcomes.set(one, failRowOrThrow(row))
     else readable.push({ one, row })
   }
   const result = await shop.rows.open(
     readable.map(({ row }) => row),
     { signal: shop.signal },
   )
-  const opened: { one: FoundRow; plain: Row }[] = []
+  const opened: OpenedRow[] = []
   for (const [at, plain] of result.ok.entries()) {
     const one = readable[result.indexes[at] ?? at]?.one
     if (one) opened.push({ one, plain })
   }
-  for (const { index, error } of result.failed) put(outcomes, readable[index]?.one, failed(error))
+  for (const { index, error } of result.failed) put(outcomes, readable[index]?.one, failRowOrThrow(error))
   return { outcomes, opened }
 }
 
@@ -193,8 +213,8 @@ async function readOne(reader: Reader, stored: unknown, place: RecordPlace): Pro
   }
 }
 
-/** @throws the error where it is not about rows of one key alone */
-function failed(error: EaasError): Outcome {
+/** Returns the outcome of a row that failed. @throws the error where it would come for rows of other keys too, so that it ends the run */
+function failRowOrThrow(error: EaasError): Outcome {
   if (ROW_ERRORS.includes(error.code) || isClosedKey(error)) return { status: 'failed', error }
   throw error
 }
@@ -202,6 +222,10 @@ function failed(error: EaasError): Outcome {
 /** Tells whether a key opens nothing, or not now: that is about the rows under this key. */
 function isClosedKey(error: EaasError): boolean {
   return error.code === 'E_API' && (error.problem === 'E_STATE' || error.problem === 'E_KEY_DESTROYED')
+}
+
+function write(to: Row): Outcome {
+  return Object.keys(to).length === 0 ? CURRENT : { status: 'changed', to }
 }
 
 function isAllEmpty({ forms }: FoundRow): boolean {
