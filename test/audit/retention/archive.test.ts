@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest'
 import { splitLines } from '../../../packages/server/src/audit/verify/split-lines.js'
 import { verifyExport } from '../../../packages/server/src/audit/verify/verify-export.js'
 import { archiveEntries } from '../../../packages/server/src/jobs/archive-entries.js'
-import { purgeTenant } from '../../../packages/server/src/jobs/retention.js'
+import { purgeTenant } from '../../../packages/server/src/jobs/purge-tenants.js'
 import {
   archiveName,
   clock,

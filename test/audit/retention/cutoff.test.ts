@@ -1,6 +1,6 @@
 // How the retention in months becomes the time before which a purge deletes.
 import { describe, expect, it } from 'vitest'
-import { purgeTenant } from '../../../packages/server/src/jobs/retention.js'
+import { purgeTenant } from '../../../packages/server/src/jobs/purge-tenants.js'
 import { purgeAudit } from '../../../packages/server/src/operations/purge-audit.js'
 import { performAsSystem } from '../../../packages/server/src/runner/perform.js'
 import {

@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
-import { purgeTenant, purgeTenants } from '../../../packages/server/src/jobs/retention.js'
+import { purgeTenant, purgeTenants } from '../../../packages/server/src/jobs/purge-tenants.js'
 import { purgeAudit, verifyOnce } from '../../../packages/server/src/operations/purge-audit.js'
 import { restateRights } from '../../../packages/server/src/operations/restate-rights.js'
 import { performAsSystem } from '../../../packages/server/src/runner/perform.js'

@@ -1,6 +1,6 @@
 // A running server whose database is restored to an earlier state or rewritten under it.
 import { afterEach, describe, expect, it } from 'vitest'
-import { purgeTenant } from '../../../packages/server/src/jobs/retention.js'
+import { purgeTenant } from '../../../packages/server/src/jobs/purge-tenants.js'
 import {
   copyTables,
   dek,

@@ -3,7 +3,7 @@
 // hidden; and with the purged entries put back too, what an API key did meanwhile contradicts the log (chain.md 8 and 13).
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { verifyLog } from '../../../packages/server/src/audit/verify/verify.js'
-import { purgeTenant } from '../../../packages/server/src/jobs/retention.js'
+import { purgeTenant } from '../../../packages/server/src/jobs/purge-tenants.js'
 import { resumeTenant, suspendTenant } from '../../../packages/server/src/operations/suspend-tenant.js'
 import { updateTenant } from '../../../packages/server/src/operations/update-tenant.js'
 import type { Operation } from '../../../packages/server/src/runner/operation.js'

@@ -17,7 +17,7 @@ import { findOwnInstance, MISSING_TENANT, openInstallationKey, openSecrets } fro
 import { listAlarms } from '../store/alarms.js'
 import { findAnchorTime } from '../store/anchors.js'
 import { findEntryHash, findHead } from '../store/audit.js'
-import { findLastMark } from '../store/audit-retention.js'
+import { findLastMark } from '../store/audit-purge.js'
 import type { Sql } from '../store/db.js'
 import { findCurrentInstallation } from '../store/instance.js'
 import { findOutdatedRow } from '../store/newest-entry.js'

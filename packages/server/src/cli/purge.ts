@@ -1,7 +1,7 @@
 /** `eaas purge`: lets the operator run the retention. */
 import { type Command, InvalidArgumentError } from 'commander'
 import type { Config } from '../config.js'
-import { purgeTenant } from '../jobs/retention.js'
+import { purgeTenant } from '../jobs/purge-tenants.js'
 import { DEFAULT_MAX_SHARE, type PurgePlan } from '../operations/purge-audit.js'
 import { Refusal } from '../runner/refusal.js'
 import { listTenants } from '../store/tenants.js'

@@ -11,7 +11,7 @@ import { createTableComparison } from './compare-tables.js'
 import { doDueWork } from './due-work.js'
 import { createCheckpointEmitter, createWitnessEmitter } from './emit-checkpoints.js'
 import { type Periodic, startPeriodic } from './periodic.js'
-import { purgeTenants } from './retention.js'
+import { purgeTenants } from './purge-tenants.js'
 import { createScheduledVerification } from './scheduled-verification.js'
 import type { KnownWitness } from './witness-client.js'
 

@@ -5,7 +5,7 @@ import { assertListed } from '../audit/listed-entries.js'
 import type { Operation } from '../runner/operation.js'
 import type { TenantState } from '../runner/tenant-state.js'
 import { type EntryFilter, type ListedEntry, listEntries, type Page } from '../store/audit-list.js'
-import { findLastMark } from '../store/audit-retention.js'
+import { findLastMark } from '../store/audit-purge.js'
 import type { Sql } from '../store/db.js'
 
 /**

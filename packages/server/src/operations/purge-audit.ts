@@ -28,7 +28,7 @@ import {
   hasEntryBetween,
   insertMark,
   type KindCount,
-} from '../store/audit-retention.js'
+} from '../store/audit-purge.js'
 import type { Queryable } from '../store/db.js'
 
 const MS_PER_DAY = 86_400_000

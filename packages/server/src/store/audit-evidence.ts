@@ -2,7 +2,7 @@
 import type { Head, PurgeMark } from '../audit/formats/chain.js'
 import { type ApiKeyRow, listApiKeys } from './api-keys.js'
 import { listTenantHeads } from './audit.js'
-import { listMarks } from './audit-retention.js'
+import { listMarks } from './audit-purge.js'
 import type { Sql } from './db.js'
 import { type KeyRow, type KeyVersionRow, listKeys, listTenantKeyVersions } from './keys.js'
 import { listTenantRows, type TenantRow } from './tenants.js'

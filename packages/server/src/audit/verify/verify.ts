@@ -8,7 +8,7 @@ import { encodeHex, type wire } from '@eaas/protocol'
 import { turn } from '../../event-loop.js'
 import { readChain } from '../../store/audit.js'
 import { readEvidence } from '../../store/audit-evidence.js'
-import { findLastMark } from '../../store/audit-retention.js'
+import { findLastMark } from '../../store/audit-purge.js'
 import type { Sql } from '../../store/db.js'
 import {
   areMarksAuthentic,

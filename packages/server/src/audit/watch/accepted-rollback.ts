@@ -2,7 +2,7 @@
 import type { KeyObject } from 'node:crypto'
 import * as z from 'zod/mini'
 import { listAcceptanceIds } from '../../store/alarms.js'
-import { findLastMark } from '../../store/audit-retention.js'
+import { findLastMark } from '../../store/audit-purge.js'
 import type { Queryable } from '../../store/db.js'
 import { equalBytes, purgeMarkMac, type Witness } from '../formats/chain.js'
 import { readAuthenticEntry } from '../read-entry.js'

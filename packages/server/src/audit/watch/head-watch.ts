@@ -4,7 +4,7 @@
  */
 import type { KeyObject } from 'node:crypto'
 import { findEntryHash, findHead } from '../../store/audit.js'
-import { findLastMark } from '../../store/audit-retention.js'
+import { findLastMark } from '../../store/audit-purge.js'
 import type { Queryable } from '../../store/db.js'
 import { ChainAlarmError } from '../append-errors.js'
 import {

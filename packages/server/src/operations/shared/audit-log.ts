@@ -8,7 +8,7 @@ import { signStretch } from '../../audit/formats/stretch.js'
 import type { Context } from '../../runner/operation.js'
 import { Refusal } from '../../runner/refusal.js'
 import { findHead, readChain } from '../../store/audit.js'
-import { findLastMark } from '../../store/audit-retention.js'
+import { findLastMark } from '../../store/audit-purge.js'
 import type { Sql } from '../../store/db.js'
 
 /** Entries that are read at a time. */

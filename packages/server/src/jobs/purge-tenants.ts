@@ -1,5 +1,5 @@
 /**
- * Retention, tenant by tenant: archives entries that are too old if configured, has the rights that only they record restated, marks them,
+ * Purges the logs, tenant by tenant: archives entries that are too old if configured, has the rights that only they record restated, marks them,
  * and deletes them in small batches.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -7,7 +7,7 @@ import { type PurgeOptions, type PurgePlan, purgeAudit, verifyOnce } from '../op
 import { restateRights } from '../operations/restate-rights.js'
 import type { Services } from '../runner/operation.js'
 import { performAsSystem } from '../runner/perform.js'
-import { deleteOldest } from '../store/audit-retention.js'
+import { deleteOldest } from '../store/audit-purge.js'
 import { listTenants } from '../store/tenants.js'
 import { archiveEntries } from './archive-entries.js'
 

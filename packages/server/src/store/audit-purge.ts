@@ -1,4 +1,4 @@
-/** Retention in the database: finds entries that are too old, marks them as purged, and deletes them. */
+/** What a purge does in the database: finds entries that are too old, marks them as purged, and deletes them. */
 import { type Action, INSTALLATION_ID } from '@eaas/protocol'
 import type { PurgeMark } from '../audit/formats/chain.js'
 import { NIL_UUID } from './audit.js'
