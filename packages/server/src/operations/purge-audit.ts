@@ -1,7 +1,8 @@
 /**
- * audit.purge: retention. The rows that grant rights are restated before it (`restate-rights.ts`). First the mark and its entry are written in one short transaction: from then on the entries up to the mark
- * count as deleted. A log with many kinds of entries gets several marks, one after another, each in a short transaction. Then the
- * entries are deleted in small batches, which lock nothing that an append needs. A crash in between leaves rows below the mark, which
+ * audit.purge: deletes entries that are older than the retention. The purge of a tenant (jobs/purge-tenants.ts) restates the rows that grant
+ * rights first (restate-rights.ts). This operation then writes a mark and its entry in one short transaction: from then on the entries up to
+ * the mark count as deleted. A log with many kinds of entries gets several marks, each in a short transaction of its own. At last the job
+ * deletes the entries in small batches, which lock nothing that an append needs. A crash before that leaves rows below the mark, which
  * nothing reads and the next purge deletes.
  */
 import {
@@ -16,7 +17,7 @@ import { TamperedRowError } from '../audit/formats/row-mac.js'
 import { readAuthenticEntry } from '../audit/read-entry.js'
 import type { ValidLog } from '../audit/verify/verify.js'
 import { recordForInstallation } from '../runner/installation-log.js'
-import type { Decision, EntryNote, Operation, Services } from '../runner/operation.js'
+import type { Context, Decision, EntryNote, Operation, Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import type { TenantState } from '../runner/tenant-state.js'
 import { findHead } from '../store/audit.js'
@@ -25,19 +26,12 @@ import {
   countPurged,
   findLastIdBefore,
   findLastMark,
-  hasEntryBetween,
   insertMark,
   type KindCount,
 } from '../store/audit-purge.js'
 import type { Queryable } from '../store/db.js'
+import { assertPlausibleTime, getAgreedTime, monthsBefore } from './shared/purge-time.js'
 
-const MS_PER_DAY = 86_400_000
-/** If the clocks differ by more, in milliseconds, one of them is assumed to be wrong. */
-const CLOCKS_APART_MS = 3_600_000
-/** A clock that leapt ahead by as much, in milliseconds, is assumed to be wrong. */
-const IMPLAUSIBLE_LEAP_MS = 366 * MS_PER_DAY
-/** Entries from so long before now, in milliseconds, do not prove the clock right: the same clock may have dated them. */
-const UNPROVEN_MS = 28 * MS_PER_DAY
 /** The share of a tenant's entries that one purge may take by default. */
 export const DEFAULT_MAX_SHARE = 0.5
 /** Writing the count of a kind takes some 20 µs. Each statement counts that many entries, so a mark has less than twice that many kinds. */
@@ -53,7 +47,7 @@ export interface PurgeOptions {
   through_id?: number
   /** approximate number of kinds of entries (by day, action and key) in one mark: each is a row that is written while the head is locked */
   markKinds?: number
-  /** verifies the log before anything is marked; by default each operation does once, in which several operations can share a verification */
+  /** verifies the log before anything is marked; by default a verification of its own; pass one `verifyOnce()` to share it */
   verify?: VerifyOnce
 }
 
@@ -69,70 +63,165 @@ export interface PurgePlan {
   cutoff: string
 }
 
+/** The entries that follow the last mark and are older than the retention. */
+interface Candidate {
+  tenant_id: string
+  /** the last entry that is purged already */
+  after_id: number
+  through_id: number
+  cutoff: string
+}
+
+/** What one mark takes. */
+interface MarkPlan extends Omit<PurgePlan, 'restates'> {
+  /** of the last entry that it takes */
+  hash: Uint8Array
+  counts: KindCount[]
+}
+
 /**
  * Marks entries that are older than the retention as purged, or only the oldest of them if they are of very many kinds: to be called
  * until it marks none. Returns what it marked, a dry run all that would be marked. @throws Refusal E_STATE if the purge is implausible
  */
-export function purgeAudit({
-  retentionMonths,
-  maxShare = DEFAULT_MAX_SHARE,
-  dryRun = false,
-  through_id = Number.POSITIVE_INFINITY,
-  markKinds = MARK_KINDS,
-  verify = verifyOnce(),
-}: PurgeOptions): Operation<PurgePlan> {
+export function purgeAudit({ verify = verifyOnce(), ...options }: PurgeOptions): Operation<PurgePlan> {
   let planned: { mark: PurgeMark | undefined; decision: Decision<PurgePlan> } | undefined
-  return async ({ state, services, sql, caller }) => {
-    const { tenant_id } = state.tenant
-    const mark = await findLastMark(sql, tenant_id)
+  return async (context) => {
+    const mark = await findLastMark(context.sql, context.state.tenant.tenant_id)
     // Counting takes seconds and does not depend on keys or API keys: it is done once, before the head is locked.
     if (planned && isSameMark(planned.mark, mark)) return planned.decision
-    if (mark && !isPurgeMarkAuthentic(state.auditKey, mark)) throw notVerified('mark_forged', 1)
-    const now = await agreedTime(services, sql)
-    const cutoff = monthsBefore(now, retentionMonths)
-    const after_id = mark?.purged_through ?? 0
-    const last_id = Math.min(through_id, await findLastIdBefore(sql, tenant_id, cutoff))
-    if (last_id <= after_id) {
-      return { entries: [], release: () => ({ purged_through: after_id, entries: 0, restates: 0, cutoff }) }
-    }
-    const whole = { purged_through: last_id, entries: last_id - after_id, cutoff }
-    await assertPlausibleTime(sql, now)
-    await assertShare(sql, { tenant_id, after_id, entries: whole.entries, maxShare })
-    // Not read again when the decision is made under the lock of the head: what was verified once stays as it was written.
-    const valid = await verify(services, state)
-    if (dryRun) return { entries: [], release: () => ({ ...whole, restates: countThrough(valid, last_id) }) }
-    // Entries that were appended after the verification are left for the next purge.
-    const verified_id = Math.min(last_id, valid.last_id)
-    if (verified_id <= after_id)
-      return { entries: [], release: () => ({ purged_through: after_id, entries: 0, restates: 0, cutoff }) }
-    const { counts, purged_through } = await countFirst(
-      sql,
-      { tenant_id, after_id, through_id: verified_id },
-      markKinds,
-    )
-    const plan = { purged_through, entries: purged_through - after_id, cutoff }
-    const entry = await readAuthenticEntry(sql, { tenant_id, id: purged_through, auditKey: state.auditKey }, mark?.hash)
-    if (!entry) throw notVerified('entry_altered', purged_through)
-    if (entry.created_at >= cutoff) throw notOld(entry, cutoff)
-    const unstated = countThrough(valid, purged_through)
-    if (unstated > 0)
-      throw new Error(`the purge would take the last entry about ${unstated} rows of tenant ${tenant_id}`)
-    const decision: Decision<PurgePlan> = {
-      entries: [{ action: 'audit.purge', metadata: { ...plan } }],
-      async change(transaction, { created_at }) {
-        const previous_mac = mark?.mac ?? NO_MARK_MAC
-        const withoutMac: Omit<PurgeMark, 'mac'> = { tenant_id, ...plan, hash: entry.hash, created_at, previous_mac }
-        await insertMark(transaction, { ...withoutMac, mac: purgeMarkMac(state.auditKey, withoutMac) })
-        await countPurged(transaction, tenant_id, counts)
-        const note: EntryNote = { action: 'installation.purge', metadata: { tenant_id, ...plan } }
-        await recordForInstallation(services, transaction, caller, [note])
-        return { purged_through }
-      },
-      release: () => ({ ...plan, restates: 0 }),
-    }
+    const decision = await decide(context, mark, { ...options, verify })
     planned = { mark, decision }
     return decision
   }
+}
+
+async function decide(
+  context: Context,
+  mark: PurgeMark | undefined,
+  {
+    maxShare = DEFAULT_MAX_SHARE,
+    dryRun = false,
+    markKinds = MARK_KINDS,
+    verify,
+    ...options
+  }: PurgeOptions & { verify: VerifyOnce },
+): Promise<Decision<PurgePlan>> {
+  const { state, services, sql } = context
+  if (mark && !isPurgeMarkAuthentic(state.auditKey, mark)) throw notVerified('mark_forged', 1)
+  const now = await getAgreedTime(services, sql)
+  const candidate = await findCandidate(context, mark, { ...options, now })
+  const { after_id, through_id, cutoff } = candidate
+  if (through_id <= after_id) return nothing(after_id, cutoff)
+  await assertPlausibleTime(sql, now)
+  await assertShare(sql, candidate, maxShare)
+  // Not read again when the decision is made under the lock of the head: what was verified once stays as it was written.
+  const valid = await verify(services, state)
+  if (dryRun) {
+    const entries = through_id - after_id
+    return answer({ purged_through: through_id, entries, restates: countThrough(valid, through_id), cutoff })
+  }
+  // Entries that were appended after the verification are left for the next purge.
+  const verified = { ...candidate, through_id: Math.min(through_id, valid.last_id) }
+  if (verified.through_id <= after_id) return nothing(after_id, cutoff)
+  const plan = await planMark(context, mark, { candidate: verified, markKinds })
+  const unstated = countThrough(valid, plan.purged_through)
+  if (unstated > 0)
+    throw new Error(`the purge would take the last entry about ${unstated} rows of tenant ${candidate.tenant_id}`)
+  return writeMark(context, mark, plan)
+}
+
+async function findCandidate(
+  { state, sql }: Context,
+  mark: PurgeMark | undefined,
+  {
+    retentionMonths,
+    through_id = Number.POSITIVE_INFINITY,
+    now,
+  }: { retentionMonths: number; through_id?: number; now: number },
+): Promise<Candidate> {
+  const { tenant_id } = state.tenant
+  const cutoff = monthsBefore(now, retentionMonths)
+  const last_id = Math.min(through_id, await findLastIdBefore(sql, tenant_id, cutoff))
+  return { tenant_id, after_id: mark?.purged_through ?? 0, through_id: last_id, cutoff }
+}
+
+async function assertShare(
+  sql: Queryable,
+  { tenant_id, after_id, through_id }: Candidate,
+  maxShare: number,
+): Promise<void> {
+  const entries = through_id - after_id
+  const all = ((await findHead(sql, tenant_id))?.last_id ?? 0) - after_id
+  if (entries > all * maxShare) {
+    throw new Refusal(
+      'E_STATE',
+      `nothing is purged: ${entries} of ${all} entries would be deleted, a larger share than ${maxShare}. ` +
+        'If that is intended, allow a larger share: eaas purge --max-share',
+    )
+  }
+}
+
+/** Plans a mark of the candidate's entries, or of the oldest of them. @throws Refusal E_STATE, TamperedRowError */
+async function planMark(
+  { state, sql }: Context,
+  mark: PurgeMark | undefined,
+  { candidate, markKinds }: { candidate: Candidate; markKinds: number },
+): Promise<MarkPlan> {
+  const { tenant_id, after_id, cutoff } = candidate
+  const { counts, purged_through } = await countFirst(sql, candidate, markKinds)
+  const entry = await readAuthenticEntry(sql, { tenant_id, id: purged_through, auditKey: state.auditKey }, mark?.hash)
+  if (!entry) throw notVerified('entry_altered', purged_through)
+  if (entry.created_at >= cutoff) throw notOld(entry, cutoff)
+  return { purged_through, entries: purged_through - after_id, cutoff, hash: entry.hash, counts }
+}
+
+/** Counts entries by kinds, from the first one until there are many kinds; returns how far it came. */
+async function countFirst(
+  sql: Queryable,
+  { tenant_id, after_id, through_id }: Candidate,
+  markKinds: number,
+): Promise<{ counts: KindCount[]; purged_through: number }> {
+  const counts = new Map<string, KindCount>()
+  let counted = after_id
+  while (counted < through_id && counts.size < markKinds) {
+    const part = { tenant_id, after_id: counted, through_id: Math.min(through_id, counted + markKinds) }
+    for (const kind of await countKinds(sql, part)) {
+      const name = `${kind.day} ${kind.action} ${kind.key_id}`
+      counts.set(name, { ...kind, entries: kind.entries + (counts.get(name)?.entries ?? 0) })
+    }
+    counted = part.through_id
+  }
+  return { counts: [...counts.values()], purged_through: counted }
+}
+
+/** Writes a mark, with its entry and that of the installation's log. */
+function writeMark(
+  { state, services, caller }: Context,
+  previous: PurgeMark | undefined,
+  { hash, counts, ...plan }: MarkPlan,
+): Decision<PurgePlan> {
+  const { tenant_id } = state.tenant
+  return {
+    entries: [{ action: 'audit.purge', metadata: { ...plan } }],
+    async change(sql, { created_at }) {
+      const previous_mac = previous?.mac ?? NO_MARK_MAC
+      const withoutMac: Omit<PurgeMark, 'mac'> = { tenant_id, ...plan, hash, created_at, previous_mac }
+      await insertMark(sql, { ...withoutMac, mac: purgeMarkMac(state.auditKey, withoutMac) })
+      await countPurged(sql, tenant_id, counts)
+      const note: EntryNote = { action: 'installation.purge', metadata: { tenant_id, ...plan } }
+      await recordForInstallation(services, sql, caller, [note])
+      return { purged_through: plan.purged_through }
+    },
+    release: () => ({ ...plan, restates: 0 }),
+  }
+}
+
+function nothing(after_id: number, cutoff: string): Decision<PurgePlan> {
+  return answer({ purged_through: after_id, entries: 0, restates: 0, cutoff })
+}
+
+function answer(plan: PurgePlan): Decision<PurgePlan> {
+  return { entries: [], release: () => plan }
 }
 
 /** Makes a verification that several operations share. */
@@ -182,80 +271,4 @@ function notVerified(reason: string | undefined, broken_at: number | undefined):
 
 function isSameMark(planned: PurgeMark | undefined, found: PurgeMark | undefined): boolean {
   return planned && found ? equalBytes(planned.mac, found.mac) : planned === found
-}
-
-/** Counts entries by kinds, from the first one until there are many kinds; returns how far it came. */
-async function countFirst(
-  sql: Queryable,
-  { tenant_id, after_id, through_id }: { tenant_id: string; after_id: number; through_id: number },
-  markKinds: number,
-): Promise<{ counts: KindCount[]; purged_through: number }> {
-  const counts = new Map<string, KindCount>()
-  let counted = after_id
-  while (counted < through_id && counts.size < markKinds) {
-    const part = { tenant_id, after_id: counted, through_id: Math.min(through_id, counted + markKinds) }
-    for (const kind of await countKinds(sql, part)) {
-      const name = `${kind.day} ${kind.action} ${kind.key_id}`
-      counts.set(name, { ...kind, entries: kind.entries + (counts.get(name)?.entries ?? 0) })
-    }
-    counted = part.through_id
-  }
-  return { counts: [...counts.values()], purged_through: counted }
-}
-
-/** The earlier of this clock and the database's, in milliseconds. @throws Refusal E_STATE where they are far apart */
-async function agreedTime({ now, databaseNow }: Services, sql: Queryable): Promise<number> {
-  const [ours, theirs] = [now(), await databaseNow(sql)]
-  if (Math.abs(ours - theirs) > CLOCKS_APART_MS) {
-    const [here, there] = [ours, theirs].map((time) => new Date(time).toISOString())
-    throw new Refusal(
-      'E_STATE',
-      `nothing is purged: it is ${here} by this machine's clock and ${there} by the database's. Run NTP on both`,
-    )
-  }
-  return Math.min(ours, theirs)
-}
-
-// A clock that leapt ahead would make every entry too old at once. It also dates the entries of current calls, so these prove nothing until
-// an operator has had four weeks to notice. Only older entries are purged, so a log in use always has entries that prove the clock right.
-async function assertPlausibleTime(sql: Queryable, now: number): Promise<void> {
-  const from = new Date(now - IMPLAUSIBLE_LEAP_MS).toISOString()
-  const to = new Date(now - UNPROVEN_MS).toISOString()
-  if (!(await hasEntryBetween(sql, from, to))) {
-    throw new Refusal(
-      'E_STATE',
-      `nothing is purged: no audit entry of any tenant is between ${from} and ${to}. Check the clock. If it is correct, and no call ` +
-        'was made for over a year, purges resume four weeks after the first call',
-    )
-  }
-}
-
-async function assertShare(
-  sql: Queryable,
-  {
-    tenant_id,
-    after_id,
-    entries,
-    maxShare,
-  }: { tenant_id: string; after_id: number; entries: number; maxShare: number },
-): Promise<void> {
-  const all = ((await findHead(sql, tenant_id))?.last_id ?? 0) - after_id
-  if (entries > all * maxShare) {
-    throw new Refusal(
-      'E_STATE',
-      `nothing is purged: ${entries} of ${all} entries would be deleted, a larger share than ${maxShare}. ` +
-        'If that is intended, allow a larger share: eaas purge --max-share',
-    )
-  }
-}
-
-/** The same time of day some months before, on the last day of a shorter month. */
-function monthsBefore(now: number, months: number): string {
-  const date = new Date(now)
-  const day = date.getUTCDate()
-  date.setUTCDate(1)
-  date.setUTCMonth(date.getUTCMonth() - months)
-  const lastDay = new Date(Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1, 0)).getUTCDate()
-  date.setUTCDate(Math.min(day, lastDay))
-  return date.toISOString()
 }

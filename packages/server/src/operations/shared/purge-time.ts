@@ -1,0 +1,54 @@
+/** The time that a purge goes by: nothing is purged by a clock that may be wrong. */
+import type { Services } from '../../runner/operation.js'
+import { Refusal } from '../../runner/refusal.js'
+import { hasEntryBetween } from '../../store/audit-purge.js'
+import type { Queryable } from '../../store/db.js'
+
+const MS_PER_DAY = 86_400_000
+/** If the clocks differ by more, in milliseconds, one of them is assumed to be wrong. */
+const CLOCKS_APART_MS = 3_600_000
+/** A clock that leapt ahead by as much, in milliseconds, is assumed to be wrong. */
+const IMPLAUSIBLE_LEAP_MS = 366 * MS_PER_DAY
+/** Entries from so long before now, in milliseconds, do not prove the clock right: the same clock may have dated them. */
+const UNPROVEN_MS = 28 * MS_PER_DAY
+
+/** The earlier of this clock and the database's, in milliseconds. @throws Refusal E_STATE where they are far apart */
+export async function getAgreedTime({ now, databaseNow }: Services, sql: Queryable): Promise<number> {
+  const [ours, theirs] = [now(), await databaseNow(sql)]
+  if (Math.abs(ours - theirs) > CLOCKS_APART_MS) {
+    const [here, there] = [ours, theirs].map((time) => new Date(time).toISOString())
+    throw new Refusal(
+      'E_STATE',
+      `nothing is purged: it is ${here} by this machine's clock and ${there} by the database's. Run NTP on both`,
+    )
+  }
+  return Math.min(ours, theirs)
+}
+
+/**
+ * Checks that an older entry proves the clock right. A clock that leapt ahead would make every entry too old at once. It also dates the
+ * entries of current calls, so these prove nothing until an operator has had four weeks to notice. Only older entries are purged, so a log
+ * in use always has entries that prove the clock right. @throws Refusal E_STATE
+ */
+export async function assertPlausibleTime(sql: Queryable, now: number): Promise<void> {
+  const from = new Date(now - IMPLAUSIBLE_LEAP_MS).toISOString()
+  const to = new Date(now - UNPROVEN_MS).toISOString()
+  if (!(await hasEntryBetween(sql, from, to))) {
+    throw new Refusal(
+      'E_STATE',
+      `nothing is purged: no audit entry of any tenant is between ${from} and ${to}. Check the clock. If it is correct, and no call ` +
+        'was made for over a year, purges resume four weeks after the first call',
+    )
+  }
+}
+
+/** The same time of day some months before, on the last day of a shorter month. */
+export function monthsBefore(now: number, months: number): string {
+  const date = new Date(now)
+  const day = date.getUTCDate()
+  date.setUTCDate(1)
+  date.setUTCMonth(date.getUTCMonth() - months)
+  const lastDay = new Date(Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1, 0)).getUTCDate()
+  date.setUTCDate(Math.min(day, lastDay))
+  return date.toISOString()
+}
