@@ -39,8 +39,8 @@ export type { CallEvent, ClientEvent, FailureEvent, HitEvent, RefusalEvent, Retr
 export { type ExpiringApiKey, expiringApiKey, type ShortLivedApiKey } from './http/expiring-api-key.js'
 export type { Fetch, FetchBody, FetchInit, FetchResponse } from './http/fetch.js'
 export type { Binary, Bytes } from './input.js'
-export type { Normalizer } from './models/blind-index.js'
 export type { BoundOptions, ModelOptions, RowFormat, UnboundOptions } from './models/definition.js'
+export type { Normalizer } from './models/field-texts.js'
 export {
   boolean,
   bytes,

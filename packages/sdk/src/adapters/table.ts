@@ -170,7 +170,7 @@ export function createTable(model: object): SealedTable {
   function planEqual(column: string, operator: string, values: readonly unknown[]): IndexPlan {
     const field = fields.find(({ path }) => path.join('.') === column)
     if (!field) return refuseOperator(table, column, operator)
-    const index = columns.find((one) => one.kind === 'exact' && !one.compound && one.fields[0] === field)
+    const index = columns.find((one) => one.kind === 'exact' && one.fields.length === 1 && one.fields[0] === field)
     if (!index) {
       const hint = 'Give the field an index, or search by the column that `index` of the model makes.'
       return refuseField(table, column, 'it has no index by which it could be searched alone', hint)

@@ -3,7 +3,7 @@ import { ContentError, type EaasError, InvalidInputError, isEaasError, type Reco
 import { isMissing, type Row } from '../input.js'
 import type { Definition } from '../models/definition.js'
 import type { IndexColumn } from '../models/index-columns.js'
-import { indexTexts } from '../models/index-values.js'
+import { hashColumnTexts } from '../models/index-values.js'
 import type { ModelDeps } from '../models/model-deps.js'
 import type { ModelRows } from '../models/model-rows.js'
 import { rewrapRows } from '../models/rotation.js'
@@ -100,11 +100,11 @@ export async function writeIndexes(shop: Workshop, found: readonly FoundRow[]): 
   const { outcomes, opened } = await openEach(shop, found)
   const read = readOpened(definition, opened)
   const texts = read.map(({ row }) => (isEaasError(row) ? [] : row.texts))
-  const indexOf = await indexTexts(deps, definition, texts, { signal })
+  const getValue = await hashColumnTexts(deps, definition, texts, { signal })
   const columnsOf = ({ texts }: RowRead, row: Row) =>
     definition.columns.flatMap((column, number): [string, unknown][] => {
       const made = texts[number]
-      const value = made === undefined ? null : indexOf(column, made)
+      const value = made === undefined ? null : getValue(column, made)
       return isSameIndex(column, row[column.column], value) ? [] : [[column.column, value]]
     })
   for (const { one, row } of read) {

@@ -19,7 +19,7 @@ const heads = new WeakMap<Definition, Map<string, Uint8Array>>()
  */
 export function bindRow({ envelope, bind }: Definition, row: Row, index: number): Uint8Array | undefined {
   if (envelope === 1) return undefined
-  const pairs = bind.map(({ name, path }) => [`row.${name}`, columnText(getAt(row, path), name, index)] as const)
+  const pairs = bind.map(({ name, path }) => [`row.${name}`, boundText(getAt(row, path), name, index)] as const)
   return readingContext(() => encodeContext(Object.fromEntries(pairs)), { index, field: 'bind' })
 }
 
@@ -37,7 +37,7 @@ export function bindField(definition: Definition, keyId: string, field: string, 
 }
 
 /** bindings.md 2. */
-function columnText(value: unknown, field: string, index: number): string {
+function boundText(value: unknown, field: string, index: number): string {
   if (Number.isSafeInteger(value) || typeof value === 'bigint' || (typeof value === 'string' && value !== ''))
     return `${value}`
   throw new InvalidInputError(

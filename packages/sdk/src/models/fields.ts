@@ -1,7 +1,7 @@
 /** The kinds of fields that a model seals: the values that they accept, and their blind indexes. `codecs.ts` makes the bytes. */
 import { InvalidInputError, type RecordPlace } from '../errors.js'
 import { assertOptions, assertValue, type Bytes, isoText, isValidDate, kindOf } from '../input.js'
-import type { Normalizer } from './blind-index.js'
+import type { Normalizer } from './field-texts.js'
 
 /**
  * A field of a model. `T` is the type that the application sees; `M` stands for a missing value and is stored unchanged; `I` is the

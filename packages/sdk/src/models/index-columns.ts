@@ -1,8 +1,8 @@
 /** The columns that a model's indexes fill: which they are, and which fields each is made of. */
 import { InvalidInputError } from '../errors.js'
 import { assertArray, assertOptions, assertWhole, isName, isObject, type Row } from '../input.js'
-import { assertIndex } from './blind-index.js'
 import type { PlacedField } from './definition.js'
+import { assertIndex } from './field-texts.js'
 import type { IndexKind } from './index-key.js'
 import type { AnyIndex, CompoundIndex, NgramIndex, PrefixIndex } from './model-types.js'
 
@@ -16,13 +16,12 @@ export interface IndexColumn {
   column: string
   fields: readonly PlacedField[]
   bits: number | undefined
-  compound: boolean
   kind: IndexKind
   /** Of a prefix, and of each part in an n-gram index: in characters; 0 for an exact index. */
   length: number
 }
 
-const EXACT = { bits: undefined, compound: false, kind: 'exact', length: 0 } as const
+const EXACT = { bits: undefined, kind: 'exact', length: 0 } as const
 
 /**
  * Reads the columns that fields name with `index`, and those that `indexes` declares. `header` is the column of the compact form.
@@ -88,10 +87,10 @@ function readIndex(column: string, index: AnyIndex, fields: ReadonlyMap<string, 
   })
   if (kind === 'exact') {
     if (parts.length < 2) throw new InvalidInputError(`${name} must name at least two fields`)
-    return { ...EXACT, column, fields: parts, bits, compound: true }
+    return { ...EXACT, column, fields: parts, bits }
   }
   assertWhole(`${name}: length`, length, 1, MAX_PART_CHARACTERS)
-  return { column, fields: parts, bits, compound: false, kind, length }
+  return { column, fields: parts, bits, kind, length }
 }
 
 function assertColumns(columns: readonly IndexColumn[], fields: readonly PlacedField[], header: string): void {

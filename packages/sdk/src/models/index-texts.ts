@@ -1,13 +1,12 @@
 /**
- * The values of index columns, made from the text of one field or of several (index-texts.md). Not in `blind-index.ts`, so that
- * it is loaded with the first call only.
+ * What is hashed for an index column, made from the texts of its fields (index-texts.md 2), those of a row or of a query. Not in
+ * `field-texts.ts`, so that it is loaded with the first call only.
  */
 import { encodeUtf8 } from '@eaas/protocol'
 import { InvalidInputError } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
-import { HASH_BITS } from '../limits.js'
-import { findPartColumn, indexText, readPart } from './blind-index.js'
 import type { Definition, PlacedField } from './definition.js'
+import { findPartColumn, makeFieldText, readPart } from './field-texts.js'
 import { getQueryFields, type IndexColumn } from './index-columns.js'
 
 const COMPOUND = 'eaas/compound/v1'
@@ -17,9 +16,9 @@ const ALL_FIELDS = 'Give the values of all fields of an index.'
 export type ColumnTexts = string | readonly string[]
 
 /** Makes what is hashed for a column from the texts of its fields (index-texts.md 2, local-index.md 3). */
-export function columnText({ compound, kind, length }: IndexColumn, texts: readonly string[]): ColumnTexts {
+export function makeColumnTexts({ kind, length }: IndexColumn, texts: readonly string[]): ColumnTexts {
   const [text = ''] = texts
-  if (compound) return joinTexts(texts)
+  if (texts.length > 1) return joinTexts(texts)
   if (kind === 'exact') return text
   const characters = [...text]
   return kind === 'prefix' ? characters.slice(0, length).join('') : partsOf(characters, length)
@@ -50,10 +49,10 @@ export function readQueryTexts(definition: Definition, query: Row): Map<IndexCol
   for (const field of getQueryFields(definition, query)) {
     const value = valueToFind(field, query)
     const part = readPart(field, value)
-    if (!part) texts.set(field, indexText(field, value))
+    if (!part) texts.set(field, makeFieldText(field, value))
     else {
       const column = findPartColumn(definition, field, part)
-      found.set(column, columnText(column, [part.text]))
+      found.set(column, makeColumnTexts(column, [part.text]))
     }
   }
   const whole = definition.columns.filter(({ kind }) => kind === 'exact')
@@ -70,20 +69,12 @@ export function readQueryTexts(definition: Definition, query: Row): Map<IndexCol
   }
   for (const column of complete) {
     const values = column.fields.map((field) => texts.get(field) ?? '')
-    found.set(column, columnText(column, values))
+    found.set(column, makeColumnTexts(column, values))
   }
   return found
 }
 
-/** Joins the texts of several fields, so that no two lists give the same text. */
-function joinTexts(texts: readonly string[]): string {
+/** Joins the texts of several fields, so that no two lists give the same text (index-texts.md 2). */
+export function joinTexts(texts: readonly string[]): string {
   return [COMPOUND, ...texts.map((text) => `${encodeUtf8(text).length}:${text}`)].join(':')
-}
-
-/** Makes the value that a column stores: the first `bits` of a hash, in as few hexadecimal digits as hold them, the rest zero. */
-export function columnValue({ bits = HASH_BITS }: IndexColumn, hash: string): string {
-  const digits = Math.ceil(bits / 4)
-  const surplus = digits * 4 - bits
-  const last = Number.parseInt(hash.charAt(digits - 1), 16)
-  return hash.slice(0, digits - 1) + ((last >> surplus) << surplus).toString(16)
 }

@@ -1,26 +1,27 @@
-/** The values of a model's index columns: hashed by the service, or in this process where the model has an index key. */
+/** The values of index columns (index-texts.md 3), hashed by the service, or in this process where the model has an index key. */
 import { createPace } from '../async/pace.js'
+import { HASH_BITS } from '../limits.js'
 import { hashEach } from '../records/hash-columns.js'
 import type { Definition } from './definition.js'
 import type { IndexColumn } from './index-columns.js'
-import { type ColumnTexts, columnValue } from './index-texts.js'
-import { indexOf, openIndexKey } from './local-index.js'
+import type { ColumnTexts } from './index-texts.js'
+import { hashText, openIndexKey } from './local-index.js'
 import type { ModelDeps, RowsOptions } from './model-deps.js'
-import type { Texts } from './seal-rows.js'
+import type { RowTexts } from './seal-rows.js'
 
 /** Returns what a column stores for what was hashed for it: a value, or a sorted list of values. */
-export type ValueOf = (column: IndexColumn, texts: ColumnTexts) => string | string[]
+export type GetValue = (column: IndexColumn, texts: ColumnTexts) => string | string[]
 
 /** So many are made at once with an asynchronous engine. */
 const BLOCK_MACS = 1_000
 
 /** Hashes what many rows need, each distinct text of a column once. The engine must be ready where the model has an index key. */
-export async function indexTexts(
+export async function hashColumnTexts(
   deps: ModelDeps,
   definition: Definition,
-  rows: readonly Texts[],
+  rows: readonly RowTexts[],
   options: RowsOptions,
-): Promise<ValueOf> {
+): Promise<GetValue> {
   const byColumn = new Map<IndexColumn, Map<string, string>>()
   for (const [number, column] of definition.columns.entries()) {
     const texts = rows.flatMap((row) => row[number] ?? [])
@@ -29,8 +30,8 @@ export async function indexTexts(
   if (definition.indexKey) await hashLocally(deps, definition, byColumn, options)
   else await hashByService(deps, definition, byColumn, options)
   return (column, texts) => {
-    const columnOf = (text: string) => columnValue(column, byColumn.get(column)?.get(text) ?? '')
-    return typeof texts === 'string' ? columnOf(texts) : [...new Set(texts.map(columnOf))].sort()
+    const toValue = (text: string) => makeColumnValue(column, byColumn.get(column)?.get(text) ?? '')
+    return typeof texts === 'string' ? toValue(texts) : [...new Set(texts.map(toValue))].sort()
   }
 }
 
@@ -64,8 +65,16 @@ async function hashLocally(
     for (let start = 0; start < texts.length; start += BLOCK_MACS) {
       if (pace.due()) await pace.rest(signal)
       const block = texts.slice(start, start + BLOCK_MACS)
-      const made = await Promise.all(block.map((text) => indexOf(mac, text)))
+      const made = await Promise.all(block.map((text) => hashText(mac, text)))
       for (const [at, text] of block.entries()) hashes.set(text, made[at] ?? '')
     }
   }
+}
+
+/** Makes the value that a column stores: the first `bits` of a hash, in as few hexadecimal digits as hold them, the rest zero. */
+export function makeColumnValue({ bits = HASH_BITS }: IndexColumn, hash: string): string {
+  const digits = Math.ceil(bits / 4)
+  const surplus = digits * 4 - bits
+  const last = Number.parseInt(hash.charAt(digits - 1), 16)
+  return hash.slice(0, digits - 1) + ((last >> surplus) << surplus).toString(16)
 }

@@ -110,7 +110,7 @@ function refused(cause?: unknown): DecryptionError {
   })
 }
 
-/** Returns the index of a text, whole, in hexadecimal digits. */
-export function indexOf(mac: Mac, text: string): Soon<string> {
+/** Returns the MAC of a text, whole, in hexadecimal digits: what the service's hash is elsewhere. */
+export function hashText(mac: Mac, text: string): Soon<string> {
   return use(mac(encodeUtf8(text)), encodeHex)
 }

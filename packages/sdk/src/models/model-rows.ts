@@ -5,7 +5,7 @@ import { assertArray, assertNotAborted, type Row } from '../input.js'
 import { copyRows } from '../records/plain-rows.js'
 import type { Definition } from './definition.js'
 import { readQueryTexts } from './index-texts.js'
-import { indexTexts } from './index-values.js'
+import { hashColumnTexts } from './index-values.js'
 import type { ModelDeps, RowsOptions } from './model-deps.js'
 import { type Opened, openRows } from './open-rows.js'
 import { type RewrapBatch, type RewrapOptions, resealRows, rewrapRows } from './rotation.js'
@@ -32,17 +32,17 @@ export function createModelRows(deps: ModelDeps, definition: Definition): ModelR
 
   const sealRead = async (read: readonly RowRead[], pace: Pace, options: SealOptions) => {
     await deps.envelopes.ready()
-    const indexing = indexTexts(
+    const indexing = hashColumnTexts(
       deps,
       definition,
       read.map(({ texts }) => texts),
       options,
     ) // in one request with the wrap
-    const [columnOf, sealed] = await Promise.all([indexing, sealRows(deps, definition, read, { ...options, pace })])
+    const [getValue, sealed] = await Promise.all([indexing, sealRows(deps, definition, read, { ...options, pace })])
     for (const [at, row] of sealed.entries()) {
       for (const [number, column] of columns.entries()) {
         const texts = read[at]?.texts[number]
-        row[column.column] = texts === undefined ? null : columnOf(column, texts)
+        row[column.column] = texts === undefined ? null : getValue(column, texts)
       }
     }
     options.onProgress?.({ done: read.length, total: read.length })
@@ -81,8 +81,8 @@ export function createModelRows(deps: ModelDeps, definition: Definition): ModelR
     async hash(query, signal) {
       const texts = readQueryTexts(definition, query)
       if (definition.indexKey) await deps.envelopes.ready()
-      const columnOf = await indexTexts(deps, definition, [columns.map((column) => texts.get(column))], { signal })
-      return Object.fromEntries([...texts].map(([column, one]) => [column.column, columnOf(column, one)]))
+      const getValue = await hashColumnTexts(deps, definition, [columns.map((column) => texts.get(column))], { signal })
+      return Object.fromEntries([...texts].map(([column, one]) => [column.column, getValue(column, one)]))
     },
     rewrap: (rows, options) => rewrapRows(deps, definition, rows, options),
     reseal: (rows, options) => resealRows(model, rows, options),

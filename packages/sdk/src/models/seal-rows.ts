@@ -14,11 +14,11 @@ import { getAt, type Path, withValues } from '../records/paths.js'
 import { assertPath } from '../records/plain-rows.js'
 import { assertNoColumn, assertNoLookalike, assertNoNullObject } from '../records/presence.js'
 import { bindField, bindRow } from './bindings.js'
-import { indexText } from './blind-index.js'
 import { CODECS, isNothing } from './codecs.js'
 import type { Definition, PlacedField } from './definition.js'
+import { makeFieldText } from './field-texts.js'
 import type { IndexColumn } from './index-columns.js'
-import { type ColumnTexts, columnText } from './index-texts.js'
+import { type ColumnTexts, makeColumnTexts } from './index-texts.js'
 import type { ModelDeps, RowsOptions } from './model-deps.js'
 import { assertHeaderColumn, packRow } from './rows.js'
 
@@ -28,12 +28,12 @@ export interface SealOptions extends RowsOptions {
 }
 
 /** What is hashed for each index column of a row, in the order of the columns; undefined where a value is missing. */
-export type Texts = readonly (ColumnTexts | undefined)[]
+export type RowTexts = readonly (ColumnTexts | undefined)[]
 
 /** What is made of a row before anything is sent. */
 export interface RowRead {
   row: Row
-  texts: Texts
+  texts: RowTexts
   /** The key of its values; undefined where it has none to seal. */
   keyId: string | undefined
   /** What its values are bound to: see `bindRow`. */
@@ -81,7 +81,7 @@ function assertPicked({ fields, columns, names, format }: Definition, whole: Def
   }
 }
 
-function readTexts({ fields, columns, names, format, header }: Definition, row: Row, index: number): Texts {
+function readTexts({ fields, columns, names, format, header }: Definition, row: Row, index: number): RowTexts {
   for (const field of fields) {
     const { path, spec } = field
     assertPath(row, path, index)
@@ -94,7 +94,7 @@ function readTexts({ fields, columns, names, format, header }: Definition, row: 
   if (format === 'compact') assertHeaderColumn(row, header, index)
   return columns.map((column) => {
     assertIndexColumn(row, column, { index, field: column.fields[0]?.name ?? '' })
-    return findColumnText(column, row, index)
+    return findColumnTexts(column, row, index)
   })
 }
 
@@ -104,14 +104,14 @@ export function assertKind({ name, spec }: PlacedField, value: unknown, index: n
   assert?.(value, { index, field: name })
 }
 
-function findColumnText(column: IndexColumn, row: Row, index: number): ColumnTexts | undefined {
+function findColumnTexts(column: IndexColumn, row: Row, index: number): ColumnTexts | undefined {
   const texts: string[] = []
   for (const field of column.fields) {
     const value = getAt(row, field.path)
     if (isMissing(value)) return undefined
-    texts.push(indexText(field, value, index))
+    texts.push(makeFieldText(field, value, index))
   }
-  return columnText(column, texts)
+  return makeColumnTexts(column, texts)
 }
 
 export async function sealRows(

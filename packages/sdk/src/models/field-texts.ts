@@ -1,4 +1,4 @@
-/** The normalised text of a field, from which its blind index is made. `index-texts.ts` joins those of several fields. */
+/** The text of a field, normalised, from which its blind index is made (index-texts.md 1), and what a query asks of it. */
 import { InvalidInputError, type RecordPlace } from '../errors.js'
 import { assertHashable, assertWhole, isObject } from '../input.js'
 import { HASH_BITS } from '../limits.js'
@@ -33,7 +33,7 @@ export function assertIndex(column: string, normalize: readonly unknown[], bits:
 }
 
 /** Returns the text from which a field's index is made. @throws InvalidInputError when the value cannot be indexed */
-export function indexText({ name, spec }: PlacedField, value: unknown, index = 0): string {
+export function makeFieldText({ name, spec }: PlacedField, value: unknown, index = 0): string {
   const place = { index, field: name }
   spec.assert?.(value, place)
   if (!spec.toIndexText) throw new InvalidInputError(`a field of ${spec.kind} cannot have an index`, undefined, place)
@@ -54,7 +54,7 @@ export function readPart(field: PlacedField, value: unknown): TextPart | undefin
   if (given.length !== 1 || Object.keys(rest).length > 0) {
     throw new InvalidInputError(`${JSON.stringify(field.name)}: search for text, or for { startsWith } or { contains }`)
   }
-  return { kind: contains === undefined ? 'prefix' : 'ngram', text: indexText(field, given[0]) }
+  return { kind: contains === undefined ? 'prefix' : 'ngram', text: makeFieldText(field, given[0]) }
 }
 
 /** Finds the column to search for a part of a text: of several prefixes, the longest that the part has. @throws InvalidInputError */
@@ -75,9 +75,9 @@ export function findPartColumn({ columns }: Definition, field: PlacedField, { ki
  * @throws InvalidInputError when either cannot be indexed, or no index finds such a part
  */
 export function matchesQuery(definition: Definition, field: PlacedField, value: unknown, asked: unknown): boolean {
-  const text = indexText(field, value)
+  const text = makeFieldText(field, value)
   const part = readPart(field, asked)
-  if (!part) return text === indexText(field, asked)
+  if (!part) return text === makeFieldText(field, asked)
   findPartColumn(definition, field, part)
   return part.kind === 'prefix' ? text.startsWith(part.text) : text.includes(part.text)
 }
@@ -95,26 +95,4 @@ function normalizeText(text: string, normalize: readonly Normalizer[], place: Re
   }
   assertHashable(normalized, place)
   return normalized
-}
-
-const LOW_ENTROPY =
-  /^(?:birth(?:day|date)?|dateofbirth|dob|born|age|gender|sex|zip(?:code)?|postal(?:code)?|postcode|plz|country|nationality|religion|race|ethnicity|marital|blood|diagnosis|salary|pin)$/
-
-const warned = new Set<string>()
-
-/** Warns, once a process for a column and its fields, of an index over data with so few possible values that all can be tried. */
-export function warnOfFewValues(column: string, fields: readonly string[]): void {
-  const index = JSON.stringify([column, fields])
-  if (warned.has(index) || !fields.every(hasFewValues)) return
-  warned.add(index)
-  console.warn(
-    `@eaas/sdk: the index ${JSON.stringify(column)} is over ${fields.join(', ')}, which looks like data of few values: ` +
-      'who can read the column and call hash can find them all. Omit the index, add a field, or pass `warn: false`.',
-  )
-}
-
-function hasFewValues(field: string): boolean {
-  const words = field.split(/[^A-Za-z]+|(?<=[a-z])(?=[A-Z])/).map((word) => word.toLowerCase())
-  // Two in a row may be one word: `post_code`.
-  return words.some((word, at) => LOW_ENTROPY.test(word) || LOW_ENTROPY.test(word + (words[at + 1] ?? '')))
 }
