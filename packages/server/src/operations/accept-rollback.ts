@@ -1,6 +1,6 @@
 /** Ends an alarm: the operator accepts that a log lost entries. Called by the operator; has no route. */
 import { encodeHex, INSTALLATION_ID } from '@eaas/protocol'
-import { appendChained } from '../audit/append/append-chained.js'
+import { appendToLocked } from '../audit/append/append-chained.js'
 import { AuditWriteError } from '../audit/append-errors.js'
 import {
   alarmMac,
@@ -83,9 +83,7 @@ async function accept(
   const { policy_version } = metadata
   const time = clock.read(head)
   const next = extendChain(head, [draft], { auditKey, now: time, policy_version })
-  if (!(await appendChained(sql, clock, { previous: head, next: next.head, entries: next.entries, time }))) {
-    throw new AuditWriteError('the head of the audit chain changed while it was locked')
-  }
+  await appendToLocked(sql, clock, { previous: head, next: next.head, entries: next.entries, time })
   await deleteAlarm(sql, tenant_id)
   await recordAcceptance(services, sql, { tenant_id, entry_id: next.head.last_id, ...metadata })
   return { tenant_id, entry_id: next.head.last_id, ...metadata }

@@ -1,7 +1,7 @@
 /** Creates a tenant with its audit key, its chain and its first API key. Called by the operator; has no route. */
 import { randomUUID } from 'node:crypto'
 import { PERMISSIONS } from '@eaas/protocol'
-import { appendChained } from '../audit/append/append-chained.js'
+import { appendToLocked } from '../audit/append/append-chained.js'
 import { openAuditKey } from '../audit/audit-key.js'
 import { extendChain, genesisHead } from '../audit/formats/chain.js'
 import { apiKeyMac, tenantMac, withMac } from '../audit/formats/row-mac.js'
@@ -79,9 +79,7 @@ export async function createTenant(
   )
   await insertHead(sql, genesis)
   await insertApiKey(sql, apiKey)
-  if (!(await appendChained(sql, clock, { previous: genesis, next: head, entries, time: now }))) {
-    throw new Error('the chain of a new tenant could not be started')
-  }
+  await appendToLocked(sql, clock, { previous: genesis, next: head, entries, time: now })
   await recordForInstallation(services, sql, systemCaller(services), [
     { action: 'installation.tenant_create', metadata: { tenant_id, name, envelope_only } },
   ])

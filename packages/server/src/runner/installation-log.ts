@@ -4,8 +4,8 @@
  */
 import type { KeyObject } from 'node:crypto'
 import { INSTALLATION_ID } from '@eaas/protocol'
-import { appendChained } from '../audit/append/append-chained.js'
-import { createClock } from '../audit/append/clock.js'
+import { appendToLocked } from '../audit/append/append-chained.js'
+import { type Clock, createClock } from '../audit/append/clock.js'
 import { AuditWriteError } from '../audit/append-errors.js'
 import { openAuditKey } from '../audit/audit-key.js'
 import { extendChain, genesisHead, type Head, isHeadAuthentic } from '../audit/formats/chain.js'
@@ -29,34 +29,24 @@ export async function beginInstallationLog(
   await setInstallationKey(sql, wrapped_audit_key)
   await insertHead(sql, genesis)
   const note: EntryNote = { action: 'installation.create', metadata: { version } }
-  await append(sql, genesis, { auditKey, now, note, actor })
+  await append(sql, genesis, { auditKey, clock: earlyClock(now), caller: systemCaller({ actor }), notes: [note] })
 }
 
 /** Records a migration, in its transaction. @throws AuditWriteError if the head is missing or forged */
 export async function recordMigration(
   sql: Transaction,
-  { auditKey, ...options }: { auditKey: KeyObject; now: () => number; actor: string; note: EntryNote },
+  { auditKey, now, actor, note }: { auditKey: KeyObject; now: () => number; actor: string; note: EntryNote },
 ): Promise<void> {
   const head = await lockHead(sql, INSTALLATION_ID)
   if (!head || !isHeadAuthentic(auditKey, head)) {
     throw new AuditWriteError("the head of the installation's log is missing or forged: restore a backup")
   }
-  await append(sql, head, { auditKey, ...options })
+  await append(sql, head, { auditKey, clock: earlyClock(now), caller: systemCaller({ actor }), notes: [note] })
 }
 
 // Before the services exist. Nothing is compared with the database's clock yet: the first entry of a server is.
-async function append(
-  sql: Transaction,
-  head: Head,
-  { auditKey, now, note, actor }: { auditKey: KeyObject; now: () => number; note: EntryNote; actor: string },
-): Promise<void> {
-  const clock = createClock({ now, toleranceMs: Number.POSITIVE_INFINITY })
-  const draft = draftEntry(note, { actor, ip_address: null, on_behalf_of: undefined, apiKey: undefined })
-  const time = clock.read(head)
-  const { entries, head: next } = extendChain(head, [draft], { auditKey, now: time })
-  if (!(await appendChained(sql, clock, { previous: head, next, entries, time }))) {
-    throw new AuditWriteError("the installation's log could not be continued")
-  }
+function earlyClock(now: () => number): Clock {
+  return createClock({ now, toleranceMs: Number.POSITIVE_INFINITY })
 }
 
 type Recording = Pick<Services, 'committer' | 'installationKey'>
@@ -93,11 +83,23 @@ export async function recordForInstallation(
   assertRecordable({ committer })
   const watch = committer.watches.get(INSTALLATION_ID)
   const head = await watch.read(sql, auditKey, lockHead)
-  const time = committer.clock.read(head)
+  return append(sql, head, { auditKey, clock: committer.clock, caller, notes })
+}
+
+/** Appends entries after the head, which this transaction has locked or made; returns the new head. */
+async function append(
+  sql: Transaction,
+  head: Head,
+  {
+    auditKey,
+    clock,
+    caller,
+    notes,
+  }: { auditKey: KeyObject; clock: Clock; caller: Caller; notes: readonly EntryNote[] },
+): Promise<Head> {
+  const time = clock.read(head)
   const drafts = notes.map((note) => draftEntry(note, caller))
   const { entries, head: next } = extendChain(head, drafts, { auditKey, now: time })
-  if (!(await appendChained(sql, committer.clock, { previous: head, next, entries, time }))) {
-    throw new AuditWriteError("the head of the installation's log changed under its own lock")
-  }
+  await appendToLocked(sql, clock, { previous: head, next, entries, time })
   return next
 }

@@ -1,7 +1,8 @@
 /** Appends entries, and compares the clock that dated them with the database's. */
 import { appendToMany } from '../../store/append-many.js'
 import { appendEntries } from '../../store/audit.js'
-import type { Queryable } from '../../store/db.js'
+import type { Queryable, Transaction } from '../../store/db.js'
+import { AuditWriteError } from '../append-errors.js'
 import type { ChainedEntry, Head } from '../formats/chain.js'
 import type { Clock } from './clock.js'
 
@@ -26,6 +27,12 @@ export async function appendChained(sql: Queryable, clock: Clock, { time, ...cha
   })
   clock.assertAgreement(time, isMoved ? clampTo(database_time, time, clock.toleranceMs) : database_time)
   return isMoved
+}
+
+/** Appends entries after a head that this transaction has locked or inserted. @throws AuditWriteError, WrongClockError */
+export async function appendToLocked(sql: Transaction, clock: Clock, chained: Chained): Promise<void> {
+  if (await appendChained(sql, clock, chained)) return
+  throw new AuditWriteError(`the head of the audit chain of ${chained.previous.tenant_id} changed while it was locked`)
 }
 
 /**

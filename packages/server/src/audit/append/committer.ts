@@ -21,7 +21,7 @@ import { beginExtension, type EntryDraft, type ExtendOptions, type Head, laterTi
 import { TamperedRowError } from '../formats/row-mac.js'
 import type { HeadWatch } from '../watch/head-watch.js'
 import { createHeadWatches, type HeadWatches } from '../watch/head-watches.js'
-import { appendChained, type Chained } from './append-chained.js'
+import { appendToLocked } from './append-chained.js'
 import { AppendQueue, isInTurn, type Waiting } from './append-queue.js'
 import { createSeparateAppends, createSharedAppends, type TenantsPerStatement } from './appends.js'
 import { type Clock, createClock } from './clock.js'
@@ -274,7 +274,7 @@ export function createCommitter({
       }
       if (drafts.length === 0) return head
       const chained = await extendInStretches(head, drafts, { auditKey, now: time, policy_version })
-      await mustAppend(transaction, clock, { previous: head, next: chained.head, entries: chained.entries, time })
+      await appendToLocked(transaction, clock, { previous: head, next: chained.head, entries: chained.entries, time })
       assertAwaited(batch)
       return chained.head
     })
@@ -345,12 +345,6 @@ async function extendInStretches(
 function assertAwaited(batch: readonly Waiting[]): void {
   if (batch.every(({ isGivenUp }) => isGivenUp))
     throw new AuditWriteError('the callers stopped waiting for these entries')
-}
-
-async function mustAppend(sql: Transaction, clock: Clock, chained: Chained): Promise<void> {
-  if (!(await appendChained(sql, clock, chained))) {
-    throw new AuditWriteError('the head of the audit chain changed while it was locked')
-  }
 }
 
 /** Makes a decision again, on this policy version; returns whether this process has the state for that. */
