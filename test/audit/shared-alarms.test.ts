@@ -10,7 +10,6 @@ import {
   purgeMarkMac,
   type Witness,
 } from '../../packages/server/src/audit/formats/chain.js'
-import { TamperedRowError } from '../../packages/server/src/audit/formats/row-mac.js'
 import { findAcceptedRollback } from '../../packages/server/src/audit/watch/accepted-rollback.js'
 import { ComparisonOverdueError, Comparisons, OVERDUE_MS } from '../../packages/server/src/audit/watch/comparisons.js'
 import { createHeadWatches } from '../../packages/server/src/audit/watch/head-watches.js'
@@ -19,6 +18,7 @@ import { acceptRollback } from '../../packages/server/src/operations/accept-roll
 import { listAlarms, writeAlarm } from '../../packages/server/src/store/alarms.js'
 import { findEntryHash, findHead } from '../../packages/server/src/store/audit.js'
 import type { Sql, Transaction } from '../../packages/server/src/store/db.js'
+import { TamperedRowError } from '../../packages/server/src/store/tampered-row.js'
 import { runEaas } from '../support/eaas-process.js'
 import { type Caller, ROOT_KEY, type Service, startService } from '../support/service.js'
 

@@ -2,8 +2,8 @@
 import type { KeyObject } from 'node:crypto'
 import { OpenError } from '@eaas/protocol'
 import { openSecret } from '../crypto/key-hierarchy.js'
+import { TamperedRowError } from '../store/tampered-row.js'
 import type { TenantRow } from '../store/tenants.js'
-import { TamperedRowError } from './formats/row-mac.js'
 
 /** Opens a tenant's audit key. @throws TamperedRowError if it is not the one that the server wrote for this tenant */
 export function openAuditKey(

@@ -3,7 +3,7 @@
  * MAC that is older was put back by somebody who can write to the database (chain.md 11).
  */
 import type { WithNewestEntry } from '../store/newest-entry.js'
-import { TamperedRowError } from './formats/row-mac.js'
+import { TamperedRowError } from '../store/tampered-row.js'
 
 interface Recorded {
   tenant_id: string

@@ -1,8 +1,8 @@
 /** What the commands share: their configuration, common options, the parsers of options, and the exit code of a verdict. */
 import { isUuid, isWellFormed, MAX_NAME_CHARACTERS, parseRfc3339 } from '@eaas/protocol'
 import { type Command, InvalidArgumentError, Option } from 'commander'
-import { TamperedRowError } from '../audit/formats/row-mac.js'
 import { type Config, readConfig, VARIABLES, WITNESS_VARIABLES } from '../config.js'
+import { TamperedRowError } from '../store/tampered-row.js'
 
 const WIDTH = Math.max(...Object.keys(VARIABLES).map((name) => name.length)) + 2
 

@@ -1,11 +1,11 @@
 /** Verifies every log: the installation's own, with its newest anchor, and those of all tenants. A log that is alarmed about is not valid. */
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Witness } from '../audit/formats/chain.js'
-import { TamperedRowError } from '../audit/formats/row-mac.js'
 import { readRecordedTenants } from '../audit/recorded-tenants.js'
 import { AnchorFault, readAnchor } from '../audit/watch/newest-anchor.js'
 import { TENANT_GONE } from '../audit/watch/shared-alarms.js'
 import type { Services } from '../runner/operation.js'
+import { TamperedRowError } from '../store/tampered-row.js'
 import { findMissingTenants, listTenants } from '../store/tenants.js'
 
 /** The verdict on one log. */

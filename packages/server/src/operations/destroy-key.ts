@@ -3,12 +3,12 @@
  * material and the hash key; the key's row, its audit entries and its name remain.
  */
 import type { wire } from '@eaas/protocol'
-import { TamperedRowError } from '../audit/formats/row-mac.js'
 import type { OpenKey } from '../runner/open-key.js'
 import { type Decision, decision, type Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import type { TenantState } from '../runner/tenant-state.js'
 import type { KeyRow, KeyVersionRow } from '../store/keys.js'
+import { TamperedRowError } from '../store/tampered-row.js'
 import { changeKey, daysLater, viewKey, writeKey, writeKeyVersion } from './shared/key-rows.js'
 import { getKey, getKeyInState } from './shared/key-states.js'
 

@@ -13,7 +13,6 @@ import {
   type PurgeMark,
   purgeMarkMac,
 } from '../audit/formats/chain.js'
-import { TamperedRowError } from '../audit/formats/row-mac.js'
 import { readAuthenticEntry } from '../audit/read-entry.js'
 import type { ValidLog } from '../audit/verify/verify.js'
 import { recordForInstallation } from '../runner/installation-log.js'
@@ -30,6 +29,7 @@ import {
   type KindCount,
 } from '../store/audit-purge.js'
 import type { Queryable } from '../store/db.js'
+import { TamperedRowError } from '../store/tampered-row.js'
 import { assertPlausibleTime, getAgreedTime, monthsBefore } from './shared/purge-time.js'
 
 /** The share of a tenant's entries that one purge may take by default. */

@@ -4,7 +4,6 @@ import { ChainAlarmError } from '../audit/append-errors.js'
 import { openAuditKey } from '../audit/audit-key.js'
 import { anchorMetadata } from '../audit/formats/anchor.js'
 import { type Head, isHeadAuthentic } from '../audit/formats/chain.js'
-import { TamperedRowError } from '../audit/formats/row-mac.js'
 import { readAnchorHeads } from '../audit/watch/newest-anchor.js'
 import {
   type AnchoredHead,
@@ -15,6 +14,7 @@ import {
 } from '../store/anchors.js'
 import { lockHead } from '../store/audit.js'
 import type { Transaction } from '../store/db.js'
+import { TamperedRowError } from '../store/tampered-row.js'
 import { recordForInstallation } from './installation-log.js'
 import type { EntryNote, Services } from './operation.js'
 import { systemCaller } from './perform.js'

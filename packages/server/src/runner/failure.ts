@@ -1,9 +1,9 @@
 /** What a caller learns of an error that is not its fault. The layers below throw several kinds; whoever answers a caller knows this one. */
 import type { ProblemCode } from '@eaas/protocol'
 import { AuditWriteError, ChainAlarmError, OverloadError } from '../audit/append-errors.js'
-import { TamperedRowError } from '../audit/formats/row-mac.js'
 import { TamperedEntryError } from '../audit/listed-entries.js'
 import { ComparisonOverdueError } from '../audit/watch/comparisons.js'
+import { TamperedRowError } from '../store/tampered-row.js'
 import { isUnreachable } from '../store/unreachable.js'
 
 export interface Failure {

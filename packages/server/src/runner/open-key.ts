@@ -2,13 +2,14 @@
 
 import type { KeyObject } from 'node:crypto'
 import { wrappedKeyAad } from '@eaas/protocol'
-import { authentic, keyMac, keyVersionMac, TamperedRowError } from '../audit/formats/row-mac.js'
+import { authentic, keyMac, keyVersionMac } from '../audit/formats/row-mac.js'
 import { findPutBack } from '../audit/newest-row.js'
 import { versionStatus } from '../audit/verify/row-audit.js'
 import { openSecret } from '../crypto/key-hierarchy.js'
 import { mapInStretches } from '../event-loop.js'
 import type { Queryable } from '../store/db.js'
 import { findKey, type KeyRow, type KeyVersionRow, listKeyVersions } from '../store/keys.js'
+import { TamperedRowError } from '../store/tampered-row.js'
 
 /** Versions that are read at once: few enough that the driver parses them in about a millisecond. */
 const PAGE_VERSIONS = 200

@@ -4,13 +4,14 @@
  */
 import type { KeyObject } from 'node:crypto'
 import { isUuid } from '@eaas/protocol'
-import { apiKeyMac, authentic, type TamperedRowError } from '../audit/formats/row-mac.js'
+import { apiKeyMac, authentic } from '../audit/formats/row-mac.js'
 import { findPutBack } from '../audit/newest-row.js'
 import { type ApiKeyRow, findApiKey, findApiKeyByDigest } from '../store/api-keys.js'
 import type { Queryable } from '../store/db.js'
 import { withDeadline } from '../store/deadline.js'
 import type { KeyRow, KeyVersionRow } from '../store/keys.js'
 import type { WithNewestEntry } from '../store/newest-entry.js'
+import type { TamperedRowError } from '../store/tampered-row.js'
 import type { TenantRow } from '../store/tenants.js'
 import { loadKey, type OpenKey, openKey } from './open-key.js'
 

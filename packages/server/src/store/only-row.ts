@@ -1,9 +1,5 @@
 /** A row that the primary key allows once: whoever drops the key can put an older row beside the newer one, and no reader must choose. */
-
-/** Thrown when the database holds a row that is not as the server wrote it. */
-export class TamperedRowError extends Error {
-  override readonly name: string = 'TamperedRowError'
-}
+import { TamperedRowError } from './tampered-row.js'
 
 /** The row that a query found, if any. @throws TamperedRowError if it found several */
 export function onlyRow<Row>(rows: readonly Row[], what: string): Row | undefined {

@@ -6,8 +6,9 @@ import { describe, expect, it } from 'vitest'
 import { columnsOf } from '../../../../../test/support/migrations.js'
 import type { ApiKeyRow } from '../../store/api-keys.js'
 import type { KeyRow, KeyVersionRow } from '../../store/keys.js'
+import { TamperedRowError } from '../../store/tampered-row.js'
 import type { TenantRow } from '../../store/tenants.js'
-import { apiKeyMac, authentic, keyMac, keyVersionMac, TamperedRowError, tenantMac, withMac } from './row-mac.js'
+import { apiKeyMac, authentic, keyMac, keyVersionMac, tenantMac, withMac } from './row-mac.js'
 import vectors from './row-mac.vectors.json' with { type: 'json' }
 
 const SECRET = new Uint8Array(32).fill(9)

@@ -4,11 +4,9 @@ import { encodeHex } from '@eaas/protocol'
 import { hmac } from '../../crypto/hmac.js'
 import type { ApiKeyRow } from '../../store/api-keys.js'
 import type { KeyRow, KeyVersionRow } from '../../store/keys.js'
-import { TamperedRowError } from '../../store/only-row.js'
+import { TamperedRowError } from '../../store/tampered-row.js'
 import type { TenantRow } from '../../store/tenants.js'
 import { equalBytes } from './chain.js'
-
-export { TamperedRowError }
 
 type WithoutMac<Row> = Omit<Row, 'mac'>
 

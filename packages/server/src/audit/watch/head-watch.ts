@@ -6,6 +6,7 @@ import type { KeyObject } from 'node:crypto'
 import { findEntryHash, findHead } from '../../store/audit.js'
 import { findLastMark } from '../../store/audit-purge.js'
 import type { Queryable } from '../../store/db.js'
+import { TamperedRowError } from '../../store/tampered-row.js'
 import { ChainAlarmError } from '../append-errors.js'
 import {
   equalBytes,
@@ -16,7 +17,6 @@ import {
   purgeMarkMac,
   type Witness,
 } from '../formats/chain.js'
-import { TamperedRowError } from '../formats/row-mac.js'
 import { findAcceptedRollback } from './accepted-rollback.js'
 
 /** Why a tenant is not served. */

@@ -3,13 +3,13 @@ import type { wire } from '@eaas/protocol'
 import { genesisHash, type Head, isHeadAuthentic, isPurgeMarkAuthentic } from '../../audit/formats/chain.js'
 import { encodePublicKey, signCheckpoint } from '../../audit/formats/checkpoint.js'
 import type { ExportTrailer } from '../../audit/formats/export.js'
-import { TamperedRowError } from '../../audit/formats/row-mac.js'
 import { signStretch } from '../../audit/formats/stretch.js'
 import type { Context } from '../../runner/operation.js'
 import { Refusal } from '../../runner/refusal.js'
 import { findHead, readChain } from '../../store/audit.js'
 import { findLastMark } from '../../store/audit-purge.js'
 import type { Sql } from '../../store/db.js'
+import { TamperedRowError } from '../../store/tampered-row.js'
 
 /** Entries that are read at a time. */
 const PAGE_ENTRIES = 500
