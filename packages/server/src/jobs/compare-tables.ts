@@ -8,9 +8,9 @@ import { compareTables, type SchemaDifferences } from '../store/schema.js'
 export type TableDifferences = Pick<SchemaDifferences, 'missing' | 'added'>
 
 /**
- * Creates the comparison; each call returns what differs, and whether the call before found something else. Undefined if the database says that it
- * has another version: a newer server has migrated meanwhile, or somebody wants no comparison. The server goes on to serve: an operator's own index would otherwise stop it, and what a change does to the log is
- * noticed by itself.
+ * Creates the comparison; each call returns what differs, and whether the call before found something else. Undefined if the database says
+ * that it has another version: a newer server has migrated meanwhile, or somebody wants no comparison. The server goes on to serve: an
+ * operator's own index would otherwise stop it, and what a change does to the log is noticed by itself.
  */
 export function createTableComparison({
   sql,

@@ -33,10 +33,10 @@ export interface AnchorOptions {
 }
 
 /**
- * Writes an anchor in a transaction of its own; false if every head is covered already.
+ * Writes an anchor in a transaction of its own; false if every head is covered already. Refuses it if a head is behind its entries, or
+ * behind what this process witnessed: an anchor over it would say less than it seems to.
  *
- * @throws ChainAlarmError also if a head is behind its entries, or behind what this process witnessed: an anchor over it would say less than it
- * seems to. @throws Refusal, AuditWriteError
+ * @throws ChainAlarmError then too, Refusal, AuditWriteError
  */
 export async function anchorNow(services: Services, options?: AnchorOptions): Promise<boolean> {
   const head = await services.sql.begin((sql) => anchorHeads(services, sql, { evenIfBehind: false, ...options }))
@@ -46,8 +46,8 @@ export async function anchorNow(services: Services, options?: AnchorOptions): Pr
 
 /**
  * Writes an anchor over the heads that the server wrote; returns the new head of the installation's log, undefined if every head is
- * covered already. A tenant whose head is forged, missing
- * or behind what was anchored stays covered as it was, so that an anchor never hides what an earlier one shows.
+ * covered already. A tenant whose head is forged, missing or behind what was anchored stays covered as it was, so that an anchor never
+ * hides what an earlier one shows.
  *
  * @throws AnchorFault if the anchored heads are not those of the newest anchor, ChainAlarmError, AuditWriteError
  */

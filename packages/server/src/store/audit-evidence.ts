@@ -18,7 +18,7 @@ export interface RightsRows {
 export interface Evidence {
   head: Head | undefined
   /** whether there are several heads, of which `head` is one */
-  hasHeads: boolean
+  hasSeveralHeads: boolean
   /** in order */
   marks: PurgeMark[]
   /** the last entry that exists; 0 if there is none */
@@ -41,35 +41,25 @@ export async function readEvidence(sql: Sql, tenant_id: string): Promise<Evidenc
       versions: await listTenantKeyVersions(snapshot, tenant_id),
       apiKeys: await listApiKeys(snapshot, tenant_id),
     }
+    const repeated = [
+      ...repeatedIn(tenants, () => tenant_id),
+      ...repeatedIn(rows.keys, ({ key_id }) => key_id),
+      ...repeatedIn(rows.versions, ({ key_id, version }) => `${key_id} ${version}`),
+      ...repeatedIn(rows.apiKeys, ({ api_key_id }) => api_key_id),
+    ]
     return {
       head,
-      hasHeads: otherHeads.length > 0,
+      hasSeveralHeads: otherHeads.length > 0,
       marks: await listMarks(snapshot, tenant_id),
       last_id: last?.id ?? 0,
       rows,
-      repeated: findRepeated([
-        [tenants, () => tenant_id],
-        [rows.keys, ({ key_id }: KeyRow) => key_id],
-        [rows.versions, ({ key_id, version }: KeyVersionRow) => `${key_id} ${version}`],
-        [rows.apiKeys, ({ api_key_id }: ApiKeyRow) => api_key_id],
-      ]),
+      repeated: repeated.length > 0 ? Math.min(...repeated) : undefined,
     }
   })
 }
 
-type Table<Row> = [rows: readonly Row[], nameOf: (row: Row) => string]
-
-function findRepeated([tenants, keys, versions, apiKeys]: [
-  Table<TenantRow>,
-  Table<KeyRow>,
-  Table<KeyVersionRow>,
-  Table<ApiKeyRow>,
-]): number | undefined {
-  const ids = [...repeatedIn(tenants), ...repeatedIn(keys), ...repeatedIn(versions), ...repeatedIn(apiKeys)]
-  return ids.length > 0 ? Math.min(...ids) : undefined
-}
-
-function repeatedIn<Row extends { entry_id: number }>([rows, nameOf]: Table<Row>): number[] {
+/** Of the rows that have one name more than once, the newest entry that they name. */
+function repeatedIn<Row extends { entry_id: number }>(rows: readonly Row[], nameOf: (row: Row) => string): number[] {
   const newest = new Map<string, number>()
   const repeated = new Set<string>()
   for (const row of rows) {

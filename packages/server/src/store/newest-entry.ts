@@ -28,7 +28,8 @@ export function newestEntryOfApiKey(sql: Queryable) {
     select a.id from audit_log as a
     where a.tenant_id = api_keys.tenant_id
       and substring(a.metadata, '"api_key_id":"([^"]*)"') = api_keys.api_key_id::text
-      and a.id > ${purgedOf(sql, sql`api_keys`)} and a.metadata is not null and a.action in ('api_key.create', 'api_key.update', 'api_key.revoke', 'api_key.restate')
+      and a.id > ${purgedOf(sql, sql`api_keys`)} and a.metadata is not null
+      and a.action in ('api_key.create', 'api_key.update', 'api_key.revoke', 'api_key.restate')
     order by a.id desc limit 1
   )::bigint as newest_entry`
 }

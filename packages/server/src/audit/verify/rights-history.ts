@@ -52,6 +52,7 @@ const DESTRUCTION: ReadonlyMap<unknown, KeyChange> = new Map<unknown, KeyChange>
   ['cancelled', { from: ['pending_destruction'], to: 'disabled' }],
   ['completed', { from: ['active', 'disabled', 'pending_destruction'], to: 'destroyed' }],
 ])
+
 /** Creates the history of a log whose entries up to `after_id` are not read: 0 if all are. */
 export function createRightsHistory({ after_id }: { after_id: number }): RightsHistory {
   const isWhole = after_id === 0

@@ -123,7 +123,7 @@ export async function verifyLog(sql: Sql, options: VerifyOptions): Promise<wire.
   }
 
   if (!areMarksGood) return answer('mark_forged')
-  const isHeadGood = head !== undefined && !evidence.hasHeads && isHeadAuthentic(options.auditKey, head)
+  const isHeadGood = head !== undefined && !evidence.hasSeveralHeads && isHeadAuthentic(options.auditKey, head)
   // A forged head is not believed about where the log ends: the last entry that exists is.
   const end = isHeadGood ? head.last_id : evidence.last_id
   const through_id = Math.min(options.through_id ?? end, end)
@@ -166,7 +166,7 @@ export async function verifyLog(sql: Sql, options: VerifyOptions): Promise<wire.
   }
   if (options.through_id !== undefined) return answer()
   if (!head) return answer('head_missing')
-  if (evidence.hasHeads) return answer('head_repeated')
+  if (evidence.hasSeveralHeads) return answer('head_repeated')
   if (!isHeadGood) return answer('head_forged')
   if (!equalBytes(position.hash, head.hash)) return answer('head_mismatch')
   if (evidence.last_id > head.last_id) return answer('entry_beyond_head')
