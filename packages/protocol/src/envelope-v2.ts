@@ -1,7 +1,7 @@
 /** Envelope format v2 (envelope-v2.md): bound to a context, and to one DEK. Its bytes and their checks; engines derive and seal. */
 import { KEY_BYTES } from './aead.js'
 import { concatBytes, encodeBase64, encodeUtf8, FormatError, lengthPrefixed, uuidBytes } from './bytes.js'
-import { bytesOf, decodeParts, type EnvelopeParts, readObject, type WrappedKey } from './envelope.js'
+import { bytesOf, decodeParts, type EnvelopeParts, readEnvelopeObject, type WrappedKey } from './envelope.js'
 
 /** An envelope as it is stored and sent (envelope-v2.md 1). */
 export interface EnvelopeV2 {
@@ -136,7 +136,7 @@ export interface EnvelopeV2Parts extends EnvelopeParts {
  * @throws FormatError naming the field that is wrong (envelope-v2.md 1); the message contains nothing of the value
  */
 export function decodeEnvelopeV2(input: unknown): EnvelopeV2Parts {
-  const fields = readObject(input)
+  const fields = readEnvelopeObject(input)
   if (fields.envelope_version !== 2) throw new FormatError('envelope_version must be 2')
   const parts = decodeParts(fields)
   const commitment = bytesOf(fields, 'commitment')

@@ -99,6 +99,12 @@ describe('envelope format v1', () => {
     expect(open(bundle)).toEqual(encodeUtf8('secret bancaire'))
   })
 
+  it('is an object', () => {
+    for (const input of [null, undefined, 'text', 7, true, Object.assign([], vectors.valid)]) {
+      expect(() => decodeEnvelope(input)).toThrow(new FormatError('an envelope must be an object'))
+    }
+  })
+
   it('has exactly the six fields, with base64 in the standard alphabet', () => {
     const { wrapped_key, key_id, key_version } = vectors.valid
     const envelope = encodeEnvelope(

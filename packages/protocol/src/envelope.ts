@@ -48,12 +48,12 @@ export function encodeEnvelope(wrapped: WrappedKey, iv: Uint8Array, sealed: Uint
 }
 
 /**
- * Reads the wrapped DEK of an envelope of unknown origin (envelope.md 1).
+ * Reads the three fields of a wrapped DEK, among others of an envelope or a stream's header of unknown origin (envelope.md 1). The text of
+ * the wrapped key itself is read by `readWrappedKey`.
  *
  * @throws FormatError naming the field that is wrong; the message contains nothing of the value
  */
-export function decodeWrappedKey(input: unknown): WrappedKey {
-  const fields = readObject(input)
+export function readWrappedKeyFields(fields: Record<string, unknown>): WrappedKey {
   const { key_id, key_version } = fields
   if (typeof key_id !== 'string' || !isUuid(key_id)) throw new FormatError('key_id must be a UUID')
   if (!isKeyVersion(key_version)) throw new FormatError('key_version must be a whole number from 1 to 2^31 - 1')
@@ -68,7 +68,7 @@ export function decodeWrappedKey(input: unknown): WrappedKey {
  * @throws FormatError naming the field that is wrong (envelope.md 6); the message contains nothing of the value
  */
 export function decodeEnvelope(input: unknown): EnvelopeParts {
-  const fields = readObject(input)
+  const fields = readEnvelopeObject(input)
   if (fields.envelope_version !== undefined && fields.envelope_version !== 1) {
     throw new FormatError('envelope_version must be 1')
   }
@@ -77,7 +77,7 @@ export function decodeEnvelope(input: unknown): EnvelopeParts {
 
 /** Reads the fields that both formats have. @throws FormatError naming the field that is wrong */
 export function decodeParts(fields: Record<string, unknown>): EnvelopeParts {
-  const wrapped = decodeWrappedKey(fields)
+  const wrapped = readWrappedKeyFields(fields)
   const iv = bytesOf(fields, 'iv')
   if (iv.length !== IV_BYTES) throw new FormatError(`iv must be ${IV_BYTES} bytes, got ${iv.length}`)
   const sealed = bytesOf(fields, 'ciphertext')
@@ -87,9 +87,9 @@ export function decodeParts(fields: Record<string, unknown>): EnvelopeParts {
   return Object.assign(wrapped, { iv, sealed }) // spreading an object takes V8 longer than decoding these
 }
 
-/** Refuses anything but an object. @throws FormatError */
-export function readObject(input: unknown): Record<string, unknown> {
-  if (typeof input === 'object' && input !== null) return input as Record<string, unknown>
+/** Refuses anything but an object, arrays too. @throws FormatError */
+export function readEnvelopeObject(input: unknown): Record<string, unknown> {
+  if (typeof input === 'object' && input !== null && !Array.isArray(input)) return input as Record<string, unknown>
   throw new FormatError('an envelope must be an object')
 }
 

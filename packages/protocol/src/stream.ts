@@ -10,7 +10,7 @@ import {
   uuidBytes,
   writeU32,
 } from './bytes.js'
-import { bytesOf, decodeWrappedKey, type WrappedKey } from './envelope.js'
+import { bytesOf, readWrappedKeyFields, type WrappedKey } from './envelope.js'
 import { assertWrappedKeyLength } from './envelope-text.js'
 
 /** Bytes of plaintext in each segment but the last (stream.md 4). */
@@ -96,7 +96,7 @@ export function decodeStreamHeader(line: Uint8Array): StreamHeader {
   if (salt.length !== STREAM_SALT_BYTES) throw new FormatError(`salt must be ${STREAM_SALT_BYTES} bytes`)
   const commitment = bytesOf(fields, 'commitment')
   if (commitment.length !== KEY_BYTES) throw new FormatError(`commitment must be ${KEY_BYTES} bytes`)
-  const header = { ...decodeWrappedKey(fields), salt, commitment }
+  const header = { ...readWrappedKeyFields(fields), salt, commitment }
   const canonical = encodeStreamHeader(header)
   // Two forms of one header could be read in two ways: with a member twice, some readers take the first and others the last.
   if (canonical.length !== line.length || canonical.some((byte, at) => byte !== line[at])) {

@@ -6,7 +6,6 @@ import {
   asBytes,
   type Context,
   decodeHex,
-  decodeWrappedKey,
   type Envelope,
   encodeEnvelope,
   encodeHex,
@@ -16,6 +15,7 @@ import {
   KEY_BYTES,
   OpenError,
   readWrappedKey,
+  readWrappedKeyFields,
   type WrappedKey,
   wrappedKeyAad,
 } from '@eaas/protocol'
@@ -281,7 +281,7 @@ function copyDek(dek: unknown): Uint8Array {
 
 function readWrapped(wrapped: unknown): WrappedKey {
   try {
-    return decodeWrappedKey(wrapped ?? {})
+    return readWrappedKeyFields((wrapped ?? {}) as Record<string, unknown>)
   } catch (error) {
     throw error instanceof FormatError ? new InvalidInputError(`wrapped: ${error.message}`) : error
   }
