@@ -1,15 +1,18 @@
 /** /v1/api-keys in memory. Permissions, expiry and revocation are enforced; address lists are stored but not enforced. */
 import {
   encodeHex,
+  encodeUtf8,
   findMissingPermission,
   MAX_API_KEYS,
   MAX_LISTED_API_KEYS,
   type Permission,
   parseRfc3339,
   readAddressRange,
+  recordGrant,
+  recordGrantBefore,
   type wire,
 } from '@eaas/protocol'
-import { whenRecorded } from './recorded-grant.js'
+import { sha256 } from '../engines/noble-primitives.js'
 import { Refusal } from './refusal.js'
 import { type Call, note, randomId, randomKey, type State, type TestApiKey, timeNow } from './state.js'
 
@@ -51,10 +54,7 @@ export function listApiKeys(
   return { api_keys, count: api_keys.length }
 }
 
-export function createApiKey(
-  call: Call,
-  { name, permissions, ...rest }: wire.CreateApiKey,
-): wire.NewApiKey | Promise<wire.NewApiKey> {
+export function createApiKey(call: Call, { name, permissions, ...rest }: wire.CreateApiKey): wire.NewApiKey {
   const { state } = call
   const given = {
     expires_at: readExpiry(state, rest.expires_at ?? null),
@@ -65,14 +65,12 @@ export function createApiKey(
     throw new Refusal('E_LIMIT', `a tenant may have at most ${MAX_API_KEYS} API keys that are not revoked`)
   }
   const apiKey = { ...makeApiKey(state, name, permissions), ...given }
-  return whenRecorded(apiKey, undefined, (granted) => {
-    state.apiKeys.push(apiKey)
-    note(call, { action: 'api_key.create', metadata: { api_key_id: apiKey.id, ...granted } })
-    return { ...viewApiKey(state, apiKey), secret: apiKey.secret }
-  })
+  state.apiKeys.push(apiKey)
+  note(call, { action: 'api_key.create', metadata: { api_key_id: apiKey.id, ...recordGrant(apiKey, hashText) } })
+  return { ...viewApiKey(state, apiKey), secret: apiKey.secret }
 }
 
-export function updateApiKey(call: Call, changes: wire.UpdateApiKey): wire.ApiKey | Promise<wire.ApiKey> {
+export function updateApiKey(call: Call, changes: wire.UpdateApiKey): wire.ApiKey {
   const { state } = call
   const { name, permissions, expires_at, allowed_ips } = changes
   const wanted: Partial<TestApiKey> = {
@@ -89,10 +87,10 @@ export function updateApiKey(call: Call, changes: wire.UpdateApiKey): wire.ApiKe
   )
   const changed = Object.keys(wanted).sort().join(' ')
   if (changed === '') return viewApiKey(state, apiKey)
-  return whenRecorded({ ...apiKey, ...wanted }, apiKey, (granted) => {
-    note(call, { action: 'api_key.update', metadata: { api_key_id: apiKey.id, changed, ...granted } })
-    return viewApiKey(state, Object.assign(apiKey, wanted))
-  })
+  const after = { ...apiKey, ...wanted }
+  const granted = { ...recordGrant(after, hashText), ...recordGrantBefore(apiKey, after, hashText) }
+  note(call, { action: 'api_key.update', metadata: { api_key_id: apiKey.id, changed, ...granted } })
+  return viewApiKey(state, Object.assign(apiKey, wanted))
 }
 
 export function revokeApiKey(call: Call): void {
@@ -100,6 +98,10 @@ export function revokeApiKey(call: Call): void {
   if (apiKey.revoked) return
   note(call, { action: 'api_key.revoke', metadata: { api_key_id: apiKey.id } })
   apiKey.revoked = true
+}
+
+function hashText(text: string): string {
+  return encodeHex(sha256(encodeUtf8(text)))
 }
 
 function getApiKey({ state, id }: Call): TestApiKey {

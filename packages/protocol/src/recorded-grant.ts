@@ -1,0 +1,46 @@
+/** What the log's entries of API keys say of the rights that they grant (chain.md 12 of the server). Pure. */
+import type { Permission } from './permissions.js'
+
+/** Longer lists of addresses are recorded by their number and their SHA-256, so that no entry grows with them. */
+const MAX_LIST_CHARACTERS = 1_024
+
+/** What an API key is granted. */
+export interface Grant {
+  permissions: readonly Permission[]
+  expires_at: string | null
+  /** empty if any address is allowed */
+  allowed_ips: readonly string[]
+}
+
+/** A part of an entry's metadata. */
+export type RecordedGrant = Record<string, string | number | null>
+
+/** Returns the SHA-256 of a text in UTF-8, in lower-case hexadecimal digits. */
+export type HashText = (text: string) => string
+
+/** Returns what an entry says of a grant. */
+export function recordGrant({ permissions, expires_at, allowed_ips }: Grant, sha256: HashText): RecordedGrant {
+  return { permissions: sorted(permissions), expires_at, ...recordAddresses('allowed_ips', allowed_ips, sha256) }
+}
+
+/** Returns what an entry says of the grant before a change, where the change made it different. */
+export function recordGrantBefore(before: Grant, after: Grant, sha256: HashText): RecordedGrant {
+  const { permissions, expires_at, allowed_ips } = before
+  const isSame = (name: 'permissions' | 'allowed_ips') => sorted(before[name]) === sorted(after[name])
+  return {
+    ...(isSame('permissions') ? {} : { permissions_before: sorted(permissions) }),
+    ...(expires_at === after.expires_at ? {} : { expires_at_before: expires_at }),
+    ...(isSame('allowed_ips') ? {} : recordAddresses('allowed_ips_before', allowed_ips, sha256)),
+  }
+}
+
+function recordAddresses(name: string, addresses: readonly string[], sha256: HashText): RecordedGrant {
+  if (addresses.length === 0) return { [name]: null }
+  const list = sorted(addresses)
+  if (list.length <= MAX_LIST_CHARACTERS) return { [name]: list }
+  return { [`${name}_count`]: addresses.length, [`${name}_sha256`]: sha256(list) }
+}
+
+function sorted(list: readonly string[]): string {
+  return [...list].sort().join(' ')
+}
