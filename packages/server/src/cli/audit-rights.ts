@@ -10,9 +10,9 @@ import { exportAudit } from '../operations/export-audit.js'
 import { verifyAudit } from '../operations/verify-audit.js'
 import { performAsSystem } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
+import { exitCode } from './audit-verify-export.js'
 import { assertFile } from './files.js'
 import { print, printJson, showProgress, table } from './output.js'
-import { exitCode } from './verify-export.js'
 import { getTenantId, withServices } from './with-services.js'
 
 export interface AuditRightsCommand {

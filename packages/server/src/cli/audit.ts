@@ -21,6 +21,7 @@ import { auditDiff } from './audit-diff.js'
 import { auditFollow } from './audit-follow.js'
 import { auditRights, auditRightsOfFile } from './audit-rights.js'
 import { auditVerifyAll } from './audit-verify-all.js'
+import { auditVerifyExport, EXIT_CODES, readKey } from './audit-verify-export.js'
 import {
   addLogOptions,
   commandConfig,
@@ -43,7 +44,6 @@ import {
 import { openNew } from './files.js'
 import { describeWitnessed, findWitnessKeyFault, readKept, viewWitnessed } from './kept-file.js'
 import { print, printJson, showProgress, table } from './output.js'
-import { auditVerifyExport, EXIT_CODES, readKey } from './verify-export.js'
 import { findTenantId, getLogId, recordOperation, withServices } from './with-services.js'
 
 /** Adds `eaas audit` and its subcommands. */

@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import vectors from '../../../protocol/src/wrapped-key.vectors.json' with { type: 'json' }
 import { openWrappedKey } from '../operations/shared/key-rows.js'
-import type { OpenKey } from '../runner/open-key.js'
+import type { OpenKey } from '../runner/load-key.js'
 import { Refusal } from '../runner/refusal.js'
 import { importKey } from './aead.js'
 import { unwrapDek, wrapDek, wrappedKeyVersion } from './wrapped-key.js'

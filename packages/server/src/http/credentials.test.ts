@@ -2,7 +2,7 @@
 import { isIP } from 'node:net'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { isAllowed } from '../runner/address-list.js'
+import { isAllowed } from '../runner/allowed-addresses.js'
 import { clientAddress } from './credentials.js'
 
 describe("the caller's address", () => {

@@ -1,5 +1,5 @@
 /** Asks one witness for its cosignature over HTTP, see audit/formats/cosignature.md 3 and 4. */
-import { type AddCheckpoint, SIZE_TYPE, writeAddCheckpoint } from '../audit/formats/add-checkpoint.js'
+
 import { readCosignature } from '../audit/formats/cosignature.js'
 import {
   CheckpointError,
@@ -9,6 +9,7 @@ import {
   signatureLine,
   splitNote,
 } from '../audit/formats/signed-note.js'
+import { type AddCheckpoint, SIZE_TYPE, writeAddCheckpoint } from '../audit/formats/witness-request.js'
 import { VERSION } from '../version.js'
 
 const MAX_ANSWER_BYTES = 65_536

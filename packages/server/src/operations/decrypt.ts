@@ -1,11 +1,11 @@
 /** decrypt: server mode. Decrypts envelopes of format v1, whichever mode made them. */
 import { concatBytes, decodeBase64, decodeUtf8, encodeBase64, FormatError, OpenError, type wire } from '@eaas/protocol'
 import { open } from '../crypto/aead.js'
-import type { OpenKey } from '../runner/open-key.js'
+import type { OpenKey } from '../runner/load-key.js'
 import type { Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import { tryWrappedKey } from './shared/key-rows.js'
-import { decideWithKey, OPENING_STATES } from './shared/key-states.js'
+import { decideWithKey, OPENING_STATES } from './shared/require-key-state.js'
 
 /** Decrypts. @throws Refusal E_NOT_FOUND, E_STATE, E_DECRYPTION_FAILED */
 export function decrypt({ key_id, encoding, ...sealed }: wire.Decrypt): Operation<wire.Decrypted> {

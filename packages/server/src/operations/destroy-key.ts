@@ -3,14 +3,14 @@
  * material and the hash key; the key's row, its audit entries and its name remain.
  */
 import type { wire } from '@eaas/protocol'
-import type { OpenKey } from '../runner/open-key.js'
+import type { OpenKey } from '../runner/load-key.js'
 import { type Decision, decision, type Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import type { TenantState } from '../runner/tenant-state.js'
 import type { KeyRow, KeyVersionRow } from '../store/keys.js'
 import { TamperedRowError } from '../store/tampered-row.js'
 import { changeKey, daysLater, viewKey, writeKey, writeKeyVersion } from './shared/key-rows.js'
-import { getKey, getKeyInState } from './shared/key-states.js'
+import { getKey, getKeyInState } from './shared/require-key-state.js'
 
 /** Schedules the destruction of a disabled key; completes it at once if there is no waiting period. @throws Refusal E_NOT_FOUND, E_STATE, E_VALIDATION */
 export function destroyKey({ key_id, confirm }: { key_id: string; confirm: string }): Operation<wire.Key> {

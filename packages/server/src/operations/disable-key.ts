@@ -2,7 +2,7 @@
 import type { Action, wire } from '@eaas/protocol'
 import type { Operation } from '../runner/operation.js'
 import { changeKey, viewKey } from './shared/key-rows.js'
-import { getKeyInState } from './shared/key-states.js'
+import { getKeyInState } from './shared/require-key-state.js'
 
 /** Disables a key; one that is disabled stays so. @throws Refusal E_NOT_FOUND, E_STATE */
 export function disableKey({ key_id }: { key_id: string }): Operation<wire.Key> {

@@ -5,7 +5,7 @@ import { wrapDek } from '../crypto/wrapped-key.js'
 import type { Context, Decision, Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import { currentVersion } from './shared/key-rows.js'
-import { getKeyInState } from './shared/key-states.js'
+import { getKeyInState } from './shared/require-key-state.js'
 
 /** Encrypts. @throws Refusal E_VALIDATION, E_PLAINTEXT_TOO_LARGE, E_NOT_FOUND, E_STATE, E_QUOTA_EXCEEDED */
 export function encrypt({ plaintext, key_id, encoding }: wire.Encrypt): Operation<wire.Bundle> {

@@ -2,7 +2,7 @@
 import { encodeHex, wire } from '@eaas/protocol'
 import { mapInStretches } from '../event-loop.js'
 import type { Operation } from '../runner/operation.js'
-import { getKeyInState, OPENING_STATES } from './shared/key-states.js'
+import { getKeyInState, OPENING_STATES } from './shared/require-key-state.js'
 
 const WARNING =
   'Whoever holds this export opens everything that this key ever protected, and computes its blind indexes. ' +

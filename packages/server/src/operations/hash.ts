@@ -2,7 +2,7 @@
 import type { wire } from '@eaas/protocol'
 import { blindIndex } from '../crypto/blind-index.js'
 import type { Operation } from '../runner/operation.js'
-import { decideWithKey } from './shared/key-states.js'
+import { decideWithKey } from './shared/require-key-state.js'
 
 /** Hashes a value under the key's hash key. @throws Refusal E_NOT_FOUND, E_STATE */
 export function hash({ key_id, value }: { key_id: string; value: string }): Operation<wire.Hashed> {

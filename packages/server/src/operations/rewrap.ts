@@ -3,7 +3,7 @@ import { encodeBase64, type wire } from '@eaas/protocol'
 import { wrapDek } from '../crypto/wrapped-key.js'
 import type { Operation } from '../runner/operation.js'
 import { currentVersion, openWrappedKey } from './shared/key-rows.js'
-import { decideWithKey } from './shared/key-states.js'
+import { decideWithKey } from './shared/require-key-state.js'
 
 /** Rewraps. @throws Refusal E_NOT_FOUND, E_STATE, E_WRAPPED_KEY */
 export function rewrap({ key_id, wrapped_key }: { key_id: string; wrapped_key: string }): Operation<wire.Wrapped> {

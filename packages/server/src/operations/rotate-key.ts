@@ -2,12 +2,12 @@
 import { MAX_KEY_VERSIONS, type wire } from '@eaas/protocol'
 import { keyVersionMac, withMac } from '../audit/formats/row-mac.js'
 import { sealNewSecret } from '../crypto/key-hierarchy.js'
-import type { OpenKey } from '../runner/open-key.js'
+import type { OpenKey } from '../runner/load-key.js'
 import { type Context, type Decision, decision, type Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import { insertKeyVersion } from '../store/keys.js'
 import { currentVersion, nextRotation, viewKey, writeKey, writeKeyVersion } from './shared/key-rows.js'
-import { getKeyInState } from './shared/key-states.js'
+import { getKeyInState } from './shared/require-key-state.js'
 
 /** Rotates a key. @throws Refusal E_NOT_FOUND, E_STATE, E_LIMIT */
 export function rotateKey({ key_id }: { key_id: string }): Operation<wire.Key> {

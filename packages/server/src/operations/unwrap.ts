@@ -2,7 +2,7 @@
 import { encodeBase64, type wire } from '@eaas/protocol'
 import type { Operation } from '../runner/operation.js'
 import { openWrappedKey } from './shared/key-rows.js'
-import { decideWithKey, OPENING_STATES } from './shared/key-states.js'
+import { decideWithKey, OPENING_STATES } from './shared/require-key-state.js'
 
 /** Unwraps. `wrapped_key` is base64. @throws Refusal E_NOT_FOUND, E_STATE, E_WRAPPED_KEY */
 export function unwrap({ key_id, wrapped_key }: { key_id: string; wrapped_key: string }): Operation<wire.Unwrapped> {

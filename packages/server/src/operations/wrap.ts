@@ -3,7 +3,7 @@ import { decodeBase64, encodeBase64, type wire } from '@eaas/protocol'
 import { wrapDek } from '../crypto/wrapped-key.js'
 import type { Operation } from '../runner/operation.js'
 import { currentVersion } from './shared/key-rows.js'
-import { decideWithKey } from './shared/key-states.js'
+import { decideWithKey } from './shared/require-key-state.js'
 
 /** Wraps. `dek` is base64 of 32 bytes. @throws Refusal E_NOT_FOUND, E_STATE */
 export function wrap({ key_id, dek }: { key_id: string; dek: string }): Operation<wire.Wrapped> {

@@ -1,7 +1,7 @@
 /** Checks whether a caller may make a call: its API key, address list, tenant and permissions, in this order. */
 import { findMissingPermission, type Permission } from '@eaas/protocol'
 import type { ApiKeyRow } from '../store/api-keys.js'
-import { isAllowed } from './address-list.js'
+import { isAllowed } from './allowed-addresses.js'
 import { Refusal } from './refusal.js'
 
 /** Who calls, and from where. */

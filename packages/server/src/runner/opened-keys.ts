@@ -13,7 +13,7 @@ import type { KeyRow, KeyVersionRow } from '../store/keys.js'
 import type { WithNewestEntry } from '../store/newest-entry.js'
 import type { TamperedRowError } from '../store/tampered-row.js'
 import type { TenantRow } from '../store/tenants.js'
-import { loadKey, type OpenKey, openKey } from './open-key.js'
+import { loadKey, type OpenKey, openKey } from './load-key.js'
 
 /** The new rows that a management change wrote. */
 export interface WrittenRows {

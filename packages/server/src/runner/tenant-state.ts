@@ -23,7 +23,7 @@ import { withDeadline } from '../store/deadline.js'
 import { findCurrentInstallation } from '../store/instance.js'
 import type { TamperedRowError } from '../store/tampered-row.js'
 import { type CurrentTenant, findCurrentTenant, type TenantRow } from '../store/tenants.js'
-import type { OpenKey } from './open-key.js'
+import type { OpenKey } from './load-key.js'
 import { type FoundApiKey, type MaybeLoading, OpenRows, type WrittenRows } from './opened-keys.js'
 
 export interface TenantState {

@@ -1,5 +1,5 @@
 /** What a witness answers to a request, see cosignature.md 4. Pure. */
-import { type AddCheckpoint, readAddCheckpoint } from '../audit/formats/add-checkpoint.js'
+
 import { equalBytes } from '../audit/formats/chain.js'
 import { merkleRoot, verifyConsistency } from '../audit/formats/merkle.js'
 import {
@@ -11,6 +11,7 @@ import {
   splitNote,
 } from '../audit/formats/signed-note.js'
 import { assertSigned, readTreeHead, type TreeHead } from '../audit/formats/tree.js'
+import { type AddCheckpoint, readAddCheckpoint } from '../audit/formats/witness-request.js'
 
 /** The keys of each log, by its origin. */
 export type LogKeys = ReadonlyMap<string, readonly NoteKey[]>

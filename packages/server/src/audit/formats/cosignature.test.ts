@@ -3,10 +3,10 @@ import { createSecretKey } from 'node:crypto'
 import { decodeHex, encodeHex, encodeUtf8 } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
 import { signingKeyOf } from '../../crypto/signing-key.js'
-import { MAX_REQUEST_BYTES, readAddCheckpoint, writeAddCheckpoint } from './add-checkpoint.js'
 import { cosign, createWitnessKey, readCosignature, readWitnessKey } from './cosignature.js'
 import vectors from './cosignature.vectors.json' with { type: 'json' }
 import { CheckpointError, encodeNoteKey, readSignatures } from './signed-note.js'
+import { MAX_REQUEST_BYTES, readAddCheckpoint, writeAddCheckpoint } from './witness-request.js'
 
 const keyOf = (seed: string) => signingKeyOf(createSecretKey(decodeHex(seed)))
 const [first] = vectors.sign

@@ -1,6 +1,6 @@
 /** Gets a key for an operation, and refuses it in a state that does not allow the operation. */
 import type { wire } from '@eaas/protocol'
-import type { OpenKey } from '../../runner/open-key.js'
+import type { OpenKey } from '../../runner/load-key.js'
 import type { Decision } from '../../runner/operation.js'
 import { Refusal } from '../../runner/refusal.js'
 import type { TenantState } from '../../runner/tenant-state.js'

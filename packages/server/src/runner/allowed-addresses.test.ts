@@ -3,7 +3,7 @@
 import { readAddressRange } from '@eaas/protocol'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { isAllowed } from './address-list.js'
+import { isAllowed } from './allowed-addresses.js'
 
 describe('a range', () => {
   it.each([

@@ -1,5 +1,4 @@
-/** Opens keys from their rows. */
-
+/** Loads keys: authenticates their rows and opens the secrets in them. Which states allow a call is require-key-state.ts's to say. */
 import type { KeyObject } from 'node:crypto'
 import { wrappedKeyAad } from '@eaas/protocol'
 import { authentic, keyMac, keyVersionMac } from '../audit/formats/row-mac.js'
