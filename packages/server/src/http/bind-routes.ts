@@ -3,10 +3,10 @@ import type { OperationId } from '@eaas/protocol'
 import { apiKeyRoutes } from './endpoints/api-keys.js'
 import { auditRoutes } from './endpoints/audit.js'
 import { batchRoutes } from './endpoints/batch.js'
+import { envelopeModeRoutes } from './endpoints/envelope-mode.js'
 import { keyRoutes } from './endpoints/keys.js'
 import { serverModeRoutes } from './endpoints/server-mode.js'
 import { tenantRoutes } from './endpoints/tenant.js'
-import { envelopeModeRoutes } from './envelope-mode.js'
 import type { Route } from './route.js'
 
 /** The routes by resource: each is a chapter of the documentation. */

@@ -16,9 +16,9 @@ import { describeTampering, failsOneItem } from '../../runner/failure.js'
 import type { Context, Decision, EntryNote, Operation } from '../../runner/operation.js'
 import { unrecordedRefusal } from '../../runner/perform.js'
 import { Refusal } from '../../runner/refusal.js'
-import { envelopeModeRoutes } from '../envelope-mode.js'
 import { parse } from '../parse.js'
 import { bindRoutes, type Route } from '../route.js'
+import { envelopeModeRoutes } from './envelope-mode.js'
 import { serverModeRoutes } from './server-mode.js'
 
 /** How many keys are loaded at a time: a share of the connections' statements that leaves room for other calls. */

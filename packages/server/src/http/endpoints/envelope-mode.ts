@@ -1,9 +1,9 @@
 /** Envelope mode: wrapping the DEKs of clients that encrypt locally, and the blind index. */
-import { hash } from '../operations/hash.js'
-import { rewrap } from '../operations/rewrap.js'
-import { unwrap } from '../operations/unwrap.js'
-import { wrap } from '../operations/wrap.js'
-import { bindRoutes } from './route.js'
+import { hash } from '../../operations/hash.js'
+import { rewrap } from '../../operations/rewrap.js'
+import { unwrap } from '../../operations/unwrap.js'
+import { wrap } from '../../operations/wrap.js'
+import { bindRoutes } from '../route.js'
 
 export const envelopeModeRoutes = bindRoutes({
   wrap: {
