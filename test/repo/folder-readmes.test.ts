@@ -1,0 +1,67 @@
+// The README of a source folder names its files: a newcomer finds each of them there, and none that is gone.
+import { existsSync, readFileSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { filesBelow, ROOT, sourcesBelow } from '../support/source-files.js'
+
+/** A name of a file in a README; `*` stands for any part of it. */
+const FILE_NAME = /[\w*][\w*.-]*\.ts\b/g
+const OPERATIONS = 'packages/server/src/operations'
+
+const sources = [
+  ...sourcesBelow('packages/protocol/src'),
+  ...sourcesBelow('packages/sdk/src'),
+  ...sourcesBelow('packages/server/src'),
+]
+const paths = sources.map(({ path }) => path)
+const existing = [...filesBelow('packages'), ...filesBelow('test')].map((path) => basename(path))
+const routes = sources.filter(({ path }) => path.startsWith('packages/server/src/http/'))
+
+/** The READMEs that list the files of their folder. That of the SDK's sources describes folders only. */
+const readmes = [
+  'packages/protocol/README.md',
+  ...filesBelow('packages/sdk/src').filter((path) => /\/src\/.+\/README\.md$/.test(path)),
+  ...filesBelow('packages/server/src').filter((path) => path.endsWith('/README.md')),
+]
+
+/** The folders that a README is about: its own, and those below it without one of their own. */
+function foldersOf(readme: string): string[] {
+  const own = readme === 'packages/protocol/README.md' ? 'packages/protocol/src' : dirname(readme)
+  const hasOwn = (folder: string): boolean =>
+    folder !== own && (existsSync(join(ROOT, folder, 'README.md')) || hasOwn(dirname(folder)))
+  const below = new Set(paths.filter((path) => path.startsWith(`${own}/`)).map((path) => dirname(path)))
+  return [...below].filter((folder) => !hasOwn(folder))
+}
+
+/** Files that a README need not name: formats, which have a page of their own, what only exports others, and calls that a route binds. */
+function needsNoName(path: string): boolean {
+  if (path.startsWith('packages/protocol/')) {
+    return basename(path) === 'index.ts' || existsSync(join(ROOT, path.replace(/ts$/, 'md')))
+  }
+  const imported = `operations/${basename(path, '.ts')}.js`
+  return (
+    dirname(path) === OPERATIONS &&
+    routes.some(({ imports }) => imports.some(({ specifier }) => specifier.endsWith(imported)))
+  )
+}
+
+/** The files of a folder that a README does not name. A folder below its own that it describes as a whole has none. */
+function findUnnamed(readme: string, folder: string, isNamed: (path: string) => boolean): string[] {
+  const files = paths.filter((path) => dirname(path) === folder)
+  const isWhole = !files.some(isNamed) && readFileSync(join(ROOT, readme), 'utf8').includes(`\`${basename(folder)}/`)
+  return isWhole ? [] : files.filter((path) => !isNamed(path) && !needsNoName(path))
+}
+
+describe.each(readmes)('%s', (readme) => {
+  const names = readFileSync(join(ROOT, readme), 'utf8').match(FILE_NAME) ?? []
+  const patterns = names.map((name) => new RegExp(`^${name.replaceAll('.', '\\.').replaceAll('*', '.*')}$`))
+  const isNamed = (path: string) => patterns.some((pattern) => pattern.test(basename(path)))
+
+  it('names every file of its folder', () => {
+    expect(foldersOf(readme).flatMap((folder) => findUnnamed(readme, folder, isNamed))).toEqual([])
+  })
+
+  it('names no file that is gone', () => {
+    expect(names.filter((_, at) => !existing.some((name) => patterns[at]?.test(name)))).toEqual([])
+  })
+})
