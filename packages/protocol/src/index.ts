@@ -1,5 +1,4 @@
 /** What the SDK and the server must agree on: bytes, names, JSON. Pure functions, no I/O. */
-export * from './access.js'
 export * from './actions.js'
 export * from './address-range.js'
 export * from './aead.js'
@@ -16,6 +15,7 @@ export * from './problem.js'
 export * from './recorded-grant.js'
 export * from './recorded-permissions.js'
 export * from './rfc3339.js'
+export * from './route-permissions.js'
 export * from './routes.js'
 export * from './stream.js'
 export * from './unrecorded.js'

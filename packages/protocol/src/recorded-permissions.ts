@@ -1,8 +1,8 @@
 /** Which permissions an API key needs for what an entry of the log records, see chain.md 13. Pure. */
 
-import { ACCESS } from './access.js'
 import type { Action } from './actions.js'
 import type { Permission } from './permissions.js'
+import { ROUTE_PERMISSIONS } from './route-permissions.js'
 import type { OperationId } from './routes.js'
 
 /** The call that writes each action; undefined if only the server and its operator write it. Other calls of an action need the same. */
@@ -43,13 +43,13 @@ export function findNeededPermissions(
 
 function permissionsOf(action: string, metadata: Readonly<Record<string, unknown>>): readonly Permission[] | undefined {
   if (action === 'envelope_only.refused') return refusedPermissions(metadata.operation)
-  if (action === 'key.wrap' && metadata.rewrapped_from !== undefined) return ACCESS.rewrap.permissions
+  if (action === 'key.wrap' && metadata.rewrapped_from !== undefined) return ROUTE_PERMISSIONS.rewrap.permissions
   if (!Object.hasOwn(CALLS, action)) return []
   const call = CALLS[action as keyof typeof CALLS]
-  return call && ACCESS[call].permissions
+  return call && ROUTE_PERMISSIONS[call].permissions
 }
 
 /** A refusal names its call. */
 function refusedPermissions(operation: unknown): readonly Permission[] {
-  return operation === 'encrypt' || operation === 'decrypt' ? ACCESS[operation].permissions : []
+  return operation === 'encrypt' || operation === 'decrypt' ? ROUTE_PERMISSIONS[operation].permissions : []
 }

@@ -1,6 +1,6 @@
 /**
  * The answers of the API: one shape for each body, by `operationId` in `ANSWERS`. The SDK reads answers by them; they ignore unknown
- * fields. Separate from the requests, which only the server parses, and with zod: a bundle of the SDK holds neither.
+ * fields. Requests are in a module of their own, because they need zod, which the SDK's bundle leaves out.
  */
 import { ACTIONS } from '../actions.js'
 import { PERMISSIONS } from '../permissions.js'

@@ -36,9 +36,11 @@ const iv = z
 const sharedText = ({ is, message }: typeof VALUES.string) => z.string().check(z.refine(is, message))
 const base64 = sharedText(VALUES.base64)
 const dek = sharedText(VALUES.dek)
-const { is, message } = VALUES.version
 /** Its type is unknown to zod: the function alone checks it. */
-const version = z.unknown().check(z.refine(is, message)) as unknown as z.ZodMiniType<number, number>
+const version = z.unknown().check(z.refine(VALUES.version.is, VALUES.version.message)) as unknown as z.ZodMiniType<
+  number,
+  number
+>
 
 /** The texts and numbers that a check narrows beyond their type, for the OpenAPI document to describe. */
 export const FIELDS = { text, name, base64, dek, iv, version }

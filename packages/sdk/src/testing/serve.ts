@@ -1,6 +1,5 @@
 /** Answers a request. Checks in the service's order: the caller, its permissions, then the input. */
 import {
-  ACCESS,
   decodeUtf8,
   findRefusedKind,
   isOnBehalfOf,
@@ -11,6 +10,7 @@ import {
   ON_BEHALF_OF_HEADER,
   type Permission,
   PROBLEM_CONTENT_TYPE,
+  ROUTE_PERMISSIONS,
   ROUTES,
   type RouteRow,
   wire,
@@ -63,7 +63,7 @@ interface Asked {
 }
 
 async function answer(state: State, failures: Failures, { name, id, request, query }: Asked): Promise<Result> {
-  const { permissions, serverMode } = ACCESS[name]
+  const { permissions, serverMode } = ROUTE_PERMISSIONS[name]
   const schemas = wire.getSchemas(name)
   const call = admit(state, request, { permissions, id })
   if (serverMode && state.tenant.envelope_only) refuseServerMode(call, name, await peekBody(request))
@@ -85,7 +85,7 @@ async function answerBatch(call: Call, failures: Failures, { operations }: wire.
 }
 
 async function answerPart(call: Call, part: wire.Batch['operations'][number]): Promise<Result> {
-  const { permissions, serverMode } = ACCESS[part.op]
+  const { permissions, serverMode } = ROUTE_PERMISSIONS[part.op]
   try {
     assertPermissions(call.apiKey, permissions)
     if (serverMode && call.state.tenant.envelope_only) refuseServerMode(call, part.op, part)

@@ -1,11 +1,11 @@
 /** What a route is: a row of the contract (protocol/routes.ts) with its schemas and its operation. serve.ts serves all of them alike. */
 import {
-  ACCESS,
-  type Access,
   type Action,
   type OperationId,
   type ProblemCode,
+  ROUTE_PERMISSIONS,
   ROUTES,
+  type RoutePermissions,
   type RouteRow,
   wire,
 } from '@eaas/protocol'
@@ -44,7 +44,7 @@ export interface Binding<Body, Query, Answer> {
 
 export interface Route<Body = unknown, Query = unknown, Answer = unknown>
   extends Omit<RouteRow, 'status'>,
-    Access,
+    RoutePermissions,
     Binding<Body, Query, Answer> {
   operationId: OperationId
   /** the status of success */
@@ -68,7 +68,7 @@ export function bindRoutes<Id extends OperationId>(bindings: { [I in Id]: Bindin
       {
         status: 200,
         ...ROUTES[operationId],
-        ...ACCESS[operationId],
+        ...ROUTE_PERMISSIONS[operationId],
         operationId,
         ...wire.getSchemas(operationId),
         ...binding,

@@ -1,19 +1,22 @@
 /**
- * What each call of the API demands of its caller: beside the table of routes, since the SDK loads that one in browsers, where nobody
- * reads this.
+ * Which permissions each call of the API needs, and which calls are closed to envelope-only tenants. Not in the table of routes, since web
+ * pages download that one with the SDK, and never this one.
  */
 import type { Permission } from './permissions.js'
 import type { OperationId } from './routes.js'
 
-export interface Access {
-  /** all permissions that the API key needs, each itself or by one that implies it; empty for a batch, whose operations each need their own */
+export interface RoutePermissions {
+  /**
+   * the permissions that the API key needs, each itself or by one that implies it; empty for a batch, whose operations each need their
+   * own. A caller that acts for an end user (on-behalf-of.ts) needs `audit:on_behalf_of` besides, in any call: the server adds it.
+   */
   permissions: readonly Permission[]
   /** the server sees the plaintext: closed to envelope-only tenants */
   serverMode?: true
 }
 
 /** Every call, by its name in `ROUTES`. */
-export const ACCESS: Readonly<Record<OperationId, Access>> = {
+export const ROUTE_PERMISSIONS: Readonly<Record<OperationId, RoutePermissions>> = {
   createKey: { permissions: ['keys:create'] },
   createKeys: { permissions: ['keys:create'] },
   listKeys: { permissions: ['keys:read'] },
