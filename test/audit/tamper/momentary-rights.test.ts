@@ -2,16 +2,15 @@
 // the right away is deleted meanwhile, a server that has loaded neither lets the API key act, and then both are put back byte for byte.
 // Every row and every entry is genuine then. What was done meanwhile contradicts the rights on record (chain.md 13).
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { verifyLog } from '../../../packages/server/src/audit/verify/verify.js'
 import { resumeTenant, suspendTenant } from '../../../packages/server/src/operations/suspend-tenant.js'
 import { updateTenant } from '../../../packages/server/src/operations/update-tenant.js'
 import type { Operation } from '../../../packages/server/src/runner/operation.js'
 import { performAsSystem } from '../../../packages/server/src/runner/perform.js'
 import { createTenantStates } from '../../../packages/server/src/runner/tenant-state.js'
-import { verifyIndependently } from '../../independent/verifier.js'
 import { dek, type Scene, serverOf } from '../../support/audit-scene.js'
 import { type Caller, type Service, startService } from '../../support/service.js'
 import { verifyByBoth } from '../other-verifier.js'
+import { verifyInPlace } from './verify-in-place.js'
 
 const PERMISSIONS = ['api_keys:manage', 'decrypt', 'encrypt', 'hash', 'keys:export', 'keys:read']
 
@@ -95,16 +94,7 @@ function databaseOf({ owner }: Scenery) {
   }
 }
 
-async function verifyInPlace({ owner }: Scenery) {
-  const { tenant_id } = owner.tenant
-  const state = await serverOf(service).services.states.find(tenant_id)
-  if (!state) throw new Error('no tenant')
-  const { auditKey, rowKey } = state
-  return [
-    await verifyLog(service.services.sql, { tenant_id, auditKey, rowKey }),
-    await verifyIndependently(sql(), { tenant_id, auditKey: auditKey.export() }),
-  ]
-}
+const verdictsOn = ({ owner }: Scenery) => verifyInPlace(service, owner.tenant.tenant_id)
 
 /** Makes the call in the moment in which the older rows are back, by default on a server that has loaded nothing; returns its status. */
 async function callMeanwhile(
@@ -177,7 +167,7 @@ describe('a row that was put back for a moment is found by what an API key did m
 
     const broken_at = await databaseOf(scenery).lastId()
     const refused = { valid: false, reason: 'state_violated', broken_at }
-    expect(await verifyInPlace(scenery)).toMatchObject([refused, refused])
+    expect(await verdictsOn(scenery)).toMatchObject([refused, refused])
     const server = serverOf(service)
     const again = await server.call(worker.secret, ...call(scenery))
     expect(JSON.stringify(again.body)).toContain(refusal)
@@ -196,7 +186,7 @@ describe('a row that was put back for a moment is found by what an API key did m
       const { status } = await serverOf(service).call(scenery.worker.secret, ...call(scenery))
       expect([200, 201]).toContain(status)
     }
-    expect(await verifyInPlace(scenery)).toMatchObject([{ valid: true }, { valid: true }])
+    expect(await verdictsOn(scenery)).toMatchObject([{ valid: true }, { valid: true }])
   })
 })
 
@@ -212,7 +202,7 @@ describe('a row that was put back for a moment is not found', () => {
     const { owner } = scenery
     const { checkpoint, public_key: publicKey } = (await owner.call('GET', '/v1/audit/checkpoint')).body
     expect(await callMeanwhile(scenery, revoke, call(scenery))).toBe(200)
-    expect(await verifyInPlace(scenery)).toMatchObject([{ valid: true }, { valid: true }])
+    expect(await verdictsOn(scenery)).toMatchObject([{ valid: true }, { valid: true }])
     const file = Buffer.from((await serverOf(service).call(owner.secret, 'GET', '/v1/audit/export')).body as string)
     expect(await verifyByBoth({ file, publicKey, checkpoint })).toMatchObject({
       valid: true,
@@ -255,7 +245,7 @@ describe('a row that was put back for a moment is not found either', () => {
       expect(await callMeanwhile(scenery, narrow, call(scenery))).toBe(200)
       const server = serverOf(service)
       expect((await server.call(worker.secret, ...call(scenery))).body.code).toBe(refusal)
-      expect(await verifyInPlace(scenery)).toMatchObject([{ valid: true }, { valid: true }])
+      expect(await verdictsOn(scenery)).toMatchObject([{ valid: true }, { valid: true }])
       const file = Buffer.from((await server.call(owner.secret, 'GET', '/v1/audit/export')).body as string)
       expect(await verifyByBoth({ file, publicKey, checkpoint })).toMatchObject({
         valid: true,

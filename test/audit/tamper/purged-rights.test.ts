@@ -2,16 +2,15 @@
 // an old copy of the database and no key. The purge restated the rows, so a server refuses the older ones, also while those entries are
 // hidden; and with the purged entries put back too, what an API key did meanwhile contradicts the log (chain.md 8 and 13).
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { verifyLog } from '../../../packages/server/src/audit/verify/verify.js'
 import { purgeTenant } from '../../../packages/server/src/jobs/purge-tenants.js'
 import { resumeTenant, suspendTenant } from '../../../packages/server/src/operations/suspend-tenant.js'
 import { updateTenant } from '../../../packages/server/src/operations/update-tenant.js'
 import type { Operation } from '../../../packages/server/src/runner/operation.js'
 import { performAsSystem } from '../../../packages/server/src/runner/perform.js'
-import { verifyIndependently } from '../../independent/verifier.js'
 import { copyTables, dek, type Scene, serverOf } from '../../support/audit-scene.js'
 import { type Caller, type Service, startService } from '../../support/service.js'
 import { verifyByBoth } from '../other-verifier.js'
+import { verifyInPlace } from './verify-in-place.js'
 
 const DAY_MS = 86_400_000
 const PRESENT = Date.now() - 60_000
@@ -165,16 +164,7 @@ function attacksOn({ owner }: Scenery) {
   }
 }
 
-async function verifyInPlace({ owner }: Scenery) {
-  const { tenant_id } = owner.tenant
-  const state = await serverOf(service).services.states.find(tenant_id)
-  if (!state) throw new Error('no tenant')
-  const { auditKey, rowKey } = state
-  return [
-    await verifyLog(service.services.sql, { tenant_id, auditKey, rowKey }),
-    await verifyIndependently(sql(), { tenant_id, auditKey: auditKey.export() }),
-  ]
-}
+const verdictsOn = ({ owner }: Scenery) => verifyInPlace(service, owner.tenant.tenant_id)
 
 const VALID = [{ valid: true }, { valid: true }]
 
@@ -186,14 +176,14 @@ describe('rows of before a purge that are put back for a moment', () => {
       const purged_through = await purge(scenery, later)
       const { putRowsBack, hideNewest, putEntriesBack, hideMark, putEverythingAsItWas } = attacksOn(scenery)
       const call = async () => (await serverOf(service).call(scenery.worker.secret, ...use(scenery))).status
-      expect(await verifyInPlace(scenery)).toMatchObject(VALID)
+      expect(await verdictsOn(scenery)).toMatchObject(VALID)
 
       await putRowsBack()
       expect(await call()).toBeGreaterThanOrEqual(401)
       await hideNewest()
       expect(await call()).toBeGreaterThanOrEqual(401)
       await putEverythingAsItWas(purged_through)
-      expect(await verifyInPlace(scenery)).toMatchObject(VALID)
+      expect(await verdictsOn(scenery)).toMatchObject(VALID)
 
       const { tenant_id } = scenery.owner.tenant
       const [head] = await sql()`select last_id::int from heads where tenant_id = ${tenant_id}`
@@ -206,7 +196,7 @@ describe('rows of before a purge that are put back for a moment', () => {
       await putEverythingAsItWas(purged_through)
       const broken_at = head?.last_id + 1
       const fault = { valid: false, reason: 'state_violated', broken_at }
-      expect(await verifyInPlace(scenery)).toMatchObject([fault, fault])
+      expect(await verdictsOn(scenery)).toMatchObject([fault, fault])
 
       await operate(scenery, resumeTenant({}))
       const server = serverOf(service)

@@ -1,0 +1,17 @@
+// Verifies a tenant's log in the database, by a server that has loaded nothing and by the verifier that shares no code with it.
+import { verifyLog } from '../../../packages/server/src/audit/verify/verify.js'
+import { verifyIndependently } from '../../independent/verifier.js'
+import { type Scene, serverOf } from '../../support/audit-scene.js'
+import type { Service } from '../../support/service.js'
+
+/** The verdict of the server, then that of the independent verifier. */
+export async function verifyInPlace(service: Service, tenant_id: string) {
+  const state = await serverOf(service).services.states.find(tenant_id)
+  if (!state) throw new Error('no tenant')
+  const { auditKey, rowKey } = state
+  const sql = service.services.sql as unknown as Scene['sql']
+  return [
+    await verifyLog(service.services.sql, { tenant_id, auditKey, rowKey }),
+    await verifyIndependently(sql, { tenant_id, auditKey: auditKey.export() }),
+  ]
+}
