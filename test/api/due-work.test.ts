@@ -12,7 +12,7 @@ import { backend, freshDatabase } from '../support/database.js'
 import { type Caller, type Service, startService } from '../support/service.js'
 
 const DAY_MS = 86_400_000
-const at = (time: number) => new Date(time).toISOString()
+const isoTime = (time: number) => new Date(time).toISOString()
 
 let now = Date.now()
 const running: Service[] = []
@@ -21,18 +21,18 @@ afterEach(async () => {
   for (const service of running.splice(0)) await service.close()
 })
 
-async function start(count: number): Promise<Service[]> {
+/** Starts services on one database, with a tenant. */
+async function start(count = 1): Promise<{ service: Service; services: Services; all: Service[]; owner: Caller }> {
   const database = await freshDatabase('due', { migrated: true })
-  for (let at = 0; at < count; at++) running.push(await startService({ database, now: () => now }))
-  return running
+  for (let number = 0; number < count; number++) running.push(await startService({ database, now: () => now }))
+  const [service] = running
+  if (!service) throw new Error('no service')
+  return { service, services: service.services, all: running, owner: await service.createTenant() }
 }
 
 describe('what is due', () => {
   it('waits while the tenant is suspended, and is done when it is resumed', async () => {
-    const [service] = await start(1)
-    const owner = await service?.createTenant()
-    if (!service || !owner) throw new Error('no service')
-    const { services } = service
+    const { services, owner } = await start()
     const { tenant_id } = owner.tenant
     const rotated = (await owner.call('POST', '/v1/keys', { name: 'rotated' })).body.id
     await owner.call('PATCH', `/v1/keys/${rotated}/rotation`, { interval_days: 1 })
@@ -41,27 +41,60 @@ describe('what is due', () => {
     await owner.call('POST', `/v1/keys/${doomed}/destroy`, { confirm: 'doomed' })
     await performAsSystem(services, tenant_id, suspendTenant({}))
     now += 8 * DAY_MS
-    expect(await listDueKeys(services.sql, at(now), { after: undefined, limit: 10 })).toEqual([])
+    expect(await listDueKeys(services.sql, isoTime(now), { after: undefined, limit: 10 })).toEqual([])
     expect(await performAsSystem(services, tenant_id, rotateKeyIfDue({ key_id: rotated }))).toBeUndefined()
     expect(await performAsSystem(services, tenant_id, destroyKeyIfDue({ key_id: doomed }))).toBeUndefined()
     await performAsSystem(services, tenant_id, resumeTenant({}))
     expect(await doDueWork(services)).toBe(2)
   })
+
+  it.each([
+    ['this clock', { ahead: true }],
+    ["the database's clock", { ahead: false }],
+  ])('is so by both clocks: %s is eight days ahead', async (_, { ahead }) => {
+    const { services, owner } = await start()
+    const { id } = (await owner.call('POST', '/v1/keys', { name: 'k' })).body
+    await owner.call('DELETE', `/v1/keys/${id}`)
+    const { destroy_at } = (await owner.call('POST', `/v1/keys/${id}/destroy`, { confirm: 'k' })).body
+    expect(destroy_at).toBe(isoTime(now + 7 * DAY_MS))
+    const rotating = (await owner.call('POST', '/v1/keys', { name: 'rotating' })).body.id
+    await owner.call('PATCH', `/v1/keys/${rotating}/rotation`, { interval_days: 7 })
+    const [right, wrong] = [() => now, () => now + 8 * DAY_MS]
+    const wrongly: Services = {
+      ...services,
+      now: ahead ? wrong : right,
+      databaseNow: async () => (ahead ? right() : wrong()),
+    }
+    expect(await doDueWork(wrongly)).toBe(0)
+    await performAsSystem(wrongly, owner.tenant.tenant_id, destroyKeyIfDue({ key_id: id }))
+    expect((await owner.call('GET', `/v1/keys/${id}`)).body.status).toBe('pending_destruction')
+    now += 7 * DAY_MS
+    expect(await doDueWork(wrongly)).toBe(2)
+    expect((await owner.call('GET', `/v1/keys/${id}`)).body.status).toBe('destroyed')
+  })
+
+  it('as a destruction is so a waiting period after the later clock', async () => {
+    const { services, owner } = await start()
+    const late: Services = { ...services, now: () => now - 8 * DAY_MS }
+    const { id } = (await owner.call('POST', '/v1/keys', { name: 'k' })).body
+    await owner.call('DELETE', `/v1/keys/${id}`)
+    const operation = destroyKey({ key_id: id, confirm: 'k' })
+    const scheduled = await performAsSystem(late, owner.tenant.tenant_id, operation)
+    expect(scheduled.destroy_at).toBe(isoTime(now + 7 * DAY_MS))
+  })
 })
 
 describe('a rotation policy', () => {
   it('is carried out once when it is due, by the system, and then again an interval later', async () => {
-    const [service] = await start(1)
-    const owner = await service?.createTenant()
-    if (!service || !owner) throw new Error('no service')
+    const { services, owner } = await start()
     const { id } = (await owner.call('POST', '/v1/keys', { name: 'k' })).body
     const set = (await owner.call('PATCH', `/v1/keys/${id}/rotation`, { interval_days: 2 })).body
     expect(set.rotation).toEqual({ interval_days: 2, next_rotation_at: new Date(now + 2 * DAY_MS).toISOString() })
     now += 2 * DAY_MS - 1
-    expect(await doDueWork(service.services)).toBe(0)
+    expect(await doDueWork(services)).toBe(0)
     now += 1
-    expect(await doDueWork(service.services)).toBe(1)
-    expect(await doDueWork(service.services)).toBe(0)
+    expect(await doDueWork(services)).toBe(1)
+    expect(await doDueWork(services)).toBe(0)
     const rotated = (await owner.call('GET', `/v1/keys/${id}`)).body
     expect([rotated.current_version, rotated.rotation.next_rotation_at]).toEqual([
       2,
@@ -72,38 +105,32 @@ describe('a rotation policy', () => {
   })
 
   it('that was missed for a long time is made up for by one rotation', async () => {
-    const [service] = await start(1)
-    const owner = await service?.createTenant()
-    if (!service || !owner) throw new Error('no service')
+    const { services, owner } = await start()
     const { id } = (await owner.call('POST', '/v1/keys', { name: 'k' })).body
     await owner.call('PATCH', `/v1/keys/${id}/rotation`, { interval_days: 1 })
     now += 100 * DAY_MS
-    expect([await doDueWork(service.services), await doDueWork(service.services)]).toEqual([1, 0])
+    expect([await doDueWork(services), await doDueWork(services)]).toEqual([1, 0])
     expect((await owner.call('GET', `/v1/keys/${id}`)).body.current_version).toBe(2)
   })
 
   it('rests while the key is disabled, and ends with null', async () => {
-    const [service] = await start(1)
-    const owner = await service?.createTenant()
-    if (!service || !owner) throw new Error('no service')
+    const { services, owner } = await start()
     const { id } = (await owner.call('POST', '/v1/keys', { name: 'k' })).body
     await owner.call('PATCH', `/v1/keys/${id}/rotation`, { interval_days: 1 })
     await owner.call('DELETE', `/v1/keys/${id}`)
     now += 2 * DAY_MS
-    expect(await doDueWork(service.services)).toBe(0)
+    expect(await doDueWork(services)).toBe(0)
     await owner.call('POST', `/v1/keys/${id}/enable`)
-    expect(await doDueWork(service.services)).toBe(1)
+    expect(await doDueWork(services)).toBe(1)
     expect((await owner.call('PATCH', `/v1/keys/${id}/rotation`, { interval_days: null })).body.rotation).toBeNull()
     now += 5 * DAY_MS
-    expect(await doDueWork(service.services)).toBe(0)
+    expect(await doDueWork(services)).toBe(0)
   })
 
   it('is carried out however many keys fail before it', async () => {
-    const [service] = await start(1)
-    const owner = await service?.createTenant()
-    const other = await service?.createTenant()
-    if (!service || !owner || !other) throw new Error('no service')
-    const { sql } = service.services
+    const { service, services, owner } = await start()
+    const other = await service.createTenant()
+    const { sql } = services
     const { id } = (await owner.call('POST', '/v1/keys', { name: 'k' })).body
     await owner.call('PATCH', `/v1/keys/${id}/rotation`, { interval_days: 1 })
     await other.call('POST', '/v1/keys', { name: 'k' })
@@ -116,26 +143,22 @@ describe('a rotation policy', () => {
     now += DAY_MS
     const failed = new Set<string>()
     const onError = (_: unknown, key_id: string) => void failed.add(key_id)
-    expect([await doDueWork(service.services, { onError }), failed.size]).toEqual([1, 1_100])
+    expect([await doDueWork(services, { onError }), failed.size]).toEqual([1, 1_100])
     expect((await owner.call('GET', `/v1/keys/${id}`)).body.current_version).toBe(2)
   })
 
   it('waits for the next start when the server stops', async () => {
-    const [service] = await start(1)
-    const owner = await service?.createTenant()
-    if (!service || !owner) throw new Error('no service')
+    const { services, owner } = await start()
     const { id } = (await owner.call('POST', '/v1/keys', { name: 'k' })).body
     await owner.call('PATCH', `/v1/keys/${id}/rotation`, { interval_days: 1 })
     now += DAY_MS
-    expect(await doDueWork(service.services, { signal: AbortSignal.abort() })).toBe(0)
-    expect(await doDueWork(service.services)).toBe(1)
+    expect(await doDueWork(services, { signal: AbortSignal.abort() })).toBe(0)
+    expect(await doDueWork(services)).toBe(1)
   })
 
   it('is found without reading the keys that have none', async () => {
-    const [service] = await start(1)
-    const owner = await service?.createTenant()
-    if (!service || !owner) throw new Error('no service')
-    const { sql } = service.services
+    const { services, owner } = await start()
+    const { sql } = services
     await owner.call('POST', '/v1/keys', { name: 'k' })
     await sql`
       insert into keys (tenant_id, key_id, name, algorithm, status, current_version, created_at, updated_at, entry_id, mac)
@@ -147,23 +170,26 @@ describe('a rotation policy', () => {
       const texts = [first.includes('select') ? `explain ${first}` : first, ...rest]
       return sql(Object.assign(texts, { raw: texts }), ...values)
     }
-    const after: DueKey = { tenant_id: owner.tenant.tenant_id, key_id: randomUUID(), status: 'active', due_at: at(now) }
+    const after: DueKey = {
+      tenant_id: owner.tenant.tenant_id,
+      key_id: randomUUID(),
+      status: 'active',
+      due_at: isoTime(now),
+    }
     for (const from of [undefined, after]) {
-      const plan = await listDueKeys(explained as never, at(now), { after: from, limit: 500 })
+      const plan = await listDueKeys(explained as never, isoTime(now), { after: from, limit: 500 })
       expect(JSON.stringify(plan)).toMatch(/(Index|Index Only|Bitmap Index) Scan (using|on) keys_due/)
     }
   })
 
   // The embedded database belongs to one process.
   it.runIf(backend() === 'postgres')('is carried out once by four processes that all see it due', async () => {
-    const services = await start(4)
-    const owner = await services[0]?.createTenant()
-    if (!owner) throw new Error('no service')
+    const { all, owner } = await start(4)
     const ids: string[] = []
-    for (let at = 0; at < 10; at++) ids.push((await owner.call('POST', '/v1/keys', { name: `k${at}` })).body.id)
+    for (let n = 0; n < 10; n++) ids.push((await owner.call('POST', '/v1/keys', { name: `k${n}` })).body.id)
     for (const id of ids) await owner.call('PATCH', `/v1/keys/${id}/rotation`, { interval_days: 1 })
     now += DAY_MS
-    const changed = await Promise.all(services.map(({ services }) => doDueWork(services)))
+    const changed = await Promise.all(all.map(({ services }) => doDueWork(services)))
     expect(changed.reduce((sum, count) => sum + count, 0)).toBe(ids.length)
     for (const id of ids) expect((await owner.call('GET', `/v1/keys/${id}`)).body.current_version).toBe(2)
     expect((await owner.call('GET', '/v1/audit/verify')).body.valid).toBe(true)
@@ -182,46 +208,5 @@ describe('an interval', () => {
   it.each([0, 3_651, 1.5, '30', undefined, true])('of %j days is refused', async (interval_days) => {
     const { id } = (await owner.call('POST', '/v1/keys', { name: `k ${interval_days}` })).body
     expect((await owner.call('PATCH', `/v1/keys/${id}/rotation`, { interval_days })).status).toBe(400)
-  })
-})
-
-describe('what is due', () => {
-  it.each([
-    ['this clock', { ahead: true }],
-    ["the database's clock", { ahead: false }],
-  ])('is so by both clocks: %s is eight days ahead', async (_, { ahead }) => {
-    const [service] = await start(1)
-    const owner = await service?.createTenant()
-    if (!service || !owner) throw new Error('no service')
-    const { id } = (await owner.call('POST', '/v1/keys', { name: 'k' })).body
-    await owner.call('DELETE', `/v1/keys/${id}`)
-    const { destroy_at } = (await owner.call('POST', `/v1/keys/${id}/destroy`, { confirm: 'k' })).body
-    expect(destroy_at).toBe(at(now + 7 * DAY_MS))
-    const rotating = (await owner.call('POST', '/v1/keys', { name: 'rotating' })).body.id
-    await owner.call('PATCH', `/v1/keys/${rotating}/rotation`, { interval_days: 7 })
-    const [right, wrong] = [() => now, () => now + 8 * DAY_MS]
-    const services: Services = {
-      ...service.services,
-      now: ahead ? wrong : right,
-      databaseNow: async () => (ahead ? right() : wrong()),
-    }
-    expect(await doDueWork(services)).toBe(0)
-    await performAsSystem(services, owner.tenant.tenant_id, destroyKeyIfDue({ key_id: id }))
-    expect((await owner.call('GET', `/v1/keys/${id}`)).body.status).toBe('pending_destruction')
-    now += 7 * DAY_MS
-    expect(await doDueWork(services)).toBe(2)
-    expect((await owner.call('GET', `/v1/keys/${id}`)).body.status).toBe('destroyed')
-  })
-
-  it('as a destruction is so a waiting period after the later clock', async () => {
-    const [service] = await start(1)
-    const owner = await service?.createTenant()
-    if (!service || !owner) throw new Error('no service')
-    const services: Services = { ...service.services, now: () => now - 8 * DAY_MS }
-    const { id } = (await owner.call('POST', '/v1/keys', { name: 'k' })).body
-    await owner.call('DELETE', `/v1/keys/${id}`)
-    const operation = destroyKey({ key_id: id, confirm: 'k' })
-    const scheduled = await performAsSystem(services, owner.tenant.tenant_id, operation)
-    expect(scheduled.destroy_at).toBe(at(now + 7 * DAY_MS))
   })
 })
