@@ -135,7 +135,7 @@ async function expectValid(server: EaasProcess): Promise<void> {
   const file = Buffer.from(await exported.arrayBuffer())
   expect(await verifyExport(splitLines([file]), { publicKey })).toMatchObject({ valid: true, whole: true })
   if (findObstacleToVerifier() === undefined) {
-    expect(verifyElsewhere([{ file, publicKey }])).toMatchObject([{ valid: true }])
+    expect(await verifyElsewhere([{ file, publicKey }])).toMatchObject([{ valid: true }])
   }
   await withSql(async (sql) => {
     const auditKey = await openAuditKey(sql, Buffer.from(ROOT_KEY, 'base64'), tenant.tenant_id)

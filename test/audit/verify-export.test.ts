@@ -80,7 +80,9 @@ async function agree(files: readonly (string | Buffer)[], checkpoint?: string) {
       verified_entries,
       ...(valid ? { whole: end.whole, missing: end.missing, head_id: end.head_id } : { line }),
     })
-    const elsewhere = verifyElsewhere(jobs).map((verdict) => seen(verdict as Awaited<ReturnType<typeof verdictOf>>))
+    const elsewhere = (await verifyElsewhere(jobs)).map((verdict) =>
+      seen(verdict as Awaited<ReturnType<typeof verdictOf>>),
+    )
     expect(elsewhere).toEqual(verdicts.map(seen))
   }
   return verdicts
@@ -263,18 +265,20 @@ describe('an export is refused', () => {
 })
 
 describe('the published exports', () => {
-  it.skipIf(obstacle)('are what the second program takes and refuses, each at its line', () => {
+  it.skipIf(obstacle)('are what the second program takes and refuses, each at its line', async () => {
     const valid = vectors.valid.map(({ file, checkpoint }) => ({
       file: Buffer.from(file),
       publicKey: vectors.public_key,
       checkpoint,
     }))
-    expect(verifyElsewhere(valid)).toMatchObject(vectors.valid.map(({ verdict }) => ({ valid: true, ...verdict })))
+    expect(await verifyElsewhere(valid)).toMatchObject(
+      vectors.valid.map(({ verdict }) => ({ valid: true, ...verdict })),
+    )
     const refuse = vectors.refuse.map((row) => {
       const { public_key: publicKey = vectors.public_key, checkpoint } = row
       return { file: refusedExport(row), publicKey, checkpoint }
     })
-    const found = verifyElsewhere(refuse).map(({ valid, line }, at) => ({
+    const found = (await verifyElsewhere(refuse)).map(({ valid, line }, at) => ({
       name: vectors.refuse[at]?.name,
       valid,
       line,
@@ -291,7 +295,7 @@ describe('the published exports', () => {
         .filter(({ checkpoint }) => checkpoint !== undefined)
         .map((row) => ({ file: refusedExport(row), publicKey: vectors.public_key, checkpoint: row.checkpoint }))
       const reasons = (await Promise.all(jobs.map(verdictOf))).map(({ reason = '' }) => reason)
-      const elsewhere = verifyElsewhere(jobs).map(({ reason = '' }) => reason)
+      const elsewhere = (await verifyElsewhere(jobs)).map(({ reason = '' }) => reason)
       const told = reasons.filter((reason) => contradicted.test(reason))
       expect(elsewhere.filter((reason) => contradicted.test(reason))).toEqual(told)
       expect(told.length).toBeGreaterThanOrEqual(10)
@@ -306,7 +310,7 @@ describe('the published exports', () => {
         const [verdict] = await agree([file], checkpoint)
         expect(verdict?.reason).toMatch(/^the log ended with entry 118 when this was signed, at /)
         expect(verdict?.reason).toMatch(new RegExp(`; the checkpoint of ${created_at} is of entry 119: ${known}$`))
-        expect(verifyElsewhere([{ file, publicKey, checkpoint }])[0]?.reason).toBe(verdict?.reason)
+        expect((await verifyElsewhere([{ file, publicKey, checkpoint }]))[0]?.reason).toBe(verdict?.reason)
       }
     },
   )

@@ -90,11 +90,11 @@ export async function judgeExport(file: string, { note: checkpoint, publicKey }:
 }
 
 // All files in one process of the other language: starting one for each attack would take longer than the attacks.
-function expectSameElsewhere(): void {
+async function expectSameElsewhere(): Promise<void> {
   const all = [...judged.values()]
   judged.clear()
   if (!hasSecondVerifier || all.length === 0 || findObstacleToVerifier()) return
-  expect(verifyElsewhere(all.map(({ job }) => job)).map(comparable)).toEqual(
+  expect((await verifyElsewhere(all.map(({ job }) => job))).map(comparable)).toEqual(
     all.map(({ verdict }) => comparable(verdict)),
   )
 }

@@ -145,7 +145,7 @@ describe('an entry that is there twice', () => {
     const file = Buffer.from(lines.toSpliced(at, 0, lines[at] ?? '').join('\n'))
     expect(await verifyExport(splitLines([file]), { publicKey })).toMatchObject({ valid: false })
     if (findObstacleToVerifier() === undefined)
-      expect(verifyElsewhere([{ file, publicKey }])).toMatchObject([{ valid: false }])
+      expect(await verifyElsewhere([{ file, publicKey }])).toMatchObject([{ valid: false }])
 
     await sql().unsafe('drop table early.audit_log; create table early.audit_log as table audit_log')
     await repeat('audit_log', `tenant_id = '${tenant_id}' and id = 3`)
