@@ -14,6 +14,9 @@ import { guardedDir } from './guarded-dir.js'
 import { startPgbouncer } from './pgbouncer.js'
 import { createDatabase, MIGRATED, startPostgres } from './postgres.js'
 
+/** PostgreSQL starts a process for each database once a minute, to find nothing to vacuum: a run makes hundreds of databases. */
+const NO_VACUUM = { autovacuum: 'off' }
+
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const { backend, isPooled } = project.config.provide
   project.provide('postgresUrl', '')
@@ -22,7 +25,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   if (backend === 'postgres') {
     const bin = findPostgres()
     if (!bin) throw new Error('PostgreSQL was there when the configuration was read and is gone now: run again')
-    const server = await startPostgres({ bin })
+    const server = await startPostgres({ bin, settings: NO_VACUUM })
     await migrateDatabase({ databaseUrl: await createDatabase(server.url, MIGRATED), dataDir: '' })
     project.provide('postgresUrl', server.url)
     if (!isPooled) return server.remove
