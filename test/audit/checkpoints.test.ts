@@ -13,7 +13,7 @@ import { readKeptFile } from '../../packages/server/src/audit/watch/kept-witness
 import { createCheckpointEmitter } from '../../packages/server/src/jobs/emit-checkpoints.js'
 import { readChain } from '../../packages/server/src/store/audit.js'
 import { freshDatabase } from '../support/database.js'
-import { createTenantByCli, runEaas, startEaas } from '../support/eaas-process.js'
+import { createTenantInProcess, runEaas, startEaas } from '../support/eaas-process.js'
 import { type Caller, ROOT_KEY, type Service, startService } from '../support/service.js'
 
 const NOW = Date.parse('2026-03-01T00:00:00.000Z')
@@ -182,7 +182,7 @@ describe('checkpoints on a schedule', () => {
 
   it('are written by the running server to where its configuration says', async () => {
     const database = await freshDatabase('checkpoints')
-    const { tenant_id } = await createTenantByCli({ database }, 'scheduled')
+    const { tenant_id } = await createTenantInProcess({ database }, 'scheduled')
     const path = join(folder, 'server')
     const eaas = await startEaas({ database, environment: { EAAS_CHECKPOINT_FILE: path } })
     const known = (await runEaas(['audit', 'public-key'], { database })).stdout.trim()
@@ -280,7 +280,7 @@ describe('lines of the file that are not as a server wrote them', () => {
     const path = join(folder, 'edited')
     const environment = { EAAS_CHECKPOINT_FILE: path }
     const database = await freshDatabase('edited')
-    await createTenantByCli({ database }, 'edited')
+    await createTenantInProcess({ database }, 'edited')
     const eaas = await startEaas({ database, environment })
     expect((await eaas.stop()).stderr).not.toContain('checkpoint file')
     expect((await runEaas(['doctor'], { database, environment })).stdout).toMatch(/ok +checkpoints/)
@@ -300,7 +300,7 @@ describe('lines of the file that are not as a server wrote them', () => {
     const path = join(folder, 'raised')
     const environment = { EAAS_CHECKPOINT_FILE: path }
     const database = await freshDatabase('raised')
-    const { api_key } = await createTenantByCli({ database }, 'raised')
+    const { api_key } = await createTenantInProcess({ database }, 'raised')
     const eaas = await startEaas({ database, environment })
     const headers = { authorization: `Bearer ${api_key.secret}` }
     const list = async () => (await fetch(`${eaas.url}/v1/keys`, { headers })).status

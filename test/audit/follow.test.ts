@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { freshDatabase, type TestDatabase } from '../support/database.js'
 import {
   connectTo,
-  createTenantByCli,
+  createTenantInProcess,
   EAAS,
   type EaasProcess,
   ROOT_KEY,
@@ -23,7 +23,7 @@ describe('eaas audit export --follow', { timeout: LIMIT_MS }, () => {
   beforeAll(async () => {
     database = await freshDatabase('follow')
     server = await startEaas({ database })
-    await createTenantByCli({ database }, 'acme')
+    await createTenantInProcess({ database }, 'acme')
   }, LIMIT_MS)
   afterEach(() => {
     for (const child of children.splice(0)) child.kill('SIGKILL')

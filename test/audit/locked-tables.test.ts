@@ -8,7 +8,7 @@ import type postgres from 'postgres'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { copyTables } from '../support/audit-scene.js'
 import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
-import { connectTo, createTenantByCli, type EaasProcess, startEaas } from '../support/eaas-process.js'
+import { connectTo, createTenantInProcess, type EaasProcess, startEaas } from '../support/eaas-process.js'
 import { type Calls, callsOf } from '../support/load.js'
 
 const SOON = { timeout: 60_000 }
@@ -16,7 +16,7 @@ const SOON = { timeout: 60_000 }
 describe.skipIf(backend() === 'embedded')('a log that is cut off behind a lock', { timeout: 180_000 }, () => {
   let folder: string
   let database: TestDatabase
-  let tenant: Awaited<ReturnType<typeof createTenantByCli>>
+  let tenant: Awaited<ReturnType<typeof createTenantInProcess>>
   let call: Calls
   let key_id: string
   let server: EaasProcess
@@ -30,7 +30,7 @@ describe.skipIf(backend() === 'embedded')('a log that is cut off behind a lock',
   afterAll(() => rm(folder, { recursive: true, force: true }))
   beforeEach(async () => {
     database = await freshDatabase('locked')
-    tenant = await createTenantByCli({ database }, 'acme')
+    tenant = await createTenantInProcess({ database }, 'acme')
     call = callsOf(tenant.api_key.secret)
     attacker = connectTo(database)
     holder = connectTo(database)

@@ -13,7 +13,7 @@ import { copyTables, restoreTables } from '../support/audit-scene.js'
 import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
 import {
   connectTo,
-  createTenantByCli,
+  createTenantInProcess,
   type EaasProcess,
   ROOT_KEY,
   runEaas,
@@ -27,7 +27,7 @@ const dek = () => randomBytes(32).toString('base64')
 
 let folder: string
 let database: TestDatabase
-let tenant: Awaited<ReturnType<typeof createTenantByCli>>
+let tenant: Awaited<ReturnType<typeof createTenantInProcess>>
 let key_id: string
 let call: Calls
 let servers: EaasProcess[]
@@ -39,7 +39,7 @@ afterAll(() => rm(folder, { recursive: true, force: true }))
 
 beforeEach(async () => {
   database = await freshDatabase('rollback')
-  tenant = await createTenantByCli({ database }, 'acme')
+  tenant = await createTenantInProcess({ database }, 'acme')
   call = callsOf(tenant.api_key.secret)
   servers = []
 }, TIMEOUT_MS)
@@ -278,7 +278,7 @@ describe('a database that goes back under running servers', { timeout: TIMEOUT_M
     const other = backend() === 'postgres' ? await newServer('other', 'warn') : undefined
     const all = other ? [seer, other] : [seer]
     await withSql((sql) => copyTables(sql, 'early'))
-    const lost = await createTenantByCli({ database }, 'lost')
+    const lost = await createTenantInProcess({ database }, 'lost')
     const { tenant_id } = lost
     const callLost = callsOf(lost.api_key.secret)
     const make = async (server: EaasProcess, name: string) =>

@@ -18,7 +18,7 @@ import { askWitnesses, createWitnessRound } from '../../packages/server/src/jobs
 import { anchorNow } from '../../packages/server/src/runner/anchor-heads.js'
 import { findHead } from '../../packages/server/src/store/audit.js'
 import { freshDatabase } from '../support/database.js'
-import { createTenantByCli, runEaas, startEaas } from '../support/eaas-process.js'
+import { createTenantInProcess, runEaas, startEaas } from '../support/eaas-process.js'
 import { PYTHON } from '../support/python.js'
 import { ROOT_KEY, type Service, startService } from '../support/service.js'
 import { startWitness, type WitnessProcess } from '../support/witness.js'
@@ -224,7 +224,7 @@ describe('a server process with witnesses', () => {
     try {
       expect((await runEaas(['audit', 'public-key', '--tree'], options)).stdout.trim()).toBe(treeKey)
       await expect.poll(() => readFile(file, 'utf8'), { timeout: 20_000 }).toContain('"tree":')
-      const { tenant_id } = await createTenantByCli(options, 'witnessed')
+      const { tenant_id } = await createTenantInProcess(options, 'witnessed')
       const metrics = async () => (await fetch(`${server.url}/metrics`)).text()
       await expect
         .poll(metrics, { timeout: 20_000 })
@@ -312,7 +312,7 @@ describe('a server process with witnesses', () => {
       await expect.poll(() => server.stderr, { timeout: 20_000 }).toMatch(/"level":60.*that this one does not continue/)
       const metrics = await (await fetch(`${server.url}/metrics`)).text()
       expect(metrics).toMatch(/^eaas_witness_contradicted\{witness="witness.example\/w1"\} 1$/m)
-      const { api_key } = await createTenantByCli(options, 'served')
+      const { api_key } = await createTenantInProcess(options, 'served')
       const authorization = `Bearer ${api_key.secret}`
       expect((await fetch(`${server.url}/v1/keys`, { headers: { authorization } })).status).toBe(200)
       const doctor = await runEaas(['doctor', '--json'], options)
@@ -350,7 +350,7 @@ describe('a server process with witnesses', () => {
     })
     try {
       await expect.poll(() => most, { timeout: 20_000 }).toBeGreaterThan(0)
-      const { api_key } = await createTenantByCli({ database, rootKey: ROOT_KEY }, 'served')
+      const { api_key } = await createTenantInProcess({ database, rootKey: ROOT_KEY }, 'served')
       const authorization = `Bearer ${api_key.secret}`
       expect((await fetch(`${server.url}/v1/keys`, { headers: { authorization } })).status).toBe(200)
       expect(most).toBe(1) // although a new database has a round more, for its first tenant

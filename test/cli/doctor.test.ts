@@ -8,7 +8,7 @@ import { copyTables, restoreTables } from '../support/audit-scene.js'
 import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
 import {
   connectTo,
-  createTenantByCli,
+  createTenantInProcess,
   type EaasOptions,
   ROOT_KEY,
   runEaas,
@@ -24,7 +24,7 @@ let database: TestDatabase
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'eaas-doctor-'))
   database = await freshDatabase('doctor')
-  await createTenantByCli({ database }, 'patient')
+  await createTenantInProcess({ database }, 'patient')
 }, TIMEOUT_MS)
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
@@ -92,7 +92,7 @@ describe('eaas doctor', { timeout: TIMEOUT_MS }, () => {
 
   it('finds wrong that a log is ahead of the clock, and says which one and what to do', async () => {
     const ahead = await freshDatabase('doctor')
-    await createTenantByCli({ database: ahead }, 'hasty')
+    await createTenantInProcess({ database: ahead }, 'hasty')
     const server = await startEaas({ database: ahead }) // an embedded database answers while one runs
     const sql = connectTo(ahead)
     await sql`update heads set created_at = now() + interval '10 days'`
@@ -172,7 +172,7 @@ describe.skipIf(backend() === 'embedded')('eaas doctor, of a PostgreSQL database
 
   it('finds wrong that a newer version wrote it', async () => {
     const newer = await freshDatabase('doctor')
-    await createTenantByCli({ database: newer }, 'patient')
+    await createTenantInProcess({ database: newer }, 'patient')
     const sql = connectTo(newer)
     await sql`update schema_version set version = 999`
     await sql.end()
@@ -183,7 +183,7 @@ describe.skipIf(backend() === 'embedded')('eaas doctor, of a PostgreSQL database
 
   it('finds wrong that it holds tenants, but not what its root key is checked by', async () => {
     const robbed = await freshDatabase('doctor')
-    await createTenantByCli({ database: robbed }, 'patient')
+    await createTenantInProcess({ database: robbed }, 'patient')
     const sql = connectTo(robbed)
     await sql`delete from instance`
     await sql.end()

@@ -8,7 +8,7 @@ import { INSTALLATION_ID } from '@eaas/protocol'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { findObstacleToVerifier, VERIFIER } from '../audit/other-verifier.js'
 import { freshDatabase, type TestDatabase } from '../support/database.js'
-import { connectTo, createTenantByCli, runEaas, startEaas } from '../support/eaas-process.js'
+import { connectTo, createTenantInProcess, runEaas, startEaas } from '../support/eaas-process.js'
 
 const OPERATOR = /^operator:.+@.+/
 
@@ -19,8 +19,8 @@ let publicKey: string
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'eaas-installation-'))
   database = await freshDatabase('installation')
-  await createTenantByCli({ database }, 'acme')
-  await createTenantByCli({ database }, 'other')
+  await createTenantInProcess({ database }, 'acme')
+  await createTenantInProcess({ database }, 'other')
   publicKey = (await eaas('audit', 'public-key')).stdout.trim()
 })
 afterAll(() => rm(folder, { recursive: true, force: true }))
@@ -150,7 +150,7 @@ describe('an export of a tenant', () => {
 describe('a server that verifies every log by schedule', () => {
   it('says at level fatal and in its metrics which logs are not as a server wrote them', async () => {
     const database = await freshDatabase('scheduled')
-    const { tenant_id } = await createTenantByCli({ database }, 'edited')
+    const { tenant_id } = await createTenantInProcess({ database }, 'edited')
     const environment = { EAAS_CHECKPOINT_FILE: 'none', EAAS_AUDIT_VERIFY_HOURS: '24' }
     const server = await startEaas({ database, environment })
     const failedLogs = async () =>

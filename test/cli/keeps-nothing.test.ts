@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { freshDatabase, type TestDatabase } from '../support/database.js'
-import { connectTo, createTenantByCli, type EaasProcess, runEaas, startEaas } from '../support/eaas-process.js'
+import { connectTo, createTenantInProcess, type EaasProcess, runEaas, startEaas } from '../support/eaas-process.js'
 
 const TIMEOUT_MS = 120_000
 
@@ -12,7 +12,7 @@ let secret: string
 
 beforeAll(async () => {
   database = await freshDatabase('nothing')
-  secret = (await createTenantByCli({ database }, 'acme')).api_key.secret
+  secret = (await createTenantInProcess({ database }, 'acme')).api_key.secret
   const opened = await runEaas(['tenant', 'set', 'acme', '--envelope-only', 'false'], { database })
   expect([opened.code, opened.stderr]).toEqual([0, ''])
   server = await startEaas({ database, environment: { EAAS_LOG_LEVEL: 'debug' } })

@@ -1,7 +1,7 @@
 // eaas key: the operator manages a tenant's keys, and the tenant's own log records it.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { freshDatabase, type TestDatabase } from '../support/database.js'
-import { createTenantByCli, type EaasProcess, runEaas, startEaas } from '../support/eaas-process.js'
+import { createTenantInProcess, type EaasProcess, runEaas, startEaas } from '../support/eaas-process.js'
 
 const COMMANDS = ['list', 'show', 'create', 'rotate', 'disable', 'enable', 'destroy', 'cancel-destruction']
 
@@ -12,7 +12,7 @@ describe('eaas key', { timeout: 120_000 }, () => {
   beforeAll(async () => {
     database = await freshDatabase('cli_key')
     server = await startEaas({ database })
-    await createTenantByCli({ database }, 'acme')
+    await createTenantInProcess({ database }, 'acme')
   }, 60_000)
   afterAll(() => server?.stop())
 

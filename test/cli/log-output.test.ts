@@ -5,7 +5,7 @@ import { closeSync, existsSync, openSync } from 'node:fs'
 import { Agent, get } from 'node:http'
 import { describe, expect, it } from 'vitest'
 import { freshDatabase } from '../support/database.js'
-import { createTenantByCli, startEaas } from '../support/eaas-process.js'
+import { createTenantInProcess, startEaas } from '../support/eaas-process.js'
 import { callsOf } from '../support/load.js'
 
 const TIMEOUT_MS = 120_000
@@ -53,7 +53,7 @@ describe.skipIf(!existsSync('/proc/self/fd'))('a first start', { timeout: TIMEOU
     const asUnit = 'JOURNAL_STREAM=$(stat -L -c %d:%i /proc/$$/fd/1) exec "$@"'
     const eaas = await startEaas({ database, under: ['sh', '-c', asUnit, 'sh'] })
     await expect.poll(() => eaas.stdout).toContain('eaas tenant create --name main')
-    const { api_key } = await createTenantByCli({ database }, 'main')
+    const { api_key } = await createTenantInProcess({ database }, 'main')
     expect((await eaas.stop()).stdout).not.toContain('eaas_sk_')
 
     await eaas.start()

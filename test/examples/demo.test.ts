@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, inject, it, vi } from 'vitest'
 import { copiesClusterBelow } from '../support/created-cluster.js'
-import { createTenantByCli } from '../support/eaas-process.js'
+import { createTenantInProcess } from '../support/eaas-process.js'
 import { type GuardedDir, guardedDir } from '../support/guarded-dir.js'
 import { interruptProgram, readResult, runProgram } from './program.js'
 
@@ -97,7 +97,7 @@ describe('the demo’s story', { timeout: TIMEOUT_MS }, () => {
       dataDir: join(server.folder, 'server'),
       drop: async () => undefined,
     } as const
-    const createTenant = async () => (await createTenantByCli({ database, rootKey: null }, file)).api_key.secret
+    const createTenant = async () => (await createTenantInProcess({ database, rootKey: null }, file)).api_key.secret
     const write = (text: string) => {
       out += text
     }

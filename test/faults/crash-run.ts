@@ -2,7 +2,7 @@
 import { randomInt } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { freshDatabase } from '../support/database.js'
-import { connectTo, createTenantByCli, type EaasProcess, ROOT_KEY, startEaas } from '../support/eaas-process.js'
+import { connectTo, createTenantInProcess, type EaasProcess, ROOT_KEY, startEaas } from '../support/eaas-process.js'
 import { startLoad } from '../support/load.js'
 import { checkInvariants, type Findings } from './invariants.js'
 
@@ -35,7 +35,7 @@ export async function crashRepeatedly({
   leastAcked?: number
 }): Promise<CrashFigures> {
   const database = await freshDatabase('crash')
-  const { tenant_id, api_key } = await createTenantByCli({ database }, 'crash')
+  const { tenant_id, api_key } = await createTenantInProcess({ database }, 'crash')
   const eaas = await startEaas({ database })
   let url: string | undefined = eaas.url
   const load = await startLoad({ target: () => url, secret: api_key.secret, clients: CLIENTS })

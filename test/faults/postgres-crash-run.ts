@@ -2,7 +2,7 @@
 import { randomInt } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import postgres from 'postgres'
-import { connectTo, createTenantByCli, type EaasProcess, ROOT_KEY, startEaas } from '../support/eaas-process.js'
+import { connectTo, createTenantInProcess, type EaasProcess, ROOT_KEY, startEaas } from '../support/eaas-process.js'
 import { findPostgres } from '../support/find-postgres.js'
 import { callsOf, startLoad } from '../support/load.js'
 import { type PostgresServer, startPostgres } from '../support/postgres.js'
@@ -41,7 +41,7 @@ export async function crashPostgresRepeatedly(options: PostgresCrashOptions): Pr
   try {
     const url = await cluster.createDatabase('crash')
     const database = { backend: 'postgres' as const, url, directUrl: url, drop: () => Promise.resolve() }
-    const { tenant_id, api_key } = await createTenantByCli({ database }, 'crash')
+    const { tenant_id, api_key } = await createTenantInProcess({ database }, 'crash')
     const eaas = await startEaas({ database })
     const load = await startLoad({ target: () => eaas.url, secret: api_key.secret, clients: CLIENTS })
     const recoveredMs: number[] = []

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { backend, freshDatabase } from '../support/database.js'
-import { connectTo, createTenantByCli, ROOT_KEY, startEaas } from '../support/eaas-process.js'
+import { connectTo, createTenantInProcess, ROOT_KEY, startEaas } from '../support/eaas-process.js'
 import { startLoad } from '../support/load.js'
 import { rounds } from '../support/rounds.js'
 import { untilHealthy } from './crash-run.js'
@@ -34,7 +34,7 @@ describe.skipIf(backend() === 'embedded')(
 describe.skipIf(backend() === 'embedded')('a server whose connections are cut (an embedded one has one socket)', () => {
   it('lives on, and every acknowledged call stands', { timeout: 120_000 }, async () => {
     const database = await freshDatabase('cut')
-    const { tenant_id, api_key } = await createTenantByCli({ database }, 'cut')
+    const { tenant_id, api_key } = await createTenantInProcess({ database }, 'cut')
     const eaas = await startEaas({ database })
     const load = await startLoad({
       target: () => eaas.url,

@@ -2,7 +2,7 @@
 import { createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { freshDatabase } from '../support/database.js'
-import { createTenantByCli, type EaasProcess, startEaas } from '../support/eaas-process.js'
+import { createTenantInProcess, type EaasProcess, startEaas } from '../support/eaas-process.js'
 import { callsOf } from '../support/load.js'
 import type { Balancer } from './tcp-balancer.js'
 
@@ -20,7 +20,7 @@ export interface RollingRestart {
 /** Restarts each server once under load; returns how many calls were made, and what became of those that failed. */
 export async function restartRolling({ drainSeconds, calls, pauseMs, startBalancer }: RollingRestart) {
   const database = await freshDatabase('rolling')
-  const { api_key } = await createTenantByCli({ database }, 'rolling')
+  const { api_key } = await createTenantInProcess({ database }, 'rolling')
   const servers: EaasProcess[] = []
   for (let at = 0; at < 2; at++) {
     const environment = { EAAS_DRAIN_SECONDS: String(drainSeconds), EAAS_PORT: String(await freePort()) }

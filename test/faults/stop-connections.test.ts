@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { freshDatabase, type TestDatabase } from '../support/database.js'
-import { createTenantByCli, type EaasProcess, startEaas } from '../support/eaas-process.js'
+import { createTenantInProcess, type EaasProcess, startEaas } from '../support/eaas-process.js'
 import { callsOf } from '../support/load.js'
 import { startService } from '../support/service.js'
 
@@ -33,7 +33,7 @@ const head = (method: string, path: string, secret: string) =>
 
 async function started(): Promise<{ eaas: EaasProcess; database: TestDatabase; secret: string }> {
   const database = await freshDatabase('stop')
-  const { api_key } = await createTenantByCli({ database }, 'stop')
+  const { api_key } = await createTenantInProcess({ database }, 'stop')
   // Without a checkpoint file, a server on PostgreSQL warns when it starts.
   const folder = mkdtempSync(join(tmpdir(), 'eaas-stop-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
-import { connectTo, createTenantByCli, type EaasProcess, ROOT_KEY, startEaas } from '../support/eaas-process.js'
+import { connectTo, createTenantInProcess, type EaasProcess, ROOT_KEY, startEaas } from '../support/eaas-process.js'
 import { type Calls, callsOf, startLoad } from '../support/load.js'
 import { rounds } from '../support/rounds.js'
 import { checkInvariants } from './invariants.js'
@@ -19,7 +19,7 @@ describe.skipIf(backend() === 'embedded')('two servers on one database (an embed
 
   beforeAll(async () => {
     database = await freshDatabase('two')
-    tenant = await createTenantByCli({ database }, 'two')
+    tenant = await createTenantInProcess({ database }, 'two')
     servers = await Promise.all([startEaas({ database }), startEaas({ database })])
     owners = servers.map(({ url }) => {
       const call = callsOf(tenant.api_key.secret)

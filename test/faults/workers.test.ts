@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vites
 import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
 import {
   connectTo,
-  createTenantByCli,
+  createTenantInProcess,
   type EaasProcess,
   ROOT_KEY,
   runEaas,
@@ -19,7 +19,7 @@ const TIMEOUT_MS = 180_000
 const CLIENTS = 12
 const dek = Buffer.alloc(32, 1).toString('base64')
 
-type Tenant = Awaited<ReturnType<typeof createTenantByCli>>
+type Tenant = Awaited<ReturnType<typeof createTenantInProcess>>
 
 function startWorkers(database: TestDatabase, environment: Record<string, string> = {}): Promise<EaasProcess> {
   return startEaas({ database, environment: { EAAS_WORKERS: '2', ...environment } })
@@ -51,8 +51,8 @@ describe.skipIf(!runs)(
 
     beforeAll(async () => {
       database = await freshDatabase('workers')
-      a = await createTenantByCli({ database }, 'a')
-      b = await createTenantByCli({ database }, 'b')
+      a = await createTenantInProcess({ database }, 'a')
+      b = await createTenantInProcess({ database }, 'b')
       eaas = await startWorkers(database)
       key_id = (await callsOf(a.api_key.secret)(eaas.url, 'POST', '/v1/keys', { name: 'of a' })).body.id
     }, TIMEOUT_MS)
@@ -248,7 +248,7 @@ describe.skipIf(!runs)('the start of a server with workers', { timeout: TIMEOUT_
 
   it('ends with the code and the one sentence of a worker that cannot start', async () => {
     const database = await freshDatabase('workers')
-    await createTenantByCli({ database }, 'a')
+    await createTenantInProcess({ database }, 'a')
     const rootKey = Buffer.alloc(32, 8).toString('base64')
     const { code, stderr } = await runEaas(['start'], { database, rootKey, environment: { EAAS_WORKERS: '2' } })
     expect(code).toBe(1)
@@ -268,7 +268,7 @@ describe.skipIf(!runs)('the start of a server with workers', { timeout: TIMEOUT_
 describe.skipIf(!runs)('a worker that is killed under load', { timeout: TIMEOUT_MS }, () => {
   it('loses nothing that was acknowledged; the others serve on, and it is replaced', async () => {
     const database = await freshDatabase('workers')
-    const { tenant_id, api_key } = await createTenantByCli({ database }, 'killed')
+    const { tenant_id, api_key } = await createTenantInProcess({ database }, 'killed')
     const eaas = await startWorkers(database)
     const load = await startLoad({ target: () => eaas.url, secret: api_key.secret, clients: CLIENTS })
     const more = async (calls: number) => {
@@ -309,7 +309,7 @@ describe.skipIf(!runs)('a worker that is killed under load', { timeout: TIMEOUT_
 describe.skipIf(!runs)('a server with workers that is told to stop', { timeout: TIMEOUT_MS }, () => {
   it('turns callers away on /health in every worker while it drains, and resets no call', async () => {
     const database = await freshDatabase('workers')
-    const { api_key } = await createTenantByCli({ database }, 'drain')
+    const { api_key } = await createTenantInProcess({ database }, 'drain')
     const eaas = await startWorkers(database, { EAAS_DRAIN_SECONDS: '4' })
     const workers = [...workersOf(eaas.pid).values()]
     const failures: string[] = []
@@ -344,7 +344,7 @@ describe.skipIf(!runs)('a server with workers that is told to stop', { timeout: 
 
   it('answers a call whose first byte had arrived at the primary or at a worker when it closed', async () => {
     const database = await freshDatabase('workers')
-    const { api_key } = await createTenantByCli({ database }, 'drain')
+    const { api_key } = await createTenantInProcess({ database }, 'drain')
     const eaas = await startWorkers(database)
     const early = await openRaw(eaas.url)
     const text = get('/v1/keys', api_key.secret)

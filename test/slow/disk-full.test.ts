@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import { backend, type TestDatabase } from '../support/database.js'
-import { createTenantByCli, type EaasProcess, startEaas } from '../support/eaas-process.js'
+import { createTenantInProcess, type EaasProcess, startEaas } from '../support/eaas-process.js'
 import { findPostgres } from '../support/find-postgres.js'
 import { startPostgres } from '../support/postgres.js'
 
@@ -32,7 +32,7 @@ it('fails calls, degrades health, loses nothing, and serves again once there is 
   const database = await databaseOn(disk)
   const eaas = await startEaas({ database })
   onTestFinished(async () => void (await eaas.stop()))
-  const { api_key } = await createTenantByCli({ database }, 'acme')
+  const { api_key } = await createTenantInProcess({ database }, 'acme')
   const call = caller(eaas, api_key.secret)
   const { key_id } = (await call('POST', '/v1/keys', { name: 'users' })).body
   const wrap = () => call('POST', `/v1/keys/${key_id}/wrap`, { dek: DEK })

@@ -3,6 +3,9 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import postgres from 'postgres'
+import { withServices } from '../../packages/server/src/cli/with-services.js'
+import { readConfig } from '../../packages/server/src/config.js'
+import { createTenant, type NewTenant } from '../../packages/server/src/operations/create-tenant.js'
 import type { TestDatabase } from './database.js'
 import { FAST_WASM } from './fast-wasm.js'
 import { type GuardedDir, guardedDir } from './guarded-dir.js'
@@ -113,6 +116,15 @@ export function connectTo(database: TestDatabase): postgres.Sql {
   return postgres({ ...quiet, path, user: 'postgres', database: 'postgres' } as postgres.Options<
     Record<string, postgres.PostgresType>
   >)
+}
+
+/** Creates a tenant as `eaas tenant create` does, without its process: beside a server, or on a database that nobody has opened. */
+export function createTenantInProcess(options: EaasOptions, name: string): Promise<NewTenant> {
+  return withServices(
+    readConfig(environmentOf(options)),
+    ({ sql, ...services }) => sql.begin((begun) => createTenant(services, begun, { name, envelope_only: true })),
+    { mayCreate: true },
+  )
 }
 
 /** Creates a tenant by the command line, whether a server is running or not. */
