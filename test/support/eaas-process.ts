@@ -7,7 +7,7 @@ import { withServices } from '../../packages/server/src/cli/with-services.js'
 import { readConfig } from '../../packages/server/src/config.js'
 import { createTenant, type NewTenant } from '../../packages/server/src/operations/create-tenant.js'
 import type { TestDatabase } from './database.js'
-import { FAST_WASM } from './fast-wasm.js'
+import { SHORT_LIVED } from './fast-wasm.js'
 import { type GuardedDir, guardedDir } from './guarded-dir.js'
 
 /** The path of the built program. */
@@ -151,7 +151,7 @@ const running = new Set<number>()
 /** Starts a process. It works in the guard's folder, so it leaves nothing in the project's; the guard ends it with us. */
 function launch(args: string[], options: EaasOptions): Run {
   guard ??= guardedDir('eaas-test-process')
-  const node = [process.execPath, FAST_WASM]
+  const node = [process.execPath, ...SHORT_LIVED]
   const [program, ...rest] = [...(options.under ?? []), ...node, EAAS, ...args] as [string, ...string[]]
   const child = spawn(program, rest, {
     cwd: guard.path,
