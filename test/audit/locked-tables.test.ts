@@ -11,7 +11,8 @@ import { backend, freshDatabase, type TestDatabase } from '../support/database.j
 import { connectTo, createTenantInProcess, type EaasProcess, startEaas } from '../support/eaas-process.js'
 import { type Calls, callsOf } from '../support/load.js'
 
-const SOON = { timeout: 60_000 }
+/** What it waits for comes after ten seconds or more. */
+const SOON = { timeout: 60_000, interval: 250 }
 
 describe.skipIf(backend() === 'embedded')('a log that is cut off behind a lock', { timeout: 180_000 }, () => {
   let folder: string
