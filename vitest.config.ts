@@ -22,6 +22,7 @@ const THROUGH_A_POOLER = [
   'faults/pooled-ledger',
   'faults/pooler',
   'faults/serving-role',
+  'faults/text-formats',
 ]
 
 const DATABASE_FOLDERS = 'test/{api,audit,cli,faults}/**/*.test.ts'
@@ -36,7 +37,7 @@ const ON_BOTH = [
   'test/audit/{installation-log,list,retention/{command,purge}}.test.ts',
   'test/audit/tamper/{dropped-rows,laundered-rights,repeated-rows}.test.ts',
   'test/cli/{data-directory,no-database,root-key}.test.ts',
-  'test/faults/{commit,crash,many-tenants,schema,serving-role,shared-appends}.test.ts',
+  'test/faults/{commit,crash,many-tenants,schema,serving-role,shared-appends,text-formats}.test.ts',
   'test/sdk/real-server.db.test.ts',
   'test/examples/searchable-postgres.db.test.ts',
 ]

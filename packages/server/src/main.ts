@@ -24,6 +24,7 @@ import { RoleError } from './store/grants.js'
 import { NewerSchemaError } from './store/migrations.js'
 import { NoDatabaseError } from './store/open-store.js'
 import { TamperedRowError } from './store/tampered-row.js'
+import { WrongFormatError } from './store/text-formats.js'
 import { findRefusedLogin } from './store/unreachable.js'
 import { VERSION } from './version.js'
 import { WitnessError } from './witness/state-file.js'
@@ -71,6 +72,7 @@ const EXPECTED = [
   ForeignDataDirectoryError,
   NewerSchemaError,
   NoDatabaseError,
+  WrongFormatError,
   Refusal,
   RoleError,
   RootKeyError,

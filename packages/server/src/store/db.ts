@@ -1,6 +1,7 @@
 /** The connection: postgres.js for PostgreSQL and the embedded database alike, with one set of types for both. */
 import postgres from 'postgres'
 import { readDatabaseUrl } from '../database-url.js'
+import { startupFormats } from './text-formats.js'
 
 /**
  * Types of the driver's values: times are RFC 3339 strings with milliseconds, bigints are safe numbers. A value that is neither was
@@ -67,9 +68,9 @@ export function connect({ url, socketPath, max, isPooled = false }: ConnectOptio
     onnotice: () => undefined, // "relation exists, skipping": nothing that an operator can act on
     // Only the back end that prepared a named statement knows it.
     prepare: !isPooled,
-    // pgbouncer refuses parameters at startup that it does not know; it knows application_name.
+    // pgbouncer refuses parameters at startup that it does not know; it knows application_name and a few formats.
     connection: {
-      ...(socketPath ? {} : { application_name: 'eaas' }),
+      ...(socketPath ? {} : { application_name: 'eaas', ...startupFormats({ isPooled }) }),
       ...(socketPath || isPooled ? {} : { ...SESSION_LIMITS, tcp_user_timeout: TCP_USER_TIMEOUT_MS }),
     },
   }

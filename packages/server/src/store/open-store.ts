@@ -5,6 +5,7 @@ import { connect, type Sql } from './db.js'
 import { findRunningEmbedded, hasEmbeddedDatabase, openEmbedded, type RunningEmbedded } from './embedded/database.js'
 import { findPooler } from './pooler.js'
 import { type Durability, findDurability } from './settings.js'
+import { assertFormats } from './text-formats.js'
 import { findRefusedLogin, isUnreachable } from './unreachable.js'
 import { probeCommit } from './writability.js'
 
@@ -78,8 +79,8 @@ export interface Wait {
 /**
  * Opens the database that the configuration names: PostgreSQL, or the embedded one, which is locked for this process.
  *
- * @throws NoDatabaseError, UnreachableDatabaseError, DataDirectoryInUseError, ForeignDataDirectoryError, UnusableDataDirectoryError, or
- * the database's own error
+ * @throws NoDatabaseError, UnreachableDatabaseError, DataDirectoryInUseError, ForeignDataDirectoryError, UnusableDataDirectoryError,
+ * WrongFormatError, or the database's own error
  */
 export async function openStore(config: Location, { beside, mayCreate, wait }: OpenStoreOptions): Promise<Store> {
   const { databaseUrl, databasePooler } = config
@@ -97,13 +98,23 @@ export async function openStore(config: Location, { beside, mayCreate, wait }: O
 
 const DURABILITIES = { fsync: 'synchronous', none: 'asynchronous' } as const
 
-function embeddedStore(
+async function embeddedStore(
   { dataDir }: Location,
   { socketPath, durability: found }: Pick<RunningEmbedded, 'socketPath' | 'durability'>,
   close: () => Promise<void>,
-): Store {
+): Promise<Store> {
   const durability = found && DURABILITIES[found]
   const sql = connect({ socketPath, max: 1 })
+  const closeBoth = async () => {
+    await end(sql)
+    await close()
+  }
+  try {
+    await assertFormats(sql)
+  } catch (error) {
+    await closeBoth()
+    throw error
+  }
   return {
     sql,
     isEmbedded: true,
@@ -113,10 +124,7 @@ function embeddedStore(
     findDurability: () => sql`select 1`.then(() => durability ?? 'asynchronous'),
     probeCommit: () => probeCommit(sql),
     description: `embedded, in ${dataDir}`,
-    async close() {
-      await end(sql)
-      await close()
-    },
+    close: closeBoth,
   }
 }
 
@@ -142,6 +150,7 @@ async function openPostgres(url: string, pooler: Pooler): Promise<Store> {
   const isPooled = pooler === 'auto' ? await findPooler(url) : pooler === 'transaction'
   const sql = connect({ url, max: POSTGRES_CONNECTIONS, isPooled })
   try {
+    await assertFormats(sql)
     const durability = await findDurability(sql)
     return {
       sql,

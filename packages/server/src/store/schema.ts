@@ -5,6 +5,7 @@
 import { readFile } from 'node:fs/promises'
 import type { Sql } from './db.js'
 import { GRANTED_TABLES } from './grants.js'
+import { findWrongFormats } from './text-formats.js'
 
 /** The lines of a database that this version migrated, in the folder of the migrations; a test compares it with one. */
 const EXPECTED = 'schema.txt'
@@ -103,11 +104,14 @@ export async function describeSchema(sql: Sql): Promise<string[]> {
       union all
       -- What changes how statements are read, or which triggers run.
       select 'setting ' || name || ' ' || setting from pg_settings
-      where name in ('array_nulls', 'session_replication_role', 'standard_conforming_strings', 'transform_null_equals')
-        and setting <> boot_val
+      where name in ('session_replication_role', 'transform_null_equals') and setting <> boot_val
       union all
       select 'event trigger ' || evtname || ' on ' || evtevent from pg_event_trigger where evtenabled <> 'D'
     )
     select line from lines order by line collate "C"`
-  return rows.map(({ line }) => line)
+  const formats = await findWrongFormats(sql)
+  return [
+    ...rows.map(({ line }) => line),
+    ...formats.map(({ name, value, remedy }) => `setting ${name} ${value} (${remedy})`),
+  ]
 }

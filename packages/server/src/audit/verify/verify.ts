@@ -10,6 +10,7 @@ import { readChain } from '../../store/audit.js'
 import { readEvidence } from '../../store/audit-evidence.js'
 import { findLastMark } from '../../store/audit-purge.js'
 import type { Sql } from '../../store/db.js'
+import { assertFormats } from '../../store/text-formats.js'
 import {
   areMarksAuthentic,
   type ChainedEntry,
@@ -92,9 +93,15 @@ interface Position {
 /**
  * Verifies a tenant's log (chain.md 9). `broken_at` is the id of the first entry that is missing or not as the server wrote it.
  *
- * @throws the signal's reason once it is aborted
+ * @throws the signal's reason once it is aborted, WrongFormatError if the session does not read rows as they were written
  */
 export async function verifyLog(sql: Sql, options: VerifyOptions): Promise<wire.Verification> {
+  const answer = await verify(sql, options)
+  if (!answer.valid) await assertFormats(sql)
+  return answer
+}
+
+async function verify(sql: Sql, options: VerifyOptions): Promise<wire.Verification> {
   const evidence = await readEvidence(sql, options.tenant_id)
   const { head } = evidence
   const { checkpoint: kept, witnessed } = options
@@ -136,7 +143,7 @@ export async function verifyLog(sql: Sql, options: VerifyOptions): Promise<wire.
       limit: 1,
     })
     if (!entry) {
-      if (await isPurgedBeyond(sql, options.tenant_id, position.id)) return verifyLog(sql, options)
+      if (await isPurgedBeyond(sql, options.tenant_id, position.id)) return verify(sql, options)
       return answer('entry_missing', options.after_id)
     }
     position = entry
@@ -150,7 +157,7 @@ export async function verifyLog(sql: Sql, options: VerifyOptions): Promise<wire.
     // The one more is taken only if it repeats the last: the next page would begin after it.
     const page = read.slice(0, read[PAGE_ENTRIES]?.id === read[PAGE_ENTRIES - 1]?.id ? undefined : PAGE_ENTRIES)
     if (page[0]?.id !== position.id + 1 && (await isPurgedBeyond(sql, options.tenant_id, position.id))) {
-      return verifyLog(sql, options) // a purge deleted what was being read: begin again from its mark
+      return verify(sql, options) // a purge deleted what was being read: begin again from its mark
     }
     if (page.length === 0) return answer('entry_missing')
     for (const [at, entry] of page.entries()) {

@@ -7,6 +7,7 @@ import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Sql } from '../../store/db.js'
 import { TamperedRowError } from '../../store/tampered-row.js'
 import { findMissingTenants, listTenantIds } from '../../store/tenants.js'
+import { assertFormats } from '../../store/text-formats.js'
 import { ChainAlarmError } from '../append-errors.js'
 import { isKeptHeadAuthentic, type Witness } from '../formats/chain.js'
 import { readLostHead, readRecordedTenants } from '../recorded-tenants.js'
@@ -36,6 +37,7 @@ export async function compareWithAnchor({
   rowKey,
   findAuditKey,
 }: AnchorWatchOptions): Promise<unknown[]> {
+  await assertFormats(sql)
   const own = watches.get(INSTALLATION_ID)
   const anchor = await readAnchor(sql, auditKey).catch((error: unknown) => {
     if (!(error instanceof AnchorFault)) throw error

@@ -7,6 +7,7 @@ import { findEntryHash, findHead } from '../../store/audit.js'
 import { findLastMark } from '../../store/audit-purge.js'
 import type { Queryable } from '../../store/db.js'
 import { TamperedRowError } from '../../store/tampered-row.js'
+import { assertFormats } from '../../store/text-formats.js'
 import { ChainAlarmError } from '../append-errors.js'
 import {
   equalBytes,
@@ -102,7 +103,7 @@ export class HeadWatch {
   ): Promise<Head> {
     this.#weighKept(auditKey)
     const witnessed = this.#witnessed // taken before the read, which need not show what is committed meanwhile
-    const head = this.#assertAuthentic(await this.#orAlarm(find(sql, this.tenant_id)), auditKey)
+    const head = await this.#readAuthentic(sql, auditKey, find)
     if (witnessed) {
       const fault =
         findGoneBack(head, witnessed) ?? (await this.#findFork(sql, auditKey, { head, witnessed, isEntryRead }))
@@ -117,7 +118,7 @@ export class HeadWatch {
   async readPolicyVersion(sql: Queryable, auditKey: KeyObject): Promise<number> {
     this.#weighKept(auditKey)
     const witnessed = this.#witnessed
-    const head = this.#assertAuthentic(await this.#orAlarm(findHead(sql, this.tenant_id)), auditKey)
+    const head = await this.#readAuthentic(sql, auditKey, findHead)
     const fault = witnessed && findGoneBack(head, witnessed)
     if (fault) await this.#assertAccepted(sql, auditKey, { head, witnessed, fault })
     this.#witnessLater(head)
@@ -134,19 +135,24 @@ export class HeadWatch {
   }
 
   // Several rows in the place of one: no server wrote them.
-  async #orAlarm<T>(reading: Promise<T>): Promise<T> {
+  async #orAlarm<T>(sql: Queryable, reading: Promise<T>): Promise<T> {
     try {
       return await reading
     } catch (error) {
       if (!(error instanceof TamperedRowError)) throw error
-      return this.#raiseAlarm(error.message)
+      return this.#raiseAlarm(sql, error.message)
     }
   }
 
-  #assertAuthentic(head: Head | undefined, auditKey: KeyObject): Head {
-    if (!head) return this.#raiseAlarm('the head of the audit chain is missing')
+  async #readAuthentic<Where extends Queryable>(
+    sql: Where,
+    auditKey: KeyObject,
+    find: (sql: Where, tenant_id: string) => Promise<Head | undefined>,
+  ): Promise<Head> {
+    const head = await this.#orAlarm(sql, find(sql, this.tenant_id))
+    if (!head) return this.#raiseAlarm(sql, 'the head of the audit chain is missing')
     if (!isHeadAuthentic(auditKey, head)) {
-      return this.#raiseAlarm('the head of the audit chain was not written by this server')
+      return this.#raiseAlarm(sql, 'the head of the audit chain was not written by this server')
     }
     return head
   }
@@ -159,7 +165,7 @@ export class HeadWatch {
     { head, witnessed: { last_id, hash }, isEntryRead }: { head: Head; witnessed: Witness; isEntryRead: boolean },
   ): Promise<string | undefined> {
     const isTaken = head.last_id === last_id && (!isEntryRead || last_id === 0) // there is no entry 0
-    const found = isTaken ? head.hash : await this.#orAlarm(findEntryHash(sql, this.tenant_id, last_id))
+    const found = isTaken ? head.hash : await this.#orAlarm(sql, findEntryHash(sql, this.tenant_id, last_id))
     if (!found && (await this.#isPurged(sql, auditKey, last_id))) return undefined
     if (!found) return `entry ${last_id} of the audit chain is missing, and no purge deleted it`
     return equalBytes(found, hash)
@@ -180,11 +186,13 @@ export class HeadWatch {
     { head, witnessed, fault }: { head: Head; witnessed: Witness; fault: string },
   ): Promise<void> {
     const accepted = await findAcceptedRollback(sql, { tenant_id: this.tenant_id, auditKey }, witnessed)
-    if (!accepted || witnessed.last_id <= accepted.agrees_through) this.#raiseAlarm(fault)
+    if (!accepted || witnessed.last_id <= accepted.agrees_through) await this.#raiseAlarm(sql, fault)
     if (this.#witnessed === witnessed) this.#witnessed = head
   }
 
-  #raiseAlarm(reason: string): never {
+  // A session in which rows are not read as they were written proves nothing.
+  async #raiseAlarm(sql: Queryable, reason: string): Promise<never> {
+    await assertFormats(sql)
     if (this.#alarm === undefined) this.#setAlarm({ reason, witness: this.#witnessed })
     throw new ChainAlarmError(reason)
   }

@@ -7,6 +7,7 @@ import { findContradicted, listAlarms, writeAlarm } from '../../store/alarms.js'
 import { findHead } from '../../store/audit.js'
 import type { Sql } from '../../store/db.js'
 import { TamperedRowError } from '../../store/tampered-row.js'
+import { assertFormats } from '../../store/text-formats.js'
 import { ChainAlarmError } from '../append-errors.js'
 import { alarmMac, type ChainAlarm, equalBytes, genesisHash, type Head, type Witness } from '../formats/chain.js'
 import { findAcceptedRollback, findNewestAcceptance } from './accepted-rollback.js'
@@ -74,6 +75,10 @@ export function createSharedAlarms({
       watches.comparisons.failed() // at once: the rest of a run may take long where each statement waits for a lock
       return undefined
     }
+    await assertFormats(sql).catch((error: unknown) => {
+      watches.comparisons.failed()
+      throw error
+    })
     const rows = await readRows().catch(note(unread))
     for (const row of rows?.values() ?? []) await learn(row).catch(note(errors))
     // Also without the alarms: whoever locks them must not keep this process from raising its own.

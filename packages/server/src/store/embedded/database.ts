@@ -7,6 +7,7 @@ import { chmodSync, existsSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { PGlite } from '@electric-sql/pglite'
+import { SET_FORMATS } from '../text-formats.js'
 import { createClusterIfAbsent, isCluster } from './cluster.js'
 import { createDirectory } from './create-directory.js'
 import { answers, findLockHolder, lockDataDirectory } from './data-directory-lock.js'
@@ -142,7 +143,7 @@ async function openCluster(fs: DurableNodeFS, startParams: readonly string[]): P
   const { PGlite } = await import('@electric-sql/pglite')
   const output: string[] = []
   try {
-    return await PGlite.create({
+    const database = await PGlite.create({
       fs,
       startParams: [...startParams, '-c', `shared_buffers=${SHARED_BUFFERS}`],
       onStderr: (line) => {
@@ -150,6 +151,8 @@ async function openCluster(fs: DurableNodeFS, startParams: readonly string[]): P
         return false
       },
     })
+    await database.exec(SET_FORMATS) // what somebody set for the database or the role does not hold in this session then
+    return database
   } catch (error) {
     throw new Error(`Cannot open the embedded database: ${output.slice(-5).join('; ') || String(error)}`, {
       cause: error,

@@ -1,0 +1,112 @@
+/**
+ * The settings that decide in which form the database and the driver exchange values as text. Whoever owns the database, the role or the
+ * cluster can change them for each new session; in another form every row that is read would look forged. So each connection sets them when
+ * it begins, where nothing stands in between, and they are looked at before anything is judged. An interval is never read, so its style
+ * does not matter.
+ */
+import type { Queryable } from './db.js'
+
+/** The value that is set, and which others are read alike: every value but these by default. */
+interface Format {
+  value: string
+  isReadAlike?: (value: string) => boolean
+}
+
+const FORMATS: Readonly<Record<string, Format>> = {
+  DateStyle: { value: 'ISO, MDY', isReadAlike: (value) => value.startsWith('ISO') },
+  // A zone may be given with an offset of seconds, which no time in RFC 3339 has.
+  TimeZone: { value: 'UTC', isReadAlike: (value) => !/:\d+:\d/.test(value) },
+  bytea_output: { value: 'hex' },
+  array_nulls: { value: 'on' },
+  standard_conforming_strings: { value: 'on' },
+  extra_float_digits: { value: '1', isReadAlike: (value) => Number(value) >= 0 },
+  client_encoding: { value: 'UTF8' },
+  // The tables are compared with what the catalogs say in text.
+  quote_all_identifiers: { value: 'off' },
+}
+
+/** Those that pgbouncer sets on the back end of each transaction. It refuses others at startup. */
+const KEPT_BY_POOLERS = ['DateStyle', 'TimeZone', 'standard_conforming_strings']
+
+/** The settings that a connection begins with. The driver adds the encoding of clients. */
+export function startupFormats({ isPooled }: { isPooled: boolean }): Record<string, string> {
+  const names = isPooled ? KEPT_BY_POOLERS : Object.keys(FORMATS).filter((name) => name !== 'client_encoding')
+  return Object.fromEntries(names.map((name) => [name, FORMATS[name]?.value ?? '']))
+}
+
+/** Sets them in a session: for the embedded database, whose one session serves every connection. */
+export const SET_FORMATS = Object.entries(FORMATS)
+  .map(([name, { value }]) => `set ${name} = ${name === 'DateStyle' ? value : `'${value}'`}`)
+  .join('; ')
+
+/** A setting whose value is not read. */
+export interface WrongFormat {
+  name: string
+  value: string
+  /** what to do about it */
+  remedy: string
+}
+
+/** Thrown before anything is judged that was read in a form that is not understood. */
+export class WrongFormatError extends Error {
+  override readonly name = 'WrongFormatError'
+
+  constructor(wrong: readonly WrongFormat[]) {
+    const settings = wrong.map(({ name, value }) => `${name} is ${value}`).join(', ')
+    super(
+      `The database's settings are not those that eaas reads rows by: ${settings}. Nothing was judged by such rows. ` +
+        `${wrong.map(({ remedy }) => remedy).join('; ')}. Sessions that are open keep the old value: have a pooler reconnect`,
+    )
+  }
+}
+
+/** @throws WrongFormatError if the session reads or writes text in another form than the driver */
+export async function assertFormats(sql: Queryable): Promise<void> {
+  const wrong = await findWrongFormats(sql)
+  if (wrong.length > 0) throw new WrongFormatError(wrong)
+}
+
+/** Finds the settings of the session whose values are not read. One cheap statement if there are none. */
+export async function findWrongFormats(sql: Queryable): Promise<WrongFormat[]> {
+  const names = Object.keys(FORMATS)
+  const rows = await sql<{ name: string; value: string }[]>`
+    select name, current_setting(name) as value from unnest(${names}::text[]) as s (name)`
+  const wrong = rows.filter(({ name, value }) => !isRead(name, value))
+  return wrong.length === 0 ? [] : addRemedies(sql, wrong)
+}
+
+function isRead(name: string, value: string): boolean {
+  const format = FORMATS[name]
+  return value === format?.value || (format?.isReadAlike?.(value) ?? false)
+}
+
+async function addRemedies(sql: Queryable, wrong: readonly { name: string; value: string }[]): Promise<WrongFormat[]> {
+  const rows = await sql<{ name: string; source: string; database: string; role: string }[]>`
+    select name, source, quote_ident(current_database()) as database, quote_ident(session_user) as role
+    from pg_settings where name = any(${wrong.map(({ name }) => name)}::text[])`
+  return wrong.map(({ name, value }) => {
+    const { source = '', database = '', role = '' } = rows.find((row) => row.name === name) ?? {}
+    return { name, value, remedy: findRemedy(name, { source, database, role }) }
+  })
+}
+
+function findRemedy(
+  name: string,
+  { source, database, role }: { source: string; database: string; role: string },
+): string {
+  switch (source) {
+    case 'database':
+      return `Reset it: alter database ${database} reset ${name}`
+    case 'user':
+      return `Reset it: alter role ${role} reset ${name}`
+    case 'database user':
+      return `Reset it: alter role ${role} in database ${database} reset ${name}`
+    case 'global':
+      return `Reset it: alter role all reset ${name}`
+    case 'client':
+    case 'session':
+      return `A client set ${name} in this session: restart what holds the session, the server or the pooler`
+    default:
+      return `The cluster's configuration says so: alter database ${database} set ${name} = '${FORMATS[name]?.value}'`
+  }
+}
