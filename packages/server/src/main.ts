@@ -36,7 +36,8 @@ const program = new Command('eaas')
   .addHelpText('after', '\nIf eaas is not on the path: npx @eaas/server <command>')
   .addHelpText('after', 'Configuration comes from the environment: see eaas start --help.')
   .addHelpText('after', 'Exit codes: 0 done, 1 refused or failed, 2 usage error;')
-  .addHelpText('after', 'of audit verify and verify-export: 0 valid, 1 not valid, 3 verification could not complete;')
+  .addHelpText('after', 'of audit verify and verify-export: 0 valid, 1 not valid, 3 verification could not complete,')
+  .addHelpText('after', '5 valid, but not compared with the checkpoint that was given;')
   .addHelpText('after', 'verify-export has more: see eaas audit verify-export --help.')
   .configureHelp({
     // A flag that is not given is false; the help does not repeat that.
