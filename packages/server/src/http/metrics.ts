@@ -25,7 +25,7 @@ interface Run {
 /** The metrics of one application; several in a process do not collide. */
 export interface Metrics {
   registry: Registry
-  /** called with each batch of audit entries after its commit */
+  /** called with each group of audit entries after its commit */
   observeCommit: (commit: { actions: readonly LogAction[]; seconds: number }) => void
   /** called with each call that is counted instead of recorded */
   observeUnrecorded: (kind: UnrecordedKind) => void
@@ -78,7 +78,7 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
   })
   const commitSeconds = new Histogram({
     name: 'eaas_audit_commit_seconds',
-    help: 'Time that the commit of a batch of audit entries took.',
+    help: 'Time that the commit of a group of audit entries took.',
     buckets: SECONDS,
     registers,
   })

@@ -1,6 +1,6 @@
 /**
  * The columns of audit entries as arrays in PostgreSQL's text format (its manual, 8.15), written in stretches between which other calls
- * run. The driver would write the arrays of a large batch in one go.
+ * run. The driver would write the arrays of many entries in one go.
  */
 import type { ChainedEntry } from '../audit/formats/chain.js'
 import { createStretches } from '../event-loop.js'

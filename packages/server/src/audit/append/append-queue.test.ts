@@ -46,13 +46,13 @@ describe('the appends that wait for a log', () => {
     expect(sizes).toEqual([[1, 500], [12, 1], [1_000], []])
   })
 
-  it('are taken apart from changes, whichever came first: one batch of the other kind passes a call at most', () => {
+  it('are taken apart from changes, whichever came first: one group of the other kind passes a call at most', () => {
     const queue = new AppendQueue({ entries: 0 })
     const change = async () => undefined
     const kinds = [{}, { change }, {}, { change }, { entries: [] }, {}]
     for (const more of kinds) queue.add(appendOf(1, more)).catch(String)
-    const batches = Array.from({ length: 3 }, () => queue.take().map(({ append: { change } }) => change !== undefined))
-    expect(batches).toEqual([[false, false, false], [true, true, false], []])
+    const groups = Array.from({ length: 3 }, () => queue.take().map(({ append: { change } }) => change !== undefined))
+    expect(groups).toEqual([[false, false, false], [true, true, false], []])
     for (let at = 0; at < 40; at++) queue.add(appendOf(1, { change })).catch(String)
     queue.add(appendOf(1)).catch(String)
     expect(Array.from({ length: 4 }, () => queue.take().length)).toEqual([16, 16, 8, 1])
@@ -95,7 +95,7 @@ describe('an append that waits for too long', () => {
     expect([taken?.isGivenUp, queue.take(), all.entries]).toEqual([true, [], 0])
   })
 
-  it('leaves those that came later in the same batch their time', async () => {
+  it('leaves those that came later in the same group their time', async () => {
     const queue = new AppendQueue({ entries: 0 })
     const early = told(queue.add(appendOf(1)))
     vi.advanceTimersByTime(1_000)

@@ -7,10 +7,10 @@ import { type AuditWriteError, auditWriteError, OverloadError } from '../append-
 import type { Append, Decided } from './committer.js'
 
 /** Entries in one statement at most. */
-const BATCH_ENTRIES = 512
+const GROUP_ENTRIES = 512
 /** Management changes in one transaction at most, because other appends wait for all of them. */
-const BATCH_CHANGES = 16
-/** Entries that may wait for one tenant, and for all; a batch has 1,000 at most. A call beyond that is refused at once. */
+const GROUP_CHANGES = 16
+/** Entries that may wait for one tenant, and for all; a call of /v1/batch has 1,000 at most. A call beyond that is refused at once. */
 const TENANT_ENTRIES = 20_000
 const ALL_ENTRIES = 50_000
 
@@ -35,11 +35,11 @@ export interface Waiting {
 export class AppendQueue {
   #queue: Waiting[] = []
   /** what is being committed */
-  #batch: readonly Waiting[] = []
-  /** entries in the queue and the batch whose callers still wait */
+  #group: readonly Waiting[] = []
+  /** entries in the queue and the group whose callers still wait */
   #entries = 0
   #timer: NodeJS.Timeout | undefined
-  #abandonBatch: (error: Error) => void = () => undefined
+  #abandonGroup: (error: Error) => void = () => undefined
 
   /** `all` counts the entries that wait in all queues of the process. */
   constructor(private readonly all: { entries: number }) {}
@@ -59,37 +59,37 @@ export class AppendQueue {
   }
 
   /**
-   * Takes what is committed together: all waiting management changes, or all plain appends, up to the size of a batch.
-   * The kind of the oldest goes first, so at most one batch of the other kind passes a call. Returns none if none wait.
+   * Takes what is committed together: all waiting management changes, or all plain appends, up to the size of a group.
+   * The kind of the oldest goes first, so at most one group of the other kind passes a call. Returns none if none wait.
    */
   take(): readonly Waiting[] {
-    const { taken, left } = splitBatch(this.#queue)
-    this.#batch = taken
+    const { taken, left } = splitGroup(this.#queue)
+    this.#group = taken
     this.#queue = left
     return taken
   }
 
-  /** Waits for the outcome of the batch until every caller of it has timed out. @throws DatabaseDeadlineError */
+  /** Waits for the outcome of the group until every caller of it has timed out. @throws DatabaseDeadlineError */
   whileAwaited<T>(commit: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
-      this.#abandonBatch = reject
+      this.#abandonGroup = reject
       commit.then(resolve, reject)
     })
   }
 
-  /** Answers the batch after its commit: refused decisions reject, all others resolve. */
+  /** Answers the group after its commit: refused decisions reject, all others resolve. */
   resolve(): void {
-    for (const waiting of this.#batch) {
+    for (const waiting of this.#group) {
       const { refused } = waiting.decided
       this.#settle(waiting, () => (refused ? waiting.reject(refused) : waiting.resolve()))
     }
-    this.#batch = []
+    this.#group = []
   }
 
-  /** Answers the batch with an error. */
+  /** Answers the group with an error. */
   reject(error: AuditWriteError): void {
-    for (const waiting of this.#batch) this.#settle(waiting, () => waiting.reject(error))
-    this.#batch = []
+    for (const waiting of this.#group) this.#settle(waiting, () => waiting.reject(error))
+    this.#group = []
   }
 
   #settle(waiting: Waiting, answer: () => void): void {
@@ -98,7 +98,7 @@ export class AppendQueue {
     answer()
   }
 
-  // The batch that is being committed may still be written; an append in the queue is never begun.
+  // The group that is being committed may still be written; an append in the queue is never begun.
   #giveUp(): void {
     const now = performance.now()
     const isLate = (by: number) => (waiting: Waiting) => waiting.until <= by && !waiting.isGivenUp
@@ -109,11 +109,11 @@ export class AppendQueue {
         waiting.isGivenUp = true
       }
     }
-    rejectLate(this.#batch.filter(isLate(now)), true)
+    rejectLate(this.#group.filter(isLate(now)), true)
     rejectLate(this.#queue.filter(isLate(now + WORTH_BEGINNING_MS)), false)
     this.#queue = this.#queue.filter(({ isGivenUp }) => !isGivenUp)
-    if (this.#batch.every(({ isGivenUp }) => isGivenUp)) this.#abandonBatch(error)
-    const oldest = this.#batch.find(({ isGivenUp }) => !isGivenUp) ?? this.#queue[0]
+    if (this.#group.every(({ isGivenUp }) => isGivenUp)) this.#abandonGroup(error)
+    const oldest = this.#group.find(({ isGivenUp }) => !isGivenUp) ?? this.#queue[0]
     this.#timer = undefined
     if (oldest) this.#setTimer(oldest.until - now)
   }
@@ -135,7 +135,7 @@ export function isInTurn({ decided }: Waiting): boolean {
   return decided.change !== undefined || decided.entries.length === 0
 }
 
-function splitBatch(queue: Waiting[]): { taken: Waiting[]; left: Waiting[] } {
+function splitGroup(queue: Waiting[]): { taken: Waiting[]; left: Waiting[] } {
   const [first] = queue
   if (!first) return { taken: [], left: [] }
   const kind = isInTurn(first)
@@ -149,7 +149,7 @@ function splitBatch(queue: Waiting[]): { taken: Waiting[]; left: Waiting[] } {
       continue
     }
     entries += waiting.append.entries.length
-    isFull = taken.length > 0 && (entries > BATCH_ENTRIES || (kind && taken.length === BATCH_CHANGES))
+    isFull = taken.length > 0 && (entries > GROUP_ENTRIES || (kind && taken.length === GROUP_CHANGES))
     ;(isFull ? left : taken).push(waiting)
   }
   return { taken, left }

@@ -1,9 +1,9 @@
 /**
  * The only writer of the audit chains. Each tenant has a queue, whose appends are chained in memory and written in one statement
- * (group commit): while one batch commits, the next one gathers. A caller's promise resolves once its entries are committed,
+ * (group commit): while one group commits, the next one gathers. A caller's promise resolves once its entries are committed,
  * and not before.
  *
- * A batch is appended under the policy version that its decisions were made on. If the version has changed, those decisions are
+ * A group is appended under the policy version that its decisions were made on. If the version has changed, those decisions are
  * made again without leaving the queue: on the state that this process has of the newer version, or under the lock of the head,
  * where the version cannot change. So a call keeps its turn however fast the tenant changes, and every process acts on what another
  * one acknowledged. Changes that wait together are decided one after another, each on the result of the one before, and committed in
@@ -29,7 +29,7 @@ import { RecentCommits } from './recent-commits.js'
 
 /** Concurrent reads of a tenant's policy version; calls that arrive meanwhile share the next one. */
 const READS_AT_ONCE = 8
-/** For how long batches lock the row at once after a lost race, in milliseconds: another process writes this tenant too. */
+/** For how long groups lock the row at once after a lost race, in milliseconds: another process writes this tenant too. */
 const SHARED_MS = 5_000
 
 /** The lock of a tenant's head: a transaction holds it until it ends. */
@@ -92,7 +92,7 @@ export interface Committer {
   readonly watches: HeadWatches
   /** the clock that entries are dated by */
   readonly clock: Clock
-  /** How the last batches ended. */
+  /** How the last groups ended. */
   readonly recent: RecentCommits
   /** Resolves when no append waits any more. */
   drain(): Promise<void>
@@ -108,11 +108,11 @@ export interface CommitterOptions {
   tenantsPerStatement?: TenantsPerStatement
   /** called once when a tenant's chain in the database turns out to be cut, rolled back or forged */
   onAlarm: (tenant_id: string, reason: string) => void
-  /** called with each batch after its commit, for metrics */
+  /** called with each group after its commit, for metrics */
   observe?: ((commit: Commit) => void) | undefined
 }
 
-/** A batch that was committed. */
+/** A group that was committed. */
 export interface Commit {
   /** of each entry */
   actions: readonly LogAction[]
@@ -167,15 +167,15 @@ export function createCommitter({
     await turn() // gathers what arrives in this turn of the event loop
     for (;;) {
       await appends.gathering()
-      const batch = log.queue.take()
-      if (batch.length === 0) break
+      const group = log.queue.take()
+      if (group.length === 0) break
       const startedAt = performance.now()
       try {
-        await log.queue.whileAwaited(commit(log, batch))
+        await log.queue.whileAwaited(commit(log, group))
         const seconds = (performance.now() - startedAt) / 1_000
         log.queue.resolve()
-        if (batch.some(({ decided }) => !decided.refused && decided.entries.length > 0)) recent.succeeded()
-        report(batch, seconds)
+        if (group.some(({ decided }) => !decided.refused && decided.entries.length > 0)) recent.succeeded()
+        report(group, seconds)
       } catch (error) {
         log.head.forget() // the outcome is unknown
         recent.failed(error)
@@ -190,33 +190,33 @@ export function createCommitter({
     watches.comparisons.assertNotOverdue()
   }
 
-  function report(batch: readonly Waiting[], seconds: number): void {
+  function report(group: readonly Waiting[], seconds: number): void {
     if (!observe) return
-    const actions = batch.flatMap(({ decided }) => (decided.refused ? [] : decided.entries.map(({ action }) => action)))
+    const actions = group.flatMap(({ decided }) => (decided.refused ? [] : decided.entries.map(({ action }) => action)))
     if (actions.length > 0) observe({ actions, seconds })
   }
 
-  async function commit(log: TenantLog, batch: readonly Waiting[]): Promise<void> {
+  async function commit(log: TenantLog, group: readonly Waiting[]): Promise<void> {
     assertWatched(log)
-    if (performance.now() >= log.sharedUntil && !batch.some(needsLock) && (await swapHead(log, batch))) return
+    if (performance.now() >= log.sharedUntil && !group.some(needsLock) && (await swapHead(log, group))) return
     // A change, a count against a quota, another process that writes this tenant too, or a state that this process does not have: these
     // take turns by the row lock. With compare-and-swap alone they could starve.
-    await appendLocked(log, batch)
+    await appendLocked(log, group)
   }
 
-  /** Appends by compare-and-swap; returns false, without writing anything, if the batch needs the lock. */
-  async function swapHead(log: TenantLog, batch: readonly Waiting[]): Promise<boolean> {
-    const head = await recentHead(log, batch)
-    assertAwaited(batch)
-    for (const waiting of awaited(batch)) {
+  /** Appends by compare-and-swap; returns false, without writing anything, if the group needs the lock. */
+  async function swapHead(log: TenantLog, group: readonly Waiting[]): Promise<boolean> {
+    const head = await recentHead(log, group)
+    assertAwaited(group)
+    for (const waiting of awaited(group)) {
       if (waiting.policy_version === head.policy_version) continue
       if (!(await isDecidedAgain(waiting, head.policy_version))) return false
     }
-    if (batch.some(needsLock)) return false
-    const drafts = draftsOf(awaited(batch))
+    if (group.some(needsLock)) return false
+    const drafts = draftsOf(awaited(group))
     if (drafts.length === 0) return false
     const time = clock.read(head)
-    const { auditKey } = firstAppend(batch)
+    const { auditKey } = firstAppend(group)
     const { entries, head: next } = await extendInStretches(head, drafts, { auditKey, now: time })
     if (await appends.append({ previous: head, next, entries, time })) {
       log.head.witness(next)
@@ -227,12 +227,12 @@ export function createCommitter({
   }
 
   // A tampered row fails the change that uses it, and its rollback takes the other changes along: so each is tried again by itself.
-  async function appendLocked(log: TenantLog, batch: readonly Waiting[]): Promise<void> {
+  async function appendLocked(log: TenantLog, group: readonly Waiting[]): Promise<void> {
     try {
-      await appendTogether(log, batch)
+      await appendTogether(log, group)
     } catch (error) {
-      if (batch.length === 1 || !batch.some(isInTurn) || !isNotWritten(error)) throw error
-      for (const waiting of batch) {
+      if (group.length === 1 || !group.some(isInTurn) || !isNotWritten(error)) throw error
+      for (const waiting of group) {
         if (waiting.isGivenUp) continue
         try {
           await appendTogether(log, [waiting])
@@ -246,8 +246,8 @@ export function createCommitter({
 
   // One transaction: locks the head, makes decisions again that were made on another state, writes the rows of the changes, all entries, and
   // the head with the next policy version. A crash before the commit leaves none of these, a crash after it all of them.
-  async function appendTogether(log: TenantLog, batch: readonly Waiting[]): Promise<void> {
-    const { auditKey } = firstAppend(batch)
+  async function appendTogether(log: TenantLog, group: readonly Waiting[]): Promise<void> {
+    const { auditKey } = firstAppend(group)
     const callbacks: ((head: Head) => void)[] = []
     const next = await beginKnown(sql, async (transaction) => {
       const head = await log.head.read(transaction, auditKey, lockHead)
@@ -257,7 +257,7 @@ export function createCommitter({
       const meter = createMeter(transaction, head.tenant_id, created_at.slice(0, 7))
       const drafts: EntryDraft[] = []
       let { policy_version } = head
-      for (const waiting of batch) {
+      for (const waiting of group) {
         if (waiting.isGivenUp) continue
         if (waiting.policy_version !== policy_version)
           await decideAgain(waiting, { policy_version, lock, quotaLeft: Number.POSITIVE_INFINITY })
@@ -275,7 +275,7 @@ export function createCommitter({
       if (drafts.length === 0) return head
       const chained = await extendInStretches(head, drafts, { auditKey, now: time, policy_version })
       await appendToLocked(transaction, clock, { previous: head, next: chained.head, entries: chained.entries, time })
-      assertAwaited(batch)
+      assertAwaited(group)
       return chained.head
     })
     log.head.witness(next)
@@ -283,10 +283,10 @@ export function createCommitter({
   }
 
   // The known head is used unless a decision was made on a newer policy version: then the known head is out of date.
-  async function recentHead(log: TenantLog, batch: readonly Waiting[]): Promise<Head> {
+  async function recentHead(log: TenantLog, group: readonly Waiting[]): Promise<Head> {
     const { known } = log.head
-    if (known && batch.every(({ policy_version }) => policy_version <= known.policy_version)) return known
-    return log.head.read(sql, firstAppend(batch).auditKey)
+    if (known && group.every(({ policy_version }) => policy_version <= known.policy_version)) return known
+    return log.head.read(sql, firstAppend(group).auditKey)
   }
 
   function currentPolicyVersion(tenant: { tenant_id: string; auditKey: KeyObject }): Promise<number> {
@@ -341,9 +341,9 @@ async function extendInStretches(
   return extension.seal(policy_version)
 }
 
-// Throws, so that the transaction is rolled back, if no caller of the batch waits any more.
-function assertAwaited(batch: readonly Waiting[]): void {
-  if (batch.every(({ isGivenUp }) => isGivenUp))
+// Throws, so that the transaction is rolled back, if no caller of the group waits any more.
+function assertAwaited(group: readonly Waiting[]): void {
+  if (group.every(({ isGivenUp }) => isGivenUp))
     throw new AuditWriteError('the callers stopped waiting for these entries')
 }
 
@@ -396,12 +396,12 @@ function countEncrypts({ entries }: Decided): number {
   return entries.reduce((sum, { action }) => (action === 'encrypt' ? sum + 1 : sum), 0)
 }
 
-function awaited(batch: readonly Waiting[]): Waiting[] {
-  return batch.filter(({ isGivenUp }) => !isGivenUp)
+function awaited(group: readonly Waiting[]): Waiting[] {
+  return group.filter(({ isGivenUp }) => !isGivenUp)
 }
 
-function draftsOf(batch: readonly Waiting[]): EntryDraft[] {
-  return batch.flatMap(({ decided }) => (decided.refused ? [] : decided.entries))
+function draftsOf(group: readonly Waiting[]): EntryDraft[] {
+  return group.flatMap(({ decided }) => (decided.refused ? [] : decided.entries))
 }
 
 function isNotWritten(error: unknown): boolean {
@@ -423,8 +423,8 @@ async function beginKnown<T>(sql: Sql, work: (transaction: Transaction) => Promi
   }
 }
 
-function firstAppend(batch: readonly { append: Append }[]): Append {
-  const [first] = batch
-  if (!first) throw new Error('an empty batch')
+function firstAppend(group: readonly { append: Append }[]): Append {
+  const [first] = group
+  if (!first) throw new Error('an empty group')
   return first.append
 }

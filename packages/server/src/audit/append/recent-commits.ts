@@ -8,11 +8,11 @@ import { isRolledBack } from '../../store/db.js'
 const PASSING = /^(?:40...|23505|55P03|57014)$/
 
 export class RecentCommits {
-  /** when a batch was committed last, by `performance.now()` */
+  /** when a group was committed last, by `performance.now()` */
   succeededAt = Number.NEGATIVE_INFINITY
-  /** when a batch last failed, for whatever reason */
+  /** when a group last failed, for whatever reason */
   failedAt = Number.NEGATIVE_INFINITY
-  /** when the database last refused a batch, and with which SQLSTATE */
+  /** when the database last refused a group, and with which SQLSTATE */
   refused: { at: number; code: string } | undefined
 
   succeeded(): void {
