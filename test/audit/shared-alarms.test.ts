@@ -1,7 +1,9 @@
 // What a process takes over from an alarm that another one wrote: not the other's witness in place of its own, and nothing if the
 // database cannot be read.
 import { createSecretKey, type KeyObject } from 'node:crypto'
+import { INSTALLATION_ID } from '@eaas/protocol'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { openAuditKey } from '../../packages/server/src/audit/audit-key.js'
 import {
   alarmMac,
   type Head,
@@ -62,8 +64,21 @@ function newWatch({
   const watches = createHeadWatches(() => undefined, comparisons)
   const watch = watches.get(owner.tenant.tenant_id)
   watch.witness(late as Head)
-  const options = { sql, watches, installationKey, findAuditKey, isGone, onGoneAccepted, now }
-  return { watch, ...createSharedAlarms(options) }
+  const { rootKey } = service.services
+  const openKey = (row: Parameters<typeof openAuditKey>[1]) => openAuditKey(rootKey, row)
+  const isOwner = (tenant_id: string) => tenant_id === owner.tenant.tenant_id
+  const options = {
+    sql,
+    watches,
+    installationKey,
+    findAuditKey: async (id: string) =>
+      isOwner(id) ? findAuditKey() : (await service.services.states.find(id))?.auditKey,
+    openKey,
+    isGone: async (id: string) => isOwner(id) && isGone(),
+    onGoneAccepted,
+    now,
+  }
+  return { watch, watches, ...createSharedAlarms(options) }
 }
 
 async function write({ last_id, hash, policy_version }: Head, { forged = false } = {}): Promise<void> {
@@ -261,6 +276,105 @@ describe('a process whose log in the database went back', () => {
   })
 })
 
+describe('a process beside which another one writes', () => {
+  /** Puts a head back, and deletes the entries after it. */
+  async function goBack({ tenant_id, ...head }: Head): Promise<void> {
+    const { sql } = service.services
+    await sql`delete from audit_log where tenant_id = ${tenant_id} and id > ${head.last_id}`
+    await sql`update heads set ${sql(head)} where tenant_id = ${tenant_id}`
+  }
+  const copy = (tenant_id: string) =>
+    service.services.sql`create table kept_entries as select * from audit_log where tenant_id = ${tenant_id}`
+  async function putForward({ tenant_id, ...head }: Head): Promise<void> {
+    const { sql } = service.services
+    await sql`insert into audit_log select * from kept_entries where id > (select max(id) from audit_log where tenant_id = ${tenant_id})`
+    await sql`update heads set ${sql(head)} where tenant_id = ${tenant_id}`
+    await sql`drop table kept_entries`
+    await sql`delete from chain_alarms where tenant_id = ${tenant_id}`
+  }
+
+  it.each([
+    ['of a tenant that it served', true],
+    ['of a tenant of which it has seen nothing', false],
+  ])('knows the later head %s, and raises an alarm when the log goes back behind it', async (_, hasServed) => {
+    const other = await service.createTenant()
+    const { tenant_id } = other.tenant
+    const find = async () => (await findHead(service.services.sql, tenant_id)) as Head
+    const before = await find()
+    const { watches, compare } = newWatch()
+    const watch = watches.get(tenant_id)
+    if (hasServed) watch.witness(before)
+    await other.call('POST', '/v1/keys', { name: 'k' })
+    expect(await compare()).toEqual([])
+    const after = await find()
+    expect([idOf(watch.witnessed), watch.alarm]).toEqual([after.last_id, undefined])
+    await copy(tenant_id)
+    await goBack(before)
+    try {
+      expect(await compare()).toEqual([])
+      expect(watch.alarm?.reason).toContain(`went back from entry ${after.last_id} to ${before.last_id}`)
+    } finally {
+      await putForward(after)
+    }
+  })
+
+  it("knows the later head of the installation's log too", async () => {
+    const find = async () => (await findHead(service.services.sql, INSTALLATION_ID)) as Head
+    const before = await find()
+    const { watches, compare } = newWatch()
+    const watch = watches.get(INSTALLATION_ID)
+    watch.witness(before)
+    await service.createTenant()
+    expect(await compare()).toEqual([])
+    const after = await find()
+    expect(idOf(watch.witnessed)).toBe(after.last_id)
+    await copy(INSTALLATION_ID)
+    await goBack(before)
+    try {
+      expect(await compare()).toEqual([])
+      expect(watch.alarm?.reason).toContain('went back')
+    } finally {
+      await putForward(after)
+    }
+  })
+
+  it('follows no head that no server wrote: that is an alarm', async () => {
+    const { sql } = service.services
+    const { tenant_id } = owner.tenant
+    const { watch, compare } = newWatch()
+    await sql`update heads set last_id = last_id + 1 where tenant_id = ${tenant_id}`
+    try {
+      expect(await compare()).toEqual([])
+      expect([idOf(watch.witnessed), watch.alarm?.reason]).toEqual([
+        late?.last_id,
+        'the head of the audit chain was not written by this server',
+      ])
+    } finally {
+      await sql`update heads set last_id = last_id - 1 where tenant_id = ${tenant_id}`
+    }
+  })
+})
+
+describe('the age of the comparisons', () => {
+  it('is that of the last whole round: a part of the tenants does not make it younger', () => {
+    let now = 0
+    const comparisons = new Comparisons(() => now)
+    now = 1_000
+    comparisons.succeeded({ begins: true, ends: false })
+    now = 2_000
+    comparisons.succeeded({ begins: false, ends: true })
+    expect(comparisons.age).toBe(1_000)
+    now = 3_000
+    comparisons.succeeded({ begins: true, ends: false })
+    now = 4_000
+    expect(comparisons.age).toBe(3_000)
+    comparisons.failed()
+    now = 5_000
+    comparisons.succeeded({ begins: false, ends: true }) // a part of this round was not compared
+    expect([comparisons.age, comparisons.isOverdue]).toEqual([4_000, false])
+  })
+})
+
 describe('comparisons that fail', () => {
   const failing = (sql: Sql, table: string) =>
     new Proxy(sql, {
@@ -301,7 +415,7 @@ describe('comparisons that fail', () => {
       () => owner.call('POST', '/v1/hash', { key_id: id, value: 'x' }),
     ]
     const age = vi.spyOn(comparisons, 'age', 'get').mockReturnValue(OVERDUE_MS)
-    comparisons.failed()
+    const overdue = vi.spyOn(comparisons, 'isOverdue', 'get').mockReturnValue(true)
     for (const call of calls) {
       const { status, body } = await call()
       expect([status, body.code]).toEqual([503, 'E_UNAVAILABLE'])
@@ -310,7 +424,7 @@ describe('comparisons that fail', () => {
     expect([status, body.status, body.database]).toEqual([503, 'degraded', 'unwatched'])
     expect(await (await fetch(`${service.url}/metrics`)).text()).toMatch(/^eaas_audit_watch_age_seconds 10$/m)
     age.mockRestore()
-    comparisons.succeeded()
+    overdue.mockRestore()
     for (const call of calls) expect((await call()).status).toBe(200)
     late = await readHead()
   })

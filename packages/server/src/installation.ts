@@ -149,6 +149,7 @@ export async function openInstallation({
       watches: committer.watches,
       installationKey,
       findAuditKey,
+      openKey: (row) => openAuditKey(rootKey, row),
       isGone: async (tenant_id) => {
         const isGone = (await findMissingTenants(sql, [tenant_id])).length > 0
         if (isGone) states.forget(tenant_id)

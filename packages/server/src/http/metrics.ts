@@ -263,7 +263,7 @@ export function serveMetrics(
   new Gauge({
     name: 'eaas_audit_watch_age_seconds',
     aggregator: 'max',
-    help: 'Seconds since this process last compared the audit chains in the database with what it witnessed, or since its start until then.',
+    help: 'Seconds since the last comparison of every audit chain in the database with what this process witnessed began, or since its start until there is one.',
     registers,
     collect() {
       this.set(committer.watches.comparisons.age / 1_000)

@@ -1,5 +1,5 @@
 /** Alarms about audit chains, and the entries that settle them. */
-import type { ChainAlarm, Witness } from '../audit/formats/chain.js'
+import type { ChainAlarm, Head, Witness } from '../audit/formats/chain.js'
 import type { Queryable, Transaction } from './db.js'
 
 /** Lists the alarms; the caller checks the MACs of their rows. */
@@ -40,22 +40,37 @@ export async function listAcceptanceIds(sql: Queryable, tenant_id: string): Prom
   return rows.map(({ id }) => id)
 }
 
+/** What the database has in the place of a witnessed head, or after it. */
+export interface ComparedHead {
+  tenant_id: string
+  /** whether the log does not contain the witnessed entry: it is missing, purged or different, or the head is before it */
+  is_contradicted: boolean
+  /** the head in the database, not authenticated; undefined if there is none */
+  head: Head | undefined
+}
+
 /**
- * Returns the tenants whose log does not contain the witnessed entry: it is missing, purged or different, or the head is before it. Reads both
- * tables for each of them, so that it fails while somebody's lock keeps this process from reading one.
+ * Returns the tenants whose log does not contain the witnessed entry, and those whose head is after it. Reads both tables for each tenant, so
+ * that it fails while somebody's lock keeps this process from reading one.
  */
-export async function findContradicted(
+export async function compareWitnesses(
   sql: Queryable,
   witnesses: readonly (Witness & { tenant_id: string })[],
-): Promise<string[]> {
-  const rows = await sql<{ tenant_id: string }[]>`
-    select w.tenant_id
+): Promise<ComparedHead[]> {
+  const rows = await sql<(Head & { is_contradicted: boolean; is_there: boolean })[]>`
+    select w.tenant_id, h.last_id, h.hash, h.policy_version, h.created_at, h.mac, h.last_id is not null as is_there,
+           e.hash is distinct from w.hash or coalesce(h.last_id < w.id or h.policy_version < w.policy_version, true)
+             as is_contradicted
     from unnest(
       ${witnesses.map((witness) => witness.tenant_id)}::uuid[], ${witnesses.map((witness) => witness.last_id)}::bigint[],
       ${sql.array(witnesses.map((witness) => witness.hash))}::bytea[], ${witnesses.map((witness) => witness.policy_version)}::bigint[]
     ) as w (tenant_id, id, hash, policy_version)
     left join audit_log as e on e.tenant_id = w.tenant_id and e.id = w.id
     left join heads as h on h.tenant_id = w.tenant_id
-    where e.hash is distinct from w.hash or coalesce(h.last_id < w.id or h.policy_version < w.policy_version, true)`
-  return rows.map(({ tenant_id }) => tenant_id)
+    where e.hash is distinct from w.hash or coalesce(h.last_id <> w.id or h.policy_version <> w.policy_version, true)`
+  return rows.map(({ tenant_id, is_contradicted, is_there, ...rest }) => ({
+    tenant_id,
+    is_contradicted,
+    head: is_there ? { tenant_id, ...rest } : undefined,
+  }))
 }

@@ -31,6 +31,24 @@ export async function listHeads(sql: Queryable): Promise<Pick<Head, 'tenant_id' 
   return sql<Pick<Head, 'tenant_id' | 'last_id'>[]>`select tenant_id, last_id from heads order by tenant_id`
 }
 
+/** The tenants that have a head, in the order of their ids, after one of them. */
+export async function listTenantsWithHeads(sql: Queryable, after: string, limit: number): Promise<string[]> {
+  const rows = await sql<{ tenant_id: string }[]>`
+    select tenant_id from heads where tenant_id > ${after} order by tenant_id limit ${limit}`
+  return rows.map(({ tenant_id }) => tenant_id)
+}
+
+/** The heads of tenants, each with the wrapped key that authenticates it; null for the installation's own log. */
+export function listHeadsWithKeys(
+  sql: Queryable,
+  tenant_ids: readonly string[],
+): Promise<(Head & { wrapped_audit_key: Uint8Array | null })[]> {
+  return sql<(Head & { wrapped_audit_key: Uint8Array | null })[]>`
+    select h.tenant_id, h.last_id, h.hash, h.policy_version, h.created_at, h.mac, t.wrapped_audit_key
+    from heads h left join tenants t on t.tenant_id = h.tenant_id
+    where h.tenant_id = any(${[...tenant_ids]}::uuid[])`
+}
+
 /** Inserts the head of a new tenant. */
 export async function insertHead(sql: Transaction, head: Head): Promise<void> {
   const result = await sql`

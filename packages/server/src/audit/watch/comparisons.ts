@@ -12,35 +12,46 @@ export class ComparisonOverdueError extends AuditWriteError {}
 
 export class Comparisons {
   #succeededAt: number
+  /** when the last whole round began, in which every tenant had its turn */
+  #roundAt: number
+  /** when the round began that is under way; undefined if a run of it failed */
+  #beganAt: number | undefined
   #isOverdue = false
 
   /** `elapsed` is in milliseconds, of a clock that never goes back */
   constructor(private readonly elapsed: () => number = () => performance.now()) {
-    this.#succeededAt = elapsed()
+    this.#succeededAt = this.#roundAt = elapsed()
   }
 
   get isOverdue(): boolean {
     return this.#isOverdue
   }
 
-  /** Since the last comparison of everything that was due, in milliseconds; since the start until there is one. */
+  /**
+   * The age of the oldest comparison of a tenant, in milliseconds, or more: since the last round over all tenants began; since the start until
+   * one has ended.
+   */
   get age(): number {
-    return this.elapsed() - this.#succeededAt
+    return this.elapsed() - this.#roundAt
   }
 
-  succeeded(): void {
+  /** Records a run, which compared all tenants or those whose turn it was: it may begin a round over all of them, and may end it. */
+  succeeded({ begins = true, ends = true } = {}): void {
     this.#succeededAt = this.elapsed()
     this.#isOverdue = false
+    if (begins) this.#beganAt = this.#succeededAt
+    if (ends && this.#beganAt !== undefined) this.#roundAt = this.#beganAt
   }
 
   // Only a failure makes it overdue: a process that was suspended has merely not compared yet.
   failed(): void {
-    this.#isOverdue ||= this.age >= OVERDUE_MS
+    this.#beganAt = undefined
+    this.#isOverdue ||= this.elapsed() - this.#succeededAt >= OVERDUE_MS
   }
 
   /** @throws ComparisonOverdueError */
   assertNotOverdue(): void {
-    if (this.#isOverdue)
+    if (this.isOverdue)
       throw new ComparisonOverdueError('the audit chains could not be compared with what was witnessed for too long')
   }
 }

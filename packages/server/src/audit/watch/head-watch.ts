@@ -69,6 +69,14 @@ export class HeadWatch {
     if (this.#witnessLater(head)) this.#known = head
   }
 
+  /** Adopts a later head that another process wrote, of a log that holds the witnessed entry; returns false if no server wrote it. */
+  adopt(head: Head, auditKey: KeyObject): boolean {
+    if (!isHeadAuthentic(auditKey, head)) return false
+    this.#weighKept(auditKey)
+    this.witness(head)
+    return true
+  }
+
   #witnessLater(head: Head): boolean {
     if (this.#witnessed && !isAtLeast(head, this.#witnessed)) return false
     this.#witnessed = head

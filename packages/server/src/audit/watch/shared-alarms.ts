@@ -3,8 +3,9 @@
  * and checks whether the chains in the database still contain what it witnessed, even while there are no calls.
  */
 import type { KeyObject } from 'node:crypto'
-import { findContradicted, listAlarms, writeAlarm } from '../../store/alarms.js'
-import { findHead } from '../../store/audit.js'
+import { INSTALLATION_ID } from '@eaas/protocol'
+import { type ComparedHead, compareWitnesses, listAlarms, writeAlarm } from '../../store/alarms.js'
+import { findHead, listHeadsWithKeys, listTenantsWithHeads } from '../../store/audit.js'
 import type { Sql } from '../../store/db.js'
 import { TamperedRowError } from '../../store/tampered-row.js'
 import { assertFormats } from '../../store/text-formats.js'
@@ -16,6 +17,15 @@ import type { HeadWatches } from './head-watches.js'
 
 /** Tenants whose witnessed entry is compared with the database in one run; more tenants take turns. */
 const COMPARED_AT_ONCE = 500
+/** Before every tenant's id, and that of the installation's log. */
+const FIRST_ID = '00000000-0000-0000-0000-000000000000'
+
+/** What one run compares, and whether it begins or ends a round over all tenants. */
+interface Turn {
+  compared: (Witness & { tenant_id: string })[]
+  begins: boolean
+  ends: boolean
+}
 
 export interface SharedAlarmsOptions {
   sql: Sql
@@ -24,6 +34,8 @@ export interface SharedAlarmsOptions {
   installationKey: KeyObject
   /** undefined if there is no such tenant */
   findAuditKey: (tenant_id: string) => Promise<KeyObject | undefined>
+  /** opens the audit key of a tenant's row. @throws TamperedRowError */
+  openKey: (row: { tenant_id: string; wrapped_audit_key: Uint8Array }) => KeyObject
   /** reads whether the database has no row of the tenant any more, and if so drops the cached state */
   isGone: (tenant_id: string) => Promise<boolean>
   /** called after the alarm about a tenant that is gone has ended */
@@ -55,11 +67,14 @@ export function createSharedAlarms({
   watches,
   installationKey,
   findAuditKey,
+  openKey,
   isGone,
   onGoneAccepted,
   now,
 }: SharedAlarmsOptions): SharedAlarms {
   let turn = 0
+  /** the tenant up to which the database was searched for those of which this process has seen no head */
+  let searchedThrough = FIRST_ID
   /** the alarmed tenants whose alarm row this process has read or written */
   const shared = new Set<string>()
   /** the tenants that an operator accepted as gone: compared again as soon as the database has them */
@@ -82,10 +97,13 @@ export function createSharedAlarms({
     const rows = await readRows().catch(note(unread))
     for (const row of rows?.values() ?? []) await learn(row).catch(note(errors))
     // Also without the alarms: whoever locks them must not keep this process from raising its own.
-    for (const tenant_id of (await listContradicted().catch(note(unread))) ?? []) {
-      await examine(watches.get(tenant_id)).catch(note(errors))
+    const round = nextWitnesses()
+    for (const found of (await compareTurn(round).catch(note(unread))) ?? []) {
+      const watch = watches.get(found.tenant_id)
+      await (found.is_contradicted ? examine(watch) : follow(watch, found.head)).catch(note(errors))
     }
-    if (unread.length + errors.length === 0) watches.comparisons.succeeded()
+    for (const watch of (await learnUnseen().catch(note(unread))) ?? []) await examine(watch).catch(note(errors))
+    if (unread.length + errors.length === 0) watches.comparisons.succeeded(round)
     for (const watch of rows ? watches.alarmed() : []) {
       await share(watch, rows?.get(watch.tenant_id)).catch((error: unknown) => void errors.push(error))
     }
@@ -97,9 +115,39 @@ export function createSharedAlarms({
     return new Map((await listAlarms(sql)).map((row) => [row.tenant_id, row]))
   }
 
-  async function listContradicted(): Promise<string[]> {
-    const compared = nextWitnesses()
-    return compared.length > 0 ? findContradicted(sql, compared) : []
+  async function compareTurn({ compared }: Turn): Promise<ComparedHead[]> {
+    return compared.length > 0 ? compareWitnesses(sql, compared) : []
+  }
+
+  /** Adopts a later head, which a command or another server wrote: from now on the log must not go back behind it. */
+  async function follow(watch: HeadWatch, head: Head | undefined): Promise<void> {
+    const auditKey = await findAuditKey(watch.tenant_id).catch(unlessTampered)
+    const isAdopted = head && auditKey && auditKey !== 'tampered' && watch.adopt(head, auditKey)
+    if (!isAdopted) await examine(watch)
+  }
+
+  /** Adopts heads of tenants of which this process has seen none yet; returns the watches of those whose head is not authentic. */
+  async function learnUnseen(): Promise<HeadWatch[]> {
+    const page = await listTenantsWithHeads(sql, searchedThrough, COMPARED_AT_ONCE)
+    const isUnseen = ({ witnessed, alarm }: HeadWatch) => !witnessed && !alarm
+    const unseen = page.filter((tenant_id) => isUnseen(watches.get(tenant_id)))
+    const heads = unseen.length > 0 ? await listHeadsWithKeys(sql, unseen) : []
+    searchedThrough = page.length < COMPARED_AT_ONCE ? FIRST_ID : (page.at(-1) ?? FIRST_ID)
+    return heads.flatMap(({ wrapped_audit_key, ...head }) => {
+      const watch = watches.get(head.tenant_id)
+      const auditKey = keyOf(head.tenant_id, wrapped_audit_key)
+      return auditKey && watch.adopt(head, auditKey) ? [] : [watch]
+    })
+  }
+
+  function keyOf(tenant_id: string, wrapped_audit_key: Uint8Array | null): KeyObject | undefined {
+    if (tenant_id === INSTALLATION_ID) return installationKey
+    try {
+      return wrapped_audit_key ? openKey({ tenant_id, wrapped_audit_key }) : undefined
+    } catch (error) {
+      if (!(error instanceof TamperedRowError)) throw error
+      return undefined
+    }
   }
 
   // A row that no server wrote is an alarm too; but its witness is not believed.
@@ -201,14 +249,14 @@ export function createSharedAlarms({
     return before !== undefined && (await findNewestAcceptance(sql, log)) > before
   }
 
-  function nextWitnesses(): (Witness & { tenant_id: string })[] {
+  function nextWitnesses(): Turn {
     const all = [...watches.all()].flatMap(({ tenant_id, witnessed, alarm }) =>
       witnessed && !alarm ? [{ tenant_id, ...witnessed }] : [],
     )
     if (turn >= all.length) turn = 0
     const from = turn
     turn += COMPARED_AT_ONCE
-    return all.slice(from, turn)
+    return { compared: all.slice(from, turn), begins: from === 0, ends: turn >= all.length }
   }
 
   return { compare }
