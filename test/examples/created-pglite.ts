@@ -4,7 +4,7 @@ import { cpSync } from 'node:fs'
 import { join } from 'node:path'
 import { PGlite as Original } from '@electric-sql/pglite'
 import { inject } from 'vitest'
-import { createdCluster } from '../support/created-cluster.js'
+import { createdCluster, FEW_BUFFERS } from '../support/created-cluster.js'
 
 const created = join(await createdCluster(inject('runDir')), 'postgres')
 let copies = 0
@@ -14,6 +14,6 @@ export class PGlite extends Original {
     copies += 1
     const copy = join(process.cwd(), `postgres-${copies}`)
     cpSync(created, copy, { recursive: true })
-    super(copy)
+    super(copy, { startParams: [...Original.defaultStartParams, ...FEW_BUFFERS] })
   }
 }

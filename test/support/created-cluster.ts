@@ -9,6 +9,9 @@ import { createClusterIfAbsent, isCluster } from '../../packages/server/src/stor
 
 const PRELOADED = fileURLToPath(new URL('created-cluster.cjs', import.meta.url))
 
+/** The server's own setting. Of an opening with PGlite's default of 160 MB, the buffers take half of the CPU time. */
+export const FEW_BUFFERS = ['-c', 'shared_buffers=16MB']
+
 /**
  * Returns a folder of the run whose `postgres` is a newly created database that nobody has opened. The first caller creates it, and the
  * others wait.
@@ -41,7 +44,7 @@ export async function openCreatedCluster(runDir: string): Promise<PGlite> {
   const { PGlite } = await import('@electric-sql/pglite')
   const directory = mkdtempSync(join(runDir, 'copy-'))
   await copyCreatedCluster(runDir, directory)
-  return PGlite.create(directory)
+  return PGlite.create(directory, { startParams: [...PGlite.defaultStartParams, ...FEW_BUFFERS] })
 }
 
 /**
