@@ -30,7 +30,7 @@ describe.skipIf(backend() === 'embedded')('a log that is cut off behind a lock',
   })
   afterAll(() => rm(folder, { recursive: true, force: true }))
   beforeEach(async () => {
-    database = await freshDatabase('locked')
+    database = await freshDatabase('locked', { migrated: true })
     tenant = await createTenantInProcess({ database }, 'acme')
     call = callsOf(tenant.api_key.secret)
     attacker = connectTo(database)

@@ -38,7 +38,7 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
 beforeEach(async () => {
-  database = await freshDatabase('rollback')
+  database = await freshDatabase('rollback', { migrated: true })
   tenant = await createTenantInProcess({ database }, 'acme')
   call = callsOf(tenant.api_key.secret)
   servers = []

@@ -12,7 +12,7 @@ import { startTcpBalancer } from './tcp-balancer.js'
 const TIMEOUT_MS = 180_000
 
 async function draining(drainSeconds: number) {
-  const database = await freshDatabase('drain')
+  const database = await freshDatabase('drain', { migrated: true })
   const { api_key } = await createTenantInProcess({ database }, 'drain')
   const eaas = await startEaas({ database, environment: { EAAS_DRAIN_SECONDS: String(drainSeconds) } })
   const call = callsOf(api_key.secret)
@@ -47,7 +47,7 @@ describe('a server that drains', { timeout: TIMEOUT_MS }, () => {
   })
 
   it('answers a call whose first byte had arrived when it closed', async () => {
-    const database = await freshDatabase('drain')
+    const database = await freshDatabase('drain', { migrated: true })
     const { api_key } = await createTenantInProcess({ database }, 'drain')
     const eaas = await startEaas({ database })
     const socket = connect(Number(new URL(eaas.url).port), '127.0.0.1')
@@ -83,7 +83,7 @@ describe('a server that drains', { timeout: TIMEOUT_MS }, () => {
 
 describe('a server that stops without a drain', { timeout: TIMEOUT_MS }, () => {
   it('resets no call of clients that send one after the other without a pause', async () => {
-    const database = await freshDatabase('drain')
+    const database = await freshDatabase('drain', { migrated: true })
     const { api_key } = await createTenantInProcess({ database }, 'drain')
     const eaas = await startEaas({ database })
     const failures: string[] = []

@@ -13,7 +13,7 @@ const ENOUGH_CALLS = 300
 
 /** Under load until SIGTERM; the clients go on sending afterwards or not. */
 async function stopUnderLoad({ sendOn }: { sendOn: boolean }) {
-  const database = await freshDatabase('stop')
+  const database = await freshDatabase('stop', { migrated: true })
   const { tenant_id, api_key } = await createTenantInProcess({ database }, 'stop')
   const eaas = await startEaas({ database })
   let url: string | undefined = eaas.url

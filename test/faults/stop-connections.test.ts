@@ -32,7 +32,7 @@ const head = (method: string, path: string, secret: string) =>
   `${method} ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${secret}\r\n`
 
 async function started(): Promise<{ eaas: EaasProcess; database: TestDatabase; secret: string }> {
-  const database = await freshDatabase('stop')
+  const database = await freshDatabase('stop', { migrated: true })
   const { api_key } = await createTenantInProcess({ database }, 'stop')
   // Without a checkpoint file, a server on PostgreSQL warns when it starts.
   const folder = mkdtempSync(join(tmpdir(), 'eaas-stop-'))

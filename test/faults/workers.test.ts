@@ -50,7 +50,7 @@ describe.skipIf(!runs)(
     let key_id: string
 
     beforeAll(async () => {
-      database = await freshDatabase('workers')
+      database = await freshDatabase('workers', { migrated: true })
       a = await createTenantInProcess({ database }, 'a')
       b = await createTenantInProcess({ database }, 'b')
       eaas = await startWorkers(database)
@@ -247,7 +247,7 @@ describe.skipIf(!runs)('the start of a server with workers', { timeout: TIMEOUT_
   })
 
   it('ends with the code and the one sentence of a worker that cannot start', async () => {
-    const database = await freshDatabase('workers')
+    const database = await freshDatabase('workers', { migrated: true })
     await createTenantInProcess({ database }, 'a')
     const rootKey = Buffer.alloc(32, 8).toString('base64')
     const { code, stderr } = await runEaas(['start'], { database, rootKey, environment: { EAAS_WORKERS: '2' } })
@@ -267,7 +267,7 @@ describe.skipIf(!runs)('the start of a server with workers', { timeout: TIMEOUT_
 
 describe.skipIf(!runs)('a worker that is killed under load', { timeout: TIMEOUT_MS }, () => {
   it('loses nothing that was acknowledged; the others serve on, and it is replaced', async () => {
-    const database = await freshDatabase('workers')
+    const database = await freshDatabase('workers', { migrated: true })
     const { tenant_id, api_key } = await createTenantInProcess({ database }, 'killed')
     const eaas = await startWorkers(database)
     const load = await startLoad({ target: () => eaas.url, secret: api_key.secret, clients: CLIENTS })
@@ -308,7 +308,7 @@ describe.skipIf(!runs)('a worker that is killed under load', { timeout: TIMEOUT_
 
 describe.skipIf(!runs)('a server with workers that is told to stop', { timeout: TIMEOUT_MS }, () => {
   it('turns callers away on /health in every worker while it drains, and resets no call', async () => {
-    const database = await freshDatabase('workers')
+    const database = await freshDatabase('workers', { migrated: true })
     const { api_key } = await createTenantInProcess({ database }, 'drain')
     const eaas = await startWorkers(database, { EAAS_DRAIN_SECONDS: '4' })
     const workers = [...workersOf(eaas.pid).values()]
@@ -343,7 +343,7 @@ describe.skipIf(!runs)('a server with workers that is told to stop', { timeout: 
   })
 
   it('answers a call whose first byte had arrived at the primary or at a worker when it closed', async () => {
-    const database = await freshDatabase('workers')
+    const database = await freshDatabase('workers', { migrated: true })
     const { api_key } = await createTenantInProcess({ database }, 'drain')
     const eaas = await startWorkers(database)
     const early = await openRaw(eaas.url)
