@@ -6,6 +6,8 @@ import { type ChainedEntry, entryHash, entryMac, equalBytes, genesisHash } from 
 
 /** Thrown for a page that can't be shown; names the first entry in it, or before it, that is not as the server wrote it. */
 export class TamperedEntryError extends TamperedRowError {
+  override readonly name = 'TamperedEntryError'
+
   constructor(
     tenant_id: string,
     readonly entry_id: number,

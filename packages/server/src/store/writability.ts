@@ -50,7 +50,9 @@ export async function probeCommit(sql: Queryable): Promise<void> {
 }
 
 /** Ends the transaction of a write that is only tried. */
-class RolledBack extends Error {}
+class RolledBack extends Error {
+  override readonly name = 'RolledBack'
+}
 
 /** No tenant has this id. */
 const NIL_UUID = '00000000-0000-0000-0000-000000000000'

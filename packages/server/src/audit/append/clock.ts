@@ -11,7 +11,9 @@ export const DEFAULT_CLOCK_TOLERANCE_MS = 5 * 60_000
 const REPORT_MS = 60_000
 
 /** Thrown instead of writing an entry with a wrong time. */
-export class WrongClockError extends AuditWriteError {}
+export class WrongClockError extends AuditWriteError {
+  override readonly name = 'WrongClockError'
+}
 
 export interface ClockOptions {
   /** milliseconds since 1970 */

@@ -8,7 +8,9 @@ import { AuditWriteError } from '../append-errors.js'
 export const OVERDUE_MS = 10_000
 
 /** Thrown while the chains could not be compared for too long. Nothing was written. */
-export class ComparisonOverdueError extends AuditWriteError {}
+export class ComparisonOverdueError extends AuditWriteError {
+  override readonly name = 'ComparisonOverdueError'
+}
 
 export class Comparisons {
   #succeededAt: number
