@@ -260,7 +260,9 @@ describe('eaas audit', () => {
     const note = await file('kept', kept)
     const whole = await eaas('verify', '--tenant', tenant_id, '--checkpoint', note)
     expect(whole).toMatchObject({ code: 0, stderr: '' })
-    expect(whole.stdout).toBe('The log is valid.\nentries     9 of 9 verified\ncheckpoint  agrees at entry 6\n')
+    expect(whole.stdout).toBe(
+      `The log is valid.\nlog         of tenant ${owner.tenant.name} (${tenant_id})\nentries     9 of 9 verified\ncheckpoint  agrees at entry 6\n`,
+    )
     const stretch = await eaas('verify', '--tenant', tenant_id, '--from', '3', '--to', '5', '--checkpoint', note)
     expect([stretch.code, stretch.stdout]).toEqual([5, expect.stringMatching(/^entries +3 of 9 verified\nUNUSED/m)])
     await edit(5)
@@ -268,7 +270,7 @@ describe('eaas audit', () => {
     expect([broken.code, broken.stdout]).toEqual([1, expect.stringContaining('NOT valid: entry_altered, entry 5.')])
     const json = await eaas('verify', '--tenant', tenant_id, '--from', '6', '--json')
     const { body } = await owner.call('GET', '/v1/audit/verify?after_id=5')
-    expect([json.code, JSON.parse(json.stdout)]).toEqual([0, body])
+    expect([json.code, JSON.parse(json.stdout)]).toEqual([0, { ...body, tenant_id, name: owner.tenant.name }])
     expect((await eaas('verify', '--tenant', tenant_id, '--from', '5', '--to', '4')).code).toBe(2)
     expect((await eaas('verify', '--tenant', tenant_id, '--from', '0')).code).toBe(2)
   })
@@ -280,7 +282,11 @@ describe('eaas audit', () => {
       0,
       expect.stringMatching(/^ID +TIME +ACTION +KEY +ACTOR +ADDRESS +METADATA$/),
     ])
-    expect([newest, older, count]).toEqual([expect.stringMatching(/^9 /), expect.stringMatching(/^8 /), '2 of 9'])
+    expect([newest, older, count]).toEqual([
+      expect.stringMatching(/^9 /),
+      expect.stringMatching(/^8 /),
+      `2 of 9 entries of tenant ${owner.tenant.name} (${tenant_id})`,
+    ])
     const { key_id } = (await owner.call('GET', '/v1/audit?limit=1')).body.logs[0]
     const json = await eaas('list', '--tenant', tenant_id, '--key-id', key_id, '--action', 'key.create', '--json')
     expect(JSON.parse(json.stdout)).toMatchObject({ total: 1, logs: [{ id: 9, key_id }] })

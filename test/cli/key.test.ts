@@ -8,11 +8,12 @@ const COMMANDS = ['list', 'show', 'create', 'rotate', 'disable', 'enable', 'dest
 describe('eaas key', { timeout: 120_000 }, () => {
   let database: TestDatabase
   let server: EaasProcess
+  let tenant_id: string
 
   beforeAll(async () => {
     database = await freshDatabase('cli_key')
     server = await startEaas({ database })
-    await createTenantInProcess({ database }, 'acme')
+    tenant_id = (await createTenantInProcess({ database }, 'acme')).tenant_id
   }, 60_000)
   afterAll(() => server?.stop())
 
@@ -38,7 +39,11 @@ describe('eaas key', { timeout: 120_000 }, () => {
     expect(await json('cancel-destruction', 'orders')).toMatchObject({ status: 'disabled' })
     expect(await json('enable', 'orders')).toMatchObject({ status: 'active' })
     expect(await json('list')).toMatchObject({ count: 1, keys: [{ id, status: 'active' }] })
-    expect((await key('list', '--tenant', 'acme')).stdout).toMatch(/^NAME .*\norders .* active /)
+    expect((await key('list', '--tenant', 'acme')).stdout).toMatch(
+      new RegExp(`^NAME .*\\norders .* active .*\\n\\n1 keys of tenant acme \\(${tenant_id}\\)\\n$`),
+    )
+    expect(await json('list')).toMatchObject({ tenant_id })
+    expect(await json('show', id)).toMatchObject({ tenant_id })
 
     const log = await runEaas(['audit', 'list', '--tenant', 'acme', '--key-id', id, '--json'], { database })
     const entries: { actor: string; action: string }[] = JSON.parse(log.stdout).logs

@@ -186,7 +186,7 @@ describe('a stretch that was purged', { timeout: TIMEOUT_MS }, () => {
     const { code, stdout } = await run('audit', 'verify', '--tenant', id, '--from', '3', '--to', '5')
     expect([code, stdout]).toEqual([
       3,
-      'Nothing was verified: entries 3 to 5 were purged; the purges deleted everything through entry 6.\n',
+      `Nothing was verified: entries 3 to 5 were purged; the purges deleted everything through entry 6.\nlog         of tenant ${tenant.tenant.name} (${id})\n`,
     ])
     expect((await run('audit', 'verify', '--tenant', id)).stdout).toMatch(/^The log is valid\./)
   })

@@ -38,13 +38,14 @@ export function recordedTenants(
   return { present, gone }
 }
 
-/** Reads the head that was known of a tenant when an operator accepted that it is gone; undefined if none was, or the entry is not authentic. */
+/** Reads the head that was known of a tenant when an operator accepted that it is gone; undefined if none was, or the entry is not authentic or says something else. */
 export async function readLostHead(
   sql: Queryable,
-  { auditKey, id }: { auditKey: KeyObject; id: number },
+  { auditKey, tenant_id, id }: { auditKey: KeyObject; tenant_id: string; id: number },
 ): Promise<Witness | undefined> {
   const entry = await readAuthenticEntry(sql, { tenant_id: INSTALLATION_ID, id, auditKey })
-  return entry && lostHead(entry.metadata)
+  const isOf = entry?.action === 'installation.tenant_gone' && parse(entry.metadata).tenant_id === tenant_id
+  return isOf ? lostHead(entry.metadata) : undefined
 }
 
 /** The head that the metadata of such an entry names; undefined if it names none. */

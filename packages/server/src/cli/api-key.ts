@@ -5,10 +5,9 @@ import type { Config } from '../config.js'
 import { createApiKey } from '../operations/create-api-key.js'
 import { listApiKeys } from '../operations/list-api-keys.js'
 import { revokeApiKey } from '../operations/revoke-api-key.js'
-import { performAsSystem } from '../runner/perform.js'
 import { commandConfig, JSON_OPTION, readList, readName, TENANT_OPTION } from './command.js'
 import { print, printJson, printOnce, table } from './output.js'
-import { getTenantId, withServices } from './with-services.js'
+import { describeTenant, performIn } from './with-services.js'
 
 /** Adds `eaas api-key` and its subcommands. */
 export function addApiKey(program: Command): void {
@@ -71,13 +70,11 @@ async function apiKeyCreate(
   { tenant, name, permissions, expiresAt, allowedIps, json }: CreateOptions,
 ): Promise<void> {
   const fields = { name, permissions, expires_at: expiresAt ?? null, allowed_ips: allowedIps ?? null }
-  const apiKey = await withServices(config, async (services) =>
-    performAsSystem(services, await getTenantId(services, tenant), createApiKey(fields)),
-  )
+  const { owner, answer: apiKey } = await performIn(config, tenant, createApiKey(fields))
   const lines = json
-    ? [JSON.stringify(apiKey)]
+    ? [JSON.stringify({ ...apiKey, tenant_id: owner.tenant_id })]
     : [
-        `API key ${apiKey.name} (${apiKey.id}) was created. Its secret, which is shown only once:`,
+        `API key ${apiKey.name} (${apiKey.id}) of ${describeTenant(owner)} was created. Its secret, which is shown only once:`,
         '',
         `  ${apiKey.secret}`,
         '',
@@ -85,17 +82,15 @@ async function apiKeyCreate(
   await printOnce(
     lines,
     `API key ${apiKey.id} was created, but its secret could not be printed and is lost. Revoke it: ` +
-      `eaas api-key revoke ${apiKey.id} --tenant ${tenant}`,
+      `eaas api-key revoke ${apiKey.id} --tenant ${owner.tenant_id}`,
   )
 }
 
 /** Prints a tenant's API keys, without their secrets. */
 async function apiKeyList(config: Config, { tenant, json }: OfTenant): Promise<void> {
-  const list = await withServices(config, async (services) =>
-    performAsSystem(services, await getTenantId(services, tenant), listApiKeys()),
-  )
-  if (json) return printJson(list)
-  const rows = list.api_keys.map(({ name, id, status, permissions, expires_at, allowed_ips, last_used_at }) => [
+  const { owner, answer } = await performIn(config, tenant, listApiKeys())
+  if (json) return printJson({ ...answer, tenant_id: owner.tenant_id })
+  const rows = answer.api_keys.map(({ name, id, status, permissions, expires_at, allowed_ips, last_used_at }) => [
     name,
     id,
     status,
@@ -104,14 +99,16 @@ async function apiKeyList(config: Config, { tenant, json }: OfTenant): Promise<v
     allowed_ips?.join(' ') ?? 'any',
     permissions.join(' '),
   ])
-  print(...table(['NAME', 'ID', 'STATUS', 'EXPIRES', 'LAST USED', 'ADDRESSES', 'PERMISSIONS'], rows))
+  print(
+    ...table(['NAME', 'ID', 'STATUS', 'EXPIRES', 'LAST USED', 'ADDRESSES', 'PERMISSIONS'], rows),
+    '',
+    `${rows.length} API keys of ${describeTenant(owner)}`,
+  )
 }
 
 /** Revokes an API key for good. */
 async function apiKeyRevoke(config: Config, id: string, { tenant, json }: OfTenant): Promise<void> {
-  await withServices(config, async (services) =>
-    performAsSystem(services, await getTenantId(services, tenant), revokeApiKey({ api_key_id: id })),
-  )
-  if (json) printJson({ id, status: 'revoked' })
-  else print(`API key ${id} is revoked.`)
+  const { owner } = await performIn(config, tenant, revokeApiKey({ api_key_id: id }))
+  if (json) printJson({ id, status: 'revoked', tenant_id: owner.tenant_id })
+  else print(`API key ${id} of ${describeTenant(owner)} is revoked.`)
 }

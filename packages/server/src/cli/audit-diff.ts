@@ -11,7 +11,7 @@ import { type AuditDiff, diffAudit } from '../operations/diff-audit.js'
 import { Refusal } from '../runner/refusal.js'
 import { assertFile, readGiven } from './files.js'
 import { print, printJson, table } from './output.js'
-import { getTenantId, withServices } from './with-services.js'
+import { describeTenant, getTenant, withServices } from './with-services.js'
 
 export interface DiffCommand {
   /** name or id */
@@ -30,8 +30,9 @@ export async function auditDiff(config: Config, { tenant, json, ...files }: Diff
   if (checkpointFile === undefined && files.export === undefined) {
     throw new Refusal('E_VALIDATION', 'there is nothing to compare with: give --checkpoint, --export or both')
   }
-  const diff = await withServices(config, async (services) => {
-    const tenant_id = await getTenantId(services, tenant)
+  const { owner, diff } = await withServices(config, async (services) => {
+    const owner = await getTenant(services, tenant)
+    const { tenant_id } = owner
     const publicKey = encodePublicKey(services.signingKey)
     if (files.export !== undefined) await assertExport(files.export, { tenant_id, publicKey })
     const kept =
@@ -43,10 +44,10 @@ export async function auditDiff(config: Config, { tenant, json, ...files }: Diff
     })
     // An alarm's witness is compared too, so a log may differ although the server's own file holds nothing of it.
     if (diff.witnessed_through === 0) throw new Refusal('E_VALIDATION', nothingCompared(kept))
-    return diff
+    return { owner, diff }
   })
-  if (json) printJson({ ...diff, lost: diff.lost?.map(viewEntry) ?? null })
-  else print(...describe(diff))
+  if (json) printJson({ ...diff, lost: diff.lost?.map(viewEntry) ?? null, tenant_id: owner.tenant_id })
+  else print(`The log of ${describeTenant(owner)} is compared.`, ...describe(diff))
   return diff.differs_at === null
 }
 

@@ -4,7 +4,8 @@ import type { Config } from '../config.js'
 import { readNextLines } from '../operations/export-audit.js'
 import { performAsSystem } from '../runner/perform.js'
 import type { LogChoice } from './command.js'
-import { getLogId, withServices } from './with-services.js'
+import { printable } from './output.js'
+import { describeTenant, getLogOwner, withServices } from './with-services.js'
 
 /** Between two reads of a log that has nothing new, in milliseconds. */
 const POLL_MS = 1_000
@@ -20,7 +21,9 @@ export async function auditFollow(
   process.once('SIGINT', stop).once('SIGTERM', stop)
   try {
     await withServices(config, async (services) => {
-      const tenant_id = await getLogId(services, log)
+      const owner = await getLogOwner(services, log)
+      const { tenant_id } = owner
+      process.stderr.write(`eaas: follows the log of ${printable(describeTenant(owner))}\n`)
       let after_id = afterId
       while (!signal.aborted) {
         const { from_id, last_id, text } = await performAsSystem(services, tenant_id, readNextLines({ after_id }))

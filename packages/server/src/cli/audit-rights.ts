@@ -13,7 +13,7 @@ import { Refusal } from '../runner/refusal.js'
 import { exitCode } from './audit-verify-export.js'
 import { assertFile } from './files.js'
 import { print, printJson, showProgress, table } from './output.js'
-import { getTenantId, withServices } from './with-services.js'
+import { describeTenant, type FoundTenant, getTenant, withServices } from './with-services.js'
 
 export interface AuditRightsCommand {
   /** RFC 3339 in UTC with milliseconds */
@@ -52,8 +52,10 @@ export async function auditRights(config: Config, command: AuditRightsCommand & 
   const reader = createRightsReader(command.at)
   const progress = showProgress('read')
   const onProgress = (entries: number) => progress(`${entries} entries`)
+  let owner: FoundTenant | undefined
   const verdict = await withServices(config, async (services): Promise<ExportVerdict> => {
-    const tenant_id = await getTenantId(services, command.tenant)
+    owner = await getTenant(services, command.tenant)
+    const { tenant_id } = owner
     const { valid, reason, broken_at } = await performAsSystem(services, tenant_id, verifyAudit({ onProgress }))
     if (!valid) {
       const broken = { ...(broken_at !== undefined && { broken_at }), ...(reason !== undefined && { reason }) }
@@ -63,20 +65,24 @@ export async function auditRights(config: Config, command: AuditRightsCommand & 
     const publicKey = encodePublicKey(services.signingKey)
     return verifyExport(splitLines(lines), { publicKey, onEntry: reader.read, onProgress })
   }).finally(progress.done)
-  return answer(verdict, reader.report(), command)
+  return answer(verdict, reader.report(), { ...command, owner })
 }
 
-function answer(verdict: ExportVerdict, report: RightsReport, { json, keyId }: AuditRightsCommand): number {
+function answer(
+  verdict: ExportVerdict,
+  report: RightsReport,
+  { json, keyId, owner }: AuditRightsCommand & { owner?: FoundTenant | undefined },
+): number {
   const { valid, tenant_id, reason, broken_at, line, after_id = 0, signed_at, trusted_key, whole } = verdict
   const shown = keyId === undefined ? report : ofKey(report, keyId)
   if (!valid) {
     if (json) printJson({ valid, tenant_id, reason, broken_at, line })
     else
       print(
-        `The log is NOT valid, so nothing is said of rights: ${reason}${broken_at === undefined ? '' : ` (entry ${broken_at})`}.`,
+        `The log${owner ? ` of ${describeTenant(owner)}` : ''} is NOT valid, so nothing is said of rights: ${reason}${broken_at === undefined ? '' : ` (entry ${broken_at})`}.`,
       )
   } else if (json) printJson({ valid, whole, trusted_key, tenant_id, after_id, signed_at, ...shown })
-  else print(...describe(verdict, shown))
+  else print(...describe(verdict, shown, owner))
   return exitCode(verdict)
 }
 
@@ -94,6 +100,7 @@ function ofKey({ keys, api_keys, ...report }: RightsReport, key_id: string): Rig
 function describe(
   { tenant_id, after_id = 0, signed_at, trusted_key, missing }: ExportVerdict,
   report: RightsReport,
+  owner: FoundTenant | undefined,
 ): string[] {
   const { at, through_id, tenant, api_keys, keys } = report
   const mode =
@@ -101,7 +108,7 @@ function describe(
   const unknown = (value: string | number | null | undefined) =>
     value === null || value === undefined ? 'unknown' : String(value)
   return [
-    `Rights in tenant ${tenant_id} at ${at}, by the entries through ${through_id}`,
+    `Rights in ${owner ? describeTenant(owner) : `tenant ${tenant_id}`} at ${at}, by the entries through ${through_id}`,
     `tenant  ${unknown(tenant.status)}, ${mode}`,
     '',
     ...table(

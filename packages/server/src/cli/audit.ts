@@ -43,8 +43,15 @@ import {
 } from './command.js'
 import { openNew } from './files.js'
 import { describeWitnessed, findWitnessKeyFault, readKept, viewWitnessed } from './kept-file.js'
-import { print, printJson, showProgress, table } from './output.js'
-import { findTenantId, getLogId, recordOperation, withServices } from './with-services.js'
+import { print, printable, printJson, showProgress, table } from './output.js'
+import {
+  describeTenant,
+  type FoundTenant,
+  findTenant,
+  getLogOwner,
+  recordOperation,
+  withServices,
+} from './with-services.js'
 
 /** Adds `eaas audit` and its subcommands. */
 export function addAudit(program: Command): void {
@@ -213,11 +220,13 @@ interface ListOptions extends OfLog {
 /** Prints the newest entries. */
 async function auditList(config: Config, { action, keyId, limit, json, ...log }: ListOptions): Promise<void> {
   const page = { limit, offset: 0, order: 'desc' as const }
-  const list = await withServices(config, async (services) =>
-    performAsSystem(services, await getLogId(services, log), listAudit({ action, key_id: keyId }, page)),
-  )
+  const { owner, list } = await withServices(config, async (services) => {
+    const owner = await getLogOwner(services, log)
+    const operation = listAudit({ action, key_id: keyId }, page)
+    return { owner, list: await performAsSystem(services, owner.tenant_id, operation) }
+  })
   if (json) {
-    printJson(list)
+    printJson({ ...list, tenant_id: owner.tenant_id })
     return
   }
   const rows = list.logs.map((entry) => [
@@ -232,7 +241,7 @@ async function auditList(config: Config, { action, keyId, limit, json, ...log }:
   print(
     ...table(['ID', 'TIME', 'ACTION', 'KEY', 'ACTOR', 'ADDRESS', 'METADATA'], rows),
     '',
-    `${list.count} of ${list.total}`,
+    `${list.count} of ${list.total} entries of ${describeTenant(owner)}`,
   )
 }
 
@@ -264,16 +273,17 @@ async function auditVerify(
     through_id: to,
     onProgress: (entries: number) => progress(`${entries} entries`),
   }
-  const { answer, witnessed } = await withServices(config, async (services) => {
-    const tenant_id = await getLogId(services, log)
+  const { owner, answer, witnessed } = await withServices(config, async (services) => {
+    const owner = await getLogOwner(services, log)
+    const { tenant_id } = owner
     const { note, witnessed } = await readKept(services, tenant_id, { checkpoint, witness })
     const answer = await performAsSystem(services, tenant_id, verifyAudit({ ...scope, checkpoint: note }))
     const { valid, verified_entries } = answer
     await recordOperation(services, { action: 'installation.verify', metadata: { tenant_id, valid, verified_entries } })
-    return { answer, witnessed }
+    return { owner, answer, witnessed }
   }).finally(progress.done)
-  if (json) printJson({ ...answer, ...viewWitnessed(witnessed) })
-  else print(...describe(answer, { from, to }), ...(answer.valid ? describeWitnessed(witnessed) : []))
+  if (json) printJson({ ...answer, ...viewWitnessed(witnessed), tenant_id: owner.tenant_id, name: owner.name })
+  else print(...describe(answer, { from, to, owner }), ...(answer.valid ? describeWitnessed(witnessed) : []))
   if (!answer.valid) return NOT_VALID
   if (isPurged(answer, to)) return NOT_VERIFIED
   return answer.checkpoint?.compared === false ? UNUSED : VALID
@@ -286,16 +296,18 @@ function isPurged({ purged_through }: wire.Verification, to: number | undefined)
 
 function describe(
   verification: wire.Verification,
-  { from = 1, to }: { from: number | undefined; to: number | undefined },
+  { from = 1, to, owner }: { from: number | undefined; to: number | undefined; owner: FoundTenant },
 ): string[] {
   const { valid, reason, broken_at, verified_entries, total_entries, purged_through, checkpoint } = verification
   if (valid && isPurged(verification, to)) {
     return [
       `Nothing was verified: entries ${from} to ${to} were purged; the purges deleted everything through entry ${purged_through}.`,
+      `log         of ${describeTenant(owner)}`,
     ]
   }
   return [
     valid ? 'The log is valid.' : `The log is NOT valid: ${reason}, entry ${broken_at}.`,
+    `log         of ${describeTenant(owner)}`,
     `entries     ${verified_entries} of ${total_entries} verified`,
     ...(purged_through === 0 ? [] : [`purged      through ${purged_through}`]),
     ...(valid && checkpoint?.compared ? [`checkpoint  agrees at entry ${checkpoint.id}`] : []),
@@ -312,15 +324,17 @@ async function auditExport(
 ): Promise<void> {
   const progress = showProgress('exported')
   const isShown = out === undefined && process.stdout.isTTY // the terminal shows the lines themselves
-  await withServices(config, async (services) => {
-    const tenant_id = await getLogId(services, log)
+  const owner = await withServices(config, async (services) => {
+    const owner = await getLogOwner(services, log)
+    const { tenant_id } = owner
     const lines = await performAsSystem(services, tenant_id, exportAudit({ after_id: afterId, withAnchor: true }))
     const counted = countBytes(lines, (bytes) => isShown || progress(`${Math.round(bytes / 1_048_576)} MiB`))
     if (out === undefined) await pipeline(counted, process.stdout, { end: false })
     else await writeNew(out, counted)
     await recordOperation(services, { action: 'installation.export', metadata: { tenant_id } })
+    return owner
   }).finally(progress.done)
-  if (out !== undefined) process.stderr.write(`exported to ${out}\n`)
+  if (out !== undefined) process.stderr.write(`exported the log of ${printable(describeTenant(owner))} to ${out}\n`)
 }
 
 async function* countBytes(lines: Readable, onBytes: (bytes: number) => unknown): AsyncGenerator<Buffer> {
@@ -350,12 +364,13 @@ async function writeNew(path: string, content: AsyncIterable<Buffer>): Promise<v
 
 /** Prints a signed statement of where a tenant's log ends. */
 async function auditCheckpoint(config: Config, { json, ...log }: OfLog): Promise<void> {
-  const checkpoint = await withServices(config, async (services) => {
+  const { tenant_id, checkpoint } = await withServices(config, async (services) => {
     // Of the installation's log, the checkpoint is to cover every tenant as it is now.
     if (log.installation) await anchorNow(services, { evenIfSame: true })
-    return performAsSystem(services, await getLogId(services, log), readAuditCheckpoint())
+    const { tenant_id } = await getLogOwner(services, log)
+    return { tenant_id, checkpoint: await performAsSystem(services, tenant_id, readAuditCheckpoint()) }
   })
-  if (json) printJson(checkpoint)
+  if (json) printJson({ ...checkpoint, tenant_id })
   else process.stdout.write(checkpoint.checkpoint)
 }
 
@@ -373,11 +388,13 @@ async function auditAcceptRollback(
   { reason, json, ...log }: OfLog & { reason: string },
 ): Promise<void> {
   const progress = showProgress('verified')
+  let owner: FoundTenant | undefined
   const accepted = await withServices(config, async (services) => {
     const { tenant = '' } = log
-    const isLost = isUuid(tenant) && (await findTenantId(services, tenant)) === undefined
+    const isLost = isUuid(tenant) && (await findTenant(services, tenant)) === undefined
     if (isLost) return acceptLostTenant(services, tenant, reason)
-    return acceptRollback(services, await getLogId(services, log), {
+    owner = await getLogOwner(services, log)
+    return acceptRollback(services, owner.tenant_id, {
       reason,
       onProgress: (entries) => progress(`${entries} entries`),
     })
@@ -390,7 +407,7 @@ async function auditAcceptRollback(
     print(...describeLostTenant(accepted, reason))
     return
   }
-  print(...describeAccepted(accepted, log))
+  print(...(owner ? [`The log is of ${describeTenant(owner)}.`] : []), ...describeAccepted(accepted, log))
 }
 
 function describeAccepted({ entry_id, witnessed_id, agrees_through }: Accepted, { installation }: LogChoice): string[] {

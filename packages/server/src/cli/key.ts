@@ -13,7 +13,7 @@ import { performAsSystem } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
 import { commandConfig, JSON_OPTION, readName, TENANT_OPTION } from './command.js'
 import { print, printJson, table } from './output.js'
-import { getTenantId, withServices } from './with-services.js'
+import { describeTenant, type FoundTenant, getTenant, performIn, withServices } from './with-services.js'
 
 /** Changes of a key that need no option but the key. */
 const CHANGES = {
@@ -88,11 +88,9 @@ interface OfTenant {
 
 /** Prints a tenant's keys, oldest first. */
 async function keyList(config: Config, { tenant, json }: OfTenant): Promise<void> {
-  const list = await withServices(config, async (services) =>
-    performAsSystem(services, await getTenantId(services, tenant), listKeys({})),
-  )
-  if (json) return printJson(list)
-  const rows = list.keys.map(({ name, id, status, current_version, created_at, rotation }) => [
+  const { owner, answer } = await performIn(config, tenant, listKeys({}))
+  if (json) return printJson({ ...answer, tenant_id: owner.tenant_id })
+  const rows = answer.keys.map(({ name, id, status, current_version, created_at, rotation }) => [
     name,
     id,
     status,
@@ -100,23 +98,24 @@ async function keyList(config: Config, { tenant, json }: OfTenant): Promise<void
     created_at,
     rotation?.next_rotation_at ?? '-',
   ])
-  print(...table(['NAME', 'ID', 'STATUS', 'VERSION', 'CREATED', 'NEXT ROTATION'], rows))
+  print(
+    ...table(['NAME', 'ID', 'STATUS', 'VERSION', 'CREATED', 'NEXT ROTATION'], rows),
+    '',
+    `${rows.length} keys of ${describeTenant(owner)}`,
+  )
 }
 
 /** Prints one key with its versions. */
 async function keyShow(config: Config, key: string, { tenant, json }: OfTenant): Promise<void> {
-  const shown = await onKey(config, { tenant, key }, (key_id) => readKey({ key_id }))
-  if (json) return printJson(shown)
-  const rows = shown.versions.map(({ version, status, created_at }) => [String(version), status, created_at])
-  print(describe(shown), '', ...table(['VERSION', 'STATUS', 'CREATED'], rows))
+  const { owner, answer } = await onKey(config, { tenant, key }, (key_id) => readKey({ key_id }))
+  if (json) return printKey({ owner, answer }, { json })
+  const rows = answer.versions.map(({ version, status, created_at }) => [String(version), status, created_at])
+  print(describe(owner, answer), '', ...table(['VERSION', 'STATUS', 'CREATED'], rows))
 }
 
 /** Creates a key. */
 async function keyCreate(config: Config, { tenant, name, json }: OfTenant & { name: string }): Promise<void> {
-  const key = await withServices(config, async (services) =>
-    performAsSystem(services, await getTenantId(services, tenant), createKey({ name })),
-  )
-  printKey(key, { json })
+  printKey(await performIn(config, tenant, createKey({ name })), { json })
 }
 
 /** Rotates, disables or enables a key, or cancels its destruction; prints the changed key. */
@@ -141,10 +140,11 @@ function onKey<Answer>(
   config: Config,
   { tenant, key }: { tenant: string; key: string },
   operation: (key_id: string) => Operation<Answer>,
-): Promise<Answer> {
+): Promise<{ owner: FoundTenant; answer: Answer }> {
   return withServices(config, async (services) => {
-    const tenant_id = await getTenantId(services, tenant)
-    return performAsSystem(services, tenant_id, operation(await getKeyId(services, { tenant_id, tenant, key })))
+    const owner = await getTenant(services, tenant)
+    const key_id = await getKeyId(services, { tenant_id: owner.tenant_id, tenant, key })
+    return { owner, answer: await performAsSystem(services, owner.tenant_id, operation(key_id)) }
   })
 }
 
@@ -160,12 +160,12 @@ async function getKeyId(
   throw new Refusal('E_NOT_FOUND', `${tenant} has no key ${key}; see: eaas key list --tenant ${tenant}`)
 }
 
-function printKey(key: wire.Key, { json }: { json: boolean }): void {
-  if (json) printJson(key)
-  else print(describe(key))
+function printKey({ owner, answer }: { owner: FoundTenant; answer: wire.Key }, { json }: { json: boolean }): void {
+  if (json) printJson({ ...answer, tenant_id: owner.tenant_id })
+  else print(describe(owner, answer))
 }
 
-function describe({ name, id, status, current_version, destroy_at }: wire.Key): string {
+function describe(owner: FoundTenant, { name, id, status, current_version, destroy_at }: wire.Key): string {
   const until = destroy_at === undefined ? '' : `, to be destroyed at ${destroy_at} unless cancelled`
-  return `Key ${name} (${id}): ${status}, version ${current_version}${until}.`
+  return `Key ${name} (${id}) of ${describeTenant(owner)}: ${status}, version ${current_version}${until}.`
 }

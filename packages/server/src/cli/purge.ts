@@ -7,7 +7,7 @@ import { Refusal } from '../runner/refusal.js'
 import { listTenants } from '../store/tenants.js'
 import { commandConfig, JSON_OPTION, SAME_ENVIRONMENT, succeed } from './command.js'
 import { print, printJson, showProgress } from './output.js'
-import { getTenantId, messageOf, withServices } from './with-services.js'
+import { getTenant, messageOf, withServices } from './with-services.js'
 
 /** Adds `eaas purge`. */
 export function addPurge(program: Command): void {
@@ -50,7 +50,7 @@ async function purge(config: Config, command: PurgeCommand): Promise<boolean> {
   }
   const results: Result[] = []
   await withServices(config, async (services) => {
-    const wanted = tenant === undefined ? undefined : await getTenantId(services, tenant)
+    const wanted = tenant === undefined ? undefined : (await getTenant(services, tenant)).tenant_id
     for (const { tenant_id, name } of await listTenants(services.sql)) {
       if (wanted !== undefined && tenant_id !== wanted) continue
       const progress = showProgress(`${name}: deleted`)

@@ -12,7 +12,6 @@ import { type OperatorTenant, type Reason, viewForOperator } from '../operations
 import { resumeTenant, suspendTenant } from '../operations/suspend-tenant.js'
 import { type TenantChanges, updateTenant } from '../operations/update-tenant.js'
 import type { Services } from '../runner/operation.js'
-import { performAsSystem } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
 import { DatabaseDeadlineError, withDeadline } from '../store/deadline.js'
 import { lockInstance } from '../store/instance.js'
@@ -27,7 +26,7 @@ import {
   succeed,
 } from './command.js'
 import { print, printable, printJson, printOnce, showProgress, table } from './output.js'
-import { getTenantId, messageOf, withServices } from './with-services.js'
+import { getTenant, messageOf, performIn, withServices } from './with-services.js'
 
 /** How long the database may take to create a tenant, in milliseconds. */
 const CREATE_DEADLINE_MS = 10_000
@@ -199,18 +198,14 @@ async function tenantList(config: Config, { json }: Format): Promise<boolean> {
 
 /** Prints one tenant. */
 async function tenantShow(config: Config, tenant: string, { json }: Format): Promise<void> {
-  const shown = await withServices(config, async (services) =>
-    performAsSystem(services, await getTenantId(services, tenant), readTenantForOperator()),
-  )
-  printTenant(shown, json)
+  const { answer } = await performIn(config, tenant, readTenantForOperator())
+  printTenant(answer, json)
 }
 
 /** Changes a tenant's settings; what changed is written into that tenant's own log. */
 async function tenantSet(config: Config, tenant: string, changes: TenantChanges, { json }: Format): Promise<void> {
-  const changed = await withServices(config, async (services) =>
-    performAsSystem(services, await getTenantId(services, tenant), updateTenant(changes)),
-  )
-  printTenant(changed, json)
+  const { answer } = await performIn(config, tenant, updateTenant(changes))
+  printTenant(answer, json)
 }
 
 /** Suspends a tenant or resumes it; which one, and why, is written into that tenant's own log. */
@@ -220,12 +215,12 @@ async function tenantSetStatus(
   { change, json, ...reason }: Format & Reason & { change: 'suspend' | 'resume' },
 ): Promise<void> {
   const operation = change === 'suspend' ? suspendTenant(reason) : resumeTenant(reason)
-  const changed = await withServices(config, async (services) =>
-    performAsSystem(services, await getTenantId(services, tenant), operation),
-  )
+  const { answer: changed } = await performIn(config, tenant, operation)
   if (json) printJson(changed)
   else
-    print(`Tenant ${changed.name} is ${changed.status}${change === 'suspend' ? ': all of its calls are refused' : ''}.`)
+    print(
+      `Tenant ${changed.name} (${changed.tenant_id}) is ${changed.status}${change === 'suspend' ? ': all of its calls are refused' : ''}.`,
+    )
 }
 
 /** Deletes a suspended tenant if `confirm` is its name; without `confirm`, prints what it would delete and returns false. */
@@ -235,7 +230,7 @@ async function tenantDelete(
   { confirm, json, ...reason }: Format & Reason & { confirm?: string },
 ): Promise<boolean> {
   return withServices(config, async (services) => {
-    const tenant_id = await getTenantId(services, tenant)
+    const { tenant_id } = await getTenant(services, tenant)
     const plan = await planDeletion(services, tenant_id)
     if (confirm === undefined) {
       if (json) printJson({ ...plan, deleted: false })
@@ -253,7 +248,7 @@ async function tenantDelete(
     if (json) printJson({ ...plan, tenant: deleted, deleted: true })
     else
       print(
-        `Tenant ${deleted.name} is deleted: the material of ${plan.keys} keys is destroyed and ${plan.api_keys} API keys are revoked. Its log remains.`,
+        `Tenant ${deleted.name} (${tenant_id}) is deleted: the material of ${plan.keys} keys is destroyed and ${plan.api_keys} API keys are revoked. Its log remains.`,
       )
     return true
   })

@@ -4,10 +4,12 @@ import { INSTALLATION_ID, isUuid, isWellFormed } from '@eaas/protocol'
 import type { Config } from '../config.js'
 import { openInstallation } from '../installation.js'
 import { recordAlone } from '../runner/installation-log.js'
-import type { EntryNote, Services } from '../runner/operation.js'
+import type { EntryNote, Operation, Services } from '../runner/operation.js'
+import { performAsSystem } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
 import { withDeadline } from '../store/deadline.js'
-import { findTenantByName } from '../store/tenants.js'
+import { TamperedRowError } from '../store/tampered-row.js'
+import { findTenantByName, type TenantRow } from '../store/tenants.js'
 import type { LogChoice } from './command.js'
 
 /**
@@ -53,9 +55,30 @@ export function messageOf(error: unknown): string {
   return error.cause === undefined ? error.message : `${error.message}: ${messageOf(error.cause)}`
 }
 
-/** The id under which a log stands. @throws Refusal E_NOT_FOUND if there is no such tenant */
-export async function getLogId(services: Services, { tenant = '', installation }: LogChoice): Promise<string> {
-  return installation ? INSTALLATION_ID : getTenantId(services, tenant)
+/** The tenant that a command is about, or the installation in the place of one: the name and id of the authenticated row. */
+export type FoundTenant = Pick<TenantRow, 'tenant_id' | 'name'>
+
+/** Names a tenant to the operator, who compares it with what was meant. */
+export function describeTenant({ tenant_id, name }: FoundTenant): string {
+  if (tenant_id === INSTALLATION_ID) return 'the installation'
+  return `tenant ${name} (${tenant_id})`
+}
+
+/** Whose log a command is about. @throws Refusal E_NOT_FOUND if there is no such tenant, TamperedRowError */
+export async function getLogOwner(services: Services, { tenant = '', installation }: LogChoice): Promise<FoundTenant> {
+  return installation ? { tenant_id: INSTALLATION_ID, name: 'installation' } : getTenant(services, tenant)
+}
+
+/** Runs an operation in a tenant given by its name or id; returns its answer with the tenant. @throws Refusal, TamperedRowError */
+export function performIn<Answer>(
+  config: Config,
+  tenant: string,
+  operation: Operation<Answer>,
+): Promise<{ owner: FoundTenant; answer: Answer }> {
+  return withServices(config, async (services) => {
+    const owner = await getTenant(services, tenant)
+    return { owner, answer: await performAsSystem(services, owner.tenant_id, operation) }
+  })
 }
 
 /** Records in the installation's log what an operator did. If that fails, the work is done nevertheless, and standard error says so. */
@@ -67,16 +90,34 @@ export async function recordOperation(services: Services, note: EntryNote): Prom
   }
 }
 
-/** The id of a tenant given by its name or id. @throws Refusal E_NOT_FOUND */
-export async function getTenantId(services: Services, tenant: string): Promise<string> {
-  const found = await findTenantId(services, tenant)
+/** Gets a tenant by its name or id. @throws Refusal E_NOT_FOUND, TamperedRowError */
+export async function getTenant(services: Services, tenant: string): Promise<FoundTenant> {
+  const found = await findTenant(services, tenant)
   if (found !== undefined) return found
   throw new Refusal('E_NOT_FOUND', `there is no tenant ${tenant}; see: eaas tenant list`)
 }
 
-/** The id of a tenant given by its name or id. An id is tried first, because another tenant may have it as its name. */
-export async function findTenantId({ sql, states }: Services, tenant: string): Promise<string | undefined> {
+/**
+ * Finds a tenant by its name or id. An id is tried first, because another tenant may have it as its name. A name must be that of the
+ * authenticated row: whoever owns the database can exchange names for one statement. @throws TamperedRowError
+ */
+export async function findTenant(
+  { sql, states }: Pick<Services, 'sql' | 'states'>,
+  tenant: string,
+): Promise<FoundTenant | undefined> {
   if (tenant === INSTALLATION_ID) return undefined
-  if (isUuid(tenant) && (await states.find(tenant))) return tenant
-  return (await findTenantByName(sql, tenant))?.tenant_id
+  const byId = isUuid(tenant) ? await states.find(tenant) : undefined
+  if (byId) return { tenant_id: tenant, name: byId.tenant.name }
+  const named = await findTenantByName(sql, tenant)
+  const state = named && (await states.find(named.tenant_id))
+  if (!state) return undefined
+  const {
+    fault,
+    tenant: { tenant_id, name },
+  } = state
+  if (fault) throw new TamperedRowError(`${fault.message}, so its name proves nothing; give its id: ${tenant_id}`)
+  if (name === tenant) return { tenant_id, name }
+  throw new TamperedRowError(
+    `the database answered with another tenant than ${tenant}: with ${describeTenant({ tenant_id, name })}. Give the id of the one that you mean`,
+  )
 }

@@ -2,7 +2,7 @@
  * Verifies every log when that is due, and records the result in the installation's log, where the other servers of the installation see
  * that it was done. Each run reads every log from its beginning: rows and marks can only be compared with all entries.
  */
-import { INSTALLATION_ID } from '@eaas/protocol'
+import { INSTALLATION_ID, SYSTEM_ACTOR } from '@eaas/protocol'
 import { readAuthenticEntry } from '../audit/read-entry.js'
 import { recordAlone } from '../runner/installation-log.js'
 import type { EntryNote, Services } from '../runner/operation.js'
@@ -49,9 +49,10 @@ export function createScheduledVerification(
   }
 }
 
-// An entry that somebody edited must not postpone what would find it.
+// An entry that somebody edited must not postpone what would find it, and neither must a newer one that says something else.
 async function readVerificationTime({ sql, installationKey: auditKey }: Services): Promise<number> {
   const id = await findVerificationId(sql)
   const entry = await readAuthenticEntry(sql, { tenant_id: INSTALLATION_ID, id, auditKey })
-  return entry ? Date.parse(entry.created_at) : Number.NEGATIVE_INFINITY
+  const isVerification = entry?.action === 'installation.verify' && entry.actor === SYSTEM_ACTOR
+  return entry && (entry.id === 1 || isVerification) ? Date.parse(entry.created_at) : Number.NEGATIVE_INFINITY
 }

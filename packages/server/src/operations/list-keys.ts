@@ -3,18 +3,27 @@ import { MAX_KEYS, type wire } from '@eaas/protocol'
 import { authentic, keyMac } from '../audit/formats/row-mac.js'
 import type { Operation } from '../runner/operation.js'
 import { type KeyFilter, type KeyRow, listKeys as listRows } from '../store/keys.js'
+import { isAsked } from '../store/only-row.js'
+import { TamperedRowError } from '../store/tampered-row.js'
 import { viewKey } from './shared/key-rows.js'
 import { type Page, readPages } from './shared/pages.js'
 
 /** Lists keys, oldest first. */
 export function listKeys({ limit = MAX_KEYS, offset = 0, ...filter }: KeyFilter): Operation<wire.KeyList> {
+  // Names are unique, so a caller acts on the key that a name finds.
+  const asked = Object.fromEntries(Object.entries(filter).filter(([, value]) => value !== undefined))
   return async ({ state, services }) => ({
     entries: [],
     async release() {
       const keys = await readPages(
         { limit, offset },
         (page: Page<KeyRow>) => listRows(services.sql, state.tenant.tenant_id, { ...filter, ...page }),
-        (row) => viewKey(authentic(row, keyMac, state.rowKey)),
+        (row) => {
+          const key = authentic(row, keyMac, state.rowKey)
+          if (!isAsked(key, asked))
+            throw new TamperedRowError(`the database listed key ${key.key_id}, which was not asked for`)
+          return viewKey(key)
+        },
       )
       return { keys, count: keys.length }
     },

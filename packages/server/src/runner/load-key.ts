@@ -124,6 +124,9 @@ function openVersion(rootKey: KeyObject, row: KeyVersionRow): OpenKeyVersion {
 function areVersionsOf(key: KeyRow, versions: readonly OpenKeyVersion[]): boolean {
   return (
     versions.length === key.current_version &&
-    versions.every(({ row: { version, status } }, at) => version === at + 1 && status === versionStatus(key, version))
+    versions.every(
+      ({ row: { key_id, version, status } }, at) =>
+        key_id === key.key_id && version === at + 1 && status === versionStatus(key, version),
+    )
   )
 }

@@ -40,7 +40,7 @@ export async function findApiKeyByDigest(
 ): Promise<WithNewestEntry<ApiKeyRow> | undefined> {
   const rows = await sql<WithNewestEntry<ApiKeyRow>[]>`
     select ${columns(sql)}, ${newestEntryOfApiKey(sql)} from api_keys where tenant_id = ${tenant_id} and digest = ${digest}`
-  return onlyRow(rows, `an API key of tenant ${tenant_id}`)
+  return onlyRow(rows, `an API key of tenant ${tenant_id}`, { tenant_id, digest })
 }
 
 /** Finds an API key by its id. @throws TamperedRowError if there are several */
@@ -51,7 +51,7 @@ export async function findApiKey(
 ): Promise<WithNewestEntry<ApiKeyRow> | undefined> {
   const rows = await sql<WithNewestEntry<ApiKeyRow>[]>`
     select ${columns(sql)}, ${newestEntryOfApiKey(sql)} from api_keys where tenant_id = ${tenant_id} and api_key_id = ${api_key_id}`
-  return onlyRow(rows, `API key ${api_key_id} of tenant ${tenant_id}`)
+  return onlyRow(rows, `API key ${api_key_id} of tenant ${tenant_id}`, { tenant_id, api_key_id })
 }
 
 /** A page of the tenant's API keys, oldest first, beginning after the API key `after`; all of them by default. */

@@ -123,7 +123,7 @@ export async function findKey(
 ): Promise<WithNewestEntry<KeyRow> | undefined> {
   const rows = await sql<WithNewestEntry<KeyRow>[]>`
     select ${keyColumns(sql)}, ${newestEntryOfKey(sql)} from keys where tenant_id = ${tenant_id} and key_id = ${key_id}`
-  return onlyRow(rows, `key ${key_id} of tenant ${tenant_id}`)
+  return onlyRow(rows, `key ${key_id} of tenant ${tenant_id}`, { tenant_id, key_id })
 }
 
 /** Whether a key of this name exists, whatever its status. */

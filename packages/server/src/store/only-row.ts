@@ -1,12 +1,22 @@
-/** A row that the primary key allows once: whoever drops the key can put an older row beside the newer one, and no reader must choose. */
+/**
+ * The one row that a query asked for. Whoever owns the database can drop a primary key and put an older row beside the newer one, or
+ * have a view, a type or a policy answer with another row, whose MAC is as good: no reader may choose, or take what was not asked for.
+ */
 import { TamperedRowError } from './tampered-row.js'
 
-/** The row that a query found, if any. @throws TamperedRowError if it found several */
-export function onlyRow<Row>(rows: readonly Row[], what: string): Row | undefined {
+/** The row that a query found, if any; `asked` are the columns that the query named. @throws TamperedRowError if it found several, or another one */
+export function onlyRow<Row>(rows: readonly Row[], what: string, asked: Partial<Row> = {}): Row | undefined {
   if (rows.length > 1) {
     throw new TamperedRowError(
       `the database holds ${what} more than once: a primary key was dropped outside the server`,
     )
   }
-  return rows[0]
+  const [row] = rows
+  if (row && !isAsked(row, asked)) throw new TamperedRowError(`the database answered with another row than ${what}`)
+  return row
+}
+
+/** Whether a row has the values that a query asked for. */
+export function isAsked<Row>(row: Row, asked: Partial<Row>): boolean {
+  return (Object.keys(asked) as (keyof Row)[]).every((column) => row[column] === asked[column])
 }

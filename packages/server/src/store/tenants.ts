@@ -53,7 +53,7 @@ export async function listTenants(sql: Queryable): Promise<TenantRow[]> {
 
 /** Finds a tenant by its id. @throws TamperedRowError if there are several */
 export async function findTenant(sql: Queryable, tenant_id: string): Promise<TenantRow | undefined> {
-  return onlyRow(await listTenantRows(sql, tenant_id), `tenant ${tenant_id}`)
+  return onlyRow(await listTenantRows(sql, tenant_id), `tenant ${tenant_id}`, { tenant_id })
 }
 
 /** The rows of a tenant: more than one if somebody dropped the primary key. */
@@ -87,7 +87,7 @@ export async function findCurrentTenant(sql: Queryable, tenant_id: string): Prom
       from purge_marks where purge_marks.tenant_id = tenants.tenant_id order by purged_through desc limit 1
     ) as m on true
     where tenants.tenant_id = ${tenant_id}`
-  const row = onlyRow(rows, `tenant ${tenant_id}, or its head,`)
+  const row = onlyRow(rows, `tenant ${tenant_id}, or its head,`, { tenant_id })
   if (!row) return undefined
   const { policy_version, last_id, head_hash, purged_through, mark_hash, marked_at, mark_mac, ...rest } = row
   const { entries, cutoff, previous_mac, ...tenant } = rest
@@ -130,7 +130,7 @@ export async function findMissingTenants(sql: Queryable, tenant_ids: readonly st
   return rows.map(({ tenant_id }) => tenant_id)
 }
 
-/** Finds a tenant by its name. */
+/** Finds the id of a tenant by its name; the caller compares the name with the authenticated row of that id. */
 export async function findTenantByName(sql: Queryable, name: string): Promise<{ tenant_id: string } | undefined> {
   const [row] = await sql<{ tenant_id: string }[]>`select tenant_id from tenants where name = ${name}`
   return row

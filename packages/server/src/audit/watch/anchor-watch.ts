@@ -81,7 +81,7 @@ async function compareWithRecord({
     }
     const watch = watches.get(tenant_id)
     const id = gone.get(tenant_id)
-    const lost = id === undefined ? undefined : await readLostHead(sql, { auditKey: installationKey, id })
+    const lost = id === undefined ? undefined : await readLostHead(sql, { auditKey: installationKey, tenant_id, id })
     if (!lost) watch.learn({ reason: id === undefined ? TENANT_UNKNOWN : TENANT_BACK, witness: undefined })
     else
       errors.push(
