@@ -1,10 +1,17 @@
 /** What the installation's log says of tenants: which ones there must be, and what those had that it says are gone (anchor.md 4). */
 import type { KeyObject } from 'node:crypto'
-import { decodeHex, INSTALLATION_ID, isUuid } from '@eaas/protocol'
-import { listTenantEntries } from '../store/anchors.js'
+import { decodeHex, INSTALLATION_ID, isUuid, type LogAction } from '@eaas/protocol'
+import { listEntriesOf } from '../store/audit.js'
 import type { Queryable } from '../store/db.js'
 import type { Witness } from './formats/chain.js'
 import { readAuthenticEntry } from './read-entry.js'
+
+/** The actions of the entries that say which tenants there are. */
+export const TENANT_ACTIONS: readonly LogAction[] = [
+  'installation.tenant_create',
+  'installation.tenant_gone',
+  'installation.rollback_accepted',
+]
 
 export interface RecordedTenants {
   /** created, or accepted by an operator after a loss, and not gone since; with the entry that says so */
@@ -15,7 +22,7 @@ export interface RecordedTenants {
 
 /** Reads which tenants the log has; the entries are not authenticated here. */
 export async function readRecordedTenants(sql: Queryable): Promise<RecordedTenants> {
-  return recordedTenants(await listTenantEntries(sql))
+  return recordedTenants(await listEntriesOf(sql, INSTALLATION_ID, TENANT_ACTIONS))
 }
 
 /** Which tenants these entries leave, given in order. */

@@ -2,9 +2,8 @@
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Config } from '../config.js'
 import { type LogVerdict, type Unverified, verifyAll } from '../jobs/verify-all.js'
-import { verifyAudit } from '../operations/verify-audit.js'
+import { readKeptCheckpoint } from '../operations/verify-audit.js'
 import type { Services } from '../runner/operation.js'
-import { performAsSystem } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
 import { listAcceptanceIds } from '../store/alarms.js'
 import { describeWitnessed, readKept, viewWitnessed } from './kept-file.js'
@@ -28,17 +27,14 @@ export async function auditVerifyAll(config: Config, { json, ...file }: VerifyAl
   const progress = showProgress('verified')
   const { verdicts, unverified, witnessed, coverage } = await withServices(config, async (services) => {
     const { note, witnessed } = await readKept(services, INSTALLATION_ID, file)
+    const checkpoint = note === undefined ? undefined : readKeptCheckpoint(note, INSTALLATION_ID, services)
     const result = await verifyAll(services, {
+      checkpoint,
       onProgress: (name, entries) => progress(`${name}: ${entries} entries`),
     })
     const own = result.verdicts.find(({ tenant_id }) => tenant_id === INSTALLATION_ID)
     let coverage: Coverage | undefined
-    if (note !== undefined && own?.valid) {
-      const compared = await performAsSystem(services, INSTALLATION_ID, verifyAudit({ checkpoint: note }))
-      const { valid, reason, broken_at, checkpoint: { id = 0 } = {} } = compared
-      Object.assign(own, { valid, ...(!valid && { reason, broken_at }) })
-      if (valid) coverage = await findCoverage(services, id)
-    }
+    if (checkpoint && own?.valid) coverage = await findCoverage(services, checkpoint.last_id)
     const invalid = result.verdicts.filter(({ valid }) => !valid).length
     await recordOperation(services, {
       action: 'installation.verify',

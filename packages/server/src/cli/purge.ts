@@ -1,13 +1,15 @@
 /** `eaas purge`: lets the operator run the retention. */
+import { INSTALLATION_ID } from '@eaas/protocol'
 import { type Command, InvalidArgumentError } from 'commander'
 import type { Config } from '../config.js'
 import { purgeTenant } from '../jobs/purge-tenants.js'
+import { type LeftOut, listTenantsOnRecord, readVerifiedRecord } from '../jobs/tenants-on-record.js'
 import { DEFAULT_MAX_SHARE, type PurgePlan } from '../operations/purge-audit.js'
+import type { Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
-import { listTenants } from '../store/tenants.js'
 import { commandConfig, JSON_OPTION, SAME_ENVIRONMENT, succeed } from './command.js'
 import { print, printJson, showProgress } from './output.js'
-import { getTenant, messageOf, withServices } from './with-services.js'
+import { describeTenant, type FoundTenant, getTenant, messageOf, withServices } from './with-services.js'
 
 /** Adds `eaas purge`. */
 export function addPurge(program: Command): void {
@@ -50,9 +52,10 @@ async function purge(config: Config, command: PurgeCommand): Promise<boolean> {
   }
   const results: Result[] = []
   await withServices(config, async (services) => {
-    const wanted = tenant === undefined ? undefined : (await getTenant(services, tenant)).tenant_id
-    for (const { tenant_id, name } of await listTenants(services.sql)) {
-      if (wanted !== undefined && tenant_id !== wanted) continue
+    const { tenants, leftOut } =
+      tenant === undefined ? await listAll(services) : { tenants: [await getTenant(services, tenant)], leftOut: [] }
+    for (const { tenant_id, reason } of leftOut) results.push({ tenant: tenant_id, tenant_id, refused: reason })
+    for (const { tenant_id, name } of tenants) {
       const progress = showProgress(`${name}: deleted`)
       const onProgress = (deleted: number) => progress(`${deleted} entries`)
       const archiveDir = archive ?? config.auditArchiveDir
@@ -71,11 +74,22 @@ async function purge(config: Config, command: PurgeCommand): Promise<boolean> {
   return results.every((result) => !('refused' in result))
 }
 
+async function listAll(services: Services): Promise<{ tenants: FoundTenant[]; leftOut: LeftOut[] }> {
+  try {
+    return await listTenantsOnRecord(services, (await readVerifiedRecord(services)).present.keys())
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error
+    const { tenants, leftOut } = await listTenantsOnRecord(services, [])
+    return { tenants, leftOut: [{ tenant_id: INSTALLATION_ID, reason: error.message }, ...leftOut] }
+  }
+}
+
 function describe(result: Result, dryRun: boolean): string {
-  if ('refused' in result) return `${result.tenant}: ${result.refused}`
-  const { tenant, entries, purged_through, restates, cutoff } = result
-  if (entries === 0) return `${tenant}: nothing is older than ${cutoff}`
+  const name = describeTenant({ tenant_id: result.tenant_id, name: result.tenant })
+  if ('refused' in result) return `${name}: ${result.refused}`
+  const { entries, purged_through, restates, cutoff } = result
+  if (entries === 0) return `${name}: nothing is older than ${cutoff}`
   const would = dryRun ? 'would be ' : ''
   const restated = restates > 0 ? `; rights ${would}restated: ${restates}` : ''
-  return `${tenant}: ${entries} entries ${would}purged, through ${purged_through}, older than ${cutoff}${restated}`
+  return `${name}: ${entries} entries ${would}purged, through ${purged_through}, older than ${cutoff}${restated}`
 }

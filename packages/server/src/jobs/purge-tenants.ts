@@ -3,13 +3,14 @@
  * and deletes them in small batches.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { INSTALLATION_ID } from '@eaas/protocol'
 import { type PurgeOptions, type PurgePlan, purgeAudit, verifyOnce } from '../operations/purge-audit.js'
 import { restateRights } from '../operations/restate-rights.js'
 import type { Services } from '../runner/operation.js'
 import { performAsSystem } from '../runner/perform.js'
 import { deleteOldest } from '../store/audit-purge.js'
-import { listTenants } from '../store/tenants.js'
 import { archiveEntries } from './archive-entries.js'
+import { listTenantsOnRecord, readVerifiedRecord } from './tenants-on-record.js'
 
 /** Entries deleted in one statement, and the pause after it, in milliseconds. */
 const BATCH_ENTRIES = 2_000
@@ -82,7 +83,7 @@ async function mark(
 
 export interface PurgeTenantsOptions extends PurgeTenantOptions {
   onPurged: (tenant_id: string, plan: PurgePlan) => void
-  /** called for a tenant whose purge was refused or failed; the others continue */
+  /** called for a tenant that was left out, or whose purge was refused or failed; the others continue */
   onRefused: (tenant_id: string, error: unknown) => void
 }
 
@@ -91,7 +92,16 @@ export async function purgeTenants(
   services: Services,
   { onPurged, onRefused, ...options }: PurgeTenantsOptions,
 ): Promise<void> {
-  for (const { tenant_id } of await listTenants(services.sql)) {
+  let recorded: Iterable<string> = []
+  try {
+    recorded = (await readVerifiedRecord(services, options.signal)).present.keys()
+  } catch (error) {
+    if (options.signal?.aborted) return
+    onRefused(INSTALLATION_ID, error)
+  }
+  const { tenants, leftOut } = await listTenantsOnRecord(services, recorded)
+  for (const { tenant_id, reason } of leftOut) onRefused(tenant_id, new Error(reason))
+  for (const { tenant_id } of tenants) {
     if (options.signal?.aborted) return
     try {
       const plan = await purgeTenant(services, tenant_id, options)

@@ -1,12 +1,12 @@
 /** Verifies every log: the installation's own, with its newest anchor, and those of all tenants. A log that is alarmed about is not valid. */
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Witness } from '../audit/formats/chain.js'
-import { readRecordedTenants } from '../audit/recorded-tenants.js'
+import type { Checkpoint } from '../audit/formats/checkpoint.js'
+import { type RecordedTenants, readRecordedTenants } from '../audit/recorded-tenants.js'
 import { AnchorFault, readAnchor } from '../audit/watch/newest-anchor.js'
-import { TENANT_GONE } from '../audit/watch/shared-alarms.js'
 import type { Services } from '../runner/operation.js'
 import { TamperedRowError } from '../store/tampered-row.js'
-import { findMissingTenants, listTenants } from '../store/tenants.js'
+import { listTenantsOnRecord } from './tenants-on-record.js'
 
 /** The verdict on one log. */
 export interface LogVerdict {
@@ -29,6 +29,8 @@ export interface Unverified {
 }
 
 export interface VerifyAllOptions {
+  /** a statement about the installation's log that was signed earlier and must still hold */
+  checkpoint?: Checkpoint | undefined
   onProgress?: ((name: string, entries: number) => void) | undefined
   signal?: AbortSignal | undefined
 }
@@ -36,11 +38,12 @@ export interface VerifyAllOptions {
 /** Verifies every log, one after another. @throws the signal's reason, or the database's own error when the tenants cannot be listed */
 export async function verifyAll(
   services: Services,
-  { onProgress, signal }: VerifyAllOptions = {},
+  { checkpoint, onProgress, signal }: VerifyAllOptions = {},
 ): Promise<{ verdicts: LogVerdict[]; unverified: Unverified[] }> {
   const { sql, states, committer } = services
   const verdicts: LogVerdict[] = []
   const unverified: Unverified[] = []
+  let recorded: RecordedTenants | undefined
   const verifyOne = async (tenant_id: string, name: string, anchored?: Witness) => {
     const { alarm } = committer.watches.get(tenant_id)
     try {
@@ -53,12 +56,23 @@ export async function verifyAll(
         auditKey,
         rowKey,
         witnessed: alarm?.witness ?? anchored,
+        checkpoint: tenant_id === INSTALLATION_ID ? checkpoint : undefined,
         signal,
+        onValid: (valid) => {
+          if (tenant_id === INSTALLATION_ID) recorded = valid.recorded
+        },
         onProgress: (entries) => onProgress?.(name, entries),
       })
       const { valid, verified_entries, reason = alarm?.reason, broken_at, head } = answer
       const fault = { ...(reason && { reason }), ...(broken_at !== undefined && { broken_at }) }
-      verdicts.push({ tenant_id, name, valid: valid && !alarm, verified_entries, last_id: head?.id ?? 0, ...fault })
+      verdicts.push({
+        tenant_id,
+        name: state.tenant.name,
+        valid: valid && !alarm,
+        verified_entries,
+        last_id: head?.id ?? 0,
+        ...fault,
+      })
     } catch (error) {
       signal?.throwIfAborted()
       // The audit key was exchanged or edited: nothing authenticates the log.
@@ -79,11 +93,11 @@ export async function verifyAll(
     const own = verdicts.find(({ tenant_id }) => tenant_id === INSTALLATION_ID)
     if (own) Object.assign(own, { valid: false, reason: error.message })
   }
-  const tenants = await listTenants(sql)
+  recorded ??= await readRecordedTenants(sql) // its log is not valid, and the result with it
+  const { tenants, leftOut } = await listTenantsOnRecord(services, [...anchored.keys(), ...recorded.present.keys()])
   for (const { tenant_id, name } of tenants) await verifyOne(tenant_id, name, anchored.get(tenant_id))
-  const gone = await findMissingTenants(sql, [...anchored.keys(), ...(await readRecordedTenants(sql)).present.keys()])
-  for (const tenant_id of new Set(gone)) {
-    verdicts.push({ tenant_id, name: undefined, valid: false, verified_entries: 0, last_id: 0, reason: TENANT_GONE })
+  for (const { tenant_id, reason } of leftOut) {
+    verdicts.push({ tenant_id, name: undefined, valid: false, verified_entries: 0, last_id: 0, reason })
   }
   return { verdicts, unverified }
 }

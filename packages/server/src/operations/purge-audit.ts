@@ -19,6 +19,7 @@ import { recordForInstallation } from '../runner/installation-log.js'
 import type { Context, Decision, EntryNote, Operation, Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import type { TenantState } from '../runner/tenant-state.js'
+import { readValidLog } from '../runner/valid-log.js'
 import { findHead } from '../store/audit.js'
 import {
   countKinds,
@@ -235,18 +236,13 @@ export function verifyOnce(onProgress?: (entries: number) => void): VerifyOnce {
 
 // A log that was tampered with must stay as it is: after a purge nobody could tell any more.
 async function verifyWhole(
-  { verifyLog }: Services,
-  { tenant, auditKey, rowKey }: TenantState,
+  services: Services,
+  state: TenantState,
   onProgress: ((entries: number) => void) | undefined,
 ): Promise<ValidLog> {
-  let valid: ValidLog | undefined
-  const onValid = (found: ValidLog) => {
-    valid = found
-  }
-  const { tenant_id } = tenant
-  const { reason, broken_at } = await verifyLog({ tenant_id, auditKey, rowKey, onValid, onProgress })
-  if (!valid) throw notVerified(reason, broken_at)
-  return valid
+  const log = await readValidLog(services, state, { onProgress })
+  if (!log.valid) throw notVerified(log.reason, log.broken_at)
+  return log.valid
 }
 
 /** How many rows that grant rights name an entry up to an id, by the verification. */

@@ -7,7 +7,6 @@ import { AnchorFault, readAnchor } from '../audit/watch/newest-anchor.js'
 import type { Operation, Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import { shareVerification } from '../runner/shared-verification.js'
-import type { TenantState } from '../runner/tenant-state.js'
 import { findHead } from '../store/audit.js'
 import type { Sql } from '../store/db.js'
 
@@ -26,7 +25,7 @@ export interface VerifyScope {
 /** Verifies the tenant's chain. @throws Refusal E_VALIDATION, E_UNAVAILABLE when too many verifications run */
 export function verifyAudit({ checkpoint, signal, ...scope }: VerifyScope): Operation<wire.Verification> {
   return async ({ state, services }) => {
-    const kept = checkpoint === undefined ? undefined : readKept(checkpoint, state, services)
+    const kept = checkpoint === undefined ? undefined : readKeptCheckpoint(checkpoint, state.tenant.tenant_id, services)
     const { auditKey, rowKey } = state
     const { tenant_id } = state.tenant
     const { after_id, through_id } = scope
@@ -77,10 +76,15 @@ async function assertStretch(
   }
 }
 
-function readKept(note: string, { tenant }: TenantState, { signingKey }: Services): Checkpoint {
+/** Reads a checkpoint of a log that was kept from earlier. @throws Refusal E_VALIDATION */
+export function readKeptCheckpoint(
+  note: string,
+  tenant_id: string,
+  { signingKey }: Pick<Services, 'signingKey'>,
+): Checkpoint {
   try {
     const kept = readCheckpoint(note, encodePublicKey(signingKey))
-    if (kept.tenant_id !== tenant.tenant_id) throw new CheckpointError('the checkpoint belongs to another tenant')
+    if (kept.tenant_id !== tenant_id) throw new CheckpointError('the checkpoint belongs to another tenant')
     return kept
   } catch (error) {
     if (!(error instanceof CheckpointError)) throw error

@@ -85,12 +85,3 @@ export async function replaceAnchoredHeads(
 export async function clearAnchoredHeads(sql: Transaction): Promise<void> {
   await sql`delete from anchored_heads`
 }
-
-/** The entries of the installation's log that say which tenants there are, in order. */
-export function listTenantEntries(sql: Queryable): Promise<{ id: number; action: string; metadata: string | null }[]> {
-  return sql<{ id: number; action: string; metadata: string | null }[]>`
-    select id, action, metadata from audit_log
-    where tenant_id = ${INSTALLATION_ID}
-      and action in ('installation.tenant_create', 'installation.tenant_gone', 'installation.rollback_accepted')
-    order by id`
-}

@@ -157,6 +157,18 @@ export async function findEntryHash(sql: Queryable, tenant_id: string, id: numbe
   return onlyRow(rows, `entry ${id} of tenant ${tenant_id}`)?.hash
 }
 
+/** The entries of a log with one of these actions, in order; the caller authenticates them. */
+export function listEntriesOf(
+  sql: Queryable,
+  tenant_id: string,
+  actions: readonly LogAction[],
+): Promise<{ id: number; action: string; metadata: string | null }[]> {
+  return sql<{ id: number; action: string; metadata: string | null }[]>`
+    select id, action, metadata from audit_log
+    where tenant_id = ${tenant_id} and action = any(${[...actions]}::text[])
+    order by id`
+}
+
 /** The stored hashes of entries by their ids; missing entries are left out. */
 export async function listEntryHashes(
   sql: Queryable,

@@ -23,6 +23,7 @@ import {
   type Witness,
 } from '../formats/chain.js'
 import type { Checkpoint } from '../formats/checkpoint.js'
+import { type RecordedTenants, recordedTenants, TENANT_ACTIONS } from '../recorded-tenants.js'
 import { createRightsHistory, type RightsFault } from './rights-history.js'
 import { createRowAudit, type WrittenBy, writersOf } from './row-audit.js'
 
@@ -81,6 +82,8 @@ export interface VerifyOptions {
 export interface ValidLog {
   last_id: number
   writtenBy: WrittenBy
+  /** which tenants the log says there must be; none unless it is the installation's */
+  recorded: RecordedTenants
 }
 
 /** A position in the chain up to which everything is verified. */
@@ -150,6 +153,7 @@ async function verify(sql: Sql, options: VerifyOptions): Promise<wire.Verificati
   }
   const rows = createRowAudit(options.rowKey)
   const history = createRightsHistory({ after_id: position.id })
+  const told: ChainedEntry[] = []
   if (contradicts()) return answer('checkpoint_mismatch', position.id)
   while (position.id < through_id) {
     options.signal?.throwIfAborted()
@@ -165,6 +169,7 @@ async function verify(sql: Sql, options: VerifyOptions): Promise<wire.Verificati
       const fault = findFault(position, entry, options.auditKey) ?? history.read(entry)
       if (fault) return answer(fault, entry.id === position.id ? entry.id : undefined)
       rows.note(entry)
+      if (TENANT_ACTIONS.includes(entry.action)) told.push(entry)
       position = entry
       verified += 1
       if (contradicts()) return answer('checkpoint_mismatch', position.id)
@@ -185,7 +190,11 @@ async function verify(sql: Sql, options: VerifyOptions): Promise<wire.Verificati
   if (evidence.repeated !== undefined) return answer('row_repeated', Math.min(evidence.repeated, position.id + 1))
   const rowFault = rows.findFault(evidence.rows, purged_through)
   if (rowFault) return answer(rowFault.fault, Math.min(rowFault.entry_id, position.id + 1))
-  options.onValid?.({ last_id: position.id, writtenBy: writersOf(evidence.rows) })
+  options.onValid?.({
+    last_id: position.id,
+    writtenBy: writersOf(evidence.rows),
+    recorded: recordedTenants(told),
+  })
   return answer()
 }
 

@@ -1,0 +1,52 @@
+/**
+ * All tenants, compared with the installation's log. The list of tenants is one statement, and whoever owns the database can hide a row
+ * from it alone: what is done for every tenant would leave that one out, and say nothing.
+ */
+import { INSTALLATION_ID } from '@eaas/protocol'
+import type { RecordedTenants } from '../audit/recorded-tenants.js'
+import { TENANT_GONE } from '../audit/watch/shared-alarms.js'
+import type { Services } from '../runner/operation.js'
+import { Refusal } from '../runner/refusal.js'
+import { readValidLog } from '../runner/valid-log.js'
+import { findMissingTenants, listTenants, type TenantRow } from '../store/tenants.js'
+
+/** The reason why a tenant counts as tampered with that has a row, which the list of tenants did not show. */
+export const TENANT_LEFT_OUT =
+  "the list of tenants left out this tenant, which the installation's log has: its row was hidden while the tenants were listed"
+
+/** A tenant that there must be, and that the list of tenants did not show. */
+export interface LeftOut {
+  tenant_id: string
+  reason: string
+}
+
+/** Lists all tenants, oldest first; the caller checks the MACs of their rows. `recorded` are those that there must be, read before. */
+export async function listTenantsOnRecord(
+  { sql }: Pick<Services, 'sql'>,
+  recorded: Iterable<string>,
+): Promise<{ tenants: TenantRow[]; leftOut: LeftOut[] }> {
+  const tenants = await listTenants(sql)
+  const listed = new Set(tenants.map(({ tenant_id }) => tenant_id))
+  const unlisted = [...new Set(recorded)].filter((tenant_id) => !listed.has(tenant_id))
+  const gone = new Set(await findMissingTenants(sql, unlisted))
+  const leftOut = unlisted.map((tenant_id) => ({
+    tenant_id,
+    reason: gone.has(tenant_id) ? TENANT_GONE : TENANT_LEFT_OUT,
+  }))
+  return { tenants, leftOut }
+}
+
+/** Reads from the installation's log which tenants there must be. @throws Refusal E_STATE if that log is not valid */
+export async function readVerifiedRecord(
+  services: Pick<Services, 'verifyLog' | 'states'>,
+  signal?: AbortSignal,
+): Promise<RecordedTenants> {
+  const state = await services.states.find(INSTALLATION_ID)
+  if (!state) throw new Error("the installation's own log is gone")
+  const log = await readValidLog(services, state, { signal })
+  if (log.valid) return log.valid.recorded
+  throw new Refusal(
+    'E_STATE',
+    `the installation's own log does not verify (${log.reason}, entry ${log.broken_at}), so a tenant may be left out unseen`,
+  )
+}

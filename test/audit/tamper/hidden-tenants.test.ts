@@ -1,0 +1,83 @@
+// A tenant that somebody hides from the statement that lists the tenants, and from nothing else: what is done for every tenant must not
+// leave it out unseen.
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { purgeTenants } from '../../../packages/server/src/jobs/purge-tenants.js'
+import { createScheduledVerification } from '../../../packages/server/src/jobs/scheduled-verification.js'
+import { verifyAll } from '../../../packages/server/src/jobs/verify-all.js'
+import type { Services } from '../../../packages/server/src/runner/operation.js'
+import type { Sql } from '../../../packages/server/src/store/db.js'
+import { type Caller, type Service, startService } from '../../support/service.js'
+
+let service: Service
+let acme: Caller
+let beta: Caller
+
+beforeAll(async () => {
+  service = await startService()
+  acme = await service.createTenant({ name: 'acme' })
+  beta = await service.createTenant({ name: 'beta' })
+})
+afterAll(() => service?.close())
+
+/** The services on a database whose answer to the list of tenants has no row of acme. */
+function hiding(): Services {
+  const { services } = service
+  const sql = new Proxy(services.sql, {
+    apply(target, _, [strings, ...values]: [TemplateStringsArray, ...never[]]) {
+      const answer = target(strings, ...values)
+      if (!/from tenants order by created_at/.test(strings.join('?'))) return answer
+      return answer.then((rows) => rows.filter(({ name }) => name !== 'acme'))
+    },
+  })
+  return { ...services, sql: sql as Sql }
+}
+
+const LEFT_OUT = expect.stringContaining('the list of tenants left out this tenant')
+
+describe('a tenant that is hidden while the tenants are listed', () => {
+  it('makes the verification of every log fail, and is named', async () => {
+    const { verdicts, unverified } = await verifyAll(hiding())
+    expect(unverified).toEqual([])
+    expect(verdicts.map(({ tenant_id, name, valid, reason }) => ({ tenant_id, name, valid, reason })).slice(1)).toEqual(
+      [
+        { tenant_id: beta.tenant.tenant_id, name: 'beta', valid: true, reason: undefined },
+        { tenant_id: acme.tenant.tenant_id, name: undefined, valid: false, reason: LEFT_OUT },
+      ],
+    )
+    expect((await verifyAll(service.services)).verdicts.every(({ valid }) => valid)).toBe(true)
+  })
+
+  it('is counted by the scheduled verification', async () => {
+    const run = await createScheduledVerification(
+      { ...hiding(), now: () => Date.now() + 2 * 3_600_000 },
+      { hours: 1 },
+    )(new AbortController().signal)
+    expect(run?.invalid).toMatchObject([{ tenant_id: acme.tenant.tenant_id, reason: LEFT_OUT }])
+  })
+
+  it('is named by a purge of every tenant, which goes on with the others', async () => {
+    const refused: unknown[] = []
+    const onRefused = (tenant_id: string, error: unknown) => refused.push([tenant_id, String(error)])
+    const options = { retentionMonths: 1, onPurged: () => undefined, onRefused }
+    await purgeTenants(hiding(), options)
+    expect(refused).toEqual([[acme.tenant.tenant_id, LEFT_OUT]])
+    refused.length = 0
+    await purgeTenants(service.services, options)
+    expect(refused).toEqual([])
+  })
+
+  it('is not forgotten by hiding its creation too: the log of the installation is verified, and then believed', async () => {
+    const { sql } = service.services
+    const where = sql`where action = 'installation.tenant_create' and metadata like ${`%${acme.tenant.tenant_id}%`}`
+    await sql`create table hidden as select * from audit_log ${where}`
+    await sql`delete from audit_log ${where}`
+    const refused: unknown[] = []
+    const onRefused = (tenant_id: string, error: unknown) => refused.push([tenant_id, String(error)])
+    await purgeTenants(hiding(), { retentionMonths: 1, onPurged: () => undefined, onRefused })
+    await sql`insert into audit_log select * from hidden`
+    expect(refused).toContainEqual([
+      'ffffffff-ffff-ffff-ffff-ffffffffffff',
+      expect.stringContaining("the installation's own log does not verify (entry_missing"),
+    ])
+  })
+})
