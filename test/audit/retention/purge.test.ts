@@ -42,6 +42,24 @@ import {
 
 useLog()
 
+describe('a purge whose deletion the database does not carry out', () => {
+  const KEEP = `create function keep() returns trigger language plpgsql as $$ begin return null; end $$;
+    create trigger keep before delete on audit_log for each row when (old.id > 5) execute function keep()`
+
+  it('fails, says how many entries are left, and deletes them the next time', async () => {
+    const { sql } = service.services
+    await sql.unsafe(KEEP)
+    await expect(purge()).rejects.toMatchObject({
+      code: 'E_STATE',
+      message: expect.stringContaining(`deleted 5 of ${OLD} of them`),
+    })
+    await expect(purge()).rejects.toMatchObject({ code: 'E_STATE' }) // though it marks nothing
+    await sql.unsafe('drop trigger keep on audit_log; drop function keep')
+    await purge()
+    expect((await rowsLeft())[0]).toBe(OLD + 1)
+  })
+})
+
 describe('a purge', () => {
   it('is no tampering for a list that began before it', async () => {
     await purge()

@@ -8,7 +8,8 @@ import { type PurgeOptions, type PurgePlan, purgeAudit, verifyOnce } from '../op
 import { restateRights } from '../operations/restate-rights.js'
 import type { Services } from '../runner/operation.js'
 import { performAsSystem } from '../runner/perform.js'
-import { deleteOldest } from '../store/audit-purge.js'
+import { Refusal } from '../runner/refusal.js'
+import { deleteOldest, hasEntryThrough } from '../store/audit-purge.js'
 import { archiveEntries } from './archive-entries.js'
 import { listTenantsOnRecord, readVerifiedRecord } from './tenants-on-record.js'
 
@@ -23,7 +24,7 @@ export interface PurgeTenantOptions extends PurgeOptions {
   signal?: AbortSignal | undefined
 }
 
-/** Purges one tenant's log; returns what was purged. Also deletes entries that an earlier run marked but did not delete. @throws Refusal E_STATE */
+/** Purges one tenant's log; returns what was purged. Also deletes entries that an earlier run marked but did not delete. @throws Refusal E_STATE, also if not all entries were deleted */
 export async function purgeTenant(
   services: Services,
   tenant_id: string,
@@ -53,7 +54,26 @@ export async function purgeTenant(
     onProgress?.(deleted)
     await sleep(PAUSE_MS)
   }
+  if (!signal?.aborted) await assertDeleted(services, { tenant_id, deleted, ...purged })
   return { ...purged, restates: plan.restates }
+}
+
+// Whoever owns the database can keep rows from being deleted, by a trigger or a policy, so that no error says so.
+async function assertDeleted(
+  { sql }: Services,
+  {
+    tenant_id,
+    deleted,
+    entries,
+    purged_through,
+  }: { tenant_id: string; deleted: number; entries: number; purged_through: number },
+): Promise<void> {
+  if (deleted >= entries && !(await hasEntryThrough(sql, tenant_id, purged_through))) return
+  throw new Refusal(
+    'E_STATE',
+    `the entries through ${purged_through} are marked as purged, but the database deleted ${deleted} of ${entries} of them: something keeps ` +
+      'the rest, as a trigger or a policy would (eaas doctor names one), or another purge runs. The next purge deletes what is left',
+  )
 }
 
 // Each transaction restates some rows for good, so a crash may stop between two of them.

@@ -103,6 +103,13 @@ export async function deleteOldest(
   return result.count
 }
 
+/** Whether a log still has an entry up to and including an id. */
+export async function hasEntryThrough(sql: Queryable, tenant_id: string, through_id: number): Promise<boolean> {
+  const [row] = await sql<{ found: boolean }[]>`
+    select exists (select 1 from audit_log where tenant_id = ${tenant_id} and id <= ${through_id}) as found`
+  return row?.found ?? false
+}
+
 /** Whether any tenant has an entry from `from` on and before `to`. Reads the index once for each tenant, until one is found. */
 export async function hasEntryBetween(sql: Queryable, from: string, to: string): Promise<boolean> {
   const [row] = await sql<{ found: boolean }[]>`
