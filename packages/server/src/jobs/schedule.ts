@@ -277,12 +277,11 @@ function startJobs(
     startPeriodic({
       intervalMs: TABLES_MS,
       work: async () => {
-        const differences = await compareTables()
-        if (!differences) return log.error(OTHER_VERSION)
-        const { missing, added, isNews } = differences
-        measures.tablesCompared(missing.length + added.length)
+        const { differences, missing, added, isNews, isOtherVersion } = await compareTables()
+        measures.tablesCompared(differences)
+        if (isOtherVersion) return log.error(OTHER_VERSION)
         if (!isNews) return
-        if (missing.length + added.length > 0) log.fatal({ missing, added }, CHANGED_TABLES)
+        if (differences > 0) log.fatal({ missing, added }, CHANGED_TABLES)
         else log.info('the tables are as the migrations make them again')
       },
       onError: failed('comparing the tables with what the migrations make'),
