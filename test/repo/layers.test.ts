@@ -266,7 +266,7 @@ function partOf(path: string): Part {
   const name = path.slice(SERVER.length)
   if (name === 'main.ts') return 'main'
   if (
-    ['config.ts', 'database-url.ts', 'version.ts', 'event-loop.ts'].includes(name) ||
+    ['config.ts', 'database-url.ts', 'version.ts', 'event-loop.ts', 'recovery-page.ts'].includes(name) ||
     /^[a-z-]+-directory\.ts$/.test(name)
   )
     return 'ground'

@@ -1,4 +1,5 @@
 /** Why entries could not be appended. */
+import { RECOVERY_PAGE } from '../recovery-page.js'
 import { isRolledBack } from '../store/db.js'
 import { isNotConnected } from '../store/unreachable.js'
 
@@ -38,5 +39,25 @@ export function auditWriteError(
   { mayBeWritten = !isRolledBack(cause) && !isNotConnected(cause) }: { mayBeWritten?: boolean } = {},
 ): AuditWriteError {
   if (cause instanceof AuditWriteError) return cause
-  return new AuditWriteError('the audit entry could not be written', { cause, mayBeWritten })
+  return new AuditWriteError(`the audit entry could not be written${describeObstacle(cause) ?? ''}`, {
+    cause,
+    mayBeWritten,
+  })
 }
+
+/** The error of the database, or one that says what in the tables keeps entries from being written, if that is known. */
+export function explainObstacle(error: unknown): unknown {
+  return describeObstacle(error) === undefined ? error : auditWriteError(error)
+}
+
+// No server writes a row that the next append meets, and no count reaches the end of its type.
+function describeObstacle(error: unknown): string | undefined {
+  const { code, constraint_name } = (error ?? {}) as { code?: unknown; constraint_name?: unknown }
+  if (code === UNIQUE_VIOLATION && constraint_name === 'audit_log_pkey')
+    return `, because audit_log has a row with its id that no server wrote (entry_beyond_head). ${RECOVERY_PAGE}`
+  if (code === OUT_OF_RANGE) return `, because a count in audit_counts was changed outside the server. ${RECOVERY_PAGE}`
+  return undefined
+}
+
+const UNIQUE_VIOLATION = '23505'
+const OUT_OF_RANGE = '22003'

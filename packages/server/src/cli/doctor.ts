@@ -121,7 +121,7 @@ async function examine(config: Config): Promise<Finding[]> {
     }
     if (rootKey && schema === 'current') {
       await examineOne('audit chains', () => examineChains(store.sql, rootKey))
-      await examineOne('anchor', () => examineAnchor(store.sql, rootKey))
+      await examineOne('anchor', () => examineAnchor(store.sql, rootKey, config))
       const isSound = () => findings.every(({ check, ok }) => ok || !SOUND.includes(check))
       if (isSound() && config.witnesses.length > 0) {
         await examineOne('witnesses', () => examineWitnesses(store.sql, rootKey, config.witnesses))

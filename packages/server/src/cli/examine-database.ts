@@ -53,7 +53,8 @@ export async function examineTables({ sql }: Store): Promise<Result> {
       ok: false,
       detail:
         `somebody who owns the tables changed them: ${differences.join('; ')}. Verify every log (eaas audit verify --all), then undo ` +
-        'it as their owner: drop what was added, and create what is missing as it says',
+        'it as their owner: drop what was added, and create what is missing as it says. An index of your own may stay if it calls no function; ' +
+        'it is named as long as it is there',
     }
   }
   if (beside.length === 0) return { detail: 'as the migrations make them, and nothing else acts on them' }

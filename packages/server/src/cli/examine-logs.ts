@@ -12,11 +12,13 @@ import { HeadWatch } from '../audit/watch/head-watch.js'
 import { createHeadWatches } from '../audit/watch/head-watches.js'
 import { nameFaults, readKeptFile, STANDARD_OUTPUT } from '../audit/watch/kept-witnesses.js'
 import { TENANT_GONE } from '../audit/watch/shared-alarms.js'
+import type { Config } from '../config.js'
 import { deriveRowKey } from '../crypto/key-hierarchy.js'
 import { findOwnInstance, MISSING_TENANT, openInstallationKey, openSecrets } from '../installation.js'
+import { RECOVERY_PAGE } from '../recovery-page.js'
 import { listAlarms } from '../store/alarms.js'
-import { findAnchorTime } from '../store/anchors.js'
-import { findEntryHash, findHead } from '../store/audit.js'
+import { findAnchorTime, findUncovered } from '../store/anchors.js'
+import { findEntryHash, findHead, findLastId } from '../store/audit.js'
 import { findLastMark } from '../store/audit-purge.js'
 import type { Sql } from '../store/db.js'
 import { findCurrentInstallation } from '../store/instance.js'
@@ -25,6 +27,8 @@ import { TamperedRowError } from '../store/tampered-row.js'
 import { findMissingTenants, findTenant, listTenants, type TenantRow } from '../store/tenants.js'
 import { type Result, someOf } from './finding.js'
 import { messageOf } from './with-services.js'
+
+const MINUTE_MS = 60_000
 
 /** Lists the alarms. A row that no server wrote is an alarm too. */
 export async function examineAlarms(sql: Sql): Promise<Result> {
@@ -112,14 +116,18 @@ export async function examineChains(sql: Sql, rootKey: KeyObject) {
   }
   if (broken.length === 0) {
     return {
-      detail: `the heads of ${tenants.length} logs are valid, and no older row is in the place of a newer one; eaas audit verify --all checks every entry, key and API key`,
+      detail: `the heads of ${tenants.length} logs are valid, each is of the last entry, and no older row is in the place of a newer one. The entries before the last are not read here; eaas audit verify --all checks every entry, key and API key`,
     }
   }
-  return { ok: false, detail: `${someOf(broken)}. Verify the log (eaas audit verify) and restore a backup` }
+  return { ok: false, detail: `${someOf(broken)}. Verify the log (eaas audit verify). ${RECOVERY_PAGE}` }
 }
 
 /** Compares as a start does: the installation's log from its newest anchor on, and every tenant that the anchor covers. */
-export async function examineAnchor(sql: Sql, rootKey: KeyObject): Promise<Result> {
+export async function examineAnchor(
+  sql: Sql,
+  rootKey: KeyObject,
+  { checkpointMinutes }: Pick<Config, 'checkpointMinutes'>,
+): Promise<Result> {
   const instance = await findOwnInstance(sql)
   if (!instance) return { detail: 'the database is new' }
   const installationKey = await openInstallationKey(sql, rootKey)
@@ -144,7 +152,16 @@ export async function examineAnchor(sql: Sql, rootKey: KeyObject): Promise<Resul
   }
   const time = await findAnchorTime(sql)
   if (time === undefined) return { detail: "none yet; the installation's log is as the server wrote it" }
-  return { detail: `of ${time}; every tenant's log has what it covers` }
+  // Twice the interval: one round may just have been under way.
+  const since = new Date(Date.now() - 2 * checkpointMinutes * MINUTE_MS).toISOString()
+  const uncovered = await findUncovered(sql, since)
+  if (uncovered.length === 0) return { detail: `of ${time}; every tenant's log has what it covers` }
+  return {
+    warning: true,
+    detail:
+      `of ${time}; every tenant's log has what it covers, but no anchor was written over what these logs have had for ` +
+      `${2 * checkpointMinutes} minutes and longer: ${someOf(uncovered)}. If a server runs, its log says why. Verify them (eaas audit verify)`,
+  }
 }
 
 async function findChainFault(sql: Sql, rootKey: KeyObject, tenant: TenantRow): Promise<string | undefined> {
@@ -162,6 +179,8 @@ async function findChainFault(sql: Sql, rootKey: KeyObject, tenant: TenantRow): 
   if (!isHeadAuthentic(auditKey, head)) return 'the head was not written by the server'
   const last = await findEntryHash(sql, tenant_id, head.last_id)
   if (!last || !equalBytes(last, head.hash)) return 'the head does not match the last entry'
+  const beyond = await findLastId(sql, tenant_id)
+  if (beyond > head.last_id) return `entry ${beyond} is beyond the head, and no server wrote it`
   const mark = await findLastMark(sql, tenant_id)
   if (mark && !isPurgeMarkAuthentic(auditKey, mark)) return 'the mark of the last purge is forged'
   const outdated = await findOutdatedRow(sql, tenant_id)

@@ -14,6 +14,7 @@ import {
 } from '../audit/formats/chain.js'
 import { verifyLog } from '../audit/verify/verify.js'
 import type { AcceptedRollback } from '../audit/watch/accepted-rollback.js'
+import { RECOVERY_PAGE } from '../recovery-page.js'
 import { anchorHeads } from '../runner/anchor-heads.js'
 import { assertRecordable } from '../runner/installation-log.js'
 import type { Services } from '../runner/operation.js'
@@ -115,7 +116,7 @@ function notValid(reason: string | undefined, broken_at: number | undefined): Re
   const where = broken_at === undefined ? '' : `, entry ${broken_at}`
   return new Refusal(
     'E_STATE',
-    `the remaining log does not verify (${reason}${where}): it was tampered with. Restore a backup that verifies`,
+    `the remaining log does not verify (${reason}${where}): it was tampered with, and nothing can be accepted until it verifies. ${RECOVERY_PAGE}`,
   )
 }
 

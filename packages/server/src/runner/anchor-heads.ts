@@ -5,6 +5,7 @@ import { openAuditKey } from '../audit/audit-key.js'
 import { anchorMetadata } from '../audit/formats/anchor.js'
 import { type Head, isHeadAuthentic } from '../audit/formats/chain.js'
 import { readAnchorHeads } from '../audit/watch/newest-anchor.js'
+import { RECOVERY_PAGE } from '../recovery-page.js'
 import {
   type AnchoredHead,
   type CurrentHead,
@@ -30,6 +31,8 @@ export interface AnchorOptions {
   afresh?: boolean
   /** whether a head may be behind what is known of its log: while a rollback is accepted */
   evenIfBehind?: boolean
+  /** called with a head that is behind what is known of its log, which then stays covered as it was; without it no anchor is written */
+  onBehind?: (tenant_id: string, what: string) => void
 }
 
 /**
@@ -54,7 +57,7 @@ export async function anchorNow(services: Services, options?: AnchorOptions): Pr
 export async function anchorHeads(
   services: Services,
   sql: Transaction,
-  { notes = [], without, evenIfSame = false, afresh = false, evenIfBehind = true }: AnchorOptions = {},
+  { notes = [], without, evenIfSame = false, afresh = false, evenIfBehind = true, onBehind }: AnchorOptions = {},
 ): Promise<Head | undefined> {
   await lockHead(sql, INSTALLATION_ID) // anchors take turns
   if (afresh) await clearAnchoredHeads(sql)
@@ -69,7 +72,12 @@ export async function anchorHeads(
   for (const head of await listCurrentHeads(sql)) {
     const found = { head, anchored: anchored.get(head.tenant_id) }
     const isExplained = evenIfBehind || found.anchored?.is_contradicted || alarmed.has(head.tenant_id)
-    if (!isExplained) assertNotBehind(head, witnessed.get(head.tenant_id))
+    const behind = isExplained ? undefined : findBehind(head, witnessed.get(head.tenant_id))
+    if (behind !== undefined) {
+      if (!onBehind) throw new ChainAlarmError(`no anchor is written: ${behind}`)
+      onBehind(head.tenant_id, behind)
+      continue
+    }
     if (head.is_changed && (await mayAnchor(services, sql, found))) changed.push(head)
   }
   const removed = without !== undefined && anchored.delete(without) ? [without] : []
@@ -83,12 +91,10 @@ export async function anchorHeads(
 }
 
 // Somebody may put an older head back for the moment in which the anchor is written.
-function assertNotBehind({ tenant_id, last_id, last_entry }: CurrentHead, witnessed = 0): void {
+function findBehind({ tenant_id, last_id, last_entry }: CurrentHead, witnessed = 0): string | undefined {
   const known = Math.max(last_entry, witnessed)
-  if (last_id >= known) return
-  throw new ChainAlarmError(
-    `no anchor is written: the head of tenant ${tenant_id} is of entry ${last_id}, and entry ${known} was written. Verify its log`,
-  )
+  if (last_id >= known) return undefined
+  return `the head of tenant ${tenant_id} is of entry ${last_id}, and entry ${known} was written. Verify its log. ${RECOVERY_PAGE}`
 }
 
 async function mayAnchor(

@@ -6,10 +6,11 @@ import type { KeyObject } from 'node:crypto'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { appendToLocked } from '../audit/append/append-chained.js'
 import { type Clock, createClock } from '../audit/append/clock.js'
-import { AuditWriteError } from '../audit/append-errors.js'
+import { AuditWriteError, explainObstacle } from '../audit/append-errors.js'
 import { openAuditKey } from '../audit/audit-key.js'
 import { extendChain, genesisHead, type Head, isHeadAuthentic } from '../audit/formats/chain.js'
 import { sealNewSecret } from '../crypto/key-hierarchy.js'
+import { RECOVERY_PAGE } from '../recovery-page.js'
 import { insertHead, lockHead } from '../store/audit.js'
 import type { Transaction } from '../store/db.js'
 import { setInstallationKey } from '../store/instance.js'
@@ -39,7 +40,7 @@ export async function recordMigration(
 ): Promise<void> {
   const head = await lockHead(sql, INSTALLATION_ID)
   if (!head || !isHeadAuthentic(auditKey, head)) {
-    throw new AuditWriteError("the head of the installation's log is missing or forged: restore a backup")
+    throw new AuditWriteError(`the head of the installation's log is missing or forged. ${RECOVERY_PAGE}`)
   }
   await append(sql, head, { auditKey, clock: earlyClock(now), caller: systemCaller({ actor }), notes: [note] })
 }
@@ -57,7 +58,7 @@ export function assertRecordable({ committer }: Pick<Services, 'committer'>): vo
   if (!alarm) return
   throw new Refusal(
     'E_STATE',
-    `the installation's own log is not the one that was written: ${alarm.reason}. See first: eaas audit accept-rollback --installation --help`,
+    `the installation's own log is not the one that was written: ${alarm.reason}. If that log verifies (eaas audit verify --installation), see first: eaas audit accept-rollback --installation --help. If it does not: ${RECOVERY_PAGE}`,
   )
 }
 
@@ -100,6 +101,10 @@ async function append(
   const time = clock.read(head)
   const drafts = notes.map((note) => draftEntry(note, caller))
   const { entries, head: next } = extendChain(head, drafts, { auditKey, now: time })
-  await appendToLocked(sql, clock, { previous: head, next, entries, time })
+  try {
+    await appendToLocked(sql, clock, { previous: head, next, entries, time })
+  } catch (error) {
+    throw explainObstacle(error)
+  }
   return next
 }

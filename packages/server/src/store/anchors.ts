@@ -61,6 +61,15 @@ export function listCurrentHeads(sql: Queryable): Promise<CurrentHead[]> {
     ) as e on true`
 }
 
+/** The tenants whose newest entry is of before a time and is not covered by the newest anchor. */
+export async function findUncovered(sql: Queryable, since: string): Promise<string[]> {
+  const rows = await sql<{ name: string }[]>`
+    select t.name from heads h join tenants t on t.tenant_id = h.tenant_id
+    left join anchored_heads a on a.tenant_id = h.tenant_id
+    where h.created_at < ${since} and a.mac is distinct from h.mac order by h.created_at`
+  return rows.map(({ name }) => name)
+}
+
 /** Replaces the anchored heads by others. */
 export async function replaceAnchoredHeads(
   sql: Transaction,

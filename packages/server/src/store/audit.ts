@@ -169,6 +169,13 @@ export function listEntriesOf(
     order by id`
 }
 
+/** The largest id of a tenant's entries, whoever wrote them; 0 if there are none. */
+export async function findLastId(sql: Queryable, tenant_id: string): Promise<number> {
+  const [row] = await sql<{ id: number }[]>`
+    select id from audit_log where tenant_id = ${tenant_id} order by id desc limit 1`
+  return row?.id ?? 0
+}
+
 /** The stored hashes of entries by their ids; missing entries are left out. */
 export async function listEntryHashes(
   sql: Queryable,

@@ -405,7 +405,7 @@ function draftsOf(group: readonly Waiting[]): EntryDraft[] {
 }
 
 function isNotWritten(error: unknown): boolean {
-  return error instanceof TamperedRowError || isRolledBack(error)
+  return error instanceof TamperedRowError || isRolledBack(error instanceof AuditWriteError ? error.cause : error)
 }
 
 // If the connection ended before COMMIT was sent, the transaction was rolled back. If it was only given up on, it may still commit.

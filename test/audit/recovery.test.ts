@@ -1,0 +1,216 @@
+// Faults that somebody with SQL alone can make, and the remedies of docs/rollback.md, whose statements these tests run.
+import { appendFileSync, readFileSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { INSTALLATION_ID } from '@eaas/protocol'
+import type postgres from 'postgres'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { anchorNow } from '../../packages/server/src/runner/anchor-heads.js'
+import { connectTo, runEaas } from '../support/eaas-process.js'
+import { type Caller, ROOT_KEY, type Service, startService } from '../support/service.js'
+import { ROOT } from '../support/source-files.js'
+
+const PAGE = readFileSync(join(ROOT, 'packages/server/docs/rollback.md'), 'utf8')
+
+/** The statement under a heading of the page, for a tenant. */
+function statementOf(heading: string, tenant_id: string): string {
+  const [, statement] = new RegExp(`^### ${heading}$[^#]*?^\`\`\`sql$(.*?)^\`\`\`$`, 'ms').exec(PAGE) ?? []
+  if (statement === undefined) throw new Error(`the page has no statement under ${heading}`)
+  return statement.replaceAll('TENANT', tenant_id)
+}
+
+describe('a log that does not verify', () => {
+  let service: Service
+  let owner: Caller
+  let tenant_id: string
+  let sql: postgres.Sql
+
+  beforeEach(async () => {
+    service = await startService()
+    owner = await service.createTenant()
+    tenant_id = owner.tenant.tenant_id
+    for (const name of ['a', 'b', 'c']) await owner.call('POST', '/v1/keys', { name })
+    sql = connectTo(service.database)
+  })
+  afterEach(async () => {
+    await sql?.end()
+    await service?.close()
+  })
+
+  const eaas = (...args: string[]) => runEaas(args, { database: service.database, rootKey: ROOT_KEY })
+  const verify = async (...log: string[]) => JSON.parse((await eaas('audit', 'verify', ...log, '--json')).stdout)
+  const ofTenant = () => verify('--tenant', tenant_id)
+  const doctor = async (check: string) => {
+    const { findings } = JSON.parse((await eaas('doctor', '--json')).stdout)
+    return findings.find((finding: { check: string }) => finding.check === check)
+  }
+  /** Inserts a copy of an entry, so many ids beyond the head. */
+  const insertBeyond = (by: number) => sql`
+    insert into audit_log (tenant_id, id, action, key_id, key_version, actor, ip_address, metadata, created_at, hash, mac)
+    select tenant_id, (select last_id from heads as h where h.tenant_id = e.tenant_id) + ${by}, action, key_id, key_version,
+           actor, ip_address, metadata, created_at, hash, mac
+    from audit_log as e where tenant_id = ${tenant_id} and id = 2`
+
+  it('because of an entry beyond the head: the others are anchored, the doctor and the failed call say what to do', async () => {
+    const other = await service.createTenant()
+    await anchorNow(service.services)
+    await insertBeyond(2)
+    await other.call('POST', '/v1/keys', { name: 'covered' })
+    const behind: string[] = []
+    await expect(anchorNow(service.services)).rejects.toThrow('no anchor is written')
+    expect(await anchorNow(service.services, { onBehind: (id) => void behind.push(id) })).toBe(true)
+    expect(behind).toEqual([tenant_id])
+    const [covered] = await sql`
+      select (select last_id from anchored_heads where tenant_id = ${tenant_id})::integer as own,
+             (select a.mac = h.mac from anchored_heads as a join heads as h using (tenant_id) where tenant_id = ${other.tenant.tenant_id}) as other`
+    expect(covered).toEqual({ own: 4, other: true })
+    expect(await doctor('audit chains')).toMatchObject({
+      ok: false,
+      detail: expect.stringMatching(/entry 6 is beyond the head.*A log that does not verify/),
+    })
+
+    expect((await owner.call('POST', '/v1/keys', { name: 'd' })).status).toBe(201)
+    const { id } = (await owner.call('GET', '/v1/api-keys')).body.api_keys[0]
+    const { code, stderr } = await eaas('api-key', 'revoke', id, '--tenant', tenant_id)
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringMatching(/audit_log has a row with its id.*A log that does not verify/),
+    ])
+    expect(await ofTenant()).toMatchObject({ valid: false, reason: 'entry_beyond_head' })
+    await sql.unsafe(statementOf('Delete what is beyond the head', tenant_id))
+    expect(await ofTenant()).toMatchObject({ valid: true })
+    expect((await owner.call('POST', '/v1/keys', { name: 'e' })).status).toBe(201)
+  })
+
+  it('because its head is gone: it is in the newest anchor', async () => {
+    await anchorNow(service.services)
+    await sql`delete from heads where tenant_id = ${tenant_id}`
+    expect(await ofTenant()).toMatchObject({ valid: false, reason: 'head_missing' })
+    await sql.unsafe(statementOf('Put a head back', tenant_id))
+    expect(await ofTenant()).toMatchObject({ valid: true })
+  })
+
+  it('because an entry was altered: it is copied back', async () => {
+    await sql`create table backup as select * from audit_log where tenant_id = ${tenant_id} and id = 2`
+    await sql`update audit_log set actor = 'nobody' where tenant_id = ${tenant_id} and id = 2`
+    expect(await ofTenant()).toMatchObject({ valid: false, reason: 'entry_altered', broken_at: 2 })
+    await sql`delete from audit_log where tenant_id = ${tenant_id} and id = 2`
+    await sql`insert into audit_log select * from backup`
+    expect(await ofTenant()).toMatchObject({ valid: true })
+  })
+
+  it("because the newest entry of the installation's log was altered: it is copied back, and then the alarm is accepted", async () => {
+    const [{ id } = {}] = await sql`select max(id) as id from audit_log where tenant_id = ${INSTALLATION_ID}`
+    await sql`create table backup as select * from audit_log where tenant_id = ${INSTALLATION_ID} and id = ${id}`
+    await sql`update audit_log set actor = 'nobody' where tenant_id = ${INSTALLATION_ID} and id = ${id}`
+    const create = () => eaas('tenant', 'create', '--name', 'next')
+    const refused = await create()
+    expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining('under "A log that does not verify"')])
+    const accept = () => eaas('audit', 'accept-rollback', '--installation', '--reason', 'a drill')
+    expect((await accept()).stderr).toMatch(/entry_altered.*nothing can be accepted until it verifies/)
+    await sql`delete from audit_log where tenant_id = ${INSTALLATION_ID} and id = ${id}`
+    await sql`insert into audit_log select * from backup`
+    expect(await verify('--installation')).toMatchObject({ valid: true })
+    const [alarmed] = await sql`select from chain_alarms where tenant_id = ${INSTALLATION_ID}`
+    if (alarmed) expect((await accept()).code).toBe(0)
+    expect((await create()).code).toBe(0)
+  })
+
+  it('is not the matter where a count was changed: the call says which table, and it is counted again', async () => {
+    const counts = () => sql`select * from audit_counts where tenant_id = ${tenant_id} order by day, action, key_id`
+    const before = await counts()
+    await sql`update audit_counts set entries = 9223372036854775807 where tenant_id = ${tenant_id}`
+    const { code, stderr } = await eaas(
+      'api-key',
+      'create',
+      '--tenant',
+      tenant_id,
+      '--name',
+      'second',
+      '--permissions',
+      'encrypt',
+    )
+    expect([code, stderr]).toEqual([1, expect.stringMatching(/a count in audit_counts.*A log that does not verify/)])
+    await sql.unsafe(statementOf('Count again', tenant_id))
+    expect(await counts()).toEqual(before)
+    expect((await owner.call('POST', '/v1/api-keys', { name: 'second', permissions: ['encrypt'] })).status).toBe(201)
+  })
+})
+
+describe('entries that no anchor covers', () => {
+  it('are warned of by eaas doctor once they are older than two rounds of checkpoints', async () => {
+    const service = await startService({ now: () => Date.now() - 3 * 3_600_000 })
+    const examine = async (minutes: string) => {
+      const environment = { EAAS_CHECKPOINT_MINUTES: minutes }
+      const { stdout } = await runEaas(['doctor', '--json'], {
+        database: service.database,
+        rootKey: ROOT_KEY,
+        environment,
+      })
+      const { ok, warning, detail } = JSON.parse(stdout).findings.find(
+        (finding: { check: string }) => finding.check === 'anchor',
+      )
+      return { ok, isWarned: warning === true, detail }
+    }
+    try {
+      const owner = await service.createTenant({ name: 'left-out' })
+      await anchorNow(service.services)
+      expect(await examine('60')).toMatchObject({ ok: true, isWarned: false })
+      await owner.call('POST', '/v1/keys', { name: 'k' })
+      expect(await examine('60')).toMatchObject({
+        ok: true,
+        isWarned: true,
+        detail: expect.stringContaining('left-out'),
+      })
+      expect(await examine('120')).toMatchObject({ ok: true, isWarned: false })
+      await anchorNow(service.services)
+      expect(await examine('60')).toMatchObject({ ok: true, isWarned: false })
+    } finally {
+      await service.close()
+    }
+  })
+})
+
+describe('a checkpoint that was kept when a backup was restored', () => {
+  it.each([
+    ['that the log has not reached again', false],
+    ['that the log has other entries in the place of', true],
+  ])('raises the alarm of a server whose file has it, of an entry %s, which can be accepted', async (_, hasGrown) => {
+    const folder = await mkdtemp(join(tmpdir(), 'eaas-recovery-'))
+    const file = join(folder, 'checkpoints')
+    let service = await startService()
+    const { database } = service
+    try {
+      const sql = connectTo(database)
+      await sql`create table backup_log as select * from audit_log`
+      await sql`create table backup_heads as select * from heads`
+      const run = (...args: string[]) =>
+        runEaas(args, { database, rootKey: ROOT_KEY, environment: { EAAS_CHECKPOINT_FILE: 'none' } })
+      const kept = await run('audit', 'checkpoint', '--installation')
+      expect(kept.code).toBe(0)
+      await sql.unsafe(`delete from audit_log; insert into audit_log select * from backup_log; delete from heads;
+        insert into heads select * from backup_heads; delete from anchored_heads`)
+      await sql.end()
+      await service.close()
+      service = await startService({ database })
+      for (let at = 0; hasGrown && at < 3; at++) await service.createTenant()
+      expect(service.alarms).toEqual([])
+      await service.close()
+      const line = { tenant_id: INSTALLATION_ID, policy_version: 0, checkpoint: kept.stdout }
+      appendFileSync(file, `${JSON.stringify(line)}\n`)
+      const environment = { EAAS_CHECKPOINT_FILE: file }
+      service = await startService({ database, environment })
+      expect(service.alarms).toEqual([expect.objectContaining({ tenant_id: INSTALLATION_ID })])
+      const accept = ['audit', 'accept-rollback', '--installation', '--reason', 'a restore']
+      const accepted = await runEaas(accept, { database, rootKey: ROOT_KEY, environment })
+      expect([accepted.code, accepted.stdout]).toEqual([0, expect.stringMatching(/^Accepted/m)])
+      await service.close()
+      service = await startService({ database, environment })
+      expect(service.alarms).toEqual([])
+    } finally {
+      await service.close()
+      await rm(folder, { recursive: true, force: true })
+    }
+  })
+})
