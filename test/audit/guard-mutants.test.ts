@@ -95,7 +95,8 @@ describe('the history of rights', () => {
     return REFUSED.filter((row) => {
       const [header = '', ...lines] = refusedExport(row).toString().split('\n').slice(0, -2)
       const history = createRightsHistory({ after_id: JSON.parse(header).after_id })
-      return lines.map((line) => history.read(JSON.parse(line))).find((fault) => fault !== undefined) !== row.fault
+      const faults = [...lines.map((line) => history.read(JSON.parse(line))), history.end()]
+      return faults.find((fault) => fault !== undefined) !== row.fault
     }).map(({ name }) => name)
   }
 

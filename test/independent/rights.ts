@@ -101,6 +101,14 @@ export class Rights {
     }
   }
 
+  /** What is wrong after the last entry, if anything is. */
+  end(): 'deletion_incomplete' | undefined {
+    if (this.#status !== 'deleted') return undefined
+    const isOver = ([name, { state }]: [string, Thing]) =>
+      name.startsWith('key ') ? state === null || state === 'destroyed' : name === 'tenant' || state === 'revoked'
+    return [...this.#things].every(isOver) ? undefined : 'deletion_incomplete'
+  }
+
   #allow(condition: boolean): void {
     if (!condition) throw new Breach('state_violated')
   }

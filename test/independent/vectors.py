@@ -2025,6 +2025,40 @@ def history_part_faults():
     ]
 
 
+def deletion():
+    """The end of a tenant whose log is the history up to entry 10: each key destroyed, each API key revoked, the tenant deleted."""
+    return [
+        change("tenant.update", actor="system", replaces=1, status="suspended"),  # 11
+        change("key.destroy", 2, actor="system", replaces=8, step="completed", versions=2),
+        change("api_key.revoke", actor="system", api_key_id=FIRST_API_KEY, replaces=1),
+        change("api_key.revoke", actor="system", api_key_id=SECOND_API_KEY, replaces=9),
+        change("tenant.update", actor="system", replaces=11, status="deleted"),  # 15
+    ]
+
+
+def deletion_faults():
+    """What is wrong after the last entry (chain.md 11), of a whole log and of one that begins after entry 10."""
+    suspended, destroyed, first, second, deleted = deletion()
+    disabled = change("key.disable", 2, actor="system", replaces=8)
+    return [
+        ("a deleted tenant with a key", [suspended, first, second, deleted]),
+        ("a deleted tenant with a disabled key", [suspended, disabled, first, second, deleted]),
+        ("a deleted tenant whose key waits for its destruction", [
+            suspended, disabled, change("key.destroy", 2, actor="system", replaces=12, step="scheduled"), first, second, deleted]),
+        ("a deleted tenant with an API key", [suspended, destroyed, first, deleted]),
+        ("a deleted tenant with its first API key", [suspended, destroyed, second, deleted]),
+    ]
+
+
+def deletion_part_faults():
+    return [
+        ("a deleted tenant with a key that was restated", [restated_key(8, "active"), restated_tenant(1, status="deleted")]),
+        ("a deleted tenant with an API key that was restated", [restated_api_key(9, "encrypt"), restated_tenant(1, status="deleted")]),
+        ("a deleted tenant with an API key that acted", [
+            change("key.unwrap", 1), change("tenant.update", actor="system", replaces=1, status="deleted")]),
+    ]
+
+
 def spliced(base, data):
     """`data` as a change of `base`: what is kept of its beginning, what is put in, what is kept of its end."""
     most = min(len(base), len(data))
@@ -2178,9 +2212,25 @@ def export_vectors():
     broken = [(f"a history: {name}", fault, Export([*history[:before], draft]), valid[-2])
               for name, fault, before, draft in history_faults()]
     broken += [(f"a part: {name}", fault, Export(drafts_, 10, after_ten), valid[-1]) for name, fault, drafts_ in history_part_faults()]
+    left = [(f"a history: {name}", Export([*history[:10], *drafts_]), valid[-2]) for name, drafts_ in deletion_faults()]
+    left += [(f"a part: {name}", Export(drafts_, 10, after_ten), valid[-1]) for name, drafts_ in deletion_part_faults()]
+    for name, export, base in left:
+        refuse.append({"name": name, "line": 2 + len(export.entries), "fault": "deletion_incomplete", "base": base["name"],
+                       **spliced(base["file"].encode(), export.file().encode())})
     for name, fault, export, base in broken:
         refuse.append({"name": name, "line": 1 + len(export.entries), "fault": fault, "base": base["name"],
                        **spliced(base["file"].encode(), export.file().encode())})
+
+    deleted = Export([*history[:10], *deletion()])
+    suspended, destroyed, *others = deletion()
+    late = Export([*history[:10], suspended, *others, destroyed])
+    gone = Export([restated_key(8, "destroyed"), restated_api_key(1, ALL_PERMISSIONS, revoked=True, api_key_id=FIRST_API_KEY),
+                   restated_tenant(1, status="deleted")], 10, after_ten)
+    valid += [
+        {"name": "a history that ends with the deletion of the tenant", "file": deleted.file(), "verdict": verdict(deleted)},
+        {"name": "a deletion that was finished later", "file": late.file(), "verdict": verdict(late)},
+        {"name": "a part that restates what a deleted tenant left", "file": gone.file(), "verdict": verdict(gone, whole=False)},
+    ]
 
     def add(name, file, line, checkpoint=None, public_key=key):
         """`line` is the first line that is wrong, counted from 1."""

@@ -104,6 +104,8 @@ export async function verifyIndependently(sql: Queryable, question: Question): P
   if (!head.hash.equals(at.hash)) return fault('head_mismatch')
   if (lastRow > end) return fault('entry_beyond_head')
   if (checkpoint && checkpoint.last_id > end) return fault('behind_checkpoint')
+  const unfinished = rights.end()
+  if (unfinished) return fault(unfinished, at.id)
   if (purgedByLog !== purged_through) return fault('mark_mismatch', Math.min(purgedByLog, purged_through) + 1)
   const wrong = await findWrongRow(sql, question, { writers, purged_through, end })
   if (wrong) return fault(wrong.reason, wrong.broken_at)

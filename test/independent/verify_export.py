@@ -287,6 +287,12 @@ class Rights:
             self.tenant = id_
             self.settings.update((name, told[name]) for name in ("status", "envelope_only") if name in told)
 
+    def end(self, last_id):
+        usable = [key for key in self.keys.values() if key["status"] not in (None, "destroyed")]
+        usable += [known for known in self.api_keys.values() if not known[1]]
+        demand(self.settings.get("status") != "deleted" or not usable,
+               f"the tenant is deleted, but by the entries through {last_id} a key is not destroyed, or an API key not revoked")
+
     def read_key(self, id_, action, key, version, metadata, allow):
         def allow_state(states):
             allow(key["status"] is None or key["status"] in states.split())
@@ -369,6 +375,7 @@ def verify(file, public_key=None, checkpoint=None):
         demand(public_key in (None, signer), "the export names a different public key from the one given")
         owner, ends, signed_at = read_note(note, signer, kind)
         demand((owner, ends[0]) == (tenant, (last_id, last)), "the checkpoint does not agree with the last entry")
+        rights.end(last_id)
         head = ends[-1]
         demand(kept[0] <= head[0], ends_before("the log", head[0], signed_at, kept[0], kept_at))
         demand(kept[0] != head[0] or kept == head, f"entry {head[0]}, the last one, is not that of the checkpoint: {ANOTHER_LOG}")

@@ -8,6 +8,7 @@ import type { Operation, Services } from '../runner/operation.js'
 import { performAsSystem } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
 import type { TenantState } from '../runner/tenant-state.js'
+import { readValidLog } from '../runner/valid-log.js'
 import { hasApiKeys } from '../store/api-keys.js'
 import { findHead } from '../store/audit.js'
 import { countKeyMaterial } from '../store/keys.js'
@@ -16,7 +17,6 @@ import { listApiKeys } from './list-api-keys.js'
 import { listKeys } from './list-keys.js'
 import { revokeApiKey } from './revoke-api-key.js'
 import { changeTenant, type OperatorTenant, type Reason, viewForOperator } from './shared/tenant.js'
-import { verifyAudit } from './verify-audit.js'
 
 /** The list includes revoked API keys, whose number has no limit. */
 const ALL = { limit: Number.POSITIVE_INFINITY }
@@ -33,21 +33,22 @@ export interface DeletionPlan {
   last_entry: number
 }
 
-/** Counts what deleting a tenant would destroy. @throws Refusal E_STATE unless the tenant is suspended */
+/** Counts what deleting a tenant would destroy. @throws Refusal E_STATE if the tenant is active, or deleted and nothing is left of it */
 export async function planDeletion(services: Services, tenant_id: string): Promise<DeletionPlan> {
-  const tenant = await performAsSystem(services, tenant_id, readSuspended())
+  const tenant = await performAsSystem(services, tenant_id, readInactive())
   const head = await findHead(services.sql, tenant_id)
-  const { api_keys } = await performAsSystem(services, tenant_id, listApiKeys(ALL))
-  return {
-    tenant,
-    ...(await countKeyMaterial(services.sql, tenant_id)),
-    api_keys: api_keys.filter(({ status }) => status !== 'revoked').length,
-    last_entry: head?.last_id ?? 0,
+  const listed = await performAsSystem(services, tenant_id, listApiKeys(ALL))
+  const { keys, versions } = await countKeyMaterial(services.sql, tenant_id)
+  const api_keys = listed.api_keys.filter(({ status }) => status !== 'revoked').length
+  if (tenant.status === 'deleted' && keys + versions + api_keys === 0) {
+    throw new Refusal('E_STATE', `tenant ${tenant.name} is already deleted`)
   }
+  return { tenant, keys, versions, api_keys, last_entry: head?.last_id ?? 0 }
 }
 
 /**
- * Deletes a suspended tenant. If interrupted, it leaves a suspended tenant with less key material; the next call continues.
+ * Deletes a suspended tenant. If interrupted, it leaves a suspended tenant with less key material; the next call continues. Of a deleted
+ * tenant it deletes what somebody hid from the deletion.
  *
  * @throws Refusal E_STATE, also if the log does not verify; E_VALIDATION unless `confirm` is the tenant's name
  */
@@ -56,7 +57,7 @@ export async function deleteTenant(
   tenant_id: string,
   { confirm, onProgress, ...reason }: Reason & { confirm: string; onProgress?: (keys: number) => void },
 ): Promise<OperatorTenant> {
-  const { name } = await performAsSystem(services, tenant_id, readSuspended())
+  const { name } = await performAsSystem(services, tenant_id, readInactive())
   if (confirm !== name) throw new Refusal('E_VALIDATION', "confirm: must be the tenant's name")
   const { keys } = await performAsSystem(services, tenant_id, listKeys({}))
   let destroyed = 0
@@ -72,21 +73,27 @@ export async function deleteTenant(
   return performAsSystem(services, tenant_id, closeTenant(reason))
 }
 
-function readSuspended(): Operation<OperatorTenant> {
+function readInactive(): Operation<OperatorTenant> {
   return async ({ state }) => {
-    assertSuspended(state)
+    assertInactive(state)
     return { entries: [], release: () => viewForOperator(state.tenant) }
   }
 }
 
-// A row that somebody hid until the tenant is deleted would keep its material: the log tells that it is missing.
+// A row that somebody hid until the tenant is deleted would keep its material: the log tells that it is missing, or was never destroyed.
 async function assertNothingHidden(services: Services, tenant_id: string): Promise<void> {
-  const { valid, reason, broken_at } = await performAsSystem(services, tenant_id, verifyAudit({}))
-  if (valid) return
+  const state = await services.states.find(tenant_id)
+  if (!state) throw new Refusal('E_NOT_FOUND', `there is no tenant ${tenant_id}`)
+  const log = await readValidLog(services, state)
+  if (log.valid && log.valid.usable === undefined) return
+  const fault = log.valid
+    ? `by its log, ${log.valid.usable} can still be used: the database hid it, or it was created meanwhile`
+    : `its log does not verify (${log.reason}, entry ${log.broken_at}), so a key or an API key may be hidden`
+  const end =
+    state.tenant.status === 'deleted' ? 'its deletion stays incomplete' : 'it is not deleted, and stays suspended'
   throw new Refusal(
     'E_STATE',
-    `the tenant is not deleted, and stays suspended: its log does not verify (${reason}, entry ${broken_at}), so a key or an API key may be ` +
-      'hidden. Find out why (eaas audit verify), and repeat the deletion',
+    `tenant ${state.tenant.name}: ${end}: ${fault}. Find out why (eaas audit verify, eaas doctor), and repeat the deletion`,
   )
 }
 
@@ -94,8 +101,8 @@ async function assertNothingHidden(services: Services, tenant_id: string): Promi
 function closeTenant({ reason }: Reason): Operation<OperatorTenant> {
   return async (context) => {
     const { state, sql } = context
-    assertSuspended(state)
-    const { tenant_id, name } = state.tenant
+    assertInactive(state)
+    const { tenant_id, name, status } = state.tenant
     const { keys, versions } = await countKeyMaterial(sql, tenant_id)
     if (keys + versions > 0 || (await hasApiKeys(sql, tenant_id, 1))) {
       throw new Refusal(
@@ -103,16 +110,15 @@ function closeTenant({ reason }: Reason): Operation<OperatorTenant> {
         `a key or an API key of tenant ${name} was created in the meantime: repeat the deletion`,
       )
     }
+    if (status === 'deleted') return { entries: [], release: () => viewForOperator(state.tenant) }
     return changeTenant(context, { status: 'deleted' }, reason === undefined ? {} : { reason })
   }
 }
 
-function assertSuspended({ tenant: { name, status } }: TenantState): void {
-  if (status === 'suspended') return
+function assertInactive({ tenant: { name, status } }: TenantState): void {
+  if (status !== 'active') return
   throw new Refusal(
     'E_STATE',
-    status === 'deleted'
-      ? `tenant ${name} is already deleted`
-      : `tenant ${name} is active: suspend it first (eaas tenant suspend), so that nobody uses the keys that are destroyed`,
+    `tenant ${name} is active: suspend it first (eaas tenant suspend), so that nobody uses the keys that are destroyed`,
   )
 }

@@ -40,14 +40,14 @@ export function cancelDestruction({ key_id }: { key_id: string }): Operation<wir
 
 /**
  * Completes a destruction whose waiting period is over by this clock and by the database's. Does nothing if another process completed it
- * first. While the tenant is suspended, and so cannot cancel, its destructions wait.
+ * first. While the tenant is suspended, and so cannot cancel, its destructions wait; those of a deleted tenant do not.
  */
 export function destroyKeyIfDue({ key_id }: { key_id: string }): Operation<wire.Key | undefined> {
   return async ({ state, services, sql }) => {
     const key = await state.findKey(key_id)
     const now = Math.min(services.now(), await services.databaseNow(sql))
     const isDue =
-      state.tenant.status === 'active' &&
+      state.tenant.status !== 'suspended' &&
       key?.row.status === 'pending_destruction' &&
       key.row.destroy_at !== null &&
       Date.parse(key.row.destroy_at) <= now
@@ -55,14 +55,11 @@ export function destroyKeyIfDue({ key_id }: { key_id: string }): Operation<wire.
   }
 }
 
-/** Destroys a key at once, whatever its state, because its suspended tenant is being deleted. @throws Refusal E_NOT_FOUND, E_STATE */
+/** Destroys a key at once, whatever its state, because its suspended tenant is being deleted, or was while the key was hidden. @throws Refusal E_NOT_FOUND, E_STATE */
 export function destroySuspendedKey({ key_id }: { key_id: string }): Operation<wire.Key> {
   return async ({ state }) => {
-    if (state.tenant.status !== 'suspended') {
-      throw new Refusal(
-        'E_STATE',
-        `tenant ${state.tenant.name} is ${state.tenant.status}: none of its keys is destroyed any more`,
-      )
+    if (state.tenant.status === 'active') {
+      throw new Refusal('E_STATE', `tenant ${state.tenant.name} is active: none of its keys is destroyed any more`)
     }
     const key = await getKey(state, key_id)
     return key.row.status === 'destroyed' ? { entries: [], release: () => viewKey(key.row) } : completion(state, key)

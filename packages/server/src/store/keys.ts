@@ -215,7 +215,7 @@ export interface DueKey extends Pick<KeyRow, 'tenant_id' | 'key_id' | 'status'> 
   due_at: string
 }
 
-/** A page of the keys of active tenants whose rotation or destruction is due at a time, longest overdue first, beginning after the key `after`. */
+/** A page of the keys whose rotation or destruction is due at a time, those of suspended tenants left out; longest overdue first, beginning after the key `after`. */
 export async function listDueKeys(
   sql: Queryable,
   now: string,
@@ -224,7 +224,10 @@ export async function listDueKeys(
   return sql<DueKey[]>`
     select tenant_id, key_id, status, coalesce(destroy_at, next_rotation_at) as due_at from keys
     where status in ('active', 'pending_destruction') and coalesce(destroy_at, next_rotation_at) <= ${now}
-      and exists (select 1 from tenants where tenants.tenant_id = keys.tenant_id and tenants.status = 'active')
+      and exists (
+        select 1 from tenants where tenants.tenant_id = keys.tenant_id
+          and (tenants.status = 'active' or tenants.status = 'deleted' and keys.status = 'pending_destruction')
+      )
       ${after ? sql`and (coalesce(destroy_at, next_rotation_at), tenant_id, key_id) > (${after.due_at}, ${after.tenant_id}, ${after.key_id})` : sql``}
     order by coalesce(destroy_at, next_rotation_at), tenant_id, key_id limit ${limit}`
 }

@@ -7,11 +7,15 @@ import { isUuid, type Permission, SYSTEM_ACTOR } from '@eaas/protocol'
 import type { AuditEntry } from '../formats/chain.js'
 import { isAllowedOnRecord, type RecordedTenant, readPermissions } from './recorded-rights.js'
 
-export type RightsFault = 'replaces_mismatch' | 'state_violated'
+export type RightsFault = 'replaces_mismatch' | 'state_violated' | 'deletion_incomplete'
 
 export interface RightsHistory {
   /** Reads the next entry; to be called for each entry, in order. Returns what is wrong with it. */
   read(entry: AuditEntry): RightsFault | undefined
+  /** Returns what is wrong with the whole, after the last entry. */
+  end(): RightsFault | undefined
+  /** The key or API key that can still be used by the entries so far, if there is one: `key <id>`, `API key <id>`. */
+  findUsable(): string | undefined
 }
 
 /** The fields of an entry that decide; an export may hold actions that this version does not know. */
@@ -181,7 +185,16 @@ export function createRightsHistory({ after_id }: { after_id: number }): RightsH
     return undefined
   }
 
+  function findUsable(): string | undefined {
+    for (const [key_id, { status }] of keys) if (status !== undefined && status !== 'destroyed') return `key ${key_id}`
+    for (const [api_key_id, { isRevoked }] of apiKeys) if (!isRevoked) return `API key ${api_key_id}`
+    return undefined
+  }
+
   return {
+    findUsable,
+    // A deletion that a row was hidden from leaves it as it was. Whoever finishes the deletion makes the log valid again.
+    end: () => (tenant.status === 'deleted' && findUsable() !== undefined ? 'deletion_incomplete' : undefined),
     read(entry: Entry) {
       if (entry.actor !== SYSTEM_ACTOR && !mayAct(entry)) return 'state_violated'
       if (entry.key_id !== null) return readKey(entry, entry.key_id)

@@ -104,6 +104,8 @@ const RIGHTS_FAULTS: Readonly<Record<RightsFault, (id: number) => string>> = {
   replaces_mismatch: (id) =>
     `entry ${id} was not made on the last state of its row: an older row was put back before it`,
   state_violated: (id) => `entry ${id} was not allowed by the entries before it: an older row was put back before it`,
+  deletion_incomplete: (id) =>
+    `the tenant is deleted, but by the entries through ${id} a key is not destroyed, or an API key not revoked`,
 }
 
 /** What another entry in the place of a known one says. Which of the two it was, the entries don't tell. */
@@ -222,6 +224,8 @@ class ExportReader {
     if (signed.tenant_id !== tenant_id || signed.last_id !== last.id || !equalBytes(signed.hash, last.hash)) {
       throw new ExportFault('the checkpoint does not agree with the last entry', last.id + 1)
     }
+    const unfinished = this.history.end()
+    if (unfinished) throw new ExportFault(RIGHTS_FAULTS[unfinished](last.id), last.id)
     const { head_id, head_hash } = signed
     if (kept && kept.last_id > head_id) {
       throw new ExportFault(

@@ -84,6 +84,8 @@ export interface ValidLog {
   writtenBy: WrittenBy
   /** which tenants the log says there must be; none unless it is the installation's */
   recorded: RecordedTenants
+  /** a key or API key that can still be used by the log; undefined if there is none */
+  usable: string | undefined
 }
 
 /** A position in the chain up to which everything is verified. */
@@ -183,6 +185,8 @@ async function verify(sql: Sql, options: VerifyOptions): Promise<wire.Verificati
   if (!equalBytes(position.hash, head.hash)) return answer('head_mismatch')
   if (evidence.last_id > head.last_id) return answer('entry_beyond_head')
   if (Math.max(kept?.last_id ?? 0, witnessed?.last_id ?? 0) > head.last_id) return answer('behind_checkpoint')
+  const unfinished = history.end()
+  if (unfinished) return answer(unfinished, position.id)
   if (options.after_id !== undefined) return answer() // marks and rows can only be compared with all entries
   if (purged_through !== rows.purgedThrough()) {
     return answer('mark_mismatch', Math.min(purged_through, rows.purgedThrough()) + 1)
@@ -194,6 +198,7 @@ async function verify(sql: Sql, options: VerifyOptions): Promise<wire.Verificati
     last_id: position.id,
     writtenBy: writersOf(evidence.rows),
     recorded: recordedTenants(told),
+    usable: history.findUsable(),
   })
   return answer()
 }

@@ -1,0 +1,117 @@
+// A tenant that was deleted while somebody hid some of its keys and API keys from the deletion, and from nothing else: its log says that
+// the tenant is deleted, and not that they are.
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { splitLines } from '../../../packages/server/src/audit/verify/split-lines.js'
+import { verifyExport } from '../../../packages/server/src/audit/verify/verify-export.js'
+import { doDueWork } from '../../../packages/server/src/jobs/due-work.js'
+import { deleteTenant, planDeletion } from '../../../packages/server/src/operations/delete-tenant.js'
+import { destroyKey, destroySuspendedKey } from '../../../packages/server/src/operations/destroy-key.js'
+import { disableKey } from '../../../packages/server/src/operations/disable-key.js'
+import { exportAudit } from '../../../packages/server/src/operations/export-audit.js'
+import { revokeApiKey } from '../../../packages/server/src/operations/revoke-api-key.js'
+import { changeTenant } from '../../../packages/server/src/operations/shared/tenant.js'
+import { suspendTenant } from '../../../packages/server/src/operations/suspend-tenant.js'
+import { verifyAudit } from '../../../packages/server/src/operations/verify-audit.js'
+import type { Operation } from '../../../packages/server/src/runner/operation.js'
+import { performAsSystem } from '../../../packages/server/src/runner/perform.js'
+import type { Sql } from '../../../packages/server/src/store/db.js'
+import { type Caller, type Service, startService } from '../../support/service.js'
+
+const DAY_MS = 86_400_000
+let now = Date.parse('2026-01-05T09:00:00.000Z')
+let service: Service
+let owner: Caller
+let tenant_id: string
+let name: string
+let seen: string
+let hidden: string
+
+beforeAll(async () => {
+  service = await startService({ now: () => now, environment: { EAAS_DESTROY_WINDOW_DAYS: '7' } })
+})
+afterAll(() => service?.close())
+
+beforeEach(async () => {
+  owner = await service.createTenant()
+  ;({ tenant_id, name } = owner.tenant)
+  const create = async (name: string) => (await owner.call('POST', '/v1/keys', { name })).body.id
+  ;[seen, hidden] = [await create('seen'), await create('hidden')]
+  await perform(suspendTenant({}))
+})
+
+const perform = <Answer>(operation: Operation<Answer>) => performAsSystem(service.services, tenant_id, operation)
+const verify = () => perform(verifyAudit({}))
+const verifyFile = async () => verifyExport(splitLines(await perform(exportAudit({}))))
+/** Deletes the tenant as a server does that finds one of the keys, and maybe not the API key. */
+async function deleteWithout({ isApiKeySeen }: { isApiKeySeen: boolean }): Promise<void> {
+  await perform(destroySuspendedKey({ key_id: seen }))
+  if (isApiKeySeen) await perform(revokeApiKey({ api_key_id: owner.tenant.api_key.id }))
+  await perform((context) => Promise.resolve(changeTenant(context, { status: 'deleted' })))
+}
+
+describe('a deleted tenant', () => {
+  it.each([
+    ['a key', true],
+    ['a key and an API key', false],
+  ])(
+    'is found not to be deleted wholly if the log has no end of %s, in the database and in an export',
+    async (_, isApiKeySeen) => {
+      await deleteWithout({ isApiKeySeen })
+      const { head } = await verify()
+      expect(await verify()).toMatchObject({ valid: false, reason: 'deletion_incomplete', broken_at: head?.id })
+      expect(await verifyFile()).toMatchObject({
+        valid: false,
+        reason: expect.stringContaining('a key is not destroyed, or an API key not revoked'),
+      })
+    },
+  )
+
+  it('is found not to be deleted wholly by an API key alone', async () => {
+    await perform(destroySuspendedKey({ key_id: hidden }))
+    await deleteWithout({ isApiKeySeen: false })
+    expect(await verify()).toMatchObject({ valid: false, reason: 'deletion_incomplete' })
+  })
+
+  it('is deleted wholly by another deletion, and its log is valid then', async () => {
+    await deleteWithout({ isApiKeySeen: false })
+    expect(await planDeletion(service.services, tenant_id)).toMatchObject({ keys: 1, versions: 1, api_keys: 1 })
+    expect(await deleteTenant(service.services, tenant_id, { confirm: name })).toMatchObject({ status: 'deleted' })
+    const { sql } = service.services
+    const left = await sql`
+      select 1 from key_versions where tenant_id = ${tenant_id} and wrapped_kek is not null
+      union all select 1 from keys where tenant_id = ${tenant_id} and wrapped_hash_key is not null
+      union all select 1 from api_keys where tenant_id = ${tenant_id} and revoked_at is null`
+    expect(left).toHaveLength(0)
+    expect([(await verify()).valid, (await verifyFile()).valid]).toEqual([true, true])
+    await expect(planDeletion(service.services, tenant_id)).rejects.toThrow('already deleted')
+  })
+
+  it('has a key destroyed whose destruction was scheduled after the deletion', async () => {
+    await deleteWithout({ isApiKeySeen: true })
+    await perform(disableKey({ key_id: hidden }))
+    expect(await perform(destroyKey({ key_id: hidden, confirm: 'hidden' }))).toMatchObject({
+      status: 'pending_destruction',
+    })
+    now += 8 * DAY_MS
+    await doDueWork(service.services)
+    const [row] = await service.services.sql`select status, wrapped_hash_key from keys where key_id = ${hidden}`
+    expect(row).toEqual({ status: 'destroyed', wrapped_hash_key: null })
+    expect((await verify()).valid).toBe(true)
+  })
+})
+
+it('a deletion that a key is hidden from is not completed: the log has the key', async () => {
+  const { services } = service
+  const sql = new Proxy(services.sql, {
+    apply(target, _, [strings, ...values]: [TemplateStringsArray, ...never[]]) {
+      const answer = target(strings, ...values)
+      if (!/from keys\s+where tenant_id/.test(strings.join('?')) || /count/.test(strings.join('?'))) return answer
+      return answer.then((rows) => rows.filter(({ key_id }) => key_id !== hidden))
+    },
+  }) as Sql
+  const hiding = { ...services, sql }
+  await expect(deleteTenant(hiding, tenant_id, { confirm: name })).rejects.toThrow(
+    `it is not deleted, and stays suspended: by its log, key ${hidden} can still be used`,
+  )
+  expect(await deleteTenant(services, tenant_id, { confirm: name })).toMatchObject({ status: 'deleted' })
+})
