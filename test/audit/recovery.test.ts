@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type postgres from 'postgres'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { purgeTenant } from '../../packages/server/src/jobs/purge-tenants.js'
 import { anchorNow } from '../../packages/server/src/runner/anchor-heads.js'
 import { connectTo, runEaas } from '../support/eaas-process.js'
 import { type Caller, ROOT_KEY, type Service, startService } from '../support/service.js'
@@ -91,6 +92,20 @@ describe('a log that does not verify', () => {
     expect(await ofTenant()).toMatchObject({ valid: true })
   })
 
+  it('because its head is gone, and entries were written since the newest anchor: they are lost with what they changed', async () => {
+    await anchorNow(service.services)
+    const { id } = (await owner.call('POST', '/v1/keys', { name: 'd' })).body
+    await sql`delete from heads where tenant_id = ${tenant_id}`
+    await sql.unsafe(statementOf('Put a head back', tenant_id))
+    expect(await ofTenant()).toMatchObject({ valid: false, reason: 'entry_beyond_head' })
+    await sql.unsafe(statementOf('Delete what is beyond the head', tenant_id))
+    const found = await ofTenant()
+    expect(found).toMatchObject({ valid: false, reason: 'row_replaced' })
+    await sql`delete from key_versions where key_id = ${id}`
+    await sql`delete from keys where key_id = ${id}`
+    expect(await ofTenant()).toMatchObject({ valid: true })
+  })
+
   it('because an entry was altered: it is copied back', async () => {
     await sql`create table backup as select * from audit_log where tenant_id = ${tenant_id} and id = 2`
     await sql`update audit_log set actor = 'nobody' where tenant_id = ${tenant_id} and id = 2`
@@ -135,6 +150,48 @@ describe('a log that does not verify', () => {
     await sql.unsafe(statementOf('Count again', tenant_id))
     expect(await counts()).toEqual(before)
     expect((await owner.call('POST', '/v1/api-keys', { name: 'second', permissions: ['encrypt'] })).status).toBe(201)
+  })
+})
+
+describe('a table or marks of before a purge', () => {
+  it('do not fit the log any more, and those of after it do', async () => {
+    let now = Date.parse('2026-01-05T09:00:00.000Z')
+    const service = await startService({ now: () => now })
+    const owner = await service.createTenant()
+    const { tenant_id } = owner.tenant
+    const sql = service.services.sql as unknown as postgres.Sql
+    const verify = async () => (await owner.call('GET', '/v1/audit/verify')).body
+    const tables = ['api_keys', 'purge_marks']
+    const copy = (name: string) =>
+      sql.unsafe(tables.map((table) => `create table ${name}_${table} as table ${table}`).join('; '))
+    const restore = (table: string, name: string) =>
+      sql.unsafe(`delete from ${table}; insert into ${table} select * from ${name}_${table}`)
+    try {
+      for (const month of [1, 2, 3]) {
+        now += 31 * 86_400_000
+        await owner.call('POST', '/v1/keys', { name: `k${month}` })
+      }
+      await copy('before')
+      await purgeTenant(service.services, tenant_id, { retentionMonths: 1, maxShare: 1 })
+      await copy('after')
+      expect(await verify()).toMatchObject({ valid: true })
+      for (const [table, reason] of [
+        ['api_keys', 'row_replaced'],
+        ['purge_marks', 'entry_missing'],
+      ] as const) {
+        await restore(table, 'before')
+        const { code, stdout } = await runEaas(['audit', 'verify', '--tenant', tenant_id, '--json'], {
+          database: service.database,
+          rootKey: ROOT_KEY,
+          environment: { EAAS_MAX_CLOCK_SKEW_SECONDS: '0' },
+        })
+        expect([code, JSON.parse(stdout)]).toEqual([1, expect.objectContaining({ valid: false, reason })])
+        await restore(table, 'after')
+        expect(await verify()).toMatchObject({ valid: true })
+      }
+    } finally {
+      await service.close()
+    }
   })
 })
 
