@@ -114,6 +114,29 @@ describe('a database that is set to another form of text', () => {
   )
 })
 
+describe.skipIf(!isPooled())('a server behind a pooler whose new sessions are set to another form of text', () => {
+  it('fails calls without an alarm, and serves again after the reset', async () => {
+    const service = await startService()
+    const { database } = service
+    const owner = await service.createTenant()
+    const { id } = (await owner.call('POST', '/v1/keys', { name: 'k' })).body
+    const wrap = () => owner.call('POST', `/v1/keys/${id}/wrap`, { dek: randomBytes(32).toString('base64') })
+    try {
+      await set(database, 'bytea_output', 'escape')
+      await endSessions(database)
+      service.services.committer.watches.get(owner.tenant.tenant_id).forget() // so that the next append reads the head
+      const { status } = await wrap()
+      expect([status >= 500, service.alarms]).toEqual([true, []])
+      await reset(database)
+      await endSessions(database)
+      await expect.poll(async () => (await wrap()).status, { timeout: 30_000 }).toBe(200)
+      expect(service.alarms).toEqual([])
+    } finally {
+      await service.close()
+    }
+  })
+})
+
 describe('a new database', () => {
   it.skipIf(backend() === 'embedded' || isPooled())('is migrated and served whatever it is set to', async () => {
     const database = await freshDatabase('formats')
