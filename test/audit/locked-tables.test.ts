@@ -104,7 +104,7 @@ describe.skipIf(backend() === 'embedded')('a log that is cut off behind a lock',
         const { status, body } = await ask()
         expect([status, body.code]).toEqual([503, 'E_UNAVAILABLE'])
       }
-      expect(server.stderr).toContain('it carries out no call until they can')
+      await expect.poll(() => server.stderr, SOON).toContain('it carries out no call until they can')
       await putHeadBack(locked)
       await unlock()
       await expectAlarm()

@@ -78,7 +78,8 @@ function newWatch({
     onGoneAccepted,
     now,
   }
-  return { watch, watches, ...createSharedAlarms(options) }
+  const alarms = createSharedAlarms(options)
+  return { watch, watches, compare: () => alarms.compare({ findsUnseen: true }) }
 }
 
 async function write({ last_id, hash, policy_version }: Head, { forged = false } = {}): Promise<void> {

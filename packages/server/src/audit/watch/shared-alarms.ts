@@ -47,11 +47,11 @@ export interface SharedAlarmsOptions {
 export interface SharedAlarms {
   /**
    * Reads the alarms, compares the chains with what was witnessed, and writes or ends this process's alarms. A tenant that fails does not
-   * stop the others: returns the errors.
+   * stop the others: returns the errors. A server, which lives long, also finds the heads of tenants that it has not served.
    *
    * @throws the database's own error when the alarms or the logs can't be read
    */
-  compare(): Promise<unknown[]>
+  compare(options?: { findsUnseen?: boolean }): Promise<unknown[]>
 }
 
 /** The reason of an alarm about a tenant that is missing from the database. */
@@ -82,7 +82,7 @@ export function createSharedAlarms({
   /** of alarms without a witness: the newest rollback that was accepted before the alarm, which does not settle it */
   const acceptedBefore = new WeakMap<Alarm, number>()
 
-  async function compare(): Promise<unknown[]> {
+  async function compare({ findsUnseen = false } = {}): Promise<unknown[]> {
     const errors: unknown[] = []
     const unread: unknown[] = []
     const note = (list: unknown[]) => (error: unknown) => {
@@ -102,7 +102,8 @@ export function createSharedAlarms({
       const watch = watches.get(found.tenant_id)
       await (found.is_contradicted ? examine(watch) : follow(watch, found.head)).catch(note(errors))
     }
-    for (const watch of (await learnUnseen().catch(note(unread))) ?? []) await examine(watch).catch(note(errors))
+    const unseen = findsUnseen ? await learnUnseen().catch(note(unread)) : undefined
+    for (const watch of unseen ?? []) await examine(watch).catch(note(errors))
     if (unread.length + errors.length === 0) watches.comparisons.succeeded(round)
     for (const watch of rows ? watches.alarmed() : []) {
       await share(watch, rows?.get(watch.tenant_id)).catch((error: unknown) => void errors.push(error))

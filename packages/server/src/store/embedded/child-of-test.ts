@@ -2,11 +2,13 @@
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import ts from 'typescript'
 
 const here = fileURLToPath(new URL('.', import.meta.url))
+/** What this folder imports from the one above it. */
+const BESIDE = ['text-formats.ts']
 // Below node_modules: packages resolve from there, and nothing there is committed.
 const builds = fileURLToPath(new URL('../../../node_modules/.child-of-test/', import.meta.url))
 
@@ -26,22 +28,28 @@ export interface Child {
   ended: Promise<number | null>
 }
 
-/** Compiles the modules of this folder for child processes. */
+/** Compiles the modules of this folder, and those beside it that they import, for child processes. */
 export function compileForChildren(): Compiled {
   mkdirSync(builds, { recursive: true })
   const directory = mkdtempSync(builds)
   writeFileSync(join(directory, 'package.json'), '{ "type": "module" }')
+  const folder = join(directory, 'embedded')
+  mkdirSync(folder)
   for (const name of readdirSync(here)) {
-    if (!name.endsWith('.ts') || /^child-of-test|\.test\.ts$/.test(name)) continue
-    const { outputText } = ts.transpileModule(readFileSync(join(here, name), 'utf8'), {
-      compilerOptions: { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext, verbatimModuleSyntax: true },
-    })
-    writeFileSync(join(directory, name.replace(/\.ts$/, '.js')), outputText)
+    if (name.endsWith('.ts') && !/^child-of-test|\.test\.ts$/.test(name)) compile(join(here, name), folder)
   }
+  for (const name of BESIDE) compile(join(here, '..', name), directory)
   return {
-    start: (script, ...args) => start(directory, script, args),
+    start: (script, ...args) => start(folder, script, args),
     remove: () => rmSync(directory, { recursive: true, force: true }),
   }
+}
+
+function compile(file: string, folder: string): void {
+  const { outputText } = ts.transpileModule(readFileSync(file, 'utf8'), {
+    compilerOptions: { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext, verbatimModuleSyntax: true },
+  })
+  writeFileSync(join(folder, `${basename(file, '.ts')}.js`), outputText)
 }
 
 function start(cwd: string, script: string, args: string[]): Child {
