@@ -1,22 +1,34 @@
 // How a group of workers deals with workers that end; with small programs in place of servers.
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { createGroup } from './group.js'
 
-/** Says that it is ready and greeted; with the file named in its second argument, ends soon if it is the worker with that number. */
+/**
+ * Says that it is ready and greeted; with the file named in its second argument, ends soon if it is the worker with that number. Without that
+ * file, makes another one with the worker's number at the end of its name.
+ */
 const PROGRAM = `
-import { existsSync, readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 const [, , number, file] = process.argv
+function look() {
+  let named
+  try {
+    named = readFileSync(file, 'utf8')
+  } catch {
+    writeFileSync(file + number, '')
+  }
+  if (named === number) process.exit(7)
+}
 process.on('message', ({ kind }) => {
   if (kind === 'serving') process.send({ kind: 'greeted' })
   if (kind === 'close') process.exit()
 })
 process.on('disconnect', () => process.exit())
-if (existsSync(file) && readFileSync(file, 'utf8') === number) process.exit(7)
+look()
 process.send({ kind: 'ready' })
-setInterval(() => existsSync(file) && readFileSync(file, 'utf8') === number && process.exit(7), 10)
+setInterval(look, 10)
 `
 
 let folder: string
@@ -50,7 +62,9 @@ describe('a group of workers', () => {
     const { group, file, lines, hasGivenUp } = await startGroup(1_000)
     writeFileSync(file, '2')
     await expect.poll(() => lines.length, { timeout: 20_000 }).toBeGreaterThan(2)
+    rmSync(`${file}2`, { force: true })
     rmSync(file)
+    await expect.poll(() => existsSync(`${file}2`), { timeout: 20_000 }).toBe(true) // the last one lives
     for (const { level, details } of lines) {
       expect([level, details]).toEqual(['error', expect.objectContaining({ worker: 2, code: 7, signal: null })])
     }
