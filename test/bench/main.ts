@@ -20,7 +20,7 @@ import { measureNeighbours } from './server/neighbours.js'
 import { measureOverload } from './server/overload.js'
 import { measurePeer } from './server/peer.js'
 import { measureProcesses } from './server/processes.js'
-import { profileUnwraps } from './server/profile.js'
+import { profileCalls } from './server/profile.js'
 import { measureTenants } from './server/tenants.js'
 import { measureVerification } from './server/verification.js'
 import { measureWorkers } from './server/workers.js'
@@ -44,7 +44,7 @@ const MEASUREMENTS: Measurements = {
   },
   audit: { append: measureAppend, scale: measureScale },
   sdk: { node: measureSdk, streams: measureStreams, first: measureFirst, chromium: measureChromium },
-  profile: { profile: profileUnwraps },
+  profile: { profile: profileCalls },
 }
 const HERE = fileURLToPath(new URL('.', import.meta.url))
 

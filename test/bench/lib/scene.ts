@@ -96,6 +96,23 @@ export function unwrapTarget({ url }: Running, { keyId, tokens, secret }: Tenant
   return { url, path: `/v1/keys/${keyId}/unwrap`, bodies, secret }
 }
 
+export type MeasuredCall = 'unwrap' | 'wrap' | 'encrypt 256 B' | 'decrypt 256 B' | 'hash'
+
+/** The calls that are measured one by one. */
+export async function callTargets(server: Running, tenant: Tenant): Promise<Record<MeasuredCall, Target>> {
+  const { keyId, secret, post } = tenant
+  const to = (path: string, body: unknown) => ({ url: server.url, path, secret, bodies: [JSON.stringify(body)] })
+  const plaintext = randomBytes(128).toString('hex')
+  const { plaintext: _, ...bundle } = { plaintext, ...(await post('/v1/encrypt', { key_id: keyId, plaintext })) }
+  return {
+    unwrap: unwrapTarget(server, tenant),
+    wrap: to(`/v1/keys/${keyId}/wrap`, { dek: randomBytes(32).toString('base64') }),
+    'encrypt 256 B': to('/v1/encrypt', { key_id: keyId, plaintext }),
+    'decrypt 256 B': to('/v1/decrypt', bundle),
+    hash: to('/v1/hash', { key_id: keyId, value: 'ada@example.org' }),
+  }
+}
+
 /** Batches of unwraps, each batch one request. */
 export function batchTarget({ url }: Running, { keyId, tokens, secret }: Tenant, items: number): Target {
   const operations = Array.from({ length: items }, (_, at) => ({

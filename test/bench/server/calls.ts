@@ -1,11 +1,19 @@
 // One process, 64 connections, PostgreSQL with fsync: each call against a raw Fastify echo in the same rounds.
-import { randomBytes } from 'node:crypto'
 import type { Target } from '../lib/load.js'
 import { startProgram, startServer } from '../lib/process.js'
 import type { Findings } from '../lib/report.js'
 import { short, withSpread } from '../lib/report.js'
 import { interleave, ratios, spread } from '../lib/rounds.js'
-import { batchTarget, makeTenant, measure, recorder, type Scene, unwrapTarget } from '../lib/scene.js'
+import {
+  batchTarget,
+  callTargets,
+  type MeasuredCall,
+  makeTenant,
+  measure,
+  recorder,
+  type Scene,
+  unwrapTarget,
+} from '../lib/scene.js'
 
 const ITEMS = 100
 
@@ -20,30 +28,22 @@ export async function measureCalls(scene: Scene): Promise<Findings> {
   try {
     const tenant = await makeTenant(silentOn, silent)
     const loggingTenant = await makeTenant(loggingOn, logging)
-    const { keyId, secret, post } = tenant
-    const unwrap = unwrapTarget(silent, tenant)
-    const to = (path: string, bodies: unknown[]): Target => ({
-      url: silent.url,
-      path,
-      secret,
-      bodies: bodies.map((body) => JSON.stringify(body)),
-    })
-    const plaintext = randomBytes(128).toString('hex')
-    const { plaintext: _, ...bundle } = { plaintext, ...(await post('/v1/encrypt', { key_id: keyId, plaintext })) }
+    const targets = await callTargets(silent, tenant)
     const { costs, record, figures } = recorder()
-    const bodies = unwrap.bodies
+    const { bodies } = targets.unwrap
     const on = (server: typeof silent, target: Target, name: string) => () =>
       record(name, measure(scene, server, target))
+    const call = (name: MeasuredCall) => on(silent, targets[name], name)
     const measured = await interleave(
       {
         echo: on(echo, { url: echo.url, path: '/echo', bodies }, 'echo'),
         http: on(http, { url: http.url, path: '/echo', bodies }, 'http'),
-        unwrap: on(silent, unwrap, 'unwrap'),
+        unwrap: call('unwrap'),
         'unwrap, log info': on(logging, unwrapTarget(logging, loggingTenant), 'unwrap, log info'),
-        wrap: on(silent, to(`/v1/keys/${keyId}/wrap`, [{ dek: randomBytes(32).toString('base64') }]), 'wrap'),
-        'encrypt 256 B': on(silent, to('/v1/encrypt', [{ key_id: keyId, plaintext }]), 'encrypt 256 B'),
-        'decrypt 256 B': on(silent, to('/v1/decrypt', [bundle]), 'decrypt 256 B'),
-        hash: on(silent, to('/v1/hash', [{ key_id: keyId, value: 'ada@example.org' }]), 'hash'),
+        wrap: call('wrap'),
+        'encrypt 256 B': call('encrypt 256 B'),
+        'decrypt 256 B': call('decrypt 256 B'),
+        hash: call('hash'),
         'batch of 100 unwraps': on(silent, batchTarget(silent, tenant, ITEMS), 'batch of 100 unwraps'),
       },
       options,

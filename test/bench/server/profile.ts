@@ -1,11 +1,20 @@
-// Where the time of unwraps goes, one by one and in batches: V8's sampling profiler in the server, under load, by function.
+// Where the time of calls goes, one by one and in batches: V8's sampling profiler in the server, under load, by function.
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Target } from '../lib/load.js'
 import { type Running, startServer } from '../lib/process.js'
 import { type Findings, short, type Table } from '../lib/report.js'
-import { batchTarget, type Cost, makeTenant, measure, type Scene, type Tenant, unwrapTarget } from '../lib/scene.js'
+import {
+  batchTarget,
+  type Cost,
+  callTargets,
+  type MeasuredCall,
+  makeTenant,
+  measure,
+  type Scene,
+  type Tenant,
+} from '../lib/scene.js'
 
 const SHOWN = 40
 
@@ -15,17 +24,22 @@ interface Profile {
   timeDeltas: number[]
 }
 
-/** Profiles the server while it answers single unwraps, and while it answers batches of 100. */
-export async function profileUnwraps(scene: Scene): Promise<Findings> {
-  const single = await profile(scene, 'an unwrap', unwrapTarget)
-  const batch = await profile(scene, 'a batch of 100 unwraps', (server, tenant) => batchTarget(server, tenant, 100))
-  return { bars: [], tables: [...single, ...batch], plots: [] }
+const CALLS: readonly MeasuredCall[] = ['unwrap', 'wrap', 'encrypt 256 B', 'decrypt 256 B']
+
+/** Profiles the server while it answers single calls, and while it answers batches of 100. */
+export async function profileCalls(scene: Scene): Promise<Findings> {
+  const tables: Table[] = []
+  for (const name of CALLS) {
+    tables.push(...(await profile(scene, name, async (...of) => (await callTargets(...of))[name])))
+  }
+  tables.push(...(await profile(scene, 'batch of 100 unwraps', (...of) => batchTarget(...of, 100))))
+  return { bars: [], tables, plots: [] }
 }
 
 async function profile(
   scene: Scene,
   call: string,
-  targetOf: (server: Running, tenant: Tenant) => Target,
+  targetOf: (server: Running, tenant: Tenant) => Target | Promise<Target>,
 ): Promise<Table[]> {
   const folder = mkdtempSync(join(tmpdir(), 'eaas-bench-profile-'))
   try {
@@ -34,7 +48,7 @@ async function profile(
       environment: { EAAS_LOG_LEVEL: 'silent' },
       nodeArgs: ['--cpu-prof', '--cpu-prof-interval', '250', '--cpu-prof-dir', folder],
     })
-    const target = targetOf(server, await makeTenant(database, server))
+    const target = await targetOf(server, await makeTenant(database, server))
     const cost = await measure(scene, server, target, { seconds: scene.options.quick ? 3 : 15 })
     await server.stop()
     const [file = ''] = readdirSync(folder)
@@ -87,7 +101,7 @@ function sourceOf(url: string, line: number): string {
 
 function bySource(profile: readonly Self[], call: string, { requests, cpuUs }: Cost): Table {
   return sharesOf(profile, ({ source }) => source, {
-    title: `Where ${call} spends its time: ${short(cpuUs)} µs of CPU with the profiler on, ${requests} requests`,
+    title: `Where the time goes, ${call}: ${short(cpuUs)} µs of CPU with the profiler on, ${requests} requests`,
     cpuUs,
   })
 }
