@@ -45,7 +45,10 @@ export function recordedTenants(
   return { present, gone }
 }
 
-/** Reads the head that was known of a tenant when an operator accepted that it is gone; undefined if none was, or the entry is not authentic or says something else. */
+/**
+ * Reads the head that was known of a tenant when an operator accepted that it is gone; undefined if none was, or the entry is not
+ * authentic or says something else.
+ */
 export async function readLostHead(
   sql: Queryable,
   { auditKey, tenant_id, id }: { auditKey: KeyObject; tenant_id: string; id: number },

@@ -24,7 +24,11 @@ export interface PurgeTenantOptions extends PurgeOptions {
   signal?: AbortSignal | undefined
 }
 
-/** Purges one tenant's log; returns what was purged. Also deletes entries that an earlier run marked but did not delete. @throws Refusal E_STATE, also if not all entries were deleted */
+/**
+ * Purges one tenant's log; returns what was purged. Also deletes entries that an earlier run marked but did not delete.
+ *
+ * @throws Refusal E_STATE, also if not all entries were deleted
+ */
 export async function purgeTenant(
   services: Services,
   tenant_id: string,

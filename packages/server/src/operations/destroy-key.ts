@@ -55,7 +55,11 @@ export function destroyKeyIfDue({ key_id }: { key_id: string }): Operation<wire.
   }
 }
 
-/** Destroys a key at once, whatever its state, because its suspended tenant is being deleted, or was while the key was hidden. @throws Refusal E_NOT_FOUND, E_STATE */
+/**
+ * Destroys a key at once, whatever its state, because its suspended tenant is being deleted, or was while the key was hidden.
+ *
+ * @throws Refusal E_NOT_FOUND, E_STATE
+ */
 export function destroySuspendedKey({ key_id }: { key_id: string }): Operation<wire.Key> {
   return async ({ state }) => {
     if (state.tenant.status === 'active') {

@@ -215,7 +215,10 @@ export interface DueKey extends Pick<KeyRow, 'tenant_id' | 'key_id' | 'status'> 
   due_at: string
 }
 
-/** A page of the keys whose rotation or destruction is due at a time, those of suspended tenants left out; longest overdue first, beginning after the key `after`. */
+/**
+ * A page of the keys whose rotation or destruction is due at a time, longest overdue first, beginning after the key `after`. Those of
+ * suspended tenants are left out, and of deleted tenants rotations.
+ */
 export async function listDueKeys(
   sql: Queryable,
   now: string,

@@ -36,7 +36,7 @@ export function startupFormats({ isPooled }: { isPooled: boolean }): Record<stri
 
 /** Sets them in a session: for the embedded database, whose one session serves every connection. */
 export const SET_FORMATS = Object.entries(FORMATS)
-  .map(([name, { value }]) => `set ${name} = ${name === 'DateStyle' ? value : `'${value}'`}`)
+  .map(([name, { value }]) => `set ${name} = '${value}'`)
   .join('; ')
 
 /** A setting whose value is not read. */
