@@ -2,6 +2,7 @@
 import type { Socket } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
+import { acceptWaiting } from './accept-waiting.js'
 import { linger } from './delayed-close.js'
 
 /** How long a connection without a call may still begin one after the server stops, because its request may be on the way. In milliseconds. */
@@ -74,8 +75,7 @@ export function endConnections(app: FastifyInstance, isStopping: () => boolean):
         for (const socket of open.keys()) socket.destroy()
       }, GRACE_MS),
     )
-    await turn() // accepts the connections that wait in the kernel, before accepting ends
-    await turn()
+    await acceptWaiting(app.server)
     // A server that listens waits for its connections itself; those that were handed to it (`adoptConnections`) it does not know.
     if (app.server.listening || open.size === 0) return
     await new Promise<void>((resolve) => {

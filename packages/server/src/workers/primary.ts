@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { type AddressInfo, createServer, type Server } from 'node:net'
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
 import type { Config } from '../config.js'
+import { acceptWaiting } from '../http/accept-waiting.js'
 import { logWithoutApp } from '../logger.js'
 import { type Reading, readFirstBytes } from './first-bytes.js'
 import { createGroup, type Group, type GroupOptions } from './group.js'
@@ -59,8 +60,7 @@ export async function startPrimary(
     async stop(drainMs) {
       group.drain()
       if (drainMs > 0) await sleep(drainMs)
-      await turn() // accepts the connections that wait in the kernel, before accepting ends
-      await turn()
+      await acceptWaiting(server)
       server.close()
       for (const each of reading) each.finish()
       await turn() // they are passed on now
