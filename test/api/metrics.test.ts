@@ -111,6 +111,19 @@ describe('metrics', () => {
     }
   })
 
+  it('show how many tenants the last anchor left out, and nothing while another server writes the anchors', async () => {
+    const { registry, anchored } = createMetrics()
+    const shown = async () => (await registry.metrics()).match(/^eaas_audit_unanchored_tenants .*$/m)?.[0]
+    expect(await shown()).toBeUndefined()
+    anchored(2)
+    expect(await shown()).toBe('eaas_audit_unanchored_tenants 2')
+    anchored(0)
+    expect(await shown()).toBe('eaas_audit_unanchored_tenants 0')
+    anchored(undefined)
+    expect(await shown()).toBeUndefined()
+    expect(await registry.metrics()).toMatch(/^eaas_audit_anchor_age_seconds \d/m)
+  })
+
   it('count the ages of configured jobs from the start, so that an alert fires for a job that never succeeds', async () => {
     const eaas = await startEaas({
       database: await freshDatabase('metrics'),
@@ -123,6 +136,7 @@ describe('metrics', () => {
     try {
       const ages = (await scrape(eaas.url)).match(/^eaas_audit_\w+_age_seconds [\d.]+$/gm)
       expect(ages?.map((line) => line.split(' ')[0])).toEqual([
+        'eaas_audit_anchor_age_seconds',
         'eaas_audit_checkpoint_age_seconds',
         'eaas_audit_purge_age_seconds',
         'eaas_audit_verification_age_seconds',
@@ -131,11 +145,12 @@ describe('metrics', () => {
     } finally {
       await eaas.stop()
     }
-    const registry = createMetrics({ checkpoints: true, purges: true, verifications: true }).registry
+    const registry = createMetrics({ anchors: true, checkpoints: true, purges: true, verifications: true }).registry
     const shown = (await registry.metrics())
       .split('\n')
-      .filter((line) => /^eaas_audit_(checkpoint|purge|verif)/.test(line))
+      .filter((line) => /^eaas_audit_(anchor|unanchored|checkpoint|purge|verif)/.test(line))
     expect(shown).toEqual([
+      expect.stringMatching(/^eaas_audit_anchor_age_seconds \d/),
       expect.stringMatching(/^eaas_audit_checkpoint_age_seconds \d/),
       expect.stringMatching(/^eaas_audit_purge_age_seconds \d/),
       expect.stringMatching(/^eaas_audit_verification_age_seconds \d/),

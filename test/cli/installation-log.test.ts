@@ -9,6 +9,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { findObstacleToVerifier, VERIFIER } from '../audit/other-verifier.js'
 import { freshDatabase, type TestDatabase } from '../support/database.js'
 import { connectTo, createTenantInProcess, runEaas, startEaas } from '../support/eaas-process.js'
+import { ROOT_KEY, startService } from '../support/service.js'
 
 const OPERATOR = /^operator:.+@.+/
 
@@ -171,6 +172,39 @@ describe('a server that verifies every log by schedule', () => {
           new RegExp(`"level":60.*"tenant_id":"${edited}","reason":"entry_altered","broken_at":1`),
         )
       }
+    } finally {
+      await server.stop()
+      await database.drop()
+    }
+  })
+})
+
+describe('a server that anchors the logs', () => {
+  it('says at level error, and counts, which tenants it left out, and covers the others', async () => {
+    const service = await startService()
+    const { database } = service
+    const [victim, other] = [await service.createTenant(), await service.createTenant()]
+    const { tenant_id } = victim.tenant
+    await service.services.sql`
+      insert into audit_log (tenant_id, id, action, actor, ip_address, metadata, created_at, hash, mac)
+      select tenant_id, id + 7, action, actor, ip_address, metadata, created_at, hash, mac from audit_log
+      where tenant_id = ${tenant_id} and id = 1`
+    await service.close()
+    const server = await startEaas({ database, rootKey: ROOT_KEY, environment: { EAAS_CHECKPOINT_FILE: 'none' } })
+    const leftOut = async () =>
+      (await (await fetch(`${server.url}/metrics`)).text()).match(/^eaas_audit_unanchored_tenants .*$/m)?.[0]
+    try {
+      await expect.poll(leftOut).toBe('eaas_audit_unanchored_tenants 1')
+      expect(server.stderr).toMatch(
+        new RegExp(`"level":50.*"tenant_id":"${tenant_id}".*the new anchor does not cover the end of a log`),
+      )
+      // The row keeps neither the server nor the other tenants from being served.
+      const health = await fetch(`${server.url}/health`)
+      expect([health.status, await health.json()]).toMatchObject([200, { status: 'healthy' }])
+      const sql = connectTo(database)
+      const covered = await sql`select tenant_id from anchored_heads`
+      await sql.end()
+      expect(covered.map((head) => head.tenant_id)).toEqual([other.tenant.tenant_id])
     } finally {
       await server.stop()
       await database.drop()

@@ -71,6 +71,7 @@ export async function openServer({
   const witnesses = config.witnesses.map(({ key, url }) => ({ key: readWitnessKey(key), url }))
   const metrics = createMetrics({
     witnesses: isFirst ? witnesses.map(({ key }) => key.name) : [],
+    anchors: isFirst,
     checkpoints: isFirst && config.checkpointFile !== undefined,
     purges: isFirst && config.auditRetentionMonths > 0,
     verifications: isFirst && config.auditVerifyHours > 0,

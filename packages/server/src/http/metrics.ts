@@ -33,6 +33,8 @@ export interface Metrics {
   checkpointsWritten: () => void
   /** called with how much of the tables is not as the migrations make it */
   tablesCompared: (differences: number) => void
+  /** called after each round of anchors with the number of tenants that it left covered as they were; undefined if another server had written one */
+  anchored: (left: number | undefined) => void
   /** called after each run of the purge with the number of tenants whose purge was refused or failed */
   purgeRan: (failed: number) => void
   /** called after each verification of every log with the number of logs that are not valid or were not verified */
@@ -45,6 +47,7 @@ export interface Metrics {
 export interface MetricsOptions {
   /** the names of the witnesses that it asks */
   witnesses?: readonly string[]
+  anchors?: boolean
   checkpoints?: boolean
   purges?: boolean
   verifications?: boolean
@@ -83,10 +86,29 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
     registers,
   })
   const startedAt = performance.now()
+  let anchors: { at: number; left?: number | undefined } | undefined = expected.anchors ? { at: startedAt } : undefined
   let checkpointsAt = expected.checkpoints ? startedAt : undefined
   let verification: Run | undefined = expected.verifications ? { at: startedAt } : undefined
   let differences: number | undefined
   let purge: Run | undefined = expected.purges ? { at: startedAt } : undefined
+  new Gauge({
+    name: 'eaas_audit_anchor_age_seconds',
+    aggregator: 'min',
+    help: 'Seconds since this process last had an anchor over the logs, its own or that of another server, or since its start until then.',
+    registers,
+    collect() {
+      show(this, anchors && secondsSince(anchors.at))
+    },
+  })
+  new Gauge({
+    name: 'eaas_audit_unanchored_tenants',
+    aggregator: 'max',
+    help: 'Tenants of whose logs the last anchor does not cover the end, because entries are beyond the head; absent until this process wrote one, and while another server writes them.',
+    registers,
+    collect() {
+      show(this, anchors?.left)
+    },
+  })
   new Gauge({
     name: 'eaas_audit_checkpoint_age_seconds',
     aggregator: 'min',
@@ -153,6 +175,9 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
     },
     checkpointsWritten() {
       checkpointsAt = performance.now()
+    },
+    anchored(left) {
+      anchors = { at: performance.now(), left }
     },
     tablesCompared(found) {
       differences = found

@@ -44,6 +44,7 @@ export interface ScheduleOptions {
   witnesses: readonly KnownWitness[]
   /** what the jobs report to the metrics */
   measures: {
+    anchored: (left: number | undefined) => void
     checkpointsWritten: () => void
     tablesCompared: (differences: number) => void
     purgeRan: (failedTenants: number) => void
@@ -114,6 +115,7 @@ function createAnchoring({
   config: { checkpointMinutes },
   services,
   compareAnchored,
+  measures,
   log,
 }: ScheduleOptions): (run: { isLast?: boolean }) => Promise<void> {
   return async ({ isLast = false }) => {
@@ -124,12 +126,16 @@ function createAnchoring({
       // Several servers share an installation: the anchor of one of them is enough.
       const newest = await findAnchorTime(services.sql)
       const age = newest === undefined ? Number.POSITIVE_INFINITY : services.now() - Date.parse(newest)
-      if (!isLast && age < (checkpointMinutes * MINUTE_MS) / 2) return
+      if (!isLast && age < (checkpointMinutes * MINUTE_MS) / 2) return measures.anchored(undefined)
+      let left = 0
       // One tenant must not keep the others from being covered.
       await anchorNow(services, {
-        onBehind: (tenant_id, what) =>
-          log.error({ tenant_id }, `the new anchor does not cover the end of a log: ${what}`),
+        onBehind: (tenant_id, what) => {
+          left += 1
+          log.error({ tenant_id }, `the new anchor does not cover the end of a log: ${what}`)
+        },
       })
+      measures.anchored(left)
     } catch (error) {
       log.error({ err: error }, 'anchoring the heads of the audit logs failed; it is tried again')
     }
