@@ -7,7 +7,7 @@ import { REQUIRED, requiredPackages } from './patches/required.js'
 const require = createRequire(import.meta.url)
 
 export default defineConfig({
-  entry: ['src/main.ts', 'src/index.ts', 'src/verify-thread.ts'],
+  entry: ['src/main.ts', 'src/index.ts', 'src/verification-thread-program.ts'],
   format: 'esm',
   target: 'node20',
   platform: 'node',

@@ -16,7 +16,7 @@ import { callsOf } from '../support/load.js'
 import { freePort } from '../support/postgres.js'
 import { type Caller, type Service, startService } from '../support/service.js'
 
-const PROGRAM = new URL('../../packages/server/dist/verify-thread.js', import.meta.url)
+const PROGRAM = new URL('../../packages/server/dist/verification-thread-program.js', import.meta.url)
 const isPooled = false
 const runs = backend() === 'postgres'
 

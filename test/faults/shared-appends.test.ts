@@ -1,8 +1,8 @@
 // One statement that appends to the logs of many tenants: whatever is wrong with one tenant, the others' entries are written.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { Chained } from '../../packages/server/src/audit/append/append-chained.js'
-import { createSeparateAppends, createSharedAppends } from '../../packages/server/src/audit/append/appends.js'
 import { createClock, WrongClockError } from '../../packages/server/src/audit/append/clock.js'
+import { createSeparateAppends, createSharedAppends } from '../../packages/server/src/audit/append/send-appends.js'
 import { type EntryDraft, extendChain } from '../../packages/server/src/audit/formats/chain.js'
 import { findHead, lockHead } from '../../packages/server/src/store/audit.js'
 import { isRolledBack, type Sql } from '../../packages/server/src/store/db.js'

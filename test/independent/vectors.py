@@ -3380,7 +3380,7 @@ def index_column_vectors():
     }
 
 
-# rows.md
+# compact-rows.md
 
 def compact_row_vectors():
     wrapped, iv = b64(b"opaque"), lambda name: b64(iv_of(name))
@@ -3475,7 +3475,7 @@ def compact_row_vectors():
                           "row": {"email": email, "notes": own(notes)}})
     return {
         "format": "compact rows 1",
-        "about": "rows.md 5. `paths` are the sealed fields, `header` the header column. `pack`: `row` packs to `compact`, which expands to `row`; `expand`: "
+        "about": "compact-rows.md 5. `paths` are the sealed fields, `header` the header column. `pack`: `row` packs to `compact`, which expands to `row`; `expand`: "
                  "`compact` expands to `row`. Each of `refuse_pack` must not pack, each of `refuse_expand` must not expand.",
         "made_by": MADE_BY,
         "pack": pack,
@@ -4643,7 +4643,7 @@ FILES = {
     "packages/sdk/src/models/codecs.vectors.json": codec_vectors,
     "packages/sdk/src/models/index-texts.vectors.json": index_column_vectors,
     "packages/sdk/src/models/local-index.vectors.json": local_index_vectors,
-    "packages/sdk/src/models/rows.vectors.json": compact_row_vectors,
+    "packages/sdk/src/models/compact-rows.vectors.json": compact_row_vectors,
     "test/independent/envelope.vectors.json": envelope_vectors,
 }
 

@@ -113,7 +113,7 @@ describe('the package', () => {
       'src/models/codecs.md',
       'src/models/index-texts.md',
       'src/models/local-index.md',
-      'src/models/rows.md',
+      'src/models/compact-rows.md',
       'streams/package.json',
       'sync/package.json',
       'testing/package.json',

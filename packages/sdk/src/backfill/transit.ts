@@ -1,6 +1,6 @@
 /** Reads what HashiCorp Vault or OpenBao encrypted by its transit engine, `vault:v1:…`, by its HTTP API. */
 import { decodeBase64, decodeUtf8 } from '@eaas/protocol'
-import { turn } from '../async/pace.js'
+import { turn } from '../async/event-loop.js'
 import { ContentError, InvalidInputError, NetworkError } from '../errors.js'
 import { assertFlag, assertOptions, kindOf } from '../input.js'
 import type { Reader } from './works.js'

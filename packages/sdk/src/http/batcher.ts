@@ -1,8 +1,8 @@
 /** The operations that calls on many values run: wrap, unwrap, rewrap, hash. `queue.ts` sends them together. */
 import { decodeBase64, encodeBase64, type WrappedKey } from '@eaas/protocol'
+import { turn } from '../async/event-loop.js'
 import type { Soon } from '../async/is-promise.js'
 import { microtasks, requestsAreIsolated } from '../async/isolated-requests.js'
-import { turn } from '../async/pace.js'
 import { rememberCaller } from '../caller-stack.js'
 import type { Http } from './calls.js'
 import type { Emit } from './events.js'

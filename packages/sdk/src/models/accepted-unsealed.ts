@@ -2,9 +2,9 @@
 import { isMissing, type Row } from '../input.js'
 import type { OpenJob } from '../records/blocks.js'
 import { getAt } from '../records/paths.js'
+import { isCompact } from './compact-rows.js'
 import type { Definition, PlacedField } from './definition.js'
 import type { Accepted } from './model-deps.js'
-import { isCompact } from './rows.js'
 import { assertKind } from './seal-rows.js'
 
 /**

@@ -1,5 +1,5 @@
 /** Seals and opens the rows of a model. With a synchronous engine, its loops await nothing for each field. */
-import { createPace, type Pace } from '../async/pace.js'
+import { createPace, type Pace } from '../async/event-loop.js'
 import { type EaasError, isEaasError } from '../errors.js'
 import { assertArray, assertNotAborted, type Row } from '../input.js'
 import { copyRows } from '../records/plain-rows.js'

@@ -2,8 +2,8 @@
 import type { Envelope } from '@eaas/protocol'
 import type { Binary, Bytes } from '../input.js'
 import type { StoredEnvelope } from '../records/read-envelope.js'
+import type { CompactField, EnvelopeHeader } from './compact-rows.js'
 import type { Field } from './fields.js'
-import type { CompactField, EnvelopeHeader } from './rows.js'
 
 /** A field of any kind. */
 export type AnyField = Field<unknown, null | undefined, string, boolean>

@@ -6,6 +6,7 @@ import { assertOptions, isMissing, type Row, readSignal, takeRows } from '../inp
 import type { RecordsDeps } from '../records/blocks.js'
 import { getAt } from '../records/paths.js'
 import type { CallOptions } from '../resources/keys.js'
+import { packRow, unpackRow } from './compact-rows.js'
 import { type Definition, type ModelOptions, type RowFormat, readDefinition } from './definition.js'
 import { matchesQuery } from './field-texts.js'
 import { getQueryFields } from './index-columns.js'
@@ -29,7 +30,6 @@ import type {
 import type { RowsResult } from './open-rows.js'
 import { pickFields, pickPresent } from './pick.js'
 import type { RewrapBatch, RewrapOptions } from './rotation.js'
-import { packRow, unpackRow } from './rows.js'
 
 const ROWS_OPTIONS = ['signal', 'onProgress'] satisfies (keyof RowsOptions)[]
 

@@ -1,11 +1,11 @@
 /** Opens the rows of a model, block by block. Each row may fail by itself. */
-import { createPace } from '../async/pace.js'
+import { createPace } from '../async/event-loop.js'
 import { zeroDek } from '../deks/bound-keys.js'
 import { DecryptionError, type EaasError, InvalidInputError, isEaasError, type RecordPlace } from '../errors.js'
 import { isMissing, type Row } from '../input.js'
 import { attempt, BLOCK_RECORDS, type Opening, type OpenJob, openBlock } from '../records/blocks.js'
 import { demandAad } from '../records/bound-envelopes.js'
-import { isIndexColumn } from '../records/hash-columns.js'
+import { isIndexColumn } from '../records/index-columns.js'
 import { getAt, type Path, withValues } from '../records/paths.js'
 import { assertPath, copyRow } from '../records/plain-rows.js'
 import { assertNoLookalike, assertNoNullObject } from '../records/presence.js'
@@ -13,9 +13,9 @@ import { readEnvelope, type SealedParts } from '../records/read-envelope.js'
 import { acceptPlain, countAccepted } from './accepted-unsealed.js'
 import { bindField, bindRow } from './bindings.js'
 import { CODECS, isNothing } from './codecs.js'
+import { envelopeAt, isHeaderUsed } from './compact-rows.js'
 import type { Definition, PlacedField } from './definition.js'
 import type { ModelDeps, RowsOptions } from './model-deps.js'
-import { envelopeAt, isHeaderUsed } from './rows.js'
 
 /** A row that did not open: its index in the given list, from 0, and the error. */
 export interface FailedRow {

@@ -1,7 +1,7 @@
 /** What calls on many rows share, of records and of models: blocks, the DEKs of a block, rests and progress. */
 import { createBacklog } from '../async/backlog.js'
+import type { Pace } from '../async/event-loop.js'
 import { isPromise } from '../async/is-promise.js'
-import type { Pace } from '../async/pace.js'
 import { zeroDek } from '../deks/bound-keys.js'
 import { type DecryptDeks, dekName } from '../deks/decrypt-deks.js'
 import type { DekScope } from '../deks/dek-scope.js'

@@ -1,5 +1,5 @@
 /** `decryptMany`: opens fields of many records, block by block. */
-import { createPace } from '../async/pace.js'
+import { createPace } from '../async/event-loop.js'
 import { zeroDek } from '../deks/bound-keys.js'
 import { assertFlag, assertNotAborted, assertOneOf, assertOptions, isMissing, type Row, toText } from '../input.js'
 import { BLOCK_RECORDS, type Opening, type OpenJob, openBlock, type Progress, type RecordsDeps } from './blocks.js'

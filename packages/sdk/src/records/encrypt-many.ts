@@ -1,7 +1,7 @@
 /** `encryptMany`: seals fields of many records, and adds the columns of their blind indexes. */
 import { createBacklog } from '../async/backlog.js'
+import { createPace, type Pace } from '../async/event-loop.js'
 import { isPromise } from '../async/is-promise.js'
-import { createPace, type Pace } from '../async/pace.js'
 import { assertScope, type DekScope } from '../deks/dek-scope.js'
 import { InvalidInputError, type RecordPlace } from '../errors.js'
 import type { Batcher } from '../http/batcher.js'
@@ -19,7 +19,7 @@ import {
 import { type Progress, type RecordsDeps, restAndReport, withDeks } from './blocks.js'
 import { readContext } from './bound-envelopes.js'
 import { assertContextOf, type ContextOf, contextAt } from './context-of.js'
-import { assertIndexColumn, hashEach } from './hash-columns.js'
+import { assertIndexColumn, hashEach } from './index-columns.js'
 import { assertFields, checkPresence, copyNamed } from './named-fields.js'
 import { getAt, putAt } from './paths.js'
 import { placeFields, type RecordField } from './presence.js'

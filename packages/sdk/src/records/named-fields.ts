@@ -1,5 +1,5 @@
 /** The fields that callers of `encryptMany` and `decryptMany` name: checks the names, and that the records have them. */
-import type { Pace } from '../async/pace.js'
+import type { Pace } from '../async/event-loop.js'
 import { InvalidInputError, type RecordPlace } from '../errors.js'
 import { assertArray, isName, type Row } from '../input.js'
 import type { Path } from './paths.js'

@@ -6,7 +6,7 @@ import {
   SEGMENT_BYTES,
   streamAad,
 } from '@eaas/protocol'
-import { createPace } from '../async/pace.js'
+import { createPace } from '../async/event-loop.js'
 import { zeroDek } from '../deks/bound-keys.js'
 import { DecryptionError, InvalidInputError } from '../errors.js'
 import type { LoadParts } from '../records/client-parts.js'

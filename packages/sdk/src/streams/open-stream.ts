@@ -1,6 +1,6 @@
 /** Opens a stream (stream.md 5), segment by segment. */
 import { OpenError, SEALED_SEGMENT_BYTES, segmentIv, streamAad } from '@eaas/protocol'
-import { createPace } from '../async/pace.js'
+import { createPace } from '../async/event-loop.js'
 import { zeroDek } from '../deks/bound-keys.js'
 import type { Engine } from '../engines/engine.js'
 import { DecryptionError } from '../errors.js'

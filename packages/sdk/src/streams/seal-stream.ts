@@ -1,6 +1,6 @@
 /** Seals chunks of bytes to a stream (stream.md 4), segment by segment. */
 import { encodeStreamHeader, SEGMENT_BYTES, segmentIv } from '@eaas/protocol'
-import { createPace } from '../async/pace.js'
+import { createPace } from '../async/event-loop.js'
 import { zeroDek } from '../deks/bound-keys.js'
 import type { DekScope } from '../deks/dek-scope.js'
 import type { LoadParts } from '../records/client-parts.js'

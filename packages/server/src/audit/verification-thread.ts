@@ -1,5 +1,5 @@
 /**
- * Verifies logs in a thread of its own, which `verify-thread.ts` runs, so that other calls do not wait for it. The thread has connections of
+ * Verifies logs in a thread of its own, which `verification-thread-program.ts` runs, so that other calls do not wait for it. The thread has connections of
  * its own. It starts with the first verification, and ends when there has been none for a minute.
  */
 import type { KeyObject } from 'node:crypto'
@@ -58,7 +58,7 @@ interface Running {
   reject: (error: unknown) => void
 }
 
-/** Creates the verifier; `program` is the compiled `verify-thread.ts`. */
+/** Creates the verifier; `program` is the compiled `verification-thread-program.ts`. */
 export function createVerificationThread(database: ThreadDatabase, program: URL): Verifier {
   const running = new Map<number, Running>()
   let thread: Worker | undefined

@@ -3,5 +3,5 @@ import { createVerificationThread, type ThreadDatabase, type Verifier } from '..
 
 /** Opens the verifier of a server on PostgreSQL. */
 export function openVerifier(database: ThreadDatabase): Verifier {
-  return createVerificationThread(database, new URL('./verify-thread.js', import.meta.url))
+  return createVerificationThread(database, new URL('./verification-thread-program.js', import.meta.url))
 }

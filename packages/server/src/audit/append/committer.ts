@@ -23,9 +23,9 @@ import type { HeadWatch } from '../watch/head-watch.js'
 import { createHeadWatches, type HeadWatches } from '../watch/head-watches.js'
 import { appendToLocked } from './append-chained.js'
 import { AppendQueue, isInTurn, type Waiting } from './append-queue.js'
-import { createSeparateAppends, createSharedAppends, type TenantsPerStatement } from './appends.js'
 import { type Clock, createClock } from './clock.js'
 import { RecentCommits } from './recent-commits.js'
+import { createSeparateAppends, createSharedAppends, type TenantsPerStatement } from './send-appends.js'
 
 /** Concurrent reads of a tenant's policy version; calls that arrive meanwhile share the next one. */
 const READS_AT_ONCE = 8

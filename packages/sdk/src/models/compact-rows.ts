@@ -1,4 +1,4 @@
-/** The compact form of a row (rows.md), and its lossless conversion to envelopes and back. */
+/** The compact form of a row (compact-rows.md), and its lossless conversion to envelopes and back. */
 import { InvalidInputError, type RecordPlace } from '../errors.js'
 import { isMissing, isObject, type Row, valueIn } from '../input.js'
 import { getAt, type Path, withValues } from '../records/paths.js'

@@ -1,8 +1,8 @@
-// The compact form of rows (rows.md), by the published vectors.
+// The compact form of rows (compact-rows.md), by the published vectors.
 import { describe, expect, it } from 'vitest'
 import { InvalidInputError } from '../errors.js'
-import { packRow, unpackRow } from './rows.js'
-import vectors from './rows.vectors.json' with { type: 'json' }
+import { packRow, unpackRow } from './compact-rows.js'
+import vectors from './compact-rows.vectors.json' with { type: 'json' }
 
 describe('a compact row', () => {
   it.each(vectors.pack)('is packed and expanded as published: $name', ({ row, compact, paths, header }) => {
