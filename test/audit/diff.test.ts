@@ -4,6 +4,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { findHeadFault } from '../../packages/server/src/audit/head-fault.js'
 import { createCheckpointEmitter } from '../../packages/server/src/jobs/emit-checkpoints.js'
 import { copyTables, restoreTables, type Scene } from '../support/audit-scene.js'
 import { runEaas } from '../support/eaas-process.js'
@@ -99,6 +100,52 @@ describe('eaas audit diff', { timeout: TIMEOUT_MS }, () => {
       [total.kept + 3, 'key.wrap'],
       [total.kept + 4, 'key.wrap'],
     ])
+  })
+
+  it('says what is wrong with the head of a log that lost no entry', async () => {
+    const { sql } = service.services
+    const { tenant_id } = (await service.createTenant({ name: 'initech' })).tenant
+    const initech = async (...more: string[]) => {
+      const options = { database: service.database, rootKey: ROOT_KEY }
+      return runEaas(['audit', 'diff', '--tenant', 'initech', '--checkpoint', file('initech'), ...more], options)
+    }
+    const { stdout } = await runEaas(['audit', 'checkpoint', '--tenant', 'initech'], {
+      database: service.database,
+      rootKey: ROOT_KEY,
+    })
+    await writeFile(file('initech'), stdout)
+    expect(await initech()).toMatchObject({ code: 0, stdout: expect.stringContaining('No difference: it agrees') })
+    const head = await sql`select * from heads where tenant_id = ${tenant_id}`
+    await sql`update heads set last_id = 7 where tenant_id = ${tenant_id}`
+    expect(JSON.parse((await initech('--json')).stdout)).toMatchObject({ differs_at: null, head_fault: 'head_forged' })
+    await sql`delete from heads where tenant_id = ${tenant_id}`
+    const missing = await initech()
+    expect(missing.code).toBe(1)
+    expect(missing.stdout).toMatch(
+      /^Its entries agree through entry 1,.*\nBut the head is missing \(head_missing\)\..*A log that does not verify/m,
+    )
+    expect(missing.stdout).not.toContain('No difference')
+    await sql`insert into heads ${sql(head)}`
+    expect(JSON.parse((await initech('--json')).stdout)).toMatchObject({ head_fault: null })
+  })
+
+  it('finds nothing wrong with a head while entries are written', async () => {
+    const { tenant, call } = await service.createTenant({ name: 'hooli' })
+    const { sql, states } = service.services
+    const state = await states.find(tenant.tenant_id)
+    if (!state) throw new Error('the tenant is missing')
+    let isDone = false
+    const writes = (async () => {
+      for (let at = 0; !isDone; at++) await call('POST', '/v1/keys', { name: `k${at}` })
+    })()
+    try {
+      for (let round = 0; round < 100; round++) {
+        expect(await findHeadFault(sql, { tenant_id: tenant.tenant_id, auditKey: state.auditKey })).toBeUndefined()
+      }
+    } finally {
+      isDone = true
+      await writes
+    }
   })
 
   it('says that it compared nothing with a file that has no checkpoint of the log', async () => {

@@ -8,6 +8,7 @@ import { verifyExport } from '../audit/verify/verify-export.js'
 import { STANDARD_OUTPUT } from '../audit/watch/kept-witnesses.js'
 import type { Config } from '../config.js'
 import { type AuditDiff, diffAudit } from '../operations/diff-audit.js'
+import { RECOVERY_PAGE } from '../recovery-page.js'
 import { Refusal } from '../runner/refusal.js'
 import { assertFile, readGiven } from './files.js'
 import { print, printJson, table } from './output.js'
@@ -46,9 +47,12 @@ export async function auditDiff(config: Config, { tenant, json, ...files }: Diff
     if (diff.witnessed_through === 0) throw new Refusal('E_VALIDATION', nothingCompared(kept))
     return { owner, diff }
   })
-  if (json) printJson({ ...diff, lost: diff.lost?.map(viewEntry) ?? null, tenant_id: owner.tenant_id })
-  else print(`The log of ${describeTenant(owner)} is compared.`, ...describe(diff))
-  return diff.differs_at === null
+  const { head_fault } = diff
+  if (json) {
+    const lost = diff.lost?.map(viewEntry) ?? null
+    printJson({ ...diff, head_fault: head_fault?.reason ?? null, lost, tenant_id: owner.tenant_id })
+  } else print(`The log of ${describeTenant(owner)} is compared.`, ...describe(diff))
+  return diff.differs_at === null && head_fault === null
 }
 
 interface Kept {
@@ -109,14 +113,19 @@ function viewEntry({ hash: _, metadata, ...entry }: ExportedEntry) {
   return { ...entry, metadata: metadata === null ? null : (JSON.parse(metadata) as unknown) }
 }
 
-function describe({ last_id, agrees_through, differs_at, witnessed_through, lost, undone }: AuditDiff): string[] {
+function describe(diff: AuditDiff): string[] {
+  const { last_id, agrees_through, differs_at, witnessed_through, head_fault, lost, undone } = diff
   const known = `The log ends with entry ${last_id}.`
-  if (differs_at === null)
-    return [known, `No difference: it agrees through entry ${agrees_through}, the last one that can be compared.`]
+  const head = head_fault === null ? [] : [`But ${head_fault.detail} (${head_fault.reason}). ${RECOVERY_PAGE}.`]
+  if (differs_at === null) {
+    const what = head_fault === null ? 'No difference: it agrees' : 'Its entries agree'
+    return [known, `${what} through entry ${agrees_through}, the last one that can be compared.`, ...head]
+  }
   const from = agrees_through + 1 === differs_at ? `${differs_at}` : `one of ${agrees_through + 1} to ${differs_at}`
   const lines = [
     known,
     `It agrees through entry ${agrees_through}. The first entry that differs is ${from}; the newest entry compared is ${witnessed_through}.`,
+    ...head,
   ]
   if (lost === null) {
     return [

@@ -3,9 +3,10 @@ import type { KeyObject } from 'node:crypto'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { ChainAlarmError } from '../audit/append-errors.js'
 import { openAuditKey } from '../audit/audit-key.js'
-import { equalBytes, isHeadAuthentic, isPurgeMarkAuthentic, type Witness } from '../audit/formats/chain.js'
+import { isPurgeMarkAuthentic, type Witness } from '../audit/formats/chain.js'
 import { encodePublicKey } from '../audit/formats/checkpoint.js'
 import { authentic, tenantMac } from '../audit/formats/row-mac.js'
+import { findHeadFault } from '../audit/head-fault.js'
 import { findPutBack } from '../audit/newest-row.js'
 import { compareWithAnchor } from '../audit/watch/anchor-watch.js'
 import { HeadWatch } from '../audit/watch/head-watch.js'
@@ -18,7 +19,6 @@ import { findOwnInstance, MISSING_TENANT, openInstallationKey, openSecrets } fro
 import { RECOVERY_PAGE } from '../recovery-page.js'
 import { listAlarms } from '../store/alarms.js'
 import { findAnchorTime, findUncovered } from '../store/anchors.js'
-import { findEntryHash, findHead, findLastId } from '../store/audit.js'
 import { findLastMark } from '../store/audit-purge.js'
 import type { Sql } from '../store/db.js'
 import { findCurrentInstallation } from '../store/instance.js'
@@ -174,13 +174,8 @@ async function findChainFault(sql: Sql, rootKey: KeyObject, tenant: TenantRow): 
     if (!(error instanceof TamperedRowError)) throw error
     return error.message
   }
-  const head = await findHead(sql, tenant_id)
-  if (!head) return 'the head is missing'
-  if (!isHeadAuthentic(auditKey, head)) return 'the head was not written by the server'
-  const last = await findEntryHash(sql, tenant_id, head.last_id)
-  if (!last || !equalBytes(last, head.hash)) return 'the head does not match the last entry'
-  const beyond = await findLastId(sql, tenant_id)
-  if (beyond > head.last_id) return `entry ${beyond} is beyond the head, and no server wrote it`
+  const head = await findHeadFault(sql, { tenant_id, auditKey })
+  if (head) return head.detail
   const mark = await findLastMark(sql, tenant_id)
   if (mark && !isPurgeMarkAuthentic(auditKey, mark)) return 'the mark of the last purge is forged'
   const outdated = await findOutdatedRow(sql, tenant_id)

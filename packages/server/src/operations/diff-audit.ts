@@ -4,6 +4,7 @@
  */
 import { alarmMac, areMarksAuthentic, equalBytes, type Head } from '../audit/formats/chain.js'
 import type { Checkpoint } from '../audit/formats/checkpoint.js'
+import { findHeadFault, type HeadFault } from '../audit/head-fault.js'
 import type { ExportedEntry } from '../audit/verify/read-export.js'
 import type { Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
@@ -31,6 +32,8 @@ export interface AuditDiff {
   differs_at: number | null
   /** the last entry that is known to have been written */
   witnessed_through: number
+  /** what is wrong with the head, which no checkpoint and no export shows; null if it is authentic and of the last entry */
+  head_fault: HeadFault | null
   /** the entries of the export that are not in the log; null without an export */
   lost: ExportedEntry[] | null
   /** what was undone with the lost entries, in their order */
@@ -69,7 +72,8 @@ export async function diffAudit(
   const agrees_through = same.reduce((most, id) => (id < (differs_at ?? Infinity) ? Math.max(most, id) : most), 0)
   const witnessed_through = [...same, ...other].reduce((most, id) => Math.max(most, id), 0)
   const undone = lost === null ? [] : findUndone(lost, evidence)
-  return { tenant_id, last_id, agrees_through, differs_at, witnessed_through, lost, undone }
+  const head_fault = (await findHeadFault(services.sql, { tenant_id, auditKey: state.auditKey })) ?? null
+  return { tenant_id, last_id, agrees_through, differs_at, witnessed_through, head_fault, lost, undone }
 }
 
 type Position = Pick<Head, 'last_id' | 'hash'>
