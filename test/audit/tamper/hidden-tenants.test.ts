@@ -1,12 +1,14 @@
 // A tenant that somebody hides from the statement that lists the tenants, and from nothing else: what is done for every tenant must not
 // leave it out unseen.
+import { INSTALLATION_ID } from '@eaas/protocol'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { purgeTenants } from '../../../packages/server/src/jobs/purge-tenants.js'
 import { createScheduledVerification } from '../../../packages/server/src/jobs/scheduled-verification.js'
 import { verifyAll } from '../../../packages/server/src/jobs/verify-all.js'
 import type { Services } from '../../../packages/server/src/runner/operation.js'
 import type { Sql } from '../../../packages/server/src/store/db.js'
-import { type Caller, type Service, startService } from '../../support/service.js'
+import { runEaas } from '../../support/eaas-process.js'
+import { type Caller, ROOT_KEY, type Service, startService } from '../../support/service.js'
 
 let service: Service
 let acme: Caller
@@ -79,5 +81,37 @@ describe('a tenant that is hidden while the tenants are listed', () => {
       'ffffffff-ffff-ffff-ffff-ffffffffffff',
       expect.stringContaining("the installation's own log does not verify (entry_missing"),
     ])
+  })
+
+  it('is named by eaas tenant list and eaas doctor, which end with 1', async () => {
+    const { database, services } = service
+    const run = async (...args: string[]) => {
+      const { code, stdout } = await runEaas([...args, '--json'], { database, rootKey: ROOT_KEY })
+      return [code, JSON.parse(stdout)]
+    }
+    const chains = async () => {
+      const [, { findings }] = await run('doctor')
+      return findings.find(({ check }: { check: string }) => check === 'audit chains')
+    }
+    const { tenant_id } = acme.tenant
+    expect(await run('tenant', 'list')).toMatchObject([0, { count: 2 }])
+    expect(await chains()).toMatchObject({ ok: true })
+    await services.sql.unsafe(`
+      alter table tenants rename to all_tenants;
+      create view tenants as select * from all_tenants where name <> 'acme' or current_query() !~ 'from tenants order by'`)
+    try {
+      expect(await run('tenant', 'list')).toMatchObject([1, { count: 1, failed: [{ tenant_id, error: LEFT_OUT }] }])
+      expect(await chains()).toMatchObject({ ok: false, detail: expect.stringContaining(`${tenant_id}: the list of`) })
+      await services.sql`update audit_log set actor = 'x' where tenant_id = ${INSTALLATION_ID} and id = 1`
+      const unproved =
+        /the installation's own log does not verify \(entry_altered, entry 1\), so a tenant may be left out/
+      expect(await run('tenant', 'list')).toMatchObject([
+        1,
+        { count: 1, failed: [{ tenant_id: INSTALLATION_ID, error: expect.stringMatching(unproved) }] },
+      ])
+      expect(await chains()).toMatchObject({ ok: false, detail: expect.stringMatching(unproved) })
+    } finally {
+      await services.sql.unsafe('drop view tenants; alter table all_tenants rename to tenants')
+    }
   })
 })

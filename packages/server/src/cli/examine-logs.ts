@@ -8,6 +8,7 @@ import { encodePublicKey } from '../audit/formats/checkpoint.js'
 import { authentic, tenantMac } from '../audit/formats/row-mac.js'
 import { findHeadFault } from '../audit/head-fault.js'
 import { findPutBack } from '../audit/newest-row.js'
+import { verifyLog } from '../audit/verify/verify.js'
 import { compareWithAnchor } from '../audit/watch/anchor-watch.js'
 import { HeadWatch } from '../audit/watch/head-watch.js'
 import { createHeadWatches } from '../audit/watch/head-watches.js'
@@ -16,7 +17,9 @@ import { TENANT_GONE } from '../audit/watch/shared-alarms.js'
 import type { Config } from '../config.js'
 import { deriveRowKey } from '../crypto/key-hierarchy.js'
 import { findOwnInstance, MISSING_TENANT, openInstallationKey, openSecrets } from '../installation.js'
+import { listTenantsByVerifiedRecord } from '../jobs/tenants-on-record.js'
 import { RECOVERY_PAGE } from '../recovery-page.js'
+import { createTenantStates } from '../runner/tenant-state.js'
 import { listAlarms } from '../store/alarms.js'
 import { findAnchorTime, findUncovered } from '../store/anchors.js'
 import { findLastMark } from '../store/audit-purge.js'
@@ -86,10 +89,9 @@ export async function examineCheckpoints(sql: Sql, rootKey: KeyObject, file: str
 async function findBehind(sql: Sql, rootKey: KeyObject, witnesses: ReadonlyMap<string, Witness>): Promise<string[]> {
   const behind: string[] = []
   const installation = await findCurrentInstallation(sql)
-  for (const tenant of [...(await listTenants(sql)), ...(installation ? [installation.tenant] : [])]) {
-    const { tenant_id, name } = tenant
-    const witness = witnesses.get(tenant_id)
-    if (!witness) continue
+  for (const [tenant_id, witness] of witnesses) {
+    const tenant = tenant_id === INSTALLATION_ID ? installation?.tenant : await findTenant(sql, tenant_id)
+    if (!tenant) continue
     const watch = new HeadWatch(tenant_id, () => undefined)
     watch.remember(witness)
     try {
@@ -97,26 +99,32 @@ async function findBehind(sql: Sql, rootKey: KeyObject, witnesses: ReadonlyMap<s
     } catch (error) {
       if (error instanceof TamperedRowError) continue
       if (!(error instanceof ChainAlarmError)) throw error
-      behind.push(`${name}: ${watch.alarm?.reason}`)
+      behind.push(`${tenant.name}: ${watch.alarm?.reason}`)
     }
   }
   return behind
 }
 
 /**
- * Checks the head of each log, the last entry, the last purge mark, the tenant's row, and that rows name the newest entry about them. The
+ * Checks that no tenant is missing that the installation's log has, and of each log the head, the last entry, the last purge mark, the tenant's row, and that rows name the newest entry about them. The
  * MACs of keys and API keys are not checked, because that would read every row, which takes as long as a verification.
  */
 export async function examineChains(sql: Sql, rootKey: KeyObject) {
-  const tenants = await listTenants(sql)
-  const broken: string[] = []
+  const states = createTenantStates({ sql, rootKey })
+  const { tenants, leftOut, unread } = await listTenantsByVerifiedRecord({
+    sql,
+    states,
+    verifyLog: (options) => verifyLog(sql, options),
+  })
+  const broken = leftOut.map(({ tenant_id, reason }) => `${tenant_id}: ${reason}`)
+  if (unread !== undefined) broken.push(messageOf(unread))
   for (const tenant of tenants) {
     const fault = await findChainFault(sql, rootKey, tenant)
     if (fault) broken.push(`${tenant.name}: ${fault}`)
   }
   if (broken.length === 0) {
     return {
-      detail: `the heads of ${tenants.length} logs are valid, each is of the last entry, and no older row is in the place of a newer one. The entries before the last are not read here; eaas audit verify --all checks every entry, key and API key`,
+      detail: `the heads of ${tenants.length} logs are valid, each is of the last entry, no tenant is missing that the installation's log has, and no older row is in the place of a newer one. The entries before the last are not read here; eaas audit verify --all checks every entry, key and API key`,
     }
   }
   return { ok: false, detail: `${someOf(broken)}. Verify the log (eaas audit verify). ${RECOVERY_PAGE}` }

@@ -3,7 +3,7 @@ import { INSTALLATION_ID } from '@eaas/protocol'
 import { type Command, InvalidArgumentError } from 'commander'
 import type { Config } from '../config.js'
 import { purgeTenant } from '../jobs/purge-tenants.js'
-import { type LeftOut, listTenantsOnRecord, readVerifiedRecord } from '../jobs/tenants-on-record.js'
+import { type LeftOut, listTenantsByVerifiedRecord } from '../jobs/tenants-on-record.js'
 import { DEFAULT_MAX_SHARE, type PurgePlan } from '../operations/purge-audit.js'
 import type { Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
@@ -75,13 +75,9 @@ async function purge(config: Config, command: PurgeCommand): Promise<boolean> {
 }
 
 async function listAll(services: Services): Promise<{ tenants: FoundTenant[]; leftOut: LeftOut[] }> {
-  try {
-    return await listTenantsOnRecord(services, (await readVerifiedRecord(services)).present.keys())
-  } catch (error) {
-    if (!(error instanceof Refusal)) throw error
-    const { tenants, leftOut } = await listTenantsOnRecord(services, [])
-    return { tenants, leftOut: [{ tenant_id: INSTALLATION_ID, reason: error.message }, ...leftOut] }
-  }
+  const { tenants, leftOut, unread } = await listTenantsByVerifiedRecord(services)
+  if (unread === undefined) return { tenants, leftOut }
+  return { tenants, leftOut: [{ tenant_id: INSTALLATION_ID, reason: messageOf(unread) }] }
 }
 
 function describe(result: Result, dryRun: boolean): string {

@@ -1,10 +1,11 @@
 /** `eaas tenant`: lets the operator manage tenants, beside a running server or without one. */
-import { isUuid, wire } from '@eaas/protocol'
+import { INSTALLATION_ID, isUuid, wire } from '@eaas/protocol'
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { openAuditKey } from '../audit/audit-key.js'
 import { authentic, tenantMac } from '../audit/formats/row-mac.js'
 import type { Config } from '../config.js'
 import { deriveRowKey } from '../crypto/key-hierarchy.js'
+import { listTenantsByVerifiedRecord } from '../jobs/tenants-on-record.js'
 import { createTenant, type NewTenant } from '../operations/create-tenant.js'
 import { type DeletionPlan, deleteTenant, planDeletion } from '../operations/delete-tenant.js'
 import { readTenantForOperator } from '../operations/read-tenant.js'
@@ -15,7 +16,7 @@ import type { Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import { DatabaseDeadlineError, withDeadline } from '../store/deadline.js'
 import { lockInstance } from '../store/instance.js'
-import { listTenants, type TenantRow } from '../store/tenants.js'
+import type { TenantRow } from '../store/tenants.js'
 import {
   commandConfig,
   JSON_OPTION,
@@ -52,7 +53,7 @@ export function addTenant(program: Command): void {
 
   tenant
     .command('list')
-    .description('Print every tenant.')
+    .description("Print every tenant, and name those that the installation's log has and the database does not show.")
     .addOption(JSON_OPTION)
     .action((options) => succeed(tenantList(commandConfig(), options)))
 
@@ -167,12 +168,18 @@ async function tenantCreate(
   )
 }
 
-/** Prints every tenant; returns true if all of their rows are as the server wrote them. Of any other row only the tenant's id is reported. */
+/**
+ * Prints every tenant; returns true if all of their rows are as the server wrote them, and none is missing that the installation's log has.
+ * Of any other row only the tenant's id is reported.
+ */
 async function tenantList(config: Config, { json }: Format): Promise<boolean> {
   const tenants: OperatorTenant[] = []
   const failed: { tenant_id: string; error: string }[] = []
   await withServices(config, async (services) => {
-    for (const row of await listTenants(services.sql)) {
+    const { tenants: rows, leftOut, unread } = await listTenantsByVerifiedRecord(services)
+    if (unread !== undefined) failed.push({ tenant_id: INSTALLATION_ID, error: messageOf(unread) })
+    failed.push(...leftOut.map(({ tenant_id, reason }) => ({ tenant_id, error: reason })))
+    for (const row of rows) {
       try {
         tenants.push(viewForOperator(authenticTenant(services, row)))
       } catch (error) {

@@ -11,7 +11,7 @@ import { performAsSystem } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
 import { deleteOldest, hasEntryThrough } from '../store/audit-purge.js'
 import { archiveEntries } from './archive-entries.js'
-import { listTenantsOnRecord, readVerifiedRecord } from './tenants-on-record.js'
+import { listTenantsByVerifiedRecord } from './tenants-on-record.js'
 
 /** Entries deleted in one statement, and the pause after it, in milliseconds. */
 const BATCH_ENTRIES = 2_000
@@ -116,14 +116,9 @@ export async function purgeTenants(
   services: Services,
   { onPurged, onRefused, ...options }: PurgeTenantsOptions,
 ): Promise<void> {
-  let recorded: Iterable<string> = []
-  try {
-    recorded = (await readVerifiedRecord(services, options.signal)).present.keys()
-  } catch (error) {
-    if (options.signal?.aborted) return
-    onRefused(INSTALLATION_ID, error)
-  }
-  const { tenants, leftOut } = await listTenantsOnRecord(services, recorded)
+  const { tenants, leftOut, unread } = await listTenantsByVerifiedRecord(services, options.signal)
+  if (options.signal?.aborted) return
+  if (unread !== undefined) onRefused(INSTALLATION_ID, unread)
   for (const { tenant_id, reason } of leftOut) onRefused(tenant_id, new Error(reason))
   for (const { tenant_id } of tenants) {
     if (options.signal?.aborted) return

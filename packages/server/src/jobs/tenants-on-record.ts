@@ -36,8 +36,24 @@ export async function listTenantsOnRecord(
   return { tenants, leftOut }
 }
 
+/**
+ * Lists all tenants, and those that the installation's log has and the list left out. `unread` is why that log says nothing: then a tenant
+ * may be left out unseen.
+ */
+export async function listTenantsByVerifiedRecord(
+  services: Pick<Services, 'sql' | 'verifyLog' | 'states'>,
+  signal?: AbortSignal,
+): Promise<{ tenants: TenantRow[]; leftOut: LeftOut[]; unread?: unknown }> {
+  try {
+    const { present } = await readVerifiedRecord(services, signal)
+    return await listTenantsOnRecord(services, present.keys())
+  } catch (unread) {
+    return { tenants: await listTenants(services.sql), leftOut: [], unread }
+  }
+}
+
 /** Reads from the installation's log which tenants there must be. @throws Refusal E_STATE if that log is not valid */
-export async function readVerifiedRecord(
+async function readVerifiedRecord(
   services: Pick<Services, 'verifyLog' | 'states'>,
   signal?: AbortSignal,
 ): Promise<RecordedTenants> {
