@@ -61,6 +61,10 @@ describe("the installation's log", () => {
   it('records the runs of servers, with a digest of the configuration, and the commands of operators by name', async () => {
     const environment = { EAAS_CHECKPOINT_FILE: 'none' }
     const server = await startEaas({ database, environment })
+    const sql = connectTo(database)
+    // Its first one, and not that of its stop.
+    await expect.poll(() => sql`select 1 from audit_log where action = 'installation.anchor'`).toHaveLength(1)
+    await sql.end()
     expect((await server.stop()).stderr).toMatch(/"level":40.*no checkpoints are kept/)
     await eaas('doctor')
     await eaas('audit', 'verify', '--tenant', 'acme')

@@ -74,7 +74,7 @@ interface Round {
   isLast?: boolean
 }
 
-/** Starts every job with a first run at once. */
+/** Starts every job. Their first runs begin now, one after another. */
 export function startSchedule(options: ScheduleOptions): Schedule {
   const anchor = createAnchoring(options)
   const emit = createEmitter(options)
@@ -249,12 +249,13 @@ function startJobs(
   }: { emitCheckpoints: () => Promise<unknown>; compareChains: () => Promise<unknown> },
 ): Periodic[] {
   const failed = (what: string) => (error: unknown) => log.error({ err: error }, `${what} failed; it will be retried`)
+  const chainWatch = startPeriodic({
+    intervalMs: CHAIN_WATCH_MS,
+    work: async () => void (await compareChains()),
+    onError: failed('reading the alarms'),
+  })
   const jobs = [
-    startPeriodic({
-      intervalMs: CHAIN_WATCH_MS,
-      work: async () => void (await compareChains()),
-      onError: failed('reading the alarms'),
-    }),
+    chainWatch,
     startPeriodic({
       intervalMs: API_KEY_USES_MS,
       work: services.apiKeyUses.flush,
@@ -267,36 +268,41 @@ function startJobs(
     }),
   ]
   if (!isFirst) return jobs
+  // One after another: at once, each would have a new connection, which costs more CPU than most of these runs.
+  const dueWork = startPeriodic({
+    intervalMs: DUE_WORK_MS,
+    work: async (signal) => {
+      const onError = (error: unknown, key_id: string) =>
+        log.error({ err: error, key_id }, 'rotating or destroying a key failed; it will be retried')
+      const changed = await doDueWork(services, { onError, signal })
+      if (changed > 0) log.info({ keys: changed }, 'rotated or destroyed keys that were due')
+    },
+    onError: failed('listing the keys that are due'),
+    after: chainWatch.firstRun,
+  })
   const compareTables = createTableComparison(services)
-  jobs.push(
-    startPeriodic({
-      intervalMs: DUE_WORK_MS,
-      work: async (signal) => {
-        const onError = (error: unknown, key_id: string) =>
-          log.error({ err: error, key_id }, 'rotating or destroying a key failed; it will be retried')
-        const changed = await doDueWork(services, { onError, signal })
-        if (changed > 0) log.info({ keys: changed }, 'rotated or destroyed keys that were due')
-      },
-      onError: failed('listing the keys that are due'),
-    }),
-    startPeriodic({
-      intervalMs: config.checkpointMinutes * MINUTE_MS,
-      work: async () => void (await emitCheckpoints()),
-      onError: failed('writing checkpoints'),
-    }),
-    startPeriodic({
-      intervalMs: TABLES_MS,
-      work: async () => {
-        const { differences, missing, added, isNews, isOtherVersion } = await compareTables()
-        measures.tablesCompared(differences)
-        if (isOtherVersion) return log.error(OTHER_VERSION)
-        if (!isNews) return
-        if (differences > 0) log.fatal({ missing, added }, CHANGED_TABLES)
-        else log.info('the tables are as the migrations make them again')
-      },
-      onError: failed('comparing the tables with what the migrations make'),
-    }),
-  )
+  const tables = startPeriodic({
+    intervalMs: TABLES_MS,
+    work: async () => {
+      const { differences, missing, added, isNews, isOtherVersion } = await compareTables()
+      measures.tablesCompared(differences)
+      if (isOtherVersion) return log.error(OTHER_VERSION)
+      if (!isNews) return
+      if (differences > 0) log.fatal({ missing, added }, CHANGED_TABLES)
+      else log.info('the tables are as the migrations make them again')
+    },
+    onError: failed('comparing the tables with what the migrations make'),
+    after: dueWork.firstRun,
+  })
+  const checkpoints = startPeriodic({
+    intervalMs: config.checkpointMinutes * MINUTE_MS,
+    work: async () => void (await emitCheckpoints()),
+    onError: failed('writing checkpoints'),
+    after: tables.firstRun,
+  })
+  jobs.push(dueWork, tables, checkpoints)
+  // These two may take long, so neither waits for the other.
+  const after = checkpoints.firstRun
   if (config.auditVerifyHours > 0) {
     const verify = createScheduledVerification(services, { hours: config.auditVerifyHours })
     const work = async (signal: AbortSignal) => {
@@ -310,7 +316,7 @@ function startJobs(
       measures.verificationRan(run.invalid.length + run.unverified)
     }
     const onError = failed('verifying the audit logs')
-    jobs.push(startPeriodic({ intervalMs: VERIFICATION_DUE_MS, work, onError }))
+    jobs.push(startPeriodic({ intervalMs: VERIFICATION_DUE_MS, work, onError, after }))
   }
   if (config.auditRetentionMonths > 0) {
     const work = async (signal: AbortSignal) => {
@@ -327,7 +333,7 @@ function startJobs(
       })
       if (!signal.aborted) measures.purgeRan(failedTenants)
     }
-    jobs.push(startPeriodic({ intervalMs: RETENTION_MS, work, onError: failed('retention') }))
+    jobs.push(startPeriodic({ intervalMs: RETENTION_MS, work, onError: failed('retention'), after }))
   }
   return jobs
 }
