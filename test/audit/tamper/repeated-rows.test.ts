@@ -3,8 +3,11 @@ import type { wire } from '@eaas/protocol'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { splitLines } from '../../../packages/server/src/audit/verify/split-lines.js'
 import { verifyExport } from '../../../packages/server/src/audit/verify/verify-export.js'
+import { findTenant } from '../../../packages/server/src/cli/with-services.js'
+import { MIGRATIONS_DIRECTORY } from '../../../packages/server/src/migrations-directory.js'
 import { updateTenant } from '../../../packages/server/src/operations/update-tenant.js'
 import { performAsSystem } from '../../../packages/server/src/runner/perform.js'
+import { compareTables } from '../../../packages/server/src/store/schema.js'
 import { copyTables, serverOf } from '../../support/audit-scene.js'
 import { type Caller, type Service, startService } from '../../support/service.js'
 import { findObstacleToVerifier, verifyElsewhere } from '../other-verifier.js'
@@ -94,6 +97,41 @@ describe('a table that inherits, and adds an older row of it', () => {
       insert into older select * from early.api_keys where api_key_id = '${id}'`)
     expect(await verify()).toMatchObject({ valid: false, reason: 'row_repeated', broken_at: changed_at })
     expect(await uses.api_keys()).toMatchObject({ status: 500, body: { code: 'E_TAMPERED' } })
+  })
+})
+
+describe('a name that was hidden while it was taken again', () => {
+  const missing = async (constraint: string) =>
+    (await compareTables(sql(), MIGRATIONS_DIRECTORY)).missing.some((line) =>
+      line.startsWith(`constraint ${constraint}`),
+    )
+
+  it('of a key leaves a constraint that cannot be made again, or a log that is not valid', async () => {
+    await sql()`update keys set name = '~' where key_id = ${key_id}`
+    expect((await owner.call('POST', '/v1/keys', { name: 'k' })).status).toBe(201)
+    expect(await verify()).toMatchObject({ valid: false, reason: 'row_forged' })
+    expect(await missing('keys.keys_tenant_id_name_key')).toBe(false)
+    await sql()`alter table keys drop constraint keys_tenant_id_name_key`
+    await sql()`update keys set name = 'k' where key_id = ${key_id}`
+    expect(await verify()).toMatchObject({ valid: true })
+    expect(await missing('keys.keys_tenant_id_name_key')).toBe(true)
+    await expect(sql()`alter table keys add unique (tenant_id, name)`.execute()).rejects.toThrow('could not create')
+  })
+
+  it('of a tenant leaves that too, and commands do not choose one of the two', async () => {
+    const first = await service.createTenant({ name: 'acme' })
+    await sql()`update tenants set name = '~' where name = 'acme'`
+    const second = await service.createTenant({ name: 'acme' })
+    await sql()`alter table tenants drop constraint tenants_name_key`
+    await sql()`update tenants set name = 'acme' where name = '~'`
+    await expect(findTenant(service.services, 'acme')).rejects.toMatchObject({
+      name: 'TamperedRowError',
+      message: expect.stringMatching(/a tenant named acme more than once/),
+    })
+    for (const { tenant } of [first, second])
+      expect(await findTenant(service.services, tenant.tenant_id)).toMatchObject({ name: 'acme' })
+    expect(await missing('tenants.tenants_name_key')).toBe(true)
+    await expect(sql()`alter table tenants add unique (name)`.execute()).rejects.toThrow('could not create')
   })
 })
 

@@ -7,9 +7,7 @@ import { TamperedRowError } from './tampered-row.js'
 /** The row that a query found, if any; `asked` are the columns that the query named. @throws TamperedRowError if it found several, or another one */
 export function onlyRow<Row>(rows: readonly Row[], what: string, asked: Partial<Row> = {}): Row | undefined {
   if (rows.length > 1) {
-    throw new TamperedRowError(
-      `the database holds ${what} more than once: a primary key was dropped outside the server`,
-    )
+    throw new TamperedRowError(`the database holds ${what} more than once: a constraint was dropped outside the server`)
   }
   const [row] = rows
   if (row && !isAsked(row, asked)) throw new TamperedRowError(`the database answered with another row than ${what}`)

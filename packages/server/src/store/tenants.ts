@@ -130,10 +130,13 @@ export async function findMissingTenants(sql: Queryable, tenant_ids: readonly st
   return rows.map(({ tenant_id }) => tenant_id)
 }
 
-/** Finds the id of a tenant by its name; the caller compares the name with the authenticated row of that id. */
+/**
+ * Finds the id of a tenant by its name; the caller compares the name with the authenticated row of that id.
+ * @throws TamperedRowError if there are several
+ */
 export async function findTenantByName(sql: Queryable, name: string): Promise<{ tenant_id: string } | undefined> {
-  const [row] = await sql<{ tenant_id: string }[]>`select tenant_id from tenants where name = ${name}`
-  return row
+  const rows = await sql<{ tenant_id: string }[]>`select tenant_id from tenants where name = ${name}`
+  return onlyRow(rows, `a tenant named ${name}`)
 }
 
 /** Whether there is any tenant yet. */
