@@ -58,6 +58,23 @@ describe('a purge whose deletion the database does not carry out', () => {
     await purge()
     expect((await rowsLeft())[0]).toBe(OLD + 1)
   })
+
+  it('fails too if the rows are hidden from the look afterwards', async () => {
+    const { sql } = service.services
+    const hidden = '(delete from|select exists .select 1 from) audit_log'
+    await sql.unsafe(`alter table audit_log rename to all_entries;
+      create view audit_log as select *, tableoid from all_entries where id > 5 or current_query() !~ '${hidden}'`)
+    try {
+      await expect(purge()).rejects.toMatchObject({
+        code: 'E_STATE',
+        message: expect.stringContaining(`deleted ${OLD - 5} of ${OLD} of them`),
+      })
+    } finally {
+      await sql.unsafe('drop view audit_log; alter table all_entries rename to audit_log')
+    }
+    await purge()
+    expect((await rowsLeft())[0]).toBe(OLD + 1)
+  })
 })
 
 describe('a purge', () => {
@@ -265,6 +282,23 @@ describe('an export', () => {
     expect(await exported(`?through_id=${ALL}`)).toMatchObject({ valid: true, missing: ['beginning', 'end'] })
     const { status } = await owner.call('GET', `/v1/audit/export?through_id=${OLD - 1}`)
     expect(status).toBe(400)
+  })
+})
+
+describe('another purge that deletes what a purge marked', () => {
+  it('leaves nothing to do, which is no fault', async () => {
+    const { services } = service
+    let isMet = false
+    const meeting = new Proxy(services.sql, {
+      apply(target, _, [strings, ...values]: [TemplateStringsArray, ...never[]]) {
+        if (isMet || !/delete from audit_log/.test(strings.join('?'))) return target(strings, ...values)
+        isMet = true
+        return purgeTenant(services, tenant_id, RETENTION).then(() => target(strings, ...values))
+      },
+    })
+    const plan = await purgeTenant({ ...services, sql: meeting as typeof services.sql }, tenant_id, RETENTION)
+    expect([isMet, plan.entries]).toEqual([true, OLD])
+    expect((await rowsLeft())[0]).toBe(OLD + 1)
   })
 })
 
