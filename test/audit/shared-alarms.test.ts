@@ -17,6 +17,7 @@ import { ComparisonOverdueError, Comparisons, OVERDUE_MS } from '../../packages/
 import { createHeadWatches } from '../../packages/server/src/audit/watch/head-watches.js'
 import { createSharedAlarms, KEY_CHANGED, TENANT_GONE } from '../../packages/server/src/audit/watch/shared-alarms.js'
 import { acceptRollback } from '../../packages/server/src/operations/accept-rollback.js'
+import { anchorHeads } from '../../packages/server/src/runner/anchor-heads.js'
 import { listAlarms, writeAlarm } from '../../packages/server/src/store/alarms.js'
 import { findEntryHash, findHead } from '../../packages/server/src/store/audit.js'
 import type { Sql, Transaction } from '../../packages/server/src/store/db.js'
@@ -254,7 +255,8 @@ describe('a process whose log in the database went back', () => {
     expect(watch.alarm?.reason).toBe('again')
   })
 
-  it('takes a tenant that is gone for accepted once the row was there, and compares it when it is back', async () => {
+  /** A process that has an alarm about the tenant, which the database seems to have lost. */
+  function newMourner() {
     let there: KeyObject | undefined
     const accepted: string[] = []
     const { watch, compare } = newLoser({
@@ -263,15 +265,62 @@ describe('a process whose log in the database went back', () => {
       onGoneAccepted: (tenant_id) => void accepted.push(tenant_id),
     })
     watch.learn({ reason: TENANT_GONE, witness: watch.witnessed })
+    const bringBack = () => {
+      there = auditKey
+    }
+    return { watch, compare, accepted, bringBack }
+  }
+  /** Records as an operator's acceptance does that a tenant is gone of which this entry was known. */
+  const recordLoss = (witnessed_id: number, tenant_id = owner.tenant.tenant_id) =>
+    service.services.sql.begin((sql) => {
+      const metadata = { tenant_id, witnessed_id, witnessed_hash: '00'.repeat(32), reason: 'a drill' }
+      return anchorHeads(service.services, sql, { notes: [{ action: 'installation.tenant_gone', metadata }] })
+    })
+
+  it.each<[what: string, record: () => Promise<unknown>]>([
+    ['is only deleted', async () => undefined],
+    ['is deleted beside an acceptance of less than was witnessed', () => recordLoss(lost().last_id - 1)],
+    [
+      'is deleted beside an acceptance that somebody edited',
+      async () => {
+        await recordLoss(lost().last_id - 1)
+        await service.services.sql`
+        update audit_log set metadata = replace(metadata, ${`"witnessed_id":${lost().last_id - 1}`}, '"witnessed_id":99999')
+        where action = 'installation.tenant_gone'`
+      },
+    ],
+  ])('writes the alarm about a tenant that is gone again where its row %s', async (_, record) => {
+    const { watch, compare, accepted } = newMourner()
+    await compare()
+    await record()
+    for (let round = 0; round < 2; round++) {
+      await deleteRow()
+      expect(await compare()).toEqual([])
+      expect(await rowsBy(service.services.installationKey)).toEqual([[lost().last_id, true]])
+    }
+    expect([watch.alarm?.reason, accepted]).toEqual([TENANT_GONE, []])
+  })
+
+  it('writes the alarm about a tenant that is gone in place of one about an earlier head', async () => {
+    await write(early as Head)
+    const { compare } = newMourner()
     expect(await compare()).toEqual([])
     expect(await rowsBy(service.services.installationKey)).toEqual([[lost().last_id, true]])
-    expect([watch.alarm?.reason, accepted]).toEqual([TENANT_GONE, []])
+  })
+
+  // Last: the acceptance stays in the installation's log.
+  it('takes a tenant that is gone for accepted once that is recorded, and compares it when it is back', async () => {
+    const { watch, compare, accepted, bringBack } = newMourner()
+    const rows = () => rowsBy(service.services.installationKey)
+    expect(await compare()).toEqual([])
+    expect([await rows(), watch.alarm?.reason, accepted]).toEqual([[[lost().last_id, true]], TENANT_GONE, []])
+    await recordLoss(lost().last_id)
     await deleteRow()
     expect(await compare()).toEqual([])
     expect([watch.alarm, accepted]).toEqual([undefined, [owner.tenant.tenant_id]])
     expect(await compare()).toEqual([])
     expect(watch.alarm).toBeUndefined()
-    there = auditKey
+    bringBack()
     expect(await compare()).toEqual([])
     expect(watch.alarm?.reason).toContain('went back')
   })

@@ -51,11 +51,34 @@ export function recordedTenants(
  */
 export async function readLostHead(
   sql: Queryable,
-  { auditKey, tenant_id, id }: { auditKey: KeyObject; tenant_id: string; id: number },
+  where: { auditKey: KeyObject; tenant_id: string; id: number },
 ): Promise<Witness | undefined> {
+  const entry = await readLoss(sql, where)
+  return entry && lostHead(entry.metadata)
+}
+
+/** Tells whether the installation's log has an operator accept that the tenant is gone, with all that was witnessed of its log. */
+export async function isLossAccepted(
+  sql: Queryable,
+  {
+    installationKey,
+    tenant_id,
+    witness,
+  }: { installationKey: KeyObject; tenant_id: string; witness: Witness | undefined },
+): Promise<boolean> {
+  const id = (await readRecordedTenants(sql)).gone.get(tenant_id)
+  if (id === undefined) return false
+  const entry = await readLoss(sql, { auditKey: installationKey, tenant_id, id })
+  return entry !== undefined && (witness?.last_id ?? 0) <= (lostHead(entry.metadata)?.last_id ?? 0)
+}
+
+async function readLoss(
+  sql: Queryable,
+  { auditKey, tenant_id, id }: { auditKey: KeyObject; tenant_id: string; id: number },
+): Promise<{ metadata: string | null } | undefined> {
   const entry = await readAuthenticEntry(sql, { tenant_id: INSTALLATION_ID, id, auditKey })
   const isOf = entry?.action === 'installation.tenant_gone' && parse(entry.metadata).tenant_id === tenant_id
-  return isOf ? lostHead(entry.metadata) : undefined
+  return isOf ? entry : undefined
 }
 
 /** The head that the metadata of such an entry names; undefined if it names none. */

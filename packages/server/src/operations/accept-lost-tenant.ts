@@ -17,7 +17,8 @@ export interface LostTenant {
 }
 
 /**
- * Records the loss in the installation's log, whose anchors no longer cover the tenant, and deletes the alarm about a tenant that is gone. The servers end theirs when they find the alarm's row gone.
+ * Records in the installation's log that a tenant is gone, so that the anchors no longer cover it, and deletes the alarm's row. The servers end
+ * their alarms when they find that entry and no row.
  *
  * @throws Refusal E_NOT_FOUND if there is no alarm, E_STATE if the tenant or a part of its log exists
  */

@@ -11,6 +11,7 @@ import { TamperedRowError } from '../../store/tampered-row.js'
 import { assertFormats } from '../../store/text-formats.js'
 import { ChainAlarmError } from '../append-errors.js'
 import { alarmMac, type ChainAlarm, equalBytes, genesisHash, type Head, type Witness } from '../formats/chain.js'
+import { isLossAccepted } from '../recorded-tenants.js'
 import { findAcceptedRollback, findNewestAcceptance } from './accepted-rollback.js'
 import type { Alarm, HeadWatch } from './head-watch.js'
 import type { HeadWatches } from './head-watches.js'
@@ -194,34 +195,35 @@ export function createSharedAlarms({
     }
   }
 
-  // If the row is gone, either an operator settled the alarm, which the log records, or somebody deleted the row: then it is written again.
-  // A tenant that is gone has no log to record it: its missing row is proof enough, because nothing is left to serve.
+  // If the row of the alarm is gone, either an operator settled the alarm, which a log records, or somebody deleted the row: then it is
+  // written again. For a tenant that is gone, that is the installation's log, and the installation's key makes the MAC.
   async function share(watch: HeadWatch, row: ChainAlarm | undefined): Promise<void> {
     const { tenant_id, alarm } = watch
     if (!alarm) return
-    if (!row && (shared.has(tenant_id) || acceptedGone.has(tenant_id)) && (await isGone(tenant_id))) {
-      watch.release()
-      shared.delete(tenant_id)
+    if (!row && (await isGone(tenant_id)) && (await isAccepted(tenant_id, alarm))) {
+      release(watch)
       acceptedGone.add(tenant_id)
       onGoneAccepted?.(tenant_id)
       return
     }
     const auditKey = await findAuditKey(tenant_id)
-    if (!row && !auditKey && alarm.reason === TENANT_GONE && (await isGone(tenant_id))) {
-      await write(alarm, tenant_id, { key: installationKey }) // nobody can check it without the tenant's key: the row itself is the alarm
-      return
-    }
+    const key = auditKey ?? installationKey
     if (auditKey && !alarm.witness && !acceptedBefore.has(alarm)) {
       acceptedBefore.set(alarm, await findNewestAcceptance(sql, { tenant_id, auditKey }))
     }
-    const isGarbled = row !== undefined && alarm.witness !== undefined && !isGenuine(row, auditKey)
+    const isGarbled = row !== undefined && alarm.witness !== undefined && !isGenuine(row, key)
     if (row && !isGarbled && row.last_id >= (alarm.witness?.last_id ?? 0)) return
-    if (!row && (!auditKey || (await isSettled(tenant_id, auditKey, alarm)))) {
-      watch.release()
-      shared.delete(tenant_id)
-      return
-    }
-    if (auditKey) await write(alarm, tenant_id, { key: auditKey, garbled: isGarbled ? row : undefined })
+    if (!row && auditKey && (await isSettled(tenant_id, auditKey, alarm))) return release(watch)
+    await write(alarm, tenant_id, { key, garbled: isGarbled ? row : undefined })
+  }
+
+  function isAccepted(tenant_id: string, { witness }: Alarm): Promise<boolean> {
+    return isLossAccepted(sql, { installationKey, tenant_id, witness })
+  }
+
+  function release(watch: HeadWatch): void {
+    watch.release()
+    shared.delete(watch.tenant_id)
   }
 
   async function write(
@@ -269,8 +271,8 @@ function unlessTampered(error: unknown): 'tampered' {
   return 'tampered'
 }
 
-function isGenuine(row: ChainAlarm, auditKey: KeyObject | undefined): boolean {
-  return auditKey !== undefined && equalBytes(row.mac, alarmMac(auditKey, row))
+function isGenuine(row: ChainAlarm, auditKey: KeyObject): boolean {
+  return equalBytes(row.mac, alarmMac(auditKey, row))
 }
 
 const NOTHING: Witness = { last_id: 0, hash: new Uint8Array(32), policy_version: 0 }
