@@ -3,8 +3,8 @@ import { writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import postgres from 'postgres'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { runCommand } from '../support/command-host.js'
 import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
-import { runEaas } from '../support/eaas-process.js'
 import { findPostgres } from '../support/find-postgres.js'
 import { type PostgresServer, startPostgres } from '../support/postgres.js'
 import { type Caller, ROOT_KEY, type Service, startService } from '../support/service.js'
@@ -47,7 +47,7 @@ async function metric(name: string): Promise<string | undefined> {
 }
 
 async function doctor(database: TestDatabase, name = 'writes') {
-  const { stdout } = await runEaas(['doctor', '--json'], { database, rootKey: ROOT_KEY })
+  const { stdout } = await runCommand(['doctor', '--json'], { database, rootKey: ROOT_KEY })
   const { findings } = JSON.parse(stdout) as { findings: { check: string; ok: boolean; detail: string }[] }
   return findings.find(({ check }) => check === name)
 }
@@ -143,8 +143,8 @@ describe.skipIf(backend() === 'embedded')('health, where PostgreSQL takes no wri
     expect(await doctor(database)).toMatchObject({ ok: false, detail: expect.stringContaining('(nobody)') })
 
     const [list, created] = await Promise.all([
-      runEaas(['tenant', 'list', '--json'], { database, rootKey: ROOT_KEY }),
-      runEaas(['tenant', 'create', '--name', 'late'], { database, rootKey: ROOT_KEY }),
+      runCommand(['tenant', 'list', '--json'], { database, rootKey: ROOT_KEY }),
+      runCommand(['tenant', 'create', '--name', 'late'], { database, rootKey: ROOT_KEY }),
     ])
     expect([list.code, JSON.parse(list.stdout).count]).toEqual([0, 1])
     expect([created.code, created.stdout]).toEqual([1, ''])

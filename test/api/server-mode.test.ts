@@ -1,7 +1,7 @@
 // Server mode: the server encrypts and decrypts for tenants that have it enabled; for all others it refuses, and logs the refusal.
 import { createDecipheriv, randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import { runEaas } from '../support/eaas-process.js'
+import { runCommand } from '../support/command-host.js'
 import { type Caller, ROOT_KEY, type Service, startService } from '../support/service.js'
 
 let now = Date.parse('2026-05-31T23:59:00.000Z')
@@ -51,7 +51,7 @@ describe('encrypt and decrypt', () => {
       tenant.call('POST', '/v1/encrypt', { plaintext, key_id: id, ...fields })
     const text = (await encrypt('AAAA')).body
     const set = (encoding: string) =>
-      runEaas(['tenant', 'set', tenant.tenant.tenant_id, '--plaintext-encoding', encoding], {
+      runCommand(['tenant', 'set', tenant.tenant.tenant_id, '--plaintext-encoding', encoding], {
         database,
         rootKey: ROOT_KEY,
       })
@@ -210,7 +210,7 @@ describe('an envelope-only tenant', () => {
     const encrypt = () => tenant.call('POST', '/v1/encrypt', { plaintext: 'x', key_id: id })
     expect((await encrypt()).body.code).toBe('E_ENVELOPE_ONLY')
     const set = ['tenant', 'set', tenant.tenant.tenant_id, '--envelope-only', 'false']
-    expect(await runEaas(set, { database, rootKey: ROOT_KEY })).toMatchObject({ code: 0, stderr: '' })
+    expect(await runCommand(set, { database, rootKey: ROOT_KEY })).toMatchObject({ code: 0, stderr: '' })
     expect((await encrypt()).status).toBe(200)
     expect((await tenant.call('GET', '/v1/audit?action=envelope_only.refused')).body.total).toBe(1)
   })

@@ -12,8 +12,9 @@ import { verifyExport } from '../../packages/server/src/audit/verify/verify-expo
 import { readKeptFile } from '../../packages/server/src/audit/watch/kept-witnesses.js'
 import { createCheckpointEmitter } from '../../packages/server/src/jobs/emit-checkpoints.js'
 import { readChain } from '../../packages/server/src/store/audit.js'
+import { runCommand } from '../support/command-host.js'
 import { freshDatabase } from '../support/database.js'
-import { createTenantInProcess, runEaas, startEaas } from '../support/eaas-process.js'
+import { createTenantInProcess, startEaas } from '../support/eaas-process.js'
 import { type Caller, ROOT_KEY, type Service, startService } from '../support/service.js'
 
 const NOW = Date.parse('2026-03-01T00:00:00.000Z')
@@ -29,7 +30,7 @@ let tenant_id: string
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'eaas-checkpoints-'))
   service = await startService({ now: () => NOW })
-  const { code, stdout } = await runEaas(['audit', 'public-key'], { database: service.database, rootKey: ROOT_KEY })
+  const { code, stdout } = await runCommand(['audit', 'public-key'], { database: service.database, rootKey: ROOT_KEY })
   expect(code).toBe(0)
   publicKey = stdout.trim()
 })
@@ -68,9 +69,9 @@ describe('a checkpoint', () => {
 
   it('is the same by the command line, as a note or as JSON', async () => {
     const options = { database: service.database, rootKey: ROOT_KEY }
-    const note = await runEaas(['audit', 'checkpoint', '--tenant', tenant_id], options)
+    const note = await runCommand(['audit', 'checkpoint', '--tenant', tenant_id], options)
     expect(readCheckpoint(note.stdout, publicKey)).toMatchObject({ tenant_id, last_id: 5 })
-    const json = await runEaas(['audit', 'checkpoint', '--tenant', tenant_id, '--json'], options)
+    const json = await runCommand(['audit', 'checkpoint', '--tenant', tenant_id, '--json'], options)
     expect(readCheckpoint(JSON.parse(json.stdout).checkpoint, publicKey)).toMatchObject({ tenant_id, last_id: 5 })
   })
 
@@ -185,7 +186,7 @@ describe('checkpoints on a schedule', () => {
     const { tenant_id } = await createTenantInProcess({ database }, 'scheduled')
     const path = join(folder, 'server')
     const eaas = await startEaas({ database, environment: { EAAS_CHECKPOINT_FILE: path } })
-    const known = (await runEaas(['audit', 'public-key'], { database })).stdout.trim()
+    const known = (await runCommand(['audit', 'public-key'], { database })).stdout.trim()
     await eaas.stop()
     const [line] = await linesOf(path)
     expect(readCheckpoint(line?.checkpoint ?? '', known)).toMatchObject({ tenant_id, last_id: 1 })
@@ -283,10 +284,10 @@ describe('lines of the file that are not as a server wrote them', () => {
     await createTenantInProcess({ database }, 'edited')
     const eaas = await startEaas({ database, environment })
     expect((await eaas.stop()).stderr).not.toContain('checkpoint file')
-    expect((await runEaas(['doctor'], { database, environment })).stdout).toMatch(/ok +checkpoints/)
+    expect((await runCommand(['doctor'], { database, environment })).stdout).toMatch(/ok +checkpoints/)
     await appendFile(path, '# note to self\n')
     const { lines } = await read(path)
-    const { code, stdout } = await runEaas(['doctor'], { database, environment })
+    const { code, stdout } = await runCommand(['doctor'], { database, environment })
     expect([code, stdout]).toEqual([1, expect.stringMatching(new RegExp(`WRONG +checkpoints +line ${lines}: `))])
     await eaas.start()
     expect((await eaas.stop()).stderr).toMatch(
@@ -324,8 +325,11 @@ describe('a checkpoint as it is kept', () => {
     await writeFile(kept, text)
     await writeFile(exported, (await owner.call('GET', '/v1/audit/export')).body)
     const common = ['--checkpoint', kept, '--json']
-    const inPlace = await runEaas(['audit', 'verify', '--tenant', tenant_id, ...common], options())
-    const offline = await runEaas(['audit', 'verify-export', exported, '--public-key', publicKey, ...common], options())
+    const inPlace = await runCommand(['audit', 'verify', '--tenant', tenant_id, ...common], options())
+    const offline = await runCommand(
+      ['audit', 'verify-export', exported, '--public-key', publicKey, ...common],
+      options(),
+    )
     return { inPlace, offline }
   }
 

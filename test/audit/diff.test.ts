@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { findHeadFault } from '../../packages/server/src/audit/head-fault.js'
 import { createCheckpointEmitter } from '../../packages/server/src/jobs/emit-checkpoints.js'
 import { copyTables, restoreTables, type Scene } from '../support/audit-scene.js'
-import { runEaas } from '../support/eaas-process.js'
+import { runCommand } from '../support/command-host.js'
 import { type Caller, ROOT_KEY, type Service, startService } from '../support/service.js'
 
 const TIMEOUT_MS = 120_000
@@ -58,7 +58,7 @@ const entries = async () => (await owner.call('GET', '/v1/audit')).body.total as
 
 async function diff(...args: string[]) {
   const options = { database: service.database, rootKey: ROOT_KEY }
-  const { code, stdout, stderr } = await runEaas(['audit', 'diff', '--tenant', 'acme', '--json', ...args], options)
+  const { code, stdout, stderr } = await runCommand(['audit', 'diff', '--tenant', 'acme', '--json', ...args], options)
   return { code, stderr, found: stdout === '' ? undefined : JSON.parse(stdout) }
 }
 
@@ -107,9 +107,9 @@ describe('eaas audit diff', { timeout: TIMEOUT_MS }, () => {
     const { tenant_id } = (await service.createTenant({ name: 'initech' })).tenant
     const initech = async (...more: string[]) => {
       const options = { database: service.database, rootKey: ROOT_KEY }
-      return runEaas(['audit', 'diff', '--tenant', 'initech', '--checkpoint', file('initech'), ...more], options)
+      return runCommand(['audit', 'diff', '--tenant', 'initech', '--checkpoint', file('initech'), ...more], options)
     }
-    const { stdout } = await runEaas(['audit', 'checkpoint', '--tenant', 'initech'], {
+    const { stdout } = await runCommand(['audit', 'checkpoint', '--tenant', 'initech'], {
       database: service.database,
       rootKey: ROOT_KEY,
     })
@@ -150,7 +150,7 @@ describe('eaas audit diff', { timeout: TIMEOUT_MS }, () => {
 
   it('says that it compared nothing with a file that has no checkpoint of the log', async () => {
     const of = async (...args: string[]) =>
-      (await runEaas(['audit', 'checkpoint', ...args], { database: service.database, rootKey: ROOT_KEY })).stdout
+      (await runCommand(['audit', 'checkpoint', ...args], { database: service.database, rootKey: ROOT_KEY })).stdout
     await service.createTenant({ name: 'globex' })
     const own = await of('--tenant', 'acme')
     const cases: [string, string, string][] = [
@@ -168,7 +168,7 @@ describe('eaas audit diff', { timeout: TIMEOUT_MS }, () => {
         expect(stderr).toContain(`${file(name)} must have a checkpoint of this tenant's log, but ${reason}`)
       }
     }
-    const { code, stderr } = await runEaas(['audit', 'diff', '--tenant', 'globex'], {
+    const { code, stderr } = await runCommand(['audit', 'diff', '--tenant', 'globex'], {
       database: service.database,
       rootKey: ROOT_KEY,
       environment: { EAAS_CHECKPOINT_FILE: file('checkpoints') },

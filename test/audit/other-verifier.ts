@@ -10,13 +10,27 @@ import { PYTHON } from '../support/python.js'
 
 export const VERIFIER = fileURLToPath(new URL('../independent/verify_export.py', import.meta.url))
 const DRIVER = `
-import base64, io, json, sys
+import base64, contextlib, io, json, runpy, sys
 from verify_export import Ed25519PublicKey, verify
+def run(program, args):
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    sys.argv = [program, *args]
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            runpy.run_path(program, run_name="__main__")
+        except SystemExit as end:
+            code = end.code
+    return {"status": code, "stdout": out.getvalue(), "stderr": err.getvalue()}
 if not Ed25519PublicKey:
     sys.exit("the package cryptography is missing")
 for line in sys.stdin:
-    file, *known = json.loads(line)
-    print(json.dumps(verify(io.BytesIO(base64.b64decode(file)), *known)), flush=True)
+    job = json.loads(line)
+    if isinstance(job, dict):
+        answer = run(**job)
+    else:
+        file, *known = job
+        answer = verify(io.BytesIO(base64.b64decode(file)), *known)
+    print(json.dumps(answer), flush=True)
 `
 const ARGUMENTS = ['-B', '-c', DRIVER]
 
@@ -66,25 +80,36 @@ export const comparable = ({ valid, verified_entries, line, checkpoint_compared 
 
 interface Verifier {
   child: ChildProcessWithoutNullStreams
-  /** who waits for its answers, which come in the order of the files */
-  waiting: { resolve(verdict: OtherVerdict): void; reject(error: Error): void }[]
+  /** who waits for its answers, which come in the order of the jobs */
+  waiting: { resolve(answer: unknown): void; reject(error: Error): void }[]
 }
 
 let verifier: Verifier | undefined
 
 /** Verifies files in the other language. */
 export function verifyElsewhere(jobs: readonly VerifierJob[]): Promise<OtherVerdict[]> {
-  verifier ??= startVerifier()
-  const { child, waiting } = verifier
   const verify = ({ file, publicKey, checkpoint }: VerifierJob) =>
-    new Promise<OtherVerdict>((resolve, reject) => {
-      waiting.push({ resolve, reject })
-      child.stdin.write(`${JSON.stringify([Buffer.from(file).toString('base64'), publicKey, checkpoint ?? null])}\n`)
-    })
-  return Promise.all(jobs.map(verify))
+    ask([Buffer.from(file).toString('base64'), publicKey, checkpoint ?? null])
+  return Promise.all(jobs.map((job) => verify(job) as Promise<OtherVerdict>))
 }
 
-/** Starts the process, which reads a file a line and answers each with a line. It ends with this process, which closes its input. */
+/** Runs the other verifier's program with a command line, without a process for it alone. */
+export function runOtherVerifier(
+  args: readonly string[],
+): Promise<{ status: number | null; stdout: string; stderr: string }> {
+  return ask({ program: VERIFIER, args }) as ReturnType<typeof runOtherVerifier>
+}
+
+function ask(job: unknown): Promise<unknown> {
+  verifier ??= startVerifier()
+  const { child, waiting } = verifier
+  return new Promise((resolve, reject) => {
+    waiting.push({ resolve, reject })
+    child.stdin.write(`${JSON.stringify(job)}\n`)
+  })
+}
+
+/** Starts the process, which reads a job a line and answers each with a line. It ends with this process, which closes its input. */
 function startVerifier(): Verifier {
   const child = spawn(PYTHON, ARGUMENTS, { env: environment() })
   const waiting: Verifier['waiting'] = []

@@ -8,7 +8,8 @@ import type postgres from 'postgres'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { purgeTenant } from '../../packages/server/src/jobs/purge-tenants.js'
 import { anchorNow } from '../../packages/server/src/runner/anchor-heads.js'
-import { connectTo, runEaas } from '../support/eaas-process.js'
+import { runCommand } from '../support/command-host.js'
+import { connectTo } from '../support/eaas-process.js'
 import { type Caller, ROOT_KEY, type Service, startService } from '../support/service.js'
 import { ROOT } from '../support/source-files.js'
 
@@ -39,7 +40,7 @@ describe('a log that does not verify', () => {
     await service?.close()
   })
 
-  const eaas = (...args: string[]) => runEaas(args, { database: service.database, rootKey: ROOT_KEY })
+  const eaas = (...args: string[]) => runCommand(args, { database: service.database, rootKey: ROOT_KEY })
   const verify = async (...log: string[]) => JSON.parse((await eaas('audit', 'verify', ...log, '--json')).stdout)
   const ofTenant = () => verify('--tenant', tenant_id)
   const doctor = async (check: string) => {
@@ -180,7 +181,7 @@ describe('a table or marks of before a purge', () => {
         ['purge_marks', 'entry_missing'],
       ] as const) {
         await restore(table, 'before')
-        const { code, stdout } = await runEaas(['audit', 'verify', '--tenant', tenant_id, '--json'], {
+        const { code, stdout } = await runCommand(['audit', 'verify', '--tenant', tenant_id, '--json'], {
           database: service.database,
           rootKey: ROOT_KEY,
           environment: { EAAS_MAX_CLOCK_SKEW_SECONDS: '0' },
@@ -200,7 +201,7 @@ describe('entries that no anchor covers', () => {
     const service = await startService({ now: () => Date.now() - 3 * 3_600_000 })
     const examine = async (minutes: string) => {
       const environment = { EAAS_CHECKPOINT_MINUTES: minutes }
-      const { stdout } = await runEaas(['doctor', '--json'], {
+      const { stdout } = await runCommand(['doctor', '--json'], {
         database: service.database,
         rootKey: ROOT_KEY,
         environment,
@@ -243,7 +244,7 @@ describe('a checkpoint that was kept when a backup was restored', () => {
       await sql`create table backup_log as select * from audit_log`
       await sql`create table backup_heads as select * from heads`
       const run = (...args: string[]) =>
-        runEaas(args, { database, rootKey: ROOT_KEY, environment: { EAAS_CHECKPOINT_FILE: 'none' } })
+        runCommand(args, { database, rootKey: ROOT_KEY, environment: { EAAS_CHECKPOINT_FILE: 'none' } })
       const kept = await run('audit', 'checkpoint', '--installation')
       expect(kept.code).toBe(0)
       await sql.unsafe(`delete from audit_log; insert into audit_log select * from backup_log; delete from heads;
@@ -260,7 +261,7 @@ describe('a checkpoint that was kept when a backup was restored', () => {
       service = await startService({ database, environment })
       expect(service.alarms).toEqual([expect.objectContaining({ tenant_id: INSTALLATION_ID })])
       const accept = ['audit', 'accept-rollback', '--installation', '--reason', 'a restore']
-      const accepted = await runEaas(accept, { database, rootKey: ROOT_KEY, environment })
+      const accepted = await runCommand(accept, { database, rootKey: ROOT_KEY, environment })
       expect([accepted.code, accepted.stdout]).toEqual([0, expect.stringMatching(/^Accepted/m)])
       await service.close()
       service = await startService({ database, environment })

@@ -10,7 +10,7 @@ import { purgeTenant } from '../../packages/server/src/jobs/purge-tenants.js'
 import { suspendTenant } from '../../packages/server/src/operations/suspend-tenant.js'
 import { updateTenant } from '../../packages/server/src/operations/update-tenant.js'
 import { performAsSystem } from '../../packages/server/src/runner/perform.js'
-import { runEaas } from '../support/eaas-process.js'
+import { runCommand } from '../support/command-host.js'
 import { type Caller, ROOT_KEY, type Service, startService } from '../support/service.js'
 
 const DAY_MS = 86_400_000
@@ -138,7 +138,7 @@ describe('the rights at a time', () => {
 
 describe('eaas audit rights', () => {
   const rights = (...args: string[]) =>
-    runEaas(['audit', 'rights', ...args], { database: service.database, rootKey: ROOT_KEY })
+    runCommand(['audit', 'rights', ...args], { database: service.database, rootKey: ROOT_KEY })
 
   it('says who could do what, from a file alone and from the database, with the exit code of a verification', async () => {
     const path = join(folder, 'log.ndjson')

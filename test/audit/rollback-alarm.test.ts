@@ -10,15 +10,9 @@ import { splitLines } from '../../packages/server/src/audit/verify/split-lines.j
 import { verifyExport } from '../../packages/server/src/audit/verify/verify-export.js'
 import { checkTenant, openAuditKey } from '../independent/checker.js'
 import { copyTables, restoreTables } from '../support/audit-scene.js'
+import { runCommand } from '../support/command-host.js'
 import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
-import {
-  connectTo,
-  createTenantInProcess,
-  type EaasProcess,
-  ROOT_KEY,
-  runEaas,
-  startEaas,
-} from '../support/eaas-process.js'
+import { connectTo, createTenantInProcess, type EaasProcess, ROOT_KEY, startEaas } from '../support/eaas-process.js'
 import { type Calls, callsOf } from '../support/load.js'
 import { findObstacleToVerifier, verifyElsewhere } from './other-verifier.js'
 
@@ -64,7 +58,7 @@ const newKey = async ({ url }: EaasProcess) => {
 }
 const wrap = ({ url }: EaasProcess) => call(url, 'POST', `/v1/keys/${key_id}/wrap`, { dek: dek() })
 const hash = ({ url }: EaasProcess) => call(url, 'POST', '/v1/hash', { key_id, value: 'x' })
-const eaas = (args: string[], environment = {}) => runEaas(args, { database, environment })
+const eaas = (args: string[], environment = {}) => runCommand(args, { database, environment })
 /**
  * Accepts the loss for the installation's own log, which may have gone back together with the tenant's, and then for the tenant. Tries
  * again for some time: a server raises the alarms of its logs one after another, and writes each within a second.

@@ -22,7 +22,7 @@ import { listAlarms, writeAlarm } from '../../packages/server/src/store/alarms.j
 import { findEntryHash, findHead } from '../../packages/server/src/store/audit.js'
 import type { Sql, Transaction } from '../../packages/server/src/store/db.js'
 import { TamperedRowError } from '../../packages/server/src/store/tampered-row.js'
-import { runEaas } from '../support/eaas-process.js'
+import { runCommand } from '../support/command-host.js'
 import { type Caller, ROOT_KEY, type Service, startService } from '../support/service.js'
 
 let service: Service
@@ -561,7 +561,7 @@ describe('a log that lost nothing that is known of', () => {
 
   it('has no change undone when the operator accepts its alarm, and the command says so', async () => {
     const accept = (...log: string[]) =>
-      runEaas(['audit', 'accept-rollback', ...log, '--reason', 'a drill'], {
+      runCommand(['audit', 'accept-rollback', ...log, '--reason', 'a drill'], {
         database: service.database,
         rootKey: ROOT_KEY,
       })

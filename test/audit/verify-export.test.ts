@@ -12,10 +12,17 @@ import vectors from '../../packages/server/src/audit/formats/export.vectors.json
 import { encodeNoteKey } from '../../packages/server/src/audit/formats/signed-note.js'
 import { splitLines } from '../../packages/server/src/audit/verify/split-lines.js'
 import { verifyExport } from '../../packages/server/src/audit/verify/verify-export.js'
+import { runCommandIn } from '../support/command-host.js'
 import { PYTHON } from '../support/python.js'
 import { refusedExport } from '../support/refused-export.js'
 import { type Caller, type Service, startService } from '../support/service.js'
-import { findObstacleToVerifier, VERIFIER, type VerifierJob, verifyElsewhere } from './other-verifier.js'
+import {
+  findObstacleToVerifier,
+  runOtherVerifier,
+  VERIFIER,
+  type VerifierJob,
+  verifyElsewhere,
+} from './other-verifier.js'
 
 const EAAS = fileURLToPath(new URL('../../packages/server/bin/eaas.mjs', import.meta.url))
 /** The long form is ../slow/verify-export.test.ts. */
@@ -325,8 +332,14 @@ interface Run {
 /** The public key of another installation. */
 const OTHER_KEY = encodePublicKey(generateKeyPairSync('ed25519').privateKey)
 
-/** Without any variable: neither configuration nor PATH. */
-function eaas(...args: string[]): Promise<Run> {
+/** Runs a command without any variable: neither configuration nor PATH. */
+async function eaas(...args: string[]): Promise<Run> {
+  const { code, stdout, stderr } = await runCommandIn({}, args)
+  return { code: Number(code), out: stdout, error: stderr }
+}
+
+/** The same in a process of its own. */
+function eaasAlone(...args: string[]): Promise<Run> {
   return new Promise((resolve) => {
     execFile(process.execPath, [EAAS, ...args], { env: {}, cwd: folder }, (failure, out, error) => {
       resolve({ code: failure ? Number(failure.code) : 0, out, error })
@@ -373,11 +386,11 @@ describe('eaas audit verify-export', () => {
       expect(error).toContain(`error: option '--witness': ${witness} `)
       expect(error).toContain(why)
       expect(error).toContain('Give the whole key as eaas witness --create printed it')
-      if (!obstacle) expect(python(...args(witness))).toMatchObject({ status: 2, stdout: '' })
+      if (!obstacle) expect(await runOtherVerifier(args(witness))).toMatchObject({ status: 2, stdout: '' })
     }
     // A key that is one, of a witness that cosigned nothing of this, is no usage error.
     expect((await eaas('audit', 'verify-export', ...args(key))).code).toBe(3)
-    if (!obstacle) expect(python(...args(key)).status).toBe(3)
+    if (!obstacle) expect((await runOtherVerifier(args(key))).status).toBe(3)
   })
 
   it('needs no environment, no database and no secret, and says with its exit code whether the file is valid', async () => {
@@ -389,7 +402,7 @@ describe('eaas audit verify-export', () => {
       ['--public-key', known],
       ['--public-key', known, '--checkpoint', note],
     ]) {
-      const { code, out, error } = await eaas('audit', 'verify-export', path, ...args)
+      const { code, out, error } = await eaasAlone('audit', 'verify-export', path, ...args)
       expect([code, error]).toEqual([0, ''])
       expect(out).toMatch(/^The export is valid\.\n/)
       expect(out).not.toMatch(/WARNING|PART|UNUSED/)
@@ -429,7 +442,7 @@ describe('eaas audit verify-export', () => {
       expect([args, code, error]).toEqual([args, expected, ''])
       for (const word of [part, unused, untrusted])
         expect([out, word, word.test(out)]).toEqual([out, word, words.includes(word)])
-      if (!obstacle) expect([args, python(...args).status]).toEqual([args, expected])
+      if (!obstacle) expect([args, (await runOtherVerifier(args)).status]).toEqual([args, expected])
     }
     expect((await eaas('audit', 'verify-export', early, ...key)).out).toContain(
       `went on after entry ${KEPT - 10}, to entry ${LINES - 2}`,

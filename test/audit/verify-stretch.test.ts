@@ -12,8 +12,9 @@ import { serveRoutes } from '../../packages/server/src/http/serve.js'
 import { purgeTenant } from '../../packages/server/src/jobs/purge-tenants.js'
 import { verifyAudit } from '../../packages/server/src/operations/verify-audit.js'
 import { performAsSystem } from '../../packages/server/src/runner/perform.js'
+import { runCommand } from '../support/command-host.js'
 import { backend } from '../support/database.js'
-import { connectTo, runEaas } from '../support/eaas-process.js'
+import { connectTo } from '../support/eaas-process.js'
 import { type Caller, ROOT_KEY, type Service, startService } from '../support/service.js'
 
 const DAY_MS = 86_400_000
@@ -249,7 +250,7 @@ describe('a verification that nobody waits for', () => {
 })
 
 describe('eaas audit', () => {
-  const eaas = (...args: string[]) => runEaas(['audit', ...args], { database: service.database, rootKey: ROOT_KEY })
+  const eaas = (...args: string[]) => runCommand(['audit', ...args], { database: service.database, rootKey: ROOT_KEY })
   const file = async (name: string, text: string) => {
     const path = join(folder, name)
     await writeFile(path, text)

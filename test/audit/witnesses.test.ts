@@ -1,5 +1,4 @@
 // Witnesses of the installation's log: a real `eaas witness` cosigns what a server shows it, and shows what the server's database lost.
-import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { createServer as createHttpServer } from 'node:http'
@@ -17,12 +16,12 @@ import { listWitnessedLines } from '../../packages/server/src/audit/verify/kept-
 import { askWitnesses, createWitnessRound } from '../../packages/server/src/jobs/ask-witnesses.js'
 import { anchorNow } from '../../packages/server/src/runner/anchor-heads.js'
 import { findHead } from '../../packages/server/src/store/audit.js'
+import { runCommand } from '../support/command-host.js'
 import { freshDatabase } from '../support/database.js'
-import { createTenantInProcess, runEaas, startEaas } from '../support/eaas-process.js'
-import { PYTHON } from '../support/python.js'
+import { createTenantInProcess, startEaas } from '../support/eaas-process.js'
 import { ROOT_KEY, type Service, startService } from '../support/service.js'
 import { startWitness, type WitnessProcess } from '../support/witness.js'
-import { findObstacleToVerifier, VERIFIER } from './other-verifier.js'
+import { findObstacleToVerifier, runOtherVerifier } from './other-verifier.js'
 
 const obstacle = findObstacleToVerifier()
 if (obstacle) console.warn(`The second verifier did not read what witnesses cosigned: ${obstacle}`)
@@ -222,7 +221,7 @@ describe('a server process with witnesses', () => {
     const options = { database, rootKey: ROOT_KEY, environment }
     const server = await startEaas(options)
     try {
-      expect((await runEaas(['audit', 'public-key', '--tree'], options)).stdout.trim()).toBe(treeKey)
+      expect((await runCommand(['audit', 'public-key', '--tree'], options)).stdout.trim()).toBe(treeKey)
       await expect.poll(() => readFile(file, 'utf8'), { timeout: 20_000 }).toContain('"tree":')
       const { tenant_id } = await createTenantInProcess(options, 'witnessed')
       const metrics = async () => (await fetch(`${server.url}/metrics`)).text()
@@ -232,7 +231,7 @@ describe('a server process with witnesses', () => {
       expect(await metrics()).toMatch(/^eaas_witness_cosignature_age_seconds\{witness="other.example\/w2"\} /m)
       // The other witness does not know this installation.
       expect(server.stderr).toContain('a witness did not cosign')
-      const doctor = await runEaas(['doctor', '--json'], options)
+      const doctor = await runCommand(['doctor', '--json'], options)
       const { findings } = JSON.parse(doctor.stdout) as { findings: { check: string; detail: string }[] }
       expect(findings.find(({ check }) => check === 'witnesses')).toMatchObject({
         ok: true,
@@ -241,16 +240,20 @@ describe('a server process with witnesses', () => {
       })
 
       expect((await server.stop()).code).toBe(0)
-      const known = (await runEaas(['audit', 'public-key'], options)).stdout.trim()
+      const known = (await runCommand(['audit', 'public-key'], options)).stdout.trim()
       const verify = async (args: string[]) => {
         const files = ['--public-key', known, '--checkpoint', file]
-        const { code, stdout, stderr } = await runEaas(['audit', 'verify-export', ...args, ...files], options)
-        return { code, text: stdout + stderr, python: obstacle ? code : pythonCode([...args, ...files]) }
+        const { code, stdout, stderr } = await runCommand(['audit', 'verify-export', ...args, ...files], options)
+        return {
+          code,
+          text: stdout + stderr,
+          python: obstacle ? code : (await runOtherVerifier([...args, ...files])).status,
+        }
       }
       // The tenant's export has the anchor that the stop left, which the last cosigned checkpoint ends with.
       const [ofTenant, ofInstallation] = [join(folder, 'tenant.ndjson'), join(folder, 'installation.ndjson')]
-      expect((await runEaas(['audit', 'export', '--tenant', tenant_id, '--out', ofTenant], options)).code).toBe(0)
-      expect((await runEaas(['audit', 'export', '--installation', '--out', ofInstallation], options)).code).toBe(0)
+      expect((await runCommand(['audit', 'export', '--tenant', tenant_id, '--out', ofTenant], options)).code).toBe(0)
+      expect((await runCommand(['audit', 'export', '--installation', '--out', ofInstallation], options)).code).toBe(0)
       for (const exported of [ofTenant, ofInstallation]) {
         expect(await verify([exported, '--witness', own.key])).toMatchObject({
           code: 0,
@@ -268,24 +271,24 @@ describe('a server process with witnesses', () => {
         expect(await verify([exported, '--witness', own.key.replace('w1', 'w2')])).toMatchObject({ code: 2, python: 2 })
       }
       const inPlace = ['--checkpoint', file, '--witness', own.key]
-      expect(await runEaas(['audit', 'verify', '--all', ...inPlace], options)).toMatchObject({
+      expect(await runCommand(['audit', 'verify', '--all', ...inPlace], options)).toMatchObject({
         code: 0,
         stdout: expect.stringMatching(/^witnesses {3}cosigned entry \d+ of the installation's log/m),
       })
-      const verified = await runEaas(['audit', 'verify', '--installation', ...inPlace], options)
+      const verified = await runCommand(['audit', 'verify', '--installation', ...inPlace], options)
       expect(verified).toMatchObject({ code: 0, stdout: expect.stringContaining('checkpoint  agrees at entry') })
       expect(verified.stdout).toContain('witnesses   cosigned entry')
       expect(
-        (await runEaas(['audit', 'verify', '--all', '--checkpoint', file, '--witness', other.key], options)).code,
+        (await runCommand(['audit', 'verify', '--all', '--checkpoint', file, '--witness', other.key], options)).code,
       ).toBe(3)
-      expect((await runEaas(['audit', 'verify', '--all', '--witness', own.key], options)).code).toBe(2)
+      expect((await runCommand(['audit', 'verify', '--all', '--witness', own.key], options)).code).toBe(2)
       const mistyped = ['--checkpoint', file, '--witness', own.key.slice(0, -1)]
-      expect(await runEaas(['audit', 'verify', '--all', ...mistyped], options)).toMatchObject({
+      expect(await runCommand(['audit', 'verify', '--all', ...mistyped], options)).toMatchObject({
         code: 2,
         stderr: expect.stringContaining('was mistyped: its parts do not belong together'),
       })
-      expect((await runEaas(['audit', 'verify', '--tenant', 'a', ...inPlace], options)).code).toBe(2)
-      expect((await runEaas(['audit', 'verify-export', ofTenant, '--witness', own.key], options)).code).toBe(2)
+      expect((await runCommand(['audit', 'verify', '--tenant', 'a', ...inPlace], options)).code).toBe(2)
+      expect((await runCommand(['audit', 'verify-export', ofTenant, '--witness', own.key], options)).code).toBe(2)
     } finally {
       await server.stop().catch(() => undefined)
       await own.remove()
@@ -315,7 +318,7 @@ describe('a server process with witnesses', () => {
       const { api_key } = await createTenantInProcess(options, 'served')
       const authorization = `Bearer ${api_key.secret}`
       expect((await fetch(`${server.url}/v1/keys`, { headers: { authorization } })).status).toBe(200)
-      const doctor = await runEaas(['doctor', '--json'], options)
+      const doctor = await runCommand(['doctor', '--json'], options)
       expect(doctor.code).toBe(1)
       const { findings } = JSON.parse(doctor.stdout) as { findings: { check: string; ok: boolean }[] }
       expect(findings.filter(({ ok }) => !ok)).toMatchObject([
@@ -370,8 +373,3 @@ describe('a server process with witnesses', () => {
     await expect(startEaas({ ...options, environment })).rejects.toThrow('not a public key of this type')
   })
 })
-
-/** The exit code of the verifier in Python. */
-function pythonCode(args: string[]): number | null {
-  return spawnSync(PYTHON, ['-B', VERIFIER, ...args], { stdio: 'ignore' }).status
-}

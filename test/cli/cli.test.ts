@@ -2,6 +2,7 @@
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { beforeAll, describe, expect, it } from 'vitest'
+import { runCommandIn } from '../support/command-host.js'
 import { freshDatabase } from '../support/database.js'
 import { ROOT_KEY } from '../support/service.js'
 
@@ -40,13 +41,23 @@ function eaas(args: string, more: Record<string, string> = {}): Promise<Run> {
   return run(args.split(' ').filter(Boolean), more)
 }
 
-function run(args: string[], more: Record<string, string> = {}): Promise<Run> {
-  const env = { PATH: process.env.PATH ?? '', EAAS_ROOT_KEY: ROOT_KEY, ...environment, ...more }
+async function run(args: string[], more: Record<string, string> = {}): Promise<Run> {
+  const { code, stdout, stderr } = await runCommandIn({ ...variables(), ...more }, args)
+  return { code: Number(code), out: stdout, error: stderr }
+}
+
+/** Runs a command in a process of its own. */
+function runAlone(args: string[]): Promise<Run> {
+  const env = variables()
   return new Promise((resolve) => {
     execFile(process.execPath, [EAAS, ...args], { env }, (failure, out, error) => {
       resolve({ code: failure ? Number(failure.code) : 0, out, error })
     })
   })
+}
+
+function variables(): Record<string, string> {
+  return { PATH: process.env.PATH ?? '', EAAS_ROOT_KEY: ROOT_KEY, ...environment }
 }
 
 async function json(args: string) {
@@ -70,12 +81,11 @@ describe('eaas', () => {
     'start --port 1',
     'api-key list',
   ])('tells with exit code 2 that it does not understand: %s', async (args) => {
-    const { code, out, error } = await eaas(args)
+    const { code, out, error } = await runAlone(args.split(' '))
     expect([code, out]).toEqual([2, ''])
     expect(error).toMatch(/^error: .*\nRun the command with --help to see its options.\n$/)
   })
 
-  // A dozen processes, each of which joins the database.
   it('lists, shows and sets tenants, and writes what was set into their log', async () => {
     const created = await json('tenant create --name acme')
     expect(created).toEqual({

@@ -5,15 +5,9 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createCheckpointEmitter } from '../../packages/server/src/jobs/emit-checkpoints.js'
 import { copyTables, restoreTables } from '../support/audit-scene.js'
+import { runCommand } from '../support/command-host.js'
 import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
-import {
-  connectTo,
-  createTenantInProcess,
-  type EaasOptions,
-  ROOT_KEY,
-  runEaas,
-  startEaas,
-} from '../support/eaas-process.js'
+import { connectTo, createTenantInProcess, type EaasOptions, ROOT_KEY, startEaas } from '../support/eaas-process.js'
 import { ROOT_KEY as SERVICE_ROOT_KEY, startService } from '../support/service.js'
 
 const TIMEOUT_MS = 120_000
@@ -36,7 +30,7 @@ interface Finding {
 }
 
 async function examine(options: Partial<EaasOptions> = {}) {
-  const { code, stdout } = await runEaas(['doctor', '--json'], { database, ...options })
+  const { code, stdout } = await runCommand(['doctor', '--json'], { database, ...options })
   const { ok, findings } = JSON.parse(stdout) as { ok: boolean; findings: Finding[] }
   expect(code).toBe(ok ? 0 : 1)
   return {

@@ -1,14 +1,14 @@
 // The installation's own log at the command line: what a server's run and an operator's commands leave in it, its checkpoints, and the
 // anchor in an export, which both verifiers check.
-import { spawnSync } from 'node:child_process'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { findObstacleToVerifier, VERIFIER } from '../audit/other-verifier.js'
+import { findObstacleToVerifier, runOtherVerifier } from '../audit/other-verifier.js'
+import { runCommand } from '../support/command-host.js'
 import { freshDatabase, type TestDatabase } from '../support/database.js'
-import { connectTo, createTenantInProcess, runEaas, startEaas } from '../support/eaas-process.js'
+import { connectTo, createTenantInProcess, startEaas } from '../support/eaas-process.js'
 import { ROOT_KEY, startService } from '../support/service.js'
 
 const OPERATOR = /^operator:.+@.+/
@@ -26,7 +26,7 @@ beforeAll(async () => {
 })
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
-const eaas = (...args: string[]) => runEaas(args, { database, environment: { EAAS_CHECKPOINT_FILE: 'none' } })
+const eaas = (...args: string[]) => runCommand(args, { database, environment: { EAAS_CHECKPOINT_FILE: 'none' } })
 
 async function entries() {
   const { stdout } = await eaas('audit', 'list', '--installation', '--json')
@@ -51,7 +51,7 @@ async function verified(...args: string[]) {
   const { code, stdout } = await eaas('audit', 'verify-export', ...args, '--public-key', publicKey, '--json')
   const verdict = JSON.parse(stdout)
   if (findObstacleToVerifier() === undefined) {
-    const other = spawnSync('python3', ['-B', VERIFIER, ...args, '--public-key', publicKey], { encoding: 'utf8' })
+    const other = await runOtherVerifier([...args, '--public-key', publicKey])
     expect([other.status, JSON.parse(other.stdout).anchor]).toEqual([code, verdict.anchor])
   }
   return { code, verdict }

@@ -1,7 +1,8 @@
 // eaas key: the operator manages a tenant's keys, and the tenant's own log records it.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { runCommand } from '../support/command-host.js'
 import { freshDatabase, type TestDatabase } from '../support/database.js'
-import { createTenantInProcess, type EaasProcess, runEaas, startEaas } from '../support/eaas-process.js'
+import { createTenantInProcess, type EaasProcess, startEaas } from '../support/eaas-process.js'
 
 const COMMANDS = ['list', 'show', 'create', 'rotate', 'disable', 'enable', 'destroy', 'cancel-destruction']
 
@@ -17,7 +18,7 @@ describe('eaas key', { timeout: 120_000 }, () => {
   }, 60_000)
   afterAll(() => server?.stop())
 
-  const key = (...args: string[]) => runEaas(['key', ...args], { database })
+  const key = (...args: string[]) => runCommand(['key', ...args], { database })
   const json = async (...args: string[]) => {
     const { code, stdout, stderr } = await key(...args, '--tenant', 'acme', '--json')
     expect([args, code, stderr]).toEqual([args, 0, ''])
@@ -45,7 +46,7 @@ describe('eaas key', { timeout: 120_000 }, () => {
     expect(await json('list')).toMatchObject({ tenant_id })
     expect(await json('show', id)).toMatchObject({ tenant_id })
 
-    const log = await runEaas(['audit', 'list', '--tenant', 'acme', '--key-id', id, '--json'], { database })
+    const log = await runCommand(['audit', 'list', '--tenant', 'acme', '--key-id', id, '--json'], { database })
     const entries: { actor: string; action: string }[] = JSON.parse(log.stdout).logs
     expect(
       entries.map(({ actor, action }) => `${actor.replace(/^operator:.+@.+/, 'operator')} ${action}`).reverse(),

@@ -1,6 +1,6 @@
 // The operator's command line with a tampered tenant: commands report it, and still process the other tenants.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { runEaas } from '../support/eaas-process.js'
+import { runCommand } from '../support/command-host.js'
 import { type Caller, ROOT_KEY, type Service, startService } from '../support/service.js'
 
 let service: Service
@@ -27,7 +27,7 @@ beforeAll(async () => {
 afterAll(() => service?.close())
 
 const eaas = (...args: string[]) =>
-  runEaas(args, {
+  runCommand(args, {
     database: service.database,
     rootKey: ROOT_KEY,
     environment: { EAAS_AUDIT_RETENTION_MONTHS: '1' },

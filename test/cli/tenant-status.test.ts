@@ -9,7 +9,8 @@ import { splitLines } from '../../packages/server/src/audit/verify/split-lines.j
 import { verifyExport } from '../../packages/server/src/audit/verify/verify-export.js'
 import { checkTenant, openAuditKey } from '../independent/checker.js'
 import { serverOf } from '../support/audit-scene.js'
-import { connectTo, runEaas } from '../support/eaas-process.js'
+import { runCommand } from '../support/command-host.js'
+import { connectTo } from '../support/eaas-process.js'
 import { callRoute, makeGround, routesWithRules } from '../support/route-calls.js'
 import { type Caller, ROOT_KEY, type Service, startService } from '../support/service.js'
 
@@ -37,7 +38,7 @@ afterAll(async () => {
 
 /** Runs the operator's command in a process of its own. */
 function eaas(...args: string[]) {
-  return runEaas(args, { database: service.database, rootKey: ROOT_KEY })
+  return runCommand(args, { database: service.database, rootKey: ROOT_KEY })
 }
 
 async function json(...args: string[]) {

@@ -3,8 +3,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createTableComparison } from '../../packages/server/src/jobs/compare-tables.js'
 import { MIGRATIONS_DIRECTORY } from '../../packages/server/src/migrations-directory.js'
 import { compareTables, describeSchema, type SchemaDifferences } from '../../packages/server/src/store/schema.js'
+import { runCommand } from '../support/command-host.js'
 import { backend, freshDatabase } from '../support/database.js'
-import { connectTo, runEaas, startEaas } from '../support/eaas-process.js'
+import { connectTo, startEaas } from '../support/eaas-process.js'
 import { ROOT_KEY, type Service, startService } from '../support/service.js'
 
 let service: Service
@@ -212,7 +213,7 @@ describe('eaas doctor and a server', () => {
     const database = await freshDatabase('schema')
     const server = await startEaas({ database, rootKey: ROOT_KEY, environment: { EAAS_LOG_LEVEL: 'warn' } })
     const find = async () => {
-      const { code, stdout } = await runEaas(['doctor', '--json'], { database, rootKey: ROOT_KEY })
+      const { code, stdout } = await runCommand(['doctor', '--json'], { database, rootKey: ROOT_KEY })
       const { findings } = JSON.parse(stdout) as { findings: { check: string; ok: boolean; detail: string }[] }
       return { code, ...findings.find(({ check }) => check === 'tables') }
     }

@@ -3,8 +3,9 @@ import { randomBytes } from 'node:crypto'
 import type postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { GRANTED_TABLES } from '../../packages/server/src/store/grants.js'
+import { runCommand } from '../support/command-host.js'
 import { backend, freshDatabase, isPooled, type TestDatabase } from '../support/database.js'
-import { connectTo, createTenantByCli, runEaas, startEaas } from '../support/eaas-process.js'
+import { connectTo, createTenantByCli, startEaas } from '../support/eaas-process.js'
 
 const DENIED = '42501'
 /** Part of the role's name; empty for the pooler of the tests, which supports only plain names. */
@@ -16,7 +17,7 @@ describe.skipIf(backend() === 'embedded')('a role that may only read and write r
   let role: string
   let sql: postgres.Sql
 
-  const migrate = (...args: string[]) => runEaas(['migrate', ...args], { database: owner })
+  const migrate = (...args: string[]) => runCommand(['migrate', ...args], { database: owner })
   const grantsNow = () => sql`
     select c.relname, c.relacl::text, array(select a.attacl::text from pg_attribute a where a.attrelid = c.oid) as columns
     from pg_class c where c.relnamespace = 'public'::regnamespace and c.relkind = 'r' order by c.relname`
@@ -42,7 +43,7 @@ describe.skipIf(backend() === 'embedded')('a role that may only read and write r
   }
 
   it('is told to have the owner migrate before, and serves after eaas migrate --role', async () => {
-    const before = await runEaas(['doctor'], { database })
+    const before = await runCommand(['doctor'], { database })
     expect([before.code, before.stdout]).toEqual([1, expect.stringContaining('run eaas migrate as the owner')])
 
     expect(await migrate('--role', role)).toMatchObject({ code: 0, stderr: '' })
@@ -71,11 +72,11 @@ describe.skipIf(backend() === 'embedded')('a role that may only read and write r
     const made = await call('POST', '/v1/api-keys', { name: 'reader', permissions: ['keys:read'] })
     expect(made.status).toBe(201)
     expect((await call('DELETE', `/v1/api-keys/${made.body.id}`)).status).toBeLessThan(300)
-    expect(await runEaas(['purge'], { database })).toMatchObject({ code: 0, stderr: '' })
+    expect(await runCommand(['purge'], { database })).toMatchObject({ code: 0, stderr: '' })
     const { code, stdout, stderr } = await eaas.stop()
     expect([code, stdout]).toEqual([0, expect.stringContaining('This is the first start.')])
     expect(stderr).not.toContain('denied')
-    const doctor = async (who: TestDatabase) => (await runEaas(['doctor'], { database: who })).stdout
+    const doctor = async (who: TestDatabase) => (await runCommand(['doctor'], { database: who })).stdout
     expect(await doctor(database)).toMatch(/^ok +rights +this role may not change audit entries$/m)
     expect(await doctor(owner)).toMatch(/^WARN +rights +this role may change audit entries.*eaas migrate --role/m)
   })
@@ -109,7 +110,7 @@ describe.skipIf(backend() === 'embedded')('a role that may only read and write r
     expect(await outcome('select id from chain_alarms, instance where false for update')).toBe('done')
     expect(await outcome('delete from chain_alarms where false')).toBe('done')
 
-    const kept = await runEaas(['migrate', '--role', role, '--json'], {
+    const kept = await runCommand(['migrate', '--role', role, '--json'], {
       database: owner,
       environment: { EAAS_AUDIT_RETENTION_MONTHS: '0' },
     })
@@ -154,7 +155,7 @@ describe.skipIf(backend() === 'embedded')('a role that may only read and write r
 describe.skipIf(backend() !== 'embedded')('eaas migrate --role on the embedded database', () => {
   it('says that there are no roles', async () => {
     const database = await freshDatabase('role')
-    expect(await runEaas(['migrate', '--role', 'eaas'], { database, rootKey: null })).toMatchObject({
+    expect(await runCommand(['migrate', '--role', 'eaas'], { database, rootKey: null })).toMatchObject({
       code: 1,
       stderr: expect.stringContaining('--role needs EAAS_DATABASE_URL'),
     })

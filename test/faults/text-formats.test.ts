@@ -3,8 +3,9 @@ import { randomBytes } from 'node:crypto'
 import type postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { findWrongFormats, WrongFormatError } from '../../packages/server/src/store/text-formats.js'
+import { runCommand } from '../support/command-host.js'
 import { backend, freshDatabase, isPooled, type TestDatabase } from '../support/database.js'
-import { connectTo, runEaas } from '../support/eaas-process.js'
+import { connectTo } from '../support/eaas-process.js'
 import { type Caller, ROOT_KEY, type Service, startService } from '../support/service.js'
 
 /** What somebody with SQL sets, and what the setting is then. */
@@ -100,7 +101,7 @@ describe('a database that is set to another form of text', () => {
         )
         await expect(startService({ database })).rejects.toThrow(says)
         for (const command of [['doctor'], ['start']]) {
-          const { code, stdout, stderr } = await runEaas(command, { database, rootKey: ROOT_KEY })
+          const { code, stdout, stderr } = await runCommand(command, { database, rootKey: ROOT_KEY })
           expect([code, stdout + stderr]).toEqual([1, expect.stringMatching(says)])
         }
       } finally {
@@ -144,7 +145,7 @@ describe('a new database', () => {
     const service = await startService({ database })
     const owner = await service.createTenant()
     await service.close()
-    const { code, stdout } = await runEaas(['doctor'], { database, rootKey: ROOT_KEY })
+    const { code, stdout } = await runCommand(['doctor'], { database, rootKey: ROOT_KEY })
     expect([code, stdout]).toEqual([0, expect.stringContaining('All checks passed')])
     const later = await startService({ database })
     expect((await later.caller(owner.secret).call('GET', '/v1/audit/verify')).body).toMatchObject({ valid: true })

@@ -210,7 +210,8 @@ async function untilListening(run: Run): Promise<void> {
 }
 
 /** Builds the environment of a process, without the caller's own EAAS_* and NODE_* variables. */
-function environmentOf({ database, rootKey = ROOT_KEY, environment = {} }: EaasOptions): Record<string, string> {
+/** The environment of a process. */
+export function environmentOf({ database, rootKey = ROOT_KEY, environment = {} }: EaasOptions): Record<string, string> {
   const { PATH = '', HOME = '', TMPDIR } = process.env
   return {
     PATH,

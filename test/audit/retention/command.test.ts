@@ -2,7 +2,7 @@
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { runEaas } from '../../support/eaas-process.js'
+import { runCommand } from '../../support/command-host.js'
 import { ROOT_KEY } from '../../support/service.js'
 import { ALL, expectVerifies, folder, OLD, RESTATED, service, stored, tenant_id, useLog } from './scene.js'
 
@@ -10,7 +10,7 @@ useLog()
 
 describe('eaas purge', () => {
   const eaas = (args: string[], environment: Record<string, string> = {}) =>
-    runEaas(['purge', '--tenant', tenant_id, '--json', ...args], {
+    runCommand(['purge', '--tenant', tenant_id, '--json', ...args], {
       database: service.database,
       rootKey: ROOT_KEY,
       environment: { EAAS_AUDIT_RETENTION_MONTHS: '12', ...environment },

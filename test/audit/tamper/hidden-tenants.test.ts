@@ -7,7 +7,7 @@ import { createScheduledVerification } from '../../../packages/server/src/jobs/s
 import { verifyAll } from '../../../packages/server/src/jobs/verify-all.js'
 import type { Services } from '../../../packages/server/src/runner/operation.js'
 import type { Sql } from '../../../packages/server/src/store/db.js'
-import { runEaas } from '../../support/eaas-process.js'
+import { runCommand } from '../../support/command-host.js'
 import { type Caller, ROOT_KEY, type Service, startService } from '../../support/service.js'
 
 let service: Service
@@ -86,7 +86,7 @@ describe('a tenant that is hidden while the tenants are listed', () => {
   it('is named by eaas tenant list and eaas doctor, which end with 1', async () => {
     const { database, services } = service
     const run = async (...args: string[]) => {
-      const { code, stdout } = await runEaas([...args, '--json'], { database, rootKey: ROOT_KEY })
+      const { code, stdout } = await runCommand([...args, '--json'], { database, rootKey: ROOT_KEY })
       return [code, JSON.parse(stdout)]
     }
     const chains = async () => {

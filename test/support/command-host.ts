@@ -1,0 +1,66 @@
+// `eaas` commands without a process for each: one process of a worker runs them one after another (command-host.mjs). For tests of what a
+// command does; those of what its process does, such as its streams, signals and memory, use `runEaas`.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { type EaasOptions, type Ended, environmentOf } from './eaas-process.js'
+import { FAST_WASM } from './fast-wasm.js'
+import { guardedDir } from './guarded-dir.js'
+
+const HOST = fileURLToPath(new URL('command-host.mjs', import.meta.url))
+/** What `bin/eaas.mjs` imports. */
+const PROGRAM = new URL('../../packages/server/dist/main.js', import.meta.url).href
+
+interface Waiting {
+  resolve(ended: Ended): void
+  reject(error: Error): void
+}
+
+interface Host {
+  child: ChildProcess
+  waiting: Waiting | undefined
+}
+
+let host: Host | undefined
+let turn: Promise<unknown> = Promise.resolve()
+
+/** Runs an `eaas` command that ends by itself, after those that run already. */
+export function runCommand(
+  args: string[],
+  options: Pick<EaasOptions, 'database' | 'rootKey' | 'environment'>,
+): Promise<Ended> {
+  return runCommandIn(environmentOf(options), args)
+}
+
+/** Runs an `eaas` command with exactly these environment variables. */
+export function runCommandIn(env: Record<string, string>, args: string[]): Promise<Ended> {
+  const ended = turn.then(() => {
+    host ??= startHost()
+    const { child } = host
+    return new Promise<Ended>((resolve, reject) => {
+      if (host) host.waiting = { resolve, reject }
+      child.send({ args, env })
+    })
+  })
+  turn = ended.catch(() => undefined)
+  return ended
+}
+
+/** Starts the process. It ends with this one, whose channel it sees closed. */
+function startHost(): Host {
+  const { path: cwd } = guardedDir('eaas-test-commands')
+  const child = spawn(process.execPath, [FAST_WASM, HOST, PROGRAM], {
+    cwd,
+    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+  })
+  const started: Host = { child, waiting: undefined }
+  child.on('message', (ended) => {
+    const { waiting } = started
+    started.waiting = undefined
+    waiting?.resolve(ended as Ended)
+  })
+  child.on('close', (code, signal) => {
+    host = undefined
+    started.waiting?.reject(new Error(`the process of the commands ended (${code ?? signal})`))
+  })
+  return started
+}
