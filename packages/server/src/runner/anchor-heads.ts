@@ -3,7 +3,7 @@ import { INSTALLATION_ID } from '@eaas/protocol'
 import { ChainAlarmError } from '../audit/append-errors.js'
 import { openAuditKey } from '../audit/audit-key.js'
 import { anchorMetadata } from '../audit/formats/anchor.js'
-import { type Head, isHeadAuthentic } from '../audit/formats/chain.js'
+import { type Head, isHeadAuthentic, isKeptHeadAuthentic } from '../audit/formats/chain.js'
 import { readAnchorHeads } from '../audit/watch/newest-anchor.js'
 import { RECOVERY_PAGE } from '../recovery-page.js'
 import {
@@ -107,6 +107,7 @@ async function mayAnchor(
   try {
     const auditKey = openAuditKey(rootKey, head)
     if (!anchored?.is_contradicted) return isHeadAuthentic(auditKey, head)
+    if (!isKeptHeadAuthentic(auditKey, head.tenant_id, anchored)) return false
     watch.remember(anchored)
     await watch.read(sql, auditKey) // an accepted rollback or a purge explains it
     return true

@@ -40,6 +40,15 @@ export async function findAnchorTime(sql: Queryable): Promise<string | undefined
   return row?.created_at
 }
 
+/**
+ * Whether a head `h` is not the anchored one `a`. The root of the anchor proves of that one only the id and the hash, so its MAC alone says
+ * nothing: somebody may have copied that of the head.
+ */
+function differs(sql: Queryable) {
+  return sql`(a.last_id, a.hash, a.policy_version, a.created_at, a.mac)
+    is distinct from (h.last_id, h.hash, h.policy_version, h.created_at, h.mac)`
+}
+
 /** A head in the database, and the wrapped key that authenticates it. */
 export interface CurrentHead extends Head {
   wrapped_audit_key: Uint8Array
@@ -53,7 +62,7 @@ export interface CurrentHead extends Head {
 export function listCurrentHeads(sql: Queryable): Promise<CurrentHead[]> {
   return sql<CurrentHead[]>`
     select h.tenant_id, h.last_id, h.hash, h.policy_version, h.created_at, h.mac, t.wrapped_audit_key,
-           a.mac is distinct from h.mac as is_changed, coalesce(e.id, h.last_id) as last_entry
+           ${differs(sql)} as is_changed, coalesce(e.id, h.last_id) as last_entry
     from heads h join tenants t on t.tenant_id = h.tenant_id
     left join anchored_heads a on a.tenant_id = h.tenant_id
     left join lateral (
@@ -66,7 +75,7 @@ export async function findUncovered(sql: Queryable, since: string): Promise<stri
   const rows = await sql<{ name: string }[]>`
     select t.name from heads h join tenants t on t.tenant_id = h.tenant_id
     left join anchored_heads a on a.tenant_id = h.tenant_id
-    where h.created_at < ${since} and a.mac is distinct from h.mac order by h.created_at`
+    where h.created_at < ${since} and ${differs(sql)} order by h.created_at`
   return rows.map(({ name }) => name)
 }
 

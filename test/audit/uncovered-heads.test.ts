@@ -1,0 +1,69 @@
+// Heads that the next anchor must cover, whatever somebody wrote into the copies of the anchored ones: the root of an anchor proves of each
+// copy only its id and its hash. The attacker has the whole database and no key.
+import { describe, expect, it } from 'vitest'
+import { readAnchor } from '../../packages/server/src/audit/watch/newest-anchor.js'
+import { verifyAll } from '../../packages/server/src/jobs/verify-all.js'
+import { acceptRollback } from '../../packages/server/src/operations/accept-rollback.js'
+import { anchorNow } from '../../packages/server/src/runner/anchor-heads.js'
+import { findUncovered } from '../../packages/server/src/store/anchors.js'
+import { serverOf } from '../support/audit-scene.js'
+import type { Service } from '../support/service.js'
+import { anchor, copyAll, removeAll, setInstallationScene, verify } from './installation-scene.js'
+
+const { start, current, twoTenants } = setInstallationScene()
+
+/** Gives the anchored head of a tenant what nothing proves of it: the columns of the head in the database. */
+const copyUnproven = ({ services: { sql } }: Service, tenant_id: string) => sql`
+  update anchored_heads as a set mac = h.mac, policy_version = h.policy_version, created_at = h.created_at
+  from heads as h where h.tenant_id = a.tenant_id and a.tenant_id = ${tenant_id}`
+
+const coveredEntry = async ({ services: { sql, installationKey } }: Service, tenant_id: string) =>
+  (await readAnchor(sql, installationKey))?.heads.find((head) => head.tenant_id === tenant_id)?.last_id
+
+describe('an anchored head that was given the MAC of a later one', () => {
+  it('is replaced by the next anchor, so the tenant cannot go back to it', async () => {
+    const { victim } = await twoTenants()
+    const { tenant_id } = victim.tenant
+    const running = current()
+    await anchor(running)
+    const putBack = await copyAll(running, tenant_id)
+    await victim.call('POST', '/v1/keys', { name: 'more' })
+    await copyUnproven(running, tenant_id)
+    const since = new Date(running.services.now() + 60_000).toISOString()
+    expect(await findUncovered(running.services.sql, since)).toEqual([victim.tenant.name])
+    expect(await anchor(running)).toBe(true)
+    expect(await coveredEntry(running, tenant_id)).toBe(4)
+    expect(await findUncovered(running.services.sql, since)).toEqual([])
+
+    await removeAll(running, tenant_id)
+    await putBack(running)
+    await copyUnproven(running, tenant_id)
+    const after = await start()
+    expect(after.alarms).toMatchObject([{ tenant_id }])
+    expect((await after.caller(victim.secret).call('GET', '/v1/keys')).status).toBe(500)
+    expect(await verify(after, tenant_id)).toMatchObject({ valid: false, reason: 'behind_checkpoint' })
+    const { verdicts } = await verifyAll(after.services)
+    expect(verdicts.filter(({ valid }) => !valid)).toMatchObject([{ tenant_id }])
+  })
+
+  it('is not explained by an earlier rollback: a command leaves the tenant covered as it was', async () => {
+    const { victim, putBack } = await twoTenants()
+    const { tenant_id } = victim.tenant
+    for (const name of ['c', 'd', 'e']) await victim.call('POST', '/v1/keys', { name })
+    await anchor(current())
+    await putBack()
+    await acceptRollback((await start()).services, tenant_id, { reason: 'a drill' }) // entry 3, of a log that had 6
+    const running = await start()
+    const putBackAgain = await copyAll(running, tenant_id)
+    await running.caller(victim.secret).call('POST', '/v1/keys', { name: 'more' })
+    await anchor(running)
+    expect(await coveredEntry(running, tenant_id)).toBe(4)
+
+    await removeAll(running, tenant_id)
+    await putBackAgain(running)
+    await running.services.sql`update anchored_heads set policy_version = 1 where tenant_id = ${tenant_id}`
+    await anchorNow(serverOf(running).services, { evenIfSame: true }) // has witnessed nothing
+    expect(await coveredEntry(running, tenant_id)).toBe(4)
+    expect((await start()).alarms).toMatchObject([{ tenant_id }])
+  })
+})
