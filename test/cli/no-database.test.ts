@@ -3,6 +3,7 @@ import { chown, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { runCommand } from '../support/command-host.js'
 import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
 import { connectTo, createTenantByCli, runEaas, startEaas } from '../support/eaas-process.js'
 
@@ -34,7 +35,7 @@ afterAll(() => rm(folder, { recursive: true, force: true }))
 describe.skipIf(backend() === 'postgres')('in a folder without a database', () => {
   it.each(COMMANDS)('eaas %s says so, and leaves nothing there', { timeout: TIMEOUT_MS }, async (command) => {
     const database: TestDatabase = { backend: 'embedded', dataDir: join(folder, 'none'), drop: async () => undefined }
-    const { code, stdout, stderr } = await runEaas(command.split(' '), { database, rootKey: null })
+    const { code, stdout, stderr } = await runCommand(command.split(' '), { database, rootKey: null })
     expect([code === 0, stdout]).toEqual([false, ''])
     expect(stderr).toMatch(/^eaas: There is no database in .*none\. Set EAAS_DATA_DIR to its directory/)
     expect(await readdir(folder)).toEqual([])
@@ -53,7 +54,7 @@ describe('on a new database', () => {
     { timeout: TIMEOUT_MS },
     async (command) => {
       const database = await freshDatabase('new')
-      const { code, stdout, stderr } = await runEaas(command.split(' '), { database })
+      const { code, stdout, stderr } = await runCommand(command.split(' '), { database })
       expect([code, stdout]).toEqual([1, ''])
       expect(stderr).toMatch(/^eaas: There is no installation yet in this database .* Create it: eaas start\n$/)
       if (database.backend === 'embedded') return
@@ -69,7 +70,7 @@ describe.skipIf(backend() === 'embedded')('a database that PostgreSQL does not h
     const database = await freshDatabase('absent')
     if (database.backend !== 'postgres') throw new Error('not PostgreSQL')
     const url = database.url.replace(/\/[^/]+$/, '/absent')
-    const { code, stdout, stderr } = await runEaas(['tenant', 'list'], { database: { ...database, url } })
+    const { code, stdout, stderr } = await runCommand(['tenant', 'list'], { database: { ...database, url } })
     expect([code, stdout]).toEqual([1, ''])
     expect(stderr).toMatch(
       /^eaas: .*"absent" does not exist.*: create the database, or correct its name in EAAS_DATABASE_URL\n$/,

@@ -8,8 +8,9 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { purgeTenant } from '../../packages/server/src/jobs/purge-tenants.js'
+import { runCommand } from '../support/command-host.js'
 import { freshDatabase } from '../support/database.js'
-import { createTenantByCli, EAAS, runEaas, startEaas } from '../support/eaas-process.js'
+import { createTenantByCli, EAAS, startEaas } from '../support/eaas-process.js'
 import { ROOT_KEY, type Service, startService } from '../support/service.js'
 
 const TIMEOUT_MS = 120_000
@@ -28,7 +29,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true })
 })
 
-const run = (...args: string[]) => runEaas(args, { database: service.database, rootKey: ROOT_KEY })
+const run = (...args: string[]) => runCommand(args, { database: service.database, rootKey: ROOT_KEY })
 
 /** Starts the command as a shell does. */
 function start(...args: string[]) {
@@ -157,8 +158,8 @@ describe('the exit code of a verification', { timeout: TIMEOUT_MS }, () => {
     const down = { EAAS_DATABASE_URL: 'postgres://127.0.0.1:1/none', EAAS_PORT: 'x' }
     const url = down.EAAS_DATABASE_URL
     const database = { backend: 'postgres' as const, url, directUrl: url, drop: async () => undefined }
-    expect((await runEaas([...verify, id], { database })).code).toBe(3)
-    expect((await runEaas([...verify, id], { database, environment: down })).code).toBe(3)
+    expect((await runCommand([...verify, id], { database })).code).toBe(3)
+    expect((await runCommand([...verify, id], { database, environment: down })).code).toBe(3)
     await service.services.sql`update audit_log set actor = 'x' where tenant_id = ${id}`
     expect(await codeOf(...verify, id)).toBe(1)
   })

@@ -12,7 +12,8 @@ import { encodeNoteKey, readSignatures, splitNote } from '../../packages/server/
 import { readTreeKey, signTree } from '../../packages/server/src/audit/formats/tree.js'
 import { MAX_REQUEST_BYTES, writeAddCheckpoint } from '../../packages/server/src/audit/formats/witness-request.js'
 import { readState } from '../../packages/server/src/witness/state-file.js'
-import { type EaasProcess, runEaas } from '../support/eaas-process.js'
+import { runCommand } from '../support/command-host.js'
+import type { EaasProcess } from '../support/eaas-process.js'
 import { startWitness } from '../support/witness.js'
 
 const NAME = 'witness.example/w1'
@@ -68,7 +69,7 @@ describe('a new witness', () => {
     expect((await state()).witness).toBe(key)
     for (const name of ['witness.key', 'state']) expect((await stat(join(directory, name))).mode & 0o077).toBe(0)
     const before = await readFile(join(directory, 'witness.key'), 'utf8')
-    const again = await runEaas(['witness', '--create', '--name', NAME], options())
+    const again = await runCommand(['witness', '--create', '--name', NAME], options())
     expect(again).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('exists and is not empty') })
     expect(await readFile(join(directory, 'witness.key'), 'utf8')).toBe(before)
     expect((await readdir(folder)).filter((name) => name !== 'witness')).toEqual([])
@@ -88,14 +89,14 @@ describe('a new witness', () => {
     [['witness', '--create', '--name', 'a+b'], 1, 'no space, plus or control character'],
   ])('is not created by %j', async (args, code, message) => {
     const there = { EAAS_WITNESS_DIR: join(folder, 'none') }
-    expect(await runEaas(args, options(there))).toMatchObject({ code, stderr: expect.stringContaining(message) })
+    expect(await runCommand(args, options(there))).toMatchObject({ code, stderr: expect.stringContaining(message) })
     expect(await readdir(folder)).toEqual(['witness'])
   })
 
   async function expectRefused(path: string, code: string) {
     const there = resolve(folder, path)
     const environment = { EAAS_WITNESS_DIR: there }
-    expect(await runEaas(['witness', '--create', '--name', NAME], options(environment))).toMatchObject({
+    expect(await runCommand(['witness', '--create', '--name', NAME], options(environment))).toMatchObject({
       code: 1,
       stdout: '',
       stderr: `eaas: ${there} cannot be created (${code}). Name another directory in EAAS_WITNESS_DIR, or create its parent for the user that the witness runs as.\n`,
@@ -112,7 +113,7 @@ describe('a new witness', () => {
   it('is no folder without its state, in which nothing is then written', async () => {
     const there = join(folder, 'none')
     await mkdir(there)
-    const { code, stderr } = await runEaas(['witness'], options({ EAAS_WITNESS_DIR: there }))
+    const { code, stderr } = await runCommand(['witness'], options({ EAAS_WITNESS_DIR: there }))
     expect({ code, stderr }).toMatchObject({ code: 1, stderr: expect.stringContaining('eaas witness --create') })
     expect(await readdir(there)).toEqual([])
     await rm(there, { recursive: true })
@@ -121,11 +122,11 @@ describe('a new witness', () => {
   it('may have a key from the environment, which is not written', async () => {
     const other = join(folder, 'other')
     const environment = { EAAS_WITNESS_DIR: other, EAAS_WITNESS_KEY: Buffer.alloc(32, 5).toString('base64') }
-    expect((await runEaas(['witness', '--create', '--name', NAME], options(environment))).code).toBe(0)
+    expect((await runCommand(['witness', '--create', '--name', NAME], options(environment))).code).toBe(0)
     expect((await readdir(other)).sort()).toEqual(['.gitignore', 'logs', 'state'])
     await writeFile(join(other, 'logs'), log)
     const wrong = { ...environment, EAAS_WITNESS_KEY: Buffer.alloc(32, 6).toString('base64') }
-    expect(await runEaas(['witness'], options(wrong))).toMatchObject({
+    expect(await runCommand(['witness'], options(wrong))).toMatchObject({
       code: 1,
       stderr: expect.stringContaining('does not belong to the state'),
     })
@@ -183,7 +184,7 @@ describe('a witness that listens', () => {
   })
 
   it('has no second process on its directory', async () => {
-    const second = await runEaas(['witness'], options())
+    const second = await runCommand(['witness'], options())
     expect(second).toMatchObject({ code: 1, stderr: expect.stringContaining(`in use by process ${witness.pid} `) })
   })
 
@@ -243,7 +244,7 @@ describe('a witness that starts again', () => {
     const kept = await Promise.all(names.map((name) => readFile(join(directory, name))))
     try {
       await spoil()
-      const { code, stderr } = await runEaas(['witness'], options())
+      const { code, stderr } = await runCommand(['witness'], options())
       expect(code).toBe(1)
       expect(stderr).toMatch(message)
     } finally {
@@ -264,7 +265,7 @@ describe('a witness that starts again', () => {
 
   it('forgets a log only when it is told to while it does not run, and then cosigns it from its beginning', async () => {
     const origin = log.split('+')[0] ?? ''
-    const forget = () => runEaas(['witness', '--forget', origin], options())
+    const forget = () => runCommand(['witness', '--forget', origin], options())
     expect(await forget()).toMatchObject({ code: 1, stderr: expect.stringContaining('in use by process') })
     const size = await cosignedSize()
     const others = [...(await state()).logs.keys()].filter((other) => other !== origin)

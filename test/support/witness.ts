@@ -2,7 +2,8 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type EaasOptions, type EaasProcess, runEaas, startEaas } from './eaas-process.js'
+import { runCommand } from './command-host.js'
+import { type EaasOptions, type EaasProcess, startEaas } from './eaas-process.js'
 
 export interface WitnessProcess {
   process: EaasProcess
@@ -23,7 +24,7 @@ export async function startWitness(
   const directory = join(folder, 'witness')
   const environment = { EAAS_WITNESS_DIR: directory, EAAS_WITNESS_PORT: '0' }
   const options: EaasOptions = { rootKey: null, command: ['witness'], environment }
-  const { code, stdout, stderr } = await runEaas(['witness', '--create', '--name', name], options)
+  const { code, stdout, stderr } = await runCommand(['witness', '--create', '--name', name], options)
   if (code !== 0) throw new Error(`eaas witness --create ended with code ${code}: ${stderr}`)
   await writeFile(join(directory, 'logs'), ['# logs', ...logs].join('\n'))
   const process = await startEaas(options)
