@@ -9,6 +9,7 @@
     python3 vectors.py seal-stream frames: DEK, context (JSON), salt, plaintext; answers streams
     python3 vectors.py open-stream frames: DEK, context (JSON), stream, nothing; answers as `open`
     python3 vectors.py index   frames: index key, column (JSON), text, nothing; answers what the column holds (JSON)
+    python3 vectors.py serve   frames: the name of one of these seven, and all its frames as one; answers all its answers as one
 
 A frame is a u32 (big-endian) length and that many bytes. Needs the standard library, and `cryptography` or else the
 library of OpenSSL 3 (libcrypto). Nothing is random: every key is SHA-256 of its name, so the files come out the same.
@@ -4668,8 +4669,7 @@ def check():
 
 # Frames
 
-def frames():
-    data = sys.stdin.buffer.read()
+def frames(data):
     at = 0
     while at < len(data):
         (length,) = struct.unpack_from(">I", data, at)
@@ -4677,10 +4677,22 @@ def frames():
         at += 4 + length
 
 
+def answers(job, data):
+    parts = list(frames(data))
+    return b"".join(prefixed(job(*parts[at : at + 4])) for at in range(0, len(parts), 4))
+
+
 def answer(job):
-    parts = list(frames())
-    for at in range(0, len(parts), 4):
-        sys.stdout.buffer.write(prefixed(job(*parts[at : at + 4])))
+    sys.stdout.buffer.write(answers(job, sys.stdin.buffer.read()))
+
+
+def serve():
+    def read():
+        return sys.stdin.buffer.read(int.from_bytes(sys.stdin.buffer.read(4), "big"))
+
+    while command := read():
+        sys.stdout.buffer.write(prefixed(answers(JOBS[command.decode()], read())))
+        sys.stdout.buffer.flush()
 
 
 def open_or_refuse(key, iv, aad, sealed):
@@ -4718,16 +4730,20 @@ def index_of(key, column, text, _):
     return json.dumps(li_value(key, **json.loads(column), text=text.decode())).encode()
 
 
+JOBS = {
+    "seal": gcm_seal,
+    "open": open_or_refuse,
+    "seal-v2": seal_v2,
+    "open-v2": open_v2,
+    "seal-stream": lambda dek, context, salt, plaintext: s1_seal(dek, json.loads(context), salt, plaintext),
+    "open-stream": open_stream,
+    "index": index_of,
+}
 COMMANDS = {
     "write": write,
     "check": check,
-    "seal": lambda: answer(gcm_seal),
-    "open": lambda: answer(open_or_refuse),
-    "seal-v2": lambda: answer(seal_v2),
-    "open-v2": lambda: answer(open_v2),
-    "seal-stream": lambda: answer(lambda dek, context, salt, plaintext: s1_seal(dek, json.loads(context), salt, plaintext)),
-    "open-stream": lambda: answer(open_stream),
-    "index": lambda: answer(index_of),
+    "serve": serve,
+    **{name: lambda job=job: answer(job) for name, job in JOBS.items()},
 }
 
 if __name__ == "__main__":

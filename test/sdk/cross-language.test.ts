@@ -95,19 +95,19 @@ describe.skipIf(obstacle)('another language, live', () => {
       const dek = await exported.unwrap(first.wrapped_key)
       const jobs = sealed.map((envelope, at) => ({ dek, envelope, context: contexts[at] ?? {} }))
       const moved = jobs.map((job) => ({ ...job, context: { ...job.context, moved: '' } }))
-      const opened = openBoundElsewhere([...jobs, ...moved])
+      const opened = await openBoundElsewhere([...jobs, ...moved])
       expect(opened.map((bytes) => bytes && new TextDecoder().decode(bytes))).toEqual([
         ...texts,
         ...texts.map(() => undefined),
       ])
-      const theirs = sealBoundElsewhere(
+      const theirs = (await sealBoundElsewhere(
         texts.map((text, at) => ({
           dek,
           context: contexts[at] ?? {},
           iv: new Uint8Array(12).fill(at),
           plaintext: new TextEncoder().encode(text),
         })),
-      ) as EnvelopeV2[]
+      )) as EnvelopeV2[]
       for (const [at, envelope] of theirs.entries()) {
         expect(await openText(envelope, dek, { context: contexts[at] ?? {} })).toBe(texts[at])
       }
@@ -134,9 +134,9 @@ describe.skipIf(obstacle)('another language, live', () => {
         { dek, envelope: email, context: { model: 'users', field: 'email', 'row.id': `${id + shift}` } },
         { dek, envelope: a.b, context: { model: 'users', field: 'a.b', 'row.id': `${id + shift}` } },
       ])
-    const opened = openBoundElsewhere(jobsOf(0)).map((bytes) => bytes && new TextDecoder().decode(bytes))
+    const opened = (await openBoundElsewhere(jobsOf(0))).map((bytes) => bytes && new TextDecoder().decode(bytes))
     expect(opened).toEqual(plain.flatMap(({ email, a }) => [email, a.b]))
-    expect(openBoundElsewhere(jobsOf(1)).filter((bytes) => bytes !== undefined)).toEqual([])
+    expect((await openBoundElsewhere(jobsOf(1))).filter((bytes) => bytes !== undefined)).toEqual([])
     eaas.close()
   })
 

@@ -43,7 +43,7 @@ export async function expectExchange({
       text: random(bytes),
     }),
   )
-  const theirs = sealElsewhere(jobs)
+  const theirs = await sealElsewhere(jobs)
   const ours: Uint8Array[] = []
   for (const { key, iv, aad, text } of jobs) ours.push(await engine.seal(key.slice(), iv, text, aad))
   for (const [at, { key, iv, aad, text }] of jobs.entries()) {
@@ -55,7 +55,7 @@ export async function expectExchange({
     await expect(async () => engine.open(key.slice(), iv, altered(sealed, at), aad)).rejects.toThrow(OpenError)
   }
   const ourJobs = jobs.map((job, at) => ({ ...job, text: ours[at] ?? new Uint8Array(0) }))
-  const [refused, ...opened] = openElsewhere([...ourJobs.slice(0, 1).map(alteredJob), ...ourJobs])
+  const [refused, ...opened] = await openElsewhere([...ourJobs.slice(0, 1).map(alteredJob), ...ourJobs])
   expect(refused).toBeUndefined()
   expect(opened.map((plaintext, at) => plaintext && same(plaintext, jobs[at]?.text ?? plaintext.subarray(1)))).toEqual(
     jobs.map(() => true),
