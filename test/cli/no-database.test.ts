@@ -1,7 +1,9 @@
 // A command in the wrong folder, or with the URL of another database: it reports that, and creates nothing there.
+import { randomBytes, randomUUID } from 'node:crypto'
 import { chown, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { runCommand } from '../support/command-host.js'
 import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
@@ -108,3 +110,61 @@ describe.skipIf(backend() === 'postgres' || process.getuid?.() !== 0)("another u
     expect((await eaas.stop()).code).toBe(0)
   })
 })
+
+describe('a database that lost its installation, while the checkpoint file still has it', () => {
+  // On the embedded database, nothing but its data directory says which schema is used.
+  it.each(
+    [
+      ['because somebody emptied every table', emptyTables],
+      ['because it leads to another schema', leadElsewhere],
+    ].slice(0, backend() === 'postgres' ? 2 : 1) as [string, typeof emptyTables][],
+  )('%s, becomes no new one', { timeout: TIMEOUT_MS }, async (_, lose) => {
+    const database = await freshDatabase('lost')
+    const environment = { EAAS_CHECKPOINT_FILE: join(folder, randomUUID()) }
+    const eaas = await startEaas({ database, environment })
+    const sql = connectTo(database)
+    try {
+      await lose(sql)
+    } finally {
+      await sql.end()
+    }
+    await eaas.stop()
+    const run = (...args: string[]) => runEaas(args, { database, environment })
+    for (const command of [['start'], ['migrate'], ['tenant', 'create', '--name', 'new']]) {
+      expect(await run(...command)).toEqual({
+        code: 1,
+        stdout: '',
+        stderr: expect.stringMatching(
+          /^eaas: There is no installation in this database, but .* holds checkpoints of one/,
+        ),
+      })
+    }
+    const { code, stdout } = await run('doctor')
+    expect([code, stdout]).toEqual([
+      1,
+      expect.stringMatching(/WRONG +checkpoints +There is no installation in this database/),
+    ])
+    expect((await runEaas(['migrate'], { database, environment: { EAAS_CHECKPOINT_FILE: 'none' } })).code).toBe(0)
+    expect((await run('doctor')).stdout).toContain('the server does not use the database that it used before')
+  })
+
+  it('is not compared without the root key, and doctor says so', { timeout: TIMEOUT_MS }, async () => {
+    const database = await freshDatabase('keyless')
+    const environment = { EAAS_CHECKPOINT_FILE: join(folder, randomUUID()) }
+    await (await startEaas({ database, environment })).stop()
+    const { stdout } = await runEaas(['doctor'], { database, environment, rootKey: randomBytes(32).toString('base64') })
+    expect(stdout).toMatch(/WARN +checkpoints +not compared with .*, for want of the root key/)
+  })
+})
+
+async function emptyTables(sql: postgres.Sql): Promise<void> {
+  const tables = await sql<{ tablename: string }[]>`
+    select tablename from pg_tables where schemaname = 'public' and tablename <> 'schema_version'`
+  await sql`truncate ${sql(tables.map(({ tablename }) => tablename))}`
+}
+
+async function leadElsewhere(sql: postgres.Sql): Promise<void> {
+  await sql`create schema elsewhere`
+  const [{ name } = { name: '' }] = await sql<{ name: string }[]>`select current_database() as name`
+  await sql`alter database ${sql(name)} set search_path = elsewhere`
+}

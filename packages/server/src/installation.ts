@@ -11,7 +11,7 @@ import { encodePublicKey } from './audit/formats/checkpoint.js'
 import type { ThreadDatabase, Verifier } from './audit/verification-thread.js'
 import { verifyLog } from './audit/verify/verify.js'
 import { compareWithAnchor } from './audit/watch/anchor-watch.js'
-import { type LineFault, readKeptFile } from './audit/watch/kept-witnesses.js'
+import { holdsCheckpoints, type LineFault, readKeptFile } from './audit/watch/kept-witnesses.js'
 import { createSharedAlarms, type SharedAlarms } from './audit/watch/shared-alarms.js'
 import type { Config } from './config.js'
 import { deriveRowKey, openSecret, sealNewSecret } from './crypto/key-hierarchy.js'
@@ -113,6 +113,7 @@ export async function openInstallation({
         `There is no installation yet in this database (${store.description}). Create it: eaas start`,
       )
     }
+    if (isNew && config.checkpointFile !== undefined) await assertUnused(config.checkpointFile)
     const rootKey = await findRootKey(store, config, { fromEnvironment, mayCreate: isNew })
     const secrets = await unlock(store.sql, rootKey, { now, actor })
     const states = createTenantStates({ sql: store.sql, rootKey })
@@ -200,6 +201,19 @@ export async function openInstallation({
     await store.close()
     throw error
   }
+}
+
+/**
+ * Refuses a checkpoint file that has been used, for a database without an installation: somebody emptied that one, or the settings lead to another one.
+ *
+ * @throws NoDatabaseError
+ */
+export async function assertUnused(checkpointFile: string): Promise<void> {
+  if (!(await holdsCheckpoints(checkpointFile))) return
+  throw new NoDatabaseError(
+    `There is no installation in this database, but ${checkpointFile} (EAAS_CHECKPOINT_FILE) holds checkpoints of one: somebody emptied the ` +
+      'database, or this is another one, or another schema of it. Connect to the right one, or restore a backup. For a new installation, name another file.',
+  )
 }
 
 /** The installation's row; undefined in a new database. @throws RootKeyError if the database holds tenants but not the row */

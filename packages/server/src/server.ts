@@ -3,7 +3,7 @@ import { hostname } from 'node:os'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { buildApp } from './app.js'
 import { readWitnessKey } from './audit/formats/cosignature.js'
-import { type LineFault, nameFaults } from './audit/watch/kept-witnesses.js'
+import { FAULTS_ADVICE, type LineFault, nameFaults } from './audit/watch/kept-witnesses.js'
 import type { Config } from './config.js'
 import { digestConfig } from './config-digest.js'
 import { isReadableByAll } from './crypto/root-key.js'
@@ -194,8 +194,7 @@ async function logAdvice(
   if (keptFaults.length > 0) {
     log.warn(
       { file: config.checkpointFile, faults: nameFaults(keptFaults) },
-      'the checkpoint file has lines that no server wrote as they are, which prove nothing: a crash cut them short, or somebody ' +
-        'edited the file. Compare the logs with checkpoints that are kept elsewhere (eaas audit verify --checkpoint), then remove these lines',
+      `the checkpoint file has lines that no server wrote as they are, which prove nothing. ${FAULTS_ADVICE}`,
     )
   }
   const keyFile = rootKeyFile(config)

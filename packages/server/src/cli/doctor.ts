@@ -27,7 +27,7 @@ import {
   examineWrites,
 } from './examine-database.js'
 import { examineFile, examineFolder, examineKeyFile } from './examine-files.js'
-import { examineAlarms, examineAnchor, examineChains, examineCheckpoints } from './examine-logs.js'
+import { examineAlarms, examineAnchor, examineChains, examineCheckpoints, examineUnused } from './examine-logs.js'
 import { examineWitnesses } from './examine-witnesses.js'
 import type { Finding, Result } from './finding.js'
 import { print, printJson } from './output.js'
@@ -116,8 +116,11 @@ async function examine(config: Config): Promise<Finding[]> {
     await examineOne('durability', async () => examineDurability(store))
     await examineOne('clock', () => examineClock(store))
     const rootKey = await examineOne('root key', () => examineRootKey(store, config))
-    if (rootKey && checkpointFile !== undefined && checkpoints !== 'directory' && schema === 'current') {
-      await examineOne('checkpoints', () => examineCheckpoints(store.sql, rootKey, checkpointFile))
+    if (checkpointFile !== undefined && checkpoints !== 'directory') {
+      if (!rootKey) await examineOne('checkpoints', () => examineUnused(store.sql, checkpointFile))
+      else if (schema === 'current') {
+        await examineOne('checkpoints', () => examineCheckpoints(store.sql, rootKey, checkpointFile))
+      }
     }
     if (rootKey && schema === 'current') {
       await examineOne('audit chains', () => examineChains(store.sql, rootKey))

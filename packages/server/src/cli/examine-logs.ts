@@ -12,11 +12,11 @@ import { verifyLog } from '../audit/verify/verify.js'
 import { compareWithAnchor } from '../audit/watch/anchor-watch.js'
 import { HeadWatch } from '../audit/watch/head-watch.js'
 import { createHeadWatches } from '../audit/watch/head-watches.js'
-import { nameFaults, readKeptFile, STANDARD_OUTPUT } from '../audit/watch/kept-witnesses.js'
+import { FAULTS_ADVICE, nameFaults, readKeptFile, STANDARD_OUTPUT } from '../audit/watch/kept-witnesses.js'
 import { TENANT_GONE } from '../audit/watch/shared-alarms.js'
 import type { Config } from '../config.js'
 import { deriveRowKey } from '../crypto/key-hierarchy.js'
-import { findOwnInstance, MISSING_TENANT, openInstallationKey, openSecrets } from '../installation.js'
+import { assertUnused, findOwnInstance, MISSING_TENANT, openInstallationKey, openSecrets } from '../installation.js'
 import { listTenantsByVerifiedRecord } from '../jobs/tenants-on-record.js'
 import { RECOVERY_PAGE } from '../recovery-page.js'
 import { createTenantStates } from '../runner/tenant-state.js'
@@ -49,6 +49,14 @@ export async function examineAlarms(sql: Sql): Promise<Result> {
   }
 }
 
+/** Where no root key opens the database: a new one must have a checkpoint file that was not used, as a start demands. */
+export async function examineUnused(sql: Sql, file: string): Promise<Result> {
+  if (await findOwnInstance(sql))
+    return { warning: true, detail: `not compared with ${file}, for want of the root key` }
+  await assertUnused(file)
+  return { detail: 'the database is new' }
+}
+
 /** Compares the logs with the checkpoint file, as a start does. */
 export async function examineCheckpoints(sql: Sql, rootKey: KeyObject, file: string): Promise<Result> {
   if (file === STANDARD_OUTPUT)
@@ -67,12 +75,7 @@ export async function examineCheckpoints(sql: Sql, rootKey: KeyObject, file: str
       : [
           `${someOf(behind)} (${file}). A server that starts will refuse all calls of these tenants until you settle this: see eaas audit accept-rollback --help`,
         ]),
-    ...(faults.length === 0
-      ? []
-      : [
-          `${nameFaults(faults)} (${file}). A crash cut these lines short, or somebody edited the file. Compare the logs with checkpoints that ` +
-            'are kept elsewhere (eaas audit verify --checkpoint), then remove these lines',
-        ]),
+    ...(faults.length === 0 ? [] : [`${nameFaults(faults)} (${file}). ${FAULTS_ADVICE}`]),
     ...(missing.length === 0 ? [] : [`${MISSING_TENANT}: ${someOf(missing)} in ${file}`]),
   ]
   if (found.length === 0) {

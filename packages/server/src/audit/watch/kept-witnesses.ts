@@ -81,6 +81,18 @@ export async function readKeptFile(
   return { witnesses, lines: judge?.lines() ?? 0, faults: judge?.faults() ?? [] }
 }
 
+/** Tells whether the file holds a checkpoint, whoever signed it. */
+export async function holdsCheckpoints(file: string): Promise<boolean> {
+  for await (const text of readLines(file)) if (parseLine(text, 0)) return true
+  return false
+}
+
+/** What to do about the faults of a file. */
+export const FAULTS_ADVICE =
+  'A crash cut these lines short, somebody edited the file, or another installation wrote them. Keep a copy of the file, and compare the logs with ' +
+  'checkpoints that are kept elsewhere (eaas audit verify --checkpoint). Remove the lines only if you know why they are there: if you did not ' +
+  'create this installation anew, lines of another signing key mean that the server does not use the database that it used before'
+
 /** Faults as a sentence names them: the first ones by the numbers of their lines. */
 export function nameFaults(faults: readonly LineFault[], most = 5): string {
   const named = faults.slice(0, most).map(({ line, what }) => `line ${line}: ${what}`)
