@@ -2,7 +2,12 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createTableComparison } from '../../packages/server/src/jobs/compare-tables.js'
 import { MIGRATIONS_DIRECTORY } from '../../packages/server/src/migrations-directory.js'
-import { compareTables, describeSchema, type SchemaDifferences } from '../../packages/server/src/store/schema.js'
+import {
+  compareTables,
+  compareTablesIn,
+  describeSchema,
+  type SchemaDifferences,
+} from '../../packages/server/src/store/schema.js'
 import { runCommand } from '../support/command-host.js'
 import { backend, freshDatabase } from '../support/database.js'
 import { connectTo, startEaas } from '../support/eaas-process.js'
@@ -19,7 +24,7 @@ const SAME = { missing: [], added: [], beside: [] }
 
 describe('the schema of a database that was only migrated', () => {
   it('is what migrations/schema.txt says', async () => {
-    const lines = await describeSchema(service.services.sql)
+    const lines = await service.services.sql.begin(describeSchema)
     await expect(`${lines.join('\n')}\n`).toMatchFileSnapshot('../../packages/server/migrations/schema.txt')
     expect(await compare()).toEqual(SAME)
   })
@@ -33,7 +38,7 @@ const CHANGES: [what: string, change: string, undo: string, lines: Partial<Schem
     'a trigger',
     `${trigger}; create trigger meddle before insert on audit_log for each row execute function meddle()`,
     'drop function meddle cascade',
-    { added: ['trigger meddle on audit_log'], beside: ['function meddle()'] },
+    { added: ['trigger meddle on audit_log'], beside: ['function public.meddle()'] },
   ],
   [
     'a rule',
@@ -123,20 +128,69 @@ const CHANGES: [what: string, change: string, undo: string, lines: Partial<Schem
     'a table that inherits, and so adds rows',
     'create table meddle () inherits (audit_log)',
     'drop table meddle',
-    { added: ['inheritance of meddle from audit_log'] },
+    { added: ['inheritance of public.meddle from public.audit_log'] },
   ],
   [
     "a function that is called in the place of PostgreSQL's own",
     'create function unnest(bytea[]) returns setof bytea language sql as $$ select null::bytea $$',
     'drop function unnest(bytea[])',
-    { added: ['overloading function unnest(bytea[])'] },
+    { added: ['overloading function public.unnest(bytea[])'] },
   ],
   [
     'an operator of its own',
     'create function meddle(bytea, bytea) returns boolean language sql as $$ select true $$; create operator = (leftarg = bytea, rightarg = bytea, function = meddle)',
     'drop operator public.= (bytea, bytea); drop function meddle(bytea, bytea)',
-    { added: ['operator public.=(bytea,bytea)'], beside: ['function meddle(bytea,bytea)'] },
+    { added: ['operator public.=(bytea,bytea)'], beside: ['function public.meddle(bytea,bytea)'] },
   ],
+  [
+    'a cast between types of PostgreSQL',
+    'create cast (int8range as bytea) with inout as implicit',
+    'drop cast (int8range as bytea)',
+    { added: ['cast from int8range to bytea'] },
+  ],
+  [
+    'a table of another schema whose trigger runs when an entry is deleted',
+    `create schema other; create table other.child (t uuid, i bigint, constraint meddle foreign key (t, i) references audit_log on delete cascade);
+     ${trigger}; create trigger meddle before delete on other.child for each row execute function meddle();
+     create rule meddle as on delete to other.child do also select 1`,
+    'drop schema other cascade; drop function meddle',
+    {
+      added: [
+        'foreign key meddle of other.child to audit_log',
+        'rule meddle on other.child',
+        'trigger meddle on other.child',
+      ],
+      beside: ['function public.meddle()'],
+    },
+  ],
+]
+
+/** What is a member of an extension, which anybody who may create one can add to it; plpgsql is one that every database has. */
+const MEMBERS: [what: string, members: [kind: string, name: string, made: string][], named: string[]][] = [
+  [
+    'a function that fits better',
+    [['function', 'unnest(text[])', 'returns setof text language sql as $$ select null $$']],
+    ['overloading function public.unnest(text[])'],
+  ],
+  [
+    'a function that fits with fewer arguments',
+    [['function', 'length(text, integer default 1)', 'returns integer language sql as $$ select 1 $$']],
+    ['overloading function public.length(text,integer)'],
+  ],
+  [
+    'an operator',
+    [
+      ['function', 'meddle(text[], text[])', 'returns boolean language sql as $$ select true $$'],
+      ['operator', 'public.= (text[], text[])', '(leftarg = text[], rightarg = text[], function = meddle)'],
+    ],
+    ['operator public.=(text[],text[])'],
+  ],
+  [
+    'a function in the shadow of one with the same arguments',
+    [['function', 'public.gen_random_uuid()', 'returns uuid language sql as $$ select null::uuid $$']],
+    [],
+  ],
+  ['another function', [['function', 'meddle()', 'returns integer language sql as $$ select 1 $$']], []],
 ]
 
 describe('a change outside the server', () => {
@@ -177,12 +231,29 @@ describe('a change outside the server', () => {
   ])('is named: %s', async (_, change, line) => {
     const undone = service.services.sql.begin(async (sql) => {
       await sql.unsafe(change)
-      const { added } = await compareTables(sql as never, MIGRATIONS_DIRECTORY)
+      const { added } = await compareTablesIn(sql, MIGRATIONS_DIRECTORY)
       throw added // rolls back
     })
     const added = (await undone.catch((found: unknown) => found)) as string[]
     expect(added.some((found) => found.startsWith(line))).toBe(true)
   })
+})
+
+describe('a member of an extension', () => {
+  it.each(MEMBERS)(
+    'is named if it may be called in the place of what PostgreSQL has: %s',
+    async (_, members, named) => {
+      const undone = service.services.sql.begin(async (sql) => {
+        for (const [kind, name, made] of members) {
+          const created = kind === 'operator' ? name.slice(0, name.indexOf('(')) : name
+          await sql.unsafe(`create ${kind} ${created} ${made}`)
+          await sql.unsafe(`alter extension plpgsql add ${kind} ${name.replace(/ default \d/, '')}`)
+        }
+        throw await compareTablesIn(sql, MIGRATIONS_DIRECTORY) // rolls back
+      })
+      expect(await undone.catch((found: unknown) => found)).toEqual({ ...SAME, added: named })
+    },
+  )
 })
 
 describe('a server that compares', () => {
@@ -248,7 +319,7 @@ describe('eaas doctor and a server', () => {
     await sql`create role meddle`
     await sql.begin(async (transaction) => {
       await transaction`set local role meddle`
-      expect(await compareTables(transaction as never, MIGRATIONS_DIRECTORY)).toEqual(SAME)
+      expect(await compareTablesIn(transaction, MIGRATIONS_DIRECTORY)).toEqual(SAME)
     })
     await sql`drop role meddle`
   })

@@ -3,7 +3,7 @@
  * acts on our tables. Two databases that were migrated alike have the same lines. Read from the catalogs alone, without a lock on a table.
  */
 import { readFile } from 'node:fs/promises'
-import type { Sql } from './db.js'
+import type { Sql, Transaction } from './db.js'
 import { GRANTED_TABLES } from './grants.js'
 import { findWrongFormats } from './text-formats.js'
 
@@ -24,9 +24,14 @@ export interface SchemaDifferences {
 const BESIDE = /^(?:function|event trigger|relation beside) /
 
 /** Compares the schema with what the migrations in a folder make; the caller knows that it is of this version. */
-export async function compareTables(sql: Sql, migrations: URL): Promise<SchemaDifferences> {
+export function compareTables(sql: Sql, migrations: URL): Promise<SchemaDifferences> {
+  return sql.begin('read only', (transaction) => compareTablesIn(transaction, migrations)) as Promise<SchemaDifferences>
+}
+
+/** Compares as `compareTables` does, with what names lead to in a transaction, which does nothing else afterwards. */
+export async function compareTablesIn(transaction: Transaction, migrations: URL): Promise<SchemaDifferences> {
   const expected = (await readFile(new URL(EXPECTED, migrations), 'utf8')).split('\n').filter((line) => line !== '')
-  const found = await describeSchema(sql)
+  const found = await describeSchema(transaction)
   const [all, known] = [new Set(found), new Set(expected)]
   const unknown = found.filter((line) => !known.has(line))
   return {
@@ -39,20 +44,30 @@ export async function compareTables(sql: Sql, migrations: URL): Promise<SchemaDi
 /**
  * Describes the schema that names without a schema lead to, in the order of its lines. A view, a temporary table or one of another schema
  * in the place of a table of ours makes other lines, and so does a search path that has anything before PostgreSQL's own catalog.
+ *
+ * Nothing of the database's owner is executed: the first statement names everything with its schema, and after it names lead to PostgreSQL's
+ * catalog alone, until the transaction ends.
  */
-export async function describeSchema(sql: Sql): Promise<string[]> {
-  const [path] = await sql<{ schemas: string[] }[]>`select pg_catalog.current_schemas(true)::text[] as schemas`
-  // With another schema before it, each operator below could be somebody else's.
-  if (path?.schemas[0] !== 'pg_catalog') return [`search path ${path?.schemas.join(', ')}`]
-  const rows = await sql<{ line: string }[]>`
-    with ours as (
+export async function describeSchema(transaction: Transaction): Promise<string[]> {
+  const [path] = await transaction<{ schemas: string[] }[]>`
+    select pg_catalog.current_schemas(true)::pg_catalog.text[] as schemas`
+  const schemas = path?.schemas ?? []
+  await transaction`set local search_path = pg_catalog, pg_temp`
+  // Operators of a schema before it would be called in the place of PostgreSQL's.
+  if (schemas[0] !== 'pg_catalog') return [`search path ${schemas.join(', ')}`]
+  const rows = await transaction<{ line: string }[]>`
+    with path as (
+      select n.oid, s.at
+      from unnest(${schemas}::text[]) with ordinality as s (name, at) join pg_namespace as n on n.nspname = s.name
+      where n.nspname <> 'pg_catalog'
+    ), ours as (
       select t.name, c.oid, c.relkind, c.relpersistence, c.relnamespace, c.relrowsecurity, c.relforcerowsecurity, c.relispartition
-      from unnest(${[...GRANTED_TABLES]}::text[]) as t (name) join pg_class as c on c.oid = to_regclass(t.name)
+      from unnest(${[...GRANTED_TABLES]}::text[]) as t (name), lateral (
+        select c.* from pg_class as c join path on path.oid = c.relnamespace where c.relname = t.name order by path.at limit 1
+      ) as c
     ), home as (
       select relnamespace as oid, ' ON ' || quote_ident(nspname) || '.' as prefix from ours join pg_namespace as n on n.oid = relnamespace
       where ours.name = 'schema_version'
-    ), path as (
-      select oid from pg_namespace where nspname = any(current_schemas(false))
     ), lines (line) as (
       select case relkind when 'r' then 'table' when 'v' then 'view' when 'p' then 'partitioned table' when 'f' then 'foreign table'
                           else 'relation of kind ' || relkind::text end || ' ' || name
@@ -89,14 +104,39 @@ export async function describeSchema(sql: Sql): Promise<string[]> {
       select 'inheritance of ' || i.inhrelid::regclass::text || ' from ' || i.inhparent::regclass::text
       from pg_inherits as i where i.inhparent in (select oid from ours) or i.inhrelid in (select oid from ours)
       union all
-      -- One of a name that PostgreSQL has too may be called in its place, because its arguments fit better.
-      select case when exists (select from pg_proc as o where o.pronamespace = 'pg_catalog'::regnamespace and o.proname = p.proname)
-                  then 'overloading ' else '' end
-             || 'function ' || p.oid::regprocedure::text from pg_proc as p join path on p.pronamespace = path.oid
-      where not exists (select from pg_depend as d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e')
+      -- One of a name that PostgreSQL has too may be called in its place, because its arguments fit better; not if they are the same. Whoever
+      -- owns the database can make any function a member of an extension.
+      select case when own.has_name then 'overloading ' else '' end || 'function ' || p.oid::regprocedure::text
+      from pg_proc as p join path on p.pronamespace = path.oid, lateral (
+        select count(*) > 0 as has_name, coalesce(bool_or(o.proargtypes = p.proargtypes), false) as has_arguments
+        from pg_proc as o where o.pronamespace = 'pg_catalog'::regnamespace and o.proname = p.proname
+      ) as own
+      where (own.has_name and not (own.has_arguments and p.provariadic = 0 and p.pronargdefaults = 0))
+        or not exists (select from pg_depend as d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e')
       union all
       select 'operator ' || o.oid::regoperator::text from pg_operator as o join path on o.oprnamespace = path.oid
-      where not exists (select from pg_depend as d where d.classid = 'pg_operator'::regclass and d.objid = o.oid and d.deptype = 'e')
+      where exists (select from pg_operator as c where c.oprnamespace = 'pg_catalog'::regnamespace and c.oprname = o.oprname)
+        or not exists (select from pg_depend as d where d.classid = 'pg_operator'::regclass and d.objid = o.oid and d.deptype = 'e')
+      union all
+      -- A cast needs no schema. initdb makes everything below the first normal oid.
+      select 'cast from ' || c.castsource::regtype::text || ' to ' || c.casttarget::regtype::text
+      from pg_cast as c join pg_type as s on s.oid = c.castsource join pg_type as t on t.oid = c.casttarget
+      where c.oid >= 16384 and s.typnamespace = 'pg_catalog'::regnamespace and t.typnamespace = 'pg_catalog'::regnamespace
+      union all
+      -- A row of ours that is deleted has such a table's rows looked for, deleted or updated, with all triggers of that table.
+      select 'foreign key ' || quote_ident(c.conname) || ' of ' || c.conrelid::regclass::text || ' to ' || ours.name
+      from pg_constraint as c join ours on ours.oid = c.confrelid
+      where c.contype = 'f' and c.conrelid not in (select oid from ours)
+      union all
+      select 'trigger ' || t.tgname || ' on ' || t.tgrelid::regclass::text || case t.tgenabled when 'D' then ' disabled' else '' end
+      from pg_trigger as t
+      where not t.tgisinternal and t.tgrelid in (select conrelid from pg_constraint where confrelid in (select oid from ours))
+        and t.tgrelid not in (select oid from ours)
+      union all
+      select 'rule ' || r.rulename || ' on ' || r.ev_class::regclass::text
+      from pg_rewrite as r
+      where r.ev_class in (select conrelid from pg_constraint where confrelid in (select oid from ours))
+        and r.ev_class not in (select oid from ours)
       union all
       select 'relation beside ' || c.oid::regclass::text
       from pg_class as c join path on c.relnamespace = path.oid
@@ -109,7 +149,7 @@ export async function describeSchema(sql: Sql): Promise<string[]> {
       select 'event trigger ' || evtname || ' on ' || evtevent from pg_event_trigger where evtenabled <> 'D'
     )
     select line from lines order by line collate "C"`
-  const formats = await findWrongFormats(sql)
+  const formats = await findWrongFormats(transaction)
   return [
     ...rows.map(({ line }) => line),
     ...formats.map(({ name, value, remedy }) => `setting ${name} ${value} (${remedy})`),
