@@ -94,7 +94,7 @@ const common = {
   testTimeout: slow ? SLOW_TIMEOUT_MS : 120_000,
   hookTimeout: 120_000,
   expect: { poll: { timeout: 60_000 } },
-  setupFiles: ['./test/support/end-with-run.ts'],
+  setupFiles: ['./test/support/end-with-run.ts', './test/support/equal-bytes.ts'],
   server: { deps: { inline: ['postgres'] } },
 }
 

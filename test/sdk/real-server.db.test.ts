@@ -4,6 +4,7 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Client, createClient, type Envelope } from '../../packages/sdk/src/index.js'
 import { findWays, lostOn, SERVER_MODE_BYTES, sameBytes } from '../../packages/sdk/src/test-support/envelope-ways.js'
+import { ANY_CHARACTER } from '../support/any-text.js'
 import { rounds } from '../support/rounds.js'
 import { type Caller, type Service, startService } from '../support/service.js'
 
@@ -80,7 +81,7 @@ describe(`${VALUES} random values`, () => {
 
   it('of text in any script take both ways, as text', async () => {
     const values = fc
-      .sample(fc.string({ unit: 'binary', maxLength: 200 }), VALUES)
+      .sample(fc.string({ unit: ANY_CHARACTER, maxLength: 200 }), VALUES)
       .map((text) => text.replaceAll('\0', ''))
     const bundles = await batch<Envelope>(values.map((plaintext) => ({ op: 'encrypt', key_id: keyId, plaintext })))
     const rows = bundles.map((value) => ({ value }))
@@ -104,8 +105,8 @@ describe('through a real server', () => {
     const all = { in: { ...ways.bytes.in, ...ways.server.in }, out: { ...ways.bytes.out, ...ways.server.out } }
     await fc.assert(
       fc.asyncProperty(
-        fc.string({ unit: 'binary' }),
-        fc.jsonValue({ stringUnit: 'binary' }),
+        fc.string({ unit: ANY_CHARACTER }),
+        fc.jsonValue({ stringUnit: ANY_CHARACTER }),
         fc.uint8Array(),
         async (text, json, bytes) => {
           expect(await lostOn(text, ways.text, (a, b) => a === b)).toEqual([])

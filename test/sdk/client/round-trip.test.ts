@@ -5,14 +5,15 @@ import { beforeAll, describe, expect, it } from 'vitest'
 import { createClient } from '../../../packages/sdk/src/index.js'
 import { findWays, lostOn, SERVER_MODE_BYTES, sameBytes } from '../../../packages/sdk/src/test-support/envelope-ways.js'
 import { createTestService } from '../../../packages/sdk/src/testing.js'
+import { ANY_CHARACTER } from '../../support/any-text.js'
 import { rounds } from '../../support/rounds.js'
 
 const MIB = 1_048_576
 const RUNS = { numRuns: rounds(20, 60) }
-const anyCharacter = fc.string({ unit: 'binary', minLength: 1, maxLength: 1 })
+const anyCharacter = fc.string({ unit: ANY_CHARACTER, minLength: 1, maxLength: 1 })
 /** Any JSON value with any Unicode in it, lone surrogates too: JSON escapes them. */
 const anyJson = fc.jsonValue({ stringUnit: fc.oneof(anyCharacter, fc.constantFrom('\ud800', '\udfff')), maxDepth: 5 })
-const anyText = fc.string({ unit: 'binary', maxLength: 2_000, size: 'max' })
+const anyText = fc.string({ unit: ANY_CHARACTER, maxLength: 2_000, size: 'max' })
 const anyBytes = fc.uint8Array({ maxLength: 4_000, size: 'max' })
 
 /** Sizes in bytes; those by chance stand in the names of their tests. */

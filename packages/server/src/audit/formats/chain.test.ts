@@ -3,6 +3,7 @@ import { createSecretKey } from 'node:crypto'
 import { decodeHex, decodeUtf8, encodeHex } from '@eaas/protocol'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { ANY_CHARACTER } from '../../../../../test/support/any-text.js'
 import { columnsOf } from '../../../../../test/support/migrations.js'
 import {
   type AuditEntry,
@@ -43,7 +44,7 @@ async function sha256(bytes: Uint8Array): Promise<string> {
   return encodeHex(new Uint8Array(await crypto.subtle.digest('SHA-256', bytes.slice())))
 }
 
-const text = fc.string({ unit: 'binary' })
+const text = fc.string({ unit: ANY_CHARACTER })
 const instant = fc
   .integer({ min: 0, max: Date.parse('9999-12-31T23:59:59.999Z') })
   .map((time) => new Date(time).toISOString())

@@ -2,6 +2,7 @@
 import { decodeHex } from '@eaas/protocol'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { ANY_CHARACTER } from '../../../../../test/support/any-text.js'
 import { refusedExport } from '../../../../../test/support/refused-export.js'
 import { isAnchor, readAnchorLine } from '../verify/read-export.js'
 import { splitLines } from '../verify/split-lines.js'
@@ -134,7 +135,7 @@ describe('the line of an entry', () => {
 
   it('is one line, whatever its texts hold', () => {
     fc.assert(
-      fc.property(fc.string({ unit: 'binary' }), fc.string({ unit: 'binary' }), (actor, metadata) => {
+      fc.property(fc.string({ unit: ANY_CHARACTER }), fc.string({ unit: ANY_CHARACTER }), (actor, metadata) => {
         const entry = {
           tenant_id: '',
           id: 1,
