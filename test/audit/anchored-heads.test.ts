@@ -2,6 +2,7 @@
 import { text } from 'node:stream/consumers'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
+import { openAuditKey } from '../../packages/server/src/audit/audit-key.js'
 import { anchorLeaf, merkleRoot } from '../../packages/server/src/audit/formats/merkle.js'
 import { compareWithAnchor } from '../../packages/server/src/audit/watch/anchor-watch.js'
 import { createHeadWatches } from '../../packages/server/src/audit/watch/head-watches.js'
@@ -144,7 +145,13 @@ describe('a tenant alone', () => {
     const watches = createHeadWatches(() => expect.unreachable('no alarm'))
     const lost = new Error('the connection was lost')
     const compare = (findAuditKey: () => Promise<never>) =>
-      compareWithAnchor({ ...services, rowKey: deriveRowKey(services.installationKey), watches, findAuditKey })
+      compareWithAnchor({
+        ...services,
+        rowKey: deriveRowKey(services.installationKey),
+        watches,
+        findAuditKey,
+        openKey: (row) => openAuditKey(services.rootKey, row),
+      })
     expect(await compare(() => Promise.reject(lost))).toEqual([lost])
     expect(watches.get(victim.tenant.tenant_id).alarm).toBeUndefined()
   })

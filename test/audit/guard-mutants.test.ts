@@ -220,8 +220,44 @@ describe('what the log of the installation says of tenants', () => {
   const [a, b, c] = [A, B, C].map((tenant_id) => JSON.stringify({ tenant_id }))
   const written = (...entries: [action: string, metadata: string | null | undefined][]) =>
     entries.map(([action, metadata = null], at) => ({ id: at + 1, action: `installation.${action}`, metadata }))
-  const CASES = [
+  const named = (tenant_id: string | undefined, entry_id: unknown) => JSON.stringify({ tenant_id, entry_id })
+  const CASES: {
+    name: string
+    entries: ReturnType<typeof written>
+    present: [string | undefined, number][]
+    gone: [string | undefined, number][]
+    ends?: [string | undefined, number][]
+  }[] = [
     { name: 'nothing', entries: [], present: [], gone: [] },
+    {
+      name: 'changed, with the entries of the changes',
+      entries: written(
+        ['tenant_create', a],
+        ['tenant_suspend', named(A, 9)],
+        ['tenant_update', named(A, 7)],
+        ['tenant_resume', a],
+        ['tenant_update', named(A, '12')],
+        ['tenant_delete', named(B, 3)],
+      ),
+      present: [[A, 1]],
+      gone: [],
+      ends: [
+        [A, 9],
+        [B, 3],
+      ],
+    },
+    {
+      name: 'changed before and after a rollback that was accepted',
+      entries: written(
+        ['tenant_create', a],
+        ['tenant_update', named(A, 9)],
+        ['rollback_accepted', named(A, 4)],
+        ['tenant_update', named(A, 6)],
+      ),
+      present: [[A, 3]],
+      gone: [],
+      ends: [[A, 6]],
+    },
     {
       name: 'created',
       entries: written(['tenant_create', a], ['tenant_create', b]),
@@ -264,9 +300,9 @@ describe('what the log of the installation says of tenants', () => {
   describeGuards<typeof recordedTenantsModule>('recorded-tenants.ts', ({ recordedTenants, lostHead }) => [
     ...findWronglyTaken(CASES, {
       isRefused: false,
-      take({ entries, present, gone }) {
+      take({ entries, present, gone, ends = [] }) {
         const found = recordedTenants(entries)
-        expect([[...found.present], [...found.gone]]).toEqual([present, gone])
+        expect([[...found.present], [...found.gone], [...found.ends]]).toEqual([present, gone, ends])
       },
     }),
     ...findWronglyTaken(

@@ -10,7 +10,7 @@ import { openAuditKey } from './audit/audit-key.js'
 import { encodePublicKey } from './audit/formats/checkpoint.js'
 import type { ThreadDatabase, Verifier } from './audit/verification-thread.js'
 import { verifyLog } from './audit/verify/verify.js'
-import { compareWithAnchor } from './audit/watch/anchor-watch.js'
+import { type AnchorWatchOptions, compareWithAnchor } from './audit/watch/anchor-watch.js'
 import { holdsCheckpoints, type LineFault, readKeptFile } from './audit/watch/kept-witnesses.js'
 import { createSharedAlarms, type SharedAlarms } from './audit/watch/shared-alarms.js'
 import type { Config } from './config.js'
@@ -145,12 +145,13 @@ export async function openInstallation({
     }
     const { installationKey } = secrets
     const findAuditKey = async (tenant_id: string) => (await states.find(tenant_id))?.auditKey
+    const openKey: AnchorWatchOptions['openKey'] = (row) => openAuditKey(rootKey, row)
     const sharedAlarms = createSharedAlarms({
       sql,
       watches: committer.watches,
       installationKey,
       findAuditKey,
-      openKey: (row) => openAuditKey(rootKey, row),
+      openKey,
       isGone: async (tenant_id) => {
         const isGone = (await findMissingTenants(sql, [tenant_id])).length > 0
         if (isGone) states.forget(tenant_id)
@@ -166,7 +167,7 @@ export async function openInstallation({
     const verifier = url === undefined ? undefined : openVerifier?.({ url, isPooled: store.isPooled })
     const rowKey = deriveRowKey(installationKey)
     const compareAnchored = () =>
-      compareWithAnchor({ sql, watches: committer.watches, installationKey, rowKey, findAuditKey })
+      compareWithAnchor({ sql, watches: committer.watches, installationKey, rowKey, findAuditKey, openKey })
     await compareAnchored()
     await sharedAlarms.compare() // an error of one tenant occurs again when that tenant is used
     let closing: Promise<void> | undefined

@@ -1,4 +1,4 @@
-/** What the installation's log says of tenants: which ones there must be, and what those had that it says are gone (anchor.md 4). */
+/** What the installation's log says of tenants: which ones there must be, what their logs must hold, and what those had that it says are gone (anchor.md 4). */
 import type { KeyObject } from 'node:crypto'
 import { decodeHex, INSTALLATION_ID, isUuid, type LogAction } from '@eaas/protocol'
 import { listEntriesOf } from '../store/audit.js'
@@ -6,9 +6,16 @@ import type { Queryable } from '../store/db.js'
 import type { Witness } from './formats/chain.js'
 import { readAuthenticEntry } from './read-entry.js'
 
-/** The actions of the entries that say which tenants there are. */
+/** By these entries there is a tenant. */
+const PRESENT_ACTIONS: readonly string[] = ['installation.tenant_create', 'installation.rollback_accepted']
+
+/** The actions of the entries that say which tenants there are, and which entries of their logs. */
 export const TENANT_ACTIONS: readonly LogAction[] = [
   'installation.tenant_create',
+  'installation.tenant_update',
+  'installation.tenant_suspend',
+  'installation.tenant_resume',
+  'installation.tenant_delete',
   'installation.tenant_gone',
   'installation.rollback_accepted',
 ]
@@ -18,6 +25,8 @@ export interface RecordedTenants {
   present: ReadonlyMap<string, number>
   /** the entry by which an operator accepted that the tenant is gone */
   gone: ReadonlyMap<string, number>
+  /** the last entry of the tenant's own log that this log names; what it named before an accepted rollback may be lost */
+  ends: ReadonlyMap<string, number>
 }
 
 /** Reads which tenants the log has; the entries are not authenticated here. */
@@ -31,18 +40,21 @@ export function recordedTenants(
 ): RecordedTenants {
   const present = new Map<string, number>()
   const gone = new Map<string, number>()
+  const ends = new Map<string, number>()
   for (const { id, action, metadata } of entries) {
-    const { tenant_id } = parse(metadata)
+    const { tenant_id, entry_id } = parse(metadata)
     if (typeof tenant_id !== 'string' || !isUuid(tenant_id)) continue // somebody edited it, which a verification names
+    const end = action === 'installation.rollback_accepted' ? 0 : (ends.get(tenant_id) ?? 0)
+    if (Number.isSafeInteger(entry_id)) ends.set(tenant_id, Math.max(end, entry_id as number))
     if (action === 'installation.tenant_gone') {
       present.delete(tenant_id)
       gone.set(tenant_id, id)
-    } else {
+    } else if (PRESENT_ACTIONS.includes(action)) {
       present.set(tenant_id, id)
       gone.delete(tenant_id)
     }
   }
-  return { present, gone }
+  return { present, gone, ends }
 }
 
 /**

@@ -24,6 +24,7 @@ export interface ThreadTask {
   rowKey: KeyObject
   checkpoint: VerifyOptions['checkpoint']
   witnessed: VerifyOptions['witnessed']
+  named_id: VerifyOptions['named_id']
   after_id: number | undefined
   through_id: number | undefined
 }
@@ -133,11 +134,12 @@ function taskOf({
   rowKey,
   checkpoint,
   witnessed,
+  named_id,
   after_id,
   through_id,
 }: VerifyOptions): ThreadTask {
   const head = witnessed && { last_id: witnessed.last_id, hash: witnessed.hash }
-  return { tenant_id, auditKey, rowKey, checkpoint, witnessed: head, after_id, through_id }
+  return { tenant_id, auditKey, rowKey, checkpoint, witnessed: head, named_id, after_id, through_id }
 }
 
 function revive({ name, message, stack, code }: ThreadFailure): Error {

@@ -149,6 +149,7 @@ export async function examineAnchor(
     watches,
     installationKey,
     rowKey: deriveRowKey(installationKey),
+    openKey: (row) => openAuditKey(rootKey, row),
     findAuditKey: async (tenant_id) => {
       const tenant = await findTenant(sql, tenant_id)
       return tenant && openAuditKey(rootKey, tenant)

@@ -38,12 +38,12 @@ export async function listTenantsWithHeads(sql: Queryable, after: string, limit:
   return rows.map(({ tenant_id }) => tenant_id)
 }
 
-/** The heads of tenants, each with the wrapped key that authenticates it; null for the installation's own log. */
-export function listHeadsWithKeys(
-  sql: Queryable,
-  tenant_ids: readonly string[],
-): Promise<(Head & { wrapped_audit_key: Uint8Array | null })[]> {
-  return sql<(Head & { wrapped_audit_key: Uint8Array | null })[]>`
+/** A head with the wrapped key that authenticates it: null for the installation's own log, and without the tenant's row. */
+export type HeadWithKey = Head & { wrapped_audit_key: Uint8Array | null }
+
+/** The heads of tenants. */
+export function listHeadsWithKeys(sql: Queryable, tenant_ids: readonly string[]): Promise<HeadWithKey[]> {
+  return sql<HeadWithKey[]>`
     select h.tenant_id, h.last_id, h.hash, h.policy_version, h.created_at, h.mac, t.wrapped_audit_key
     from heads h left join tenants t on t.tenant_id = h.tenant_id
     where h.tenant_id = any(${[...tenant_ids]}::uuid[])`

@@ -66,6 +66,8 @@ export interface VerifyOptions {
   checkpoint?: Checkpoint | undefined
   /** the head that an alarm witnessed, which the log must contain too */
   witnessed?: Pick<Witness, 'last_id' | 'hash'> | undefined
+  /** an entry that the log must reach: the installation's log names it */
+  named_id?: number | undefined
   /** only the entries after this id; the entry with the id is trusted */
   after_id?: number | undefined
   /** only the entries up to this id */
@@ -109,7 +111,7 @@ export async function verifyLog(sql: Sql, options: VerifyOptions): Promise<wire.
 async function verify(sql: Sql, options: VerifyOptions): Promise<wire.Verification> {
   const evidence = await readEvidence(sql, options.tenant_id)
   const { head } = evidence
-  const { checkpoint: kept, witnessed } = options
+  const { checkpoint: kept, witnessed, named_id = 0 } = options
   let compared = false
   const areMarksGood = areMarksAuthentic(options.auditKey, evidence.marks)
   // Forged marks are ignored: without a mark, the entries from the first one on are missing.
@@ -184,7 +186,7 @@ async function verify(sql: Sql, options: VerifyOptions): Promise<wire.Verificati
   if (!isHeadGood) return answer('head_forged')
   if (!equalBytes(position.hash, head.hash)) return answer('head_mismatch')
   if (evidence.last_id > head.last_id) return answer('entry_beyond_head')
-  if (Math.max(kept?.last_id ?? 0, witnessed?.last_id ?? 0) > head.last_id) return answer('behind_checkpoint')
+  if (Math.max(kept?.last_id ?? 0, witnessed?.last_id ?? 0, named_id) > head.last_id) return answer('behind_checkpoint')
   const unfinished = history.end()
   if (unfinished) return answer(unfinished, position.id)
   if (options.after_id !== undefined) return answer() // marks and rows can only be compared with all entries

@@ -4,6 +4,7 @@
  */
 import type { KeyObject } from 'node:crypto'
 import { INSTALLATION_ID } from '@eaas/protocol'
+import { type HeadWithKey, listHeadsWithKeys } from '../../store/audit.js'
 import type { Sql } from '../../store/db.js'
 import { TamperedRowError } from '../../store/tampered-row.js'
 import { findMissingTenants, listTenantIds } from '../../store/tenants.js'
@@ -24,6 +25,8 @@ export interface AnchorWatchOptions {
   rowKey: KeyObject
   /** undefined if there is no such tenant */
   findAuditKey: (tenant_id: string) => Promise<KeyObject | undefined>
+  /** opens the audit key of a tenant's row. @throws TamperedRowError */
+  openKey: (row: { tenant_id: string; wrapped_audit_key: Uint8Array }) => KeyObject
 }
 
 /**
@@ -35,7 +38,7 @@ export async function compareWithAnchor({
   watches,
   installationKey: auditKey,
   rowKey,
-  findAuditKey,
+  ...keys
 }: AnchorWatchOptions): Promise<unknown[]> {
   await assertFormats(sql)
   const own = watches.get(INSTALLATION_ID)
@@ -52,8 +55,8 @@ export async function compareWithAnchor({
     own.learn({ reason: `the installation's log is not valid: ${reason}, entry ${broken_at}`, witness: own.witnessed })
     return []
   }
-  const errors = anchor ? await examineContradicted(anchor, { sql, watches, findAuditKey }) : []
-  return [...errors, ...(await compareWithRecord({ sql, watches, installationKey: auditKey, findAuditKey, anchor }))]
+  const errors = anchor ? await examineContradicted(anchor, { sql, watches, ...keys }) : []
+  return [...errors, ...(await compareWithRecord({ sql, watches, installationKey: auditKey, ...keys, anchor }))]
 }
 
 // Not only the tenants of the anchor: an acceptance of this log's own rollback may have begun the anchors afresh.
@@ -62,10 +65,11 @@ async function compareWithRecord({
   watches,
   installationKey,
   findAuditKey,
+  openKey,
   anchor,
 }: Omit<AnchorWatchOptions, 'rowKey'> & { anchor: Anchor | undefined }): Promise<unknown[]> {
   const tenant_ids = await listTenantIds(sql) // before the log: a tenant that is created meanwhile is on record
-  const { present, gone } = await readRecordedTenants(sql)
+  const { present, gone, ends } = await readRecordedTenants(sql)
   for (const tenant_id of await findMissingTenants(sql, [...present.keys()])) {
     watches.get(tenant_id).learn({ reason: TENANT_GONE, witness: undefined })
   }
@@ -88,17 +92,64 @@ async function compareWithRecord({
         ...(await examineTenant(watch, lost, findAuditKey, (auditKey) => auditKey && watch.read(sql, auditKey))),
       )
   }
+  errors.push(...(await compareEnds(ends, { sql, watches, findAuditKey, openKey })))
   return errors
 }
 
-/** Looks at a tenant whose log must have this head; an error that is no alarm is returned, since it says nothing of the log. */
-async function examineTenant<Head extends Witness>(
+// Such an entry names an id, and no hash. The heads are read after it, so none is older, and each is proven: whoever shows a newer one for this
+// moment only is found by the next comparison with what was witnessed.
+async function compareEnds(
+  ends: ReadonlyMap<string, number>,
+  { sql, watches, findAuditKey, openKey }: Pick<AnchorWatchOptions, 'sql' | 'watches' | 'findAuditKey' | 'openKey'>,
+): Promise<unknown[]> {
+  const rows = ends.size > 0 ? await listHeadsWithKeys(sql, [...ends.keys()]) : []
+  const heads = new Map(rows.map((row) => [row.tenant_id, row]))
+  const errors: unknown[] = []
+  for (const [tenant_id, end] of ends) {
+    const watch = watches.get(tenant_id)
+    const found = heads.get(tenant_id)
+    if (watch.alarm || (found && found.last_id >= end && isWitnessed(watch, found, { end, openKey }))) continue
+    const look = async (auditKey: KeyObject | undefined) => {
+      if (!auditKey) return // a missing tenant is alarmed about by its creation
+      const { last_id } = await watch.read(sql, auditKey)
+      if (last_id < end) watch.learn({ reason: endsBefore(end, last_id), witness: undefined })
+    }
+    errors.push(...(await examineTenant(watch, undefined, findAuditKey, look)))
+  }
+  return errors
+}
+
+/** Whether this process has seen the log reach the entry. A proven head counts if it has seen none of the tenant. */
+function isWitnessed(
   watch: HeadWatch,
-  head: Head,
+  { wrapped_audit_key, ...head }: HeadWithKey,
+  { end, openKey }: { end: number } & Pick<AnchorWatchOptions, 'openKey'>,
+): boolean {
+  if (watch.witnessed) return watch.witnessed.last_id >= end
+  const { tenant_id } = head
+  try {
+    return wrapped_audit_key !== null && watch.adopt(head, openKey({ tenant_id, wrapped_audit_key }))
+  } catch (error) {
+    if (!(error instanceof TamperedRowError)) throw error
+    return false
+  }
+}
+
+function endsBefore(end: number, last_id: number): string {
+  return (
+    `the installation's log names entry ${end} of the tenant's log, which ends with entry ${last_id}: the tenant was put back, or the ` +
+    'database was tampered with'
+  )
+}
+
+/** Looks at a tenant whose log must have this head, if one is given; an error that is no alarm is returned, since it says nothing of the log. */
+async function examineTenant(
+  watch: HeadWatch,
+  head: Witness | undefined,
   findAuditKey: AnchorWatchOptions['findAuditKey'],
   look: (auditKey: KeyObject | undefined) => unknown,
 ): Promise<unknown[]> {
-  watch.remember(head)
+  if (head) watch.remember(head)
   try {
     await look(await findAuditKey(watch.tenant_id))
     return []
