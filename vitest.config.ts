@@ -59,7 +59,11 @@ const SIZED_UNITS = [
   'test/sdk/cross-language.test.ts',
   'test/{browser/streams,sdk/stream-memory}.test.ts',
 ]
-const SIZED = ['test/faults/{postgres-crash,two-processes}.test.ts', 'test/sdk/real-server.db.test.ts']
+const SIZED = [
+  'test/audit/tamper/swapped-in-purge.test.ts',
+  'test/faults/{postgres-crash,two-processes}.test.ts',
+  'test/sdk/real-server.db.test.ts',
+]
 
 const RUN_FOLDER = './test/support/run-folder.ts'
 const SLOW_TIMEOUT_MS = 30 * 60_000
