@@ -29,6 +29,10 @@ const wrap = () => owner.call('POST', `/v1/keys/${key_id}/wrap`, { dek: dek() })
 const encrypt = () => owner.call('POST', '/v1/encrypt', { key_id, plaintext: 'x' })
 const create = () => owner.call('POST', '/v1/keys', { name: randomBytes(8).toString('hex') })
 const newest = async () => (await owner.call('GET', '/v1/audit?limit=1')).body.logs[0]
+const health = async () => {
+  const { status, body } = await owner.call('GET', '/health')
+  return [status, body.status, body.database, body.detail]
+}
 const metrics = async () => (await owner.call('GET', '/metrics')).body as string
 
 describe('a server whose clock is wrong', () => {
@@ -53,7 +57,9 @@ describe('a server whose clock is wrong', () => {
     expect(service.alarms[0]).toMatchObject({ message: expect.stringMatching(/clock.*so nothing is written/) })
     expect(await metrics()).toMatch(/^eaas_clock_wrong 1$/m)
     await expect(service.createTenant()).rejects.toThrow('clock')
+    expect((await health()).slice(0, 3)).toEqual([503, 'degraded', 'clock'])
     skewMs = 0
+    expect((await health()).slice(0, 3)).toEqual([200, 'healthy', 'up'])
     expect(await newest()).toEqual(before)
     expect((await wrap()).status).toBe(200)
     expect(await metrics()).toMatch(/^eaas_clock_wrong 0$/m)
@@ -69,6 +75,17 @@ describe('a server whose clock is wrong', () => {
     expect((await encrypt()).status).toBe(500)
     skewMs = 0
     expect((await encrypt()).status).toBe(200)
+  })
+
+  it('says so at /health and in the metrics without any call, and is ready again without one', async () => {
+    skewMs = -6 * MINUTE_MS
+    expect(await health()).toEqual([503, 'degraded', 'clock', expect.stringMatching(/clock.*so nothing is written/)])
+    expect(await metrics()).toMatch(/^eaas_clock_wrong 1$/m)
+    expect(await metrics()).toMatch(/^eaas_degraded 1$/m)
+    skewMs = 0
+    expect(await health()).toEqual([200, 'healthy', 'up', undefined])
+    expect(await metrics()).toMatch(/^eaas_clock_wrong 0$/m)
+    expect(await metrics()).toMatch(/^eaas_degraded 0$/m)
   })
 
   it('goes on when it is two minutes ahead or behind', async () => {

@@ -308,7 +308,7 @@ export function serveMetrics(
   })
   new Gauge({
     name: CLOCK_AHEAD,
-    help: "How far this server's clock was ahead of the database's at the last audit entry; negative when it was behind.",
+    help: "How far this server's clock was ahead of the database's when they were last compared; negative when it was behind.",
     registers,
     collect() {
       this.set(committer.clock.ahead() / 1_000)
@@ -317,7 +317,7 @@ export function serveMetrics(
   new Gauge({
     name: 'eaas_clock_wrong',
     aggregator: 'max',
-    help: 'Whether the last audit entry was refused because the clock is wrong: 1 or 0.',
+    help: '1 while nothing is written because the clock is wrong, 0 otherwise.',
     registers,
     collect() {
       this.set(committer.clock.isWrong() ? 1 : 0)

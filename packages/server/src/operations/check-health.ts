@@ -1,8 +1,8 @@
-/** Checks whether the service works: the database answers, takes writes and commits them; and whether an audit chain has an alarm or a worker is missing. */
+/** Checks whether the service works: the database answers, takes writes and commits them, and the clock is right; and whether an audit chain has an alarm or a worker is missing. */
 import type { wire } from '@eaas/protocol'
 import type { Services } from '../runner/operation.js'
 import { DatabaseDeadlineError, withDeadline } from '../store/deadline.js'
-import type { Durability } from '../store/settings.js'
+import { type Durability, findDatabaseTime } from '../store/settings.js'
 import { isNotPrimary } from '../store/unreachable.js'
 import { findWriteObstacle } from '../store/writability.js'
 
@@ -57,6 +57,8 @@ export function createHealthCheck(
       const [found, obstacle] = await inTime(Promise.all([findDurability(), findWriteObstacle(sql)]))
       durability = found
       if (obstacle) return { database: obstacle.part, detail: obstacle.detail }
+      const fault = await inTime(committer.clock.findFault(() => findDatabaseTime(sql)))
+      if (fault !== undefined) return { database: 'clock', detail: fault }
     } catch (error) {
       if (isNotPrimary(error)) return { database: 'read_only', detail: 'the database is a standby, or is read-only' }
       return { database: 'down', detail: 'the database does not answer' } // the calls that fail log the cause

@@ -64,6 +64,19 @@ describe('the clock beside an embedded database', () => {
     expect(() => read('2026-11-20T09:05:00.001Z')).toThrow('behind the last audit entry')
   })
 
+  it('is found wrong without an entry, and right again, after a leap and behind the last entry', async () => {
+    const find = () => clock.findFault(async () => time)
+    expect(await find()).toBeUndefined()
+    time += DAY_MS
+    expect([await find(), clock.isWrong()]).toEqual([expect.stringContaining('jumped by 86400 s'), true])
+    time -= DAY_MS
+    expect([await find(), clock.isWrong()]).toEqual([undefined, false])
+    expect(() => read('2026-11-20T09:10:00.000Z')).toThrow(WrongClockError)
+    expect(await find()).toContain('behind the last audit entry')
+    pass(5 * MINUTE_MS)
+    expect([await find(), clock.isWrong()]).toEqual([undefined, false])
+  })
+
   it('is reported once a minute', () => {
     time += DAY_MS
     for (let second = 0; second < 61; second++) {
@@ -72,5 +85,20 @@ describe('the clock beside an embedded database', () => {
     }
     expect(messages).toHaveLength(2)
     expect(clock.isWrong()).toBe(true)
+  })
+})
+
+describe('the clock beside a database with one of its own', () => {
+  it('is not found wrong because the database answers late', async () => {
+    const other = createClock({ now: () => time, toleranceMs: 5 * MINUTE_MS })
+    const answer = (after: number, difference: number) =>
+      other.findFault(async () => {
+        pass(after)
+        return time + difference
+      })
+    expect(await answer(6 * MINUTE_MS, 0)).toBeUndefined()
+    expect(await answer(0, 6 * MINUTE_MS)).toContain("360 s behind the database's")
+    expect(await answer(0, -6 * MINUTE_MS)).toContain("360 s ahead of the database's")
+    expect(messages).toEqual([])
   })
 })

@@ -36,9 +36,11 @@ export interface Clock {
   read(previous: { created_at: string }): number
   /** Compares a time with the database's clock at the moment of storing it. @throws WrongClockError */
   assertAgreement(time: number, databaseTime: number): void
-  /** how far this clock was ahead of the database's when the last entry was written, in milliseconds; 0 before the first */
+  /** Finds why an entry would be refused now, without writing one; undefined if the clock is right. Reports it as a refusal does. */
+  findFault(findDatabaseTime: () => Promise<number>): Promise<string | undefined>
+  /** how far this clock was ahead of the database's when they were last compared, in milliseconds; 0 before */
   ahead(): number
-  /** whether the last attempt to write an entry was refused because of the clock */
+  /** whether the clock was wrong when an entry was last written or refused, or `findFault` last called */
   isWrong(): boolean
 }
 
@@ -53,57 +55,90 @@ export function createClock({
 }: ClockOptions): Clock {
   const readBoth = () => ({ time: now(), steady: steadyNow() })
   let last = { ...readBoth(), uptime: isDatabaseLocal ? machineUptime() : 0 }
+  const isChecked = toleranceMs !== Number.POSITIVE_INFINITY
   let aheadMs = 0
   let isWrong = false
+  /** the last entry that the clock was behind, until another entry is written */
+  let refusedAfter: { created_at: string } | undefined
   let reportedAt = Number.NEGATIVE_INFINITY
 
-  function refuse(message: string): never {
+  function report(message: string): void {
     isWrong = true
-    if (steadyNow() - reportedAt >= REPORT_MS) {
-      reportedAt = steadyNow()
-      onWrong?.(message)
-    }
+    if (steadyNow() - reportedAt < REPORT_MS) return
+    reportedAt = steadyNow()
+    onWrong?.(message)
+  }
+
+  function refuse(message: string): never {
+    report(message)
     throw new WrongClockError(message)
   }
 
   // NTP makes small steps. The machine's uptime is read only after a leap: it distinguishes a sleep from a clock that was set.
-  function assertNoLeap(): void {
+  function findLeap(): string | undefined {
     const seen = readBoth()
     const passed = seen.time - last.time
     const leap = passed - (seen.steady - last.steady)
     if (Math.abs(leap) > toleranceMs && Math.abs(passed - (machineUptime() - last.uptime)) > toleranceMs) {
-      refuse(
+      return (
         `this machine's clock jumped by ${seconds(leap)} s while the server was running, so nothing is written. Correct the clock; if it is ` +
-          'correct now, restart the server',
+        'correct now, restart the server'
       )
     }
     if (Math.abs(leap) > 1_000) last = { ...seen, uptime: machineUptime() }
+    return undefined
+  }
+
+  function findLaterEntry({ created_at }: { created_at: string }, time: number): string | undefined {
+    const behind = Date.parse(created_at) - time
+    if (behind <= toleranceMs) return undefined
+    return (
+      `this machine's clock is ${seconds(behind)} s behind the last audit entry (${created_at}), so nothing is written. ` +
+      'Correct the clock; if it is correct, eaas doctor says what to do'
+    )
+  }
+
+  function findDifference(difference: number): string | undefined {
+    if (Math.abs(difference) <= toleranceMs) return undefined
+    return (
+      `this server's clock is ${seconds(Math.abs(difference))} s ${difference > 0 ? 'ahead of' : 'behind'} the database's, so nothing is ` +
+      'written. Run NTP on both machines'
+    )
   }
 
   return {
     toleranceMs,
     read(previous) {
       const time = now()
-      if (!isDatabaseLocal || toleranceMs === Number.POSITIVE_INFINITY) return time
-      assertNoLeap()
-      const behind = Date.parse(previous.created_at) - time
-      if (behind > toleranceMs) {
-        refuse(
-          `this machine's clock is ${seconds(behind)} s behind the last audit entry (${previous.created_at}), so nothing is written. ` +
-            'Correct the clock; if it is correct, eaas doctor says what to do',
-        )
-      }
-      return time
+      if (!isDatabaseLocal || !isChecked) return time
+      const leap = findLeap()
+      if (leap !== undefined) refuse(leap)
+      const later = findLaterEntry(previous, time)
+      if (later === undefined) return time
+      refusedAfter = previous
+      return refuse(later)
     },
     assertAgreement(time, databaseTime) {
       aheadMs = time - databaseTime
-      if (Math.abs(aheadMs) > toleranceMs) {
-        refuse(
-          `this server's clock is ${seconds(Math.abs(aheadMs))} s ${aheadMs > 0 ? 'ahead of' : 'behind'} the database's, so nothing is ` +
-            'written. Run NTP on both machines',
-        )
-      }
+      const difference = findDifference(aheadMs)
+      if (difference !== undefined) refuse(difference)
       isWrong = false
+      refusedAfter = undefined
+    },
+    async findFault(findDatabaseTime) {
+      if (!isChecked) return undefined
+      const asked = now()
+      const databaseTime = await findDatabaseTime()
+      // The database read its clock between two readings of this one: how long it took to answer is no difference of the clocks.
+      const time = Math.min(Math.max(databaseTime, asked), now())
+      aheadMs = time - databaseTime
+      const fault =
+        findDifference(aheadMs) ??
+        (isDatabaseLocal ? findLeap() : undefined) ??
+        (refusedAfter && findLaterEntry(refusedAfter, time))
+      if (fault === undefined) isWrong = false
+      else report(fault)
+      return fault
     },
     ahead: () => aheadMs,
     isWrong: () => isWrong,
