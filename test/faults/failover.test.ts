@@ -78,6 +78,53 @@ describe.skipIf(backend() === 'embedded' || isPooled())('a primary with a standb
   })
 })
 
+describe.skipIf(backend() === 'embedded' || isPooled())('a standby that lags', { timeout: TIMEOUT_MS }, () => {
+  it('is alarmed about once it is promoted, and what was revoked meanwhile is never served', async () => {
+    const primary = await startPostgres({ bin: binaries() })
+    const standby = await startPostgres({ bin: binaries(), standbyOf: primary.url })
+    const follower = postgres(standby.url, { max: 1 })
+    let running: Service | undefined
+    try {
+      const url = withHosts(primary.url, [primary.port, standby.port])
+      running = await startService({
+        database: { backend: 'postgres', url, directUrl: url, drop: async () => undefined },
+      })
+      const owner = await running.createTenant()
+      const { body: revoked } = await owner.call('POST', '/v1/api-keys', { name: 'r', permissions: ['keys:read'] })
+      const read = async () => (await running?.caller(revoked.secret).call('GET', '/v1/keys'))?.status
+      expect(await read()).toBe(200)
+      const { tenant_id } = owner.tenant
+      const lastId = async () =>
+        (await follower`select last_id::int from heads where tenant_id = ${tenant_id}`)[0]?.last_id
+      await expect.poll(lastId, { timeout: 30_000 }).toBe(2)
+      await follower`alter system set primary_conninfo = ''`
+      await follower`select pg_reload_conf()`
+      await expect
+        .poll(async () => (await follower`select pid from pg_stat_wal_receiver`).length, { timeout: 30_000 })
+        .toBe(0)
+      expect((await owner.call('DELETE', `/v1/api-keys/${revoked.id}`)).status).toBe(204)
+
+      await primary.kill()
+      await follower`select pg_promote()`
+      const statuses = new Set<number | undefined>()
+      const call = async () => {
+        statuses.add(await read())
+        return (await owner.call('GET', '/v1/keys')).body.code
+      }
+      await expect.poll(call, { timeout: 60_000 }).toBe('E_AUDIT_NOT_WRITTEN')
+      expect(await lastId()).toBe(2)
+      expect(statuses).not.toContain(200)
+      expect(running.alarms).toMatchObject([
+        { tenant_id, reason: expect.stringContaining('went back from entry 3 to 2') },
+      ])
+    } finally {
+      await running?.close()
+      await follower.end()
+      await Promise.all([primary.remove(), standby.remove()])
+    }
+  })
+})
+
 describe.skipIf(backend() === 'embedded' || isPooled())('hosts that do not answer', { timeout: TIMEOUT_MS }, () => {
   it('a query is refused once each of them was tried', async () => {
     const { url } = await onPostgres()
