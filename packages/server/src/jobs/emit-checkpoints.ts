@@ -1,36 +1,66 @@
 /** Writes checkpoints to a file or standard output, one line of JSON each: of the logs that grew, and of what was witnessed. */
 import { appendFile, open } from 'node:fs/promises'
 import { encodeBase64 } from '@eaas/protocol'
-import { equalBytes, type KeptHead } from '../audit/formats/chain.js'
+import { equalBytes, type Head, type KeptHead } from '../audit/formats/chain.js'
 import { encodePublicKey, signCheckpoint } from '../audit/formats/checkpoint.js'
-import type { HeadWatch } from '../audit/watch/head-watch.js'
+import { findGoneBack, type HeadWatch } from '../audit/watch/head-watch.js'
 import { type KeptLine, STANDARD_OUTPUT } from '../audit/watch/kept-witnesses.js'
 import type { Services } from '../runner/operation.js'
-import { listHeads } from '../store/audit.js'
+import { findHead, listHeads } from '../store/audit.js'
 
 const LINE_FEED = 0x0a
 
 /**
- * Creates the emitter; each call writes the checkpoints of the logs that grew since the last call. A tenant whose log cannot be signed,
- * for instance because it does not continue from the witnessed head, is reported and does not stop the others; a file that cannot be
- * written ends the call.
+ * Creates the emitter; each call writes the checkpoints of the logs that grew since the last call. What this process witnessed is the least
+ * that it writes, whatever the list of heads shows. A tenant whose log cannot be signed, for instance because it does not continue from the
+ * witnessed head, is reported and does not stop the others; a file that cannot be written ends the call.
  */
 export function createCheckpointEmitter(
   services: Services,
   file: string,
   onError: (error: unknown, tenant_id: string) => void,
 ): () => Promise<void> {
-  const emitted = new Map<string, number>()
+  const emitted = new Map<string, KeptHead>()
   const write = createLineWriter(file)
   return async () => {
-    for (const { tenant_id, last_id } of await listHeads(services.sql)) {
-      if (emitted.get(tenant_id) === last_id) continue
-      const line = await signLine(services, tenant_id).catch((error: unknown) => onError(error, tenant_id))
-      if (!line) continue
-      await write(line)
-      emitted.set(tenant_id, last_id)
+    // Taken before the heads are read, which need not show what is committed meanwhile.
+    const witnessed = listWitnessed(services.committer.watches.all())
+    for (const listed of await listHeads(services.sql)) {
+      const { tenant_id } = listed
+      const least = witnessed.get(tenant_id)
+      witnessed.delete(tenant_id)
+      const isBehind = least !== undefined && findGoneBack(listed, least) !== undefined
+      // The last one was proven when it was signed, so one that equals it in all that its MAC covers is proven too.
+      if (!isBehind && isEqual(listed, emitted.get(tenant_id))) continue
+      const signed = await signHead(services, tenant_id, isBehind ? async () => listed : findHead).catch(
+        (error: unknown) => onError(error, tenant_id),
+      )
+      if (!signed) continue
+      await write(signed.line)
+      emitted.set(tenant_id, signed.head)
+    }
+    for (const [tenant_id, head] of witnessed) {
+      if (isSame(head, emitted.get(tenant_id))) continue
+      await write(keep(services, tenant_id, head))
+      emitted.set(tenant_id, head)
     }
   }
+}
+
+// The alarmed ones have a line of what was witnessed once the alarm is known (chain.md 10).
+function listWitnessed(watches: Iterable<HeadWatch>): Map<string, KeptHead> {
+  return new Map(
+    [...watches].flatMap(({ tenant_id, witnessed, alarm }) => (witnessed && !alarm ? [[tenant_id, witnessed]] : [])),
+  )
+}
+
+function isEqual(head: Head, other: KeptHead | undefined): boolean {
+  return (
+    isSame(head, other) &&
+    head.created_at === other?.created_at &&
+    other.mac !== undefined &&
+    equalBytes(head.mac, other.mac)
+  )
 }
 
 /**
@@ -65,16 +95,24 @@ function isSame(head: KeptHead, other: KeptHead | undefined): boolean {
  * log must continue from. @throws ChainAlarmError, TamperedRowError
  */
 export async function signLine(services: Services, tenant_id: string): Promise<KeptLine> {
-  const { sql, states, committer, signingKey, now } = services
+  return (await signHead(services, tenant_id, findHead)).line
+}
+
+async function signHead(
+  services: Services,
+  tenant_id: string,
+  find: typeof findHead,
+): Promise<{ line: KeptLine; head: Head }> {
+  const { sql, states, committer } = services
   const state = await states.find(tenant_id)
   if (!state) throw new Error('the database has a head for a tenant that does not exist')
   if (state.fault) throw state.fault
   const watch = committer.watches.get(tenant_id)
   watch.assertNoAlarm()
-  const head = await watch.read(sql, state.auditKey)
-  const line = keep({ signingKey, now }, tenant_id, head)
+  const head = await watch.read(sql, state.auditKey, find)
+  const line = keep(services, tenant_id, head)
   watch.witness(head)
-  return line
+  return { line, head }
 }
 
 function keep({ signingKey, now }: Pick<Services, 'signingKey' | 'now'>, tenant_id: string, head: KeptHead): KeptLine {

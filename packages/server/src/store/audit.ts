@@ -26,9 +26,9 @@ export async function lockHead(sql: Transaction, tenant_id: string): Promise<Hea
   return onlyRow(rows, `the head of tenant ${tenant_id}`)
 }
 
-/** Where each tenant's chain ends; the rows are not authenticated here. */
-export async function listHeads(sql: Queryable): Promise<Pick<Head, 'tenant_id' | 'last_id'>[]> {
-  return sql<Pick<Head, 'tenant_id' | 'last_id'>[]>`select tenant_id, last_id from heads order by tenant_id`
+/** The heads of all logs; the rows are not authenticated here. */
+export function listHeads(sql: Queryable): Promise<Head[]> {
+  return sql<Head[]>`select tenant_id, last_id, hash, policy_version, created_at, mac from heads order by tenant_id`
 }
 
 /** The tenants that have a head, in the order of their ids, after one of them. */

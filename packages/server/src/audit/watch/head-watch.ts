@@ -217,7 +217,8 @@ function isAtLeast(head: Witness, other: Witness): boolean {
   return head.last_id >= other.last_id
 }
 
-function findGoneBack(head: Head, witnessed: Witness): string | undefined {
+/** What is wrong with a head that is before the witnessed one; undefined if it is not. An accepted rollback may explain it. */
+export function findGoneBack(head: Witness, witnessed: Witness): string | undefined {
   if (head.last_id >= witnessed.last_id && head.policy_version >= witnessed.policy_version) return undefined
   const from =
     head.last_id < witnessed.last_id

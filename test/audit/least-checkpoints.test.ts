@@ -1,0 +1,121 @@
+// What a server witnessed is the least that its checkpoint file gets, whatever the database shows for the one statement that lists the heads:
+// by a lock between two statements, whoever owns the database can do that.
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { alarmMac } from '../../packages/server/src/audit/formats/chain.js'
+import { parseCheckpoint } from '../../packages/server/src/audit/formats/checkpoint.js'
+import { createCheckpointEmitter } from '../../packages/server/src/jobs/emit-checkpoints.js'
+import { acceptRollback } from '../../packages/server/src/operations/accept-rollback.js'
+import { writeAlarm } from '../../packages/server/src/store/alarms.js'
+import { type Caller, type Service, startService } from '../support/service.js'
+import { copyAll, removeAll } from './installation-scene.js'
+
+type Sql = Service['services']['sql']
+
+let folder: string
+let service: Service
+let owner: Caller
+let tenant_id: string
+/** what happens to the heads before they are listed; it is undone afterwards */
+let change: (sql: Sql) => Promise<unknown>
+let failed: string[]
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'eaas-least-'))
+  service = await startService()
+  owner = await service.createTenant()
+  tenant_id = owner.tenant.tenant_id
+  change = async () => undefined
+  failed = []
+})
+afterEach(async () => {
+  await service?.close()
+  await rm(folder, { recursive: true, force: true })
+})
+
+/** Emits, where another head may be shown to the statement that lists the heads, and to no other. */
+function emitter(): () => Promise<void> {
+  const { sql } = service.services
+  const lying = async (strings: TemplateStringsArray, ...values: never[]) => {
+    if (!/from heads order by/.test(strings.join('?'))) return sql(strings, ...values)
+    const heads = await sql`select * from heads where tenant_id = ${tenant_id}`
+    await change(sql)
+    const listed = await sql(strings, ...values)
+    await putHeads(heads)(sql)
+    return listed
+  }
+  const services = { ...service.services, sql: Object.assign(lying, sql) as unknown as Sql }
+  return createCheckpointEmitter(services, join(folder, 'checkpoints'), (_, id) => void failed.push(id))
+}
+
+const hide = (sql: Sql) => sql`delete from heads where tenant_id = ${tenant_id}`
+const putHeads = (heads: readonly Record<string, unknown>[]) => async (sql: Sql) => {
+  await hide(sql)
+  await sql`insert into heads ${sql(heads)}`
+}
+const grow = () => owner.call('POST', '/v1/keys', { name: crypto.randomUUID() })
+
+/** The entries of our tenant's lines. */
+async function emitted(): Promise<number[]> {
+  const lines = (await readFile(join(folder, 'checkpoints'), 'utf8')).trimEnd().split('\n')
+  const statements = lines.map((line) => parseCheckpoint(JSON.parse(line).checkpoint))
+  return statements.filter((statement) => statement.tenant_id === tenant_id).map(({ last_id }) => last_id)
+}
+
+describe('a tenant is not skipped', () => {
+  it.each([
+    ['the genuine head', (older: Record<string, unknown>[]) => putHeads(older)],
+    ['the id', () => (sql: Sql) => sql`update heads set last_id = 1 where tenant_id = ${tenant_id}`],
+  ])('if the list has %s of its last line, which is behind what was witnessed: it is alarmed about', async (_, lie) => {
+    const emit = emitter()
+    const older = await service.services.sql`select * from heads where tenant_id = ${tenant_id}`
+    await emit()
+    await grow()
+    change = lie(older)
+    await emit()
+    expect(failed).toEqual([tenant_id])
+    expect(service.services.committer.watches.get(tenant_id).alarm).toMatchObject({ witness: { last_id: 2 } })
+    expect((await owner.call('GET', '/v1/keys')).status).toBe(500)
+  })
+
+  it('if the list leaves it out: what was witnessed is written, once', async () => {
+    const emit = emitter()
+    await grow()
+    change = hide
+    await emit()
+    await emit()
+    await grow()
+    await emit()
+    change = async () => undefined
+    await emit()
+    expect([await emitted(), failed]).toEqual([[2, 3], []])
+  })
+
+  it('if its head has another MAC than in its last line', async () => {
+    const emit = emitter()
+    await emit()
+    await service.services.sql`update heads set mac = ${Buffer.alloc(32)} where tenant_id = ${tenant_id}`
+    await emit()
+    expect([await emitted(), failed]).toEqual([[1], [tenant_id]])
+  })
+})
+
+it('a rollback that an operator accepted explains a head that is behind', async () => {
+  const { services } = service
+  const putBack = await copyAll(service, tenant_id)
+  await grow()
+  await grow()
+  const emit = emitter()
+  await emit()
+  await removeAll(service, tenant_id)
+  await putBack(service)
+  const { auditKey } = (await services.states.find(tenant_id)) ?? expect.unreachable()
+  const { last_id, hash, policy_version } = services.committer.watches.get(tenant_id).witnessed ?? expect.unreachable()
+  const alarm = { tenant_id, reason: 'a drill', last_id, hash, policy_version, raised_at: new Date().toISOString() }
+  await writeAlarm(services.sql, { ...alarm, mac: alarmMac(auditKey, alarm) })
+  await acceptRollback(services, tenant_id, { reason: 'a drill' })
+  await emit()
+  expect([await emitted(), failed]).toEqual([[3, 2], []])
+})
