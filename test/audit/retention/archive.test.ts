@@ -1,11 +1,16 @@
 // The archive that a purge writes before it deletes entries.
+import { execFile } from 'node:child_process'
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { describe, expect, it } from 'vitest'
 import { splitLines } from '../../../packages/server/src/audit/verify/split-lines.js'
 import { verifyExport } from '../../../packages/server/src/audit/verify/verify-export.js'
 import { archiveEntries } from '../../../packages/server/src/jobs/archive-entries.js'
 import { purgeTenant } from '../../../packages/server/src/jobs/purge-tenants.js'
+import { runCommand } from '../../support/command-host.js'
+import { shellOf } from '../../support/server-docs.js'
+import { ROOT_KEY } from '../../support/service.js'
 import {
   archiveName,
   clock,
@@ -55,6 +60,35 @@ describe('an archive', () => {
       after_id: purged_through,
       after_hash: end,
     })
+  })
+
+  it('is joined with the others and the log that is left, as the guide says, to one export that verifies', async () => {
+    const archiveDir = join(folder, 'joined')
+    await purge({ archiveDir })
+    clock.now = PRESENT + 300 * DAY_MS
+    const { purged_through } = await purge({ archiveDir })
+    const archives = [OLD, purged_through].map((id) => `${tenant_id}-through-${id}.ndjson`)
+    const eaas = (...args: string[]) => runCommand(args, { database: service.database, rootKey: ROOT_KEY })
+    const today = join(archiveDir, 'today.ndjson')
+    expect((await eaas('audit', 'export', '--tenant', tenant_id, '--out', today)).code).toBe(0)
+    const publicKey = (await eaas('audit', 'public-key')).stdout.trim()
+    const verdictOfJoined = async (files: string[]) => {
+      const lines = shellOf('auditing.md', 'whole.ndjson').filter((line) => !/^(eaas|set) /.test(line))
+      await promisify(execFile)('sh', ['-c', `set -- ${files.join(' ')}\n${lines.join('\n')}`], { cwd: archiveDir })
+      const whole = join(archiveDir, 'whole.ndjson')
+      const { code, stdout } = await eaas('audit', 'verify-export', whole, '--public-key', publicKey, '--json')
+      return { code, ...JSON.parse(stdout) }
+    }
+    expect(await verdictOfJoined([...archives, 'today.ndjson'])).toMatchObject({ code: 0, after_id: 0, whole: true })
+    expect(await verdictOfJoined([archives[0] ?? '', 'today.ndjson'])).toMatchObject({
+      code: 1,
+      reason: `entry ${OLD + 1} is missing`,
+    })
+    const alone = await eaas('audit', 'verify-export', join(archiveDir, archives[1] ?? ''), '--public-key', publicKey)
+    expect([alone.code, alone.stdout]).toEqual([
+      4,
+      expect.stringContaining(`entries before ${OLD + 1} are missing from the export, and no purge in the file`),
+    ])
   })
 
   it('has every entry that is purged, however long it takes to write', async () => {

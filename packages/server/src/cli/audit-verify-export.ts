@@ -103,7 +103,9 @@ function describe({ valid, line, reason, broken_at, ...verdict }: ExportVerdict)
       ? ['UNUSED      the checkpoint is of an entry that is not in it: it says nothing of this export']
       : []),
     ...(verdict.missing?.includes('beginning')
-      ? [`PART        entries before ${after_id + 1} are missing from the export, and no purge explains that`]
+      ? [
+          `PART        entries before ${after_id + 1} are missing from the export, and no purge in the file explains that`,
+        ]
       : []),
     ...(verdict.missing?.includes('end')
       ? [`PART        the log went on after entry ${last_id}, to entry ${verdict.head_id} when this was signed`]
