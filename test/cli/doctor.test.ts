@@ -7,7 +7,14 @@ import { createCheckpointEmitter } from '../../packages/server/src/jobs/emit-che
 import { copyTables, restoreTables } from '../support/audit-scene.js'
 import { runCommand } from '../support/command-host.js'
 import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
-import { connectTo, createTenantInProcess, type EaasOptions, ROOT_KEY, startEaas } from '../support/eaas-process.js'
+import {
+  connectTo,
+  createTenantInProcess,
+  type EaasOptions,
+  ROOT_KEY,
+  runEaas,
+  startEaas,
+} from '../support/eaas-process.js'
 import { ROOT_KEY as SERVICE_ROOT_KEY, startService } from '../support/service.js'
 
 const TIMEOUT_MS = 120_000
@@ -21,6 +28,15 @@ beforeAll(async () => {
   await createTenantInProcess({ database }, 'patient')
 }, TIMEOUT_MS)
 afterAll(() => rm(folder, { recursive: true, force: true }))
+
+/** The options of a Node whose clock is behind. */
+function clockBehindBy(ms: number): string {
+  const source = `const { now } = Date; globalThis.Date = class extends Date {
+    constructor(...given) { given.length ? super(...given) : super(now() - ${ms}) }
+    static now() { return now() - ${ms} }
+  }`
+  return `--import data:text/javascript,${encodeURIComponent(source)}`
+}
 
 interface Finding {
   check: string
@@ -91,8 +107,46 @@ describe('eaas doctor', { timeout: TIMEOUT_MS }, () => {
     const sql = connectTo(ahead)
     await sql`update heads set created_at = now() + interval '10 days'`
     await sql.end()
-    const detail = expect.stringMatching(/in the future \(hasty\).*If this clock is wrong, correct it/)
+    const detail = expect.stringMatching(
+      /in the future \((?=.*hasty)(?=.*the installation's own log).*\)\. If this clock is wrong, correct it/,
+    )
     expect((await examine({ database: ahead })).found('clock')).toMatchObject({ ok: false, detail })
+    await server.stop()
+  })
+
+  it('finds wrong that the log cannot record the run, though the checks before it pass', async () => {
+    const full = await freshDatabase('doctor')
+    await createTenantInProcess({ database: full }, 'patient')
+    const server = await startEaas({ database: full })
+    const sql = connectTo(full)
+    expect((await examine({ database: full })).found('record')).toMatchObject({ ok: true })
+    await sql`alter table audit_log add constraint refused check (action <> 'installation.doctor') not valid`
+    const { ok, found } = await examine({ database: full })
+    await sql.end()
+    await server.stop()
+    expect([ok, found('writes'), found('audit chains')]).toMatchObject([false, { ok: true }, { ok: true }])
+    const detail = expect.stringMatching(/^the installation's log does not record this run: .*refused/)
+    expect(found('record')).toMatchObject({ ok: false, detail })
+  })
+
+  it('writes nothing while the clock is wrong, and says so', async () => {
+    const late = await freshDatabase('doctor')
+    await createTenantInProcess({ database: late }, 'patient')
+    const server = await startEaas({ database: late })
+    const sql = connectTo(late)
+    const count = async () => (await sql`select from audit_log where action = 'installation.doctor'`).length
+    const { code, stdout } = await runEaas(['doctor'], {
+      database: late,
+      environment: { NODE_OPTIONS: clockBehindBy(600_000) },
+    })
+    expect([code, await count()]).toEqual([1, 0])
+    expect(stdout).toMatch(/^WRONG {2}clock /m)
+    expect(stdout).toMatch(
+      /^WRONG {2}record .*does not record this run: .*clock is .* s behind .*so nothing is written/m,
+    )
+    await runEaas(['doctor'], { database: late })
+    expect(await count()).toBe(1)
+    await sql.end()
     await server.stop()
   })
 

@@ -6,13 +6,13 @@ import type { KeyObject } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import type { Command } from 'commander'
+import { createClock } from '../audit/append/clock.js'
 import { createCommitter } from '../audit/append/committer.js'
 import { STANDARD_OUTPUT } from '../audit/watch/kept-witnesses.js'
 import type { Config } from '../config.js'
 import { readRootKey } from '../crypto/root-key.js'
 import { findOwnInstance, findRootKey, openInstallationKey, openSecrets, rootKeyFile } from '../installation.js'
 import { recordAlone } from '../runner/installation-log.js'
-import type { Sql } from '../store/db.js'
 import { withDeadline } from '../store/deadline.js'
 import type { Store } from '../store/open-store.js'
 import { commandConfig, JSON_OPTION, SAME_ENVIRONMENT, succeed } from './command.js'
@@ -60,16 +60,20 @@ async function doctor(config: Config, { json }: { json: boolean }): Promise<bool
   return isWell
 }
 
-// Without the installation's own log, or a database that takes writes, the findings are all that there is.
-async function record(sql: Sql, rootKey: KeyObject, metadata: { ok: boolean }): Promise<void> {
+/** Records the run, which proves that a commit reaches the disk. */
+async function record(
+  { sql, isEmbedded }: Store,
+  { rootKey, maxClockSkewMs, ok }: { rootKey: KeyObject; maxClockSkewMs: number; ok: boolean },
+): Promise<Result> {
   try {
-    if (!(await findOwnInstance(sql))) return
+    const clock = createClock({ now: Date.now, toleranceMs: maxClockSkewMs, isDatabaseLocal: isEmbedded })
+    const committer = createCommitter({ sql, now: Date.now, clock, onAlarm: () => undefined })
     const installationKey = await openInstallationKey(sql, rootKey)
-    const committer = createCommitter({ sql, now: Date.now, onAlarm: () => undefined })
     const services = { sql, committer, installationKey, actor: operatorName() }
-    await withDeadline(recordAlone(services, [{ action: 'installation.doctor', metadata }]))
+    await withDeadline(recordAlone(services, [{ action: 'installation.doctor', metadata: { ok } }]))
+    return { detail: "the installation's log records this run" }
   } catch (error) {
-    process.stderr.write(`eaas: the installation's log does not record this command: ${messageOf(error)}\n`)
+    return { ok: false, detail: `the installation's log does not record this run: ${messageOf(error)}` }
   }
 }
 
@@ -129,7 +133,11 @@ async function examine(config: Config): Promise<Finding[]> {
       if (isSound() && config.witnesses.length > 0) {
         await examineOne('witnesses', () => examineWitnesses(store.sql, rootKey, config.witnesses))
       }
-      if (isSound()) await record(store.sql, rootKey, { ok: findings.every(({ ok }) => ok) })
+      // Before the first start there is no log.
+      if (isSound() && (await findOwnInstance(store.sql))) {
+        const ok = findings.every(({ ok }) => ok)
+        await examineOne('record', () => record(store, { rootKey, maxClockSkewMs: config.maxClockSkewMs, ok }))
+      }
     }
   } finally {
     await store.close()

@@ -1,4 +1,5 @@
 /** Settings and state of the database: durability, clock, rights and standbys. */
+import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Queryable } from './db.js'
 
 /** Whether the commit that guards a DEK reaches the disk before the DEK leaves: `synchronous` or `asynchronous`. */
@@ -40,7 +41,7 @@ export interface DatabaseClock {
   database_now: string
   /** the time of the newest audit entry of all tenants */
   newest_entry: string | null
-  /** the tenants whose newest entry is later than a time, the latest first */
+  /** the logs whose newest entry is later than a time, the latest first: the tenants' names, or that it is the installation's own */
   ahead: string[]
 }
 
@@ -50,8 +51,11 @@ export async function findClock(sql: Queryable, time: string): Promise<DatabaseC
   const [row] = table?.found
     ? await sql<DatabaseClock[]>`
         select now() as database_now, (select max(created_at) from heads) as newest_entry,
-               (select coalesce(array_agg(t.name order by h.created_at desc), '{}')
-                from heads h join tenants t on t.tenant_id = h.tenant_id where h.created_at > ${time}) as ahead`
+               (select coalesce(array_agg(l.name order by h.created_at desc), '{}')
+                from heads h left join tenants t on t.tenant_id = h.tenant_id
+                cross join lateral (select case when h.tenant_id = ${INSTALLATION_ID} then 'the installation''s own log'
+                                                else coalesce(t.name, h.tenant_id::text) end) as l (name)
+                where h.created_at > ${time}) as ahead`
     : await sql<DatabaseClock[]>`
         select now() as database_now, null::timestamptz as newest_entry, '{}'::text[] as ahead`
   if (!row) throw new Error('the database did not return its time')
