@@ -45,7 +45,7 @@ afterAll(async () => {
 })
 
 function open(program = PROGRAM, on = url): Verifier {
-  const verifier = createVerificationThread({ url: on, isPooled }, program)
+  const verifier = createVerificationThread({ url: on, isPooled, searchPath: undefined }, program)
   onTestFinished(() => verifier.close())
   return verifier
 }

@@ -211,7 +211,11 @@ describe('a change outside the server', () => {
       'alter table unrecorded_calls rename to meddle; create view unrecorded_calls as table meddle',
       'view unrecorded_calls',
     ],
-    ['a temporary table in front of a table', 'create temporary table heads (like heads)', 'search path pg_temp'],
+    [
+      'a temporary table in front of a table',
+      "create temporary table heads (like heads); select set_config('search_path', 'public', true)",
+      'search path pg_temp',
+    ],
     [
       'a table of another schema in front of a table',
       'create schema meddle; create table meddle.heads (like heads including all); set local search_path = meddle, public',

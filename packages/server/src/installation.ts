@@ -29,6 +29,7 @@ import { withDeadline, withDeadlines } from './store/deadline.js'
 import { findInstallationKey, findInstance, type InstanceRow, insertInstance } from './store/instance.js'
 import { findSchemaVersion, migrate } from './store/migrations.js'
 import { NoDatabaseError, openStore, type Store, type Wait } from './store/open-store.js'
+import { createSearchPathWatch } from './store/search-path.js'
 import { type Durability, findDatabaseTime } from './store/settings.js'
 import { findMissingTenants, hasTenants } from './store/tenants.js'
 import { VERSION } from './version.js'
@@ -149,6 +150,7 @@ export async function openInstallation({
     const sharedAlarms = createSharedAlarms({
       sql,
       watches: committer.watches,
+      assertSearchPath: createSearchPathWatch({ sql, isEmbedded: store.isEmbedded }),
       installationKey,
       findAuditKey,
       openKey,
@@ -164,7 +166,8 @@ export async function openInstallation({
       now,
     })
     const { databaseUrl: url } = config
-    const verifier = url === undefined ? undefined : openVerifier?.({ url, isPooled: store.isPooled })
+    const verifier =
+      url === undefined ? undefined : openVerifier?.({ url, isPooled: store.isPooled, searchPath: store.searchPath })
     const rowKey = deriveRowKey(installationKey)
     const compareAnchored = () =>
       compareWithAnchor({ sql, watches: committer.watches, installationKey, rowKey, findAuditKey, openKey })

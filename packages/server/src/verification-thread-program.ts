@@ -21,8 +21,8 @@ if (process.platform === 'linux') {
   }
 }
 
-const { url, isPooled } = workerData as ThreadDatabase
-const sql = withDeadlines(connect({ url, isPooled, max: CONNECTIONS }))
+const { url, isPooled, searchPath } = workerData as ThreadDatabase
+const sql = withDeadlines(connect({ url, isPooled, searchPath, max: CONNECTIONS }))
 const running = new Map<number, AbortController>()
 const send = (message: FromThread) => parentPort?.postMessage(message)
 

@@ -15,6 +15,7 @@ const IDLE_MS = 60_000
 export interface ThreadDatabase {
   url: string
   isPooled: boolean
+  searchPath: string | undefined
 }
 
 /** `VerifyOptions` without functions and signal, which no message holds. Keys pass as handles: the thread shares this process's memory. */

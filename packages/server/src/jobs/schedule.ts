@@ -6,6 +6,7 @@ import type { Config } from '../config.js'
 import { anchorNow } from '../runner/anchor-heads.js'
 import type { Services } from '../runner/operation.js'
 import { findAnchorTime } from '../store/anchors.js'
+import { ChangedSearchPathError } from '../store/search-path.js'
 import { createWitnessRound, type WitnessOutcome } from './ask-witnesses.js'
 import { createTableComparison } from './compare-tables.js'
 import { doDueWork } from './due-work.js'
@@ -204,6 +205,10 @@ const OTHER_VERSION =
 const CHANGED_TABLES =
   'somebody who owns the tables changed them outside eaas. Verify every log (eaas audit verify --all); eaas doctor says what to undo'
 
+const CHANGED_PATH =
+  'somebody changed where names of tables lead in a session of this server, which a function that runs in it can do, such as a trigger; the session ' +
+  'is ended. Verify every log (eaas audit verify --all); eaas doctor names what else was changed, unless it is undone'
+
 interface Comparison {
   /** returns whether every chain that was due could be compared */
   compareChains: () => Promise<boolean>
@@ -226,6 +231,10 @@ function createComparison({ config: { checkpointFile }, services, sharedAlarms, 
         const errors = await sharedAlarms.compare({ findsUnseen: true })
         for (const error of errors) log.error({ err: error }, 'comparing the audit chain of a tenant failed')
         return errors.length === 0
+      } catch (error) {
+        if (!(error instanceof ChangedSearchPathError)) throw error
+        log.fatal({ err: error }, CHANGED_PATH)
+        return false
       } finally {
         const { isOverdue } = watches.comparisons
         if (isOverdue && !wasOverdue) log.fatal(OVERDUE)

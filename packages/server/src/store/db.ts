@@ -36,6 +36,8 @@ const TCP_USER_TIMEOUT_MS = 20_000
 /** After how long without a packet this side sends a keep-alive probe. */
 const KEEP_ALIVE_S = 10
 const CONNECT_TIMEOUT_S = 5
+/** After how long a connection is replaced by a new one, so that nothing that was changed in its session lasts. */
+const MAX_LIFETIME_S = 600
 const IDLE_TIMEOUT_S = 300
 /** At most this long between two attempts to connect. The driver's own delay grows to 20 s, by which it would prolong every outage. */
 const RECONNECT_DELAY_S = 1
@@ -48,6 +50,8 @@ export interface ConnectOptions {
   max: number
   /** whether a pooler gives each transaction another back end, so that no state may be kept in a session */
   isPooled?: boolean
+  /** the search path that sessions begin with, unless a pooler gives them another one; the role's by default */
+  searchPath?: string | undefined
 }
 
 const SESSION_LIMITS = {
@@ -57,12 +61,13 @@ const SESSION_LIMITS = {
 }
 
 /** Connects lazily: the first query opens the first connection. */
-export function connect({ url, socketPath, max, isPooled = false }: ConnectOptions): Sql {
+export function connect({ url, socketPath, max, isPooled = false, searchPath }: ConnectOptions): Sql {
   const options: postgres.Options<Record<string, postgres.PostgresType>> = {
     max,
     types,
     connect_timeout: CONNECT_TIMEOUT_S,
     idle_timeout: IDLE_TIMEOUT_S,
+    max_lifetime: MAX_LIFETIME_S,
     keep_alive: KEEP_ALIVE_S,
     backoff: reconnectDelay,
     onnotice: () => undefined, // "relation exists, skipping": nothing that an operator can act on
@@ -72,6 +77,7 @@ export function connect({ url, socketPath, max, isPooled = false }: ConnectOptio
     connection: {
       ...(socketPath ? {} : { application_name: 'eaas', ...startupFormats({ isPooled }) }),
       ...(socketPath || isPooled ? {} : { ...SESSION_LIMITS, tcp_user_timeout: TCP_USER_TIMEOUT_MS }),
+      ...(searchPath === undefined || isPooled ? {} : { search_path: searchPath }),
     },
   }
   const sql = url

@@ -3,7 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { readDatabaseUrl } from '../database-url.js'
 import { connect, type Sql } from './db.js'
 import { findRunningEmbedded, hasEmbeddedDatabase, openEmbedded, type RunningEmbedded } from './embedded/database.js'
-import { findPooler } from './pooler.js'
+import { findReached } from './pooler.js'
+import { EMBEDDED_PATH } from './search-path.js'
 import { type Durability, findDurability } from './settings.js'
 import { assertFormats } from './text-formats.js'
 import { findRefusedLogin, isUnreachable } from './unreachable.js'
@@ -31,6 +32,8 @@ export interface Store {
   isEmbedded: boolean
   /** whether it is reached through a pooler that gives each transaction another back end */
   isPooled: boolean
+  /** the search path that its sessions begin with */
+  searchPath: string | undefined
   /** when it was opened; undefined beside a server of the embedded database that does not say */
   durability: Durability | undefined
   /** Reads the durability in force, which the database's operator may have changed. */
@@ -119,6 +122,7 @@ async function embeddedStore(
     sql,
     isEmbedded: true,
     isPooled: false,
+    searchPath: EMBEDDED_PATH,
     durability,
     // Its settings do not show what its file system does.
     findDurability: () => sql`select 1`.then(() => durability ?? 'asynchronous'),
@@ -147,8 +151,10 @@ async function untilReached<T>(open: () => Promise<T>, url: string, wait: Wait |
 }
 
 async function openPostgres(url: string, pooler: Pooler): Promise<Store> {
-  const isPooled = pooler === 'auto' ? await findPooler(url) : pooler === 'transaction'
-  const sql = connect({ url, max: POSTGRES_CONNECTIONS, isPooled })
+  const reached = await findReached(url)
+  const { searchPath } = reached
+  const isPooled = pooler === 'auto' ? reached.isPooled : pooler === 'transaction'
+  const sql = connect({ url, max: POSTGRES_CONNECTIONS, isPooled, searchPath })
   try {
     await assertFormats(sql)
     const durability = await findDurability(sql)
@@ -156,6 +162,7 @@ async function openPostgres(url: string, pooler: Pooler): Promise<Store> {
       sql,
       isEmbedded: false,
       isPooled,
+      searchPath,
       durability,
       findDurability: () => findDurability(sql),
       probeCommit: () => probeCommit(sql),

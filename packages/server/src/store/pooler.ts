@@ -1,17 +1,27 @@
 /** Whether a pooler stands between this process and PostgreSQL, and what that means for time limits. */
 import { connect, type Queryable } from './db.js'
+import { ownPath } from './search-path.js'
+
+/** How a database is reached. */
+export interface Reached {
+  /** through a pooler, such as pgbouncer */
+  isPooled: boolean
+  /** with which sessions find our tables, or make them; undefined if the role's search path leads to no schema */
+  searchPath: string | undefined
+}
 
 /**
- * Detects whether the database is reached through a pooler, such as pgbouncer. PostgreSQL sends each client the id of its back end
+ * Detects a pooler, and where our tables are. PostgreSQL sends each client the id of its back end
  * when it connects, for cancel requests; a pooler sends an id of its own, because the back end changes. Connects once.
  *
  * @throws the database's own error
  */
-export async function findPooler(url: string): Promise<boolean> {
+export async function findReached(url: string): Promise<Reached> {
   const sql = connect({ url, max: 1, isPooled: true })
   try {
-    const { 0: row, state } = await sql<{ pid: number }[]>`select pg_backend_pid() as pid`
-    return row?.pid !== state.pid
+    const { 0: row, state } = await sql<{ pid: number; path: string | null }[]>`
+      select pg_catalog.pg_backend_pid() as pid, ${ownPath(sql)} as path`
+    return { isPooled: row?.pid !== state.pid, searchPath: row?.path ?? undefined }
   } finally {
     await sql.end({ timeout: 1 })
   }

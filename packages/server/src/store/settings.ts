@@ -8,8 +8,8 @@ export type Durability = 'synchronous' | 'asynchronous'
 /** Whether a commit is on disk when it is acknowledged. */
 export async function findDurability(sql: Queryable): Promise<Durability> {
   const [row] = await sql<{ fsync: string; full_page_writes: string; synchronous_commit: string }[]>`
-    select current_setting('fsync') as fsync, current_setting('full_page_writes') as full_page_writes,
-           current_setting('synchronous_commit') as synchronous_commit`
+    select pg_catalog.current_setting('fsync') as fsync, pg_catalog.current_setting('full_page_writes') as full_page_writes,
+           pg_catalog.current_setting('synchronous_commit') as synchronous_commit`
   return row?.fsync === 'on' && row.full_page_writes === 'on' && row.synchronous_commit !== 'off'
     ? 'synchronous'
     : 'asynchronous'

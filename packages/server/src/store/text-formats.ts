@@ -70,7 +70,7 @@ export async function assertFormats(sql: Queryable): Promise<void> {
 export async function findWrongFormats(sql: Queryable): Promise<WrongFormat[]> {
   const names = Object.keys(FORMATS)
   const rows = await sql<{ name: string; value: string }[]>`
-    select name, current_setting(name) as value from unnest(${names}::text[]) as s (name)`
+    select name, pg_catalog.current_setting(name) as value from pg_catalog.unnest(${names}::pg_catalog.text[]) as s (name)`
   const wrong = rows.filter(({ name, value }) => !isRead(name, value))
   return wrong.length === 0 ? [] : addRemedies(sql, wrong)
 }
@@ -82,8 +82,8 @@ function isRead(name: string, value: string): boolean {
 
 async function addRemedies(sql: Queryable, wrong: readonly { name: string; value: string }[]): Promise<WrongFormat[]> {
   const rows = await sql<{ name: string; source: string; database: string; role: string }[]>`
-    select name, source, quote_ident(current_database()) as database, quote_ident(session_user) as role
-    from pg_settings where name = any(${wrong.map(({ name }) => name)}::text[])`
+    select name, source, pg_catalog.quote_ident(pg_catalog.current_database()) as database, pg_catalog.quote_ident(session_user) as role
+    from pg_catalog.pg_settings where name = any(${wrong.map(({ name }) => name)}::text[])`
   return wrong.map(({ name, value }) => {
     const { source = '', database = '', role = '' } = rows.find((row) => row.name === name) ?? {}
     return { name, value, remedy: findRemedy(name, { source, database, role }) }

@@ -31,6 +31,8 @@ interface Turn {
 export interface SharedAlarmsOptions {
   sql: Sql
   watches: HeadWatches
+  /** @throws ChangedSearchPathError if names lead elsewhere than before */
+  assertSearchPath: () => Promise<void>
   /** of the installation's own log */
   installationKey: KeyObject
   /** undefined if there is no such tenant */
@@ -66,6 +68,7 @@ export const KEY_CHANGED = 'the audit key of the tenant was changed outside the 
 export function createSharedAlarms({
   sql,
   watches,
+  assertSearchPath,
   installationKey,
   findAuditKey,
   openKey,
@@ -91,7 +94,7 @@ export function createSharedAlarms({
       watches.comparisons.failed() // at once: the rest of a run may take long where each statement waits for a lock
       return undefined
     }
-    await assertFormats(sql).catch((error: unknown) => {
+    await assertSession().catch((error: unknown) => {
       watches.comparisons.failed()
       throw error
     })
@@ -111,6 +114,11 @@ export function createSharedAlarms({
     }
     if (unread.length > 0) throw unread[0]
     return errors
+  }
+
+  async function assertSession(): Promise<void> {
+    await assertSearchPath()
+    await assertFormats(sql)
   }
 
   async function readRows(): Promise<Map<string, ChainAlarm>> {

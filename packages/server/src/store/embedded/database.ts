@@ -7,6 +7,7 @@ import { chmodSync, existsSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { PGlite } from '@electric-sql/pglite'
+import { EMBEDDED_PATH } from '../search-path.js'
 import { SET_FORMATS } from '../text-formats.js'
 import { createClusterIfAbsent, isCluster } from './cluster.js'
 import { createDirectory } from './create-directory.js'
@@ -151,7 +152,7 @@ async function openCluster(fs: DurableNodeFS, startParams: readonly string[]): P
         return false
       },
     })
-    await database.exec(SET_FORMATS) // what somebody set for the database or the role does not hold in this session then
+    await database.exec(`${SET_FORMATS}; set search_path = ${EMBEDDED_PATH}`) // what somebody set for the database or the role does not hold in this session then
     return database
   } catch (error) {
     throw new Error(`Cannot open the embedded database: ${output.slice(-5).join('; ') || String(error)}`, {
