@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { buildApp } from '../../packages/server/src/app.js'
 import { createMetrics } from '../../packages/server/src/http/metrics.js'
+import type { Durability } from '../../packages/server/src/store/settings.js'
 import { freshDatabase } from '../support/database.js'
 import { startEaas } from '../support/eaas-process.js'
 import { type Caller, type Service, startService } from '../support/service.js'
@@ -106,6 +107,24 @@ describe('metrics', () => {
         'eaas_audit_verification_failed_logs 3',
         'eaas_durability_synchronous 0',
       ])
+    } finally {
+      await app.close()
+    }
+  })
+
+  it('say nothing of the durability that the database has not named yet, and neither does /health', async () => {
+    let findDurability = (): Promise<Durability> => Promise.reject(new Error('no database'))
+    const app = buildApp({ services: service.services, findDurability: () => findDurability(), logger: false })
+    const shown = async () => [
+      (await app.inject({ url: '/health' })).json().durability,
+      /^eaas_durability_synchronous .*$/m.exec((await app.inject({ url: '/metrics' })).body)?.[0],
+    ]
+    try {
+      expect(await shown()).toEqual(['unknown', undefined])
+      findDurability = async () => 'asynchronous'
+      expect(await shown()).toEqual(['asynchronous', 'eaas_durability_synchronous 0'])
+      findDurability = () => Promise.reject(new Error('no database'))
+      expect(await shown()).toEqual(['asynchronous', 'eaas_durability_synchronous 0'])
     } finally {
       await app.close()
     }

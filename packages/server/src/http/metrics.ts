@@ -303,7 +303,7 @@ export function serveMetrics(
   const durable = new Gauge({
     name: 'eaas_durability_synchronous',
     aggregator: 'min',
-    help: '1 while a commit is on disk when it is acknowledged, 0 otherwise.',
+    help: '1 while a commit is on disk when it is acknowledged, 0 otherwise; absent until the database has said so.',
     registers,
   })
   new Gauge({
@@ -343,7 +343,7 @@ export function serveMetrics(
       health: { status, durability },
     } = await checkHealth()
     degraded.set(status === 'degraded' ? 1 : 0)
-    durable.set(durability === 'synchronous' ? 1 : 0)
+    show(durable, durability === 'unknown' ? undefined : Number(durability === 'synchronous'))
   }
   const collect = async () => {
     await refresh()

@@ -44,7 +44,7 @@ export function createHealthCheck(
   { sql, committer }: Pick<Services, 'sql' | 'committer'>,
   { findDurability, probeCommit, isStopping, countMissingWorkers = () => 0 }: HealthSources,
 ): HealthCheck {
-  let durability: Durability = 'asynchronous' // until it has been read
+  let durability: Durability | 'unknown' = 'unknown' // until it has been read
   let checking: Promise<CheckedHealth> | undefined
   // Kept until it ends: a commit that hangs holds one connection, instead of one more with each check.
   let probing: Promise<void> | undefined
