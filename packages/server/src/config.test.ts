@@ -170,7 +170,15 @@ describe('the configuration', () => {
     for (const meaning of Object.values({ ...VARIABLES, ...WITNESS_VARIABLES })) expect(meaning).not.toBe('')
   })
 
-  it.each(Object.keys({ ...VARIABLES, ...WITNESS_VARIABLES }))('takes an empty %s as unset', (name) => {
+  const NEVER_EMPTY = ['EAAS_DATABASE_URL', 'EAAS_DATABASE_URL_FILE', 'EAAS_ROOT_KEY', 'EAAS_ROOT_KEY_FILE']
+
+  it.each(NEVER_EMPTY)('refuses an empty %s, without which another database or root key would be used', (name) => {
+    expect(() => readConfig({ [name]: '' })).toThrow(new RegExp(`^${name} is set, but empty.*unset it`))
+    expect(readConfig({ [name]: undefined })).toEqual(readConfig({}))
+  })
+
+  const OTHERS = Object.keys({ ...VARIABLES, ...WITNESS_VARIABLES }).filter((name) => !NEVER_EMPTY.includes(name))
+  it.each(OTHERS)('takes an empty %s as unset', (name) => {
     expect(readConfig({ [name]: '' })).toEqual(readConfig({}))
     expect(readConfig({ [name]: undefined })).toEqual(readConfig({}))
   })

@@ -138,8 +138,17 @@ export const WITNESS_VARIABLES = {
 type Variable = keyof typeof VARIABLES | keyof typeof WITNESS_VARIABLES
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** Reads the configuration. An empty variable counts as unset. @throws ConfigError */
+/** Without these a server takes another database, or another root key, than was meant: empty, as `$UNSET` makes them, they are refused. */
+const NEVER_EMPTY = ['EAAS_DATABASE_URL', 'EAAS_DATABASE_URL_FILE', 'EAAS_ROOT_KEY', 'EAAS_ROOT_KEY_FILE'] as const
+
+/** Reads the configuration. Any other empty variable than those of `NEVER_EMPTY` counts as unset. @throws ConfigError */
 export function readConfig(environment: Environment): Config {
+  const empty = NEVER_EMPTY.find((name) => environment[name] === '')
+  if (empty !== undefined) {
+    throw new ConfigError(
+      `${empty} is set, but empty. Set it to a value, or unset it: eaas start --help says what is used then`,
+    )
+  }
   const get = (name: Variable) => environment[name] || undefined
   const url = databaseUrl(get('EAAS_DATABASE_URL'), get('EAAS_DATABASE_URL_FILE'))
   const dataDir = resolve(get('EAAS_DATA_DIR') ?? '.eaas')
