@@ -119,6 +119,25 @@ describe.skipIf(backend() === 'embedded')('a role that may only read and write r
     await connection.end()
   })
 
+  it('does not complete the deletion of a tenant while a policy hides an API key from it', async () => {
+    expect((await migrate('--role', role)).code).toBe(0)
+    const { tenant_id } = await createTenantByCli({ database }, 'hiding')
+    const tenant = (...args: string[]) => runCommand(['tenant', ...args], { database })
+    expect((await tenant('suspend', 'hiding')).code).toBe(0)
+    await sql.unsafe(`alter table api_keys enable row level security;
+      create policy hide on api_keys to ${quoted(role)} using (tenant_id <> '${tenant_id}')`)
+    expect(await tenant('delete', 'hiding', '--confirm', 'hiding')).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/it is not deleted, and stays suspended: its log does not verify \(row_missing/),
+    })
+    await sql.unsafe('drop policy hide on api_keys; alter table api_keys disable row level security')
+    const [row] = await sql`
+      select status, (select revoked_at from api_keys where tenant_id = ${tenant_id}) from tenants where tenant_id = ${tenant_id}`
+    expect(row).toEqual({ status: 'suspended', revoked_at: null })
+    expect((await tenant('delete', 'hiding', '--confirm', 'hiding')).code).toBe(0)
+    expect((await runCommand(['audit', 'verify', '--tenant', 'hiding'], { database })).code).toBe(0)
+  })
+
   it('gets the same rights each time, on every table, and loses what was granted beyond them', async () => {
     await migrate('--role', role)
     const once = await grantsNow()
