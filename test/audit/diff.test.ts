@@ -76,6 +76,12 @@ describe('eaas audit diff', { timeout: TIMEOUT_MS }, () => {
     })
   })
 
+  it('says without an export in which order to accept the loss, look at the API keys and serve', async () => {
+    const args = ['audit', 'diff', '--tenant', 'acme', '--checkpoint', file('checkpoints')]
+    const { stdout } = await runCommand(args, { database: service.database, rootKey: ROOT_KEY })
+    expect(stdout).toMatch(/stop the servers, accept the loss .*, list and revoke, and only then start the servers\.$/m)
+  })
+
   it('names by an export every lost entry, and what each lost change asks for', async () => {
     const { code, found } = await diff('--checkpoint', file('checkpoints'), '--export', file('export'))
     expect(code).toBe(1)

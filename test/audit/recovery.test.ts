@@ -1,19 +1,21 @@
 // Faults that somebody with SQL alone can make, and the remedies of docs/rollback.md, whose statements these tests run.
-import { appendFileSync, readFileSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { execFile, spawnSync } from 'node:child_process'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type postgres from 'postgres'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { createCheckpointEmitter } from '../../packages/server/src/jobs/emit-checkpoints.js'
 import { purgeTenant } from '../../packages/server/src/jobs/purge-tenants.js'
 import { anchorNow } from '../../packages/server/src/runner/anchor-heads.js'
 import { runCommand } from '../support/command-host.js'
-import { connectTo } from '../support/eaas-process.js'
+import { connectTo, EAAS, environmentOf } from '../support/eaas-process.js'
+import { readGuide, shellOf } from '../support/server-docs.js'
 import { type Caller, ROOT_KEY, type Service, startService } from '../support/service.js'
-import { ROOT } from '../support/source-files.js'
 
-const PAGE = readFileSync(join(ROOT, 'packages/server/docs/rollback.md'), 'utf8')
+const PAGE = readGuide('rollback.md')
 
 /** The statement under a heading of the page, for a tenant. */
 function statementOf(heading: string, tenant_id: string): string {
@@ -230,41 +232,91 @@ describe('entries that no anchor covers', () => {
   })
 })
 
-describe('a checkpoint that was kept when a backup was restored', () => {
+const HAS_JQ = spawnSync('jq', ['--version']).status === 0
+if (!HAS_JQ) console.error('!!! NO jq FOUND: the recipe of the page for a kept checkpoint was not tested. Install it.')
+
+/** Puts the log, the heads and the rows back that were copied before, as a restored backup does. */
+async function createBackup(sql: postgres.Sql): Promise<() => Promise<void>> {
+  const tables = ['audit_log', 'heads', 'anchored_heads', 'api_keys']
+  await sql.unsafe(tables.map((table) => `create table backup_${table} as table ${table}`).join(';'))
+  const restore = tables.map((table) => `delete from ${table}; insert into ${table} select * from backup_${table}`)
+  return async () => void (await sql.unsafe(restore.join(';')))
+}
+
+describe('an alarm about a lost revocation', () => {
+  it('is accepted while no server runs, and the API keys are listed and revoked before one starts', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'eaas-recovery-'))
+    const environment = { EAAS_CHECKPOINT_FILE: join(folder, 'checkpoints') }
+    let service = await startService()
+    const { database } = service
+    const eaas = (...args: string[]) => runCommand(args, { database, rootKey: ROOT_KEY, environment })
+    try {
+      const owner = await service.createTenant({ name: 'acme' })
+      const leaked = await owner.call('POST', '/v1/api-keys', { name: 'leaked', permissions: ['keys:read'] })
+      const sql = connectTo(database)
+      const restore = await createBackup(sql)
+      await owner.call('DELETE', `/v1/api-keys/${leaked.body.id}`)
+      await createCheckpointEmitter(service.services, environment.EAAS_CHECKPOINT_FILE, (error) => {
+        throw error
+      })()
+      await restore()
+      await sql.end()
+      await service.close()
+      const refused = await eaas('api-key', 'list', '--tenant', 'acme')
+      expect([refused.code, refused.stdout]).toEqual([1, ''])
+
+      for (const line of shellOf('rollback.md', 'eaas api-key list').filter((line) => line.startsWith('eaas '))) {
+        const [, ...args] = line.replace(/ +#.*/, '').match(/"[^"]*"|\S+/g) ?? []
+        const given = args.map((arg) => (arg.endsWith('…') ? leaked.body.id : arg.replaceAll('"', '')))
+        const { code, stderr } = await eaas(...given)
+        expect([line, code, code === 0 ? '' : stderr]).toEqual([line, 0, ''])
+      }
+      service = await startService({ database, environment })
+      expect((await service.caller(leaked.body.secret).call('GET', '/v1/keys')).status).toBe(401)
+      expect((await service.caller(owner.secret).call('POST', '/v1/keys', { name: 'k' })).status).toBe(201)
+    } finally {
+      await service.close()
+      await rm(folder, { recursive: true, force: true })
+    }
+  })
+})
+
+describe.skipIf(!HAS_JQ)('a checkpoint that was kept when a backup was restored', () => {
   it.each([
     ['that the log has not reached again', false],
     ['that the log has other entries in the place of', true],
-  ])('raises the alarm of a server whose file has it, of an entry %s, which can be accepted', async (_, hasGrown) => {
+  ])('is told to the command that accepts the loss, of an entry %s', async (_, hasGrown) => {
     const folder = await mkdtemp(join(tmpdir(), 'eaas-recovery-'))
-    const file = join(folder, 'checkpoints')
     let service = await startService()
     const { database } = service
     try {
       const sql = connectTo(database)
-      await sql`create table backup_log as select * from audit_log`
-      await sql`create table backup_heads as select * from heads`
-      const run = (...args: string[]) =>
-        runCommand(args, { database, rootKey: ROOT_KEY, environment: { EAAS_CHECKPOINT_FILE: 'none' } })
+      const restore = await createBackup(sql)
+      const environment = { EAAS_CHECKPOINT_FILE: 'none' }
+      const run = (...args: string[]) => runCommand(args, { database, rootKey: ROOT_KEY, environment })
       const kept = await run('audit', 'checkpoint', '--installation')
-      expect(kept.code).toBe(0)
-      await sql.unsafe(`delete from audit_log; insert into audit_log select * from backup_log; delete from heads;
-        insert into heads select * from backup_heads; delete from anchored_heads`)
+      await writeFile(join(folder, 'installation.checkpoint'), kept.stdout)
+      await restore()
       await sql.end()
       await service.close()
       service = await startService({ database })
       for (let at = 0; hasGrown && at < 3; at++) await service.createTenant()
       expect(service.alarms).toEqual([])
       await service.close()
-      const line = { tenant_id: INSTALLATION_ID, policy_version: 0, checkpoint: kept.stdout }
-      appendFileSync(file, `${JSON.stringify(line)}\n`)
-      const environment = { EAAS_CHECKPOINT_FILE: file }
-      service = await startService({ database, environment })
-      expect(service.alarms).toEqual([expect.objectContaining({ tenant_id: INSTALLATION_ID })])
-      const accept = ['audit', 'accept-rollback', '--installation', '--reason', 'a restore']
-      const accepted = await runCommand(accept, { database, rootKey: ROOT_KEY, environment })
-      expect([accepted.code, accepted.stdout]).toEqual([0, expect.stringMatching(/^Accepted/m)])
-      await service.close()
-      service = await startService({ database, environment })
+      expect((await run('audit', 'accept-rollback', '--installation', '--reason', 'r')).stderr).toContain('no alarm')
+
+      const recipe = shellOf('rollback.md', 'jq -nc').join('\n')
+      const command = `eaas() { '${process.execPath}' '${EAAS}' "$@"; }\n${recipe.replace('rm told', 'cat told >&2')}`
+      const env = { ...process.env, ...environmentOf({ database, rootKey: ROOT_KEY, environment }) }
+      const { stdout, stderr } = await promisify(execFile)('sh', ['-ec', command], { cwd: folder, env })
+      expect(stdout).toMatch(/^Accepted/m)
+      expect(stderr).toContain('the audit chain is broken')
+      const told = { EAAS_CHECKPOINT_FILE: join(folder, 'told') }
+      const { findings } = JSON.parse(
+        (await runCommand(['doctor', '--json'], { database, rootKey: ROOT_KEY, environment: told })).stdout,
+      )
+      expect(findings).toContainEqual(expect.objectContaining({ check: 'checkpoints', ok: true }))
+      service = await startService({ database, environment: told })
       expect(service.alarms).toEqual([])
     } finally {
       await service.close()
