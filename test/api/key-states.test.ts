@@ -27,7 +27,7 @@ describe.each(wire.KEY_STATUSES)('a key that is %s', (from) => {
 
 describe('a key', () => {
   it('agrees with the model after any sequence of events', async () => {
-    await model.agreeAfterRandomEvents({ sequences: 60, eventsASequence: 25 })
+    await model.agreeAfterRandomEvents({ sequences: 30, eventsASequence: 25 })
   }, 240_000)
 
   it('is not destroyed before its time, nor without its name', async () => {

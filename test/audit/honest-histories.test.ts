@@ -5,7 +5,7 @@ import { backend } from '../support/database.js'
 import { findFalseAlarm, histories, newFigures, startWorld, verifyUnderLoad, type World } from './honest-history.js'
 
 const HISTORIES = 20
-const VERIFICATIONS = 20
+const VERIFICATIONS = 10
 
 describe('an honest history', () => {
   let world: World

@@ -7,7 +7,7 @@ import { type Calls, callsOf, startLoad } from '../support/load.js'
 import { rounds } from '../support/rounds.js'
 import { checkInvariants } from './invariants.js'
 
-const ROUNDS = rounds(40, 100)
+const ROUNDS = rounds(20, 100)
 const CLIENTS = 16
 
 describe.skipIf(backend() === 'embedded')('two servers on one database (an embedded one has a single server)', () => {

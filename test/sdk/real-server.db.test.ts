@@ -8,7 +8,7 @@ import { ANY_CHARACTER } from '../support/any-text.js'
 import { rounds } from '../support/rounds.js'
 import { type Caller, type Service, startService } from '../support/service.js'
 
-const VALUES = rounds(200, 1_000)
+const VALUES = rounds(100, 1_000)
 const MAX_BYTES = 2_000
 
 let service: Service
