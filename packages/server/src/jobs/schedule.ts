@@ -278,17 +278,6 @@ function startJobs(
   ]
   if (!isFirst) return jobs
   // One after another: at once, each would have a new connection, which costs more CPU than most of these runs.
-  const dueWork = startPeriodic({
-    intervalMs: DUE_WORK_MS,
-    work: async (signal) => {
-      const onError = (error: unknown, key_id: string) =>
-        log.error({ err: error, key_id }, 'rotating or destroying a key failed; it will be retried')
-      const changed = await doDueWork(services, { onError, signal })
-      if (changed > 0) log.info({ keys: changed }, 'rotated or destroyed keys that were due')
-    },
-    onError: failed('listing the keys that are due'),
-    after: chainWatch.firstRun,
-  })
   const compareTables = createTableComparison(services)
   const tables = startPeriodic({
     intervalMs: TABLES_MS,
@@ -301,7 +290,7 @@ function startJobs(
       else log.info('the tables are as the migrations make them again')
     },
     onError: failed('comparing the tables with what the migrations make'),
-    after: dueWork.firstRun,
+    after: chainWatch.firstRun,
   })
   const checkpoints = startPeriodic({
     intervalMs: config.checkpointMinutes * MINUTE_MS,
@@ -309,9 +298,20 @@ function startJobs(
     onError: failed('writing checkpoints'),
     after: tables.firstRun,
   })
-  jobs.push(dueWork, tables, checkpoints)
-  // These two may take long, so neither waits for the other.
+  // The others may take long, so none waits for another.
   const after = checkpoints.firstRun
+  const dueWork = startPeriodic({
+    intervalMs: DUE_WORK_MS,
+    work: async (signal) => {
+      const onError = (error: unknown, key_id: string) =>
+        log.error({ err: error, key_id }, 'rotating or destroying a key failed; it will be retried')
+      const changed = await doDueWork(services, { onError, signal })
+      if (changed > 0) log.info({ keys: changed }, 'rotated or destroyed keys that were due')
+    },
+    onError: failed('listing the keys that are due'),
+    after,
+  })
+  jobs.push(tables, checkpoints, dueWork)
   if (config.auditVerifyHours > 0) {
     const verify = createScheduledVerification(services, { hours: config.auditVerifyHours })
     const work = async (signal: AbortSignal) => {
