@@ -110,6 +110,8 @@ export async function checkChain(
   if (previous.id < lastId) return fault('entry_missing')
   const isEnd = previous.hash.toString('hex') === head.hash && (entries === 0 || previous.created_at === headTime)
   if (!isEnd) return fault('head_mismatch')
+  const [first] = await sql`select min(id)::text as id from audit_log where tenant_id = ${tenant_id} and id < 1`
+  if (first?.id) return { ...fault('entry_before_first'), broken_at: Number(first.id) }
   if (purgedByLog !== purged_through) return fault('mark_mismatch')
   return { valid: true, entries, purged_through }
 }

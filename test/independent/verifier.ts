@@ -62,8 +62,10 @@ export async function verifyIndependently(sql: Queryable, question: Question): P
     return { valid: false, reason: 'mark_forged', broken_at: 1, verified_entries: 0, purged_through: 0 }
   }
   const head = await headOf(sql, question)
-  const last = await sql`select max(id)::text as id from audit_log where tenant_id = ${tenant_id}`
-  const lastRow = Number(last[0]?.id ?? 0)
+  const [ends] = await sql`
+    select min(id)::text as first, max(id)::text as last from audit_log where tenant_id = ${tenant_id}`
+  const firstRow = Number(ends?.first ?? 1)
+  const lastRow = Number(ends?.last ?? 0)
   const end = head && head !== 'forged' ? head.last_id : lastRow
   const purged_through = mark?.purged_through ?? 0
   let at = { id: purged_through, hash: mark?.hash ?? sha256('eaas/audit/genesis/v1', tenant_id), created_at: '' }
@@ -103,6 +105,7 @@ export async function verifyIndependently(sql: Queryable, question: Question): P
   if (head === 'forged') return fault('head_forged')
   if (!head.hash.equals(at.hash)) return fault('head_mismatch')
   if (lastRow > end) return fault('entry_beyond_head')
+  if (firstRow < 1) return fault('entry_before_first', firstRow)
   if (checkpoint && checkpoint.last_id > end) return fault('behind_checkpoint')
   const unfinished = rights.end()
   if (unfinished) return fault(unfinished, at.id)

@@ -30,6 +30,33 @@ import {
 
 useLog()
 
+describe('a row with an id below 1, dated just before the cut-off', () => {
+  const insert = () => service.services.sql`
+    insert into audit_log select tenant_id, -7, action, key_id, key_version, actor, ip_address, metadata, ${monthsBack(PRESENT - HOUR_MS)}, hash, mac
+    from audit_log where tenant_id = ${tenant_id} and id = ${OLD}`
+
+  it('hides no entry from a purge, which is refused until the row is gone', async () => {
+    await insert()
+    const before = await stored()
+    await expect(purge()).rejects.toMatchObject({
+      code: 'E_STATE',
+      message: expect.stringContaining('entry_before_first, entry -7'),
+    })
+    expect(await stored()).toEqual(before)
+    await service.services.sql`delete from audit_log where tenant_id = ${tenant_id} and id < 1`
+    expect(await purge()).toMatchObject({ purged_through: OLD, entries: OLD })
+  })
+
+  it('is not deleted by a purge that has nothing to do, and hides no entry from a list', async () => {
+    await insert()
+    await purge({ retentionMonths: 60 })
+    expect((await stored()).rows[0]).toBe(-7)
+    const until = monthsBack(PRESENT)
+    const { body } = await owner.call('GET', `/v1/audit?date_to=${until}&limit=100`)
+    expect([body.total, body.logs.length]).toEqual([OLD, OLD])
+  })
+})
+
 describe('a purge is refused', () => {
   it('if the clock is over a year ahead of the newest entry of all tenants', async () => {
     let clock = START

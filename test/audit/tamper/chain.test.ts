@@ -233,6 +233,12 @@ const STRUCTURAL: readonly Structural[] = [
       },
     ]
   }),
+  ...[0, -7].map((id) => ({
+    title: `a genuine entry stands there once more with the id ${id}`,
+    attack: (target: Target) => copyAsLast(target, { tenant_id: target.tenant_id, id: middleId(target) }, id),
+    reason: 'entry_before_first',
+    broken_at: () => id,
+  })),
   {
     title: 'an entry is altered and every hash after it computed anew',
     async attack(target) {

@@ -1,6 +1,6 @@
 /** What is wrong with the head of a log in itself, without the entries before the last one (chain.md 5). */
 import type { KeyObject } from 'node:crypto'
-import { findEntryHash, findLastId, listTenantHeads } from '../store/audit.js'
+import { findEntryHash, findFirstId, findLastId, listTenantHeads } from '../store/audit.js'
 import type { Sql } from '../store/db.js'
 import { equalBytes, isHeadAuthentic } from './formats/chain.js'
 import type { Fault } from './verify/verify.js'
@@ -27,7 +27,10 @@ export function findHeadFault(
     if (!last || !equalBytes(last, head.hash))
       return { reason: 'head_mismatch', detail: 'the head does not match the last entry' }
     const beyond = await findLastId(snapshot, tenant_id)
-    if (beyond <= head.last_id) return undefined
-    return { reason: 'entry_beyond_head', detail: `entry ${beyond} is beyond the head, and no server wrote it` }
+    if (beyond > head.last_id)
+      return { reason: 'entry_beyond_head', detail: `entry ${beyond} is beyond the head, and no server wrote it` }
+    const first = await findFirstId(snapshot, tenant_id)
+    if (first >= 1) return undefined
+    return { reason: 'entry_before_first', detail: `entry ${first} is before the first one, and no server wrote it` }
   }) as Promise<HeadFault | undefined>
 }

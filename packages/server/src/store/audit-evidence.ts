@@ -1,7 +1,7 @@
 /** Everything that a verification compares the chain with, read in one snapshot. */
 import type { Head, PurgeMark } from '../audit/formats/chain.js'
 import { type ApiKeyRow, listApiKeys } from './api-keys.js'
-import { listTenantHeads } from './audit.js'
+import { findFirstId, findLastId, listTenantHeads } from './audit.js'
 import { listMarks } from './audit-purge.js'
 import type { Sql } from './db.js'
 import { type KeyRow, type KeyVersionRow, listKeys, listTenantKeyVersions } from './keys.js'
@@ -23,6 +23,8 @@ export interface Evidence {
   marks: PurgeMark[]
   /** the last entry that exists; 0 if there is none */
   last_id: number
+  /** the first entry that exists, if its id is below 1, which no server writes; otherwise 1 */
+  first_id: number
   rows: RightsRows
   /** of the rows that exist more than once under one primary key, the smallest of the entries that the newest of each names */
   repeated: number | undefined
@@ -31,8 +33,6 @@ export interface Evidence {
 /** Reads the evidence in one snapshot, so that a concurrent change is in it completely or not at all. */
 export async function readEvidence(sql: Sql, tenant_id: string): Promise<Evidence> {
   return sql.begin('isolation level repeatable read read only', async (snapshot) => {
-    const [last] = await snapshot<{ id: number }[]>`
-      select id from audit_log where tenant_id = ${tenant_id} order by id desc limit 1`
     const [head, ...otherHeads] = await listTenantHeads(snapshot, tenant_id)
     const tenants = await listTenantRows(snapshot, tenant_id)
     const rows = {
@@ -51,7 +51,8 @@ export async function readEvidence(sql: Sql, tenant_id: string): Promise<Evidenc
       head,
       hasSeveralHeads: otherHeads.length > 0,
       marks: await listMarks(snapshot, tenant_id),
-      last_id: last?.id ?? 0,
+      last_id: await findLastId(snapshot, tenant_id),
+      first_id: await findFirstId(snapshot, tenant_id),
       rows,
       repeated: repeated.length > 0 ? Math.min(...repeated) : undefined,
     }

@@ -78,7 +78,7 @@ function lastId(sql: Queryable, tenant_id: string) {
 
 function lastIdBefore(sql: Queryable, tenant_id: string, bound: ReturnType<typeof sql>) {
   return sql`(
-    select id from audit_log where tenant_id = ${tenant_id} and created_at ${bound}
+    select id from audit_log where tenant_id = ${tenant_id} and created_at ${bound} and id > 0
     order by created_at desc, id desc limit 1)`
 }
 

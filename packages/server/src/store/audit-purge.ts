@@ -28,10 +28,10 @@ export async function insertMark(sql: Transaction, mark: PurgeMark): Promise<voi
   assertInserted(result, 'purge_marks')
 }
 
-/** The id of the last entry that is older than a time; 0 if there is none. */
+/** The id of the last entry that is older than a time; 0 if there is none. No server writes an id below 1: such a row is left, for verification to name. */
 export async function findLastIdBefore(sql: Queryable, tenant_id: string, cutoff: string): Promise<number> {
   const [row] = await sql<{ id: number }[]>`
-    select id from audit_log where tenant_id = ${tenant_id} and created_at < ${cutoff}
+    select id from audit_log where tenant_id = ${tenant_id} and created_at < ${cutoff} and id > 0
     order by created_at desc, id desc limit 1`
   return row?.id ?? 0
 }
@@ -97,8 +97,8 @@ export async function deleteOldest(
   { tenant_id, through_id, limit }: { tenant_id: string; through_id: number; limit: number },
 ): Promise<number> {
   const result = await sql`
-    delete from audit_log where tenant_id = ${tenant_id} and id <= least(${through_id}::bigint, (
-      select min(id) + ${limit} - 1 from audit_log where tenant_id = ${tenant_id}
+    delete from audit_log where tenant_id = ${tenant_id} and id > 0 and id <= least(${through_id}::bigint, (
+      select min(id) + ${limit} - 1 from audit_log where tenant_id = ${tenant_id} and id > 0
     ))`
   return result.count
 }
@@ -106,7 +106,7 @@ export async function deleteOldest(
 /** Whether a log still has an entry up to and including an id. */
 export async function hasEntryThrough(sql: Queryable, tenant_id: string, through_id: number): Promise<boolean> {
   const [row] = await sql<{ found: boolean }[]>`
-    select exists (select 1 from audit_log where tenant_id = ${tenant_id} and id <= ${through_id}) as found`
+    select exists (select 1 from audit_log where tenant_id = ${tenant_id} and id > 0 and id <= ${through_id}) as found`
   return row?.found ?? false
 }
 

@@ -176,6 +176,13 @@ export async function findLastId(sql: Queryable, tenant_id: string): Promise<num
   return row?.id ?? 0
 }
 
+/** The smallest id of a tenant's entries, whoever wrote them; 1 if there are none, or if it is larger. */
+export async function findFirstId(sql: Queryable, tenant_id: string): Promise<number> {
+  const [row] = await sql<{ id: number }[]>`
+    select id from audit_log where tenant_id = ${tenant_id} and id < 1 order by id limit 1`
+  return row?.id ?? 1
+}
+
 /** The stored hashes of entries by their ids; missing entries are left out. */
 export async function listEntryHashes(
   sql: Queryable,

@@ -47,6 +47,7 @@ export type Fault =
   | 'entry_altered'
   | 'entry_forged'
   | 'entry_beyond_head'
+  | 'entry_before_first'
   | 'time_went_back'
   | 'mark_forged'
   | 'mark_mismatch'
@@ -186,6 +187,7 @@ async function verify(sql: Sql, options: VerifyOptions): Promise<wire.Verificati
   if (!isHeadGood) return answer('head_forged')
   if (!equalBytes(position.hash, head.hash)) return answer('head_mismatch')
   if (evidence.last_id > head.last_id) return answer('entry_beyond_head')
+  if (evidence.first_id < 1) return answer('entry_before_first', evidence.first_id)
   if (Math.max(kept?.last_id ?? 0, witnessed?.last_id ?? 0, named_id) > head.last_id) return answer('behind_checkpoint')
   const unfinished = history.end()
   if (unfinished) return answer(unfinished, position.id)
