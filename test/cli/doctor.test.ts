@@ -93,9 +93,16 @@ describe('eaas doctor', { timeout: TIMEOUT_MS }, () => {
 
   it('finds nothing wrong before the first start, which creates the data directory and the files in it', async () => {
     const dataDir = join(folder, 'not', 'yet')
-    const { ok, found } = await examine({ database: { backend: 'embedded', dataDir, drop: async () => undefined } })
+    const nowhere: TestDatabase = { backend: 'embedded', dataDir, drop: async () => undefined }
+    const { ok, found } = await examine({ database: nowhere })
     expect(ok).toBe(true)
-    expect(found('database')?.detail).toContain('there is no database in')
+    const detail = expect.stringMatching(
+      /^EAAS_DATABASE_URL is not set, and there is no database in .*eaas start would create/,
+    )
+    expect(found('database')).toMatchObject({ ok: true, warning: true, detail })
+    const { stdout } = await runCommand(['doctor'], { database: nowhere })
+    expect(stdout).toMatch(/^WARN {3}database /m)
+    expect(stdout).toMatch(/\n\nNo check failed, but see the lines marked WARN\.\n$/)
     expect(found('checkpoint file')).toMatchObject({ ok: true })
     expect(await readdir(folder)).not.toContain('not')
   })

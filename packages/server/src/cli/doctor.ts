@@ -55,7 +55,7 @@ async function doctor(config: Config, { json }: { json: boolean }): Promise<bool
   if (json) printJson({ ok: isWell, findings })
   else {
     print(...findings.map((finding) => `${mark(finding)}  ${finding.check.padEnd(15)}  ${finding.detail}`))
-    print('', isWell ? 'All checks passed.' : 'A check failed: see the lines marked WRONG.')
+    print('', conclude(findings))
   }
   return isWell
 }
@@ -75,6 +75,13 @@ async function record(
   } catch (error) {
     return { ok: false, detail: `the installation's log does not record this run: ${messageOf(error)}` }
   }
+}
+
+function conclude(findings: readonly Finding[]): string {
+  if (findings.some(({ ok }) => !ok)) return 'A check failed: see the lines marked WRONG.'
+  return findings.some(({ warning }) => warning)
+    ? 'No check failed, but see the lines marked WARN.'
+    : 'All checks passed.'
 }
 
 function mark({ ok, warning }: Finding): string {

@@ -24,7 +24,10 @@ export async function examineDatabase(config: Config): Promise<Result<Store>> {
     if (!(error instanceof NoDatabaseError)) throw error
     await examineNewDirectory(config.dataDir)
     await readRootKey(config.rootKey)
-    return { detail: `there is no database in ${config.dataDir} yet; eaas start creates one` }
+    return {
+      warning: true,
+      detail: `EAAS_DATABASE_URL is not set, and there is no database in ${config.dataDir} yet: eaas start would create one there`,
+    }
   }
 }
 
