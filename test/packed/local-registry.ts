@@ -28,6 +28,7 @@ export async function startLocalRegistry(folder: string): Promise<LocalRegistry>
     const path = decodeURIComponent((request.url ?? '').slice(1))
     const [, number] = /^-\/(\d+)\.tgz$/.exec(path) ?? []
     const wanted = number === undefined ? undefined : published[Number(number)]
+    response.setHeader('cache-control', 'max-age=3600') // for the second installation of a test
     if (wanted) return wanted.send(response)
     const versions = published.flatMap(({ manifest }, at) =>
       manifest.name === path ? [{ ...manifest, dist: { tarball: `${url}/-/${at}.tgz` } }] : [],
