@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { MAX_BATCH_BODY_BYTES } from '../../packages/protocol/src/limits.js'
 import { freePort } from '../support/postgres.js'
 
 const guide = readFileSync(
@@ -34,7 +35,11 @@ let servers: Server[] = []
 let ports: number[] = []
 
 beforeAll(async () => {
-  servers = ['one', 'two'].map((name) => createServer((_, response) => response.end(name)).listen(0, '127.0.0.1'))
+  servers = ['one', 'two'].map((name) =>
+    createServer((request, response) => {
+      request.resume().once('end', () => response.end(name))
+    }).listen(0, '127.0.0.1'),
+  )
   await Promise.all(servers.map((server) => once(server, 'listening')))
   ports = servers.map((server) => (server.address() as AddressInfo).port)
 })
@@ -95,19 +100,63 @@ describe.skipIf(!isThere('haproxy'))('the recipe for haproxy', () => {
 })
 
 describe.skipIf(!isThere(NGINX))('the recipe for nginx', () => {
-  it('sends all calls of a tenant to one server, and uses all servers', async () => {
+  async function startNginx(): Promise<string> {
     const port = await freePort()
-    const url = await startProxy(
+    return startProxy(
       (file) => [NGINX, '-c', file, '-e', 'stderr', '-g', 'daemon off;'],
       (folder) => {
         const paths = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
           (name) => `${name}_temp_path ${folder}/${name};`,
         )
         const http = recipe('map ').replace('server {\n', `server {\n  listen 127.0.0.1:${port};\n`)
-        return `pid ${folder}/pid;\nevents {}\nhttp {\naccess_log off;\n${paths.join('\n')}\n${http}}\n`
+        return `pid ${folder}/pid;\nevents {}\nhttp {\naccess_log off;\nerror_log /dev/null;\n${paths.join('\n')}\n${http}}\n`
       },
       port,
     )
-    await expectSticky(url)
+  }
+
+  it('sends all calls of a tenant to one server, and uses all servers', async () => {
+    await expectSticky(await startNginx())
+  })
+
+  it('answers each call while the servers are restarted one after another', async () => {
+    const url = await startNginx()
+    const answers = async () => {
+      const ids = Array.from({ length: TENANTS }, () => randomBytes(16).toString('hex'))
+      const authorization = ids.map((id) => `Bearer eaas_sk_${id}_${randomBytes(22).toString('hex').slice(1)}`)
+      const found = await Promise.all(
+        authorization.map((authorization) =>
+          fetch(url, { headers: { authorization } }).then((answer) => answer.text()),
+        ),
+      )
+      return [...new Set(found)].sort()
+    }
+    expect(await answers()).toEqual(['one', 'two'])
+    for (const [at, left] of [
+      [0, ['two']],
+      [1, ['one']],
+    ] as const) {
+      const server = servers[at] as Server
+      server.close().closeAllConnections()
+      await once(server, 'close')
+      expect(await answers()).toEqual(left)
+      server.listen(ports[at], '127.0.0.1')
+      await once(server, 'listening')
+    }
+    expect(await answers()).toEqual(['one', 'two'])
+  })
+
+  it('lets a batch of the size that the server takes through, and of the other routes /health alone', async () => {
+    const url = await startNginx()
+    const statusOf = async (path: string, init?: RequestInit) => (await fetch(new URL(path, url), init)).status
+    expect(await statusOf('/v1/batch', { method: 'POST', body: Buffer.alloc(MAX_BATCH_BODY_BYTES) })).toBe(200)
+    expect(await statusOf('/v1/batch', { method: 'POST', body: Buffer.alloc(MAX_BATCH_BODY_BYTES + 1) })).toBe(413)
+    for (const [path, status] of [
+      ['/health', 200],
+      ['/metrics', 404],
+      ['/docs', 404],
+      ['/openapi.json', 404],
+    ] as const)
+      expect([path, await statusOf(path)]).toEqual([path, status])
   })
 })
