@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { findObstacleToVerifier, runOtherVerifier } from '../audit/other-verifier.js'
 import { runCommand } from '../support/command-host.js'
 import { freshDatabase, type TestDatabase } from '../support/database.js'
-import { connectTo, createTenantInProcess, startEaas } from '../support/eaas-process.js'
+import { connectTo, createTenantInProcess, ROOT_KEY as PROCESS_ROOT_KEY, startEaas } from '../support/eaas-process.js'
 import { ROOT_KEY, startService } from '../support/service.js'
 
 const OPERATOR = /^operator:.+@.+/
@@ -164,11 +164,13 @@ describe('a server that verifies every log by schedule', () => {
       await server.stop() // which leaves an anchor: what is before it is not read at start
       await server.start()
       expect(await failedLogs()).toBeUndefined() // the installation is new
-      const sql = connectTo(database)
+      await server.stop()
+      // While no server runs: one that has just started would perhaps verify after this, and the next one would have nothing to do.
+      const service = await startService({ database, environment: { EAAS_ROOT_KEY: PROCESS_ROOT_KEY } })
+      const { sql } = service.services
       await sql`update audit_log set actor = 'x' where tenant_id = ${tenant_id} and id = 1`
       await sql`update audit_log set created_at = '2999-01-01T00:00:00Z' where tenant_id = ${INSTALLATION_ID} and id = 1`
-      await sql.end()
-      await server.stop()
+      await service.close()
       await server.start()
       await expect.poll(failedLogs).toBe('eaas_audit_verification_failed_logs 2')
       for (const edited of [tenant_id, INSTALLATION_ID]) {
