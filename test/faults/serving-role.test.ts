@@ -117,6 +117,14 @@ describe.skipIf(backend() === 'embedded')('a role that may only read and write r
     expect(JSON.parse(kept.stdout)).toMatchObject({ role, may_purge: false, may_create: false })
     expect(await outcome('delete from audit_log where false')).toBe(DENIED)
     await connection.end()
+    const rights = async (EAAS_AUDIT_RETENTION_MONTHS: string) => {
+      const { stdout } = await runCommand(['doctor'], { database, environment: { EAAS_AUDIT_RETENTION_MONTHS } })
+      return /^.* rights .*$/m.exec(stdout)?.[0]
+    }
+    expect(await rights('60')).toMatch(
+      /^WARN .*may not delete them.*so every purge fails\. Run eaas migrate --role .*Eaas_/,
+    )
+    expect(await rights('0')).toMatch(/^ok +rights +this role may not change audit entries$/)
   })
 
   it('does not complete the deletion of a tenant while a policy hides an API key from it', async () => {

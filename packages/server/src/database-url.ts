@@ -10,6 +10,8 @@ export interface DatabaseUrl {
   hosts: { host: string; port: number }[]
   /** hosts and database, for messages; without credentials */
   description: string
+  /** whether a connection is refused unless the certificate of the database is verified, with its name */
+  isVerified: boolean
 }
 
 /** Reads a URL; undefined if it is not a URL of PostgreSQL. */
@@ -26,6 +28,7 @@ export function readDatabaseUrl(text: string): DatabaseUrl | undefined {
     first,
     hosts: hosts.filter(({ host }) => host !== '').map(({ host, port }) => ({ host, port: Number(port) })),
     description: `${list}${new URL(first).pathname}`,
+    isVerified: new URL(first).searchParams.get('sslmode')?.startsWith('verify-') ?? false,
   }
 }
 

@@ -2,6 +2,7 @@
 import { Command, Help } from 'commander'
 import { AuditWriteError } from './audit/append-errors.js'
 import { CheckpointError } from './audit/formats/checkpoint.js'
+import { withAdvice } from './cli/advice.js'
 import { addApiKey } from './cli/api-key.js'
 import { addAudit } from './cli/audit.js'
 import { refuseRepeated } from './cli/command.js'
@@ -25,7 +26,6 @@ import { NewerSchemaError } from './store/migrations.js'
 import { NoDatabaseError } from './store/open-store.js'
 import { TamperedRowError } from './store/tampered-row.js'
 import { WrongFormatError } from './store/text-formats.js'
-import { findRefusedLogin } from './store/unreachable.js'
 import { VERSION } from './version.js'
 import { WitnessError } from './witness/state-file.js'
 
@@ -82,15 +82,6 @@ const EXPECTED = [
   WitnessError,
 ]
 
-/** What to do about an error of the database, by its SQLSTATE. */
-const ADVICE: Record<string, string> = {
-  '08P01': 'unset EAAS_DATABASE_POOLER, or set it to transaction: there is a pooler',
-  '28000': 'check the user in EAAS_DATABASE_URL, and that pg_hba.conf lets it in',
-  '28P01': 'check the user and the password in EAAS_DATABASE_URL',
-  '3D000': 'create the database, or correct its name in EAAS_DATABASE_URL',
-  '42501': 'grant the role what it needs: run eaas migrate --role <role> as the owner of the tables',
-}
-
 // The reader of the output may stop early, as `head` does: the command still runs to its end and closes what it opened.
 process.stdout.on('error', ({ code }: NodeJS.ErrnoException) => {
   if (code === 'EPIPE' || ['start', 'witness', 'worker'].includes(program.args[0] ?? '')) return
@@ -117,6 +108,5 @@ function explain(error: unknown): string {
   // Errors of the system and of the database carry a code; their stack adds nothing.
   if (code === undefined) return error.stack ?? message
   const whole = message.includes(code) ? message : `${message} (${code})`
-  const advice = ADVICE[findRefusedLogin(error) ?? code]
-  return advice === undefined ? whole : `${whole}: ${advice}`
+  return withAdvice(error, whole)
 }

@@ -15,6 +15,7 @@ import { findOwnInstance, findRootKey, openInstallationKey, openSecrets, rootKey
 import { recordAlone } from '../runner/installation-log.js'
 import { withDeadline } from '../store/deadline.js'
 import type { Store } from '../store/open-store.js'
+import { withAdvice } from './advice.js'
 import { commandConfig, JSON_OPTION, SAME_ENVIRONMENT, succeed } from './command.js'
 import {
   examineClock,
@@ -97,7 +98,7 @@ async function examine(config: Config): Promise<Finding[]> {
       findings.push({ check, ok, ...more })
       return found
     } catch (error) {
-      findings.push({ check, ok: false, detail: messageOf(error) })
+      findings.push({ check, ok: false, detail: withAdvice(error, messageOf(error)) })
       return undefined
     }
   }
@@ -121,7 +122,7 @@ async function examine(config: Config): Promise<Finding[]> {
     if (schema === 'current') {
       await examineOne('tables', () => examineTables(store))
       await examineOne('writes', () => examineWrites(store))
-      if (!store.isEmbedded) await examineOne('rights', () => examineRights(store))
+      if (!store.isEmbedded) await examineOne('rights', () => examineRights(store, config))
       await examineOne('alarms', () => examineAlarms(store.sql))
     }
     await examineOne('durability', async () => examineDurability(store))

@@ -1,13 +1,14 @@
 /** Examines the database for `eaas doctor`: schema, writes, rights, durability and clock. Writes nothing that it does not roll back. */
 import type { Config } from '../config.js'
 import { readRootKey } from '../crypto/root-key.js'
+import { readDatabaseUrl } from '../database-url.js'
 import { MIGRATIONS_DIRECTORY } from '../migrations-directory.js'
 import type { Sql } from '../store/db.js'
 import { compareSchemas } from '../store/migrations.js'
 import { NoDatabaseError, openStore, type Store } from '../store/open-store.js'
 import { findMissingLimits } from '../store/pooler.js'
 import { compareTables } from '../store/schema.js'
-import { findClock, findMissingStandby, mayChangeEntries, mayCreateTables } from '../store/settings.js'
+import { findClock, findEncryption, findEntryRights, findMissingStandby, mayCreateTables } from '../store/settings.js'
 import { findWriteObstacle, tryWrite } from '../store/writability.js'
 import { examineNewDirectory } from './examine-files.js'
 import { type Result, someOf } from './finding.js'
@@ -19,7 +20,7 @@ const CLOCK_TOLERANCE_MS = 60_000
 export async function examineDatabase(config: Config): Promise<Result<Store>> {
   try {
     const store = await openStore(config, { beside: true, mayCreate: false })
-    return { found: store, detail: store.description }
+    return { found: store, detail: `${store.description}${await describeEncryption(store, config)}` }
   } catch (error) {
     if (!(error instanceof NoDatabaseError)) throw error
     await examineNewDirectory(config.dataDir)
@@ -29,6 +30,15 @@ export async function examineDatabase(config: Config): Promise<Result<Store>> {
       detail: `EAAS_DATABASE_URL is not set, and there is no database in ${config.dataDir} yet: eaas start would create one there`,
     }
   }
+}
+
+// A pooler's connection to PostgreSQL says nothing of ours to the pooler.
+async function describeEncryption({ sql, isPooled }: Store, { databaseUrl }: Config): Promise<string> {
+  if (databaseUrl === undefined || isPooled) return ''
+  const version = await findEncryption(sql)
+  if (version === undefined) return '; the connection is not encrypted'
+  const isVerified = readDatabaseUrl(databaseUrl)?.isVerified
+  return `; the connection is encrypted (${version}), and the certificate ${isVerified ? 'verified' : 'not verified, as sslmode=verify-full would'}`
 }
 
 /** Compares the schema with the one that this version needs; finds `current` if they are the same. */
@@ -90,14 +100,23 @@ export async function examineWrites({ sql }: Store): Promise<Result> {
   }
 }
 
-/** Examines whether the role that connects may change the audit log, which a server never needs to. */
-export async function examineRights({ sql }: Store): Promise<Result> {
-  if (!(await mayChangeEntries(sql))) return { detail: 'this role may not change audit entries' }
+/** Examines whether the role that connects may change the audit log, which a server never needs to, and may purge it if the server does. */
+export async function examineRights({ sql }: Store, { auditRetentionMonths }: Config): Promise<Result> {
+  const { role, may_change, may_delete } = await findEntryRights(sql)
+  if (may_change) {
+    return {
+      warning: true,
+      detail:
+        'this role may change audit entries, as their owner may: verification finds such a change but cannot prevent it. Run eaas migrate ' +
+        '--role ROLE as the owner, and have servers connect as that role',
+    }
+  }
+  if (auditRetentionMonths === 0 || may_delete) return { detail: 'this role may not change audit entries' }
   return {
     warning: true,
     detail:
-      'this role may change audit entries, as their owner may: verification finds such a change but cannot prevent it. Run eaas migrate ' +
-      '--role ROLE as the owner, and have servers connect as that role',
+      `this role may not change audit entries, but may not delete them either, and EAAS_AUDIT_RETENTION_MONTHS is ${auditRetentionMonths}, so ` +
+      `every purge fails. Run eaas migrate --role ${role} as the owner, or set it to 0 and have the owner run eaas purge`,
   }
 }
 

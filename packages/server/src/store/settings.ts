@@ -29,12 +29,29 @@ export async function mayCreateTables(sql: Queryable): Promise<boolean> {
   return row?.may ?? false
 }
 
-/** Whether this role may change audit entries, or may give itself the right to, as the owner of their table. */
-export async function mayChangeEntries(sql: Queryable): Promise<boolean> {
-  const [row] = await sql<{ may: boolean }[]>`
-    select has_table_privilege(oid, 'update') or pg_has_role(relowner, 'member') as may
+export interface EntryRights {
+  role: string
+  /** whether this role may change audit entries, or may give itself the right to, as the owner of their table */
+  may_change: boolean
+  /** whether it may delete them, as a purge does */
+  may_delete: boolean
+}
+
+/** What this role may do to audit entries beside writing them. */
+export async function findEntryRights(sql: Queryable): Promise<EntryRights> {
+  const [row] = await sql<EntryRights[]>`
+    select current_user::text as role, has_table_privilege(oid, 'delete') as may_delete,
+           has_table_privilege(oid, 'update') or pg_has_role(relowner, 'member') as may_change
     from pg_class where oid = to_regclass('audit_log')`
-  return row?.may ?? false
+  if (!row) throw new Error('the database has no table audit_log')
+  return row
+}
+
+/** The version of TLS on this connection to the database, `TLSv1.3` say; undefined if it is not encrypted. */
+export async function findEncryption(sql: Queryable): Promise<string | undefined> {
+  const [row] = await sql<{ version: string | null }[]>`
+    select version from pg_stat_ssl where pid = pg_backend_pid() and ssl`
+  return row?.version ?? undefined
 }
 
 export interface DatabaseClock {

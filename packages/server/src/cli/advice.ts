@@ -1,0 +1,25 @@
+/** What to do about an error of the database, or of the connection to it. */
+import { findRefusedLogin } from '../store/unreachable.js'
+
+const UNKNOWN_AUTHORITY =
+  'the authority that signed the certificate of the database is unknown here. Set NODE_EXTRA_CA_CERTS to a file with its certificate'
+
+/** By SQLSTATE, or by Node's code of an error of TLS. */
+const ADVICE: Record<string, string> = {
+  '08P01': 'unset EAAS_DATABASE_POOLER, or set it to transaction: there is a pooler',
+  '28000': 'check the user in EAAS_DATABASE_URL, and that pg_hba.conf lets it in',
+  '28P01': 'check the user and the password in EAAS_DATABASE_URL',
+  '3D000': 'create the database, or correct its name in EAAS_DATABASE_URL',
+  '42501': 'grant the role what it needs: run eaas migrate --role <role> as the owner of the tables',
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNKNOWN_AUTHORITY,
+  SELF_SIGNED_CERT_IN_CHAIN: UNKNOWN_AUTHORITY,
+  DEPTH_ZERO_SELF_SIGNED_CERT: UNKNOWN_AUTHORITY,
+  ERR_TLS_CERT_ALTNAME_INVALID: 'use a host in EAAS_DATABASE_URL that the certificate of the database names',
+}
+
+/** Adds what to do about the error to its text, if that is known. */
+export function withAdvice(error: unknown, text: string): string {
+  if (!(error instanceof Error) || !('code' in error)) return text
+  const advice = ADVICE[findRefusedLogin(error) ?? String(error.code)]
+  return advice === undefined ? text : `${text}: ${advice}`
+}

@@ -1,0 +1,92 @@
+// A PostgreSQL with TLS: eaas doctor says whether the connection is encrypted and verified, and errors of certificates what to do.
+import { execFileSync } from 'node:child_process'
+import { chmodSync, chownSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { backend } from '../support/database.js'
+import { runEaas } from '../support/eaas-process.js'
+import { findPostgres } from '../support/find-postgres.js'
+import { type PostgresServer, startPostgres, unprivilegedAccount } from '../support/postgres.js'
+
+const TIMEOUT_MS = 120_000
+
+describe.skipIf(backend() === 'embedded')('a PostgreSQL with TLS', { timeout: TIMEOUT_MS }, () => {
+  let folder: string
+  let certificate: string
+  let server: PostgresServer
+
+  beforeAll(async () => {
+    const bin = findPostgres()
+    if (!bin) throw new Error('no PostgreSQL')
+    folder = mkdtempSync(join(tmpdir(), 'eaas-tls-'))
+    chmodSync(folder, 0o755)
+    certificate = join(folder, 'server.crt')
+    makeCertificate('localhost')
+    server = await startPostgres({
+      bin,
+      settings: { ssl: 'on', ssl_cert_file: certificate, ssl_key_file: join(folder, 'server.key') },
+    })
+  }, TIMEOUT_MS)
+  afterAll(async () => {
+    await server?.remove()
+    rmSync(folder, { recursive: true, force: true })
+  })
+
+  function makeCertificate(host: string): void {
+    const key = join(folder, 'server.key')
+    const kind = ['-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2']
+    const name = ['-subj', '/CN=database', '-addext', `subjectAltName=DNS:${host}`]
+    execFileSync('openssl', ['req', ...kind, ...name, '-keyout', key, '-out', certificate], { stdio: 'ignore' })
+    chmodSync(key, 0o600)
+    const account = unprivilegedAccount()
+    if (account) chownSync(key, account.uid, account.gid)
+  }
+
+  function urlWith(sslmode: string): string {
+    const url = new URL(server.url)
+    url.hostname = 'localhost'
+    url.searchParams.set('sslmode', sslmode)
+    return url.href
+  }
+
+  async function databaseLine(sslmode: string, { isKnown = false } = {}) {
+    const environment = {
+      EAAS_DATABASE_URL: urlWith(sslmode),
+      ...(isKnown ? { NODE_EXTRA_CA_CERTS: certificate } : {}),
+    }
+    const { stdout } = await runEaas(['doctor'], { environment })
+    return /^.* database .*$/m.exec(stdout)?.[0]
+  }
+
+  it('is told by eaas doctor, with whether its certificate was verified', async () => {
+    expect(await databaseLine('disable')).toMatch(/^ok .*; the connection is not encrypted$/)
+    expect(await databaseLine('require')).toMatch(/; the connection is encrypted \(TLSv1\.\d\), .* not verified/)
+    expect(await databaseLine('verify-full', { isKnown: true })).toMatch(
+      /; the connection is encrypted \(TLSv1\.\d\), and the certificate verified$/,
+    )
+  })
+
+  it('is refused with what to do if its certificate is of an unknown authority', async () => {
+    expect(await databaseLine('verify-full')).toMatch(
+      /^WRONG .*self-signed certificate.*Set NODE_EXTRA_CA_CERTS to a file/,
+    )
+    const environment = { EAAS_DATABASE_URL: urlWith('verify-full') }
+    const { code, stderr } = await runEaas(['tenant', 'list'], { environment })
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringMatching(
+        /^eaas: self-signed certificate \(DEPTH_ZERO_SELF_SIGNED_CERT\): .*NODE_EXTRA_CA_CERTS.*\n$/,
+      ),
+    ])
+  })
+
+  it('is refused with what to do if its certificate names another host', async () => {
+    await server.stop()
+    makeCertificate('database.example')
+    await server.start()
+    expect(await databaseLine('verify-full', { isKnown: true })).toMatch(
+      /^WRONG .*use a host in EAAS_DATABASE_URL that the certificate of the database names$/,
+    )
+  })
+})
