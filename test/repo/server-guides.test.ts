@@ -1,0 +1,66 @@
+// The guides of the server name each metric, each setting and each command there is, and none besides.
+import { readdirSync, readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { addApiKey } from '../../packages/server/src/cli/api-key.js'
+import { addAudit } from '../../packages/server/src/cli/audit.js'
+import { addDoctor } from '../../packages/server/src/cli/doctor.js'
+import { addKey } from '../../packages/server/src/cli/key.js'
+import { addMigrate } from '../../packages/server/src/cli/migrate.js'
+import { addPurge } from '../../packages/server/src/cli/purge.js'
+import { addStart } from '../../packages/server/src/cli/start.js'
+import { addTenant } from '../../packages/server/src/cli/tenant.js'
+import { addWitness } from '../../packages/server/src/cli/witness.js'
+import { VARIABLES, WITNESS_VARIABLES } from '../../packages/server/src/config.js'
+import { readGuide } from '../support/server-docs.js'
+import { ROOT } from '../support/source-files.js'
+
+// The one that the server uses; another package of the repository may use another version.
+const { Command } = createRequire(join(ROOT, 'packages/server/package.json'))('commander') as {
+  Command: new () => Parameters<typeof addStart>[0]
+}
+
+const readme = readFileSync(join(ROOT, 'packages/server/README.md'), 'utf8')
+const guides = readdirSync(join(ROOT, 'packages/server/docs')).map(readGuide).join('\n') + readme
+/** What else begins like a metric: API keys, the variable of a proxy, a role of the database. */
+const METRIC = /\beaas_(?!sk_|pk_|tenant\b|owner\b)[a-z_]+/g
+const HTTP = join(ROOT, 'packages/server/src/http')
+
+const sorted = (names: Iterable<string | undefined>) => [...new Set(names)].sort()
+
+describe('the guides of the server', () => {
+  it('name each metric that the server has, and no other', () => {
+    const sources = readdirSync(HTTP).filter((name) => /metrics?\.ts$/.test(name))
+    const metrics = sources.flatMap((name) =>
+      [...readFileSync(join(HTTP, name), 'utf8').matchAll(/(?:name: |= )'(eaas_[a-z_]+)'/g)].map(
+        ([, metric]) => metric,
+      ),
+    )
+    expect(metrics.length).toBeGreaterThan(25)
+    const named = [...guides.matchAll(METRIC)].map(([name]) => name.replace(/_bucket$/, ''))
+    expect(sorted(named)).toEqual(sorted(metrics))
+  })
+
+  it('name each setting of the server and of a witness, and no other', () => {
+    const settings = [...Object.keys(VARIABLES), ...Object.keys(WITNESS_VARIABLES)]
+    const named = [...guides.matchAll(/\bEAAS_[A-Z_]*[A-Z]\b/g)].map(([name]) => name)
+    expect(sorted(named)).toEqual(sorted(settings))
+  })
+
+  it('list each command in the README, and no other', () => {
+    const program = new Command()
+    for (const add of [addStart, addDoctor, addMigrate, addTenant, addApiKey, addKey, addAudit, addPurge, addWitness])
+      add(program)
+    const commands = program.commands.flatMap((command) =>
+      command.commands.length === 0
+        ? [command.name()]
+        : command.commands.map((sub) => `${command.name()} ${sub.name()}`),
+    )
+    const listed = [...readme.matchAll(/^\| `eaas ([\w-]+)(?: ([\w|\\-]+))?[^`]*` \|/gm)].flatMap(
+      ([, command = '', subs]) =>
+        subs === undefined ? [command] : subs.split('\\|').map((sub) => `${command} ${sub}`),
+    )
+    expect(sorted(listed)).toEqual(sorted(commands))
+  })
+})
