@@ -10,7 +10,7 @@ import {
 } from '../../packages/server/src/store/schema.js'
 import { runCommand } from '../support/command-host.js'
 import { backend, freshDatabase } from '../support/database.js'
-import { connectTo, startEaas } from '../support/eaas-process.js'
+import { connectTo, createTenantInProcess, startEaas } from '../support/eaas-process.js'
 import { ROOT_KEY, type Service, startService } from '../support/service.js'
 
 let service: Service
@@ -315,6 +315,57 @@ describe('eaas doctor and a server', () => {
       expect(server.stderr).toContain('changed them outside eaas')
     } finally {
       await server.stop()
+    }
+  })
+
+  it('do not believe an older version: doctor warns that it compared no tables', async () => {
+    const database = await freshDatabase('schema', { migrated: true })
+    const server = await startEaas({ database })
+    const sql = connectTo(database)
+    await sql`update schema_version set version = version - 1`
+    await sql.end()
+    const { code, stdout } = await runCommand(['doctor', '--json'], { database })
+    await server.stop()
+    const { findings } = JSON.parse(stdout) as { findings: { check: string; warning?: boolean; detail: string }[] }
+    const schema = findings.find(({ check }) => check === 'schema')
+    expect([code, schema?.warning, schema?.detail]).toEqual([
+      0,
+      true,
+      expect.stringMatching(/could not be compared .* somebody changed schema_version/),
+    ])
+  })
+
+  it.skipIf(backend() === 'embedded').each([
+    [
+      'a view, which they would read',
+      'alter table heads rename to meddle; create view heads as select * from meddle where called()',
+    ],
+    [
+      'a function in the place of what PostgreSQL has',
+      'create function unnest(text[]) returns setof text language sql as $$ select called(); select pg_catalog.unnest($1) $$',
+    ],
+    [
+      'a trigger, which they would write',
+      'create trigger meddle before insert on audit_log execute function called_by_trigger()',
+    ],
+  ])('run nothing as a superuser that somebody else made: %s', async (_, change) => {
+    const database = await freshDatabase('schema', { migrated: true })
+    await createTenantInProcess({ database }, 'acme')
+    const sql = connectTo(database)
+    try {
+      await sql.unsafe(`create sequence called;
+        create function called() returns boolean language sql as $$ select nextval('public.called') > 0 $$;
+        create function called_by_trigger() returns trigger language plpgsql as $$ begin perform called(); return null; end $$;
+        ${change}`)
+      const { code, stdout } = await runCommand(['doctor', '--json'], { database })
+      const { findings } = JSON.parse(stdout) as { findings: { check: string; ok: boolean; detail: string }[] }
+      expect([code, findings.at(-1)]).toMatchObject([
+        1,
+        { check: 'tables', ok: false, detail: expect.stringContaining('Connect as another role') },
+      ])
+      expect(await sql`select is_called from called`).toEqual([{ is_called: false }])
+    } finally {
+      await sql.end()
     }
   })
 

@@ -26,11 +26,12 @@ import {
   examineSchema,
   examineTables,
   examineWrites,
+  findDifferences,
 } from './examine-database.js'
 import { examineFile, examineFolder, examineKeyFile } from './examine-files.js'
 import { examineAlarms, examineAnchor, examineChains, examineCheckpoints, examineUnused } from './examine-logs.js'
 import { examineWitnesses } from './examine-witnesses.js'
-import type { Finding, Result } from './finding.js'
+import type { Finding, Found, Result } from './finding.js'
 import { print, printJson } from './output.js'
 import { messageOf, operatorName } from './with-services.js'
 
@@ -92,10 +93,10 @@ function mark({ ok, warning }: Finding): string {
 
 async function examine(config: Config): Promise<Finding[]> {
   const findings: Finding[] = []
-  const examineOne = async <T>(check: string, work: () => Promise<Result<T>>) => {
+  const examineOne = async <T>(check: string, work: () => Promise<Result<T> | Found<T>>) => {
     try {
-      const { found, ok = true, ...more } = await work()
-      findings.push({ check, ok, ...more })
+      const { found, ok = true, detail, ...more } = await work()
+      if (detail !== undefined) findings.push({ check, ok, detail, ...more })
       return found
     } catch (error) {
       findings.push({ check, ok: false, detail: withAdvice(error, messageOf(error)) })
@@ -117,10 +118,13 @@ async function examine(config: Config): Promise<Finding[]> {
   const store = await examineOne('database', () => examineDatabase(config))
   if (!store) return findings
   try {
+    // Before anything is read from a table: a superuser would execute what a view or a policy calls.
+    const differences = await examineOne('tables', () => findDifferences(store))
+    if (!differences) return findings
     if (store.isPooled) await examineOne('pooler', () => examineLimits(store.sql))
-    const schema = await examineOne('schema', () => examineSchema(store))
+    const schema = await examineOne('schema', () => examineSchema(store, differences))
     if (schema === 'current') {
-      await examineOne('tables', () => examineTables(store))
+      await examineOne('tables', async () => examineTables(differences))
       await examineOne('writes', () => examineWrites(store))
       if (!store.isEmbedded) await examineOne('rights', () => examineRights(store, config))
       await examineOne('alarms', () => examineAlarms(store.sql))

@@ -4,14 +4,22 @@ import { readRootKey } from '../crypto/root-key.js'
 import { readDatabaseUrl } from '../database-url.js'
 import { MIGRATIONS_DIRECTORY } from '../migrations-directory.js'
 import type { Sql } from '../store/db.js'
+import { GRANTED_TABLES } from '../store/grants.js'
 import { compareSchemas } from '../store/migrations.js'
 import { NoDatabaseError, openStore, type Store } from '../store/open-store.js'
 import { findMissingLimits } from '../store/pooler.js'
-import { compareTables } from '../store/schema.js'
-import { findClock, findEncryption, findEntryRights, findMissingStandby, mayCreateTables } from '../store/settings.js'
+import { compareTables, type SchemaDifferences } from '../store/schema.js'
+import {
+  findClock,
+  findEncryption,
+  findEntryRights,
+  findMissingStandby,
+  isSuperuser,
+  mayCreateTables,
+} from '../store/settings.js'
 import { findWriteObstacle, tryWrite } from '../store/writability.js'
 import { examineNewDirectory } from './examine-files.js'
-import { type Result, someOf } from './finding.js'
+import { type Found, type Result, someOf } from './finding.js'
 
 /** A clock this far from the database's or behind the log makes expiries and policies wrong, in milliseconds. */
 const CLOCK_TOLERANCE_MS = 60_000
@@ -42,7 +50,7 @@ async function describeEncryption({ sql, isPooled }: Store, { databaseUrl }: Con
 }
 
 /** Compares the schema with the one that this version needs; finds `current` if they are the same. */
-export async function examineSchema({ sql }: Store): Promise<Result<'current'>> {
+export async function examineSchema({ sql }: Store, differences: SchemaDifferences): Promise<Result<'current'>> {
   const { version, newest } = await compareSchemas(sql, MIGRATIONS_DIRECTORY)
   if (version === newest) return { found: 'current', detail: `version ${version}` }
   if (!(await mayCreateTables(sql))) {
@@ -51,12 +59,41 @@ export async function examineSchema({ sql }: Store): Promise<Result<'current'>> 
       detail: `version ${version}, and this role may not migrate it to ${newest}: run eaas migrate as the owner of the tables`,
     }
   }
-  return { detail: `version ${version}; the next start migrates it to ${newest}` }
+  const detail = `version ${version}; the next start migrates it to ${newest}`
+  if (version === 0 && !hasTables(differences)) return { detail }
+  return {
+    warning: true,
+    detail: `${detail}. The tables could not be compared with what the migrations make. Unless an older version of eaas was the last to serve here, somebody changed schema_version`,
+  }
 }
 
-/** Compares the tables, and what acts on them, with what the migrations make. */
-export async function examineTables({ sql }: Store): Promise<Result> {
-  const { missing, added, beside } = await compareTables(sql, MIGRATIONS_DIRECTORY)
+function hasTables({ missing }: SchemaDifferences): boolean {
+  return missing.filter((line) => TABLE.test(line)).length < GRANTED_TABLES.length
+}
+
+const TABLE = /^table /
+/** What holds rows and says what they are; in whatever version of the schema, these execute no more than the expressions in them. */
+const PASSIVE = /^(?:table|column|constraint|CREATE|setting) /
+/** Of an expression: what is called by its schema, because it is not PostgreSQL's own. */
+const FOREIGN_CALL = /[\w"]\.[\w"]+\(|OPERATOR\(/
+
+/**
+ * Finds how the tables, and what acts on them, differ from what the migrations of this version make; nothing of the database's owner is executed.
+ * It is not ok for a superuser to go on if it would then execute what was added, by reading or writing rows.
+ */
+export async function findDifferences({ sql }: Store): Promise<Found<SchemaDifferences> | Result> {
+  const differences = await compareTables(sql, MIGRATIONS_DIRECTORY)
+  const isHazard = (line: string) => !PASSIVE.test(line) || FOREIGN_CALL.test(line)
+  if (!differences.added.some(isHazard) || !(await isSuperuser(sql))) return { found: differences }
+  const { detail } = examineTables(differences)
+  return {
+    ok: false,
+    detail: `${detail}. Nothing else was examined: this role is a superuser, which would execute what was added. Connect as another role`,
+  }
+}
+
+/** Examines how the tables differ, if they are of this version. */
+export function examineTables({ missing, added, beside }: SchemaDifferences): Result {
   const differences = [
     ...missing.map((line) => `missing: ${line}`),
     ...added.map((line) => `not made by eaas: ${line}`),

@@ -18,6 +18,13 @@ export interface Result<T = never> extends Partial<Omit<Finding, 'check'>> {
   found?: T
 }
 
+/** The result of an examination that is not reported, because another one goes on with what it found. */
+export interface Found<T> {
+  found: T
+  ok?: true
+  detail?: undefined
+}
+
 /** Names the first of several things, and says how many more there are. */
 export function someOf(parts: readonly string[]): string {
   const more = parts.length > NAMED_AT_MOST ? [`and ${parts.length - NAMED_AT_MOST} more`] : []

@@ -22,6 +22,13 @@ export async function findDatabaseTime(sql: Queryable): Promise<number> {
   return Date.parse(row.now)
 }
 
+/** Whether this role is a superuser. */
+export async function isSuperuser(sql: Queryable): Promise<boolean> {
+  const [row] = await sql<{ is_superuser: string }[]>`
+    select pg_catalog.current_setting('is_superuser') as is_superuser`
+  return row?.is_superuser === 'on'
+}
+
 /** Whether this role may create tables, as migrations do. */
 export async function mayCreateTables(sql: Queryable): Promise<boolean> {
   const [row] = await sql<{ may: boolean }[]>`
@@ -50,7 +57,7 @@ export async function findEntryRights(sql: Queryable): Promise<EntryRights> {
 /** The version of TLS on this connection to the database, `TLSv1.3` say; undefined if it is not encrypted. */
 export async function findEncryption(sql: Queryable): Promise<string | undefined> {
   const [row] = await sql<{ version: string | null }[]>`
-    select version from pg_stat_ssl where pid = pg_backend_pid() and ssl`
+    select version from pg_catalog.pg_stat_ssl where pid operator(pg_catalog.=) pg_catalog.pg_backend_pid() and ssl`
   return row?.version ?? undefined
 }
 
