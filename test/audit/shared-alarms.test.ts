@@ -322,8 +322,11 @@ describe('a process whose log in the database went back', () => {
     expect(await compare()).toEqual([])
     expect(watch.alarm).toBeUndefined()
     bringBack()
-    expect(await compare()).toEqual([])
-    expect(watch.alarm?.reason).toContain('went back')
+    for (let round = 0; round < 2; round++) {
+      expect(await compare()).toEqual([])
+      expect(watch.alarm?.reason).toContain('went back')
+      await deleteRow()
+    }
   })
 })
 
