@@ -1,6 +1,6 @@
 // A command in the wrong folder, or with the URL of another database: it reports that, and creates nothing there.
 import { randomBytes, randomUUID } from 'node:crypto'
-import { chown, mkdtemp, readdir, rm } from 'node:fs/promises'
+import { chmod, chown, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type postgres from 'postgres'
@@ -97,6 +97,21 @@ describe.skipIf(backend() === 'postgres' || process.getuid?.() !== 0)("another u
       expect(stderr).not.toMatch(/\n\s+at /)
       expect(await readdir(database.dataDir)).toEqual(before)
     }
+  })
+
+  it('is refused in one sentence to a user who may not use the socket of the server that runs there', {
+    timeout: TIMEOUT_MS,
+  }, async () => {
+    const parent = await mkdtemp('/tmp/eaas-foreign-')
+    await chmod(parent, 0o755)
+    const database: TestDatabase = { backend: 'embedded', dataDir: join(parent, 'data'), drop: async () => undefined }
+    const eaas = await startEaas({ database })
+    const under = ['setpriv', `--reuid=${OTHER}`, `--regid=${OTHER}`, '--clear-groups', '--'] as const
+    const { code, stdout, stderr } = await runEaas(['tenant', 'list'], { database, under })
+    expect([code, stdout]).toEqual([1, ''])
+    expect(stderr).toMatch(/^eaas: Whether a server holds .* belongs to another user: run this as that user\.\n$/)
+    expect((await eaas.stop()).code).toBe(0)
+    await rm(parent, { recursive: true })
   })
 
   it('is open to commands beside the server that runs there: they go through its socket', {

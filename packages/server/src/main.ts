@@ -19,7 +19,7 @@ import { ConfigError } from './config.js'
 import { RootKeyError } from './crypto/root-key.js'
 import { Refusal } from './runner/refusal.js'
 import { DatabaseDeadlineError } from './store/deadline.js'
-import { DataDirectoryInUseError } from './store/embedded/data-directory-lock.js'
+import { DataDirectoryInUseError, ForeignServerError } from './store/embedded/data-directory-lock.js'
 import { ForeignDataDirectoryError, UnusableDataDirectoryError } from './store/embedded/database.js'
 import { RoleError } from './store/grants.js'
 import { NewerSchemaError } from './store/migrations.js'
@@ -71,6 +71,7 @@ const EXPECTED = [
   DataDirectoryInUseError,
   DatabaseDeadlineError,
   ForeignDataDirectoryError,
+  ForeignServerError,
   NewerSchemaError,
   NoDatabaseError,
   WrongFormatError,

@@ -97,6 +97,17 @@ export async function lockDataDirectory(directory: string): Promise<DataDirector
   }
 }
 
+/** Thrown when this user may not ask whether a server holds the data directory. */
+export class ForeignServerError extends Error {
+  override readonly name = 'ForeignServerError'
+
+  constructor(socketPath: string, code: string) {
+    super(
+      `Whether a server holds the data directory cannot be found out (${socketPath}: ${code}), because it belongs to another user: run this as that user.`,
+    )
+  }
+}
+
 /** Returns who holds the directory now, or undefined when nobody does. */
 export async function findLockHolder(directory: string): Promise<LockHolder | undefined> {
   const number = highestLock(directory)
@@ -119,6 +130,7 @@ export function answers(socketPath: string): Promise<boolean> {
       if (code === 'ECONNREFUSED' || code === 'ENOENT') return resolve(false)
       // A holder that was stopped (SIGSTOP) and whose backlog is full.
       if (code === 'EAGAIN' || code === 'ETIMEDOUT') return resolve(true)
+      if (code === 'EACCES' || code === 'EPERM') return reject(new ForeignServerError(socketPath, code))
       reject(new Error(`Cannot tell whether a server is running: ${socketPath} gives ${code ?? message}.`))
     })
   })
