@@ -46,6 +46,18 @@ describe('a server whose log', { timeout: TIMEOUT_MS }, () => {
   })
 })
 
+describe('a server that is bound to all addresses', { timeout: TIMEOUT_MS }, () => {
+  it('prints that address, and that other machines reach it without TLS', async () => {
+    const database = await freshDatabase('log')
+    const open = await startEaas({ database, environment: { EAAS_HOST: '0.0.0.0' } })
+    expect(open.url).toMatch(/^http:\/\/0\.0\.0\.0:\d+$/)
+    const { stdout } = await open.stop()
+    expect(stdout).toContain('Other machines can reach this address, without TLS')
+    const local = await startEaas({ database })
+    expect((await local.stop()).stdout).not.toContain('Other machines')
+  })
+})
+
 // Linux shows the streams of a process in /proc, where a shell can read their device and inode.
 describe.skipIf(!existsSync('/proc/self/fd'))('a first start', { timeout: TIMEOUT_MS }, () => {
   it('prints no API key into the journal of systemd, and says how to create a tenant', async () => {

@@ -16,17 +16,22 @@ export async function greet(
   url: string,
 ): Promise<void> {
   const tenant = isStandardOutput(journalStream) ? undefined : await createFirstTenant(installation)
-  process.stdout.write(`EaaS is listening on ${url}\nDatabase: ${installation.database}\n`)
+  process.stdout.write(`EaaS is listening on ${url}\n${isLocal(url) ? '' : OPEN}Database: ${installation.database}\n`)
   if (!tenant && !(await hasTenants(installation.services.sql))) process.stdout.write(NO_TENANT)
   if (!tenant) return
   process.stdout.write(welcome(tenant, url))
   emitCheckpoints().catch((error: unknown) => app.log.error({ err: error }, 'writing checkpoints failed'))
 }
 
-/** The URL of a server that listens on a host of the configuration. */
+/** The URL of the address that a server is bound to; that of all addresses is written as it is. */
 export function baseUrl(host: string, port: number): string {
-  const name = { '0.0.0.0': '127.0.0.1', '::': '[::1]' }[host] ?? (host.includes(':') ? `[${host}]` : host)
-  return `http://${name}:${port}`
+  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`
+}
+
+/** Whether only this machine reaches the address. */
+function isLocal(url: string): boolean {
+  const { hostname } = new URL(url)
+  return hostname === 'localhost' || hostname === '[::1]' || hostname.startsWith('127.')
 }
 
 // Two servers that start together on a new database take turns on the installation's row; the second finds the tenant.
@@ -51,6 +56,8 @@ The API is described at ${url}/docs
 
 `
 }
+
+const OPEN = 'Other machines can reach this address, without TLS: put a proxy with TLS in front of it.\n'
 
 // A journal keeps what it is given, and others may read it.
 const NO_TENANT = `
