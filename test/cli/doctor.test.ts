@@ -61,7 +61,7 @@ describe('eaas doctor', { timeout: TIMEOUT_MS }, () => {
     const { ok, wrong, found } = await examine()
     expect([ok, wrong]).toEqual([true, []])
     expect(found('audit chains')?.detail).toMatch(
-      /^the heads of \d+ logs are valid, .*; eaas audit verify --all checks every entry, key/,
+      /^the heads of the logs \(\d+\) are valid, .*; eaas audit verify --all checks every entry, key/,
     )
   })
 

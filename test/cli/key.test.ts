@@ -41,7 +41,7 @@ describe('eaas key', { timeout: 120_000 }, () => {
     expect(await json('enable', 'orders')).toMatchObject({ status: 'active' })
     expect(await json('list')).toMatchObject({ count: 1, keys: [{ id, status: 'active' }] })
     expect((await key('list', '--tenant', 'acme')).stdout).toMatch(
-      new RegExp(`^NAME .*\\norders .* active .*\\n\\n1 keys of tenant acme \\(${tenant_id}\\)\\n$`),
+      new RegExp(`^NAME .*\\norders .* active .*\\n\\n1 key of tenant acme \\(${tenant_id}\\)\\n$`),
     )
     expect(await json('list')).toMatchObject({ tenant_id })
     expect(await json('show', id)).toMatchObject({ tenant_id })

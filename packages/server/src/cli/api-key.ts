@@ -6,7 +6,7 @@ import { createApiKey } from '../operations/create-api-key.js'
 import { listApiKeys } from '../operations/list-api-keys.js'
 import { revokeApiKey } from '../operations/revoke-api-key.js'
 import { commandConfig, JSON_OPTION, readList, readName, TENANT_OPTION } from './command.js'
-import { print, printJson, printOnce, table } from './output.js'
+import { counted, print, printJson, printOnce, table } from './output.js'
 import { describeTenant, performIn } from './with-services.js'
 
 /** Adds `eaas api-key` and its subcommands. */
@@ -102,7 +102,7 @@ async function apiKeyList(config: Config, { tenant, json }: OfTenant): Promise<v
   print(
     ...table(['NAME', 'ID', 'STATUS', 'EXPIRES', 'LAST USED', 'ADDRESSES', 'PERMISSIONS'], rows),
     '',
-    `${rows.length} API keys of ${describeTenant(owner)}`,
+    `${counted(rows.length, 'API key')} of ${describeTenant(owner)}`,
   )
 }
 

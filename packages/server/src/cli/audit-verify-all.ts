@@ -7,7 +7,7 @@ import type { Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import { listAcceptanceIds } from '../store/alarms.js'
 import { describeWitnessed, readKept, viewWitnessed } from './kept-file.js'
-import { print, printJson, showProgress, table } from './output.js'
+import { counted, print, printJson, showProgress, table } from './output.js'
 import { messageOf, recordOperation, withServices } from './with-services.js'
 
 export interface VerifyAllCommand {
@@ -51,7 +51,7 @@ export async function auditVerifyAll(config: Config, { json, ...file }: VerifyAl
   if (json) printJson(view)
   else print(...describe(verdicts, unverified), ...(isValid ? describeWitnessed(witnessed) : []))
   if (isValid && unverified.length > 0) {
-    throw new Refusal('E_UNAVAILABLE', `${unverified.length} logs could not be verified`)
+    throw new Refusal('E_UNAVAILABLE', `${counted(unverified.length, 'log')} could not be verified`)
   }
   if (isValid && coverage?.covers_tenants === false) throw new Refusal('E_STATE', notCovering(coverage))
   return isValid
@@ -103,7 +103,7 @@ function describe(verdicts: readonly LogVerdict[], unverified: readonly Unverifi
   return [
     rows.length === 0
       ? 'All logs are valid.'
-      : `${invalid.length} logs are NOT valid, ${unverified.length} not verified.`,
+      : `${counted(invalid.length, 'log is', 'logs are')} NOT valid, ${unverified.length} not verified.`,
     `logs        ${verdicts.length - invalid.length} of ${verdicts.length + unverified.length} valid, counting the installation's own log`,
     `entries     ${entries} verified`,
     ...(rows.length === 0 ? [] : ['', ...table(['NAME', 'ID', 'FAULT'], rows)]),

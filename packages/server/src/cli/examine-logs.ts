@@ -127,7 +127,7 @@ export async function examineChains(sql: Sql, rootKey: KeyObject) {
   }
   if (broken.length === 0) {
     return {
-      detail: `the heads of ${tenants.length} logs are valid, each is of the last entry, no tenant is missing that the installation's log has, and no older row is in the place of a newer one. The entries before the last are not read here; eaas audit verify --all checks every entry, key and API key`,
+      detail: `the heads of the logs (${tenants.length}) are valid, each is of the last entry, no tenant is missing that the installation's log has, and no older row is in the place of a newer one. The entries before the last are not read here; eaas audit verify --all checks every entry, key and API key`,
     }
   }
   return { ok: false, detail: `${someOf(broken)}. Verify the log (eaas audit verify). ${RECOVERY_PAGE}` }

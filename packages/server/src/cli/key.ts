@@ -12,7 +12,7 @@ import type { Operation, Services } from '../runner/operation.js'
 import { performAsSystem } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
 import { commandConfig, JSON_OPTION, readName, TENANT_OPTION } from './command.js'
-import { print, printJson, table } from './output.js'
+import { counted, print, printJson, table } from './output.js'
 import { describeTenant, type FoundTenant, getTenant, performIn, withServices } from './with-services.js'
 
 /** Changes of a key that need no option but the key. */
@@ -101,7 +101,7 @@ async function keyList(config: Config, { tenant, json }: OfTenant): Promise<void
   print(
     ...table(['NAME', 'ID', 'STATUS', 'VERSION', 'CREATED', 'NEXT ROTATION'], rows),
     '',
-    `${rows.length} keys of ${describeTenant(owner)}`,
+    `${counted(rows.length, 'key')} of ${describeTenant(owner)}`,
   )
 }
 

@@ -42,6 +42,11 @@ export function printable(line: string): string {
   )
 }
 
+/** A number of things, as in `1 key` and `2 keys`. */
+export function counted(count: number, one: string, many = `${one}s`): string {
+  return `${count} ${count === 1 ? one : many}`
+}
+
 /** Lays rows out under their headings, in columns; returns the lines. */
 export function table(headings: readonly string[], rows: readonly (readonly string[])[]): string[] {
   const all = [headings, ...rows].map((row) => row.map(printable))

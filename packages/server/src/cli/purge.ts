@@ -8,7 +8,7 @@ import { DEFAULT_MAX_SHARE, type PurgePlan } from '../operations/purge-audit.js'
 import type { Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import { commandConfig, JSON_OPTION, SAME_ENVIRONMENT, succeed } from './command.js'
-import { print, printJson, showProgress } from './output.js'
+import { counted, print, printJson, showProgress } from './output.js'
 import { describeTenant, type FoundTenant, getTenant, messageOf, withServices } from './with-services.js'
 
 /** Adds `eaas purge`. */
@@ -87,5 +87,5 @@ function describe(result: Result, dryRun: boolean): string {
   if (entries === 0) return `${name}: nothing is older than ${cutoff}`
   const would = dryRun ? 'would be ' : ''
   const restated = restates > 0 ? `; rights ${would}restated: ${restates}` : ''
-  return `${name}: ${entries} entries ${would}purged, through ${purged_through}, older than ${cutoff}${restated}`
+  return `${name}: ${counted(entries, 'entry', 'entries')} ${would}purged, through ${purged_through}, older than ${cutoff}${restated}`
 }

@@ -26,7 +26,7 @@ import {
   SAME_ENVIRONMENT,
   succeed,
 } from './command.js'
-import { print, printable, printJson, printOnce, showProgress, table } from './output.js'
+import { counted, print, printable, printJson, printOnce, showProgress, table } from './output.js'
 import { getTenant, messageOf, performIn, withServices } from './with-services.js'
 
 /** How long the database may take to create a tenant, in milliseconds. */
@@ -255,7 +255,7 @@ async function tenantDelete(
     if (json) printJson({ ...plan, tenant: deleted, deleted: true })
     else
       print(
-        `Tenant ${deleted.name} (${tenant_id}) is deleted: the material of ${plan.keys} keys is destroyed and ${plan.api_keys} API keys are revoked. Its log remains.`,
+        `Tenant ${deleted.name} (${tenant_id}) is deleted: the material of ${counted(plan.keys, 'key')} is destroyed and ${counted(plan.api_keys, 'API key')} revoked. Its log remains.`,
       )
     return true
   })
@@ -271,8 +271,8 @@ function describeDeletion({
   return [
     `Deleting tenant ${name} (${tenant_id}) cannot be undone.`,
     '',
-    `Destroyed at once  the material of ${keys} keys in ${versions} versions: data encrypted under them can never be decrypted again`,
-    `Revoked            ${api_keys} API keys`,
+    `Destroyed at once  the material of ${counted(keys, 'key')} in ${counted(versions, 'version')}: data encrypted under them can never be decrypted again`,
+    `Revoked            ${counted(api_keys, 'API key')}`,
     `Kept               the audit log, which ends at entry ${last_entry} so far, until a purge deletes it; it can still be verified and exported`,
     '                   the records of keys and API keys, without key material; the name of the tenant, which stays taken',
     '',
