@@ -17,12 +17,14 @@ import { type Caller, ROOT_KEY, type Service, startService } from '../support/se
 
 const PAGE = readGuide('rollback.md')
 
-/** The statement under a heading of the page, for a tenant. */
-function statementOf(heading: string, tenant_id: string): string {
+/** The statement under a heading of the page, for a tenant and an entry. */
+function statementOf(heading: string, tenant_id: string, entry = 0): string {
   const [, statement] = new RegExp(`^### ${heading}$[^#]*?^\`\`\`sql$(.*?)^\`\`\`$`, 'ms').exec(PAGE) ?? []
   if (statement === undefined) throw new Error(`the page has no statement under ${heading}`)
-  return statement.replaceAll('TENANT', tenant_id)
+  return statement.replaceAll('TENANT', tenant_id).replaceAll('ENTRY', String(entry))
 }
+
+const DELETE = 'Delete a row that no server wrote'
 
 describe('a log that does not verify', () => {
   let service: Service
@@ -81,32 +83,103 @@ describe('a log that does not verify', () => {
       1,
       expect.stringMatching(/audit_log has a row with its id.*A log that does not verify/),
     ])
-    expect(await ofTenant()).toMatchObject({ valid: false, reason: 'entry_beyond_head' })
-    await sql.unsafe(statementOf('Delete what is beyond the head', tenant_id))
+    expect(await ofTenant()).toMatchObject({ valid: false, reason: 'entry_beyond_head', broken_at: 6 })
+    await sql.unsafe(statementOf(DELETE, tenant_id, 6))
     expect(await ofTenant()).toMatchObject({ valid: true })
     expect((await owner.call('POST', '/v1/keys', { name: 'e' })).status).toBe(201)
   })
 
-  it('because its head is gone: it is in the newest anchor', async () => {
-    await anchorNow(service.services)
+  /** Revokes an API key, which the newest entry tells of then; says whether it is revoked. */
+  async function revokeOne(): Promise<() => Promise<boolean>> {
+    const { id } = (await owner.call('POST', '/v1/api-keys', { name: 'stolen', permissions: ['decrypt'] })).body
+    await owner.call('DELETE', `/v1/api-keys/${id}`)
+    return async () => {
+      const { stdout } = await eaas('audit', 'list', '--tenant', tenant_id, '--action', 'api_key.revoke', '--json')
+      const [row] = await sql`select revoked_at from api_keys where api_key_id = ${id}`
+      return JSON.parse(stdout).logs.length === 1 && row?.revoked_at !== null
+    }
+  }
+  const keepHead = async () => (await sql`select * from heads where tenant_id = ${tenant_id}`) as unknown as object[]
+  const putHead = async (heads: object[]) => {
     await sql`delete from heads where tenant_id = ${tenant_id}`
-    expect(await ofTenant()).toMatchObject({ valid: false, reason: 'head_missing' })
-    await sql.unsafe(statementOf('Put a head back', tenant_id))
+    if (heads.length > 0) await sql`insert into heads ${sql(heads)}`
+  }
+  const accept = (...log: string[]) => eaas('audit', 'accept-rollback', ...log, '--reason', 'a drill', '--json')
+  const acceptTenant = () => accept('--tenant', tenant_id)
+
+  it.each([
+    ['gone', 'head_missing', () => sql`delete from heads where tenant_id = ${tenant_id}`],
+    ['forged', 'head_forged', () => sql`update heads set last_id = 99 where tenant_id = ${tenant_id}`],
+  ])('because its head is %s: it is made again of the last entry, and nothing is lost', async (_, fault, attack) => {
+    await anchorNow(service.services)
+    const isRevoked = await revokeOne() // since the newest anchor
+    await attack()
+    expect(await ofTenant()).toMatchObject({ valid: false, reason: fault, broken_at: 7 })
+    const { code, stdout } = await acceptTenant()
+    expect([code, JSON.parse(stdout)]).toMatchObject([
+      0,
+      { entry_id: 7, head_fault: fault, witnessed_id: 6, agrees_through: 6 },
+    ])
+    expect([await ofTenant(), await isRevoked()]).toMatchObject([{ valid: true, verified_entries: 7 }, true])
+    expect((await owner.call('POST', '/v1/keys', { name: 'e' })).status).toBe(201)
+    expect((await acceptTenant()).stderr).toContain('there is nothing to accept')
+  })
+
+  it('because an older head was put back: it is made again, and the entries after it are not deleted', async () => {
+    const older = await keepHead()
+    const isRevoked = await revokeOne()
+    await putHead(older)
+    expect(await ofTenant()).toMatchObject({ valid: false, reason: 'head_behind', broken_at: 5 })
+    expect(await doctor('audit chains')).toMatchObject({
+      ok: false,
+      detail: expect.stringContaining('the head is of entry 4, and a server wrote entries after it'),
+    })
+    expect((await acceptTenant()).code).toBe(0)
+    expect([await ofTenant(), await isRevoked()]).toMatchObject([{ valid: true, verified_entries: 7 }, true])
+  })
+
+  it('because an older head was put back, and an entry was inserted: what no server wrote is named, and it alone deleted', async () => {
+    const older = await keepHead()
+    const isRevoked = await revokeOne()
+    await insertBeyond(1)
+    await putHead(older)
+    expect(await ofTenant()).toMatchObject({ valid: false, reason: 'head_behind' })
+    expect((await acceptTenant()).stderr).toMatch(/does not verify \(entry_altered, entry 7\)/)
+    await sql.unsafe(statementOf(DELETE, tenant_id, 7))
+    expect((await acceptTenant()).code).toBe(0)
+    expect([await ofTenant(), await isRevoked()]).toMatchObject([{ valid: true, verified_entries: 7 }, true])
+  })
+
+  it('because its head is gone, and the copy of the anchor is an older one: no copy is put back', async () => {
+    const [older] = await keepHead()
+    const isRevoked = await revokeOne()
+    await anchorNow(service.services)
+    await putHead([])
+    await sql`update anchored_heads set ${sql(older as Record<string, never>)} where tenant_id = ${tenant_id}`
+    expect((await acceptTenant()).stderr).toContain('the anchored heads are not those of the newest anchor')
+    expect((await accept('--installation')).code).toBe(0)
+    expect((await acceptTenant()).code).toBe(0)
+    expect([await ofTenant(), await isRevoked()]).toMatchObject([{ valid: true, verified_entries: 7 }, true])
+  })
+
+  it('because its head is gone and its end was cut off: what the anchor knew is on record', async () => {
+    await anchorNow(service.services)
+    await sql`delete from audit_log where tenant_id = ${tenant_id} and id = 4`
+    await sql`delete from key_versions where tenant_id = ${tenant_id} and entry_id = 4`
+    await sql`delete from keys where tenant_id = ${tenant_id} and entry_id = 4`
+    await putHead([])
+    expect(await ofTenant()).toMatchObject({ valid: false, reason: 'head_missing', broken_at: 4 })
+    const { code, stdout } = await acceptTenant()
+    expect([code, JSON.parse(stdout)]).toMatchObject([0, { entry_id: 4, witnessed_id: 4, agrees_through: 0 }])
     expect(await ofTenant()).toMatchObject({ valid: true })
   })
 
-  it('because its head is gone, and entries were written since the newest anchor: they are lost with what they changed', async () => {
-    await anchorNow(service.services)
-    const { id } = (await owner.call('POST', '/v1/keys', { name: 'd' })).body
-    await sql`delete from heads where tenant_id = ${tenant_id}`
-    await sql.unsafe(statementOf('Put a head back', tenant_id))
-    expect(await ofTenant()).toMatchObject({ valid: false, reason: 'entry_beyond_head' })
-    await sql.unsafe(statementOf('Delete what is beyond the head', tenant_id))
-    const found = await ofTenant()
-    expect(found).toMatchObject({ valid: false, reason: 'row_replaced' })
-    await sql`delete from key_versions where key_id = ${id}`
-    await sql`delete from keys where key_id = ${id}`
-    expect(await ofTenant()).toMatchObject({ valid: true })
+  it("because the head of the installation's log is gone: it is made again too", async () => {
+    await sql`delete from heads where tenant_id = ${INSTALLATION_ID}`
+    expect(await verify('--installation')).toMatchObject({ valid: false, reason: 'head_missing' })
+    expect((await accept('--installation')).code).toBe(0)
+    expect(await verify('--installation')).toMatchObject({ valid: true })
+    expect((await eaas('tenant', 'create', '--name', 'next')).code).toBe(0)
   })
 
   it('because an entry was altered: it is copied back', async () => {

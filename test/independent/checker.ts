@@ -89,16 +89,20 @@ export async function checkChain(
   let previous = { id: purged_through, hash: marks.hash ?? genesis, created_at: '' }
   let entries = 0
   let purgedByLog = 0
-  const fault = (reason: string): Verdict => ({
+  const beyond: Entry[] = []
+  const fault = (reason: string, broken_at = previous.id + 1): Verdict => ({
     valid: false,
-    broken_at: previous.id + 1,
+    broken_at,
     reason,
     entries,
     purged_through,
   })
   for await (const entry of entriesOf(sql, tenant_id, purged_through)) {
+    if (isHeadGood && previous.id === lastId) {
+      beyond.push(entry)
+      continue
+    }
     const reason = findFault(entry, { tenant_id, previous, auditKey })
-    if (isHeadGood && previous.id === lastId) return fault('entry_beyond_head')
     if (reason) return fault(reason)
     if (entry.action === 'audit.purge') purgedByLog = JSON.parse(entry.metadata ?? '{}').purged_through
     onEntry(entry)
@@ -110,6 +114,10 @@ export async function checkChain(
   if (previous.id < lastId) return fault('entry_missing')
   const isEnd = previous.hash.toString('hex') === head.hash && (entries === 0 || previous.created_at === headTime)
   if (!isEnd) return fault('head_mismatch')
+  const follows = (entry: Entry, at: number) =>
+    findFault(entry, { tenant_id, previous: beyond[at - 1] ?? previous, auditKey }) === undefined
+  if (beyond.some(follows)) return fault('head_behind')
+  if (beyond.length > 0) return fault('entry_beyond_head', beyond[0]?.id)
   const [first] = await sql`select min(id)::text as id from audit_log where tenant_id = ${tenant_id} and id < 1`
   if (first?.id) return { ...fault('entry_before_first'), broken_at: Number(first.id) }
   if (purgedByLog !== purged_through) return fault('mark_mismatch')

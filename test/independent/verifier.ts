@@ -71,6 +71,7 @@ export async function verifyIndependently(sql: Queryable, question: Question): P
   let at = { id: purged_through, hash: mark?.hash ?? sha256('eaas/audit/genesis/v1', tenant_id), created_at: '' }
   let verified_entries = 0
   let purgedByLog = 0
+  const beyond: Entry[] = []
   const writers = new Map<string, number>()
   const rights = new Rights(purged_through)
   const fault = (reason: string, broken_at = at.id + 1): Finding => ({
@@ -85,7 +86,10 @@ export async function verifyIndependently(sql: Queryable, question: Question): P
   if (contradicts()) return fault('checkpoint_mismatch', at.id)
   for await (const entry of entriesOf(sql, tenant_id)) {
     if (entry.id <= purged_through) continue
-    if (entry.id > end) break
+    if (entry.id > end) {
+      beyond.push(entry)
+      continue
+    }
     const hash = sha256('eaas/audit/hash/v1', at.hash, bytesOf(entry))
     if (entry.id !== at.id + 1) return fault('entry_missing')
     if (!entry.hash.equals(hash)) return fault('entry_altered')
@@ -104,7 +108,13 @@ export async function verifyIndependently(sql: Queryable, question: Question): P
   if (!head) return fault('head_missing')
   if (head === 'forged') return fault('head_forged')
   if (!head.hash.equals(at.hash)) return fault('head_mismatch')
-  if (lastRow > end) return fault('entry_beyond_head')
+  const follows = (entry: Entry, index: number) => {
+    const before = beyond[index - 1] ?? at
+    const hash = sha256('eaas/audit/hash/v1', before.hash, bytesOf(entry))
+    return same(entry.mac, hmac(auditKey, 'eaas/audit/mac/v1', hash))
+  }
+  if (beyond.some(follows)) return fault('head_behind')
+  if (beyond.length > 0) return fault('entry_beyond_head', beyond[0]?.id)
   if (firstRow < 1) return fault('entry_before_first', firstRow)
   if (checkpoint && checkpoint.last_id > end) return fault('behind_checkpoint')
   const unfinished = rights.end()

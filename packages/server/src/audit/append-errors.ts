@@ -54,7 +54,7 @@ export function explainObstacle(error: unknown): unknown {
 function describeObstacle(error: unknown): string | undefined {
   const { code, constraint_name } = (error ?? {}) as { code?: unknown; constraint_name?: unknown }
   if (code === UNIQUE_VIOLATION && constraint_name === 'audit_log_pkey')
-    return `, because audit_log has a row with its id that no server wrote (entry_beyond_head). ${RECOVERY_PAGE}`
+    return `, because audit_log has a row with its id: no server wrote that, or the head was put back. Verify the log (eaas audit verify). ${RECOVERY_PAGE}`
   if (code === OUT_OF_RANGE) return `, because a count in audit_counts was changed outside the server. ${RECOVERY_PAGE}`
   return undefined
 }

@@ -1,7 +1,8 @@
 /** What is wrong with the head of a log in itself, without the entries before the last one (chain.md 5). */
 import type { KeyObject } from 'node:crypto'
-import { findEntryHash, findFirstId, findLastId, listTenantHeads } from '../store/audit.js'
+import { findEntryHash, findFirstId, listTenantHeads } from '../store/audit.js'
 import type { Sql } from '../store/db.js'
+import { findBeyond } from './entries-beyond.js'
 import { equalBytes, isHeadAuthentic } from './formats/chain.js'
 import type { Fault } from './verify/verify.js'
 
@@ -26,9 +27,17 @@ export function findHeadFault(
     const last = await findEntryHash(snapshot, tenant_id, head.last_id)
     if (!last || !equalBytes(last, head.hash))
       return { reason: 'head_mismatch', detail: 'the head does not match the last entry' }
-    const beyond = await findLastId(snapshot, tenant_id)
-    if (beyond > head.last_id)
-      return { reason: 'entry_beyond_head', detail: `entry ${beyond} is beyond the head, and no server wrote it` }
+    const beyond = await findBeyond(snapshot, { tenant_id, auditKey }, head)
+    if (beyond?.isGenuine)
+      return {
+        reason: 'head_behind',
+        detail: `the head is of entry ${head.last_id}, and a server wrote entries after it`,
+      }
+    if (beyond)
+      return {
+        reason: 'entry_beyond_head',
+        detail: `entry ${beyond.id} is beyond the head, and no server wrote it there`,
+      }
     const first = await findFirstId(snapshot, tenant_id)
     if (first >= 1) return undefined
     return { reason: 'entry_before_first', detail: `entry ${first} is before the first one, and no server wrote it` }

@@ -26,6 +26,7 @@ export interface ThreadTask {
   checkpoint: VerifyOptions['checkpoint']
   witnessed: VerifyOptions['witnessed']
   named_id: VerifyOptions['named_id']
+  isHeadIgnored: VerifyOptions['isHeadIgnored']
   after_id: number | undefined
   through_id: number | undefined
 }
@@ -136,11 +137,12 @@ function taskOf({
   checkpoint,
   witnessed,
   named_id,
+  isHeadIgnored,
   after_id,
   through_id,
 }: VerifyOptions): ThreadTask {
   const head = witnessed && { last_id: witnessed.last_id, hash: witnessed.hash }
-  return { tenant_id, auditKey, rowKey, checkpoint, witnessed: head, named_id, after_id, through_id }
+  return { tenant_id, auditKey, rowKey, checkpoint, witnessed: head, named_id, isHeadIgnored, after_id, through_id }
 }
 
 function revive({ name, message, stack, code }: ThreadFailure): Error {

@@ -410,9 +410,20 @@ async function auditAcceptRollback(
   print(...(owner ? [`The log is of ${describeTenant(owner)}.`] : []), ...describeAccepted(accepted, log))
 }
 
-function describeAccepted({ entry_id, witnessed_id, agrees_through }: Accepted, { installation }: LogChoice): string[] {
-  const isLost = witnessed_id > 0 && agrees_through < witnessed_id
+function describeAccepted(
+  { entry_id, witnessed_id, agrees_through, head_fault, named_id }: Accepted,
+  { installation }: LogChoice,
+): string[] {
+  const isLost = (witnessed_id > 0 && agrees_through < witnessed_id) || named_id !== undefined
   return [
+    ...(head_fault === undefined
+      ? []
+      : [
+          `The head of the log was made again (${head_fault}): of entry ${entry_id - 1}, the last one, and all before it are valid.`,
+        ]),
+    ...(named_id === undefined
+      ? []
+      : [`The installation's log names entry ${named_id} of this log, which it no longer has.`]),
     witnessed_id < entry_id
       ? `Accepted. Entry ${entry_id} of the log records it; a server had seen entry ${witnessed_id} before.`
       : `Accepted: entries after ${entry_id - 1}, through ${witnessed_id} at least, are lost. Entry ${entry_id} of the log records it.`,

@@ -12,7 +12,9 @@ import {
   isHeadAuthentic,
   nextPolicyEpoch,
 } from '../audit/formats/chain.js'
-import { verifyLog } from '../audit/verify/verify.js'
+import { findHeadFault, type HeadFault } from '../audit/head-fault.js'
+import { readRecordedTenants } from '../audit/recorded-tenants.js'
+import { type ValidLog, verifyLog } from '../audit/verify/verify.js'
 import type { AcceptedRollback } from '../audit/watch/accepted-rollback.js'
 import { RECOVERY_PAGE } from '../recovery-page.js'
 import { anchorHeads } from '../runner/anchor-heads.js'
@@ -21,9 +23,11 @@ import type { Services } from '../runner/operation.js'
 import { draftEntry, systemCaller } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
 import type { TenantState } from '../runner/tenant-state.js'
+import { readValidLog } from '../runner/valid-log.js'
 import { deleteAlarm, listAlarms, lockAlarm } from '../store/alarms.js'
 import { findEntryHash, lockHead } from '../store/audit.js'
 import type { Transaction } from '../store/db.js'
+import { makeHead } from './shared/made-head.js'
 
 export interface AcceptOptions {
   /** for the log; 1 to 255 characters */
@@ -36,9 +40,10 @@ export type Accepted = AcceptedRollback & { tenant_id: string; entry_id: number 
 
 /**
  * Ends a tenant's alarm: one transaction appends an entry `audit.rollback_accepted`, raises the policy version above every
- * version that a lost entry can have had, and deletes the alarm. A crash leaves all of that or nothing.
+ * version that a lost entry can have had, and deletes the alarm. A crash leaves all of that or nothing. If the head is missing, forged or
+ * not of the last entry, the same transaction first makes it again from that entry.
  *
- * @throws Refusal E_STATE if there is no alarm, or if the remaining log does not verify
+ * @throws Refusal E_STATE if there is no alarm and nothing wrong with the head, or if the remaining log does not verify
  */
 export async function acceptRollback(
   services: Services,
@@ -48,36 +53,54 @@ export async function acceptRollback(
   if (tenant_id !== INSTALLATION_ID) assertRecordable(services)
   const state = await services.states.find(tenant_id)
   if (!state) throw new Refusal('E_NOT_FOUND', `there is no tenant ${tenant_id}`)
+  const { auditKey } = state
   const alarms = await listAlarms(services.sql)
-  if (!alarms.some((alarm) => alarm.tenant_id === tenant_id)) throw noAlarm(state)
-  await assertValid(services, state, onProgress)
+  const fault = await findHeadFault(services.sql, { tenant_id, auditKey })
+  if (!fault && !alarms.some((alarm) => alarm.tenant_id === tenant_id)) throw noAlarm(state)
+  const isHeadIgnored = fault !== undefined && fault.reason !== 'head_repeated'
+  const end = await readEnd(services, state, { isHeadIgnored, onProgress })
   return services.sql.begin(async (sql) => {
-    const head = await lockHead(sql, tenant_id)
-    if (!head || !isHeadAuthentic(state.auditKey, head)) throw notValid('head_forged', undefined)
+    const head = isHeadIgnored ? await makeHead(sql, { tenant_id, auditKey }, end) : await lockHead(sql, tenant_id)
+    if (!head || !isHeadAuthentic(auditKey, head)) throw notValid('head_forged', undefined)
     const alarm = await lockAlarm(sql, tenant_id)
-    if (!alarm) throw noAlarm(state)
-    return accept(services, sql, { state, head, alarm, reason })
+    if (!alarm && !fault) throw noAlarm(state)
+    return accept(services, sql, { state, head, alarm, reason, fault })
   })
 }
 
 async function accept(
   services: Services,
   sql: Transaction,
-  { state, head, alarm, reason }: { state: TenantState; head: Head; alarm: ChainAlarm; reason: string },
+  {
+    state,
+    head,
+    alarm,
+    reason,
+    fault,
+  }: { state: TenantState; head: Head; alarm: ChainAlarm | undefined; reason: string; fault: HeadFault | undefined },
 ): Promise<Accepted> {
   const { clock } = services.committer
   const { auditKey, tenant } = state
   const { tenant_id } = tenant
   // The witness of a forged alarm must not get into the log.
-  const isGenuine = equalBytes(alarm.mac, alarmMac(auditKey, alarm))
-  const witness = isGenuine ? alarm : { last_id: 0, hash: genesisHash(tenant_id), policy_version: 0 }
-  const found = witness.last_id === 0 ? undefined : await findEntryHash(sql, tenant_id, witness.last_id)
+  const isGenuine = alarm !== undefined && equalBytes(alarm.mac, alarmMac(auditKey, alarm))
+  const told = isGenuine ? alarm : { last_id: 0, hash: genesisHash(tenant_id), policy_version: 0 }
+  const found = told.last_id === 0 ? undefined : await findEntryHash(sql, tenant_id, told.last_id)
+  const isContinued = found !== undefined && equalBytes(found, told.hash)
+  // The entries that a head was made of are known to be what was written, as far as an alarm knows.
+  const isWhole = fault !== undefined && (isContinued || told.last_id === 0)
+  const witness = isWhole ? head : told
+  const named_id = (await readRecordedTenants(sql)).ends.get(tenant_id) ?? 0
+  const more: Record<string, string | number> = {}
+  if (fault) more.head_fault = fault.reason
+  if (named_id > head.last_id) more.named_id = named_id
   const metadata = {
     witnessed_id: witness.last_id,
     witnessed_hash: encodeHex(witness.hash),
-    agrees_through: found && equalBytes(found, witness.hash) ? witness.last_id : 0,
-    policy_version: nextPolicyEpoch(Math.max(head.policy_version, witness.policy_version)),
+    agrees_through: isWhole || isContinued ? witness.last_id : 0,
+    policy_version: nextPolicyEpoch(Math.max(head.policy_version, told.policy_version)),
     reason,
+    ...more,
   }
   if (!Number.isSafeInteger(metadata.policy_version)) throw new AuditWriteError('there is no higher policy version')
   const draft = draftEntry({ action: 'audit.rollback_accepted', metadata }, systemCaller(services))
@@ -102,14 +125,15 @@ async function recordAcceptance(
   else await anchorHeads(services, sql, { notes: [{ action: 'installation.rollback_accepted', metadata }] })
 }
 
-async function assertValid(
+/** Verifies the log, and returns its end. @throws Refusal E_STATE if it is not valid */
+async function readEnd(
   { sql }: Services,
-  { tenant, auditKey, rowKey }: TenantState,
-  onProgress: AcceptOptions['onProgress'],
-): Promise<void> {
-  const { tenant_id } = tenant
-  const { valid, reason, broken_at } = await verifyLog(sql, { tenant_id, auditKey, rowKey, onProgress })
-  if (!valid) throw notValid(reason, broken_at)
+  state: TenantState,
+  options: { isHeadIgnored: boolean; onProgress: AcceptOptions['onProgress'] },
+): Promise<ValidLog> {
+  const log = await readValidLog({ verifyLog: (all) => verifyLog(sql, all) }, state, options)
+  if (!log.valid) throw notValid(log.reason, log.broken_at)
+  return log.valid
 }
 
 function notValid(reason: string | undefined, broken_at: number | undefined): Refusal {

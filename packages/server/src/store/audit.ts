@@ -57,6 +57,16 @@ export async function insertHead(sql: Transaction, head: Head): Promise<void> {
   assertInserted(result, 'heads')
 }
 
+/** Writes the head of a log, in the place of the one that is there. */
+export async function putHead(sql: Transaction, head: Head): Promise<void> {
+  await sql`
+    insert into heads (tenant_id, last_id, hash, policy_version, created_at, mac)
+    values (${head.tenant_id}, ${head.last_id}, ${head.hash}, ${head.policy_version}, ${head.created_at}, ${head.mac})
+    on conflict (tenant_id) do update
+    set last_id = excluded.last_id, hash = excluded.hash, policy_version = excluded.policy_version,
+        created_at = excluded.created_at, mac = excluded.mac`
+}
+
 /** In milliseconds; more than any two times can differ by. */
 export const ANY_SKEW_MS = 1e15
 

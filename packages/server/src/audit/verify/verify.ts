@@ -11,6 +11,7 @@ import { readEvidence } from '../../store/audit-evidence.js'
 import { findLastMark } from '../../store/audit-purge.js'
 import type { Sql } from '../../store/db.js'
 import { assertFormats } from '../../store/text-formats.js'
+import { findBeyond } from '../entries-beyond.js'
 import {
   areMarksAuthentic,
   type ChainedEntry,
@@ -48,6 +49,7 @@ export type Fault =
   | 'entry_forged'
   | 'entry_beyond_head'
   | 'entry_before_first'
+  | 'head_behind'
   | 'time_went_back'
   | 'mark_forged'
   | 'mark_mismatch'
@@ -69,6 +71,8 @@ export interface VerifyOptions {
   witnessed?: Pick<Witness, 'last_id' | 'hash'> | undefined
   /** an entry that the log must reach: the installation's log names it */
   named_id?: number | undefined
+  /** verify the log up to the last entry that exists, whatever its head is: before the head is made again */
+  isHeadIgnored?: boolean | undefined
   /** only the entries after this id; the entry with the id is trusted */
   after_id?: number | undefined
   /** only the entries up to this id */
@@ -84,6 +88,9 @@ export interface VerifyOptions {
 /** What a whole log that is valid says of the rows that grant rights. */
 export interface ValidLog {
   last_id: number
+  /** the hash of that entry, and its time */
+  hash: Uint8Array
+  created_at: string
   writtenBy: WrittenBy
   /** which tenants the log says there must be; none unless it is the installation's */
   recorded: RecordedTenants
@@ -112,7 +119,7 @@ export async function verifyLog(sql: Sql, options: VerifyOptions): Promise<wire.
 async function verify(sql: Sql, options: VerifyOptions): Promise<wire.Verification> {
   const evidence = await readEvidence(sql, options.tenant_id)
   const { head } = evidence
-  const { checkpoint: kept, witnessed, named_id = 0 } = options
+  const { checkpoint: kept, witnessed, named_id = 0, isHeadIgnored = false } = options
   let compared = false
   const areMarksGood = areMarksAuthentic(options.auditKey, evidence.marks)
   // Forged marks are ignored: without a mark, the entries from the first one on are missing.
@@ -138,7 +145,8 @@ async function verify(sql: Sql, options: VerifyOptions): Promise<wire.Verificati
   }
 
   if (!areMarksGood) return answer('mark_forged')
-  const isHeadGood = head !== undefined && !evidence.hasSeveralHeads && isHeadAuthentic(options.auditKey, head)
+  const isHeadGood =
+    head !== undefined && !isHeadIgnored && !evidence.hasSeveralHeads && isHeadAuthentic(options.auditKey, head)
   // A forged head is not believed about where the log ends: the last entry that exists is.
   const end = isHeadGood ? head.last_id : evidence.last_id
   const through_id = Math.min(options.through_id ?? end, end)
@@ -182,13 +190,18 @@ async function verify(sql: Sql, options: VerifyOptions): Promise<wire.Verificati
     if (verified % PROGRESS_ENTRIES === 0) options.onProgress?.(verified)
   }
   if (options.through_id !== undefined) return answer()
-  if (!head) return answer('head_missing')
-  if (evidence.hasSeveralHeads) return answer('head_repeated')
-  if (!isHeadGood) return answer('head_forged')
-  if (!equalBytes(position.hash, head.hash)) return answer('head_mismatch')
-  if (evidence.last_id > head.last_id) return answer('entry_beyond_head')
+  if (!isHeadIgnored) {
+    if (!head) return answer('head_missing')
+    if (evidence.hasSeveralHeads) return answer('head_repeated')
+    if (!isHeadGood) return answer('head_forged')
+    if (!equalBytes(position.hash, head.hash)) return answer('head_mismatch')
+    if (evidence.last_id > head.last_id) {
+      const beyond = await findBeyond(sql, options, head)
+      return beyond?.isGenuine ? answer('head_behind') : answer('entry_beyond_head', beyond?.id)
+    }
+  }
   if (evidence.first_id < 1) return answer('entry_before_first', evidence.first_id)
-  if (Math.max(kept?.last_id ?? 0, witnessed?.last_id ?? 0, named_id) > head.last_id) return answer('behind_checkpoint')
+  if (Math.max(kept?.last_id ?? 0, witnessed?.last_id ?? 0, named_id) > end) return answer('behind_checkpoint')
   const unfinished = history.end()
   if (unfinished) return answer(unfinished, position.id)
   if (options.after_id !== undefined) return answer() // marks and rows can only be compared with all entries
@@ -200,6 +213,8 @@ async function verify(sql: Sql, options: VerifyOptions): Promise<wire.Verificati
   if (rowFault) return answer(rowFault.fault, Math.min(rowFault.entry_id, position.id + 1))
   options.onValid?.({
     last_id: position.id,
+    hash: Uint8Array.from(position.hash),
+    created_at: position.created_at,
     writtenBy: writersOf(evidence.rows),
     recorded: recordedTenants(told),
     usable: history.findUsable(),

@@ -14,6 +14,8 @@ const metadataSchema = z.looseObject({
   agrees_through: integer,
   policy_version: integer,
   reason: z.string(),
+  head_fault: z.optional(z.string()),
+  named_id: z.optional(integer),
 })
 
 /** The metadata of such an entry. */
@@ -44,6 +46,16 @@ export async function findNewestAcceptance(
     if (await readAcceptance(sql, { tenant_id, auditKey, id })) return id
   }
   return 0
+}
+
+/** The policy version from the newest accepted rollback on, 0 if there is none. */
+export async function findAcceptedVersion(
+  sql: Queryable,
+  { tenant_id, auditKey }: { tenant_id: string; auditKey: KeyObject },
+): Promise<number> {
+  const id = await findNewestAcceptance(sql, { tenant_id, auditKey })
+  const accepted = id === 0 ? undefined : await readAcceptance(sql, { tenant_id, auditKey, id })
+  return accepted?.policy_version ?? 0
 }
 
 async function readAcceptance(
