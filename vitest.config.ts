@@ -21,6 +21,7 @@ const THROUGH_A_POOLER = [
   'faults/many-tenants',
   'faults/pooled-ledger',
   'faults/pooler',
+  'faults/search-path',
   'faults/serving-role',
   'faults/text-formats',
 ]
@@ -37,7 +38,7 @@ const ON_BOTH = [
   'test/audit/{installation-log,list,retention/{command,purge}}.test.ts',
   'test/audit/tamper/{dropped-rows,laundered-rights,repeated-rows}.test.ts',
   'test/cli/{data-directory,no-database,root-key}.test.ts',
-  'test/faults/{commit,crash,many-tenants,schema,serving-role,shared-appends,text-formats}.test.ts',
+  'test/faults/{commit,crash,many-tenants,schema,search-path,serving-role,shared-appends,text-formats}.test.ts',
   'test/sdk/real-server.db.test.ts',
   'test/examples/searchable-postgres.db.test.ts',
 ]

@@ -234,7 +234,7 @@ const STRUCTURAL: readonly Structural[] = [
     ]
   }),
   ...[0, -7].map((id) => ({
-    title: `a genuine entry stands there once more with the id ${id}`,
+    title: `a genuine entry has the id ${id} too`,
     attack: (target: Target) => copyAsLast(target, { tenant_id: target.tenant_id, id: middleId(target) }, id),
     reason: 'entry_before_first',
     broken_at: () => id,
