@@ -67,3 +67,18 @@ describe('an anchored head that was given the MAC of a later one', () => {
     expect((await start()).alarms).toMatchObject([{ tenant_id }])
   })
 })
+
+describe('an anchored head with a policy version that no server gave', () => {
+  it('raises an alarm that an operator can end: the version counts for nothing', async () => {
+    const { victim, putBack } = await twoTenants()
+    const { tenant_id } = victim.tenant
+    await anchor(current())
+    await putBack()
+    await current().services.sql`update anchored_heads set policy_version = ${Number.MAX_SAFE_INTEGER}`
+    const alarmed = await start()
+    expect(alarmed.alarms).toMatchObject([{ tenant_id, reason: expect.stringContaining('changed outside') }])
+    const accepted = await acceptRollback(alarmed.services, tenant_id, { reason: 'a drill' })
+    expect(accepted).toMatchObject({ witnessed_id: 3, policy_version: 2 ** 32 })
+    expect((await start()).alarms).toEqual([])
+  })
+})

@@ -122,7 +122,10 @@ async function recordAcceptance(
   const { tenant_id } = metadata
   services.committer.watches.get(tenant_id).release()
   if (tenant_id === INSTALLATION_ID) await anchorHeads(services, sql, { afresh: true })
-  else await anchorHeads(services, sql, { notes: [{ action: 'installation.rollback_accepted', metadata }] })
+  else {
+    const note = { action: 'installation.rollback_accepted' as const, metadata }
+    await anchorHeads(services, sql, { notes: [note], accepted: tenant_id })
+  }
 }
 
 /** Verifies the log, and returns its end. @throws Refusal E_STATE if it is not valid */

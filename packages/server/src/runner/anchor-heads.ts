@@ -25,6 +25,8 @@ export interface AnchorOptions {
   notes?: readonly EntryNote[]
   /** a tenant whose loss was accepted: it is no longer covered */
   without?: string
+  /** a tenant whose rollback is being accepted, whatever was anchored of it */
+  accepted?: string
   /** write an anchor even if every head is covered already */
   evenIfSame?: boolean
   /** cover what the database has now, whatever was anchored: after a rollback of the installation's own log was accepted */
@@ -57,7 +59,15 @@ export async function anchorNow(services: Services, options?: AnchorOptions): Pr
 export async function anchorHeads(
   services: Services,
   sql: Transaction,
-  { notes = [], without, evenIfSame = false, afresh = false, evenIfBehind = true, onBehind }: AnchorOptions = {},
+  {
+    notes = [],
+    without,
+    accepted,
+    evenIfSame = false,
+    afresh = false,
+    evenIfBehind = true,
+    onBehind,
+  }: AnchorOptions = {},
 ): Promise<Head | undefined> {
   await lockHead(sql, INSTALLATION_ID) // anchors take turns
   if (afresh) await clearAnchoredHeads(sql)
@@ -70,7 +80,7 @@ export async function anchorHeads(
   const witnessed = new Map([...watches.all()].map((watch) => [watch.tenant_id, watch.witnessed?.last_id ?? 0]))
   const alarmed = new Set(watches.alarmed().map(({ tenant_id }) => tenant_id))
   for (const head of await listCurrentHeads(sql)) {
-    const found = { head, anchored: anchored.get(head.tenant_id) }
+    const found = { head, anchored: anchored.get(head.tenant_id), isAccepted: head.tenant_id === accepted }
     const isExplained = evenIfBehind || found.anchored?.is_contradicted || alarmed.has(head.tenant_id)
     const behind = isExplained ? undefined : findBehind(head, witnessed.get(head.tenant_id))
     if (behind !== undefined) {
@@ -100,13 +110,13 @@ function findBehind({ tenant_id, last_id, last_entry }: CurrentHead, witnessed =
 async function mayAnchor(
   { committer, rootKey }: Services,
   sql: Transaction,
-  { head, anchored }: { head: CurrentHead; anchored: AnchoredHead | undefined },
+  { head, anchored, isAccepted }: { head: CurrentHead; anchored: AnchoredHead | undefined; isAccepted: boolean },
 ): Promise<boolean> {
   const watch = committer.watches.get(head.tenant_id)
   if (watch.alarm) return false
   try {
     const auditKey = openAuditKey(rootKey, head)
-    if (!anchored?.is_contradicted) return isHeadAuthentic(auditKey, head)
+    if (!anchored?.is_contradicted || isAccepted) return isHeadAuthentic(auditKey, head)
     if (!isKeptHeadAuthentic(auditKey, head.tenant_id, anchored)) return false
     watch.remember(anchored)
     await watch.read(sql, auditKey) // an accepted rollback or a purge explains it

@@ -156,9 +156,14 @@ async function examineTenant(
   } catch (error) {
     if (error instanceof ChainAlarmError) return [] // the watch has raised the alarm
     if (!(error instanceof TamperedRowError)) return [error]
-    watch.learn({ reason: KEY_CHANGED, witness: head })
+    watch.learn({ reason: KEY_CHANGED, witness: head && provenOf(head) })
     return []
   }
+}
+
+/** What is proven of a head without the tenant's key. A policy version that somebody raised would leave none for an accepted rollback. */
+function provenOf({ last_id, hash }: Witness): Witness {
+  return { last_id, hash, policy_version: 0 }
 }
 
 /** The reason of an alarm about a tenant that the installation's log does not have. */
@@ -181,9 +186,9 @@ async function examineContradicted(
     if (!head.is_contradicted) continue
     const watch = watches.get(head.tenant_id)
     const look = (auditKey: KeyObject | undefined) => {
-      if (!auditKey) return head.is_there ? undefined : watch.learn({ reason: TENANT_GONE, witness: head })
+      if (!auditKey) return head.is_there ? undefined : watch.learn({ reason: TENANT_GONE, witness: provenOf(head) })
       if (isKeptHeadAuthentic(auditKey, head.tenant_id, head)) return watch.read(sql, auditKey)
-      return watch.learn({ reason: 'the anchored head was changed outside the server', witness: head })
+      return watch.learn({ reason: 'the anchored head was changed outside the server', witness: provenOf(head) })
     }
     errors.push(...(await examineTenant(watch, head, findAuditKey, look)))
   }
