@@ -1,7 +1,7 @@
 // Heads that the next anchor must cover, whatever somebody wrote into the copies of the anchored ones: the root of an anchor proves of each
 // copy only its id and its hash. The attacker has the whole database and no key.
 import { describe, expect, it } from 'vitest'
-import { readAnchor } from '../../packages/server/src/audit/watch/newest-anchor.js'
+import { readAnchor, readAnchorTime } from '../../packages/server/src/audit/watch/newest-anchor.js'
 import { verifyAll } from '../../packages/server/src/jobs/verify-all.js'
 import { acceptRollback } from '../../packages/server/src/operations/accept-rollback.js'
 import { anchorNow } from '../../packages/server/src/runner/anchor-heads.js'
@@ -80,5 +80,20 @@ describe('an anchored head with a policy version that no server gave', () => {
     const accepted = await acceptRollback(alarmed.services, tenant_id, { reason: 'a drill' })
     expect(accepted).toMatchObject({ witnessed_id: 3, policy_version: 2 ** 32 })
     expect((await start()).alarms).toEqual([])
+  })
+})
+
+describe('the time of the newest anchor', () => {
+  it('is that of an entry which a server wrote: a later one does not put the next anchor off', async () => {
+    await twoTenants()
+    await anchor(current())
+    const { sql, installationKey } = current().services
+    const time = await readAnchorTime(sql, installationKey)
+    expect(time).toEqual((await readAnchor(sql, installationKey))?.entry.created_at)
+    await sql`
+      insert into audit_log select tenant_id, id + 1, action, key_id, key_version, actor, ip_address, metadata,
+        created_at + interval '1 day', hash, mac
+      from audit_log where action = 'installation.anchor'`
+    expect(await readAnchorTime(sql, installationKey)).toBeUndefined()
   })
 })

@@ -13,6 +13,7 @@ import { compareWithAnchor } from '../audit/watch/anchor-watch.js'
 import { HeadWatch } from '../audit/watch/head-watch.js'
 import { createHeadWatches } from '../audit/watch/head-watches.js'
 import { FAULTS_ADVICE, nameFaults, readKeptFile, STANDARD_OUTPUT } from '../audit/watch/kept-witnesses.js'
+import { readAnchorTime } from '../audit/watch/newest-anchor.js'
 import { TENANT_GONE } from '../audit/watch/shared-alarms.js'
 import type { Config } from '../config.js'
 import { deriveRowKey } from '../crypto/key-hierarchy.js'
@@ -21,7 +22,7 @@ import { listTenantsByVerifiedRecord } from '../jobs/tenants-on-record.js'
 import { RECOVERY_PAGE } from '../recovery-page.js'
 import { createTenantStates } from '../runner/tenant-state.js'
 import { listAlarms } from '../store/alarms.js'
-import { findAnchorTime, findUncovered } from '../store/anchors.js'
+import { findUncovered } from '../store/anchors.js'
 import { findLastMark } from '../store/audit-purge.js'
 import type { Sql } from '../store/db.js'
 import { findCurrentInstallation } from '../store/instance.js'
@@ -162,7 +163,7 @@ export async function examineAnchor(
       detail: `${someOf(faults)}. A start will not serve them: see eaas audit accept-rollback --help`,
     }
   }
-  const time = await findAnchorTime(sql)
+  const time = await readAnchorTime(sql, installationKey)
   if (time === undefined) return { detail: "none yet; the installation's log is as the server wrote it" }
   // Twice the interval: one round may just have been under way.
   const since = new Date(Date.now() - 2 * checkpointMinutes * MINUTE_MS).toISOString()

@@ -1,11 +1,11 @@
 /** Which job runs how often, and what the log says of it. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { HeadWatch } from '../audit/watch/head-watch.js'
+import { readAnchorTime } from '../audit/watch/newest-anchor.js'
 import type { SharedAlarms } from '../audit/watch/shared-alarms.js'
 import type { Config } from '../config.js'
 import { anchorNow } from '../runner/anchor-heads.js'
 import type { Services } from '../runner/operation.js'
-import { findAnchorTime } from '../store/anchors.js'
 import { ChangedSearchPathError } from '../store/search-path.js'
 import { createWitnessRound, type WitnessOutcome } from './ask-witnesses.js'
 import { createTableComparison } from './compare-tables.js'
@@ -125,7 +125,7 @@ function createAnchoring({
         log.error({ err: error }, 'comparing the audit chain of a tenant with its anchor failed')
       }
       // Several servers share an installation: the anchor of one of them is enough.
-      const newest = await findAnchorTime(services.sql)
+      const newest = await readAnchorTime(services.sql, services.installationKey)
       const age = newest === undefined ? Number.POSITIVE_INFINITY : services.now() - Date.parse(newest)
       if (!isLast && age < (checkpointMinutes * MINUTE_MS) / 2) return measures.anchored(undefined)
       let left = 0

@@ -32,14 +32,6 @@ export async function findAnchorId(sql: Queryable): Promise<number | undefined> 
   return row?.id
 }
 
-/** The time of the newest anchor; undefined if there is none. */
-export async function findAnchorTime(sql: Queryable): Promise<string | undefined> {
-  const [row] = await sql<{ created_at: string }[]>`
-    select created_at from audit_log where tenant_id = ${INSTALLATION_ID} and action = 'installation.anchor'
-    order by id desc limit 1`
-  return row?.created_at
-}
-
 /**
  * Whether a head `h` is not the anchored one `a`. The root of the anchor proves of that one only the id and the hash, so its MAC alone says
  * nothing: somebody may have copied that of the head.

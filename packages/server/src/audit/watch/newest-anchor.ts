@@ -2,7 +2,7 @@
 import type { KeyObject } from 'node:crypto'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { type AnchoredHead, findAnchorId, listAnchoredHeads } from '../../store/anchors.js'
-import type { Sql, Transaction } from '../../store/db.js'
+import type { Queryable, Sql, Transaction } from '../../store/db.js'
 import { anchorRoot, readAnchorMetadata } from '../formats/anchor.js'
 import { type ChainedEntry, equalBytes } from '../formats/chain.js'
 import { readAuthenticEntry } from '../read-entry.js'
@@ -29,6 +29,14 @@ export async function readAnchor(sql: Sql, auditKey: KeyObject): Promise<Anchor 
 /** Reads the heads that the newest anchor covers, in a transaction that holds the head of the installation's log. @throws AnchorFault */
 export async function readAnchorHeads(sql: Transaction, auditKey: KeyObject): Promise<AnchoredHead[]> {
   return (await readFrom(sql, auditKey))?.heads ?? []
+}
+
+/** The time of the newest anchor; undefined if there is none, or if no server wrote it: a later time must not put the next one off. */
+export async function readAnchorTime(sql: Queryable, auditKey: KeyObject): Promise<string | undefined> {
+  const id = await findAnchorId(sql)
+  const where = { tenant_id: INSTALLATION_ID, auditKey }
+  const entry = id === undefined ? undefined : await readAuthenticEntry(sql, { ...where, id })
+  return entry?.action === 'installation.anchor' ? entry.created_at : undefined
 }
 
 async function readFrom(sql: Transaction, auditKey: KeyObject): Promise<Anchor | undefined> {
