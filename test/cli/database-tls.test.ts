@@ -1,6 +1,7 @@
 // A PostgreSQL with TLS: eaas doctor says whether the connection is encrypted and verified, and errors of certificates what to do.
 import { execFileSync } from 'node:child_process'
 import { chmodSync, chownSync, mkdtempSync, rmSync } from 'node:fs'
+import { isIP } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -33,26 +34,33 @@ describe.skipIf(backend() === 'embedded')('a PostgreSQL with TLS', { timeout: TI
     rmSync(folder, { recursive: true, force: true })
   })
 
+  /** Makes the server's certificate, of a host or of an IP address. */
   function makeCertificate(host: string): void {
     const key = join(folder, 'server.key')
     const kind = ['-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2']
-    const name = ['-subj', '/CN=database', '-addext', `subjectAltName=DNS:${host}`]
+    const name = ['-subj', '/CN=database', '-addext', `subjectAltName=${isIP(host) ? 'IP' : 'DNS'}:${host}`]
     execFileSync('openssl', ['req', ...kind, ...name, '-keyout', key, '-out', certificate], { stdio: 'ignore' })
     chmodSync(key, 0o600)
     const account = unprivilegedAccount()
     if (account) chownSync(key, account.uid, account.gid)
   }
 
-  function urlWith(sslmode: string): string {
+  async function changeCertificate(host: string): Promise<void> {
+    await server.stop()
+    makeCertificate(host)
+    await server.start()
+  }
+
+  function urlWith(sslmode: string, host = 'localhost'): string {
     const url = new URL(server.url)
-    url.hostname = 'localhost'
+    url.hostname = host
     url.searchParams.set('sslmode', sslmode)
     return url.href
   }
 
-  async function databaseLine(sslmode: string, { isKnown = false } = {}) {
+  async function databaseLine(sslmode: string, { isKnown = false, host = 'localhost' } = {}) {
     const environment = {
-      EAAS_DATABASE_URL: urlWith(sslmode),
+      EAAS_DATABASE_URL: urlWith(sslmode, host),
       ...(isKnown ? { NODE_EXTRA_CA_CERTS: certificate } : {}),
     }
     const { stdout } = await runEaas(['doctor'], { environment })
@@ -81,12 +89,16 @@ describe.skipIf(backend() === 'embedded')('a PostgreSQL with TLS', { timeout: TI
     ])
   })
 
-  it('is refused with what to do if its certificate names another host', async () => {
-    await server.stop()
-    makeCertificate('database.example')
-    await server.start()
-    expect(await databaseLine('verify-full', { isKnown: true })).toMatch(
-      /^WRONG .*use a host in EAAS_DATABASE_URL that the certificate of the database names$/,
-    )
-  })
+  it.each(['localhost', '127.0.0.1'])(
+    'is refused with what to do if its certificate names another host than %s',
+    async (host) => {
+      const expected = /^WRONG .*use a host in EAAS_DATABASE_URL that the certificate of the database names$/
+      for (const other of ['database.example', host === 'localhost' ? '127.0.0.1' : 'localhost']) {
+        await changeCertificate(other)
+        expect(await databaseLine('verify-full', { isKnown: true, host })).toMatch(expected)
+      }
+      await changeCertificate(host)
+      expect(await databaseLine('verify-full', { isKnown: true, host })).toMatch(/ and the certificate verified$/)
+    },
+  )
 })

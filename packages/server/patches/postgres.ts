@@ -103,6 +103,11 @@ const CONNECTION_PATCHES: readonly Patch[] = [
           return terminate()
         }`,
   ],
+  // No issue known. Where the host is an IP address, Node compared the certificate with the name `localhost`.
+  [
+    'net.isIP(socket.host) ? undefined : socket.host\n',
+    'net.isIP(socket.host) ? undefined : socket.host,\n      host: socket.host\n',
+  ],
   // No issue known. A server that refuses a write as read-only was demoted: the connection is given up, and the next one finds the primary.
   [
     'errorResponse = Errors.postgres(parseError(x))\n',
