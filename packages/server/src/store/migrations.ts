@@ -4,8 +4,8 @@ import type { Sql, Transaction } from './db.js'
 import { withDeadline } from './deadline.js'
 
 const FILE_NAME = /^(\d{3})-[a-z0-9-]+\.sql$/
-/** Two processes that create the lock table at once: PostgreSQL reports the loser as a unique violation. */
-const UNIQUE_VIOLATION = '23505'
+/** Two processes that create the lock table at once: PostgreSQL reports the loser as a unique violation, or that the table or its type exists. */
+const CREATED_MEANWHILE = ['23505', '42710', '42P07']
 
 /** How long a process waits while another one migrates. */
 const TURN_TIMEOUT = '10min'
@@ -103,7 +103,7 @@ async function ensureTable(sql: Sql): Promise<void> {
     if (!(await hasTable(sql)))
       await sql`create table if not exists schema_version (id integer primary key check (id = 1), version integer not null)`
   } catch (error) {
-    if ((error as { code?: string }).code !== UNIQUE_VIOLATION) throw error // the other process has just created it
+    if (!CREATED_MEANWHILE.includes((error as { code?: string }).code ?? '')) throw error
   }
   await sql`insert into schema_version (id, version) values (1, 0) on conflict (id) do nothing`
 }

@@ -7,8 +7,8 @@ import { fileURLToPath } from 'node:url'
 import ts from 'typescript'
 
 const here = fileURLToPath(new URL('.', import.meta.url))
-/** What this folder imports from the one above it. */
-const BESIDE = ['text-formats.ts']
+/** What a module imports from the folder above it. */
+const FROM_ABOVE = /from '\.\.\/([a-z-]+)\.js'/g
 // Below node_modules: packages resolve from there, and nothing there is committed.
 const builds = fileURLToPath(new URL('../../../node_modules/.child-of-test/', import.meta.url))
 
@@ -28,28 +28,29 @@ export interface Child {
   ended: Promise<number | null>
 }
 
-/** Compiles the modules of this folder, and those beside it that they import, for child processes. */
+/** Compiles the modules of this folder, and those of the one above that they import, for child processes. */
 export function compileForChildren(): Compiled {
   mkdirSync(builds, { recursive: true })
   const directory = mkdtempSync(builds)
   writeFileSync(join(directory, 'package.json'), '{ "type": "module" }')
   const folder = join(directory, 'embedded')
   mkdirSync(folder)
-  for (const name of readdirSync(here)) {
-    if (name.endsWith('.ts') && !/^child-of-test|\.test\.ts$/.test(name)) compile(join(here, name), folder)
-  }
-  for (const name of BESIDE) compile(join(here, '..', name), directory)
+  const names = readdirSync(here).filter((name) => name.endsWith('.ts') && !/^child-of-test|\.test\.ts$/.test(name))
+  const imported = names.flatMap((name) => [...compile(join(here, name), folder).matchAll(FROM_ABOVE)])
+  for (const name of new Set(imported.map(([, stem]) => `${stem}.ts`))) compile(join(here, '..', name), directory)
   return {
     start: (script, ...args) => start(folder, script, args),
     remove: () => rmSync(directory, { recursive: true, force: true }),
   }
 }
 
-function compile(file: string, folder: string): void {
+/** Compiles a module into a folder, and returns its text. Imports of types alone are gone from it. */
+function compile(file: string, folder: string): string {
   const { outputText } = ts.transpileModule(readFileSync(file, 'utf8'), {
     compilerOptions: { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext, verbatimModuleSyntax: true },
   })
   writeFileSync(join(folder, `${basename(file, '.ts')}.js`), outputText)
+  return outputText
 }
 
 function start(cwd: string, script: string, args: string[]): Child {
