@@ -107,23 +107,32 @@ describe('a head that is made again', () => {
     await expect(accepting).rejects.toThrow('the log changed while it was verified')
   })
 
-  it('hides nothing of what an alarm witnessed: the entries that were cut off are on record', async () => {
-    const { victim } = await twoTenants()
-    const { tenant_id } = victim.tenant
-    const { sql } = current().services
-    await anchor(current())
-    for (const table of ['key_versions', 'keys'])
-      await sql`delete from ${sql(table)} where tenant_id = ${tenant_id} and entry_id = 3`
-    await sql`delete from audit_log where tenant_id = ${tenant_id} and id = 3`
-    await sql`delete from heads where tenant_id = ${tenant_id}`
-    expect((await start()).alarms).toMatchObject([{ tenant_id }])
-    expect(await accept(tenant_id)).toMatchObject({
-      entry_id: 3,
-      head_fault: 'head_missing',
-      witnessed_id: 3,
-      agrees_through: 0,
-    })
-  })
+  it.each<[what: string, change: (sql: Sql) => Promise<unknown>]>([
+    ['is there', async () => undefined],
+    ['was deleted', (sql) => sql`delete from chain_alarms`],
+    ['was edited', (sql) => sql`update chain_alarms set last_id = 2`],
+  ])(
+    'hides nothing of what an alarm witnessed, whose row %s: the entries that were cut off are on record',
+    async (_, change) => {
+      const { victim } = await twoTenants()
+      const { tenant_id } = victim.tenant
+      const { sql } = current().services
+      await anchor(current())
+      for (const table of ['key_versions', 'keys'])
+        await sql`delete from ${sql(table)} where tenant_id = ${tenant_id} and entry_id = 3`
+      await sql`delete from audit_log where tenant_id = ${tenant_id} and id = 3`
+      await sql`delete from heads where tenant_id = ${tenant_id}`
+      const running = await start()
+      expect(running.alarms).toMatchObject([{ tenant_id }])
+      await change(running.services.sql)
+      expect(await accept(tenant_id)).toMatchObject({
+        entry_id: 3,
+        head_fault: 'head_missing',
+        witnessed_id: 3,
+        agrees_through: 0,
+      })
+    },
+  )
 
   it('hides no entry that the installation names: it is on record', async () => {
     const { victim } = await twoTenants()

@@ -108,6 +108,9 @@ export async function openInstallation({
   const fromEnvironment = await readRootKey(config.rootKey)
   const store = await openStore(config, { beside, mayCreate, wait })
   try {
+    const sql = withDeadlines(store.sql) // states and committer have their own
+    const assertSearchPath = createSearchPathWatch({ sql, isEmbedded: store.isEmbedded })
+    await assertSearchPath() // before a table is read, whose policies may execute what changes it
     const isNew = (await findOwnInstance(store.sql)) === undefined
     if (isNew && !mayCreate) {
       throw new NoDatabaseError(
@@ -133,7 +136,6 @@ export async function openInstallation({
         onAlarm('the audit chain is broken; this tenant is no longer served', { tenant_id, reason }),
       observe: observeCommit,
     })
-    const sql = withDeadlines(store.sql) // states and committer have their own
     if (config.checkpointFile !== undefined) {
       const options = { isThorough: onKeptFaults !== undefined }
       const kept = await readKeptFile(config.checkpointFile, encodePublicKey(secrets.signingKey), options)
@@ -150,7 +152,7 @@ export async function openInstallation({
     const sharedAlarms = createSharedAlarms({
       sql,
       watches: committer.watches,
-      assertSearchPath: createSearchPathWatch({ sql, isEmbedded: store.isEmbedded }),
+      assertSearchPath,
       installationKey,
       findAuditKey,
       openKey,

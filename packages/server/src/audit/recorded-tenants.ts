@@ -29,9 +29,14 @@ export interface RecordedTenants {
   ends: ReadonlyMap<string, number>
 }
 
-/** Reads which tenants the log has; the entries are not authenticated here. */
-export async function readRecordedTenants(sql: Queryable): Promise<RecordedTenants> {
-  return recordedTenants(await listEntriesOf(sql, INSTALLATION_ID, TENANT_ACTIONS))
+/** Reads which tenants the log has, or what it has of one; the entries are not authenticated here. */
+export async function readRecordedTenants(sql: Queryable, tenant_id?: string): Promise<RecordedTenants> {
+  return recordedTenants(await listEntriesOf(sql, INSTALLATION_ID, TENANT_ACTIONS, tenant_id))
+}
+
+/** The last entry of a tenant's own log that the installation's log names; undefined if it names none. */
+export async function findNamedEnd(sql: Queryable, tenant_id: string): Promise<number | undefined> {
+  return (await readRecordedTenants(sql, tenant_id)).ends.get(tenant_id)
 }
 
 /** Which tenants these entries leave, given in order. */
@@ -48,6 +53,7 @@ export function recordedTenants(
     if (Number.isSafeInteger(entry_id)) ends.set(tenant_id, Math.max(end, entry_id as number))
     if (action === 'installation.tenant_gone') {
       present.delete(tenant_id)
+      ends.delete(tenant_id)
       gone.set(tenant_id, id)
     } else if (PRESENT_ACTIONS.includes(action)) {
       present.set(tenant_id, id)
@@ -78,7 +84,7 @@ export async function isLossAccepted(
     witness,
   }: { installationKey: KeyObject; tenant_id: string; witness: Witness | undefined },
 ): Promise<boolean> {
-  const id = (await readRecordedTenants(sql)).gone.get(tenant_id)
+  const id = (await readRecordedTenants(sql, tenant_id)).gone.get(tenant_id)
   if (id === undefined) return false
   const entry = await readLoss(sql, { auditKey: installationKey, tenant_id, id })
   return entry !== undefined && (witness?.last_id ?? 0) <= (lostHead(entry.metadata)?.last_id ?? 0)

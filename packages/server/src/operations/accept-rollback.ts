@@ -11,9 +11,10 @@ import {
   type Head,
   isHeadAuthentic,
   nextPolicyEpoch,
+  type Witness,
 } from '../audit/formats/chain.js'
 import { findHeadFault, type HeadFault } from '../audit/head-fault.js'
-import { readRecordedTenants } from '../audit/recorded-tenants.js'
+import { findNamedEnd } from '../audit/recorded-tenants.js'
 import { type ValidLog, verifyLog } from '../audit/verify/verify.js'
 import type { AcceptedRollback } from '../audit/watch/accepted-rollback.js'
 import { RECOVERY_PAGE } from '../recovery-page.js'
@@ -82,15 +83,18 @@ async function accept(
   const { clock } = services.committer
   const { auditKey, tenant } = state
   const { tenant_id } = tenant
+  const watch = services.committer.watches.get(tenant_id)
   // The witness of a forged alarm must not get into the log.
   const isGenuine = alarm !== undefined && equalBytes(alarm.mac, alarmMac(auditKey, alarm))
-  const told = isGenuine ? alarm : { last_id: 0, hash: genesisHash(tenant_id), policy_version: 0 }
+  const row = isGenuine ? alarm : { last_id: 0, hash: genesisHash(tenant_id), policy_version: 0 }
+  // Without an alarm's row that can be believed, a head is made again only of a log that reaches what this process knows of it.
+  const told = fault ? latest([row, watch.witnessed, watch.alarm?.witness]) : row
   const found = told.last_id === 0 ? undefined : await findEntryHash(sql, tenant_id, told.last_id)
   const isContinued = found !== undefined && equalBytes(found, told.hash)
   // The entries that a head was made of are known to be what was written, as far as an alarm knows.
   const isWhole = fault !== undefined && (isContinued || told.last_id === 0)
   const witness = isWhole ? head : told
-  const named_id = (await readRecordedTenants(sql)).ends.get(tenant_id) ?? 0
+  const named_id = (await findNamedEnd(sql, tenant_id)) ?? 0
   const more: Record<string, string | number> = {}
   if (fault) more.head_fault = fault.reason
   if (named_id > head.last_id) more.named_id = named_id
@@ -111,6 +115,10 @@ async function accept(
   await deleteAlarm(sql, tenant_id)
   await recordAcceptance(services, sql, { tenant_id, entry_id: next.head.last_id, ...metadata })
   return { tenant_id, entry_id: next.head.last_id, ...metadata }
+}
+
+function latest([first, ...others]: [Witness, ...(Witness | undefined)[]]): Witness {
+  return others.reduce<Witness>((most, other) => (other && other.last_id > most.last_id ? other : most), first)
 }
 
 // The anchor that follows covers the log that is left: the alarm of this process must not keep it from being covered.

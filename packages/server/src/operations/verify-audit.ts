@@ -3,7 +3,7 @@ import type { KeyObject } from 'node:crypto'
 import type { wire } from '@eaas/protocol'
 import { isHeadAuthentic, type Witness } from '../audit/formats/chain.js'
 import { type Checkpoint, CheckpointError, encodePublicKey, readCheckpoint } from '../audit/formats/checkpoint.js'
-import { readRecordedTenants } from '../audit/recorded-tenants.js'
+import { findNamedEnd } from '../audit/recorded-tenants.js'
 import { AnchorFault, readAnchor } from '../audit/watch/newest-anchor.js'
 import type { Operation, Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
@@ -44,7 +44,7 @@ export function verifyAudit({ checkpoint, signal, ...scope }: VerifyScope): Oper
         ])
         return shareVerification({ tenant_id, scope: shared, signal }, async (gone) => {
           const witnessed = alarmed ?? (await findAnchored(services, tenant_id))
-          const named_id = (await readRecordedTenants(services.sql)).ends.get(tenant_id)
+          const named_id = await findNamedEnd(services.sql, tenant_id)
           const options = { tenant_id, auditKey, rowKey, checkpoint: kept, witnessed, named_id, ...scope, signal: gone }
           return services.verifyLog(options)
         })

@@ -167,15 +167,16 @@ export async function findEntryHash(sql: Queryable, tenant_id: string, id: numbe
   return onlyRow(rows, `entry ${id} of tenant ${tenant_id}`)?.hash
 }
 
-/** The entries of a log with one of these actions, in order; the caller authenticates them. */
+/** The entries of a log with one of these actions, and with metadata that holds a text, in order; the caller authenticates them. */
 export function listEntriesOf(
   sql: Queryable,
   tenant_id: string,
   actions: readonly LogAction[],
+  text = '',
 ): Promise<{ id: number; action: string; metadata: string | null }[]> {
   return sql<{ id: number; action: string; metadata: string | null }[]>`
     select id, action, metadata from audit_log
-    where tenant_id = ${tenant_id} and action = any(${[...actions]}::text[])
+    where tenant_id = ${tenant_id} and action = any(${[...actions]}::text[]) and strpos(coalesce(metadata, ''), ${text}) > 0
     order by id`
 }
 

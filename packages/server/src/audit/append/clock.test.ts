@@ -64,7 +64,7 @@ describe('the clock beside an embedded database', () => {
     expect(() => read('2026-11-20T09:05:00.001Z')).toThrow('behind the last audit entry')
   })
 
-  it('is found wrong without an entry, and right again, after a leap and behind the last entry', async () => {
+  it('is found wrong without an entry, and right again, after a leap, and not because a single log is ahead of it', async () => {
     const find = () => clock.findFault(async () => time)
     expect(await find()).toBeUndefined()
     time += DAY_MS
@@ -72,8 +72,6 @@ describe('the clock beside an embedded database', () => {
     time -= DAY_MS
     expect([await find(), clock.isWrong()]).toEqual([undefined, false])
     expect(() => read('2026-11-20T09:10:00.000Z')).toThrow(WrongClockError)
-    expect(await find()).toContain('behind the last audit entry')
-    pass(5 * MINUTE_MS)
     expect([await find(), clock.isWrong()]).toEqual([undefined, false])
   })
 

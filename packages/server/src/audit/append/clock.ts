@@ -36,7 +36,10 @@ export interface Clock {
   read(previous: { created_at: string }): number
   /** Compares a time with the database's clock at the moment of storing it. @throws WrongClockError */
   assertAgreement(time: number, databaseTime: number): void
-  /** Finds why an entry would be refused now, without writing one; undefined if the clock is right. Reports it as a refusal does. */
+  /**
+   * Finds why an entry of any tenant would be refused now, without writing one; undefined if the clock is right. Reports it as a refusal does.
+   * That a single log is ahead of the clock is no such fault.
+   */
   findFault(findDatabaseTime: () => Promise<number>): Promise<string | undefined>
   /** how far this clock was ahead of the database's when they were last compared, in milliseconds; 0 before */
   ahead(): number
@@ -58,8 +61,6 @@ export function createClock({
   const isChecked = toleranceMs !== Number.POSITIVE_INFINITY
   let aheadMs = 0
   let isWrong = false
-  /** the last entry that the clock was behind, until another entry is written */
-  let refusedAfter: { created_at: string } | undefined
   let reportedAt = Number.NEGATIVE_INFINITY
 
   function report(message: string): void {
@@ -115,7 +116,6 @@ export function createClock({
       if (leap !== undefined) refuse(leap)
       const later = findLaterEntry(previous, time)
       if (later === undefined) return time
-      refusedAfter = previous
       return refuse(later)
     },
     assertAgreement(time, databaseTime) {
@@ -123,7 +123,6 @@ export function createClock({
       const difference = findDifference(aheadMs)
       if (difference !== undefined) refuse(difference)
       isWrong = false
-      refusedAfter = undefined
     },
     async findFault(findDatabaseTime) {
       if (!isChecked) return undefined
@@ -132,10 +131,7 @@ export function createClock({
       // The database read its clock between two readings of this one: how long it took to answer is no difference of the clocks.
       const time = Math.min(Math.max(databaseTime, asked), now())
       aheadMs = time - databaseTime
-      const fault =
-        findDifference(aheadMs) ??
-        (isDatabaseLocal ? findLeap() : undefined) ??
-        (refusedAfter && findLaterEntry(refusedAfter, time))
+      const fault = findDifference(aheadMs) ?? (isDatabaseLocal ? findLeap() : undefined)
       if (fault === undefined) isWrong = false
       else report(fault)
       return fault

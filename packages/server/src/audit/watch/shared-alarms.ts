@@ -219,7 +219,12 @@ export function createSharedAlarms({
     if (auditKey && !alarm.witness && !acceptedBefore.has(alarm)) {
       acceptedBefore.set(alarm, await findNewestAcceptance(sql, { tenant_id, auditKey }))
     }
-    const isGarbled = row !== undefined && alarm.witness !== undefined && !isGenuine(row, key)
+    // Without the tenant's key, a row that another process wrote with it can't be judged.
+    const isGarbled =
+      row !== undefined &&
+      alarm.witness !== undefined &&
+      auditKey !== undefined &&
+      ![auditKey, installationKey].some((each) => isGenuine(row, each))
     if (row && !isGarbled && row.last_id >= (alarm.witness?.last_id ?? 0)) return
     if (!row && auditKey && (await isSettled(tenant_id, auditKey, alarm))) return release(watch)
     await write(alarm, tenant_id, { key, garbled: isGarbled ? row : undefined })
