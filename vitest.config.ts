@@ -21,7 +21,6 @@ const THROUGH_A_POOLER = [
   'faults/many-tenants',
   'faults/pooled-ledger',
   'faults/pooler',
-  'faults/search-path',
   'faults/serving-role',
   'faults/text-formats',
 ]
