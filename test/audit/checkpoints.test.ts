@@ -15,6 +15,7 @@ import { readChain } from '../../packages/server/src/store/audit.js'
 import { runCommand } from '../support/command-host.js'
 import { freshDatabase } from '../support/database.js'
 import { createTenantInProcess, startEaas } from '../support/eaas-process.js'
+import { startServer } from '../support/server.js'
 import { type Caller, ROOT_KEY, type Service, startService } from '../support/service.js'
 
 const NOW = Date.parse('2026-03-01T00:00:00.000Z')
@@ -185,7 +186,7 @@ describe('checkpoints on a schedule', () => {
     const database = await freshDatabase('checkpoints')
     const { tenant_id } = await createTenantInProcess({ database }, 'scheduled')
     const path = join(folder, 'server')
-    const eaas = await startEaas({ database, environment: { EAAS_CHECKPOINT_FILE: path } })
+    const eaas = await startServer({ database, environment: { EAAS_CHECKPOINT_FILE: path } })
     const known = (await runCommand(['audit', 'public-key'], { database })).stdout.trim()
     await eaas.stop()
     const [line] = await linesOf(path)
@@ -282,17 +283,17 @@ describe('lines of the file that are not as a server wrote them', () => {
     const environment = { EAAS_CHECKPOINT_FILE: path }
     const database = await freshDatabase('edited')
     await createTenantInProcess({ database }, 'edited')
-    const eaas = await startEaas({ database, environment })
-    expect((await eaas.stop()).stderr).not.toContain('checkpoint file')
+    const eaas = await startServer({ database, environment })
+    await eaas.stop()
+    expect(eaas.log).not.toContain('checkpoint file')
     expect((await runCommand(['doctor'], { database, environment })).stdout).toMatch(/ok +checkpoints/)
     await appendFile(path, '# note to self\n')
     const { lines } = await read(path)
     const { code, stdout } = await runCommand(['doctor'], { database, environment })
     expect([code, stdout]).toEqual([1, expect.stringMatching(new RegExp(`WRONG +checkpoints +line ${lines}: `))])
     await eaas.start()
-    expect((await eaas.stop()).stderr).toMatch(
-      new RegExp(`"level":40.*line ${lines}: .*lines that no server wrote as they are`),
-    )
+    await eaas.stop()
+    expect(eaas.log).toMatch(new RegExp(`"level":40.*line ${lines}: .*lines that no server wrote as they are`))
   })
 
   it('raise no alarm by a policy version that nobody signed, which no accepted rollback could end', {
@@ -302,7 +303,7 @@ describe('lines of the file that are not as a server wrote them', () => {
     const environment = { EAAS_CHECKPOINT_FILE: path }
     const database = await freshDatabase('raised')
     const { api_key } = await createTenantInProcess({ database }, 'raised')
-    const eaas = await startEaas({ database, environment })
+    const eaas = await startServer({ database, environment })
     const headers = { authorization: `Bearer ${api_key.secret}` }
     const list = async () => (await fetch(`${eaas.url}/v1/keys`, { headers })).status
     expect(await list()).toBe(200)
@@ -312,7 +313,8 @@ describe('lines of the file that are not as a server wrote them', () => {
       await writeFile(path, `${change(line, (members) => ({ ...members, policy_version }))}\n`)
       await eaas.start()
       expect(await list()).toBe(200)
-      expect((await eaas.stop()).stderr).not.toContain('no longer served')
+      await eaas.stop()
+      expect(eaas.log).not.toContain('no longer served')
     }
   })
 })

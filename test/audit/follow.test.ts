@@ -2,27 +2,21 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { runCommand } from '../support/command-host.js'
 import { freshDatabase, type TestDatabase } from '../support/database.js'
-import {
-  connectTo,
-  createTenantInProcess,
-  EAAS,
-  type EaasProcess,
-  ROOT_KEY,
-  runEaas,
-  startEaas,
-} from '../support/eaas-process.js'
+import { connectTo, createTenantInProcess, EAAS, ROOT_KEY } from '../support/eaas-process.js'
+import { type RunningServer, startServer } from '../support/server.js'
 
 const LIMIT_MS = 120_000
 
 describe('eaas audit export --follow', { timeout: LIMIT_MS }, () => {
   let database: TestDatabase
-  let server: EaasProcess
+  let server: RunningServer
   const children: ChildProcess[] = []
 
   beforeAll(async () => {
     database = await freshDatabase('follow')
-    server = await startEaas({ database })
+    server = await startServer({ database })
     await createTenantInProcess({ database }, 'acme')
   }, LIMIT_MS)
   afterEach(() => {
@@ -65,7 +59,7 @@ describe('eaas audit export --follow', { timeout: LIMIT_MS }, () => {
     }
   }
 
-  const createKey = (name: string) => runEaas(['key', 'create', '--tenant', 'acme', '--name', name], { database })
+  const createKey = (name: string) => runCommand(['key', 'create', '--tenant', 'acme', '--name', name], { database })
 
   it.each(['SIGTERM', 'SIGINT'] as const)(
     'writes what is there and what comes, and ends cleanly on %s',
@@ -95,12 +89,12 @@ describe('eaas audit export --follow', { timeout: LIMIT_MS }, () => {
     await once(follower.child, 'close')
 
     const args = ['audit', 'export', '--tenant', 'acme', '--follow']
-    expect(await runEaas([...args, '--after-id', '1000'], { database })).toMatchObject({
+    expect(await runCommand([...args, '--after-id', '1000'], { database })).toMatchObject({
       code: 1,
       stdout: '',
       stderr: expect.stringContaining('the log ends at'),
     })
-    expect((await runEaas([...args, '--out', 'x'], { database })).code).toBe(2)
+    expect((await runCommand([...args, '--out', 'x'], { database })).code).toBe(2)
   })
 
   it('ends when nobody reads any more', async () => {

@@ -10,6 +10,7 @@ import { copyTables } from '../support/audit-scene.js'
 import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
 import { connectTo, createTenantInProcess, type EaasProcess, startEaas } from '../support/eaas-process.js'
 import { type Calls, callsOf } from '../support/load.js'
+import { type RunningServer, startServer } from '../support/server.js'
 
 /** What it waits for comes after ten seconds or more. */
 const SOON = { timeout: 60_000, interval: 250 }
@@ -20,7 +21,7 @@ describe.skipIf(backend() === 'embedded')('a log that is cut off behind a lock',
   let tenant: Awaited<ReturnType<typeof createTenantInProcess>>
   let call: Calls
   let key_id: string
-  let server: EaasProcess
+  let server: EaasProcess | RunningServer
   let attacker: postgres.Sql
   let holder: postgres.Sql
   let unlock: () => Promise<void>
@@ -42,12 +43,19 @@ describe.skipIf(backend() === 'embedded')('a log that is cut off behind a lock',
     await Promise.all([server?.stop(), attacker.end(), holder.end()])
   })
 
-  /** Starts a server, which wraps before and after the copy of its tables. */
-  async function start(environment: Record<string, string>): Promise<void> {
-    server = await startEaas({ database, environment: { EAAS_LOG_LEVEL: 'error', ...environment } })
+  const start = () =>
+    prepare(startServer({ database, environment: { EAAS_LOG_LEVEL: 'error', EAAS_CHECKPOINT_FILE: 'none' } }))
+  /** The same in a process of its own, whose stop ends in its time though a table is locked, and which can be killed. */
+  const startProcess = (environment: Record<string, string>) =>
+    prepare(startEaas({ database, environment: { EAAS_LOG_LEVEL: 'error', ...environment } }))
+  /** Has a server wrap before and after the copy of its tables. */
+  async function prepare<Started extends typeof server>(starting: Promise<Started>): Promise<Started> {
+    const started = await starting
+    server = started
     key_id = (await call(server.url, 'POST', '/v1/keys', { name: 'k' })).body.id
     await copyTables(attacker, 'early')
     for (let at = 0; at < 3; at++) expect((await wrap()).status).toBe(200)
+    return started
   }
   const wrap = () => call(server.url, 'POST', `/v1/keys/${key_id}/wrap`, { dek: randomBytes(32).toString('base64') })
   const hash = () => call(server.url, 'POST', '/v1/hash', { key_id, value: 'x' })
@@ -93,7 +101,7 @@ describe.skipIf(backend() === 'embedded')('a log that is cut off behind a lock',
   it.each(['heads', 'audit_log'])(
     'stops a running server, which raises its alarm by itself once it can read %s again',
     async (table) => {
-      await start({ EAAS_CHECKPOINT_FILE: 'none' })
+      const running = await start()
       const locked = await lock(table)
       await cutOff(table === 'heads' ? attacker : locked)
       await expectHealth().toBe('unwatched')
@@ -104,7 +112,7 @@ describe.skipIf(backend() === 'embedded')('a log that is cut off behind a lock',
         const { status, body } = await ask()
         expect([status, body.code]).toEqual([503, 'E_UNAVAILABLE'])
       }
-      await expect.poll(() => server.stderr, SOON).toContain('it carries out no call until they can')
+      await expect.poll(() => running.log, SOON).toContain('it carries out no call until they can')
       await putHeadBack(locked)
       await unlock()
       await expectAlarm()
@@ -118,7 +126,7 @@ describe.skipIf(backend() === 'embedded')('a log that is cut off behind a lock',
   )
 
   it('is alarmed about while the alarms themselves are locked', async () => {
-    await start({ EAAS_CHECKPOINT_FILE: 'none' })
+    await start()
     await lock('chain_alarms')
     await cutOff(attacker)
     await putHeadBack(attacker)
@@ -126,7 +134,7 @@ describe.skipIf(backend() === 'embedded')('a log that is cut off behind a lock',
   })
 
   it('is served again as before once the lock is gone, if nothing was cut off', async () => {
-    await start({ EAAS_CHECKPOINT_FILE: 'none' })
+    await start()
     await lock('heads')
     await expectHealth().toBe('unwatched')
     await unlock()
@@ -141,7 +149,7 @@ describe.skipIf(backend() === 'embedded')('a log that is cut off behind a lock',
   ])(
     'is alarmed about at the next start if %s stayed locked until the server had stopped, of %s worker(s)',
     async (table, EAAS_WORKERS) => {
-      await start({ EAAS_CHECKPOINT_FILE: join(folder, tenant.tenant_id), EAAS_WORKERS })
+      await startProcess({ EAAS_CHECKPOINT_FILE: join(folder, tenant.tenant_id), EAAS_WORKERS })
       const locked = await lock(table)
       await server.stop()
       await cutOff(attacker)
@@ -153,7 +161,7 @@ describe.skipIf(backend() === 'embedded')('a log that is cut off behind a lock',
   )
 
   it('is alarmed about within a second too if a trigger deletes the entry after it was written, at the commit', async () => {
-    await start({ EAAS_CHECKPOINT_FILE: 'none' })
+    await start()
     await attacker.unsafe(`create function meddle() returns trigger language plpgsql as
         $$ begin delete from audit_log where tenant_id = new.tenant_id and id = new.id; return null; end $$;
       create constraint trigger meddle after insert on audit_log deferrable initially deferred
@@ -165,13 +173,13 @@ describe.skipIf(backend() === 'embedded')('a log that is cut off behind a lock',
 
   it('is alarmed about at the next start if the server was killed while it could not compare', async () => {
     const file = join(folder, tenant.tenant_id)
-    await start({ EAAS_CHECKPOINT_FILE: file })
+    const killed = await startProcess({ EAAS_CHECKPOINT_FILE: file })
     const lines = async () => (await readFile(file, 'utf8').catch(() => '')).split(tenant.tenant_id).length
     await expect.poll(lines, SOON).toBeGreaterThan(1) // the first checkpoint, a moment after the start: the next one is of the lock
     const locked = await lock('heads')
     const before = await lines()
     await expect.poll(lines, SOON).toBeGreaterThan(before)
-    await server.kill9()
+    await killed.kill9()
     await cutOff(attacker)
     await putHeadBack(locked)
     await unlock()

@@ -12,19 +12,30 @@ import { checkTenant, openAuditKey } from '../independent/checker.js'
 import { copyTables, restoreTables } from '../support/audit-scene.js'
 import { runCommand } from '../support/command-host.js'
 import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
-import { connectTo, createTenantInProcess, type EaasProcess, ROOT_KEY, startEaas } from '../support/eaas-process.js'
+import {
+  connectTo,
+  createTenantInProcess,
+  type EaasOptions,
+  type EaasProcess,
+  ROOT_KEY,
+  startEaas,
+} from '../support/eaas-process.js'
 import { type Calls, callsOf } from '../support/load.js'
+import { type RunningServer, startServer } from '../support/server.js'
 import { findObstacleToVerifier, verifyElsewhere } from './other-verifier.js'
 
 const TIMEOUT_MS = 120_000
 const dek = () => randomBytes(32).toString('base64')
+
+/** A server, wherever it runs. */
+type At = Pick<RunningServer, 'url'>
 
 let folder: string
 let database: TestDatabase
 let tenant: Awaited<ReturnType<typeof createTenantInProcess>>
 let key_id: string
 let call: Calls
-let servers: EaasProcess[]
+let servers: (EaasProcess | RunningServer)[]
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'eaas-rollback-'))
@@ -42,9 +53,21 @@ afterEach(async () => {
 })
 
 /** A server; on PostgreSQL with the checkpoint file of a machine of its own. */
-async function newServer(machine: string, level = 'error'): Promise<EaasProcess> {
-  const environment = { EAAS_LOG_LEVEL: level, ...checkpointsOf(machine) }
-  const server = await startEaas({ database, environment })
+function newServer(machine: string, level?: string): Promise<RunningServer> {
+  return startedBy(startServer, machine, level)
+}
+
+/** The same in a process of its own, which can be killed. */
+function newProcess(machine: string): Promise<EaasProcess> {
+  return startedBy(startEaas, machine)
+}
+
+async function startedBy<Started extends EaasProcess | RunningServer>(
+  start: (options: EaasOptions) => Promise<Started>,
+  machine: string,
+  level = 'error',
+): Promise<Started> {
+  const server = await start({ database, environment: { EAAS_LOG_LEVEL: level, ...checkpointsOf(machine) } })
   servers.push(server)
   return server
 }
@@ -53,11 +76,11 @@ function checkpointsOf(machine: string): Record<string, string> {
   return database.backend === 'postgres' ? { EAAS_CHECKPOINT_FILE: join(folder, `${tenant.tenant_id}-${machine}`) } : {}
 }
 
-const newKey = async ({ url }: EaasProcess) => {
+const newKey = async ({ url }: At) => {
   key_id = (await call(url, 'POST', '/v1/keys', { name: 'k' })).body.id
 }
-const wrap = ({ url }: EaasProcess) => call(url, 'POST', `/v1/keys/${key_id}/wrap`, { dek: dek() })
-const hash = ({ url }: EaasProcess) => call(url, 'POST', '/v1/hash', { key_id, value: 'x' })
+const wrap = ({ url }: At) => call(url, 'POST', `/v1/keys/${key_id}/wrap`, { dek: dek() })
+const hash = ({ url }: At) => call(url, 'POST', '/v1/hash', { key_id, value: 'x' })
 const eaas = (args: string[], environment = {}) => runCommand(args, { database, environment })
 /**
  * Accepts the loss for the installation's own log, which may have gone back together with the tenant's, and then for the tenant. Tries
@@ -91,7 +114,7 @@ async function untilStatus(ask: () => Promise<{ status: number }>, ...statuses: 
 }
 
 /** Waits for the alarm. Only calls /health, so that the server must find the rollback by itself. */
-async function untilAlarm({ url }: EaasProcess): Promise<void> {
+async function untilAlarm({ url }: At): Promise<void> {
   while ((await health(url)).database !== 'alarm') await sleep(50)
 }
 
@@ -99,7 +122,7 @@ async function health(url: string): Promise<{ status: string; database: string }
   return (await fetch(`${url}/health`)).json() as Promise<{ status: string; database: string }>
 }
 
-async function expectRefused(server: EaasProcess): Promise<void> {
+async function expectRefused(server: At): Promise<void> {
   for (const ask of [wrap, hash]) {
     const { status, body } = await ask(server)
     expect([status, body.code]).toEqual([500, 'E_AUDIT_NOT_WRITTEN'])
@@ -107,7 +130,7 @@ async function expectRefused(server: EaasProcess): Promise<void> {
 }
 
 /** Expects that a read, a verification and the doctor report the alarm. */
-async function expectAlarmReported(server: EaasProcess): Promise<void> {
+async function expectAlarmReported(server: At): Promise<void> {
   const read = await call(server.url, 'GET', '/v1/keys')
   expect([read.status, read.body.code]).toEqual([500, 'E_AUDIT_NOT_WRITTEN'])
   expect(read.body.detail).toContain('reads included')
@@ -121,7 +144,7 @@ async function expectAlarmReported(server: EaasProcess): Promise<void> {
 }
 
 /** Expects that the chain verifies in place and offline, by the server and by programs that share no code with it. */
-async function expectValid(server: EaasProcess): Promise<void> {
+async function expectValid(server: At): Promise<void> {
   expect((await call(server.url, 'GET', '/v1/audit/verify')).body).toMatchObject({ valid: true })
   const publicKey = (await call(server.url, 'GET', '/v1/audit/checkpoint')).body.public_key as string
   const headers = { authorization: `Bearer ${tenant.api_key.secret}` }
@@ -138,15 +161,15 @@ async function expectValid(server: EaasProcess): Promise<void> {
   })
 }
 
-async function acceptances(server: EaasProcess) {
+async function acceptances(server: At) {
   const { body } = await call(server.url, 'GET', '/v1/audit?action=audit.rollback_accepted')
   return body.logs as { id: number; actor: string; metadata: Record<string, unknown> }[]
 }
 
 describe('a database that goes back under running servers', { timeout: TIMEOUT_MS }, () => {
   it('stops every one of them, also those that saw nothing of what was lost, until the loss is accepted', async () => {
-    const seer = await newServer('seer')
-    const other = backend() === 'postgres' ? await newServer('other') : undefined
+    const seer = await newProcess('seer')
+    const other = backend() === 'postgres' ? await newProcess('other') : undefined
     const all = other ? [seer, other] : [seer]
     await newKey(seer)
     for (const server of all) expect((await wrap(server)).status).toBe(200)
@@ -275,7 +298,7 @@ describe('a database that goes back under running servers', { timeout: TIMEOUT_M
     const lost = await createTenantInProcess({ database }, 'lost')
     const { tenant_id } = lost
     const callLost = callsOf(lost.api_key.secret)
-    const make = async (server: EaasProcess, name: string) =>
+    const make = async (server: At, name: string) =>
       expect((await callLost(server.url, 'POST', '/v1/keys', { name })).status).toBe(201)
     for (const [at, server] of all.entries()) {
       await make(server, `first ${at}`)
@@ -295,7 +318,7 @@ describe('a database that goes back under running servers', { timeout: TIMEOUT_M
     // A server that starts learns of it from the row.
     await seer.stop()
     await seer.start()
-    expect(seer.stderr).not.toContain('that no server wrote')
+    expect(seer.log).not.toContain('that no server wrote')
     await eaas(['audit', 'accept-rollback', '--installation', '--reason', 'the backup is of Monday'])
     const { code, stdout } = await accepting(tenant_id)
     expect([code, stdout]).toEqual([
@@ -306,10 +329,11 @@ describe('a database that goes back under running servers', { timeout: TIMEOUT_M
       await expect.poll(async () => (await health(server.url)).status, { timeout: 20_000 }).toBe('healthy')
       expect((await callLost(server.url, 'GET', '/v1/keys')).status).toBe(401)
       expect((await call(server.url, 'GET', '/v1/keys')).status).toBe(200)
-      expect((await server.stop()).stderr).toContain('accepted that a tenant is gone')
+      await server.stop()
+      expect(server.log).toContain('accepted that a tenant is gone')
       await server.start()
-      expect([(await health(server.url)).status, server.stderr]).toEqual(['healthy', expect.anything()])
-      expect(server.stderr).toMatch(
+      expect([(await health(server.url)).status, server.log]).toEqual(['healthy', expect.anything()])
+      expect(server.log).toMatch(
         new RegExp(`"tenant_id":"${tenant_id}","file":"[^"]+","line":\\d+.*is not in the database`),
       )
     }
@@ -345,7 +369,7 @@ describe('a database that goes back under running servers', { timeout: TIMEOUT_M
 
 describe('a database that goes back while no server runs', { timeout: TIMEOUT_MS }, () => {
   it('is found out by the checkpoints that a clean stop left, and by nothing else is it served', async () => {
-    const server = await newServer('seer')
+    const server = await newProcess('seer')
     await newKey(server)
     await server.stop()
     const data = database.backend === 'embedded' ? join(database.dataDir, 'postgres') : ''

@@ -9,8 +9,9 @@ import { beforeAll, describe, expect, it } from 'vitest'
 import { readConfig } from '../../packages/server/src/config.js'
 import { openServer } from '../../packages/server/src/server.js'
 import { UnusableDataDirectoryError } from '../../packages/server/src/store/embedded/database.js'
+import { createTenantByCli, runCommand } from '../support/command-host.js'
 import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
-import { createTenantByCli, EAAS, ROOT_KEY, runEaas, startEaas } from '../support/eaas-process.js'
+import { EAAS, ROOT_KEY, startEaas } from '../support/eaas-process.js'
 import { callsOf } from '../support/load.js'
 
 const TIMEOUT_MS = 120_000
@@ -31,7 +32,7 @@ describe.skipIf(backend() === 'postgres')('a data directory (PostgreSQL has none
     timeout: TIMEOUT_MS,
   }, async () => {
     const first = await startEaas({ database })
-    const second = await runEaas(['start'], { database })
+    const second = await runCommand(['start'], { database })
     expect(second.code).toBe(1)
     expect(second.stdout).toBe('')
     expect(second.stderr).toMatch(/^eaas: The data directory .+ is in use by process \d+ .+ Stop that process first/)
@@ -81,7 +82,7 @@ describe.skipIf(backend() === 'postgres')('a data directory (PostgreSQL has none
       await eaas.stop()
       expect(staged()).toBe('')
     }
-    expect((await runEaas(['doctor'], { database, rootKey: null })).code).toBe(0)
+    expect((await runCommand(['doctor'], { database, rootKey: null })).code).toBe(0)
   })
 
   it('that cannot be written is refused with a sentence that says why and what to do', {
@@ -92,7 +93,7 @@ describe.skipIf(backend() === 'postgres')('a data directory (PostgreSQL has none
     writeFileSync(file, '')
     for (const command of [['start'], ['tenant', 'create', '--name', 'x']]) {
       const dataDir = join(file, 'below')
-      const { code, stdout, stderr } = await runEaas(command, { database: { ...database, dataDir } })
+      const { code, stdout, stderr } = await runCommand(command, { database: { ...database, dataDir } })
       expect([code, stdout]).toEqual([1, ''])
       expect(stderr).toBe(
         `eaas: The data directory ${dataDir} cannot be used (ENOTDIR): a part of the path is a file. Move that file away, or set EAAS_DATA_DIR to another one.\n`,
@@ -130,7 +131,7 @@ describe.skipIf(backend() === 'postgres')('a data directory (PostgreSQL has none
     const other = createServer().listen(0, '127.0.0.1')
     await once(other, 'listening')
     const { port } = other.address() as AddressInfo
-    const taken = await runEaas(['start'], { database, environment: { EAAS_PORT: String(port) } })
+    const taken = await runCommand(['start'], { database, environment: { EAAS_PORT: String(port) } })
     other.close()
     expect([taken.code, taken.stderr]).toEqual([
       1,
@@ -138,7 +139,7 @@ describe.skipIf(backend() === 'postgres')('a data directory (PostgreSQL has none
         `eaas: Cannot listen on 127.0.0.1, port ${port} (EADDRINUSE): another program listens there.`,
       ),
     ])
-    const foreign = await runEaas(['start'], { database, environment: { EAAS_HOST: '203.0.113.7' } })
+    const foreign = await runCommand(['start'], { database, environment: { EAAS_HOST: '203.0.113.7' } })
     expect(foreign.stderr).toContain('(EADDRNOTAVAIL): this machine does not have that address. Set EAAS_HOST')
   })
 
@@ -203,7 +204,7 @@ describe('eaas tenant create', () => {
 
   it('refuses a name that is taken, in one sentence', { timeout: TIMEOUT_MS }, async () => {
     await createTenantByCli({ database }, 'taken')
-    const again = await runEaas(['tenant', 'create', '--name', 'taken', '--json'], { database })
+    const again = await runCommand(['tenant', 'create', '--name', 'taken', '--json'], { database })
     expect(again).toEqual({ code: 1, stdout: '', stderr: 'eaas: a tenant named taken already exists\n' })
   })
 })

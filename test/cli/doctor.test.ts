@@ -7,14 +7,8 @@ import { createCheckpointEmitter } from '../../packages/server/src/jobs/emit-che
 import { copyTables, restoreTables } from '../support/audit-scene.js'
 import { runCommand } from '../support/command-host.js'
 import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
-import {
-  connectTo,
-  createTenantInProcess,
-  type EaasOptions,
-  ROOT_KEY,
-  runEaas,
-  startEaas,
-} from '../support/eaas-process.js'
+import { connectTo, createTenantInProcess, type EaasOptions, ROOT_KEY, runEaas } from '../support/eaas-process.js'
+import { startServer } from '../support/server.js'
 import { ROOT_KEY as SERVICE_ROOT_KEY, startService } from '../support/service.js'
 
 const TIMEOUT_MS = 120_000
@@ -110,7 +104,7 @@ describe('eaas doctor', { timeout: TIMEOUT_MS }, () => {
   it('finds wrong that a log is ahead of the clock, and says which one and what to do', async () => {
     const ahead = await freshDatabase('doctor')
     await createTenantInProcess({ database: ahead }, 'hasty')
-    const server = await startEaas({ database: ahead }) // an embedded database answers while one runs
+    const server = await startServer({ database: ahead }) // an embedded database answers while one runs
     const sql = connectTo(ahead)
     await sql`update heads set created_at = now() + interval '10 days'`
     await sql.end()
@@ -124,7 +118,7 @@ describe('eaas doctor', { timeout: TIMEOUT_MS }, () => {
   it('finds wrong that the log cannot record the run, though the checks before it pass', async () => {
     const full = await freshDatabase('doctor')
     await createTenantInProcess({ database: full }, 'patient')
-    const server = await startEaas({ database: full })
+    const server = await startServer({ database: full })
     const sql = connectTo(full)
     expect((await examine({ database: full })).found('record')).toMatchObject({ ok: true })
     await sql`alter table audit_log add constraint refused check (action <> 'installation.doctor') not valid`
@@ -139,7 +133,7 @@ describe('eaas doctor', { timeout: TIMEOUT_MS }, () => {
   it('writes nothing while the clock is wrong, and says so', async () => {
     const late = await freshDatabase('doctor')
     await createTenantInProcess({ database: late }, 'patient')
-    const server = await startEaas({ database: late })
+    const server = await startServer({ database: late })
     const sql = connectTo(late)
     const count = async () => (await sql`select from audit_log where action = 'installation.doctor'`).length
     const { code, stdout } = await runEaas(['doctor'], {
@@ -151,7 +145,7 @@ describe('eaas doctor', { timeout: TIMEOUT_MS }, () => {
     expect(stdout).toMatch(
       /^WRONG {2}record .*does not record this run: .*clock is .* s behind .*so nothing is written/m,
     )
-    await runEaas(['doctor'], { database: late })
+    await runCommand(['doctor'], { database: late })
     expect(await count()).toBe(1)
     await sql.end()
     await server.stop()
@@ -166,8 +160,9 @@ describe('eaas doctor', { timeout: TIMEOUT_MS }, () => {
     await chmod(file, 0o644)
     const { ok, found } = await examine(options)
     expect([ok, found('root key file')]).toMatchObject([true, { warning: true }])
-    const eaas = await startEaas({ database, ...options })
-    expect((await eaas.stop()).stderr).toContain('everybody on this machine can read the root key')
+    const eaas = await startServer({ database, ...options })
+    await eaas.stop()
+    expect(eaas.log).toContain('everybody on this machine can read the root key')
     await rm(file)
   })
 })

@@ -9,6 +9,7 @@ import { findObstacleToVerifier, runOtherVerifier } from '../audit/other-verifie
 import { runCommand } from '../support/command-host.js'
 import { freshDatabase, type TestDatabase } from '../support/database.js'
 import { connectTo, createTenantInProcess, ROOT_KEY as PROCESS_ROOT_KEY, startEaas } from '../support/eaas-process.js'
+import { startServer } from '../support/server.js'
 import { ROOT_KEY, startService } from '../support/service.js'
 
 const OPERATOR = /^operator:.+@.+/
@@ -60,12 +61,13 @@ async function verified(...args: string[]) {
 describe("the installation's log", () => {
   it('records the runs of servers, with a digest of the configuration, and the commands of operators by name', async () => {
     const environment = { EAAS_CHECKPOINT_FILE: 'none' }
-    const server = await startEaas({ database, environment })
+    const server = await startServer({ database, environment })
     const sql = connectTo(database)
     // Its first one, and not that of its stop.
     await expect.poll(() => sql`select 1 from audit_log where action = 'installation.anchor'`).toHaveLength(1)
     await sql.end()
-    expect((await server.stop()).stderr).toMatch(/"level":40.*no checkpoints are kept/)
+    await server.stop()
+    expect(server.log).toMatch(/"level":40.*no checkpoints are kept/)
     await eaas('doctor')
     await eaas('audit', 'verify', '--tenant', 'acme')
     await eaas('audit', 'export', '--tenant', 'acme', '--out', join(folder, 'recorded.ndjson'))
@@ -157,7 +159,7 @@ describe('a server that verifies every log by schedule', () => {
     const database = await freshDatabase('scheduled')
     const { tenant_id } = await createTenantInProcess({ database }, 'edited')
     const environment = { EAAS_CHECKPOINT_FILE: 'none', EAAS_AUDIT_VERIFY_HOURS: '24' }
-    const server = await startEaas({ database, environment })
+    const server = await startServer({ database, environment })
     const failedLogs = async () =>
       (await (await fetch(`${server.url}/metrics`)).text()).match(/^eaas_audit_verification_failed_logs .*$/m)?.[0]
     try {
@@ -174,7 +176,7 @@ describe('a server that verifies every log by schedule', () => {
       await server.start()
       await expect.poll(failedLogs).toBe('eaas_audit_verification_failed_logs 2')
       for (const edited of [tenant_id, INSTALLATION_ID]) {
-        expect(server.stderr).toMatch(
+        expect(server.log).toMatch(
           new RegExp(`"level":60.*"tenant_id":"${edited}","reason":"entry_altered","broken_at":1`),
         )
       }
@@ -196,12 +198,12 @@ describe('a server that anchors the logs', () => {
       select tenant_id, id + 7, action, actor, ip_address, metadata, created_at, hash, mac from audit_log
       where tenant_id = ${tenant_id} and id = 1`
     await service.close()
-    const server = await startEaas({ database, rootKey: ROOT_KEY, environment: { EAAS_CHECKPOINT_FILE: 'none' } })
+    const server = await startServer({ database, rootKey: ROOT_KEY, environment: { EAAS_CHECKPOINT_FILE: 'none' } })
     const leftOut = async () =>
       (await (await fetch(`${server.url}/metrics`)).text()).match(/^eaas_audit_unanchored_tenants .*$/m)?.[0]
     try {
       await expect.poll(leftOut).toBe('eaas_audit_unanchored_tenants 1')
-      expect(server.stderr).toMatch(
+      expect(server.log).toMatch(
         new RegExp(`"level":50.*"tenant_id":"${tenant_id}".*the new anchor does not cover the end of a log`),
       )
       // The row keeps neither the server nor the other tenants from being served.

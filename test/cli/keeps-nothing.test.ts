@@ -1,8 +1,9 @@
 // What a server is sent leaves no trace: neither in its database nor in its log, in envelope mode and in server mode, served or refused.
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { runCommand } from '../support/command-host.js'
 import { freshDatabase, type TestDatabase } from '../support/database.js'
-import { connectTo, createTenantInProcess, type EaasProcess, runEaas, startEaas } from '../support/eaas-process.js'
+import { connectTo, createTenantInProcess, type EaasProcess, startEaas } from '../support/eaas-process.js'
 
 const TIMEOUT_MS = 120_000
 
@@ -13,7 +14,7 @@ let secret: string
 beforeAll(async () => {
   database = await freshDatabase('nothing')
   secret = (await createTenantInProcess({ database }, 'acme')).api_key.secret
-  const opened = await runEaas(['tenant', 'set', 'acme', '--envelope-only', 'false'], { database })
+  const opened = await runCommand(['tenant', 'set', 'acme', '--envelope-only', 'false'], { database })
   expect([opened.code, opened.stderr]).toEqual([0, ''])
   server = await startEaas({ database, environment: { EAAS_LOG_LEVEL: 'debug' } })
 }, TIMEOUT_MS)

@@ -2,18 +2,19 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { runCommand } from '../support/command-host.js'
 import { freshDatabase, type TestDatabase } from '../support/database.js'
-import { createTenantInProcess, type EaasProcess, startEaas } from '../support/eaas-process.js'
+import { createTenantInProcess } from '../support/eaas-process.js'
+import { type RunningServer, startServer } from '../support/server.js'
 
 const COMMANDS = ['list', 'show', 'create', 'rotate', 'disable', 'enable', 'destroy', 'cancel-destruction']
 
 describe('eaas key', { timeout: 120_000 }, () => {
   let database: TestDatabase
-  let server: EaasProcess
+  let server: RunningServer
   let tenant_id: string
 
   beforeAll(async () => {
     database = await freshDatabase('cli_key')
-    server = await startEaas({ database })
+    server = await startServer({ database })
     tenant_id = (await createTenantInProcess({ database }, 'acme')).tenant_id
   }, 60_000)
   afterAll(() => server?.stop())

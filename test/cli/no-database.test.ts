@@ -5,9 +5,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { runCommand } from '../support/command-host.js'
+import { createTenantByCli, runCommand } from '../support/command-host.js'
 import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
-import { connectTo, createTenantByCli, runEaas, startEaas } from '../support/eaas-process.js'
+import { connectTo, runEaas } from '../support/eaas-process.js'
+import { startServer } from '../support/server.js'
 
 const TIMEOUT_MS = 120_000
 const UUID = '00000000-0000-4000-8000-000000000000'
@@ -46,7 +47,7 @@ describe.skipIf(backend() === 'postgres')('in a folder without a database', () =
   it('eaas tenant create makes one', { timeout: TIMEOUT_MS }, async () => {
     const database = await freshDatabase('new', { created: false })
     await createTenantByCli({ database, rootKey: null }, 'first')
-    expect((await runEaas(['tenant', 'list'], { database, rootKey: null })).code).toBe(0)
+    expect((await runCommand(['tenant', 'list'], { database, rootKey: null })).code).toBe(0)
   })
 })
 
@@ -91,7 +92,7 @@ describe.skipIf(backend() === 'postgres' || process.getuid?.() !== 0)("another u
     await chown(database.dataDir, OTHER, OTHER)
     const before = await readdir(database.dataDir)
     for (const command of ['tenant list', 'start', 'doctor']) {
-      const { code, stdout, stderr } = await runEaas(command.split(' '), { database })
+      const { code, stdout, stderr } = await runCommand(command.split(' '), { database })
       expect([command, code]).toEqual([command, 1])
       expect(stdout + stderr).toContain(`belongs to user ${OTHER}, and this process runs as user 0`)
       expect(stderr).not.toMatch(/\n\s+at /)
@@ -105,12 +106,12 @@ describe.skipIf(backend() === 'postgres' || process.getuid?.() !== 0)("another u
     const parent = await mkdtemp('/tmp/eaas-foreign-')
     await chmod(parent, 0o755)
     const database: TestDatabase = { backend: 'embedded', dataDir: join(parent, 'data'), drop: async () => undefined }
-    const eaas = await startEaas({ database })
+    const eaas = await startServer({ database })
     const under = ['setpriv', `--reuid=${OTHER}`, `--regid=${OTHER}`, '--clear-groups', '--'] as const
     const { code, stdout, stderr } = await runEaas(['tenant', 'list'], { database, under })
     expect([code, stdout]).toEqual([1, ''])
     expect(stderr).toMatch(/^eaas: Whether a server holds .* belongs to another user: run this as that user\.\n$/)
-    expect((await eaas.stop()).code).toBe(0)
+    await eaas.stop()
     await rm(parent, { recursive: true })
   })
 
@@ -119,10 +120,10 @@ describe.skipIf(backend() === 'postgres' || process.getuid?.() !== 0)("another u
   }, async () => {
     const database = await freshDatabase('foreign')
     if (database.backend !== 'embedded') throw new Error('not embedded')
-    const eaas = await startEaas({ database })
+    const eaas = await startServer({ database })
     await chown(database.dataDir, OTHER, OTHER)
-    expect((await runEaas(['tenant', 'list'], { database })).code).toBe(0)
-    expect((await eaas.stop()).code).toBe(0)
+    expect((await runCommand(['tenant', 'list'], { database })).code).toBe(0)
+    await eaas.stop()
   })
 })
 
@@ -136,7 +137,7 @@ describe('a database that lost its installation, while the checkpoint file still
   )('%s, becomes no new one', { timeout: TIMEOUT_MS }, async (_, lose) => {
     const database = await freshDatabase('lost')
     const environment = { EAAS_CHECKPOINT_FILE: join(folder, randomUUID()) }
-    const eaas = await startEaas({ database, environment })
+    const eaas = await startServer({ database, environment })
     const sql = connectTo(database)
     try {
       await lose(sql)
@@ -144,7 +145,7 @@ describe('a database that lost its installation, while the checkpoint file still
       await sql.end()
     }
     await eaas.stop()
-    const run = (...args: string[]) => runEaas(args, { database, environment })
+    const run = (...args: string[]) => runCommand(args, { database, environment })
     for (const command of [['start'], ['migrate'], ['tenant', 'create', '--name', 'new']]) {
       expect(await run(...command)).toEqual({
         code: 1,
@@ -159,15 +160,19 @@ describe('a database that lost its installation, while the checkpoint file still
       1,
       expect.stringMatching(/WRONG +checkpoints +There is no installation in this database/),
     ])
-    expect((await runEaas(['migrate'], { database, environment: { EAAS_CHECKPOINT_FILE: 'none' } })).code).toBe(0)
+    expect((await runCommand(['migrate'], { database, environment: { EAAS_CHECKPOINT_FILE: 'none' } })).code).toBe(0)
     expect((await run('doctor')).stdout).toContain('the server does not use the database that it used before')
   })
 
   it('is not compared without the root key, and doctor says so', { timeout: TIMEOUT_MS }, async () => {
     const database = await freshDatabase('keyless')
     const environment = { EAAS_CHECKPOINT_FILE: join(folder, randomUUID()) }
-    await (await startEaas({ database, environment })).stop()
-    const { stdout } = await runEaas(['doctor'], { database, environment, rootKey: randomBytes(32).toString('base64') })
+    await (await startServer({ database, environment })).stop()
+    const { stdout } = await runCommand(['doctor'], {
+      database,
+      environment,
+      rootKey: randomBytes(32).toString('base64'),
+    })
     expect(stdout).toMatch(/WARN +checkpoints +not compared with .*, for want of the root key/)
   })
 })

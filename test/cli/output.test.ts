@@ -10,7 +10,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { purgeTenant } from '../../packages/server/src/jobs/purge-tenants.js'
 import { runCommand } from '../support/command-host.js'
 import { freshDatabase } from '../support/database.js'
-import { createTenantByCli, EAAS, startEaas } from '../support/eaas-process.js'
+import { createTenantInProcess, EAAS } from '../support/eaas-process.js'
+import { startServer } from '../support/server.js'
 import { ROOT_KEY, type Service, startService } from '../support/service.js'
 
 const TIMEOUT_MS = 120_000
@@ -195,13 +196,13 @@ describe('a stretch that was purged', { timeout: TIMEOUT_MS }, () => {
 
 describe('the log line of a call', { timeout: TIMEOUT_MS }, () => {
   it('names the address of a client that was refused, and of no other', async () => {
-    const database = await freshDatabase('log')
-    const { secret } = (await createTenantByCli({ database }, 'log')).api_key
-    const eaas = await startEaas({ database, environment: { EAAS_LOG_LEVEL: 'info' } })
+    const database = await freshDatabase('log', { migrated: true })
+    const { secret } = (await createTenantInProcess({ database }, 'log')).api_key
+    const eaas = await startServer({ database, environment: { EAAS_LOG_LEVEL: 'info' } })
     const get = (bearer: string) => fetch(`${eaas.url}/v1/keys`, { headers: { authorization: `Bearer ${bearer}` } })
     expect([(await get('guess')).status, (await get(secret)).status]).toEqual([401, 200])
-    const { stderr } = await eaas.stop()
-    const lines = stderr.split('\n').filter((line) => line.includes('"msg":"request"'))
+    await eaas.stop()
+    const lines = eaas.log.split('\n').filter((line) => line.includes('"msg":"request"'))
     expect(lines.map((line) => JSON.parse(line)).map(({ status, ip_address }) => [status, ip_address])).toEqual([
       [401, '127.0.0.1'],
       [200, undefined],

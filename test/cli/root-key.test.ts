@@ -8,8 +8,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openStore } from '../../packages/server/src/store/open-store.js'
+import { runCommand } from '../support/command-host.js'
 import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
-import { connectTo, type Ended, ROOT_KEY, runEaas, startEaas } from '../support/eaas-process.js'
+import { connectTo, createTenantInProcess, type Ended, ROOT_KEY } from '../support/eaas-process.js'
+import { startServer } from '../support/server.js'
 
 const TIMEOUT_MS = 120_000
 const another = () => randomBytes(32).toString('base64')
@@ -52,8 +54,7 @@ describe('a database that has its root key', () => {
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'eaas-root-key-'))
     database = await freshDatabase('root_key')
-    const eaas = await startEaas({ database })
-    await eaas.stop()
+    await createTenantInProcess({ database }, 'first')
     before = await contentsAtRest(database)
   }, TIMEOUT_MS)
   afterAll(() => rm(folder, { recursive: true, force: true }))
@@ -66,11 +67,11 @@ describe('a database that has its root key', () => {
 
   it('is not started with another root key, and nothing in it changes', { timeout: TIMEOUT_MS }, async () => {
     for (const args of [['start'], ['tenant', 'create', '--name', 'x', '--json']]) {
-      const refused = await runEaas(args, { database, rootKey: another() })
+      const refused = await runCommand(args, { database, rootKey: another() })
       expectRefusal(refused, /^eaas: The root key does not belong to this database\. Set the one /)
     }
     const EAAS_ROOT_KEY_FILE = await file(another())
-    const refused = await runEaas(['start'], { database, rootKey: null, environment: { EAAS_ROOT_KEY_FILE } })
+    const refused = await runCommand(['start'], { database, rootKey: null, environment: { EAAS_ROOT_KEY_FILE } })
     expectRefusal(refused, /^eaas: The root key does not belong to this database\./)
     expect(await contentsAtRest(database)).toBe(before)
   })
@@ -82,7 +83,7 @@ describe('a database that has its root key', () => {
       [ROOT_KEY.slice(0, -1), /EAAS_ROOT_KEY is not standard base64\./],
       ['changeme', /EAAS_ROOT_KEY must be 32 bytes, got 6\./],
     ] as const) {
-      const refused = await runEaas(['start'], { database, rootKey })
+      const refused = await runCommand(['start'], { database, rootKey })
       expectRefusal(refused, sentence)
       expect(refused.stderr).toMatch(make)
       expect(refused.stderr).not.toContain(rootKey)
@@ -94,9 +95,9 @@ describe('a database that has its root key', () => {
       [folder, /cannot be read \(EISDIR\)/],
     ] as const) {
       const environment = { EAAS_ROOT_KEY_FILE: path }
-      expectRefusal(await runEaas(['start'], { database, rootKey: null, environment }), sentence)
+      expectRefusal(await runCommand(['start'], { database, rootKey: null, environment }), sentence)
     }
-    const both = await runEaas(['start'], { database, environment: { EAAS_ROOT_KEY_FILE: await file(ROOT_KEY) } })
+    const both = await runCommand(['start'], { database, environment: { EAAS_ROOT_KEY_FILE: await file(ROOT_KEY) } })
     expectRefusal(both, /^eaas: EAAS_ROOT_KEY and EAAS_ROOT_KEY_FILE are both set\. Set only one of them\.\n$/)
     expect(await contentsAtRest(database)).toBe(before)
   })
@@ -106,7 +107,7 @@ describe('a database that has its root key', () => {
       database.backend === 'embedded'
         ? /root\.key is missing\. Restore the file that belongs to this database/
         : /the root key must come from EAAS_ROOT_KEY or EAAS_ROOT_KEY_FILE\. Make one with: openssl rand/
-    expectRefusal(await runEaas(['start'], { database, rootKey: null }), sentence)
+    expectRefusal(await runCommand(['start'], { database, rootKey: null }), sentence)
     if (database.backend === 'embedded') expect(await readdir(database.dataDir)).not.toContain('root.key')
     expect(await contentsAtRest(database)).toBe(before)
   })
@@ -115,7 +116,7 @@ describe('a database that has its root key', () => {
 describe('a new database', () => {
   it('stays empty where the root key is no key', { timeout: TIMEOUT_MS }, async () => {
     const database = await freshDatabase('root_key', { created: false })
-    expectRefusal(await runEaas(['start'], { database, rootKey: truncated }), /must be 32 bytes, got 31\./)
+    expectRefusal(await runCommand(['start'], { database, rootKey: truncated }), /must be 32 bytes, got 31\./)
     if (database.backend === 'embedded') expect(await readdir(database.dataDir)).toEqual([])
     else expect(await contentsAtRest(database)).toBe('')
   })
@@ -126,8 +127,8 @@ describe.skipIf(backend() === 'postgres')('the root key of a data directory (Pos
     const database = await freshDatabase('root_key')
     if (database.backend !== 'embedded') throw new Error('this is about the embedded database')
     const path = join(database.dataDir, 'root.key')
-    const start = () => runEaas(['start'], { database, rootKey: null })
-    const eaas = await startEaas({ database, rootKey: null })
+    const start = () => runCommand(['start'], { database, rootKey: null })
+    const eaas = await startServer({ database, rootKey: null })
     await eaas.stop()
     const genuine = await readFile(path, 'utf8')
     const before = await contentsAtRest(database)
@@ -157,14 +158,14 @@ describe.skipIf(backend() === 'embedded')(
       timeout: TIMEOUT_MS,
     }, async () => {
       const database = await freshDatabase('root_key')
-      const first = await startEaas({ database })
+      const first = await startServer({ database })
       let before = ''
       // The server that has just started still writes its first anchor.
       for (let now = await contentsAtRest(database); now !== before; now = await contentsAtRest(database)) {
         before = now
         await sleep(500)
       }
-      expectRefusal(await runEaas(['start'], { database, rootKey: another() }), /does not belong to this database/)
+      expectRefusal(await runCommand(['start'], { database, rootKey: another() }), /does not belong to this database/)
       expect(await contentsAtRest(database)).toBe(before)
       expect((await fetch(`${first.url}/health`)).status).toBe(200)
       await first.stop()
@@ -174,7 +175,7 @@ describe.skipIf(backend() === 'embedded')(
       for (let round = 0; round < 3; round++) {
         const database = await freshDatabase('root_key')
         const starts = await Promise.allSettled(
-          [another(), another(), another()].map((rootKey) => startEaas({ database, rootKey })),
+          [another(), another(), another()].map((rootKey) => startServer({ database, rootKey })),
         )
         const started = starts.flatMap((start) => (start.status === 'fulfilled' ? [start.value] : []))
         const refused = starts.flatMap((start) => (start.status === 'rejected' ? [String(start.reason)] : []))

@@ -3,8 +3,9 @@ import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readConfig } from '../../packages/server/src/config.js'
 import { openStore, type Store } from '../../packages/server/src/store/open-store.js'
+import { runCommand } from '../support/command-host.js'
 import { backend, freshDatabase, isPooled, type TestDatabase } from '../support/database.js'
-import { connectTo, runEaas, startEaas } from '../support/eaas-process.js'
+import { connectTo, startEaas } from '../support/eaas-process.js'
 
 type OnPostgres = Extract<TestDatabase, { backend: 'postgres' }>
 
@@ -93,7 +94,7 @@ describe.skipIf(!isPooled())('behind pgbouncer', () => {
     const url = new URL(database.url)
     url.password = 'wrong'
     const environment = { EAAS_START_WAIT_SECONDS: '60' }
-    const { code, stderr } = await runEaas(['start'], { database: { ...database, url: url.href }, environment })
+    const { code, stderr } = await runCommand(['start'], { database: { ...database, url: url.href }, environment })
     expect([code, stderr]).toEqual([
       1,
       expect.stringMatching(/authentication failed.*: check the user and the password/),
@@ -111,14 +112,14 @@ describe.skipIf(!isPooled())('behind pgbouncer', () => {
     const eaas = await startEaas({ database: served })
     expect((await eaas.stop()).stdout).toContain('through a pooler')
 
-    const before = await runEaas(['doctor'], { database: served })
+    const before = await runCommand(['doctor'], { database: served })
     expect([before.code, before.stdout]).toEqual([0, expect.stringMatching(/WARN {3}pooler .*alter role/)])
     await admin.unsafe(
       `alter role ${role} set statement_timeout = '5s'; alter role ${role} set lock_timeout = '4s';
        alter role ${role} set idle_in_transaction_session_timeout = '5s'`,
     )
     await admin`select pg_terminate_backend(pid) from pg_stat_activity where usename = ${role}` // or the pool keeps them
-    const after = await runEaas(['doctor'], { database: served })
+    const after = await runCommand(['doctor'], { database: served })
     expect([after.code, after.stdout]).toEqual([0, expect.stringMatching(/ok {5}pooler /)])
     await admin.end()
   })

@@ -10,7 +10,8 @@ import {
 } from '../../packages/server/src/store/schema.js'
 import { runCommand } from '../support/command-host.js'
 import { backend, freshDatabase } from '../support/database.js'
-import { connectTo, createTenantInProcess, startEaas } from '../support/eaas-process.js'
+import { connectTo, createTenantInProcess } from '../support/eaas-process.js'
+import { startServer } from '../support/server.js'
 import { ROOT_KEY, type Service, startService } from '../support/service.js'
 
 let service: Service
@@ -286,7 +287,7 @@ describe('a server that compares', () => {
 describe('eaas doctor and a server', () => {
   it('name what was changed and what to do, and nothing before', async () => {
     const database = await freshDatabase('schema')
-    const server = await startEaas({ database, rootKey: ROOT_KEY, environment: { EAAS_LOG_LEVEL: 'warn' } })
+    const server = await startServer({ database, rootKey: ROOT_KEY, environment: { EAAS_LOG_LEVEL: 'warn' } })
     const find = async () => {
       const { code, stdout } = await runCommand(['doctor', '--json'], { database, rootKey: ROOT_KEY })
       const { findings } = JSON.parse(stdout) as { findings: { check: string; ok: boolean; detail: string }[] }
@@ -308,11 +309,11 @@ describe('eaas doctor and a server', () => {
         false,
         expect.stringMatching(/not made by eaas: trigger meddle on chain_alarms\. Verify every log .* then undo/),
       ])
-      expect(server.stderr).not.toContain('changed them outside eaas')
+      expect(server.log).not.toContain('changed them outside eaas')
       await server.stop()
       await server.start()
       await expect.poll(differences).toBe('1')
-      expect(server.stderr).toContain('changed them outside eaas')
+      expect(server.log).toContain('changed them outside eaas')
     } finally {
       await server.stop()
     }
@@ -320,7 +321,7 @@ describe('eaas doctor and a server', () => {
 
   it('do not believe an older version: doctor warns that it compared no tables', async () => {
     const database = await freshDatabase('schema', { migrated: true })
-    const server = await startEaas({ database })
+    const server = await startServer({ database })
     const sql = connectTo(database)
     await sql`update schema_version set version = version - 1`
     await sql.end()

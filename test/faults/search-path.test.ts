@@ -3,7 +3,8 @@ import type postgres from 'postgres'
 import { describe, expect, it } from 'vitest'
 import { ChangedSearchPathError, createSearchPathWatch } from '../../packages/server/src/store/search-path.js'
 import { backend, freshDatabase, isPooled, type TestDatabase } from '../support/database.js'
-import { connectTo, createTenantInProcess, startEaas } from '../support/eaas-process.js'
+import { connectTo, createTenantInProcess } from '../support/eaas-process.js'
+import { startServer } from '../support/server.js'
 import { startService } from '../support/service.js'
 
 async function asOwner<T>(database: TestDatabase, work: (sql: postgres.Sql) => Promise<T>): Promise<T> {
@@ -68,7 +69,7 @@ it.skipIf(backend() === 'embedded' || isPooled())(
   async () => {
     const database = await freshDatabase('path', { migrated: true })
     const { api_key } = await createTenantInProcess({ database }, 'acme')
-    const server = await startEaas({ database })
+    const server = await startServer({ database })
     try {
       await asOwner(database, (sql) =>
         sql.unsafe(`
@@ -85,7 +86,7 @@ it.skipIf(backend() === 'embedded' || isPooled())(
         body: JSON.stringify({ name: 'k' }),
       })
       await asOwner(database, (sql) => sql.unsafe('drop function meddle() cascade'))
-      await expect.poll(() => server.stderr + server.stdout).toContain('where names of tables lead')
+      await expect.poll(() => server.log).toContain('where names of tables lead')
     } finally {
       await server.stop()
     }

@@ -3,9 +3,9 @@ import { randomBytes } from 'node:crypto'
 import type postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { GRANTED_TABLES } from '../../packages/server/src/store/grants.js'
-import { runCommand } from '../support/command-host.js'
+import { createTenantByCli, runCommand } from '../support/command-host.js'
 import { backend, freshDatabase, isPooled, type TestDatabase } from '../support/database.js'
-import { connectTo, createTenantByCli, startEaas } from '../support/eaas-process.js'
+import { connectTo, startEaas } from '../support/eaas-process.js'
 
 const DENIED = '42501'
 /** Part of the role's name; empty for the pooler of the tests, which supports only plain names. */

@@ -1,5 +1,5 @@
 // `eaas` commands without a process for each: one process of a worker runs them one after another (command-host.mjs). For tests of what a
-// command does; those of what its process does, such as its streams, signals and memory, use `runEaas`.
+// command does, `eaas start` included where it is refused; those of what its process does, such as its streams, signals and memory, use `runEaas`.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { type EaasOptions, type Ended, environmentOf } from './eaas-process.js'
@@ -43,6 +43,16 @@ export function runCommandIn(env: Record<string, string>, args: string[]): Promi
   })
   turn = ended.catch(() => undefined)
   return ended
+}
+
+/** Creates a tenant by the command line, whether a server is running or not. */
+export async function createTenantByCli(
+  options: Parameters<typeof runCommand>[1],
+  name: string,
+): Promise<{ tenant_id: string; api_key: { id: string; secret: string } }> {
+  const { code, stdout, stderr } = await runCommand(['tenant', 'create', '--name', name, '--json'], options)
+  if (code !== 0) throw new Error(`eaas tenant create ended with code ${code}: ${stderr}`)
+  return JSON.parse(stdout)
 }
 
 /** Starts the process. It ends with this one, whose channel it sees closed. */

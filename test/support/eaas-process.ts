@@ -19,7 +19,7 @@ const KEPT_OUTPUT = 65_536
 /** The root key of processes unless the test sets another. */
 export const ROOT_KEY = Buffer.alloc(32, 9).toString('base64')
 /** The purge at each start verifies a log in a thread of its own, a quarter of what a start costs: servers have none unless the test sets it. */
-const NO_PURGE = { EAAS_AUDIT_RETENTION_MONTHS: '0' }
+export const NO_PURGE = { EAAS_AUDIT_RETENTION_MONTHS: '0' }
 
 export interface EaasOptions {
   /** none for a command that uses no database */
@@ -132,16 +132,6 @@ export function createTenantInProcess(options: EaasOptions, name: string): Promi
   )
 }
 
-/** Creates a tenant by the command line, whether a server is running or not. */
-export async function createTenantByCli(
-  options: EaasOptions,
-  name: string,
-): Promise<{ tenant_id: string; api_key: { id: string; secret: string } }> {
-  const { code, stdout, stderr } = await runEaas(['tenant', 'create', '--name', name, '--json'], options)
-  if (code !== 0) throw new Error(`eaas tenant create ended with code ${code}: ${stderr}`)
-  return JSON.parse(stdout)
-}
-
 interface Run {
   child: ChildProcess
   url: string
@@ -210,7 +200,6 @@ async function untilListening(run: Run): Promise<void> {
 }
 
 /** Builds the environment of a process, without the caller's own EAAS_* and NODE_* variables. */
-/** The environment of a process. */
 export function environmentOf({ database, rootKey = ROOT_KEY, environment = {} }: EaasOptions): Record<string, string> {
   const { PATH = '', HOME = '', TMPDIR } = process.env
   return {

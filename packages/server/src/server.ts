@@ -44,12 +44,15 @@ export async function openServer({
   config,
   now,
   worker,
+  log: stream = { write: writeOrDrop },
   openVerifier,
   takesSchemas = false,
 }: {
   config: Config
   now?: (() => number) | undefined
   worker?: WorkerPart
+  /** where the lines of its log go; by default to standard error */
+  log?: { write(line: string): unknown }
   /** where logs are verified; by default in this thread */
   openVerifier?: OpenOptions['openVerifier']
   /** whether others may add routes that have schemas of Fastify; by default such a route is refused */
@@ -101,7 +104,7 @@ export async function openServer({
       findDurability,
       probeCommit,
       isStopping: () => isStopping,
-      logger: loggerOptions(config.logLevel, { write: writeOrDrop }, inLog),
+      logger: loggerOptions(config.logLevel, stream, inLog),
       trustProxy: config.trustProxy,
       corsOrigins: config.corsOrigins,
       metrics,
