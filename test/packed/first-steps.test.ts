@@ -30,7 +30,7 @@ const servers: number[] = []
 
 beforeAll(async () => {
   dir = guardedDir('eaas-test-first-steps')
-  registry = await startLocalRegistry(dir.path)
+  registry = await startLocalRegistry()
   // Nothing of the npm that runs this test.
   const own = Object.entries(process.env).filter(([name]) => !/^(npm_|EAAS_|NODE_OPTIONS$|VITEST)/i.test(name))
   environment = {

@@ -8,7 +8,7 @@ import { basename, dirname, join } from 'node:path'
 import { pack } from '../support/packed-sdk.js'
 import { ROOT } from '../support/source-files.js'
 
-const OURS = ['packages/sdk', 'packages/server']
+const OURS = ['@eaas/sdk', '@eaas/server'] as const
 
 interface Published {
   manifest: { name: string; version: string }
@@ -21,9 +21,9 @@ export interface LocalRegistry {
   close(): void
 }
 
-/** Starts the registry. Our packages are packed as they were built, into the folder. */
-export async function startLocalRegistry(folder: string): Promise<LocalRegistry> {
-  const published = [...installedPackages(), ...(await Promise.all(OURS.map((path) => packed(path, folder))))]
+/** Starts the registry. Our packages are packed as they were built. */
+export async function startLocalRegistry(): Promise<LocalRegistry> {
+  const published = [...installedPackages(), ...(await Promise.all(OURS.map(packed)))]
   const server = createServer((request, response) => {
     const path = decodeURIComponent((request.url ?? '').slice(1))
     const [, number] = /^-\/(\d+)\.tgz$/.exec(path) ?? []
@@ -61,10 +61,10 @@ function installedPackages(): Published[] {
   })
 }
 
-async function packed(path: string, folder: string): Promise<Published> {
-  const tarball = await pack(path, folder)
+async function packed(name: (typeof OURS)[number]): Promise<Published> {
+  const { tarball } = await pack(name)
   const send = (response: ServerResponse) => void createReadStream(tarball).pipe(response)
-  return { manifest: readManifest(join(ROOT, path)), send }
+  return { manifest: readManifest(join(ROOT, 'node_modules', name)), send } // a link to the package
 }
 
 function readManifest(folder: string): Published['manifest'] {

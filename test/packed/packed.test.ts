@@ -241,7 +241,7 @@ describe('the package of the server', () => {
   it(
     'is an ES module and nothing else, and is a package as the linters of packages want it',
     async () => {
-      const { problems, messages } = await lint(await pack('packages/server', folder))
+      const { problems, messages } = await lint((await pack('@eaas/server')).tarball)
       expect(messages).toEqual([])
       // A program of CommonJS takes it by `import()`; TypeScript's `node10` knows no `exports`. Both stand in its README.
       expect(problems).toEqual([

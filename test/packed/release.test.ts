@@ -1,11 +1,11 @@
 // What a release publishes: where its repository lives is filled in, and the links of its pages lead to what is packed.
-import { execFile, spawnSync } from 'node:child_process'
+import { spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { isBuiltin } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join, posix } from 'node:path'
-import { promisify } from 'node:util'
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { pack } from '../support/packed-sdk.js'
 import { filesBelow, ROOT } from '../support/source-files.js'
 
 const PUBLISHED = ['packages/sdk', 'packages/server']
@@ -93,10 +93,13 @@ describe('a release', () => {
   })
 })
 
-describe.each(PUBLISHED)('the tarball of %s', (path) => {
+describe.each([
+  ['packages/sdk', '@eaas/sdk'],
+  ['packages/server', '@eaas/server'],
+] as const)('the tarball of %s', (path, name) => {
   let files: Set<string>
   beforeAll(async () => {
-    files = await filesIn(path)
+    files = new Set((await pack(name)).files)
   }, 60_000)
 
   it('holds what the links of its pages lead to, so that they work without the repository', () => {
@@ -116,29 +119,13 @@ describe.each(PUBLISHED)('the tarball of %s', (path) => {
 
 describe('the tarball of the server', () => {
   it('holds the specifications that its README looks for in dist/formats', { timeout: 60_000 }, async () => {
-    const files = await filesIn('packages/server')
+    const { files } = await pack('@eaas/server')
     const protocol = filesBelow('packages/protocol/src').filter((path) => path.endsWith('.md'))
     expect(protocol.length).toBeGreaterThan(1)
     const readme = readFileSync(join(ROOT, 'packages/server/README.md'), 'utf8')
     for (const path of protocol) {
       expect(readme).toContain(`\`${posix.basename(path)}\``)
-      expect([...files]).toContain(`dist/formats/${posix.basename(path)}`)
+      expect(files).toContain(`dist/formats/${posix.basename(path)}`)
     }
   })
 })
-
-const packed = new Map<string, Promise<Set<string>>>()
-
-/** The paths of the files that npm would pack. It is run once for each package. */
-function filesIn(path: string): Promise<Set<string>> {
-  const files = packed.get(path) ?? listPacked(path)
-  packed.set(path, files)
-  return files
-}
-
-async function listPacked(path: string): Promise<Set<string>> {
-  const args = ['pack', '--dry-run', '--json', '--ignore-scripts']
-  const { stdout } = await promisify(execFile)('npm', args, { cwd: join(ROOT, path) })
-  const [{ files }] = JSON.parse(stdout) as [{ files: { path: string }[] }]
-  return new Set(files.map((file) => file.path))
-}

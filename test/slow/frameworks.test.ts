@@ -7,7 +7,7 @@ import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
-import { basename, join } from 'node:path'
+import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
 import { createClient } from '@eaas/sdk'
@@ -160,7 +160,7 @@ async function install(name: string, packages: Record<string, string>): Promise<
   const home = join(folder, `home-${name}`)
   if (existsSync(join(home, 'installed'))) return home
   await mkdir(home, { recursive: true })
-  const dependencies = { ...packages, '@eaas/sdk': `file:../${basename(tarball)}` }
+  const dependencies = { ...packages, '@eaas/sdk': `file:${tarball}` }
   writeFileSync(join(home, 'package.json'), JSON.stringify({ private: true, dependencies }))
   for (const file of ['suite.mjs', 'suite.cjs', 'envelope.vectors.json']) cpSync(join(folder, file), join(home, file))
   cpSync(join(folder, name === 'next' ? 'next' : 'simulated'), join(home, name === 'next' ? '.' : 'simulated'), {

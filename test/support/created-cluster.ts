@@ -1,11 +1,11 @@
 // An embedded database as the server creates it, made once in a run and copied wherever a test is not about its creation, which takes
 // PGlite two seconds of CPU time; opening one takes a fifth of that.
-import { copyFileSync, cpSync, mkdirSync, mkdtempSync, rmdirSync } from 'node:fs'
+import { copyFileSync, cpSync, mkdtempSync } from 'node:fs'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type { PGlite } from '@electric-sql/pglite'
-import { createClusterIfAbsent, isCluster } from '../../packages/server/src/store/embedded/cluster.js'
+import { createClusterIfAbsent } from '../../packages/server/src/store/embedded/cluster.js'
+import { madeOnce } from './made-once.js'
 
 const PRELOADED = fileURLToPath(new URL('created-cluster.cjs', import.meta.url))
 
@@ -13,24 +13,11 @@ const PRELOADED = fileURLToPath(new URL('created-cluster.cjs', import.meta.url))
 export const FEW_BUFFERS = ['-c', 'shared_buffers=16MB']
 
 /**
- * Returns a folder of the run whose `postgres` is a newly created database that nobody has opened. The first caller creates it, and the
- * others wait.
+ * Returns a folder of the run whose `postgres` is a newly created database that nobody has opened.
  * @param runDir the folder of the run
  */
-export async function createdCluster(runDir: string): Promise<string> {
-  const folder = join(runDir, 'created')
-  const lock = join(runDir, 'creating')
-  mkdirSync(folder, { recursive: true })
-  while (!isCluster(join(folder, 'postgres'))) {
-    if (!tryLock(lock)) await sleep(50)
-    else
-      try {
-        await createClusterIfAbsent(join(folder, 'postgres'))
-      } finally {
-        rmdirSync(lock)
-      }
-  }
-  return folder
+export function createdCluster(runDir: string): Promise<string> {
+  return madeOnce(runDir, 'created', (folder) => createClusterIfAbsent(join(folder, 'postgres')))
 }
 
 /** Copies it to `directory`, which need not exist. */
@@ -55,14 +42,4 @@ export async function copiesClusterBelow(runDir: string): Promise<string> {
   const preloaded = join(await createdCluster(runDir), 'preloaded.cjs')
   copyFileSync(PRELOADED, preloaded)
   return `--require="${preloaded}"`
-}
-
-function tryLock(path: string): boolean {
-  try {
-    mkdirSync(path)
-    return true
-  } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'EEXIST') return false
-    throw error
-  }
 }

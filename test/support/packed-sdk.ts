@@ -1,4 +1,4 @@
-// `@eaas/sdk` as npm would publish it, unpacked into a folder of its own with only the packages that it declares.
+// Our packages as npm would publish them, and `@eaas/sdk` unpacked into a folder of its own with only the packages that it declares.
 import { execFile, spawn } from 'node:child_process'
 import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -6,10 +6,20 @@ import type { AddressInfo } from 'node:net'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { build } from 'esbuild'
+import { inject } from 'vitest'
+import { madeOnce } from './made-once.js'
 import { ROOT } from './source-files.js'
 
 const run = promisify(execFile)
 const SUITE_TIMEOUT_MS = 120_000
+const MAX_LIST_BYTES = 16 * 1_048_576
+
+/** What `npm pack --json` says of a package. */
+interface Listed {
+  name: string
+  filename: string
+  files: { path: string }[]
+}
 
 /** The outcome of the suite in test/packed/runtimes. */
 export interface SuiteOutcome {
@@ -24,14 +34,14 @@ export interface SuiteRun extends SuiteOutcome {
 }
 
 /**
- * Packs the built SDK and unpacks it below a folder's node_modules. The packages that it declares are links to those of this
+ * Unpacks the packed SDK below a folder's node_modules. The packages that it declares are links to those of this
  * checkout, so that no network is needed; there are no others. Puts the suite beside it. Returns the path of the tarball.
  */
 export async function installPackedSdk(folder: string): Promise<string> {
   const modules = join(folder, 'node_modules')
   const target = join(modules, '@eaas/sdk')
   mkdirSync(target, { recursive: true })
-  const tarball = await pack('packages/sdk', folder)
+  const { tarball } = await pack('@eaas/sdk')
   await run('tar', ['-xzf', tarball, '-C', target, '--strip-components=1'])
   const { dependencies, peerDependencies } = JSON.parse(readFileSync(join(target, 'package.json'), 'utf8')) as {
     dependencies: object
@@ -48,12 +58,26 @@ export async function installPackedSdk(folder: string): Promise<string> {
   return tarball
 }
 
-/** Packs a built package. Returns the path of the tarball. */
-export async function pack(path: string, folder: string): Promise<string> {
-  const args = ['pack', '--json', '--ignore-scripts', '--pack-destination', folder]
-  const { stdout } = await run('npm', args, { cwd: join(ROOT, path) })
-  const [{ filename }] = JSON.parse(stdout) as [{ filename: string }]
-  return join(folder, filename)
+/** A package as npm publishes it. */
+export interface Packed {
+  /** the path of the file */
+  tarball: string
+  /** the paths of the files in it */
+  files: string[]
+}
+
+/** Packs the built packages, once in a run of the tests, and returns one of them. */
+export async function pack(name: '@eaas/sdk' | '@eaas/server'): Promise<Packed> {
+  const folder = await madeOnce(inject('runDir'), 'packed', async (draft) => {
+    const packages = ['-w', '@eaas/sdk', '-w', '@eaas/server']
+    const args = ['pack', '--json', '--ignore-scripts', '--pack-destination', draft, ...packages]
+    const { stdout } = await run('npm', args, { cwd: ROOT, maxBuffer: MAX_LIST_BYTES })
+    writeFileSync(join(draft, 'packed.json'), stdout)
+  })
+  const packages = JSON.parse(readFileSync(join(folder, 'packed.json'), 'utf8')) as Listed[]
+  const found = packages.find((one) => one.name === name)
+  if (!found) throw new Error(`npm has packed ${packages.map((one) => one.name).join(', ')}, not ${name}`)
+  return { tarball: join(folder, found.filename), files: found.files.map(({ path }) => path) }
 }
 
 /** Bundles the suite as CommonJS, which requires the SDK. */
