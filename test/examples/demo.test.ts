@@ -23,9 +23,13 @@ const AWKWARD = [
 ].join('\r\n')
 
 let dir: GuardedDir
-beforeAll(() => {
+let readArguments: (argv: string[], folder: string) => object
+let tellStory: (choice: object, stage: object) => Promise<string[]>
+beforeAll(async () => {
   dir = guardedDir('eaas-test-demo')
-})
+  readArguments = (await load('encrypt-csv/arguments.mjs')).readArguments
+  tellStory = (await load('encrypt-csv/demo.mjs')).demo
+}, TIMEOUT_MS)
 afterAll(() => dir.remove())
 
 describe('the demo', { timeout: TIMEOUT_MS }, () => {
@@ -75,15 +79,10 @@ describe('the demo', { timeout: TIMEOUT_MS }, () => {
 
 describe('the demo’s story', { timeout: TIMEOUT_MS }, () => {
   let server: { folder: string; listening: Promise<string>; stop: () => Promise<void> }
-  let readArguments: (argv: string[], folder: string) => object
-  let tellStory: (choice: object, stage: object) => Promise<string[]>
   beforeAll(async () => {
-    const load = (path: string) => import(join(root, 'examples', path))
     vi.stubEnv('NODE_OPTIONS', await copiesClusterBelow(inject('runDir')))
     server = (await load('lib/server.mjs')).startServer()
     vi.unstubAllEnvs()
-    readArguments = (await load('encrypt-csv/arguments.mjs')).readArguments
-    tellStory = (await load('encrypt-csv/demo.mjs')).demo
     await server.listening
   }, TIMEOUT_MS)
   afterAll(() => server.stop())
@@ -91,7 +90,7 @@ describe('the demo’s story', { timeout: TIMEOUT_MS }, () => {
   /** Tells it in this process, for a tenant of its own on a server that these tests share: starting one costs most of a demo. */
   async function tell(file: string, ...args: string[]): Promise<string> {
     let out = ''
-    const { createOutput } = await import(join(root, 'examples/lib/output.mjs'))
+    const { createOutput } = await load('lib/output.mjs')
     const database = {
       backend: 'embedded',
       dataDir: join(server.folder, 'server'),
@@ -174,13 +173,18 @@ describe('the demo’s command line', () => {
     ['an open quote', 'a\n"x\n', ['--columns', 'a'], 'is not CSV'],
     ['an unknown option', 'a\nx\n', ['--colums', 'a'], "Unknown option '--colums'"],
     ['an --out that is there', 'a\nx\n', ['--columns', 'a', '--out', main], 'is there already'],
-  ])('refuses %s, with exit code 2', async (name, content, args, message) => {
-    const { code, err } = await runDemo([write(`refused ${name}.csv`, content), ...args])
-    expect(err).toContain(message)
-    expect(code).toBe(2)
+  ])('refuses %s, before it starts a server', async (name, content, args, message) => {
+    const [{ UsageError }, { createOutput }] = await Promise.all([load('lib/usage-error.mjs'), load('lib/output.mjs')])
+    const openServer = vi.fn()
+    const stage = { output: createOutput({ write: () => true }), openServer, signal: new AbortController().signal }
+    const refused = async () => tellStory(readArguments([write(`${name}.csv`, content), ...args], dir.path), stage)
+    const error = await refused().catch((reason: unknown) => reason)
+    expect(error).toBeInstanceOf(UsageError)
+    expect((error as Error).message).toContain(message)
+    expect(openServer).not.toHaveBeenCalled()
   })
 
-  it('refuses a file that is not there, and columns without a file', async () => {
+  it('ends with exit code 2 at what its user can correct: a file that is not there, columns without a file', async () => {
     expect(await runDemo([join(dir.path, 'none.csv'), '--columns', 'a'])).toMatchObject({
       code: 2,
       err: expect.stringContaining('There is no file'),
@@ -203,8 +207,7 @@ describe('the comparison', () => {
   })
   let findDifferences: (original: unknown, returned: unknown) => string[]
   beforeAll(async () => {
-    const module = new URL('../../examples/encrypt-csv/compare.mjs', import.meta.url).href
-    findDifferences = (await import(module)).findDifferences
+    findDifferences = (await load('encrypt-csv/compare.mjs')).findDifferences
   })
 
   it('finds nothing between equal tables', () => {
@@ -227,6 +230,11 @@ describe('the comparison', () => {
     expect(findDifferences(table(), { ...table(), columns: ['b', 'a'] })).toEqual(['the columns are not the same'])
   })
 })
+
+/** Loads a module of the examples into this process. */
+function load(path: string) {
+  return import(join(root, 'examples', path))
+}
 
 function runDemo(args: string[], environment: Record<string, string> = {}) {
   return runProgram({ main, args, environment, folder: dir.path })
