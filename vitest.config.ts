@@ -98,7 +98,7 @@ const common = {
   testTimeout: slow ? SLOW_TIMEOUT_MS : 120_000,
   hookTimeout: 120_000,
   expect: { poll: { timeout: 60_000 } },
-  setupFiles: ['./test/support/end-with-run.ts', './test/support/equal-bytes.ts'],
+  setupFiles: ['end-with-run', 'equal-bytes', 'mapped-frames'].map((name) => `./test/support/${name}.ts`),
   server: { deps: { inline: ['postgres'] } },
 }
 
