@@ -46,8 +46,11 @@ function fixedClient() {
   return createClient({ baseUrl: 'https://eaas.test', apiKey: 'x', fetch: fetch as Fetch })
 }
 
-/** What the attacker sees of a row, for each column: how many rows have each of its values, most frequent first. */
+/** What the attacker sees of a row, for each column: how many rows have each of its values, as logarithms, most frequent first. */
 type Profile = number[][]
+
+/** Of a value that one of two rows lacks. */
+const LACKING = Math.log(0.1)
 
 function profilesOf(rows: readonly string[][][]): Profile[] {
   const counts: Map<string, number>[] = []
@@ -58,7 +61,7 @@ function profilesOf(rows: readonly string[][][]): Profile[] {
     }
   }
   return rows.map((row) =>
-    row.map((values, column) => values.map((value) => counts[column]?.get(value) ?? 0).sort((a, b) => b - a)),
+    row.map((values, column) => values.map((value) => Math.log(counts[column]?.get(value) ?? 0)).sort((a, b) => b - a)),
   )
 }
 
@@ -67,7 +70,7 @@ function distance(one: Profile, other: Profile): number {
   for (const [column, a] of one.entries()) {
     const b = other[column] ?? []
     for (let at = 0; at < Math.max(a.length, b.length); at++) {
-      sum += Math.abs(Math.log(a[at] ?? 0.1) - Math.log(b[at] ?? 0.1))
+      sum += Math.abs((a[at] ?? LACKING) - (b[at] ?? LACKING))
     }
   }
   return sum

@@ -19,6 +19,8 @@ export interface SourceFile {
   /** from the root of the project, with slashes */
   path: string
   imports: Import[]
+  /** the names in its code, of variables, types and members */
+  names: ReadonlySet<string>
   tree: ts.SourceFile
 }
 
@@ -31,8 +33,16 @@ export function filesBelow(folder: string): string[] {
   })
 }
 
-/** Reads the sources below a folder, except tests and files that only tests use. */
-export function sourcesBelow(folder: string): SourceFile[] {
+const readBefore = new Map<string, SourceFile[]>()
+
+/** Reads the sources below a folder, except tests and files that only tests use. A worker reads them once. */
+export function sourcesBelow(folder: string): readonly SourceFile[] {
+  const sources = readBefore.get(folder) ?? readSources(folder)
+  readBefore.set(folder, sources)
+  return sources
+}
+
+function readSources(folder: string): SourceFile[] {
   return filesBelow(folder)
     .filter((path) => /\.ts$/.test(path) && !/\.test\.ts$|\/test-support\//.test(path) && !isTestProgram(path))
     .map((path) => parseSource(path, readFileSync(join(ROOT, path), 'utf8')))
@@ -47,7 +57,9 @@ function isTestProgram(path: string): boolean {
 export function parseSource(path: string, text: string): SourceFile {
   const tree = ts.createSourceFile(path, text, ts.ScriptTarget.Latest, true)
   const imports: Import[] = []
+  const names = new Set<string>()
   visit(tree, (node) => {
+    if (ts.isIdentifier(node)) names.add(node.text)
     if ((ts.isImportDeclaration(node) || ts.isExportDeclaration(node)) && node.moduleSpecifier) {
       const typeOnly = ts.isImportDeclaration(node) ? node.importClause?.isTypeOnly === true : node.isTypeOnly
       imports.push({ specifier: textOf(node.moduleSpecifier), typeOnly, dynamic: false })
@@ -59,7 +71,7 @@ export function parseSource(path: string, text: string): SourceFile {
       imports.push({ specifier: textOf(node.arguments[0]), typeOnly: false, dynamic: true })
     }
   })
-  return { path, imports, tree }
+  return { path, imports, names, tree }
 }
 
 function isImporter(callee: ts.Expression): boolean {
@@ -77,17 +89,14 @@ export function visit(node: ts.Node, found: (node: ts.Node) => void): void {
 }
 
 /** Whether a file uses a name, as a variable, a type or a member. */
-export function usesName({ tree }: SourceFile, name: string): boolean {
-  let uses = false
-  visit(tree, (node) => {
-    uses ||= ts.isIdentifier(node) && node.text === name
-  })
-  return uses
+export function usesName({ names }: SourceFile, name: string): boolean {
+  return names.has(name)
 }
 
 /** Whether a file uses a name by itself, neither as a member of an object nor as a member's name. */
-export function usesGlobal({ tree }: SourceFile, name: string): boolean {
+export function usesGlobal({ tree, names }: SourceFile, name: string): boolean {
   let uses = false
+  if (!names.has(name)) return uses
   visit(tree, (node) => {
     if (!ts.isIdentifier(node) || node.text !== name) return
     const { parent } = node

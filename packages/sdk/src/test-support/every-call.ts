@@ -1,6 +1,6 @@
 // Every call that the SDK makes, to a service that the tests of a file share.
 import type { Envelope } from '@eaas/protocol'
-import { beforeEach } from 'vitest'
+import { beforeAll } from 'vitest'
 import type { Client } from '../index.js'
 import { clientsOf, useService } from './clients.js'
 import type { Service } from './service.js'
@@ -8,7 +8,7 @@ import type { Service } from './service.js'
 export let service: Service
 /** Makes a client, which is closed at the end of its test. */
 export let connect: ReturnType<typeof clientsOf>
-/** A key of the service, new for each test. */
+/** A key of the service. */
 export let keyId: string
 /** 'SECRET', encrypted under that key. */
 export let stored: Envelope
@@ -17,10 +17,9 @@ export let stored: Envelope
 export function useEveryCall(): void {
   service = useService()
   connect = clientsOf(service)
-  beforeEach(async () => {
+  beforeAll(async () => {
     keyId = service.createKey()
     stored = await connect().encrypt('SECRET', { keyId })
-    service.requests.length = 0
   })
 }
 

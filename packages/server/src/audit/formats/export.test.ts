@@ -61,26 +61,30 @@ describe('the published exports', () => {
 
 describe('an export', () => {
   it('is refused with any bit of it altered', async () => {
+    const taken: string[] = []
     for (let at = 0; at < file.length; at++) {
       const altered = Buffer.from(file)
       for (let bit = 0; bit < 8; bit++) {
         altered[at] = (file[at] ?? 0) ^ (1 << bit)
-        expect([at, bit, (await verify(altered)).valid]).toEqual([at, bit, false])
+        if ((await verify(altered)).valid !== false) taken.push(`bit ${bit} of byte ${at}`)
       }
     }
+    expect(taken).toEqual([])
   })
 
   it('is refused when it is cut anywhere, a byte is left out or one is put in', async () => {
+    const taken: string[] = []
     for (let at = 0; at < file.length; at++) {
       const [before, after] = [file.subarray(0, at), file.subarray(at)]
-      for (const other of [
-        before,
-        Buffer.concat([before, after.subarray(1)]),
-        Buffer.concat([before, Buffer.of(32), after]),
-      ]) {
-        expect([at, (await verify(other)).valid]).toEqual([at, false])
+      for (const [change, other] of Object.entries({
+        cut: before,
+        'left out': Buffer.concat([before, after.subarray(1)]),
+        'put in': Buffer.concat([before, Buffer.of(32), after]),
+      })) {
+        if ((await verify(other)).valid !== false) taken.push(`${change} at byte ${at}`)
       }
     }
+    expect(taken).toEqual([])
   })
 
   it('verifies however its bytes arrive', async () => {
