@@ -1,19 +1,13 @@
-// PGlite for the programs of pages: a copy of the database that this run of the tests created, in the page's own folder, where a page
-// would have a new one in memory.
-import { cpSync } from 'node:fs'
-import { join } from 'node:path'
-import { PGlite as Original } from '@electric-sql/pglite'
+// PGlite for the programs of pages: one in each worker, on a copy of the database that this run of the tests created, where a page would
+// have a new one in memory. Opening one takes longer than what a page does with it.
+import type { PGlite as Original } from '@electric-sql/pglite'
 import { inject } from 'vitest'
-import { createdCluster, FEW_BUFFERS } from '../support/created-cluster.js'
+import { openCreatedCluster } from '../support/created-cluster.js'
 
-const created = join(await createdCluster(inject('runDir')), 'postgres')
-let copies = 0
+const postgres = await openCreatedCluster(inject('runDir'))
 
-export class PGlite extends Original {
-  constructor() {
-    copies += 1
-    const copy = join(process.cwd(), `postgres-${copies}`)
-    cpSync(created, copy, { recursive: true })
-    super(copy, { startParams: [...Original.defaultStartParams, ...FEW_BUFFERS] })
-  }
+/** Returns it empty: it runs one statement after another. */
+export const PGlite = function open(): Original {
+  void postgres.exec('drop schema public cascade; create schema public')
+  return postgres
 }
