@@ -55,6 +55,7 @@ const NOT_QUICK = [
 
 /** The suites that `npm run test:slow` runs too, with more rounds (test/support/rounds.ts): units, and on each back end. */
 const SIZED_UNITS = [
+  'packages/server/src/store/embedded/database.test.ts',
   'test/sdk/client/round-trip.test.ts',
   'test/sdk/cross-language.test.ts',
   'test/{browser/streams,sdk/stream-memory}.test.ts',

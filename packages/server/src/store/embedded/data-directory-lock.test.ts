@@ -11,13 +11,17 @@ await lockDataDirectory(process.argv[1])
 console.log('holding')
 setInterval(() => {}, 1000)
 `
-/** Tries once, says how it went, and keeps what it won. */
-const TRY = `
+/** Tries once for each directory that it reads, says how it went, and keeps what it won. */
+const RACE = `
+import { createInterface } from 'node:readline'
 import { lockDataDirectory } from './data-directory-lock.js'
-await lockDataDirectory(process.argv[1]).then(
-  () => { console.log('won'); setInterval(() => {}, 1000) },
-  (error) => console.log(error.name),
-)
+createInterface({ input: process.stdin }).on('line', (directory) => {
+  lockDataDirectory(directory).then(
+    () => console.log(directory + ' won'),
+    (error) => console.log(directory + ' ' + error.name),
+  )
+})
+console.log('ready')
 `
 const TAKE_AND_EXIT = `
 import { lockDataDirectory } from './data-directory-lock.js'
@@ -44,14 +48,14 @@ describe('the lock of a data directory', () => {
     rmSync(directory, { recursive: true, force: true })
   })
 
-  function child(script: string): Child {
-    const started = compiled.start(script, directory)
+  function child(script: string, held = directory): Child {
+    const started = compiled.start(script, held)
     children.push(started)
     return started
   }
 
-  async function killedHolder(): Promise<Child> {
-    const holder = child(HOLD)
+  async function killedHolder(held = directory): Promise<Child> {
+    const holder = child(HOLD, held)
     await holder.printed('holding')
     holder.process.kill('SIGKILL')
     await holder.ended
@@ -129,13 +133,19 @@ describe('the lock of a data directory', () => {
   })
 
   it('goes to exactly one of many that race for a dead lock', { timeout: 60_000 }, async () => {
+    const racers = Array.from({ length: 6 }, () => child(RACE))
+    await Promise.all(racers.map((racer) => racer.printed('ready')))
     for (let round = 0; round < 4; round++) {
-      await killedHolder()
-      const racers = Array.from({ length: 6 }, () => child(TRY))
-      await Promise.all(racers.map((racer) => Promise.race([racer.printed('won'), racer.printed('InUse')])))
-      expect(racers.filter((racer) => racer.output().includes('won'))).toHaveLength(1)
-      for (const racer of racers) racer.process.kill('SIGKILL')
-      await Promise.all(racers.map((racer) => racer.ended))
+      const raced = join(directory, `raced-${round}`)
+      mkdirSync(raced)
+      await killedHolder(raced)
+      for (const racer of racers) racer.process.stdin?.write(`${raced}\n`)
+      await Promise.all(
+        racers.map((racer) =>
+          Promise.race(['won', 'DataDirectoryInUseError'].map((outcome) => racer.printed(`${raced} ${outcome}`))),
+        ),
+      )
+      expect(racers.filter((racer) => racer.output().includes(`${raced} won`))).toHaveLength(1)
     }
   })
 

@@ -5,11 +5,12 @@ import { join } from 'node:path'
 import postgres from 'postgres'
 import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest'
 import { createdCluster } from '../../../../../test/support/created-cluster.js'
+import { rounds } from '../../../../../test/support/rounds.js'
 import { type Compiled, compileForChildren } from './child-of-test.js'
 import { DataDirectoryInUseError } from './data-directory-lock.js'
 import { type Embedded, findRunningEmbedded, openEmbedded } from './database.js'
 
-const KILLS = 3
+const KILLS = rounds(2, 20)
 
 /** Commits one row after another, and prints a row's number only when its commit was answered. */
 const COMMIT_AND_ACKNOWLEDGE = `
