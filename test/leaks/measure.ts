@@ -65,12 +65,14 @@ function profilesOf(rows: readonly string[][][]): Profile[] {
   )
 }
 
-function distance(one: Profile, other: Profile): number {
+/** The distance between two profiles, or infinity if it is greater than `most`. */
+function distance(one: Profile, other: Profile, most = Number.POSITIVE_INFINITY): number {
   let sum = 0
   for (const [column, a] of one.entries()) {
     const b = other[column] ?? []
     for (let at = 0; at < Math.max(a.length, b.length); at++) {
       sum += Math.abs((a[at] ?? LACKING) - (b[at] ?? LACKING))
+      if (sum > most) return Number.POSITIVE_INFINITY
     }
   }
   return sum
@@ -80,9 +82,8 @@ function distance(one: Profile, other: Profile): number {
 function namedShare(seen: readonly Profile[], known: readonly Profile[]): number {
   let named = 0
   for (const [at, profile] of seen.entries()) {
-    const distances = known.map((one) => distance(profile, one))
-    const least = Math.min(...distances)
-    if (distances[at] === least && distances.filter((one) => one === least).length === 1) named++
+    const own = distance(profile, known[at] ?? [])
+    if (known.every((one, other) => other === at || distance(profile, one, own) > own)) named++
   }
   return named / seen.length
 }

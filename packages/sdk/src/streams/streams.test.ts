@@ -335,9 +335,9 @@ describe('the pace of a stream', () => {
   })
 
   it.each([
-    ['one chunk of 16 MiB', [16 * 2 ** 20], 16 * 2 ** 20],
-    ['chunks of a segment', [SEGMENT_BYTES], 16 * 2 ** 20],
-    ['chunks of a segment and a byte', [SEGMENT_BYTES + 1], 16 * 2 ** 20],
+    ['one chunk of 4 MiB', [4 * 2 ** 20], 4 * 2 ** 20],
+    ['chunks of a segment', [SEGMENT_BYTES], 4 * 2 ** 20],
+    ['chunks of a segment and a byte', [SEGMENT_BYTES + 1], 4 * 2 ** 20],
     ['chunks of 100 bytes', [100], 2 ** 20],
   ])('copies no byte more than three times, whatever the chunks: %s', async (_, lengths, size) => {
     const eaas = connect({ engine: 'node' })
