@@ -7,6 +7,7 @@ import { deleteTenant } from '../../packages/server/src/operations/delete-tenant
 import { suspendTenant } from '../../packages/server/src/operations/suspend-tenant.js'
 import { performAsSystem } from '../../packages/server/src/runner/perform.js'
 import { listTenants } from '../../packages/server/src/store/tenants.js'
+import type { Service } from '../support/service.js'
 import { actions, anchor, entries, removeAll, setInstallationScene, verify } from './installation-scene.js'
 
 const { start } = setInstallationScene()
@@ -66,6 +67,21 @@ describe("the installation's log", () => {
     await running.createTenant()
     await running.services.sql`delete from ${running.services.sql(table)} where tenant_id = ${INSTALLATION_ID}`
     expect((await start()).alarms).toMatchObject([{ tenant_id: INSTALLATION_ID }])
+  })
+
+  it('records each migration, which is not done if no server wrote its head', async () => {
+    const goBack = ({ services: { sql } }: Service) =>
+      sql<{ version: number }[]>`update schema_version set version = version - 1 returning version`
+    const [{ version: from } = { version: 0 }] = await goBack(await start())
+    const migrated = await start()
+    expect((await entries(migrated)).at(-1)).toMatchObject({
+      action: 'installation.migrate',
+      metadata: { from, to: from + 1, version: expect.any(String) },
+    })
+    expect(await verify(migrated, INSTALLATION_ID)).toMatchObject({ valid: true })
+    await goBack(migrated)
+    await migrated.services.sql`update heads set mac = ${Buffer.alloc(32)} where tenant_id = ${INSTALLATION_ID}`
+    await expect(start()).rejects.toThrow('missing or forged')
   })
 
   it('cannot be begun anew: without its key nothing starts', async () => {
