@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Decision, Operation } from '../../packages/server/src/runner/operation.js'
-import { performAsSystem } from '../../packages/server/src/runner/perform.js'
+import { draftEntry, performAsSystem, systemCaller } from '../../packages/server/src/runner/perform.js'
 import { backend } from '../support/database.js'
 import { type Caller, type Service, startService } from '../support/service.js'
 
@@ -176,6 +176,25 @@ describe('a decision that a change always overtakes', () => {
 })
 
 describe('changes that wait together', () => {
+  /** Makes the next changes at a server wait together; returns what ends that. */
+  async function holdTurn({ services: { committer, states } }: Service): Promise<() => Promise<void>> {
+    const state = await states.find(tenant_id)
+    if (!state) throw new Error('the tenant is gone')
+    let end: () => void = () => undefined
+    const held = new Promise<void>((resolve) => {
+      end = resolve
+    })
+    // Decided again before its transaction begins, because an embedded database has a single connection.
+    const entries = [draftEntry({ action: 'key.wrap' }, systemCaller({ actor: 'system' }))]
+    const decide = () => held.then(() => ({ entries: [] }))
+    const { auditKey } = state
+    const turn = committer.append({ tenant_id, auditKey, entries, policy_version: Number.NaN, decide })
+    return () => {
+      end()
+      return turn
+    }
+  }
+
   const commits = async () => {
     const text = (await owner.call('GET', '/metrics')).body
     return Number(/^eaas_audit_batch_entries_count (\d+)$/m.exec(text)?.[1])
@@ -211,11 +230,15 @@ describe('changes that wait together', () => {
     const [before] = await sql<
       { policy_version: number }[]
     >`select policy_version from heads where tenant_id = ${tenant_id}`
-    const answers = await Promise.all([
+    const endTurn = await holdTurn(at(0).service)
+    const changes = Promise.all([
       ...Array.from({ length: 3 }, () => owner.call('POST', '/v1/keys', { name: unique('key') })),
       owner.call('POST', `/v1/keys/${doomed}/rotate`),
       ...Array.from({ length: 3 }, () => owner.call('POST', '/v1/keys', { name: unique('key') })),
     ])
+    await expect.poll(() => at(0).service.services.committer.waiting()).toBe(8)
+    await endTurn()
+    const answers = await changes
     await sql`insert into keys select * from doomed`
     await sql`drop table doomed`
     expect(answers.map(({ status }) => status)).toEqual([201, 201, 201, expect.any(Number), 201, 201, 201])
