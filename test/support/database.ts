@@ -5,7 +5,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import postgres from 'postgres'
 import { inject } from 'vitest'
-import { createDatabase, MIGRATED } from './postgres.js'
+import { copyDatabase, MIGRATED } from './postgres.js'
 
 export type Backend = 'embedded' | 'postgres'
 
@@ -56,7 +56,8 @@ export async function freshDatabase(name = 'test', { created = true, migrated = 
   }
   const adminUrl = inject('postgresUrl')
   const unique = `${name}_${randomBytes(6).toString('hex')}`
-  const directUrl = await createDatabase(adminUrl, unique, migrated ? MIGRATED : undefined)
+  await copyDatabase(adminOf(adminUrl), unique, migrated ? MIGRATED : 'template1')
+  const directUrl = withName(adminUrl, unique)
   const url = isPooled() ? withPort(directUrl, inject('poolerPort')) : directUrl
   return { backend: 'postgres', url, directUrl, drop: () => dropDatabase(adminUrl, unique) }
 }
@@ -73,11 +74,22 @@ export function withPort(databaseUrl: string, port: number): string {
   return url.href
 }
 
+function withName(serverUrl: string, name: string): string {
+  const url = new URL(serverUrl)
+  url.pathname = `/${name}`
+  return url.href
+}
+
+/** The superuser's connections of this worker, by URL: a connection for each database would take as long as the database. */
+const admins = new Map<string, postgres.Sql>()
+
+function adminOf(adminUrl: string): postgres.Sql {
+  const admin = admins.get(adminUrl) ?? postgres(adminUrl, { max: 1, onnotice: () => undefined })
+  admins.set(adminUrl, admin)
+  return admin
+}
+
 async function dropDatabase(adminUrl: string, name: string): Promise<void> {
-  const sql = postgres(adminUrl, { max: 1, onnotice: () => undefined })
-  try {
-    await sql`drop database if exists ${sql(name)} with (force)`
-  } finally {
-    await sql.end()
-  }
+  const admin = adminOf(adminUrl)
+  await admin`drop database if exists ${admin(name)} with (force)`
 }

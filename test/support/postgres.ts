@@ -107,16 +107,25 @@ export async function startPostgres({
  * @throws if the name is taken (42P04)
  */
 export async function createDatabase(adminUrl: string, name: string, template = 'template1'): Promise<string> {
-  if (!/^[a-z][a-z0-9_]{0,62}$/.test(name)) throw new Error(`database name must match [a-z][a-z0-9_]*, got ${name}`)
   const sql = postgres(adminUrl, { max: 1 })
   try {
-    await sql`create database ${sql(name)} template ${sql(template)}`
+    await copyDatabase(sql, name, template)
   } finally {
     await sql.end()
   }
   const url = new URL(adminUrl)
   url.pathname = `/${name}`
   return url.href
+}
+
+/**
+ * The same on a connection that the caller has; returns nothing. From PostgreSQL 15 on, a copy goes through the log by default, which takes
+ * twice the CPU time of a copy of the files.
+ */
+export async function copyDatabase(sql: postgres.Sql, name: string, template: string): Promise<void> {
+  if (!/^[a-z][a-z0-9_]{0,62}$/.test(name)) throw new Error(`database name must match [a-z][a-z0-9_]*, got ${name}`)
+  const [{ chooses } = {}] = await sql`select current_setting('server_version_num')::int >= 150000 as chooses`
+  await sql`create database ${sql(name)} template ${sql(template)} ${sql.unsafe(chooses ? 'strategy file_copy' : '')}`
 }
 
 export interface Account {
