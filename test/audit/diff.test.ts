@@ -17,6 +17,7 @@ let service: Service
 let owner: Caller
 let key_id: string
 let apiKeyId: string
+let lostApiKeyId: string
 /** the number of entries before the lost ones, and with them */
 const total = { kept: 0, all: 0 }
 const file = (name: string) => join(folder, name)
@@ -35,10 +36,13 @@ beforeAll(async () => {
   await wrap()
   total.kept = await entries()
   await copyTables(sql, 'early')
+  await owner.call('PATCH', `/v1/api-keys/${apiKeyId}`, { name: 'client' })
   await owner.call('DELETE', `/v1/api-keys/${apiKeyId}`)
+  lostApiKeyId = (await owner.call('POST', '/v1/api-keys', { name: 'd', permissions: ['encrypt'] })).body.id
   await owner.call('POST', `/v1/keys/${key_id}/rotate`)
   await wrap()
   await wrap()
+  await owner.call('DELETE', `/v1/keys/${key_id}`)
   await emit()
   total.all = await entries()
   await writeFile(file('export'), (await owner.call('GET', '/v1/audit/export')).body)
@@ -90,7 +94,17 @@ describe('eaas audit diff', { timeout: TIMEOUT_MS }, () => {
       differs_at: total.kept + 1,
       witnessed_through: total.all,
       undone: [
+        {
+          change: 'api_key.update',
+          api_key_id: apiKeyId,
+          remedy: 'change it again: name is as it was before',
+        },
         { change: 'api_key.revoke', api_key_id: apiKeyId, remedy: 'revoke it again: it is valid again' },
+        {
+          change: 'api_key.create',
+          api_key_id: lostApiKeyId,
+          remedy: 'create another one: this one no longer exists and gets 401',
+        },
         {
           change: 'key.rotate',
           key_id,
@@ -98,14 +112,35 @@ describe('eaas audit diff', { timeout: TIMEOUT_MS }, () => {
           wraps: 2,
           remedy: expect.stringContaining("can't be unwrapped"),
         },
+        { change: 'key.disable', key_id, key_version: 2, remedy: 'repeat it if you still want it' },
       ],
     })
     expect(found.lost.map(({ id, action }: { id: number; action: string }) => [id, action])).toEqual([
-      [total.kept + 1, 'api_key.revoke'],
-      [total.kept + 2, 'key.rotate'],
-      [total.kept + 3, 'key.wrap'],
-      [total.kept + 4, 'key.wrap'],
+      [total.kept + 1, 'api_key.update'],
+      [total.kept + 2, 'api_key.revoke'],
+      [total.kept + 3, 'api_key.create'],
+      [total.kept + 4, 'key.rotate'],
+      [total.kept + 5, 'key.wrap'],
+      [total.kept + 6, 'key.wrap'],
+      [total.kept + 7, 'key.disable'],
     ])
+  })
+
+  it('prints a line for each lost change, with what it was about, how many wraps are lost, and what to do', async () => {
+    const { code, stdout } = await runCommand(['audit', 'diff', '--tenant', 'acme', '--export', file('export')], {
+      database: service.database,
+      rootKey: ROOT_KEY,
+    })
+    expect(code).toBe(1)
+    expect(stdout).toContain(
+      'The log lost 7 entries of the export: 1 api_key.update, 1 api_key.revoke, 1 api_key.create, 1 key.rotate, 2 key.wrap, 1 key.disable.',
+    )
+    const rows = stdout.split('\n').map((line) => line.trim().split(/ {2,}/))
+    expect(rows).toContainEqual(['ENTRY', 'CHANGE', 'OF', 'WRAPS LOST', 'TO DO'])
+    const revoked = [`${total.kept + 2}`, 'api_key.revoke', apiKeyId, '-', 'revoke it again: it is valid again']
+    expect(rows).toContainEqual(revoked)
+    const rotated = [`${total.kept + 4}`, 'key.rotate', `${key_id} v2`, '2', expect.stringMatching(/^rotate again; /)]
+    expect(rows).toContainEqual(rotated)
   })
 
   it('says what is wrong with the head of a log that lost no entry', async () => {
@@ -184,12 +219,10 @@ describe('eaas audit diff', { timeout: TIMEOUT_MS }, () => {
 
   it('takes no export that does not verify, and nothing without a file', async () => {
     await writeFile(file('bad'), 'x\n')
-    for (const args of [
-      ['--export', file('bad')],
-      ['--checkpoint', file('none')],
-    ]) {
+    for (const args of [['--export', file('bad')], ['--checkpoint', file('none')], []]) {
       const { code, found } = await diff(...args)
-      expect([code, found]).toEqual([3, undefined])
+      expect([args, code, found]).toEqual([args, 3, undefined])
     }
+    expect((await diff()).stderr).toContain('there is nothing to compare with: give --checkpoint, --export or both')
   })
 })
