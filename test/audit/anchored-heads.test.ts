@@ -156,6 +156,36 @@ describe('a tenant alone', () => {
     expect(watches.get(victim.tenant.tenant_id).alarm).toBeUndefined()
   })
 
+  it('whose log cannot be read to its end is named by the verification of every log, which goes on with the others', async () => {
+    const { victim, other } = await twoTenants()
+    const { services } = current()
+    const { tenant_id } = victim.tenant
+    const error = new Error('connection lost')
+    const verifyLog: typeof services.verifyLog = (options) =>
+      options.tenant_id === tenant_id ? Promise.reject(error) : services.verifyLog(options)
+    const { verdicts, unverified } = await verifyAll({ ...services, verifyLog })
+    expect(unverified).toEqual([{ tenant_id, name: victim.tenant.name, error }])
+    expect(verdicts.map(({ tenant_id, valid }) => [tenant_id, valid])).toEqual([
+      [INSTALLATION_ID, true],
+      [other.tenant.tenant_id, true],
+    ])
+  })
+
+  it('is not accepted as gone while it is in the database, nor while only its row is missing', async () => {
+    const { victim, putBack } = await twoTenants()
+    const { tenant_id } = victim.tenant
+    await anchor(current())
+    await removeAll(current(), tenant_id)
+    const { services } = await start()
+    const accept = () => acceptLostTenant(services, tenant_id, 'a drill')
+    await putBack()
+    await expect(accept()).rejects.toMatchObject({ code: 'E_STATE', message: expect.stringContaining('again') })
+    await services.sql`delete from tenants where tenant_id = ${tenant_id}`
+    await expect(accept()).rejects.toMatchObject({ code: 'E_STATE', message: expect.stringContaining('but no row') })
+    await removeAll(current(), tenant_id)
+    expect(await accept()).toMatchObject({ tenant_id, witnessed_id: 3 })
+  })
+
   it('that was accepted as gone is alarmed about when an older state of it is put back, and not when it is the last one', async () => {
     const { victim, putBack } = await twoTenants()
     const { tenant_id } = victim.tenant
@@ -434,6 +464,26 @@ describe('the anchored heads', () => {
     expect(running.alarms).toMatchObject([{ tenant_id: INSTALLATION_ID }])
     expect((await running.caller(victim.secret).call('GET', '/v1/keys')).status).toBe(200)
     await expect(running.createTenant()).rejects.toThrow()
+  })
+
+  it('that somebody edited fail the verification of every log and cover no export, and a tenant verifies without them', async () => {
+    const { victim } = await twoTenants()
+    const { tenant_id } = victim.tenant
+    const { services } = current()
+    await anchor(current())
+    const exported = async () => text(await performAsSystem(services, tenant_id, exportAudit({ withAnchor: true })))
+    expect(await exported()).toContain('"anchor":{')
+    await services.sql`update anchored_heads set last_id = last_id - 1`
+    const reason = expect.stringContaining('the anchored heads are not those of the newest anchor')
+    const { verdicts, unverified } = await verifyAll(services)
+    expect(verdicts).toMatchObject([
+      { tenant_id: INSTALLATION_ID, valid: false, reason },
+      { valid: true },
+      { valid: true },
+    ])
+    expect(unverified).toEqual([])
+    expect(await verify(current(), tenant_id)).toMatchObject({ valid: true })
+    expect(await exported()).not.toContain('"anchor":{')
   })
 
   it('are not covered by a new anchor if somebody edits them after they were compared', async () => {
