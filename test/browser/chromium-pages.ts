@@ -12,6 +12,14 @@ export const NOTHING_STORED = { local: {}, session: {}, databases: [], caches: [
 export interface Chromium {
   open(url: string, options?: BrowserContextOptions): Promise<OpenedPage>
   longestShare(page: Page, work: () => Promise<void>): Promise<number>
+  marksByTask(page: Page, mark: string, work: () => Promise<void>): Promise<Marks>
+}
+
+/** The marks of one name (`performance.mark`) that a page has set. */
+export interface Marks {
+  all: number
+  /** The most that were set in one task. */
+  most: number
 }
 
 /** Runs tests with a Chromium of their own, which ends after them. Where there is none they are skipped, and their title says so. */
@@ -30,6 +38,7 @@ export function inChromium(name: string, tests: (chromium: Chromium) => void): v
     tests({
       open: (url, options) => openPage(browser, url, options),
       longestShare: (page, work) => longestShare(browser, page, work),
+      marksByTask: (page, mark, work) => marksByTask(browser, page, { mark, work }),
     })
   })
 }
@@ -72,13 +81,44 @@ export function stored(page: Page) {
 
 /** The share of the longest task in the CPU time of all tasks of a page meanwhile, from 0 to 1: near 1 where the page is held up. */
 async function longestShare(browser: Browser, page: Page, work: () => Promise<void>): Promise<number> {
-  await browser.startTracing(page, { categories: ['devtools.timeline', 'disabled-by-default-devtools.timeline'] })
-  await work()
-  const { traceEvents } = JSON.parse((await browser.stopTracing()).toString()) as {
-    traceEvents: { name: string; tdur?: number }[]
-  }
-  const durations = traceEvents.filter(({ name }) => name === 'RunTask').map(({ tdur = 0 }) => tdur)
+  const durations = tasksOf(await trace(browser, page, work)).map(({ tdur = 0 }) => tdur)
   return Math.max(...durations) / durations.reduce((sum, duration) => sum + duration, 0)
+}
+
+/** Counts marks by the tasks of a page in which they are set. It depends neither on the machine's speed nor on what else that does. */
+async function marksByTask(
+  browser: Browser,
+  page: Page,
+  { mark, work }: { mark: string; work: () => Promise<void> },
+): Promise<Marks> {
+  const events = await trace(browser, page, work)
+  const marks = events.filter(({ name, cat }) => name === mark && cat === 'blink.user_timing')
+  const tasks = tasksOf(events).filter(({ pid, tid }) => marks[0]?.pid === pid && marks[0].tid === tid)
+  const counts = tasks.map(({ ts, dur = 0 }) => marks.filter((one) => one.ts >= ts && one.ts <= ts + dur).length)
+  return { all: marks.length, most: Math.max(...counts) }
+}
+
+interface TraceEvent {
+  name: string
+  cat: string
+  pid: number
+  tid: number
+  ts: number
+  /** wall clock */
+  dur?: number
+  /** CPU time of the thread */
+  tdur?: number
+}
+
+async function trace(browser: Browser, page: Page, work: () => Promise<void>): Promise<TraceEvent[]> {
+  const categories = ['devtools.timeline', 'disabled-by-default-devtools.timeline', 'blink.user_timing']
+  await browser.startTracing(page, { categories })
+  await work()
+  return (JSON.parse((await browser.stopTracing()).toString()) as { traceEvents: TraceEvent[] }).traceEvents
+}
+
+function tasksOf(events: readonly TraceEvent[]): TraceEvent[] {
+  return events.filter(({ name }) => name === 'RunTask')
 }
 
 /** Texts whose contrast is below WCAG's 4.5 : 1, with their colours. */

@@ -34,6 +34,17 @@ inChromium('a page', ({ open, longestShare }) => {
     await dir?.remove()
   })
 
+  it('is held up by one long task: what is measured below', async () => {
+    const holdUp = () =>
+      page.evaluate(() => {
+        let sum = 0
+        for (let at = 0; at < 100_000_000; at++) sum += at
+        return sum
+      })
+    const longest = await longestShare(page, async () => expect(await holdUp()).toBeGreaterThan(0))
+    expect(longest).toBeGreaterThan(0.5)
+  })
+
   it(`encrypts and decrypts a file of ${SIZE_MIB} MiB in many tasks, of which none holds up the page`, async () => {
     let found: unknown
     const longest = await longestShare(page, async () => {

@@ -16,8 +16,7 @@ const api = {
   roundTrip,
   watchImports,
   sealRows,
-  openRows: (): Promise<number> => Promise.reject(new Error('call sealRows first')),
-  holdUp,
+  openRows: (_msForEach: number): Promise<number> => Promise.reject(new Error('call sealRows first')),
   startWorker,
 }
 
@@ -106,7 +105,7 @@ async function roundTrip(keyId: string): Promise<string> {
   return row.email_index === email_index ? note : 'not found'
 }
 
-/** Seals so many rows, and makes `openRows`, which opens them. */
+/** Seals so many rows, and makes `openRows`, which opens them and counts their texts. */
 async function sealRows(keyId: string, count: number, engine: 'auto' | 'noble'): Promise<void> {
   const fields = { name: sdk.text(), email: sdk.text(), note: sdk.text() }
   const eaas = sdk.createClient({ baseUrl: '/api/eaas', engine })
@@ -119,23 +118,32 @@ async function sealRows(keyId: string, count: number, engine: 'auto' | 'noble'):
     })),
   )
   eaas.close()
-  globalThis.harness.openRows = async () => {
+  globalThis.harness.openRows = async (msForEach) => {
     const reader = sdk.createClient({ baseUrl: '/api/eaas', engine })
+    const counting = countTexts(msForEach)
     const { ok } = await reader.model({ name: 'users', keyId, fields }).decryptMany(rows)
+    counting.restore()
     reader.close()
     return ok.filter(({ id, name }) => name === `name ${id}`).length
   }
 }
 
-/** Holds the page up for so long, in a task of its own. */
-function holdUp(ms: number): Promise<void> {
-  return new Promise((resolve) => {
-    setTimeout(() => {
-      const end = performance.now() + ms
-      while (performance.now() < end);
-      resolve()
-    }, 100)
-  })
+/** Sets the mark `text` for each text that is decoded from here on, and has the page's clock tell so many milliseconds for each, and no others. */
+function countTexts(msForEach: number): { restore(): void } {
+  const { decode } = TextDecoder.prototype
+  let texts = 0
+  TextDecoder.prototype.decode = function (...args) {
+    texts += 1
+    performance.mark('text')
+    return decode.apply(this, args)
+  }
+  performance.now = () => texts * msForEach
+  return {
+    restore() {
+      TextDecoder.prototype.decode = decode
+      Reflect.deleteProperty(performance, 'now') // the prototype has it
+    },
+  }
 }
 
 export interface WorkerOutcome {
