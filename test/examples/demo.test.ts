@@ -143,7 +143,7 @@ describe('the demo’s story', { timeout: TIMEOUT_MS }, () => {
 describe('the quickstart', { timeout: TIMEOUT_MS }, () => {
   it('prints the row that it stores, finds and decrypts, and leaves nothing behind', async () => {
     const quickstart = join(root, 'examples/quickstart/quickstart.mjs')
-    const { code, out, err } = await runProgram({ main: quickstart, folder: dir.path, createsDatabase: true })
+    const { code, out, err } = await runProgram({ main: quickstart, folder: dir.path })
     expect({ code, err }).toEqual({ code: 0, err: '' })
     expect(out).toMatch(/^stored: \{\n {2}id: 7,\n {2}email: \{\n {4}ciphertext: '/)
     const [stored = '', rest] = out.split('found: ')
