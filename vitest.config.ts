@@ -9,10 +9,10 @@ import { fileURLToPath } from 'node:url'
 import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config'
 import { PATCHED_FILES, patchPostgres } from './packages/server/patches/postgres.js'
 import type { Backend } from './test/support/database.js'
-import { FAST_WASM } from './test/support/fast-wasm.js'
 import { findOrInstallPgbouncer } from './test/support/find-pgbouncer.js'
 import { findOrInstallPostgres } from './test/support/find-postgres.js'
 import { findMemoryFolder } from './test/support/memory-folder.js'
+import { LESS_COMPILING } from './test/support/v8-flags.js'
 
 /** The suites that fail first if a session loses its state between two transactions. */
 const THROUGH_A_POOLER = [
@@ -91,7 +91,7 @@ const common = {
   // A worker runs many files and loads the sources once: loading them for each file took a sixth of the CPU time of `npm test`.
   // So a test that changes a global undoes it. `findMocking` says which files have a worker of their own, in the project `unit-isolated`.
   isolate: false,
-  execArgv: [FAST_WASM],
+  execArgv: LESS_COMPILING,
   // One worker more than cores, since workers wait for the database: with two on two cores these were idle for 40 % of a run.
   // More than four only crowd PostgreSQL.
   maxWorkers: Math.min(4, availableParallelism() + 1),

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, inject, onTestFinished } from 'vitest'
 import { copiesClusterBelow } from '../support/created-cluster.js'
-import { FAST_WASM_BELOW } from '../support/fast-wasm.js'
+import { LESS_COMPILING_BELOW } from '../support/v8-flags.js'
 
 const GONE_WITHIN_MS = 15_000
 
@@ -60,7 +60,7 @@ async function startProgram({ main, args = [], environment, createsDatabase = fa
   const child = spawn(process.execPath, [main, ...args], {
     env: {
       ...Object.fromEntries(inherited),
-      NODE_OPTIONS: createsDatabase ? FAST_WASM_BELOW : await copiesClusterBelow(inject('runDir')),
+      NODE_OPTIONS: createsDatabase ? LESS_COMPILING_BELOW : await copiesClusterBelow(inject('runDir')),
       ...environment,
       TMPDIR: temporary,
     },

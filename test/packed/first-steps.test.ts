@@ -5,9 +5,9 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { copiesClusterBelow } from '../support/created-cluster.js'
-import { FAST_WASM_BELOW } from '../support/fast-wasm.js'
 import { type GuardedDir, guardedDir } from '../support/guarded-dir.js'
 import { readPage } from '../support/snippets.js'
+import { LESS_COMPILING_BELOW } from '../support/v8-flags.js'
 import { type LocalRegistry, startLocalRegistry } from './local-registry.js'
 
 const run = promisify(execFile)
@@ -36,7 +36,7 @@ beforeAll(async () => {
   environment = {
     ...Object.fromEntries(own),
     HOME: dir.path,
-    NODE_OPTIONS: FAST_WASM_BELOW,
+    NODE_OPTIONS: LESS_COMPILING_BELOW,
     npm_config_cache: join(dir.path, 'cache'),
     npm_config_registry: registry.url,
     npm_config_audit: 'false',

@@ -1,7 +1,5 @@
 // Loaded into other processes (node --require), from beside a created database: the process in which the server would create one
 // (packages/server/src/store/embedded/cluster.ts) copies that and ends.
-require('node:v8').setFlagsFromString('--liftoff-only')
-
 if (process.execArgv.some((argument) => argument.includes('PGlite.create(directory)'))) {
   const [, , directory] = process.argv
   require('node:fs').cpSync(require('node:path').join(__dirname, 'postgres'), directory, { recursive: true })

@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url'
 import type { PGlite } from '@electric-sql/pglite'
 import { createClusterIfAbsent } from '../../packages/server/src/store/embedded/cluster.js'
 import { madeOnce } from './made-once.js'
+import { LESS_COMPILING_BELOW } from './v8-flags.js'
 
 const PRELOADED = fileURLToPath(new URL('created-cluster.cjs', import.meta.url))
 
@@ -34,12 +35,9 @@ export async function openCreatedCluster(runDir: string): Promise<PGlite> {
   return PGlite.create(directory, { startParams: [...PGlite.defaultStartParams, ...FEW_BUFFERS] })
 }
 
-/**
- * Returns a value of NODE_OPTIONS with which the processes below copy it where they would create a database, and run WebAssembly as
- * FAST_WASM_BELOW has them do.
- */
+/** Returns a value of NODE_OPTIONS: LESS_COMPILING_BELOW, and the processes below copy it where they would create a database. */
 export async function copiesClusterBelow(runDir: string): Promise<string> {
   const preloaded = join(await createdCluster(runDir), 'preloaded.cjs')
   copyFileSync(PRELOADED, preloaded)
-  return `--require="${preloaded}"`
+  return `${LESS_COMPILING_BELOW} --require="${preloaded}"`
 }

@@ -7,8 +7,8 @@ import { withServices } from '../../packages/server/src/cli/with-services.js'
 import { readConfig } from '../../packages/server/src/config.js'
 import { createTenant, type NewTenant } from '../../packages/server/src/operations/create-tenant.js'
 import type { TestDatabase } from './database.js'
-import { SHORT_LIVED } from './fast-wasm.js'
 import { type GuardedDir, guardedDir } from './guarded-dir.js'
+import { SHORT_LIVED } from './v8-flags.js'
 
 /** The path of the built program. */
 export const EAAS = fileURLToPath(new URL('../../packages/server/bin/eaas.mjs', import.meta.url))
