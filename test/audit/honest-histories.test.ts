@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { backend } from '../support/database.js'
 import { findFalseAlarm, histories, newFigures, startWorld, verifyUnderLoad, type World } from './honest-history.js'
 
-const HISTORIES = 20
+const HISTORIES = 12
 const VERIFICATIONS = 10
 
 describe('an honest history', () => {

@@ -111,7 +111,7 @@ describe.skipIf(backend() === 'embedded')('a rolling restart behind an L4 balanc
     const { made, failures, codes } = await restartRolling({
       drainSeconds: 4,
       calls: 500,
-      pauseMs: 30,
+      pauseMs: 60,
       startBalancer: (servers) => startTcpBalancer(servers, 500),
     })
     expect({ failures, codes }).toEqual({ failures: [], codes: [0, 0] })

@@ -9,7 +9,7 @@ import { checkInvariants } from './invariants.js'
 const CLIENTS = 16
 /** The service promises to end within this time after SIGTERM. */
 const STOP_MS = 10_000
-const ENOUGH_CALLS = 300
+const ENOUGH_CALLS = 150
 
 /** Under load until SIGTERM; the clients go on sending afterwards or not. */
 async function stopUnderLoad({ sendOn }: { sendOn: boolean }) {

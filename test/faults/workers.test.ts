@@ -1,5 +1,7 @@
 // EAAS_WORKERS: several processes serve one port, as one server. Which of them holds a connection is read from /proc.
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
@@ -256,12 +258,13 @@ describe.skipIf(!runs)('the start of a server with workers', { timeout: TIMEOUT_
   })
 
   it('ends with what to do when the port is taken, and leaves no worker', async () => {
+    const other = createServer().listen(0, '127.0.0.1')
+    onTestFinished(() => void other.close())
+    await once(other, 'listening')
+    const environment = { EAAS_WORKERS: '2', EAAS_PORT: String((other.address() as AddressInfo).port) }
     const database = await freshDatabase('workers')
-    const first = await startWorkers(database)
-    const environment = { EAAS_WORKERS: '2', EAAS_PORT: new URL(first.url).port }
     const { code, stderr } = await runEaas(['start'], { database, environment }) // ends when no process holds its output
     expect([code, stderr]).toEqual([1, expect.stringContaining('(EADDRINUSE): another program listens there.')])
-    expect((await first.stop()).code).toBe(0)
   })
 })
 
