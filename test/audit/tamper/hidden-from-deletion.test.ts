@@ -4,13 +4,14 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { splitLines } from '../../../packages/server/src/audit/verify/split-lines.js'
 import { verifyExport } from '../../../packages/server/src/audit/verify/verify-export.js'
 import { doDueWork } from '../../../packages/server/src/jobs/due-work.js'
+import { createKey } from '../../../packages/server/src/operations/create-key.js'
 import { deleteTenant, planDeletion } from '../../../packages/server/src/operations/delete-tenant.js'
 import { destroyKey, destroySuspendedKey } from '../../../packages/server/src/operations/destroy-key.js'
 import { disableKey } from '../../../packages/server/src/operations/disable-key.js'
 import { exportAudit } from '../../../packages/server/src/operations/export-audit.js'
 import { revokeApiKey } from '../../../packages/server/src/operations/revoke-api-key.js'
 import { changeTenant } from '../../../packages/server/src/operations/shared/tenant.js'
-import { suspendTenant } from '../../../packages/server/src/operations/suspend-tenant.js'
+import { resumeTenant, suspendTenant } from '../../../packages/server/src/operations/suspend-tenant.js'
 import { verifyAudit } from '../../../packages/server/src/operations/verify-audit.js'
 import type { Operation } from '../../../packages/server/src/runner/operation.js'
 import { performAsSystem } from '../../../packages/server/src/runner/perform.js'
@@ -114,4 +115,29 @@ it('a deletion that a key is hidden from is not completed: the log has the key',
     `it is not deleted, and stays suspended: by its log, key ${hidden} can still be used`,
   )
   expect(await deleteTenant(services, tenant_id, { confirm: name })).toMatchObject({ status: 'deleted' })
+})
+
+it('a deletion during which a key is created is not completed, and is when it is repeated', async () => {
+  const { services } = service
+  const creating: typeof services = {
+    ...services,
+    async verifyLog(options) {
+      const answer = await services.verifyLog(options)
+      await perform(createKey({ name: 'late' }))
+      return answer
+    },
+  }
+  await expect(deleteTenant(creating, tenant_id, { confirm: name })).rejects.toMatchObject({
+    code: 'E_STATE',
+    message: expect.stringContaining('was created in the meantime: repeat the deletion'),
+  })
+  expect(await deleteTenant(services, tenant_id, { confirm: name })).toMatchObject({ status: 'deleted' })
+})
+
+it('a deletion destroys no key of a tenant that is resumed meanwhile', async () => {
+  await perform(destroySuspendedKey({ key_id: hidden }))
+  await perform(resumeTenant({}))
+  const refused = perform(destroySuspendedKey({ key_id: seen }))
+  await expect(refused).rejects.toMatchObject({ code: 'E_STATE', message: expect.stringContaining('is active') })
+  expect((await owner.call('GET', `/v1/keys/${seen}`)).body.status).toBe('active')
 })
