@@ -1,0 +1,52 @@
+// The purge that a server carries out by itself, and what it says of it.
+import { expect, it } from 'vitest'
+import { readConfig } from '../../../packages/server/src/config.js'
+import { type ScheduleOptions, startSchedule } from '../../../packages/server/src/jobs/schedule.js'
+import { ROOT_KEY } from '../../support/service.js'
+import { ALL, clock, expectVerifies, OLD, PRESENT, RESTATED, START, service, tenant_id, useLog } from './scene.js'
+
+useLog()
+
+it('a scheduled purge takes what is too old, and tells the log and the metrics of the tenant that failed', async () => {
+  clock.now = START
+  const { tenant: whole } = await service.createTenant() // all that it has is old, a larger share than is purged
+  clock.now = PRESENT
+  const written: { details: unknown; message: unknown }[] = []
+  const write = (details: unknown, message: unknown) => void written.push({ details, message })
+  const ignore = () => undefined
+  const config = readConfig({
+    EAAS_ROOT_KEY: ROOT_KEY,
+    EAAS_AUDIT_RETENTION_MONTHS: '12',
+    EAAS_AUDIT_VERIFY_HOURS: '0',
+  })
+  const runs: number[] = []
+  const schedule = startSchedule({
+    config: { ...config, checkpointFile: undefined },
+    isFirst: true,
+    services: service.services,
+    sharedAlarms: { compare: async () => [] },
+    compareAnchored: async () => [],
+    witnesses: [],
+    measures: {
+      anchored: ignore,
+      checkpointsWritten: ignore,
+      tablesCompared: ignore,
+      purgeRan: (failed) => void runs.push(failed),
+      verificationRan: ignore,
+      witnessesAsked: ignore,
+    },
+    log: { info: write, error: write, fatal: write } as unknown as ScheduleOptions['log'],
+  })
+  await expect.poll(() => runs).toEqual([1])
+  await schedule.stop()
+  expect(written).toHaveLength(2)
+  expect(written).toContainEqual({
+    message: 'purged audit entries',
+    details: expect.objectContaining({ tenant_id, entries: OLD, purged_through: OLD }),
+  })
+  expect(written).toContainEqual({
+    message: 'purging the audit log failed',
+    details: { tenant_id: whole.tenant_id, err: expect.objectContaining({ code: 'E_STATE' }) },
+  })
+  await expectVerifies({ total: ALL - OLD + RESTATED + 1, purged: OLD })
+})
