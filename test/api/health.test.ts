@@ -2,7 +2,7 @@
 import { writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import postgres from 'postgres'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest'
 import { runCommand } from '../support/command-host.js'
 import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
 import { findPostgres } from '../support/find-postgres.js'
@@ -107,7 +107,7 @@ describe.skipIf(backend() === 'embedded')('health, where PostgreSQL takes no wri
   beforeAll(async () => {
     const bin = findPostgres()
     if (!bin) throw new Error('no PostgreSQL')
-    server = await startPostgres({ bin })
+    server = await startPostgres({ bin, runDir: inject('runDir') })
     const url = await server.createDatabase('health')
     database = { backend: 'postgres', url, directUrl: url, drop: async () => undefined }
     admin = postgres(server.url, { max: 1, onnotice: () => undefined })

@@ -4,7 +4,7 @@ import { chmodSync, chownSync, mkdtempSync, rmSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { backend } from '../support/database.js'
 import { runEaas } from '../support/eaas-process.js'
 import { findPostgres } from '../support/find-postgres.js'
@@ -26,6 +26,7 @@ describe.skipIf(backend() === 'embedded')('a PostgreSQL with TLS', { timeout: TI
     makeCertificate('localhost')
     server = await startPostgres({
       bin,
+      runDir: inject('runDir'),
       settings: { ssl: 'on', ssl_cert_file: certificate, ssl_key_file: join(folder, 'server.key') },
     })
   }, TIMEOUT_MS)

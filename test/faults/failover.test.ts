@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { type AddressInfo, connect as connectSocket, createServer } from 'node:net'
 import postgres from 'postgres'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { connect } from '../../packages/server/src/store/db.js'
 import { backend, freshDatabase, isPooled } from '../support/database.js'
 import { startEaas } from '../support/eaas-process.js'
@@ -30,7 +30,7 @@ describe.skipIf(backend() === 'embedded' || isPooled())('a primary with a standb
   let standby: PostgresServer
   let service: Service | undefined
   beforeAll(async () => {
-    primary = await startPostgres({ bin: binaries() })
+    primary = await startPostgres({ bin: binaries(), runDir: inject('runDir') })
     standby = await startPostgres({ bin: binaries(), standbyOf: primary.url })
   }, TIMEOUT_MS)
   afterAll(async () => {
@@ -80,7 +80,7 @@ describe.skipIf(backend() === 'embedded' || isPooled())('a primary with a standb
 
 describe.skipIf(backend() === 'embedded' || isPooled())('a standby that lags', { timeout: TIMEOUT_MS }, () => {
   it('is alarmed about once it is promoted, and what was revoked meanwhile is never served', async () => {
-    const primary = await startPostgres({ bin: binaries() })
+    const primary = await startPostgres({ bin: binaries(), runDir: inject('runDir') })
     const standby = await startPostgres({ bin: binaries(), standbyOf: primary.url })
     const follower = postgres(standby.url, { max: 1 })
     let running: Service | undefined

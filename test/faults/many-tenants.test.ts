@@ -2,7 +2,7 @@
 // The clients keep a ledger of what was acknowledged.
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, inject, it } from 'vitest'
 import { suspendTenant } from '../../packages/server/src/operations/suspend-tenant.js'
 import { performAsSystem } from '../../packages/server/src/runner/perform.js'
 import { lockHead } from '../../packages/server/src/store/audit.js'
@@ -175,7 +175,7 @@ describe.skipIf(backend() === 'embedded' || isPooled())('many tenants whose Post
   it('keep every entry of a call that was acknowledged', async () => {
     const bin = findPostgres()
     if (bin === undefined) throw new Error('there is no PostgreSQL to kill')
-    const cluster = await startPostgres({ bin })
+    const cluster = await startPostgres({ bin, runDir: inject('runDir') })
     const url = await cluster.createDatabase('many')
     const database: TestDatabase = { backend: 'postgres', url, directUrl: url, drop: () => Promise.resolve() }
     const service = await startService({ database })

@@ -1,7 +1,9 @@
 // kill -9 of PostgreSQL under load while the server keeps running: it must recover by itself.
+
 import { randomInt } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import postgres from 'postgres'
+import { inject } from 'vitest'
 import { connectTo, createTenantInProcess, type EaasProcess, ROOT_KEY, startEaas } from '../support/eaas-process.js'
 import { findPostgres } from '../support/find-postgres.js'
 import { callsOf, startLoad } from '../support/load.js'
@@ -37,7 +39,7 @@ export async function crashPostgresRepeatedly(options: PostgresCrashOptions): Pr
   const { kills, betweenMs, downMs, backendEvery = Number.POSITIVE_INFINITY } = options
   const bin = findPostgres()
   if (!bin) throw new Error('there is no PostgreSQL to kill')
-  const cluster = await startPostgres({ bin })
+  const cluster = await startPostgres({ bin, runDir: inject('runDir') })
   try {
     const url = await cluster.createDatabase('crash')
     const database = { backend: 'postgres' as const, url, directUrl: url, drop: () => Promise.resolve() }

@@ -25,7 +25,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   if (backend === 'postgres') {
     const bin = findPostgres()
     if (!bin) throw new Error('PostgreSQL was there when the configuration was read and is gone now: run again')
-    const server = await startPostgres({ bin, settings: NO_VACUUM })
+    const server = await startPostgres({ bin, runDir: project.getProvidedContext().runDir, settings: NO_VACUUM })
     await migrateDatabase({ databaseUrl: await createDatabase(server.url, MIGRATED), dataDir: '' })
     project.provide('postgresUrl', server.url)
     if (!isPooled) return server.remove

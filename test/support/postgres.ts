@@ -2,12 +2,13 @@
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { chownSync, closeSync, existsSync, openSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { chownSync, closeSync, cpSync, existsSync, openSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import postgres from 'postgres'
 import { type GuardedDir, guardedDir } from './guarded-dir.js'
+import { madeOnce } from './made-once.js'
 
 /** Generous for slow disks, because crash recovery replays everything that fsync kept. In milliseconds. */
 const READY_TIMEOUT_MS = 60_000
@@ -21,6 +22,8 @@ const DURABLE = { fsync: 'on', synchronous_commit: 'on', full_page_writes: 'on' 
 export interface PostgresOptions {
   /** Folder with `postgres` and `initdb`, from `findPostgres`. */
   bin: string
+  /** The folder of the run, whose cluster is copied: making one takes initdb three quarters of a second of CPU time. */
+  runDir?: string
   /** Server settings besides the durable ones, such as `{ max_connections: '20' }`; the default is 200 connections. */
   settings?: Record<string, string>
   /** The folder in which the data folder is made, such as a small tmpfs to test a full disk; the temp folder by default. */
@@ -52,21 +55,25 @@ export interface PostgresServer {
  */
 export async function startPostgres({
   bin,
+  runDir,
   settings = {},
   parentDir,
   standbyOf,
 }: PostgresOptions): Promise<PostgresServer> {
   const account = unprivilegedAccount()
+  const made =
+    runDir === undefined || standbyOf !== undefined ? undefined : await clusterOfRun(runDir, { bin, account })
   const guard = guardedDir('eaas-test-postgres', parentDir)
   const data = join(guard.path, 'data')
   const logFile = join(guard.path, 'postgres.log')
-  const password = standbyOf === undefined ? randomBytes(16).toString('hex') : new URL(standbyOf).password
+  const password = standbyOf === undefined ? (made?.password ?? newPassword()) : new URL(standbyOf).password
   const port = await freePort()
   const url = `postgres://postgres:${password}@127.0.0.1:${port}/postgres`
   const context = { bin, guard, account, data, logFile, url }
   try {
-    if (standbyOf === undefined) await initCluster(context, password)
-    else await copyCluster(context, standbyOf)
+    if (standbyOf !== undefined) await copyCluster(context, standbyOf)
+    else if (made) copyFiles(made.data, context)
+    else await initCluster(context, password)
   } catch (error) {
     await guard.remove()
     throw error
@@ -153,7 +160,36 @@ export function unprivilegedAccount(): Account | undefined {
   throw new Error('PostgreSQL does not run as root: make an account `postgres` or `nobody`, or run the tests as a user')
 }
 
-async function initCluster({ bin, guard, account, data, logFile }: Cluster, password: string): Promise<void> {
+const newPassword = () => randomBytes(16).toString('hex')
+
+/** Finds the data and the password of the run's cluster, which no server has used, or makes it. */
+async function clusterOfRun(runDir: string, { bin, account }: Pick<Cluster, 'bin' | 'account'>) {
+  const folder = await madeOnce(runDir, 'postgres', async (draft) => {
+    const guard = guardedDir('eaas-test-initdb')
+    try {
+      const [data, logFile, password] = [join(guard.path, 'data'), join(guard.path, 'initdb.log'), newPassword()]
+      await initCluster({ bin, guard, account, data, logFile }, password)
+      writeFileSync(join(draft, 'password'), password, { mode: 0o600 })
+      cpSync(data, join(draft, 'data'), { recursive: true })
+    } finally {
+      await guard.remove()
+    }
+  })
+  return { data: join(folder, 'data'), password: readFileSync(join(folder, 'password'), 'utf8') }
+}
+
+/** Copies the files of a cluster that no server runs on. */
+function copyFiles(from: string, { guard, account, data }: Cluster): void {
+  cpSync(from, data, { recursive: true })
+  if (!account) return
+  const files = readdirSync(data, { recursive: true, encoding: 'utf8' }).map((file) => join(data, file))
+  for (const path of [guard.path, data, ...files]) chownSync(path, account.uid, account.gid)
+}
+
+async function initCluster(
+  { bin, guard, account, data, logFile }: Omit<Cluster, 'url'>,
+  password: string,
+): Promise<void> {
   const passwordFile = join(guard.path, 'password')
   writeFileSync(passwordFile, password, { mode: 0o600 })
   if (account) for (const path of [guard.path, passwordFile]) chownSync(path, account.uid, account.gid)

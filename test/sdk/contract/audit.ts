@@ -151,8 +151,7 @@ export const AUDIT_CASES: ContractCase[] = [
     rule: 'is gone through entry by entry, either way',
     async run({ connect }) {
       const { audit, keys } = connect()
-      const { id } = await keys.create({ name: 'a' })
-      for (let at = 0; at < 120; at++) await keys.rotate(id)
+      await keys.createMany(Array.from({ length: 121 }, (_, at) => ({ name: `${at}` })))
       for (const order of ['asc', 'desc'] as const) {
         const seen: number[] = []
         for await (const entry of audit.entries({ order })) seen.push(entry.id)
