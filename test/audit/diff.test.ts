@@ -170,6 +170,20 @@ describe('eaas audit diff', { timeout: TIMEOUT_MS }, () => {
     expect(JSON.parse((await initech('--json')).stdout)).toMatchObject({ head_fault: null })
   })
 
+  it('says what is wrong with the entries that a head which the server wrote is compared with', async () => {
+    const { tenant_id } = (await service.createTenant()).tenant
+    const { sql, states } = service.services
+    const { auditKey } = (await states.find(tenant_id)) ?? expect.unreachable('the tenant is missing')
+    const fault = () => findHeadFault(sql, { tenant_id, auditKey })
+    expect(await fault()).toBeUndefined()
+    const [entry] = await sql`select * from audit_log where tenant_id = ${tenant_id}`
+    await sql`insert into audit_log ${sql({ ...entry, id: 0 })}`
+    expect(await fault()).toMatchObject({ reason: 'entry_before_first', detail: expect.stringContaining('entry 0 ') })
+    await sql`delete from audit_log where tenant_id = ${tenant_id} and id = 0`
+    await sql`update audit_log set hash = mac where tenant_id = ${tenant_id}`
+    expect(await fault()).toMatchObject({ reason: 'head_mismatch' })
+  })
+
   it('finds nothing wrong with a head while entries are written', async () => {
     const { tenant, call } = await service.createTenant({ name: 'hooli' })
     const { sql, states } = service.services
