@@ -181,7 +181,6 @@ describe('the package', () => {
       module: ts.ModuleKind.Node16,
       moduleResolution: ts.ModuleResolutionKind.Node16,
       lib,
-      skipLibCheck: true, // of the files of the package, which the programs above check
     })
     expect(complaints).toEqual([expect.stringMatching(/using\.ts: .*\n +Property 'email' is missing in type/)])
   })
