@@ -104,6 +104,16 @@ async function withSql<T>(work: (sql: ReturnType<typeof connectTo>) => Promise<T
   }
 }
 
+type Alarm = { tenant_id: string; mac: string }
+
+/** Waits on one connection until the rows of alarms are such. */
+function untilAlarms(areSuch: (rows: Alarm[]) => boolean): Promise<void> {
+  return withSql(async (sql) => {
+    while (!areSuch(await sql<Alarm[]>`select tenant_id, encode(mac, 'hex') as mac from chain_alarms`)) await sleep(50)
+  })
+}
+const untilRecorded = () => untilAlarms((rows) => rows.length > 0)
+
 /** Calls until the answer has one of the statuses. */
 async function untilStatus(ask: () => Promise<{ status: number }>, ...statuses: number[]): Promise<void> {
   for (;;) {
@@ -136,7 +146,7 @@ async function expectAlarmReported(server: At): Promise<void> {
   expect(read.body.detail).toContain('reads included')
   const { body } = await call(server.url, 'GET', '/v1/audit/verify')
   expect(body).toMatchObject({ valid: false, reason: 'behind_checkpoint' })
-  while ((await withSql((sql) => sql`select 1 from chain_alarms`)).length === 0) await sleep(50)
+  await untilRecorded()
   const verified = await eaas(['audit', 'verify', '--tenant', 'acme', '--json'])
   expect([verified.code, JSON.parse(verified.stdout).reason]).toEqual([1, 'behind_checkpoint'])
   const { code, stdout } = await eaas(['doctor'])
@@ -240,12 +250,11 @@ describe('a database that goes back under running servers', { timeout: TIMEOUT_M
     await wrap(server)
     await withSql((sql) => restoreTables(sql, 'early'))
     await untilAlarm(server)
-    const rows = () => withSql((sql) => sql`select encode(mac, 'hex') as mac from chain_alarms`)
-    while ((await rows()).length === 0) await sleep(50)
+    await untilRecorded()
     await withSql((sql) => sql`delete from chain_alarms`)
-    while ((await rows()).length === 0) await sleep(50)
+    await untilRecorded()
     await withSql((sql) => sql`update chain_alarms set mac = ${Buffer.alloc(32)}`)
-    while ((await rows())[0]?.mac === '00'.repeat(32)) await sleep(50)
+    await untilAlarms(([row]) => row?.mac !== '00'.repeat(32))
     await expectRefused(server)
     expect(await accept()).toMatchObject({ code: 0 })
     await untilStatus(() => wrap(server), 200)
@@ -309,7 +318,7 @@ describe('a database that goes back under running servers', { timeout: TIMEOUT_M
     await withSql((sql) => copyTables(sql, 'late'))
     await withSql((sql) => restoreTables(sql, 'early'))
     for (const server of all) await untilAlarm(server)
-    while ((await withSql((sql) => sql`select 1 from chain_alarms`)).length === 0) await sleep(50)
+    await untilRecorded()
     const accepting = (who: string) =>
       eaas(['audit', 'accept-rollback', '--tenant', who, '--reason', 'the backup is of Monday'])
     expect((await accepting('lost')).stderr).toContain('there is no tenant lost')
@@ -358,8 +367,7 @@ describe('a database that goes back under running servers', { timeout: TIMEOUT_M
     await withSql((sql) => restoreTables(sql, 'early'))
     await untilAlarm(server)
     const { tenant_id } = tenant
-    const isRecorded = () => withSql((sql) => sql`select 1 from chain_alarms where tenant_id = ${tenant_id}`)
-    while ((await isRecorded()).length === 0) await sleep(50)
+    await untilAlarms((rows) => rows.some((row) => row.tenant_id === tenant_id))
     await withSql((sql) => sql`update audit_log set actor = 'x' where id = 2 and tenant_id = ${tenant_id}`)
     const { code, stderr } = await accept(undefined, { patienceMs: 0 })
     expect([code, stderr]).toEqual([1, expect.stringContaining('entry_altered, entry 2')])
