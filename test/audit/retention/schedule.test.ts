@@ -1,6 +1,7 @@
 // The purge that a server carries out by itself, and what it says of it.
 import { expect, it } from 'vitest'
 import { readConfig } from '../../../packages/server/src/config.js'
+import { purgeTenants } from '../../../packages/server/src/jobs/purge-tenants.js'
 import { type ScheduleOptions, startSchedule } from '../../../packages/server/src/jobs/schedule.js'
 import { ROOT_KEY } from '../../support/service.js'
 import { ALL, clock, expectVerifies, OLD, PRESENT, RESTATED, START, service, tenant_id, useLog } from './scene.js'
@@ -49,4 +50,19 @@ it('a scheduled purge takes what is too old, and tells the log and the metrics o
     details: { tenant_id: whole.tenant_id, err: expect.objectContaining({ code: 'E_STATE' }) },
   })
   await expectVerifies({ total: ALL - OLD + RESTATED + 1, purged: OLD })
+})
+
+it('a purge of every log goes on with no other tenant once the server stops', async () => {
+  clock.now = START
+  for (let more = 0; more < 2; more++) await service.createTenant() // each is refused, and so told of
+  clock.now = PRESENT
+  const stopping = new AbortController()
+  const told: string[] = []
+  const tell = (tenant: string) => {
+    told.push(tenant)
+    stopping.abort()
+  }
+  const { signal } = stopping
+  await purgeTenants(service.services, { retentionMonths: 12, signal, onPurged: tell, onRefused: tell })
+  expect(told).toHaveLength(1)
 })
