@@ -263,6 +263,29 @@ describe('the state of a tenant', () => {
     return state
   }
 
+  it('is dropped when the chain went back or the tenant is gone, so that it is loaded again', async () => {
+    const { services, createTenant } = at(0).service
+    const { sql, states } = services
+    const find = async () => {
+      const { tenant } = await createTenant()
+      const state = await states.find(tenant.tenant_id)
+      if (!state) throw new Error('the tenant was not created')
+      expect(states.recent(tenant.tenant_id, state.policy_version)).toBeDefined()
+      return {
+        state,
+        id: tenant.tenant_id,
+        isCached: () => states.recent(tenant.tenant_id, state.policy_version) !== undefined,
+      }
+    }
+    const [back, gone] = [await find(), await find()]
+    await sql`update heads set policy_version = policy_version - 1 where tenant_id = ${back.id}`
+    await states.renew(back.state)
+    await sql`update heads set policy_version = policy_version + 1 where tenant_id = ${gone.id}`
+    await sql`delete from tenants where tenant_id = ${gone.id}`
+    await expect(states.renew(gone.state)).rejects.toThrow(`tenant ${gone.id} is gone`)
+    expect([back.isCached(), gone.isCached()]).toEqual([false, false])
+  })
+
   it('is at hand after a change of this process, with every row that was open before', async () => {
     const [key_id, other] = [await newKey(), await newKey()]
     await owner.call('POST', `/v1/keys/${key_id}/wrap`, { dek: dek() })
