@@ -14,7 +14,7 @@ import { acceptRollback } from '../../packages/server/src/operations/accept-roll
 import { exportAudit } from '../../packages/server/src/operations/export-audit.js'
 import { readAuditCheckpoint } from '../../packages/server/src/operations/read-audit-checkpoint.js'
 import { verifyAudit } from '../../packages/server/src/operations/verify-audit.js'
-import { anchorNow } from '../../packages/server/src/runner/anchor-heads.js'
+import { type AnchorOptions, anchorNow } from '../../packages/server/src/runner/anchor-heads.js'
 import { performAsSystem } from '../../packages/server/src/runner/perform.js'
 import { serverOf } from '../support/audit-scene.js'
 import type { Service } from '../support/service.js'
@@ -76,6 +76,56 @@ describe('an anchor', () => {
     expect(after?.heads.find((head) => head.tenant_id === tenant_id)?.last_id).toBe(newer?.last_id)
   })
 
+  it.each<[string, (sql: Service['services']['sql'], victim: string, other: string) => PromiseLike<unknown>, RegExp]>([
+    [
+      'was not written by a server',
+      (sql, victim) => sql`update heads set mac = '\\x00' where tenant_id = ${victim}`,
+      /no anchor is written: the head of tenant \S+ was not written by a server/,
+    ],
+    [
+      'is missing',
+      (sql, victim) => sql`delete from heads where tenant_id = ${victim}`,
+      /no anchor is written: tenant \S+ or its head is missing/,
+    ],
+    [
+      'is that of another tenant',
+      (sql, victim, other) => sql`
+        update heads as h set (last_id, hash, policy_version, created_at, mac) =
+          (select o.last_id, o.hash, o.policy_version, o.created_at, o.mac from heads as o where o.tenant_id = ${other})
+        where h.tenant_id = ${victim}`,
+      /no anchor is written: the head of tenant \S+ was not written by a server/,
+    ],
+    [
+      'is missing together with the row of the tenant',
+      (sql, victim) => sql`
+        with gone as (delete from heads where tenant_id = ${victim}) delete from tenants where tenant_id = ${victim}`,
+      /no anchor is written: tenant \S+ or its head is missing/,
+    ],
+  ])('is not written by a command for which the head of a tenant %s', async (_, disturb, message) => {
+    const { victim, other } = await twoTenants()
+    const running = current()
+    await anchor(running)
+    await victim.call('POST', '/v1/keys', { name: 'more' })
+    for (const name of ['more', 'most']) await other.call('POST', '/v1/keys', { name })
+    const { sql, installationKey } = running.services
+    const before = await readAnchor(sql, installationKey)
+    const { services: command } = serverOf(running as unknown as Service) // has witnessed nothing
+    await disturb(sql, victim.tenant.tenant_id, other.tenant.tenant_id)
+    await expect(anchorNow(command, { evenIfSame: true })).rejects.toThrow(message)
+    await expect(anchorNow(command, { evenIfSame: true })).rejects.toThrow(victim.tenant.tenant_id)
+    expect((await readAnchor(sql, installationKey))?.entry).toEqual(before?.entry)
+  })
+
+  it('is not written by a command while there is an alarm about a tenant', async () => {
+    const { victim } = await twoTenants()
+    const { services } = current()
+    const { tenant_id } = victim.tenant
+    services.committer.watches.get(tenant_id).learn({ reason: 'a drill', witness: undefined })
+    await expect(anchorNow(services, { evenIfSame: true })).rejects.toThrow(
+      `no anchor is written: there is an alarm about tenant ${tenant_id}: a drill`,
+    )
+  })
+
   it('does not cover a head that the server did not write, and keeps what it covered of a log that went back', async () => {
     const { victim, putBack } = await twoTenants()
     await anchor(await start())
@@ -88,11 +138,14 @@ describe('an anchor', () => {
     const running = current()
     await running.services.sql`
       update heads set last_id = 99, mac = ${Buffer.alloc(32, 1)} where tenant_id = ${victim.tenant.tenant_id}`
-    await anchor(running, { evenIfSame: true })
+    const left: string[] = []
+    const options: AnchorOptions = { evenIfSame: true, onLeft: (tenant_id) => void left.push(tenant_id) }
+    await anchor(running, options)
     expect(await covered()).toBe(3)
     await putBack()
-    await anchor(running, { evenIfSame: true })
+    await anchor(running, options)
     expect(await covered()).toBe(3)
+    expect(left).toEqual([victim.tenant.tenant_id, victim.tenant.tenant_id])
     expect(running.alarms).toMatchObject([{ tenant_id: victim.tenant.tenant_id }])
   })
 })

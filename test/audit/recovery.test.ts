@@ -65,7 +65,7 @@ describe('a log that does not verify', () => {
     await other.call('POST', '/v1/keys', { name: 'covered' })
     const behind: string[] = []
     await expect(anchorNow(service.services)).rejects.toThrow('no anchor is written')
-    expect(await anchorNow(service.services, { onBehind: (id) => void behind.push(id) })).toBe(true)
+    expect(await anchorNow(service.services, { onLeft: (id) => void behind.push(id) })).toBe(true)
     expect(behind).toEqual([tenant_id])
     const [covered] = await sql`
       select (select last_id from anchored_heads where tenant_id = ${tenant_id})::integer as own,

@@ -46,7 +46,7 @@ describe('an anchored head that was given the MAC of a later one', () => {
     expect(verdicts.filter(({ valid }) => !valid)).toMatchObject([{ tenant_id }])
   })
 
-  it('is not explained by an earlier rollback: a command leaves the tenant covered as it was', async () => {
+  it('is not explained by an earlier rollback: a command writes no anchor, and a server leaves the tenant covered as it was', async () => {
     const { victim, putBack } = await twoTenants()
     const { tenant_id } = victim.tenant
     for (const name of ['c', 'd', 'e']) await victim.call('POST', '/v1/keys', { name })
@@ -62,7 +62,13 @@ describe('an anchored head that was given the MAC of a later one', () => {
     await removeAll(running, tenant_id)
     await putBackAgain(running)
     await running.services.sql`update anchored_heads set policy_version = 1 where tenant_id = ${tenant_id}`
-    await anchorNow(serverOf(running).services, { evenIfSame: true }) // has witnessed nothing
+    // These have witnessed nothing.
+    await expect(anchorNow(serverOf(running).services, { evenIfSame: true })).rejects.toThrow(
+      `no anchor is written: the anchored head of tenant ${tenant_id} was not written by a server`,
+    )
+    const left: string[] = []
+    await anchorNow(serverOf(running).services, { evenIfSame: true, onLeft: (id) => void left.push(id) })
+    expect(left).toEqual([tenant_id])
     expect(await coveredEntry(running, tenant_id)).toBe(4)
     expect((await start()).alarms).toMatchObject([{ tenant_id }])
   })

@@ -103,7 +103,7 @@ export function createMetrics({ witnesses = [], ...expected }: MetricsOptions = 
   new Gauge({
     name: 'eaas_audit_unanchored_tenants',
     aggregator: 'max',
-    help: 'Tenants of whose logs the last anchor does not cover the end, because entries are beyond the head; absent until this process wrote one, and while another server writes them.',
+    help: 'Tenants of whose logs the last anchor does not cover the end, because a head is missing or forged, or entries are beyond it; absent until this process wrote one, and while another server writes them.',
     registers,
     collect() {
       show(this, anchors?.left)
