@@ -138,6 +138,12 @@ const CHANGES: [what: string, change: string, undo: string, lines: Partial<Schem
     { added: ['overloading function public.unnest(bytea[])'] },
   ],
   [
+    "a type with the name of a function of PostgreSQL's",
+    'create domain unnest as text; create table to_regclass (i integer)',
+    'drop domain unnest; drop table to_regclass',
+    { added: ['overloading type public.to_regclass', 'overloading type public.unnest'] },
+  ],
+  [
     'an operator of its own',
     'create function meddle(bytea, bytea) returns boolean language sql as $$ select true $$; create operator = (leftarg = bytea, rightarg = bytea, function = meddle)',
     'drop operator public.= (bytea, bytea); drop function meddle(bytea, bytea)',
@@ -344,6 +350,10 @@ describe('eaas doctor and a server', () => {
     [
       'a function in the place of what PostgreSQL has',
       'create function unnest(text[]) returns setof text language sql as $$ select called(); select pg_catalog.unnest($1) $$',
+    ],
+    [
+      'a type in the place of a function that PostgreSQL has',
+      'create domain to_regclass as regclass check (public.called()); create domain current_setting as text check (public.called())',
     ],
     [
       'a trigger, which they would write',

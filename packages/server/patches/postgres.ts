@@ -35,6 +35,9 @@ const CONNECTION_PATCHES: readonly Patch[] = [
   ],
   // Issues 1192, 1223. If a connection died while the driver queried the array types, an unhandled rejection ended the process.
   ['return fetchArrayTypes()\n', 'return fetchArrayTypes().catch(errored)\n'],
+  // No issue known. On a search path with a schema before PostgreSQL's catalog, the query of the array types called that schema's operators.
+  ['on b.oid = a.typelem', 'on b.oid operator(pg_catalog.=) a.typelem'],
+  ["where a.typcategory = 'A'", `where a.typcategory operator(pg_catalog.=) 'A'::pg_catalog."char"`],
   // Issues 1119, 1181; pull request 1120. The rows of a failed statement were counted for the next one, whose result then began with holes.
   ['result = new Result()\n    connectTimer', 'result = new Result()\n    rows = 0\n    connectTimer'],
   // Issue 1223. The rows and the error of a connection that died were likewise taken over by the connection that replaced it.

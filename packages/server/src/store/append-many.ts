@@ -42,7 +42,7 @@ export async function appendToMany(
         ${writeArray(next.map(({ policy_version }) => policy_version))}::bigint[], ${writeBytes(next.map(({ mac }) => mac))}::bytea[],
         ${writeArray(next.map(({ created_at }) => created_at))}::timestamptz[]
       ) as a (append, tenant_id, previous_id, previous_hash, previous_version, previous_mac, last_id, hash, policy_version, mac, created_at)
-      where abs(extract(epoch from clock_timestamp()) * 1000 - ${clock.time}::float8)
+      where pg_catalog.abs(extract(epoch from pg_catalog.clock_timestamp()) * 1000 - ${clock.time}::float8)
         <= ${Math.min(clock.toleranceMs, ANY_SKEW_MS)}::float8
     ), locked as (
       select a.append, a.tenant_id, a.last_id - a.previous_id as entries, a.last_id, a.hash, a.policy_version, a.mac, a.created_at
@@ -79,9 +79,10 @@ export async function appendToMany(
     )
     select case when written = given then appends
              else ('the database dropped audit entries: ' || written || ' of ' || given || ' were written')::integer[] end as moved,
-           (extract(epoch from clock_timestamp()) * 1000)::float8 as database_time
-    from (select count(*) as written from inserted) as i,
-         (select coalesce(sum(entries), 0) as given, coalesce(array_agg(append), '{}') as appends from moved) as m`
+           (extract(epoch from pg_catalog.clock_timestamp()) * 1000)::float8 as database_time
+    from (select pg_catalog.count(*) as written from inserted) as i,
+         (select coalesce(pg_catalog.sum(entries), 0) as given, coalesce(pg_catalog.array_agg(append), '{}') as appends
+          from moved) as m`
   if (!result) throw new Error('the database did not say whether it appended')
   return result
 }

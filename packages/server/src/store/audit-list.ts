@@ -113,7 +113,7 @@ async function countEntries(sql: Queryable, tenant_id: string, filter: EntryFilt
     return sumDays(sql, tenant_id, filter, { first: '0001-01-01', last: '9999-12-31' })
   }
   const [days] = await sql<{ first: string; last: string }[]>`
-    select min(day) as first, max(day) as last from (
+    select pg_catalog.min(day) as first, pg_catalog.max(day) as last from (
       select (created_at at time zone 'UTC')::date as day from audit_log
       where tenant_id = ${tenant_id} and id in (${range.after_id + 1}, ${range.through_id})
     ) as ends`
@@ -137,7 +137,7 @@ async function sumDays(
   days: { first: string; last: string } | { after: string; before: string },
 ): Promise<number> {
   const [row] = await sql<{ entries: number }[]>`
-    select coalesce(sum(entries - purged), 0)::bigint as entries from audit_counts
+    select coalesce(pg_catalog.sum(entries - purged), 0)::bigint as entries from audit_counts
     where tenant_id = ${tenant_id}
       and ${'first' in days ? sql`day between ${days.first} and ${days.last}` : sql`day > ${days.after} and day < ${days.before}`}
       ${key_id === undefined ? sql`` : sql`and key_id = ${key_id}`}
@@ -147,7 +147,7 @@ async function sumDays(
 
 async function countRows(sql: Queryable, tenant_id: string, filter: EntryFilter, range: Range): Promise<number> {
   const [row] = await sql<{ entries: number }[]>`
-    select count(*) as entries from audit_log where ${within(sql, tenant_id, filter, range)}`
+    select pg_catalog.count(*) as entries from audit_log where ${within(sql, tenant_id, filter, range)}`
   return row?.entries ?? 0
 }
 

@@ -74,7 +74,7 @@ export function countKinds(
 ): Promise<KindCount[]> {
   return sql<KindCount[]>`
     select (created_at at time zone 'UTC')::date as day, action,
-           coalesce(key_id, ${NIL_UUID}::uuid) as key_id, count(*) as entries
+           coalesce(key_id, ${NIL_UUID}::uuid) as key_id, pg_catalog.count(*) as entries
     from audit_log
     where tenant_id = ${tenant_id} and id > ${after_id} and id <= ${through_id}
     group by 1, 2, 3`
@@ -98,7 +98,7 @@ export async function deleteOldest(
 ): Promise<number> {
   const result = await sql`
     delete from audit_log where tenant_id = ${tenant_id} and id > 0 and id <= least(${through_id}::bigint, (
-      select min(id) + ${limit} - 1 from audit_log where tenant_id = ${tenant_id} and id > 0
+      select pg_catalog.min(id) + ${limit} - 1 from audit_log where tenant_id = ${tenant_id} and id > 0
     ))`
   return result.count
 }

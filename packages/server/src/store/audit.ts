@@ -110,7 +110,7 @@ export async function appendEntries(
       select from heads
       where tenant_id = ${next.tenant_id} and last_id = ${previous.last_id} and hash = ${previous.hash}
         and policy_version = ${previous.policy_version} and mac = ${previous.mac}
-        and abs(extract(epoch from clock_timestamp()) * 1000 - ${clock.time}::float8)
+        and pg_catalog.abs(extract(epoch from pg_catalog.clock_timestamp()) * 1000 - ${clock.time}::float8)
           <= ${Math.min(clock.toleranceMs, ANY_SKEW_MS)}::float8
       for update skip locked
     ), moved as (
@@ -140,8 +140,9 @@ export async function appendEntries(
     )
     select case when written = given then given > 0
              else ('the database dropped audit entries: ' || written || ' of ' || given || ' were written')::boolean end as "isMoved",
-           (extract(epoch from clock_timestamp()) * 1000)::float8 as database_time
-    from (select count(*) as written from inserted) as i, (select count(*) * ${entries.length}::bigint as given from moved) as m`
+           (extract(epoch from pg_catalog.clock_timestamp()) * 1000)::float8 as database_time
+    from (select pg_catalog.count(*) as written from inserted) as i,
+         (select pg_catalog.count(*) * ${entries.length}::bigint as given from moved) as m`
   if (!result) throw new Error('the database did not say whether it appended')
   return result
 }
@@ -176,7 +177,8 @@ export function listEntriesOf(
 ): Promise<{ id: number; action: string; metadata: string | null }[]> {
   return sql<{ id: number; action: string; metadata: string | null }[]>`
     select id, action, metadata from audit_log
-    where tenant_id = ${tenant_id} and action = any(${[...actions]}::text[]) and strpos(coalesce(metadata, ''), ${text}) > 0
+    where tenant_id = ${tenant_id} and action = any(${[...actions]}::text[])
+      and pg_catalog.strpos(coalesce(metadata, ''), ${text}) > 0
     order by id`
 }
 
@@ -233,8 +235,9 @@ export async function readChain(
   }: { tenant_id: string; after_id: number; through_id: number; limit: number },
 ): Promise<ChainedEntry[]> {
   const [row] = await sql<{ entries: EntryFields[] | null }[]>`
-    select json_agg(json_build_array(
-      id, action, key_id, key_version, actor, ip_address, metadata, created_at, encode(hash, 'hex'), encode(mac, 'hex')
+    select pg_catalog.json_agg(pg_catalog.json_build_array(
+      id, action, key_id, key_version, actor, ip_address, metadata, created_at,
+      pg_catalog.encode(hash, 'hex'), pg_catalog.encode(mac, 'hex')
     ) order by id) as entries
     from (
       select id, action, key_id, key_version, actor, ip_address, metadata, created_at, hash, mac
@@ -267,7 +270,7 @@ export async function countMonth(
 ): Promise<{ action: Action; entries: number }[]> {
   const first = `${month}-01`
   return sql<{ action: Action; entries: number }[]>`
-    select action, sum(entries)::bigint as entries from audit_counts
+    select action, pg_catalog.sum(entries)::bigint as entries from audit_counts
     where tenant_id = ${tenant_id} and day >= ${first}::date and day < ${first}::date + interval '1 month'
     group by action order by action`
 }

@@ -44,7 +44,7 @@ export async function grantServing(sql: Sql, role: string, { mayPurge }: { mayPu
     await assertServingRole(transaction, role)
     for (const statement of await findStatements(transaction, role, mayPurge)) await transaction.unsafe(statement)
     const [row] = await transaction<Granted[]>`
-      select has_schema_privilege(${role}::name, current_schema(), 'create') as may_create`
+      select pg_catalog.has_schema_privilege(${role}::name, pg_catalog.current_schema(), 'create') as may_create`
     if (!row) throw new Error('the database did not say what the role may do')
     return row
   })
@@ -54,8 +54,8 @@ async function assertServingRole(sql: Transaction, role: string): Promise<void> 
   const [found] = await sql<{ is_superuser: boolean; is_owner: boolean }[]>`
     select r.rolsuper as is_superuser,
            exists (
-             select 1 from unnest(${[...GRANTED_TABLES]}::text[]) as t (name) join pg_class c on c.oid = to_regclass(t.name)
-             where pg_has_role(r.oid, c.relowner, 'member')
+             select 1 from pg_catalog.unnest(${[...GRANTED_TABLES]}::text[]) as t (name) join pg_class c on c.oid = pg_catalog.to_regclass(t.name)
+             where pg_catalog.pg_has_role(r.oid, c.relowner, 'member')
            ) as is_owner
     from pg_roles r where r.rolname::text = ${role}`
   if (!found) {
@@ -80,17 +80,17 @@ async function findStatements(sql: Transaction, role: string, mayPurge: boolean)
     rights: [...rights, ...(mayPurge && table === 'audit_log' ? ['delete'] : [])].join(', '),
   }))
   const rows = await sql<{ statement: string }[]>`
-    select format(s.form, s.object, ${role}::text) as statement
+    select pg_catalog.format(s.form, s.object, ${role}::text) as statement
     from (
-      select 0, 'grant connect on database %s to %I', quote_ident(current_database())
-      where not has_database_privilege(${role}::name, current_database(), 'connect')
+      select 0, 'grant connect on database %s to %I', pg_catalog.quote_ident(pg_catalog.current_database())
+      where not pg_catalog.has_database_privilege(${role}::name, pg_catalog.current_database(), 'connect')
       union all
-      select 1, 'grant usage on schema %s to %I', quote_ident(current_schema())
-      where not has_schema_privilege(${role}::name, current_schema(), 'usage')
+      select 1, 'grant usage on schema %s to %I', pg_catalog.quote_ident(pg_catalog.current_schema())
+      where not pg_catalog.has_schema_privilege(${role}::name, pg_catalog.current_schema(), 'usage')
       union all
-      select 2, 'revoke all on %s from %I', to_regclass(t.name)::text from unnest(${[...GRANTED_TABLES]}::text[]) as t (name)
+      select 2, 'revoke all on %s from %I', pg_catalog.to_regclass(t.name)::text from pg_catalog.unnest(${[...GRANTED_TABLES]}::text[]) as t (name)
       union all
-      select 3, 'grant ' || t.rights || ' on %s to %I', to_regclass(t.name)::text
+      select 3, 'grant ' || t.rights || ' on %s to %I', pg_catalog.to_regclass(t.name)::text
       from unnest(${grants.map(({ table }) => table)}::text[], ${grants.map(({ rights }) => rights)}::text[]) as t (name, rights)
     ) as s (position, form, object)
     order by s.position`

@@ -11,7 +11,7 @@ export interface InstanceRow {
 
 /** Finds the installation's row; undefined before the first start, even if its table does not exist yet. */
 export async function findInstance(sql: Queryable): Promise<InstanceRow | undefined> {
-  const [table] = await sql<{ found: boolean }[]>`select to_regclass('instance') is not null as found`
+  const [table] = await sql<{ found: boolean }[]>`select pg_catalog.to_regclass('instance') is not null as found`
   if (!table?.found) return undefined
   const [row] = await sql<
     InstanceRow[]

@@ -147,7 +147,7 @@ export async function listTakenNames(
 /** How many keys a tenant has, whatever their status. */
 export async function countKeys(sql: Queryable, tenant_id: string): Promise<number> {
   const [row] = await sql<{ keys: number }[]>`
-    select count(*)::integer as keys from keys where tenant_id = ${tenant_id}`
+    select pg_catalog.count(*)::integer as keys from keys where tenant_id = ${tenant_id}`
   if (!row) throw new Error('the keys could not be counted')
   return row.keys
 }
@@ -162,8 +162,8 @@ export async function hasKeys(sql: Queryable, tenant_id: string, count: number):
 /** How many keys and versions of a tenant hold key material. */
 export async function countKeyMaterial(sql: Queryable, tenant_id: string): Promise<{ keys: number; versions: number }> {
   const [row] = await sql<{ keys: number; versions: number }[]>`
-    select (select count(*) from keys where tenant_id = ${tenant_id} and wrapped_hash_key is not null)::integer as keys,
-           (select count(*) from key_versions where tenant_id = ${tenant_id} and wrapped_kek is not null)::integer as versions`
+    select (select pg_catalog.count(*) from keys where tenant_id = ${tenant_id} and wrapped_hash_key is not null)::integer as keys,
+           (select pg_catalog.count(*) from key_versions where tenant_id = ${tenant_id} and wrapped_kek is not null)::integer as versions`
   if (!row) throw new Error('the key material could not be counted')
   return row
 }

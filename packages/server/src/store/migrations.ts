@@ -51,13 +51,13 @@ async function applyMissing(
   return sql.begin(async (transaction) => {
     // The session's limits are meant for calls.
     await transaction`
-      select set_config('lock_timeout', ${TURN_TIMEOUT}, true), set_config('statement_timeout', '0', true)`
+      select pg_catalog.set_config('lock_timeout', ${TURN_TIMEOUT}, true), pg_catalog.set_config('statement_timeout', '0', true)`
     const [lock] = await transaction<{ version: number }[]>`select version from schema_version where id = 1 for update`
     const version = lock?.version ?? 0
     const newest = newestVersion(migrations)
     assertKnown(version, newest)
     const missing = migrations.filter((migration) => migration.version > version)
-    if (missing.length > 0) await transaction`select set_config('lock_timeout', ${TABLE_TIMEOUT}, true)`
+    if (missing.length > 0) await transaction`select pg_catalog.set_config('lock_timeout', ${TABLE_TIMEOUT}, true)`
     for (const migration of missing) await transaction.unsafe(migration.text)
     if (missing.length > 0) await transaction`update schema_version set version = ${newest} where id = 1`
     if (missing.length > 0) await complete?.(transaction, { from: version, to: newest })
@@ -93,7 +93,7 @@ function assertKnown(version: number, newest: number): void {
 }
 
 async function hasTable(sql: Sql): Promise<boolean> {
-  const [table] = await sql<{ found: boolean }[]>`select to_regclass('schema_version') is not null as found`
+  const [table] = await sql<{ found: boolean }[]>`select pg_catalog.to_regclass('schema_version') is not null as found`
   return table?.found ?? false
 }
 

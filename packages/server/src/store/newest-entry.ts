@@ -11,8 +11,9 @@ export type WithNewestEntry<Row> = Row & { newest_entry: number | null }
 /** For a row of `keys`. */
 export function newestEntryOfKey(sql: Queryable) {
   return sql`(
-    select max(newest.id) from unnest(array['key.create', 'key.rotate', 'key.enable', 'key.disable', 'key.destroy',
-                                            'key.rotation_policy', 'key.restate']) as change (action),
+    select pg_catalog.max(newest.id)
+    from pg_catalog.unnest(array['key.create', 'key.rotate', 'key.enable', 'key.disable', 'key.destroy', 'key.rotation_policy',
+                                 'key.restate']) as change (action),
     lateral (
       select a.id from audit_log as a
       where a.tenant_id = keys.tenant_id and a.key_id = keys.key_id and a.action = change.action
@@ -27,7 +28,7 @@ export function newestEntryOfApiKey(sql: Queryable) {
   return sql`(
     select a.id from audit_log as a
     where a.tenant_id = api_keys.tenant_id
-      and substring(a.metadata, '"api_key_id":"([^"]*)"') = api_keys.api_key_id::text
+      and pg_catalog.substring(a.metadata, '"api_key_id":"([^"]*)"') = api_keys.api_key_id::text
       and a.id > ${purgedOf(sql, sql`api_keys`)} and a.metadata is not null
       and a.action in ('api_key.create', 'api_key.update', 'api_key.revoke', 'api_key.restate')
     order by a.id desc limit 1
@@ -38,7 +39,7 @@ export function newestEntryOfApiKey(sql: Queryable) {
 export function newestEntryOfTenant(sql: Queryable) {
   return sql`coalesce(
     (
-      select max(newest.id) from unnest(array['tenant.update', 'tenant.restate']) as change (action),
+      select pg_catalog.max(newest.id) from pg_catalog.unnest(array['tenant.update', 'tenant.restate']) as change (action),
       lateral (
         select a.id from audit_log as a where a.tenant_id = tenants.tenant_id and a.action = change.action
           and a.id > ${purgedOf(sql, sql`tenants`)}
@@ -51,7 +52,7 @@ export function newestEntryOfTenant(sql: Queryable) {
 
 /** The last entry that a purge took of the tenant of a table's row; 0 if there was none. */
 function purgedOf(sql: Queryable, table: ReturnType<Queryable>) {
-  return sql`coalesce((select max(m.purged_through) from purge_marks as m where m.tenant_id = ${table}.tenant_id), 0)`
+  return sql`coalesce((select pg_catalog.max(m.purged_through) from purge_marks as m where m.tenant_id = ${table}.tenant_id), 0)`
 }
 
 /** A row that grants rights, under its name for people. */

@@ -58,15 +58,16 @@ export async function describeSchema(transaction: Transaction): Promise<string[]
   const rows = await transaction<{ line: string }[]>`
     with path as (
       select n.oid, s.at
-      from unnest(${schemas}::text[]) with ordinality as s (name, at) join pg_namespace as n on n.nspname = s.name
+      from pg_catalog.unnest(${schemas}::text[]) with ordinality as s (name, at) join pg_namespace as n on n.nspname = s.name
       where n.nspname <> 'pg_catalog'
     ), ours as (
       select t.name, c.oid, c.relkind, c.relpersistence, c.relnamespace, c.relrowsecurity, c.relforcerowsecurity, c.relispartition
-      from unnest(${[...GRANTED_TABLES]}::text[]) as t (name), lateral (
+      from pg_catalog.unnest(${[...GRANTED_TABLES]}::text[]) as t (name), lateral (
         select c.* from pg_class as c join path on path.oid = c.relnamespace where c.relname = t.name order by path.at limit 1
       ) as c
     ), home as (
-      select relnamespace as oid, ' ON ' || quote_ident(nspname) || '.' as prefix from ours join pg_namespace as n on n.oid = relnamespace
+      select relnamespace as oid, ' ON ' || pg_catalog.quote_ident(nspname) || '.' as prefix
+      from ours join pg_namespace as n on n.oid = relnamespace
       where ours.name = 'schema_version'
     ), lines (line) as (
       select case relkind when 'r' then 'table' when 'v' then 'view' when 'p' then 'partitioned table' when 'f' then 'foreign table'
@@ -76,19 +77,20 @@ export async function describeSchema(transaction: Transaction): Promise<string[]
              || case when relnamespace = (select oid from home) then '' else ' in schema ' || relnamespace::regnamespace::text end
       from ours
       union all
-      select 'column ' || ours.name || '.' || a.attname || ' ' || format_type(a.atttypid, a.atttypmod)
+      select 'column ' || ours.name || '.' || a.attname || ' ' || pg_catalog.format_type(a.atttypid, a.atttypmod)
              || case when a.attnotnull then ' not null' else '' end
              || case when a.attcollation = t.typcollation then '' else ' collate ' || a.attcollation::regcollation::text end
              || case when a.attidentity = '' then '' else ' identity' end
              || case when d.adbin is null then ''
-                     else case a.attgenerated when '' then ' default ' else ' generated ' end || pg_get_expr(d.adbin, d.adrelid) end
+                     else case a.attgenerated when '' then ' default ' else ' generated ' end
+                          || pg_catalog.pg_get_expr(d.adbin, d.adrelid) end
       from ours join pg_attribute as a on a.attrelid = ours.oid and a.attnum > 0 and not a.attisdropped
       join pg_type as t on t.oid = a.atttypid left join pg_attrdef as d on d.adrelid = a.attrelid and d.adnum = a.attnum
       union all
-      select 'constraint ' || ours.name || '.' || c.conname || ' ' || pg_get_constraintdef(c.oid)
+      select 'constraint ' || ours.name || '.' || c.conname || ' ' || pg_catalog.pg_get_constraintdef(c.oid)
       from ours join pg_constraint as c on c.conrelid = ours.oid and c.contype <> 'n'
       union all
-      select replace(pg_get_indexdef(i.indexrelid), (select prefix from home), ' ON ')
+      select pg_catalog.replace(pg_catalog.pg_get_indexdef(i.indexrelid), (select prefix from home), ' ON ')
              || case when i.indisvalid and i.indisready and i.indislive and i.indimmediate then '' else ' invalid' end
       from ours join pg_index as i on i.indrelid = ours.oid
       union all
@@ -108,11 +110,17 @@ export async function describeSchema(transaction: Transaction): Promise<string[]
       -- owns the database can make any function a member of an extension.
       select case when own.has_name then 'overloading ' else '' end || 'function ' || p.oid::regprocedure::text
       from pg_proc as p join path on p.pronamespace = path.oid, lateral (
-        select count(*) > 0 as has_name, coalesce(bool_or(o.proargtypes = p.proargtypes), false) as has_arguments
+        select pg_catalog.count(*) > 0 as has_name, coalesce(pg_catalog.bool_or(o.proargtypes = p.proargtypes), false) as has_arguments
         from pg_proc as o where o.pronamespace = 'pg_catalog'::regnamespace and o.proname = p.proname
       ) as own
       where (own.has_name and not (own.has_arguments and p.provariadic = 0 and p.pronargdefaults = 0))
         or not exists (select from pg_depend as d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e')
+      union all
+      -- A call with one argument that no function fits exactly, as none fits a literal, is a cast to a type of its name.
+      select 'overloading type ' || t.oid::regtype::text
+      from pg_type as t join path on t.typnamespace = path.oid
+      where t.typrelid not in (select oid from ours)
+        and exists (select from pg_proc as o where o.pronamespace = 'pg_catalog'::regnamespace and o.proname = t.typname)
       union all
       select 'operator ' || o.oid::regoperator::text from pg_operator as o join path on o.oprnamespace = path.oid
       where exists (select from pg_operator as c where c.oprnamespace = 'pg_catalog'::regnamespace and c.oprname = o.oprname)
@@ -124,7 +132,7 @@ export async function describeSchema(transaction: Transaction): Promise<string[]
       where c.oid >= 16384 and s.typnamespace = 'pg_catalog'::regnamespace and t.typnamespace = 'pg_catalog'::regnamespace
       union all
       -- A row of ours that is deleted has such a table's rows looked for, deleted or updated, with all triggers of that table.
-      select 'foreign key ' || quote_ident(c.conname) || ' of ' || c.conrelid::regclass::text || ' to ' || ours.name
+      select 'foreign key ' || pg_catalog.quote_ident(c.conname) || ' of ' || c.conrelid::regclass::text || ' to ' || ours.name
       from pg_constraint as c join ours on ours.oid = c.confrelid
       where c.contype = 'f' and c.conrelid not in (select oid from ours)
       union all

@@ -17,7 +17,7 @@ export async function findDurability(sql: Queryable): Promise<Durability> {
 
 /** The time of the database's clock, in milliseconds since 1970. */
 export async function findDatabaseTime(sql: Queryable): Promise<number> {
-  const [row] = await sql<{ now: string }[]>`select now()`
+  const [row] = await sql<{ now: string }[]>`select pg_catalog.now()`
   if (!row) throw new Error('the database did not return its time')
   return Date.parse(row.now)
 }
@@ -32,7 +32,7 @@ export async function isSuperuser(sql: Queryable): Promise<boolean> {
 /** Whether this role may create tables, as migrations do. */
 export async function mayCreateTables(sql: Queryable): Promise<boolean> {
   const [row] = await sql<{ may: boolean }[]>`
-    select coalesce(has_schema_privilege(current_schema(), 'create'), false) as may`
+    select coalesce(pg_catalog.has_schema_privilege(pg_catalog.current_schema(), 'create'), false) as may`
   return row?.may ?? false
 }
 
@@ -47,9 +47,9 @@ export interface EntryRights {
 /** What this role may do to audit entries beside writing them. */
 export async function findEntryRights(sql: Queryable): Promise<EntryRights> {
   const [row] = await sql<EntryRights[]>`
-    select current_user::text as role, has_table_privilege(oid, 'delete') as may_delete,
-           has_table_privilege(oid, 'update') or pg_has_role(relowner, 'member') as may_change
-    from pg_class where oid = to_regclass('audit_log')`
+    select current_user::text as role, pg_catalog.has_table_privilege(oid, 'delete') as may_delete,
+           pg_catalog.has_table_privilege(oid, 'update') or pg_catalog.pg_has_role(relowner, 'member') as may_change
+    from pg_class where oid = pg_catalog.to_regclass('audit_log')`
   if (!row) throw new Error('the database has no table audit_log')
   return row
 }
@@ -71,17 +71,17 @@ export interface DatabaseClock {
 
 /** The time of the database's clock, and the logs that have entries later than `time`. */
 export async function findClock(sql: Queryable, time: string): Promise<DatabaseClock> {
-  const [table] = await sql<{ found: boolean }[]>`select to_regclass('heads') is not null as found`
+  const [table] = await sql<{ found: boolean }[]>`select pg_catalog.to_regclass('heads') is not null as found`
   const [row] = table?.found
     ? await sql<DatabaseClock[]>`
-        select now() as database_now, (select max(created_at) from heads) as newest_entry,
-               (select coalesce(array_agg(l.name order by h.created_at desc), '{}')
+        select pg_catalog.now() as database_now, (select pg_catalog.max(created_at) from heads) as newest_entry,
+               (select coalesce(pg_catalog.array_agg(l.name order by h.created_at desc), '{}')
                 from heads h left join tenants t on t.tenant_id = h.tenant_id
                 cross join lateral (select case when h.tenant_id = ${INSTALLATION_ID} then 'the installation''s own log'
                                                 else coalesce(t.name, h.tenant_id::text) end) as l (name)
                 where h.created_at > ${time}) as ahead`
     : await sql<DatabaseClock[]>`
-        select now() as database_now, null::timestamptz as newest_entry, '{}'::text[] as ahead`
+        select pg_catalog.now() as database_now, null::timestamptz as newest_entry, '{}'::text[] as ahead`
   if (!row) throw new Error('the database did not return its time')
   return row
 }
@@ -89,8 +89,8 @@ export async function findClock(sql: Queryable, time: string): Promise<DatabaseC
 /** Returns `synchronous_standby_names` if commits wait for a standby and none is connected; undefined otherwise. */
 export async function findMissingStandby(sql: Queryable): Promise<string | undefined> {
   const [row] = await sql<{ names: string; waits: boolean; connected: number }[]>`
-    select current_setting('synchronous_standby_names') as names,
-           current_setting('synchronous_commit') not in ('off', 'local') as waits,
-           (select count(*)::integer from pg_stat_replication) as connected`
+    select pg_catalog.current_setting('synchronous_standby_names') as names,
+           pg_catalog.current_setting('synchronous_commit') not in ('off', 'local') as waits,
+           (select pg_catalog.count(*)::integer from pg_stat_replication) as connected`
   return row && row.names !== '' && row.waits && row.connected === 0 ? row.names : undefined
 }

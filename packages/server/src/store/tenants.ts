@@ -125,7 +125,7 @@ export async function listTenantIds(sql: Queryable): Promise<string[]> {
 /** Which of these tenants have no row. The installation, which has none, is never missing. */
 export async function findMissingTenants(sql: Queryable, tenant_ids: readonly string[]): Promise<string[]> {
   const rows = await sql<{ tenant_id: string }[]>`
-    select w.tenant_id from unnest(${[...tenant_ids]}::uuid[]) as w (tenant_id)
+    select w.tenant_id from pg_catalog.unnest(${[...tenant_ids]}::uuid[]) as w (tenant_id)
     where w.tenant_id <> ${INSTALLATION_ID} and not exists (select 1 from tenants as t where t.tenant_id = w.tenant_id)`
   return rows.map(({ tenant_id }) => tenant_id)
 }

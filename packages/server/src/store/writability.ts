@@ -23,13 +23,13 @@ const WRITTEN = {
 /** Finds why the database takes no writes, as far as reading shows; undefined if nothing prevents them. */
 export async function findWriteObstacle(sql: Queryable): Promise<WriteObstacle | undefined> {
   const [row] = await sql<{ in_recovery: boolean; is_read_only: boolean; closed: string[]; missing: string[] }[]>`
-    select pg_is_in_recovery() as in_recovery, current_setting('transaction_read_only') = 'on' as is_read_only,
+    select pg_catalog.pg_is_in_recovery() as in_recovery, pg_catalog.current_setting('transaction_read_only') = 'on' as is_read_only,
            array(
              select t.name from unnest(${Object.keys(WRITTEN)}::text[], ${Object.values(WRITTEN)}::text[]) as t (name, privilege)
-             where not coalesce(has_table_privilege(to_regclass(t.name)::oid, t.privilege), false)
+             where not coalesce(pg_catalog.has_table_privilege(pg_catalog.to_regclass(t.name)::oid, t.privilege), false)
            ) as closed,
            array(
-             select t.name from unnest(${[...GRANTED_TABLES]}::text[]) as t (name) where to_regclass(t.name) is null
+             select t.name from pg_catalog.unnest(${[...GRANTED_TABLES]}::text[]) as t (name) where pg_catalog.to_regclass(t.name) is null
            ) as missing`
   if (!row) throw new Error('the database did not say whether it accepts writes')
   if (row.in_recovery) return { part: 'read_only', detail: 'the database is a standby, which accepts no writes' }
@@ -63,7 +63,7 @@ export async function tryWrite(sql: Sql): Promise<void> {
     await sql.begin(async (transaction) => {
       await transaction`
         insert into audit_log (tenant_id, id, action, actor, created_at, hash, mac)
-        values (${NIL_UUID}, 0, 'probe', 'system', now(), '', '')`
+        values (${NIL_UUID}, 0, 'probe', 'system', pg_catalog.now(), '', '')`
       throw new RolledBack()
     })
   } catch (error) {

@@ -191,7 +191,7 @@ function maintain(socket: EmbeddedSocket, fs: DurableNodeFS): () => void {
 /** PGlite runs no autovacuum either; a server that is restarted often would never reach its own count. */
 async function vacuumIfDue(database: PGlite): Promise<void> {
   const { rows } = await database.query<{ age: number }>(
-    'select age(datfrozenxid) as age from pg_database where datname = current_database()',
+    'select pg_catalog.age(datfrozenxid) as age from pg_catalog.pg_database where datname = pg_catalog.current_database()',
   )
   if (Number(rows[0]?.age) >= VACUUM_AFTER_TRANSACTIONS) await database.exec('vacuum (freeze, analyze)')
 }
