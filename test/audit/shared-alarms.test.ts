@@ -71,7 +71,7 @@ function newWatch({
   const options = {
     sql,
     watches,
-    assertSearchPath: async () => undefined,
+    assertSessions: async () => undefined,
     installationKey,
     findAuditKey: async (id: string) =>
       isOwner(id) ? findAuditKey() : (await service.services.states.find(id))?.auditKey,

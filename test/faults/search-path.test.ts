@@ -1,7 +1,8 @@
-// Where names of tables lead in a session: nothing that somebody sets for the role, makes in the session or changes in it has a server read other tables.
+// Where names of tables lead in a session, and what else of it somebody can change: nothing that somebody sets for the role, makes in the session
+// or changes in it has a server read other tables.
 import type postgres from 'postgres'
 import { describe, expect, it } from 'vitest'
-import { ChangedSearchPathError, createSearchPathWatch } from '../../packages/server/src/store/search-path.js'
+import { ChangedSessionError, createSessionWatch } from '../../packages/server/src/store/session-watch.js'
 import { backend, freshDatabase, isPooled, type TestDatabase } from '../support/database.js'
 import { connectTo, createTenantInProcess } from '../support/eaas-process.js'
 import { startServer } from '../support/server.js'
@@ -31,20 +32,27 @@ describe('a session of a server', () => {
     await service.close()
   })
 
-  it.skipIf(isPooled())('is noticed when it was changed, and does not last', async () => {
+  it.skipIf(isPooled()).each([
+    ['where names lead', 'set search_path = other, public'],
+    ['whose rights it uses', 'set role pg_monitor'],
+    ['which triggers run', 'set session_replication_role = replica'],
+    ['what a prepared statement does', 'prepare meddle as select 1'],
+  ])('is noticed when it was changed, and does not last: %s', async (_, change) => {
     const service = await startService()
     const { sql } = service.services
     await sql.unsafe(OTHER)
-    const assertSearchPath = createSearchPathWatch({ sql, isEmbedded: backend() === 'embedded' })
-    await assertSearchPath()
-    const all = Array.from({ length: 3 }, (_, at) => at)
-    const change = () =>
-      sql.begin((session) => session`select set_config('search_path', 'other, public', false), pg_sleep(0.1)`)
-    await Promise.all(all.map(change))
-    await expect(assertSearchPath()).rejects.toThrow(ChangedSearchPathError)
+    const assertSessions = createSessionWatch({ sql, isEmbedded: backend() === 'embedded' })
+    await assertSessions()
+    const changeOne = () => sql.begin((session) => session.unsafe(`${change}; select pg_sleep(0.1)`))
+    await Promise.all(Array.from({ length: backend() === 'embedded' ? 1 : 3 }, changeOne))
+    await expect(assertSessions()).rejects.toThrow(ChangedSessionError)
     // A session that was just ended may fail a statement first.
-    await expect.poll(() => assertSearchPath().then(() => 'unchanged', String)).toBe('unchanged')
-    expect(await sql`select current_setting('search_path') as path`).toEqual([{ path: 'public, pg_temp' }])
+    await expect.poll(() => assertSessions().then(() => 'unchanged', String)).toBe('unchanged')
+    expect(
+      await sql`
+        select current_setting('search_path') as path, current_user = session_user as is_own,
+               current_setting('session_replication_role') as triggers, (select count(*)::integer from pg_prepared_statements where from_sql) as prepared`,
+    ).toEqual([{ path: 'public, pg_temp', is_own: true, triggers: 'origin', prepared: 0 }])
     await service.close()
   })
 
@@ -64,9 +72,18 @@ describe('a session of a server', () => {
 })
 
 // A pooler chooses which of its sessions a server sees, and when.
-it.skipIf(backend() === 'embedded' || isPooled())(
-  'a server reports what a trigger changed in one of its sessions, after the trigger is gone',
-  async () => {
+it.skipIf(backend() === 'embedded' || isPooled()).each([
+  ['where names lead', "perform set_config('search_path', 'other, public', false)"],
+  [
+    'what a prepared statement does',
+    `for name in select s.name from pg_prepared_statements as s where not from_sql limit 1 loop
+       execute format('deallocate %I', name);
+       execute format('prepare %I as select 1', name);
+     end loop`,
+  ],
+])(
+  'a server reports what a trigger changed in one of its sessions, after the trigger is gone: %s',
+  async (_, change) => {
     const database = await freshDatabase('path', { migrated: true })
     const { api_key } = await createTenantInProcess({ database }, 'acme')
     const server = await startServer({ database })
@@ -74,8 +91,8 @@ it.skipIf(backend() === 'embedded' || isPooled())(
       await asOwner(database, (sql) =>
         sql.unsafe(`
         ${OTHER};
-        create function meddle() returns trigger language plpgsql as $$ begin
-          perform set_config('search_path', 'other, public', false);
+        create function meddle() returns trigger language plpgsql as $$ declare name text; begin
+          ${change};
           return new;
         end $$;
         create trigger meddle before insert on audit_log for each row execute function meddle()`),
@@ -86,7 +103,7 @@ it.skipIf(backend() === 'embedded' || isPooled())(
         body: JSON.stringify({ name: 'k' }),
       })
       await asOwner(database, (sql) => sql.unsafe('drop function meddle() cascade'))
-      await expect.poll(() => server.log).toContain('where names of tables lead')
+      await expect.poll(() => server.log).toContain('somebody changed a session of this server')
     } finally {
       await server.stop()
     }

@@ -29,7 +29,7 @@ import { withDeadline, withDeadlines } from './store/deadline.js'
 import { findInstallationKey, findInstance, type InstanceRow, insertInstance } from './store/instance.js'
 import { findSchemaVersion, migrate } from './store/migrations.js'
 import { NoDatabaseError, openStore, type Store, type Wait } from './store/open-store.js'
-import { createSearchPathWatch } from './store/search-path.js'
+import { createSessionWatch } from './store/session-watch.js'
 import { type Durability, findDatabaseTime } from './store/settings.js'
 import { findMissingTenants, hasTenants } from './store/tenants.js'
 import { VERSION } from './version.js'
@@ -109,8 +109,8 @@ export async function openInstallation({
   const store = await openStore(config, { beside, mayCreate, wait })
   try {
     const sql = withDeadlines(store.sql) // states and committer have their own
-    const assertSearchPath = createSearchPathWatch({ sql, isEmbedded: store.isEmbedded })
-    await assertSearchPath() // before a table is read, whose policies may execute what changes it
+    const assertSessions = createSessionWatch({ sql, isEmbedded: store.isEmbedded })
+    await assertSessions() // before a table is read, whose policies may execute what changes it
     const isNew = (await findOwnInstance(store.sql)) === undefined
     if (isNew && !mayCreate) {
       throw new NoDatabaseError(
@@ -152,7 +152,7 @@ export async function openInstallation({
     const sharedAlarms = createSharedAlarms({
       sql,
       watches: committer.watches,
-      assertSearchPath,
+      assertSessions,
       installationKey,
       findAuditKey,
       openKey,

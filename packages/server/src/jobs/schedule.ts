@@ -6,7 +6,7 @@ import type { SharedAlarms } from '../audit/watch/shared-alarms.js'
 import type { Config } from '../config.js'
 import { anchorNow } from '../runner/anchor-heads.js'
 import type { Services } from '../runner/operation.js'
-import { ChangedSearchPathError } from '../store/search-path.js'
+import { ChangedSessionError } from '../store/session-watch.js'
 import { createWitnessRound, type WitnessOutcome } from './ask-witnesses.js'
 import { createTableComparison } from './compare-tables.js'
 import { doDueWork } from './due-work.js'
@@ -206,9 +206,9 @@ const OTHER_VERSION =
 const CHANGED_TABLES =
   'somebody who owns the tables changed them outside eaas. Verify every log (eaas audit verify --all); eaas doctor says what to undo'
 
-const CHANGED_PATH =
-  'somebody changed where names of tables lead in a session of this server, which a function that runs in it can do, such as a trigger; the session ' +
-  'is ended. Verify every log (eaas audit verify --all); eaas doctor names what else was changed, unless it is undone'
+const CHANGED_SESSION =
+  'somebody changed a session of this server, such as where names of tables lead or what a prepared statement does, which a function that runs in it ' +
+  'can do, such as a trigger; the session is ended. Verify every log (eaas audit verify --all); eaas doctor names what else was changed, unless it is undone'
 
 interface Comparison {
   /** returns whether every chain that was due could be compared */
@@ -233,8 +233,8 @@ function createComparison({ config: { checkpointFile }, services, sharedAlarms, 
         for (const error of errors) log.error({ err: error }, 'comparing the audit chain of a tenant failed')
         return errors.length === 0
       } catch (error) {
-        if (!(error instanceof ChangedSearchPathError)) throw error
-        log.fatal({ err: error }, CHANGED_PATH)
+        if (!(error instanceof ChangedSessionError)) throw error
+        log.fatal({ err: error }, CHANGED_SESSION)
         return false
       } finally {
         const { isOverdue } = watches.comparisons

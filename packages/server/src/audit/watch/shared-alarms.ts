@@ -31,8 +31,8 @@ interface Turn {
 export interface SharedAlarmsOptions {
   sql: Sql
   watches: HeadWatches
-  /** @throws ChangedSearchPathError if names lead elsewhere than before */
-  assertSearchPath: () => Promise<void>
+  /** @throws ChangedSessionError if a session is not as it began */
+  assertSessions: () => Promise<void>
   /** of the installation's own log */
   installationKey: KeyObject
   /** undefined if there is no such tenant */
@@ -68,7 +68,7 @@ export const KEY_CHANGED = 'the audit key of the tenant was changed outside the 
 export function createSharedAlarms({
   sql,
   watches,
-  assertSearchPath,
+  assertSessions,
   installationKey,
   findAuditKey,
   openKey,
@@ -117,7 +117,7 @@ export function createSharedAlarms({
   }
 
   async function assertSession(): Promise<void> {
-    await assertSearchPath()
+    await assertSessions()
     await assertFormats(sql)
   }
 
