@@ -18,6 +18,7 @@ const SETTINGS: [name: string, value: string][] = [
   ['standard_conforming_strings', 'off'],
   ['extra_float_digits', '-15'],
   ['quote_all_identifiers', 'on'],
+  ['default_transaction_isolation', 'serializable'],
 ]
 /** What pgbouncer sets on each back end. */
 const KEPT_BY_POOLERS = ['DateStyle', 'TimeZone', 'standard_conforming_strings']
@@ -91,6 +92,7 @@ describe('a database that is set to another form of text', () => {
       const wrapped = await caller.call('POST', `/v1/keys/${key_id}/wrap`, { dek: randomBytes(32).toString('base64') })
       expect([wrapped.status, service.alarms]).toEqual([200, []])
       expect((await caller.call('GET', '/v1/audit/verify')).body).toMatchObject({ valid: true })
+      expect(await service.services.sql`select current_setting(${name}) as value`).not.toEqual([{ value }])
     } finally {
       await reset(database)
       if (database.backend === 'postgres') await close() // the next one is set beside the embedded one

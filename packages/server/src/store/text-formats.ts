@@ -23,6 +23,8 @@ const FORMATS: Readonly<Record<string, Format>> = {
   client_encoding: { value: 'UTF8' },
   // The tables are compared with what the catalogs say in text.
   quote_all_identifiers: { value: 'off' },
+  // No form of text, but as easily changed. Transactions that wait for each other's rows would fail in another one, with an error for the caller.
+  default_transaction_isolation: { value: 'read committed', isReadAlike: (value) => value === 'read uncommitted' },
 }
 
 /** Those that pgbouncer sets on the back end of each transaction. It refuses others at startup. */
