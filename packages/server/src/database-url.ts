@@ -8,6 +8,8 @@ export interface DatabaseUrl {
   first: string
   /** in the order in which they are tried; empty if the URL names none */
   hosts: { host: string; port: number }[]
+  /** the name of the database, decoded; empty if the URL names none */
+  database: string
   /** hosts and database, for messages; without credentials */
   description: string
   /** whether a connection is refused unless the certificate of the database is verified, with its name */
@@ -27,6 +29,7 @@ export function readDatabaseUrl(text: string): DatabaseUrl | undefined {
   return {
     first,
     hosts: hosts.filter(({ host }) => host !== '').map(({ host, port }) => ({ host, port: Number(port) })),
+    database: decodeURIComponent(new URL(first).pathname.slice(1)),
     description: `${list}${new URL(first).pathname}`,
     isVerified: new URL(first).searchParams.get('sslmode')?.startsWith('verify-') ?? false,
   }

@@ -99,6 +99,18 @@ const stateOfAPrimary = () =>
     readyForQuery(),
   ])
 
+describe('a connection', () => {
+  it.each([
+    ['/my%20db%2F1', 'my db/1'],
+    ['/eaas', 'eaas'],
+    ['', 'user'],
+    ['/', 'user'],
+  ])('is to the database of the name that its URL has, decoded: %s', (path, name) => {
+    const { options } = connect({ url: `postgres://user@127.0.0.1${path}`, max: 1 })
+    expect(options.database).toBe(name)
+  })
+})
+
 describe('a query after one that failed in the middle of its rows', () => {
   let database: Awaited<ReturnType<typeof startDatabase>> | undefined
   afterEach(() => database?.close())

@@ -91,11 +91,11 @@ export function connect({ url, socketPath, max, isPooled = false, searchPath }: 
 // Among several hosts, the one that takes writes is chosen. A standby is refused even as the only host: its data may be old, so that a
 // revoked API key would still work, and a log would seem to have gone back.
 function target(url: string, options: postgres.Options<Record<string, postgres.PostgresType>>) {
-  const { first, hosts } = readDatabaseUrl(url) ?? { first: url, hosts: [] }
+  const { first, hosts, database } = readDatabaseUrl(url) ?? { first: url, hosts: [], database: '' }
   const target_session_attrs = hosts.length > 1 ? ('read-write' as const) : ('primary' as const)
-  // The driver takes arrays; its types don't say so.
+  // The driver decodes the name of the user, and not that of the database. It takes arrays; its types don't say so.
   const lists = { host: hosts.map(({ host }) => host), port: hosts.map(({ port }) => port) } as object
-  return [first, { ...options, target_session_attrs, ...(hosts.length > 0 ? lists : {}) }] as const
+  return [first, { ...options, target_session_attrs, database, ...(hosts.length > 0 ? lists : {}) }] as const
 }
 
 // Repeats SESSION_LIMITS as text, because a statement with parameters would have to be prepared. If it fails, the driver rolls back.
