@@ -1,18 +1,29 @@
 /** Alarms about audit chains, and the entries that settle them. */
 import type { ChainAlarm, Head, Witness } from '../audit/formats/chain.js'
+import { headColumns } from './audit.js'
 import type { Queryable, Transaction } from './db.js'
+import { TamperedRowError } from './tampered-row.js'
 
-/** Lists the alarms; the caller checks the MACs of their rows. */
-export function listAlarms(sql: Queryable): Promise<ChainAlarm[]> {
-  return sql<ChainAlarm[]>`
-    select tenant_id, reason, last_id, hash, policy_version, raised_at, mac from chain_alarms order by tenant_id`
+/** The longest reason of an alarm, in characters. */
+export const MAX_REASON = 1_000
+/** Most alarms that are read at once. Whoever adds others, so that one is not read, could delete its row too: its process raises it. */
+const MAX_ALARMS = 10_000
+
+/** Lists the alarms, by their tenants' ids; the caller checks the MACs of their rows. */
+export function listAlarms(sql: Queryable, limit = MAX_ALARMS): Promise<ChainAlarm[]> {
+  return sql<ChainAlarm[]>`select ${alarmColumns(sql)} from chain_alarms a order by a.tenant_id limit ${limit}`
+}
+
+// As with heads: who can write rows can make a value as long as memory. One that is cut off has no valid MAC.
+function alarmColumns(sql: Queryable) {
+  return sql`a.tenant_id, pg_catalog."left"(a.reason, ${MAX_REASON}::integer) as reason, a.last_id,
+    pg_catalog.substr(a.hash, 1, 33) as hash, a.policy_version, a.raised_at, pg_catalog.substr(a.mac, 1, 33) as mac`
 }
 
 /** Finds a tenant's alarm and locks it until the transaction ends. */
 export async function lockAlarm(sql: Transaction, tenant_id: string): Promise<ChainAlarm | undefined> {
   const [row] = await sql<ChainAlarm[]>`
-    select tenant_id, reason, last_id, hash, policy_version, raised_at, mac from chain_alarms
-    where tenant_id = ${tenant_id} for update`
+    select ${alarmColumns(sql)} from chain_alarms a where a.tenant_id = ${tenant_id} limit 1 for update`
   return row
 }
 
@@ -25,7 +36,7 @@ export async function writeAlarm(sql: Queryable, alarm: ChainAlarm, garbled?: Ch
     on conflict (tenant_id) do update
     set reason = excluded.reason, last_id = excluded.last_id, hash = excluded.hash,
         policy_version = excluded.policy_version, raised_at = excluded.raised_at, mac = excluded.mac
-    where excluded.last_id > a.last_id or a.mac = ${garbled?.mac ?? null}`
+    where excluded.last_id > a.last_id or pg_catalog.substr(a.mac, 1, 33) = ${garbled?.mac ?? null}`
 }
 
 /** Removes a tenant's alarm. */
@@ -57,8 +68,9 @@ export async function compareWitnesses(
   sql: Queryable,
   witnesses: readonly (Witness & { tenant_id: string })[],
 ): Promise<ComparedHead[]> {
+  // The witnessed tenant's id takes the place of the head's, which is null without one.
   const rows = await sql<(Head & { is_contradicted: boolean; is_there: boolean })[]>`
-    select w.tenant_id, h.last_id, h.hash, h.policy_version, h.created_at, h.mac, h.last_id is not null as is_there,
+    select ${headColumns(sql)}, w.tenant_id, h.last_id is not null as is_there,
            e.hash is distinct from w.hash or coalesce(h.last_id < w.id or h.policy_version < w.policy_version, true)
              as is_contradicted
     from unnest(
@@ -67,7 +79,10 @@ export async function compareWitnesses(
     ) as w (tenant_id, id, hash, policy_version)
     left join audit_log as e on e.tenant_id = w.tenant_id and e.id = w.id
     left join heads as h on h.tenant_id = w.tenant_id
-    where e.hash is distinct from w.hash or coalesce(h.last_id <> w.id or h.policy_version <> w.policy_version, true)`
+    where e.hash is distinct from w.hash or coalesce(h.last_id <> w.id or h.policy_version <> w.policy_version, true)
+    limit ${2 * witnesses.length}`
+  // Each has one row; several of one could have kept that of another from being read.
+  if (rows.length > witnesses.length) throw new TamperedRowError('the database holds heads or entries more than once')
   return rows.map(({ tenant_id, is_contradicted, is_there, ...rest }) => ({
     tenant_id,
     is_contradicted,

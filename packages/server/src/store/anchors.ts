@@ -1,6 +1,7 @@
 /** The heads that the newest anchor of the installation's log covers, and what the database has in their places now. */
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Head } from '../audit/formats/chain.js'
+import { headColumns } from './audit.js'
 import type { Queryable, Transaction } from './db.js'
 
 /** The head of a tenant as it was anchored. */
@@ -11,17 +12,21 @@ export interface AnchoredHead extends Head {
   is_contradicted: boolean
 }
 
-/** Lists the anchored heads in the order of their tenants' ids, in one statement; the caller compares them with the anchor. */
-export function listAnchoredHeads(sql: Queryable): Promise<AnchoredHead[]> {
+/**
+ * Lists the anchored heads in the order of their tenants' ids, in one statement; the caller compares them with the anchor. If it says how
+ * many there must be, at most one more is read, which shows that there are too many.
+ */
+export function listAnchoredHeads(sql: Queryable, tenants?: number): Promise<AnchoredHead[]> {
   return sql<AnchoredHead[]>`
-    select a.tenant_id, a.last_id, a.hash, a.policy_version, a.created_at, a.mac, t.tenant_id is not null as is_there,
+    select a.tenant_id, a.last_id, pg_catalog.substr(a.hash, 1, 33) as hash, a.policy_version, a.created_at,
+           pg_catalog.substr(a.mac, 1, 33) as mac, t.tenant_id is not null as is_there,
            t.tenant_id is null or h.last_id is null or h.last_id < a.last_id or e.hash is distinct from a.hash
              as is_contradicted
     from anchored_heads a
     left join tenants t on t.tenant_id = a.tenant_id
     left join heads h on h.tenant_id = a.tenant_id
     left join audit_log e on e.tenant_id = a.tenant_id and e.id = a.last_id
-    order by a.tenant_id`
+    order by a.tenant_id limit ${tenants === undefined ? null : tenants + 1}`
 }
 
 /** The id of the newest anchor in the installation's log; the caller authenticates the entry. */
@@ -53,7 +58,7 @@ export interface CurrentHead extends Head {
 /** Lists the heads of all tenants and the ends of their logs, in one statement. */
 export function listCurrentHeads(sql: Queryable): Promise<CurrentHead[]> {
   return sql<CurrentHead[]>`
-    select h.tenant_id, h.last_id, h.hash, h.policy_version, h.created_at, h.mac, t.wrapped_audit_key,
+    select ${headColumns(sql)}, pg_catalog.substr(t.wrapped_audit_key, 1, 256) as wrapped_audit_key,
            ${differs(sql)} as is_changed, coalesce(e.id, h.last_id) as last_entry
     from heads h join tenants t on t.tenant_id = h.tenant_id
     left join anchored_heads a on a.tenant_id = h.tenant_id

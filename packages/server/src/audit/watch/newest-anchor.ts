@@ -40,10 +40,10 @@ export async function readAnchorTime(sql: Queryable, auditKey: KeyObject): Promi
 }
 
 async function readFrom(sql: Transaction, auditKey: KeyObject): Promise<Anchor | undefined> {
-  const heads = await listAnchoredHeads(sql)
   const id = await findAnchorId(sql)
   const entry =
     id === undefined ? undefined : await readAuthenticEntry(sql, { tenant_id: INSTALLATION_ID, id, auditKey })
+  const heads = await listAnchoredHeads(sql, readAnchorMetadata(entry?.metadata ?? null)?.tenants ?? 0)
   return compareAnchor({ id, entry, heads })
 }
 

@@ -4,7 +4,7 @@
  */
 import type { KeyObject } from 'node:crypto'
 import { INSTALLATION_ID } from '@eaas/protocol'
-import { type ComparedHead, compareWitnesses, listAlarms, writeAlarm } from '../../store/alarms.js'
+import { type ComparedHead, compareWitnesses, listAlarms, MAX_REASON, writeAlarm } from '../../store/alarms.js'
 import { findHead, listHeadsWithKeys, listTenantsWithHeads } from '../../store/audit.js'
 import type { Sql } from '../../store/db.js'
 import { TamperedRowError } from '../../store/tampered-row.js'
@@ -248,7 +248,7 @@ export function createSharedAlarms({
     const raised_at = new Date(now()).toISOString()
     const withoutMac = {
       tenant_id,
-      reason: alarm.reason,
+      reason: alarm.reason.slice(0, MAX_REASON),
       last_id,
       hash: last_id === 0 ? genesisHash(tenant_id) : hash,
       policy_version,
