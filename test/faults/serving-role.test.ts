@@ -179,6 +179,52 @@ describe.skipIf(backend() === 'embedded')('a role that may only read and write r
   })
 })
 
+describe.skipIf(backend() === 'embedded' || isPooled())('a database that the owner of its tables does not own', () => {
+  it('has eaas migrate --role fail with what its owner has to run, and grant nothing', {
+    timeout: 60_000,
+  }, async () => {
+    const database = await freshDatabase('foreign')
+    if (database.backend !== 'postgres') throw new Error('not PostgreSQL')
+    const sql = connectTo(database)
+    const [owner, role] = ['Own er', 'serv"er'].map((of) => `${of}_${randomBytes(6).toString('hex')}`)
+    if (!owner || !role) throw new Error('no names')
+    const [found] = await sql<{ name: string }[]>`select pg_catalog.current_database()::text as name`
+    const on = quoted(found?.name ?? '')
+    try {
+      await sql.unsafe(`create role ${quoted(owner)} login password 'secret'; create role ${quoted(role)} login;
+        revoke all on database ${on} from public; grant connect on database ${on} to ${quoted(owner)};
+        revoke all on schema public from public; grant usage, create on schema public to ${quoted(owner)}`)
+      const url = new URL(database.directUrl)
+      url.username = encodeURIComponent(owner)
+      url.password = 'secret'
+      const asOwner: TestDatabase = { ...database, url: url.href, directUrl: url.href }
+      const migrate = () => runCommand(['migrate', '--role', role], { database: asOwner })
+      const statements = /repeat the command: (grant connect on database .*; grant usage on schema public to .*?)\.?$/m
+
+      const { code, stdout, stderr } = await migrate()
+      expect([code, stdout, stderr]).toEqual([1, '', expect.stringMatching(statements)])
+      const [before] = await sql<
+        { may: boolean }[]
+      >`select pg_catalog.has_table_privilege(${role}, 'heads', 'select') as may`
+      expect(before?.may).toBe(false)
+
+      await sql.unsafe(statements.exec(stderr)?.[1] ?? '')
+      expect(await migrate()).toMatchObject({ code: 0, stdout: expect.stringContaining('can run a server') })
+      await sql.unsafe('alter table audit_counts owner to current_user')
+      await sql.unsafe(`grant all on audit_counts to ${quoted(owner)}; revoke all on audit_counts from ${quoted(role)}`)
+      expect(await migrate()).toMatchObject({
+        code: 1,
+        stderr: expect.stringContaining('grant select on audit_counts to'),
+      })
+    } finally {
+      await sql.unsafe(
+        `drop owned by ${quoted(role)} cascade; drop owned by ${quoted(owner)} cascade; drop role ${quoted(role)}; drop role ${quoted(owner)}`,
+      )
+      await sql.end()
+    }
+  })
+})
+
 describe.skipIf(backend() !== 'embedded')('eaas migrate --role on the embedded database', () => {
   it('says that there are no roles', async () => {
     const database = await freshDatabase('role')

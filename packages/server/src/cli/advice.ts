@@ -10,7 +10,8 @@ const ADVICE: Record<string, string> = {
   '28000': 'check the user in EAAS_DATABASE_URL, and that pg_hba.conf lets it in',
   '28P01': 'check the user and the password in EAAS_DATABASE_URL',
   '3D000': 'create the database, or correct its name in EAAS_DATABASE_URL',
-  '42501': 'grant the role what it needs: run eaas migrate --role <role> as the owner of the tables',
+  '42501':
+    'grant the role what it needs: run eaas migrate --role <role> as the owner of the tables, which says what only the owner of the database can grant',
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNKNOWN_AUTHORITY,
   SELF_SIGNED_CERT_IN_CHAIN: UNKNOWN_AUTHORITY,
   DEPTH_ZERO_SELF_SIGNED_CERT: UNKNOWN_AUTHORITY,

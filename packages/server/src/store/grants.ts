@@ -18,6 +18,8 @@ const GRANTS = {
   chain_alarms: ['select', 'insert', 'update', 'delete'],
 } as const
 
+const INSUFFICIENT_PRIVILEGE = '42501'
+
 /** Every table that a role gets rights on: a migration that creates a table adds it here. */
 export const GRANTED_TABLES: readonly string[] = Object.keys(GRANTS)
 
@@ -36,18 +38,38 @@ export interface Granted {
  * Grants a role the rights that serving needs, and revokes every other right on our tables. To be run by the owner of the tables;
  * running it again changes nothing. With `mayPurge` the role may also delete audit entries; it may never update one.
  *
- * @throws RoleError if the role does not exist, is a superuser, or owns the tables
+ * @throws RoleError if the role does not exist, is a superuser, or owns the tables, or if only another owner can grant a right; nothing is
+ * granted then
  */
 export async function grantServing(sql: Sql, role: string, { mayPurge }: { mayPurge: boolean }): Promise<Granted> {
   return sql.begin(async (transaction) => {
     await transaction`select version from schema_version where id = 1 for update` // migrations and grants take turns
     await assertServingRole(transaction, role)
-    for (const statement of await findStatements(transaction, role, mayPurge)) await transaction.unsafe(statement)
+    for (const { statement } of await findStatements(transaction, role, mayPurge)) await grant(transaction, statement)
+    const missing = (await findStatements(transaction, role, mayPurge)).filter(({ is_missing }) => is_missing)
+    if (missing.length > 0) {
+      throw new RoleError(
+        `Only the owner of the database, of its schema or of a table can grant ${JSON.stringify(role)} what it lacks. Have the owner run this, and then repeat the command: ${missing.map(({ statement }) => statement).join('; ')}`,
+      )
+    }
     const [row] = await transaction<Granted[]>`
       select pg_catalog.has_schema_privilege(${role}::name, pg_catalog.current_schema(), 'create') as may_create`
     if (!row) throw new Error('the database did not say what the role may do')
     return row
   })
+}
+
+// Who owns neither the object nor a right to grant gets a warning, or this error; which one depends on what else was granted.
+async function grant(sql: Transaction, statement: string): Promise<void> {
+  await sql
+    .savepoint((inner) => inner.unsafe(statement))
+    .catch((error: unknown) => {
+      if (!isDenied(error)) throw error
+    })
+}
+
+function isDenied(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === INSUFFICIENT_PRIVILEGE
 }
 
 async function assertServingRole(sql: Transaction, role: string): Promise<void> {
@@ -72,27 +94,38 @@ async function assertServingRole(sql: Transaction, role: string): Promise<void> 
   }
 }
 
+interface Statement {
+  statement: string
+  /** whether the role lacks the right that it grants */
+  is_missing: boolean
+}
+
 // The database quotes the names. A right that the role has already, such as usage of the schema, is not granted again: the schema may belong
 // to another owner.
-async function findStatements(sql: Transaction, role: string, mayPurge: boolean): Promise<string[]> {
+async function findStatements(sql: Transaction, role: string, mayPurge: boolean): Promise<Statement[]> {
   const grants = Object.entries(GRANTS).map(([table, rights]) => ({
     table,
-    rights: [...rights, ...(mayPurge && table === 'audit_log' ? ['delete'] : [])].join(', '),
+    rights: [...rights, ...(mayPurge && table === 'audit_log' ? ['delete'] : [])],
   }))
-  const rows = await sql<{ statement: string }[]>`
-    select pg_catalog.format(s.form, s.object, ${role}::text) as statement
+  const each = grants.flatMap(({ table, rights }) => rights.map((right) => ({ table, right })))
+  return sql<Statement[]>`
+    select pg_catalog.format(s.form, s.object, ${role}::text) as statement, s.is_missing
     from (
-      select 0, 'grant connect on database %s to %I', pg_catalog.quote_ident(pg_catalog.current_database())
+      select 0, 'grant connect on database %s to %I', pg_catalog.quote_ident(pg_catalog.current_database()), true
       where not pg_catalog.has_database_privilege(${role}::name, pg_catalog.current_database(), 'connect')
       union all
-      select 1, 'grant usage on schema %s to %I', pg_catalog.quote_ident(pg_catalog.current_schema())
+      select 1, 'grant usage on schema %s to %I', pg_catalog.quote_ident(pg_catalog.current_schema()), true
       where not pg_catalog.has_schema_privilege(${role}::name, pg_catalog.current_schema(), 'usage')
       union all
-      select 2, 'revoke all on %s from %I', pg_catalog.to_regclass(t.name)::text from pg_catalog.unnest(${[...GRANTED_TABLES]}::text[]) as t (name)
+      select 2, 'revoke all on %s from %I', pg_catalog.to_regclass(t.name)::text, false
+      from pg_catalog.unnest(${[...GRANTED_TABLES]}::text[]) as t (name)
       union all
-      select 3, 'grant ' || t.rights || ' on %s to %I', pg_catalog.to_regclass(t.name)::text
-      from unnest(${grants.map(({ table }) => table)}::text[], ${grants.map(({ rights }) => rights)}::text[]) as t (name, rights)
-    ) as s (position, form, object)
+      select 3, 'grant ' || t.granted || ' on %s to %I', pg_catalog.to_regclass(t.name)::text,
+             case when t.granted like 'update (%'
+               then not pg_catalog.has_any_column_privilege(${role}::name, pg_catalog.to_regclass(t.name)::oid, 'update')
+               else not pg_catalog.has_table_privilege(${role}::name, pg_catalog.to_regclass(t.name)::oid, t.granted)
+             end
+      from unnest(${each.map(({ table }) => table)}::text[], ${each.map(({ right }) => right)}::text[]) as t (name, granted)
+    ) as s (position, form, object, is_missing)
     order by s.position`
-  return rows.map(({ statement }) => statement)
 }
