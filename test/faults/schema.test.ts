@@ -144,6 +144,12 @@ const CHANGES: [what: string, change: string, undo: string, lines: Partial<Schem
     { added: ['overloading type public.to_regclass', 'overloading type public.unnest'] },
   ],
   [
+    "a function in PostgreSQL's catalog",
+    'create function pg_catalog.meddle() returns integer language sql as $$ select 1 $$',
+    'drop function pg_catalog.meddle()',
+    { beside: ['function pg_catalog.meddle()'] },
+  ],
+  [
     'an operator of its own',
     'create function meddle(bytea, bytea) returns boolean language sql as $$ select true $$; create operator = (leftarg = bytea, rightarg = bytea, function = meddle)',
     'drop operator public.= (bytea, bytea); drop function meddle(bytea, bytea)',

@@ -116,6 +116,10 @@ export async function describeSchema(transaction: Transaction): Promise<string[]
       where (own.has_name and not (own.has_arguments and p.provariadic = 0 and p.pronargdefaults = 0))
         or not exists (select from pg_depend as d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e')
       union all
+      -- initdb makes everything below the first normal oid; only a superuser adds a function to the catalog.
+      select 'function pg_catalog.' || p.oid::regprocedure::text
+      from pg_proc as p where p.pronamespace = 'pg_catalog'::regnamespace and p.oid >= 16384
+      union all
       -- A call with one argument that no function fits exactly, as none fits a literal, is a cast to a type of its name.
       select 'overloading type ' || t.oid::regtype::text
       from pg_type as t join path on t.typnamespace = path.oid
@@ -126,7 +130,7 @@ export async function describeSchema(transaction: Transaction): Promise<string[]
       where exists (select from pg_operator as c where c.oprnamespace = 'pg_catalog'::regnamespace and c.oprname = o.oprname)
         or not exists (select from pg_depend as d where d.classid = 'pg_operator'::regclass and d.objid = o.oid and d.deptype = 'e')
       union all
-      -- A cast needs no schema. initdb makes everything below the first normal oid.
+      -- A cast needs no schema.
       select 'cast from ' || c.castsource::regtype::text || ' to ' || c.casttarget::regtype::text
       from pg_cast as c join pg_type as s on s.oid = c.castsource join pg_type as t on t.oid = c.casttarget
       where c.oid >= 16384 and s.typnamespace = 'pg_catalog'::regnamespace and t.typnamespace = 'pg_catalog'::regnamespace
