@@ -54,7 +54,8 @@ const roundOf = (of: Service, witnesses = [known(witness), known(other)], file =
 const shortName = ({ key }: WitnessProcess) => key.split('+').slice(0, 2).join('+')
 const kinds = async (round: ReturnType<typeof roundOf>) => (await round({ isLast: false }))?.map(({ kind }) => kind)
 const lastId = async () => (await findHead(service.services.sql, INSTALLATION_ID))?.last_id ?? 0
-const grow = () => anchorNow(service.services, { evenIfSame: true })
+/** Also beside an alarm: a tenant of one of the tests is in no log any more. */
+const grow = () => anchorNow(service.services, { evenIfSame: true, mayLeave: true })
 
 async function newest(witnesses: readonly string[], file = join(folder, 'checkpoints')) {
   const lines = listWitnessedLines(await readFile(file, 'utf8'))

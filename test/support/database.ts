@@ -91,5 +91,11 @@ function adminOf(adminUrl: string): postgres.Sql {
 
 async function dropDatabase(adminUrl: string, name: string): Promise<void> {
   const admin = adminOf(adminUrl)
+  try {
+    // Waits for the sessions that are about to end. A client reports one that was ended by force, even after it has closed its pool.
+    if (!isPooled()) return void (await admin`drop database if exists ${admin(name)}`)
+  } catch (error) {
+    if (!(error instanceof postgres.PostgresError && error.code === '55006')) throw error // a session is in use
+  }
   await admin`drop database if exists ${admin(name)} with (force)`
 }

@@ -135,7 +135,7 @@ describe('a row that was not asked for', () => {
     expect(await createScheduledVerification(services, { hours: 1 })(signal)).toBeUndefined() // the installation is new
     const sql = new Proxy(services.sql, {
       apply: (target, _, [strings, ...values]: [TemplateStringsArray, ...never[]]) =>
-        /select max\(id\)/.test(strings.join('?')) ? newestEntry().then((id) => [{ id }]) : target(strings, ...values),
+        /\bmax\(id\)/.test(strings.join('?')) ? newestEntry().then((id) => [{ id }]) : target(strings, ...values),
     }) as Sql
     const answering = { ...services, sql }
     expect(await createScheduledVerification(answering, { hours: 1 })(signal)).toMatchObject({ invalid: [] })
