@@ -16,6 +16,14 @@ const SEALED = [
   { what: 'api_keys', file: 'formats/row-mac.ts', writer: 'apiKeyMac' },
 ] as const
 
+/**
+ * The server writes the same bytes of an entry in two parts when it appends entries. In a mutant it does so by the function without the column,
+ * so that the server finds its own entries genuine.
+ */
+const APPENDED = 'hash = textHash(hash, before + id + after)'
+const APPENDED_WHOLE =
+  'hash = entryHash(hash, { tenant_id, id, action, key_id, key_version, actor, ip_address, metadata, created_at })'
+
 /** `tenant_id`, `entry.tenant_id`, `encodeHex(row.tenant_id)`, `...unlessUtf8(row.encoding)`; a label, in capitals, is no part */
 const PART = /^\s*(?:\.{3})?(?:\w+\()?(?:\w+\.)?([a-z_]+)\)?\s*$/
 
@@ -34,7 +42,8 @@ export interface Mutant {
 /** Every mutant there is: one for each part of each array that is authenticated. */
 export function listMutants(): Mutant[] {
   return SEALED.flatMap(({ what, file, writer }) => {
-    const text = readFileSync(new URL(file, AUDIT), 'utf8')
+    const source = readFileSync(new URL(file, AUDIT), 'utf8')
+    const text = what === 'entry' ? replaceOnce(source, APPENDED, APPENDED_WHOLE, 'the append') : source
     const body = text.indexOf('{\n', text.indexOf(`export function ${writer}(`))
     const from = text.indexOf('[', body) + 1
     const to = text.indexOf('])', from)
@@ -56,10 +65,10 @@ export interface Guard {
 /** Mutants of a file of packages/server/src/audit, or beside it: each is without one of the guards that guards.json lists for the file. */
 export function listGuardMutants(file: keyof typeof guards): Guard[] {
   const source = readFileSync(new URL(file, AUDIT), 'utf8')
-  return Object.entries<string[]>(guards[file]).map(([guard, [from = '', to = '']]) => {
-    if (source.split(from).length !== 2) throw new Error(`the source of the guard is not there once: ${guard}`)
-    return { guard, text: source.replace(from, () => to) }
-  })
+  return Object.entries<string[]>(guards[file]).map(([guard, [from = '', to = '']]) => ({
+    guard,
+    text: replaceOnce(source, from, to, guard),
+  }))
 }
 
 /** A guard that only shows on a database. */
@@ -83,9 +92,13 @@ export function listDatabaseGuardMutants(): DatabaseGuard[] {
         },
       ]) => {
         const [from = '', to = ''] = patch
-        if (source.split(from).length !== 2) throw new Error(`the source of the guard is not there once: ${guard}`)
-        return { guard, file, text: source.replace(from, () => to), red: [files, names] }
+        return { guard, file, text: replaceOnce(source, from, to, guard), red: [files, names] }
       },
     )
   })
+}
+
+function replaceOnce(source: string, from: string, to: string, what: string): string {
+  if (source.split(from).length !== 2) throw new Error(`the source is not there once: ${what}`)
+  return source.replace(from, () => to)
 }
