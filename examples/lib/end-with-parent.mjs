@@ -1,10 +1,11 @@
 // Loaded into an example's server (node --import): ends it with the example, and removes its temporary folder, however the
 // example ends, SIGKILL included. The example holds the other end of our standard input, and the kernel closes it then.
-import { mkdirSync, rmSync } from 'node:fs'
+import { chmodSync, mkdirSync, rmSync } from 'node:fs'
 
 const folder = process.env.EXAMPLE_FOLDER
 if (!folder) throw new Error('EXAMPLE_FOLDER must name the folder to make')
-mkdirSync(folder, { mode: 0o700 })
+mkdirSync(folder, { recursive: true }) // the browser example may have begun to write its page there
+chmodSync(folder, 0o700)
 process.on('exit', () => rmSync(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 }))
 
 process.stdin.resume().on('close', () => {

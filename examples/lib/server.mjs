@@ -23,7 +23,7 @@ const STOP_DEADLINE_MS = 12_000
 export function startServer(signal) {
   signal?.throwIfAborted()
   const inherited = INHERITED.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]]))
-  // end-with-parent.mjs makes it and removes it, so there is no moment in which it could be left behind.
+  // end-with-parent.mjs makes it if nobody has, and removes it, however the example ends.
   const folder = join(tmpdir(), `eaas-demo-${randomUUID()}`)
   const env = {
     ...Object.fromEntries(inherited),
