@@ -114,6 +114,8 @@ async function trace(browser: Browser, page: Page, work: () => Promise<void>): P
   const categories = ['devtools.timeline', 'disabled-by-default-devtools.timeline', 'blink.user_timing']
   await browser.startTracing(page, { categories })
   await work()
+  // A task that has not ended when the trace does has no duration there, and the page may answer in the middle of one.
+  await page.evaluate(() => new Promise((resolve) => setTimeout(resolve)))
   return (JSON.parse((await browser.stopTracing()).toString()) as { traceEvents: TraceEvent[] }).traceEvents
 }
 
