@@ -28,7 +28,7 @@ import { readValidLog } from '../runner/valid-log.js'
 import { deleteAlarm, listAlarms, lockAlarm } from '../store/alarms.js'
 import { findEntryHash, lockHead } from '../store/audit.js'
 import type { Transaction } from '../store/db.js'
-import { makeHead } from './shared/made-head.js'
+import { makeHead } from './shared/make-head.js'
 
 export interface AcceptOptions {
   /** for the log; 1 to 255 characters */

@@ -69,13 +69,33 @@ export async function anchorHeads(
   // Proven here too, although each server compares before it anchors: heads that somebody edits in between must not be covered.
   const before = afresh ? [] : await readAnchorHeads(sql, services.installationKey)
   const anchored = new Map(before.map((head) => [head.tenant_id, head]))
-  const changed: Head[] = []
-  // Taken before the heads are read, which need not show what is committed meanwhile. What is alarmed about stays covered as it was.
+  const { changed, left } = await judgeHeads(services, sql, anchored, { accepted, mayLeave })
+  if (!mayLeave) reportLeft(left, onLeft)
+  const removed = without !== undefined && anchored.delete(without) ? [without] : []
+  if (changed.length + removed.length + notes.length === 0 && !evenIfSame && !afresh) return undefined
+  const covered = new Map<string, Head>([...anchored, ...changed.map((head) => [head.tenant_id, head] as const)])
+  const leaves = [...covered.values()].sort((a, b) => (a.tenant_id < b.tenant_id ? -1 : 1))
+  const anchor: EntryNote = { action: 'installation.anchor', metadata: anchorMetadata(leaves) }
+  const head = await recordForInstallation(services, sql, systemCaller(services), [...notes, anchor])
+  await replaceAnchoredHeads(sql, { changed, removed })
+  return head
+}
+
+// The heads that the anchor covers newly, and by tenant what is wrong with those that it leaves as they were: all of them only where none
+// may be left.
+async function judgeHeads(
+  services: Services,
+  sql: Transaction,
+  anchored: ReadonlyMap<string, AnchoredHead>,
+  { accepted, mayLeave }: { accepted: string | undefined; mayLeave: boolean },
+): Promise<{ changed: Head[]; left: Map<string, string> }> {
+  // Taken before the heads are read, which need not show what is committed meanwhile.
   const { watches } = services.committer
   const witnessed = new Map([...watches.all()].map((watch) => [watch.tenant_id, watch.witnessed?.last_id ?? 0]))
   const alarmed = new Set(watches.alarmed().map(({ tenant_id }) => tenant_id))
-  const left = new Map<string, string>()
   const listed = await listCurrentHeads(sql)
+  const changed: Head[] = []
+  const left = new Map<string, string>()
   for (const head of listed) {
     const found = { head, anchored: anchored.get(head.tenant_id), isAccepted: head.tenant_id === accepted }
     const isExplained = mayLeave || found.anchored?.is_contradicted || alarmed.has(head.tenant_id)
@@ -85,26 +105,21 @@ export async function anchorHeads(
     if (fault !== undefined) left.set(head.tenant_id, fault)
     else if (head.is_changed) changed.push(head)
   }
-  if (!mayLeave) {
-    const unlisted = await findUnlisted(sql, [...anchored.keys()], listed)
-    for (const tenant_id of unlisted) left.set(tenant_id, `tenant ${tenant_id} or its head is missing`)
-    for (const { tenant_id, alarm } of watches.alarmed()) {
-      if (tenant_id !== INSTALLATION_ID)
-        left.set(tenant_id, `there is an alarm about tenant ${tenant_id}: ${alarm?.reason}`)
-    }
-    for (const [tenant_id, what] of left) {
-      if (!onLeft) throw new ChainAlarmError(`no anchor is written: ${what}. ${RECOVERY_PAGE}`)
-      onLeft(tenant_id, what)
-    }
+  if (mayLeave) return { changed, left }
+  for (const tenant_id of await findUnlisted(sql, [...anchored.keys()], listed))
+    left.set(tenant_id, `tenant ${tenant_id} or its head is missing`)
+  for (const { tenant_id, alarm } of watches.alarmed()) {
+    if (tenant_id !== INSTALLATION_ID)
+      left.set(tenant_id, `there is an alarm about tenant ${tenant_id}: ${alarm?.reason}`)
   }
-  const removed = without !== undefined && anchored.delete(without) ? [without] : []
-  if (changed.length + removed.length + notes.length === 0 && !evenIfSame && !afresh) return undefined
-  const covered = new Map<string, Head>([...anchored, ...changed.map((head) => [head.tenant_id, head] as const)])
-  const leaves = [...covered.values()].sort((a, b) => (a.tenant_id < b.tenant_id ? -1 : 1))
-  const anchor: EntryNote = { action: 'installation.anchor', metadata: anchorMetadata(leaves) }
-  const head = await recordForInstallation(services, sql, systemCaller(services), [...notes, anchor])
-  await replaceAnchoredHeads(sql, { changed, removed })
-  return head
+  return { changed, left }
+}
+
+function reportLeft(left: ReadonlyMap<string, string>, onLeft: AnchorOptions['onLeft']): void {
+  for (const [tenant_id, what] of left) {
+    if (!onLeft) throw new ChainAlarmError(`no anchor is written: ${what}. ${RECOVERY_PAGE}`)
+    onLeft(tenant_id, what)
+  }
 }
 
 // Somebody may put an older head back for the moment in which the anchor is written.
