@@ -3,9 +3,9 @@
 // on PostgreSQL if it is found, where they take a fraction of the time.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { cp, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { cp, mkdtemp, readdir, readFile, realpath, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { listDatabaseGuardMutants, listMutants, type Mutant, type Sealed } from '../audit/mutants.js'
@@ -59,7 +59,7 @@ interface Run {
 
 let copy: string
 beforeAll(async () => {
-  copy = await mkdtemp(join(tmpdir(), 'eaas-test-mutants-'))
+  copy = await realpath(await mkdtemp(join(tmpdir(), 'eaas-test-mutants-')))
   for (const name of COPIED) {
     await cp(join(PROJECT, name), join(copy, name), {
       recursive: true,
@@ -73,32 +73,44 @@ beforeAll(async () => {
 })
 afterAll(() => rm(copy, { recursive: true, force: true }))
 
-/** Runs the attacks in the copy. A few that fail are enough. */
-async function attack([files, names]: Attacks): Promise<Run> {
-  const all = (await readdir(join(copy, 'test/audit'), { recursive: true })).map((path) => path.replaceAll('\\', '/'))
-  const paths = all.filter((path) => new RegExp(`^${files}[^/]*\\.test\\.ts$`).test(path))
-  if (paths.length === 0) throw new Error(`there are no tests ${files}`)
-  const report = join(copy, 'report.json')
-  await rm(report, { force: true })
-  const vitest = join(copy, 'node_modules/vitest/vitest.mjs')
-  const args = [
-    'run',
-    '--project',
-    findPostgres() ? 'postgres' : 'embedded',
-    '--reporter',
-    'json',
-    '--outputFile',
-    report,
-    '--bail',
-    '5',
-    '-t',
-    names,
-    ...paths.map((path) => `test/audit/${path}`),
-  ]
+const fileOf = ([files]: Attacks) => new RegExp(`^${files}[^/]*\\.test\\.ts$`)
+
+/** Runs a command of vitest in the copy, and reads what it writes. */
+async function vitest(command: 'run' | 'list', report: string, ...args: string[]): Promise<unknown> {
+  const path = join(copy, 'report.json')
+  await rm(path, { force: true })
+  const program = join(copy, 'node_modules/vitest/vitest.mjs')
+  const project = findPostgres() ? 'postgres' : 'embedded'
   const env = { ...process.env, EAAS_TEST_ONE_VERIFIER: '1', EAAS_TEST_SLOW: '' }
-  const child = spawn(process.execPath, [vitest, ...args], { cwd: copy, env, stdio: 'ignore', timeout: ATTACK_MS })
+  const child = spawn(process.execPath, [program, command, '--project', project, `${report}=${path}`, ...args], {
+    cwd: copy,
+    env,
+    stdio: 'ignore',
+    timeout: ATTACK_MS,
+  })
   await once(child, 'exit')
-  const { testResults } = JSON.parse(await readFile(report, 'utf8')) as {
+  return JSON.parse(await readFile(path, 'utf8'))
+}
+
+/** Finds the guards whose attacks do not exist, under these names. */
+async function findUnattacked(): Promise<string[]> {
+  const tests = (await vitest('list', '--json', 'test/audit')) as { name: string; file: string }[]
+  const folder = join(copy, 'test/audit')
+  const isAttack = ([files, names]: Attacks) =>
+    tests.some(
+      ({ file, name }) =>
+        fileOf([files, names]).test(relative(folder, file)) && new RegExp(names).test(name.replaceAll(' > ', ' ')),
+    )
+  return listDatabaseGuardMutants().flatMap(({ guard, red }) => (isAttack(red) ? [] : [`${guard}: ${red.join(', ')}`]))
+}
+
+/** Runs the attacks in the copy. A few that fail are enough. */
+async function attack(attacks: Attacks): Promise<Run> {
+  const all = (await readdir(join(copy, 'test/audit'), { recursive: true })).map((path) => path.replaceAll('\\', '/'))
+  const paths = all.filter((path) => fileOf(attacks).test(path)).map((path) => `test/audit/${path}`)
+  if (paths.length === 0) throw new Error(`there are no tests ${attacks[0]}`)
+  const args = ['--reporter', 'json', '--bail', '5', '-t', attacks[1], ...paths]
+  const { testResults } = (await vitest('run', '--outputFile', ...args)) as {
     testResults: {
       message: string
       assertionResults: { status: string; fullName: string; failureMessages: string[] }[]
@@ -132,6 +144,10 @@ async function attackMutant({ file, text }: { file: string; text: string }, atta
 // The children start databases of their own, so the suite runs once.
 describe.runIf(backend() === 'embedded')('the suite of attacks', () => {
   const mutants = listMutants()
+
+  it('has the attacks that the list of guards names', { timeout: TIMEOUT_MS }, async () => {
+    expect(await findUnattacked()).toEqual([])
+  })
 
   it('is green on the server as it is, and covers each of what is patched', { timeout: TIMEOUT_MS }, async () => {
     const { passed, failed, broken } = await attack(['tamper/', ''])
