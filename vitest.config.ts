@@ -92,9 +92,9 @@ const common = {
   // So a test that changes a global undoes it. `findMocking` says which files have a worker of their own, in the project `unit-isolated`.
   isolate: false,
   execArgv: LESS_COMPILING,
-  // One worker more than cores, since workers wait for the database: with two on two cores these were idle for 40 % of a run.
-  // More than four only crowd PostgreSQL.
-  maxWorkers: Math.min(4, availableParallelism() + 1),
+  // One for each core: each worker loads and compiles the sources for itself, so a third one on two cores cost a tenth of the CPU time
+  // of the run. More than four only crowd PostgreSQL.
+  maxWorkers: Math.min(4, availableParallelism()),
   // The timeouts only end tests that hang. On a machine with other work on both cores a test takes five times as long.
   testTimeout: slow ? SLOW_TIMEOUT_MS : 120_000,
   hookTimeout: 120_000,
