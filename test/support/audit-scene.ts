@@ -192,14 +192,19 @@ export async function copyTables(sql: postgres.Sql, moment: string): Promise<voi
   )
 }
 
-/** Restores the rows of every table, or of some, from a copy. No server appends an entry meanwhile. */
+/**
+ * Restores the rows of every table, or of some, from a copy. No server appends an entry meanwhile. Rows that are as they were stay: each
+ * that is written again leaves a dead one behind, which every later statement passes.
+ */
 export async function restoreTables(
   sql: postgres.Sql,
   moment: string,
   tables: readonly string[] = TABLES,
 ): Promise<void> {
   const statements = tables.map(
-    (table) => `delete from ${table}; insert into ${table} select * from ${moment}.${table}`,
+    (table) =>
+      `delete from ${table} where ${table} not in (select kept from ${moment}.${table} as kept);
+       insert into ${table} select * from ${moment}.${table} except select * from ${table}`,
   )
   const lock = 'lock table heads in exclusive mode'
   await sql.begin((transaction) => transaction.unsafe([lock, ...statements].join('; ')))
