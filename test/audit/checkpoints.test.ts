@@ -183,7 +183,7 @@ describe('checkpoints on a schedule', () => {
   })
 
   it('are written by the running server to where its configuration says', async () => {
-    const database = await freshDatabase('checkpoints')
+    const database = await freshDatabase('checkpoints', { migrated: true })
     const { tenant_id } = await createTenantInProcess({ database }, 'scheduled')
     const path = join(folder, 'server')
     const eaas = await startServer({ database, environment: { EAAS_CHECKPOINT_FILE: path } })
@@ -281,7 +281,7 @@ describe('lines of the file that are not as a server wrote them', () => {
   }, async () => {
     const path = join(folder, 'edited')
     const environment = { EAAS_CHECKPOINT_FILE: path }
-    const database = await freshDatabase('edited')
+    const database = await freshDatabase('edited', { migrated: true })
     await createTenantInProcess({ database }, 'edited')
     const eaas = await startServer({ database, environment })
     await eaas.stop()
@@ -301,7 +301,7 @@ describe('lines of the file that are not as a server wrote them', () => {
   }, async () => {
     const path = join(folder, 'raised')
     const environment = { EAAS_CHECKPOINT_FILE: path }
-    const database = await freshDatabase('raised')
+    const database = await freshDatabase('raised', { migrated: true })
     const { api_key } = await createTenantInProcess({ database }, 'raised')
     const eaas = await startServer({ database, environment })
     const headers = { authorization: `Bearer ${api_key.secret}` }

@@ -15,7 +15,7 @@ describe('eaas audit export --follow', { timeout: LIMIT_MS }, () => {
   const children: ChildProcess[] = []
 
   beforeAll(async () => {
-    database = await freshDatabase('follow')
+    database = await freshDatabase('follow', { migrated: true })
     server = await startServer({ database })
     await createTenantInProcess({ database }, 'acme')
   }, LIMIT_MS)

@@ -97,7 +97,7 @@ export interface World {
 
 /** Starts a service for histories. */
 export async function startWorld(): Promise<World> {
-  const database: TestDatabase = await freshDatabase('honest')
+  const database: TestDatabase = await freshDatabase('honest', { migrated: true })
   const start = () => startService({ database, now: () => world.now })
   const world: World = {
     service: undefined as unknown as Service,

@@ -29,7 +29,7 @@ let folder: string
 beforeAll(async () => {
   if (!runs) return
   folder = mkdtempSync(join(tmpdir(), 'eaas-thread-'))
-  const database = await freshDatabase('thread')
+  const database = await freshDatabase('thread', { migrated: true })
   if (database.backend === 'postgres') url = database.url
   service = await startService({ database })
   owner = await service.createTenant()
@@ -142,7 +142,7 @@ describe.skipIf(!runs)(
 
 describe.skipIf(!runs || process.platform !== 'linux')('a server that verifies', () => {
   it('does so in a thread that has a lower priority than the one that serves', { timeout: 120_000 }, async () => {
-    const database = await freshDatabase('thread')
+    const database = await freshDatabase('thread', { migrated: true })
     const { api_key } = await createTenantInProcess({ database }, 'verified')
     const eaas = await startEaas({ database })
     onTestFinished(() => void eaas.stop())

@@ -346,7 +346,7 @@ describe('a server process with witnesses', () => {
       most = Math.max(most, sockets.size)
     })
     await once(silent, 'listening')
-    const database = await freshDatabase('silent_witness')
+    const database = await freshDatabase('silent_witness', { migrated: true })
     const url = `http://127.0.0.1:${(silent.address() as AddressInfo).port}`
     const server = await startEaas({
       database,
