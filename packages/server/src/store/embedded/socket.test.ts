@@ -1,13 +1,19 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { PGlite } from '@electric-sql/pglite'
+import { PGlite } from '@electric-sql/pglite'
 import postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
-import { openCreatedCluster } from '../../../../../test/support/created-cluster.js'
+import { copyCreatedCluster, openCreatedCluster } from '../../../../../test/support/created-cluster.js'
+import { DURABLE_START_PARAMS, DurableNodeFS } from './fsync.js'
 import { type EmbeddedSocket, serveOnSocket } from './socket.js'
 
 const IDLE_MS = 600
+
+function connectTo(path: string): postgres.Sql {
+  const options = { user: 'postgres', database: 'postgres', max: 1, onnotice: () => undefined, path }
+  return postgres(options as postgres.Options<Record<string, never>>) as unknown as postgres.Sql
+}
 
 describe('a client that says nothing within its transaction', { timeout: 60_000 }, () => {
   let folder: string
@@ -32,10 +38,9 @@ describe('a client that says nothing within its transaction', { timeout: 60_000 
   })
 
   function client(): postgres.Sql {
-    const options = { user: 'postgres', database: 'postgres', max: 1, onnotice: () => undefined }
-    const sql = postgres({ ...options, path: join(folder, '.s.PGSQL.5432') } as postgres.Options<Record<string, never>>)
-    clients.push(sql as unknown as postgres.Sql)
-    return sql as unknown as postgres.Sql
+    const sql = connectTo(join(folder, '.s.PGSQL.5432'))
+    clients.push(sql)
+    return sql
   }
 
   it('loses its turn in time, however busy the others are', async () => {
@@ -65,5 +70,49 @@ describe('a client that says nothing within its transaction', { timeout: 60_000 
         await new Promise((resolve) => setTimeout(resolve, IDLE_MS / 3))
       }
     })
+  })
+})
+
+describe('a database that stops because an fsync failed', { timeout: 60_000 }, () => {
+  let folder: string
+  beforeAll(() => {
+    folder = mkdtempSync(join(tmpdir(), 'eaas-socket-'))
+  })
+  afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+  it('acknowledges no commit, disconnects all clients, and refuses new ones with the reason', async () => {
+    const cluster = join(folder, 'postgres')
+    await copyCreatedCluster(inject('runDir'), cluster)
+    const fs = new DurableNodeFS(cluster)
+    const database = await PGlite.create({ fs, startParams: [...DURABLE_START_PARAMS] })
+    const path = join(folder, '.s.PGSQL.5432')
+    const failures: Error[] = []
+    const onFailure = (error: Error) => void failures.push(error)
+    const socket = await serveOnSocket({ database, path, failure: () => fs.failure, onFailure })
+    const [writer, reader, late] = [connectTo(path), connectTo(path), connectTo(path)]
+    await writer`create table ledger (n integer primary key)`
+    await reader`select 1`
+
+    const { FS } = database.Module
+    FS.filesystems.NODEFS.stream_ops.fsync = () => {
+      throw new FS.ErrnoError(29) // EIO
+    }
+    const outcomeOf = (one: PromiseLike<unknown>) => one.then(() => 'done', String)
+    const waiting: Promise<string>[] = []
+    const committing = writer.begin(async (transaction) => {
+      await transaction`insert into ledger values (1)`
+      waiting.push(outcomeOf(reader`select n from ledger`), outcomeOf(socket.run('select 1')))
+    })
+    expect(await outcomeOf(committing)).toMatch(/CONNECTION_CLOSED|ECONNRESET/)
+    expect(await Promise.all(waiting)).toEqual([
+      expect.stringMatching(/CONNECTION_CLOSED|ECONNRESET/),
+      expect.stringContaining('PostgreSQL stopped'),
+    ])
+    expect(failures).toEqual([fs.failure])
+    await expect(late`select 1`).rejects.toMatchObject({ code: '57P02' })
+    await expect(socket.run('select 1')).rejects.toThrow('PostgreSQL stopped')
+
+    await Promise.all([writer, reader, late].map((sql) => sql.end({ timeout: 1 })))
+    await socket.close()
   })
 })
