@@ -6,6 +6,7 @@ import { verifyAll } from '../../packages/server/src/jobs/verify-all.js'
 import { acceptRollback } from '../../packages/server/src/operations/accept-rollback.js'
 import { anchorNow } from '../../packages/server/src/runner/anchor-heads.js'
 import { findUncovered } from '../../packages/server/src/store/anchors.js'
+import type { Sql } from '../../packages/server/src/store/db.js'
 import { serverOf } from '../support/audit-scene.js'
 import type { Service } from '../support/service.js'
 import { anchor, copyAll, removeAll, setInstallationScene, verify } from './installation-scene.js'
@@ -71,6 +72,30 @@ describe('an anchored head that was given the MAC of a later one', () => {
     expect(left).toEqual([tenant_id])
     expect(await coveredEntry(running, tenant_id)).toBe(4)
     expect((await start()).alarms).toMatchObject([{ tenant_id }])
+  })
+})
+
+describe('a tenant whose row is hidden while the heads are listed, and whose head is there', () => {
+  it('is named, and a command writes no anchor that would cover less', async () => {
+    const { victim } = await twoTenants()
+    const { tenant_id } = victim.tenant
+    await anchor(current())
+    await victim.call('POST', '/v1/keys', { name: 'more' })
+    const { services: command } = serverOf(current()) // has witnessed nothing
+    const hiding = (sql: Sql): Sql => {
+      const asked = (strings: TemplateStringsArray, ...values: never[]) => {
+        const answer = sql(strings, ...values)
+        if (!/as last_entry/.test(strings.join('?'))) return answer
+        return answer.then((rows) => rows.filter((row) => row.tenant_id !== tenant_id))
+      }
+      const begin = (use: (sql: Sql) => Promise<unknown>) => sql.begin((begun) => use(hiding(begun as unknown as Sql)))
+      return Object.assign(asked, sql, { begin }) as unknown as Sql
+    }
+    const services = { ...command, sql: hiding(command.sql) }
+    await expect(anchorNow(services, { evenIfSame: true })).rejects.toThrow(
+      `no anchor is written: tenant ${tenant_id} or its head is missing`,
+    )
+    expect(await coveredEntry(current(), tenant_id)).toBe(3)
   })
 })
 
