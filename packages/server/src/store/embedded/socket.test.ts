@@ -98,7 +98,7 @@ describe('a database that stops because an fsync failed', { timeout: 60_000 }, (
       throw new FS.ErrnoError(29) // EIO
     }
     const outcomeOf = (one: PromiseLike<unknown>) => one.then(() => 'done', String)
-    const waiting: Promise<string>[] = []
+    const waiting: PromiseLike<string>[] = []
     const committing = writer.begin(async (transaction) => {
       await transaction`insert into ledger values (1)`
       waiting.push(outcomeOf(reader`select n from ledger`), outcomeOf(socket.run('select 1')))
