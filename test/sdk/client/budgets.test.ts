@@ -91,7 +91,7 @@ describe('the package', () => {
       sideEffects: boolean
     }
     expect(Object.keys(manifest.dependencies).length).toBeLessThanOrEqual(5)
-    expect(Object.keys(manifest.scripts)).toEqual(['build'])
+    expect(Object.keys(manifest.scripts)).toEqual(['build', 'prepack'])
     expect(manifest.sideEffects).toBe(false)
   })
 })
