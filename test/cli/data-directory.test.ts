@@ -1,7 +1,7 @@
 // One server on a data directory, and the commands beside it, as real processes.
 import { execFileSync, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
@@ -53,6 +53,21 @@ describe.skipIf(backend() === 'postgres')('a data directory (PostgreSQL has none
     await eaas.kill9()
     await eaas.start()
     await eaas.stop()
+  })
+
+  it('is given up by a server whose lock was removed, and keeps what it acknowledged', {
+    timeout: TIMEOUT_MS,
+  }, async () => {
+    if (database.backend !== 'embedded') throw new Error('this needs a data directory')
+    const { dataDir } = database
+    const eaas = await startEaas({ database })
+    const { api_key } = await createTenantByCli({ database }, 'before the removal')
+    for (const name of readdirSync(dataDir)) if (name.startsWith('server.lock.')) rmSync(join(dataDir, name))
+    await expect.poll(() => eaas.stderr, { timeout: 30_000 }).toContain('is no longer this process')
+    expect(await eaas.stop()).toMatchObject({ code: 1 })
+    await eaas.start()
+    expect((await callsOf(api_key.secret)(eaas.url, 'GET', '/v1/keys')).status).toBe(200)
+    expect((await eaas.stop()).code).toBe(0)
   })
 
   it('is ignored by git from the first start on, and again after its .gitignore was lost', {

@@ -19,8 +19,12 @@ import { ConfigError } from './config.js'
 import { RootKeyError } from './crypto/root-key.js'
 import { Refusal } from './runner/refusal.js'
 import { DatabaseDeadlineError } from './store/deadline.js'
-import { DataDirectoryInUseError, ForeignServerError } from './store/embedded/data-directory-lock.js'
-import { ForeignDataDirectoryError, UnusableDataDirectoryError } from './store/embedded/database.js'
+import { DataDirectoryInUseError, ForeignServerError, LockLostError } from './store/embedded/data-directory-lock.js'
+import {
+  ForeignDataDirectoryError,
+  UnlockedServerError,
+  UnusableDataDirectoryError,
+} from './store/embedded/database.js'
 import { RoleError } from './store/grants.js'
 import { NewerSchemaError } from './store/migrations.js'
 import { NoDatabaseError } from './store/open-store.js'
@@ -72,6 +76,7 @@ const EXPECTED = [
   DatabaseDeadlineError,
   ForeignDataDirectoryError,
   ForeignServerError,
+  LockLostError,
   NewerSchemaError,
   NoDatabaseError,
   WrongFormatError,
@@ -79,6 +84,7 @@ const EXPECTED = [
   RoleError,
   RootKeyError,
   TamperedRowError,
+  UnlockedServerError,
   UnusableDataDirectoryError,
   WitnessError,
 ]

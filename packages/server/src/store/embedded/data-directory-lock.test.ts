@@ -1,9 +1,20 @@
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  cpSync,
+  linkSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { type Child, type Compiled, compileForChildren } from './child-of-test.js'
-import { DataDirectoryInUseError, findLockHolder, lockDataDirectory } from './data-directory-lock.js'
+import { DataDirectoryInUseError, findLockHolder, LockLostError, lockDataDirectory } from './data-directory-lock.js'
 
 const HOLD = `
 import { lockDataDirectory } from './data-directory-lock.js'
@@ -69,6 +80,11 @@ describe('the lock of a data directory', () => {
         .map(Number),
     )
     return join(directory, `server.lock.${number}`)
+  }
+
+  function ownSocket(): string {
+    const [name = ''] = readdirSync(directory).filter((name) => name.startsWith('alive-'))
+    return join(directory, name)
   }
 
   it('refuses a second process, naming the first one and what to do', async () => {
@@ -193,6 +209,46 @@ describe('the lock of a data directory', () => {
   it('says what to do about a damaged lock file', async () => {
     writeFileSync(join(directory, 'server.lock.1'), '')
     await expect(lockDataDirectory(directory)).rejects.toThrow(/server\.lock\.1 is damaged\..*delete this file/)
+  })
+
+  it.each<[string, RegExp, (file: string) => void]>([
+    ['its file is removed', /removed server\.lock\.1/, (file) => rmSync(file)],
+    ['its file is changed', /changed server\.lock\.1/, (file) => writeFileSync(file, '{}\n')],
+    ['its socket is removed', /removed or exchanged alive-/, () => rmSync(ownSocket())],
+    [
+      'its socket is exchanged',
+      /removed or exchanged alive-/,
+      () => {
+        const path = ownSocket()
+        rmSync(path)
+        writeFileSync(path, '')
+      },
+    ],
+    [
+      'another process claims the next number',
+      /another process took its lock/,
+      (file) => cpSync(file, file.replace(/1$/, '2')),
+    ],
+    ['its directory is moved away', /the directory was moved/, () => renameSync(directory, `${directory}-moved`)],
+    [
+      'another directory takes the place of its own',
+      /another one is in its place/,
+      () => {
+        renameSync(directory, `${directory}-moved`)
+        mkdirSync(directory)
+        for (const name of readdirSync(`${directory}-moved`))
+          linkSync(join(`${directory}-moved`, name), join(directory, name))
+      },
+    ],
+  ])('is found lost by its holder after %s', async (_, change, take) => {
+    const lock = await lockDataDirectory(directory)
+    lock.writeDurability('fsync')
+    lock.assertHeld()
+    take(highestLockFile())
+    expect(() => lock.assertHeld()).toThrow(LockLostError)
+    expect(() => lock.assertHeld()).toThrow(change)
+    await lock.release()
+    rmSync(`${directory}-moved`, { recursive: true, force: true })
   })
 
   it('works in a directory too deep for the path of a unix socket', async () => {

@@ -8,10 +8,26 @@
 // a dead holder n is to create n + 1, which `link` grants to one process only. The highest file is never deleted, not
 // even on release: were a number used twice, a process that slept since it saw n die could win n + 1 a second time.
 //
+// Whoever can write the directory can take the lock from its holder, who therefore looks at it again and again
+// (`assertHeld`); who comes next finds that the holder's database still answers (database.ts).
+//
 // The directory must be on a file system of this host (a unix socket does not answer across NFS).
 
 import { randomBytes } from 'node:crypto'
-import { chmodSync, linkSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  type BigIntStats,
+  chmodSync,
+  closeSync,
+  fstatSync,
+  linkSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { connect, createServer, type Server } from 'node:net'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
@@ -43,6 +59,13 @@ const Holder: z.ZodMiniType<LockHolder> = z.object({
 export interface DataDirectoryLock {
   /** Writes into the lock file whether commits reach the disk, for commands that work beside this process. */
   writeDurability(durability: 'fsync' | 'none'): void
+  /**
+   * Checks that the path still leads to the directory that was locked, and that the lock in it is this process's and as it wrote it.
+   *
+   * @throws LockLostError if not
+   */
+  assertHeld(): void
+  /** May be called again. */
   release(): Promise<void>
 }
 
@@ -58,6 +81,19 @@ export class DataDirectoryInUseError extends Error {
         `a data directory of its own; for several servers use PostgreSQL.`,
     )
     this.holder = holder
+  }
+}
+
+/** Thrown when the lock that this process holds was removed or changed, or its directory exchanged. */
+export class LockLostError extends Error {
+  override readonly name = 'LockLostError'
+
+  constructor(directory: string, change: string) {
+    super(
+      `The data directory ${directory} is no longer this process's: ${change}. Another process may have written to the database, or to a copy of ` +
+        'it, so this one stopped writing. Find out who can write the directory, and make sure that no process uses it. Start the server again, verify every log (eaas ' +
+        'audit verify --all), and repeat revocations and rotations of the last minutes.',
+    )
   }
 }
 
@@ -88,13 +124,56 @@ export async function lockDataDirectory(directory: string): Promise<DataDirector
   } finally {
     rmSync(draft, { force: true })
   }
+  let written = holder
+  // Held open: the system gives the number of a file or directory that is open to no other, nor that of a socket that is bound.
+  const opened = openSync(directory, 'r')
+  const locked = {
+    directory: fstatSync(opened, { bigint: true }),
+    socket: statSync(join(directory, holder.socket), { bigint: true }),
+  }
+  let isReleased = false
   return {
     writeDurability(durability) {
-      writeDraft(draft, { ...holder, durability })
+      written = { ...holder, durability }
+      writeDraft(draft, written)
       renameSync(draft, lockFile(directory, number)) // it is ours: others change it only when our socket is dead
     },
-    release: () => closed(alive),
+    assertHeld() {
+      const change = findChange(directory, number, { ...locked, written })
+      if (change !== undefined) throw new LockLostError(directory, change)
+    },
+    release: async () => {
+      if (isReleased) return
+      isReleased = true
+      closeSync(opened)
+      await closed(alive)
+    },
   }
+}
+
+/** What became of a lock, for the operator; undefined if it is as its holder left it. */
+function findChange(
+  directory: string,
+  number: number,
+  locked: { directory: BigIntStats; socket: BigIntStats; written: LockHolder },
+): string | undefined {
+  try {
+    if (!isSame(directory, locked.directory)) return 'the directory was moved, or another one is in its place'
+    if (!isSame(join(directory, locked.written.socket), locked.socket))
+      return `somebody removed or exchanged ${locked.written.socket}`
+    if (highestLock(directory) > number) return 'another process took its lock'
+    const text = readFileSync(lockFile(directory, number), 'utf8')
+    return text === textOf(locked.written) ? undefined : `somebody changed server.lock.${number}`
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException
+    if (code === 'EMFILE' || code === 'ENFILE') return undefined // as many files are open as may be: nothing is wrong with the lock
+    return code === 'ENOENT' ? `somebody removed server.lock.${number}` : `its lock cannot be read (${message})`
+  }
+}
+
+function isSame(path: string, known: BigIntStats): boolean {
+  const found = statSync(path, { bigint: true, throwIfNoEntry: false })
+  return found?.dev === known.dev && found.ino === known.ino
 }
 
 /** Thrown when this user may not ask whether a server holds the data directory. */
@@ -169,7 +248,11 @@ async function removeLeftovers(directory: string, mine: number): Promise<void> {
 
 // Flushed before it becomes a lock file: one that a power cut left empty could not be judged.
 function writeDraft(draft: string, holder: LockHolder): void {
-  writeFileSync(draft, `${JSON.stringify(holder)}\n`, { mode: 0o600, flag: 'wx', flush: true })
+  writeFileSync(draft, textOf(holder), { mode: 0o600, flag: 'wx', flush: true })
+}
+
+function textOf(holder: LockHolder): string {
+  return `${JSON.stringify(holder)}\n`
 }
 
 function lockFile(directory: string, number: number): string {

@@ -1,14 +1,16 @@
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
-import { connect } from 'node:net'
+import { once } from 'node:events'
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { connect, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import postgres from 'postgres'
 import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest'
 import { createdCluster } from '../../../../../test/support/created-cluster.js'
 import { rounds } from '../../../../../test/support/rounds.js'
 import { type Compiled, compileForChildren } from './child-of-test.js'
-import { DataDirectoryInUseError } from './data-directory-lock.js'
-import { type Embedded, findRunningEmbedded, openEmbedded } from './database.js'
+import { DataDirectoryInUseError, LockLostError } from './data-directory-lock.js'
+import { type Embedded, findRunningEmbedded, openEmbedded, UnlockedServerError } from './database.js'
 
 const KILLS = rounds(2, 20)
 
@@ -220,6 +222,38 @@ describe('the embedded database', () => {
     const nowhere = join(root, 'nowhere')
     expect(await findRunningEmbedded(nowhere)).toBeUndefined()
     expect(existsSync(nowhere)).toBe(false)
+  })
+
+  it('is not opened while a process without its lock answers', async () => {
+    const other = copyTemplate('unlocked')
+    const server = createServer().listen(join(other, '.s.PGSQL.5432'))
+    await once(server, 'listening')
+    expect(await findRunningEmbedded(other)).toBeUndefined()
+    await expect(openEmbedded({ dataDir: other })).rejects.toThrow(UnlockedServerError)
+    await promisify(server.close.bind(server))()
+    await (await openEmbedded({ dataDir: other })).close()
+  })
+
+  it('serves nobody from when its lock is removed, and does not write what it had not written', async () => {
+    const other = copyTemplate('lost')
+    let onFailure: (error: Error) => void = () => undefined
+    const failed = new Promise<Error>((resolve) => {
+      onFailure = resolve
+    })
+    const opened = await openEmbedded({ dataDir: other, onFailure })
+    const sql = postgres({ path: opened.socketPath, user: 'postgres', database: 'postgres', max: 1 } as object)
+    const committing = sql.begin(async (transaction) => {
+      await transaction`create table late (n integer)`
+      rmSync(join(other, 'server.lock.1'))
+      await failed
+    })
+    await expect(committing).rejects.toThrow(/CONNECTION_CLOSED|ECONNRESET/)
+    expect(await failed).toBeInstanceOf(LockLostError)
+    await expect(sql`select 1`).rejects.toMatchObject({ code: '57P02' })
+    await sql.end()
+    const before = readFileSync(join(other, 'postgres', 'global', 'pg_control'))
+    await expect(opened.close()).rejects.toThrow(LockLostError)
+    expect(readFileSync(join(other, 'postgres', 'global', 'pg_control'))).toEqual(before)
   })
 
   it('keeps what was committed, and rolls back what is open, when it closes', async () => {

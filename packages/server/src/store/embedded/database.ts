@@ -11,7 +11,7 @@ import { EMBEDDED_PATH } from '../search-path.js'
 import { SET_FORMATS } from '../text-formats.js'
 import { createClusterIfAbsent, isCluster } from './cluster.js'
 import { createDirectory } from './create-directory.js'
-import { answers, findLockHolder, lockDataDirectory } from './data-directory-lock.js'
+import { answers, type DataDirectoryLock, findLockHolder, lockDataDirectory } from './data-directory-lock.js'
 import type { DurableNodeFS } from './fsync.js'
 import { shortSocketPath } from './short-socket-path.js'
 import { type EmbeddedSocket, serveOnSocket } from './socket.js'
@@ -23,6 +23,10 @@ const SOCKET_NAME = '.s.PGSQL.5432'
 /** PGlite's default of 160 MB lies in this process's memory; a small key table and an append-only log need little. */
 const SHARED_BUFFERS = '16MB'
 const MAINTENANCE_INTERVAL_MS = 1_000
+/** Shorter than it takes another process to open the database. */
+const LOCK_CHECK_INTERVAL_MS = 250
+/** How long a holder that lost its lock, or that is being ended, may still answer: it finds that out, and ends. */
+const ENDING_TIMEOUT_MS = 1_000
 /** PostgreSQL's default checkpoint_timeout. */
 const CHECKPOINT_INTERVAL_MS = 5 * 60_000
 /** About one fsync a commit, of 1 to 8 kB of log each. */
@@ -36,8 +40,8 @@ export interface EmbeddedOptions {
   /** Created with mode 0700 if it is missing. */
   dataDir: string
   /**
-   * Called when PostgreSQL gave up after a failed write or fsync: connections are closed, none are served until the
-   * directory is opened anew, which recovers every acknowledged commit. Default: throw, which ends the process.
+   * Called when PostgreSQL gave up after a failed write or fsync, or when somebody took the lock or the directory from this process: connections are closed, none are served until the
+   * directory is opened anew, which recovers every commit that was acknowledged before. Default: throw, which ends the process.
    */
   onFailure?: (error: Error) => void
 }
@@ -49,7 +53,11 @@ export interface Embedded {
   fresh: boolean
   /** `none`: commits survive a crash of the process, but not a power cut. Say so loudly. */
   durability: 'fsync' | 'none'
-  /** Waits up to five seconds for clients to finish, shuts down, releases the directory. */
+  /**
+   * Waits up to five seconds for clients to finish, shuts down, releases the directory.
+   *
+   * @throws LockLostError if the directory that the database is in is not the locked one any more: what was written may be lost
+   */
   close(): Promise<void>
 }
 
@@ -66,6 +74,7 @@ export interface RunningEmbedded {
  * Opens the database of a data directory, which is locked until `close` or the end of the process.
  *
  * @throws DataDirectoryInUseError when another process has it open.
+ * @throws UnlockedServerError when another process has it open whose lock was removed.
  * @throws ForeignDataDirectoryError when it is another user's.
  * @throws UnusableDataDirectoryError when it cannot be made or written.
  * @throws Error when the directory or the database cannot be opened.
@@ -84,6 +93,8 @@ async function openDirectory(directory: string, onFailure: (error: Error) => voi
   keepFromGit(directory)
   const lock = await lockDataDirectory(directory)
   try {
+    const socketPath = shortSocketPath(directory, SOCKET_NAME)
+    await assertNotServed(socketPath)
     const cluster = join(directory, CLUSTER)
     const fresh = await createClusterIfAbsent(cluster)
     // Imported here, so that commands on PostgreSQL and beside a server do not load PGlite.
@@ -94,10 +105,16 @@ async function openDirectory(directory: string, onFailure: (error: Error) => voi
     lock.writeDurability(durability)
     await vacuumIfDue(database)
 
-    const socketPath = shortSocketPath(directory, SOCKET_NAME)
-    rmSync(socketPath, { force: true }) // of a holder that was killed; we hold the lock, so nobody uses it
-    const socket = await serveOnSocket({ database, path: socketPath, failure: () => fs.failure, onFailure })
+    lock.assertHeld()
+    rmSync(socketPath, { force: true }) // of a holder that was killed
+    let lost: Error | undefined
+    const failure = () => fs.failure ?? lost
+    const socket = await serveOnSocket({ database, path: socketPath, failure, onFailure })
     const stopMaintenance = maintain(socket, fs)
+    const stopWatching = watch(lock, (error) => {
+      lost = error
+      socket.fail(error)
+    })
     return {
       socketPath,
       fresh,
@@ -105,8 +122,16 @@ async function openDirectory(directory: string, onFailure: (error: Error) => voi
       async close() {
         stopMaintenance()
         await socket.close()
-        if (!fs.failure) await database.close()
-        await lock.release()
+        stopWatching()
+        try {
+          if (lost) throw lost
+          if (fs.failure) return
+          lock.assertHeld() // closing writes
+          await database.close()
+          lock.assertHeld()
+        } finally {
+          await lock.release()
+        }
       },
     }
   } catch (error) {
@@ -138,6 +163,41 @@ export async function findRunningEmbedded(dataDir: string): Promise<RunningEmbed
     `A process holds the data directory ${directory} but does not answer on ${SOCKET_NAME}. Check its log; it may ` +
       `still be recovering after a crash.`,
   )
+}
+
+/** Looks at the lock again and again, and calls back once when it is lost. */
+function watch(lock: DataDirectoryLock, onLost: (error: Error) => void): () => void {
+  const timer = setInterval(() => {
+    try {
+      lock.assertHeld()
+    } catch (error) {
+      clearInterval(timer)
+      onLost(error as Error)
+    }
+  }, LOCK_CHECK_INTERVAL_MS)
+  timer.unref()
+  return () => clearInterval(timer)
+}
+
+/** Thrown when a process serves the directory's database although another one could take the lock. */
+export class UnlockedServerError extends Error {
+  override readonly name = 'UnlockedServerError'
+
+  constructor(socketPath: string) {
+    super(
+      `A server answers on ${socketPath}, but its lock in the data directory is gone: somebody removed or changed it while the server ran. Two ` +
+        'processes on one directory would lose data, so nothing was opened. Stop that server, and find out who can write the directory. Then run this again.',
+    )
+  }
+}
+
+/** A holder stops to answer before it releases the lock; one that is killed, or whose lock is taken from it, soon after. @throws UnlockedServerError */
+async function assertNotServed(socketPath: string): Promise<void> {
+  const deadline = Date.now() + ENDING_TIMEOUT_MS
+  while (await answers(socketPath)) {
+    if (Date.now() >= deadline) throw new UnlockedServerError(socketPath)
+    await sleep(50)
+  }
 }
 
 async function openCluster(fs: DurableNodeFS, startParams: readonly string[]): Promise<PGlite> {

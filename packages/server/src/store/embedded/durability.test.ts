@@ -1,5 +1,5 @@
 // Whether commits reach the disk, as the process that holds the database finds out and others read. A file of its own: it mocks fsync.ts.
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { PGlite } from '@electric-sql/pglite'
@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, inject, it, vi } from 'vitest'
 import { copyCreatedCluster } from '../../../../../test/support/created-cluster.js'
 import { examineDurability } from '../../cli/examine-database.js'
 import { openStore } from '../open-store.js'
+import { lockDataDirectory } from './data-directory-lock.js'
 import { type Embedded, openEmbedded } from './database.js'
 
 vi.mock(import('./fsync.js'), async (original) => ({
@@ -28,8 +29,8 @@ describe('an embedded database whose commits do not reach the disk', () => {
     rmSync(dataDir, { recursive: true, force: true })
   })
 
-  async function examineBeside() {
-    const location = { databaseUrl: undefined, databasePooler: 'none', dataDir } as const
+  async function examineBeside(directory: string) {
+    const location = { databaseUrl: undefined, databasePooler: 'none', dataDir: directory } as const
     const store = await openStore(location, { beside: true, mayCreate: false })
     await store.close()
     return examineDurability(store)
@@ -41,14 +42,15 @@ describe('an embedded database whose commits do not reach the disk', () => {
 
   it('is reported so by a command beside that process', async () => {
     const detail = expect.stringContaining('a power cut can lose acknowledged audit entries')
-    expect(await examineBeside()).toEqual({ ok: false, detail })
+    expect(await examineBeside(dataDir)).toEqual({ ok: false, detail })
   })
 
   it('is not reported as durable if the process does not say, as one of an older version', async () => {
-    const [name = ''] = readdirSync(dataDir).filter((name) => name.startsWith('server.lock.'))
-    const file = join(dataDir, name)
-    const { durability: _, ...older } = JSON.parse(readFileSync(file, 'utf8'))
-    writeFileSync(file, JSON.stringify(older))
-    expect(await examineBeside()).toEqual({ warning: true, detail: expect.stringContaining('/health') })
+    const older = mkdtempSync(join(tmpdir(), 'eaas-durability-'))
+    const lock = await lockDataDirectory(older) // which says nothing of durability until it is told
+    symlinkSync(embedded.socketPath, join(older, '.s.PGSQL.5432'))
+    expect(await examineBeside(older)).toEqual({ warning: true, detail: expect.stringContaining('/health') })
+    await lock.release()
+    rmSync(older, { recursive: true })
   })
 })

@@ -57,7 +57,7 @@ interface Task {
 export interface EmbeddedSocketOptions {
   database: PGlite
   path: string
-  /** Why PostgreSQL gave up, once it did; it must not be called again then. */
+  /** Why PostgreSQL gave up, once it did, or why it must not write; it must not be called again then. */
   failure: () => Error | undefined
   /** Called once when it did: clients were disconnected without an answer. */
   onFailure: (error: Error) => void
@@ -68,6 +68,8 @@ export interface EmbeddedSocketOptions {
 export interface EmbeddedSocket {
   /** Runs one statement in a turn of its own, its answer unread. */
   run(statement: string): Promise<void>
+  /** Disconnects all clients at once, without an answer, and serves none from then on. */
+  fail(error: Error): void
   /** Refuses new clients, gives those connected five seconds to finish, rolls back what they leave open. */
   close(): Promise<void>
 }
@@ -95,7 +97,7 @@ export async function serveOnSocket(options: EmbeddedSocketOptions): Promise<Emb
     server.listen(path, resolve)
   })
   chmodSync(path, 0o600)
-  return { run, close }
+  return { run, fail, close }
 
   function welcome(socket: Socket): void {
     const client: Client = {
@@ -218,6 +220,7 @@ export async function serveOnSocket(options: EmbeddedSocketOptions): Promise<Emb
   }
 
   function fail(error: Error): void {
+    if (failed) return
     failed = true
     clearTimeout(idleTimer)
     for (const client of clients) client.socket.destroy()
