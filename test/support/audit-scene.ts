@@ -1,8 +1,11 @@
 // A database with two tenants whose logs contain every action, and copies of it from three moments: each attack on the log
 // starts from these rows, and restoring them undoes it. A test can start any number of servers on it, each with caches of its own.
 import { createSecretKey, type KeyObject, randomBytes } from 'node:crypto'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import type { FastifyInstance } from 'fastify'
 import type postgres from 'postgres'
+import { inject } from 'vitest'
 import { buildApp } from '../../packages/server/src/app.js'
 import { createCommitter } from '../../packages/server/src/audit/append/committer.js'
 import { deriveRowKey } from '../../packages/server/src/crypto/key-hierarchy.js'
@@ -13,6 +16,8 @@ import type { Services } from '../../packages/server/src/runner/operation.js'
 import { performAsSystem } from '../../packages/server/src/runner/perform.js'
 import { createTenantStates } from '../../packages/server/src/runner/tenant-state.js'
 import { type Entry, entriesOf, openAuditKey } from '../independent/checker.js'
+import { backend, freshDatabase, isPooled, originalOf } from './database.js'
+import { madeOnce } from './made-once.js'
 import { ROOT_KEY, type Service, startService } from './service.js'
 
 const DAY_MS = 86_400_000
@@ -94,41 +99,20 @@ export interface Scene {
   close(): Promise<void>
 }
 
-/** Makes the scene, on a fresh database of the running project's back end. */
+/** Makes the scene, on a copy of the one that the run has filled a database with: filling one takes seven times the CPU time of a copy. */
 export async function makeScene(): Promise<Scene> {
-  let now = START
-  const service = await startService({ now: () => now })
+  const project = isPooled() ? 'pooled' : backend()
+  const folder = await madeOnce(inject('runDir'), `audit-scene-${project}`, writeScene)
+  const { original, now, purged, whole }: WrittenScene = JSON.parse(readFileSync(join(folder, SCENE_FILE), 'utf8'))
+  const service = await startService({ database: await freshDatabase('scene', { copyOf: original }), now: () => now })
   const sql = service.services.sql as unknown as postgres.Sql
-  const pass = (days: number) => {
-    now += days * DAY_MS
-  }
   const built: Built[] = []
   let inUse = 0
-  const people = {
-    purged: await newPerson(service, 'purged'),
-    whole: await newPerson(service, 'whole'),
-  }
-  const { tenant_id } = people.purged
-  const purge = () => purgeTenant(service.services, tenant_id, { retentionMonths: 1, maxShare: 1 })
-  await live(service, people.purged, pass)
-  await live(service, people.whole, pass)
-  pass(17) // now the first entries are over a month old, but none after the first nine days
-  const { purged_through: purgedBefore } = await purge()
-  await live(service, people.purged, pass)
-  const { purged_through } = await purge()
-  if (purgedBefore === 0 || purged_through <= purgedBefore) throw new Error('the scene needs two purges')
-
-  await copyTables(sql, 'early')
-  for (const person of Object.values(people)) await changeRights(person)
-  await copyTables(sql, 'late')
-  for (const person of Object.values(people)) await wrapSome(person, 4)
-  await copyTables(sql, 'final')
-
   return {
     service,
     sql,
-    purged: await target(sql, people.purged, { purged_through, purgedBefore }),
-    whole: await target(sql, people.whole, { purged_through: 0, purgedBefore: 0 }),
+    purged: await readTarget(sql, purged),
+    whole: await readTarget(sql, whole),
     now: () => now,
     server() {
       built[inUse] ??= build(service)
@@ -208,6 +192,71 @@ export async function restoreTables(
   )
   const lock = 'lock table heads in exclusive mode'
   await sql.begin((transaction) => transaction.unsafe([lock, ...statements].join('; ')))
+}
+
+const SCENE_FILE = 'scene.json'
+
+/** What all scenes of a run share. */
+interface WrittenScene {
+  /** the `originalOf` the database that has the rows */
+  original: string
+  now: number
+  purged: WrittenTarget
+  whole: WrittenTarget
+}
+
+/** What the rows of a tenant do not tell. */
+type WrittenTarget = Omit<Target, 'auditKey' | 'rowKey' | 'entries'>
+
+/** Fills a database, which nobody uses afterwards, and writes into the folder what belongs to its rows. */
+async function writeScene(folder: string): Promise<void> {
+  let now = START
+  const pass = (days: number) => {
+    now += days * DAY_MS
+  }
+  const made = await freshDatabase('scene', { migrated: true })
+  // A pooler keeps sessions, and PostgreSQL copies no database that has one.
+  const database = made.backend === 'postgres' ? { ...made, url: made.directUrl } : made
+  const service = await startService({ database, now: () => now })
+  try {
+    const sql = service.services.sql as unknown as postgres.Sql
+    const people = {
+      purged: await newPerson(service, 'purged'),
+      whole: await newPerson(service, 'whole'),
+    }
+    const { tenant_id } = people.purged
+    const purge = () => purgeTenant(service.services, tenant_id, { retentionMonths: 1, maxShare: 1 })
+    await live(service, people.purged, pass)
+    await live(service, people.whole, pass)
+    pass(17) // now the first entries are over a month old, but none after the first nine days
+    const { purged_through: purgedBefore } = await purge()
+    await live(service, people.purged, pass)
+    const { purged_through } = await purge()
+    if (purgedBefore === 0 || purged_through <= purgedBefore) throw new Error('the scene needs two purges')
+
+    await copyTables(sql, 'early')
+    for (const person of Object.values(people)) await changeRights(person)
+    await copyTables(sql, 'late')
+    for (const person of Object.values(people)) await wrapSome(person, 4)
+    await copyTables(sql, 'final')
+
+    const written: WrittenScene = {
+      original: originalOf(database),
+      now,
+      purged: writtenTarget(people.purged, { purged_through, purgedBefore }),
+      whole: writtenTarget(people.whole, { purged_through: 0, purgedBefore: 0 }),
+    }
+    writeFileSync(join(folder, SCENE_FILE), JSON.stringify(written), { mode: 0o600 })
+  } finally {
+    await service.close()
+  }
+}
+
+function writtenTarget(
+  { tenant_id, secret, known }: Person,
+  purge: Pick<Target, 'purged_through' | 'purgedBefore'>,
+): WrittenTarget {
+  return { tenant_id, secret, ...known, ...purge }
 }
 
 interface Person extends Pick<Target, 'tenant_id' | 'secret'> {
@@ -311,15 +360,12 @@ async function wrapSome({ call, known }: Person, times: number): Promise<void> {
   for (let at = 0; at < times; at++) await call('POST', `/v1/keys/${known.key_id}/wrap`, { dek: dek() })
 }
 
-async function target(
-  sql: postgres.Sql,
-  { tenant_id, secret, known }: Person,
-  purge: Pick<Target, 'purged_through' | 'purgedBefore'>,
-): Promise<Target> {
+async function readTarget(sql: postgres.Sql, written: WrittenTarget): Promise<Target> {
+  const { tenant_id } = written
   const entries: Entry[] = []
   for await (const entry of entriesOf(sql, tenant_id)) entries.push(entry)
   const auditKey = createSecretKey(await openAuditKey(sql, Buffer.from(ROOT_KEY, 'base64'), tenant_id))
-  return { tenant_id, secret, auditKey, rowKey: deriveRowKey(auditKey), entries, ...known, ...purge }
+  return { ...written, auditKey, rowKey: deriveRowKey(auditKey), entries }
 }
 
 export function dek(): string {

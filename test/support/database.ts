@@ -43,23 +43,32 @@ export function backend(): Backend {
  * @param created whether an embedded database is copied into the folder, which is ten times faster than creating one;
  * `false` leaves the folder empty, as it is before the first start
  * @param migrated whether it has the server's tables, without a row, so that a test need not make them; otherwise it is empty
+ * @param copyOf the `originalOf` a database that nobody uses, to have what that has
  */
-export async function freshDatabase(name = 'test', { created = true, migrated = false } = {}): Promise<TestDatabase> {
+export async function freshDatabase(
+  name = 'test',
+  { created = true, migrated = false, copyOf }: { created?: boolean; migrated?: boolean; copyOf?: string } = {},
+): Promise<TestDatabase> {
   if (backend() === 'embedded') {
     const dataDir = await mkdtemp(join(inject('embeddedDir'), `${name}-`))
     if (created) {
-      const original = join(inject('embeddedDir'), migrated ? 'migrated' : 'empty', 'postgres')
+      const original = copyOf ?? join(inject('embeddedDir'), migrated ? 'migrated' : 'empty')
       // A thousand small files, for which the asynchronous `cp` needs five times the CPU time.
-      cpSync(original, join(dataDir, 'postgres'), { recursive: true })
+      cpSync(join(original, 'postgres'), join(dataDir, 'postgres'), { recursive: true })
     }
     return { backend: 'embedded', dataDir, drop: () => rm(dataDir, { recursive: true, force: true }) }
   }
   const adminUrl = inject('postgresUrl')
   const unique = `${name}_${randomBytes(6).toString('hex')}`
-  await copyDatabase(adminOf(adminUrl), unique, migrated ? MIGRATED : 'template1')
+  await copyDatabase(adminOf(adminUrl), unique, copyOf ?? (migrated ? MIGRATED : 'template1'))
   const directUrl = withName(adminUrl, unique)
   const url = isPooled() ? withPort(directUrl, inject('poolerPort')) : directUrl
   return { backend: 'postgres', url, directUrl, drop: () => dropDatabase(adminUrl, unique) }
+}
+
+/** Returns what `freshDatabase` copies: the name of a database on PostgreSQL, or the data folder of an embedded one. */
+export function originalOf(database: TestDatabase): string {
+  return database.backend === 'embedded' ? database.dataDir : new URL(database.directUrl).pathname.slice(1)
 }
 
 /** Whether the `url` of a database leads through pgbouncer. */
