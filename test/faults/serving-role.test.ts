@@ -6,6 +6,7 @@ import { GRANTED_TABLES } from '../../packages/server/src/store/grants.js'
 import { createTenantByCli, runCommand } from '../support/command-host.js'
 import { backend, freshDatabase, isPooled, type TestDatabase } from '../support/database.js'
 import { connectTo, startEaas } from '../support/eaas-process.js'
+import { callsOf } from '../support/load.js'
 
 const DENIED = '42501'
 /** Part of the role's name; empty for the pooler of the tests, which supports only plain names. */
@@ -125,6 +126,41 @@ describe.skipIf(backend() === 'embedded')('a role that may only read and write r
       /^WARN .*may not delete them.*so every purge fails\. Run eaas migrate --role .*Eaas_/,
     )
     expect(await rights('0')).toMatch(/^ok +rights +this role may not change audit entries$/)
+  })
+
+  it('is told by doctor and in the log which rights it lacks, and by accept-rollback that an alarm could not be written', async () => {
+    expect((await migrate('--role', role)).code).toBe(0)
+    const eaas = await startEaas({ database })
+    const { tenant_id, api_key } = await createTenantByCli({ database }, 'lacking')
+    const call = callsOf(api_key.secret)
+    const [head] =
+      await sql`select last_id, hash, policy_version, created_at, mac from heads where tenant_id = ${tenant_id}`
+    expect((await call(eaas.url, 'POST', '/v1/keys', { name: 'orders' })).status).toBe(201)
+    await eaas.stop() // and anchors the tenant
+    await sql`delete from audit_log where tenant_id = ${tenant_id} and id > ${head?.last_id}`
+    for (const table of ['key_versions', 'keys']) await sql`delete from ${sql(table)} where tenant_id = ${tenant_id}`
+    await sql`update heads set ${sql(head ?? {})} where tenant_id = ${tenant_id}`
+    await sql.unsafe(`revoke insert, update, delete on chain_alarms from ${quoted(role)};
+      revoke insert, update on unrecorded_calls from ${quoted(role)}; revoke insert on purge_marks from ${quoted(role)};
+      revoke update (id) on instance from ${quoted(role)}`)
+    const lacking =
+      'this role lacks rights that the server needs: update (id) on instance, insert on purge_marks, insert on unrecorded_calls, ' +
+      'update on unrecorded_calls, insert on chain_alarms, update on chain_alarms, delete on chain_alarms. Run eaas migrate --role Eaas_'
+    const doctor = await runCommand(['doctor'], { database })
+    expect([doctor.code, doctor.stdout]).toEqual([1, expect.stringContaining(`rights           ${lacking}`)])
+    await eaas.start()
+    await expect.poll(() => eaas.stdout + eaas.stderr, { timeout: 30_000 }).toContain(lacking)
+    await eaas.stop()
+    const accept = () =>
+      runCommand(['audit', 'accept-rollback', '--tenant', 'lacking', '--reason', 'a drill'], { database })
+    expect(await accept()).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(
+        /there is an alarm about tenant lacking \(.*went back.*\), but it could not be written/,
+      ),
+    })
+    expect((await migrate('--role', role)).code).toBe(0)
+    expect(await accept()).toMatchObject({ code: 0, stdout: expect.stringContaining('Accepted') })
   })
 
   it('does not complete the deletion of a tenant while a policy hides an API key from it', async () => {

@@ -4,7 +4,7 @@ import { readRootKey } from '../crypto/root-key.js'
 import { readDatabaseUrl } from '../database-url.js'
 import { MIGRATIONS_DIRECTORY } from '../migrations-directory.js'
 import type { Sql } from '../store/db.js'
-import { GRANTED_TABLES } from '../store/grants.js'
+import { describeMissingRights, findMissingRights, GRANTED_TABLES } from '../store/grants.js'
 import { compareSchemas } from '../store/migrations.js'
 import { NoDatabaseError, openStore, type Store } from '../store/open-store.js'
 import { findMissingLimits } from '../store/pooler.js'
@@ -137,8 +137,13 @@ export async function examineWrites({ sql }: Store): Promise<Result> {
   }
 }
 
-/** Examines whether the role that connects may change the audit log, which a server never needs to, and may purge it if the server does. */
+/**
+ * Examines whether the role that connects has every right that a server needs, may change the audit log, which a server never needs to, and may purge
+ * it if the server does.
+ */
 export async function examineRights({ sql }: Store, { auditRetentionMonths }: Config): Promise<Result> {
+  const rights = await findMissingRights(sql)
+  if (rights.missing.length > 0) return { ok: false, detail: describeMissingRights(rights) }
   const { role, may_change, may_delete } = await findEntryRights(sql)
   if (may_change) {
     return {

@@ -6,6 +6,7 @@ import type { SharedAlarms } from '../audit/watch/shared-alarms.js'
 import type { Config } from '../config.js'
 import { anchorNow } from '../runner/anchor-heads.js'
 import type { Services } from '../runner/operation.js'
+import { describeMissingRights, findMissingRights } from '../store/grants.js'
 import { ChangedSessionError } from '../store/session-watch.js'
 import { createWitnessRound, type WitnessOutcome } from './ask-witnesses.js'
 import { createTableComparison } from './compare-tables.js'
@@ -283,6 +284,8 @@ function startJobs(
   const tables = startPeriodic({
     intervalMs: TABLES_MS,
     work: async () => {
+      const rights = await findMissingRights(services.sql)
+      if (rights.missing.length > 0) log.error(describeMissingRights(rights))
       const { differences, missing, added, isNews, isOtherVersion } = await compareTables()
       measures.tablesCompared(differences)
       if (isOtherVersion) return log.error(OTHER_VERSION)

@@ -29,6 +29,7 @@ import { deleteAlarm, listAlarms, lockAlarm } from '../store/alarms.js'
 import { findEntryHash, lockHead } from '../store/audit.js'
 import type { Transaction } from '../store/db.js'
 import { makeHead } from './shared/make-head.js'
+import { unwrittenAlarm } from './shared/unwritten-alarm.js'
 
 export interface AcceptOptions {
   /** for the log; 1 to 255 characters */
@@ -57,14 +58,14 @@ export async function acceptRollback(
   const { auditKey } = state
   const alarms = await listAlarms(services.sql)
   const fault = await findHeadFault(services.sql, { tenant_id, auditKey })
-  if (!fault && !alarms.some((alarm) => alarm.tenant_id === tenant_id)) throw noAlarm(state)
+  if (!fault && !alarms.some((alarm) => alarm.tenant_id === tenant_id)) throw noAlarm(services, state)
   const isHeadIgnored = fault !== undefined && fault.reason !== 'head_repeated'
   const end = await readEnd(services, state, { isHeadIgnored, onProgress })
   return services.sql.begin(async (sql) => {
     const head = isHeadIgnored ? await makeHead(sql, { tenant_id, auditKey }, end) : await lockHead(sql, tenant_id)
     if (!head || !isHeadAuthentic(auditKey, head)) throw notValid('head_forged', undefined)
     const alarm = await lockAlarm(sql, tenant_id)
-    if (!alarm && !fault) throw noAlarm(state)
+    if (!alarm && !fault) throw noAlarm(services, state)
     return accept(services, sql, { state, head, alarm, reason, fault })
   })
 }
@@ -155,7 +156,9 @@ function notValid(reason: string | undefined, broken_at: number | undefined): Re
   )
 }
 
-function noAlarm({ tenant }: TenantState): Refusal {
+function noAlarm({ committer }: Services, { tenant }: TenantState): Refusal {
   const log = tenant.tenant_id === INSTALLATION_ID ? "the installation's log" : `tenant ${tenant.name}`
+  const { alarm } = committer.watches.get(tenant.tenant_id)
+  if (alarm) return unwrittenAlarm(log, alarm.reason)
   return new Refusal('E_STATE', `there is no alarm about ${log}, so there is nothing to accept`)
 }

@@ -1,5 +1,5 @@
 /** The rights of a role that serves but does not own the tables: it reads and writes rows, and alters nothing. */
-import type { Sql, Transaction } from './db.js'
+import type { Queryable, Sql, Transaction } from './db.js'
 
 /** The rights on each table. `update` of one column allows a row lock on a row that never changes. */
 const GRANTS = {
@@ -70,6 +70,28 @@ async function grant(sql: Transaction, statement: string): Promise<void> {
 
 function isDenied(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === INSUFFICIENT_PRIVILEGE
+}
+
+/** The rights that serving needs and the role of this connection lacks, as `insert on heads`. A table that is missing counts as none. */
+export async function findMissingRights(sql: Queryable): Promise<{ role: string; missing: string[] }> {
+  const each = Object.entries(GRANTS).flatMap(([table, rights]) => rights.map((right) => ({ table, right })))
+  const [row] = await sql<{ role: string; missing: string[] }[]>`
+    select current_user::text as role, array(
+      select t.granted || ' on ' || t.name
+      from unnest(${each.map(({ table }) => table)}::text[], ${each.map(({ right }) => right)}::text[]) as t (name, granted)
+      where not coalesce(
+        case when t.granted like 'update (%'
+          then pg_catalog.has_any_column_privilege(pg_catalog.to_regclass(t.name)::oid, 'update')
+          else pg_catalog.has_table_privilege(pg_catalog.to_regclass(t.name)::oid, t.granted)
+        end, true)
+    ) as missing`
+  if (!row) throw new Error('the database did not say what the role may do')
+  return row
+}
+
+/** What is wrong for a role that lacks rights, and what to do. */
+export function describeMissingRights({ role, missing }: { role: string; missing: readonly string[] }): string {
+  return `this role lacks rights that the server needs: ${missing.join(', ')}. Run eaas migrate --role ${role} as the owner of the tables`
 }
 
 async function assertServingRole(sql: Transaction, role: string): Promise<void> {
