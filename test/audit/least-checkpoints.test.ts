@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { alarmMac } from '../../packages/server/src/audit/formats/chain.js'
 import { parseCheckpoint } from '../../packages/server/src/audit/formats/checkpoint.js'
-import { createCheckpointEmitter } from '../../packages/server/src/jobs/emit-checkpoints.js'
+import { createCheckpointEmitter, createWitnessEmitter } from '../../packages/server/src/jobs/emit-checkpoints.js'
 import { acceptRollback } from '../../packages/server/src/operations/accept-rollback.js'
 import { writeAlarm } from '../../packages/server/src/store/alarms.js'
 import { type Caller, type Service, startService } from '../support/service.js'
@@ -101,6 +101,28 @@ describe('a tenant is not skipped', () => {
     await emit()
     expect([await emitted(), failed]).toEqual([[1], [tenant_id]])
   })
+})
+
+it('what was witnessed of a tenant is written although its alarm knows less, once', async () => {
+  const { services } = service
+  const watch = services.committer.watches.get(tenant_id)
+  const emit = createWitnessEmitter(services, join(folder, 'checkpoints'))
+  await grow()
+  const early = watch.witnessed
+  await grow()
+  watch.learn({ reason: 'a drill', witness: early })
+  await emit([watch])
+  await emit([watch])
+  expect(await emitted()).toEqual([3, 2])
+})
+
+it('what was witnessed is written once, although an alarm has it without its policy version', async () => {
+  const { services } = service
+  const watch = services.committer.watches.get(tenant_id)
+  await grow()
+  watch.learn({ reason: 'a drill', witness: { ...(watch.witnessed ?? expect.unreachable()), policy_version: 0 } })
+  await createWitnessEmitter(services, join(folder, 'checkpoints'))([watch])
+  expect(await emitted()).toEqual([2])
 })
 
 it('a rollback that an operator accepted explains a head that is behind', async () => {

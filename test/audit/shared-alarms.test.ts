@@ -65,6 +65,7 @@ function newWatch({
   findAuditKey = async (): Promise<KeyObject | undefined> => auditKey,
   isGone = async () => false,
   onGoneAccepted = (_: string): void => undefined,
+  acceptedRows = [] as string[],
   comparisons = new Comparisons(),
   sql = service.services.sql,
 } = {}) {
@@ -85,10 +86,11 @@ function newWatch({
     openKey,
     isGone: async (id: string) => isOwner(id) && isGone(),
     onGoneAccepted,
+    onAcceptedRow: (id: string) => void acceptedRows.push(id),
     now,
   }
   const alarms = createSharedAlarms(options)
-  return { watch, watches, compare: () => alarms.compare({ findsUnseen: true }) }
+  return { watch, watches, acceptedRows, compare: () => alarms.compare({ findsUnseen: true }) }
 }
 
 async function write({ last_id, hash, policy_version }: Head, { forged = false } = {}): Promise<void> {
@@ -102,12 +104,53 @@ async function write({ last_id, hash, policy_version }: Head, { forged = false }
 const idOf = (witness: { last_id: number } | undefined) => witness?.last_id
 
 describe('a process that reads an alarm of another one', () => {
-  it('adopts it, and still knows the later head that it witnessed itself', async () => {
-    await write(early as Head)
+  it('adopts it with what it witnessed', async () => {
+    await write(lost())
     const { watch, compare } = newWatch()
     expect(await compare()).toEqual([])
-    expect(watch.alarm).toMatchObject({ reason: 'it went back', witness: { last_id: early?.last_id } })
+    expect(watch.alarm).toMatchObject({ reason: 'it went back', witness: { last_id: lost().last_id } })
     expect(idOf(watch.witnessed)).toBe(late?.last_id)
+  })
+
+  it.each<[what: string, of: () => Head]>([
+    ['an earlier head', () => early as Head],
+    ['none', () => ({ ...(early as Head), last_id: 0 })],
+  ])(
+    'adopts one that witnessed %s with the head that it witnessed itself, and writes that in its place',
+    async (_, of) => {
+      await write(of())
+      const { watch, compare } = newWatch()
+      expect(await compare()).toEqual([])
+      expect(watch.alarm).toMatchObject({ reason: 'it went back', witness: { last_id: late?.last_id } })
+      expect(await rowsBy(auditKey)).toEqual([[late?.last_id, true]])
+    },
+  )
+
+  it('adopts the later witness into its own alarm, which it writes again where the row is deleted', async () => {
+    await write(late as Head)
+    const { watch, compare } = newWatch()
+    watch.learn({ reason: 'mine', witness: early })
+    expect(await compare()).toEqual([])
+    expect([watch.alarm?.reason, idOf(watch.alarm?.witness)]).toEqual(['mine', late?.last_id])
+    await deleteRow()
+    expect(await compare()).toEqual([])
+    expect(await rowsBy(auditKey)).toEqual([[late?.last_id, true]])
+  })
+
+  it('writes no earlier head over one of a server, whatever the row seemed to be', async () => {
+    await write(late as Head)
+    const { sql } = service.services
+    const garbling = new Proxy(sql, {
+      apply: (target, self, args) => {
+        const rows = Reflect.apply(target, self, args)
+        if (!(args[0] as string[]).join('?').includes('chain_alarms a order by')) return rows
+        return rows.then((found: object[]) => found.map((row) => ({ ...row, last_id: 1 })))
+      },
+    })
+    const { watch, compare } = newWatch({ sql: garbling })
+    watch.learn({ reason: 'mine', witness: early })
+    expect(await compare()).toEqual([])
+    expect(await rowsBy(auditKey)).toEqual([[late?.last_id, true]])
   })
 
   it('keeps the witness of its own alarm, and writes it in place of the earlier one', async () => {
@@ -379,6 +422,20 @@ describe('a process beside which another one writes', () => {
     }
   })
 
+  it('knows the later head also of a tenant that it has an alarm about', async () => {
+    const other = await service.createTenant()
+    const { tenant_id } = other.tenant
+    const find = async () => (await findHead(service.services.sql, tenant_id)) as Head
+    const { watches, compare } = newWatch()
+    const watch = watches.get(tenant_id)
+    watch.witness(await find())
+    watch.learn({ reason: 'a drill', witness: watch.witnessed })
+    await other.call('POST', '/v1/keys', { name: 'k' })
+    expect(await compare()).toEqual([])
+    expect(idOf(watch.witnessed)).toBe((await find()).last_id)
+    await service.services.sql`delete from chain_alarms where tenant_id = ${tenant_id}`
+  })
+
   it("knows the later head of the installation's log too", async () => {
     const find = async () => (await findHead(service.services.sql, INSTALLATION_ID)) as Head
     const before = await find()
@@ -505,6 +562,8 @@ describe('a rollback that an operator accepted', () => {
   let seer: ReturnType<typeof newWatch>
   let accepted: { entry_id: number; policy_version: number }
   let find: (of: Witness, key?: KeyObject, sql?: Transaction) => Promise<boolean>
+  /** the heads before the rollback: of an entry that the log still has, and of the one that was lost */
+  let before: { kept: Head; lost: Head }
 
   beforeAll(async () => {
     const { services } = service
@@ -512,7 +571,8 @@ describe('a rollback that an operator accepted', () => {
     find = async (of, auditKey = where.auditKey, sql = services.sql as unknown as Transaction) =>
       (await findAcceptedRollback(sql, { ...where, auditKey }, of)) !== undefined
     seer = newWatch()
-    seer.watch.witness(lost())
+    before = { kept: late as Head, lost: lost() }
+    seer.watch.witness(before.lost)
     await seer.compare()
     accepted = await acceptRollback(services, owner.tenant.tenant_id, { reason: 'a drill' })
   })
@@ -523,6 +583,40 @@ describe('a rollback that an operator accepted', () => {
   it('ends the alarm of a process that saw what was lost', async () => {
     expect(await seer.compare()).toEqual([])
     expect(seer.watch.alarm).toBeUndefined()
+  })
+
+  it('ends every alarm about what was lost: the row of one that somebody puts back is deleted, and no alarm', async () => {
+    await write(before.lost)
+    const { watch, compare, acceptedRows } = newWatch()
+    expect(await compare()).toEqual([])
+    expect([watch.alarm, await rowsBy(auditKey), acceptedRows]).toEqual([undefined, [], [owner.tenant.tenant_id]])
+  })
+
+  it.each<[what: string, of: () => Head]>([
+    ['of after it', () => ({ ...before.lost, policy_version: accepted.policy_version })],
+    ['of an entry beyond it', () => ({ ...before.lost, last_id: before.lost.last_id + 1 })],
+    ['without a witness', () => ({ ...before.lost, last_id: 0 })],
+    ['whose policy version is not proven', () => ({ ...before.lost, policy_version: 0 })],
+  ])('ends no alarm %s', async (_, of) => {
+    await write(of())
+    const { watch, compare, acceptedRows } = newWatch()
+    expect(await compare()).toEqual([])
+    expect([watch.alarm?.reason, acceptedRows]).toEqual(['it went back', []])
+  })
+
+  it.each<[what: string, isThere: boolean]>([
+    ['no alarm about an entry that it kept, if the log has another one', false],
+    ['an alarm about an entry that it kept, if the log has it', true],
+  ])('ends %s', async (_, isThere) => {
+    const { kept } = before
+    await service.services.sql`delete from chain_alarms`
+    const watch = newWatch()
+    const { tenant_id } = owner.tenant
+    await write(kept)
+    await acceptRollback(service.services, tenant_id, { reason: 'a drill' })
+    await write(isThere ? kept : { ...kept, hash: new Uint8Array(32) })
+    expect(await watch.compare()).toEqual([])
+    expect(watch.watch.alarm === undefined).toBe(isThere)
   })
 
   it('is of what was lost, and of nothing that was witnessed beyond it or since', async () => {

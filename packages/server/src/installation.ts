@@ -39,6 +39,10 @@ export const MISSING_TENANT =
   'the checkpoint file names a tenant that is not in the database: a backup from before its creation was restored, or the database was ' +
   'tampered with. The tenant and its keys are lost unless a newer backup is restored'
 
+const ACCEPTED_ROW =
+  'an alarm that an operator had accepted was in the database again, and its row is deleted: unless a server wrote it at that moment, somebody ' +
+  'put it back'
+
 export interface Installation {
   services: Services
   /** its `compare` is to be called about once a second */
@@ -165,6 +169,7 @@ export async function openInstallation({
         onWarning?.('an operator accepted that a tenant is gone from the database; its alarm is cleared', {
           tenant_id,
         }),
+      onAcceptedRow: (tenant_id) => onWarning?.(ACCEPTED_ROW, { tenant_id }),
       now,
     })
     const { databaseUrl: url } = config

@@ -65,21 +65,27 @@ function isEqual(head: Head, other: KeptHead | undefined): boolean {
 
 /**
  * Creates the emitter for what was witnessed: each call writes a line of the witnessed head, not of the one in the database, for each of
- * these tenants, unless the last line that it wrote for the tenant is the same. So the next start compares the log with it, and raises
- * an alarm again even if its row was deleted meanwhile.
+ * these tenants, and one of the head that its alarm witnessed, unless the last call wrote the same for the tenant. So the next start compares the
+ * log with the later one, and raises an alarm again even if its row was deleted meanwhile.
  */
 export function createWitnessEmitter(
   { signingKey, now }: Pick<Services, 'signingKey' | 'now'>,
   file: string,
 ): (watches: Iterable<HeadWatch>) => Promise<void> {
-  const emitted = new Map<string, KeptHead>()
+  const emitted = new Map<string, KeptHead[]>()
   const write = createLineWriter(file)
   return async (watches) => {
     for (const { tenant_id, alarm, witnessed } of watches) {
-      const head = alarm?.witness ?? witnessed
-      if (!head || isSame(head, emitted.get(tenant_id))) continue
-      await write(keep({ signingKey, now }, tenant_id, head))
-      emitted.set(tenant_id, head)
+      const before = emitted.get(tenant_id) ?? []
+      const heads: KeptHead[] = []
+      // An alarm may have a lower policy version of the same entry, because that was not proven: such a line would contradict the other.
+      for (const head of [witnessed, alarm?.witness]) {
+        if (!head || heads.some(({ last_id, hash }) => last_id === head.last_id && equalBytes(hash, head.hash)))
+          continue
+        if (!before.some((other) => isSame(head, other))) await write(keep({ signingKey, now }, tenant_id, head))
+        heads.push(head)
+      }
+      emitted.set(tenant_id, heads)
     }
   }
 }

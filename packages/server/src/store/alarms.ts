@@ -27,8 +27,8 @@ export async function lockAlarm(sql: Transaction, tenant_id: string): Promise<Ch
   return row
 }
 
-/** Writes a tenant's alarm. Keeps an existing one unless the new one witnessed a later head, or the existing one is `garbled`. */
-export async function writeAlarm(sql: Queryable, alarm: ChainAlarm, garbled?: ChainAlarm): Promise<void> {
+/** Writes a tenant's alarm. Keeps an existing one unless the new one witnessed a later head. */
+export async function writeAlarm(sql: Queryable, alarm: ChainAlarm): Promise<void> {
   await sql`
     insert into chain_alarms as a (tenant_id, reason, last_id, hash, policy_version, raised_at, mac)
     values (${alarm.tenant_id}, ${alarm.reason}, ${alarm.last_id}, ${alarm.hash}, ${alarm.policy_version},
@@ -36,12 +36,27 @@ export async function writeAlarm(sql: Queryable, alarm: ChainAlarm, garbled?: Ch
     on conflict (tenant_id) do update
     set reason = excluded.reason, last_id = excluded.last_id, hash = excluded.hash,
         policy_version = excluded.policy_version, raised_at = excluded.raised_at, mac = excluded.mac
-    where excluded.last_id > a.last_id or pg_catalog.substr(a.mac, 1, 33) = ${garbled?.mac ?? null}`
+    where excluded.last_id > a.last_id`
+}
+
+/** Writes a tenant's alarm in the place of the one that `lockAlarm` found. */
+export async function replaceAlarm(sql: Transaction, alarm: ChainAlarm): Promise<void> {
+  await sql`
+    update chain_alarms
+    set reason = ${alarm.reason}, last_id = ${alarm.last_id}, hash = ${alarm.hash}, policy_version = ${alarm.policy_version},
+        raised_at = ${alarm.raised_at}, mac = ${alarm.mac}
+    where tenant_id = ${alarm.tenant_id}`
 }
 
 /** Removes a tenant's alarm. */
 export async function deleteAlarm(sql: Transaction, tenant_id: string): Promise<void> {
   await sql`delete from chain_alarms where tenant_id = ${tenant_id}`
+}
+
+/** Removes this row of an alarm; returns false if it is no longer there. */
+export async function deleteAlarmRow(sql: Queryable, { tenant_id, mac }: ChainAlarm): Promise<boolean> {
+  const { count } = await sql`delete from chain_alarms as a where a.tenant_id = ${tenant_id} and a.mac = ${mac}`
+  return count > 0
 }
 
 /** The ids of a tenant's entries that accept a rollback, newest first; the caller authenticates the entries. */

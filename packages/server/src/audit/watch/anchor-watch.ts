@@ -44,7 +44,7 @@ export async function compareWithAnchor({
   const own = watches.get(INSTALLATION_ID)
   const anchor = await readAnchor(sql, auditKey).catch((error: unknown) => {
     if (!(error instanceof AnchorFault)) throw error
-    own.learn({ reason: error.message, witness: own.witnessed })
+    own.learn({ reason: error.message, witness: own.provenWitness })
     return undefined
   })
   if (own.alarm) return []
@@ -52,7 +52,10 @@ export async function compareWithAnchor({
   const after_id = anchor ? anchor.entry.id - 1 : undefined
   const { valid, reason, broken_at } = await verifyLog(sql, { tenant_id: INSTALLATION_ID, auditKey, rowKey, after_id })
   if (!valid) {
-    own.learn({ reason: `the installation's log is not valid: ${reason}, entry ${broken_at}`, witness: own.witnessed })
+    own.learn({
+      reason: `the installation's log is not valid: ${reason}, entry ${broken_at}`,
+      witness: own.provenWitness,
+    })
     return []
   }
   const errors = anchor ? await examineContradicted(anchor, { sql, watches, ...keys }) : []
@@ -71,7 +74,8 @@ async function compareWithRecord({
   const tenant_ids = await listTenantIds(sql) // before the log: a tenant that is created meanwhile is on record
   const { present, gone, ends } = await readRecordedTenants(sql)
   for (const tenant_id of await findMissingTenants(sql, [...present.keys()])) {
-    watches.get(tenant_id).learn({ reason: TENANT_GONE, witness: undefined })
+    const watch = watches.get(tenant_id)
+    watch.learn({ reason: TENANT_GONE, witness: watch.provenWitness })
   }
   const errors: unknown[] = []
   const covered = new Set(anchor?.heads.map(({ tenant_id }) => tenant_id))
@@ -156,14 +160,9 @@ async function examineTenant(
   } catch (error) {
     if (error instanceof ChainAlarmError) return [] // the watch has raised the alarm
     if (!(error instanceof TamperedRowError)) return [error]
-    watch.learn({ reason: KEY_CHANGED, witness: head && provenOf(head) })
+    watch.learn({ reason: KEY_CHANGED, witness: watch.provenWitness })
     return []
   }
-}
-
-/** What is proven of a head without the tenant's key. A policy version that somebody raised would leave none for an accepted rollback. */
-function provenOf({ last_id, hash }: Witness): Witness {
-  return { last_id, hash, policy_version: 0 }
 }
 
 /** The reason of an alarm about a tenant that the installation's log does not have. */
@@ -186,9 +185,10 @@ async function examineContradicted(
     if (!head.is_contradicted) continue
     const watch = watches.get(head.tenant_id)
     const look = (auditKey: KeyObject | undefined) => {
-      if (!auditKey) return head.is_there ? undefined : watch.learn({ reason: TENANT_GONE, witness: provenOf(head) })
+      if (!auditKey)
+        return head.is_there ? undefined : watch.learn({ reason: TENANT_GONE, witness: watch.provenWitness })
       if (isKeptHeadAuthentic(auditKey, head.tenant_id, head)) return watch.read(sql, auditKey)
-      return watch.learn({ reason: 'the anchored head was changed outside the server', witness: provenOf(head) })
+      return watch.learn({ reason: 'the anchored head was changed outside the server', witness: watch.provenWitness })
     }
     errors.push(...(await examineTenant(watch, head, findAuditKey, look)))
   }

@@ -50,6 +50,12 @@ export class HeadWatch {
     return this.#kept.at(-1) ?? this.#witnessed
   }
 
+  /** The same as an alarm may state it: the latest by its entry, with no policy version that is not proven yet. */
+  get provenWitness(): KeptHead | undefined {
+    const kept = this.#kept.map((head) => ({ ...head, policy_version: 0 }))
+    return kept.reduce<KeptHead | undefined>(laterOf, this.#witnessed)
+  }
+
   get alarm(): Alarm | undefined {
     return this.#alarm
   }
@@ -91,6 +97,11 @@ export class HeadWatch {
   /** Adopts an alarm that another process raised. */
   learn(alarm: Alarm): void {
     if (this.#alarm === undefined) this.#setAlarm(alarm)
+  }
+
+  /** Adopts the witness of an alarm that another process raised, if it is later than that of the own alarm. */
+  learnWitness(witness: KeptHead | undefined): void {
+    if (this.#alarm) this.#alarm = { ...this.#alarm, witness: laterOf(this.#alarm.witness, witness) }
   }
 
   /** Ends the alarm after an operator has settled it; the head is read and checked again before its next use. */
@@ -215,6 +226,13 @@ export class HeadWatch {
 function isAtLeast(head: Witness, other: Witness): boolean {
   if (head.policy_version !== other.policy_version) return head.policy_version > other.policy_version
   return head.last_id >= other.last_id
+}
+
+/** The one of the later entry, which is what an operator must know of; of the same entry the one of the higher policy version, or else the first. */
+export function laterOf(one: KeptHead | undefined, other: KeptHead | undefined): KeptHead | undefined {
+  if (!one || !other) return one ?? other
+  if (one.last_id !== other.last_id) return one.last_id > other.last_id ? one : other
+  return other.policy_version > one.policy_version ? other : one
 }
 
 /** What is wrong with a head that is before the witnessed one; undefined if it is not. An accepted rollback may explain it. */

@@ -4,8 +4,17 @@
  */
 import type { KeyObject } from 'node:crypto'
 import { INSTALLATION_ID } from '@eaas/protocol'
-import { type ComparedHead, compareWitnesses, listAlarms, MAX_REASON, writeAlarm } from '../../store/alarms.js'
-import { findHead, listHeadsWithKeys, listTenantsWithHeads } from '../../store/audit.js'
+import {
+  type ComparedHead,
+  compareWitnesses,
+  deleteAlarmRow,
+  listAlarms,
+  lockAlarm,
+  MAX_REASON,
+  replaceAlarm,
+  writeAlarm,
+} from '../../store/alarms.js'
+import { findEntryHash, findHead, listHeadsWithKeys, listTenantsWithHeads } from '../../store/audit.js'
 import type { Sql } from '../../store/db.js'
 import { TamperedRowError } from '../../store/tampered-row.js'
 import { assertFormats } from '../../store/text-formats.js'
@@ -13,7 +22,7 @@ import { ChainAlarmError } from '../append-errors.js'
 import { alarmMac, type ChainAlarm, equalBytes, genesisHash, type Head, type Witness } from '../formats/chain.js'
 import { isLossAccepted } from '../recorded-tenants.js'
 import { findAcceptedRollback, findNewestAcceptance } from './accepted-rollback.js'
-import type { Alarm, HeadWatch } from './head-watch.js'
+import { type Alarm, type HeadWatch, laterOf } from './head-watch.js'
 import type { HeadWatches } from './head-watches.js'
 
 /** Tenants whose witnessed entry is compared with the database in one run; more tenants take turns. */
@@ -43,6 +52,8 @@ export interface SharedAlarmsOptions {
   isGone: (tenant_id: string) => Promise<boolean>
   /** called after the alarm about a tenant that is gone has ended */
   onGoneAccepted?: ((tenant_id: string) => void) | undefined
+  /** called after the row of an alarm was deleted whose loss an operator had accepted before */
+  onAcceptedRow?: ((tenant_id: string) => void) | undefined
   /** milliseconds since 1970 */
   now: () => number
 }
@@ -74,13 +85,12 @@ export function createSharedAlarms({
   openKey,
   isGone,
   onGoneAccepted,
+  onAcceptedRow,
   now,
 }: SharedAlarmsOptions): SharedAlarms {
   let turn = 0
   /** the tenant up to which the database was searched for those of which this process has seen no head */
   let searchedThrough = FIRST_ID
-  /** the alarmed tenants whose alarm row this process has read or written */
-  const shared = new Set<string>()
   /** the tenants that an operator accepted as gone: compared again as soon as the database has them */
   const acceptedGone = new Set<string>()
   /** of alarms without a witness: the newest rollback that was accepted before the alarm, which does not settle it */
@@ -163,31 +173,52 @@ export function createSharedAlarms({
   // A row that no server wrote is an alarm too; but its witness is not believed.
   async function learn(row: ChainAlarm): Promise<void> {
     const watch = watches.get(row.tenant_id)
-    shared.add(row.tenant_id)
-    if (watch.alarm) return
+    if (watch.alarm && row.last_id <= (watch.alarm.witness?.last_id ?? 0)) return
     if (await isGone(row.tenant_id)) {
-      watch.learn({ reason: TENANT_GONE, witness: watch.witnessed })
+      watch.learn({ reason: TENANT_GONE, witness: watch.provenWitness })
       return
     }
     const auditKey = await findAuditKey(row.tenant_id).catch(unlessTampered)
     if (!auditKey || auditKey === 'tampered' || !isGenuine(row, auditKey)) {
-      watch.learn({ reason: 'the database contains an alarm that no server wrote', witness: watch.witnessed })
+      watch.learn({ reason: 'the database contains an alarm that no server wrote', witness: watch.provenWitness })
       return
     }
-    // What this process witnessed may be later than what the row says: then its own alarm replaces the row.
-    await raiseOwn(watch, auditKey)
+    if (await wasAccepted(row, auditKey)) {
+      if (await deleteAlarmRow(sql, row)) onAcceptedRow?.(row.tenant_id)
+      return
+    }
     const { reason, last_id, hash, policy_version } = row
-    watch.learn({ reason, witness: last_id === 0 ? undefined : { last_id, hash, policy_version } })
+    const witness = last_id === 0 ? undefined : { last_id, hash, policy_version }
+    if (watch.alarm) return watch.learnWitness(witness)
+    // What this process witnessed may be later than what the row says: then its own alarm replaces the row. Taken before the log is read,
+    // which may have been cut off by now.
+    const own = watch.provenWitness
+    await raiseOwn(watch, auditKey)
+    watch.learn({ reason, witness: laterOf(witness, own) })
+  }
+
+  /**
+   * Whether an operator accepted the loss that this alarm is about, and the log is the one that was left then. Somebody put such a row back. One
+   * without a witness, or whose policy version is not proven, may be about a later loss.
+   */
+  async function wasAccepted(row: ChainAlarm, auditKey: KeyObject): Promise<boolean> {
+    const { tenant_id, last_id, policy_version } = row
+    if (last_id === 0 || policy_version === 0) return false
+    const accepted = await findAcceptedRollback(sql, { tenant_id, auditKey }, row)
+    if (!accepted || last_id > accepted.agrees_through) return accepted !== undefined
+    const found = await findEntryHash(sql, tenant_id, last_id)
+    return found !== undefined && equalBytes(found, row.hash)
   }
 
   async function examine(watch: HeadWatch): Promise<void> {
     const { tenant_id } = watch
+    if (watch.alarm) return
     if (acceptedGone.has(tenant_id)) {
       if (await isGone(tenant_id)) return
       acceptedGone.delete(tenant_id)
     }
     const auditKey = await findAuditKey(tenant_id).catch(unlessTampered)
-    if (auditKey === 'tampered') return watch.learn({ reason: KEY_CHANGED, witness: watch.witnessed })
+    if (auditKey === 'tampered') return watch.learn({ reason: KEY_CHANGED, witness: watch.provenWitness })
     if (!auditKey) return
     const head = await raiseOwn(watch, auditKey)
     if (head) watch.witness(head) // a purge took the entry: from now on the head is compared
@@ -209,7 +240,7 @@ export function createSharedAlarms({
     const { tenant_id, alarm } = watch
     if (!alarm) return
     if (!row && (await isGone(tenant_id)) && (await isAccepted(tenant_id, alarm))) {
-      release(watch)
+      watch.release()
       acceptedGone.add(tenant_id)
       onGoneAccepted?.(tenant_id)
       return
@@ -220,30 +251,32 @@ export function createSharedAlarms({
       acceptedBefore.set(alarm, await findNewestAcceptance(sql, { tenant_id, auditKey }))
     }
     // Without the tenant's key, a row that another process wrote with it can't be judged.
-    const isGarbled =
-      row !== undefined &&
+    const isGarbled = (found: ChainAlarm) =>
       alarm.witness !== undefined &&
       auditKey !== undefined &&
-      ![auditKey, installationKey].some((each) => isGenuine(row, each))
-    if (row && !isGarbled && row.last_id >= (alarm.witness?.last_id ?? 0)) return
-    if (!row && auditKey && (await isSettled(tenant_id, auditKey, alarm))) return release(watch)
-    await write(alarm, tenant_id, { key, garbled: isGarbled ? row : undefined })
+      ![auditKey, installationKey].some((each) => isGenuine(found, each))
+    const isKept = (found: ChainAlarm) => !isGarbled(found) && found.last_id >= (alarm.witness?.last_id ?? 0)
+    if (row) {
+      if (!isKept(row)) await replace(alarmRow(alarm, tenant_id, key), isKept)
+      return
+    }
+    if (auditKey && (await isSettled(tenant_id, auditKey, alarm))) return watch.release()
+    await writeAlarm(sql, alarmRow(alarm, tenant_id, key))
+  }
+
+  // The row is judged again under its lock: meanwhile an operator may have accepted the loss, or another process have written what it knows.
+  function replace(alarm: ChainAlarm, isKept: (found: ChainAlarm) => boolean): Promise<unknown> {
+    return sql.begin(async (transaction) => {
+      const found = await lockAlarm(transaction, alarm.tenant_id)
+      if (found && !isKept(found)) await replaceAlarm(transaction, alarm)
+    })
   }
 
   function isAccepted(tenant_id: string, { witness }: Alarm): Promise<boolean> {
     return isLossAccepted(sql, { installationKey, tenant_id, witness })
   }
 
-  function release(watch: HeadWatch): void {
-    watch.release()
-    shared.delete(watch.tenant_id)
-  }
-
-  async function write(
-    alarm: Alarm,
-    tenant_id: string,
-    { key, garbled }: { key: KeyObject; garbled?: ChainAlarm | undefined },
-  ): Promise<void> {
+  function alarmRow(alarm: Alarm, tenant_id: string, key: KeyObject): ChainAlarm {
     const { last_id, hash, policy_version } = alarm.witness ?? NOTHING
     const raised_at = new Date(now()).toISOString()
     const withoutMac = {
@@ -254,8 +287,7 @@ export function createSharedAlarms({
       policy_version,
       raised_at,
     }
-    await writeAlarm(sql, { ...withoutMac, mac: alarmMac(key, withoutMac) }, garbled)
-    shared.add(tenant_id)
+    return { ...withoutMac, mac: alarmMac(key, withoutMac) }
   }
 
   async function isSettled(tenant_id: string, auditKey: KeyObject, alarm: Alarm): Promise<boolean> {
@@ -265,9 +297,10 @@ export function createSharedAlarms({
     return before !== undefined && (await findNewestAcceptance(sql, log)) > before
   }
 
+  // Also of the alarmed ones, which another process that does not know of the alarm may still write.
   function nextWitnesses(): Turn {
-    const all = [...watches.all()].flatMap(({ tenant_id, witnessed, alarm }) =>
-      witnessed && !alarm ? [{ tenant_id, ...witnessed }] : [],
+    const all = [...watches.all()].flatMap(({ tenant_id, witnessed }) =>
+      witnessed ? [{ tenant_id, ...witnessed }] : [],
     )
     if (turn >= all.length) turn = 0
     const from = turn
