@@ -246,12 +246,9 @@ describe('a tenant alone', () => {
     const last = await copyAll(current(), tenant_id)
     await removeAll(current(), tenant_id)
     let running = await start()
-    // The row of the alarm is not proven: it must not make the tenant seem shorter than it was anchored.
-    const [early] = await running.services.sql`select last_id from chain_alarms where tenant_id = ${tenant_id}`
-    expect(early?.last_id).toBe(3)
-    await running.services.sql`update chain_alarms set last_id = 1 where tenant_id = ${tenant_id}`
     await acceptLostTenant(running.services, tenant_id, 'a drill')
-    expect((await entries(running)).at(-2)?.metadata).toMatchObject({ tenant_id, witnessed_id: 3 })
+    const metadata = { tenant_id, is_alarm_proven: true, witnessed_id: 3 }
+    expect((await entries(running)).at(-2)?.metadata).toMatchObject(metadata)
     expect((await start()).alarms).toEqual([])
 
     await putBack()
@@ -267,6 +264,42 @@ describe('a tenant alone', () => {
     running = await start()
     expect(running.alarms).toEqual([])
     expect((await running.caller(victim.secret).call('GET', '/v1/keys')).status).toBe(200)
+  })
+
+  it('that was accepted as gone by an alarm that somebody edited is alarmed about in any state, until an operator accepts it', async () => {
+    const { victim } = await twoTenants()
+    const { tenant_id } = victim.tenant
+    await anchor(current())
+    const last = await copyAll(current(), tenant_id)
+    await removeAll(current(), tenant_id)
+    let running = await start()
+    await running.services.sql`update chain_alarms set last_id = 1 where tenant_id = ${tenant_id}`
+    const lost = await acceptLostTenant(running.services, tenant_id, 'a drill')
+    expect(lost).toMatchObject({ is_alarm_proven: false, witnessed_id: 3 })
+    expect((await start()).alarms).toEqual([])
+    await last(current())
+    running = await start()
+    expect(running.alarms).toMatchObject([{ tenant_id, reason: expect.stringContaining('was put back') }])
+    await acceptRollback(running.services, tenant_id, { reason: 'a drill' })
+    expect((await start()).alarms).toEqual([])
+  })
+
+  it('is accepted as gone with the latest that the process that accepts it knows, as by a checkpoint file', async () => {
+    const { victim } = await twoTenants()
+    const { tenant_id } = victim.tenant
+    await anchor(current())
+    await removeAll(current(), tenant_id)
+    const { services } = await start()
+    const hash = new Uint8Array(32).fill(7)
+    services.committer.watches.get(tenant_id).remember({ last_id: 9, hash, policy_version: 0 })
+    const accept = () => acceptLostTenant(services, tenant_id, 'a drill')
+    const [row] = await services.sql`delete from chain_alarms returning *`
+    await expect(accept()).rejects.toMatchObject({
+      code: 'E_STATE',
+      message: expect.stringContaining('not be written'),
+    })
+    await services.sql`insert into chain_alarms ${services.sql(row ?? {})}`
+    expect(await accept()).toMatchObject({ is_alarm_proven: true, witnessed_id: 9, witnessed_hash: '07'.repeat(32) })
   })
 
   it.each([

@@ -7,11 +7,11 @@ import { recordAlone } from '../../packages/server/src/runner/installation-log.j
 import { type Service, startService } from '../support/service.js'
 
 const HASH = 'a1'.repeat(32)
-const [ACME, BETA, GAMMA] = [randomUUID(), randomUUID(), randomUUID()]
+const [ACME, BETA, GAMMA, DELTA] = [randomUUID(), randomUUID(), randomUUID(), randomUUID()]
 
 let service: Service
 /** the entries that the server wrote, by what they are */
-const ids = { gone: 0, goneOfBeta: 0, accepted: 0, unknown: 0 }
+const ids = { gone: 0, goneOfBeta: 0, accepted: 0, unproven: 0, unknown: 0 }
 
 async function record(action: LogAction, metadata: Record<string, unknown>): Promise<number> {
   const { services } = service
@@ -27,6 +27,7 @@ beforeAll(async () => {
   ids.gone = await record('installation.tenant_gone', { tenant_id: ACME, witnessed_id: 7 })
   ids.goneOfBeta = await record('installation.tenant_gone', { tenant_id: BETA, witnessed_id: 9 })
   ids.accepted = await record('installation.rollback_accepted', { tenant_id: ACME, witnessed_id: 5 })
+  ids.unproven = await record('installation.tenant_gone', { tenant_id: DELTA, is_alarm_proven: false, witnessed_id: 7 })
   ids.unknown = await record('installation.tenant_gone', { tenant_id: GAMMA, witnessed_id: 0 })
 })
 afterAll(() => service?.close())
@@ -46,6 +47,7 @@ describe('the head that was known of a tenant that is gone', () => {
     ['of another tenant', () => lostHead(ids.goneOfBeta)],
     ['of another action', () => lostHead(ids.accepted)],
     ['of a tenant of which nothing was known', () => lostHead(ids.unknown, { tenant_id: GAMMA })],
+    ['by an alarm that was not proven', () => lostHead(ids.unproven, { tenant_id: DELTA })],
     ['that is missing', () => lostHead(ids.unknown + 9)],
     ['by another key', () => lostHead(ids.gone, { auditKey: createSecretKey(randomBytes(32)) })],
   ])('is not that of an entry %s', async (_, read) => {

@@ -64,15 +64,15 @@ export function recordedTenants(
 }
 
 /**
- * Reads the head that was known of a tenant when an operator accepted that it is gone; undefined if none was, or the entry is not
- * authentic or says something else.
+ * Reads the head that was known of a tenant when an operator accepted that it is gone; undefined if none was, if the alarm was not proven, so that
+ * more may have been known, or if the entry is not authentic or says something else.
  */
 export async function readLostHead(
   sql: Queryable,
   where: { auditKey: KeyObject; tenant_id: string; id: number },
 ): Promise<Witness | undefined> {
   const entry = await readLoss(sql, where)
-  return entry && lostHead(entry.metadata)
+  return entry && parse(entry.metadata).is_alarm_proven !== false ? lostHead(entry.metadata) : undefined
 }
 
 /** Tells whether the installation's log has an operator accept that the tenant is gone, with all that was witnessed of its log. */

@@ -437,7 +437,7 @@ function describeAccepted(
 }
 
 function describeLostTenant(
-  { tenant_id, witnessed_id, witnessed_hash, raised_at }: LostTenant,
+  { tenant_id, is_alarm_proven, witnessed_id, witnessed_hash, raised_at }: LostTenant,
   reason: string,
 ): string[] {
   return [
@@ -448,7 +448,9 @@ function describeLostTenant(
     `witness  entry ${witnessed_id}, hash ${witnessed_hash}, alarm of ${raised_at}`,
     `reason   ${reason}`,
     '',
-    "The witness is copied from the alarm; it cannot be verified without the tenant's key.",
+    is_alarm_proven
+      ? 'The witness is the latest of the alarm, the newest anchor and the checkpoint file. If the tenant is back in an older state, it is alarmed about.'
+      : 'The alarm in the database could not be proven, so servers may have known of later entries. If the tenant is back, it is alarmed about in any state.',
     'Every server clears its alarm within a second or two.',
   ]
 }

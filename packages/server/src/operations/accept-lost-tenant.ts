@@ -1,5 +1,6 @@
 /** Ends the alarm about a tenant that is missing from the database, which has no log of its own to record it. Called by the operator; has no route. */
 import { encodeHex } from '@eaas/protocol'
+import { alarmMac, equalBytes } from '../audit/formats/chain.js'
 import { readAnchorHeads } from '../audit/watch/newest-anchor.js'
 import { anchorHeads } from '../runner/anchor-heads.js'
 import type { EntryNote, Services } from '../runner/operation.js'
@@ -7,10 +8,16 @@ import { Refusal } from '../runner/refusal.js'
 import { deleteAlarm, lockAlarm } from '../store/alarms.js'
 import { findHead } from '../store/audit.js'
 import { findTenant } from '../store/tenants.js'
+import { unwrittenAlarm } from './shared/unwritten-alarm.js'
 
-/** The alarm, with the last head that is known: the anchored one, or that of the alarm's row, whose MAC cannot be checked without the tenant's audit key. */
+/** The alarm, with the latest head that is known: of the alarm's row, of the newest anchor, or of what this process knows, as by a checkpoint file. */
 export interface LostTenant {
   tenant_id: string
+  /**
+   * Whether a server wrote the alarm's row after the tenant was gone. One of before has a MAC by the tenant's audit key, which is gone too, so nobody
+   * can tell it from one that was edited: servers may have known more.
+   */
+  is_alarm_proven: boolean
   witnessed_id: number
   witnessed_hash: string
   raised_at: string
@@ -20,11 +27,13 @@ export interface LostTenant {
  * Records in the installation's log that a tenant is gone, so that the anchors no longer cover it, and deletes the alarm's row. The servers end
  * their alarms when they find that entry and no row.
  *
- * @throws Refusal E_NOT_FOUND if there is no alarm, E_STATE if the tenant or a part of its log exists
+ * @throws Refusal E_NOT_FOUND if there is no alarm, E_STATE if the tenant or a part of its log exists, or if only this process has an alarm
  */
 export async function acceptLostTenant(services: Services, tenant_id: string, reason: string): Promise<LostTenant> {
   return services.sql.begin(async (transaction) => {
     const alarm = await lockAlarm(transaction, tenant_id)
+    const own = services.committer.watches.get(tenant_id)
+    if (!alarm && own.alarm) throw unwrittenAlarm(`tenant ${tenant_id}`, own.alarm.reason)
     if (!alarm) throw new Refusal('E_NOT_FOUND', `there is no tenant ${tenant_id}, and no alarm about one`)
     if (await findTenant(transaction, tenant_id))
       throw new Refusal('E_STATE', `tenant ${tenant_id} is in the database again`)
@@ -35,14 +44,15 @@ export async function acceptLostTenant(services: Services, tenant_id: string, re
       )
     }
     await deleteAlarm(transaction, tenant_id)
-    // The anchored head is proven, and the row of the alarm is not: one that was edited must not make the tenant seem shorter.
-    const anchored = (await readAnchorHeads(transaction, services.installationKey)).find(
-      (head) => head.tenant_id === tenant_id,
-    )
-    const { last_id, hash } = anchored && anchored.last_id >= alarm.last_id ? anchored : alarm
+    const { installationKey } = services
+    const anchored = (await readAnchorHeads(transaction, installationKey)).find((head) => head.tenant_id === tenant_id)
+    // The alarm's row last, and also if it is not proven: then it can't make the tenant seem shorter, nor exchange what is proven of an entry.
+    const known = [anchored, own.provenWitness, own.alarm?.witness, alarm].filter((head) => head !== undefined)
+    const { last_id, hash } = known.reduce((latest, head) => (head.last_id > latest.last_id ? head : latest))
     const { raised_at } = alarm
     const lost = {
       tenant_id,
+      is_alarm_proven: equalBytes(alarm.mac, alarmMac(installationKey, alarm)),
       witnessed_id: last_id,
       witnessed_hash: encodeHex(hash),
       raised_at: new Date(raised_at).toISOString(),
