@@ -90,7 +90,7 @@ function newWatch({
     now,
   }
   const alarms = createSharedAlarms(options)
-  return { watch, watches, acceptedRows, compare: () => alarms.compare({ findsUnseen: true }) }
+  return { watch, watches, acceptedRows, alarms, compare: () => alarms.compare({ findsUnseen: true }) }
 }
 
 async function write({ last_id, hash, policy_version }: Head, { forged = false } = {}): Promise<void> {
@@ -125,6 +125,19 @@ describe('a process that reads an alarm of another one', () => {
       expect(await rowsBy(auditKey)).toEqual([[late?.last_id, true]])
     },
   )
+
+  it.each<[what: string, kept: () => Head | undefined]>([
+    ['has no head that a process read when it opened', () => undefined],
+    ['has the head that a process that opened has in its checkpoint file', () => late],
+  ])('%s', async (_, kept) => {
+    await write(early as Head)
+    const { watch, alarms } = newWatch()
+    const head = kept()
+    if (head) watch.remember(head)
+    await watch.read(service.services.sql, auditKey)
+    expect(await alarms.compare()).toEqual([])
+    expect(await rowsBy(auditKey)).toEqual([[(head ?? early)?.last_id, true]])
+  })
 
   it('adopts the later witness into its own alarm, which it writes again where the row is deleted', async () => {
     await write(late as Head)
@@ -648,6 +661,19 @@ describe('a rollback that an operator accepted', () => {
     })
     expect(await purging.catch((found) => found)).toEqual([!isForged]) // a rollback, since the log must stay
   })
+
+  it('is of what this process has an alarm about, although the row is exchanged before it is locked', async () => {
+    const { services } = service
+    const { tenant_id } = owner.tenant
+    const head = await readHead()
+    services.committer.watches.get(tenant_id).learn({ reason: 'a drill', witness: { ...head, last_id: 98 } })
+    await service.services.sql`delete from chain_alarms`
+    await write(head)
+    expect(await acceptRollback(services, tenant_id, { reason: 'a drill' })).toMatchObject({
+      witnessed_id: 98,
+      compared: null,
+    })
+  })
 })
 
 describe('a log that lost nothing that is known of', () => {
@@ -664,19 +690,27 @@ describe('a log that lost nothing that is known of', () => {
     await expect(longer.read(sql, auditKey)).rejects.toThrow(`from entry ${head.last_id + 1} to ${head.last_id}:`)
   })
 
-  it('has no change undone when the operator accepts its alarm, and the command says so', async () => {
+  it('is said to end with an entry of a time, after which a change may be undone, when the operator accepts its alarm', async () => {
     const accept = (...log: string[]) =>
       runCommand(['audit', 'accept-rollback', ...log, '--reason', 'a drill'], {
         database: service.database,
         rootKey: ROOT_KEY,
       })
     const own = ['--tenant', owner.tenant.tenant_id]
-    await write(late as Head)
+    const of = ({ last_id, created_at }: Head) => `${last_id}, of ${created_at}.`
+    const seen = await readHead()
+    await owner.call('POST', '/v1/keys', { name: 'after it' })
+    const last = await readHead()
+    await write(seen)
     const { code, stdout } = await accept(...own)
-    expect([code, stdout]).toEqual([0, expect.stringContaining('no change is known to be undone')])
-    const head = await findHead(service.services.sql, owner.tenant.tenant_id)
-    await write({ ...(head as Head), last_id: 99 })
-    expect((await accept(...own)).stdout).toContain('The changes of the lost entries are undone')
+    expect([code, stdout]).toEqual([0, expect.stringContaining(`could be compared with is ${of(seen)}`)])
+    expect(stdout).toContain(
+      `the log ended with entry ${of(last)} If something was changed after that time, the change is undone`,
+    )
+    await write({ ...(await readHead()), last_id: 99 })
+    const lossy = (await accept(...own)).stdout
+    expect(lossy).toContain('Nothing that the log has could be compared')
+    expect(lossy).toContain('The changes of the lost entries are undone')
     expect((await accept('--installation')).stderr).toContain("there is no alarm about the installation's log")
   })
 })

@@ -119,7 +119,8 @@ function describe(diff: AuditDiff): string[] {
   const head = head_fault === null ? [] : [`But ${head_fault.detail} (${head_fault.reason}). ${RECOVERY_PAGE}.`]
   if (differs_at === null) {
     const what = head_fault === null ? 'No difference: it agrees' : 'Its entries agree'
-    return [known, `${what} through entry ${agrees_through}, the last one that can be compared.`, ...head]
+    const after = `Whether it lost entries after entry ${last_id}, only a newer checkpoint, export or alarm can show.`
+    return [known, `${what} through entry ${agrees_through}, the last one that can be compared.`, ...head, after]
   }
   const from = agrees_through + 1 === differs_at ? `${differs_at}` : `one of ${agrees_through + 1} to ${differs_at}`
   const lines = [

@@ -411,7 +411,7 @@ async function auditAcceptRollback(
 }
 
 function describeAccepted(
-  { entry_id, witnessed_id, agrees_through, head_fault, named_id }: Accepted,
+  { entry_id, witnessed_id, agrees_through, head_fault, named_id, compared, last }: Accepted,
   { installation }: LogChoice,
 ): string[] {
   const isLost = (witnessed_id > 0 && agrees_through < witnessed_id) || named_id !== undefined
@@ -430,9 +430,13 @@ function describeAccepted(
     installation
       ? 'Every server does work of the operator again within a second or two.'
       : 'Every server serves the tenant again within a second or two.',
+    compared === null
+      ? 'Nothing that the log has could be compared: neither an alarm nor a checkpoint file knew an entry of it.'
+      : `The newest entry that it could be compared with is ${compared.id}, of ${compared.created_at}. The log has it.`,
     isLost
       ? 'The changes of the lost entries are undone: repeat revocations and rotations. See: eaas audit diff --help'
-      : 'The log has every entry that a server is known to have seen: no change is known to be undone. See: eaas audit diff --help',
+      : `Before this one, the log ended with entry ${last.id}, of ${last.created_at}. If something was changed after that time, the change is undone, ` +
+        'and this command cannot know of it: unless you are sure that nothing was, check every API key and key. See: eaas audit diff --help',
   ]
 }
 

@@ -14,6 +14,7 @@ import {
   type Witness,
 } from '../audit/formats/chain.js'
 import { findHeadFault, type HeadFault } from '../audit/head-fault.js'
+import { readAuthenticEntry } from '../audit/read-entry.js'
 import { findNamedEnd } from '../audit/recorded-tenants.js'
 import { type ValidLog, verifyLog } from '../audit/verify/verify.js'
 import type { AcceptedRollback } from '../audit/watch/accepted-rollback.js'
@@ -37,8 +38,21 @@ export interface AcceptOptions {
   onProgress?: (entries: number) => void
 }
 
+/** An entry of the log, and its time. */
+interface Position {
+  id: number
+  created_at: string
+}
+
 /** What the log records now, and in which entry. */
-export type Accepted = AcceptedRollback & { tenant_id: string; entry_id: number }
+export type Accepted = AcceptedRollback & {
+  tenant_id: string
+  entry_id: number
+  /** the newest entry of the log that somebody is known to have seen; null if none is. What came after is known by the log alone. */
+  compared: Position | null
+  /** the last entry before this one */
+  last: Position
+}
 
 /**
  * Ends a tenant's alarm: one transaction appends an entry `audit.rollback_accepted`, raises the policy version above every
@@ -88,8 +102,9 @@ async function accept(
   // The witness of a forged alarm must not get into the log.
   const isGenuine = alarm !== undefined && equalBytes(alarm.mac, alarmMac(auditKey, alarm))
   const row = isGenuine ? alarm : { last_id: 0, hash: genesisHash(tenant_id), policy_version: 0 }
-  // Without an alarm's row that can be believed, a head is made again only of a log that reaches what this process knows of it.
-  const told = fault ? latest([row, watch.witnessed, watch.alarm?.witness]) : row
+  // What the own alarm knows counts too: the row may have been exchanged since it was read. A head is made again only of a log that reaches
+  // all that this process knows of it.
+  const told = latest([row, watch.alarm?.witness, fault && watch.witnessed])
   const found = told.last_id === 0 ? undefined : await findEntryHash(sql, tenant_id, told.last_id)
   const isContinued = found !== undefined && equalBytes(found, told.hash)
   // The entries that a head was made of are known to be what was written, as far as an alarm knows.
@@ -114,8 +129,11 @@ async function accept(
   const next = extendChain(head, [draft], { auditKey, now: time, policy_version })
   await appendToLocked(sql, clock, { previous: head, next: next.head, entries: next.entries, time })
   await deleteAlarm(sql, tenant_id)
-  await recordAcceptance(services, sql, { tenant_id, entry_id: next.head.last_id, ...metadata })
-  return { tenant_id, entry_id: next.head.last_id, ...metadata }
+  const accepted = { tenant_id, entry_id: next.head.last_id, ...metadata }
+  await recordAcceptance(services, sql, accepted)
+  const seen = isContinued ? await readAuthenticEntry(sql, { tenant_id, auditKey, id: told.last_id }) : undefined
+  const compared = seen ? { id: seen.id, created_at: seen.created_at } : null
+  return { ...accepted, compared, last: { id: head.last_id, created_at: head.created_at } }
 }
 
 function latest([first, ...others]: [Witness, ...(Witness | undefined)[]]): Witness {

@@ -32,6 +32,8 @@ export class HeadWatch {
   #witnessed: Witness | undefined
   /** the statements of a kept checkpoint and of an anchor, until the audit key is available to authenticate their policy versions */
   #kept: KeptHead[] = []
+  /** the latest of those that were authenticated */
+  #weighed: Witness | undefined
   #alarm: Alarm | undefined
 
   constructor(
@@ -52,8 +54,13 @@ export class HeadWatch {
 
   /** The same as an alarm may state it: the latest by its entry, with no policy version that is not proven yet. */
   get provenWitness(): KeptHead | undefined {
+    return laterOf(this.#witnessed, this.provenKept)
+  }
+
+  /** The same of the kept checkpoint and the anchor alone, without what was read or committed since. */
+  get provenKept(): KeptHead | undefined {
     const kept = this.#kept.map((head) => ({ ...head, policy_version: 0 }))
-    return kept.reduce<KeptHead | undefined>(laterOf, this.#witnessed)
+    return kept.reduce<KeptHead | undefined>(laterOf, this.#weighed)
   }
 
   get alarm(): Alarm | undefined {
@@ -150,6 +157,7 @@ export class HeadWatch {
     for (const kept of this.#kept.splice(0)) {
       const witness = isKeptHeadAuthentic(auditKey, this.tenant_id, kept) ? kept : { ...kept, policy_version: 0 }
       if (!this.#witnessed || isAtLeast(witness, this.#witnessed)) this.#witnessed = witness
+      this.#weighed = laterOf(this.#weighed, witness)
     }
   }
 

@@ -109,7 +109,7 @@ export function createSharedAlarms({
       throw error
     })
     const rows = await readRows().catch(note(unread))
-    for (const row of rows?.values() ?? []) await learn(row).catch(note(errors))
+    for (const row of rows?.values() ?? []) await learn(row, findsUnseen).catch(note(errors))
     // Also without the alarms: whoever locks them must not keep this process from raising its own.
     const round = nextWitnesses()
     for (const found of (await compareTurn(round).catch(note(unread))) ?? []) {
@@ -171,7 +171,7 @@ export function createSharedAlarms({
   }
 
   // A row that no server wrote is an alarm too; but its witness is not believed.
-  async function learn(row: ChainAlarm): Promise<void> {
+  async function learn(row: ChainAlarm, isServing: boolean): Promise<void> {
     const watch = watches.get(row.tenant_id)
     if (watch.alarm && row.last_id <= (watch.alarm.witness?.last_id ?? 0)) return
     if (await isGone(row.tenant_id)) {
@@ -191,8 +191,8 @@ export function createSharedAlarms({
     const witness = last_id === 0 ? undefined : { last_id, hash, policy_version }
     if (watch.alarm) return watch.learnWitness(witness)
     // What this process witnessed may be later than what the row says: then its own alarm replaces the row. Taken before the log is read,
-    // which may have been cut off by now.
-    const own = watch.provenWitness
+    // which may have been cut off by now; a process that opens, such as a command, has read it already.
+    const own = isServing ? watch.provenWitness : watch.provenKept
     await raiseOwn(watch, auditKey)
     watch.learn({ reason, witness: laterOf(witness, own) })
   }
