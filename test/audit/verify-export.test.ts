@@ -196,6 +196,8 @@ describe('an export is refused', () => {
     const trailer = lines.at(-1) ?? ''
     const [header = ''] = lines
     const { format, tenant_id } = JSON.parse(header)
+    // One expectation for all of them: thousands take as long as what they expect.
+    const wrong: unknown[] = []
     for (const [at, line] of lines.entries()) {
       const before = at < 2 ? undefined : JSON.parse(lines[at - 1] ?? '')
       const start = before
@@ -209,9 +211,10 @@ describe('an export is refused', () => {
         const verdict = await verdictOf({ file: Buffer.concat([front, flipped(bytes, byte), back]), publicKey })
         // The line itself is what is wrong; an id or a hash of the header can only show in the line after it.
         const shown = at === 0 ? [1, 2] : [2]
-        expect([at, byte, verdict.valid, shown.includes(verdict.line ?? 0)]).toEqual([at, byte, false, true])
+        if (verdict.valid || !shown.includes(verdict.line ?? 0)) wrong.push({ at, byte, verdict })
       }
     }
+    expect(wrong).toEqual([])
   })
 
   it('with one bit flipped anywhere in it, by both programs', async () => {
