@@ -1,7 +1,7 @@
 // One server on a data directory, and the commands beside it, as real processes.
 import { execFileSync, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
@@ -55,16 +55,21 @@ describe.skipIf(backend() === 'postgres')('a data directory (PostgreSQL has none
     await eaas.stop()
   })
 
-  it('is given up by a server whose lock was removed, and keeps what it acknowledged', {
+  it('is given up by a server whose lock was removed, which first writes where each log ended', {
     timeout: TIMEOUT_MS,
   }, async () => {
     if (database.backend !== 'embedded') throw new Error('this needs a data directory')
     const { dataDir } = database
     const eaas = await startEaas({ database })
-    const { api_key } = await createTenantByCli({ database }, 'before the removal')
+    const { api_key, tenant_id } = await createTenantByCli({ database }, 'before the removal')
+    expect((await callsOf(api_key.secret)(eaas.url, 'POST', '/v1/keys', { name: 'users' })).status).toBe(201)
     for (const name of readdirSync(dataDir)) if (name.startsWith('server.lock.')) rmSync(join(dataDir, name))
     await expect.poll(() => eaas.stderr, { timeout: 30_000 }).toContain('is no longer this process')
     expect(await eaas.stop()).toMatchObject({ code: 1 })
+    const kept = readFileSync(join(dataDir, 'checkpoints'), 'utf8').split('\n')
+    expect(
+      kept.filter((line) => line.includes(tenant_id)).map((line) => JSON.parse(line).checkpoint.split('\n')[2]),
+    ).toEqual(['2'])
     await eaas.start()
     expect((await callsOf(api_key.secret)(eaas.url, 'GET', '/v1/keys')).status).toBe(200)
     expect((await eaas.stop()).code).toBe(0)

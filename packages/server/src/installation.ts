@@ -75,6 +75,8 @@ export interface OpenOptions {
   mayCreate?: boolean
   /** how long to wait for a database that cannot be reached; by default not at all */
   wait?: Wait
+  /** called when the embedded database fails while it is open, and serves no more; by default the process ends */
+  onDatabaseFailure?: (error: Error) => void
   now?: () => number
   /** the time of the database's clock, in milliseconds since 1970; by default it is read from the database */
   databaseNow?: (() => Promise<number>) | undefined
@@ -102,6 +104,7 @@ export async function openInstallation({
   beside = false,
   mayCreate = true,
   wait,
+  onDatabaseFailure,
   now = Date.now,
   databaseNow,
   observeCommit,
@@ -110,7 +113,7 @@ export async function openInstallation({
   actor = SYSTEM_ACTOR,
 }: OpenOptions): Promise<Installation> {
   const fromEnvironment = await readRootKey(config.rootKey)
-  const store = await openStore(config, { beside, mayCreate, wait })
+  const store = await openStore(config, { beside, mayCreate, wait, onFailure: onDatabaseFailure })
   try {
     const sql = withDeadlines(store.sql) // states and committer have their own
     const assertSessions = createSessionWatch({ sql, isEmbedded: store.isEmbedded })

@@ -80,6 +80,7 @@ export async function openServer({
     verifications: isFirst && config.auditVerifyHours > 0,
   })
   let keptFaults: readonly LineFault[] = []
+  let keepWitnessed: Server['keepWitnessed'] = async () => undefined // until something is witnessed
   const installation = await openInstallation({
     config,
     wait: {
@@ -87,6 +88,8 @@ export async function openServer({
       onWait: ({ error, ...details }) =>
         logWithoutApp(config.logLevel, 'warn', { ...inLog, ...details, err: error }, 'waiting for the database'),
     },
+    // What ends the process is the rejection. Where the logs ended is written first, or whoever had the database fail could cut them off.
+    onDatabaseFailure: (error) => void keepWitnessed().then(() => Promise.reject(error)),
     onAlarm: logAlarm,
     onWarning: logWarning,
     onKeptFaults: (faults) => {
@@ -130,6 +133,7 @@ export async function openServer({
     measures: metrics,
     log,
   })
+  keepWitnessed = schedule.keepWitnessed
   app.addHook('onClose', async () => {
     await schedule.stop()
     await services.committer.drain()
@@ -152,7 +156,7 @@ export async function openServer({
   const beginStopping = () => {
     isStopping = true
   }
-  const { emitCheckpoints, keepWitnessed } = schedule
+  const { emitCheckpoints } = schedule
   return { app, installation, emitCheckpoints, keepWitnessed, beginStopping }
 }
 

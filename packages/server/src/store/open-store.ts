@@ -71,6 +71,8 @@ export interface OpenStoreOptions {
   mayCreate: boolean
   /** how long to wait for a PostgreSQL that cannot be reached; by default not at all */
   wait?: Wait | undefined
+  /** called when the embedded database fails while it is open, and serves no more; by default the process ends */
+  onFailure?: ((error: Error) => void) | undefined
 }
 
 export interface Wait {
@@ -85,7 +87,10 @@ export interface Wait {
  * @throws NoDatabaseError, UnreachableDatabaseError, DataDirectoryInUseError, ForeignDataDirectoryError, UnusableDataDirectoryError,
  * WrongFormatError, or the database's own error
  */
-export async function openStore(config: Location, { beside, mayCreate, wait }: OpenStoreOptions): Promise<Store> {
+export async function openStore(
+  config: Location,
+  { beside, mayCreate, wait, onFailure }: OpenStoreOptions,
+): Promise<Store> {
   const { databaseUrl, databasePooler } = config
   if (databaseUrl !== undefined) return untilReached(() => openPostgres(databaseUrl, databasePooler), databaseUrl, wait)
   const running = beside ? await findRunningEmbedded(config.dataDir) : undefined
@@ -95,7 +100,7 @@ export async function openStore(config: Location, { beside, mayCreate, wait }: O
       `There is no database in ${config.dataDir}. Set EAAS_DATA_DIR to its directory, or create one: eaas start`,
     )
   }
-  const embedded = await openEmbedded({ dataDir: config.dataDir })
+  const embedded = await openEmbedded({ dataDir: config.dataDir, ...(onFailure && { onFailure }) })
   return embeddedStore(config, embedded, () => embedded.close())
 }
 
