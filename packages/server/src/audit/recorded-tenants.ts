@@ -1,7 +1,7 @@
 /** What the installation's log says of tenants: which ones there must be, what their logs must hold, and what those had that it says are gone (anchor.md 4). */
 import type { KeyObject } from 'node:crypto'
 import { decodeHex, INSTALLATION_ID, isUuid, type LogAction } from '@eaas/protocol'
-import { listEntriesOf } from '../store/audit.js'
+import { listEntriesOf, type ToldEntry } from '../store/audit.js'
 import type { Queryable } from '../store/db.js'
 import type { Witness } from './formats/chain.js'
 import { readAuthenticEntry } from './read-entry.js'
@@ -29,9 +29,30 @@ export interface RecordedTenants {
   ends: ReadonlyMap<string, number>
 }
 
-/** Reads which tenants the log has, or what it has of one; the entries are not authenticated here. */
-export async function readRecordedTenants(sql: Queryable, tenant_id?: string): Promise<RecordedTenants> {
-  return recordedTenants(await listEntriesOf(sql, INSTALLATION_ID, TENANT_ACTIONS, tenant_id))
+/** Entries read at a time, which take at most 80 MB whatever somebody made of them. */
+const PAGE_ENTRIES = 5_000
+
+/**
+ * Reads which tenants the log has, or what it has of one; the entries are not authenticated here. `altered_id` is the first entry whose
+ * metadata is missing or longer than any that a server writes: it says nothing.
+ */
+export async function readRecordedTenants(
+  sql: Queryable,
+  tenant_id?: string,
+): Promise<RecordedTenants & { altered_id: number | undefined }> {
+  const record = createRecord()
+  let altered_id: number | undefined
+  let after_id = 0 // no server writes an id below 1
+  while (true) {
+    const where = { actions: TENANT_ACTIONS, text: tenant_id, after_id, limit: PAGE_ENTRIES }
+    const page = await listEntriesOf(sql, INSTALLATION_ID, where)
+    for (const entry of page) {
+      if (entry.metadata === null) altered_id ??= entry.id
+      record.read(entry)
+      after_id = entry.id
+    }
+    if (page.length < PAGE_ENTRIES) return { ...record.tenants, altered_id }
+  }
 }
 
 /** The last entry of a tenant's own log that the installation's log names; undefined if it names none. */
@@ -40,15 +61,19 @@ export async function findNamedEnd(sql: Queryable, tenant_id: string): Promise<n
 }
 
 /** Which tenants these entries leave, given in order. */
-export function recordedTenants(
-  entries: readonly { id: number; action: string; metadata: string | null }[],
-): RecordedTenants {
+export function recordedTenants(entries: readonly ToldEntry[]): RecordedTenants {
+  const record = createRecord()
+  for (const entry of entries) record.read(entry)
+  return record.tenants
+}
+
+function createRecord(): { tenants: RecordedTenants; read: (entry: ToldEntry) => void } {
   const present = new Map<string, number>()
   const gone = new Map<string, number>()
   const ends = new Map<string, number>()
-  for (const { id, action, metadata } of entries) {
+  const read = ({ id, action, metadata }: ToldEntry) => {
     const { tenant_id, entry_id } = parse(metadata)
-    if (typeof tenant_id !== 'string' || !isUuid(tenant_id)) continue // somebody edited it, which a verification names
+    if (typeof tenant_id !== 'string' || !isUuid(tenant_id)) return // somebody edited it, which a verification names
     const end = action === 'installation.rollback_accepted' ? 0 : (ends.get(tenant_id) ?? 0)
     if (Number.isSafeInteger(entry_id)) ends.set(tenant_id, Math.max(end, entry_id as number))
     if (action === 'installation.tenant_gone') {
@@ -60,7 +85,7 @@ export function recordedTenants(
       gone.delete(tenant_id)
     }
   }
-  return { present, gone, ends }
+  return { tenants: { present, gone, ends }, read }
 }
 
 /**

@@ -8,6 +8,7 @@ import { AuditWriteError, ChainAlarmError } from '../audit/append-errors.js'
 import type { EntryDraft } from '../audit/formats/chain.js'
 import { apiKeyDigest, apiKeyTenant } from '../crypto/api-key.js'
 import type { ApiKeyRow } from '../store/api-keys.js'
+import { MAX_METADATA } from '../store/audit.js'
 import type { Queryable } from '../store/db.js'
 import { TamperedRowError } from '../store/tampered-row.js'
 import { type Access, admit, type Credentials, unauthorized } from './admit.js'
@@ -272,5 +273,8 @@ export function draftEntry({ action, key_id, key_version, metadata }: EntryNote,
 
 /** RFC 8785 for flat objects: members sorted by name, no white space. */
 function canonicalJson(metadata: NonNullable<EntryNote['metadata']>): string {
-  return JSON.stringify(Object.fromEntries(Object.entries(metadata).sort(([a], [b]) => (a < b ? -1 : 1))))
+  const text = JSON.stringify(Object.fromEntries(Object.entries(metadata).sort(([a], [b]) => (a < b ? -1 : 1))))
+  // No more is read of an entry, so a longer one would verify no longer.
+  if (Buffer.byteLength(text) > MAX_METADATA) throw new Error(`the metadata of an entry is over ${MAX_METADATA} bytes`)
+  return text
 }

@@ -30,16 +30,16 @@ export interface Evidence {
   repeated: number | undefined
 }
 
-/** Reads the evidence in one snapshot, so that a concurrent change is in it completely or not at all. */
-export async function readEvidence(sql: Sql, tenant_id: string): Promise<Evidence> {
+/** Reads the evidence in one snapshot, so that a concurrent change is in it completely or not at all; without the rows if they are not compared. */
+export async function readEvidence(sql: Sql, tenant_id: string, { withRows = true } = {}): Promise<Evidence> {
   return sql.begin('isolation level repeatable read read only', async (snapshot) => {
     const [head, ...otherHeads] = await listTenantHeads(snapshot, tenant_id)
-    const tenants = await listTenantRows(snapshot, tenant_id)
+    const tenants = withRows ? await listTenantRows(snapshot, tenant_id) : []
     const rows = {
       tenant: tenants[0],
-      keys: await listKeys(snapshot, tenant_id, {}),
-      versions: await listTenantKeyVersions(snapshot, tenant_id),
-      apiKeys: await listApiKeys(snapshot, tenant_id),
+      keys: withRows ? await listKeys(snapshot, tenant_id, {}) : [],
+      versions: withRows ? await listTenantKeyVersions(snapshot, tenant_id) : [],
+      apiKeys: withRows ? await listApiKeys(snapshot, tenant_id) : [],
     }
     const repeated = [
       ...repeatedIn(tenants, () => tenant_id),

@@ -176,18 +176,37 @@ export async function findEntryHash(sql: Queryable, tenant_id: string, id: numbe
   return onlyRow(rows, `entry ${id} of tenant ${tenant_id}`)?.hash
 }
 
-/** The entries of a log with one of these actions, and with metadata that holds a text, in order; the caller authenticates them. */
+/** An entry by its action and its metadata. */
+export interface ToldEntry {
+  id: number
+  action: string
+  /** null too if it is longer than any that a server writes */
+  metadata: string | null
+}
+
+/**
+ * Entries of a log with one of these actions, and with metadata that holds a text, after an id and in order, at most `limit`; the caller
+ * authenticates them.
+ */
 export function listEntriesOf(
   sql: Queryable,
   tenant_id: string,
-  actions: readonly LogAction[],
-  text = '',
-): Promise<{ id: number; action: string; metadata: string | null }[]> {
-  return sql<{ id: number; action: string; metadata: string | null }[]>`
-    select id, action, metadata from audit_log
-    where tenant_id = ${tenant_id} and action = any(${[...actions]}::text[])
-      and pg_catalog.strpos(coalesce(metadata, ''), ${text}) > 0
-    order by id`
+  {
+    actions,
+    text = '',
+    after_id,
+    limit,
+  }: { actions: readonly LogAction[]; text?: string | undefined; after_id: number; limit: number },
+): Promise<ToldEntry[]> {
+  return sql<ToldEntry[]>`
+    select id, action, metadata from (
+      select id, action,
+             case when pg_catalog.octet_length(metadata) <= ${MAX_METADATA}::integer then metadata end as metadata
+      from audit_log
+      where tenant_id = ${tenant_id} and action = any(${[...actions]}::text[]) and id > ${after_id}
+    ) as told
+    where metadata is null or pg_catalog.strpos(metadata, ${text}) > 0
+    order by id limit ${limit}`
 }
 
 /** The largest id of a tenant's entries, whoever wrote them; 0 if there are none. */
@@ -215,6 +234,11 @@ export async function listEntryHashes(
   return new Map(rows.map(({ id, hash }) => [id, hash]))
 }
 
+/** No metadata that a server writes is longer, in bytes: nothing in it is longer than a name, a reason or a list of 1,024 characters. */
+export const MAX_METADATA = 16_384
+/** No actor and no address is longer, in characters. */
+const MAX_ORIGIN = 1_024
+
 /** An entry as the database writes it in JSON. */
 type EntryFields = [
   id: number,
@@ -231,7 +255,8 @@ type EntryFields = [
 
 /**
  * A stretch of the chain in order: the entries after `after_id` up to and including `through_id`, at most `limit` of them. They are sent
- * as one JSON text, which takes about half the time that the driver needs for as many rows.
+ * as one JSON text, which takes about half the time that the driver needs for as many rows. As of heads, one character more than a server
+ * writes is read of each value, so that the entries of a page always fit into memory.
  */
 export async function readChain(
   sql: Queryable,
@@ -248,7 +273,11 @@ export async function readChain(
       pg_catalog.encode(hash, 'hex'), pg_catalog.encode(mac, 'hex')
     ) order by id) as entries
     from (
-      select id, action, key_id, key_version, actor, ip_address, metadata, created_at, hash, mac
+      select id, pg_catalog.substr(action, 1, ${MAX_ORIGIN + 1}::integer) as action, key_id, key_version,
+             pg_catalog.substr(actor, 1, ${MAX_ORIGIN + 1}::integer) as actor,
+             pg_catalog.substr(ip_address, 1, ${MAX_ORIGIN + 1}::integer) as ip_address,
+             pg_catalog.substr(metadata, 1, ${MAX_METADATA + 1}::integer) as metadata, created_at,
+             pg_catalog.substr(hash, 1, 33) as hash, pg_catalog.substr(mac, 1, 33) as mac
       from audit_log
       where tenant_id = ${tenant_id} and id > ${after_id} and id <= ${through_id}
       order by id limit ${limit}

@@ -117,7 +117,7 @@ export async function verifyLog(sql: Sql, options: VerifyOptions): Promise<wire.
 }
 
 async function verify(sql: Sql, options: VerifyOptions): Promise<wire.Verification> {
-  const evidence = await readEvidence(sql, options.tenant_id)
+  const evidence = await readEvidence(sql, options.tenant_id, { withRows: options.after_id === undefined })
   const { head } = evidence
   const { checkpoint: kept, witnessed, named_id = 0, isHeadIgnored = false } = options
   let compared = false

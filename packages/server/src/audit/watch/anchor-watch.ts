@@ -52,14 +52,18 @@ export async function compareWithAnchor({
   const after_id = anchor ? anchor.entry.id - 1 : undefined
   const { valid, reason, broken_at } = await verifyLog(sql, { tenant_id: INSTALLATION_ID, auditKey, rowKey, after_id })
   if (!valid) {
-    own.learn({
-      reason: `the installation's log is not valid: ${reason}, entry ${broken_at}`,
-      witness: own.provenWitness,
-    })
+    learnInvalid(own, reason, broken_at)
     return []
   }
   const errors = anchor ? await examineContradicted(anchor, { sql, watches, ...keys }) : []
   return [...errors, ...(await compareWithRecord({ sql, watches, installationKey: auditKey, ...keys, anchor }))]
+}
+
+function learnInvalid(own: HeadWatch, reason: string | undefined, broken_at: number | undefined): void {
+  own.learn({
+    reason: `the installation's log is not valid: ${reason}, entry ${broken_at}`,
+    witness: own.provenWitness,
+  })
 }
 
 // Not only the tenants of the anchor: an acceptance of this log's own rollback may have begun the anchors afresh.
@@ -72,7 +76,11 @@ async function compareWithRecord({
   anchor,
 }: Omit<AnchorWatchOptions, 'rowKey'> & { anchor: Anchor | undefined }): Promise<unknown[]> {
   const tenant_ids = await listTenantIds(sql) // before the log: a tenant that is created meanwhile is on record
-  const { present, gone, ends } = await readRecordedTenants(sql)
+  const { present, gone, ends, altered_id } = await readRecordedTenants(sql)
+  if (altered_id !== undefined) {
+    learnInvalid(watches.get(INSTALLATION_ID), 'entry_altered', altered_id)
+    return []
+  }
   for (const tenant_id of await findMissingTenants(sql, [...present.keys()])) {
     const watch = watches.get(tenant_id)
     watch.learn({ reason: TENANT_GONE, witness: watch.provenWitness })
