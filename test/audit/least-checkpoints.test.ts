@@ -1,15 +1,18 @@
 // What a server witnessed is the least that its checkpoint file gets, whatever the database shows for the one statement that lists the heads:
 // by a lock between two statements, whoever owns the database can do that.
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { alarmMac } from '../../packages/server/src/audit/formats/chain.js'
 import { parseCheckpoint } from '../../packages/server/src/audit/formats/checkpoint.js'
+import { createHeadWatches, type WitnessedHead } from '../../packages/server/src/audit/watch/head-watches.js'
+import { readConfig } from '../../packages/server/src/config.js'
 import { createCheckpointEmitter, createWitnessEmitter } from '../../packages/server/src/jobs/emit-checkpoints.js'
+import { type ScheduleOptions, startSchedule } from '../../packages/server/src/jobs/schedule.js'
 import { acceptRollback } from '../../packages/server/src/operations/accept-rollback.js'
 import { writeAlarm } from '../../packages/server/src/store/alarms.js'
-import { type Caller, type Service, startService } from '../support/service.js'
+import { type Caller, ROOT_KEY, type Service, startService } from '../support/service.js'
 import { copyAll, removeAll } from './installation-scene.js'
 
 type Sql = Service['services']['sql']
@@ -60,7 +63,7 @@ const grow = () => owner.call('POST', '/v1/keys', { name: crypto.randomUUID() })
 
 /** The entries of our tenant's lines. */
 async function emitted(): Promise<number[]> {
-  const lines = (await readFile(join(folder, 'checkpoints'), 'utf8')).trimEnd().split('\n')
+  const lines = (await readFile(join(folder, 'checkpoints'), 'utf8')).split('\n').slice(0, -1)
   const statements = lines.map((line) => parseCheckpoint(JSON.parse(line).checkpoint))
   return statements.filter((statement) => statement.tenant_id === tenant_id).map(({ last_id }) => last_id)
 }
@@ -141,4 +144,80 @@ it('a rollback that an operator accepted explains a head that is behind', async 
   await acceptRollback(services, tenant_id, { reason: 'a drill' })
   await emit()
   expect([await emitted(), failed]).toEqual([[3, 2], []])
+})
+
+const ignore = () => undefined
+
+/** The schedule of a process that writes into the file. */
+function schedule(options: Pick<ScheduleOptions, 'isFirst' | 'handOver'> & Partial<ScheduleOptions>) {
+  const config = readConfig({ EAAS_ROOT_KEY: ROOT_KEY, EAAS_AUDIT_VERIFY_HOURS: '0' })
+  return startSchedule({
+    config: { ...config, checkpointFile: join(folder, 'checkpoints') },
+    services: service.services,
+    sharedAlarms: { compare: async () => [] },
+    compareAnchored: async () => [],
+    witnesses: [],
+    measures: {
+      anchored: ignore,
+      checkpointsWritten: ignore,
+      tablesCompared: ignore,
+      purgeRan: ignore,
+      verificationRan: ignore,
+      witnessesAsked: ignore,
+    },
+    log: { info: ignore, error: ignore, fatal: ignore },
+    ...options,
+  })
+}
+
+it('what was witnessed is in the file before a round reads anything, and gets no second line from it', async () => {
+  /** the entries of our tenant's lines when the round begins to read */
+  let before: number[] = []
+  const compareAnchored = async () => {
+    before = await emitted()
+    return []
+  }
+  const { stop, emitCheckpoints, writeLastWitnesses } = schedule({ isFirst: true, compareAnchored })
+  await stop()
+  await grow()
+  await emitCheckpoints()
+  expect(before.at(-1)).toBe(2)
+  expect(await emitted()).toEqual(before)
+  await grow()
+  await writeLastWitnesses()
+  expect([before.at(-1), await emitted()]).toEqual([3, before])
+})
+
+describe('what a worker that ends witnessed', () => {
+  it.each([
+    ['nothing, once the first one knows it', true, []],
+    ['what it witnessed, if the first one does not confirm it', false, [2]],
+  ])('is handed to the first one: the file gets %s', async (_, isRemembered, lines) => {
+    await writeFile(join(folder, 'checkpoints'), '')
+    await grow()
+    const handed: (readonly WitnessedHead[])[] = []
+    const handOver = async (heads: readonly WitnessedHead[]) => {
+      handed.push(heads)
+      return isRemembered
+    }
+    const { stop, writeLastWitnesses } = schedule({ isFirst: false, handOver })
+    await stop()
+    await writeLastWitnesses()
+    const { hash } = service.services.committer.watches.get(tenant_id).witnessed ?? expect.unreachable()
+    expect(handed.flat()).toContainEqual(expect.objectContaining({ tenant_id, last_id: 2, hash }))
+    expect(await emitted()).toEqual(lines)
+  })
+
+  it('is what the first one compares and signs from then on, unless it knows a later head', async () => {
+    const { watches } = service.services.committer
+    const other = createHeadWatches(ignore)
+    other.rememberAll(watches.witnessed())
+    await grow()
+    const later = watches.witnessed()
+    other.rememberAll(later)
+    expect(other.witnessed()).toEqual(later)
+    other.rememberAll(later.map((head) => ({ ...head, last_id: 1 })))
+    expect(other.witnessed()).toEqual(later)
+    expect(other.get(tenant_id).witnessed?.last_id).toBe(2)
+  })
 })

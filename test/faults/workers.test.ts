@@ -1,9 +1,14 @@
 // EAAS_WORKERS: several processes serve one port, as one server. Which of them holds a connection is read from /proc.
-import { randomBytes } from 'node:crypto'
+import { randomBytes, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { type AddressInfo, createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { INSTALLATION_ID } from '@eaas/protocol'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { copyTables } from '../support/audit-scene.js'
 import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
 import {
   connectTo,
@@ -25,6 +30,14 @@ type Tenant = Awaited<ReturnType<typeof createTenantInProcess>>
 
 function startWorkers(database: TestDatabase, environment: Record<string, string> = {}): Promise<EaasProcess> {
   return startEaas({ database, environment: { EAAS_WORKERS: '2', ...environment } })
+}
+
+/** Creates a tenant whose connections the worker with this number gets, of two. */
+async function createTenantOf(worker: number, database: TestDatabase): Promise<Tenant> {
+  for (;;) {
+    const tenant = await createTenantInProcess({ database }, randomUUID())
+    if ((Number.parseInt(tenant.tenant_id.slice(-8), 16) % 2) + 1 === worker) return tenant
+  }
 }
 
 /** A key of a tenant that does not exist: its calls are refused, by the worker of that tenant. */
@@ -364,6 +377,44 @@ describe.skipIf(!runs)('a server with workers that is told to stop', { timeout: 
     for (const client of [early, late]) client.write(text.slice(10))
     expect([(await early.answer()).status, (await late.answer()).status]).toEqual([200, 200])
     expect((await ended).code).toBe(0)
+  })
+
+  it('has the first worker know what the others wrote last: what is cut off once they ended is alarmed about', async () => {
+    const database = await freshDatabase('workers', { migrated: true })
+    const { tenant_id, api_key } = await createTenantOf(2, database)
+    const folder = await mkdtemp(join(tmpdir(), 'eaas-workers-'))
+    onTestFinished(() => rm(folder, { recursive: true, force: true }))
+    const eaas = await startWorkers(database, { EAAS_CHECKPOINT_FILE: join(folder, 'checkpoints') })
+    const attacker = connectTo(database)
+    const holder = connectTo(database)
+    try {
+      const anchored = async () => (await attacker`select from anchored_heads`).length
+      await expect.poll(anchored).toBeGreaterThan(0) // the first round is over
+      await copyTables(attacker, 'early')
+      const session = await holder.reserve()
+      await session`begin`
+      await session`select from heads where tenant_id = ${INSTALLATION_ID} for update` // keeps the first worker from its last comparison
+      const call = callsOf(api_key.secret)
+      expect((await call(eaas.url, 'POST', '/v1/keys', { name: 'late' })).status).toBe(201)
+      const ended = eaas.stop()
+      await expect.poll(() => workersOf(eaas.pid).has(2), { interval: 5 }).toBe(false)
+      await attacker`
+        delete from audit_log where tenant_id = ${tenant_id}
+          and id > (select last_id from early.heads where tenant_id = ${tenant_id})`
+      for (const table of ['heads', 'keys', 'key_versions', 'audit_counts']) {
+        await attacker`delete from ${attacker(table)} where tenant_id = ${tenant_id}`
+        await attacker`
+          insert into ${attacker(table)} select * from early.${attacker(table)} where tenant_id = ${tenant_id}`
+      }
+      await session`commit`
+      session.release()
+      await ended
+      await eaas.start()
+      const health = async () => (await (await fetch(`${eaas.url}/health`)).json()) as { database: string }
+      expect(await health()).toMatchObject({ database: 'alarm' })
+    } finally {
+      await Promise.all([attacker.end(), holder.end(), eaas.stop()])
+    }
   })
 
   it('ends at once at a second signal, with all workers', async () => {

@@ -3,6 +3,7 @@ import { hostname } from 'node:os'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { buildApp } from './app.js'
 import { readWitnessKey } from './audit/formats/cosignature.js'
+import type { WitnessedHead } from './audit/watch/head-watches.js'
 import { FAULTS_ADVICE, type LineFault, nameFaults } from './audit/watch/kept-witnesses.js'
 import type { Config } from './config.js'
 import { digestConfig } from './config-digest.js'
@@ -37,6 +38,10 @@ export interface WorkerPart {
   countMissing(): number
   /** Waits until the other workers have ended; to be awaited before what is written last. */
   untilAlone(): Promise<void>
+  /** Hands to the first worker what this one witnessed, before it ends; returns whether the first one knows it. */
+  handOver(heads: readonly WitnessedHead[]): Promise<boolean>
+  /** Has `take` called with what the others hand over. */
+  onHandedOver(take: (heads: readonly WitnessedHead[]) => void): void
 }
 
 /** Opens the database that the configuration names and builds the application; does not listen yet. Without `worker` it is alone. */
@@ -128,12 +133,14 @@ export async function openServer({
     isFirst,
     services,
     sharedAlarms,
+    handOver: worker?.handOver,
     compareAnchored: installation.compareAnchored,
     witnesses,
     measures: metrics,
     log,
   })
   keepWitnessed = schedule.keepWitnessed
+  if (isFirst) worker?.onHandedOver(services.committer.watches.rememberAll)
   app.addHook('onClose', async () => {
     await schedule.stop()
     await services.committer.drain()

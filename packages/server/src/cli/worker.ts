@@ -60,8 +60,7 @@ async function work(number: number): Promise<never> {
 
   const { openServer } = await import('../server.js')
   const { adoptConnections } = await import('../http/adopt-connections.js')
-  const { metrics, countMissing, untilAlone } = channel
-  const opened = await openServer({ config, openVerifier, worker: { number, metrics, countMissing, untilAlone } })
+  const opened = await openServer({ config, openVerifier, worker: { number, ...channel } })
   await opened.app.ready()
   adopt = adoptConnections(opened.app)
   server = opened

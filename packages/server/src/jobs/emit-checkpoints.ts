@@ -10,17 +10,22 @@ import { findHead, listHeads } from '../store/audit.js'
 
 const LINE_FEED = 0x0a
 
+/** The heads of the last lines that this process wrote, by tenant: two of one that is alarmed about. */
+export type WrittenHeads = Map<string, readonly KeptHead[]>
+
 /**
  * Creates the emitter; each call writes the checkpoints of the logs that grew since the last call. What this process witnessed is the least
  * that it writes, whatever the list of heads shows. A tenant whose log cannot be signed, for instance because it does not continue from the
- * witnessed head, is reported and does not stop the others; a file that cannot be written ends the call.
+ * witnessed head, is reported and does not stop the others; a file that cannot be written ends the call. A head whose line `written` has is
+ * compared, but gets no second line.
  */
 export function createCheckpointEmitter(
   services: Services,
   file: string,
   onError: (error: unknown, tenant_id: string) => void,
+  written: WrittenHeads = new Map(),
 ): () => Promise<void> {
-  const emitted = new Map<string, KeptHead>()
+  const proven = new Map<string, Head>()
   const write = createLineWriter(file)
   return async () => {
     // Taken before the heads are read, which need not show what is committed meanwhile.
@@ -31,18 +36,20 @@ export function createCheckpointEmitter(
       witnessed.delete(tenant_id)
       const isBehind = least !== undefined && findGoneBack(listed, least) !== undefined
       // The last one was proven when it was signed, so one that equals it in all that its MAC covers is proven too.
-      if (!isBehind && isEqual(listed, emitted.get(tenant_id))) continue
+      if (!isBehind && isEqual(listed, proven.get(tenant_id))) continue
       const signed = await signHead(services, tenant_id, isBehind ? async () => listed : findHead).catch(
         (error: unknown) => onError(error, tenant_id),
       )
       if (!signed) continue
-      await write(signed.line)
-      emitted.set(tenant_id, signed.head)
+      const { line, head } = signed
+      if (!written.get(tenant_id)?.some((other) => isEqual(head, other))) await write(line)
+      written.set(tenant_id, [head])
+      proven.set(tenant_id, head)
     }
     for (const [tenant_id, head] of witnessed) {
-      if (isSame(head, emitted.get(tenant_id))) continue
+      if (written.get(tenant_id)?.some((other) => isSame(head, other))) continue
       await write(keep(services, tenant_id, head))
-      emitted.set(tenant_id, head)
+      written.set(tenant_id, [head])
     }
   }
 }
@@ -65,18 +72,18 @@ function isEqual(head: Head, other: KeptHead | undefined): boolean {
 
 /**
  * Creates the emitter for what was witnessed: each call writes a line of the witnessed head, not of the one in the database, for each of
- * these tenants, and one of the head that its alarm witnessed, unless the last call wrote the same for the tenant. So the next start compares the
+ * these tenants, and one of the head that its alarm witnessed, unless the last lines of the tenant are the same. So the next start compares the
  * log with the later one, and raises an alarm again even if its row was deleted meanwhile.
  */
 export function createWitnessEmitter(
   { signingKey, now }: Pick<Services, 'signingKey' | 'now'>,
   file: string,
+  written: WrittenHeads = new Map(),
 ): (watches: Iterable<HeadWatch>) => Promise<void> {
-  const emitted = new Map<string, KeptHead[]>()
   const write = createLineWriter(file)
   return async (watches) => {
     for (const { tenant_id, alarm, witnessed } of watches) {
-      const before = emitted.get(tenant_id) ?? []
+      const before = written.get(tenant_id) ?? []
       const heads: KeptHead[] = []
       // An alarm may have a lower policy version of the same entry, because that was not proven: such a line would contradict the other.
       for (const head of [witnessed, alarm?.witness]) {
@@ -85,7 +92,7 @@ export function createWitnessEmitter(
         if (!before.some((other) => isSame(head, other))) await write(keep({ signingKey, now }, tenant_id, head))
         heads.push(head)
       }
-      emitted.set(tenant_id, heads)
+      written.set(tenant_id, heads)
     }
   }
 }

@@ -1,6 +1,7 @@
 /** Which job runs how often, and what the log says of it. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { HeadWatch } from '../audit/watch/head-watch.js'
+import type { WitnessedHead } from '../audit/watch/head-watches.js'
 import { readAnchorTime } from '../audit/watch/newest-anchor.js'
 import type { SharedAlarms } from '../audit/watch/shared-alarms.js'
 import type { Config } from '../config.js'
@@ -11,7 +12,7 @@ import { ChangedSessionError } from '../store/session-watch.js'
 import { createWitnessRound, type WitnessOutcome } from './ask-witnesses.js'
 import { createTableComparison } from './compare-tables.js'
 import { doDueWork } from './due-work.js'
-import { createCheckpointEmitter, createWitnessEmitter } from './emit-checkpoints.js'
+import { createCheckpointEmitter, createWitnessEmitter, type WrittenHeads } from './emit-checkpoints.js'
 import { type Periodic, startPeriodic } from './periodic.js'
 import { purgeTenants } from './purge-tenants.js'
 import { createScheduledVerification } from './scheduled-verification.js'
@@ -40,6 +41,8 @@ export interface ScheduleOptions {
   isFirst: boolean
   services: Services
   sharedAlarms: SharedAlarms
+  /** hands what this process witnessed to the first process, before it ends; returns whether that one knows it. The first has none. */
+  handOver?: ((heads: readonly WitnessedHead[]) => Promise<boolean>) | undefined
   /** compares every tenant's log with the newest anchor */
   compareAnchored: () => Promise<unknown[]>
   /** who cosigns the tree of the installation's log */
@@ -78,17 +81,20 @@ interface Round {
 
 /** Starts every job. Their first runs begin now, one after another. */
 export function startSchedule(options: ScheduleOptions): Schedule {
+  const written: WrittenHeads = new Map()
   const anchor = createAnchoring(options)
-  const emit = createEmitter(options)
+  const emit = createEmitter(options, written)
   const askWitnesses = createAsking(options)
+  const { compareChains, keepWitnessed } = createComparison(options, written)
   const stopping = new AbortController()
   const emitCheckpoints = async ({ isLast = false }: Round = {}) => {
+    // First: what a round reads is not all authenticated, and somebody may make it end this process.
+    await keepWitnessed()
     await anchor({ isLast })
     const isWhole = await emit()
     await askWitnesses({ isLast, signal: isLast ? undefined : stopping.signal })
     return isWhole
   }
-  const { compareChains, keepWitnessed } = createComparison(options)
   const jobs = startJobs(options, { emitCheckpoints, compareChains })
   return {
     async emitCheckpoints() {
@@ -103,7 +109,10 @@ export function startSchedule(options: ScheduleOptions): Schedule {
       let isWhole = false
       try {
         const isCompared = await compareChains()
-        isWhole = options.isFirst ? (await emitCheckpoints({ isLast: true })) && isCompared : isCompared
+        const isKept = options.isFirst
+          ? await emitCheckpoints({ isLast: true })
+          : await options.handOver?.(options.services.committer.watches.witnessed())
+        isWhole = isCompared && isKept === true
       } finally {
         if (!isWhole) await keepWitnessed()
       }
@@ -146,18 +155,17 @@ function createAnchoring({
 }
 
 /** Creates the function that writes the checkpoints of the logs that grew; it returns whether the end of every log is in the file then. */
-function createEmitter({
-  config: { checkpointFile },
-  services,
-  measures,
-  log,
-}: ScheduleOptions): () => Promise<boolean> {
+function createEmitter(
+  { config: { checkpointFile }, services, measures, log }: ScheduleOptions,
+  written: WrittenHeads,
+): () => Promise<boolean> {
   if (checkpointFile === undefined) return async () => true
   let failures = 0
-  const emit = createCheckpointEmitter(services, checkpointFile, (error, tenant_id) => {
+  const onError = (error: unknown, tenant_id: string) => {
     failures += 1
     log.error({ err: error, tenant_id }, 'signing a checkpoint failed; it will be retried')
-  })
+  }
+  const emit = createCheckpointEmitter(services, checkpointFile, onError, written)
   return async () => {
     failures = 0
     await emit()
@@ -219,9 +227,13 @@ interface Comparison {
 
 // Alarms are written to the file even if the database cannot be read, and so is everything that was witnessed once that lasts too long: this
 // process may be killed before it can compare.
-function createComparison({ config: { checkpointFile }, services, sharedAlarms, log }: ScheduleOptions): Comparison {
+function createComparison(
+  { config: { checkpointFile }, services, sharedAlarms, log }: ScheduleOptions,
+  written: WrittenHeads,
+): Comparison {
   const { watches } = services.committer
-  const emit = checkpointFile === undefined ? async () => undefined : createWitnessEmitter(services, checkpointFile)
+  const emit =
+    checkpointFile === undefined ? async () => undefined : createWitnessEmitter(services, checkpointFile, written)
   const emitOrLog = (which: Iterable<HeadWatch>) =>
     emit(which).catch((error: unknown) =>
       log.error({ err: error }, 'writing the checkpoint of what was witnessed failed; it will be retried'),

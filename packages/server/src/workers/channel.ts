@@ -1,11 +1,14 @@
 /** A worker's channel to the primary process. */
 import type { Socket } from 'node:net'
+import type { WitnessedHead } from '../audit/watch/head-watches.js'
 import type { MetricsOfWorkers } from '../http/metrics.js'
 import type { GatheredMetrics, ProcessMetrics } from '../http/summed-metrics.js'
 import type { ToPrimary, ToWorker } from './messages.js'
 
 /** How long the primary process may take to gather the metrics of all workers, each of which has two seconds. In milliseconds. */
 const GATHER_MS = 2_500
+/** How long the first worker may take to confirm what another one witnessed, in milliseconds: then that one keeps it in the checkpoint file. */
+const HAND_OVER_MS = 1_000
 
 export interface ChannelEvents {
   onConnection(socket: Socket, bytes: Uint8Array): void
@@ -23,6 +26,10 @@ export interface Channel {
   countMissing(): number
   /** Waits until the primary process says that the other workers have ended, or has itself ended. */
   untilAlone(): Promise<void>
+  /** Hands to the first worker what this one witnessed; returns whether the first one knows it. To be called before this one ends. */
+  handOver(heads: readonly WitnessedHead[]): Promise<boolean>
+  /** Has `take` called with what other workers hand over, until this one is alone: what comes later would miss what it writes last. */
+  onHandedOver(take: (heads: readonly WitnessedHead[]) => void): void
 }
 
 /** Opens the channel of this process; undefined if no primary process started it. `workers` is how many there should be. */
@@ -34,8 +41,13 @@ export function openChannel({ workers, events }: { workers: number; events: Chan
   let missing = 0
   let beAlone: () => void = () => undefined
   const alone = new Promise<void>((resolve) => {
-    beAlone = resolve
+    beAlone = () => {
+      take = undefined
+      resolve()
+    }
   })
+  let take: ((heads: readonly WitnessedHead[]) => void) | undefined
+  let endHandOver: (isRemembered: boolean) => void = () => undefined
   // Without a callback an error would be an event that ends this process: it ends in order when the primary has gone.
   const send = (message: ToPrimary) => {
     if (process.connected) process.send?.(message, undefined, {}, () => undefined)
@@ -64,10 +76,17 @@ export function openChannel({ workers, events }: { workers: number; events: Chan
         return events.onClose()
       case 'alone':
         return beAlone()
+      case 'witnessed':
+        take?.(message.heads)
+        if (take) send({ kind: 'remembered', from: message.from })
+        return
+      case 'remembered':
+        return endHandOver(true)
     }
   })
   process.on('disconnect', () => {
     beAlone()
+    endHandOver(false)
     events.onPrimaryGone()
   })
   return {
@@ -92,5 +111,18 @@ export function openChannel({ workers, events }: { workers: number; events: Chan
     },
     countMissing: () => missing,
     untilAlone: () => alone,
+    handOver: (heads) =>
+      new Promise((resolve) => {
+        if (!process.connected) return resolve(false)
+        const timer = setTimeout(resolve, HAND_OVER_MS, false)
+        endHandOver = (isRemembered) => {
+          clearTimeout(timer)
+          resolve(isRemembered)
+        }
+        send({ kind: 'witnessed', heads })
+      }),
+    onHandedOver(next) {
+      take = next
+    },
   }
 }

@@ -31,20 +31,38 @@ process.send({ kind: 'ready' })
 setInterval(look, 10)
 `
 
+/** Says that it is ready; when it closes, hands a head over, and ends once the first worker knows it: that says what it got by its exit code. */
+const HANDING = `
+const first = process.argv[2] === '1'
+let got = 1
+process.on('message', (message) => {
+  if (message.kind === 'serving') process.send({ kind: 'greeted' })
+  if (message.kind === 'close' && !first) process.send({ kind: 'witnessed', heads: [{ last_id: 7 }] })
+  if (message.kind === 'remembered') process.exit()
+  if (message.kind === 'alone') process.exit(got)
+  if (message.kind !== 'witnessed' || !first) return
+  if (message.heads[0].last_id === 7) got = 0
+  process.send({ kind: 'remembered', from: message.from })
+})
+process.send({ kind: 'ready' })
+setInterval(() => undefined, 1_000)
+`
+
 let folder: string
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'eaas-group-'))
   writeFileSync(join(folder, 'worker.mjs'), PROGRAM)
+  writeFileSync(join(folder, 'handing.mjs'), HANDING)
 })
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-async function startGroup(mostEnds: number) {
+async function startGroup(mostEnds: number, program = 'worker.mjs') {
   const file = join(folder, `broken-${Math.random()}`)
   const lines: { level: string; details: Record<string, unknown> }[] = []
   let hasGivenUp = false
   const group = createGroup({
     size: 2,
-    commandOf: (number) => [join(folder, 'worker.mjs'), String(number), file],
+    commandOf: (number) => [join(folder, program), String(number), file],
     onGiveUp: () => {
       hasGivenUp = true
     },
@@ -70,6 +88,11 @@ describe('a group of workers', () => {
     }
     expect(lines.slice(0, 3).map(({ details }) => details.replaced_in_ms)).toEqual([5, 10, 20])
     expect(hasGivenUp()).toBe(false)
+    expect(await group.close()).toBe(0)
+  })
+
+  it('hands what a worker witnessed to the first one, and tells it once that knows', async () => {
+    const { group } = await startGroup(1_000, 'handing.mjs')
     expect(await group.close()).toBe(0)
   })
 

@@ -99,6 +99,9 @@ export function createGroup({ size, commandOf, onGiveUp, replacement = REPLACEME
     if (message.kind === 'ready' || message.kind === 'taken') tellMissing()
     if (message.kind === 'ready' || message.kind === 'greeted')
       awaited.get(`${message.kind} ${member.number}`)?.resolve()
+    else if (message.kind === 'witnessed')
+      members.get(1)?.send({ kind: 'witnessed', from: member.number, heads: message.heads })
+    else if (message.kind === 'remembered') members.get(message.from)?.send({ kind: 'remembered' })
     else if (message.kind === 'own') gatherer.onOwn(member, message.id, message.metrics)
     else if (message.kind === 'gather') {
       const { id } = message

@@ -1,4 +1,5 @@
 /** What the primary process and its workers tell each other over their channel. */
+import type { WitnessedHead } from '../audit/watch/head-watches.js'
 import type { GatheredMetrics, ProcessMetrics } from '../http/summed-metrics.js'
 
 export type ToWorker =
@@ -18,6 +19,10 @@ export type ToWorker =
   | { kind: 'close' }
   /** the other workers have ended: what the first one writes last covers what they wrote */
   | { kind: 'alone' }
+  /** to the first worker: what the worker `from` witnessed, which ends */
+  | { kind: 'witnessed'; from: number; heads: readonly WitnessedHead[] }
+  /** answers `witnessed`: the first worker knows it now */
+  | { kind: 'remembered' }
 
 export type ToPrimary =
   /** connections can be passed on */
@@ -30,3 +35,7 @@ export type ToPrimary =
   | { kind: 'own'; id: number; metrics: ProcessMetrics }
   /** asks for the metrics of all workers; with the worker's own */
   | { kind: 'gather'; id: number; metrics: ProcessMetrics }
+  /** what the worker witnessed, before it ends: for the first worker */
+  | { kind: 'witnessed'; heads: readonly WitnessedHead[] }
+  /** the first worker knows what the worker `from` witnessed */
+  | { kind: 'remembered'; from: number }

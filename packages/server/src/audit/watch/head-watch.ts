@@ -231,7 +231,8 @@ export class HeadWatch {
 }
 
 /** Whether one head of a chain equals another or follows it. An accepted rollback raises the version and lowers the id. */
-function isAtLeast(head: Witness, other: Witness): boolean {
+/** Whether a head is the other one or after it. */
+export function isAtLeast(head: Witness, other: Witness): boolean {
   if (head.policy_version !== other.policy_version) return head.policy_version > other.policy_version
   return head.last_id >= other.last_id
 }
