@@ -256,6 +256,27 @@ describe('the embedded database', () => {
     expect(readFileSync(join(other, 'postgres', 'global', 'pg_control'))).toEqual(before)
   })
 
+  it('commits nothing after its lock was removed, however soon', async () => {
+    const other = copyTemplate('lost-while-busy')
+    const failures: Error[] = []
+    const opened = await openEmbedded({ dataDir: other, onFailure: (error) => void failures.push(error) })
+    const sql = postgres({ path: opened.socketPath, user: 'postgres', database: 'postgres', max: 1 } as object)
+    const committing = sql.begin(async (transaction) => {
+      await transaction`create table late (n integer)`
+      rmSync(join(other, 'server.lock.1'))
+      await new Promise((resolve) => setTimeout(resolve, 30))
+    })
+    await expect(committing).rejects.toThrow(/CONNECTION_CLOSED|ECONNRESET/)
+    expect(failures).toEqual([expect.any(LockLostError)])
+    await sql.end()
+    await expect(opened.close()).rejects.toThrow(LockLostError)
+    const again = await openEmbedded({ dataDir: other })
+    const reader = postgres({ path: again.socketPath, user: 'postgres', database: 'postgres', max: 1 } as object)
+    expect(await reader`select to_regclass('late') as late`).toEqual([{ late: null }])
+    await reader.end()
+    await again.close()
+  })
+
   it('keeps what was committed, and rolls back what is open, when it closes', async () => {
     const other = copyTemplate('closing')
     const first = await openEmbedded({ dataDir: other })

@@ -23,8 +23,9 @@ const SOCKET_NAME = '.s.PGSQL.5432'
 /** PGlite's default of 160 MB lies in this process's memory; a small key table and an append-only log need little. */
 const SHARED_BUFFERS = '16MB'
 const MAINTENANCE_INTERVAL_MS = 1_000
-/** Shorter than it takes another process to open the database. */
 const LOCK_CHECK_INTERVAL_MS = 250
+/** Between two looks at the lock while clients are served: less than the 0.1 s that another process takes from its lock to its first write. */
+const LOCK_CHECK_BUSY_MS = 20
 /** How long a holder that lost its lock, or that is being ended, may still answer: it finds that out, and ends. */
 const ENDING_TIMEOUT_MS = 1_000
 /** PostgreSQL's default checkpoint_timeout. */
@@ -107,14 +108,11 @@ async function openDirectory(directory: string, onFailure: (error: Error) => voi
 
     lock.assertHeld()
     rmSync(socketPath, { force: true }) // of a holder that was killed
-    let lost: Error | undefined
-    const failure = () => fs.failure ?? lost
+    const findLoss = createLossFinder(lock)
+    const failure = () => fs.failure ?? findLoss()
     const socket = await serveOnSocket({ database, path: socketPath, failure, onFailure })
     const stopMaintenance = maintain(socket, fs)
-    const stopWatching = watch(lock, (error) => {
-      lost = error
-      socket.fail(error)
-    })
+    const stopWatching = watch(findLoss, socket)
     return {
       socketPath,
       fresh,
@@ -124,6 +122,7 @@ async function openDirectory(directory: string, onFailure: (error: Error) => voi
         await socket.close()
         stopWatching()
         try {
+          const lost = findLoss()
           if (lost) throw lost
           if (fs.failure) return
           lock.assertHeld() // closing writes
@@ -165,15 +164,27 @@ export async function findRunningEmbedded(dataDir: string): Promise<RunningEmbed
   )
 }
 
-/** Looks at the lock again and again, and calls back once when it is lost. */
-function watch(lock: DataDirectoryLock, onLost: (error: Error) => void): () => void {
-  const timer = setInterval(() => {
+/** Makes what looks at the lock, unless it did so just now, and tells why it is lost, from then on. */
+function createLossFinder(lock: DataDirectoryLock): () => Error | undefined {
+  let lost: Error | undefined
+  let lookedAt = performance.now()
+  return () => {
+    if (lost || performance.now() - lookedAt < LOCK_CHECK_BUSY_MS) return lost
+    lookedAt = performance.now()
     try {
       lock.assertHeld()
     } catch (error) {
-      clearInterval(timer)
-      onLost(error as Error)
+      lost = error as Error
     }
+    return lost
+  }
+}
+
+/** Ends the serving once the lock is lost, also while no client asks for anything. */
+function watch(findLoss: () => Error | undefined, socket: EmbeddedSocket): () => void {
+  const timer = setInterval(() => {
+    const lost = findLoss()
+    if (lost) socket.fail(lost)
   }, LOCK_CHECK_INTERVAL_MS)
   timer.unref()
   return () => clearInterval(timer)

@@ -151,6 +151,7 @@ export async function serveOnSocket(options: EmbeddedSocketOptions): Promise<Emb
 
   /** Does the next piece of work; false if there is none, or if the client whose turn it is has to send something first. */
   async function step(): Promise<boolean> {
+    if (failure()) return true
     const task = turn ? undefined : tasks.shift()
     if (task) {
       await execute(message('Q', `${task.statement}\0`))
