@@ -6,6 +6,7 @@ import { readRecordedTenants } from '../../packages/server/src/audit/recorded-te
 import { draftEntry, systemCaller } from '../../packages/server/src/runner/perform.js'
 import { MAX_METADATA, readChain } from '../../packages/server/src/store/audit.js'
 import { readEvidence } from '../../packages/server/src/store/audit-evidence.js'
+import { findCurrentTenant, findTenant, listTenants } from '../../packages/server/src/store/tenants.js'
 import { anchor, setInstallationScene, verify } from './installation-scene.js'
 
 const { start, current, twoTenants } = setInstallationScene()
@@ -57,6 +58,19 @@ describe("an entry of the installation's log that says which tenants there are",
       { tenant_id: INSTALLATION_ID, reason: "the installation's log is not valid: entry_altered, entry 1" },
     ])
   })
+})
+
+it("the values of a tenant's row are read up to one character or byte more than a server writes", async () => {
+  const { victim } = await twoTenants()
+  const { sql } = current().services
+  const { tenant_id } = victim.tenant
+  await sql`
+    update tenants set name = repeat('x', ${LONG}::integer), wrapped_audit_key = ${Buffer.alloc(LONG)}, mac = ${Buffer.alloc(LONG)}
+    where tenant_id = ${tenant_id}`
+  const listed = (await listTenants(sql)).find((row) => row.tenant_id === tenant_id)
+  const found = [(await findCurrentTenant(sql, tenant_id))?.tenant, await findTenant(sql, tenant_id), listed]
+  for (const row of found)
+    expect([row?.name.length, row?.wrapped_audit_key.length, row?.mac.length]).toEqual([256, 256, 33])
 })
 
 it('rows that nothing is compared with are not read', async () => {

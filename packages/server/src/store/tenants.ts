@@ -1,5 +1,5 @@
 /** The rows of tenants. */
-import { INSTALLATION_ID, type wire } from '@eaas/protocol'
+import { INSTALLATION_ID, MAX_NAME_CHARACTERS, type wire } from '@eaas/protocol'
 import type { PurgeMark } from '../audit/formats/chain.js'
 import { assertInserted, type Queryable, type Transaction } from './db.js'
 import { newestEntryOfTenant, type WithNewestEntry } from './newest-entry.js'
@@ -20,6 +20,18 @@ export interface TenantRow {
   created_at: string
   entry_id: number
   mac: Uint8Array
+}
+
+/**
+ * The columns of a row of `tenants`. As of heads, which are read as often, no more of a value is read than one character or byte more than a
+ * server writes: the row's MAC is another one then.
+ */
+function tenantColumns(sql: Queryable) {
+  return sql`tenants.tenant_id, pg_catalog.substr(tenants.name, 1, ${MAX_NAME_CHARACTERS + 1}::integer) as name, tenants.envelope_only,
+    tenants.monthly_encrypt_quota, pg_catalog.substr(tenants.plaintext_encoding, 1, 33) as plaintext_encoding,
+    pg_catalog.substr(tenants.status, 1, 33) as status,
+    pg_catalog.substr(tenants.wrapped_audit_key, 1, 256) as wrapped_audit_key, tenants.created_at, tenants.entry_id,
+    pg_catalog.substr(tenants.mac, 1, 33) as mac`
 }
 
 /** Inserts a tenant. */
@@ -46,8 +58,7 @@ export async function updateTenant(sql: Transaction, row: TenantRow): Promise<bo
 /** All tenants, oldest first; the caller checks the MACs of their rows. */
 export async function listTenants(sql: Queryable): Promise<TenantRow[]> {
   return sql<TenantRow[]>`
-    select tenant_id, name, envelope_only, monthly_encrypt_quota, plaintext_encoding, status, wrapped_audit_key,
-           created_at, entry_id, mac
+    select ${tenantColumns(sql)}
     from tenants order by created_at, tenant_id`
 }
 
@@ -59,8 +70,7 @@ export async function findTenant(sql: Queryable, tenant_id: string): Promise<Ten
 /** The rows of a tenant: more than one if somebody dropped the primary key. */
 export function listTenantRows(sql: Queryable, tenant_id: string): Promise<TenantRow[]> {
   return sql<TenantRow[]>`
-    select tenant_id, name, envelope_only, monthly_encrypt_quota, plaintext_encoding, status, wrapped_audit_key,
-           created_at, entry_id, mac
+    select ${tenantColumns(sql)}
     from tenants where tenant_id = ${tenant_id}`
 }
 
@@ -77,13 +87,13 @@ export interface CurrentTenant {
 /** Finds a tenant with what its state depends on. If the head is missing, versions and ids are 0; the next append then raises the alarm. */
 export async function findCurrentTenant(sql: Queryable, tenant_id: string): Promise<CurrentTenant | undefined> {
   const rows = await sql<Row[]>`
-    select tenants.tenant_id, name, envelope_only, monthly_encrypt_quota, plaintext_encoding, status, wrapped_audit_key,
-           tenants.created_at, entry_id, tenants.mac, ${newestEntryOfTenant(sql)},
+    select ${tenantColumns(sql)}, ${newestEntryOfTenant(sql)},
            coalesce(h.policy_version, 0)::bigint as policy_version, coalesce(h.last_id, 0)::bigint as last_id,
-           h.hash as head_hash, m.purged_through, m.hash as mark_hash, m.entries, m.cutoff, m.created_at as marked_at,
+           pg_catalog.substr(h.hash, 1, 33) as head_hash, m.purged_through, m.hash as mark_hash, m.entries, m.cutoff, m.created_at as marked_at,
            m.previous_mac, m.mac as mark_mac
     from tenants left join heads h on h.tenant_id = tenants.tenant_id left join lateral (
-      select purged_through, hash, entries, cutoff, created_at, previous_mac, mac
+      select purged_through, pg_catalog.substr(hash, 1, 33) as hash, entries, cutoff, created_at,
+             pg_catalog.substr(previous_mac, 1, 33) as previous_mac, pg_catalog.substr(mac, 1, 33) as mac
       from purge_marks where purge_marks.tenant_id = tenants.tenant_id order by purged_through desc limit 1
     ) as m on true
     where tenants.tenant_id = ${tenant_id}`
