@@ -430,9 +430,14 @@ function describeAccepted(
     installation
       ? 'Every server does work of the operator again within a second or two.'
       : 'Every server serves the tenant again within a second or two.',
-    compared === null
-      ? 'Nothing that the log has could be compared: neither an alarm nor a checkpoint file knew an entry of it.'
-      : `The newest entry that it could be compared with is ${compared.id}, of ${compared.created_at}. The log has it.`,
+    ...(compared === null
+      ? []
+      : [
+          `The newest entry that it could be compared with is ${compared.id}, of ${compared.created_at}. The log has it.`,
+        ]),
+    ...(compared === null && !isLost
+      ? ['The log could be compared with nothing: neither an alarm nor a checkpoint file knew an entry of it.']
+      : []),
     isLost
       ? 'The changes of the lost entries are undone: repeat revocations and rotations. See: eaas audit diff --help'
       : `Before this one, the log ended with entry ${last.id}, of ${last.created_at}. If something was changed after that time, the change is undone, ` +
