@@ -203,7 +203,7 @@ export function createSharedAlarms({
    */
   async function wasAccepted(row: ChainAlarm, auditKey: KeyObject): Promise<boolean> {
     const { tenant_id, last_id, policy_version } = row
-    if (last_id === 0 || policy_version === 0) return false
+    if (policy_version === 0) return false
     const accepted = await findAcceptedRollback(sql, { tenant_id, auditKey }, row)
     if (!accepted || last_id > accepted.agrees_through) return accepted !== undefined
     const found = await findEntryHash(sql, tenant_id, last_id)
