@@ -4,8 +4,10 @@ import { randomBytes } from 'node:crypto'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { INSTALLATION_ID } from '@eaas/protocol'
 import type postgres from 'postgres'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { parseCheckpoint } from '../../packages/server/src/audit/formats/checkpoint.js'
 import { copyTables } from '../support/audit-scene.js'
 import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
 import { connectTo, createTenantInProcess, type EaasProcess, startEaas } from '../support/eaas-process.js'
@@ -174,11 +176,21 @@ describe.skipIf(backend() === 'embedded')('a log that is cut off behind a lock',
   it('is alarmed about at the next start if the server was killed while it could not compare', async () => {
     const file = join(folder, tenant.tenant_id)
     const killed = await startProcess({ EAAS_CHECKPOINT_FILE: file })
-    const lines = async () => (await readFile(file, 'utf8').catch(() => '')).split(tenant.tenant_id).length
-    await expect.poll(lines, SOON).toBeGreaterThan(1) // the first checkpoint, a moment after the start: the next one is of the lock
+    /** The last entry of a log that a line of the file has. */
+    const kept = async (tenant_id: string) => {
+      const lines = (await readFile(file, 'utf8').catch(() => '')).split('\n').slice(0, -1)
+      const statements = lines.map((line) => parseCheckpoint(JSON.parse(line).checkpoint))
+      return Math.max(0, ...statements.map((each) => (each.tenant_id === tenant_id ? each.last_id : 0)))
+    }
+    const isFirstRoundOver = async () => {
+      const [anchor] = await attacker`select id from audit_log where action = 'installation.anchor'`
+      return anchor !== undefined && (await kept(INSTALLATION_ID)) >= Number(anchor.id) // the last line of a round
+    }
+    await expect.poll(isFirstRoundOver, SOON).toBe(true)
+    expect((await wrap()).status).toBe(200)
+    const [head] = await attacker`select last_id from heads where tenant_id = ${tenant.tenant_id}`
     const locked = await lock('heads')
-    const before = await lines()
-    await expect.poll(lines, SOON).toBeGreaterThan(before)
+    await expect.poll(() => kept(tenant.tenant_id), SOON).toBe(Number(head?.last_id))
     await killed.kill9()
     await cutOff(attacker)
     await putHeadBack(locked)
