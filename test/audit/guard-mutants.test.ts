@@ -473,7 +473,8 @@ describe('a file of checkpoints', () => {
     ['a line from before it', line(3, { policy_version: EPOCH + 3 }) + line(9), [3, true], []],
     ['another hash of an entry', line(1) + line(1, {}, { hash: 7 }), [1, true], [[2, CONTRADICTS]]],
     ['another version of an entry', line(1) + line(1, { policy_version: 7 }), [1, true], [[2, CONTRADICTS]]],
-    ['a version that went back', line(1) + line(2, { policy_version: 0 }), [2, true], [[2, CONTRADICTS]]],
+    ['a version that went back', line(2) + line(3, { policy_version: 1 }), [3, true], [[2, CONTRADICTS]]],
+    ['a version that was not proven', line(1) + line(1, { policy_version: 0 }) + line(2), [2, true], []],
     ['a last line that is cut', line(1) + line(2).slice(0, -1), [1, true], [[2, 'cut short']]],
     ['a note', `# to self\n${line(1)}`, [1, true], [[1, NO_FORM]]],
   ]
