@@ -33,9 +33,13 @@ function fill(url: string, environment: NodeJS.ProcessEnv = {}) {
 }
 
 describe('a release', () => {
-  it('begins with the check of the repository, and builds what it publishes', () => {
+  it('begins with the check of the repository, and each package is built before it is packed', () => {
     const { scripts } = readManifest(ROOT) as { scripts: Record<string, string> }
-    expect(scripts.release).toBe('node .changeset/fill-repository.mjs && npm run build && changeset publish')
+    expect(scripts.release).toBe('node .changeset/fill-repository.mjs && changeset publish')
+    for (const name of ['sdk', 'server']) {
+      const manifest = readManifest(join(ROOT, 'packages', name)) as { scripts: Record<string, string> }
+      expect([name, manifest.scripts.prepack]).toEqual([name, 'npm run build'])
+    }
   })
 
   it.each(PUBLISHED)('publishes %s in public, with provenance', (path) => {
