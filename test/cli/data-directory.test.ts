@@ -67,9 +67,9 @@ describe.skipIf(backend() === 'postgres')('a data directory (PostgreSQL has none
     await expect.poll(() => eaas.stderr, { timeout: 30_000 }).toContain('is no longer this process')
     expect(await eaas.stop()).toMatchObject({ code: 1 })
     const kept = readFileSync(join(dataDir, 'checkpoints'), 'utf8').split('\n')
-    expect(
-      kept.filter((line) => line.includes(tenant_id)).map((line) => JSON.parse(line).checkpoint.split('\n')[2]),
-    ).toEqual(['2'])
+    // A round may have written an earlier line.
+    const last = kept.filter((line) => line.includes(tenant_id)).at(-1) ?? '{}'
+    expect(JSON.parse(last).checkpoint.split('\n')[2]).toBe('2')
     await eaas.start()
     expect((await callsOf(api_key.secret)(eaas.url, 'GET', '/v1/keys')).status).toBe(200)
     expect((await eaas.stop()).code).toBe(0)
