@@ -41,8 +41,9 @@ export interface EmbeddedOptions {
   /** Created with mode 0700 if it is missing. */
   dataDir: string
   /**
-   * Called when PostgreSQL gave up after a failed write or fsync, or when somebody took the lock or the directory from this process: connections are closed, none are served until the
-   * directory is opened anew, which recovers every commit that was acknowledged before. Default: throw, which ends the process.
+   * Called when PostgreSQL gave up after a failed write or fsync, or when somebody took the lock or the directory from this process:
+   * connections are closed, none are served until the directory is opened anew, which recovers every commit that was acknowledged
+   * before. Default: throw, which ends the process.
    */
   onFailure?: (error: Error) => void
 }
