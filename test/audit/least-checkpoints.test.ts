@@ -7,12 +7,11 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { alarmMac } from '../../packages/server/src/audit/formats/chain.js'
 import { parseCheckpoint } from '../../packages/server/src/audit/formats/checkpoint.js'
 import { createHeadWatches, type WitnessedHead } from '../../packages/server/src/audit/watch/head-watches.js'
-import { readConfig } from '../../packages/server/src/config.js'
 import { createCheckpointEmitter, createWitnessEmitter } from '../../packages/server/src/jobs/emit-checkpoints.js'
-import { type ScheduleOptions, startSchedule } from '../../packages/server/src/jobs/schedule.js'
 import { acceptRollback } from '../../packages/server/src/operations/accept-rollback.js'
 import { writeAlarm } from '../../packages/server/src/store/alarms.js'
-import { type Caller, ROOT_KEY, type Service, startService } from '../support/service.js'
+import { startScheduleOf } from '../support/schedule.js'
+import { type Caller, type Service, startService } from '../support/service.js'
 import { copyAll, removeAll } from './installation-scene.js'
 
 type Sql = Service['services']['sql']
@@ -146,29 +145,9 @@ it('a rollback that an operator accepted explains a head that is behind', async 
   expect([await emitted(), failed]).toEqual([[3, 2], []])
 })
 
-const ignore = () => undefined
-
 /** The schedule of a process that writes into the file. */
-function schedule(options: Pick<ScheduleOptions, 'isFirst' | 'handOver'> & Partial<ScheduleOptions>) {
-  const config = readConfig({ EAAS_ROOT_KEY: ROOT_KEY, EAAS_AUDIT_VERIFY_HOURS: '0' })
-  return startSchedule({
-    config: { ...config, checkpointFile: join(folder, 'checkpoints') },
-    services: service.services,
-    sharedAlarms: { compare: async () => [] },
-    compareAnchored: async () => [],
-    witnesses: [],
-    measures: {
-      anchored: ignore,
-      checkpointsWritten: ignore,
-      tablesCompared: ignore,
-      purgeRan: ignore,
-      verificationRan: ignore,
-      witnessesAsked: ignore,
-    },
-    log: { info: ignore, error: ignore, fatal: ignore },
-    ...options,
-  })
-}
+const schedule = (options: Omit<Parameters<typeof startScheduleOf>[1], 'config'>) =>
+  startScheduleOf(service, { config: { checkpointFile: join(folder, 'checkpoints') }, ...options })
 
 it('what was witnessed is in the file before a round reads anything, and gets no second line from it', async () => {
   /** the entries of our tenant's lines when the round begins to read */
@@ -210,7 +189,7 @@ describe('what a worker that ends witnessed', () => {
 
   it('is what the first one compares and signs from then on, unless it knows a later head', async () => {
     const { watches } = service.services.committer
-    const other = createHeadWatches(ignore)
+    const other = createHeadWatches(() => undefined)
     other.rememberAll(watches.witnessed())
     await grow()
     const later = watches.witnessed()

@@ -1,9 +1,8 @@
 // The purge that a server carries out by itself, and what it says of it.
 import { expect, it } from 'vitest'
-import { readConfig } from '../../../packages/server/src/config.js'
 import { purgeTenants } from '../../../packages/server/src/jobs/purge-tenants.js'
-import { type ScheduleOptions, startSchedule } from '../../../packages/server/src/jobs/schedule.js'
-import { ROOT_KEY } from '../../support/service.js'
+import type { ScheduleOptions } from '../../../packages/server/src/jobs/schedule.js'
+import { startScheduleOf, UNMEASURED } from '../../support/schedule.js'
 import { ALL, clock, expectVerifies, OLD, PRESENT, RESTATED, START, service, tenant_id, useLog } from './scene.js'
 
 useLog()
@@ -14,28 +13,10 @@ it('a scheduled purge takes what is too old, and tells the log and the metrics o
   clock.now = PRESENT
   const written: { details: unknown; message: unknown }[] = []
   const write = (details: unknown, message: unknown) => void written.push({ details, message })
-  const ignore = () => undefined
-  const config = readConfig({
-    EAAS_ROOT_KEY: ROOT_KEY,
-    EAAS_AUDIT_RETENTION_MONTHS: '12',
-    EAAS_AUDIT_VERIFY_HOURS: '0',
-  })
   const runs: number[] = []
-  const schedule = startSchedule({
-    config: { ...config, checkpointFile: undefined },
-    isFirst: true,
-    services: service.services,
-    sharedAlarms: { compare: async () => [] },
-    compareAnchored: async () => [],
-    witnesses: [],
-    measures: {
-      anchored: ignore,
-      checkpointsWritten: ignore,
-      tablesCompared: ignore,
-      purgeRan: (failed) => void runs.push(failed),
-      verificationRan: ignore,
-      witnessesAsked: ignore,
-    },
+  const schedule = startScheduleOf(service, {
+    config: { auditRetentionMonths: 12, checkpointFile: undefined },
+    measures: { ...UNMEASURED, purgeRan: (failed) => void runs.push(failed) },
     log: { info: write, error: write, fatal: write } as unknown as ScheduleOptions['log'],
   })
   await expect.poll(() => runs).toEqual([1])

@@ -1,0 +1,97 @@
+// Comparisons of a process with the database, which somebody who locks a table can keep from being made: calls are refused when that lasts.
+import { describe, expect, it, vi } from 'vitest'
+import {
+  ComparisonOverdueError,
+  Comparisons,
+  OVERDUE_MS,
+} from '../../../packages/server/src/audit/watch/comparisons.js'
+import type { Sql } from '../../../packages/server/src/store/db.js'
+import { setWatchScene } from './scene.js'
+
+const scene = setWatchScene()
+const { newWatch, lost } = scene
+
+describe('the age of the comparisons', () => {
+  it('is that of the last whole round: a part of the tenants does not make it younger', () => {
+    let now = 0
+    const comparisons = new Comparisons(() => now)
+    now = 1_000
+    comparisons.succeeded({ begins: true, ends: false })
+    now = 2_000
+    comparisons.succeeded({ begins: false, ends: true })
+    expect(comparisons.age).toBe(1_000)
+    now = 3_000
+    comparisons.succeeded({ begins: true, ends: false })
+    now = 4_000
+    expect(comparisons.age).toBe(3_000)
+    comparisons.failed()
+    now = 5_000
+    comparisons.succeeded({ begins: false, ends: true }) // a part of this round was not compared
+    expect([comparisons.age, comparisons.isOverdue]).toEqual([4_000, false])
+  })
+})
+
+describe('comparisons that fail', () => {
+  const failing = (sql: Sql, table: string) =>
+    new Proxy(sql, {
+      apply: (target, self, args) =>
+        (args[0] as string[]).some((text) => text.includes(table))
+          ? Promise.reject(new Error(`no answer from ${table}`))
+          : Reflect.apply(target, self, args),
+    })
+
+  it.each(['heads', 'chain_alarms', 'audit_log'])(
+    'because %s cannot be read are overdue after some time, until one succeeds',
+    async (table) => {
+      let now = 0
+      let isLocked = true
+      const comparisons = new Comparisons(() => now)
+      const { sql } = scene
+      const locked = failing(sql, table)
+      const either = new Proxy(sql, { apply: (_, self, args) => Reflect.apply(isLocked ? locked : sql, self, args) })
+      const { compare } = newWatch({ comparisons, sql: either })
+      now = OVERDUE_MS - 1
+      await expect(compare()).rejects.toThrow(`no answer from ${table}`)
+      expect(comparisons.isOverdue).toBe(false)
+      now = OVERDUE_MS
+      expect(comparisons.isOverdue).toBe(false) // a process that was only suspended
+      await expect(compare()).rejects.toThrow()
+      expect(() => comparisons.assertNotOverdue()).toThrow(ComparisonOverdueError)
+      isLocked = false
+      expect(await compare()).toEqual([])
+      expect([comparisons.isOverdue, comparisons.age]).toEqual([false, 0])
+    },
+  )
+
+  it('for too long have calls refused, whether they leave an entry or not, and /health and the metrics say so', async () => {
+    const { comparisons } = scene.services.committer.watches
+    const { id } = (await scene.owner.call('POST', '/v1/keys', { name: 'watched' })).body
+    const calls = [
+      () => scene.owner.call('POST', `/v1/keys/${id}/wrap`, { dek: Buffer.alloc(32, 1).toString('base64') }),
+      () => scene.owner.call('POST', '/v1/hash', { key_id: id, value: 'x' }),
+    ]
+    const age = vi.spyOn(comparisons, 'age', 'get').mockReturnValue(OVERDUE_MS)
+    const overdue = vi.spyOn(comparisons, 'isOverdue', 'get').mockReturnValue(true)
+    for (const call of calls) {
+      const { status, body } = await call()
+      expect([status, body.code]).toEqual([503, 'E_UNAVAILABLE'])
+    }
+    const { status, body } = await scene.owner.call('GET', '/health')
+    expect([status, body.status, body.database]).toEqual([503, 'degraded', 'unwatched'])
+    expect(await (await fetch(`${scene.service.url}/metrics`)).text()).toMatch(/^eaas_audit_watch_age_seconds 10$/m)
+    age.mockRestore()
+    overdue.mockRestore()
+    for (const call of calls) expect((await call()).status).toBe(200)
+    await scene.readLate()
+  })
+
+  it('of one tenant count too, or its table would be locked alone', async () => {
+    let now = 0
+    const comparisons = new Comparisons(() => now)
+    const { watch, compare } = newWatch({ comparisons, findAuditKey: () => Promise.reject(new Error('no answer')) })
+    watch.witness(lost())
+    now = OVERDUE_MS
+    expect(await compare()).toHaveLength(1)
+    expect(comparisons.isOverdue).toBe(true)
+  })
+})
