@@ -92,9 +92,9 @@ const common = {
   // So a test that changes a global undoes it. `findMocking` says which files have a worker of their own, in the project `unit-isolated`.
   isolate: false,
   execArgv: LESS_COMPILING,
-  // One for each core: each worker loads and compiles the sources for itself, so a third one on two cores cost 2 to 10 % more CPU time,
-  // and a run took a sixth less time with it. More than four only crowd PostgreSQL.
-  maxWorkers: Math.min(4, availableParallelism()),
+  // One worker more than cores, since workers wait for the database. With two on two cores these were idle for half of a whole run, which took
+  // 9 min 25 s instead of 7 min 7 s and no less CPU time (519 and 501 s). More than four only crowd PostgreSQL.
+  maxWorkers: Math.min(4, availableParallelism() + 1),
   // The timeouts only end tests that hang. On a machine with other work on both cores a test takes five times as long.
   testTimeout: slow ? SLOW_TIMEOUT_MS : 120_000,
   hookTimeout: 120_000,
