@@ -4,8 +4,9 @@ import { chmod, chown, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type postgres from 'postgres'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { createTenantByCli, runCommand } from '../support/command-host.js'
+import { copiesClusterBelow, copyCreatedCluster } from '../support/created-cluster.js'
 import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
 import { connectTo, runEaas } from '../support/eaas-process.js'
 import { startServer } from '../support/server.js'
@@ -46,7 +47,8 @@ describe.skipIf(backend() === 'postgres')('in a folder without a database', () =
 
   it('eaas tenant create makes one', { timeout: TIMEOUT_MS }, async () => {
     const database = await freshDatabase('new', { created: false })
-    await createTenantByCli({ database, rootKey: null }, 'first')
+    const environment = { NODE_OPTIONS: await copiesClusterBelow(inject('runDir')) }
+    await createTenantByCli({ database, rootKey: null, environment }, 'first')
     expect((await runCommand(['tenant', 'list'], { database, rootKey: null })).code).toBe(0)
   })
 })
@@ -106,6 +108,7 @@ describe.skipIf(backend() === 'postgres' || process.getuid?.() !== 0)("another u
     const parent = await mkdtemp('/tmp/eaas-foreign-')
     await chmod(parent, 0o755)
     const database: TestDatabase = { backend: 'embedded', dataDir: join(parent, 'data'), drop: async () => undefined }
+    await copyCreatedCluster(inject('runDir'), join(database.dataDir, 'postgres'))
     const eaas = await startServer({ database })
     const under = ['setpriv', `--reuid=${OTHER}`, `--regid=${OTHER}`, '--clear-groups', '--'] as const
     const { code, stdout, stderr } = await runEaas(['tenant', 'list'], { database, under })
