@@ -1,18 +1,20 @@
-// One server on a data directory, and the commands beside it, as real processes.
+// One server on a data directory, and the commands beside it, which run in a process of their own.
 import { execFileSync, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, inject, it } from 'vitest'
 import { readConfig } from '../../packages/server/src/config.js'
 import { openServer } from '../../packages/server/src/server.js'
 import { UnusableDataDirectoryError } from '../../packages/server/src/store/embedded/database.js'
 import { createTenantByCli, runCommand } from '../support/command-host.js'
+import { copiesClusterBelow } from '../support/created-cluster.js'
 import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
 import { EAAS, ROOT_KEY, startEaas } from '../support/eaas-process.js'
 import { callsOf } from '../support/load.js'
+import { startServer } from '../support/server.js'
 
 const TIMEOUT_MS = 120_000
 
@@ -31,16 +33,16 @@ describe.skipIf(backend() === 'postgres')('a data directory (PostgreSQL has none
   it('refuses a second server with a sentence that says what to do, and the first goes on', {
     timeout: TIMEOUT_MS,
   }, async () => {
-    const first = await startEaas({ database })
+    const first = await startServer({ database })
     const second = await runCommand(['start'], { database })
     expect(second.code).toBe(1)
     expect(second.stdout).toBe('')
     expect(second.stderr).toMatch(/^eaas: The data directory .+ is in use by process \d+ .+ Stop that process first/)
-    expect(second.stderr).toContain(`process ${first.pid} `)
+    expect(second.stderr).toContain(`process ${process.pid} `)
     expect(second.stderr).not.toMatch(/\n\s+at /)
 
     expect((await fetch(`${first.url}/health`)).status).toBe(200)
-    expect((await first.stop()).code).toBe(0)
+    await first.stop()
   })
 
   it('is free after kill -9, for a server and for a command', { timeout: TIMEOUT_MS }, async () => {
@@ -48,11 +50,10 @@ describe.skipIf(backend() === 'postgres')('a data directory (PostgreSQL has none
     await eaas.kill9()
     const { api_key } = await createTenantByCli({ database }, 'after the crash')
     await eaas.start()
-    const { status } = await callsOf(api_key.secret)(eaas.url, 'GET', '/v1/keys')
-    expect(status).toBe(200)
     await eaas.kill9()
-    await eaas.start()
-    await eaas.stop()
+    const server = await startServer({ database })
+    expect((await callsOf(api_key.secret)(server.url, 'GET', '/v1/keys')).status).toBe(200)
+    await server.stop()
   })
 
   it('is given up by a server whose lock was removed, which first writes where each log ended', {
@@ -70,9 +71,9 @@ describe.skipIf(backend() === 'postgres')('a data directory (PostgreSQL has none
     // A round may have written an earlier line.
     const last = kept.filter((line) => line.includes(tenant_id)).at(-1) ?? '{}'
     expect(JSON.parse(last).checkpoint.split('\n')[2]).toBe('2')
-    await eaas.start()
-    expect((await callsOf(api_key.secret)(eaas.url, 'GET', '/v1/keys')).status).toBe(200)
-    expect((await eaas.stop()).code).toBe(0)
+    const next = await startServer({ database })
+    expect((await callsOf(api_key.secret)(next.url, 'GET', '/v1/keys')).status).toBe(200)
+    await next.stop()
   })
 
   it('is ignored by git from the first start on, and again after its .gitignore was lost', {
@@ -88,18 +89,18 @@ describe.skipIf(backend() === 'postgres')('a data directory (PostgreSQL has none
       return git('ls-files', '--', basename(dataDir))
     }
     git('init', '--quiet')
-    const eaas = await startEaas({ database, rootKey: null })
+    const server = await startServer({ database, rootKey: null })
     expect(existsSync(join(dataDir, 'root.key'))).toBe(true)
     expect(staged()).toBe('')
-    await eaas.stop()
+    await server.stop()
 
     for (const lose of [
       () => rmSync(join(dataDir, '.gitignore')),
       () => writeFileSync(join(dataDir, '.gitignore'), ''),
     ]) {
       lose()
-      await eaas.start()
-      await eaas.stop()
+      await server.start()
+      await server.stop()
       expect(staged()).toBe('')
     }
     expect((await runCommand(['doctor'], { database, rootKey: null })).code).toBe(0)
@@ -174,8 +175,10 @@ describe.skipIf(backend() === 'postgres')('a data directory (PostgreSQL has none
 
   it('makes its root key on the first start and needs no other after it', { timeout: TIMEOUT_MS }, async () => {
     const database = await freshDatabase('directory', { created: false })
-    const eaas = await startEaas({ database, rootKey: null })
-    const { stdout } = await eaas.stop()
+    const environment = { NODE_OPTIONS: await copiesClusterBelow(inject('runDir')) }
+    const eaas = await startEaas({ database, rootKey: null, environment })
+    const { code, stdout } = await eaas.stop()
+    expect(code).toBe(0)
     const [secret = ''] = /eaas_sk_\w+/.exec(stdout) ?? []
     await eaas.start()
     const { status } = await callsOf(secret)(eaas.url, 'POST', '/v1/keys', { name: 'users' })
@@ -210,16 +213,16 @@ describe('eaas tenant create', () => {
     timeout: TIMEOUT_MS,
   }, async () => {
     const without = await createTenantByCli({ database }, 'without a server')
-    const eaas = await startEaas({ database })
+    const server = await startServer({ database })
     const beside = await createTenantByCli({ database }, 'beside a server')
     expect(without).toEqual(tenant('without a server'))
     expect(beside).toEqual(tenant('beside a server'))
     for (const { tenant_id, api_key } of [without, beside]) {
       const call = callsOf(api_key.secret)
-      expect((await call(eaas.url, 'GET', '/v1/tenant')).body.tenant_id).toBe(tenant_id)
-      expect((await call(eaas.url, 'GET', '/v1/audit/verify')).body).toMatchObject({ valid: true, total_entries: 1 })
+      expect((await call(server.url, 'GET', '/v1/tenant')).body.tenant_id).toBe(tenant_id)
+      expect((await call(server.url, 'GET', '/v1/audit/verify')).body).toMatchObject({ valid: true, total_entries: 1 })
     }
-    await eaas.stop()
+    await server.stop()
   })
 
   it('refuses a name that is taken, in one sentence', { timeout: TIMEOUT_MS }, async () => {
