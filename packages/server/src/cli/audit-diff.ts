@@ -1,7 +1,6 @@
 /** `eaas audit diff`: shows what a log lost, compared with kept checkpoints and an earlier export. Changes nothing. */
 import { createReadStream } from 'node:fs'
-import { type Checkpoint, CheckpointError, encodePublicKey, readCheckpoint } from '../audit/formats/checkpoint.js'
-import { describeKept, listKeptNotes } from '../audit/verify/kept-checkpoint.js'
+import { encodePublicKey } from '../audit/formats/checkpoint.js'
 import { type ExportedEntry, isAnchor, isTrailer, readEntry, readHeader } from '../audit/verify/read-export.js'
 import { splitLines } from '../audit/verify/split-lines.js'
 import { verifyExport } from '../audit/verify/verify-export.js'
@@ -10,13 +9,13 @@ import type { Config } from '../config.js'
 import { type AuditDiff, diffAudit } from '../operations/diff-audit.js'
 import { RECOVERY_PAGE } from '../recovery-page.js'
 import { Refusal } from '../runner/refusal.js'
-import { assertFile, readGiven } from './files.js'
+import type { LogChoice } from './command.js'
+import { assertFile } from './files.js'
+import { readKeptCheckpoints } from './kept-file.js'
 import { print, printJson, table } from './output.js'
-import { describeTenant, getTenant, withServices } from './with-services.js'
+import { describeTenant, type FoundTenant, getLogOwner, withServices } from './with-services.js'
 
-export interface DiffCommand {
-  /** name or id */
-  tenant: string
+export interface DiffCommand extends LogChoice {
   /** a file of checkpoints, in any form (kept-checkpoint.ts); by default the server's own */
   checkpoint?: string
   /** an earlier export, or one of the abandoned database */
@@ -25,67 +24,54 @@ export interface DiffCommand {
 }
 
 /** Prints the differences; returns true if there are none. @throws Refusal E_VALIDATION if there is nothing to compare with */
-export async function auditDiff(config: Config, { tenant, json, ...files }: DiffCommand): Promise<boolean> {
-  const ownFile = config.checkpointFile === STANDARD_OUTPUT ? undefined : config.checkpointFile
-  const checkpointFile = files.checkpoint ?? ownFile
-  if (checkpointFile === undefined && files.export === undefined) {
+export async function auditDiff(config: Config, { json, checkpoint, export: exported, ...log }: DiffCommand) {
+  const file = checkpointFile(config, checkpoint)
+  if (file === undefined && exported === undefined) {
     throw new Refusal('E_VALIDATION', 'there is nothing to compare with: give --checkpoint, --export or both')
   }
   const { owner, diff } = await withServices(config, async (services) => {
-    const owner = await getTenant(services, tenant)
+    const owner = await getLogOwner(services, log)
     const { tenant_id } = owner
-    const publicKey = encodePublicKey(services.signingKey)
-    if (files.export !== undefined) await assertExport(files.export, { tenant_id, publicKey })
-    const kept =
-      checkpointFile === undefined ? undefined : await readCheckpoints(checkpointFile, { tenant_id, publicKey })
-    if (kept?.checkpoints.length === 0 && files.checkpoint !== undefined) throw new Refusal('E_VALIDATION', kept.fault)
+    if (exported !== undefined) {
+      await assertExport(exported, { tenant_id, publicKey: encodePublicKey(services.signingKey) })
+    }
+    const kept = file === undefined ? undefined : await readKeptCheckpoints(services, file)
+    const checkpoints = kept?.of(tenant_id) ?? []
+    if (kept && checkpoint !== undefined && checkpoints.length === 0) {
+      throw new Refusal('E_VALIDATION', kept.faultOf(tenant_id))
+    }
     const diff = await diffAudit(services, tenant_id, {
-      checkpoints: kept?.checkpoints ?? [],
-      exported: files.export === undefined ? undefined : readEntries(files.export),
+      checkpoints,
+      exported: exported === undefined ? undefined : readEntries(exported),
     })
     // An alarm's witness is compared too, so a log may differ although the server's own file holds nothing of it.
-    if (diff.witnessed_through === 0) throw new Refusal('E_VALIDATION', nothingCompared(kept))
+    if (diff.witnessed_through === 0) {
+      const fault = checkpoints.length === 0 ? kept?.faultOf(tenant_id) : undefined
+      throw new Refusal('E_VALIDATION', `nothing was compared: ${fault ?? NOTHING_LEFT}`)
+    }
     return { owner, diff }
   })
-  const { head_fault } = diff
-  if (json) {
-    const lost = diff.lost?.map(viewEntry) ?? null
-    printJson({ ...diff, head_fault: head_fault?.reason ?? null, lost, tenant_id: owner.tenant_id })
-  } else print(`The log of ${describeTenant(owner)} is compared.`, ...describe(diff))
-  return diff.differs_at === null && head_fault === null
+  if (json) printJson(viewDiff(diff, owner))
+  else print(`The log of ${describeTenant(owner)} is compared.`, ...describe(diff))
+  return !isDifferent(diff)
 }
 
-interface Kept {
-  checkpoints: Checkpoint[]
-  /** what is wrong with the file if it has none */
-  fault: string
+const NOTHING_LEFT = 'the checkpoints and the export are only of entries that were purged, or of none'
+
+/** The file of checkpoints to compare with: the one that was given, or the server's own. */
+export function checkpointFile(config: Config, given: string | undefined): string | undefined {
+  const own = config.checkpointFile === STANDARD_OUTPUT ? undefined : config.checkpointFile
+  return given ?? own
 }
 
-// Only checkpoints that the installation's key signed: a line that was cut short or forged proves nothing.
-async function readCheckpoints(
-  file: string,
-  { tenant_id, publicKey }: { tenant_id: string; publicKey: string },
-): Promise<Kept> {
-  const text = await readGiven(file)
-  const notes = listKeptNotes(text, tenant_id)
-  const checkpoints = notes.flatMap((note) => {
-    try {
-      return [readCheckpoint(note, publicKey)]
-    } catch (error) {
-      if (error instanceof CheckpointError) return []
-      throw error
-    }
-  })
-  const contents = notes.length > 0 ? "checkpoints of it that this installation's key did not sign" : describeKept(text)
-  return { checkpoints, fault: `${file} must have a checkpoint of this tenant's log, but has ${contents}` }
+/** Whether a log is known to differ from what was kept, or its head is wrong. */
+export function isDifferent({ differs_at, head_fault }: AuditDiff): boolean {
+  return differs_at !== null || head_fault !== null
 }
 
-function nothingCompared(kept: Kept | undefined): string {
-  const why =
-    kept?.checkpoints.length === 0
-      ? kept.fault
-      : 'the checkpoints and the export are only of entries that were purged, or of none'
-  return `nothing was compared: ${why}`
+/** What `--json` prints of a log. */
+function viewDiff({ head_fault, lost, ...diff }: AuditDiff, { tenant_id }: FoundTenant) {
+  return { ...diff, head_fault: head_fault?.reason ?? null, lost: lost?.map(viewEntry) ?? null, tenant_id }
 }
 
 async function assertExport(file: string, { tenant_id, publicKey }: { tenant_id: string; publicKey: string }) {
@@ -122,10 +108,9 @@ function describe(diff: AuditDiff): string[] {
     const after = `Whether it lost entries after entry ${last_id}, only a newer checkpoint, export or alarm can show.`
     return [known, `${what} through entry ${agrees_through}, the last one that can be compared.`, ...head, after]
   }
-  const from = agrees_through + 1 === differs_at ? `${differs_at}` : `one of ${agrees_through + 1} to ${differs_at}`
   const lines = [
     known,
-    `It agrees through entry ${agrees_through}. The first entry that differs is ${from}; the newest entry compared is ${witnessed_through}.`,
+    `It agrees through entry ${agrees_through}. ${describeFirst(diff)}; the newest entry compared is ${witnessed_through}.`,
     ...head,
   ]
   if (lost === null) {
@@ -153,6 +138,15 @@ function describe(diff: AuditDiff): string[] {
       ? ['None of them is a change that must be repeated.']
       : table(['ENTRY', 'CHANGE', 'OF', 'WRAPS LOST', 'TO DO'], rows)),
   ]
+}
+
+/** Says which entry is the first one that differs, as far as the comparison shows. */
+export function describeFirst({
+  agrees_through,
+  differs_at,
+}: Pick<AuditDiff, 'agrees_through' | 'differs_at'>): string {
+  const from = agrees_through + 1 === differs_at ? `${differs_at}` : `one of ${agrees_through + 1} to ${differs_at}`
+  return `The first entry that differs is ${from}`
 }
 
 function countActions(entries: readonly ExportedEntry[]): string {

@@ -18,6 +18,7 @@ import { anchorNow } from '../runner/anchor-heads.js'
 import { performAsSystem } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
 import { auditDiff } from './audit-diff.js'
+import { auditDiffAll } from './audit-diff-all.js'
 import { auditFollow } from './audit-follow.js'
 import { auditRights, auditRightsOfFile } from './audit-rights.js'
 import { auditVerifyAll } from './audit-verify-all.js'
@@ -37,7 +38,6 @@ import {
   readTime,
   readWhole,
   SAME_ENVIRONMENT,
-  TENANT_OPTION,
   UNUSED,
   VALID,
 } from './command.js'
@@ -156,16 +156,21 @@ export function addAudit(program: Command): void {
       return judge(() => auditRights(commandConfig(), options))
     })
 
-  audit
-    .command('diff')
+  addLogOptions(audit.command('diff'), ({ all }) => all === true)
     .description(
       'Show what a log lost in a restore or a failover, and what must be repeated. Exit code 1 if something differs, 3 if the comparison could not complete.',
     )
-    .addOption(TENANT_OPTION)
     .option('--checkpoint <file>', 'checkpoints that you kept (default: EAAS_CHECKPOINT_FILE)')
     .option('--export <file>', 'an earlier export, or one of the abandoned database: names each lost entry')
+    .addOption(
+      new Option('--all', "the installation's log and every tenant's, by the checkpoints")
+        .conflicts(['tenant', 'installation', 'export'])
+        .default(false),
+    )
     .addOption(JSON_OPTION)
-    .action((options) => judge(() => auditDiff(commandConfig(), options)))
+    .action((options) =>
+      judge(() => (options.all ? auditDiffAll(commandConfig(), options) : auditDiff(commandConfig(), options))),
+    )
 
   addLogOptions(audit.command('accept-rollback'))
     .description(

@@ -1,9 +1,10 @@
 /** The file of checkpoints that `--checkpoint` names, and the witnesses that `--witness` demands of it. */
-import { CheckpointError, encodePublicKey } from '../audit/formats/checkpoint.js'
+import { INSTALLATION_ID } from '@eaas/protocol'
+import { type Checkpoint, CheckpointError, encodePublicKey, readCheckpoint } from '../audit/formats/checkpoint.js'
 import { readWitnessKey } from '../audit/formats/cosignature.js'
 import { COSIGNATURE, ED25519, readNoteKey } from '../audit/formats/signed-note.js'
 import { findWitnessed, type Witnessed } from '../audit/formats/witnessed.js'
-import { findKeptNote, listWitnessedLines } from '../audit/verify/kept-checkpoint.js'
+import { describeKept, findKeptNote, groupKeptNotes, listWitnessedLines } from '../audit/verify/kept-checkpoint.js'
 import type { Services } from '../runner/operation.js'
 import { readGiven } from './files.js'
 
@@ -24,6 +25,46 @@ export async function readKept(
   if (witness === undefined) return { note: findKeptNote(await readGiven(checkpoint), tenant_id) }
   const witnessed = await readWitnessedNote(checkpoint, { publicKey: encodePublicKey(signingKey), witness })
   return { note: witnessed.note, witnessed }
+}
+
+/** The checkpoints in a file, by the log that they are of. */
+export interface KeptCheckpoints {
+  /** the logs that it has checkpoints of, signed or not */
+  logs: string[]
+  /** Reads those of a log. Only what the installation's key signed counts: a line that was cut short or forged proves nothing. */
+  of(tenant_id: string): Checkpoint[]
+  /** Says what the file has in place of a log's checkpoints. */
+  faultOf(tenant_id: string): string
+}
+
+/** Reads a file of checkpoints of any logs. @throws CheckpointError if it is an export, Refusal E_VALIDATION if it cannot be read */
+export async function readKeptCheckpoints(
+  { signingKey }: Pick<Services, 'signingKey'>,
+  file: string,
+): Promise<KeptCheckpoints> {
+  const text = await readGiven(file)
+  const publicKey = encodePublicKey(signingKey)
+  const notes = groupKeptNotes(text)
+  return {
+    logs: [...notes.keys()],
+    of: (tenant_id) => (notes.get(tenant_id) ?? []).flatMap((note) => readSigned(note, publicKey)),
+    faultOf: (tenant_id) => {
+      const contents = notes.has(tenant_id)
+        ? "checkpoints of it that this installation's key did not sign"
+        : describeKept(text)
+      const log = tenant_id === INSTALLATION_ID ? "the installation's log" : "this tenant's log"
+      return `${file} must have a checkpoint of ${log}, but has ${contents}`
+    },
+  }
+}
+
+function readSigned(note: string, publicKey: string): Checkpoint[] {
+  try {
+    return [readCheckpoint(note, publicKey)]
+  } catch (error) {
+    if (error instanceof CheckpointError) return []
+    throw error
+  }
 }
 
 /** Says what is wrong with the key of a witness, and what to give; undefined if nothing is. */

@@ -61,7 +61,8 @@ export async function diffAudit(
 ): Promise<AuditDiff> {
   const state = await services.states.find(tenant_id)
   if (!state) throw new Refusal('E_NOT_FOUND', `there is no tenant ${tenant_id}`)
-  const evidence = await readEvidence(services.sql, tenant_id)
+  // Only an export shows what the rows lack.
+  const evidence = await readEvidence(services.sql, tenant_id, { withRows: exported !== undefined })
   const last_id = Math.min(evidence.last_id, evidence.head?.last_id ?? evidence.last_id)
   const kept = [...checkpoints, ...(await findWitness(services, state))]
   const compare = comparison(services, state, evidence)
@@ -192,6 +193,14 @@ function findUndone(lost: readonly ExportedEntry[], { rows }: Evidence): Undone[
       case 'key.rotation_policy':
       case 'tenant.update':
         return remedy('repeat it if you still want it')
+      case 'installation.tenant_create':
+      case 'installation.tenant_update':
+      case 'installation.tenant_suspend':
+      case 'installation.tenant_resume':
+      case 'installation.tenant_delete':
+        return remedy(`compare the tenant's own log: eaas audit diff --tenant ${metadata.tenant_id}`)
+      case 'installation.tenant_gone':
+        return remedy(`accept again that tenant ${metadata.tenant_id} is gone, if there is an alarm about it`)
       default:
         return []
     }

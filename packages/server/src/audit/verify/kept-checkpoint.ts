@@ -23,11 +23,18 @@ export function findKeptNote(text: string, tenant_id: string): string {
   return own.reduce((newest, note) => (isNewer(newest, note) ? newest : note))
 }
 
-/** Lists all notes of a tenant's log in a text, each once. Does not check signatures. @throws CheckpointError if the text is an export */
-export function listKeptNotes(text: string, tenant_id: string): string[] {
+/** Groups all notes of a text by the id of the log that they are of, each once. Does not check signatures. @throws CheckpointError if the text is an export */
+export function groupKeptNotes(text: string): Map<string, string[]> {
   assertNoExport(text)
   const notes = text.startsWith(ORIGIN) ? [text] : readNotes(text)
-  return [...new Set(notes)].filter((note) => line(note, 1) === tenant_id)
+  const groups = new Map<string, string[]>()
+  for (const note of new Set(notes)) {
+    const log = line(note, 1)
+    const group = groups.get(log)
+    if (group) group.push(note)
+    else groups.set(log, [note])
+  }
+  return groups
 }
 
 /** Says what checkpoints a text has, for an error about what it lacks. */

@@ -1,0 +1,125 @@
+/** `eaas audit diff --all`: compares the installation's log and every tenant's with the checkpoints in a file. Changes nothing. */
+import { INSTALLATION_ID } from '@eaas/protocol'
+import type { Config } from '../config.js'
+import { listTenantsByVerifiedRecord } from '../jobs/tenants-on-record.js'
+import { type AuditDiff, diffAudit } from '../operations/diff-audit.js'
+import type { Services } from '../runner/operation.js'
+import { Refusal } from '../runner/refusal.js'
+import { TamperedRowError } from '../store/tampered-row.js'
+import { findMissingTenants } from '../store/tenants.js'
+import { checkpointFile, describeFirst, isDifferent } from './audit-diff.js'
+import { type KeptCheckpoints, readKeptCheckpoints } from './kept-file.js'
+import { counted, print, printJson, showProgress, table } from './output.js'
+import { type FoundTenant, messageOf, withServices } from './with-services.js'
+
+export interface DiffAllCommand {
+  /** a file of checkpoints, in any form (kept-checkpoint.ts); by default the server's own */
+  checkpoint?: string
+  json: boolean
+}
+
+/** What was found of one log. */
+interface Verdict {
+  tenant_id: string
+  /** undefined for a tenant that is missing */
+  name?: string
+  outcome: 'same' | 'different' | 'missing' | 'not compared'
+  diff?: Pick<AuditDiff, 'last_id' | 'agrees_through' | 'differs_at' | 'witnessed_through'>
+  /** what is wrong, in words */
+  detail?: string
+}
+
+/**
+ * Compares every log; returns true if none differs and no tenant is missing.
+ *
+ * @throws Refusal if no difference was found, but a log could not be compared
+ */
+export async function auditDiffAll(config: Config, { checkpoint, json }: DiffAllCommand): Promise<boolean> {
+  const file = checkpointFile(config, checkpoint)
+  if (file === undefined) throw new Refusal('E_VALIDATION', 'there is nothing to compare with: give --checkpoint')
+  const progress = showProgress('compared')
+  const verdicts = await withServices(config, async (services) =>
+    compareAll(services, await readKeptCheckpoints(services, file), progress),
+  ).finally(progress.done)
+  const [different, uncompared] = [verdicts.filter(isFault), verdicts.filter(isUncompared)]
+  if (json) printJson({ same: different.length + uncompared.length === 0, logs: verdicts.map(view) })
+  else print(...describe(verdicts, file))
+  if (different.length === 0 && uncompared.length > 0) {
+    throw new Refusal('E_VALIDATION', `${counted(uncompared.length, 'log')} could not be compared`)
+  }
+  return different.length === 0
+}
+
+async function compareAll(
+  services: Services,
+  kept: KeptCheckpoints,
+  progress: (name: string) => void,
+): Promise<Verdict[]> {
+  const installation = { tenant_id: INSTALLATION_ID, name: 'installation' }
+  const { tenants, leftOut, unread } = await listTenantsByVerifiedRecord(services)
+  const verdicts: Verdict[] = []
+  for (const owner of [installation, ...tenants]) {
+    progress(owner.name)
+    verdicts.push(await compareOne(services, owner, kept))
+  }
+  const known = new Set([...verdicts, ...leftOut].map(({ tenant_id }) => tenant_id))
+  const others = kept.logs.filter((log) => !known.has(log) && kept.of(log).length > 0)
+  for (const tenant_id of await findMissingTenants(services.sql, others)) {
+    leftOut.push({ tenant_id, reason: 'the checkpoints have this tenant, and the database does not' })
+  }
+  for (const { tenant_id, reason } of leftOut) verdicts.push({ tenant_id, outcome: 'missing', detail: reason })
+  // A tenant that the list leaves out, and that has no checkpoint, would be missed.
+  if (unread !== undefined) {
+    verdicts.push({ ...installation, outcome: 'not compared', detail: messageOf(unread) })
+  }
+  return verdicts
+}
+
+async function compareOne(
+  services: Services,
+  { tenant_id, name }: FoundTenant,
+  kept: KeptCheckpoints,
+): Promise<Verdict> {
+  const log = { tenant_id, name }
+  try {
+    const diff = await diffAudit(services, tenant_id, { checkpoints: kept.of(tenant_id) })
+    if (isDifferent(diff)) return { ...log, outcome: 'different', diff, detail: describeDiff(diff) }
+    if (diff.witnessed_through > 0) return { ...log, outcome: 'same', diff }
+    return { ...log, outcome: 'not compared', diff, detail: 'no checkpoint of an entry that was not purged' }
+  } catch (error) {
+    const outcome = error instanceof TamperedRowError ? 'different' : 'not compared'
+    return { ...log, outcome, detail: messageOf(error) }
+  }
+}
+
+const isFault = ({ outcome }: Verdict) => outcome === 'different' || outcome === 'missing'
+const isUncompared = ({ outcome }: Verdict) => outcome === 'not compared'
+
+function describeDiff(diff: AuditDiff): string {
+  const { agrees_through, differs_at, witnessed_through, head_fault } = diff
+  const fault = head_fault === null ? [] : [`${head_fault.detail} (${head_fault.reason})`]
+  if (differs_at === null) return `Its entries agree through ${agrees_through}, but ${fault}`
+  const parts = [describeFirst(diff), `the newest entry compared is ${witnessed_through}`, ...fault]
+  return parts.join('; ')
+}
+
+function view({ tenant_id, name, outcome, diff, detail }: Verdict) {
+  const { last_id = null, agrees_through = null, differs_at = null, witnessed_through = null } = diff ?? {}
+  return { tenant_id, name: name ?? null, outcome, last_id, agrees_through, differs_at, witnessed_through, detail }
+}
+
+function describe(verdicts: readonly Verdict[], file: string): string[] {
+  const rows = verdicts
+    .filter(({ outcome }) => outcome !== 'same')
+    .map(({ tenant_id, name = '-', outcome, detail = '' }) => [name, tenant_id, outcome, detail])
+  const same = verdicts.length - rows.length
+  const ends = `${counted(same, 'log agrees', 'logs agree')} with the checkpoints in ${file}. What a log lost after its newest checkpoint, these can't show.`
+  if (rows.length === 0) return [`No difference: ${ends}`]
+  return [
+    ends,
+    '',
+    ...table(['NAME', 'ID', 'OUTCOME', 'DETAIL'], rows),
+    '',
+    'eaas audit diff --tenant ID --export FILE names each lost entry, and what to do.',
+  ]
+}
