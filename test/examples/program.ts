@@ -5,7 +5,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, inject, onTestFinished } from 'vitest'
-import { copiesClusterBelow } from '../support/created-cluster.js'
+import { copiesClusterBelow, copiesInMemoryBelow } from '../support/created-cluster.js'
 import { LESS_COMPILING_BELOW } from '../support/v8-flags.js'
 
 const GONE_WITHIN_MS = 15_000
@@ -19,6 +19,8 @@ export interface Program {
   folder: string
   /** Whether its server creates its database, as a user's does; by default it copies the one that this run of the tests made. */
   createsDatabase?: boolean
+  /** Whether it has a PGlite in memory, which is then a copy too. */
+  hasOwnPglite?: boolean
 }
 
 export interface Ran {
@@ -55,12 +57,14 @@ export function readResult(out: string): Record<string, string> {
 }
 
 /** The caller's own EAAS_* variables stay out, and so does DATABASE_URL. */
-async function startProgram({ main, args = [], environment, createsDatabase = false }: Program, temporary: string) {
+async function startProgram(program: Program, temporary: string) {
+  const { main, args = [], environment, createsDatabase = false, hasOwnPglite = false } = program
+  const copiesBelow = hasOwnPglite ? copiesInMemoryBelow : copiesClusterBelow
   const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith('EAAS_') && name !== 'DATABASE_URL')
   const child = spawn(process.execPath, [main, ...args], {
     env: {
       ...Object.fromEntries(inherited),
-      NODE_OPTIONS: createsDatabase ? LESS_COMPILING_BELOW : await copiesClusterBelow(inject('runDir')),
+      NODE_OPTIONS: createsDatabase ? LESS_COMPILING_BELOW : await copiesBelow(inject('runDir')),
       ...environment,
       TMPDIR: temporary,
     },

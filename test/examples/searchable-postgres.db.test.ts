@@ -2,10 +2,12 @@
 // packages.
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { PGlite } from '@electric-sql/pglite'
 import postgres from 'postgres'
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, it, onTestFinished, vi } from 'vitest'
 import { createClient } from '../../packages/sdk/src/index.js'
 import { createTestService } from '../../packages/sdk/src/testing.js'
+import { openCreatedCluster } from '../support/created-cluster.js'
 import { backend, freshDatabase } from '../support/database.js'
 import { findPostgres } from '../support/find-postgres.js'
 import { type GuardedDir, guardedDir } from '../support/guarded-dir.js'
@@ -99,7 +101,9 @@ describe.runIf(backend() === 'embedded')('rewrapping in the example', { timeout:
     ])
     const { defineCustomers, insertAll, openAll, readAll, resealSome, rewrapAll, TABLE } = customers
     const { signal } = new AbortController()
+    vi.spyOn(PGlite, 'create').mockResolvedValueOnce(await openCreatedCluster(inject('runDir')))
     const database = await openDatabase(undefined, signal)
+    vi.restoreAllMocks()
     const eaas = createClient(createTestService())
     onTestFinished(async () => {
       eaas.close()
@@ -162,7 +166,8 @@ describe('the comparison of the example', () => {
 })
 
 function program(args: string[] = []) {
-  return { main, args, environment: url === undefined ? {} : { DATABASE_URL: url }, folder: dir.path }
+  const environment = url === undefined ? {} : { DATABASE_URL: url }
+  return { main, args, environment, folder: dir.path, hasOwnPglite: url === undefined }
 }
 
 function run(args: string[] = []) {

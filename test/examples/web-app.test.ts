@@ -15,7 +15,7 @@ afterAll(() => dir.remove())
 
 describe('the web application', { timeout: TIMEOUT_MS }, () => {
   it('answers as it should, stores nothing readable, and goes on after a rotation', async () => {
-    const { code, out, err } = await runProgram({ main, folder: dir.path })
+    const { code, out, err } = await runProgram({ main, folder: dir.path, hasOwnPglite: true })
     expect({ code, err }).toEqual({ code: 0, err: '' })
     expect(out).toContain('1 row was encrypted, and 0 are left')
     expect(out).toContain('2 rows are under version 2 now')
@@ -24,6 +24,8 @@ describe('the web application', { timeout: TIMEOUT_MS }, () => {
   })
 
   it('leaves nothing behind when it is interrupted', async () => {
-    expect(await interruptProgram({ main, folder: dir.path }, 'SIGINT', /Create the tables/)).toBe(130)
+    expect(await interruptProgram({ main, folder: dir.path, hasOwnPglite: true }, 'SIGINT', /Create the tables/)).toBe(
+      130,
+    )
   })
 })

@@ -1,14 +1,18 @@
 // An embedded database as the server creates it, made once in a run and copied wherever a test is not about its creation, which takes
 // PGlite two seconds of CPU time; opening one takes a fifth of that.
+import { execFile } from 'node:child_process'
 import { copyFileSync, cpSync, mkdtempSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 import type { PGlite } from '@electric-sql/pglite'
 import { createClusterIfAbsent } from '../../packages/server/src/store/embedded/cluster.js'
 import { madeOnce } from './made-once.js'
 import { LESS_COMPILING_BELOW } from './v8-flags.js'
 
+const run = promisify(execFile)
 const PRELOADED = fileURLToPath(new URL('created-cluster.cjs', import.meta.url))
+const IN_MEMORY = new URL('created-in-memory.mjs', import.meta.url).href
 
 /** The server's own setting. Of an opening with PGlite's default of 160 MB, the buffers take half of the CPU time. */
 export const FEW_BUFFERS = ['-c', 'shared_buffers=16MB']
@@ -40,4 +44,14 @@ export async function copiesClusterBelow(runDir: string): Promise<string> {
   const preloaded = join(await createdCluster(runDir), 'preloaded.cjs')
   copyFileSync(PRELOADED, preloaded)
   return `${LESS_COMPILING_BELOW} --require="${preloaded}"`
+}
+
+/** Returns a value of NODE_OPTIONS: that of `copiesClusterBelow`, and a database that a process below has in memory is a copy too. */
+export async function copiesInMemoryBelow(runDir: string): Promise<string> {
+  const cluster = join(await createdCluster(runDir), 'postgres')
+  const folder = await madeOnce(runDir, 'created-archive', (draft) =>
+    run('tar', ['-C', cluster, '-cf', join(draft, 'postgres.tar'), '.']),
+  )
+  const archive = encodeURIComponent(join(folder, 'postgres.tar'))
+  return `${await copiesClusterBelow(runDir)} --import="${IN_MEMORY}?${archive}"`
 }
