@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import postgres from 'postgres'
-import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest'
-import { createdCluster } from '../../../../../test/support/created-cluster.js'
+import { afterAll, afterEach, beforeAll, describe, expect, inject, it, vi } from 'vitest'
+import { copiesClusterBelow, createdCluster } from '../../../../../test/support/created-cluster.js'
 import { rounds } from '../../../../../test/support/rounds.js'
 import { type Compiled, compileForChildren } from './child-of-test.js'
 import { DataDirectoryInUseError, LockLostError } from './data-directory-lock.js'
@@ -304,7 +304,8 @@ describe('the embedded database', () => {
     const deep = join(root, 'd'.repeat(60), 'e'.repeat(60))
     // An unfinished creation that was killed: it must not be taken for a database, nor stay.
     mkdirSync(join(deep, 'postgres.creating-abc'), { recursive: true })
-    const opened = await openEmbedded({ dataDir: deep })
+    vi.stubEnv('NODE_OPTIONS', await copiesClusterBelow(inject('runDir')))
+    const opened = await openEmbedded({ dataDir: deep }).finally(() => vi.unstubAllEnvs())
     expect(opened).toMatchObject({ fresh: true, durability: 'fsync' })
     const command = compiled.start(READ_THROUGH_THE_RUNNING_SERVER, deep)
     await command.ended
