@@ -12,18 +12,12 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { type Child, type Compiled, compileForChildren } from './child-of-test.js'
 import { DataDirectoryInUseError, findLockHolder, LockLostError, lockDataDirectory } from './data-directory-lock.js'
 
-const HOLD = `
-import { lockDataDirectory } from './data-directory-lock.js'
-await lockDataDirectory(process.argv[1])
-console.log('holding')
-setInterval(() => {}, 1000)
-`
 /** Tries once for each directory that it reads, says how it went, and keeps what it won. */
-const RACE = `
+const TAKE = `
 import { createInterface } from 'node:readline'
 import { lockDataDirectory } from './data-directory-lock.js'
 createInterface({ input: process.stdin }).on('line', (directory) => {
@@ -40,37 +34,66 @@ await lockDataDirectory(process.argv[1])
 process.exit(0)
 `
 
+/** How many directories with a dead lock the tests use up. */
+const DEAD = 8
+
 describe('the lock of a data directory', () => {
   let compiled: Compiled
+  let folder: string
   let directory: string
-  let children: Child[]
+  /** Takes the locks of several tests. */
+  let holder: Child
+  /** Directories whose holder was killed. */
+  const dead: string[] = []
+  const children: Child[] = []
 
-  beforeAll(() => {
+  beforeAll(async () => {
     compiled = compileForChildren()
+    folder = mkdtempSync(join(tmpdir(), 'eaas-lock-'))
+    holder = child(TAKE)
+    for (let at = 0; at < DEAD; at++) dead.push(mkdtempSync(join(folder, 'dead-')))
+    await killHolder(...dead)
   })
-  afterAll(() => compiled.remove())
-  beforeEach(() => {
-    directory = mkdtempSync(join(tmpdir(), 'eaas-lock-'))
-    children = []
-  })
-  afterEach(async () => {
+  afterAll(async () => {
     for (const child of children) child.process.kill('SIGKILL')
     await Promise.all(children.map((child) => child.ended))
-    rmSync(directory, { recursive: true, force: true })
+    compiled.remove()
+    rmSync(folder, { recursive: true, force: true })
+  })
+  beforeEach(() => {
+    directory = mkdtempSync(join(folder, 'lock-'))
   })
 
-  function child(script: string, held = directory): Child {
-    const started = compiled.start(script, held)
+  function child(script: string, ...args: string[]): Child {
+    const started = compiled.start(script, ...args)
     children.push(started)
     return started
   }
 
-  async function killedHolder(held = directory): Promise<Child> {
-    const holder = child(HOLD, held)
-    await holder.printed('holding')
+  /** Has a process try for a lock once, and waits until it has said how that went. */
+  async function attempt(by: Child, wanted: string): Promise<void> {
+    by.process.stdin?.write(`${wanted}\n`)
+    await Promise.race(['won', 'DataDirectoryInUseError'].map((outcome) => by.printed(`${wanted} ${outcome}`)))
+  }
+
+  async function hold(by: Child, held: string): Promise<void> {
+    await attempt(by, held)
+    expect(by.output()).toContain(`${held} won`)
+  }
+
+  /** Has a process take the locks, and kills it. */
+  async function killHolder(...held: string[]): Promise<void> {
+    const holder = child(TAKE)
+    for (const one of held) await hold(holder, one)
     holder.process.kill('SIGKILL')
     await holder.ended
-    return holder
+  }
+
+  /** Makes the test's directory one whose holder was killed. */
+  function useDead(): void {
+    const next = dead.pop()
+    if (next === undefined) throw new Error('all of them were used: DEAD must be more')
+    directory = next
   }
 
   function highestLockFile(): string {
@@ -88,8 +111,7 @@ describe('the lock of a data directory', () => {
   }
 
   it('refuses a second process, naming the first one and what to do', async () => {
-    const holder = child(HOLD)
-    await holder.printed('holding')
+    await hold(holder, directory)
 
     const refusal = await lockDataDirectory(directory).catch((error: unknown) => error)
     expect(refusal).toBeInstanceOf(DataDirectoryInUseError)
@@ -113,20 +135,20 @@ describe('the lock of a data directory', () => {
   })
 
   it('is released by kill -9', async () => {
-    await killedHolder()
+    useDead()
     expect(await findLockHolder(directory)).toBeUndefined()
     const lock = await lockDataDirectory(directory)
     await lock.release()
   })
 
   it('is released by an exit without release', async () => {
-    await child(TAKE_AND_EXIT).ended
+    await child(TAKE_AND_EXIT, directory).ended
     const lock = await lockDataDirectory(directory)
     await lock.release()
   })
 
   it('does not believe a recycled pid: a dead lock that names a living process does not block', async () => {
-    await killedHolder()
+    useDead()
     const file = highestLockFile()
     writeFileSync(file, JSON.stringify({ ...JSON.parse(readFileSync(file, 'utf8')), pid: process.pid }))
     const lock = await lockDataDirectory(directory)
@@ -134,39 +156,32 @@ describe('the lock of a data directory', () => {
   })
 
   it('does not let in a process whose own pid the lock names, as pid 1 in two containers', async () => {
-    const holder = child(HOLD)
-    await holder.printed('holding')
+    await hold(holder, directory)
     const file = highestLockFile()
     writeFileSync(file, JSON.stringify({ ...JSON.parse(readFileSync(file, 'utf8')), pid: process.pid }))
     await expect(lockDataDirectory(directory)).rejects.toThrow(DataDirectoryInUseError)
   })
 
   it('holds while its process is stopped', async () => {
-    const holder = child(HOLD)
-    await holder.printed('holding')
+    await hold(holder, directory)
+    onTestFinished(() => void holder.process.kill('SIGCONT'))
     holder.process.kill('SIGSTOP')
     await expect(lockDataDirectory(directory)).rejects.toThrow(DataDirectoryInUseError)
   })
 
   it('goes to exactly one of many that race for a dead lock', { timeout: 60_000 }, async () => {
-    const racers = Array.from({ length: 6 }, () => child(RACE))
+    const racers = Array.from({ length: 6 }, () => child(TAKE))
     await Promise.all(racers.map((racer) => racer.printed('ready')))
     for (let round = 0; round < 4; round++) {
-      const raced = join(directory, `raced-${round}`)
-      mkdirSync(raced)
-      await killedHolder(raced)
-      for (const racer of racers) racer.process.stdin?.write(`${raced}\n`)
-      await Promise.all(
-        racers.map((racer) =>
-          Promise.race(['won', 'DataDirectoryInUseError'].map((outcome) => racer.printed(`${raced} ${outcome}`))),
-        ),
-      )
+      useDead()
+      const raced = directory
+      await Promise.all(racers.map((racer) => attempt(racer, raced)))
       expect(racers.filter((racer) => racer.output().includes(`${raced} won`))).toHaveLength(1)
     }
   })
 
   it('goes to exactly one of many that race within one process', async () => {
-    await killedHolder()
+    useDead()
     const attempts = await Promise.allSettled(Array.from({ length: 20 }, () => lockDataDirectory(directory)))
     const won = attempts.filter((attempt) => attempt.status === 'fulfilled')
     expect(won).toHaveLength(1)
@@ -181,8 +196,7 @@ describe('the lock of a data directory', () => {
   })
 
   it('belongs to the highest number, however far it is from the last', async () => {
-    const holder = child(HOLD)
-    await holder.printed('holding')
+    await hold(holder, directory)
     const live = readFileSync(highestLockFile(), 'utf8')
     rmSync(highestLockFile())
     writeFileSync(join(directory, 'server.lock.5'), live)
@@ -191,8 +205,8 @@ describe('the lock of a data directory', () => {
   })
 
   it('cleans up after dead holders', async () => {
-    await killedHolder()
-    await killedHolder()
+    useDead()
+    await killHolder(directory)
     const lock = await lockDataDirectory(directory)
     expect(readdirSync(directory).filter((name) => name.startsWith('server.lock.'))).toHaveLength(1)
     expect(readdirSync(directory).filter((name) => name.startsWith('alive-'))).toHaveLength(1)
