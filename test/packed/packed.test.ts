@@ -13,6 +13,7 @@ import ts from 'typescript'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { installPackedSdk, pack, runSuiteBy } from '../support/packed-sdk.js'
 import { ROOT } from '../support/source-files.js'
+import { LESS_COMPILING } from '../support/v8-flags.js'
 
 const KB = 1_024
 const ENTRIES = [
@@ -192,7 +193,7 @@ describe('the package', () => {
   it('is required by programs of CommonJS without an ES module, and so without a warning, and passes the suite', async () => {
     const { failed, ...outcome } = await runSuiteBy(
       process.execPath,
-      ['--no-experimental-require-module'],
+      ['--no-experimental-require-module', ...LESS_COMPILING],
       folder,
       'main.cjs',
     )
@@ -230,7 +231,7 @@ describe('the package', () => {
   })
 
   it('passes the suite of all runtimes under this Node, with each engine', async () => {
-    const { failed, ...outcome } = await runSuiteBy(process.execPath, [], folder)
+    const { failed, ...outcome } = await runSuiteBy(process.execPath, LESS_COMPILING, folder)
     expect(failed).toEqual([])
     expect(outcome).toEqual({ engines: ['noble', 'node', 'web'], passed: expect.any(Number), followed: 0 })
     expect(outcome.passed).toBeGreaterThan(300)

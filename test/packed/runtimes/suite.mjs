@@ -382,7 +382,10 @@ function toHex(bytes) {
 }
 
 function fromBase64(text) {
-  return Uint8Array.from(atob(text), (character) => character.charCodeAt(0))
+  const binary = atob(text)
+  const bytes = new Uint8Array(binary.length)
+  for (let at = 0; at < bytes.length; at++) bytes[at] = binary.charCodeAt(at)
+  return bytes
 }
 
 function toBase64(bytes) {
