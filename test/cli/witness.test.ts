@@ -226,31 +226,36 @@ function sendWithoutEnd(head: string): Promise<number> {
 }
 
 describe('a witness that starts again', () => {
-  it.each([
-    ['without its state', async () => rm(join(directory, 'state')), 'There is no state of a witness'],
-    ['with half a state', async () => writeFile(join(directory, 'state'), '{"format":'), 'damaged'],
-    ['without its key', async () => rm(join(directory, 'witness.key')), /The key .* cannot be read: .*ENOENT/],
-    [
-      'with another key',
-      async () => writeFile(join(directory, 'witness.key'), `${'A'.repeat(43)}=`),
-      'does not belong',
-    ],
-    ['without logs', async () => writeFile(join(directory, 'logs'), '# none'), 'lists no log'],
-    ['without a list of logs', async () => rm(join(directory, 'logs')), /The list of logs cannot be read: .*ENOENT/],
-  ])('refuses %s', async (_, spoil, message) => {
-    const ended = await witness.stop()
-    expect(ended.code).toBe(0)
-    const names = ['state', 'witness.key', 'logs']
-    const kept = await Promise.all(names.map((name) => readFile(join(directory, name))))
-    try {
-      await spoil()
-      const { code, stderr } = await runCommand(['witness'], options())
-      expect(code).toBe(1)
-      expect(stderr).toMatch(message)
-    } finally {
-      for (const [at, name] of names.entries()) await writeFile(join(directory, name), kept[at] ?? '', { mode: 0o600 })
-    }
-    await witness.start()
+  describe('in a directory that somebody spoiled', () => {
+    beforeAll(async () => {
+      expect((await witness.stop()).code).toBe(0)
+    })
+    afterAll(() => witness.start())
+
+    it.each([
+      ['without its state', async () => rm(join(directory, 'state')), 'There is no state of a witness'],
+      ['with half a state', async () => writeFile(join(directory, 'state'), '{"format":'), 'damaged'],
+      ['without its key', async () => rm(join(directory, 'witness.key')), /The key .* cannot be read: .*ENOENT/],
+      [
+        'with another key',
+        async () => writeFile(join(directory, 'witness.key'), `${'A'.repeat(43)}=`),
+        'does not belong',
+      ],
+      ['without logs', async () => writeFile(join(directory, 'logs'), '# none'), 'lists no log'],
+      ['without a list of logs', async () => rm(join(directory, 'logs')), /The list of logs cannot be read: .*ENOENT/],
+    ])('refuses %s', async (_, spoil, message) => {
+      const names = ['state', 'witness.key', 'logs']
+      const kept = await Promise.all(names.map((name) => readFile(join(directory, name))))
+      try {
+        await spoil()
+        const { code, stderr } = await runCommand(['witness'], options())
+        expect(code).toBe(1)
+        expect(stderr).toMatch(message)
+      } finally {
+        for (const [at, name] of names.entries())
+          await writeFile(join(directory, name), kept[at] ?? '', { mode: 0o600 })
+      }
+    })
   })
 
   it('warns of a key that everybody can read', async () => {
