@@ -24,6 +24,8 @@ import { checkInvariants } from './invariants.js'
 
 const TIMEOUT_MS = 180_000
 const CLIENTS = 12
+/** Between the calls of a client while nothing happens that could fail them. */
+const PAUSE_MS = 50
 const dek = Buffer.alloc(32, 1).toString('base64')
 
 type Tenant = Awaited<ReturnType<typeof createTenantInProcess>>
@@ -275,7 +277,7 @@ describe.skipIf(!runs)('the start of a server with workers', { timeout: TIMEOUT_
     onTestFinished(() => void other.close())
     await once(other, 'listening')
     const environment = { EAAS_WORKERS: '2', EAAS_PORT: String((other.address() as AddressInfo).port) }
-    const database = await freshDatabase('workers')
+    const database = await freshDatabase('workers', { migrated: true })
     const { code, stderr } = await runEaas(['start'], { database, environment }) // ends when no process holds its output
     expect([code, stderr]).toEqual([1, expect.stringContaining('(EADDRINUSE): another program listens there.')])
   })
@@ -286,7 +288,13 @@ describe.skipIf(!runs)('a worker that is killed under load', { timeout: TIMEOUT_
     const database = await freshDatabase('workers', { migrated: true })
     const { tenant_id, api_key } = await createTenantInProcess({ database }, 'killed')
     const eaas = await startWorkers(database)
-    const load = await startLoad({ target: () => eaas.url, secret: api_key.secret, clients: CLIENTS })
+    let pauseMs = 0
+    const load = await startLoad({
+      target: () => eaas.url,
+      secret: api_key.secret,
+      clients: CLIENTS,
+      pauseMs: () => pauseMs,
+    })
     const more = async (calls: number) => {
       const from = load.acked()
       while (load.acked() < from + calls) await sleep(10)
@@ -298,10 +306,12 @@ describe.skipIf(!runs)('a worker that is killed under load', { timeout: TIMEOUT_
       const pid = workersOf(eaas.pid).get(number) ?? 0
       process.kill(pid, 'SIGKILL')
       await more(100)
+      pauseMs = PAUSE_MS // until it is replaced
       await expect.poll(() => workersOf(eaas.pid).get(number) ?? pid).not.toBe(pid)
       await expect.poll(async () => (await fetch(`${eaas.url}/metrics`)).text()).toMatch(/^eaas_workers_missing 0$/m)
       const lines = eaas.stderr.split('\n').filter((line) => line.includes('a worker ended; it is replaced'))
       expect(JSON.parse(lines.at(-1) ?? '')).toMatchObject({ level: 50, worker: number, signal: 'SIGKILL' })
+      pauseMs = 0
     }
     await load.stop()
     const sql = connectTo(database)
@@ -331,6 +341,7 @@ describe.skipIf(!runs)('a server with workers that is told to stop', { timeout: 
     const failures: string[] = []
     let answered = 0
     let isDrained = false
+    let pauseMs = 0
     // Half of the clients make a new connection for each call. When the port closes, the system resets connections that arrive just then:
     // nobody accepted them. A balancer sends no calls any more by that time.
     const client = async (_: unknown, at: number) => {
@@ -341,12 +352,14 @@ describe.skipIf(!runs)('a server with workers that is told to stop', { timeout: 
         if (answer.status === 200) answered += 1
         else if (answer.syscall === 'connect' || (isDrained && answer.syscall !== undefined)) return
         else return void failures.push(answer.message ?? JSON.stringify(answer))
+        if (pauseMs > 0) await sleep(pauseMs)
       }
     }
     const clients = Array.from({ length: CLIENTS }, client)
     while (answered < 200) await sleep(10)
     for (const pid of workers) process.kill(pid, 'SIGTERM') // as Ctrl-C and some supervisors signal every process
     const ended = eaas.stop()
+    const closing = sleep(3_700) // from then on many calls should be under way
     const health = async () =>
       Promise.all(
         [1, 2, 3, 4].map(async () => {
@@ -356,6 +369,9 @@ describe.skipIf(!runs)('a server with workers that is told to stop', { timeout: 
       )
     await expect.poll(health, { timeout: 3_500, interval: 50 }).toEqual([503, 503, 503, 503])
     isDrained = true
+    pauseMs = PAUSE_MS
+    await closing
+    pauseMs = 0
     await Promise.all(clients)
     expect({ failures, code: (await ended).code }).toEqual({ failures: [], code: 0 })
     expect(workers.filter(isAlive)).toEqual([])
@@ -418,7 +434,7 @@ describe.skipIf(!runs)('a server with workers that is told to stop', { timeout: 
   })
 
   it('ends at once at a second signal, with all workers', async () => {
-    const eaas = await startWorkers(await freshDatabase('workers'), { EAAS_DRAIN_SECONDS: '3600' })
+    const eaas = await startWorkers(await freshDatabase('workers', { migrated: true }), { EAAS_DRAIN_SECONDS: '3600' })
     const workers = [...workersOf(eaas.pid).values()]
     const ended = eaas.stop()
     await expect.poll(async () => (await fetch(`${eaas.url}/health`)).status).toBe(503)
@@ -428,7 +444,7 @@ describe.skipIf(!runs)('a server with workers that is told to stop', { timeout: 
   })
 
   it('ends with its primary process, even if that is killed', async () => {
-    const eaas = await startWorkers(await freshDatabase('workers'))
+    const eaas = await startWorkers(await freshDatabase('workers', { migrated: true }))
     const workers = [...workersOf(eaas.pid).values()]
     expect(workers).toHaveLength(2)
     await eaas.kill9()

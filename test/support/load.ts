@@ -1,5 +1,5 @@
-// Clients that call servers without a pause, each with an API key of its own. Each keeps a ledger: it writes down what it sends
-// before the call, and what was acknowledged after it. Every acknowledged call that writes an entry must be in the audit log.
+// Clients that call servers, each with an API key of its own. Each keeps a ledger: it writes down what it sends before
+// the call, and what was acknowledged after it. Every acknowledged call that writes an entry must be in the audit log.
 import { randomBytes, randomInt } from 'node:crypto'
 import { Agent, request } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -54,10 +54,18 @@ export interface LoadOptions {
   secret: string
   clients: number
   mix?: Mix
+  /** how long a client waits now after a call that was acknowledged, in milliseconds; 0 by default */
+  pauseMs?: () => number
 }
 
 /** Makes the clients' API keys and a first key, and starts. */
-export async function startLoad({ target, secret, clients, mix = MIXED }: LoadOptions): Promise<Load> {
+export async function startLoad({
+  target,
+  secret,
+  clients,
+  mix = MIXED,
+  pauseMs = () => 0,
+}: LoadOptions): Promise<Load> {
   const ledgers = new Map<string, LedgerEntry[]>()
   const wraps: Wrapped[] = []
   const surprises: string[] = []
@@ -89,6 +97,7 @@ export async function startLoad({ target, secret, clients, mix = MIXED }: LoadOp
       const url = target(client)
       if (url === undefined) await sleep(PAUSE_MS)
       else if (!(await step(draw(), url, call, ledger))) await sleep(PAUSE_MS)
+      else if (pauseMs() > 0) await sleep(pauseMs())
     }
   }
 

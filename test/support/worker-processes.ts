@@ -8,9 +8,10 @@ export function workersOf(primary: number): Map<number, number> {
   for (const name of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
     const stat = read(`/proc/${name}/stat`)
     const [, ppid] = /^ \w (\d+) /.exec(stat.slice(stat.lastIndexOf(')') + 1)) ?? []
+    if (Number(ppid) !== primary) continue
     const args = read(`/proc/${name}/cmdline`).split('\0')
     const number = Number(args[args.indexOf('worker') + 1])
-    if (Number(ppid) === primary && args.includes('worker')) workers.set(number, Number(name))
+    if (args.includes('worker')) workers.set(number, Number(name))
   }
   return workers
 }
@@ -24,10 +25,8 @@ export function isAlive(pid: number): boolean {
 export function holderOf(client: Socket, primary: number): number | undefined {
   // Both ports: another connection from the same port may lead elsewhere.
   const [from, to] = [client.localPort, client.remotePort].map((port = 0) => hexOf(port))
-  const rows = read('/proc/net/tcp')
-    .split('\n')
-    .map((line) => line.trim().split(/\s+/))
-  const inode = rows.find(([, local, remote]) => local?.endsWith(`:${to}`) && remote?.endsWith(`:${from}`))?.[9]
+  const row = new RegExp(`^ *\\d+: \\w+:${to} \\w+:${from} .*$`, 'm').exec(read('/proc/net/tcp'))?.[0]
+  const inode = row?.trim().split(/\s+/)[9]
   for (const [number, pid] of workersOf(primary)) {
     if (linksOf(`/proc/${pid}/fd`).includes(`socket:[${inode}]`)) return number
   }
