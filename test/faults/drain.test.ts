@@ -33,7 +33,7 @@ describe('a server that drains', { timeout: TIMEOUT_MS }, () => {
   })
 
   it('begins to at SIGHUP too, as a terminal that is closed sends it', async () => {
-    const database = await freshDatabase('drain')
+    const database = await freshDatabase('drain', { migrated: true })
     const eaas = await startEaas({ database, environment: { EAAS_DRAIN_SECONDS: '3600' } })
     process.kill(eaas.pid, 'SIGHUP')
     await expect.poll(async () => (await fetch(`${eaas.url}/health`)).status, { timeout: 20_000 }).toBe(503)
@@ -111,7 +111,7 @@ describe.skipIf(backend() === 'embedded')('a rolling restart behind an L4 balanc
     const { made, failures, codes } = await restartRolling({
       drainSeconds: 4,
       calls: 500,
-      pauseMs: 60,
+      pauseMs: 150,
       startBalancer: (servers) => startTcpBalancer(servers, 500),
     })
     expect({ failures, codes }).toEqual({ failures: [], codes: [0, 0] })

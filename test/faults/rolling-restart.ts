@@ -19,7 +19,7 @@ export interface RollingRestart {
 
 /** Restarts each server once under load; returns how many calls were made, and what became of those that failed. */
 export async function restartRolling({ drainSeconds, calls, pauseMs, startBalancer }: RollingRestart) {
-  const database = await freshDatabase('rolling')
+  const database = await freshDatabase('rolling', { migrated: true })
   const { api_key } = await createTenantInProcess({ database }, 'rolling')
   const servers: EaasProcess[] = []
   for (let at = 0; at < 2; at++) {
