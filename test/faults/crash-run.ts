@@ -34,7 +34,7 @@ export async function crashRepeatedly({
   betweenMs: [number, number]
   leastAcked?: number
 }): Promise<CrashFigures> {
-  const database = await freshDatabase('crash')
+  const database = await freshDatabase('crash', { migrated: true })
   const { tenant_id, api_key } = await createTenantInProcess({ database }, 'crash')
   const eaas = await startEaas({ database })
   let url: string | undefined = eaas.url

@@ -11,7 +11,7 @@ import { crashPostgresRepeatedly, describePostgresFigures } from './postgres-cra
 
 /** The service promises to work again within this time after its database does. */
 const RECOVERY_MS = 5_000
-const CUTS = rounds(15, 40)
+const CUTS = rounds(8, 40)
 const BETWEEN_CUTS_MS = 100
 const CLIENTS = 16
 const SHOWN_STDERR = 4_000
@@ -22,7 +22,7 @@ describe.skipIf(backend() === 'embedded')(
     it('keeps what was acknowledged, and is served again within 5 s of taking connections', {
       timeout: 300_000,
     }, async () => {
-      const figures = await crashPostgresRepeatedly({ kills: 2, betweenMs: [500, 2_000], downMs: [2_000, 6_000] })
+      const figures = await crashPostgresRepeatedly({ kills: 2, betweenMs: [400, 1_000], downMs: [2_000, 6_000] })
       console.log(describePostgresFigures(figures))
       expect(figures.violations).toEqual([])
       expect(figures.acked).toBeGreaterThan(100)
@@ -33,7 +33,7 @@ describe.skipIf(backend() === 'embedded')(
 
 describe.skipIf(backend() === 'embedded')('a server whose connections are cut (an embedded one has one socket)', () => {
   it('lives on, and every acknowledged call stands', { timeout: 120_000 }, async () => {
-    const database = await freshDatabase('cut')
+    const database = await freshDatabase('cut', { migrated: true })
     const { tenant_id, api_key } = await createTenantInProcess({ database }, 'cut')
     const eaas = await startEaas({ database })
     const load = await startLoad({

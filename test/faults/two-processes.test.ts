@@ -18,7 +18,7 @@ describe.skipIf(backend() === 'embedded')('two servers on one database (an embed
   let owners: ((method: string, path: string, body?: unknown) => ReturnType<Calls>)[]
 
   beforeAll(async () => {
-    database = await freshDatabase('two')
+    database = await freshDatabase('two', { migrated: true })
     tenant = await createTenantInProcess({ database }, 'two')
     servers = await Promise.all([startEaas({ database }), startEaas({ database })])
     owners = servers.map(({ url }) => {
