@@ -43,10 +43,11 @@ export interface Listed {
 /** All entries as they were before anything was purged. */
 export let history: Listed[]
 
-/** Makes the log: 23 entries from 400 days ago on, 3 hours apart; then 37 from 200 days ago on, wraps and unwraps by two keys in turn. */
-export function useLog(): void {
-  // Writes the log without HTTP, which would take longer than what the tests are about.
-  let writer: ReturnType<typeof serverOf>
+// Writes the logs without HTTP, which would take longer than what the tests are about.
+let writer: ReturnType<typeof serverOf>
+
+/** Starts the service for the tests of a file. */
+export function useService(): void {
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'eaas-retention-'))
     service = await startService({ now: () => clock.now })
@@ -57,35 +58,43 @@ export function useLog(): void {
     await service?.close()
     await rm(folder, { recursive: true, force: true })
   })
-  beforeEach(async () => {
-    clock.now = START
-    owner = await service.createTenant()
-    tenant_id = owner.tenant.tenant_id
-    const post = (path: string, body: unknown) => writer.call(owner.secret, 'POST', path, body)
-    keys = []
-    for (const name of ['a', 'b']) keys.push((await post('/v1/keys', { name })).body.key_id)
-    const dek = Buffer.alloc(32, 1).toString('base64')
-    const tokens = [dek, dek]
-    for (let id = 4; id <= ALL; id++) {
-      clock.now = id <= OLD ? START + id * 3 * 3_600_000 : PRESENT - (ALL - id) * 5 * DAY_MS
-      const [key_id, at] = [keys[id % 2], id % 2]
-      const path = id % 4 < 2 ? 'wrap' : 'unwrap'
-      const body = path === 'wrap' ? { dek } : { wrapped_key: tokens[at] }
-      if (path === 'unwrap' && tokens[at] === dek) {
-        tokens[at] = (await post(`/v1/keys/${key_id}/wrap`, { dek })).body.wrapped_key
-        continue
-      }
-      const answer = await post(`/v1/keys/${key_id}/${path}`, body)
-      if (answer.status !== 200) throw new Error(`${path} should answer 200, but answered ${answer.status}`)
-      if (path === 'wrap') tokens[at] = answer.body.wrapped_key
+}
+
+/** Starts the service, and makes the log before each test of a file. */
+export function useLog(): void {
+  useService()
+  beforeEach(makeLog)
+}
+
+/** Makes the log: 23 entries from 400 days ago on, 3 hours apart; then 37 from 200 days ago on, wraps and unwraps by two keys in turn. */
+export async function makeLog(): Promise<void> {
+  clock.now = START
+  owner = await service.createTenant()
+  tenant_id = owner.tenant.tenant_id
+  const post = (path: string, body: unknown) => writer.call(owner.secret, 'POST', path, body)
+  keys = []
+  for (const name of ['a', 'b']) keys.push((await post('/v1/keys', { name })).body.key_id)
+  const dek = Buffer.alloc(32, 1).toString('base64')
+  const tokens = [dek, dek]
+  for (let id = 4; id <= ALL; id++) {
+    clock.now = id <= OLD ? START + id * 3 * 3_600_000 : PRESENT - (ALL - id) * 5 * DAY_MS
+    const [key_id, at] = [keys[id % 2], id % 2]
+    const path = id % 4 < 2 ? 'wrap' : 'unwrap'
+    const body = path === 'wrap' ? { dek } : { wrapped_key: tokens[at] }
+    if (path === 'unwrap' && tokens[at] === dek) {
+      tokens[at] = (await post(`/v1/keys/${key_id}/wrap`, { dek })).body.wrapped_key
+      continue
     }
-    clock.now = PRESENT
-    history = (await owner.call('GET', '/v1/audit?order=asc&limit=100')).body.logs
-    expect([history.length, history[OLD - 1]?.created_at.slice(0, 10)]).toEqual([
-      ALL,
-      new Date(START + OLD * 3 * 3_600_000).toISOString().slice(0, 10),
-    ])
-  })
+    const answer = await post(`/v1/keys/${key_id}/${path}`, body)
+    if (answer.status !== 200) throw new Error(`${path} should answer 200, but answered ${answer.status}`)
+    if (path === 'wrap') tokens[at] = answer.body.wrapped_key
+  }
+  clock.now = PRESENT
+  history = (await owner.call('GET', '/v1/audit?order=asc&limit=100')).body.logs
+  expect([history.length, history[OLD - 1]?.created_at.slice(0, 10)]).toEqual([
+    ALL,
+    new Date(START + OLD * 3 * 3_600_000).toISOString().slice(0, 10),
+  ])
 }
 
 /** Purges the tenant's log. */
