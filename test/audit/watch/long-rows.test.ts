@@ -1,9 +1,12 @@
-// Rows of alarms and heads that somebody made long or many. A round reads all of them, so no more is read than a server writes.
+// Rows that somebody made long or many. A round reads all alarms and heads, and a call the rows of its keys: no more is read than a server writes.
+import { MAX_ALLOWED_IPS } from '@eaas/protocol'
 import { describe, expect, it } from 'vitest'
 import { compareWitnesses, listAlarms } from '../../../packages/server/src/store/alarms.js'
 import { listAnchoredHeads, listCurrentHeads } from '../../../packages/server/src/store/anchors.js'
+import { findApiKey, findApiKeyByDigest, listApiKeys } from '../../../packages/server/src/store/api-keys.js'
 import { findHead, listHeads, listHeadsWithKeys, lockHead } from '../../../packages/server/src/store/audit.js'
 import type { Transaction } from '../../../packages/server/src/store/db.js'
+import { findKey, listKeys, listKeyVersions, listTenantKeyVersions } from '../../../packages/server/src/store/keys.js'
 import { setWatchScene } from './scene.js'
 
 const scene = setWatchScene()
@@ -72,5 +75,49 @@ describe('rows that somebody made long or many', () => {
       await sql`insert into heads select h.* from heads as h, generate_series(1, 3) where tenant_id = ${tenant_id}`
       await expect(compareWitnesses(sql, [scene.early])).rejects.toThrow('more than once')
       await expect(findHead(sql, tenant_id)).rejects.toThrow('more than once')
+    }))
+
+  it('are read of keys and their versions up to what a server writes', () =>
+    undone(async (sql) => {
+      const { tenant_id } = scene
+      await sql`
+        update keys set name = repeat('x', 5000), algorithm = repeat('x', 5000), wrapped_hash_key = ${long}, mac = ${long}
+        where tenant_id = ${tenant_id}`
+      await sql`update key_versions set wrapped_kek = ${long}, mac = ${long} where tenant_id = ${tenant_id}`
+      const [listed] = await listKeys(sql, tenant_id, {})
+      const key_id = listed?.key_id ?? ''
+      for (const row of [listed, await findKey(sql, tenant_id, key_id)]) {
+        expect([row?.name.length, row?.algorithm.length, ...sizes(row)]).toEqual([256, 33, 256, 33])
+      }
+      const versions = await listKeyVersions(sql, { tenant_id, key_id }, { after: 0, limit: 1 })
+      for (const row of [...versions, ...(await listTenantKeyVersions(sql, tenant_id))]) {
+        expect(sizes(row)).toEqual([256, 33])
+      }
+    }))
+
+  it('are read of API keys up to what a server writes, and of lists that are longer nothing', () =>
+    undone(async (sql) => {
+      const { tenant_id } = scene
+      const many = sql`array_fill('x'::text, array[1000000])`
+      await sql`
+        update api_keys set name = repeat('x', 5000), prefix = repeat('x', 5000), mac = ${long}, permissions = ${many}, allowed_ips = ${many}
+        where tenant_id = ${tenant_id}`
+      const [listed] = await listApiKeys(sql, tenant_id)
+      const { api_key_id = '', digest = '' } = listed ?? {}
+      const found = [
+        listed,
+        await findApiKey(sql, tenant_id, api_key_id),
+        await findApiKeyByDigest(sql, tenant_id, digest),
+      ]
+      for (const row of found) {
+        expect(row).toMatchObject({ permissions: [], allowed_ips: [] })
+        expect([row?.name.length, row?.prefix.length, ...sizes(row)]).toEqual([256, 65, 33])
+      }
+      const most = Array.from(
+        { length: MAX_ALLOWED_IPS },
+        (_, at) => `2001:db8:ffff:ffff:ffff:ffff:ffff:${(at + 4096).toString(16)}/128`,
+      )
+      await sql`update api_keys set allowed_ips = ${most} where tenant_id = ${tenant_id}`
+      expect((await listApiKeys(sql, tenant_id))[0]?.allowed_ips).toEqual(most)
     }))
 })

@@ -1,8 +1,11 @@
 /** Opens the installation for the operator's commands, beside a running server, and finds tenants by name or id. */
+import { existsSync } from 'node:fs'
 import { hostname, userInfo } from 'node:os'
 import { INSTALLATION_ID, isUuid, isWellFormed } from '@eaas/protocol'
+import { STANDARD_OUTPUT } from '../audit/watch/kept-witnesses.js'
 import type { Config } from '../config.js'
 import { openInstallation } from '../installation.js'
+import { createWitnessEmitter } from '../jobs/emit-checkpoints.js'
 import { recordAlone } from '../runner/installation-log.js'
 import type { EntryNote, Operation, Services } from '../runner/operation.js'
 import { performAsSystem } from '../runner/perform.js'
@@ -31,7 +34,22 @@ export async function withServices<T>(
   try {
     return await work(installation.services)
   } finally {
+    await keepCommitted(installation.services, config.checkpointFile)
     await installation.close()
+  }
+}
+
+// Where no server runs, nobody else sees what a command writes before somebody undoes it. A file that does not exist yet is left to the server,
+// whose user must be able to write it.
+async function keepCommitted({ committer, signingKey, now }: Services, file: string | undefined): Promise<void> {
+  if (file === undefined || file === STANDARD_OUTPUT || !existsSync(file)) return
+  const committed = [...committer.watches.all()].filter(({ hasCommitted }) => hasCommitted)
+  try {
+    await createWitnessEmitter({ signingKey, now }, file)(committed)
+  } catch (error) {
+    process.stderr.write(
+      `eaas: ${file} (EAAS_CHECKPOINT_FILE) does not have what this command wrote, as it could if it ran as the server's user: ${messageOf(error)}\n`,
+    )
   }
 }
 

@@ -48,7 +48,7 @@ export interface AnchorOptions {
  */
 export async function anchorNow(services: Services, options?: AnchorOptions): Promise<boolean> {
   const head = await services.sql.begin((sql) => anchorHeads(services, sql, { mayLeave: false, ...options }))
-  if (head) services.committer.watches.get(INSTALLATION_ID).witness(head)
+  if (head) services.committer.watches.get(INSTALLATION_ID).commit(head)
   return head !== undefined
 }
 

@@ -68,7 +68,7 @@ export async function recordAlone(
   notes: readonly EntryNote[],
 ): Promise<void> {
   const head = await services.sql.begin((sql) => recordForInstallation(services, sql, systemCaller(services), notes))
-  services.committer.watches.get(INSTALLATION_ID).witness(head)
+  services.committer.watches.get(INSTALLATION_ID).commit(head)
 }
 
 /**

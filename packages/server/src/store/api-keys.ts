@@ -1,5 +1,5 @@
 /** The rows of API keys. */
-import type { Permission } from '@eaas/protocol'
+import { MAX_NAME_CHARACTERS, type Permission } from '@eaas/protocol'
 import { assertInserted, type Queryable, type Transaction } from './db.js'
 import { newestEntryOfApiKey, type WithNewestEntry } from './newest-entry.js'
 import { onlyRow } from './only-row.js'
@@ -104,7 +104,15 @@ export async function noteUses(sql: Queryable, tenant_id: string, uses: Readonly
       and (a.last_used_at is null or a.last_used_at < u.used_at)`
 }
 
+/** More than the lists of an API key take in the database: 256 networks of IPv6, or all permissions. */
+const MAX_LIST_BYTES = 16_384
+
+// As of tenants, no more of a value is read than one character or byte more than a server writes: the row's MAC is another one then. Of a longer
+// list nothing is read. Its size is that on disk, where a value is compressed to a 250th at best.
 function columns(sql: Queryable) {
-  return sql`api_key_id, tenant_id, digest, name, prefix, permissions, allowed_ips, expires_at, revoked_at, created_at,
-             entry_id, mac, last_used_at`
+  return sql`api_key_id, tenant_id, pg_catalog.substr(digest, 1, 65) as digest,
+             pg_catalog.substr(name, 1, ${MAX_NAME_CHARACTERS + 1}::integer) as name, pg_catalog.substr(prefix, 1, 65) as prefix,
+             case when pg_catalog.pg_column_size(permissions) > ${MAX_LIST_BYTES} then '{}' else permissions end as permissions,
+             case when pg_catalog.pg_column_size(allowed_ips) > ${MAX_LIST_BYTES} then '{}' else allowed_ips end as allowed_ips,
+             expires_at, revoked_at, created_at, entry_id, pg_catalog.substr(mac, 1, 33) as mac, last_used_at`
 }

@@ -1,5 +1,5 @@
 /** The rows of keys and their versions. */
-import type { wire } from '@eaas/protocol'
+import { MAX_NAME_CHARACTERS, type wire } from '@eaas/protocol'
 import { assertInserted, type Queryable, type Transaction } from './db.js'
 import { writeArray, writeBytes } from './entry-columns.js'
 import { newestEntryOfKey, type WithNewestEntry } from './newest-entry.js'
@@ -175,7 +175,7 @@ export async function listKeyVersions(
   { after, limit }: { after: number; limit: number },
 ): Promise<KeyVersionRow[]> {
   return sql<KeyVersionRow[]>`
-    select tenant_id, key_id, version, status, wrapped_kek, created_at, entry_id, mac
+    select ${versionColumns(sql)}
     from key_versions where tenant_id = ${tenant_id} and key_id = ${key_id} and version > ${after}
     order by version limit ${limit}`
 }
@@ -183,7 +183,7 @@ export async function listKeyVersions(
 /** The versions of all of a tenant's keys. */
 export async function listTenantKeyVersions(sql: Queryable, tenant_id: string): Promise<KeyVersionRow[]> {
   return sql<KeyVersionRow[]>`
-    select tenant_id, key_id, version, status, wrapped_kek, created_at, entry_id, mac
+    select ${versionColumns(sql)}
     from key_versions where tenant_id = ${tenant_id}`
 }
 
@@ -235,7 +235,15 @@ export async function listDueKeys(
     order by coalesce(destroy_at, next_rotation_at), tenant_id, key_id limit ${limit}`
 }
 
+// As of tenants, no more of a value is read than one character or byte more than a server writes: the row's MAC is another one then.
 function keyColumns(sql: Queryable) {
-  return sql`tenant_id, key_id, name, algorithm, status, current_version, rotation_interval_days, next_rotation_at,
-             destroy_at, wrapped_hash_key, created_at, updated_at, entry_id, mac`
+  return sql`tenant_id, key_id, pg_catalog.substr(name, 1, ${MAX_NAME_CHARACTERS + 1}::integer) as name,
+             pg_catalog.substr(algorithm, 1, 33) as algorithm, pg_catalog.substr(status, 1, 33) as status, current_version,
+             rotation_interval_days, next_rotation_at, destroy_at, pg_catalog.substr(wrapped_hash_key, 1, 256) as wrapped_hash_key,
+             created_at, updated_at, entry_id, pg_catalog.substr(mac, 1, 33) as mac`
+}
+
+function versionColumns(sql: Queryable) {
+  return sql`tenant_id, key_id, version, pg_catalog.substr(status, 1, 33) as status,
+             pg_catalog.substr(wrapped_kek, 1, 256) as wrapped_kek, created_at, entry_id, pg_catalog.substr(mac, 1, 33) as mac`
 }

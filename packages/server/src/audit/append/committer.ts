@@ -219,7 +219,7 @@ export function createCommitter({
     const { auditKey } = firstAppend(group)
     const { entries, head: next } = await extendInStretches(head, drafts, { auditKey, now: time })
     if (await appends.append({ previous: head, next, entries, time })) {
-      log.head.witness(next)
+      log.head.commit(next)
       return true
     }
     log.sharedUntil = performance.now() + SHARED_MS
@@ -278,7 +278,7 @@ export function createCommitter({
       assertAwaited(group)
       return chained.head
     })
-    log.head.witness(next)
+    log.head.commit(next)
     for (const callback of callbacks) callback(next)
   }
 

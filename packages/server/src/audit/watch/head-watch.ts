@@ -35,6 +35,7 @@ export class HeadWatch {
   /** the latest of those that were authenticated */
   #weighed: Witness | undefined
   #alarm: Alarm | undefined
+  #hasCommitted = false
 
   constructor(
     readonly tenant_id: string,
@@ -77,7 +78,18 @@ export class HeadWatch {
     this.#known = undefined
   }
 
-  /** Records a committed head. A commit that was given up on may end after later ones, so an older head is ignored. */
+  /** Whether this process appended to the log. */
+  get hasCommitted(): boolean {
+    return this.#hasCommitted
+  }
+
+  /** Records a head that this process committed. A commit that was given up on may end after later ones, so an older head is ignored. */
+  commit(head: Head): void {
+    this.#hasCommitted = true
+    this.witness(head)
+  }
+
+  /** Records a head that was committed. An older one than is known is ignored. */
   witness(head: Head): void {
     if (this.#witnessLater(head)) this.#known = head
   }
