@@ -1,4 +1,4 @@
-// What a command writes while no server runs is in the checkpoint file before the command ends, so the next start finds it undone.
+// What a command writes is in the checkpoint file before the command ends, so the next process that opens the database finds it undone.
 import { existsSync } from 'node:fs'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -33,7 +33,7 @@ async function linesOf(tenant_id: string): Promise<number[]> {
   return statements.filter((statement) => statement.tenant_id === tenant_id).map(({ last_id }) => last_id)
 }
 
-it('a revocation while no server runs, which somebody undoes before the next start, is an alarm', async () => {
+it('a revocation by a command, which somebody undoes, is an alarm to the next process that has the file', async () => {
   const { victim } = await twoTenants()
   const { tenant_id } = victim.tenant
   const { id } = (await victim.call('POST', '/v1/api-keys', { name: 'leaked', permissions: ['encrypt'] })).body
