@@ -1,11 +1,13 @@
 // Services that follow one another on one database, and a tenant of it whose rows are removed or put back.
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { afterEach } from 'vitest'
+import type { NewTenant } from '../../packages/server/src/operations/create-tenant.js'
 import { listAudit } from '../../packages/server/src/operations/list-audit.js'
 import { verifyAudit } from '../../packages/server/src/operations/verify-audit.js'
 import { type AnchorOptions, anchorNow } from '../../packages/server/src/runner/anchor-heads.js'
 import { performAsSystem } from '../../packages/server/src/runner/perform.js'
 import type { TestDatabase } from '../support/database.js'
+import { copyOfFilled } from '../support/filled-database.js'
 import { type Caller, type Service, startService } from '../support/service.js'
 
 const TABLES = ['tenants', 'heads', 'audit_log', 'audit_counts', 'purge_marks', 'keys', 'key_versions', 'api_keys']
@@ -15,7 +17,7 @@ export interface InstallationScene {
   start(): Promise<Service>
   /** The service that runs. */
   current(): Service
-  /** Makes two tenants with keys, in a new service; copies everything that the first one has; and both go on. */
+  /** Starts a service on a new database with two tenants that have keys; `putBack` restores everything that the first one had before its last key. */
   twoTenants(): Promise<{ victim: Caller; other: Caller; putBack: () => Promise<void> }>
 }
 
@@ -43,20 +45,36 @@ export function setInstallationScene(): InstallationScene {
   }
 
   async function twoTenants() {
-    const first = await start()
-    const [victim, other] = [await first.createTenant(), await first.createTenant()]
-    for (const { call } of [victim, other]) await call('POST', '/v1/keys', { name: 'before' })
-    const { tenant_id } = victim.tenant
-    const insert = await copyAll(first, tenant_id)
-    for (const { call } of [victim, other]) await call('POST', '/v1/keys', { name: 'after' })
+    const { database: copied, filled } = await copyOfFilled('two_tenants', fillWithTwo)
+    database = copied
+    const running = await start()
+    const [victim, other] = filled.map((tenant) => ({ ...running.caller(tenant.api_key.secret), tenant })) as [
+      Caller,
+      Caller,
+    ]
     const putBack = async () => {
-      await removeAll(current(), tenant_id)
-      await insert(current())
+      const { sql } = current().services
+      await removeAll(current(), victim.tenant.tenant_id)
+      for (const table of TABLES) await sql`insert into ${sql(table)} select * from before.${sql(table)}`
     }
     return { victim, other, putBack }
   }
 
   return { start, current, twoTenants }
+}
+
+/** Makes two tenants with keys; copies everything that the first one has; and both go on. */
+async function fillWithTwo(service: Service): Promise<NewTenant[]> {
+  const { sql } = service.services
+  const tenants = [await service.createTenant({ name: 'victim' }), await service.createTenant({ name: 'other' })]
+  const [victim] = tenants
+  for (const { call } of tenants) await call('POST', '/v1/keys', { name: 'before' })
+  await sql`create schema before`
+  for (const table of TABLES)
+    await sql`
+      create table before.${sql(table)} as select * from ${sql(table)} where tenant_id = ${victim?.tenant.tenant_id ?? ''}`
+  for (const { call } of tenants) await call('POST', '/v1/keys', { name: 'after' })
+  return tenants.map(({ tenant }) => tenant)
 }
 
 export const anchor = ({ services }: Service, options?: AnchorOptions) => anchorNow(services, options)

@@ -1,11 +1,8 @@
 // A database with two tenants whose logs contain every action, and copies of it from three moments: each attack on the log
 // starts from these rows, and restoring them undoes it. A test can start any number of servers on it, each with caches of its own.
 import { createSecretKey, type KeyObject, randomBytes } from 'node:crypto'
-import { readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import type { FastifyInstance } from 'fastify'
 import type postgres from 'postgres'
-import { inject } from 'vitest'
 import { buildApp } from '../../packages/server/src/app.js'
 import { createCommitter } from '../../packages/server/src/audit/append/committer.js'
 import { deriveRowKey } from '../../packages/server/src/crypto/key-hierarchy.js'
@@ -16,8 +13,7 @@ import type { Services } from '../../packages/server/src/runner/operation.js'
 import { performAsSystem } from '../../packages/server/src/runner/perform.js'
 import { createTenantStates } from '../../packages/server/src/runner/tenant-state.js'
 import { type Entry, entriesOf, openAuditKey } from '../independent/checker.js'
-import { backend, freshDatabase, isPooled, originalOf } from './database.js'
-import { madeOnce } from './made-once.js'
+import { copyOfFilled } from './filled-database.js'
 import { ROOT_KEY, type Service, startService } from './service.js'
 
 const DAY_MS = 86_400_000
@@ -101,10 +97,15 @@ export interface Scene {
 
 /** Makes the scene, on a copy of the one that the run has filled a database with: filling one takes seven times the CPU time of a copy. */
 export async function makeScene(): Promise<Scene> {
-  const project = isPooled() ? 'pooled' : backend()
-  const folder = await madeOnce(inject('runDir'), `audit-scene-${project}`, writeScene)
-  const { original, now, purged, whole }: WrittenScene = JSON.parse(readFileSync(join(folder, SCENE_FILE), 'utf8'))
-  const service = await startService({ database: await freshDatabase('scene', { copyOf: original }), now: () => now })
+  let passed = START
+  const pass = (days: number) => {
+    passed += days * DAY_MS
+  }
+  const { database, filled } = await copyOfFilled('audit_scene', (service) => fillScene(service, pass), {
+    now: () => passed,
+  })
+  const { now, purged, whole } = filled
+  const service = await startService({ database, now: () => now })
   const sql = service.services.sql as unknown as postgres.Sql
   const built: Built[] = []
   let inUse = 0
@@ -194,12 +195,8 @@ export async function restoreTables(
   await sql.begin((transaction) => transaction.unsafe([lock, ...statements].join('; ')))
 }
 
-const SCENE_FILE = 'scene.json'
-
 /** What all scenes of a run share. */
-interface WrittenScene {
-  /** the `originalOf` the database that has the rows */
-  original: string
+interface FilledScene {
   now: number
   purged: WrittenTarget
   whole: WrittenTarget
@@ -208,47 +205,33 @@ interface WrittenScene {
 /** What the rows of a tenant do not tell. */
 type WrittenTarget = Omit<Target, 'auditKey' | 'rowKey' | 'entries'>
 
-/** Fills a database, which nobody uses afterwards, and writes into the folder what belongs to its rows. */
-async function writeScene(folder: string): Promise<void> {
-  let now = START
-  const pass = (days: number) => {
-    now += days * DAY_MS
+/** Fills a database with the rows of all moments, while days pass. */
+async function fillScene(service: Service, pass: (days: number) => void): Promise<FilledScene> {
+  const sql = service.services.sql as unknown as postgres.Sql
+  const people = {
+    purged: await newPerson(service, 'purged'),
+    whole: await newPerson(service, 'whole'),
   }
-  const made = await freshDatabase('scene', { migrated: true })
-  // A pooler keeps sessions, and PostgreSQL copies no database that has one.
-  const database = made.backend === 'postgres' ? { ...made, url: made.directUrl } : made
-  const service = await startService({ database, now: () => now })
-  try {
-    const sql = service.services.sql as unknown as postgres.Sql
-    const people = {
-      purged: await newPerson(service, 'purged'),
-      whole: await newPerson(service, 'whole'),
-    }
-    const { tenant_id } = people.purged
-    const purge = () => purgeTenant(service.services, tenant_id, { retentionMonths: 1, maxShare: 1 })
-    await live(service, people.purged, pass)
-    await live(service, people.whole, pass)
-    pass(17) // now the first entries are over a month old, but none after the first nine days
-    const { purged_through: purgedBefore } = await purge()
-    await live(service, people.purged, pass)
-    const { purged_through } = await purge()
-    if (purgedBefore === 0 || purged_through <= purgedBefore) throw new Error('the scene needs two purges')
+  const { tenant_id } = people.purged
+  const purge = () => purgeTenant(service.services, tenant_id, { retentionMonths: 1, maxShare: 1 })
+  await live(service, people.purged, pass)
+  await live(service, people.whole, pass)
+  pass(17) // now the first entries are over a month old, but none after the first nine days
+  const { purged_through: purgedBefore } = await purge()
+  await live(service, people.purged, pass)
+  const { purged_through } = await purge()
+  if (purgedBefore === 0 || purged_through <= purgedBefore) throw new Error('the scene needs two purges')
 
-    await copyTables(sql, 'early')
-    for (const person of Object.values(people)) await changeRights(person)
-    await copyTables(sql, 'late')
-    for (const person of Object.values(people)) await wrapSome(person, 4)
-    await copyTables(sql, 'final')
+  await copyTables(sql, 'early')
+  for (const person of Object.values(people)) await changeRights(person)
+  await copyTables(sql, 'late')
+  for (const person of Object.values(people)) await wrapSome(person, 4)
+  await copyTables(sql, 'final')
 
-    const written: WrittenScene = {
-      original: originalOf(database),
-      now,
-      purged: writtenTarget(people.purged, { purged_through, purgedBefore }),
-      whole: writtenTarget(people.whole, { purged_through: 0, purgedBefore: 0 }),
-    }
-    writeFileSync(join(folder, SCENE_FILE), JSON.stringify(written), { mode: 0o600 })
-  } finally {
-    await service.close()
+  return {
+    now: service.services.now(),
+    purged: writtenTarget(people.purged, { purged_through, purgedBefore }),
+    whole: writtenTarget(people.whole, { purged_through: 0, purgedBefore: 0 }),
   }
 }
 
