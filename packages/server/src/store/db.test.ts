@@ -4,13 +4,18 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { connect, type Sql } from './db.js'
 import { DatabaseDeadlineError, withDeadlines } from './deadline.js'
 
-const FETCH_TYPES = 'pg_type'
 const INT4 = 23
 const TEXT = 25
 const BOOL = 16
 
 /** Answers every query with one row, { n: 1 }; one that contains `fail` with that row and then an error, `silence` with nothing. */
-async function startDatabase({ cut }: { cut: boolean }): Promise<{ sql: Sql; close: () => Promise<void> }> {
+async function startDatabase({ cut }: { cut: boolean }): Promise<{
+  sql: Sql
+  /** the statements, in order */
+  statements: string[]
+  close: () => Promise<void>
+}> {
+  const statements: string[] = []
   const server = createServer((socket) => {
     let received = Buffer.alloc(0)
     let started = false
@@ -24,7 +29,10 @@ async function startDatabase({ cut }: { cut: boolean }): Promise<{ sql: Sql; clo
         const length = head + received.readInt32BE(head)
         if (received.length < length) return
         const type = started ? String.fromCharCode(received[0] as number) : 'startup'
-        if (type === 'P' || type === 'Q') text = received.toString('utf8', 5, length)
+        if (type === 'P' || type === 'Q') {
+          text = received.toString('utf8', 5, length)
+          statements.push(text.replace(/\0/g, '').trim())
+        }
         received = received.subarray(length)
         started = true
         answer(socket, type, text)
@@ -42,7 +50,6 @@ async function startDatabase({ cut }: { cut: boolean }): Promise<{ sql: Sql; clo
     else if (type === 'Q') socket.write(Buffer.concat([commandComplete(tagOf(text)), readyForQuery()]))
     else if (type === 'D') socket.write(Buffer.concat([message('t', short(0)), rowDescription()]))
     else if (type === 'E') {
-      if (text.includes(FETCH_TYPES)) return void socket.write(commandComplete())
       socket.write(dataRow())
       if (!text.includes('fail')) return void socket.write(commandComplete())
       socket.write(errorResponse(cut ? '57P01' : '57014'))
@@ -55,6 +62,7 @@ async function startDatabase({ cut }: { cut: boolean }): Promise<{ sql: Sql; clo
   const sql = connect({ url: `postgres://user@127.0.0.1:${port}/database`, max: 1 })
   return {
     sql,
+    statements,
     async close() {
       await sql.end({ timeout: 1 })
       await new Promise((resolve) => server.close(resolve))
@@ -108,6 +116,27 @@ describe('a connection', () => {
   ])('is to the database of the name that its URL has, decoded: %s', (path, name) => {
     const { options } = connect({ url: `postgres://user@127.0.0.1${path}`, max: 1 })
     expect(options.database).toBe(name)
+  })
+})
+
+describe('a new connection', () => {
+  let database: Awaited<ReturnType<typeof startDatabase>> | undefined
+  afterEach(() => database?.close())
+
+  it('is asked for its state and then the query, and for no types', async () => {
+    database = await startDatabase({ cut: false })
+    await database.sql`select 1 as n`
+    expect(database.statements).toEqual([
+      expect.stringMatching(/^show transaction_read_only;\s+select pg_catalog\.pg_is_in_recovery\(\)$/),
+      expect.stringContaining('select 1 as n'),
+    ])
+  })
+
+  it('can be reserved before it has answered a query', async () => {
+    database = await startDatabase({ cut: false })
+    const reserved = await database.sql.reserve()
+    expect([...(await reserved`select 1 as n`)]).toEqual([{ n: 1 }])
+    reserved.release()
   })
 })
 
