@@ -1,6 +1,6 @@
 // A real PostgreSQL for the tests: its own data folder and port, durable settings, and crashes on demand.
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
-import { randomBytes } from 'node:crypto'
+import { createHash, createHmac, pbkdf2Sync, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { chownSync, closeSync, cpSync, existsSync, openSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
@@ -162,6 +162,18 @@ export function unprivilegedAccount(): Account | undefined {
 
 const newPassword = () => randomBytes(16).toString('hex')
 
+/**
+ * What PostgreSQL keeps of a password (RFC 5803), with one iteration in the place of its 4,096, for which client and server need 2 ms at each
+ * of the thousands of connections: a random password of 16 bytes needs none.
+ */
+function scramOf(password: string): string {
+  const salt = randomBytes(16)
+  const salted = pbkdf2Sync(password, salt, 1, 32, 'sha256')
+  const keyed = (label: string) => createHmac('sha256', salted).update(label).digest()
+  const storedKey = createHash('sha256').update(keyed('Client Key')).digest('base64')
+  return `SCRAM-SHA-256$1:${salt.toString('base64')}$${storedKey}:${keyed('Server Key').toString('base64')}`
+}
+
 /** Finds the data and the password of the run's cluster, which no server has used, or makes it. */
 async function clusterOfRun(runDir: string, { bin, account }: Pick<Cluster, 'bin' | 'account'>) {
   const folder = await madeOnce(runDir, 'postgres', async (draft) => {
@@ -191,7 +203,7 @@ async function initCluster(
   password: string,
 ): Promise<void> {
   const passwordFile = join(guard.path, 'password')
-  writeFileSync(passwordFile, password, { mode: 0o600 })
+  writeFileSync(passwordFile, scramOf(password), { mode: 0o600 })
   if (account) for (const path of [guard.path, passwordFile]) chownSync(path, account.uid, account.gid)
   const args = ['-D', data, '-U', 'postgres', '--auth=scram-sha-256', `--pwfile=${passwordFile}`]
   const child = run({ bin, guard, account, logFile }, [
