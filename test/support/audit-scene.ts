@@ -88,8 +88,8 @@ export interface Scene {
   now(): number
   /** Makes a server that has cached and witnessed nothing yet. */
   server(): Server
-  /** Ends the servers made so far: later ones reuse their applications, which take longer to build than most attacks. */
-  endServers(): void
+  /** Ends the servers made so far, but not these: later ones reuse their applications, which take longer to build than most attacks. */
+  endServers(except?: Iterable<Server>): void
   /** Restores every row as it was at a moment. */
   restore(moment: Moment): Promise<void>
   close(): Promise<void>
@@ -107,8 +107,8 @@ export async function makeScene(): Promise<Scene> {
   const { now, purged, whole } = filled
   const service = await startService({ database, now: () => now })
   const sql = service.services.sql as unknown as postgres.Sql
-  const built: Built[] = []
-  let inUse = 0
+  const unused: Built[] = []
+  const inUse = new Map<Server, Built>()
   return {
     service,
     sql,
@@ -116,15 +116,22 @@ export async function makeScene(): Promise<Scene> {
     whole: await readTarget(sql, whole),
     now: () => now,
     server() {
-      built[inUse] ??= build(service)
-      return serverOf(service, built[inUse++])
+      const built = unused.pop() ?? build(service)
+      const server = serverOf(service, built)
+      inUse.set(server, built)
+      return server
     },
-    endServers() {
-      inUse = 0
+    endServers(except = []) {
+      const kept = new Set(except)
+      for (const [server, built] of inUse) {
+        if (kept.has(server)) continue
+        inUse.delete(server)
+        unused.push(built)
+      }
     },
     restore: (moment) => restoreTables(sql, moment),
     async close() {
-      for (const { app } of built) await app.close()
+      for (const { app } of [...unused, ...inUse.values()]) await app.close()
       await service.close()
     },
   }
@@ -173,7 +180,7 @@ export function serverOf(service: Service, built = build(service)): Server & { a
 export async function copyTables(sql: postgres.Sql, moment: string): Promise<void> {
   const statements = TABLES.map((table) => `create table ${moment}.${table} as table public.${table}`)
   await sql.begin('isolation level repeatable read', (transaction) =>
-    transaction.unsafe([`create schema ${moment}`, ...statements].join('; ')),
+    transaction.unsafe([`create schema ${moment}`, ...statements, restoreFunction(moment)].join('; ')),
   )
 }
 
@@ -181,18 +188,23 @@ export async function copyTables(sql: postgres.Sql, moment: string): Promise<voi
  * Restores the rows of every table, or of some, from a copy. No server appends an entry meanwhile. Rows that are as they were stay: each
  * that is written again leaves a dead one behind, which every later statement passes.
  */
-export async function restoreTables(
-  sql: postgres.Sql,
-  moment: string,
-  tables: readonly string[] = TABLES,
-): Promise<void> {
+export async function restoreTables(sql: postgres.Sql, moment: string, tables?: readonly string[]): Promise<void> {
+  // The statements of one query are one transaction.
+  await sql.unsafe(tables ? restoreStatements(moment, tables) : `select ${moment}.restore()`)
+}
+
+function restoreStatements(moment: string, tables: readonly string[]): string {
   const statements = tables.map(
     (table) =>
       `delete from ${table} where ${table} not in (select kept from ${moment}.${table} as kept);
-       insert into ${table} select * from ${moment}.${table} except select * from ${table}`,
+       insert into ${table} select * from ${moment}.${table} except select * from ${table};`,
   )
-  const lock = 'lock table heads in exclusive mode'
-  await sql.begin((transaction) => transaction.unsafe([lock, ...statements].join('; ')))
+  return `lock table heads in exclusive mode; ${statements.join(' ')}`
+}
+
+/** A function, because PostgreSQL keeps the plans of its statements: a scene is restored hundreds of times. */
+function restoreFunction(moment: string): string {
+  return `create function ${moment}.restore() returns void language plpgsql as $$ begin ${restoreStatements(moment, TABLES)} end $$`
 }
 
 /** What all scenes of a run share. */
