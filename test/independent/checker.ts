@@ -70,8 +70,15 @@ export async function checkChain(
   {
     tenant_id,
     auditKey,
+    existing,
     onEntry = () => undefined,
-  }: { tenant_id: string; auditKey: Buffer; onEntry?: ((entry: Entry) => void) | undefined },
+  }: {
+    tenant_id: string
+    auditKey: Buffer
+    /** all entries that there are, if the caller has read them with `entriesOf` */
+    existing?: readonly Entry[] | undefined
+    onEntry?: ((entry: Entry) => void) | undefined
+  },
 ): Promise<Verdict> {
   const marks = await checkMarks(sql, { tenant_id, auditKey })
   if (!marks) return { valid: false, broken_at: 1, reason: 'mark_forged', entries: 0, purged_through: 0 }
@@ -97,7 +104,8 @@ export async function checkChain(
     entries,
     purged_through,
   })
-  for await (const entry of entriesOf(sql, tenant_id, purged_through)) {
+  const read = existing?.filter(({ id }) => id > purged_through) ?? entriesOf(sql, tenant_id, purged_through)
+  for await (const entry of read) {
     if (isHeadGood && previous.id === lastId) {
       beyond.push(entry)
       continue

@@ -18,6 +18,8 @@ export interface Question {
   auditKey: Buffer
   /** what a note that was kept states */
   checkpoint?: Statement | undefined
+  /** all entries that there are, if the caller has read them with `entriesOf` */
+  existing?: readonly Entry[] | undefined
 }
 
 /** What a checkpoint states (checkpoint.md 1). */
@@ -84,7 +86,7 @@ export async function verifyIndependently(sql: Queryable, question: Question): P
   const contradicts = () => checkpoint?.last_id === at.id && !checkpoint.hash.equals(at.hash)
 
   if (contradicts()) return fault('checkpoint_mismatch', at.id)
-  for await (const entry of entriesOf(sql, tenant_id)) {
+  for await (const entry of question.existing ?? entriesOf(sql, tenant_id)) {
     if (entry.id <= purged_through) continue
     if (entry.id > end) {
       beyond.push(entry)
@@ -131,11 +133,11 @@ export async function verifyIndependently(sql: Queryable, question: Question): P
  */
 export async function isChainSound(
   sql: Queryable,
-  { tenant_id, auditKey }: Question,
+  { tenant_id, auditKey, existing }: Question,
   start: { id: number; hash: Buffer },
 ): Promise<boolean> {
   let before: Entry | undefined
-  for await (const entry of entriesOf(sql, tenant_id, Number.MIN_SAFE_INTEGER)) {
+  for await (const entry of existing ?? entriesOf(sql, tenant_id, Number.MIN_SAFE_INTEGER)) {
     if (before && (entry.id !== before.id + 1 || entry.created_at < before.created_at)) return false
     const known = before ?? (entry.id === start.id + 1 ? start : undefined)
     if (known && !entry.hash.equals(sha256('eaas/audit/hash/v1', known.hash, bytesOf(entry)))) return false

@@ -7,7 +7,7 @@ import { readCheckpoint } from '../../../packages/server/src/audit/formats/check
 import { splitLines } from '../../../packages/server/src/audit/verify/split-lines.js'
 import { verifyLog } from '../../../packages/server/src/audit/verify/verify.js'
 import { type ExportVerdict, verifyExport } from '../../../packages/server/src/audit/verify/verify-export.js'
-import { checkTenant, type Entry } from '../../independent/checker.js'
+import { checkChain, type Entry, entriesOf } from '../../independent/checker.js'
 import { isChainSound, readNote, verifyIndependently } from '../../independent/verifier.js'
 import { makeScene, type Scene, type Server, type Target } from '../../support/audit-scene.js'
 import { comparable, findObstacleToVerifier, type VerifierJob, verifyElsewhere } from '../other-verifier.js'
@@ -18,17 +18,25 @@ const hasSecondVerifier = process.env.EAAS_TEST_ONE_VERIFIER !== '1'
 /** The scene that is attacked; defined while a test runs. */
 export let scene: Scene
 
+/** The server that runs while a log is attacked, also in the next test: without an alarm, an attack that is undone leaves nothing in it. */
+const running = new Map<Target, Server>()
+
 /** Makes the scene for the tests of a file, and restores it after each of them. */
 export function useScene(): void {
   beforeAll(async () => {
     scene = await makeScene()
+    running.clear()
   }, 120_000)
   afterEach(async () => {
-    scene?.endServers()
+    scene?.endServers(running.values())
     await scene?.restore('final')
   })
   afterAll(() => scene?.close())
   afterAll(expectSameElsewhere)
+  // To a server that has reported the attacks the restored log is valid again.
+  afterAll(async () => {
+    for (const [target, server] of running) if (server.alarms.length === 0) await expectValid(target, server)
+  })
 }
 
 export type Log = 'whole' | 'purged'
@@ -64,14 +72,26 @@ export async function takeCheckpoint(target: Pick<Target, 'secret'>, server = sc
   return { note: body.checkpoint, publicKey: body.public_key, last_id, hash: Buffer.from(hash).toString('hex') }
 }
 
+interface Known {
+  /** a checkpoint that the log is compared with */
+  kept?: Kept
+  /** the entries that there are now, for the verifier that shares no code with the server; it reads them by default */
+  existing?: readonly Entry[]
+}
+
 /** Expects both verifiers to report exactly this. */
-export async function expectReported(target: Target, expected: Report, kept?: Kept): Promise<void> {
+export async function expectReported(target: Target, expected: Report, { kept, existing }: Known = {}): Promise<void> {
   const { tenant_id, auditKey, rowKey } = target
   const checkpoint = kept && readCheckpoint(kept.note, kept.publicKey)
   const { sql } = scene.service.services
   expect(reportOf(await verifyLog(sql, { tenant_id, auditKey, rowKey, checkpoint }))).toEqual(expected)
   if (!hasSecondVerifier) return
-  const second = { tenant_id, auditKey: auditKey.export(), checkpoint: kept && readNote(kept.note, kept.publicKey) }
+  const second = {
+    tenant_id,
+    auditKey: auditKey.export(),
+    checkpoint: kept && readNote(kept.note, kept.publicKey),
+    existing,
+  }
   expect(reportOf(await verifyIndependently(scene.sql, second))).toEqual(expected)
 }
 
@@ -108,16 +128,22 @@ export async function readExport(server: Server, { secret }: Pick<Target, 'secre
 }
 
 interface Genuine {
+  /** what the first entry that exists follows from */
+  start: { id: number; hash: Buffer }
   kept: Kept
   file: string | undefined
 }
 const genuine = new WeakMap<Target, Genuine>()
 
-/** Takes the checkpoint and the export of before an attack, once for each log: the scene is restored after each test. */
+/** Takes what a log is before an attack, once for each log: the scene is restored after each test. */
 async function genuineOf(target: Target, server: Server): Promise<Genuine> {
   const known = genuine.get(target)
   if (known) return known
-  const taken = { kept: await takeCheckpoint(target, server), file: await readExport(server, target) }
+  const taken = {
+    start: await startOf(target),
+    kept: await takeCheckpoint(target, server),
+    file: await readExport(server, target),
+  }
   genuine.set(target, taken)
   return taken
 }
@@ -131,37 +157,59 @@ export async function expectNoticed(
   attack: () => Promise<unknown>,
   { headIsBad = false, isShutOut = false, isBeyondChain, ...fault }: Fault & Expectation,
 ): Promise<void> {
-  const start = await startOf(target)
-  const [running, fresh] = [scene.server(), scene.server()]
-  const ask = (server: Server) => server.call(target.secret, 'GET', '/v1/audit/verify')
-  expect(await ask(running)).toMatchObject({ status: 200, body: { valid: true } })
-  const { kept, file: genuine } = await genuineOf(target, running)
+  const [running, fresh] = [await runningServer(target), scene.server()]
+  const { start, kept, file: genuine } = await genuineOf(target, running)
   await attack()
   const expected = { valid: false, ...fault }
-  await expectReported(target, expected)
+  const existing = await existingEntries(target)
+  await expectReported(target, expected, { existing })
   if (hasSecondVerifier) {
-    const isSound = await isChainSound(scene.sql, { ...target, auditKey: target.auditKey.export() }, start)
+    const question = { ...target, auditKey: target.auditKey.export(), existing }
+    const isSound = await isChainSound(scene.sql, question, start)
     expect({ isSound }).toEqual({ isSound: isBeyondChain ?? /^(row|mark|head|rights)_/.test(fault.reason ?? '') })
     // The checker of the crash tests reports faults of rows in other terms, and requires every mark to be genuine, not only the newest.
     if (!/^(row|rights)_/.test(fault.reason ?? '')) {
-      const { verdict } = await checkTenant(scene.sql, { ...target, auditKey: target.auditKey.export() })
+      const verdict = await checkChain(scene.sql, question)
       expect(verdict.valid).toBe(false)
       if (verdict.reason !== 'mark_forged') expect(verdict.broken_at).toBe(fault.broken_at)
     }
   }
   for (const server of isShutOut ? [running] : [running, fresh]) {
-    const { status, body } = await ask(server)
+    const { status, body } = await verifyBy(server, target)
     expect([status, reportOf(body)]).toEqual([200, expected])
     if (!headIsBad) continue
     const other = await server.call(target.secret, 'GET', '/v1/keys')
     expect([other.status, other.body.code, server.alarms.length]).toEqual([500, 'E_AUDIT_NOT_WRITTEN', 1])
   }
-  if (isShutOut) expect((await ask(fresh)).status).toBeGreaterThanOrEqual(400)
+  if (isShutOut) expect((await verifyBy(fresh, target)).status).toBeGreaterThanOrEqual(400)
   // Both verifiers offline accept exactly the log of before, byte for byte: what an attack leaves in it unchanged can't show in a file.
   const file = await readExport(isShutOut ? running : fresh, target)
   if (!hasSecondVerifier || file === undefined) return
   const verdict = await judgeExport(file, kept)
   expect(verdict).toMatchObject(file === genuine ? { valid: true, checkpoint_compared: true } : { valid: false })
+}
+
+const verifyBy = (server: Server, { secret }: Target) => server.call(secret, 'GET', '/v1/audit/verify')
+
+async function expectValid(target: Target, server: Server): Promise<void> {
+  expect(await verifyBy(server, target)).toMatchObject({ status: 200, body: { valid: true } })
+}
+
+/** Finds the running server of a log, or starts one, to which the log is valid. */
+async function runningServer(target: Target): Promise<Server> {
+  const known = running.get(target)
+  if (known?.alarms.length === 0) return known
+  const server = scene.server()
+  await expectValid(target, server)
+  running.set(target, server)
+  return server
+}
+
+/** Reads all entries, those too whose ids no server writes. */
+async function existingEntries({ tenant_id }: Target): Promise<Entry[]> {
+  const entries: Entry[] = []
+  for await (const entry of entriesOf(scene.sql, tenant_id, Number.MIN_SAFE_INTEGER)) entries.push(entry)
+  return entries
 }
 
 /** Finds the position before the first entry that exists. */

@@ -35,7 +35,7 @@ async function expectNoticedByCheckpointOnly(target: Target, kept: Kept, fault: 
   await expectReported(target, { valid: true })
   const answer = await server.call(target.secret, 'GET', `/v1/audit/verify?checkpoint=${encodeURIComponent(kept.note)}`)
   expect([answer.status, reportOf(answer.body)]).toEqual([200, expected])
-  await expectReported(target, expected, kept)
+  await expectReported(target, expected, { kept })
   const { publicKey } = kept
   const file = (await readExport(server, target)) ?? ''
   expect(await verifyExport(splitLines([Buffer.from(file)]), { publicKey })).toMatchObject({
@@ -104,7 +104,7 @@ describe.each(LOGS)('what needs a checkpoint that is kept elsewhere, in a log th
     const kept = await takeCheckpoint(target)
     await scene.restore('final')
     await rewriteFrom(target, kept.last_id + 1)
-    await expectReported(target, { valid: true }, kept)
+    await expectReported(target, { valid: true }, { kept })
   })
 })
 
@@ -115,7 +115,7 @@ describe('a checkpoint', () => {
         await scene.restore(moment)
         const kept = await takeCheckpoint(target)
         await scene.restore('final')
-        await expectReported(target, { valid: true }, kept)
+        await expectReported(target, { valid: true }, { kept })
         const verdict = await judgeExport((await readExport(scene.server(), target)) ?? '', kept)
         expect([verdict.valid, verdict.whole]).toEqual([true, true])
       }

@@ -10,7 +10,7 @@ describe('what no verification notices', () => {
   async function expectUnnoticed(target: Target, attack: () => Promise<unknown>): Promise<void> {
     const kept = await takeCheckpoint(target)
     await attack()
-    await expectReported(target, { valid: true }, kept)
+    await expectReported(target, { valid: true }, { kept })
     const server = scene.server()
     expect((await server.call(target.secret, 'GET', '/v1/audit/verify')).body).toMatchObject({ valid: true })
     const verdict = await judgeExport((await readExport(server, target)) ?? '', kept)
