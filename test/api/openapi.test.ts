@@ -3,7 +3,7 @@
 import { createDecipheriv, createHmac, randomUUID } from 'node:crypto'
 import { wire, wrappedKeyAad } from '@eaas/protocol'
 import { Validator } from '@seriousme/openapi-schema-validator'
-import { Ajv2020, type AnySchemaObject } from 'ajv/dist/2020.js'
+import { Ajv2020, type AnySchemaObject, type ValidateFunction } from 'ajv/dist/2020.js'
 import formats from 'ajv-formats'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { PROBLEMS, type ProblemCode, uuidBytes } from '../../packages/protocol/src/index.js'
@@ -93,9 +93,19 @@ function resolve(ref: string): unknown {
     .reduce<unknown>((node, part) => (node as Record<string, unknown> | undefined)?.[part], document)
 }
 
+/** By the schema's text: many answers have the same one, and compiling it takes longer than anything else here. */
+const compiled = new Map<string, ValidateFunction>()
+
+function compile(schema: AnySchemaObject): ValidateFunction {
+  const text = JSON.stringify(schema)
+  const validate = compiled.get(text) ?? ajv.compile(rebase(schema) as AnySchemaObject)
+  compiled.set(text, validate)
+  return validate
+}
+
 /** Lists a value's errors under a schema of the document; empty if it fits. */
 function misfits(schema: AnySchemaObject, value: unknown): string[] {
-  const validate = ajv.compile(rebase(schema) as AnySchemaObject)
+  const validate = compile(schema)
   return validate(value) ? [] : (validate.errors ?? []).map((error) => `${error.instancePath}: ${error.message}`)
 }
 
