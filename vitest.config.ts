@@ -161,7 +161,7 @@ function findMocking(folders: string[]): string[] {
   )
   const tests = files.filter((path) => path.endsWith('.test.ts') && !/\/(node_modules|dist)\//.test(path))
   return tests.filter((path) =>
-    /\bvi\.(mock|doMock|stubGlobal|getTimerCount)\(/.test(readFileSync(`${root}${path}`, 'utf8')),
+    /^[^'"`\n]*\bvi\.(mock|doMock|stubGlobal|getTimerCount)\(/m.test(readFileSync(`${root}${path}`, 'utf8')),
   )
 }
 
