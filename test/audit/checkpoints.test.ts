@@ -13,8 +13,8 @@ import { readKeptFile } from '../../packages/server/src/audit/watch/kept-witness
 import { createCheckpointEmitter } from '../../packages/server/src/jobs/emit-checkpoints.js'
 import { readChain } from '../../packages/server/src/store/audit.js'
 import { runCommand } from '../support/command-host.js'
-import { freshDatabase } from '../support/database.js'
-import { createTenantInProcess, startEaas } from '../support/eaas-process.js'
+import { startEaas } from '../support/eaas-process.js'
+import { databaseWithTenant } from '../support/filled-database.js'
 import { startServer } from '../support/server.js'
 import { type Caller, ROOT_KEY, type Service, startService } from '../support/service.js'
 
@@ -183,8 +183,7 @@ describe('checkpoints on a schedule', () => {
   })
 
   it('are written by the running server to where its configuration says', async () => {
-    const database = await freshDatabase('checkpoints', { migrated: true })
-    const { tenant_id } = await createTenantInProcess({ database }, 'scheduled')
+    const { database, tenant_id } = await databaseWithTenant()
     const path = join(folder, 'server')
     const eaas = await startServer({ database, environment: { EAAS_CHECKPOINT_FILE: path } })
     const known = (await runCommand(['audit', 'public-key'], { database })).stdout.trim()
@@ -281,8 +280,7 @@ describe('lines of the file that are not as a server wrote them', () => {
   }, async () => {
     const path = join(folder, 'edited')
     const environment = { EAAS_CHECKPOINT_FILE: path }
-    const database = await freshDatabase('edited', { migrated: true })
-    await createTenantInProcess({ database }, 'edited')
+    const { database } = await databaseWithTenant()
     const eaas = await startServer({ database, environment })
     await eaas.stop()
     expect(eaas.log).not.toContain('checkpoint file')
@@ -301,8 +299,7 @@ describe('lines of the file that are not as a server wrote them', () => {
   }, async () => {
     const path = join(folder, 'raised')
     const environment = { EAAS_CHECKPOINT_FILE: path }
-    const database = await freshDatabase('raised', { migrated: true })
-    const { api_key } = await createTenantInProcess({ database }, 'raised')
+    const { database, api_key } = await databaseWithTenant()
     const eaas = await startServer({ database, environment })
     const headers = { authorization: `Bearer ${api_key.secret}` }
     const list = async () => (await fetch(`${eaas.url}/v1/keys`, { headers })).status

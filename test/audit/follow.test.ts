@@ -3,8 +3,9 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { runCommand } from '../support/command-host.js'
-import { freshDatabase, type TestDatabase } from '../support/database.js'
-import { connectTo, createTenantInProcess, EAAS, ROOT_KEY } from '../support/eaas-process.js'
+import type { TestDatabase } from '../support/database.js'
+import { connectTo, EAAS, ROOT_KEY } from '../support/eaas-process.js'
+import { databaseWithTenant } from '../support/filled-database.js'
 import { type RunningServer, startServer } from '../support/server.js'
 
 const LIMIT_MS = 120_000
@@ -15,9 +16,8 @@ describe('eaas audit export --follow', { timeout: LIMIT_MS }, () => {
   const children: ChildProcess[] = []
 
   beforeAll(async () => {
-    database = await freshDatabase('follow', { migrated: true })
+    ;({ database } = await databaseWithTenant())
     server = await startServer({ database })
-    await createTenantInProcess({ database }, 'acme')
   }, LIMIT_MS)
   afterEach(() => {
     for (const child of children.splice(0)) child.kill('SIGKILL')

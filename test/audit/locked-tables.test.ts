@@ -6,11 +6,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type postgres from 'postgres'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { parseCheckpoint } from '../../packages/server/src/audit/formats/checkpoint.js'
+import type { NewTenant } from '../../packages/server/src/operations/create-tenant.js'
 import { copyTables } from '../support/audit-scene.js'
-import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
-import { connectTo, createTenantInProcess, type EaasProcess, startEaas } from '../support/eaas-process.js'
+import { backend, type TestDatabase } from '../support/database.js'
+import { connectTo, type EaasProcess, startEaas } from '../support/eaas-process.js'
+import { databaseWithTenant } from '../support/filled-database.js'
 import { type Calls, callsOf } from '../support/load.js'
 import { type RunningServer, startServer } from '../support/server.js'
 
@@ -20,7 +22,7 @@ const SOON = { timeout: 60_000, interval: 250 }
 describe.skipIf(backend() === 'embedded')('a log that is cut off behind a lock', { timeout: 180_000 }, () => {
   let folder: string
   let database: TestDatabase
-  let tenant: Awaited<ReturnType<typeof createTenantInProcess>>
+  let tenant: NewTenant
   let call: Calls
   let key_id: string
   let server: EaasProcess | RunningServer
@@ -28,13 +30,9 @@ describe.skipIf(backend() === 'embedded')('a log that is cut off behind a lock',
   let holder: postgres.Sql
   let unlock: () => Promise<void>
 
-  beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'eaas-locked-'))
-  })
-  afterAll(() => rm(folder, { recursive: true, force: true }))
   beforeEach(async () => {
-    database = await freshDatabase('locked', { migrated: true })
-    tenant = await createTenantInProcess({ database }, 'acme')
+    folder = await mkdtemp(join(tmpdir(), 'eaas-locked-'))
+    ;({ database, ...tenant } = await databaseWithTenant())
     call = callsOf(tenant.api_key.secret)
     attacker = connectTo(database)
     holder = connectTo(database)
@@ -43,6 +41,7 @@ describe.skipIf(backend() === 'embedded')('a log that is cut off behind a lock',
   afterEach(async () => {
     await unlock()
     await Promise.all([server?.stop(), attacker.end(), holder.end()])
+    await rm(folder, { recursive: true, force: true })
   })
 
   const start = () =>
@@ -151,7 +150,7 @@ describe.skipIf(backend() === 'embedded')('a log that is cut off behind a lock',
   ])(
     'is alarmed about at the next start if %s stayed locked until the server had stopped, of %s worker(s)',
     async (table, EAAS_WORKERS) => {
-      await startProcess({ EAAS_CHECKPOINT_FILE: join(folder, tenant.tenant_id), EAAS_WORKERS })
+      await startProcess({ EAAS_CHECKPOINT_FILE: join(folder, 'checkpoints'), EAAS_WORKERS })
       const locked = await lock(table)
       await server.stop()
       await cutOff(attacker)
@@ -174,7 +173,7 @@ describe.skipIf(backend() === 'embedded')('a log that is cut off behind a lock',
   })
 
   it('is alarmed about at the next start if the server was killed while it could not compare', async () => {
-    const file = join(folder, tenant.tenant_id)
+    const file = join(folder, 'checkpoints')
     const killed = await startProcess({ EAAS_CHECKPOINT_FILE: file })
     /** The last entry of a log that a line of the file has. */
     const kept = async (tenant_id: string) => {

@@ -5,13 +5,13 @@ import { cp, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { splitLines } from '../../packages/server/src/audit/verify/split-lines.js'
 import { verifyExport } from '../../packages/server/src/audit/verify/verify-export.js'
 import { checkTenant, openAuditKey } from '../independent/checker.js'
 import { copyTables, restoreTables } from '../support/audit-scene.js'
 import { runCommand } from '../support/command-host.js'
-import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
+import { backend, type TestDatabase } from '../support/database.js'
 import {
   connectTo,
   createTenantInProcess,
@@ -20,6 +20,7 @@ import {
   ROOT_KEY,
   startEaas,
 } from '../support/eaas-process.js'
+import { databaseWithTenant } from '../support/filled-database.js'
 import { type Calls, callsOf } from '../support/load.js'
 import { type RunningServer, startServer } from '../support/server.js'
 import { findObstacleToVerifier, verifyElsewhere } from './other-verifier.js'
@@ -37,19 +38,15 @@ let key_id: string
 let call: Calls
 let servers: (EaasProcess | RunningServer)[]
 
-beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'eaas-rollback-'))
-})
-afterAll(() => rm(folder, { recursive: true, force: true }))
-
 beforeEach(async () => {
-  database = await freshDatabase('rollback', { migrated: true })
-  tenant = await createTenantInProcess({ database }, 'acme')
+  folder = await mkdtemp(join(tmpdir(), 'eaas-rollback-'))
+  ;({ database, ...tenant } = await databaseWithTenant())
   call = callsOf(tenant.api_key.secret)
   servers = []
 }, TIMEOUT_MS)
 afterEach(async () => {
   for (const server of servers) await server.stop()
+  await rm(folder, { recursive: true, force: true })
 })
 
 /** A server; on PostgreSQL with the checkpoint file of a machine of its own. */
@@ -73,7 +70,7 @@ async function startedBy<Started extends EaasProcess | RunningServer>(
 }
 
 function checkpointsOf(machine: string): Record<string, string> {
-  return database.backend === 'postgres' ? { EAAS_CHECKPOINT_FILE: join(folder, `${tenant.tenant_id}-${machine}`) } : {}
+  return database.backend === 'postgres' ? { EAAS_CHECKPOINT_FILE: join(folder, machine) } : {}
 }
 
 const newKey = async ({ url }: At) => {

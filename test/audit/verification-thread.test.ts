@@ -11,7 +11,8 @@ import { type ValidLog, type VerifyOptions, verifyLog } from '../../packages/ser
 import { DatabaseDeadlineError } from '../../packages/server/src/store/deadline.js'
 import { isUnreachable } from '../../packages/server/src/store/unreachable.js'
 import { backend, freshDatabase } from '../support/database.js'
-import { createTenantInProcess, startEaas } from '../support/eaas-process.js'
+import { startEaas } from '../support/eaas-process.js'
+import { databaseWithTenant } from '../support/filled-database.js'
 import { callsOf } from '../support/load.js'
 import { freePort } from '../support/postgres.js'
 import { type Caller, type Service, startService } from '../support/service.js'
@@ -142,8 +143,7 @@ describe.skipIf(!runs)(
 
 describe.skipIf(!runs || process.platform !== 'linux')('a server that verifies', () => {
   it('does so in a thread that has a lower priority than the one that serves', { timeout: 120_000 }, async () => {
-    const database = await freshDatabase('thread', { migrated: true })
-    const { api_key } = await createTenantInProcess({ database }, 'verified')
+    const { database, api_key } = await databaseWithTenant()
     const eaas = await startEaas({ database })
     onTestFinished(() => void eaas.stop())
     const priorities = () =>

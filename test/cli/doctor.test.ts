@@ -7,7 +7,8 @@ import { createCheckpointEmitter } from '../../packages/server/src/jobs/emit-che
 import { copyTables, restoreTables } from '../support/audit-scene.js'
 import { runCommand } from '../support/command-host.js'
 import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
-import { connectTo, createTenantInProcess, type EaasOptions, ROOT_KEY, runEaas } from '../support/eaas-process.js'
+import { connectTo, type EaasOptions, ROOT_KEY, runEaas } from '../support/eaas-process.js'
+import { databaseWithTenant } from '../support/filled-database.js'
 import { startServer } from '../support/server.js'
 import { ROOT_KEY as SERVICE_ROOT_KEY, startService } from '../support/service.js'
 
@@ -18,8 +19,7 @@ let database: TestDatabase
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'eaas-doctor-'))
-  database = await freshDatabase('doctor')
-  await createTenantInProcess({ database }, 'patient')
+  ;({ database } = await databaseWithTenant())
 }, TIMEOUT_MS)
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
@@ -102,22 +102,20 @@ describe('eaas doctor', { timeout: TIMEOUT_MS }, () => {
   })
 
   it('finds wrong that a log is ahead of the clock, and says which one and what to do', async () => {
-    const ahead = await freshDatabase('doctor')
-    await createTenantInProcess({ database: ahead }, 'hasty')
+    const { database: ahead } = await databaseWithTenant()
     const server = await startServer({ database: ahead }) // an embedded database answers while one runs
     const sql = connectTo(ahead)
     await sql`update heads set created_at = now() + interval '10 days'`
     await sql.end()
     const detail = expect.stringMatching(
-      /in the future \((?=.*hasty)(?=.*the installation's own log).*\)\. If this clock is wrong, correct it/,
+      /in the future \((?=.*acme)(?=.*the installation's own log).*\)\. If this clock is wrong, correct it/,
     )
     expect((await examine({ database: ahead })).found('clock')).toMatchObject({ ok: false, detail })
     await server.stop()
   })
 
   it('finds wrong that the log cannot record the run, though the checks before it pass', async () => {
-    const full = await freshDatabase('doctor')
-    await createTenantInProcess({ database: full }, 'patient')
+    const { database: full } = await databaseWithTenant()
     const server = await startServer({ database: full })
     const sql = connectTo(full)
     expect((await examine({ database: full })).found('record')).toMatchObject({ ok: true })
@@ -131,8 +129,7 @@ describe('eaas doctor', { timeout: TIMEOUT_MS }, () => {
   })
 
   it('writes nothing while the clock is wrong, and says so', async () => {
-    const late = await freshDatabase('doctor')
-    await createTenantInProcess({ database: late }, 'patient')
+    const { database: late } = await databaseWithTenant()
     const server = await startServer({ database: late })
     const sql = connectTo(late)
     const count = async () => (await sql`select from audit_log where action = 'installation.doctor'`).length
@@ -221,8 +218,7 @@ describe.skipIf(backend() === 'embedded')('eaas doctor, of a PostgreSQL database
   })
 
   it('finds wrong that a newer version wrote it', async () => {
-    const newer = await freshDatabase('doctor')
-    await createTenantInProcess({ database: newer }, 'patient')
+    const { database: newer } = await databaseWithTenant()
     const sql = connectTo(newer)
     await sql`update schema_version set version = 999`
     await sql.end()
@@ -232,8 +228,7 @@ describe.skipIf(backend() === 'embedded')('eaas doctor, of a PostgreSQL database
   })
 
   it('finds wrong that it holds tenants, but not what its root key is checked by', async () => {
-    const robbed = await freshDatabase('doctor')
-    await createTenantInProcess({ database: robbed }, 'patient')
+    const { database: robbed } = await databaseWithTenant()
     const sql = connectTo(robbed)
     await sql`delete from instance`
     await sql.end()

@@ -9,6 +9,7 @@ import { findObstacleToVerifier, runOtherVerifier } from '../audit/other-verifie
 import { runCommand } from '../support/command-host.js'
 import { freshDatabase, type TestDatabase } from '../support/database.js'
 import { connectTo, createTenantInProcess, ROOT_KEY as PROCESS_ROOT_KEY, startEaas } from '../support/eaas-process.js'
+import { databaseWithTenant } from '../support/filled-database.js'
 import { startServer } from '../support/server.js'
 import { ROOT_KEY, startService } from '../support/service.js'
 
@@ -20,7 +21,7 @@ let publicKey: string
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'eaas-installation-'))
-  database = await freshDatabase('installation')
+  database = await freshDatabase('installation', { migrated: true })
   await createTenantInProcess({ database }, 'acme')
   await createTenantInProcess({ database }, 'other')
   publicKey = (await eaas('audit', 'public-key')).stdout.trim()
@@ -156,8 +157,7 @@ describe('an export of a tenant', () => {
 
 describe('a server that verifies every log by schedule', () => {
   it('says at level fatal and in its metrics which logs are not as a server wrote them', async () => {
-    const database = await freshDatabase('scheduled')
-    const { tenant_id } = await createTenantInProcess({ database }, 'edited')
+    const { database, tenant_id } = await databaseWithTenant()
     const environment = { EAAS_CHECKPOINT_FILE: 'none', EAAS_AUDIT_VERIFY_HOURS: '24' }
     const server = await startServer({ database, environment })
     const failedLogs = async () =>

@@ -2,8 +2,9 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { runCommand } from '../support/command-host.js'
-import { freshDatabase, type TestDatabase } from '../support/database.js'
-import { connectTo, createTenantInProcess, type EaasProcess, startEaas } from '../support/eaas-process.js'
+import type { TestDatabase } from '../support/database.js'
+import { connectTo, type EaasProcess, startEaas } from '../support/eaas-process.js'
+import { databaseWithTenant } from '../support/filled-database.js'
 
 const TIMEOUT_MS = 120_000
 
@@ -12,8 +13,9 @@ let server: EaasProcess
 let secret: string
 
 beforeAll(async () => {
-  database = await freshDatabase('nothing')
-  secret = (await createTenantInProcess({ database }, 'acme')).api_key.secret
+  const filled = await databaseWithTenant()
+  database = filled.database
+  secret = filled.api_key.secret
   const opened = await runCommand(['tenant', 'set', 'acme', '--envelope-only', 'false'], { database })
   expect([opened.code, opened.stderr]).toEqual([0, ''])
   server = await startEaas({ database, environment: { EAAS_LOG_LEVEL: 'debug' } })

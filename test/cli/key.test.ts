@@ -1,8 +1,8 @@
 // eaas key: the operator manages a tenant's keys, and the tenant's own log records it.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { runCommand } from '../support/command-host.js'
-import { freshDatabase, type TestDatabase } from '../support/database.js'
-import { createTenantInProcess } from '../support/eaas-process.js'
+import type { TestDatabase } from '../support/database.js'
+import { databaseWithTenant } from '../support/filled-database.js'
 import { type RunningServer, startServer } from '../support/server.js'
 
 const COMMANDS = ['list', 'show', 'create', 'rotate', 'disable', 'enable', 'destroy', 'cancel-destruction']
@@ -13,9 +13,8 @@ describe('eaas key', { timeout: 120_000 }, () => {
   let tenant_id: string
 
   beforeAll(async () => {
-    database = await freshDatabase('cli_key')
+    ;({ database, tenant_id } = await databaseWithTenant())
     server = await startServer({ database })
-    tenant_id = (await createTenantInProcess({ database }, 'acme')).tenant_id
   }, 60_000)
   afterAll(() => server?.stop())
 

@@ -9,8 +9,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { purgeTenant } from '../../packages/server/src/jobs/purge-tenants.js'
 import { runCommand } from '../support/command-host.js'
-import { freshDatabase } from '../support/database.js'
-import { createTenantInProcess, EAAS } from '../support/eaas-process.js'
+import { EAAS } from '../support/eaas-process.js'
+import { databaseWithTenant } from '../support/filled-database.js'
 import { startServer } from '../support/server.js'
 import { ROOT_KEY, type Service, startService } from '../support/service.js'
 
@@ -196,11 +196,10 @@ describe('a stretch that was purged', { timeout: TIMEOUT_MS }, () => {
 
 describe('the log line of a call', { timeout: TIMEOUT_MS }, () => {
   it('names the address of a client that was refused, and of no other', async () => {
-    const database = await freshDatabase('log', { migrated: true })
-    const { secret } = (await createTenantInProcess({ database }, 'log')).api_key
+    const { database, api_key } = await databaseWithTenant()
     const eaas = await startServer({ database, environment: { EAAS_LOG_LEVEL: 'info' } })
     const get = (bearer: string) => fetch(`${eaas.url}/v1/keys`, { headers: { authorization: `Bearer ${bearer}` } })
-    expect([(await get('guess')).status, (await get(secret)).status]).toEqual([401, 200])
+    expect([(await get('guess')).status, (await get(api_key.secret)).status]).toEqual([401, 200])
     await eaas.stop()
     const lines = eaas.log.split('\n').filter((line) => line.includes('"msg":"request"'))
     expect(lines.map((line) => JSON.parse(line)).map(({ status, ip_address }) => [status, ip_address])).toEqual([

@@ -10,7 +10,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openStore } from '../../packages/server/src/store/open-store.js'
 import { runCommand } from '../support/command-host.js'
 import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
-import { connectTo, createTenantInProcess, type Ended, ROOT_KEY } from '../support/eaas-process.js'
+import { connectTo, type Ended, ROOT_KEY } from '../support/eaas-process.js'
+import { databaseWithTenant } from '../support/filled-database.js'
 import { startServer } from '../support/server.js'
 
 const TIMEOUT_MS = 120_000
@@ -53,8 +54,7 @@ describe('a database that has its root key', () => {
 
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'eaas-root-key-'))
-    database = await freshDatabase('root_key')
-    await createTenantInProcess({ database }, 'first')
+    ;({ database } = await databaseWithTenant())
     before = await contentsAtRest(database)
   }, TIMEOUT_MS)
   afterAll(() => rm(folder, { recursive: true, force: true }))

@@ -1,8 +1,8 @@
 // kill -9 of the server under load, again and again, on the back end of the running vitest project.
 import { randomInt } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { freshDatabase } from '../support/database.js'
-import { connectTo, createTenantInProcess, type EaasProcess, ROOT_KEY, startEaas } from '../support/eaas-process.js'
+import { connectTo, type EaasProcess, ROOT_KEY, startEaas } from '../support/eaas-process.js'
+import { databaseWithTenant } from '../support/filled-database.js'
 import { startLoad } from '../support/load.js'
 import { checkInvariants, type Findings } from './invariants.js'
 
@@ -34,8 +34,7 @@ export async function crashRepeatedly({
   betweenMs: [number, number]
   leastAcked?: number
 }): Promise<CrashFigures> {
-  const database = await freshDatabase('crash', { migrated: true })
-  const { tenant_id, api_key } = await createTenantInProcess({ database }, 'crash')
+  const { database, tenant_id, api_key } = await databaseWithTenant()
   const eaas = await startEaas({ database })
   let url: string | undefined = eaas.url
   const load = await startLoad({ target: () => url, secret: api_key.secret, clients: CLIENTS })

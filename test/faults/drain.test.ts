@@ -4,7 +4,8 @@ import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { backend, freshDatabase } from '../support/database.js'
-import { createTenantInProcess, startEaas } from '../support/eaas-process.js'
+import { startEaas } from '../support/eaas-process.js'
+import { databaseWithTenant } from '../support/filled-database.js'
 import { callsOf } from '../support/load.js'
 import { restartRolling } from './rolling-restart.js'
 import { startTcpBalancer } from './tcp-balancer.js'
@@ -12,8 +13,7 @@ import { startTcpBalancer } from './tcp-balancer.js'
 const TIMEOUT_MS = 180_000
 
 async function draining(drainSeconds: number) {
-  const database = await freshDatabase('drain', { migrated: true })
-  const { api_key } = await createTenantInProcess({ database }, 'drain')
+  const { database, api_key } = await databaseWithTenant()
   const eaas = await startEaas({ database, environment: { EAAS_DRAIN_SECONDS: String(drainSeconds) } })
   const call = callsOf(api_key.secret)
   expect((await fetch(`${eaas.url}/health`)).status).toBe(200)
@@ -47,8 +47,7 @@ describe('a server that drains', { timeout: TIMEOUT_MS }, () => {
   })
 
   it('answers a call whose first byte had arrived when it closed', async () => {
-    const database = await freshDatabase('drain', { migrated: true })
-    const { api_key } = await createTenantInProcess({ database }, 'drain')
+    const { database, api_key } = await databaseWithTenant()
     const eaas = await startEaas({ database })
     const socket = connect(Number(new URL(eaas.url).port), '127.0.0.1')
     await new Promise<void>((resolve) => socket.once('connect', resolve))
@@ -83,8 +82,7 @@ describe('a server that drains', { timeout: TIMEOUT_MS }, () => {
 
 describe('a server that stops without a drain', { timeout: TIMEOUT_MS }, () => {
   it('resets no call of clients that send one after the other without a pause', async () => {
-    const database = await freshDatabase('drain', { migrated: true })
-    const { api_key } = await createTenantInProcess({ database }, 'drain')
+    const { database, api_key } = await databaseWithTenant()
     const eaas = await startEaas({ database })
     const failures: string[] = []
     let answered = 0

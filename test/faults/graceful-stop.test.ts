@@ -1,8 +1,8 @@
 // A graceful stop: SIGTERM under load, as a rolling restart sends it.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
-import { freshDatabase } from '../support/database.js'
-import { connectTo, createTenantInProcess, ROOT_KEY, startEaas } from '../support/eaas-process.js'
+import { connectTo, ROOT_KEY, startEaas } from '../support/eaas-process.js'
+import { databaseWithTenant } from '../support/filled-database.js'
 import { type LedgerEntry, startLoad } from '../support/load.js'
 import { checkInvariants } from './invariants.js'
 
@@ -13,8 +13,7 @@ const ENOUGH_CALLS = 150
 
 /** Under load until SIGTERM; the clients go on sending afterwards or not. */
 async function stopUnderLoad({ sendOn }: { sendOn: boolean }) {
-  const database = await freshDatabase('stop', { migrated: true })
-  const { tenant_id, api_key } = await createTenantInProcess({ database }, 'stop')
+  const { database, tenant_id, api_key } = await databaseWithTenant()
   const eaas = await startEaas({ database })
   let url: string | undefined = eaas.url
   const load = await startLoad({ target: () => url, secret: api_key.secret, clients: CLIENTS })
@@ -53,8 +52,7 @@ async function stopUnderLoad({ sendOn }: { sendOn: boolean }) {
 
 describe('a server that is told to stop', () => {
   it('writes the counts of calls without an entry, though their time had not come', { timeout: 60_000 }, async () => {
-    const database = await freshDatabase('counts')
-    const { tenant_id, api_key } = await createTenantInProcess({ database }, 'counts')
+    const { database, tenant_id, api_key } = await databaseWithTenant()
     const eaas = await startEaas({ database })
     const headers = { authorization: `Bearer ${api_key.secret}`, 'content-type': 'application/json' }
     const post = (path: string, body: object) =>

@@ -1,8 +1,9 @@
 // kill -9 of PostgreSQL under load, and connections that are cut. The long form is ../slow/postgres-crash.test.ts.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
-import { backend, freshDatabase } from '../support/database.js'
-import { connectTo, createTenantInProcess, ROOT_KEY, startEaas } from '../support/eaas-process.js'
+import { backend } from '../support/database.js'
+import { connectTo, ROOT_KEY, startEaas } from '../support/eaas-process.js'
+import { databaseWithTenant } from '../support/filled-database.js'
 import { startLoad } from '../support/load.js'
 import { rounds } from '../support/rounds.js'
 import { untilHealthy } from './crash-run.js'
@@ -33,8 +34,7 @@ describe.skipIf(backend() === 'embedded')(
 
 describe.skipIf(backend() === 'embedded')('a server whose connections are cut (an embedded one has one socket)', () => {
   it('lives on, and every acknowledged call stands', { timeout: 120_000 }, async () => {
-    const database = await freshDatabase('cut', { migrated: true })
-    const { tenant_id, api_key } = await createTenantInProcess({ database }, 'cut')
+    const { database, tenant_id, api_key } = await databaseWithTenant()
     const eaas = await startEaas({ database })
     const load = await startLoad({
       target: () => eaas.url,

@@ -1,8 +1,8 @@
 // A rolling restart of two servers on one PostgreSQL behind an L4 balancer, as clients see it.
 import { createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { freshDatabase } from '../support/database.js'
-import { createTenantInProcess, type EaasProcess, startEaas } from '../support/eaas-process.js'
+import { type EaasProcess, startEaas } from '../support/eaas-process.js'
+import { databaseWithTenant } from '../support/filled-database.js'
 import { callsOf } from '../support/load.js'
 import type { Balancer } from './tcp-balancer.js'
 
@@ -19,8 +19,7 @@ export interface RollingRestart {
 
 /** Restarts each server once under load; returns how many calls were made, and what became of those that failed. */
 export async function restartRolling({ drainSeconds, calls, pauseMs, startBalancer }: RollingRestart) {
-  const database = await freshDatabase('rolling', { migrated: true })
-  const { api_key } = await createTenantInProcess({ database }, 'rolling')
+  const { database, api_key } = await databaseWithTenant()
   const servers: EaasProcess[] = []
   for (let at = 0; at < 2; at++) {
     const environment = { EAAS_DRAIN_SECONDS: String(drainSeconds), EAAS_PORT: String(await freePort()) }

@@ -10,7 +10,8 @@ import {
 } from '../../packages/server/src/store/schema.js'
 import { runCommand } from '../support/command-host.js'
 import { backend, freshDatabase } from '../support/database.js'
-import { connectTo, createTenantInProcess } from '../support/eaas-process.js'
+import { connectTo } from '../support/eaas-process.js'
+import { databaseWithTenant } from '../support/filled-database.js'
 import { startServer } from '../support/server.js'
 import { ROOT_KEY, type Service, startService } from '../support/service.js'
 
@@ -366,8 +367,7 @@ describe('eaas doctor and a server', () => {
       'create trigger meddle before insert on audit_log execute function called_by_trigger()',
     ],
   ])('run nothing as a superuser that somebody else made: %s', async (_, change) => {
-    const database = await freshDatabase('schema', { migrated: true })
-    await createTenantInProcess({ database }, 'acme')
+    const { database } = await databaseWithTenant()
     const sql = connectTo(database)
     try {
       await sql.unsafe(`create sequence called;

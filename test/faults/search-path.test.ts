@@ -4,7 +4,8 @@ import type postgres from 'postgres'
 import { describe, expect, it } from 'vitest'
 import { ChangedSessionError, createSessionWatch } from '../../packages/server/src/store/session-watch.js'
 import { backend, freshDatabase, isPooled, type TestDatabase } from '../support/database.js'
-import { connectTo, createTenantInProcess } from '../support/eaas-process.js'
+import { connectTo } from '../support/eaas-process.js'
+import { databaseWithTenant } from '../support/filled-database.js'
 import { startServer } from '../support/server.js'
 import { startService } from '../support/service.js'
 
@@ -84,8 +85,7 @@ it.skipIf(backend() === 'embedded' || isPooled()).each([
 ])(
   'a server reports what a trigger changed in one of its sessions, after the trigger is gone: %s',
   async (_, change) => {
-    const database = await freshDatabase('path', { migrated: true })
-    const { api_key } = await createTenantInProcess({ database }, 'acme')
+    const { database, api_key } = await databaseWithTenant()
     const server = await startServer({ database })
     try {
       await asOwner(database, (sql) =>

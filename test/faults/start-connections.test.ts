@@ -1,14 +1,14 @@
 // How many connections a server opens to PostgreSQL as it starts, before anybody calls it.
 import { expect, it } from 'vitest'
-import { backend, freshDatabase } from '../support/database.js'
-import { connectTo, createTenantInProcess, startEaas } from '../support/eaas-process.js'
+import { backend } from '../support/database.js'
+import { connectTo, startEaas } from '../support/eaas-process.js'
+import { databaseWithTenant } from '../support/filled-database.js'
 
 /** One for its first jobs, which begin one after another, one for what it compares each second, and one for the log of the installation. */
 const AT_MOST = 3
 
 it.skipIf(backend() === 'embedded')('a server that starts opens few connections', async () => {
-  const database = await freshDatabase('start', { migrated: true })
-  await createTenantInProcess({ database }, 'acme')
+  const { database } = await databaseWithTenant()
   const sql = connectTo(database)
   const eaas = await startEaas({ database })
   try {

@@ -5,8 +5,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { freshDatabase, type TestDatabase } from '../support/database.js'
-import { connectTo, createTenantInProcess, type EaasProcess, startEaas } from '../support/eaas-process.js'
+import type { TestDatabase } from '../support/database.js'
+import { connectTo, type EaasProcess, startEaas } from '../support/eaas-process.js'
+import { databaseWithTenant } from '../support/filled-database.js'
 import { callsOf } from '../support/load.js'
 import { startService } from '../support/service.js'
 
@@ -32,8 +33,7 @@ const head = (method: string, path: string, secret: string) =>
   `${method} ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${secret}\r\n`
 
 async function started(): Promise<{ eaas: EaasProcess; database: TestDatabase; secret: string }> {
-  const database = await freshDatabase('stop', { migrated: true })
-  const { api_key } = await createTenantInProcess({ database }, 'stop')
+  const { database, api_key } = await databaseWithTenant()
   // Without a checkpoint file, a server on PostgreSQL warns when it starts.
   const folder = mkdtempSync(join(tmpdir(), 'eaas-stop-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))

@@ -1,8 +1,9 @@
 // Two servers on one PostgreSQL, as real processes: once one acknowledges a change, the other acts on it.
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
-import { connectTo, createTenantInProcess, type EaasProcess, ROOT_KEY, startEaas } from '../support/eaas-process.js'
+import { backend, type TestDatabase } from '../support/database.js'
+import { connectTo, type EaasProcess, ROOT_KEY, startEaas } from '../support/eaas-process.js'
+import { databaseWithTenant } from '../support/filled-database.js'
 import { type Calls, callsOf, startLoad } from '../support/load.js'
 import { rounds } from '../support/rounds.js'
 import { checkInvariants } from './invariants.js'
@@ -18,8 +19,7 @@ describe.skipIf(backend() === 'embedded')('two servers on one database (an embed
   let owners: ((method: string, path: string, body?: unknown) => ReturnType<Calls>)[]
 
   beforeAll(async () => {
-    database = await freshDatabase('two', { migrated: true })
-    tenant = await createTenantInProcess({ database }, 'two')
+    ;({ database, ...tenant } = await databaseWithTenant())
     servers = await Promise.all([startEaas({ database }), startEaas({ database })])
     owners = servers.map(({ url }) => {
       const call = callsOf(tenant.api_key.secret)

@@ -18,7 +18,9 @@ import {
   runEaas,
   startEaas,
 } from '../support/eaas-process.js'
+import { copyOfFilled, databaseWithTenant } from '../support/filled-database.js'
 import { callsOf, startLoad } from '../support/load.js'
+import type { Service } from '../support/service.js'
 import { holderOf, isAlive, openRaw, type RawClient, workersOf } from '../support/worker-processes.js'
 import { checkInvariants } from './invariants.js'
 
@@ -34,12 +36,15 @@ function startWorkers(database: TestDatabase, environment: Record<string, string
   return startEaas({ database, environment: { EAAS_WORKERS: '2', ...environment } })
 }
 
-/** Creates a tenant whose connections the worker with this number gets, of two. */
-async function createTenantOf(worker: number, database: TestDatabase): Promise<Tenant> {
-  for (;;) {
-    const tenant = await createTenantInProcess({ database }, randomUUID())
-    if ((Number.parseInt(tenant.tenant_id.slice(-8), 16) % 2) + 1 === worker) return tenant
+/** Returns a database with a tenant whose connections the second of two workers gets. */
+async function databaseWithTenantOfSecond() {
+  const fill = async (service: Service) => {
+    for (;;) {
+      const { tenant } = await service.createTenant({ name: randomUUID() })
+      if (Number.parseInt(tenant.tenant_id.slice(-8), 16) % 2 === 1) return tenant
+    }
   }
+  return copyOfFilled('of_second', fill, { environment: { EAAS_ROOT_KEY: ROOT_KEY } })
 }
 
 /** A key of a tenant that does not exist: its calls are refused, by the worker of that tenant. */
@@ -67,8 +72,7 @@ describe.skipIf(!runs)(
     let key_id: string
 
     beforeAll(async () => {
-      database = await freshDatabase('workers', { migrated: true })
-      a = await createTenantInProcess({ database }, 'a')
+      ;({ database, ...a } = await databaseWithTenant())
       b = await createTenantInProcess({ database }, 'b')
       eaas = await startWorkers(database)
       key_id = (await callsOf(a.api_key.secret)(eaas.url, 'POST', '/v1/keys', { name: 'of a' })).body.id
@@ -264,8 +268,7 @@ describe.skipIf(!runs)('the start of a server with workers', { timeout: TIMEOUT_
   })
 
   it('ends with the code and the one sentence of a worker that cannot start', async () => {
-    const database = await freshDatabase('workers', { migrated: true })
-    await createTenantInProcess({ database }, 'a')
+    const { database } = await databaseWithTenant()
     const rootKey = Buffer.alloc(32, 8).toString('base64')
     const { code, stderr } = await runEaas(['start'], { database, rootKey, environment: { EAAS_WORKERS: '2' } })
     expect(code).toBe(1)
@@ -285,8 +288,7 @@ describe.skipIf(!runs)('the start of a server with workers', { timeout: TIMEOUT_
 
 describe.skipIf(!runs)('a worker that is killed under load', { timeout: TIMEOUT_MS }, () => {
   it('loses nothing that was acknowledged; the others serve on, and it is replaced', async () => {
-    const database = await freshDatabase('workers', { migrated: true })
-    const { tenant_id, api_key } = await createTenantInProcess({ database }, 'killed')
+    const { database, tenant_id, api_key } = await databaseWithTenant()
     const eaas = await startWorkers(database)
     let pauseMs = 0
     const load = await startLoad({
@@ -334,8 +336,7 @@ describe.skipIf(!runs)('a worker that is killed under load', { timeout: TIMEOUT_
 
 describe.skipIf(!runs)('a server with workers that is told to stop', { timeout: TIMEOUT_MS }, () => {
   it('turns callers away on /health in every worker while it drains, and cuts no call off', async () => {
-    const database = await freshDatabase('workers', { migrated: true })
-    const { api_key } = await createTenantInProcess({ database }, 'drain')
+    const { database, api_key } = await databaseWithTenant()
     const eaas = await startWorkers(database, { EAAS_DRAIN_SECONDS: '4' })
     const workers = [...workersOf(eaas.pid).values()]
     const failures: string[] = []
@@ -378,8 +379,7 @@ describe.skipIf(!runs)('a server with workers that is told to stop', { timeout: 
   })
 
   it('answers a call whose first byte had arrived at the primary or at a worker when it closed', async () => {
-    const database = await freshDatabase('workers', { migrated: true })
-    const { api_key } = await createTenantInProcess({ database }, 'drain')
+    const { database, api_key } = await databaseWithTenant()
     const eaas = await startWorkers(database)
     const early = await openRaw(eaas.url)
     const text = get('/v1/keys', api_key.secret)
@@ -396,8 +396,8 @@ describe.skipIf(!runs)('a server with workers that is told to stop', { timeout: 
   })
 
   it('has the first worker know what the others wrote last: what is cut off once they ended is alarmed about', async () => {
-    const database = await freshDatabase('workers', { migrated: true })
-    const { tenant_id, api_key } = await createTenantOf(2, database)
+    const { database, filled } = await databaseWithTenantOfSecond()
+    const { tenant_id, api_key } = filled
     const folder = await mkdtemp(join(tmpdir(), 'eaas-workers-'))
     onTestFinished(() => rm(folder, { recursive: true, force: true }))
     const eaas = await startWorkers(database, { EAAS_CHECKPOINT_FILE: join(folder, 'checkpoints') })

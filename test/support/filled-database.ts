@@ -2,7 +2,9 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { inject } from 'vitest'
+import type { NewTenant } from '../../packages/server/src/operations/create-tenant.js'
 import { backend, freshDatabase, isPooled, originalOf, type TestDatabase } from './database.js'
+import { ROOT_KEY } from './eaas-process.js'
 import { madeOnce } from './made-once.js'
 import { type Service, type ServiceOptions, startService } from './service.js'
 
@@ -16,7 +18,7 @@ const FILLED = 'filled.json'
 export async function copyOfFilled<Filled>(
   name: string,
   fill: (service: Service) => Promise<Filled>,
-  options: Pick<ServiceOptions, 'now'> = {},
+  options: Pick<ServiceOptions, 'now' | 'environment'> = {},
 ): Promise<{ database: TestDatabase; filled: Filled }> {
   const project = isPooled() ? 'pooled' : backend()
   const folder = await madeOnce(inject('runDir'), `${name}-${project}`, async (draft) => {
@@ -35,4 +37,14 @@ export async function copyOfFilled<Filled>(
     readFileSync(join(folder, FILLED), 'utf8'),
   )
   return { database: await freshDatabase(name, { copyOf: original }), filled }
+}
+
+/** Returns a database with an installation of the root key of processes, and its only tenant: acme, for envelopes only. */
+export async function databaseWithTenant(): Promise<NewTenant & { database: TestDatabase }> {
+  const { database, filled } = await copyOfFilled(
+    'acme',
+    async (service) => (await service.createTenant({ name: 'acme' })).tenant,
+    { environment: { EAAS_ROOT_KEY: ROOT_KEY } },
+  )
+  return { ...filled, database }
 }
