@@ -8,26 +8,33 @@ import { resumeTenant, suspendTenant } from '../../packages/server/src/operation
 import type { Services } from '../../packages/server/src/runner/operation.js'
 import { performAsSystem } from '../../packages/server/src/runner/perform.js'
 import { type DueKey, listDueKeys } from '../../packages/server/src/store/keys.js'
-import { backend, freshDatabase } from '../support/database.js'
+import { copyTables, restoreTables, startAnew } from '../support/audit-scene.js'
+import { backend } from '../support/database.js'
 import { type Caller, type Service, startService } from '../support/service.js'
 
 const DAY_MS = 86_400_000
 const isoTime = (time: number) => new Date(time).toISOString()
 
 let now = Date.now()
-const running: Service[] = []
+let service: Service
+const others: Service[] = []
 
-afterEach(async () => {
-  for (const service of running.splice(0)) await service.close()
+beforeAll(async () => {
+  service = await startService({ now: () => now })
+  await copyTables(service.services.sql as never, 'empty')
 })
+afterEach(async () => {
+  for (const other of others.splice(0)) await other.close()
+})
+afterAll(() => service?.close())
 
-/** Starts services on one database, with a tenant. */
-async function start(count = 1): Promise<{ service: Service; services: Services; all: Service[]; owner: Caller }> {
-  const database = await freshDatabase('due', { migrated: true })
-  for (let number = 0; number < count; number++) running.push(await startService({ database, now: () => now }))
-  const [service] = running
-  if (!service) throw new Error('no service')
-  return { service, services: service.services, all: running, owner: await service.createTenant() }
+/** Starts services on a database without tenants, and makes one; the first service is the same one in each test, with new caches. */
+async function start(count = 1): Promise<{ services: Services; all: Service[]; owner: Caller }> {
+  await restoreTables(service.services.sql as never, 'empty')
+  startAnew(service)
+  const { database } = service
+  for (let number = 1; number < count; number++) others.push(await startService({ database, now: () => now }))
+  return { services: service.services, all: [service, ...others], owner: await service.createTenant() }
 }
 
 describe('what is due', () => {
@@ -128,7 +135,7 @@ describe('a rotation policy', () => {
   })
 
   it('is carried out however many keys fail before it', async () => {
-    const { service, services, owner } = await start()
+    const { services, owner } = await start()
     const other = await service.createTenant()
     const { sql } = services
     const { id } = (await owner.call('POST', '/v1/keys', { name: 'k' })).body
@@ -197,13 +204,10 @@ describe('a rotation policy', () => {
 })
 
 describe('an interval', () => {
-  let service: Service
   let owner: Caller
   beforeAll(async () => {
-    service = await startService()
-    owner = await service.createTenant()
+    owner = (await start()).owner
   })
-  afterAll(() => service?.close())
 
   it.each([0, 3_651, 1.5, '30', undefined, true])('of %j days is refused', async (interval_days) => {
     const { id } = (await owner.call('POST', '/v1/keys', { name: `k ${interval_days}` })).body

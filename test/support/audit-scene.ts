@@ -176,6 +176,14 @@ export function serverOf(service: Service, built = build(service)): Server & { a
   }
 }
 
+/** Has a service know no more than one that is started now: after its tables were restored, what it witnessed before would be an alarm. */
+export function startAnew({ services, alarms }: Service): void {
+  const { sql, now, rootKey } = services
+  const onAlarm = (tenant_id: string, reason: string) => void alarms.push({ tenant_id, reason })
+  const fresh = { committer: createCommitter({ sql, now, onAlarm }), states: createTenantStates({ sql, rootKey }) }
+  Object.assign(services, fresh satisfies Partial<Services>)
+}
+
 /** Copies every table into a new schema of this name, as they all are at one moment: a server may be writing to them. */
 export async function copyTables(sql: postgres.Sql, moment: string): Promise<void> {
   const statements = TABLES.map((table) => `create table ${moment}.${table} as table public.${table}`)

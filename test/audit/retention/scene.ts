@@ -3,16 +3,13 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, expect } from 'vitest'
-import { createCommitter } from '../../../packages/server/src/audit/append/committer.js'
 import { splitLines } from '../../../packages/server/src/audit/verify/split-lines.js'
 import { verifyExport } from '../../../packages/server/src/audit/verify/verify-export.js'
 import { type PurgeTenantOptions, purgeTenant } from '../../../packages/server/src/jobs/purge-tenants.js'
 import { purgeAudit } from '../../../packages/server/src/operations/purge-audit.js'
 import { restateRights } from '../../../packages/server/src/operations/restate-rights.js'
-import type { Services } from '../../../packages/server/src/runner/operation.js'
 import { performAsSystem } from '../../../packages/server/src/runner/perform.js'
-import { createTenantStates } from '../../../packages/server/src/runner/tenant-state.js'
-import { copyTables, restoreTables, serverOf } from '../../support/audit-scene.js'
+import { copyTables, restoreTables, serverOf, startAnew } from '../../support/audit-scene.js'
 import { type Caller, type Service, startService } from '../../support/service.js'
 
 export const HOUR_MS = 3_600_000
@@ -75,20 +72,9 @@ export function useLog(): void {
   })
   beforeEach(async () => {
     await restoreTables(service.services.sql as never, 'made')
-    startAnew()
+    startAnew(service)
     clock.now = PRESENT
   })
-}
-
-/** Has the service know no more than one that is started now: what it witnessed in one test is gone in the next. */
-function startAnew(): void {
-  const { sql, now, rootKey } = service.services
-  const onAlarm = (tenant_id: string, reason: string) => void service.alarms.push({ tenant_id, reason })
-  const states = createTenantStates({ sql, rootKey })
-  Object.assign(service.services, {
-    committer: createCommitter({ sql, now, onAlarm }),
-    states,
-  } satisfies Partial<Services>)
 }
 
 /** Makes the log: 23 entries from 400 days ago on, 3 hours apart; then 37 from 200 days ago on, wraps and unwraps by two keys in turn. */
