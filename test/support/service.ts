@@ -1,4 +1,5 @@
 // Runs a whole service in the test's process, on the back end of the running vitest project, reached over real HTTP.
+import { Agent, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { buildApp } from '../../packages/server/src/app.js'
 import { readConfig } from '../../packages/server/src/config.js'
@@ -106,19 +107,42 @@ function callerOf(url: string, secret: string, tenant: NewTenant): Caller {
     tenant,
     async call(method, path, body, headers = {}) {
       const isRaw = typeof body === 'string' || body instanceof Uint8Array
-      const response = await fetch(url + path, {
+      const answer = await send(new URL(url + path), {
         method,
-        redirect: 'manual',
         headers: {
           authorization: `Bearer ${secret}`,
           ...(body === undefined ? {} : { 'content-type': 'application/json' }),
           ...headers,
         },
-        ...(body === undefined ? {} : { body: isRaw ? (body as string) : JSON.stringify(body) }),
+        body: body === undefined || isRaw ? body : JSON.stringify(body),
       })
-      const text = await response.text()
-      const isJson = /^application\/(problem\+)?json/.test(response.headers.get('content-type') ?? '')
-      return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text || undefined }
+      const isJson = /^application\/(problem\+)?json/.test(answer.headers.get('content-type') ?? '')
+      return { ...answer, body: isJson ? JSON.parse(answer.body) : answer.body || undefined }
     },
   }
+}
+
+const agent = new Agent({ keepAlive: true })
+
+/** Sends a request with `node:http`: `fetch` takes half a millisecond more CPU time for each of the thousands of calls of a run. */
+function send(
+  url: URL,
+  { body, ...options }: { method: string; headers: Record<string, string>; body: string | Uint8Array | undefined },
+): Promise<Answer<string>> {
+  return new Promise((resolve, reject) => {
+    const sent = request(url, { ...options, agent }, (response) => {
+      const chunks: Buffer[] = []
+      response.on('data', (chunk: Buffer) => chunks.push(chunk))
+      response.on('error', reject)
+      response.on('end', () => {
+        const headers = new Headers()
+        for (const [name, values = []] of Object.entries(response.headersDistinct)) {
+          for (const value of values) headers.append(name, value)
+        }
+        resolve({ status: response.statusCode ?? 0, headers, body: Buffer.concat(chunks).toString() })
+      })
+    })
+    sent.on('error', reject)
+    sent.end(body)
+  })
 }
