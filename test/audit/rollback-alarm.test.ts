@@ -26,6 +26,8 @@ import { type RunningServer, startServer } from '../support/server.js'
 import { findObstacleToVerifier, verifyElsewhere } from './other-verifier.js'
 
 const TIMEOUT_MS = 120_000
+/** A server compares its logs and its alarms about once a second. */
+const POLL_MS = 250
 const dek = () => randomBytes(32).toString('base64')
 
 /** A server, wherever it runs. */
@@ -106,7 +108,8 @@ type Alarm = { tenant_id: string; mac: string }
 /** Waits on one connection until the rows of alarms are such. */
 function untilAlarms(areSuch: (rows: Alarm[]) => boolean): Promise<void> {
   return withSql(async (sql) => {
-    while (!areSuch(await sql<Alarm[]>`select tenant_id, encode(mac, 'hex') as mac from chain_alarms`)) await sleep(50)
+    while (!areSuch(await sql<Alarm[]>`select tenant_id, encode(mac, 'hex') as mac from chain_alarms`))
+      await sleep(POLL_MS)
   })
 }
 const untilRecorded = () => untilAlarms((rows) => rows.length > 0)
@@ -116,13 +119,13 @@ async function untilStatus(ask: () => Promise<{ status: number }>, ...statuses: 
   for (;;) {
     const { status } = await ask()
     if (statuses.includes(status)) return
-    await sleep(50)
+    await sleep(POLL_MS)
   }
 }
 
 /** Waits for the alarm. Only calls /health, so that the server must find the rollback by itself. */
 async function untilAlarm({ url }: At): Promise<void> {
-  while ((await health(url)).database !== 'alarm') await sleep(50)
+  while ((await health(url)).database !== 'alarm') await sleep(POLL_MS)
 }
 
 async function health(url: string): Promise<{ status: string; database: string }> {
