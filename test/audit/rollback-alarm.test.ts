@@ -233,6 +233,7 @@ describe('a database that goes back under running servers', { timeout: TIMEOUT_M
     for (let at = 0; at < 6; at++) await wrap(server)
     await withSql((sql) => restoreTables(sql, 'early'))
     await untilAlarm(server)
+    await untilRecorded() // what is accepted sooner is only what the checkpoint file beside the embedded database tells
     expect(await accept('first')).toMatchObject({ code: 0 })
     await untilStatus(() => wrap(server), 200)
     await withSql((sql) => copyTables(sql, 'accepted'))
@@ -240,6 +241,7 @@ describe('a database that goes back under running servers', { timeout: TIMEOUT_M
     await withSql((sql) => restoreTables(sql, 'accepted'))
     await untilAlarm(server)
     await expectRefused(server)
+    await untilRecorded()
     expect(await accept('second')).toMatchObject({ code: 0 })
     await untilStatus(() => wrap(server), 200)
     expect((await acceptances(server)).map(({ metadata }) => metadata.reason)).toEqual(['second', 'first'])
