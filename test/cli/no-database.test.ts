@@ -7,7 +7,7 @@ import type postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { createTenantByCli, runCommand } from '../support/command-host.js'
 import { copiesClusterBelow, copyCreatedCluster } from '../support/created-cluster.js'
-import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
+import { backend, freshDatabase, isPooled, type TestDatabase } from '../support/database.js'
 import { connectTo, runEaas } from '../support/eaas-process.js'
 import { startServer } from '../support/server.js'
 
@@ -131,12 +131,12 @@ describe.skipIf(backend() === 'postgres' || process.getuid?.() !== 0)("another u
 })
 
 describe('a database that lost its installation, while the checkpoint file still has it', () => {
-  // On the embedded database, nothing but its data directory says which schema is used.
+  // On the embedded database, nothing but its data directory says which schema is used; behind a pooler, its sessions keep the old one.
   it.each(
     [
       ['because somebody emptied every table', emptyTables],
       ['because it leads to another schema', leadElsewhere],
-    ].slice(0, backend() === 'postgres' ? 2 : 1) as [string, typeof emptyTables][],
+    ].slice(0, backend() === 'postgres' && !isPooled() ? 2 : 1) as [string, typeof emptyTables][],
   )('%s, becomes no new one', { timeout: TIMEOUT_MS }, async (_, lose) => {
     const database = await freshDatabase('lost')
     const environment = { EAAS_CHECKPOINT_FILE: join(folder, randomUUID()) }

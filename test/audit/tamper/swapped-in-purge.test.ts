@@ -8,7 +8,7 @@ import type { Services } from '../../../packages/server/src/runner/operation.js'
 import { createTenantStates } from '../../../packages/server/src/runner/tenant-state.js'
 import { connect, type Sql } from '../../../packages/server/src/store/db.js'
 import { copyTables, restoreTables, type Scene, serverOf } from '../../support/audit-scene.js'
-import { backend } from '../../support/database.js'
+import { backend, isPooled } from '../../support/database.js'
 import { connectTo } from '../../support/eaas-process.js'
 import { rounds } from '../../support/rounds.js'
 import { type Caller, type Service, startService } from '../../support/service.js'
@@ -121,7 +121,7 @@ describe.skipIf(backend() === 'embedded')('an API key that was revoked before wh
   beforeAll(async () => {
     service = await startService({ now: () => clock })
     const { database } = service
-    connection = connect({ url: database.backend === 'postgres' ? database.url : '', max: 4 })
+    connection = connect({ url: database.backend === 'postgres' ? database.url : '', max: 4, isPooled: isPooled() })
     attacker = connectTo(database) as unknown as Scene['sql']
     clock = PRESENT - 400 * DAY_MS
     owner = await service.createTenant()
