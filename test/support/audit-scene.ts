@@ -154,10 +154,8 @@ function build({ services: shared }: Service): Built {
  */
 export function serverOf(service: Service, built = build(service)): Server & { app: FastifyInstance } {
   const { app, services } = built
-  const { sql, rootKey, now } = service.services
   const alarms: string[] = []
-  const committer = createCommitter({ sql, now, onAlarm: (_, reason) => alarms.push(reason) })
-  Object.assign(services, { committer, states: createTenantStates({ sql, rootKey }) } satisfies Partial<Services>)
+  forget(services, (_, reason) => alarms.push(reason))
   return {
     app,
     services,
@@ -178,8 +176,11 @@ export function serverOf(service: Service, built = build(service)): Server & { a
 
 /** Has a service know no more than one that is started now: after its tables were restored, what it witnessed before would be an alarm. */
 export function startAnew({ services, alarms }: Service): void {
+  forget(services, (tenant_id, reason) => alarms.push({ tenant_id, reason }))
+}
+
+function forget(services: Services, onAlarm: (tenant_id: string, reason: string) => void): void {
   const { sql, now, rootKey } = services
-  const onAlarm = (tenant_id: string, reason: string) => void alarms.push({ tenant_id, reason })
   const fresh = { committer: createCommitter({ sql, now, onAlarm }), states: createTenantStates({ sql, rootKey }) }
   Object.assign(services, fresh satisfies Partial<Services>)
 }
