@@ -1,8 +1,10 @@
 // Pages in Chromium for the tests: opened, watched, measured.
+import { fileURLToPath } from 'node:url'
 import { type Browser, type BrowserContextOptions, chromium, type Page, type Request } from 'playwright-core'
 import { afterAll, beforeAll, describe } from 'vitest'
 import { findOrInstallChromium } from '../support/chromium.js'
 
+const LAUNCHER = fileURLToPath(new URL('without-address-bar.sh', import.meta.url))
 const LAUNCH_TIMEOUT_MS = 120_000
 const TIMEOUT_MS = 60_000
 
@@ -24,15 +26,16 @@ export interface Marks {
 
 /** Runs tests with a Chromium of their own, which ends after them. Where there is none they are skipped, and their title says so. */
 export function inChromium(name: string, tests: (chromium: Chromium) => void): void {
-  const executablePath = findOrInstallChromium()
-  const isMissing = executablePath === undefined
+  const path = findOrInstallChromium()
+  const isMissing = path === undefined
   const title = isMissing ? `${name} (skipped: there is no Chromium)` : name
   describe.skipIf(isMissing)(title, { timeout: TIMEOUT_MS }, () => {
     let browser: Browser
     beforeAll(async () => {
       // As root, which containers are, Chromium has no sandbox; it only sees our own pages.
       const args = ['--no-sandbox', '--disable-dev-shm-usage']
-      browser = await chromium.launch({ executablePath: executablePath ?? '', args, chromiumSandbox: false })
+      const env = { ...process.env, EAAS_TEST_CHROMIUM: path }
+      browser = await chromium.launch({ executablePath: LAUNCHER, env, args, chromiumSandbox: false })
     }, LAUNCH_TIMEOUT_MS)
     afterAll(() => browser?.close())
     tests({
