@@ -21,6 +21,8 @@ const ERRORS_AT_MOST = 1_000
 const CLOSE_MS = 60_000
 
 process.chdir(fileURLToPath(new URL('..', import.meta.url)))
+// The compilers, which are programs in Go and end after seconds, collect garbage less often: a third less CPU time, and hardly more memory.
+process.env.GOGC ??= '400'
 const children = new Set()
 let vitest
 const reds = []

@@ -225,6 +225,13 @@ describe.skipIf(!runs)(
       expect(await scrapeWhenPossible()).toContain(`${series} 20\n`)
     })
 
+    it('ends with its primary process, even if that is killed', async () => {
+      const workers = [...workersOf(eaas.pid).values()]
+      expect(workers).toHaveLength(2)
+      await eaas.kill9()
+      await expect.poll(() => workers.filter(isAlive), { timeout: 20_000 }).toEqual([])
+    })
+
     /** Calls until a worker answers: a connection that waits for one which is stopped goes to the other one later. */
     async function fetchWhenPossible(path: string): Promise<Response> {
       for (;;) {
@@ -286,10 +293,19 @@ describe.skipIf(!runs)('the start of a server with workers', { timeout: TIMEOUT_
   })
 })
 
-describe.skipIf(!runs)('a worker that is killed under load', { timeout: TIMEOUT_MS }, () => {
-  it('loses nothing that was acknowledged; the others serve on, and it is replaced', async () => {
-    const { database, tenant_id, api_key } = await databaseWithTenant()
-    const eaas = await startWorkers(database)
+describe.skipIf(!runs)('a server with workers under load', { timeout: TIMEOUT_MS }, () => {
+  let database: TestDatabase
+  let eaas: EaasProcess
+  let tenant_id: string
+  let api_key: Tenant['api_key']
+
+  beforeAll(async () => {
+    ;({ database, tenant_id, api_key } = await databaseWithTenant())
+    eaas = await startWorkers(database)
+  }, TIMEOUT_MS)
+  afterAll(() => eaas?.stop())
+
+  it('loses nothing that was acknowledged when a worker is killed; the others serve on, and it is replaced', async () => {
     let pauseMs = 0
     const load = await startLoad({
       target: () => eaas.url,
@@ -329,8 +345,22 @@ describe.skipIf(!runs)('a worker that is killed under load', { timeout: TIMEOUT_
       expect(violations).toEqual([])
     } finally {
       await sql.end()
-      await eaas.stop()
     }
+  })
+
+  it('answers a call whose first byte had arrived at the primary or at a worker when it is told to stop', async () => {
+    const early = await openRaw(eaas.url)
+    const text = get('/v1/keys', api_key.secret)
+    early.write(text.slice(0, 10))
+    await expect.poll(() => holderOf(early.socket, eaas.pid)).toBeDefined()
+    const late = await openRaw(eaas.url)
+    late.write(text.slice(0, 10))
+    await sleep(100)
+    const ended = eaas.stop()
+    await sleep(1_200) // longer than a connection without a call is kept
+    for (const client of [early, late]) client.write(text.slice(10))
+    expect([(await early.answer()).status, (await late.answer()).status]).toEqual([200, 200])
+    expect((await ended).code).toBe(0)
   })
 })
 
@@ -376,23 +406,6 @@ describe.skipIf(!runs)('a server with workers that is told to stop', { timeout: 
     await Promise.all(clients)
     expect({ failures, code: (await ended).code }).toEqual({ failures: [], code: 0 })
     expect(workers.filter(isAlive)).toEqual([])
-  })
-
-  it('answers a call whose first byte had arrived at the primary or at a worker when it closed', async () => {
-    const { database, api_key } = await databaseWithTenant()
-    const eaas = await startWorkers(database)
-    const early = await openRaw(eaas.url)
-    const text = get('/v1/keys', api_key.secret)
-    early.write(text.slice(0, 10))
-    await expect.poll(() => holderOf(early.socket, eaas.pid)).toBeDefined()
-    const late = await openRaw(eaas.url)
-    late.write(text.slice(0, 10))
-    await sleep(100)
-    const ended = eaas.stop()
-    await sleep(1_200) // longer than a connection without a call is kept
-    for (const client of [early, late]) client.write(text.slice(10))
-    expect([(await early.answer()).status, (await late.answer()).status]).toEqual([200, 200])
-    expect((await ended).code).toBe(0)
   })
 
   it('has the first worker know what the others wrote last: what is cut off once they ended is alarmed about', async () => {
@@ -441,13 +454,5 @@ describe.skipIf(!runs)('a server with workers that is told to stop', { timeout: 
     process.kill(eaas.pid, 'SIGTERM')
     await ended // when no process holds its output any more
     expect(workers.filter(isAlive)).toEqual([])
-  })
-
-  it('ends with its primary process, even if that is killed', async () => {
-    const eaas = await startWorkers(await freshDatabase('workers', { migrated: true }))
-    const workers = [...workersOf(eaas.pid).values()]
-    expect(workers).toHaveLength(2)
-    await eaas.kill9()
-    await expect.poll(() => workers.filter(isAlive), { timeout: 20_000 }).toEqual([])
   })
 })

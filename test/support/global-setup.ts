@@ -1,11 +1,11 @@
 // Once per database project: starts PostgreSQL (projects `postgres` and `pgbouncer`), and provides what `freshDatabase` needs.
-import { cpSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { TestProject } from 'vitest/node'
 import { MIGRATIONS_DIRECTORY } from '../../packages/server/src/migrations-directory.js'
 import { migrate } from '../../packages/server/src/store/migrations.js'
 import { openStore } from '../../packages/server/src/store/open-store.js'
+import { copyFolder } from './copy-folder.js'
 import { copyCreatedCluster } from './created-cluster.js'
 import type {} from './database.js'
 import { findPgbouncer } from './find-pgbouncer.js'
@@ -42,7 +42,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const [empty, migrated] = [join(dir.path, 'empty'), join(dir.path, 'migrated')]
   await mkdir(empty)
   await copyCreatedCluster(project.getProvidedContext().runDir, join(empty, 'postgres'))
-  cpSync(empty, migrated, { recursive: true })
+  copyFolder(empty, migrated)
   await migrateDatabase({ databaseUrl: undefined, dataDir: migrated })
   project.provide('embeddedDir', dir.path)
   return dir.remove

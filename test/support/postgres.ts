@@ -2,11 +2,12 @@
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
 import { createHash, createHmac, pbkdf2Sync, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { chownSync, closeSync, cpSync, existsSync, openSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { chownSync, closeSync, existsSync, openSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import postgres from 'postgres'
+import { copyFolder } from './copy-folder.js'
 import { type GuardedDir, guardedDir } from './guarded-dir.js'
 import { madeOnce } from './made-once.js'
 
@@ -182,7 +183,7 @@ async function clusterOfRun(runDir: string, { bin, account }: Pick<Cluster, 'bin
       const [data, logFile, password] = [join(guard.path, 'data'), join(guard.path, 'initdb.log'), newPassword()]
       await initCluster({ bin, guard, account, data, logFile }, password)
       writeFileSync(join(draft, 'password'), password, { mode: 0o600 })
-      cpSync(data, join(draft, 'data'), { recursive: true })
+      copyFolder(data, join(draft, 'data'))
     } finally {
       await guard.remove()
     }
@@ -192,7 +193,7 @@ async function clusterOfRun(runDir: string, { bin, account }: Pick<Cluster, 'bin
 
 /** Copies the files of a cluster that no server runs on. */
 function copyFiles(from: string, { guard, account, data }: Cluster): void {
-  cpSync(from, data, { recursive: true })
+  copyFolder(from, data)
   if (!account) return
   const files = readdirSync(data, { recursive: true, encoding: 'utf8' }).map((file) => join(data, file))
   for (const path of [guard.path, data, ...files]) chownSync(path, account.uid, account.gid)

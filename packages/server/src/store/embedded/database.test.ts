@@ -1,11 +1,12 @@
 import { once } from 'node:events'
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { connect, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import postgres from 'postgres'
 import { afterAll, afterEach, beforeAll, describe, expect, inject, it, vi } from 'vitest'
+import { copyFolder } from '../../../../../test/support/copy-folder.js'
 import { copiesClusterBelow, createdCluster } from '../../../../../test/support/created-cluster.js'
 import { rounds } from '../../../../../test/support/rounds.js'
 import { type Compiled, compileForChildren } from './child-of-test.js'
@@ -77,7 +78,7 @@ describe('the embedded database', () => {
   /** A data directory with a database that nobody has opened. Creating each would take most of this file's time. */
   function copyTemplate(name: string): string {
     const copy = join(root, name)
-    cpSync(join(template, 'postgres'), join(copy, 'postgres'), { recursive: true })
+    copyFolder(join(template, 'postgres'), join(copy, 'postgres'))
     return copy
   }
 
