@@ -4,7 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import postgres from 'postgres'
 import { inject } from 'vitest'
-import { copyFolder } from './copy-folder.js'
+import { linkCluster } from './created-cluster.js'
 import { copyDatabase, MIGRATED } from './postgres.js'
 
 export type Backend = 'embedded' | 'postgres'
@@ -53,7 +53,7 @@ export async function freshDatabase(
     const dataDir = await mkdtemp(join(inject('embeddedDir'), `${name}-`))
     if (created) {
       const original = copyOf ?? join(inject('embeddedDir'), migrated ? 'migrated' : 'empty')
-      copyFolder(join(original, 'postgres'), join(dataDir, 'postgres'))
+      linkCluster(join(original, 'postgres'), join(dataDir, 'postgres'))
     }
     return { backend: 'embedded', dataDir, drop: () => rm(dataDir, { recursive: true, force: true }) }
   }

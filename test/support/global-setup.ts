@@ -5,8 +5,7 @@ import type { TestProject } from 'vitest/node'
 import { MIGRATIONS_DIRECTORY } from '../../packages/server/src/migrations-directory.js'
 import { migrate } from '../../packages/server/src/store/migrations.js'
 import { openStore } from '../../packages/server/src/store/open-store.js'
-import { copyFolder } from './copy-folder.js'
-import { copyCreatedCluster } from './created-cluster.js'
+import { copyCreatedCluster, linkCluster } from './created-cluster.js'
 import type {} from './database.js'
 import { findPgbouncer } from './find-pgbouncer.js'
 import { findPostgres } from './find-postgres.js'
@@ -42,7 +41,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const [empty, migrated] = [join(dir.path, 'empty'), join(dir.path, 'migrated')]
   await mkdir(empty)
   await copyCreatedCluster(project.getProvidedContext().runDir, join(empty, 'postgres'))
-  copyFolder(empty, migrated)
+  linkCluster(empty, migrated)
   await migrateDatabase({ databaseUrl: undefined, dataDir: migrated })
   project.provide('embeddedDir', dir.path)
   return dir.remove
