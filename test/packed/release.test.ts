@@ -10,14 +10,18 @@ import { filesBelow, ROOT } from '../support/source-files.js'
 
 const PUBLISHED = ['packages/sdk', 'packages/server']
 const URL_OF_REPOSITORY = 'https://github.com/owner/name'
+const SCRIPT = join(ROOT, '.changeset/fill-repository.mjs')
+const { fillRepository } = (await import(SCRIPT)) as {
+  fillRepository(root: string, environment: NodeJS.ProcessEnv): string[]
+}
 const NO_GITHUB = { GITHUB_SERVER_URL: undefined, GITHUB_REPOSITORY: undefined }
 
 type Manifest = Record<string, unknown>
 
 const readManifest = (path: string) => JSON.parse(readFileSync(join(path, 'package.json'), 'utf8')) as Manifest
 
-/** Runs the script on a copy of this project's manifests; `url` takes the place of the root's. */
-function fill(url: string, environment: NodeJS.ProcessEnv = {}) {
+/** Copies this project's manifests; `url` takes the place of the root's. */
+function copyManifests(url: string) {
   const folder = mkdtempSync(join(tmpdir(), 'eaas-release-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
   for (const path of ['.', ...PUBLISHED, 'packages/protocol']) {
@@ -26,10 +30,14 @@ function fill(url: string, environment: NodeJS.ProcessEnv = {}) {
     mkdirSync(join(folder, path), { recursive: true })
     writeFileSync(join(folder, path, 'package.json'), JSON.stringify(manifest))
   }
-  const script = join(ROOT, '.changeset/fill-repository.mjs')
+  return { folder, manifestOf: (path: string) => readManifest(join(folder, path)) }
+}
+
+/** Runs the script. */
+function fill(folder: string, environment: NodeJS.ProcessEnv = {}) {
   const env = { ...process.env, ...NO_GITHUB, ...environment }
-  const { status, stderr } = spawnSync(process.execPath, [script], { cwd: folder, env, encoding: 'utf8' })
-  return { status, stderr, manifestOf: (path: string) => readManifest(join(folder, path)) }
+  const { status, stdout, stderr } = spawnSync(process.execPath, [SCRIPT], { cwd: folder, env, encoding: 'utf8' })
+  return { status, stdout, stderr }
 }
 
 describe('a release', () => {
@@ -63,8 +71,8 @@ describe('a release', () => {
   it.each([URL_OF_REPOSITORY, `${URL_OF_REPOSITORY}/`, `git+${URL_OF_REPOSITORY}.git`])(
     'writes the repository into each manifest that is published, from %s',
     (url) => {
-      const { status, stderr, manifestOf } = fill(url)
-      expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
+      const { folder, manifestOf } = copyManifests(url)
+      expect(fillRepository(folder, {})).toEqual(['@eaas/sdk', '@eaas/server'])
       for (const path of PUBLISHED) {
         expect(manifestOf(path)).toEqual({
           ...readManifest(join(ROOT, path)),
@@ -80,20 +88,26 @@ describe('a release', () => {
   it.each(['', 'https://github.com/', 'https://github.com/owner', 'git@github.com:owner/name.git', 'owner/name'])(
     'is refused while the repository is %j',
     (url) => {
-      const { status, stderr, manifestOf } = fill(url)
-      expect(status).toBe(1)
-      expect(stderr).toContain('package.json: repository.url must be where the repository lives')
-      expect(stderr).toContain(`got ${JSON.stringify(url)}`)
+      const { folder, manifestOf } = copyManifests(url)
+      const message = `package.json: repository.url must be where the repository lives, such as "https://github.com/OWNER/NAME", got ${JSON.stringify(url)}`
+      expect(() => fillRepository(folder, {})).toThrow(message)
       expect(manifestOf('packages/sdk')).not.toHaveProperty('repository')
     },
   )
 
   it('is refused in a workflow of another repository, such as a fork', () => {
     const server = { GITHUB_SERVER_URL: 'https://github.com' }
-    expect(fill(URL_OF_REPOSITORY, { ...server, GITHUB_REPOSITORY: 'Owner/name' }).status).toBe(0)
-    const { status, stderr } = fill(URL_OF_REPOSITORY, { ...server, GITHUB_REPOSITORY: 'fork/name' })
-    expect(status).toBe(1)
-    expect(stderr).toContain(`is ${URL_OF_REPOSITORY}, but this is a build of https://github.com/fork/name`)
+    const { folder } = copyManifests(URL_OF_REPOSITORY)
+    expect(fill(folder, { ...server, GITHUB_REPOSITORY: 'Owner/name' })).toEqual({
+      status: 0,
+      stdout: 'Wrote the repository into the manifests of @eaas/sdk, @eaas/server.\n',
+      stderr: '',
+    })
+    expect(fill(folder, { ...server, GITHUB_REPOSITORY: 'fork/name' })).toEqual({
+      status: 1,
+      stdout: '',
+      stderr: `package.json: repository.url is ${URL_OF_REPOSITORY}, but this is a build of https://github.com/fork/name\n`,
+    })
   })
 })
 
