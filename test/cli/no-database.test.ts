@@ -83,6 +83,40 @@ describe.skipIf(backend() === 'embedded')('a database that PostgreSQL does not h
   })
 })
 
+describe.skipIf(backend() === 'embedded')('a PostgreSQL database in another encoding', () => {
+  async function createIn(encoding: string): Promise<TestDatabase> {
+    const beside = await freshDatabase('beside')
+    if (beside.backend !== 'postgres') throw new Error('not PostgreSQL')
+    const name = `encoding_${randomUUID().replaceAll('-', '_')}`
+    const sql = connectTo(beside)
+    await sql.unsafe(`create database ${name} encoding '${encoding}' locale 'C' template template0`)
+    await sql.end()
+    const named = (url: string) => url.replace(/[^/]+$/, name)
+    return { ...beside, url: named(beside.url), directUrl: named(beside.directUrl) }
+  }
+
+  it('is refused, with what to do, before a name is stored as another one', { timeout: TIMEOUT_MS }, async () => {
+    const database = await createIn('EUC_JP')
+    const says = /The database at .* has the encoding EUC_JP, .*: create another one with .* encoding 'UTF8' .*pg_dump/
+    for (const command of ['migrate', 'start', 'doctor', 'tenant list', 'tenant create --name a¦b']) {
+      const { code, stdout, stderr } = await runCommand(command.split(' '), { database })
+      expect([command, code, stdout + stderr]).toEqual([command, 1, expect.stringMatching(says)])
+      expect(stderr).not.toMatch(/\n\s+at /)
+    }
+    const sql = connectTo(database)
+    expect(await sql`select 1 from pg_tables where schemaname = 'public'`).toHaveLength(0)
+    await sql.end()
+  })
+
+  it('is used if it is SQL_ASCII, which stores every name as it is', { timeout: TIMEOUT_MS }, async () => {
+    const database = await createIn('SQL_ASCII')
+    await createTenantByCli({ database }, 'a¦b 日本')
+    const { code, stdout } = await runCommand(['tenant', 'list'], { database })
+    expect([code, stdout]).toEqual([0, expect.stringContaining('a¦b 日本')])
+    expect((await runCommand(['doctor'], { database })).stdout).toContain('No check failed')
+  })
+})
+
 // Only root can give a folder away, and only root would get into another user's.
 describe.skipIf(backend() === 'postgres' || process.getuid?.() !== 0)("another user's data directory", () => {
   const OTHER = 12_345

@@ -93,7 +93,7 @@ export interface OpenOptions {
 /**
  * Opens an installation.
  *
- * @throws NoDatabaseError, UnreachableDatabaseError, RootKeyError, DataDirectoryInUseError, ForeignDataDirectoryError,
+ * @throws NoDatabaseError, UnreachableDatabaseError, DatabaseEncodingError, RootKeyError, DataDirectoryInUseError, ForeignDataDirectoryError,
  * UnusableDataDirectoryError, NewerSchemaError, or the database's own error
  */
 export async function openInstallation({

@@ -27,7 +27,7 @@ import {
 } from './store/embedded/database.js'
 import { RoleError } from './store/grants.js'
 import { NewerSchemaError } from './store/migrations.js'
-import { NoDatabaseError } from './store/open-store.js'
+import { DatabaseEncodingError, NoDatabaseError } from './store/open-store.js'
 import { TamperedRowError } from './store/tampered-row.js'
 import { WrongFormatError } from './store/text-formats.js'
 import { VERSION } from './version.js'
@@ -74,6 +74,7 @@ const EXPECTED = [
   ConfigError,
   DataDirectoryInUseError,
   DatabaseDeadlineError,
+  DatabaseEncodingError,
   ForeignDataDirectoryError,
   ForeignServerError,
   LockLostError,

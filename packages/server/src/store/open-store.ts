@@ -49,6 +49,25 @@ export class NoDatabaseError extends Error {
   override readonly name = 'NoDatabaseError'
 }
 
+/**
+ * Encodings that give text back as it was given. PostgreSQL converts to any other one: a character that it lacks is an error, and some come
+ * back as another one, so that the MAC of their row no longer matches. SQL_ASCII converts nothing.
+ */
+const LOSSLESS_ENCODINGS = ['UTF8', 'SQL_ASCII']
+
+/** Thrown if the database stores text in an encoding that does not give every text back as it was given. */
+export class DatabaseEncodingError extends Error {
+  override readonly name = 'DatabaseEncodingError'
+
+  /** `database` contains no credentials. */
+  constructor(database: string, encoding: string | undefined) {
+    super(
+      `The database at ${database} has the encoding ${encoding}, in which not every name is stored as it is given, and eaas needs UTF8: create another ` +
+        "one with create database … encoding 'UTF8' locale 'C' template template0, and move an installation that exists there with pg_dump and psql",
+    )
+  }
+}
+
 /** Thrown if PostgreSQL cannot be reached, even after waiting. */
 export class UnreachableDatabaseError extends Error {
   override readonly name = 'UnreachableDatabaseError'
@@ -85,7 +104,7 @@ export interface Wait {
  * Opens the database that the configuration names: PostgreSQL, or the embedded one, which is locked for this process.
  *
  * @throws NoDatabaseError, UnreachableDatabaseError, DataDirectoryInUseError, ForeignDataDirectoryError, UnusableDataDirectoryError,
- * WrongFormatError, or the database's own error
+ * DatabaseEncodingError, WrongFormatError, or the database's own error
  */
 export async function openStore(
   config: Location,
@@ -157,7 +176,9 @@ async function untilReached<T>(open: () => Promise<T>, url: string, wait: Wait |
 
 async function openPostgres(url: string, pooler: Pooler): Promise<Store> {
   const reached = await findReached(url)
-  const { searchPath } = reached
+  const { searchPath, encoding } = reached
+  const { description } = readDatabaseUrl(url) ?? { description: '' }
+  if (!LOSSLESS_ENCODINGS.includes(encoding ?? '')) throw new DatabaseEncodingError(description, encoding)
   const isPooled = pooler === 'auto' ? reached.isPooled : pooler === 'transaction'
   const sql = connect({ url, max: POSTGRES_CONNECTIONS, isPooled, searchPath })
   try {
@@ -171,7 +192,7 @@ async function openPostgres(url: string, pooler: Pooler): Promise<Store> {
       durability,
       findDurability: () => findDurability(sql),
       probeCommit: () => probeCommit(sql),
-      description: `PostgreSQL at ${readDatabaseUrl(url)?.description}${isPooled ? ', through a pooler' : ''}`,
+      description: `PostgreSQL at ${description}${isPooled ? ', through a pooler' : ''}`,
       close: () => end(sql),
     }
   } catch (error) {

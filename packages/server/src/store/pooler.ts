@@ -1,4 +1,4 @@
-/** Whether a pooler stands between this process and PostgreSQL, and what that means for time limits. */
+/** How PostgreSQL is reached: whether a pooler stands between it and this process, where our tables are, in which encoding it stores text. */
 import { connect, type Queryable } from './db.js'
 import { ownPath } from './search-path.js'
 
@@ -8,10 +8,12 @@ export interface Reached {
   isPooled: boolean
   /** with which sessions find our tables, or make them; undefined if the role's search path leads to no schema */
   searchPath: string | undefined
+  /** in which the database stores text, `UTF8` say; it was chosen when the database was created */
+  encoding: string | undefined
 }
 
 /**
- * Detects a pooler, and where our tables are. PostgreSQL sends each client the id of its back end
+ * Detects a pooler, where our tables are and how text is stored. PostgreSQL sends each client the id of its back end
  * when it connects, for cancel requests; a pooler sends an id of its own, because the back end changes. Connects once.
  *
  * @throws the database's own error
@@ -19,9 +21,10 @@ export interface Reached {
 export async function findReached(url: string): Promise<Reached> {
   const sql = connect({ url, max: 1, isPooled: true })
   try {
-    const { 0: row, state } = await sql<{ pid: number; path: string | null }[]>`
-      select pg_catalog.pg_backend_pid() as pid, ${ownPath(sql)} as path`
-    return { isPooled: row?.pid !== state.pid, searchPath: row?.path ?? undefined }
+    const { 0: row, state } = await sql<{ pid: number; path: string | null; encoding: string }[]>`
+      select pg_catalog.pg_backend_pid() as pid, ${ownPath(sql)} as path,
+             pg_catalog.current_setting('server_encoding') as encoding`
+    return { isPooled: row?.pid !== state.pid, searchPath: row?.path ?? undefined, encoding: row?.encoding }
   } finally {
     await sql.end({ timeout: 1 })
   }
