@@ -80,9 +80,11 @@ export function setWatchScene() {
     await service.services.sql`delete from chain_alarms where tenant_id = ${owner.tenant.tenant_id}`
   }
 
-  /** The rows of the alarms, each with whether its MAC is that of a key. */
+  /** The rows of the tenant's alarms, each with whether its MAC is that of a key. */
   async function rowsBy(key: KeyObject): Promise<[last_id: number, isGenuine: boolean][]> {
-    const rows = await listAlarms(service.services.sql)
+    const rows = (await listAlarms(service.services.sql)).filter(
+      ({ tenant_id }) => tenant_id === owner.tenant.tenant_id,
+    )
     return rows.map((row) => [row.last_id, Buffer.from(alarmMac(key, row)).equals(Buffer.from(row.mac))])
   }
 

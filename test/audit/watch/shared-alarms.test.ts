@@ -2,13 +2,15 @@
 // heads that other processes wrote it follows. It knows no less after it than before.
 import type { KeyObject } from 'node:crypto'
 import { INSTALLATION_ID } from '@eaas/protocol'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import type { Head } from '../../../packages/server/src/audit/formats/chain.js'
 import { KEY_CHANGED, TENANT_GONE } from '../../../packages/server/src/audit/watch/shared-alarms.js'
 import { acceptRollback } from '../../../packages/server/src/operations/accept-rollback.js'
 import { anchorHeads } from '../../../packages/server/src/runner/anchor-heads.js'
 import { listAlarms } from '../../../packages/server/src/store/alarms.js'
+import type { Sql } from '../../../packages/server/src/store/db.js'
 import { TamperedRowError } from '../../../packages/server/src/store/tampered-row.js'
+import { serverOf } from '../../support/audit-scene.js'
 import { idOf, setWatchScene } from './scene.js'
 
 const scene = setWatchScene()
@@ -252,9 +254,14 @@ describe('a process whose log in the database went back', () => {
       'is deleted beside an acceptance that somebody edited',
       async () => {
         await recordLoss(lost().last_id - 1)
-        await scene.sql`
-        update audit_log set metadata = replace(metadata, ${`"witnessed_id":${lost().last_id - 1}`}, '"witnessed_id":99999')
-        where action = 'installation.tenant_gone'`
+        const [written, edited] = [lost().last_id - 1, 99_999].map((id) => `"witnessed_id":${id}`)
+        const edit = (from = '', to = '') => scene.sql`
+          update audit_log set metadata = replace(metadata, ${from}, ${to}) where action = 'installation.tenant_gone'`
+        await edit(written, edited)
+        onTestFinished(async () => {
+          await edit(edited, written)
+          await scene.sql`delete from chain_alarms where tenant_id = ${INSTALLATION_ID}`
+        })
       },
     ],
   ])('writes the alarm about a tenant that is gone again where its row %s', async (_, record) => {
@@ -338,6 +345,50 @@ describe('a process beside which another one writes', () => {
       await putForward(after)
     }
   })
+
+  it.each([
+    [
+      'has its hash',
+      (sql: Sql) =>
+        sql`update audit_log a set hash = l.hash from lost l where (a.tenant_id, a.id) = (l.tenant_id, l.id)`,
+    ],
+    [
+      'is the entry itself',
+      async (sql: Sql) => {
+        await sql`delete from audit_log a using lost l where (a.tenant_id, a.id) = (l.tenant_id, l.id)`
+        await sql`insert into audit_log select * from lost`
+      },
+    ],
+  ])(
+    'follows no log that another one continued without what it witnessed, where the entry shown there %s',
+    async (_, show) => {
+      const other = await scene.service.createTenant()
+      const { tenant_id } = other.tenant
+      const { sql } = scene
+      const before = await readHead(tenant_id)
+      await other.call('POST', '/v1/keys', { name: 'lost' })
+      const { watches, compare } = newWatch()
+      const [watch, reader] = [watches.get(tenant_id), newWatch().watches.get(tenant_id)]
+      for (const each of [watch, reader]) each.witness(await readHead(tenant_id))
+      await sql`create temporary table lost as select * from audit_log where tenant_id = ${tenant_id} and id > ${before.last_id}`
+      await sql`delete from keys where tenant_id = ${tenant_id}`
+      await goBack(before)
+      const late = serverOf(scene.service) // has witnessed nothing
+      for (const name of ['one', 'two'])
+        expect((await late.call(other.secret, 'POST', '/v1/keys', { name })).status).toBe(201)
+      await show(sql)
+      try {
+        expect(await compare()).toEqual([])
+        const reason = /the audit chain does not continue from entry \d+, which was written/
+        expect(watch.alarm?.reason).toMatch(reason)
+        const auditKey = (await scene.services.states.find(tenant_id))?.auditKey
+        await expect(reader.readPolicyVersion(sql, auditKey as KeyObject)).rejects.toThrow(reason)
+      } finally {
+        await sql`drop table lost`
+        await sql`delete from chain_alarms where tenant_id = ${tenant_id}`
+      }
+    },
+  )
 
   it('knows the later head also of a tenant that it has an alarm about', async () => {
     const other = await scene.service.createTenant()

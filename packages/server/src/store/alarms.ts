@@ -69,7 +69,7 @@ export async function listAcceptanceIds(sql: Queryable, tenant_id: string): Prom
 /** What the database has in the place of a witnessed head, or after it. */
 export interface ComparedHead {
   tenant_id: string
-  /** whether the log does not contain the witnessed entry: it is missing, purged or different, or the head is before it */
+  /** whether the log does not contain the witnessed entry: it is missing, purged or different, or the head is before it or another one */
   is_contradicted: boolean
   /** the head in the database, not authenticated; undefined if there is none */
   head: Head | undefined
@@ -86,15 +86,17 @@ export async function compareWitnesses(
   // The witnessed tenant's id takes the place of the head's, which is null without one.
   const rows = await sql<(Head & { is_contradicted: boolean; is_there: boolean })[]>`
     select ${headColumns(sql)}, w.tenant_id, h.last_id is not null as is_there,
-           e.hash is distinct from w.hash or coalesce(h.last_id < w.id or h.policy_version < w.policy_version, true)
-             as is_contradicted
+           e.hash is distinct from w.hash or coalesce(
+             h.last_id < w.id or h.policy_version < w.policy_version or (h.last_id = w.id and h.hash <> w.hash), true
+           ) as is_contradicted
     from unnest(
       ${witnesses.map((witness) => witness.tenant_id)}::uuid[], ${witnesses.map((witness) => witness.last_id)}::bigint[],
       ${sql.array(witnesses.map((witness) => witness.hash))}::bytea[], ${witnesses.map((witness) => witness.policy_version)}::bigint[]
     ) as w (tenant_id, id, hash, policy_version)
     left join audit_log as e on e.tenant_id = w.tenant_id and e.id = w.id
     left join heads as h on h.tenant_id = w.tenant_id
-    where e.hash is distinct from w.hash or coalesce(h.last_id <> w.id or h.policy_version <> w.policy_version, true)
+    where e.hash is distinct from w.hash
+      or coalesce(h.last_id <> w.id or h.policy_version <> w.policy_version or h.hash <> w.hash, true)
     limit ${2 * witnesses.length}`
   // Each has one row; several of one could have kept that of another from being read.
   if (rows.length > witnesses.length) throw new TamperedRowError('the database holds heads or entries more than once')

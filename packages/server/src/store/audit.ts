@@ -268,21 +268,54 @@ export async function readChain(
   }: { tenant_id: string; after_id: number; through_id: number; limit: number },
 ): Promise<ChainedEntry[]> {
   const [row] = await sql<{ entries: EntryFields[] | null }[]>`
-    select pg_catalog.json_agg(pg_catalog.json_build_array(
-      id, action, key_id, key_version, actor, ip_address, metadata, created_at,
-      pg_catalog.encode(hash, 'hex'), pg_catalog.encode(mac, 'hex')
-    ) order by id) as entries
+    select ${entriesJson(sql)} as entries
     from (
-      select id, pg_catalog.substr(action, 1, ${MAX_ORIGIN + 1}::integer) as action, key_id, key_version,
-             pg_catalog.substr(actor, 1, ${MAX_ORIGIN + 1}::integer) as actor,
-             pg_catalog.substr(ip_address, 1, ${MAX_ORIGIN + 1}::integer) as ip_address,
-             pg_catalog.substr(metadata, 1, ${MAX_METADATA + 1}::integer) as metadata, created_at,
-             pg_catalog.substr(hash, 1, 33) as hash, pg_catalog.substr(mac, 1, 33) as mac
-      from audit_log
+      select ${entryColumns(sql)} from audit_log
       where tenant_id = ${tenant_id} and id > ${after_id} and id <= ${through_id}
       order by id limit ${limit}
     ) as stretch`
-  return (row?.entries ?? []).map(
+  return readEntries(tenant_id, row?.entries)
+}
+
+/** Stretches as of `readChain`, of several logs, by tenant. */
+export async function readChains(
+  sql: Queryable,
+  stretches: readonly { tenant_id: string; after_id: number; through_id: number }[],
+  limit: number,
+): Promise<Map<string, ChainedEntry[]>> {
+  const rows = await sql<{ tenant_id: string; entries: EntryFields[] | null }[]>`
+    select s.tenant_id, (
+      select ${entriesJson(sql)}
+      from (
+        select ${entryColumns(sql)} from audit_log
+        where tenant_id = s.tenant_id and id > s.after_id and id <= s.through_id
+        order by id limit ${limit}
+      ) as stretch
+    ) as entries
+    from unnest(
+      ${stretches.map((stretch) => stretch.tenant_id)}::uuid[], ${stretches.map((stretch) => stretch.after_id)}::bigint[],
+      ${stretches.map((stretch) => stretch.through_id)}::bigint[]
+    ) as s (tenant_id, after_id, through_id)`
+  return new Map(rows.map(({ tenant_id, entries }) => [tenant_id, readEntries(tenant_id, entries)]))
+}
+
+function entriesJson(sql: Queryable) {
+  return sql`pg_catalog.json_agg(pg_catalog.json_build_array(
+      id, action, key_id, key_version, actor, ip_address, metadata, created_at,
+      pg_catalog.encode(hash, 'hex'), pg_catalog.encode(mac, 'hex')
+    ) order by id)`
+}
+
+function entryColumns(sql: Queryable) {
+  return sql`id, pg_catalog.substr(action, 1, ${MAX_ORIGIN + 1}::integer) as action, key_id, key_version,
+             pg_catalog.substr(actor, 1, ${MAX_ORIGIN + 1}::integer) as actor,
+             pg_catalog.substr(ip_address, 1, ${MAX_ORIGIN + 1}::integer) as ip_address,
+             pg_catalog.substr(metadata, 1, ${MAX_METADATA + 1}::integer) as metadata, created_at,
+             pg_catalog.substr(hash, 1, 33) as hash, pg_catalog.substr(mac, 1, 33) as mac`
+}
+
+function readEntries(tenant_id: string, entries: readonly EntryFields[] | null | undefined): ChainedEntry[] {
+  return (entries ?? []).map(
     ([id, action, key_id, key_version, actor, ip_address, metadata, created_at, hash, mac]): ChainedEntry => ({
       tenant_id,
       id: readInteger(id),

@@ -3,7 +3,7 @@
  * restored or tampered with: an alarm is raised, and the tenant is no longer served. Appending to it would fork the chain.
  */
 import type { KeyObject } from 'node:crypto'
-import { findEntryHash, findHead } from '../../store/audit.js'
+import { findHead, readChain } from '../../store/audit.js'
 import { findLastMark } from '../../store/audit-purge.js'
 import type { Queryable } from '../../store/db.js'
 import { TamperedRowError } from '../../store/tampered-row.js'
@@ -19,6 +19,7 @@ import {
   type Witness,
 } from '../formats/chain.js'
 import { findAcceptedRollback } from './accepted-rollback.js'
+import { type Break, FOLLOWED_ENTRIES, findBreak } from './find-break.js'
 
 /** Why a tenant is not served. */
 export interface Alarm {
@@ -94,7 +95,7 @@ export class HeadWatch {
     if (this.#witnessLater(head)) this.#known = head
   }
 
-  /** Adopts a later head that another process wrote, of a log that holds the witnessed entry; returns false if no server wrote it. */
+  /** Adopts a later head that another process wrote, of a log that continues from the witnessed one; returns false if no server wrote it. */
   adopt(head: Head, auditKey: KeyObject): boolean {
     if (!isHeadAuthentic(auditKey, head)) return false
     this.#weighKept(auditKey)
@@ -139,6 +140,21 @@ export class HeadWatch {
     find: (sql: Where, tenant_id: string) => Promise<Head | undefined> = findHead,
     { isEntryRead = false } = {},
   ): Promise<Head> {
+    const head = await this.#readContinued(sql, auditKey, { find, isEntryRead })
+    this.#known = head
+    return head
+  }
+
+  /** Reads the policy version, and checks as `read` does. @throws ChainAlarmError */
+  async readPolicyVersion(sql: Queryable, auditKey: KeyObject): Promise<number> {
+    return (await this.#readContinued(sql, auditKey, { find: findHead, isEntryRead: false })).policy_version
+  }
+
+  async #readContinued<Where extends Queryable>(
+    sql: Where,
+    auditKey: KeyObject,
+    { find, isEntryRead }: { find: (sql: Where, tenant_id: string) => Promise<Head | undefined>; isEntryRead: boolean },
+  ): Promise<Head> {
     this.#weighKept(auditKey)
     const witnessed = this.#witnessed // taken before the read, which need not show what is committed meanwhile
     const head = await this.#readAuthentic(sql, auditKey, find)
@@ -147,20 +163,8 @@ export class HeadWatch {
         findGoneBack(head, witnessed) ?? (await this.#findFork(sql, auditKey, { head, witnessed, isEntryRead }))
       if (fault) await this.#assertAccepted(sql, auditKey, { head, witnessed, fault })
     }
-    this.#known = head
     this.#witnessLater(head)
     return head
-  }
-
-  /** Reads the policy version and checks that the head is not behind the witnessed one; does not read the chain. @throws ChainAlarmError */
-  async readPolicyVersion(sql: Queryable, auditKey: KeyObject): Promise<number> {
-    this.#weighKept(auditKey)
-    const witnessed = this.#witnessed
-    const head = await this.#readAuthentic(sql, auditKey, findHead)
-    const fault = witnessed && findGoneBack(head, witnessed)
-    if (fault) await this.#assertAccepted(sql, auditKey, { head, witnessed, fault })
-    this.#witnessLater(head)
-    return head.policy_version
   }
 
   // A kept policy version without an authentic MAC of the head may have been edited, and counts as 0. One that was raised would cause an alarm
@@ -196,20 +200,22 @@ export class HeadWatch {
     return head
   }
 
-  // The entry must be the one that was written, or one that a purge took. The entry is read before the mark: a purge marks before it
-  // deletes, so the mark of a deleted entry exists.
+  // The log must continue from the entry that was written, unless a purge took that. The entries are read before the mark: a purge marks before
+  // it deletes, so the mark of a deleted entry exists.
   async #findFork(
     sql: Queryable,
     auditKey: KeyObject,
-    { head, witnessed: { last_id, hash }, isEntryRead }: { head: Head; witnessed: Witness; isEntryRead: boolean },
+    { head, witnessed, isEntryRead }: { head: Head; witnessed: Witness; isEntryRead: boolean },
   ): Promise<string | undefined> {
-    const isTaken = head.last_id === last_id && (!isEntryRead || last_id === 0) // there is no entry 0
-    const found = isTaken ? head.hash : await this.#orAlarm(sql, findEntryHash(sql, this.tenant_id, last_id))
-    if (!found && (await this.#isPurged(sql, auditKey, last_id))) return undefined
-    if (!found) return `entry ${last_id} of the audit chain is missing, and no purge deleted it`
-    return equalBytes(found, hash)
-      ? undefined
-      : `entry ${last_id} of the audit chain differs from the one that was written`
+    const { last_id } = witnessed
+    if (head.last_id === last_id && (!isEntryRead || last_id === 0))
+      // there is no entry 0
+      return equalBytes(head.hash, witnessed.hash) ? undefined : faultOf({ id: last_id, kind: 'differs' })
+    const { tenant_id } = this
+    const where = { tenant_id, after_id: last_id - 1, through_id: head.last_id, limit: FOLLOWED_ENTRIES + 1 }
+    const found = findBreak(witnessed, { head, stretch: await readChain(sql, where), auditKey })
+    if (!found || (found.kind === 'missing' && (await this.#isPurged(sql, auditKey, found.id)))) return undefined
+    return faultOf(found)
   }
 
   // Whoever hides the row can write a mark too, but not one with a valid MAC.
@@ -240,6 +246,13 @@ export class HeadWatch {
     this.#alarm = alarm
     this.onAlarm(this.tenant_id, alarm.reason)
   }
+}
+
+function faultOf({ id, kind }: Break): string {
+  if (kind === 'missing') return `entry ${id} of the audit chain is missing, and no purge deleted it`
+  return kind === 'differs'
+    ? `entry ${id} of the audit chain differs from the one that was written`
+    : `the audit chain does not continue from entry ${id}, which was written`
 }
 
 /** Whether one head of a chain equals another or follows it. An accepted rollback raises the version and lowers the id. */

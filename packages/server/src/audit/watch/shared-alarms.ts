@@ -14,15 +14,24 @@ import {
   replaceAlarm,
   writeAlarm,
 } from '../../store/alarms.js'
-import { findEntryHash, findHead, listHeadsWithKeys, listTenantsWithHeads } from '../../store/audit.js'
+import { findEntryHash, findHead, listHeadsWithKeys, listTenantsWithHeads, readChains } from '../../store/audit.js'
 import type { Sql } from '../../store/db.js'
 import { TamperedRowError } from '../../store/tampered-row.js'
 import { assertFormats } from '../../store/text-formats.js'
 import { ChainAlarmError } from '../append-errors.js'
-import { alarmMac, type ChainAlarm, equalBytes, genesisHash, type Head, type Witness } from '../formats/chain.js'
+import {
+  alarmMac,
+  type ChainAlarm,
+  type ChainedEntry,
+  equalBytes,
+  genesisHash,
+  type Head,
+  type Witness,
+} from '../formats/chain.js'
 import { isLossAccepted } from '../recorded-tenants.js'
 import { findAcceptedRollback, findNewestAcceptance } from './accepted-rollback.js'
-import { type Alarm, type HeadWatch, laterOf } from './head-watch.js'
+import { FOLLOWED_ENTRIES, findBreak } from './find-break.js'
+import { type Alarm, type HeadWatch, isAtLeast, laterOf } from './head-watch.js'
 import type { HeadWatches } from './head-watches.js'
 
 /** Tenants whose witnessed entry is compared with the database in one run; more tenants take turns. */
@@ -35,6 +44,14 @@ interface Turn {
   compared: (Witness & { tenant_id: string })[]
   begins: boolean
   ends: boolean
+}
+
+/** A head after the witnessed one, and the entries from that to it. */
+interface Later {
+  tenant_id: string
+  witness: Witness
+  head: Head
+  stretch: ChainedEntry[]
 }
 
 export interface SharedAlarmsOptions {
@@ -112,10 +129,11 @@ export function createSharedAlarms({
     for (const row of rows?.values() ?? []) await learn(row, findsUnseen).catch(note(errors))
     // Also without the alarms: whoever locks them must not keep this process from raising its own.
     const round = nextWitnesses()
-    for (const found of (await compareTurn(round).catch(note(unread))) ?? []) {
-      const watch = watches.get(found.tenant_id)
-      await (found.is_contradicted ? examine(watch) : follow(watch, found.head)).catch(note(errors))
-    }
+    const compared = (await compareTurn(round).catch(note(unread))) ?? []
+    for (const { tenant_id, is_contradicted } of compared)
+      if (is_contradicted) await examine(watches.get(tenant_id)).catch(note(errors))
+    for (const later of (await readLater(round, compared).catch(note(unread))) ?? [])
+      await follow(later).catch(note(errors))
     const unseen = findsUnseen ? await learnUnseen().catch(note(unread)) : undefined
     for (const watch of unseen ?? []) await examine(watch).catch(note(errors))
     if (unread.length + errors.length === 0) watches.comparisons.succeeded(round)
@@ -139,11 +157,32 @@ export function createSharedAlarms({
     return compared.length > 0 ? compareWitnesses(sql, compared) : []
   }
 
-  /** Adopts a later head, which a command or another server wrote: from now on the log must not go back behind it. */
-  async function follow(watch: HeadWatch, head: Head | undefined): Promise<void> {
-    const auditKey = await findAuditKey(watch.tenant_id).catch(unlessTampered)
-    const isAdopted = head && auditKey && auditKey !== 'tampered' && watch.adopt(head, auditKey)
-    if (!isAdopted) await examine(watch)
+  /** Reads the entries between the witnessed heads and later ones, which a command or another server wrote. */
+  async function readLater(round: Turn, compared: readonly ComparedHead[]): Promise<Later[]> {
+    const witnesses = new Map(round.compared.map((witness) => [witness.tenant_id, witness]))
+    const later = compared.flatMap(({ tenant_id, is_contradicted, head }) => {
+      const [witness, known] = [witnesses.get(tenant_id), watches.get(tenant_id).witnessed]
+      // What this process has written meanwhile it knows.
+      const isFollowed = !is_contradicted && head && witness && !(known && isAtLeast(known, head))
+      return isFollowed ? [{ tenant_id, witness, head }] : []
+    })
+    if (later.length === 0) return []
+    const stretches = later.map(({ tenant_id, witness, head }) => ({
+      tenant_id,
+      after_id: witness.last_id - 1,
+      through_id: head.last_id,
+    }))
+    const entries = await readChains(sql, stretches, FOLLOWED_ENTRIES + 1)
+    return later.map((each) => ({ ...each, stretch: entries.get(each.tenant_id) ?? [] }))
+  }
+
+  /** Adopts a later head: from now on the log must not go back behind it. */
+  async function follow({ tenant_id, witness, head, stretch }: Later): Promise<void> {
+    const watch = watches.get(tenant_id)
+    const auditKey = await findAuditKey(tenant_id).catch(unlessTampered)
+    const isContinued =
+      auditKey && auditKey !== 'tampered' && findBreak(witness, { head, stretch, auditKey }) === undefined
+    if (!isContinued || !watch.adopt(head, auditKey)) await examine(watch)
   }
 
   /** Adopts heads of tenants of which this process has seen none yet; returns the watches of those whose head is not authentic. */
