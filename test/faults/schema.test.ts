@@ -242,6 +242,24 @@ describe('a change outside the server', () => {
       'setting session_replication_role replica',
     ],
     [
+      'a trigger that is said to be internal',
+      `${trigger}; create trigger meddle before insert on audit_log for each row execute function meddle();
+       update pg_trigger set tgisinternal = true where tgname = 'meddle'`,
+      'trigger meddle on audit_log',
+    ],
+    [
+      "an operator of PostgreSQL's that calls another function",
+      `create function meddle(uuid, uuid) returns boolean language sql as $$ select $1::text = $2::text $$;
+       update pg_operator set oprcode = 'meddle'::regproc where oid = 'pg_catalog.=(uuid,uuid)'::regoperator`,
+      'operator pg_catalog.=(uuid,uuid)',
+    ],
+    [
+      "a cast of PostgreSQL's that calls another function",
+      `create function meddle(bigint) returns money language sql as $$ select null::money $$;
+       update pg_cast set castfunc = 'meddle'::regproc where castsource = 'bigint'::regtype and casttarget = 'money'::regtype`,
+      'cast from bigint to money',
+    ],
+    [
       'a schema in front of the catalog',
       'create schema meddle; set local search_path = meddle, pg_catalog, public',
       'search path meddle',

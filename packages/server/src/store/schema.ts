@@ -95,7 +95,7 @@ export async function describeSchema(transaction: Transaction): Promise<string[]
       from ours join pg_index as i on i.indrelid = ours.oid
       union all
       select 'trigger ' || t.tgname || ' on ' || ours.name || case t.tgenabled when 'D' then ' disabled' else '' end
-      from ours join pg_trigger as t on t.tgrelid = ours.oid and not t.tgisinternal
+      from ours join pg_trigger as t on t.tgrelid = ours.oid and (not t.tgisinternal or t.tgfoid >= 16384)
       union all
       select 'rule ' || r.rulename || ' on ' || ours.name from ours join pg_rewrite as r on r.ev_class = ours.oid
       union all
@@ -130,10 +130,14 @@ export async function describeSchema(transaction: Transaction): Promise<string[]
       where exists (select from pg_operator as c where c.oprnamespace = 'pg_catalog'::regnamespace and c.oprname = o.oprname)
         or not exists (select from pg_depend as d where d.classid = 'pg_operator'::regclass and d.objid = o.oid and d.deptype = 'e')
       union all
+      -- A superuser can have PostgreSQL's own operators and casts call another function.
+      select 'operator pg_catalog.' || o.oid::regoperator::text from pg_operator as o
+      where o.oprnamespace = 'pg_catalog'::regnamespace and (o.oid >= 16384 or o.oprcode::oid >= 16384)
+      union all
       -- A cast needs no schema.
       select 'cast from ' || c.castsource::regtype::text || ' to ' || c.casttarget::regtype::text
       from pg_cast as c join pg_type as s on s.oid = c.castsource join pg_type as t on t.oid = c.casttarget
-      where c.oid >= 16384 and s.typnamespace = 'pg_catalog'::regnamespace and t.typnamespace = 'pg_catalog'::regnamespace
+      where (c.oid >= 16384 or c.castfunc >= 16384) and s.typnamespace = 'pg_catalog'::regnamespace and t.typnamespace = 'pg_catalog'::regnamespace
       union all
       -- A row of ours that is deleted has such a table's rows looked for, deleted or updated, with all triggers of that table.
       select 'foreign key ' || pg_catalog.quote_ident(c.conname) || ' of ' || c.conrelid::regclass::text || ' to ' || ours.name
@@ -142,7 +146,7 @@ export async function describeSchema(transaction: Transaction): Promise<string[]
       union all
       select 'trigger ' || t.tgname || ' on ' || t.tgrelid::regclass::text || case t.tgenabled when 'D' then ' disabled' else '' end
       from pg_trigger as t
-      where not t.tgisinternal and t.tgrelid in (select conrelid from pg_constraint where confrelid in (select oid from ours))
+      where (not t.tgisinternal or t.tgfoid >= 16384) and t.tgrelid in (select conrelid from pg_constraint where confrelid in (select oid from ours))
         and t.tgrelid not in (select oid from ours)
       union all
       select 'rule ' || r.rulename || ' on ' || r.ev_class::regclass::text
