@@ -5,7 +5,8 @@ import { isIP } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
-import { backend } from '../support/database.js'
+import { runCommand } from '../support/command-host.js'
+import { backend, freshDatabase } from '../support/database.js'
 import { runEaas } from '../support/eaas-process.js'
 import { findPostgres } from '../support/find-postgres.js'
 import { type PostgresServer, startPostgres, unprivilegedAccount } from '../support/postgres.js'
@@ -74,6 +75,25 @@ describe.skipIf(backend() === 'embedded')('a PostgreSQL with TLS', { timeout: TI
     expect(await databaseLine('verify-full', { isKnown: true })).toMatch(
       /; the connection is encrypted \(TLSv1\.\d\), and the certificate verified$/,
     )
+  })
+
+  it('is missed where it is required, with what to do; prefer connects without it', async () => {
+    const { url } = (await freshDatabase('plain')) as { url: string }
+    for (const sslmode of ['require', 'allow', 'verify-full', 'prefer']) {
+      const environment = { EAAS_DATABASE_URL: `${url}?sslmode=${sslmode}` }
+      const { stdout } = await runCommand(['doctor'], { environment })
+      expect([sslmode, stdout]).toEqual([
+        sslmode,
+        expect.stringMatching(
+          sslmode === 'prefer'
+            ? /^ok +database .*; the connection is not encrypted$/m
+            : /^WRONG +database .*the database at \S+:\d+ offers no TLS: sslmode .* requires it\. Turn it on/m,
+        ),
+      ])
+    }
+    const environment = { EAAS_DATABASE_URL: `${url}?sslmode=require` }
+    const { code, stderr } = await runCommand(['start'], { environment })
+    expect([code, stderr]).toEqual([1, expect.stringMatching(/^eaas: NO_TLS: .* offers no TLS: sslmode /)])
   })
 
   it('is refused with what to do if its certificate is of an unknown authority', async () => {

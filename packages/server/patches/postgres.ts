@@ -133,6 +133,19 @@ const CONNECTION_PATCHES: readonly Patch[] = [
           return terminate()
         }`,
   ],
+  // No issue known. To a server that offers no TLS the driver sent the beginning of TLS all the same, and reported that the connection was lost.
+  [
+    "const canSSL = await new Promise(r => socket.once('data', x => r(x[0] === 83))) // S\n\n      if (!canSSL && ssl === 'prefer')\n        return connected()\n",
+    `const answer = await new Promise(r => socket.once('data', x => r(String.fromCharCode(x[0]))))
+
+      if (answer !== 'S' && ssl === 'prefer')
+        return connected()
+      if (answer === 'N') {
+        error(Errors.generic('NO_TLS', 'the database at ' + socket.host + ':' + socket.port + ' offers no TLS'))
+        return socket.destroy()
+      }
+`,
+  ],
   // No issue known. Where the host is an IP address, Node compared the certificate with the name `localhost`.
   [
     'net.isIP(socket.host) ? undefined : socket.host\n',

@@ -4,7 +4,7 @@ import { findRefusedLogin } from '../store/unreachable.js'
 const UNKNOWN_AUTHORITY =
   'the authority that signed the certificate of the database is unknown here. Set NODE_EXTRA_CA_CERTS to a file with its certificate'
 
-/** By SQLSTATE, or by Node's code of an error of TLS. */
+/** By SQLSTATE, or by the code of Node or of the patched driver for an error of TLS. */
 const ADVICE: Record<string, string> = {
   '08P01': 'unset EAAS_DATABASE_POOLER, or set it to transaction: there is a pooler',
   '28000': 'check the user in EAAS_DATABASE_URL, and that pg_hba.conf lets it in',
@@ -12,6 +12,8 @@ const ADVICE: Record<string, string> = {
   '3D000': 'create the database, or correct its name in EAAS_DATABASE_URL',
   '42501':
     'grant the role what it needs: run eaas migrate --role <role> as the owner of the tables, which says what only the owner of the database can grant',
+  NO_TLS:
+    'sslmode in EAAS_DATABASE_URL requires it. Turn it on in PostgreSQL (ssl = on), or leave sslmode out if nobody can listen between here and the database',
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNKNOWN_AUTHORITY,
   SELF_SIGNED_CERT_IN_CHAIN: UNKNOWN_AUTHORITY,
   DEPTH_ZERO_SELF_SIGNED_CERT: UNKNOWN_AUTHORITY,

@@ -7,7 +7,7 @@ import { findReached } from './pooler.js'
 import { EMBEDDED_PATH } from './search-path.js'
 import { type Durability, findDurability } from './settings.js'
 import { assertFormats } from './text-formats.js'
-import { findRefusedLogin, isUnreachable } from './unreachable.js'
+import { isMisconfigured, isUnreachable } from './unreachable.js'
 import { probeCommit } from './writability.js'
 
 /** Connections to PostgreSQL. The embedded database serves every client over one back end and gets one. */
@@ -164,7 +164,7 @@ async function untilReached<T>(open: () => Promise<T>, url: string, wait: Wait |
     try {
       return await open()
     } catch (error) {
-      if (!isUnreachable(error) || findRefusedLogin(error)) throw error
+      if (!isUnreachable(error) || isMisconfigured(error)) throw error
       const database = readDatabaseUrl(url)?.description ?? ''
       if (performance.now() >= until) throw new UnreachableDatabaseError(database, wait?.seconds ?? 0, error)
       if (!isReported) wait?.onWait({ database, seconds: wait.seconds, error })

@@ -3,6 +3,8 @@ import { DatabaseDeadlineError } from './deadline.js'
 
 /** Of the patched driver (patches/postgres.ts): none of the hosts takes writes. */
 const NOT_PRIMARY = 'NOT_PRIMARY'
+/** Of the patched driver: the database offers no TLS, which `sslmode` requires. */
+const NO_TLS = 'NO_TLS'
 
 /** Codes of Node's sockets and of the driver: the connection could not be made, or was lost. */
 const CONNECTION = new Set([
@@ -19,6 +21,7 @@ const CONNECTION = new Set([
   'CONNECTION_DESTROYED',
   'CONNECTION_ENDED',
   NOT_PRIMARY,
+  NO_TLS,
 ])
 /** PostgreSQL's SQLSTATEs: connection exceptions, too many connections, shut down by its operator, crashed, not up yet. */
 const SQLSTATE = /^(?:08...|53300|57P0[123])$/
@@ -31,6 +34,7 @@ const NEVER_CONNECTED = new Set([
   'ENOTFOUND',
   'EAI_AGAIN',
   'CONNECT_TIMEOUT',
+  NO_TLS,
 ])
 /** PostgreSQL's SQLSTATEs before it accepts a statement: too many connections, not up yet. */
 const NOT_ADMITTED = /^(?:53300|57P03)$/
@@ -51,6 +55,11 @@ export function isUnreachable(error: unknown): boolean {
 /** Whether the database was reached, and is a standby or read-only. */
 export function isNotPrimary(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === NOT_PRIMARY
+}
+
+/** Whether waiting does not help, because the database answers and what is configured is wrong. */
+export function isMisconfigured(error: unknown): boolean {
+  return findRefusedLogin(error) !== undefined || (error instanceof Error && 'code' in error && error.code === NO_TLS)
 }
 
 /** pgbouncer's texts for logins that failed, and the SQLSTATEs that PostgreSQL gives them. pgbouncer has 08P01 for all. */
