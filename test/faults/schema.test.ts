@@ -330,6 +330,17 @@ describe('eaas doctor and a server', () => {
       await expect.poll(differences).toBe('0')
       expect(await find()).toMatchObject({ ok: true })
       const sql = connectTo(database)
+      // The one session of the embedded database keeps what it began with.
+      if (database.backend === 'postgres') {
+        const on = new URL(database.directUrl).pathname.slice(1)
+        await sql.unsafe(`alter database ${on} set transform_null_equals = on`)
+        expect((await find()).detail).toMatch(
+          new RegExp(
+            `^somebody changed .*: setting transform_null_equals on \\(Reset it: alter database ${on} reset transform_null_equals\\)\\. Then verify every log [^;]*$`,
+          ),
+        )
+        await sql.unsafe(`alter database ${on} reset transform_null_equals`)
+      }
       await sql.unsafe(
         `${trigger}; create trigger meddle before update on chain_alarms for each row execute function meddle()`,
       )

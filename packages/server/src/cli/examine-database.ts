@@ -72,6 +72,8 @@ function hasTables({ missing }: SchemaDifferences): boolean {
 }
 
 const TABLE = /^table /
+/** A setting of the session, with the statement that resets it. */
+const SETTING = /^setting /
 /** What holds rows and says what they are; in whatever version of the schema, these execute no more than the expressions in them. */
 const PASSIVE = /^(?:table|column|constraint|CREATE|setting) /
 /** Of an expression: what is called by its schema, because it is not PostgreSQL's own. */
@@ -94,10 +96,16 @@ export async function findDifferences({ sql }: Store): Promise<Found<SchemaDiffe
 
 /** Examines how the tables differ, if they are of this version. */
 export function examineTables({ missing, added, beside }: SchemaDifferences): Result {
+  const settings = added.filter((line) => SETTING.test(line))
   const differences = [
     ...missing.map((line) => `missing: ${line}`),
-    ...added.map((line) => `not made by eaas: ${line}`),
+    ...added.filter((line) => !SETTING.test(line)).map((line) => `not made by eaas: ${line}`),
   ]
+  if (settings.length > 0) {
+    const detail = `somebody changed how sessions here read statements and rows: ${settings.join('; ')}. Then verify every log (eaas audit verify --all)`
+    if (differences.length === 0) return { ok: false, detail }
+    differences.push(...settings)
+  }
   if (differences.length > 0) {
     return {
       ok: false,

@@ -5,7 +5,7 @@
 import { readFile } from 'node:fs/promises'
 import type { Sql, Transaction } from './db.js'
 import { GRANTED_TABLES } from './grants.js'
-import { findWrongFormats } from './text-formats.js'
+import { findRemedies, findWrongFormats, type WrongFormat } from './text-formats.js'
 
 /** The lines of a database that this version migrated, in the folder of the migrations; a test compares it with one. */
 const EXPECTED = 'schema.txt'
@@ -158,16 +158,20 @@ export async function describeSchema(transaction: Transaction): Promise<string[]
       from pg_class as c join path on c.relnamespace = path.oid
       where c.relname = any(${[...GRANTED_TABLES]}::text[]) and c.oid not in (select oid from ours)
       union all
-      -- What changes how statements are read, or which triggers run.
-      select 'setting ' || name || ' ' || setting from pg_settings
-      where name in ('session_replication_role', 'transform_null_equals') and setting <> boot_val
-      union all
       select 'event trigger ' || evtname || ' on ' || evtevent from pg_event_trigger where evtenabled <> 'D'
     )
     select line from lines order by line collate "C"`
-  const formats = await findWrongFormats(transaction)
+  const settings = [...(await findChangedSettings(transaction)), ...(await findWrongFormats(transaction))]
   return [
     ...rows.map(({ line }) => line),
-    ...formats.map(({ name, value, remedy }) => `setting ${name} ${value} (${remedy})`),
+    ...settings.map(({ name, value, remedy }) => `setting ${name} ${value} (${remedy})`),
   ]
+}
+
+/** Finds the settings that change how statements are read, or which triggers run. */
+async function findChangedSettings(transaction: Transaction): Promise<WrongFormat[]> {
+  const changed = await transaction<{ name: string; value: string }[]>`
+    select name, setting as value from pg_settings
+    where name in ('session_replication_role', 'transform_null_equals') and setting <> boot_val`
+  return changed.length === 0 ? [] : findRemedies(transaction, changed)
 }

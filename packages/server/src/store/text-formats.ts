@@ -74,7 +74,7 @@ export async function findWrongFormats(sql: Queryable): Promise<WrongFormat[]> {
   const rows = await sql<{ name: string; value: string }[]>`
     select name, pg_catalog.current_setting(name) as value from pg_catalog.unnest(${names}::pg_catalog.text[]) as s (name)`
   const wrong = rows.filter(({ name, value }) => !isRead(name, value))
-  return wrong.length === 0 ? [] : addRemedies(sql, wrong)
+  return wrong.length === 0 ? [] : findRemedies(sql, wrong)
 }
 
 function isRead(name: string, value: string): boolean {
@@ -82,20 +82,32 @@ function isRead(name: string, value: string): boolean {
   return value === format?.value || (format?.isReadAlike?.(value) ?? false)
 }
 
-async function addRemedies(sql: Queryable, wrong: readonly { name: string; value: string }[]): Promise<WrongFormat[]> {
-  const rows = await sql<{ name: string; source: string; database: string; role: string }[]>`
-    select name, source, pg_catalog.quote_ident(pg_catalog.current_database()) as database, pg_catalog.quote_ident(session_user) as role
+/** Finds what to do about settings that somebody changed, by where PostgreSQL has their values from. */
+export async function findRemedies(
+  sql: Queryable,
+  wrong: readonly { name: string; value: string }[],
+): Promise<WrongFormat[]> {
+  const rows = await sql<SettingRow[]>`
+    select name, source, boot_val, pg_catalog.quote_ident(pg_catalog.current_database()) as database, pg_catalog.quote_ident(session_user) as role
     from pg_catalog.pg_settings where name = any(${wrong.map(({ name }) => name)}::text[])`
   return wrong.map(({ name, value }) => {
-    const { source = '', database = '', role = '' } = rows.find((row) => row.name === name) ?? {}
-    return { name, value, remedy: findRemedy(name, { source, database, role }) }
+    const row = rows.find((found) => found.name === name)
+    return { name, value, remedy: findRemedy(row ?? { name, source: '', database: '', role: '', boot_val: '' }) }
   })
 }
 
-function findRemedy(
-  name: string,
-  { source, database, role }: { source: string; database: string; role: string },
-): string {
+interface SettingRow {
+  name: string
+  /** where its value is from, as in pg_settings */
+  source: string
+  /** PostgreSQL's own value */
+  boot_val: string
+  /** the names of the database and of the role that logged in, quoted */
+  database: string
+  role: string
+}
+
+function findRemedy({ name, source, database, role, boot_val }: SettingRow): string {
   switch (source) {
     case 'database':
       return `Reset it: alter database ${database} reset ${name}`
@@ -109,6 +121,6 @@ function findRemedy(
     case 'session':
       return `A client set ${name} in this session: restart what holds the session, the server or the pooler`
     default:
-      return `The cluster's configuration says so: alter database ${database} set ${name} = '${FORMATS[name]?.value}'`
+      return `The cluster's configuration says so: alter database ${database} set ${name} = '${FORMATS[name]?.value ?? boot_val}'`
   }
 }
