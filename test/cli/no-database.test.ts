@@ -61,7 +61,9 @@ describe('on a new database', () => {
       const database = await freshDatabase('new')
       const { code, stdout, stderr } = await runCommand(command.split(' '), { database })
       expect([code, stdout]).toEqual([1, ''])
-      expect(stderr).toMatch(/^eaas: There is no installation yet in this database .* Create it: eaas start\n$/)
+      expect(stderr).toMatch(
+        /^eaas: There is no installation yet in this database .* Create it: eaas start\. If that has just begun, wait until it listens\n$/,
+      )
       if (database.backend === 'embedded') return
       const sql = connectTo(database)
       expect(await sql`select 1 from pg_tables where schemaname = 'public'`).toHaveLength(0)

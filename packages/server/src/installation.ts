@@ -15,7 +15,7 @@ import { holdsCheckpoints, type LineFault, readKeptFile } from './audit/watch/ke
 import { createSharedAlarms, type SharedAlarms } from './audit/watch/shared-alarms.js'
 import type { Config } from './config.js'
 import { deriveRowKey, openSecret, sealNewSecret } from './crypto/key-hierarchy.js'
-import { embeddedRootKeyPath, RootKeyError, readEmbeddedRootKey, readRootKey } from './crypto/root-key.js'
+import { embeddedRootKeyPath, NEEDED_KEY, RootKeyError, readEmbeddedRootKey, readRootKey } from './crypto/root-key.js'
 import { signingKeyOf } from './crypto/signing-key.js'
 import { MIGRATIONS_DIRECTORY } from './migrations-directory.js'
 import { createApiKeyUses } from './runner/api-key-uses.js'
@@ -121,7 +121,7 @@ export async function openInstallation({
     const isNew = (await findOwnInstance(store.sql)) === undefined
     if (isNew && !mayCreate) {
       throw new NoDatabaseError(
-        `There is no installation yet in this database (${store.description}). Create it: eaas start`,
+        `There is no installation yet in this database (${store.description}). Create it: eaas start. If that has just begun, wait until it listens`,
       )
     }
     if (isNew && config.checkpointFile !== undefined) await assertUnused(config.checkpointFile)
@@ -258,8 +258,7 @@ export async function findRootKey(
   if (fromEnvironment) return fromEnvironment
   if (!isEmbedded) {
     throw new RootKeyError(
-      'EAAS_DATABASE_URL is set, so the root key must come from EAAS_ROOT_KEY or EAAS_ROOT_KEY_FILE. ' +
-        'Make one with: openssl rand -base64 32',
+      `EAAS_DATABASE_URL is set, so the root key must come from EAAS_ROOT_KEY or EAAS_ROOT_KEY_FILE. ${NEEDED_KEY}`,
     )
   }
   return readEmbeddedRootKey(dataDir, { mayCreate })

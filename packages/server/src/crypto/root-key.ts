@@ -5,7 +5,9 @@ import { join } from 'node:path'
 import { decodeBase64, encodeBase64, KEY_BYTES } from '@eaas/protocol'
 import { importKey, randomKey } from './aead.js'
 
-const MAKE_ONE = 'Make one with: openssl rand -base64 32'
+/** What to do about a root key that is not there or is no key: another key than its own opens nothing of an installation. */
+export const NEEDED_KEY =
+  'An installation that exists needs the root key that it was first started with. Only for a new one, make one with: openssl rand -base64 32'
 
 /** Thrown when there is no usable root key; the message says what to do. */
 export class RootKeyError extends Error {
@@ -85,10 +87,10 @@ function parseRootKey(text: string, source: string): KeyObject {
   try {
     bytes = decodeBase64(text)
   } catch {
-    throw new RootKeyError(`The root key in ${source} is not standard base64. ${MAKE_ONE}`)
+    throw new RootKeyError(`The root key in ${source} is not standard base64. ${NEEDED_KEY}`)
   }
   if (bytes.length !== KEY_BYTES) {
-    throw new RootKeyError(`The root key in ${source} must be ${KEY_BYTES} bytes, got ${bytes.length}. ${MAKE_ONE}`)
+    throw new RootKeyError(`The root key in ${source} must be ${KEY_BYTES} bytes, got ${bytes.length}. ${NEEDED_KEY}`)
   }
   return importKey(bytes)
 }
