@@ -309,6 +309,7 @@ describe('the configuration', () => {
       'postgres://u:p@h1:5432,h2:x/d',
       'postgres://u:p@h1,/d',
       'postgres://u:hunter2%zz@h1/d',
+      'postgres://u:p@%2Fvar%2Frun%2Fpostgresql/d',
     ])('is a URL of PostgreSQL, and not %s, which is not shown', (text) => {
       writeFileSync(file, text)
       for (const [name, environment] of [
@@ -324,6 +325,7 @@ describe('the configuration', () => {
     it.each([
       ['user=eaas&password=hunter2', 'has the parameter user'],
       ['sslmod=require', 'has the parameter sslmod'],
+      ['host=/var/run/postgresql', 'has the parameter host. The server reads sslmode, '],
       ['sslmode=ful', 'sslmode in EAAS_DATABASE_URL must be one of disable, '],
     ])('has no parameter that would be sent to the database as it is: %s', (query, text) => {
       const message = refusalOf({ EAAS_DATABASE_URL: `postgres://localhost/eaas?${query}` })

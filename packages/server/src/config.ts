@@ -224,13 +224,13 @@ function databaseUrl(value: string | undefined, file: string | undefined): strin
   if (wrong === 'sslmode') throw new ConfigError(`sslmode in ${name} must be one of ${SSL_MODES.join(', ')}`)
   if (wrong !== undefined) {
     throw new ConfigError(
-      `${name} has the parameter ${wrong}. The server reads ${URL_PARAMETERS.join(', ')}; user and password go before the host`,
+      `${name} has the parameter ${wrong}. The server reads ${URL_PARAMETERS.join(', ')}; user and password go before the host. A Unix socket is not supported`,
     )
   }
   if (readDatabaseUrl(url)) return url
   throw new ConfigError(
     `${name} must be postgres://user:password@host:port/database, with % and code for special characters; ` +
-      'several hosts are separated by commas: @h1:5432,h2:5432/',
+      'several hosts are separated by commas: @h1:5432,h2:5432/. A Unix socket is not supported',
   )
 }
 

@@ -26,6 +26,7 @@ export function readDatabaseUrl(text: string): DatabaseUrl | undefined {
     .map((url) => new URL(url))
     .map(({ hostname, port }) => ({ host: bare(hostname), port: port || DEFAULT_PORT }))
   if (hosts.length > 1 && hosts.some(({ host }) => host === '')) return undefined
+  if (hosts.some(({ host }) => host.includes('%'))) return undefined // libpq's form of a Unix socket, which would be looked up as a name
   return {
     first,
     hosts: hosts.filter(({ host }) => host !== '').map(({ host, port }) => ({ host, port: Number(port) })),
