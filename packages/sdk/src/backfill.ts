@@ -118,7 +118,7 @@ export interface BackfillReport extends InspectReport {
   current: number
   /** Rows that others changed or held locked each time: run it again. */
   contended: number
-  /** Rows that were deleted meanwhile. */
+  /** Rows that were deleted while the run worked on them. */
   gone: number
 }
 

@@ -24,6 +24,8 @@ const MAX_TURNS = 150
 let database: TestDatabase
 let query: PostgresQuery
 let close: () => Promise<unknown>
+/** Takes one session for itself. */
+let reserve: () => Promise<{ query: PostgresQuery; release: () => void }>
 let service: Service
 let connection: { baseUrl: string; apiKey: string }
 let eaas: Client
@@ -35,10 +37,15 @@ beforeAll(async () => {
     const sql = postgres(database.directUrl, { max: 4, onnotice: () => undefined })
     query = (statement, parameters) => sql.unsafe(statement, parameters)
     close = () => sql.end()
+    reserve = async () => {
+      const own = await sql.reserve()
+      return { query: (statement, parameters) => own.unsafe(statement, parameters), release: () => own.release() }
+    }
   } else {
     const pglite = new PGlite(join(database.dataDir, 'postgres'))
     query = async (statement, parameters) => (await pglite.query<object>(statement, parameters)).rows
     close = () => pglite.close()
+    reserve = async () => ({ query, release: () => undefined })
   }
   const { secret } = await service.createTenant()
   connection = { baseUrl: service.url, apiKey: secret }
@@ -81,6 +88,29 @@ async function openAll(table: string) {
   expect(failed).toEqual([])
   return ok as unknown as Person[]
 }
+
+/** Works in a session that has these settings. */
+async function withSettings(settings: Record<string, string>, work: (query: PostgresQuery) => Promise<void>) {
+  const session = await reserve()
+  try {
+    for (const [name, value] of Object.entries(settings)) await session.query(`set ${name} = '${value}'`, [])
+    await work(session.query)
+  } finally {
+    for (const name of Object.keys(settings)) await session.query(`reset ${name}`, [])
+    session.release()
+  }
+}
+
+const modelOfMail = (more: object = {}) =>
+  eaas.model({
+    name: 'mail',
+    keyId,
+    format: 'text',
+    acceptPlaintext: true,
+    warn: false,
+    fields: { email: text({ index: 'email_index', normalize: ['lowercase'] }) },
+    ...more,
+  })
 
 describe('a table of PostgreSQL', () => {
   it('is encrypted in place: text and JSON columns, and nothing else is changed', async () => {
@@ -172,17 +202,55 @@ describe('a table of PostgreSQL', () => {
     expect((await inspectTable(model, inQuotes, { open: true })).found).toMatchObject({ rows: 100, left: 0 })
   })
 
+  it.each([
+    ['timestamptz', `'2026-01-31 23:59Z'::timestamptz + n * interval '1.000001 s'`],
+    ['tstzrange', `tstzrange('2026-01-31 23:59Z'::timestamptz + n * interval '1 s', null)`],
+    ['date', `'2026-01-31'::date + n`],
+    ['float8', 'sqrt(n) + 1e9'],
+    ['real', 'sqrt(n)::real'],
+    ['interval', `n * interval '-1 month -1 day 1.000001 s'`],
+    ['bytea', `decode(lpad(to_hex(n), 8, '0'), 'hex')`],
+    ['text[]', `array[n::text, null, '"']`],
+    ['bit(16)', 'n::bit(16)'],
+    ['char(3)', 'n::text'],
+  ])('is read by a key of type %s, whatever the settings of the session are', async (type, value) => {
+    const name = `keyed_${randomUUID().slice(0, 8)}`
+    await run(`create table ${name} (k ${type} primary key, email text, email_index text)`)
+    await run(`insert into ${name} select ${value}, 'secret' || n from generate_series(1, 9) n`)
+    const settings = {
+      DateStyle: 'SQL, DMY',
+      IntervalStyle: 'sql_standard',
+      TimeZone: 'Asia/Kolkata',
+      extra_float_digits: '0',
+      bytea_output: 'escape',
+    }
+    await withSettings(settings, async (query) => {
+      const table = postgresTable(query, name)
+      const report = await backfill(modelOfMail(), table, { batchSize: 2 })
+      expect(report).toMatchObject({ rows: 9, changed: 9, gone: 0 })
+      expect((await inspectTable(modelOfMail(), table, { batchSize: 2 })).found).toMatchObject({ rows: 9, left: 0 })
+      const [row] = (await query('show DateStyle', [])) as { DateStyle: string }[]
+      expect(row?.DateStyle).toBe('SQL, DMY')
+    })
+  })
+
+  it('is refused when the text of a key does not lead back to its row', async () => {
+    const name = `rounded_${randomUUID().slice(0, 8)}`
+    await run(`create type ${name}_key as (n int)`)
+    await run(
+      `create function ${name}_text(${name}_key) returns text language sql as $$ select '(' || $1.n / 10 || ')' $$`,
+    )
+    await run(`create cast (${name}_key as text) with function ${name}_text(${name}_key)`)
+    await run(`create table ${name} (k ${name}_key primary key, email text, email_index text)`)
+    await run(`insert into ${name} select row(n)::${name}_key, 'secret' from generate_series(11, 13) n`)
+    for (const ran of [backfill, inspectTable]) {
+      const { code, message } = await failure(ran(modelOfMail(), postgresTable(query, name)))
+      expect([code, message]).toEqual(['E_INVALID_INPUT', expect.stringContaining(`"k" of type ${name}_key`)])
+    }
+  })
+
   it('has any name, and so have its columns and constraints', async () => {
     const names = ['userTable', 'users.old', 'say "users"', 'Ünïcode users; --', 'select']
-    const modelOfMail = () =>
-      eaas.model({
-        name: 'odd',
-        keyId,
-        format: 'text',
-        acceptPlaintext: true,
-        warn: false,
-        fields: { email: text({ index: 'email_index', normalize: ['lowercase'] }) },
-      })
     const columns = { email: 'e.mail', email_index: 'e"mail_index' }
     await run(`create schema "odd.schema"`)
     for (const [number, name] of names.entries()) {

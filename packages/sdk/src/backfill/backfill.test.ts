@@ -294,6 +294,29 @@ describe('an application that writes meanwhile', () => {
     expect(table.rows.has('u4')).toBe(false)
   })
 
+  it('ends the run when a row that is still there is not read again by its key', async () => {
+    const table = tableOf(plain)
+    const isBusy = (key: string) => table.rows.set(key, { ...table.rows.get(key), note: 'newest' })
+    table.onSwap = (key) => key === 'u4' && isBusy(key)
+    table.again = async () => []
+    const seen: unknown[] = []
+    const running = backfill(migrating(), table, { batchSize: 2, onProgress: ({ after }) => seen.push(after) })
+    await expect(running).rejects.toThrow('again() of the table leaves out rows that page() returns')
+    expect(seen).toEqual(['u1', 'u3'])
+  })
+
+  it('works on a row that was deleted and inserted meanwhile', async () => {
+    const table = tableOf(plain)
+    const { again, rows } = table
+    table.onSwap = (key) => key === 'u4' && rows.set(key, { ...rows.get(key), note: 'newest' })
+    table.again = async () => {
+      table.again = again
+      table.onSwap = () => undefined
+      return []
+    }
+    expect(await backfill(migrating(), table)).toMatchObject({ rows: 7, changed: 7, gone: 0 })
+  })
+
   it('may keep a row for itself: the run comes back to it, and tells no later key before', async () => {
     const table = tableOf(plain)
     let isBusy = true

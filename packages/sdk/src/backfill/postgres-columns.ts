@@ -37,7 +37,7 @@ export async function readTable(ask: Ask, table: string): Promise<FoundTable> {
     `select json_build_object(
        'name', format('%I.%I.%I', current_database(), (select n.nspname from pg_catalog.pg_namespace n where n.oid = c.relnamespace), c.relname),
        'hasChildren', c.relkind = 'r' and exists (select from pg_catalog.pg_inherits h where h.inhparent = c.oid),
-       'columns', (select json_agg(json_build_array(a.attname, format_type(a.atttypid, null), format_type(coalesce(nullif(t.typbasetype, 0), a.atttypid), null), a.atttypmod))
+       'columns', (select json_agg(json_build_array(a.attname, format_type(a.atttypid, -1), format_type(coalesce(nullif(t.typbasetype, 0), a.atttypid), null), a.atttypmod))
          from pg_catalog.pg_attribute a join pg_catalog.pg_type t on t.oid = a.atttypid
          where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped),
        'indexes', (select json_agg(json_build_array(i.indisprimary, (select json_agg(a.attname order by k.at)
@@ -55,10 +55,10 @@ export async function readTable(ask: Ask, table: string): Promise<FoundTable> {
       'Take away the inheritance meanwhile (`alter table … no inherit …`), and name each table.',
     )
   }
+  // Types are written as for casts: `bpchar` and `"bit"`, since casts to `character` and `bit` keep one of several.
   const columns = found.columns.map(([name, type, base, modifier]): [string, PostgresColumn] => {
     const maxLength = base === 'character varying' && modifier > 4 ? modifier - 4 : undefined
-    // A cast to `character` keeps one character.
-    return [name, { name, type: type === 'character' ? 'bpchar' : type, base, maxLength }]
+    return [name, { name, type, base, maxLength }]
   })
   // An index over an expression, or over a column that may be null, does not tell rows apart.
   const unique = (found.indexes ?? []).filter(([, names, count]) => names?.length === count)

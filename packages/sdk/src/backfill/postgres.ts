@@ -71,6 +71,16 @@ function readTableName(table: unknown): string[] {
   return parts
 }
 
+/**
+ * Sets, for one statement, what the texts of values depend on. The text of a key is then exact, the same in every session, and gives a time with its
+ * offset: PostgreSQL may read an abbreviation such as IST as another zone. Each statement sets it for itself, since behind a pooler the next one may run in
+ * another session. As a condition without a column, it is evaluated before a row is read. Statements that write do without: they read
+ * these texts alike under all settings, and triggers of the table must find the settings of the session.
+ */
+const PINNED = `(select count(set_config(name, value, true)) from (values
+  ('DateStyle', 'ISO'), ('IntervalStyle', 'postgres'), ('TimeZone', 'UTC'), ('extra_float_digits', '1'), ('bytea_output', 'hex'), ('array_nulls', 'on')
+) as pinned(name, value)) > 0`
+
 /** Invalid argument for a power function: nothing else in the statement takes a root. */
 const NEGATIVE_ROOT = '2201F'
 const ALTERED = new DatabaseError('a trigger of the table changes what is written, so the row was left', NEGATIVE_ROOT)
@@ -82,9 +92,9 @@ function createTable(ask: Ask, table: string, { key, columns }: Places): Table {
   const keyColumns = key.map(of).join(', ')
   const selected = `json_build_array(json_build_array(${key.map((one) => `${of(one)}::text`).join(', ')}), json_build_array(${columns
     .map(({ column }) => `${of(column)}::text`)
-    .join(', ')}))::text as r`
+    .join(', ')}), (${keyColumns}) = (${key.map((one) => `${of(one)}::text::${one.type}`).join(', ')}))::text as r`
   const behind = (after: string | undefined) =>
-    after === undefined ? '' : ` where (${keyColumns}) > (${keyFrom('$1::text::json')})`
+    after === undefined ? 'true' : `(${keyColumns}) > (${keyFrom('$1::text::json')})`
   // As texts: a value that only a type or a collation calls equal has changed, and json has no equality.
   const unchanged = columns
     .map(({ column }, at) => `${of(column)}::text collate "C" is not distinct from (given.o->>${at})`)
@@ -92,12 +102,14 @@ function createTable(ask: Ask, table: string, { key, columns }: Places): Table {
   const isRow = (source: string) => `(${keyColumns}) = (${keyFrom(source)})`
 
   const rowsOf = (found: unknown[]): TableRow[] =>
-    (found as [string[], (string | null)[]][]).map(([key, texts]) => {
+    (found as [string[], (string | null)[], boolean][]).map(([texted, texts, leadsBack]) => {
+      // The next page would begin elsewhere, and the row would look deleted.
+      if (!leadsBack) throw notFoundByText(key)
       const row = Object.fromEntries(
         columns.map(({ name, column }, at) => [name, readColumn(column, texts[at] ?? null)]),
       )
-      const read = { key: JSON.stringify(key), row }
-      reads.set(read, { key, texts })
+      const read = { key: JSON.stringify(texted), row }
+      reads.set(read, { key: texted, texts })
       return read
     })
   const swapSome = async (changes: readonly TableChange[], written: readonly Placed[]): Promise<number[]> => {
@@ -135,14 +147,14 @@ function createTable(ask: Ask, table: string, { key, columns }: Places): Table {
     page: async (after, limit) =>
       rowsOf(
         await ask(
-          `select ${selected} from ${table} as t${behind(after)} order by ${keyColumns} limit ${limit}`,
+          `select ${selected} from ${table} as t where ${PINNED} and ${behind(after)} order by ${keyColumns} limit ${limit}`,
           after === undefined ? [] : [readKey(after, key.length)],
         ),
       ),
     again: async (keys) =>
       rowsOf(
         await ask(
-          `select ${selected} from json_array_elements($1::text::json) as given(k) join ${table} as t on ${isRow('given.k')} order by ${keyColumns}`,
+          `select ${selected} from json_array_elements($1::text::json) as given(k) join ${table} as t on ${isRow('given.k')} where ${PINNED} order by ${keyColumns}`,
           [`[${keys.join(',')}]`],
         ),
       ),
@@ -156,12 +168,20 @@ function createTable(ask: Ask, table: string, { key, columns }: Places): Table {
     },
     async count(after) {
       const [count] = await ask(
-        `select count(*)::text as r from ${table} as t${behind(after)}`,
+        `select count(*)::text as r from ${table} as t where ${behind(after)}`,
         after === undefined ? [] : [readKey(after, key.length)],
       )
       return Number(count)
     },
   }
+}
+
+function notFoundByText(key: readonly PostgresColumn[]): InvalidInputError {
+  const columns = key.map(({ name, type }) => `${JSON.stringify(name)} of type ${type}`).join(', ')
+  return new InvalidInputError(
+    `PostgreSQL does not find a row by its key as text: ${columns}`,
+    'Name other columns in `key`, of types such as integers, uuid and text.',
+  )
 }
 
 /** Changes of the same columns, which one statement writes. */

@@ -1,5 +1,6 @@
 /** Walks through a table once: page by page, each row by compare-and-swap, and again where somebody else was faster. */
 import { type DatabaseError, InvalidInputError, isEaasError } from '../errors.js'
+import { groupBy } from '../groups.js'
 import { assertNotAborted } from '../input.js'
 import { countForms, readForms, type TableCounts, type Versions } from './forms.js'
 import { readAfter, writeAfter } from './resume.js'
@@ -31,7 +32,7 @@ export interface BackfillProgress {
   failed: number
   /** Rows that others changed or held locked each time. The run comes back to them at the end. */
   contended: number
-  /** Rows that were deleted meanwhile. */
+  /** Rows that were deleted while the run worked on them. */
   gone: number
   /** How many rows there were behind `after` when the run began; undefined where the table does not count them. */
   total: number | undefined
@@ -57,6 +58,12 @@ export interface RunResult {
   counts: TableCounts
   /** The first 100. */
   failures: RowFailure[]
+}
+
+/** A row that others changed each time, and the key behind which its page was read. */
+interface Contended {
+  key: string
+  behind: string | undefined
 }
 
 interface Run {
@@ -89,7 +96,7 @@ export async function runWork(
     result: { progress, counts, failures: [] },
   }
   const tempo = createTempo(options.rowsPerSecond)
-  const later: string[] = []
+  let later: Contended[] = []
   const report = async () => {
     Object.assign(run.result.progress, tempo.figures(run.result.progress.rows, total), { contended: later.length })
     await onProgress?.({ ...run.result.progress })
@@ -98,7 +105,9 @@ export async function runWork(
     assertNotAborted(signal)
     const page = await table.page(after, batchSize)
     if (page.length === 0) break
-    later.push(...(await workOn(run, page, true)))
+    const behind = after
+    const contended = await workOn(run, page, { behind, isFirst: true })
+    later.push(...contended.map((key) => ({ key, behind })))
     const last = page.at(-1)?.key
     if (last === after) throw new InvalidInputError('page() of the table returned the rows that it had returned before')
     after = last
@@ -107,8 +116,16 @@ export async function runWork(
     await report()
     await tempo.wait(run.result.progress.rows, signal)
   }
-  for (const keys of chunks(later.splice(0), batchSize)) {
-    later.push(...(await workOn(run, await readAgain(run, keys), false)))
+  const pages = groupBy(later, ({ behind }) => behind)
+  later = []
+  for (const [behind, some] of pages) {
+    const found = await readAgain(
+      run,
+      some.map(({ key }) => key),
+      behind,
+    )
+    const contended = await workOn(run, found, { behind, isFirst: false })
+    later.push(...contended.map((key) => ({ key, behind })))
   }
   if (later.length === 0) reach(run, after)
   await report()
@@ -121,7 +138,11 @@ function reach({ table, options, result }: Run, key: string | undefined): void {
 }
 
 /** Works on rows until each is done. Returns the keys of those that others kept changing. */
-async function workOn(run: Run, page: readonly TableRow[], isFirst: boolean): Promise<string[]> {
+async function workOn(
+  run: Run,
+  page: readonly TableRow[],
+  { behind, isFirst }: { behind: string | undefined; isFirst: boolean },
+): Promise<string[]> {
   const { result, shop, versions, work, options } = run
   if (isFirst) result.progress.rows += page.length
   let pending = page
@@ -133,15 +154,32 @@ async function workOn(run: Run, page: readonly TableRow[], isFirst: boolean): Pr
     const lost = await swapEach(run, changes)
     if (lost.length === 0 || round === MAX_ROUNDS) return lost
     await rest(FIRST_PAUSE_MS * 2 ** round, shop.signal)
-    pending = await readAgain(run, lost)
+    pending = await readAgain(run, lost, behind)
     if (pending.length === 0) return []
   }
 }
 
-async function readAgain({ table, result }: Run, keys: readonly string[]): Promise<readonly TableRow[]> {
+/** Reads rows of the page behind a key again. @throws InvalidInputError when one is still there and its key does not lead back to it */
+async function readAgain(
+  { table, result, options }: Run,
+  keys: readonly string[],
+  behind: string | undefined,
+): Promise<readonly TableRow[]> {
   const rows = await table.again(keys)
-  result.progress.gone += keys.length - rows.length
-  return rows
+  if (rows.length === keys.length) return rows
+  const found = new Set(rows.map(({ key }) => key))
+  const missing = new Set(keys.filter((key) => !found.has(key)))
+  const there = (await table.page(behind, options.batchSize)).filter(({ key }) => missing.has(key))
+  // The application may have inserted them again between the two statements.
+  const back = there.length === 0 ? [] : await table.again(there.map(({ key }) => key))
+  if (back.length < there.length) {
+    throw new InvalidInputError(
+      'again() of the table leaves out rows that page() returns',
+      'Their keys do not lead back to them, so no row of the page can be told from a deleted one. Read the table by another key.',
+    )
+  }
+  result.progress.gone += missing.size - back.length
+  return [...rows, ...back]
 }
 
 /** Counts what is done, and returns what is to be written. */
@@ -201,8 +239,4 @@ export function describeFailure(
 ): RowFailure {
   const message = error.message.replace(/^record \d+, field "[^"]*": /, '') // the key says which
   return { key, field: error.place?.field, code: error.code, message: `${message}. ${error.hint}` }
-}
-
-function* chunks<T>(list: readonly T[], size: number): Generator<T[]> {
-  for (let start = 0; start < list.length; start += size) yield list.slice(start, start + size)
 }

@@ -27,7 +27,7 @@ export interface Table {
   readonly scope?: string | undefined
   /** Reads the next rows behind a key, or the first ones; at most `limit`, and none only at the end. */
   page(after: string | undefined, limit: number): Promise<readonly TableRow[]>
-  /** Reads rows again. Leaves out those that are gone. */
+  /** Reads rows again. Leaves out those that are gone; the run ends with an error when `page` still returns one of them. */
   again(keys: readonly string[]): Promise<readonly TableRow[]>
   /**
    * Writes each row in one step if all columns of the model still hold what was read (compare-and-swap), and must not write it otherwise. Tells
