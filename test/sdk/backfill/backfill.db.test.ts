@@ -249,6 +249,45 @@ describe('a table of PostgreSQL', () => {
     }
   })
 
+  it('is refused before a row is read when the model binds to a type that drivers return in other forms', async () => {
+    const name = `bound_${randomUUID().slice(0, 8)}`
+    await run(`create type ${name}_mood as enum ('glad')`)
+    await run(`create domain ${name}_code as char(8)`)
+    await run(`create domain ${name}_codes as ${name}_code`)
+    await run(`create domain ${name}_word as varchar(9)`)
+    await run(`create domain ${name}_words as ${name}_word`)
+    await run(`create table ${name} (id int primary key, email text, email_index text)`)
+    await run(`insert into ${name} values (1, 'secret')`)
+    const refused =
+      'char(8) bpchar inet cidr bool float8 real date time timestamp timestamptz bytea interval bit(3) money int[] xml'
+    for (const type of [...refused.split(' '), `${name}_codes`]) {
+      await run(`alter table ${name} add column "a ${type}" ${type}`)
+      const model = modelOfMail({ bind: [`a ${type}`] })
+      for (const ran of [backfill, inspectTable]) {
+        const { code, message, hint } = await failure(ran(model, postgresTable(query, name)))
+        const says = expect.stringContaining(`binds to the column ${JSON.stringify(`a ${type}`)} of type `)
+        expect([code, message, hint]).toEqual(['E_INVALID_INPUT', says, expect.stringContaining('Bind to a column')])
+      }
+    }
+    const taken = {
+      text: 'x',
+      'varchar(9)': 'x',
+      name: 'x',
+      uuid: randomUUID(),
+      int2: 1,
+      int8: 1,
+      'numeric(9,2)': 1.5,
+      oid: 1,
+      jsonb: 1,
+    }
+    const named = { [`${name}_mood`]: 'glad', [`${name}_words`]: 'x' }
+    for (const [type, value] of Object.entries({ ...taken, ...named })) {
+      await run(`alter table ${name} add column "a ${type}" ${type} not null default '${value}'`)
+      const report = await backfill(modelOfMail({ bind: [`a ${type}`] }), postgresTable(query, name), { dryRun: true })
+      expect([type, report.changed, report.failed]).toEqual([type, 1, 0])
+    }
+  })
+
   it('has any name, and so have its columns and constraints', async () => {
     const names = ['userTable', 'users.old', 'say "users"', 'Ünïcode users; --', 'select']
     const columns = { email: 'e.mail', email_index: 'e"mail_index' }

@@ -2,7 +2,7 @@
 import { InvalidInputError } from '../errors.js'
 import { assertOptions } from '../input.js'
 import { nearestName } from '../nearest-name.js'
-import { assertHoldsEnvelopes, type PostgresColumn } from './postgres-values.js'
+import { assertBinds, assertHoldsEnvelopes, type PostgresColumn } from './postgres-values.js'
 import type { TableColumns } from './table.js'
 
 /** Runs a statement whose only column is JSON text, and returns its parsed values. */
@@ -27,7 +27,7 @@ export interface FoundTable {
 interface Catalogue {
   name: string
   hasChildren: boolean
-  columns: [string, string, string, number][]
+  columns: [string, string, string, number, boolean][]
   indexes: [boolean, string[] | null, number][] | null
 }
 
@@ -37,8 +37,12 @@ export async function readTable(ask: Ask, table: string): Promise<FoundTable> {
     `select json_build_object(
        'name', format('%I.%I.%I', current_database(), (select n.nspname from pg_catalog.pg_namespace n where n.oid = c.relnamespace), c.relname),
        'hasChildren', c.relkind = 'r' and exists (select from pg_catalog.pg_inherits h where h.inhparent = c.oid),
-       'columns', (select json_agg(json_build_array(a.attname, format_type(a.atttypid, -1), format_type(coalesce(nullif(t.typbasetype, 0), a.atttypid), null), a.atttypmod))
-         from pg_catalog.pg_attribute a join pg_catalog.pg_type t on t.oid = a.atttypid
+       'columns', (select json_agg(json_build_array(a.attname, format_type(a.atttypid, -1), case b.typname when 'citext' then 'citext' else format_type(b.oid, null) end, a.atttypmod, b.typtype = 'e'))
+         from pg_catalog.pg_attribute a
+         join lateral (with recursive of_domain(oid) as (
+           select a.atttypid union all
+           select t.typbasetype from of_domain join pg_catalog.pg_type t on t.oid = of_domain.oid where t.typbasetype <> 0
+         ) select t.oid, t.typname, t.typtype from of_domain join pg_catalog.pg_type t on t.oid = of_domain.oid where t.typbasetype = 0) b on true
          where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped),
        'indexes', (select json_agg(json_build_array(i.indisprimary, (select json_agg(a.attname order by k.at)
            from unnest(i.indkey::int2[]) with ordinality as k(attnum, at)
@@ -56,9 +60,9 @@ export async function readTable(ask: Ask, table: string): Promise<FoundTable> {
     )
   }
   // Types are written as for casts: `bpchar` and `"bit"`, since casts to `character` and `bit` keep one of several.
-  const columns = found.columns.map(([name, type, base, modifier]): [string, PostgresColumn] => {
+  const columns = found.columns.map(([name, type, base, modifier, isEnum]): [string, PostgresColumn] => {
     const maxLength = base === 'character varying' && modifier > 4 ? modifier - 4 : undefined
-    return [name, { name, type, base, maxLength }]
+    return [name, { name, type, base, maxLength, isEnum }]
   })
   // An index over an expression, or over a column that may be null, does not tell rows apart.
   const unique = (found.indexes ?? []).filter(([, names, count]) => names?.length === count)
@@ -107,6 +111,7 @@ export function placeColumns(
       )
     }
   }
+  for (const name of bind) assertBinds(placed(name).column)
   if (key.length === 0 || !unique.some((one) => one.every((name) => key.includes(name)))) {
     throw new InvalidInputError(
       'the rows have no unique key',

@@ -10,6 +10,8 @@ export interface PostgresColumn {
   base: string
   /** The number in `varchar(100)`; undefined without one. */
   maxLength: number | undefined
+  /** Whether the base is an enum. */
+  isEnum: boolean
 }
 
 const JSON_TYPES = ['json', 'jsonb']
@@ -27,6 +29,24 @@ export function assertHoldsEnvelopes({ name, base, maxLength }: PostgresColumn):
   if (maxLength !== undefined && maxLength < LEAST_LENGTH) {
     throw new InvalidInputError(`${column} holds at most ${maxLength} characters, which no encrypted value fits`, hint)
   }
+}
+
+/**
+ * The types whose values drivers return as the text or the whole number that PostgreSQL shows, or parse as JSON like this entry. Not `character`, whose text
+ * has no padding, and `inet`, whose text has a mask: drivers return the one and leave out the other.
+ */
+const BOUND_TYPES = [
+  ...[...TEXT_TYPES, ...JSON_TYPES, 'name', 'uuid'],
+  ...['smallint', 'integer', 'bigint', 'numeric', 'oid'],
+]
+
+/** Refuses a column to whose values an application would bind otherwise: what is sealed would never open there. @throws InvalidInputError */
+export function assertBinds({ name, base, isEnum }: PostgresColumn): void {
+  if (isEnum || BOUND_TYPES.includes(base)) return
+  throw new InvalidInputError(
+    `the model binds to the column ${JSON.stringify(name)} of type ${base}, which drivers return otherwise than as its text`,
+    'Bind to a column of a type such as text, varchar, uuid, bigint, numeric or an enum, or give this one such a type first.',
+  )
 }
 
 /** Reads a value for the model: JSON of JSON columns, lists of arrays, text of all others. */
