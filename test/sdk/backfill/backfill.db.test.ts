@@ -377,6 +377,21 @@ describe('a table of PostgreSQL', () => {
     expect([refused.code, refused.message]).toEqual(['E_INVALID_INPUT', expect.stringContaining('inherit')])
   })
 
+  it('is refused where row-level security hides rows from the role', async () => {
+    const name = await createPeople(2)
+    await run(`alter table ${name} enable row level security`)
+    await run(`create policy mine on ${name} using (height = '1')`)
+    await run(`grant select, update on ${name} to pg_monitor`) // a role that every server has
+    expect((await inspectTable(modelOf(), postgresTable(query, name))).found.rows).toBe(2) // the owner
+    await withSettings({ role: 'pg_monitor' }, async (query) => {
+      for (const ran of [inspectTable, backfill]) {
+        const { code, message } = await failure(ran(modelOf(), postgresTable(query, name)))
+        expect([code, message]).toEqual(['E_INVALID_INPUT', expect.stringContaining('row-level security')])
+      }
+    })
+    expect((await inspectTable(modelOf(), postgresTable(query, name))).found).toMatchObject({ rows: 2, left: 2 })
+  })
+
   it('leaves a row that a constraint refuses, and shows nothing of it', async () => {
     const name = await createPeople(6)
     await run(`update ${name} set email = 'SECRET1@x.org' where height = '2'`) // equal after normalize

@@ -27,6 +27,7 @@ export interface FoundTable {
 interface Catalogue {
   name: string
   hasChildren: boolean
+  hidesRows: boolean
   columns: [string, string, string, number, boolean][]
   indexes: [boolean, string[] | null, number][] | null
 }
@@ -37,6 +38,7 @@ export async function readTable(ask: Ask, table: string): Promise<FoundTable> {
     `select json_build_object(
        'name', format('%I.%I.%I', current_database(), (select n.nspname from pg_catalog.pg_namespace n where n.oid = c.relnamespace), c.relname),
        'hasChildren', c.relkind = 'r' and exists (select from pg_catalog.pg_inherits h where h.inhparent = c.oid),
+       'hidesRows', row_security_active(c.oid),
        'columns', (select json_agg(json_build_array(a.attname, format_type(a.atttypid, -1), case b.typname when 'citext' then 'citext' else format_type(b.oid, null) end, a.atttypmod, b.typtype = 'e'))
          from pg_catalog.pg_attribute a
          join lateral (with recursive of_domain(oid) as (
@@ -57,6 +59,13 @@ export async function readTable(ask: Ask, table: string): Promise<FoundTable> {
     throw new InvalidInputError(
       `tables inherit from ${table}, and its key does not tell their rows apart`,
       'Take away the inheritance meanwhile (`alter table … no inherit …`), and name each table.',
+    )
+  }
+  // By the catalogue: `row_security = off` has to be set before a statement is parsed, which one that any pooler runs cannot do for itself.
+  if (found.hidesRows) {
+    throw new InvalidInputError(
+      `row-level security may hide rows of ${table} from this role`,
+      'Connect as the owner of the table, or as a role with `bypassrls`, which it needs also where the table has `force row level security`.',
     )
   }
   // Types are written as for casts: `bpchar` and `"bit"`, since casts to `character` and `bit` keep one of several.
