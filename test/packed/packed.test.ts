@@ -71,6 +71,48 @@ export async function run(keyId: string): Promise<string> {
 }
 `
 
+/**
+ * Exports values without saying their types, as an application with `declaration: true` does: it compiles only if the package exports by name each type
+ * that TypeScript would write into the declarations. Of each function, these are the types of its parameters, of their members, and of its result.
+ */
+const EXPORTED = `
+import * as sdk from '@eaas/sdk'
+import * as backfill from '@eaas/sdk/backfill'
+import * as broker from '@eaas/sdk/broker'
+import * as offline from '@eaas/sdk/offline'
+import * as prisma from '@eaas/sdk/prisma'
+import * as streams from '@eaas/sdk/streams'
+import * as sync from '@eaas/sdk/sync'
+import * as testing from '@eaas/sdk/testing'
+
+declare function signaturesOf<T>(functions: T): {
+  [K in keyof T]: T[K] extends (...given: infer A) => infer R
+    ? { given: { [I in keyof A]: A[I] extends object ? { [M in keyof A[I]]: A[I][M] } : A[I] }; result: R }
+    : never
+}
+export const entries = signaturesOf({ ...sdk, ...backfill, ...broker, ...offline, ...prisma, ...streams, ...sync, ...testing })
+const eaas = sdk.createClient(testing.createTestService())
+export const client = signaturesOf({ ...eaas })
+export const { keys, apiKeys, audit, server } = eaas
+export const resources = [{ ...keys }, { ...apiKeys }, { ...audit }, { ...server }]
+export const exported = { ...offline.openExport('') }
+
+const fields = { name: sdk.text({ index: 'name_index' }), born: sdk.date().nullable(), prefs: sdk.json<{ dark: boolean }>().optional() }
+export const users = eaas.model({ name: 'users', keyId: '', fields, indexes: { parts: { ngram: 'name', length: 3 } } })
+export const model = signaturesOf({ ...users })
+export const find = (name: string) => users.index({ name })
+export const findPart = (contains: string) => users.index({ name: { contains } })
+export const seal = () => users.encrypt({ id: 7, name: 'Ada', born: null })
+export const open = async () => users.decryptMany([await seal()])
+export const picked = users.pick('name')
+export const change = () => users.encryptPartial({ id: 7, name: 'Ada' })
+export const reseal = async () => users.reseal([await seal()])
+export const pack = async () => users.pack(await seal())
+export const sealAny = <R extends { name: string; born: Date }>(row: R) => users.encrypt(row)
+export const modelOf = <F extends sdk.Fields>(fields: F) => eaas.model({ name: 'any', keyId: '', fields })
+export const extend = <M extends Record<string, prisma.AnyModel>>(models: M) => prisma.encrypted(models)({})
+`
+
 /** What only compiles where the types know `Symbol.dispose`, and what does not compile anywhere. */
 const CLOSED_AT_THE_END = `
 import { createClient, text, type ClientOptions } from '@eaas/sdk'
@@ -89,6 +131,8 @@ beforeAll(async () => {
   tarball = await installPackedSdk(folder)
   await writeFile(join(folder, 'application.ts'), APPLICATION)
   await writeFile(join(folder, 'application.cts'), APPLICATION)
+  await writeFile(join(folder, 'exported.ts'), EXPORTED)
+  await writeFile(join(folder, 'exported.cts'), EXPORTED)
 }, TIMEOUT_MS)
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
@@ -166,7 +210,8 @@ describe('the package', () => {
   ])(
     'has types that are right to their last file, as %s looks for them',
     (_, roots, module, moduleResolution) => {
-      const { complaints, files } = compile(roots, { module, moduleResolution })
+      const all = roots.flatMap((root) => [root, root.replace('application', 'exported')])
+      const { complaints, files } = compile(all, { module, moduleResolution, declaration: true })
       expect(complaints).toEqual([])
       const ours = files.filter((path) => path.includes('@eaas/sdk/dist'))
       // Types for CommonJS are files of their own.

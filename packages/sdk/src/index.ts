@@ -55,7 +55,25 @@ export {
 } from './models/fields.js'
 export type { Model, PlainRow, StoredRow } from './models/model.js'
 export type { Accepted, RowsOptions } from './models/model-deps.js'
-export type { CompoundIndex, Compounds, Fields, NgramIndex, PrefixIndex } from './models/model-types.js'
+// With what the methods of a model return, by name: an application that exports such a value must be able to name its type.
+export type {
+  AnyField,
+  CompoundIndex,
+  Compounds,
+  Fields,
+  NgramIndex,
+  OpenedRow,
+  OtherColumns,
+  PartialFields,
+  PickedCompounds,
+  PlainShape,
+  PrefixIndex,
+  Query,
+  QueryColumns,
+  SealedPartial,
+  SealedRow,
+  SealedShape,
+} from './models/model-types.js'
 export type { FailedRow, RowsResult } from './models/open-rows.js'
 export type { RewrapBatch, RewrapItem, RewrapOptions } from './models/rotation.js'
 export type { Progress } from './records/blocks.js'

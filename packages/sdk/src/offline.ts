@@ -39,16 +39,17 @@ import {
 import { demandContext, type OpenableParts, openBound, readContext, sealBound } from './records/bound-envelopes.js'
 import { readEnvelope, type StoredEnvelope } from './records/read-envelope.js'
 
-export type { Context, Envelope } from '@eaas/protocol'
+export type { Context, Envelope, WrappedKey } from '@eaas/protocol'
 export {
   ContentError,
   DecryptionError,
   EaasBaseError,
+  type EaasError,
   InvalidInputError,
   isEaasError,
   RandomnessError,
 } from './errors.js'
-export type { Bytes } from './input.js'
+export type { Binary, Bytes } from './input.js'
 export type { Bundle, StoredEnvelope } from './records/read-envelope.js'
 
 const takeIv = createIvPool()

@@ -3,7 +3,7 @@ import type { Read } from './adapters/bytes.js'
 import { extendClient } from './adapters/prisma/extension.js'
 import type { AnyModel } from './any-model.js'
 
-export type { AnyModel }
+export type { AnyModel, Read }
 
 type PlainOf<M> = M extends { readonly '~types'?: { plain: infer P } } ? P : never
 type ValueOf<T> = Exclude<T, undefined> | (undefined extends T ? null : never)

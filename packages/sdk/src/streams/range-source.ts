@@ -1,5 +1,4 @@
 /** Where a part of a stored stream is read from. */
-import type { Soon } from '../async/is-promise.js'
 import { InvalidInputError } from '../errors.js'
 import { type Binary, readBinary } from '../input.js'
 
@@ -12,7 +11,7 @@ export type RangeSource =
       readonly size: number
       slice(start: number, end: number): { arrayBuffer(): Promise<ArrayBuffer> }
     }
-  | ((start: number, end: number, signal: AbortSignal) => Soon<Binary>)
+  | ((start: number, end: number, signal: AbortSignal) => Binary | Promise<Binary>)
 
 /** Reads bytes, fewer only at the end of the source. */
 export type ReadSource = (start: number, end: number) => Promise<Uint8Array>
