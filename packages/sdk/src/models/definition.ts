@@ -284,9 +284,18 @@ function assertBind(bind: readonly BindColumn[], fields: readonly PlacedField[],
 function assertNoHiddenField(fields: Readonly<Record<PropertyKey, AnyField>>): void {
   const seen: PropertyKey[] = Object.keys(fields)
   for (let owner: object = fields; owner; owner = Object.getPrototypeOf(owner)) {
-    const hidden = Reflect.ownKeys(owner).find((key) => !seen.includes(key) && fields[key]?.['~spec'])
+    const hidden = Reflect.ownKeys(owner).find((key) => !seen.includes(key) && memberOf(fields, owner, key)?.['~spec'])
     if (hidden) throw new InvalidInputError(`fields: ${String(hidden)} must be enumerable, and the object's own`)
   }
+}
+
+/** Reads a member. Does not call the accessor `__proto__` that objects inherit, which throws under `node --disable-proto=throw`. */
+function memberOf(
+  fields: Readonly<Record<PropertyKey, AnyField>>,
+  owner: object,
+  key: PropertyKey,
+): AnyField | undefined {
+  return key === '__proto__' ? Object.getOwnPropertyDescriptor(owner, key)?.value : fields[key]
 }
 
 function namesOf(fields: readonly PlacedField[]): string[] {

@@ -105,6 +105,22 @@ describe('a definition', () => {
     expect(() => define(eaas)).toThrow(expect.objectContaining({ code: 'E_INVALID_INPUT' }))
   })
 
+  it('is read without the accessor `__proto__`, which throws under `node --disable-proto=throw`', () => {
+    const accessor = Object.getOwnPropertyDescriptor(Object.prototype, '__proto__') as PropertyDescriptor
+    const eaas = connect()
+    const refuse = () => {
+      throw new Error('ERR_PROTO_ACCESS')
+    }
+    Object.defineProperty(Object.prototype, '__proto__', { ...accessor, get: refuse, set: refuse })
+    try {
+      eaas.model({ name: 'users', keyId, fields: { a: text() } })
+    } finally {
+      Object.defineProperty(Object.prototype, '__proto__', accessor)
+    }
+    const fields = Object.create(null, { ...OWN_FIELD, ['__proto__']: { value: text() } })
+    expect(() => eaas.model({ name: 'users', keyId, fields })).toThrow('__proto__ must be enumerable')
+  })
+
   it('may come from a class or a module, whatever else is in it', () => {
     class Fields {
       a = text()
