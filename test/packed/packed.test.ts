@@ -266,6 +266,8 @@ describe('the package', () => {
     const options = { name: 'users', keyId, fields: { email: cjs.text({ index: 'email_index' }) } }
     const model = eaas.model(options)
     expect((await model.decrypt(await model.encrypt({ email: 'ada' }))).email).toBe('ada')
+    const { describeModel } = require('@eaas/sdk/backfill') as typeof import('@eaas/sdk/backfill')
+    expect(() => describeModel(model)).toThrow('of this copy of @eaas/sdk')
     const stream = new Blob(['ada']).stream().pipeThrough(encryptStream(eaas, { keyId })) // a client of the other copy
     expect((await new Response(stream).arrayBuffer()).byteLength).toBe(512 + 3 + 16)
     const error: unknown = await eaas.keys.create({ name: 'users' }).catch((reason: unknown) => reason)

@@ -27,7 +27,7 @@ export function getInternals(model: unknown): ModelInternals {
   const internals = findInternals(model)
   if (internals) return internals
   throw new InvalidInputError(
-    'expected a model, made by model() of a client',
-    'There may be two copies of @eaas/sdk: load its entries all by import or all by require.',
+    'expected a model, made by model() of a client of this copy of @eaas/sdk: `import` and `require` load one each',
+    'Pass such a model, and load the entries of @eaas/sdk all by `import`, or all by `require`.',
   )
 }
