@@ -1,6 +1,6 @@
 /** How far a run of `backfill` got, in a file that a kill leaves whole. */
 import { open, readFile, rename, unlink } from 'node:fs/promises'
-import { refusePath, resolvePath } from './files.js'
+import { FOLDER_REASONS, refusePath, resolvePath } from './files.js'
 import { type Io, UsageError } from './io.js'
 
 const FORMAT = 'eaas/backfill-state/1'
@@ -34,7 +34,7 @@ export async function openState(io: Io, file: string, run: Readonly<Record<strin
     async save({ after, done }) {
       const temporary = `${path}.new` // the same name each time, so that killed runs leave one at most
       const handle = await open(temporary, 'w', 0o600).catch((error: unknown) =>
-        refusePath(file, error, { ENOENT: 'its folder does not exist' }),
+        refusePath(file, error, FOLDER_REASONS),
       )
       try {
         await handle.writeFile(`${JSON.stringify({ format: FORMAT, run, after, done })}\n`)

@@ -18,6 +18,14 @@ export const REASONS: Readonly<Record<string, string>> = {
   EPERM: 'this user may not open it',
 }
 
+/** What the error of a new file says, where it is its folder that refuses it. */
+export const FOLDER_REASONS: typeof REASONS = {
+  EACCES: 'its folder is not writable for this user',
+  ENOENT: 'its folder does not exist',
+  EPERM: 'its folder is not writable for this user',
+  EROFS: 'its folder is not writable, since the file system is read-only',
+}
+
 /** @throws UsageError always, that says what is wrong with a path; any other error unchanged */
 export function refusePath(path: string, error: unknown, reasons: typeof REASONS = {}): never {
   const { code = '' } = error as NodeJS.ErrnoException

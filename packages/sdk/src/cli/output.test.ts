@@ -203,6 +203,8 @@ describe('what the new file replaces', () => {
       ['folder', 'folder: it is a directory'],
       ['', '--out is empty'],
       ['none/b', 'none/b: its folder does not exist'],
+      // A folder that root cannot write to either.
+      ...(process.platform === 'linux' ? [['/sys/b', '/sys/b: its folder is not writable']] : []),
     ] as const) {
       const ran = await command(['encrypt', 'a.txt', '--key', 'files', '--force', '-o', out])
       expect(ran).toMatchObject({ code: 2, err: expect.stringContaining(message) })

@@ -5,7 +5,7 @@ import { type FileHandle, link, lstat, open, readdir, realpath, rename, stat, un
 import { hostname } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import type { Arguments } from './arguments.js'
-import { REASONS, refusePath, resolvePath } from './files.js'
+import { FOLDER_REASONS, REASONS, refusePath, resolvePath } from './files.js'
 import { ArgumentsError, type Io, isPlain, UsageError, write } from './io.js'
 
 /** Only the owner may read what was decrypted. */
@@ -68,9 +68,7 @@ export async function openOutput(io: Io, name: string, options: OutputOptions): 
   const limits = [source, replaced].filter((one) => one !== undefined)
   // The owner may always write: the file is replaced by its name, not by its permissions.
   const allowed = limits.reduce((most, one) => most & (one.mode | PRIVATE_MODE), inPlace ? 0o777 : mode)
-  const file = await open(temporary, 'wx', allowed).catch((error: unknown) =>
-    refusePath(name, error, { ENOENT: 'its folder does not exist' }),
-  )
+  const file = await open(temporary, 'wx', allowed).catch((error: unknown) => refusePath(name, error, FOLDER_REASONS))
   underway.add(temporary)
   try {
     if (inPlace && source) await giveTo(file, source, allowed)
