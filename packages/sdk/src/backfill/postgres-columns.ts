@@ -65,7 +65,7 @@ export async function readTable(ask: Ask, table: string): Promise<FoundTable> {
   if (found.hidesRows) {
     throw new InvalidInputError(
       `row-level security may hide rows of ${table} from this role`,
-      'Connect as the owner of the table, or as a role with `bypassrls`, which it needs also where the table has `force row level security`.',
+      'Connect as the owner of the table, or as a role with `bypassrls`; with `force row level security` the owner needs that too.',
     )
   }
   // Types are written as for casts: `bpchar` and `"bit"`, since casts to `character` and `bit` keep one of several.
