@@ -255,8 +255,7 @@ function faultOf({ id, kind }: Break): string {
     : `the audit chain does not continue from entry ${id}, which was written`
 }
 
-/** Whether one head of a chain equals another or follows it. An accepted rollback raises the version and lowers the id. */
-/** Whether a head is the other one or after it. */
+/** Whether a head is the other one or after it. An accepted rollback raises the version and lowers the id. */
 export function isAtLeast(head: Witness, other: Witness): boolean {
   if (head.policy_version !== other.policy_version) return head.policy_version > other.policy_version
   return head.last_id >= other.last_id
