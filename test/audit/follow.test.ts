@@ -116,7 +116,7 @@ describe('eaas audit export --follow', { timeout: LIMIT_MS }, () => {
     const edited = follow('--after-id', `${id - 1}`)
     const [code] = await once(edited.child, 'close')
     expect([code, edited.text()]).toEqual([1, ''])
-    expect(edited.errors()).toContain(`entry ${id} of the audit log of tenant`)
+    expect(edited.errors()).toMatch(new RegExp(`entry ${id} of the audit (?:log of tenant|chain does not follow)`)) // which it finds first
     await sql`delete from audit_log where id = ${id - 1} and tenant_id = ${tenant_id}`
     const [after] = await once(follow('--after-id', `${id - 1}`).child, 'close')
     expect(after).toBe(1)

@@ -12,7 +12,7 @@ import { type ChainedEntry, entryHash, entryMac, equalBytes, type Head, type Wit
 export const FOLLOWED_ENTRIES = 100
 
 export interface Break {
-  /** what is missing, what differs from the entry that was written, or from which one the chain does not continue */
+  /** the entry that is missing, that differs from the one that was written, or that does not follow from those that were */
   id: number
   kind: 'missing' | 'differs' | 'forked'
 }
@@ -35,9 +35,10 @@ export function findBreak(
     if (entry.id !== id + 1) return { id: id + 1, kind: 'missing' }
     hash = entryHash(hash, entry)
     id = entry.id
+    if (!equalBytes(entry.hash, hash)) return { id, kind: 'forked' } // only tells which one it is
   }
   const last = later.at(-1)
-  if (id === head.last_id) return equalBytes(hash, head.hash) ? undefined : { id: witnessed.last_id, kind: 'forked' }
+  if (id === head.last_id) return equalBytes(hash, head.hash) ? undefined : { id, kind: 'forked' }
   if (!last || later.length < FOLLOWED_ENTRIES) return { id: id + 1, kind: 'missing' }
-  return equalBytes(last.mac, entryMac(auditKey, hash)) ? undefined : { id: witnessed.last_id, kind: 'forked' }
+  return equalBytes(last.mac, entryMac(auditKey, hash)) ? undefined : { id, kind: 'forked' }
 }

@@ -252,7 +252,7 @@ function faultOf({ id, kind }: Break): string {
   if (kind === 'missing') return `entry ${id} of the audit chain is missing, and no purge deleted it`
   return kind === 'differs'
     ? `entry ${id} of the audit chain differs from the one that was written`
-    : `the audit chain does not continue from entry ${id}, which was written`
+    : `entry ${id} of the audit chain does not follow from those that were written`
 }
 
 /** Whether a head is the other one or after it. An accepted rollback raises the version and lowers the id. */
