@@ -34,7 +34,7 @@ const DATABASE_SUITES = [DATABASE_FOLDERS, '{test,packages/server/src}/**/*.db.t
  */
 const ON_BOTH = [
   'test/api/{batch,keys,many-keys}.test.ts',
-  'test/audit/{installation-log,list,retention/command}.test.ts',
+  'test/audit/{list,retention/command}.test.ts',
   'test/audit/tamper/{dropped-rows,laundered-rights}.test.ts',
   'test/cli/{data-directory,no-database,root-key}.test.ts',
   'test/faults/{commit,crash,many-tenants,schema,search-path,serving-role,shared-appends,text-formats}.test.ts',
@@ -55,6 +55,7 @@ const NOT_QUICK = [
 
 /** The suites that `npm run test:slow` runs too, with more rounds (test/support/rounds.ts): units, and on each back end. */
 const SIZED_UNITS = [
+  'packages/server/src/audit/formats/export.test.ts',
   'packages/server/src/store/embedded/database.test.ts',
   'test/sdk/client/round-trip.test.ts',
   'test/sdk/cross-language.test.ts',
