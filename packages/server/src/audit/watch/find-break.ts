@@ -6,8 +6,8 @@ import type { KeyObject } from 'node:crypto'
 import { type ChainedEntry, entryHash, entryMac, equalBytes, type Head, type Witness } from '../formats/chain.js'
 
 /**
- * How many entries after the witnessed one are read. If others wrote more since, the last of these has to have the server's MAC: somebody who
- * shows another continuation then needs so many genuine entries that no running process has witnessed.
+ * How many entries after the witnessed one are read. If others wrote more since, the last of these has to have the server's MAC: whoever hides a
+ * fork behind them needs so many genuine entries, and the process that wrote them has witnessed them, unless it has ended.
  */
 export const FOLLOWED_ENTRIES = 100
 

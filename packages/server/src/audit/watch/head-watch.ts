@@ -208,8 +208,8 @@ export class HeadWatch {
     { head, witnessed, isEntryRead }: { head: Head; witnessed: Witness; isEntryRead: boolean },
   ): Promise<string | undefined> {
     const { last_id } = witnessed
+    // There is no entry 0 to read.
     if (head.last_id === last_id && (!isEntryRead || last_id === 0))
-      // there is no entry 0
       return equalBytes(head.hash, witnessed.hash) ? undefined : faultOf({ id: last_id, kind: 'differs' })
     const { tenant_id } = this
     const where = { tenant_id, after_id: last_id - 1, through_id: head.last_id, limit: FOLLOWED_ENTRIES + 1 }
