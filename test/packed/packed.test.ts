@@ -98,6 +98,8 @@ export const resources = [{ ...keys }, { ...apiKeys }, { ...audit }, { ...server
 export const exported = { ...offline.openExport('') }
 
 const fields = { name: sdk.text({ index: 'name_index' }), born: sdk.date().nullable(), prefs: sdk.json<{ dark: boolean }>().optional() }
+export const spread = { ...fields.name }
+export const kindOf = ({ kind }: sdk.FieldSpec): sdk.FieldKind => kind
 export const users = eaas.model({ name: 'users', keyId: '', fields, indexes: { parts: { ngram: 'name', length: 3 } } })
 export const model = signaturesOf({ ...users })
 export const find = (name: string) => users.index({ name })

@@ -47,6 +47,8 @@ export {
   bytes,
   date,
   type Field,
+  type FieldKind,
+  type FieldSpec,
   type IndexOptions,
   json,
   number,

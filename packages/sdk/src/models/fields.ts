@@ -18,15 +18,22 @@ export interface Field<T, M = never, I extends string = never, X extends boolean
   readonly '~spec': FieldSpec
 }
 
-/** @internal */
+/** The kinds of fields, each made by the function of its name. */
 export type FieldKind = 'text' | 'bytes' | 'json' | 'number' | 'boolean' | 'date'
 
-/** @internal How a field works, without its types. */
+/**
+ * How a field works, without its types: what it holds as `'~spec'`. Exported so that an application can name it in functions that read fields.
+ * Make fields with `text()` and the other functions, not from this: any version may change its members.
+ */
 export interface FieldSpec {
   kind: FieldKind
+  /** The missing values that the field allows: undefined if it is optional, null if it is nullable. */
   missing: readonly (null | undefined)[]
+  /** The column of its own blind index. */
   index?: string | undefined
+  /** Steps that change a value, in this order, before its index is made. */
   normalize: readonly Normalizer[]
+  /** How many bits of the index are kept, 4 to 256; undefined: all of them. */
   bits?: number | undefined
   /** Refuses a value that cannot be sealed, for kinds that can be indexed. `codecs.ts` has it for the others. */
   assert?(value: unknown, place: RecordPlace): void
