@@ -93,6 +93,23 @@ describe('a new witness', () => {
     expect(await readdir(folder)).toEqual(['witness'])
   })
 
+  it('may take a key from outside: one that is none can be made, but never where a witness is already', async () => {
+    const none = { EAAS_WITNESS_DIR: join(folder, 'none') }
+    const create = (environment: Record<string, string>) =>
+      runCommand(['witness', '--create', '--name', NAME], options(environment))
+    const refused = [
+      await create({ ...none, EAAS_WITNESS_KEY: 'AAAA' }),
+      await create({ ...none, EAAS_WITNESS_KEY_FILE: join(folder, 'no.key') }),
+    ]
+    for (const { code, stderr } of refused) {
+      expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining('openssl rand -base64 32') })
+    }
+    const { stderr } = await create({ EAAS_WITNESS_KEY: 'AAAA' })
+    expect(stderr).toContain('exists and is not empty')
+    expect(stderr).not.toContain('openssl')
+    expect(await readdir(folder)).toEqual(['witness'])
+  })
+
   async function expectRefused(path: string, code: string) {
     const there = resolve(folder, path)
     const environment = { EAAS_WITNESS_DIR: there }
@@ -235,11 +252,29 @@ describe('a witness that starts again', () => {
     it.each([
       ['without its state', async () => rm(join(directory, 'state')), 'There is no state of a witness'],
       ['with half a state', async () => writeFile(join(directory, 'state'), '{"format":'), 'damaged'],
-      ['without its key', async () => rm(join(directory, 'witness.key')), /The key .* cannot be read: .*ENOENT/],
+      // A new key would be another witness's: nobody trusts it, and the state does not accept it.
+      [
+        'without its key',
+        async () => rm(join(directory, 'witness.key')),
+        /cannot be read: .*ENOENT.* restore it(?!.*openssl)/,
+      ],
+      [
+        'with half its key',
+        async () => writeFile(join(directory, 'witness.key'), 'AAAA\n'),
+        /base64 of 32 bytes\. .* restore it(?!.*openssl)/,
+      ],
+      [
+        'with a key that is a folder',
+        async () => {
+          await rm(join(directory, 'witness.key'))
+          await mkdir(join(directory, 'witness.key'))
+        },
+        /cannot be read: .*EISDIR.* It must be a file that the user/,
+      ],
       [
         'with another key',
         async () => writeFile(join(directory, 'witness.key'), `${'A'.repeat(43)}=`),
-        'does not belong',
+        /witness\.key does not belong to the state .* restore it/,
       ],
       ['without logs', async () => writeFile(join(directory, 'logs'), '# none'), 'lists no log'],
       ['without a list of logs', async () => rm(join(directory, 'logs')), /The list of logs cannot be read: .*ENOENT/],
@@ -252,6 +287,7 @@ describe('a witness that starts again', () => {
         expect(code).toBe(1)
         expect(stderr).toMatch(message)
       } finally {
+        await rm(join(directory, 'witness.key'), { recursive: true, force: true })
         for (const [at, name] of names.entries())
           await writeFile(join(directory, name), kept[at] ?? '', { mode: 0o600 })
       }

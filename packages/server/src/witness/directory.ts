@@ -1,5 +1,6 @@
 /** The directory of a witness: its key, its state, the list of its logs, and a lock that keeps a second process out. */
 import { createSecretKey, type KeyObject } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { encodeBase64, KEY_BYTES } from '@eaas/protocol'
@@ -16,6 +17,16 @@ import { readStateFile, replaceStateFile, syncDirectory, WitnessError, type Witn
 
 const LOG_LIST = `# The logs that this witness cosigns: one key a line. That of an EaaS installation: eaas audit public-key --tree
 `
+
+/** What to do about a key that is not there or is no key, for a witness that is created ... */
+const NEW_KEY =
+  'Make one with: openssl rand -base64 32. Or set neither EAAS_WITNESS_KEY nor EAAS_WITNESS_KEY_FILE: then --create makes it.'
+/** ... and for one that exists: others trust its own key, and its state accepts no other. */
+const OWN_KEY =
+  'A witness that exists needs the key that it was created with: restore it from a copy, or name the file that holds it in EAAS_WITNESS_KEY_FILE. If it is ' +
+  'lost, create a new witness in another directory (EAAS_WITNESS_DIR), whose key must then be given to everybody who trusts this one.'
+const NEEDED_LIST =
+  'Create it with the key of each log to cosign, one a line (that of an installation: eaas audit public-key --tree), or name another list in EAAS_WITNESS_LOGS.'
 
 /** An opened witness; this process holds its directory. */
 export interface WitnessFiles {
@@ -36,7 +47,9 @@ export interface WitnessFiles {
  * @throws WitnessError if the directory has anything in it or cannot be created, CheckpointError if no key can have the name
  */
 export async function createWitness({ directory, key }: Config['witness'], name: string): Promise<NoteKey> {
-  const known = await readKey(key)
+  // Checked first: the advice to make a key could otherwise lead to overwriting that of the witness here.
+  if (existsSync(statePath(directory))) throw notEmpty(directory)
+  const known = await readKey(key, NEW_KEY)
   const seed = known ?? randomKey()
   const signingKey = signingKeyOf(createSecretKey(seed))
   const noteKey = createWitnessKey(name, signingKey)
@@ -53,9 +66,7 @@ export async function createWitness({ directory, key }: Config['witness'], name:
   } catch (error) {
     const { code = '' } = error as NodeJS.ErrnoException
     if (!['ENOTEMPTY', 'EEXIST', 'ENOTDIR', 'EPERM'].includes(code)) throw error
-    throw new WitnessError(
-      `${directory} exists and is not empty: a new witness needs a directory of its own (EAAS_WITNESS_DIR).`,
-    )
+    throw notEmpty(directory)
   } finally {
     seed.fill(0)
     await rm(draft, { recursive: true, force: true })
@@ -77,16 +88,18 @@ export async function openWitness({ directory, key: source, logs: logList }: Con
   try {
     const state = await readStateFile(statePath(directory))
     const keyFile = source.file ?? (source.value === undefined ? keyPath(directory) : undefined)
-    const seed = await readKey({ value: source.value, file: keyFile })
-    if (!seed) throw new WitnessError('The witness has no key.')
+    const seed = await readKey({ value: source.value, file: keyFile }, OWN_KEY)
+    if (!seed) throw new WitnessError(`The witness has no key. ${OWN_KEY}`)
     const signingKey = signingKeyOf(createSecretKey(seed))
     seed.fill(0)
     const key = createWitnessKey(readWitnessKey(state.witness).name, signingKey)
     if (encodeNoteKey(key) !== state.witness) {
-      throw new WitnessError(`The key does not belong to the state in ${directory}, which is of ${state.witness}.`)
+      throw new WitnessError(
+        `The key in ${keyFile ?? 'EAAS_WITNESS_KEY'} does not belong to the state in ${directory}, which is of ${state.witness}. ${OWN_KEY}`,
+      )
     }
     const listed = logList ?? join(directory, 'logs')
-    const logs = readLogList(await readText(listed, 'The list of logs'), listed)
+    const logs = readLogList(await readText(listed, 'The list of logs', NEEDED_LIST), listed)
     const save = (next: WitnessState) => replaceStateFile(statePath(directory), next)
     return { key, signingKey, keyFile, logs, state, save, release: () => lock.release() }
   } catch (error) {
@@ -107,6 +120,12 @@ async function createDraft(draft: string, directory: string): Promise<void> {
   }
 }
 
+function notEmpty(directory: string): WitnessError {
+  return new WitnessError(
+    `${directory} exists and is not empty: a new witness needs a directory of its own (EAAS_WITNESS_DIR).`,
+  )
+}
+
 function statePath(directory: string): string {
   return join(directory, 'state')
 }
@@ -115,23 +134,22 @@ function keyPath(directory: string): string {
   return join(directory, 'witness.key')
 }
 
-/** The 32 bytes of a key; undefined if neither is set. */
-async function readKey({ value, file }: Config['witness']['key']): Promise<Uint8Array | undefined> {
+/** The 32 bytes of a key; undefined if neither is set. @throws WitnessError with `remedy` if it is missing or no key */
+async function readKey({ value, file }: Config['witness']['key'], remedy: string): Promise<Uint8Array | undefined> {
   if (value !== undefined && file !== undefined) {
     throw new WitnessError('EAAS_WITNESS_KEY and EAAS_WITNESS_KEY_FILE are both set. Set only one of them.')
   }
   if (value === undefined && file === undefined) return undefined
   const source = file ?? 'EAAS_WITNESS_KEY'
-  const text = value ?? (file === undefined ? '' : await readText(file, 'The key of the witness'))
+  const text = value ?? (file === undefined ? '' : await readText(file, 'The key of the witness', remedy))
   const bytes = findBase64(text.trim(), KEY_BYTES)
   if (bytes) return bytes
-  throw new WitnessError(
-    `The key of the witness in ${source} must be the base64 of ${KEY_BYTES} bytes. Make one with: openssl rand -base64 32`,
-  )
+  throw new WitnessError(`The key of the witness in ${source} must be the base64 of ${KEY_BYTES} bytes. ${remedy}`)
 }
 
-async function readText(path: string, what: string): Promise<string> {
-  return readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
-    throw new WitnessError(`${what} cannot be read: ${path} (${error.code}).`)
+async function readText(path: string, what: string, ifMissing: string): Promise<string> {
+  return readFile(path, 'utf8').catch(({ code }: NodeJS.ErrnoException) => {
+    const remedy = code === 'ENOENT' ? ifMissing : 'It must be a file that the user that the witness runs as may read.'
+    throw new WitnessError(`${what} cannot be read: ${path} (${code}). ${remedy}`)
   })
 }
