@@ -1,7 +1,7 @@
 // One server on a data directory, and the commands beside it, which run in a process of their own.
 import { execFileSync, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
@@ -21,6 +21,11 @@ const TIMEOUT_MS = 120_000
 /** Whether this user may mount file systems, in a name space of its own. */
 function canMount(): boolean {
   return spawnSync('unshare', ['--mount', 'sh', '-c', 'mount -t tmpfs tmpfs /tmp'], { stdio: 'ignore' }).status === 0
+}
+
+/** The lines of a server's standard error that are not its log. */
+function proseOf(stderr: string): string[] {
+  return stderr.split('\n').filter((line) => line !== '' && !line.startsWith('{'))
 }
 
 describe.skipIf(backend() === 'postgres')('a data directory (PostgreSQL has none)', () => {
@@ -56,7 +61,7 @@ describe.skipIf(backend() === 'postgres')('a data directory (PostgreSQL has none
     await server.stop()
   })
 
-  it('is given up by a server whose lock was removed, which first writes where each log ended', {
+  it('is given up by a server whose lock or directory is gone, in one sentence; it first writes where each log ended', {
     timeout: TIMEOUT_MS,
   }, async () => {
     if (database.backend !== 'embedded') throw new Error('this needs a data directory')
@@ -66,14 +71,25 @@ describe.skipIf(backend() === 'postgres')('a data directory (PostgreSQL has none
     expect((await callsOf(api_key.secret)(eaas.url, 'POST', '/v1/keys', { name: 'users' })).status).toBe(201)
     for (const name of readdirSync(dataDir)) if (name.startsWith('server.lock.')) rmSync(join(dataDir, name))
     await expect.poll(() => eaas.stderr, { timeout: 30_000 }).toContain('is no longer this process')
-    expect(await eaas.stop()).toMatchObject({ code: 1 })
+    const lost = await eaas.stop()
+    expect([lost.code, proseOf(lost.stderr)]).toEqual([
+      1,
+      [expect.stringMatching(/^eaas: The data .+ server\.lock\.\d/)],
+    ])
     const kept = readFileSync(join(dataDir, 'checkpoints'), 'utf8').split('\n')
     // A round may have written an earlier line.
     const last = kept.filter((line) => line.includes(tenant_id)).at(-1) ?? '{}'
     expect(JSON.parse(last).checkpoint.split('\n')[2]).toBe('2')
-    const next = await startServer({ database })
-    expect((await callsOf(api_key.secret)(next.url, 'GET', '/v1/keys')).status).toBe(200)
-    await next.stop()
+    await eaas.start()
+    expect((await callsOf(api_key.secret)(eaas.url, 'GET', '/v1/keys')).status).toBe(200)
+    renameSync(dataDir, `${dataDir}-moved`)
+    await expect.poll(() => eaas.stderr, { timeout: 30_000 }).toContain('is no longer this process')
+    const moved = await eaas.stop()
+    expect([moved.code, proseOf(moved.stderr)]).toEqual([
+      1,
+      [expect.stringMatching(/^eaas: .+ the directory was moved .+ put them back/)],
+    ])
+    renameSync(`${dataDir}-moved`, dataDir)
   })
 
   it('is ignored by git from the first start on, and again after its .gitignore was lost', {

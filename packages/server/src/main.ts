@@ -1,37 +1,18 @@
 /** The `eaas` command: which commands there are, and how it ends. */
 import { Command, Help } from 'commander'
-import { AuditWriteError } from './audit/append-errors.js'
-import { CheckpointError } from './audit/formats/checkpoint.js'
-import { withAdvice } from './cli/advice.js'
 import { addApiKey } from './cli/api-key.js'
 import { addAudit } from './cli/audit.js'
 import { refuseRepeated } from './cli/command.js'
 import { addDoctor } from './cli/doctor.js'
+import { fail } from './cli/fail.js'
 import { addKey } from './cli/key.js'
 import { addMigrate } from './cli/migrate.js'
-import { printable } from './cli/output.js'
 import { addPurge } from './cli/purge.js'
 import { addStart } from './cli/start.js'
 import { addTenant } from './cli/tenant.js'
 import { addWitness } from './cli/witness.js'
 import { addWorker } from './cli/worker.js'
-import { ConfigError } from './config.js'
-import { RootKeyError } from './crypto/root-key.js'
-import { Refusal } from './runner/refusal.js'
-import { DatabaseDeadlineError } from './store/deadline.js'
-import { DataDirectoryInUseError, ForeignServerError, LockLostError } from './store/embedded/data-directory-lock.js'
-import {
-  ForeignDataDirectoryError,
-  UnlockedServerError,
-  UnusableDataDirectoryError,
-} from './store/embedded/database.js'
-import { RoleError } from './store/grants.js'
-import { NewerSchemaError } from './store/migrations.js'
-import { DatabaseEncodingError, NoDatabaseError } from './store/open-store.js'
-import { TamperedRowError } from './store/tampered-row.js'
-import { WrongFormatError } from './store/text-formats.js'
 import { VERSION } from './version.js'
-import { WitnessError } from './witness/state-file.js'
 
 const program = new Command('eaas')
   .description('Encryption as a service, self-hosted.')
@@ -67,29 +48,6 @@ const COMMANDS = [
 for (const add of COMMANDS) add(program)
 refuseRepeated(program)
 
-/** Errors whose message is enough; any other error is a defect, and is printed with its stack. */
-const EXPECTED = [
-  AuditWriteError,
-  CheckpointError,
-  ConfigError,
-  DataDirectoryInUseError,
-  DatabaseDeadlineError,
-  DatabaseEncodingError,
-  ForeignDataDirectoryError,
-  ForeignServerError,
-  LockLostError,
-  NewerSchemaError,
-  NoDatabaseError,
-  WrongFormatError,
-  Refusal,
-  RoleError,
-  RootKeyError,
-  TamperedRowError,
-  UnlockedServerError,
-  UnusableDataDirectoryError,
-  WitnessError,
-]
-
 // The reader of the output may stop early, as `head` does: the command still runs to its end and closes what it opened.
 process.stdout.on('error', ({ code }: NodeJS.ErrnoException) => {
   if (code === 'EPIPE' || ['start', 'witness', 'worker'].includes(program.args[0] ?? '')) return
@@ -98,23 +56,4 @@ process.stdout.on('error', ({ code }: NodeJS.ErrnoException) => {
 })
 process.stderr.on('error', () => undefined)
 
-try {
-  await program.parseAsync()
-} catch (error) {
-  process.exitCode ??= 1
-  const lines = explain(error).split('\n').map(printable)
-  // Everything that can be closed is closed. A connection whose commit the database never acknowledges would keep the process alive.
-  process.stderr.write(`eaas: ${lines.join('\n')}\n`, () => process.exit())
-}
-
-function explain(error: unknown): string {
-  if (!(error instanceof Error)) return String(error)
-  const { message, cause } = error
-  const { code } = error as NodeJS.ErrnoException
-  if (cause !== undefined) return `${message}: ${explain(cause)}`
-  if (EXPECTED.some((kind) => error instanceof kind)) return message
-  // Errors of the system and of the database carry a code; their stack adds nothing.
-  if (code === undefined) return error.stack ?? message
-  const whole = message.includes(code) ? message : `${message} (${code})`
-  return withAdvice(error, whole)
-}
+await program.parseAsync().catch(fail)

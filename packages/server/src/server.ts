@@ -51,6 +51,7 @@ export async function openServer({
   worker,
   log: stream = { write: writeOrDrop },
   openVerifier,
+  onDatabaseFailure,
   takesSchemas = false,
 }: {
   config: Config
@@ -60,6 +61,8 @@ export async function openServer({
   log?: { write(line: string): unknown }
   /** where logs are verified; by default in this thread */
   openVerifier?: OpenOptions['openVerifier']
+  /** called when the embedded database has failed, after it was written where the logs ended; by default a rejection ends the process */
+  onDatabaseFailure?: (error: Error) => void
   /** whether others may add routes that have schemas of Fastify; by default such a route is refused */
   takesSchemas?: boolean
 }): Promise<Server> {
@@ -93,8 +96,9 @@ export async function openServer({
       onWait: ({ error, ...details }) =>
         logWithoutApp(config.logLevel, 'warn', { ...inLog, ...details, err: error }, 'waiting for the database'),
     },
-    // What ends the process is the rejection. Where the logs ended is written first, or whoever had the database fail could cut them off.
-    onDatabaseFailure: (error) => void keepWitnessed().then(() => Promise.reject(error)),
+    // Where the logs ended is written before the process ends, or whoever had the database fail could cut them off.
+    onDatabaseFailure: (error) =>
+      void keepWitnessed().then(() => (onDatabaseFailure ? onDatabaseFailure(error) : Promise.reject(error))),
     onAlarm: logAlarm,
     onWarning: logWarning,
     onKeptFaults: (faults) => {

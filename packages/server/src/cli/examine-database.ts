@@ -19,6 +19,7 @@ import {
 } from '../store/settings.js'
 import { findWriteObstacle, tryWrite } from '../store/writability.js'
 import { examineNewDirectory } from './examine-files.js'
+import { failWithoutDatabase } from './fail.js'
 import { type Found, type Result, someOf } from './finding.js'
 
 /** A clock this far from the database's or behind the log makes expiries and policies wrong, in milliseconds. */
@@ -27,7 +28,7 @@ const CLOCK_TOLERANCE_MS = 60_000
 /** Opens the database beside a running server. If there is none yet, examines where it will be created, and finds no store. */
 export async function examineDatabase(config: Config): Promise<Result<Store>> {
   try {
-    const store = await openStore(config, { beside: true, mayCreate: false })
+    const store = await openStore(config, { beside: true, mayCreate: false, onFailure: failWithoutDatabase })
     return { found: store, detail: `${store.description}${await describeEncryption(store, config)}` }
   } catch (error) {
     if (!(error instanceof NoDatabaseError)) throw error

@@ -6,6 +6,7 @@ import { type Granted, grantServing, RoleError } from '../store/grants.js'
 import { findSchemaVersion } from '../store/migrations.js'
 import { openStore } from '../store/open-store.js'
 import { commandConfig, JSON_OPTION, SAME_ENVIRONMENT } from './command.js'
+import { failWithoutDatabase } from './fail.js'
 import { print, printJson } from './output.js'
 import { operatorName } from './with-services.js'
 
@@ -33,12 +34,13 @@ async function migrateDatabase(
   if (role !== undefined && config.databaseUrl === undefined) {
     throw new RoleError('The embedded database has no roles: --role needs EAAS_DATABASE_URL.')
   }
-  const store = await openStore(config, { beside: true, mayCreate: true })
+  const store = await openStore(config, { beside: true, mayCreate: true, onFailure: failWithoutDatabase })
   const before = await findSchemaVersion(store.sql).finally(() => store.close())
   const installation = await openInstallation({
     config,
     beside: true,
     actor: operatorName(),
+    onDatabaseFailure: failWithoutDatabase,
     onAlarm: (message, details) => process.stderr.write(`eaas: ${message} ${JSON.stringify(details)}\n`),
   })
   try {

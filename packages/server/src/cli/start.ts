@@ -8,6 +8,7 @@ import type { Server } from '../server.js'
 import type { Primary } from '../workers/primary.js'
 import { WorkerEndedError } from '../workers/worker-ended.js'
 import { commandConfig, ENVIRONMENT } from './command.js'
+import { failWithoutDatabase } from './fail.js'
 import { baseUrl, greet } from './greeting.js'
 import { explainListening } from './listen.js'
 import { openVerifier } from './open-verifier.js'
@@ -35,7 +36,7 @@ export function addStart(program: Command): void {
 async function start(config: Config): Promise<void> {
   // Imported here, so that no other command loads the HTTP server, which takes it longer than its own work.
   const { openServer } = await import('../server.js')
-  const server = await openServer({ config, openVerifier })
+  const server = await openServer({ config, openVerifier, onDatabaseFailure: failWithoutDatabase })
   const { app } = server
   try {
     await app

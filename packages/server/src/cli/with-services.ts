@@ -14,6 +14,7 @@ import { withDeadline } from '../store/deadline.js'
 import { TamperedRowError } from '../store/tampered-row.js'
 import { findTenantByName, type TenantRow } from '../store/tenants.js'
 import type { LogChoice } from './command.js'
+import { failWithoutDatabase } from './fail.js'
 
 /**
  * Opens the installation, beside a server if one runs, does the work and closes it. Creates an installation only with `mayCreate`: a
@@ -29,6 +30,7 @@ export async function withServices<T>(
     beside: true,
     mayCreate,
     actor: operatorName(),
+    onDatabaseFailure: failWithoutDatabase,
     onAlarm: (message, details) => process.stderr.write(`eaas: ${message} ${JSON.stringify(details)}\n`),
   })
   try {

@@ -91,8 +91,9 @@ export class LockLostError extends Error {
   constructor(directory: string, change: string) {
     super(
       `The data directory ${directory} is no longer this process's: ${change}. Another process may have written to the database, or to a copy of ` +
-        'it, so this one stopped writing. Find out who can write the directory, and make sure that no process uses it. Start the server again, verify every log (eaas ' +
-        'audit verify --all), and repeat revocations and rotations of the last minutes.',
+        'it, so this one stopped writing. Find out who can write the directory, and make sure that no process uses it. If the directory or files in ' +
+        'it are gone, put them back: without them a start creates a new database. Start the server again, verify every log (eaas audit verify ' +
+        '--all), and repeat revocations and rotations of the last minutes.',
     )
   }
 }
@@ -158,7 +159,8 @@ function findChange(
   locked: { directory: BigIntStats; socket: BigIntStats; written: LockHolder },
 ): string | undefined {
   try {
-    if (!isSame(directory, locked.directory)) return 'the directory was moved, or another one is in its place'
+    if (!isSame(directory, locked.directory))
+      return 'the directory was moved or removed, or another one is in its place'
     if (!isSame(join(directory, locked.written.socket), locked.socket))
       return `somebody removed or exchanged ${locked.written.socket}`
     if (highestLock(directory) > number) return 'another process took its lock'

@@ -1,0 +1,73 @@
+/** How a command ends that failed: what it prints, and when its process exits. */
+import { AuditWriteError } from '../audit/append-errors.js'
+import { CheckpointError } from '../audit/formats/checkpoint.js'
+import { ConfigError } from '../config.js'
+import { RootKeyError } from '../crypto/root-key.js'
+import { Refusal } from '../runner/refusal.js'
+import { DatabaseDeadlineError } from '../store/deadline.js'
+import { DataDirectoryInUseError, ForeignServerError, LockLostError } from '../store/embedded/data-directory-lock.js'
+import {
+  ForeignDataDirectoryError,
+  UnlockedServerError,
+  UnusableDataDirectoryError,
+} from '../store/embedded/database.js'
+import { RoleError } from '../store/grants.js'
+import { NewerSchemaError } from '../store/migrations.js'
+import { DatabaseEncodingError, NoDatabaseError } from '../store/open-store.js'
+import { TamperedRowError } from '../store/tampered-row.js'
+import { WrongFormatError } from '../store/text-formats.js'
+import { WitnessError } from '../witness/state-file.js'
+import { withAdvice } from './advice.js'
+import { printable } from './output.js'
+
+/** Errors whose message is enough; any other error is a defect, and is printed with its stack. */
+const EXPECTED = [
+  AuditWriteError,
+  CheckpointError,
+  ConfigError,
+  DataDirectoryInUseError,
+  DatabaseDeadlineError,
+  DatabaseEncodingError,
+  ForeignDataDirectoryError,
+  ForeignServerError,
+  LockLostError,
+  NewerSchemaError,
+  NoDatabaseError,
+  WrongFormatError,
+  Refusal,
+  RoleError,
+  RootKeyError,
+  TamperedRowError,
+  UnlockedServerError,
+  UnusableDataDirectoryError,
+  WitnessError,
+]
+
+/** Prints why the command failed, and ends the process, with exit code 1 unless another one is set. */
+export function fail(error: unknown): void {
+  process.exitCode ??= 1
+  const lines = explain(error).split('\n').map(printable)
+  // Everything that can be closed is closed. A connection whose commit the database never acknowledges would keep the process alive.
+  process.stderr.write(`eaas: ${lines.join('\n')}\n`, () => process.exit())
+}
+
+/** How long the reader of standard error may take once there is no database any more, in milliseconds. */
+const PRINTED_MS = 1_000
+
+/** Prints why the embedded database failed, and ends the process soon, also if nobody reads what it prints. */
+export function failWithoutDatabase(error: Error): void {
+  setTimeout(() => process.exit(), PRINTED_MS)
+  fail(error)
+}
+
+function explain(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  const { message, cause } = error
+  const { code } = error as NodeJS.ErrnoException
+  if (cause !== undefined) return `${message}: ${explain(cause)}`
+  if (EXPECTED.some((kind) => error instanceof kind)) return message
+  // Errors of the system and of the database carry a code; their stack adds nothing.
+  if (code === undefined) return error.stack ?? message
+  const whole = message.includes(code) ? message : `${message} (${code})`
+  return withAdvice(error, whole)
+}
