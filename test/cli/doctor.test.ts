@@ -6,9 +6,10 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createCheckpointEmitter } from '../../packages/server/src/jobs/emit-checkpoints.js'
 import { copyTables, restoreTables } from '../support/audit-scene.js'
 import { runCommand } from '../support/command-host.js'
-import { backend, freshDatabase, type TestDatabase } from '../support/database.js'
+import { backend, freshDatabase, isPooled, type TestDatabase } from '../support/database.js'
 import { connectTo, type EaasOptions, ROOT_KEY, runEaas } from '../support/eaas-process.js'
 import { databaseWithTenant } from '../support/filled-database.js'
+import { callsOf } from '../support/load.js'
 import { startServer } from '../support/server.js'
 import { ROOT_KEY as SERVICE_ROOT_KEY, startService } from '../support/service.js'
 
@@ -56,6 +57,10 @@ describe('eaas doctor', { timeout: TIMEOUT_MS }, () => {
     expect([ok, wrong]).toEqual([true, []])
     expect(found('audit chains')?.detail).toMatch(
       /^the heads of the logs \(\d+\) are valid, .*; eaas audit verify --all checks every entry, key/,
+    )
+    const schemas = { ok: true, detail: 'works on the schema public; no other one of this database has tables of eaas' }
+    expect(found('other schemas')).toEqual(
+      backend() === 'embedded' ? undefined : { check: 'other schemas', ...schemas },
     )
   })
 
@@ -162,6 +167,64 @@ describe('eaas doctor', { timeout: TIMEOUT_MS }, () => {
     expect(eaas.log).toContain('everybody on this machine can read the root key')
     await rm(file)
   })
+
+  it.skipIf(backend() === 'embedded' || isPooled())(
+    'warns of another schema with its tables, on which a server would be as healthy; audit diff --all tells them apart',
+    async () => {
+      const { database: both, api_key } = await databaseWithTenant()
+      const sql = connectTo(both)
+      const [{ name = '' } = {}] = await sql`select quote_ident(current_database()) as name`
+      // Tables made as the migrations make them, with the rows of the others.
+      await sql.unsafe(`create schema "a copy"; alter database ${name} set search_path = "a copy"`)
+      expect((await runCommand(['migrate'], { database: both })).code).toBe(0)
+      await sql.unsafe(`alter database ${name} reset search_path`)
+      const tables = await sql<
+        { table: string }[]
+      >`select tablename as table from pg_tables where schemaname = 'public'`
+      await sql.begin(async (session) => {
+        await session`set local session_replication_role = replica`
+        for (const { table } of tables) {
+          await session`delete from ${sql(`a copy.${table}`)}`
+          await session`insert into ${sql(`a copy.${table}`)} select * from ${sql(`public.${table}`)}`
+        }
+      })
+      const start = (file: string) =>
+        startServer({ database: both, environment: { EAAS_CHECKPOINT_FILE: join(folder, file) } })
+      const diffAll = async (file: string) => {
+        const args = ['audit', 'diff', '--all', '--checkpoint', join(folder, file), '--json']
+        const { code, stdout } = await runCommand(args, { database: both })
+        const { logs } = JSON.parse(stdout) as { logs: { name: string; outcome: string }[] }
+        return { code, logs: Object.fromEntries(logs.map(({ name, outcome }) => [name, outcome])) }
+      }
+      const first = await start('of-first')
+      await sql.unsafe(`alter database ${name} set search_path = "a copy"`)
+      const second = await start('of-second')
+      for (const { url } of [first, second]) {
+        expect((await fetch(`${url}/health`)).status).toBe(200)
+        expect((await callsOf(api_key.secret)(url, 'POST', '/v1/keys', { name: 'k' })).status).toBe(201)
+      }
+      const { ok, found } = await examine({ database: both })
+      expect([ok, found('other schemas')]).toMatchObject([
+        true,
+        {
+          warning: true,
+          detail: expect.stringMatching(/^works on the schema "a copy", and other .*: public\. Each may /),
+        },
+      ])
+      await Promise.all([first.stop(), second.stop()])
+      await sql.unsafe(`alter database ${name} reset search_path`)
+      expect((await examine({ database: both })).found('other schemas')).toMatchObject({
+        ok: true,
+        warning: true,
+        detail: expect.stringMatching(
+          /^works on the schema public, and other .*: "a copy"\. Each may .*: then all is well\. Otherwise somebody copied/,
+        ),
+      })
+      expect(await diffAll('of-first')).toEqual({ code: 0, logs: { installation: 'same', acme: 'same' } })
+      expect(await diffAll('of-second')).toEqual({ code: 1, logs: { installation: 'different', acme: 'different' } })
+      await sql.end()
+    },
+  )
 })
 
 describe('eaas doctor, of a checkpoint file', { timeout: TIMEOUT_MS }, () => {

@@ -22,6 +22,7 @@ import {
   examineDatabase,
   examineDurability,
   examineLimits,
+  examineOtherSchemas,
   examineRights,
   examineSchema,
   examineTables,
@@ -123,6 +124,8 @@ async function examine(config: Config): Promise<Finding[]> {
     if (!differences) return findings
     if (store.isPooled) await examineOne('pooler', () => examineLimits(store.sql))
     const schema = await examineOne('schema', () => examineSchema(store, differences))
+    // The path of the embedded database is fixed.
+    if (!store.isEmbedded) await examineOne('other schemas', () => examineOtherSchemas(store.sql))
     if (schema === 'current') {
       await examineOne('tables', async () => examineTables(differences))
       await examineOne('writes', () => examineWrites(store))

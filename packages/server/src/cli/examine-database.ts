@@ -9,6 +9,7 @@ import { compareSchemas } from '../store/migrations.js'
 import { NoDatabaseError, openStore, type Store } from '../store/open-store.js'
 import { findMissingLimits } from '../store/pooler.js'
 import { compareTables, type SchemaDifferences } from '../store/schema.js'
+import { findSchemas } from '../store/search-path.js'
 import {
   findClock,
   findEncryption,
@@ -120,6 +121,21 @@ export function examineTables({ missing, added, beside }: SchemaDifferences): Re
   return {
     warning: true,
     detail: `as the migrations make them. Find out what else there is for, and who made it: ${beside.join('; ')}`,
+  }
+}
+
+/** Examines whether another schema has such tables: a server whose search path leads there is healthy, and does not see what is written here. */
+export async function examineOtherSchemas(sql: Sql): Promise<Result> {
+  const { own, others } = await findSchemas(sql)
+  const works = own === null ? "this role's search path leads to no schema" : `works on the schema ${own}`
+  if (others.length === 0) return { detail: `${works}; no other one of this database has tables of eaas` }
+  return {
+    warning: true,
+    detail:
+      `${works}, and other schemas of this database have tables of eaas too: ${someOf(others)}. Each may belong to an installation of its own, with its own ` +
+      'root key: then all is well. Otherwise somebody copied the tables, and a server whose role has a search path that leads to the copy is healthy there, ' +
+      'without what is written here, such as revocations. Run eaas doctor with the settings of every server of this installation: each must name the same ' +
+      'schema. Compare the checkpoint file of each with the logs (eaas audit diff --all --checkpoint FILE), and drop copies that nobody needs',
   }
 }
 

@@ -3,7 +3,7 @@
  * tables, whatever the role or the database is set to; a pooler in transaction mode passes no such setting on. A function that runs in a session
  * of ours can change it there (session-watch.ts).
  *
- * The statement here names everything with its schema, and uses no operator of another.
+ * The statements here name everything with its schema, and use no operator of another.
  */
 import type { Queryable } from './db.js'
 
@@ -21,3 +21,38 @@ export function ownPath(sql: Queryable) {
 
 /** The path of the embedded database, whose tables are in one schema. */
 export const EMBEDDED_PATH = 'public, pg_temp'
+
+/** Tables that an installation has, of whatever version. */
+const TABLES = ['schema_version', 'instance', 'heads', 'audit_log']
+
+/** Schemas, quoted as in SQL. */
+export interface Schemas {
+  /** the one of the tables that a session reads; null if names lead to none */
+  own: string | null
+  /** the others of this database that have tables of ours too */
+  others: string[]
+}
+
+/** Finds in which schemas of this database a server would find an installation, if its role's search path led there. Reads the catalog alone. */
+export async function findSchemas(sql: Queryable): Promise<Schemas> {
+  const [row] = await sql<Schemas[]>`
+    with home as (
+      select coalesce(
+        (select c.relnamespace from pg_catalog.pg_class as c
+         where c.oid operator(pg_catalog.=) pg_catalog.to_regclass('schema_version')::pg_catalog.oid),
+        (select n.oid from pg_catalog.pg_namespace as n where n.nspname operator(pg_catalog.=) pg_catalog.current_schema())
+      ) as oid
+    ), others as (
+      select pg_catalog.quote_ident(n.nspname::pg_catalog.text) as name
+      from pg_catalog.pg_namespace as n
+      where n.oid operator(pg_catalog.<>) all (select h.oid from home as h where h.oid is not null)
+        and (select pg_catalog.count(*) from pg_catalog.pg_class as c
+             where c.relnamespace operator(pg_catalog.=) n.oid and c.relname::pg_catalog.text operator(pg_catalog.=) any (${TABLES}::pg_catalog.text[])
+               and c.relkind operator(pg_catalog.=) any ('{r,p,v,m,f}'::pg_catalog."char"[])) operator(pg_catalog.=) ${TABLES.length}
+    )
+    select (select pg_catalog.quote_ident(n.nspname::pg_catalog.text) from pg_catalog.pg_namespace as n, home as h
+            where n.oid operator(pg_catalog.=) h.oid) as own,
+           coalesce((select pg_catalog.array_agg(o.name order by o.name using operator(pg_catalog.<)) from others as o), '{}') as others`
+  if (!row) throw new Error('the database did not say which schemas it has')
+  return row
+}
