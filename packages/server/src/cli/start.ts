@@ -14,8 +14,6 @@ import { explainListening } from './listen.js'
 import { openVerifier } from './open-verifier.js'
 import { CLOSED_MS, closeAndExit, onStopSignal } from './stop.js'
 
-/** How much longer than its workers the primary process waits before it kills them, in milliseconds. */
-const SPARE_MS = 1_000
 /** What names the address in an error. */
 const VARIABLES = { host: 'EAAS_HOST', port: 'EAAS_PORT' }
 
@@ -93,12 +91,9 @@ async function startWorkers(config: Config): Promise<void> {
 
 async function stopWorkers(primary: Primary, { logLevel, drainSeconds }: Config): Promise<never> {
   const drainMs = drainSeconds * 1_000
-  setTimeout(
-    () => {
-      logWithoutApp(logLevel, 'error', {}, 'the workers did not stop in time')
-      primary.kill()
-    },
-    drainMs + CLOSED_MS + SPARE_MS,
-  ).unref()
+  setTimeout(() => {
+    logWithoutApp(logLevel, 'error', {}, 'the workers did not stop in time')
+    primary.kill()
+  }, drainMs + CLOSED_MS).unref()
   process.exit(await primary.stop(drainMs))
 }

@@ -1,14 +1,18 @@
 /** How a server that was told to stop ends within its time. */
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Server } from '../server.js'
 
 export const STOP_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
-/** How long calls under way may take to finish before the process ends nevertheless, in milliseconds. */
-const STOP_DEADLINE_MS = 10_000
-/** How long the database may then take to close: otherwise the embedded one would leave its socket and lock behind. */
-const CLOSE_DEADLINE_MS = 3_000
-/** After how long a process that closes has ended, unless it does not run at all. In milliseconds. */
-export const CLOSED_MS = STOP_DEADLINE_MS + CLOSE_DEADLINE_MS
+/** After how long a server has ended once it closes, as the guide for operators says; a primary process then kills the workers that are left. In milliseconds. */
+export const CLOSED_MS = 10_000
+/** How much earlier each process ends that runs at all, in milliseconds. */
+const SPARE_MS = 500
+/** How long the database may take to close in the end, in milliseconds: otherwise the embedded one would leave its socket and lock behind. */
+const CLOSE_DEADLINE_MS = 1_000
+/**
+ * How long calls under way, jobs and the last checkpoints may take before the process ends nevertheless, in milliseconds. Calls are cut off
+ * after five seconds. The rest has no deadline of its own: behind locked tables several statements in a row wait four seconds each.
+ */
+const STOP_DEADLINE_MS = CLOSED_MS - SPARE_MS - CLOSE_DEADLINE_MS
 
 /** Calls `stop` at the first signal; a second signal ends the process at once. */
 export function onStopSignal(stop: (signal: NodeJS.Signals) => void): void {
@@ -37,7 +41,9 @@ export function closeAndExit(server: Closing): void {
 // The database may be what does not answer: where the logs ended is written first, or whoever keeps it from answering could cut them off.
 async function leave({ app, installation, keepWitnessed }: Closing): Promise<never> {
   app.log.error('did not stop in time')
-  const closed = keepWitnessed().then(() => installation.close())
-  await Promise.race([closed, sleep(CLOSE_DEADLINE_MS)]).catch(() => undefined)
+  setTimeout(() => process.exit(1), CLOSE_DEADLINE_MS)
+  await keepWitnessed()
+    .then(() => installation.close())
+    .catch(() => undefined)
   process.exit(1)
 }
