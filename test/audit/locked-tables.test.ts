@@ -44,8 +44,9 @@ describe.skipIf(backend() === 'embedded')('a log that is cut off behind a lock',
     await rm(folder, { recursive: true, force: true })
   })
 
-  const start = () =>
-    prepare(startServer({ database, environment: { EAAS_LOG_LEVEL: 'error', EAAS_CHECKPOINT_FILE: 'none' } }))
+  const startHere = (EAAS_CHECKPOINT_FILE: string) =>
+    startServer({ database, environment: { EAAS_LOG_LEVEL: 'error', EAAS_CHECKPOINT_FILE } })
+  const start = () => prepare(startHere('none'))
   /** The same in a process of its own, whose stop ends in its time though a table is locked, and which can be killed. */
   const startProcess = (environment: Record<string, string>) =>
     prepare(startEaas({ database, environment: { EAAS_LOG_LEVEL: 'error', ...environment } }))
@@ -57,6 +58,9 @@ describe.skipIf(backend() === 'embedded')('a log that is cut off behind a lock',
     await copyTables(attacker, 'early')
     for (let at = 0; at < 3; at++) expect((await wrap()).status).toBe(200)
     return started
+  }
+  async function startAgain(checkpointFile: string): Promise<void> {
+    server = await startHere(checkpointFile)
   }
   const wrap = () => call(server.url, 'POST', `/v1/keys/${key_id}/wrap`, { dek: randomBytes(32).toString('base64') })
   const hash = () => call(server.url, 'POST', '/v1/hash', { key_id, value: 'x' })
@@ -150,13 +154,14 @@ describe.skipIf(backend() === 'embedded')('a log that is cut off behind a lock',
   ])(
     'is alarmed about at the next start if %s stayed locked until the server had stopped, of %s worker(s)',
     async (table, EAAS_WORKERS) => {
-      await startProcess({ EAAS_CHECKPOINT_FILE: join(folder, 'checkpoints'), EAAS_WORKERS })
+      const EAAS_CHECKPOINT_FILE = join(folder, 'checkpoints')
+      await startProcess({ EAAS_CHECKPOINT_FILE, EAAS_WORKERS })
       const locked = await lock(table)
       await server.stop()
       await cutOff(attacker)
       await putHeadBack(locked)
       await unlock()
-      await server.start()
+      await startAgain(EAAS_CHECKPOINT_FILE)
       await expectAlarm()
     },
   )
@@ -194,7 +199,7 @@ describe.skipIf(backend() === 'embedded')('a log that is cut off behind a lock',
     await cutOff(attacker)
     await putHeadBack(locked)
     await unlock()
-    await server.start()
+    await startAgain(file)
     await expectAlarm()
   })
 })

@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { connectTo, ROOT_KEY, startEaas } from '../support/eaas-process.js'
 import { databaseWithTenant } from '../support/filled-database.js'
 import { type LedgerEntry, startLoad } from '../support/load.js'
+import { startServer } from '../support/server.js'
 import { checkInvariants } from './invariants.js'
 
 const CLIENTS = 16
@@ -29,7 +30,7 @@ async function stopUnderLoad({ sendOn }: { sendOn: boolean }) {
   await load.stop()
   const unanswered = [...load.ledgers.values()].flat().filter(({ state }) => state === 'sent').length
 
-  await eaas.start()
+  const server = await startServer({ database, rootKey: ROOT_KEY })
   const sql = connectTo(database)
   try {
     const used = [...load.ledgers].filter(([, calls]) => isAnswered(calls)).map(([id]) => id)
@@ -39,14 +40,14 @@ async function stopUnderLoad({ sendOn }: { sendOn: boolean }) {
       tenant_id,
       rootKey: ROOT_KEY,
       load,
-      url: eaas.url,
+      url: server.url,
       secret: api_key.secret,
       mostUnacknowledged: sendOn ? CLIENTS : 0,
     })
     return { code, stderr, stopMs, unanswered, unknownUses: unknownUses.length, violations, failures: load.failures() }
   } finally {
     await sql.end()
-    await eaas.stop()
+    await server.stop()
   }
 }
 
@@ -60,14 +61,14 @@ describe('a server that is told to stop', () => {
     const { key_id } = (await (await post('/v1/keys', { name: 'counted' })).json()) as { key_id: string }
     for (const value of ['a', 'b', 'c']) expect((await post('/v1/hash', { key_id, value })).status).toBe(200)
     await eaas.stop()
-    await eaas.start()
+    const server = await startServer({ database, rootKey: ROOT_KEY })
     const sql = connectTo(database)
     try {
       const counts = await sql`select api_key_id, kind, calls::int from unrecorded_calls where tenant_id = ${tenant_id}`
       expect(counts).toEqual([{ api_key_id: api_key.id, kind: 'hash', calls: 3 }])
     } finally {
       await sql.end()
-      await eaas.stop()
+      await server.stop()
     }
   })
 })

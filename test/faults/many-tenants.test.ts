@@ -2,7 +2,7 @@
 // The clients keep a ledger of what was acknowledged.
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterEach, beforeEach, describe, expect, inject, it } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest'
 import { suspendTenant } from '../../packages/server/src/operations/suspend-tenant.js'
 import { performAsSystem } from '../../packages/server/src/runner/perform.js'
 import { lockHead } from '../../packages/server/src/store/audit.js'
@@ -64,13 +64,15 @@ describe.each(['many', 'one'])('many tenants, with %s to a statement', (tenantsP
   const environment = { EAAS_DATABASE_APPENDS: tenantsPerStatement }
 
   // The embedded database has a single server.
-  beforeEach(async () => {
+  beforeAll(async () => {
     const first = await startService({ environment })
     services =
       backend() === 'embedded' ? [first] : [first, await startService({ environment, database: first.database })]
-    clients = await makeClients(first)
   })
-  afterEach(() => Promise.all([...services].reverse().map((service) => service.close())))
+  beforeEach(async () => {
+    clients = await makeClients(services[0] as Service)
+  })
+  afterAll(() => Promise.all([...(services ?? [])].reverse().map((service) => service.close())))
 
   it('each have an entry for each call, by two servers at once, also of the tenants whose keys change', async () => {
     const failures: string[] = []

@@ -3,9 +3,9 @@ import { fileURLToPath } from 'node:url'
 
 /**
  * Arguments for node. PGlite runs without the second, optimizing compiler of WebAssembly, which takes longer than what most tests do with
- * PGlite. JavaScript is optimized after eight times as much running as otherwise, which saves a tenth of the database suites' CPU time.
+ * PGlite, and its functions are checked when they are first called: most of them never are. JavaScript is optimized after eight times as much running as otherwise, which saves a tenth of the database suites' CPU time.
  */
-export const LESS_COMPILING = ['--liftoff-only', '--interrupt-budget=1000000']
+export const LESS_COMPILING = ['--liftoff-only', '--wasm-lazy-validation', '--interrupt-budget=1000000']
 
 /**
  * Arguments for node in a process that hardly lives for longer than its start: new objects also have the room that is otherwise found

@@ -9,7 +9,7 @@ import { ANY_CHARACTER } from '../../support/any-text.js'
 import { rounds } from '../../support/rounds.js'
 
 const MIB = 1_048_576
-const RUNS = { numRuns: rounds(20, 60) }
+const RUNS = { numRuns: rounds(12, 60) }
 const anyCharacter = fc.string({ unit: ANY_CHARACTER, minLength: 1, maxLength: 1 })
 /** Any JSON value with any Unicode in it, lone surrogates too: JSON escapes them. */
 const anyJson = fc.jsonValue({ stringUnit: fc.oneof(anyCharacter, fc.constantFrom('\ud800', '\udfff')), maxDepth: 5 })
