@@ -58,7 +58,8 @@ const SIZED_UNITS = [
   'packages/server/src/audit/formats/export.test.ts',
   'packages/server/src/store/embedded/database.test.ts',
   'test/sdk/client/round-trip.test.ts',
-  'test/{examples/demo,sdk/cross-language}.test.ts',
+  'test/examples/{demo,encrypted-files,web-app}.test.ts',
+  'test/{packed/first-steps,sdk/cross-language}.test.ts',
   'test/{browser/streams,sdk/stream-memory}.test.ts',
 ]
 const SIZED = [

@@ -61,11 +61,11 @@ describe.skipIf(backend() === 'embedded')('a PostgreSQL with TLS', { timeout: TI
   }
 
   async function databaseLine(sslmode: string, { isKnown = false, host = 'localhost' } = {}) {
-    const environment = {
-      EAAS_DATABASE_URL: urlWith(sslmode, host),
-      ...(isKnown ? { NODE_EXTRA_CA_CERTS: certificate } : {}),
-    }
-    const { stdout } = await runEaas(['doctor'], { environment })
+    const environment = { EAAS_DATABASE_URL: urlWith(sslmode, host) }
+    // Node reads that variable when a process starts.
+    const { stdout } = await (isKnown
+      ? runEaas(['doctor'], { environment: { ...environment, NODE_EXTRA_CA_CERTS: certificate } })
+      : runCommand(['doctor'], { environment }))
     return /^.* database .*$/m.exec(stdout)?.[0]
   }
 
@@ -101,7 +101,7 @@ describe.skipIf(backend() === 'embedded')('a PostgreSQL with TLS', { timeout: TI
       /^WRONG .*self-signed certificate.*Set NODE_EXTRA_CA_CERTS to a file/,
     )
     const environment = { EAAS_DATABASE_URL: urlWith('verify-full') }
-    const { code, stderr } = await runEaas(['tenant', 'list'], { environment })
+    const { code, stderr } = await runCommand(['tenant', 'list'], { environment })
     expect([code, stderr]).toEqual([
       1,
       expect.stringMatching(

@@ -7,7 +7,7 @@ describe('a server that is killed under load', () => {
   it('loses no acknowledged call, and leaves no gap, no half of a change and no broken chain', {
     timeout: 300_000,
   }, async () => {
-    const figures = await crashRepeatedly({ kills: 3, betweenMs: [100, 400], leastAcked: 200 })
+    const figures = await crashRepeatedly({ kills: 2, betweenMs: [100, 400], leastAcked: 200 })
     console.log(describeFigures(`kill -9 of the server (${backend()})`, figures))
     expect(figures.violations).toEqual([])
     expect(figures.acked).toBeGreaterThanOrEqual(200)

@@ -27,7 +27,7 @@ import { checkInvariants } from './invariants.js'
 const TIMEOUT_MS = 180_000
 const CLIENTS = 12
 /** Between the calls of a client while nothing happens that could fail them. */
-const PAUSE_MS = 50
+const PAUSE_MS = 150
 const dek = Buffer.alloc(32, 1).toString('base64')
 
 type Tenant = Awaited<ReturnType<typeof createTenantInProcess>>

@@ -6,6 +6,7 @@ import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { copiesClusterBelow } from '../support/created-cluster.js'
 import { type GuardedDir, guardedDir } from '../support/guarded-dir.js'
+import { IS_SLOW_RUN } from '../support/rounds.js'
 import { readPage } from '../support/snippets.js'
 import { LESS_COMPILING_BELOW } from '../support/v8-flags.js'
 import { type LocalRegistry, startLocalRegistry } from './local-registry.js'
@@ -52,10 +53,15 @@ afterAll(async () => {
 describe('the first steps', () => {
   let folder: string
   let server: { url: string; apiKey: string }
+  /** Values of NODE_OPTIONS: a server below copies its database, but the first one, in the slow run, creates it. */
+  let copying: string
+  let creating: string
 
-  beforeAll(() => {
+  beforeAll(async () => {
     folder = join(dir.path, 'application')
     mkdirSync(folder)
+    copying = await copiesClusterBelow(inject('runDir'))
+    creating = IS_SLOW_RUN ? LESS_COMPILING_BELOW : copying
   })
 
   it('of README.md: install, start, save the API key, run the program twice', { timeout: TIMEOUT_MS }, async () => {
@@ -68,7 +74,7 @@ describe('the first steps', () => {
       'node first.mjs',
     ])
     for (const command of commands) {
-      if (command.endsWith(' start')) server = await startServer(command, folder)
+      if (command.endsWith(' start')) server = await startServer(command, folder, creating)
       else if (command === PASTE) await shell(command, folder, `${server.apiKey}\n`)
       else if (command === 'node first.mjs') await runTwice(program, folder, server.url)
       else await shell(command, folder)
@@ -86,8 +92,7 @@ describe('the first steps', () => {
     const own = join(dir.path, 'server')
     mkdirSync(own)
     for (const command of stepsOf('packages/server/README.md').commands) {
-      // The server of the README above has created its database; this one copies one.
-      if (command.endsWith(' start')) await startServer(command, own, await copiesClusterBelow(inject('runDir')))
+      if (command.endsWith(' start')) await startServer(command, own, copying)
       else await shell(command, own)
     }
     expect(await shell('npx @eaas/server --help', own)).toContain('npx @eaas/server')
@@ -117,11 +122,7 @@ async function shell(command: string, cwd: string, input = '', more: NodeJS.Proc
 }
 
 /** Resolves once the server listens and has shown its API key. */
-function startServer(
-  command: string,
-  cwd: string,
-  NODE_OPTIONS = environment.NODE_OPTIONS,
-): Promise<{ url: string; apiKey: string }> {
+function startServer(command: string, cwd: string, NODE_OPTIONS: string): Promise<{ url: string; apiKey: string }> {
   const env = { ...environment, NODE_OPTIONS }
   const child = spawn('sh', ['-c', `exec ${command}`], { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] })
   let output = ''

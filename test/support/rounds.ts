@@ -1,10 +1,13 @@
 // How many rounds a repeated test makes: few in `npm test`, all of them in `npm run test:slow`.
 
+/** Whether this is `npm run test:slow`. */
+export const IS_SLOW_RUN = process.env.EAAS_TEST_SLOW === '1'
+
 /**
  * Chooses the size of a test that repeats itself.
  * @param few what finds a fault that is not rare, for `npm test`
  * @param many what `npm run test:slow` takes
  */
 export function rounds(few: number, many: number): number {
-  return process.env.EAAS_TEST_SLOW === '1' ? many : few
+  return IS_SLOW_RUN ? many : few
 }
