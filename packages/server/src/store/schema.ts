@@ -69,6 +69,8 @@ export async function describeSchema(transaction: Transaction): Promise<string[]
       select relnamespace as oid, ' ON ' || pg_catalog.quote_ident(nspname) || '.' as prefix
       from ours join pg_namespace as n on n.oid = relnamespace
       where ours.name = 'schema_version'
+    ), functions as materialized ( -- or PostgreSQL looks up the names of its own 3,000 first, for two thirds of the time of it all
+      select p.* from pg_proc as p join path on p.pronamespace = path.oid
     ), lines (line) as (
       select case relkind when 'r' then 'table' when 'v' then 'view' when 'p' then 'partitioned table' when 'f' then 'foreign table'
                           else 'relation of kind ' || relkind::text end || ' ' || name
@@ -109,7 +111,7 @@ export async function describeSchema(transaction: Transaction): Promise<string[]
       -- One of a name that PostgreSQL has too may be called in its place, because its arguments fit better; not if they are the same. Whoever
       -- owns the database can make any function a member of an extension.
       select case when own.has_name then 'overloading ' else '' end || 'function ' || p.oid::regprocedure::text
-      from pg_proc as p join path on p.pronamespace = path.oid, lateral (
+      from functions as p, lateral (
         select pg_catalog.count(*) > 0 as has_name, coalesce(pg_catalog.bool_or(o.proargtypes = p.proargtypes), false) as has_arguments
         from pg_proc as o where o.pronamespace = 'pg_catalog'::regnamespace and o.proname = p.proname
       ) as own
