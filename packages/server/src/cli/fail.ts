@@ -11,6 +11,7 @@ import {
   UnlockedServerError,
   UnusableDataDirectoryError,
 } from '../store/embedded/database.js'
+import { EmbeddedStoppedError } from '../store/embedded/stopped.js'
 import { RoleError } from '../store/grants.js'
 import { NewerSchemaError } from '../store/migrations.js'
 import { DatabaseEncodingError, NoDatabaseError } from '../store/open-store.js'
@@ -28,6 +29,7 @@ const EXPECTED = [
   DataDirectoryInUseError,
   DatabaseDeadlineError,
   DatabaseEncodingError,
+  EmbeddedStoppedError,
   ForeignDataDirectoryError,
   ForeignServerError,
   LockLostError,

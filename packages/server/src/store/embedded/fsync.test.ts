@@ -5,6 +5,7 @@ import { PGlite } from '@electric-sql/pglite'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { copyCreatedCluster } from '../../../../../test/support/created-cluster.js'
 import { commitsReachTheDisk, DURABLE_START_PARAMS, DurableNodeFS } from './fsync.js'
+import { EmbeddedStoppedError } from './stopped.js'
 
 const COMMITS = 20
 
@@ -47,6 +48,7 @@ describe('fsync of the embedded database', () => {
     }
     // Query message: its length counts itself, the text and its NUL.
     await database.execProtocolRaw(new TextEncoder().encode('Q\0\0\0\x16create table t ()\0'), { syncToFs: false })
-    expect(fs.failure?.message).toContain('PostgreSQL stopped')
+    expect(fs.failure).toBeInstanceOf(EmbeddedStoppedError)
+    expect(fs.failure?.message).toMatch(/^The embedded PostgreSQL stopped \(.+\)/)
   })
 })

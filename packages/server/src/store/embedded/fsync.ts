@@ -7,6 +7,7 @@
 import { fsyncSync } from 'node:fs'
 import { PGlite } from '@electric-sql/pglite'
 import { NodeFS } from '@electric-sql/pglite/nodefs'
+import { EmbeddedStoppedError } from './stopped.js'
 
 /** Errno numbers as Emscripten's libc has them: WASI's, not the host's (wasi-libc, `__errno_values.h`). */
 const WASI_ERRNO: Record<string, number> = { EBADF: 8, EINVAL: 28, EIO: 29, ENOSPC: 51, EROFS: 69, EDQUOT: 19 }
@@ -45,7 +46,7 @@ export class DurableNodeFS extends NodeFS {
         ...emscriptenOpts,
         preRun: [emscriptenOpts.preRun ?? [], addFsync].flat(),
         onAbort: (what: unknown) => {
-          this.failure ??= new Error(`the embedded PostgreSQL stopped: ${String(what) || 'aborted'}`)
+          this.failure ??= new EmbeddedStoppedError(String(what) || 'aborted')
         },
       },
     }
