@@ -16,8 +16,8 @@ import { readAuditCheckpoint } from '../../packages/server/src/operations/read-a
 import { verifyAudit } from '../../packages/server/src/operations/verify-audit.js'
 import { type AnchorOptions, anchorNow } from '../../packages/server/src/runner/anchor-heads.js'
 import { performAsSystem } from '../../packages/server/src/runner/perform.js'
-import { serverOf } from '../support/audit-scene.js'
-import type { Service } from '../support/service.js'
+import { type Server, serverOf } from '../support/audit-scene.js'
+import type { Caller, Service } from '../support/service.js'
 import { actions, anchor, copyAll, entries, removeAll, setInstallationScene, verify } from './installation-scene.js'
 import { verifyByBoth } from './other-verifier.js'
 
@@ -188,6 +188,76 @@ describe('a tenant alone', () => {
     expect(alarms).toMatchObject([{ tenant_id, reason: expect.stringMatching(GONE) }])
     const { verdicts } = await verifyAll(services)
     expect(verdicts.filter(({ valid }) => !valid)).toMatchObject([{ tenant_id: INSTALLATION_ID }, { tenant_id }])
+  })
+
+  const addKey = async (server: { call: Server['call'] }, { secret }: Caller, name: string) =>
+    (await server.call(secret, 'POST', '/v1/keys', { name })).status
+  const callOf = (service: Service): Pick<Server, 'call'> => ({
+    call: (secret, method, path, body) => service.caller(secret).call(method, path, body),
+  })
+
+  it('that was not used yet is alarmed about when it is put back after the comparison at start', async () => {
+    const { victim, putBack } = await twoTenants()
+    await anchor(current())
+    const running = await start()
+    await putBack()
+    expect(await addKey(callOf(running), victim, 'of a fork')).toBe(500)
+    expect(running.alarms).toMatchObject([{ reason: expect.stringMatching(WENT_BACK) }])
+  })
+
+  it('whose log was forked before the anchored entry is alarmed about at start, whatever is shown in its place', async () => {
+    const { victim, putBack } = await twoTenants()
+    const { tenant_id } = victim.tenant
+    await anchor(current())
+    const { sql } = current().services
+    const [lost] = await sql<Row[]>`select hash from audit_log where tenant_id = ${tenant_id} and id = 3`
+    await putBack()
+    const forking = serverOf(current()) // has witnessed nothing
+    for (const name of ['of a fork', 'of it too']) expect(await addKey(forking, victim, name)).toBe(201)
+    await sql`update audit_log set hash = ${lost?.hash ?? null} where tenant_id = ${tenant_id} and id = 3`
+    const { alarms } = await start()
+    expect(alarms).toMatchObject([
+      { tenant_id, reason: expect.stringContaining('entry 4 of the audit chain does not follow') },
+    ])
+  })
+
+  /** Compares as a server does before each anchor. */
+  const compare = ({ services }: Service) => {
+    const { states, committer, rootKey, installationKey } = services
+    return compareWithAnchor({
+      ...services,
+      rowKey: deriveRowKey(installationKey),
+      watches: committer.watches,
+      findAuditKey: async (tenant_id) => (await states.find(tenant_id))?.auditKey,
+      openKey: (row) => openAuditKey(rootKey, row),
+    })
+  }
+
+  it('is alarmed about when it is put back to what a server saw of it last, before what another one anchored since', async () => {
+    const { victim, putBack } = await twoTenants()
+    const running = current()
+    await putBack()
+    expect((await running.caller(victim.secret).call('GET', '/v1/keys')).status).toBe(200)
+    const other = serverOf(running)
+    expect(await addKey(other, victim, 'more')).toBe(201)
+    await anchorNow(other.services)
+    expect(await compare(running)).toEqual([])
+    await putBack()
+    expect(await addKey(callOf(running), victim, 'of a fork')).toBe(500)
+    expect(running.alarms).toMatchObject([{ reason: expect.stringContaining('went back from entry 3 to 2') }])
+  })
+
+  it('is alarmed about when a log without what a server wrote was continued by another one, which anchored that', async () => {
+    const { victim, putBack } = await twoTenants()
+    const running = current()
+    expect(await addKey(callOf(running), victim, 'lost')).toBe(201)
+    await putBack()
+    const other = serverOf(running)
+    for (const name of ['of', 'a', 'fork']) expect(await addKey(other, victim, name)).toBe(201)
+    await anchorNow(other.services)
+    expect(await compare(running)).toEqual([])
+    expect(await addKey(callOf(running), victim, 'more')).toBe(500)
+    expect(running.alarms).toMatchObject([{ reason: expect.stringContaining('entry 4 of the audit chain differs') }])
   })
 
   it('is not alarmed about when the database fails while its log is compared: that error is returned', async () => {

@@ -85,17 +85,23 @@ describe('a tenant', () => {
     [
       'missing',
       'head of the audit chain is missing',
-      (sql: Service['services']['sql']) => sql`delete from heads where last_id = 4`,
+      (sql: Service['services']['sql']) => sql`delete from heads where last_id in (2, 4)`,
     ],
     [
       'that no server wrote',
       'was not written by this server',
-      (sql: Service['services']['sql']) => sql`update heads set last_id = 9 where last_id = 4`,
+      (sql: Service['services']['sql']) => sql`update heads set last_id = 9 where last_id in (2, 4)`,
     ],
   ])('of which an entry is named is alarmed about at start if its head is %s', async (_, reason, attack) => {
-    const { victim, tenant_id } = await anchored()
-    await suspend(current(), victim)
+    const { victim } = await anchored()
+    const newer = await current().createTenant() // no anchor covers it
+    for (const each of [victim, newer]) await suspend(current(), each)
     await attack(current().services.sql)
-    expect((await start()).alarms).toMatchObject([{ tenant_id, reason: expect.stringContaining(reason) }])
+    const { alarms } = await start()
+    expect(alarms).toHaveLength(2)
+    for (const { tenant } of [victim, newer])
+      expect(alarms).toContainEqual(
+        expect.objectContaining({ tenant_id: tenant.tenant_id, reason: expect.stringContaining(reason) }),
+      )
   })
 })

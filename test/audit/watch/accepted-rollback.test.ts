@@ -11,6 +11,7 @@ import {
 import { findAcceptedRollback } from '../../../packages/server/src/audit/watch/accepted-rollback.js'
 import { createHeadWatches } from '../../../packages/server/src/audit/watch/head-watches.js'
 import { acceptRollback } from '../../../packages/server/src/operations/accept-rollback.js'
+import { writeAlarm } from '../../../packages/server/src/store/alarms.js'
 import { findEntryHash } from '../../../packages/server/src/store/audit.js'
 import type { Transaction } from '../../../packages/server/src/store/db.js'
 import { runCommand } from '../../support/command-host.js'
@@ -159,8 +160,14 @@ describe('a log that lost nothing that is known of', () => {
     const lossy = (await accept(...own)).stdout
     expect(lossy).not.toContain('could be compared')
     expect(lossy).toContain('The changes of the lost entries are undone')
-    await write({ ...(await readHead()), last_id: 0 })
-    expect((await accept(...own)).stdout).toContain('could be compared with nothing')
+    const anchored = await readHead()
+    await write({ ...anchored, last_id: 0 })
+    expect((await accept(...own)).stdout).toContain(`could be compared with is ${of(anchored)}`)
+    const { tenant_id } = (await scene.service.createTenant()).tenant
+    const raised_at = new Date().toISOString()
+    const nothing = { last_id: 0, hash: Buffer.alloc(32), policy_version: 0, mac: Buffer.alloc(32) }
+    await writeAlarm(scene.sql, { tenant_id, reason: 'a drill', raised_at, ...nothing })
+    expect((await accept('--tenant', tenant_id)).stdout).toContain('could be compared with nothing')
     expect((await accept('--installation')).stderr).toContain("there is no alarm about the installation's log")
   })
 })

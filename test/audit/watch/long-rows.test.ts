@@ -47,7 +47,7 @@ describe('rows that somebody made long or many', () => {
       const witnesses = [scene.early]
       const [compared] = await compareWitnesses(sql, witnesses)
       expect(compared).toMatchObject({ tenant_id, is_contradicted: false })
-      expect(sizes(compared?.head)).toEqual([33, 33])
+      expect(sizes(compared?.head)).toEqual([33, 33, 256])
       expect(sizes(await findHead(sql, tenant_id))).toEqual([33, 33])
       expect(sizes(await lockHead(sql, tenant_id))).toEqual([33, 33])
       expect(sizes((await listHeads(sql)).find((head) => head.tenant_id === tenant_id))).toEqual([33, 33])

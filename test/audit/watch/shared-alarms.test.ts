@@ -2,12 +2,17 @@
 // heads that other processes wrote it follows. It knows no less after it than before.
 import type { KeyObject } from 'node:crypto'
 import { INSTALLATION_ID } from '@eaas/protocol'
-import { describe, expect, it, onTestFinished } from 'vitest'
-import type { Head } from '../../../packages/server/src/audit/formats/chain.js'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import { UnfollowedLogError } from '../../../packages/server/src/audit/append-errors.js'
+import { extendChain, type Head } from '../../../packages/server/src/audit/formats/chain.js'
+import { FOLLOWED_AT_ONCE } from '../../../packages/server/src/audit/watch/follow-stretch.js'
 import { KEY_CHANGED, TENANT_GONE } from '../../../packages/server/src/audit/watch/shared-alarms.js'
 import { acceptRollback } from '../../../packages/server/src/operations/accept-rollback.js'
+import { listKeys } from '../../../packages/server/src/operations/list-keys.js'
 import { anchorHeads } from '../../../packages/server/src/runner/anchor-heads.js'
+import { performAsSystem } from '../../../packages/server/src/runner/perform.js'
 import { listAlarms } from '../../../packages/server/src/store/alarms.js'
+import { ANY_SKEW_MS, appendEntries } from '../../../packages/server/src/store/audit.js'
 import type { Sql } from '../../../packages/server/src/store/db.js'
 import { TamperedRowError } from '../../../packages/server/src/store/tampered-row.js'
 import { serverOf } from '../../support/audit-scene.js'
@@ -389,6 +394,79 @@ describe('a process beside which another one writes', () => {
       }
     },
   )
+
+  /** Continues a tenant's log by so many entries, as another process does. */
+  async function grow(tenant_id: string, count: number, actor = 'another server'): Promise<void> {
+    const { sql, states } = scene.services
+    const [state, previous, time] = [await states.find(tenant_id), await readHead(tenant_id), Date.now()]
+    const draft = {
+      action: 'key.wrap',
+      key_id: null,
+      key_version: null,
+      actor,
+      ip_address: null,
+      metadata: null,
+    } as const
+    const drafts = Array.from({ length: count }, () => draft)
+    const { entries, head: next } = extendChain(previous, drafts, { auditKey: state?.auditKey as KeyObject, now: time })
+    await appendEntries(sql, { previous, next, entries, clock: { time, toleranceMs: ANY_SKEW_MS } })
+  }
+
+  it('follows no log that another one continued without what it witnessed, however many of the entries after that are shown there', async () => {
+    const { tenant_id } = (await scene.service.createTenant()).tenant
+    const { sql } = scene
+    const before = await readHead(tenant_id)
+    await grow(tenant_id, 1)
+    const witnessed = await readHead(tenant_id)
+    const { watches, compare } = newWatch()
+    const [watch, reader] = [watches.get(tenant_id), newWatch().watches.get(tenant_id)]
+    for (const each of [watch, reader]) each.witness(witnessed)
+    await grow(tenant_id, 120)
+    await copy(tenant_id)
+    await goBack(before)
+    await grow(tenant_id, 130, 'a fork')
+    const last_id = witnessed.last_id + 120
+    await sql`delete from audit_log where tenant_id = ${tenant_id} and id between ${witnessed.last_id} and ${last_id}`
+    await sql`insert into audit_log select * from kept_entries where id between ${witnessed.last_id} and ${last_id}`
+    try {
+      expect(await compare()).toEqual([])
+      const reason = `entry ${last_id + 1} of the audit chain does not follow from those that were written`
+      expect(watch.alarm?.reason).toBe(reason)
+      const auditKey = (await scene.services.states.find(tenant_id))?.auditKey
+      await expect(reader.readPolicyVersion(sql, auditKey as KeyObject)).rejects.toThrow(reason)
+    } finally {
+      await sql`drop table kept_entries`
+      await sql`delete from chain_alarms where tenant_id = ${tenant_id}`
+    }
+  })
+
+  it('follows in the end a log of any length, and knows what it has followed until then', async () => {
+    const owner = await scene.service.createTenant()
+    const { tenant_id } = owner.tenant
+    const list = async () => (await owner.call('GET', '/v1/keys')).status
+    expect(await list()).toBe(200)
+    const before = await readHead(tenant_id)
+    const state = await scene.services.states.find(tenant_id)
+    const { watches, compare } = newWatch()
+    const [watch, reader] = [watches.get(tenant_id), newWatch().watches.get(tenant_id)]
+    for (const each of [watch, reader]) each.witness(before)
+    await grow(tenant_id, 4 * FOLLOWED_AT_ONCE + 1)
+    // Each look at the clock shows it later.
+    let [now, step] = [0, 900]
+    const clock = vi.spyOn(performance, 'now').mockImplementation(() => (now += step))
+    try {
+      expect(await compare()).toEqual([]) // ends in the midst
+      expect([idOf(watch.witnessed), watch.alarm]).toEqual([before.last_id + 4 * FOLLOWED_AT_ONCE, undefined])
+      step = 2_100
+      const read = () => reader.readPolicyVersion(scene.sql, state?.auditKey as KeyObject)
+      await expect(read()).rejects.toThrow(UnfollowedLogError)
+      expect(idOf(reader.witnessed)).toBe(before.last_id + FOLLOWED_AT_ONCE)
+      expect(await list()).toBe(503)
+      await expect(performAsSystem(scene.services, tenant_id, listKeys({}))).resolves.toMatchObject({ keys: [] })
+    } finally {
+      clock.mockRestore()
+    }
+  })
 
   it('knows the later head also of a tenant that it has an alarm about', async () => {
     const other = await scene.service.createTenant()

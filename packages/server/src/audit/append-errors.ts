@@ -20,6 +20,31 @@ export class ChainAlarmError extends AuditWriteError {
   override readonly name = 'ChainAlarmError'
 }
 
+/**
+ * Thrown when a log has more entries after the one that this process witnessed than it could follow in time. What it followed is kept, so the
+ * next attempt goes on from there. Nothing was written.
+ */
+export class UnfollowedLogError extends AuditWriteError {
+  override readonly name = 'UnfollowedLogError'
+
+  constructor() {
+    super(
+      'more entries were written to the audit log since this process last read it than it could read in time: repeat the call, which goes on from there',
+    )
+  }
+}
+
+/** Repeats what reads a log until it has been followed to its end, for work that nobody gives up on. */
+export async function untilFollowed<T>(work: () => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      return await work()
+    } catch (error) {
+      if (!(error instanceof UnfollowedLogError)) throw error
+    }
+  }
+}
+
 /** Thrown when more calls wait than the server can hold. */
 export class OverloadError extends Error {
   override readonly name = 'OverloadError'

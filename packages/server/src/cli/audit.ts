@@ -441,7 +441,9 @@ function describeAccepted(
           `The newest entry that it could be compared with is ${compared.id}, of ${compared.created_at}. The log has it.`,
         ]),
     ...(compared === null && !isLost
-      ? ['The log could be compared with nothing: neither an alarm nor a checkpoint file knew an entry of it.']
+      ? [
+          'The log could be compared with nothing: neither an alarm nor an anchor nor a checkpoint file knew an entry of it.',
+        ]
       : []),
     isLost
       ? 'The changes of the lost entries are undone: repeat revocations and rotations. See: eaas audit diff --help'

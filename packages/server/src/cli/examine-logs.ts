@@ -1,7 +1,7 @@
 /** Examines the audit logs for `eaas doctor`: alarms, the checkpoint file, the heads of the chains and the newest anchor. */
 import type { KeyObject } from 'node:crypto'
 import { INSTALLATION_ID } from '@eaas/protocol'
-import { ChainAlarmError } from '../audit/append-errors.js'
+import { ChainAlarmError, untilFollowed } from '../audit/append-errors.js'
 import { openAuditKey } from '../audit/audit-key.js'
 import { isPurgeMarkAuthentic, type Witness } from '../audit/formats/chain.js'
 import { encodePublicKey } from '../audit/formats/checkpoint.js'
@@ -99,7 +99,8 @@ async function findBehind(sql: Sql, rootKey: KeyObject, witnesses: ReadonlyMap<s
     const watch = new HeadWatch(tenant_id, () => undefined)
     watch.remember(witness)
     try {
-      await watch.read(sql, openAuditKey(rootKey, tenant))
+      const auditKey = openAuditKey(rootKey, tenant)
+      await untilFollowed(() => watch.read(sql, auditKey))
     } catch (error) {
       if (error instanceof TamperedRowError) continue
       if (!(error instanceof ChainAlarmError)) throw error

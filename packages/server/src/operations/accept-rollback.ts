@@ -104,7 +104,9 @@ async function accept(
   const row = isGenuine ? alarm : { last_id: 0, hash: genesisHash(tenant_id), policy_version: 0 }
   // What the own alarm knows counts too: the row may have been exchanged since it was read. A head is made again only of a log that reaches
   // all that this process knows of it.
-  const told = latest([row, watch.alarm?.witness, fault && watch.witnessed])
+  // No policy version of an anchored one is proven yet.
+  const known = fault && [watch.witnessed, watch.anchored && { ...watch.anchored, policy_version: 0 }]
+  const told = latest([row, watch.alarm?.witness, ...(known ?? [])])
   const found = told.last_id === 0 ? undefined : await findEntryHash(sql, tenant_id, told.last_id)
   const isContinued = found !== undefined && equalBytes(found, told.hash)
   // The entries that a head was made of are known to be what was written, as far as an alarm knows.

@@ -1,6 +1,6 @@
 /** What a caller learns of an error that is not its fault. The layers below throw several kinds; whoever answers a caller knows this one. */
 import type { ProblemCode } from '@eaas/protocol'
-import { AuditWriteError, ChainAlarmError, OverloadError } from '../audit/append-errors.js'
+import { AuditWriteError, ChainAlarmError, OverloadError, UnfollowedLogError } from '../audit/append-errors.js'
 import { TamperedEntryError } from '../audit/listed-entries.js'
 import { ComparisonOverdueError } from '../audit/watch/comparisons.js'
 import { TamperedRowError } from '../store/tampered-row.js'
@@ -33,6 +33,11 @@ export function findFailure(error: unknown): Failure | undefined {
     const detail =
       'the audit logs in the database could not be read for too long, so no call is carried out; try again later'
     return { code: 'E_UNAVAILABLE', detail, log: 'the audit logs cannot be compared' }
+  }
+  if (error instanceof UnfollowedLogError) {
+    const detail =
+      "this tenant's audit log has grown by more than could be read in time, so the call was not carried out; try again"
+    return { code: 'E_UNAVAILABLE', detail, log: 'the audit log was not read to its end in time' }
   }
   if (error instanceof AuditWriteError) return findWriteFailure(error)
   if (error instanceof TamperedRowError) return describeTampering(error)

@@ -4,7 +4,7 @@
  */
 import { findRefusedKind, INSTALLATION_ID, type UnrecordedKind } from '@eaas/protocol'
 import type { Decided, DecideOn, HeadLock } from '../audit/append/committer.js'
-import { AuditWriteError, ChainAlarmError } from '../audit/append-errors.js'
+import { AuditWriteError, ChainAlarmError, untilFollowed } from '../audit/append-errors.js'
 import type { EntryDraft } from '../audit/formats/chain.js'
 import { apiKeyDigest, apiKeyTenant } from '../crypto/api-key.js'
 import type { ApiKeyRow } from '../store/api-keys.js'
@@ -83,7 +83,7 @@ export function performAsSystem<Answer>(
   tenant_id: string,
   operation: Operation<Answer>,
 ): Promise<Answer> {
-  return carryOut(services, tenant_id, undefined, operation)
+  return untilFollowed(() => carryOut(services, tenant_id, undefined, operation))
 }
 
 // A refusal counts only if it was made on the current state: a key that another process has just created or enabled must not be

@@ -1,6 +1,6 @@
 /** Alarms about audit chains, and the entries that settle them. */
-import type { ChainAlarm, Head, Witness } from '../audit/formats/chain.js'
-import { headColumns } from './audit.js'
+import type { ChainAlarm, Witness } from '../audit/formats/chain.js'
+import { type HeadWithKey, headColumns } from './audit.js'
 import type { Queryable, Transaction } from './db.js'
 import { TamperedRowError } from './tampered-row.js'
 
@@ -71,8 +71,8 @@ export interface ComparedHead {
   tenant_id: string
   /** whether the log does not contain the witnessed entry: it is missing, purged or different, or the head is before it or another one */
   is_contradicted: boolean
-  /** the head in the database, not authenticated; undefined if there is none */
-  head: Head | undefined
+  /** the head in the database, not authenticated, and the wrapped key that authenticates it; undefined if there is none */
+  head: HeadWithKey | undefined
 }
 
 /**
@@ -84,8 +84,9 @@ export async function compareWitnesses(
   witnesses: readonly (Witness & { tenant_id: string })[],
 ): Promise<ComparedHead[]> {
   // The witnessed tenant's id takes the place of the head's, which is null without one.
-  const rows = await sql<(Head & { is_contradicted: boolean; is_there: boolean })[]>`
+  const rows = await sql<(HeadWithKey & { is_contradicted: boolean; is_there: boolean })[]>`
     select ${headColumns(sql)}, w.tenant_id, h.last_id is not null as is_there,
+           (select pg_catalog.substr(wrapped_audit_key, 1, 256) from tenants where tenant_id = w.tenant_id limit 1) as wrapped_audit_key,
            e.hash is distinct from w.hash or coalesce(
              h.last_id < w.id or h.policy_version < w.policy_version or (h.last_id = w.id and h.hash <> w.hash), true
            ) as is_contradicted

@@ -4,7 +4,7 @@ import * as z from 'zod/mini'
 import { listAcceptanceIds } from '../../store/alarms.js'
 import { findLastMark } from '../../store/audit-purge.js'
 import type { Queryable } from '../../store/db.js'
-import { equalBytes, purgeMarkMac, type Witness } from '../formats/chain.js'
+import { type AuditEntry, equalBytes, purgeMarkMac, type Witness } from '../formats/chain.js'
 import { readAuthenticEntry } from '../read-entry.js'
 
 const integer = z.int().check(z.gte(0))
@@ -58,6 +58,16 @@ export async function findAcceptedVersion(
   return accepted?.policy_version ?? 0
 }
 
+/** The policy version from an authentic entry on, if it accepts a rollback; 0 of any other. */
+export function acceptedVersionOf(entry: Pick<AuditEntry, 'action' | 'metadata'>): number {
+  return parseAcceptance(entry)?.policy_version ?? 0
+}
+
+function parseAcceptance({ action, metadata }: Pick<AuditEntry, 'action' | 'metadata'>): AcceptedRollback | undefined {
+  if (action !== 'audit.rollback_accepted') return undefined
+  return metadataSchema.safeParse(JSON.parse(metadata ?? '{}')).data
+}
+
 async function readAcceptance(
   sql: Queryable,
   where: { tenant_id: string; auditKey: KeyObject; id: number },
@@ -65,6 +75,5 @@ async function readAcceptance(
   const mark = await findLastMark(sql, where.tenant_id)
   const isBeforeIt = mark?.purged_through === where.id - 1 && equalBytes(mark.mac, purgeMarkMac(where.auditKey, mark))
   const entry = await readAuthenticEntry(sql, where, isBeforeIt ? mark.hash : undefined)
-  if (entry?.action !== 'audit.rollback_accepted') return undefined
-  return metadataSchema.safeParse(JSON.parse(entry.metadata ?? '{}')).data
+  return entry && parseAcceptance(entry)
 }

@@ -10,12 +10,13 @@ import { TamperedRowError } from '../../store/tampered-row.js'
 import { findMissingTenants, listTenantIds } from '../../store/tenants.js'
 import { assertFormats } from '../../store/text-formats.js'
 import { ChainAlarmError } from '../append-errors.js'
-import { isKeptHeadAuthentic, type Witness } from '../formats/chain.js'
+import { isHeadAuthentic, isKeptHeadAuthentic, type Witness } from '../formats/chain.js'
 import { readLostHead, readRecordedTenants } from '../recorded-tenants.js'
 import { verifyLog } from '../verify/verify.js'
 import type { HeadWatch } from './head-watch.js'
 import type { HeadWatches } from './head-watches.js'
 import { type Anchor, AnchorFault, readAnchor } from './newest-anchor.js'
+import { LATER_AT_ONCE, readLater } from './read-later.js'
 import { KEY_CHANGED, TENANT_GONE } from './shared-alarms.js'
 
 export interface AnchorWatchOptions {
@@ -30,7 +31,9 @@ export interface AnchorWatchOptions {
 }
 
 /**
- * Compares once; raises the alarms. A fixed number of statements, and further ones only for tenants that contradict the anchor.
+ * Compares once; raises the alarms. A fixed number of statements, and further ones only for tenants that contradict the anchor, or of whose logs
+ * the installation's log names an entry after the anchor. Every head that it covers counts as witnessed from then on: what is stored in its place
+ * proves nothing, so the entries from it on are followed when the tenant is used, or by the comparisons once a second.
  * Returns the errors of single tenants. @throws the database's own error
  */
 export async function compareWithAnchor({
@@ -55,6 +58,7 @@ export async function compareWithAnchor({
     learnInvalid(own, reason, broken_at)
     return []
   }
+  for (const head of anchor?.heads ?? []) if (!head.is_contradicted) watches.get(head.tenant_id).rememberAnchored(head)
   const errors = anchor ? await examineContradicted(anchor, { sql, watches, ...keys }) : []
   return [...errors, ...(await compareWithRecord({ sql, watches, installationKey: auditKey, ...keys, anchor }))]
 }
@@ -108,19 +112,35 @@ async function compareWithRecord({
   return errors
 }
 
-// Such an entry names an id, and no hash. The heads are read after it, so none is older, and each is proven: whoever shows a newer one for this
-// moment only is found by the next comparison with what was witnessed.
+// Such an entry names an id, and no hash. The heads are read after it, so none is older, and each is proven, and follows from the anchored one if
+// that is before the entry: whoever shows a newer one for this moment only is found by the next comparison with what was witnessed.
 async function compareEnds(
   ends: ReadonlyMap<string, number>,
   { sql, watches, findAuditKey, openKey }: Pick<AnchorWatchOptions, 'sql' | 'watches' | 'findAuditKey' | 'openKey'>,
 ): Promise<unknown[]> {
   const rows = ends.size > 0 ? await listHeadsWithKeys(sql, [...ends.keys()]) : []
   const heads = new Map(rows.map((row) => [row.tenant_id, row]))
-  const errors: unknown[] = []
-  for (const [tenant_id, end] of ends) {
-    const watch = watches.get(tenant_id)
+  const isReached = ([tenant_id, end]: [string, number]) => {
     const found = heads.get(tenant_id)
-    if (watch.alarm || (found && found.last_id >= end && isWitnessed(watch, found, { end, openKey }))) continue
+    const watch = watches.get(tenant_id)
+    return watch.alarm || (found && found.last_id >= end && isWitnessed(watch, found, { end, openKey }))
+  }
+  const open = new Map([...ends].filter((each) => !isReached(each)))
+  const later = [...open].flatMap(([tenant_id, end]) => {
+    const [head, witness] = [heads.get(tenant_id), watches.get(tenant_id).anchored]
+    return head && witness && head.last_id >= end ? [{ witness, head }] : []
+  })
+  for (let at = 0; at < later.length; at += LATER_AT_ONCE) {
+    for (const { stretch, head: found } of await readLater(sql, later.slice(at, at + LATER_AT_ONCE))) {
+      const auditKey = openOrUndefined(found, openKey)
+      const { wrapped_audit_key: _, ...head } = found
+      const { tenant_id } = head
+      if (auditKey && watches.get(tenant_id).follow({ head, stretch }, auditKey) === 'wholly') open.delete(tenant_id)
+    }
+  }
+  const errors: unknown[] = []
+  for (const [tenant_id, end] of open) {
+    const watch = watches.get(tenant_id)
     const look = async (auditKey: KeyObject | undefined) => {
       if (!auditKey) return // a missing tenant is alarmed about by its creation
       const { last_id } = await watch.read(sql, auditKey)
@@ -131,19 +151,28 @@ async function compareEnds(
   return errors
 }
 
-/** Whether this process has seen the log reach the entry. A proven head counts if it has seen none of the tenant. */
+/** Whether this process, or the anchor, has seen the log reach the entry. A proven head counts if nothing was seen of the tenant. */
 function isWitnessed(
   watch: HeadWatch,
-  { wrapped_audit_key, ...head }: HeadWithKey,
+  found: HeadWithKey,
   { end, openKey }: { end: number } & Pick<AnchorWatchOptions, 'openKey'>,
 ): boolean {
   if (watch.witnessed) return watch.witnessed.last_id >= end
-  const { tenant_id } = head
+  const auditKey = openOrUndefined(found, openKey)
+  if (!auditKey) return false
+  const { wrapped_audit_key: _, ...head } = found
+  return watch.anchored ? watch.anchored.last_id >= end && isHeadAuthentic(auditKey, head) : watch.adopt(head, auditKey)
+}
+
+function openOrUndefined(
+  { tenant_id, wrapped_audit_key }: HeadWithKey,
+  openKey: AnchorWatchOptions['openKey'],
+): KeyObject | undefined {
   try {
-    return wrapped_audit_key !== null && watch.adopt(head, openKey({ tenant_id, wrapped_audit_key }))
+    return wrapped_audit_key === null ? undefined : openKey({ tenant_id, wrapped_audit_key })
   } catch (error) {
     if (!(error instanceof TamperedRowError)) throw error
-    return false
+    return undefined
   }
 }
 

@@ -8,8 +8,9 @@ import { findLastMark } from '../../store/audit-purge.js'
 import type { Queryable } from '../../store/db.js'
 import { TamperedRowError } from '../../store/tampered-row.js'
 import { assertFormats } from '../../store/text-formats.js'
-import { ChainAlarmError } from '../append-errors.js'
+import { ChainAlarmError, UnfollowedLogError } from '../append-errors.js'
 import {
+  type ChainedEntry,
   equalBytes,
   type Head,
   isHeadAuthentic,
@@ -19,13 +20,22 @@ import {
   type Witness,
 } from '../formats/chain.js'
 import { findAcceptedRollback } from './accepted-rollback.js'
-import { type Break, FOLLOWED_ENTRIES, findBreak } from './find-break.js'
+import { type Break, FOLLOWED_AT_ONCE, followStretch } from './follow-stretch.js'
+
+/** How long one reading may follow a log, in milliseconds: less than a call waits for the database, and so than a lock of the head is held. */
+const FOLLOW_MS = 2_000
 
 /** Why a tenant is not served. */
 export interface Alarm {
   reason: string
   /** the head that the chain should continue from; undefined if none was witnessed */
   witness: KeptHead | undefined
+}
+
+/** What a log no longer continues from, and how it shows. */
+interface Loss {
+  witness: Witness
+  fault: string
 }
 
 export class HeadWatch {
@@ -35,6 +45,10 @@ export class HeadWatch {
   #kept: KeptHead[] = []
   /** the latest of those that were authenticated */
   #weighed: Witness | undefined
+  /** what the newest anchor has of this log, until the audit key is available */
+  #anchorKept: KeptHead | undefined
+  /** the same after that, if something else was witnessed besides: until a head was read that continues from it */
+  #anchored: { witness: Witness } | undefined
   #alarm: Alarm | undefined
   #hasCommitted = false
 
@@ -54,6 +68,11 @@ export class HeadWatch {
     return this.#kept.at(-1) ?? this.#witnessed
   }
 
+  /** A head of the newest anchor from which the log must continue besides, and of which that is still to be seen. */
+  get anchored(): Witness | undefined {
+    return this.#anchorKept ?? this.#anchored?.witness
+  }
+
   /** The same as an alarm may state it: the latest by its entry, with no policy version that is not proven yet. */
   get provenWitness(): KeptHead | undefined {
     return laterOf(this.#witnessed, this.provenKept)
@@ -61,8 +80,8 @@ export class HeadWatch {
 
   /** The same of the kept checkpoint and the anchor alone, without what was read or committed since. */
   get provenKept(): KeptHead | undefined {
-    const kept = this.#kept.map((head) => ({ ...head, policy_version: 0 }))
-    return kept.reduce<KeptHead | undefined>(laterOf, this.#weighed)
+    const kept = [...this.#kept, ...(this.#anchorKept ? [this.#anchorKept] : [])]
+    return kept.map((head) => ({ ...head, policy_version: 0 })).reduce<KeptHead | undefined>(laterOf, this.#weighed)
   }
 
   get alarm(): Alarm | undefined {
@@ -95,12 +114,31 @@ export class HeadWatch {
     if (this.#witnessLater(head)) this.#known = head
   }
 
-  /** Adopts a later head that another process wrote, of a log that continues from the witnessed one; returns false if no server wrote it. */
+  /** Adopts a head of a log of which nothing was witnessed; returns false if no server wrote it. */
   adopt(head: Head, auditKey: KeyObject): boolean {
     if (!isHeadAuthentic(auditKey, head)) return false
-    this.#weighKept(auditKey)
     this.witness(head)
     return true
+  }
+
+  /**
+   * Adopts a later head that another process wrote, if these entries lead to it from the witnessed one. As far as they lead, the log is witnessed.
+   * If it is broken, `read` finds whether something is wrong.
+   */
+  follow(
+    { head, stretch }: { head: Head; stretch: readonly ChainedEntry[] },
+    auditKey: KeyObject,
+  ): 'wholly' | 'in part' | 'broken' {
+    this.#weighKept(auditKey)
+    const from = this.#witnessed
+    if (!from || !isHeadAuthentic(auditKey, head)) return 'broken'
+    const reached = followStretch(from, { head, stretch, auditKey })
+    if ('kind' in reached) return 'broken'
+    this.#pass(from, reached === head ? from : reached, stretch)
+    if (reached !== head) return 'in part'
+    if (this.#anchored) return 'broken'
+    this.witness(head)
+    return 'wholly'
   }
 
   #witnessLater(head: Head): boolean {
@@ -112,6 +150,14 @@ export class HeadWatch {
   /** Records the head of a kept checkpoint or of an anchor: id and hash are signed. */
   remember(kept: KeptHead): void {
     this.#kept.push(kept)
+  }
+
+  /**
+   * Records the head that the newest anchor has of this log, unless what was witnessed is at or after it, or an earlier anchor's is still to be
+   * compared. The root of the anchor proves its id and hash.
+   */
+  rememberAnchored(head: KeptHead): void {
+    if (!(this.witnessed && isPast(this.witnessed, head))) this.#anchorKept ??= head
   }
 
   /** Adopts an alarm that another process raised. */
@@ -156,13 +202,19 @@ export class HeadWatch {
     { find, isEntryRead }: { find: (sql: Where, tenant_id: string) => Promise<Head | undefined>; isEntryRead: boolean },
   ): Promise<Head> {
     this.#weighKept(auditKey)
-    const witnessed = this.#witnessed // taken before the read, which need not show what is committed meanwhile
+    // Taken before the read, which need not show what is committed meanwhile.
+    const witnessed = this.#witnessed
+    const anchored = this.#anchored
     const head = await this.#readAuthentic(sql, auditKey, find)
-    if (witnessed) {
-      const fault =
-        findGoneBack(head, witnessed) ?? (await this.#findFork(sql, auditKey, { head, witnessed, isEntryRead }))
-      if (fault) await this.#assertAccepted(sql, auditKey, { head, witnessed, fault })
+    const loss = witnessed && (await this.#findLoss(sql, auditKey, { head, witnessed, isEntryRead }))
+    if (anchored && this.#anchored === anchored) {
+      // Not passed on the way. Of two heads that the log does not continue from, the later one is what an operator must know of.
+      const other = await this.#findLoss(sql, auditKey, { head, witnessed: anchored.witness, isEntryRead: true })
+      const isLater = other && other.witness === laterOf(loss?.witness, other.witness)
+      if (isLater) await this.#raiseAlarm(sql, other.fault, other.witness)
+      if (this.#anchored === anchored) this.#anchored = undefined
     }
+    if (loss) await this.#raiseAlarm(sql, loss.fault, this.#witnessed)
     this.#witnessLater(head)
     return head
   }
@@ -175,6 +227,19 @@ export class HeadWatch {
       if (!this.#witnessed || isAtLeast(witness, this.#witnessed)) this.#witnessed = witness
       this.#weighed = laterOf(this.#weighed, witness)
     }
+    const kept = this.#anchorKept
+    this.#anchorKept = undefined
+    if (kept) this.#weighAnchored(auditKey, kept)
+  }
+
+  // It does not take the place of what this process knows otherwise: somebody may have had another log anchored. If somebody edited its policy
+  // version, it counts as one of the time of that.
+  #weighAnchored(auditKey: KeyObject, kept: KeptHead): void {
+    const isProven = isKeptHeadAuthentic(auditKey, this.tenant_id, kept)
+    const witness = isProven ? kept : { ...kept, policy_version: this.#witnessed?.policy_version ?? 0 }
+    this.#weighed = laterOf(this.#weighed, witness)
+    if (!this.#witnessed) this.#witnessed = witness
+    else if (!isPast(this.#witnessed, witness)) this.#anchored ??= { witness }
   }
 
   // Several rows in the place of one: no server wrote them.
@@ -200,22 +265,55 @@ export class HeadWatch {
     return head
   }
 
-  // The log must continue from the entry that was written, unless a purge took that. The entries are read before the mark: a purge marks before
-  // it deletes, so the mark of a deleted entry exists.
+  /** What the log lost of a witnessed one, unless a purge took that or an operator accepted that it is lost. */
+  async #findLoss(
+    sql: Queryable,
+    auditKey: KeyObject,
+    { head, witnessed, isEntryRead }: { head: Head; witnessed: Witness; isEntryRead: boolean },
+  ): Promise<Loss | undefined> {
+    const fault = findGoneBack(head, witnessed)
+    const loss =
+      fault === undefined
+        ? await this.#findFork(sql, auditKey, { head, witnessed, isEntryRead })
+        : { witness: witnessed, fault }
+    return loss && !(await this.#isAccepted(sql, auditKey, { head, ...loss })) ? loss : undefined
+  }
+
+  // What was followed is kept at once, so that the reading gets through in the end however many entries there are. They are read before the
+  // mark: a purge marks before it deletes, so the mark of a deleted entry exists.
   async #findFork(
     sql: Queryable,
     auditKey: KeyObject,
     { head, witnessed, isEntryRead }: { head: Head; witnessed: Witness; isEntryRead: boolean },
-  ): Promise<string | undefined> {
+  ): Promise<Loss | undefined> {
+    const { tenant_id } = this
     const { last_id } = witnessed
     // There is no entry 0 to read.
-    if (head.last_id === last_id && (!isEntryRead || last_id === 0))
-      return equalBytes(head.hash, witnessed.hash) ? undefined : faultOf({ id: last_id, kind: 'differs' })
-    const { tenant_id } = this
-    const where = { tenant_id, after_id: last_id - 1, through_id: head.last_id, limit: FOLLOWED_ENTRIES + 1 }
-    const found = findBreak(witnessed, { head, stretch: await readChain(sql, where), auditKey })
-    if (!found || (found.kind === 'missing' && (await this.#isPurged(sql, auditKey, found.id)))) return undefined
-    return faultOf(found)
+    if (head.last_id === last_id && (!isEntryRead || last_id === 0)) {
+      const fault = faultOf({ id: last_id, kind: 'differs' })
+      return equalBytes(head.hash, witnessed.hash) ? undefined : { witness: witnessed, fault }
+    }
+    const until = performance.now() + FOLLOW_MS
+    for (let from = witnessed; ; ) {
+      const where = { tenant_id, after_id: from.last_id - 1, through_id: head.last_id, limit: FOLLOWED_AT_ONCE + 1 }
+      const stretch = await readChain(sql, where)
+      const reached = followStretch(from, { head, stretch, auditKey })
+      if ('kind' in reached) {
+        if (reached.kind === 'missing' && (await this.#isPurged(sql, auditKey, reached.id))) return undefined
+        return { witness: from, fault: faultOf(reached) }
+      }
+      this.#pass(from, reached === head ? from : reached, stretch)
+      if (reached === head) return undefined
+      if (performance.now() > until) throw new UnfollowedLogError()
+      from = reached
+    }
+  }
+
+  // A head that is reached counts only once the log is known to continue from everything that was witnessed.
+  #pass(from: Witness, reached: Witness, stretch: readonly ChainedEntry[]): void {
+    if (this.#anchored && includes(stretch, this.#anchored.witness)) this.#anchored = undefined
+    if (this.#witnessed === from) this.#witnessed = reached
+    else if (this.#anchored?.witness === from) this.#anchored.witness = reached
   }
 
   // Whoever hides the row can write a mark too, but not one with a valid MAC.
@@ -225,20 +323,25 @@ export class HeadWatch {
   }
 
   // An operator may have accepted that the entries after `agrees_through` are lost: then the log in the database counts.
-  async #assertAccepted(
+  async #isAccepted(
     sql: Queryable,
     auditKey: KeyObject,
-    { head, witnessed, fault }: { head: Head; witnessed: Witness; fault: string },
-  ): Promise<void> {
-    const accepted = await findAcceptedRollback(sql, { tenant_id: this.tenant_id, auditKey }, witnessed)
-    if (!accepted || witnessed.last_id <= accepted.agrees_through) await this.#raiseAlarm(sql, fault)
-    if (this.#witnessed === witnessed) this.#witnessed = head
+    { head, witness }: { head: Head; witness: Witness },
+  ): Promise<boolean> {
+    const accepted = await findAcceptedRollback(sql, { tenant_id: this.tenant_id, auditKey }, witness)
+    if (!accepted || witness.last_id <= accepted.agrees_through) return false
+    if (this.#witnessed === witness) this.#witnessed = head
+    return true
   }
 
   // A session in which rows are not read as they were written proves nothing.
-  async #raiseAlarm(sql: Queryable, reason: string): Promise<never> {
+  async #raiseAlarm(
+    sql: Queryable,
+    reason: string,
+    witness = laterOf(this.#witnessed, this.#anchored?.witness),
+  ): Promise<never> {
     await assertFormats(sql)
-    if (this.#alarm === undefined) this.#setAlarm({ reason, witness: this.#witnessed })
+    if (this.#alarm === undefined) this.#setAlarm({ reason, witness })
     throw new ChainAlarmError(reason)
   }
 
@@ -259,6 +362,15 @@ function faultOf({ id, kind }: Break): string {
 export function isAtLeast(head: Witness, other: Witness): boolean {
   if (head.policy_version !== other.policy_version) return head.policy_version > other.policy_version
   return head.last_id >= other.last_id
+}
+
+/** Whether a head is that of an entry at or after the other one's, and no policy version says that it is of before that. */
+function isPast(head: Witness, other: Witness): boolean {
+  return head.last_id >= other.last_id && head.policy_version >= other.policy_version
+}
+
+function includes(stretch: readonly ChainedEntry[], { last_id, hash }: Witness): boolean {
+  return stretch.some((entry) => entry.id === last_id && equalBytes(entry.hash, hash))
 }
 
 /** The one of the later entry, which is what an operator must know of; of the same entry the one of the higher policy version, or else the first. */

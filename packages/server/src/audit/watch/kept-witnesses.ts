@@ -140,11 +140,12 @@ function createJudge(publicKey: string): Judge {
 }
 
 // Each change writes an entry, so between two accepted rollbacks ids and policy versions rise together. Several processes may write one
-// file, so a line may follow one of a longer log. Version 0 is that of a head of which no version was proven.
+// file, so a line may follow one of a longer log. Without the MAC of a head, as of an alarm or of an entry up to which a log was followed, a version is
+// the least that it can be.
 function contradicts(line: Parsed, other: Parsed | undefined): boolean {
   if (!other || epochOf(line) !== epochOf(other)) return false
   const entries = line.statement.last_id - other.statement.last_id
-  const isProven = line.policy_version > 0 && other.policy_version > 0
+  const isProven = [line, other].every(({ policy_version, sealed }) => policy_version > 0 && sealed.mac !== undefined)
   const changes = isProven ? line.policy_version - other.policy_version : 0
   if (entries === 0) return changes !== 0 || !equalBytes(line.statement.hash, other.statement.hash)
   return changes !== 0 && entries > 0 !== changes > 0

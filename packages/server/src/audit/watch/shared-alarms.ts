@@ -14,11 +14,11 @@ import {
   replaceAlarm,
   writeAlarm,
 } from '../../store/alarms.js'
-import { findEntryHash, findHead, listHeadsWithKeys, listTenantsWithHeads, readChains } from '../../store/audit.js'
+import { findEntryHash, findHead, listHeadsWithKeys, listTenantsWithHeads } from '../../store/audit.js'
 import type { Sql } from '../../store/db.js'
 import { TamperedRowError } from '../../store/tampered-row.js'
 import { assertFormats } from '../../store/text-formats.js'
-import { ChainAlarmError } from '../append-errors.js'
+import { ChainAlarmError, UnfollowedLogError } from '../append-errors.js'
 import {
   alarmMac,
   type ChainAlarm,
@@ -30,12 +30,14 @@ import {
 } from '../formats/chain.js'
 import { isLossAccepted } from '../recorded-tenants.js'
 import { findAcceptedRollback, findNewestAcceptance } from './accepted-rollback.js'
-import { FOLLOWED_ENTRIES, findBreak } from './find-break.js'
 import { type Alarm, type HeadWatch, isAtLeast, laterOf } from './head-watch.js'
 import type { HeadWatches } from './head-watches.js'
+import { LATER_AT_ONCE, type Later, readLater } from './read-later.js'
 
 /** Tenants whose witnessed entry is compared with the database in one run; more tenants take turns. */
-const COMPARED_AT_ONCE = 500
+const COMPARED_AT_ONCE = LATER_AT_ONCE
+/** How long one run follows logs that it could not follow in one statement, in milliseconds; the next ones go on. */
+const FOLLOW_MS = 1_000
 /** Before every tenant's id, and that of the installation's log. */
 const FIRST_ID = '00000000-0000-0000-0000-000000000000'
 
@@ -44,14 +46,6 @@ interface Turn {
   compared: (Witness & { tenant_id: string })[]
   begins: boolean
   ends: boolean
-}
-
-/** A head after the witnessed one, and the entries from that to it. */
-interface Later {
-  tenant_id: string
-  witness: Witness
-  head: Head
-  stretch: ChainedEntry[]
 }
 
 export interface SharedAlarmsOptions {
@@ -130,10 +124,12 @@ export function createSharedAlarms({
     // Also without the alarms: whoever locks them must not keep this process from raising its own.
     const round = nextWitnesses()
     const compared = (await compareTurn(round).catch(note(unread))) ?? []
-    for (const { tenant_id, is_contradicted } of compared)
-      if (is_contradicted) await examine(watches.get(tenant_id)).catch(note(errors))
-    for (const later of (await readLater(round, compared).catch(note(unread))) ?? [])
-      await follow(later).catch(note(errors))
+    const contradicted = new Set(compared.flatMap((each) => (each.is_contradicted ? [each.tenant_id] : [])))
+    for (const tenant_id of contradicted) await examine(watches.get(tenant_id)).catch(note(errors))
+    const found = findLater(round, compared).filter(({ head }) => !contradicted.has(head.tenant_id))
+    const until = performance.now() + FOLLOW_MS
+    for (const later of (await readLater(sql, found).catch(note(unread))) ?? [])
+      await follow(later, until).catch(note(errors))
     const unseen = findsUnseen ? await learnUnseen().catch(note(unread)) : undefined
     for (const watch of unseen ?? []) await examine(watch).catch(note(errors))
     if (unread.length + errors.length === 0) watches.comparisons.succeeded(round)
@@ -157,38 +153,33 @@ export function createSharedAlarms({
     return compared.length > 0 ? compareWitnesses(sql, compared) : []
   }
 
-  /** Reads the entries between the witnessed heads and later ones, which a command or another server wrote. */
-  async function readLater(round: Turn, compared: readonly ComparedHead[]): Promise<Later[]> {
+  /** The heads that a command or another server wrote after the witnessed ones. */
+  function findLater(round: Turn, compared: readonly ComparedHead[]): Later[] {
     const witnesses = new Map(round.compared.map((witness) => [witness.tenant_id, witness]))
-    const later = compared.flatMap(({ tenant_id, is_contradicted, head }) => {
-      const [witness, known] = [witnesses.get(tenant_id), watches.get(tenant_id).witnessed]
+    const heads = new Map(compared.map(({ tenant_id, head }) => [tenant_id, head]))
+    return [...heads].flatMap(([tenant_id, head]) => {
+      const witness = witnesses.get(tenant_id)
+      const { witnessed, anchored } = watches.get(tenant_id)
       // What this process has written meanwhile it knows.
-      const isFollowed = !is_contradicted && head && witness && !(known && isAtLeast(known, head))
-      return isFollowed ? [{ tenant_id, witness, head }] : []
+      const isKnown = head && witnessed && !anchored && isAtLeast(witnessed, head)
+      return head && witness && !isKnown ? [{ witness, head }] : []
     })
-    if (later.length === 0) return []
-    const stretches = later.map(({ tenant_id, witness, head }) => ({
-      tenant_id,
-      after_id: witness.last_id - 1,
-      through_id: head.last_id,
-    }))
-    const entries = await readChains(sql, stretches, FOLLOWED_ENTRIES + 1)
-    return later.map((each) => ({ ...each, stretch: entries.get(each.tenant_id) ?? [] }))
   }
 
   /** Adopts a later head: from now on the log must not go back behind it. */
-  async function follow({ tenant_id, witness, head, stretch }: Later): Promise<void> {
-    const watch = watches.get(tenant_id)
-    const auditKey = await findAuditKey(tenant_id).catch(unlessTampered)
-    const isContinued =
-      auditKey && auditKey !== 'tampered' && findBreak(witness, { head, stretch, auditKey }) === undefined
-    if (!isContinued || !watch.adopt(head, auditKey)) await examine(watch)
+  async function follow({ head: found, stretch }: Later & { stretch: ChainedEntry[] }, until: number): Promise<void> {
+    const { wrapped_audit_key, ...head } = found
+    const watch = watches.get(head.tenant_id)
+    const auditKey = keyOf(head.tenant_id, wrapped_audit_key)
+    const followed = auditKey && watch.follow({ head, stretch }, auditKey)
+    if (!followed || followed === 'broken' || (followed === 'in part' && performance.now() < until))
+      await examine(watch)
   }
 
   /** Adopts heads of tenants of which this process has seen none yet; returns the watches of those whose head is not authentic. */
   async function learnUnseen(): Promise<HeadWatch[]> {
     const page = await listTenantsWithHeads(sql, searchedThrough, COMPARED_AT_ONCE)
-    const isUnseen = ({ witnessed, alarm }: HeadWatch) => !witnessed && !alarm
+    const isUnseen = ({ witnessed, anchored, alarm }: HeadWatch) => !witnessed && !anchored && !alarm
     const unseen = page.filter((tenant_id) => isUnseen(watches.get(tenant_id)))
     const heads = unseen.length > 0 ? await listHeadsWithKeys(sql, unseen) : []
     searchedThrough = page.length < COMPARED_AT_ONCE ? FIRST_ID : (page.at(-1) ?? FIRST_ID)
@@ -263,12 +254,12 @@ export function createSharedAlarms({
     if (head) watch.witness(head) // a purge took the entry: from now on the head is compared
   }
 
-  /** Compares the chain with what this process witnessed; returns the head, or undefined after an alarm. */
+  /** Compares the chain with what this process witnessed; returns the head, or undefined after an alarm or if the next run has to go on. */
   async function raiseOwn(watch: HeadWatch, auditKey: KeyObject): Promise<Head | undefined> {
     try {
       return await watch.read(sql, auditKey, findHead, { isEntryRead: true })
     } catch (error) {
-      if (!(error instanceof ChainAlarmError)) throw error
+      if (!(error instanceof ChainAlarmError || error instanceof UnfollowedLogError)) throw error
       return undefined
     }
   }
@@ -338,8 +329,9 @@ export function createSharedAlarms({
 
   // Also of the alarmed ones, which another process that does not know of the alarm may still write.
   function nextWitnesses(): Turn {
-    const all = [...watches.all()].flatMap(({ tenant_id, witnessed }) =>
-      witnessed ? [{ tenant_id, ...witnessed }] : [],
+    // Of two of a tenant the anchored one first: from the other one the log is followed.
+    const all = [...watches.all()].flatMap(({ tenant_id, witnessed, anchored }) =>
+      [anchored, witnessed].flatMap((witness) => (witness ? [{ tenant_id, ...witness }] : [])),
     )
     if (turn >= all.length) turn = 0
     const from = turn

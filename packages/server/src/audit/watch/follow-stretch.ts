@@ -1,15 +1,13 @@
 /**
  * Whether a chain continues from a witnessed head. The stored hash of the witnessed entry proves nothing by itself: somebody who has the
- * database can put it there for the moment in which a process looks. So the entries after it are hashed again, up to a head that has a MAC.
+ * database can put it there for the moment in which a process looks. So the entries after it are hashed again, stretch by stretch, up to the head.
  */
 import type { KeyObject } from 'node:crypto'
 import { type ChainedEntry, entryHash, entryMac, equalBytes, type Head, type Witness } from '../formats/chain.js'
+import { acceptedVersionOf } from './accepted-rollback.js'
 
-/**
- * How many entries after the witnessed one are read. If others wrote more since, the last of these has to have the server's MAC: whoever hides a
- * fork behind them needs so many genuine entries, and the process that wrote them has witnessed them, unless it has ended.
- */
-export const FOLLOWED_ENTRIES = 100
+/** How many entries after the witnessed one make a stretch. */
+export const FOLLOWED_AT_ONCE = 1_000
 
 export interface Break {
   /** the entry that is missing, that differs from the one that was written, or that does not follow from those that were */
@@ -18,13 +16,14 @@ export interface Break {
 }
 
 /**
- * Finds where a chain does not continue from the witnessed head to the one in the database; undefined if it does.
- * @param stretch the witnessed entry and those after it up to `head`, in order, at most `FOLLOWED_ENTRIES` after it
+ * Follows a chain from the witnessed head on. Returns where it does not continue, or the entry that it reaches: `head` itself, or the last one of
+ * the stretch, from which the next one goes on. The policy version of that one is the least that it can have had.
+ * @param stretch the witnessed entry and those after it up to `head`, in order, or the first of them
  */
-export function findBreak(
+export function followStretch(
   witnessed: Witness,
   { head, stretch, auditKey }: { head: Head; stretch: readonly ChainedEntry[]; auditKey: KeyObject },
-): Break | undefined {
+): Break | Witness {
   let { last_id: id, hash } = witnessed
   const [first] = stretch
   const isFirst = first?.id === id
@@ -37,8 +36,10 @@ export function findBreak(
     id = entry.id
     if (!equalBytes(entry.hash, hash)) return { id, kind: 'forked' } // only tells which one it is
   }
+  if (id === head.last_id) return equalBytes(hash, head.hash) ? head : { id, kind: 'forked' }
   const last = later.at(-1)
-  if (id === head.last_id) return equalBytes(hash, head.hash) ? undefined : { id, kind: 'forked' }
-  if (!last || later.length < FOLLOWED_ENTRIES) return { id: id + 1, kind: 'missing' }
-  return equalBytes(last.mac, entryMac(auditKey, hash)) ? undefined : { id, kind: 'forked' }
+  if (!last) return { id: id + 1, kind: 'missing' }
+  if (!equalBytes(last.mac, entryMac(auditKey, hash))) return { id, kind: 'forked' }
+  // An entry of after an accepted rollback must not count as one that this lost.
+  return { last_id: id, hash, policy_version: Math.max(witnessed.policy_version, ...later.map(acceptedVersionOf)) }
 }
