@@ -1,4 +1,5 @@
 import { afterEach, expect, it, vi } from 'vitest'
+import { CreationKilledError } from '../store/embedded/cluster.js'
 import { EmbeddedStoppedError } from '../store/embedded/stopped.js'
 import { fail } from './fail.js'
 
@@ -13,9 +14,9 @@ it('prints the sentence of an expected error, and the stack of a defect', () => 
     printed += text
     return true
   })
-  const stopped = new EmbeddedStoppedError('RuntimeError: aborted')
-  fail(stopped)
-  expect(printed).toBe(`eaas: ${stopped.message}\n`)
+  const expected = [new EmbeddedStoppedError('RuntimeError: aborted'), new CreationKilledError('SIGKILL')]
+  for (const error of expected) fail(error)
+  expect(printed).toBe(expected.map(({ message }) => `eaas: ${message}\n`).join(''))
   expect(process.exitCode).toBe(1)
   fail(new TypeError('a defect'))
   expect(printed).toContain('fail.test.ts')

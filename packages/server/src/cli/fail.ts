@@ -5,6 +5,7 @@ import { ConfigError } from '../config.js'
 import { RootKeyError } from '../crypto/root-key.js'
 import { Refusal } from '../runner/refusal.js'
 import { DatabaseDeadlineError } from '../store/deadline.js'
+import { CreationKilledError } from '../store/embedded/cluster.js'
 import { DataDirectoryInUseError, ForeignServerError, LockLostError } from '../store/embedded/data-directory-lock.js'
 import {
   ForeignDataDirectoryError,
@@ -26,6 +27,7 @@ const EXPECTED = [
   AuditWriteError,
   CheckpointError,
   ConfigError,
+  CreationKilledError,
   DataDirectoryInUseError,
   DatabaseDeadlineError,
   DatabaseEncodingError,

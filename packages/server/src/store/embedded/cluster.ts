@@ -20,10 +20,23 @@ process.stdin.on('end', () => process.exit(1)).resume()
 require(pglite).PGlite.create(directory).then((database) => database.close()).then(() => process.exit(0))
 `
 
+/** A signal ended the process that creates the database: in a container this is how the kernel enforces the limit of memory. */
+export class CreationKilledError extends Error {
+  override readonly name = 'CreationKilledError'
+
+  constructor(signal: string) {
+    super(
+      `The process that creates the embedded database was killed (${signal}), probably for want of memory: the first start needs about 800 MB of ` +
+        'memory, and later ones about 250 MB. Allow 1 GB for the first start, or use PostgreSQL (EAAS_DATABASE_URL_FILE).',
+    )
+  }
+}
+
 /**
  * Creates a database in `directory` unless there is one. The caller holds the lock of the data directory around it.
  *
  * @returns whether it was created now.
+ * @throws CreationKilledError when a signal ended the child process.
  * @throws Error with what the child process said.
  */
 export async function createClusterIfAbsent(directory: string): Promise<boolean> {
@@ -58,7 +71,8 @@ function runInChild(directory: string): Promise<void> {
     child.on('error', reject)
     child.on('close', (code, signal) => {
       if (code === 0 && isCluster(directory)) return resolve()
-      reject(new Error(`Cannot create the embedded database (${signal ?? `exit code ${code}`}): ${said.trim()}`))
+      if (signal !== null) return reject(new CreationKilledError(signal))
+      reject(new Error(`Cannot create the embedded database (exit code ${code}): ${said.trim()}`))
     })
   })
 }

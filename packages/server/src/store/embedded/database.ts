@@ -79,6 +79,7 @@ export interface RunningEmbedded {
  * @throws UnlockedServerError when another process has it open whose lock was removed.
  * @throws ForeignDataDirectoryError when it is another user's.
  * @throws UnusableDataDirectoryError when it cannot be made or written.
+ * @throws CreationKilledError when a signal ended the process that creates the database.
  * @throws Error when the directory or the database cannot be opened.
  */
 export async function openEmbedded({ dataDir, onFailure = crash }: EmbeddedOptions): Promise<Embedded> {
