@@ -3,10 +3,12 @@ import { existsSync } from 'node:fs'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { INSTALLATION_ID } from '@eaas/protocol'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { parseCheckpoint } from '../../packages/server/src/audit/formats/checkpoint.js'
 import { createCheckpointEmitter } from '../../packages/server/src/jobs/emit-checkpoints.js'
-import { runCommand } from '../support/command-host.js'
+import { findHead } from '../../packages/server/src/store/audit.js'
+import { createTenantByCli, runCommand } from '../support/command-host.js'
 import { ROOT_KEY } from '../support/service.js'
 import { copyAll, removeAll, setInstallationScene } from './installation-scene.js'
 
@@ -19,12 +21,15 @@ beforeEach(async () => {
 })
 afterEach(() => rm(folder, { recursive: true, force: true }))
 
-const eaas = (...args: string[]) =>
-  runCommand(args, {
-    database: current().database,
-    rootKey: ROOT_KEY,
-    environment: { EAAS_CHECKPOINT_FILE: file() },
-  })
+const options = () => ({
+  database: current().database,
+  rootKey: ROOT_KEY,
+  environment: { EAAS_CHECKPOINT_FILE: file() },
+})
+const eaas = (...args: string[]) => runCommand(args, options())
+
+/** The last entry of a log. */
+const endOf = async (tenant_id: string) => (await findHead(current().services.sql, tenant_id))?.last_id ?? 0
 
 /** The entries of a log's lines in the file. */
 async function linesOf(tenant_id: string): Promise<number[]> {
@@ -47,6 +52,31 @@ it('a revocation by a command, which somebody undoes, is an alarm to the next pr
   await putBack(current())
   const { stderr } = await eaas('api-key', 'list', '--tenant', tenant_id)
   expect(stderr).toContain(`went back from entry ${last + 1} to ${last}`)
+  expect(await eaas('audit', 'accept-rollback', '--tenant', tenant_id, '--reason', 'a drill')).toMatchObject({
+    code: 0,
+  })
+  expect(await linesOf(tenant_id)).toEqual([last, last + 1, last + 1])
+  expect(await linesOf(INSTALLATION_ID)).toEqual([expect.any(Number), await endOf(INSTALLATION_ID)])
+})
+
+it('a tenant that a command creates, which a restore takes away, is named by the next process that has the file', async () => {
+  const { victim } = await twoTenants()
+  const { tenant_id: other } = victim.tenant
+  await writeFile(file(), '')
+  const end = await endOf(INSTALLATION_ID)
+  const restore = await copyAll(current(), INSTALLATION_ID)
+  const { tenant_id } = await createTenantByCli(options(), 'acme')
+  expect([await linesOf(tenant_id), await linesOf(INSTALLATION_ID)]).toEqual([[1], [end + 1]])
+  await eaas('tenant', 'suspend', other)
+  expect([await linesOf(other), await linesOf(INSTALLATION_ID)]).toEqual([[await endOf(other)], [end + 1, end + 2]])
+  for (const id of [tenant_id, INSTALLATION_ID]) await removeAll(current(), id)
+  await restore(current())
+  const { code, stdout } = await eaas('doctor')
+  expect(code).toBe(1)
+  expect(stdout).toContain(`went back from entry ${end + 2} to ${end}`)
+  expect(stdout).toContain(`${tenant_id} (line `)
+  await eaas('audit', 'accept-rollback', '--installation', '--reason', 'a drill')
+  expect((await linesOf(INSTALLATION_ID)).slice(2)).toEqual([await endOf(INSTALLATION_ID)])
 })
 
 it('a command that changes nothing writes no line, nor does one where there is no file yet', async () => {

@@ -127,7 +127,7 @@ export function connectTo(database: TestDatabase): postgres.Sql {
 export function createTenantInProcess(options: EaasOptions, name: string): Promise<NewTenant> {
   return withServices(
     readConfig(environmentOf(options)),
-    ({ sql, ...services }) => sql.begin((begun) => createTenant(services, begun, { name, envelope_only: true })),
+    (services) => createTenant(services, { name, envelope_only: true }),
     { mayCreate: true },
   )
 }

@@ -41,7 +41,7 @@ export async function makeLongLog({ url, rootKey, name, entries, from, to }: Lon
     now: () => from,
   })
   const { services } = installation
-  const tenant = await services.sql.begin((sql) => createTenant(services, sql, { name, envelope_only: false }))
+  const tenant = await createTenant(services, { name, envelope_only: false })
   const { tenant_id, api_key } = tenant
   const keys: string[] = []
   for (let at = 0; at < KEYS; at++) {

@@ -90,7 +90,7 @@ export async function startService({
     database: used,
     alarms,
     async createTenant({ envelope_only = true, name = `tenant ${++tenants}` } = {}) {
-      const tenant = await services.sql.begin((sql) => createTenant(services, sql, { name, envelope_only }))
+      const tenant = await createTenant(services, { name, envelope_only })
       return callerOf(url, tenant.api_key.secret, tenant)
     },
     caller: (secret) => callerOf(url, secret, undefined as unknown as NewTenant),

@@ -15,7 +15,7 @@ const onAlarm = (message: string) => {
 const installation = await openInstallation({ config, onAlarm })
 const { services } = installation
 const makeTenant = async (name: string) => {
-  const { tenant_id } = await services.sql.begin((sql) => createTenant(services, sql, { name, envelope_only: true }))
+  const { tenant_id } = await createTenant(services, { name, envelope_only: true })
   const state = await services.states.find(tenant_id)
   if (!state) throw new Error('the tenant was not found')
   const decide = async () => undefined

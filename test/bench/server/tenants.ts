@@ -94,7 +94,7 @@ async function makeTenants(database: Database, server: Running, count: number): 
   const loop = async () => {
     while (next < count) {
       const name = `tenant ${next++}`
-      const tenant = await services.sql.begin((sql) => createTenant(services, sql, { name, envelope_only: true }))
+      const tenant = await createTenant(services, { name, envelope_only: true })
       const { secret } = tenant.api_key
       const post = callerOf(server, secret)
       const { id } = await post('/v1/keys', { name })

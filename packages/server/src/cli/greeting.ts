@@ -1,9 +1,8 @@
 /** What `eaas start` says when it listens, and the tenant of a first start. */
 import type { Config } from '../config.js'
 import type { Installation } from '../installation.js'
-import { createTenant, type NewTenant } from '../operations/create-tenant.js'
+import { createFirstTenant, type NewTenant } from '../operations/create-tenant.js'
 import type { Server } from '../server.js'
-import { lockInstance } from '../store/instance.js'
 import { hasTenants } from '../store/tenants.js'
 import { isStandardOutput } from './output.js'
 
@@ -15,7 +14,7 @@ export async function greet(
   { journalStream }: Pick<Config, 'journalStream'>,
   url: string,
 ): Promise<void> {
-  const tenant = isStandardOutput(journalStream) ? undefined : await createFirstTenant(installation)
+  const tenant = isStandardOutput(journalStream) ? undefined : await greetFirst(installation)
   process.stdout.write(`EaaS is listening on ${url}\n${isLocal(url) ? '' : OPEN}Database: ${installation.database}\n`)
   if (!tenant && !(await hasTenants(installation.services.sql))) process.stdout.write(NO_TENANT)
   if (!tenant) return
@@ -34,15 +33,10 @@ function isLocal(url: string): boolean {
   return hostname === 'localhost' || hostname === '[::1]' || hostname.startsWith('127.')
 }
 
-// Two servers that start together on a new database take turns on the installation's row; the second finds the tenant.
-async function createFirstTenant({ services }: Installation): Promise<NewTenant | undefined> {
+// Without the lock first, which every start would wait for.
+async function greetFirst({ services }: Installation): Promise<NewTenant | undefined> {
   if (await hasTenants(services.sql)) return undefined
-  return services.sql.begin(async (sql) => {
-    await lockInstance(sql)
-    return (await hasTenants(sql))
-      ? undefined
-      : createTenant(services, sql, { name: FIRST_TENANT, envelope_only: true })
-  })
+  return createFirstTenant(services, { name: FIRST_TENANT, envelope_only: true })
 }
 
 function welcome({ name, api_key }: NewTenant, url: string): string {

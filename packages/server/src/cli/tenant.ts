@@ -15,7 +15,6 @@ import { type TenantChanges, updateTenant } from '../operations/update-tenant.js
 import type { Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import { DatabaseDeadlineError, withDeadline } from '../store/deadline.js'
-import { lockInstance } from '../store/instance.js'
 import type { TenantRow } from '../store/tenants.js'
 import {
   commandConfig,
@@ -144,11 +143,8 @@ async function tenantCreate(
   config: Config,
   { name, envelopeOnly, json }: Format & { name: string; envelopeOnly: boolean },
 ): Promise<void> {
-  const create = ({ sql, ...services }: Services) => {
-    const created = sql.begin(async (transaction) => {
-      await lockInstance(transaction) // one at a time: the name is checked before it is inserted
-      return createTenant(services, transaction, { name, envelope_only: envelopeOnly })
-    })
+  const create = (services: Services) => {
+    const created = createTenant(services, { name, envelope_only: envelopeOnly })
     return withDeadline(created, CREATE_DEADLINE_MS).catch((error: unknown) => {
       if (!(error instanceof DatabaseDeadlineError)) throw error
       throw new Refusal(

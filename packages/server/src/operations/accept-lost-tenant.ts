@@ -1,5 +1,5 @@
 /** Ends the alarm about a tenant that is missing from the database, which has no log of its own to record it. Called by the operator; has no route. */
-import { encodeHex } from '@eaas/protocol'
+import { encodeHex, INSTALLATION_ID } from '@eaas/protocol'
 import { alarmMac, equalBytes } from '../audit/formats/chain.js'
 import { readAnchorHeads } from '../audit/watch/newest-anchor.js'
 import { anchorHeads } from '../runner/anchor-heads.js'
@@ -30,7 +30,7 @@ export interface LostTenant {
  * @throws Refusal E_NOT_FOUND if there is no alarm, E_STATE if the tenant or a part of its log exists, or if only this process has an alarm
  */
 export async function acceptLostTenant(services: Services, tenant_id: string, reason: string): Promise<LostTenant> {
-  return services.sql.begin(async (transaction) => {
+  const { lost, head } = await services.sql.begin(async (transaction) => {
     const alarm = await lockAlarm(transaction, tenant_id)
     const own = services.committer.watches.get(tenant_id)
     if (!alarm && own.alarm) throw unwrittenAlarm(`tenant ${tenant_id}`, own.alarm.reason)
@@ -58,7 +58,8 @@ export async function acceptLostTenant(services: Services, tenant_id: string, re
       raised_at: new Date(raised_at).toISOString(),
     }
     const note: EntryNote = { action: 'installation.tenant_gone', metadata: { ...lost, reason } }
-    await anchorHeads(services, transaction, { notes: [note], without: tenant_id })
-    return lost
+    return { lost, head: await anchorHeads(services, transaction, { notes: [note], without: tenant_id }) }
   })
+  if (head) services.committer.watches.get(INSTALLATION_ID).commit(head)
+  return lost
 }

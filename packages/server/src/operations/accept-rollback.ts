@@ -75,13 +75,17 @@ export async function acceptRollback(
   if (!fault && !alarms.some((alarm) => alarm.tenant_id === tenant_id)) throw noAlarm(services, state)
   const isHeadIgnored = fault !== undefined && fault.reason !== 'head_repeated'
   const end = await readEnd(services, state, { isHeadIgnored, onProgress })
-  return services.sql.begin(async (sql) => {
+  const { heads, ...accepted } = await services.sql.begin(async (sql) => {
     const head = isHeadIgnored ? await makeHead(sql, { tenant_id, auditKey }, end) : await lockHead(sql, tenant_id)
     if (!head || !isHeadAuthentic(auditKey, head)) throw notValid('head_forged', undefined)
     const alarm = await lockAlarm(sql, tenant_id)
     if (!alarm && !fault) throw noAlarm(services, state)
     return accept(services, sql, { state, head, alarm, reason, fault })
   })
+  const { watches } = services.committer
+  for (const head of heads)
+    watches.get(head.tenant_id).commit(head, head.tenant_id === tenant_id ? auditKey : undefined)
+  return accepted
 }
 
 async function accept(
@@ -94,7 +98,7 @@ async function accept(
     reason,
     fault,
   }: { state: TenantState; head: Head; alarm: ChainAlarm | undefined; reason: string; fault: HeadFault | undefined },
-): Promise<Accepted> {
+): Promise<Accepted & { heads: Head[] }> {
   const { clock } = services.committer
   const { auditKey, tenant } = state
   const { tenant_id } = tenant
@@ -132,10 +136,11 @@ async function accept(
   await appendToLocked(sql, clock, { previous: head, next: next.head, entries: next.entries, time })
   await deleteAlarm(sql, tenant_id)
   const accepted = { tenant_id, entry_id: next.head.last_id, ...metadata }
-  await recordAcceptance(services, sql, accepted)
+  const anchored = await recordAcceptance(services, sql, accepted)
   const seen = isContinued ? await readAuthenticEntry(sql, { tenant_id, auditKey, id: told.last_id }) : undefined
   const compared = seen ? { id: seen.id, created_at: seen.created_at } : null
-  return { ...accepted, compared, last: { id: head.last_id, created_at: head.created_at } }
+  const heads = [next.head, ...(anchored ? [anchored] : [])]
+  return { ...accepted, compared, last: { id: head.last_id, created_at: head.created_at }, heads }
 }
 
 function latest([first, ...others]: [Witness, ...(Witness | undefined)[]]): Witness {
@@ -147,14 +152,12 @@ async function recordAcceptance(
   services: Services,
   sql: Transaction,
   metadata: { tenant_id: string; entry_id: number } & Record<string, string | number>,
-): Promise<void> {
+): Promise<Head | undefined> {
   const { tenant_id } = metadata
   services.committer.watches.get(tenant_id).release()
-  if (tenant_id === INSTALLATION_ID) await anchorHeads(services, sql, { afresh: true })
-  else {
-    const note = { action: 'installation.rollback_accepted' as const, metadata }
-    await anchorHeads(services, sql, { notes: [note], accepted: tenant_id })
-  }
+  if (tenant_id === INSTALLATION_ID) return anchorHeads(services, sql, { afresh: true })
+  const note = { action: 'installation.rollback_accepted' as const, metadata }
+  return anchorHeads(services, sql, { notes: [note], accepted: tenant_id })
 }
 
 /** Verifies the log, and returns its end. @throws Refusal E_STATE if it is not valid */

@@ -1,9 +1,9 @@
 /** Creates a tenant with its audit key, its chain and its first API key. Called by the operator; has no route. */
 import { randomUUID } from 'node:crypto'
-import { PERMISSIONS } from '@eaas/protocol'
+import { INSTALLATION_ID, PERMISSIONS } from '@eaas/protocol'
 import { appendToLocked } from '../audit/append/append-chained.js'
 import { openAuditKey } from '../audit/audit-key.js'
-import { extendChain, genesisHead } from '../audit/formats/chain.js'
+import { extendChain, genesisHead, type Head } from '../audit/formats/chain.js'
 import { apiKeyMac, tenantMac, withMac } from '../audit/formats/row-mac.js'
 import { deriveRowKey, sealNewSecret } from '../crypto/key-hierarchy.js'
 import { assertRecordable, recordForInstallation } from '../runner/installation-log.js'
@@ -13,7 +13,8 @@ import { Refusal } from '../runner/refusal.js'
 import { type ApiKeyRow, insertApiKey } from '../store/api-keys.js'
 import { insertHead } from '../store/audit.js'
 import type { Transaction } from '../store/db.js'
-import { findTenantByName, insertTenant } from '../store/tenants.js'
+import { lockInstance } from '../store/instance.js'
+import { findTenantByName, hasTenants, insertTenant } from '../store/tenants.js'
 import { newApiKey } from './shared/api-key.js'
 import { recordGrant } from './shared/recorded-values.js'
 
@@ -25,16 +26,60 @@ export interface NewTenant {
   api_key: { id: string; name: string; prefix: string; permissions: string[]; created_at: string; secret: string }
 }
 
+type Creating = Pick<Services, 'rootKey' | 'pepper' | 'now' | 'committer' | 'installationKey' | 'actor'>
+
+interface TenantOptions {
+  name: string
+  envelope_only: boolean
+}
+
 /**
  * Creates a tenant in one transaction; its first API key holds every permission, and its secret is shown here only.
  *
  * @throws Refusal E_NAME_TAKEN
  */
 export async function createTenant(
-  services: Pick<Services, 'rootKey' | 'pepper' | 'now' | 'committer' | 'installationKey' | 'actor'>,
-  sql: Transaction,
-  { name, envelope_only }: { name: string; envelope_only: boolean },
+  services: Creating & Pick<Services, 'sql'>,
+  options: TenantOptions,
 ): Promise<NewTenant> {
+  // One at a time: the name is checked before it is inserted.
+  const created = await services.sql.begin(async (sql) => {
+    await lockInstance(sql)
+    return insertAll(services, sql, options)
+  })
+  return witnessed(services, created)
+}
+
+/** Creates a tenant as `createTenant` does if there is none; of servers that start together on a new database, one creates it. */
+export async function createFirstTenant(
+  services: Creating & Pick<Services, 'sql'>,
+  options: TenantOptions,
+): Promise<NewTenant | undefined> {
+  const created = await services.sql.begin(async (sql) => {
+    await lockInstance(sql)
+    return (await hasTenants(sql)) ? undefined : insertAll(services, sql, options)
+  })
+  return created && witnessed(services, created)
+}
+
+interface Created {
+  tenant: NewTenant
+  /** of the tenant's log and of the installation's */
+  heads: { own: Head; installation: Head }
+}
+
+// Only after the commit: a head that was rolled back would be missed.
+function witnessed({ committer: { watches } }: Creating, { tenant, heads }: Created): NewTenant {
+  watches.get(tenant.tenant_id).commit(heads.own)
+  watches.get(INSTALLATION_ID).commit(heads.installation)
+  return tenant
+}
+
+async function insertAll(
+  services: Creating,
+  sql: Transaction,
+  { name, envelope_only }: TenantOptions,
+): Promise<Created> {
   assertRecordable(services)
   if (await findTenantByName(sql, name)) throw new Refusal('E_NAME_TAKEN', `a tenant named ${name} already exists`)
   const tenant_id = randomUUID()
@@ -80,15 +125,16 @@ export async function createTenant(
   await insertHead(sql, genesis)
   await insertApiKey(sql, apiKey)
   await appendToLocked(sql, clock, { previous: genesis, next: head, entries, time: now })
-  await recordForInstallation(services, sql, systemCaller(services), [
+  const installation = await recordForInstallation(services, sql, systemCaller(services), [
     { action: 'installation.tenant_create', metadata: { tenant_id, name, envelope_only } },
   ])
   const { name: apiKeyName, prefix, permissions } = apiKey
-  return {
+  const tenant: NewTenant = {
     tenant_id,
     name,
     envelope_only,
     created_at,
     api_key: { id: api_key_id, name: apiKeyName, prefix, permissions, created_at, secret },
   }
+  return { tenant, heads: { own: head, installation } }
 }

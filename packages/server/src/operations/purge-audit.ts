@@ -210,8 +210,8 @@ function writeMark(
       await insertMark(sql, { ...withoutMac, mac: purgeMarkMac(state.auditKey, withoutMac) })
       await countPurged(sql, tenant_id, counts)
       const note: EntryNote = { action: 'installation.purge', metadata: { tenant_id, ...plan } }
-      await recordForInstallation(services, sql, caller, [note])
-      return { purged_through: plan.purged_through }
+      const installationHead = await recordForInstallation(services, sql, caller, [note])
+      return { purged_through: plan.purged_through, installationHead }
     },
     release: () => ({ ...plan, restates: 0 }),
   }

@@ -4,6 +4,7 @@
  */
 import type { KeyObject } from 'node:crypto'
 import { isUuid } from '@eaas/protocol'
+import type { Head } from '../audit/formats/chain.js'
 import { apiKeyMac, authentic } from '../audit/formats/row-mac.js'
 import { findPutBack } from '../audit/newest-row.js'
 import { type ApiKeyRow, findApiKey, findApiKeyByDigest } from '../store/api-keys.js'
@@ -28,6 +29,8 @@ export interface WrittenRows {
   restated?: readonly Pick<WrittenRows, 'key' | 'apiKey'>[]
   /** the last entry that a purge took */
   purged_through?: number
+  /** the head of the installation's log, if that has an entry about the change */
+  installationHead?: Head
 }
 
 /** An API key; with a fault if its row was put back: then it only serves to report what is wrong with the log. */

@@ -210,13 +210,15 @@ function createCall<Answer>(
 
 /** Writes the rows of a change and returns them; the state under the lock continues from them. */
 async function write(
-  { states }: Services,
+  { states, committer }: Services,
   { change, entries }: Pick<Decision<unknown>, 'change' | 'entries'>,
   { lock, at }: { lock: HeadLock; at: EntryPosition },
 ): Promise<WrittenRows> {
   const locked = await states.underLock(lock) // before anything is written, so that it reads what is committed
   const written = (await change?.(lock.sql, at)) ?? {}
   locked.wrote(written, entries.length)
+  const { installationHead } = written
+  if (installationHead) lock.onCommit(() => committer.watches.get(INSTALLATION_ID).commit(installationHead))
   return written
 }
 

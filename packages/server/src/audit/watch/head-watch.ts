@@ -103,8 +103,12 @@ export class HeadWatch {
     return this.#hasCommitted
   }
 
-  /** Records a head that this process committed. A commit that was given up on may end after later ones, so an older head is ignored. */
-  commit(head: Head): void {
+  /**
+   * Records a head that this process committed. A commit that was given up on may end after later ones, so an older head is ignored. With the
+   * audit key, a kept head that was not compared yet is weighed first: one of before an accepted rollback must not count as the later one.
+   */
+  commit(head: Head, auditKey?: KeyObject): void {
+    if (auditKey) this.#weighKept(auditKey)
     this.#hasCommitted = true
     this.witness(head)
   }

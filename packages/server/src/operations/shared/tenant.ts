@@ -51,8 +51,8 @@ export function changeTenant(
       assertWritten(await updateTenant(sql, row), row)
       const action = ACTIONS[changes.status ?? 'none']
       const recorded = { tenant_id, entry_id, ...metadata, ...recordChanges(tenant, changes) }
-      await recordForInstallation(services, sql, caller, [{ action, metadata: recorded }])
-      return { tenant: row }
+      const installationHead = await recordForInstallation(services, sql, caller, [{ action, metadata: recorded }])
+      return { tenant: row, installationHead }
     },
     release: (written) => viewForOperator(written.tenant),
   })
