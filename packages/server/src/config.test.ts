@@ -268,6 +268,11 @@ describe('the configuration', () => {
     expect(readConfig({ [name]: '' }).unknownVariables).toEqual([name])
   })
 
+  it("knows the variables of the SDK's command, which may be set in the same shell", () => {
+    const { unknownVariables } = readConfig({ EAAS_BASE_URL: 'https://eaas.example.org', EAAS_API_KEY: 'eaas_sk_…' })
+    expect(unknownVariables).toEqual([])
+  })
+
   describe('of the database', () => {
     const file = join(mkdtempSync(join(tmpdir(), 'eaas-config-')), 'url')
     const URL_TEXT = 'postgres://eaas:hunter2hunter2@localhost/eaas'

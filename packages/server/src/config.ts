@@ -135,6 +135,9 @@ export const WITNESS_VARIABLES = {
   EAAS_WITNESS_PORT: 'port to listen on, 0 for any free one (default: 8421)',
 } as const satisfies Record<string, string>
 
+/** What the SDK's command reads, which may be set in the same shell. */
+const SDK_VARIABLES: readonly string[] = ['EAAS_BASE_URL', 'EAAS_API_KEY']
+
 type Variable = keyof typeof VARIABLES | keyof typeof WITNESS_VARIABLES
 type Environment = Readonly<Record<string, string | undefined>>
 
@@ -283,7 +286,8 @@ function checkpointFile(
 }
 
 function isUnknown(name: string): boolean {
-  return /^EAAS_(?!TEST_|VECTORS$)/.test(name) && !(name in VARIABLES) && !(name in WITNESS_VARIABLES)
+  if (name in VARIABLES || name in WITNESS_VARIABLES || SDK_VARIABLES.includes(name)) return false
+  return /^EAAS_(?!TEST_|VECTORS$)/.test(name)
 }
 
 function wholeNumber(name: Variable, text: string, max: number, min = 0, others = ''): number {
