@@ -132,7 +132,10 @@ describe.skipIf(backend() === 'embedded')('health, where PostgreSQL takes no wri
     expect(await doctor(database)).toMatchObject({ ok: true })
     await set('default_transaction_read_only', 'on')
     await expect.poll(health, SOON).toEqual(degraded('read_only', /read-only/))
-    expect(await doctor(database)).toMatchObject({ ok: false, detail: 'the database is read-only' })
+    expect(await doctor(database)).toMatchObject({
+      ok: false,
+      detail: expect.stringContaining('the database is read-only: turn default_transaction_read_only off'),
+    })
     await set('default_transaction_read_only', 'off')
     await expect.poll(health, SOON).toEqual(HEALTHY)
   })

@@ -1,17 +1,22 @@
-/** What to do about an error of the database, or of the connection to it. */
+/** What to do about an error of the database, of the connection to it, or of the system. */
 import { findRefusedLogin } from '../store/unreachable.js'
+import { WHEN_READ_ONLY } from '../store/writability.js'
 
 const UNKNOWN_AUTHORITY =
   'the authority that signed the certificate of the database is unknown here. Set NODE_EXTRA_CA_CERTS to a file with its certificate'
 
-/** By SQLSTATE, or by the code of Node or of the patched driver for an error of TLS. */
+/** By SQLSTATE, or by the code of Node or, for an error of TLS, of the patched driver. */
 const ADVICE: Record<string, string> = {
   '08P01': 'unset EAAS_DATABASE_POOLER, or set it to transaction: there is a pooler',
+  '25006': `connect to the primary, or ${WHEN_READ_ONLY}`,
   '28000': 'check the user in EAAS_DATABASE_URL, and that pg_hba.conf lets it in',
   '28P01': 'check the user and the password in EAAS_DATABASE_URL',
   '3D000': 'create the database, or correct its name in EAAS_DATABASE_URL',
   '42501':
     'grant the role what it needs: run eaas migrate --role <role> as the owner of the tables, which says what only the owner of the database can grant',
+  EMFILE:
+    'raise the limit of open files (ulimit -n 1024, or LimitNOFILE= in a systemd unit). On the embedded database a process needs about 160 and on ' +
+    'PostgreSQL under 60, beside one for each connection of a client',
   NO_TLS:
     'sslmode in EAAS_DATABASE_URL requires it. Turn it on in PostgreSQL (ssl = on), or leave sslmode out if nobody can listen between here and the database',
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNKNOWN_AUTHORITY,

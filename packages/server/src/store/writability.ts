@@ -20,6 +20,10 @@ const WRITTEN = {
   api_keys: 'insert',
 }
 
+/** What to do about a primary that is read-only. */
+export const WHEN_READ_ONLY =
+  'turn default_transaction_read_only off where it is set: by alter role, alter database or in postgresql.conf'
+
 /** Finds why the database takes no writes, as far as reading shows; undefined if nothing prevents them. */
 export async function findWriteObstacle(sql: Queryable): Promise<WriteObstacle | undefined> {
   const [row] = await sql<{ in_recovery: boolean; is_read_only: boolean; closed: string[]; missing: string[] }[]>`
@@ -33,7 +37,7 @@ export async function findWriteObstacle(sql: Queryable): Promise<WriteObstacle |
            ) as missing`
   if (!row) throw new Error('the database did not say whether it accepts writes')
   if (row.in_recovery) return { part: 'read_only', detail: 'the database is a standby, which accepts no writes' }
-  if (row.is_read_only) return { part: 'read_only', detail: 'the database is read-only' }
+  if (row.is_read_only) return { part: 'read_only', detail: `the database is read-only: ${WHEN_READ_ONLY}` }
   if (row.missing.length > 0) {
     return { part: 'schema', detail: `tables are missing: ${row.missing.join(', ')}. Restore a backup` }
   }
