@@ -86,6 +86,15 @@ describe('eaas', () => {
     expect(error).toMatch(/^error: .*\nRun the command with --help to see its options.\n$/)
   })
 
+  it('names an option that does not exist, rather than the required one that was meant', async () => {
+    const { code, error } = await eaas('key list --tenat main')
+    expect([code, error.split('\n')]).toEqual([
+      2,
+      expect.arrayContaining(["error: unknown option '--tenat'", '(Did you mean --tenant?)']),
+    ])
+    expect((await eaas('key list')).error).toContain("error: required option '--tenant <tenant>' not specified")
+  })
+
   it('lists, shows and sets tenants, and writes what was set into their log', async () => {
     const created = await json('tenant create --name acme')
     expect(created).toEqual({

@@ -2,7 +2,7 @@
 import { Command, Help } from 'commander'
 import { addApiKey } from './cli/api-key.js'
 import { addAudit } from './cli/audit.js'
-import { refuseRepeated } from './cli/command.js'
+import { refuseRepeated, requireAfterUnknown } from './cli/command.js'
 import { addDoctor } from './cli/doctor.js'
 import { fail } from './cli/fail.js'
 import { addKey } from './cli/key.js'
@@ -47,6 +47,7 @@ const COMMANDS = [
 ]
 for (const add of COMMANDS) add(program)
 refuseRepeated(program)
+requireAfterUnknown(program)
 
 // The reader of the output may stop early, as `head` does: the command still runs to its end and closes what it opened.
 process.stdout.on('error', ({ code }: NodeJS.ErrnoException) => {

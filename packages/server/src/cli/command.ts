@@ -62,6 +62,29 @@ export function refuseRepeated(command: Command): void {
   for (const below of command.commands) refuseRepeated(below)
 }
 
+/**
+ * Has a command and those below it check that the required options are given after they checked that all given options exist: commander
+ * would report the required option as missing where its name was misspelt.
+ */
+export function requireAfterUnknown(program: Command): void {
+  // All are found before one is changed, since commands share options.
+  const found = withBelow(program).map((command) => ({
+    command,
+    required: command.options.filter(({ mandatory }) => mandatory),
+  }))
+  for (const { command, required } of found) {
+    for (const option of required) option.makeOptionMandatory(false)
+    command.hook('preAction', (_, action) => {
+      const missing = required.find((option) => action.getOptionValue(option.attributeName()) === undefined)
+      if (missing) action.error(`error: required option '${missing.flags}' not specified`, { exitCode: 2 })
+    })
+  }
+}
+
+function withBelow(command: Command): Command[] {
+  return [command, ...command.commands.flatMap(withBelow)]
+}
+
 export const VALID = 0
 export const NOT_VALID = 1
 /** The exit code of a verification that could not complete, or had nothing to verify. */
