@@ -343,10 +343,15 @@ async function eaas(...args: string[]): Promise<Run> {
 
 /** The same in a process of its own. */
 function eaasAlone(...args: string[]): Promise<Run> {
+  return eaasReading('', ...args)
+}
+
+function eaasReading(input: string | Buffer, ...args: string[]): Promise<Run> {
   return new Promise((resolve) => {
-    execFile(process.execPath, [EAAS, ...args], { env: {}, cwd: folder }, (failure, out, error) => {
+    const child = execFile(process.execPath, [EAAS, ...args], { env: {}, cwd: folder }, (failure, out, error) => {
       resolve({ code: failure ? Number(failure.code) : 0, out, error })
     })
+    child.stdin?.end(input)
   })
 }
 
@@ -410,6 +415,8 @@ describe('eaas audit verify-export', () => {
       expect(out).toMatch(/^The export is valid\.\n/)
       expect(out).not.toMatch(/WARNING|PART|UNUSED/)
     }
+    const piped = await eaasReading(file, 'audit', 'verify-export', '-', '--public-key', known, '--checkpoint', note)
+    expect([piped.code, piped.out, piped.error]).toEqual([0, expect.stringMatching(/^The export is valid\.\n/), ''])
     const { out } = await eaas('audit', 'verify-export', path, '--public-key', publicKey, '--json')
     expect(JSON.parse(out)).toEqual(await verdictOf({ file, publicKey }))
     const broken = await written('broken.ndjson', flipped(file, file.length >> 1))

@@ -1,5 +1,4 @@
 /** `eaas audit rights`: who could do what with which key at a time, from an export that verifies or from the database. */
-import { createReadStream } from 'node:fs'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { encodePublicKey } from '../audit/formats/checkpoint.js'
 import { type ApiKeyRights, createRightsReader, type RightsReport } from '../audit/verify/rights-report.js'
@@ -11,7 +10,7 @@ import { verifyAudit } from '../operations/verify-audit.js'
 import { performAsSystem } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
 import { exitCode } from './audit-verify-export.js'
-import { assertFile } from './files.js'
+import { openGiven } from './files.js'
 import { print, printJson, showProgress, table } from './output.js'
 import { describeTenant, type FoundTenant, getTenant, withServices } from './with-services.js'
 
@@ -26,13 +25,13 @@ export interface AuditRightsCommand {
   json: boolean
 }
 
-/** Prints the rights that an export records; returns the exit code. */
+/** Prints the rights that an export records, `-` for standard input; returns the exit code. */
 export async function auditRightsOfFile(file: string, command: AuditRightsCommand): Promise<number> {
   const { publicKey, tenant, at } = command
-  await assertFile(file)
+  const { chunks } = await openGiven(file)
   const reader = createRightsReader(at)
   const progress = showProgress('read')
-  const verdict = await verifyExport(splitLines(createReadStream(file)), {
+  const verdict = await verifyExport(splitLines(chunks), {
     ...(publicKey === undefined ? {} : { publicKey }),
     onEntry: reader.read,
     onProgress: (entries) => progress(`${entries} entries`),

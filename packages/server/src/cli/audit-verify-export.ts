@@ -1,13 +1,11 @@
 /** `eaas audit verify-export`: verifies a file by a public key, without server or secret. */
-import { createReadStream } from 'node:fs'
-import { stat } from 'node:fs/promises'
 import { CheckpointError, readCheckpoint, readPublicKey } from '../audit/formats/checkpoint.js'
 import { findKeptNote } from '../audit/verify/kept-checkpoint.js'
-import { isAnchor, readAnchorLine, readHeader } from '../audit/verify/read-export.js'
+import { ExportFault, isAnchor, readAnchorLine, readHeader } from '../audit/verify/read-export.js'
 import { splitLines } from '../audit/verify/split-lines.js'
 import { type ExportVerdict, verifyExport } from '../audit/verify/verify-export.js'
 import { NOT_VALID, UNUSED, VALID } from './command.js'
-import { assertFile, readGiven } from './files.js'
+import { openGiven, readGiven } from './files.js'
 import { describeWitnessed, readAs, readWitnessedNote, viewWitnessed } from './kept-file.js'
 import { print, printJson, showProgress } from './output.js'
 
@@ -37,13 +35,14 @@ export interface VerifyExportCommand {
   json: boolean
 }
 
-/** Verifies an export; returns the exit code. */
+/** Verifies an export, `-` for standard input; returns the exit code. */
 export async function auditVerifyExport(
   file: string,
   { publicKey, checkpoint, witness, json }: VerifyExportCommand,
 ): Promise<number> {
-  await assertFile(file)
-  const { tenant_id, anchorId } = await readBeginning(file)
+  const opened = await openGiven(file)
+  const lines = splitLines(opened.chunks)
+  const { tenant_id, anchorId, begun } = await readBeginning(lines)
   const witnessed =
     checkpoint === undefined || witness === undefined
       ? undefined
@@ -53,13 +52,14 @@ export async function auditVerifyExport(
     (checkpoint === undefined || tenant_id === undefined
       ? undefined
       : await readNote(checkpoint, { tenant_id, publicKey: publicKey ?? '' }))
-  const { size } = await stat(file)
-  const stream = createReadStream(file)
   const progress = showProgress('verified')
-  const verdict = await verifyExport(splitLines(stream), {
+  const verdict = await verifyExport(joined(begun, lines), {
     ...(publicKey === undefined ? {} : { publicKey }),
     ...(note === undefined ? {} : { checkpoint: note }),
-    onProgress: (entries) => progress(`${entries} entries, ${Math.round((100 * stream.bytesRead) / size)} %`),
+    onProgress: (entries) => {
+      const part = opened.progress()
+      progress(`${entries} entries${part === undefined ? '' : `, ${Math.round(100 * part)} %`}`)
+    },
   })
   progress.done()
   if (json) printJson({ ...verdict, ...viewWitnessed(witnessed) })
@@ -131,19 +131,30 @@ function assertKey(key: string): string {
   return key
 }
 
-/** The tenant of the header and the id of the anchor; undefined if the file has none or they are faulty, which the verdict will report. */
-async function readBeginning(file: string): Promise<{ tenant_id?: string; anchorId?: number }> {
-  let tenant_id: string | undefined
-  for await (const line of splitLines(createReadStream(file))) {
-    try {
-      if (tenant_id !== undefined)
-        return isAnchor(line) ? { tenant_id, anchorId: readAnchorLine(line).anchor.id } : { tenant_id }
-      tenant_id = readHeader(line).tenant_id
-    } catch {
-      break
-    }
+/** The tenant of the header and the id of the anchor, as far as the file has them without a fault, which the verdict will report; and the lines that were read. */
+async function readBeginning(
+  lines: AsyncGenerator<string>,
+): Promise<{ tenant_id?: string; anchorId?: number; begun: string[] }> {
+  const begun: string[] = []
+  const read = async () => {
+    const { value, done } = await lines.next()
+    if (!done) begun.push(value)
+    return value ?? ''
   }
-  return tenant_id === undefined ? {} : { tenant_id }
+  let tenant_id: string | undefined
+  try {
+    tenant_id = readHeader(await read()).tenant_id
+    const line = await read()
+    if (isAnchor(line)) return { tenant_id, anchorId: readAnchorLine(line).anchor.id, begun }
+  } catch (error) {
+    if (!(error instanceof ExportFault)) throw error
+  }
+  return tenant_id === undefined ? { begun } : { tenant_id, begun }
+}
+
+async function* joined(begun: readonly string[], rest: AsyncGenerator<string>): AsyncGenerator<string> {
+  yield* begun
+  yield* rest
 }
 
 // An error of the checkpoint itself is reported as such, not as a fault of the export.

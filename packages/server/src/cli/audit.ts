@@ -122,7 +122,7 @@ export function addAudit(program: Command): void {
   audit
     .command('verify-export')
     .description('Verify an export offline, without server or secret.')
-    .argument('<file>', 'what eaas audit export wrote')
+    .argument('<file>', 'what eaas audit export wrote, - for standard input')
     .option('--public-key <key>', 'the public key that you trust, or a file with it (default: the one in the export)')
     .option('--checkpoint <file>', 'a checkpoint that you kept: the export must agree with it; needs --public-key')
     .addOption(WITNESS_OPTION)
@@ -143,7 +143,7 @@ export function addAudit(program: Command): void {
     .description(
       'Show which API key could do what with which key at a time, from an export alone or from the database.',
     )
-    .argument('[file]', 'what eaas audit export wrote (default: the log in the database)')
+    .argument('[file]', 'what eaas audit export wrote, - for standard input (default: the log in the database)')
     .requiredOption('--at <time>', 'RFC 3339 with an offset, as in 2026-05-03T12:00:00Z', readTime)
     .option('--tenant <tenant>', 'name or id of the tenant; with a file, the id that it must be of')
     .option('--key-id <id>', 'only this key, and the API keys that could do anything with it', readId)

@@ -1,4 +1,5 @@
 /** The files that a command is given: read, or created, with an error that says what is wrong with the path. */
+import { createReadStream } from 'node:fs'
 import { access, constants, type FileHandle, open, readFile, stat } from 'node:fs/promises'
 import { Refusal } from '../runner/refusal.js'
 
@@ -17,6 +18,24 @@ const REASONS: Readonly<Record<string, string>> = {
 /** Reads a file as text. @throws Refusal E_VALIDATION if it cannot be read */
 export function readGiven(path: string): Promise<string> {
   return readFile(path, 'utf8').catch((error: unknown) => refuse(path, error))
+}
+
+/** As the path of a file that is read once, from its beginning: standard input. */
+const STANDARD_INPUT = '-'
+
+/** Opens a file that is read once as a stream; `-` is standard input. @throws Refusal E_VALIDATION */
+export async function openGiven(path: string): Promise<OpenedFile> {
+  if (path === STANDARD_INPUT) return { chunks: process.stdin, progress: () => undefined }
+  await assertFile(path)
+  const { size } = await stat(path)
+  const stream = createReadStream(path)
+  return { chunks: stream, progress: () => stream.bytesRead / size }
+}
+
+export interface OpenedFile {
+  chunks: AsyncIterable<Uint8Array>
+  /** the part that was read, 0 to 1; undefined if the size is not known */
+  progress(): number | undefined
 }
 
 /** Checks that a file can be read, before a stream does. @throws Refusal E_VALIDATION */
