@@ -354,6 +354,41 @@ describe('an alarm about a lost revocation', () => {
   })
 })
 
+describe('a whole database that went back', () => {
+  it('has the loss of each log accepted, that of the installation first', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'eaas-recovery-'))
+    const environment = { EAAS_CHECKPOINT_FILE: join(folder, 'checkpoints') }
+    const service = await startService()
+    const { database } = service
+    const sql = connectTo(database)
+    const eaas = (...args: string[]) => runCommand(args, { database, rootKey: ROOT_KEY, environment })
+    const accept = (...log: string[]) => eaas('audit', 'accept-rollback', ...log, '--reason', 'a drill')
+    try {
+      const owner = await service.createTenant({ name: 'acme' })
+      const restore = await createBackup(sql)
+      await owner.call('POST', '/v1/keys', { name: 'a' })
+      await anchorNow(service.services)
+      await createCheckpointEmitter(service.services, environment.EAAS_CHECKPOINT_FILE, (error) => {
+        throw error
+      })()
+      await sql`delete from keys`
+      await sql`delete from key_versions`
+      await restore()
+
+      expect(await accept('--installation')).toMatchObject({ code: 0 })
+      const waits = `until its own loss is accepted: eaas audit accept-rollback --tenant ${owner.tenant.tenant_id}`
+      expect((await eaas('doctor')).stdout).toContain(waits)
+      expect((await eaas('key', 'list', '--tenant', 'acme')).stderr).toContain(waits)
+      expect(await accept('--tenant', 'acme')).toMatchObject({ code: 0 })
+      expect(await eaas('key', 'list', '--tenant', 'acme')).toMatchObject({ code: 0, stderr: '' })
+    } finally {
+      await sql.end()
+      await service.close()
+      await rm(folder, { recursive: true, force: true })
+    }
+  })
+})
+
 describe.skipIf(!HAS_JQ)('a checkpoint that was kept when a backup was restored', () => {
   it.each([
     ['that the log has not reached again', false],

@@ -13,6 +13,7 @@ import { ChainAlarmError } from '../append-errors.js'
 import { isHeadAuthentic, isKeptHeadAuthentic, type Witness } from '../formats/chain.js'
 import { readLostHead, readRecordedTenants } from '../recorded-tenants.js'
 import { verifyLog } from '../verify/verify.js'
+import { findNewestAcceptance } from './accepted-rollback.js'
 import type { HeadWatch } from './head-watch.js'
 import type { HeadWatches } from './head-watches.js'
 import { type Anchor, AnchorFault, readAnchor } from './newest-anchor.js'
@@ -91,12 +92,16 @@ async function compareWithRecord({
   }
   const errors: unknown[] = []
   const covered = new Set(anchor?.heads.map(({ tenant_id }) => tenant_id))
+  let accepted_id: Promise<number> | undefined
   for (const tenant_id of tenant_ids) {
     const recorded_id = present.get(tenant_id)
     if (recorded_id !== undefined) {
       // The entries before the anchor are not verified here: one that says that the tenant is gone may be hidden.
-      if (anchor && recorded_id < anchor.entry.id && !covered.has(tenant_id))
-        watches.get(tenant_id).learn({ reason: TENANT_UNCOVERED, witness: undefined })
+      if (anchor && recorded_id < anchor.entry.id && !covered.has(tenant_id)) {
+        accepted_id ??= findNewestAcceptance(sql, { tenant_id: INSTALLATION_ID, auditKey: installationKey })
+        const reason = (await accepted_id) > recorded_id ? notAccepted(tenant_id, await accepted_id) : TENANT_UNCOVERED
+        watches.get(tenant_id).learn({ reason, witness: undefined })
+      }
       continue
     }
     const watch = watches.get(tenant_id)
@@ -212,6 +217,15 @@ const TENANT_BACK =
 const TENANT_UNCOVERED =
   "the newest anchor does not cover the tenant, which the installation's log has from before it: the tenant was put back after it was " +
   'accepted as gone, or the log was tampered with'
+
+/** The same where the anchors began afresh since the tenant was created: they leave out a tenant about which there is an alarm. */
+function notAccepted(tenant_id: string, accepted_id: number): string {
+  return (
+    `the newest anchor does not cover the tenant. When the loss of the installation's log was accepted (entry ${accepted_id} there), each tenant with an alarm was ` +
+    `left out until its own loss is accepted: eaas audit accept-rollback --tenant ${tenant_id}. If there was no alarm about this one, it was put back ` +
+    'after it was accepted as gone, or the log was tampered with'
+  )
+}
 
 async function examineContradicted(
   { heads }: Anchor,
