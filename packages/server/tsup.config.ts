@@ -31,11 +31,11 @@ async function copySwaggerUi(): Promise<void> {
   }
 }
 
-// The specifications of the formats that the server shares with the SDK: the tarball has them for whoever reads what is stored.
+// The specifications of the formats that the server shares with the SDK, and their vectors: the tarball has them for whoever reads what is stored.
 async function copyFormats(): Promise<void> {
   const protocol = new URL('../protocol/src/', import.meta.url)
   await mkdir('dist/formats', { recursive: true })
   for (const name of await readdir(protocol)) {
-    if (name.endsWith('.md')) await copyFile(new URL(name, protocol), `dist/formats/${name}`)
+    if (/\.(md|vectors\.json)$/.test(name)) await copyFile(new URL(name, protocol), `dist/formats/${name}`)
   }
 }

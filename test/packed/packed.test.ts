@@ -139,7 +139,7 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
 describe('the package', () => {
-  it('holds what was built, its README, its pages, its specifications and the licences, and nothing else', () => {
+  it('holds what was built, its README, its pages, its specifications with their vectors and the licences, and nothing else', () => {
     const home = join(folder, 'node_modules/@eaas/sdk')
     const entries = readdirSync(home, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
     const files = entries.map(({ parentPath, name }) => join(parentPath, name).slice(home.length + 1))
@@ -157,10 +157,15 @@ describe('the package', () => {
       'package.json',
       'prisma/package.json',
       'src/models/bindings.md',
+      'src/models/bindings.vectors.json',
       'src/models/codecs.md',
+      'src/models/codecs.vectors.json',
       'src/models/compact-rows.md',
+      'src/models/compact-rows.vectors.json',
       'src/models/index-texts.md',
+      'src/models/index-texts.vectors.json',
       'src/models/local-index.md',
+      'src/models/local-index.vectors.json',
       'streams/package.json',
       'sync/package.json',
       'testing/package.json',

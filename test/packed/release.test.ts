@@ -133,6 +133,16 @@ describe.each([
     const dead = own.filter(({ page, target }) => !files.has(posix.join(posix.dirname(page), target)))
     expect(dead).toEqual([])
   })
+
+  it('holds the vectors that its specifications name, beside them', () => {
+    const named = [...files].flatMap((page) => {
+      const text = page.endsWith('.md') ? readFileSync(join(ROOT, path, page), 'utf8') : ''
+      const vectors = text.matchAll(/^`([\w-]+\.vectors\.json)`/gm)
+      return [...vectors].map(([, vector = '']) => posix.join(posix.dirname(page), vector))
+    })
+    expect(named.length).toBeGreaterThan(4)
+    expect(named.filter((vector) => !files.has(vector))).toEqual([])
+  })
 })
 
 describe('the tarball of the server', () => {
