@@ -27,14 +27,15 @@ export function createPace(): Pace {
 interface Schedulers {
   setImmediate?: (run: () => void) => unknown
   scheduler?: { yield?: () => Promise<void> }
+  setTimeout: (run: () => void, ms: number) => unknown
 }
 
 // Read when the module is loaded, so that fake timers in an application's tests do not stop the SDK.
-const { setImmediate, scheduler } = globalThis as Schedulers
+const { setImmediate, scheduler, setTimeout } = globalThis as Schedulers
 
 /** Resolves at the next turn of the event loop. */
 export function turn(): Promise<void> {
   if (setImmediate) return new Promise((resolve) => setImmediate(() => resolve()))
   if (scheduler?.yield) return scheduler.yield()
-  return new Promise((resolve) => setTimeout(resolve, 0))
+  return new Promise((resolve) => setTimeout(() => resolve(), 0))
 }
