@@ -1,6 +1,6 @@
 // eaas audit diff: finds what a log lost, by kept checkpoints and an earlier export.
 import { randomBytes } from 'node:crypto'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -238,5 +238,44 @@ describe('eaas audit diff', { timeout: TIMEOUT_MS }, () => {
       expect([args, code, found]).toEqual([args, 3, undefined])
     }
     expect((await diff()).stderr).toContain('there is nothing to compare with: give --checkpoint, --export or both')
+  })
+})
+
+describe('checkpoints of entries whose loss was accepted', { timeout: TIMEOUT_MS }, () => {
+  it('are left out, so that they hide no later loss and no other change', async () => {
+    const sql = service.services.sql as unknown as Scene['sql']
+    const environment = { EAAS_CHECKPOINT_FILE: file('checkpoints') }
+    const compare = (name = 'checkpoints') => diff('--checkpoint', file(name))
+    const accept = ['audit', 'accept-rollback', '--tenant', 'acme', '--reason', 'a drill']
+    const ended = await runCommand(accept, { database: service.database, rootKey: ROOT_KEY, environment })
+    expect(ended.code).toBe(0)
+    const end = total.kept + 1
+    const accepted = { accepted_through: total.all, differs_at: null, agrees_through: end, witnessed_through: end }
+    expect(await compare()).toMatchObject({ code: 0, found: accepted })
+    await copyTables(sql, 'accepted')
+
+    // An entry of before that the log had still; and an acceptance that no server wrote so.
+    await sql`update audit_log set hash = ${Buffer.alloc(32)} where tenant_id = ${owner.tenant.tenant_id} and id = ${total.kept - 1}`
+    expect(await compare()).toMatchObject({ code: 1, found: { differs_at: total.kept - 1 } })
+    await restoreTables(sql, 'accepted')
+    await sql`update audit_log set metadata = replace(metadata, 'a drill', 'a real loss') where action = 'audit.rollback_accepted'`
+    expect(await compare()).toMatchObject({ code: 1, found: { differs_at: total.all, accepted_through: null } })
+    await restoreTables(sql, 'accepted')
+
+    await owner.call('POST', '/v1/keys', { name: 'later' })
+    await createCheckpointEmitter(service.services, file('checkpoints'), (error) => {
+      throw error
+    })()
+    await restoreTables(sql, 'accepted')
+    const later = { code: 1, found: { differs_at: end + 1, accepted_through: total.all, agrees_through: end } }
+    expect(end + 1).toBeLessThan(total.all)
+    expect(await compare()).toMatchObject(later)
+    // Nor do they hide it if somebody edits what no signature covers.
+    const lines = (await readFile(file('checkpoints'), 'utf8')).replaceAll(
+      /"policy_version":\d+/g,
+      '"policy_version":1',
+    )
+    await writeFile(file('edited'), lines)
+    expect(await compare('edited')).toMatchObject({ code: 1, found: { differs_at: end + 1 } })
   })
 })

@@ -381,6 +381,11 @@ describe('a whole database that went back', () => {
       expect((await eaas('key', 'list', '--tenant', 'acme')).stderr).toContain(waits)
       expect(await accept('--tenant', 'acme')).toMatchObject({ code: 0 })
       expect(await eaas('key', 'list', '--tenant', 'acme')).toMatchObject({ code: 0, stderr: '' })
+      const { code, stdout } = await eaas('audit', 'diff', '--all')
+      expect([code, stdout]).toEqual([
+        0,
+        expect.stringMatching(/^No difference: 2 .*\n.* accepted .*: installation \(.*, acme \(/),
+      ])
     } finally {
       await sql.end()
       await service.close()

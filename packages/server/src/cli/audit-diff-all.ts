@@ -24,7 +24,7 @@ interface Verdict {
   /** undefined for a tenant that is missing */
   name?: string
   outcome: 'same' | 'different' | 'missing' | 'not compared'
-  diff?: Pick<AuditDiff, 'last_id' | 'agrees_through' | 'differs_at' | 'witnessed_through'>
+  diff?: Pick<AuditDiff, 'last_id' | 'agrees_through' | 'differs_at' | 'witnessed_through' | 'accepted_through'>
   /** what is wrong, in words */
   detail?: string
 }
@@ -85,7 +85,11 @@ async function compareOne(
     const diff = await diffAudit(services, tenant_id, { checkpoints: kept.of(tenant_id) })
     if (isDifferent(diff)) return { ...log, outcome: 'different', diff, detail: describeDiff(diff) }
     if (diff.witnessed_through > 0) return { ...log, outcome: 'same', diff }
-    return { ...log, outcome: 'not compared', diff, detail: 'no checkpoint of an entry that was not purged' }
+    const detail =
+      diff.accepted_through === null
+        ? 'no checkpoint of an entry that was not purged'
+        : 'no checkpoint but of entries that were purged or whose loss was accepted'
+    return { ...log, outcome: 'not compared', diff, detail }
   } catch (error) {
     const outcome = error instanceof TamperedRowError ? 'different' : 'not compared'
     return { ...log, outcome, detail: messageOf(error) }
@@ -105,7 +109,9 @@ function describeDiff(diff: AuditDiff): string {
 
 function view({ tenant_id, name, outcome, diff, detail }: Verdict) {
   const { last_id = null, agrees_through = null, differs_at = null, witnessed_through = null } = diff ?? {}
-  return { tenant_id, name: name ?? null, outcome, last_id, agrees_through, differs_at, witnessed_through, detail }
+  const { accepted_through = null } = diff ?? {}
+  const found = { last_id, agrees_through, differs_at, witnessed_through, accepted_through }
+  return { tenant_id, name: name ?? null, outcome, ...found, detail }
 }
 
 function describe(verdicts: readonly Verdict[], file: string): string[] {
@@ -114,9 +120,19 @@ function describe(verdicts: readonly Verdict[], file: string): string[] {
     .map(({ tenant_id, name = '-', outcome, detail = '' }) => [name, tenant_id, outcome, detail])
   const same = verdicts.length - rows.length
   const ends = `${counted(same, 'log agrees', 'logs agree')} with the checkpoints in ${file}. What a log lost after its newest checkpoint, these can't show.`
-  if (rows.length === 0) return [`No difference: ${ends}`]
+  const accepted = verdicts.flatMap(({ name, diff }) =>
+    diff && diff.accepted_through !== null ? [`${name} (through entry ${diff.accepted_through})`] : [],
+  )
+  const left =
+    accepted.length === 0
+      ? []
+      : [
+          `Left out are checkpoints of entries whose loss was accepted (audit.rollback_accepted): ${accepted.join(', ')}.`,
+        ]
+  if (rows.length === 0) return [`No difference: ${ends}`, ...left]
   return [
     ends,
+    ...left,
     '',
     ...table(['NAME', 'ID', 'OUTCOME', 'DETAIL'], rows),
     '',

@@ -56,7 +56,8 @@ export async function auditDiff(config: Config, { json, checkpoint, export: expo
   return !isDifferent(diff)
 }
 
-const NOTHING_LEFT = 'the checkpoints and the export are only of entries that were purged, or of none'
+const NOTHING_LEFT =
+  'the checkpoints and the export are only of entries that were purged or whose loss was accepted, or of none'
 
 /** The file of checkpoints to compare with: the one that was given, or the server's own. */
 export function checkpointFile(config: Config, given: string | undefined): string | undefined {
@@ -101,15 +102,15 @@ function viewEntry({ hash: _, metadata, ...entry }: ExportedEntry) {
 
 function describe(diff: AuditDiff): string[] {
   const { last_id, agrees_through, differs_at, witnessed_through, head_fault, lost, undone } = diff
-  const known = `The log ends with entry ${last_id}.`
+  const known = [`The log ends with entry ${last_id}.`, ...describeAccepted(diff)]
   const head = head_fault === null ? [] : [`But ${head_fault.detail} (${head_fault.reason}). ${RECOVERY_PAGE}.`]
   if (differs_at === null) {
     const what = head_fault === null ? 'No difference: it agrees' : 'Its entries agree'
     const after = `Whether it lost entries after entry ${last_id}, only a newer checkpoint, export or alarm can show.`
-    return [known, `${what} through entry ${agrees_through}, the last one that can be compared.`, ...head, after]
+    return [...known, `${what} through entry ${agrees_through}, the last one that can be compared.`, ...head, after]
   }
   const lines = [
-    known,
+    ...known,
     `It agrees through entry ${agrees_through}. ${describeFirst(diff)}; the newest entry compared is ${witnessed_through}.`,
     ...head,
   ]
@@ -137,6 +138,13 @@ function describe(diff: AuditDiff): string[] {
     ...(rows.length === 0
       ? ['None of them is a change that must be repeated.']
       : table(['ENTRY', 'CHANGE', 'OF', 'WRAPS LOST', 'TO DO'], rows)),
+  ]
+}
+
+function describeAccepted({ accepted_through }: AuditDiff): string[] {
+  if (accepted_through === null) return []
+  return [
+    `Left out are checkpoints of lost entries, through entry ${accepted_through}: the loss was accepted (audit.rollback_accepted).`,
   ]
 }
 

@@ -1,10 +1,18 @@
 /** The file of checkpoints that `--checkpoint` names, and the witnesses that `--witness` demands of it. */
 import { INSTALLATION_ID } from '@eaas/protocol'
-import { type Checkpoint, CheckpointError, encodePublicKey, readCheckpoint } from '../audit/formats/checkpoint.js'
+import type { KeptHead } from '../audit/formats/chain.js'
+import { CheckpointError, encodePublicKey, readCheckpoint } from '../audit/formats/checkpoint.js'
 import { readWitnessKey } from '../audit/formats/cosignature.js'
 import { COSIGNATURE, ED25519, readNoteKey } from '../audit/formats/signed-note.js'
 import { findWitnessed, type Witnessed } from '../audit/formats/witnessed.js'
-import { describeKept, findKeptNote, groupKeptNotes, listWitnessedLines } from '../audit/verify/kept-checkpoint.js'
+import {
+  describeKept,
+  findKeptNote,
+  groupKeptNotes,
+  type KeptNote,
+  listWitnessedLines,
+} from '../audit/verify/kept-checkpoint.js'
+import { readSealed } from '../audit/watch/kept-witnesses.js'
 import type { Services } from '../runner/operation.js'
 import { readGiven } from './files.js'
 
@@ -31,8 +39,11 @@ export async function readKept(
 export interface KeptCheckpoints {
   /** the logs that it has checkpoints of, signed or not */
   logs: string[]
-  /** Reads those of a log. Only what the installation's key signed counts: a line that was cut short or forged proves nothing. */
-  of(tenant_id: string): Checkpoint[]
+  /**
+   * Reads the heads of those of a log. Only what the installation's key signed counts: a line that was cut short or forged proves nothing. The signature does
+   * not cover the policy version, which is 0 where the line has none.
+   */
+  of(tenant_id: string): KeptHead[]
   /** Says what the file has in place of a log's checkpoints. */
   faultOf(tenant_id: string): string
 }
@@ -58,9 +69,12 @@ export async function readKeptCheckpoints(
   }
 }
 
-function readSigned(note: string, publicKey: string): Checkpoint[] {
+function readSigned({ checkpoint, policy_version, head }: KeptNote, publicKey: string): KeptHead[] {
   try {
-    return [readCheckpoint(note, publicKey)]
+    const { last_id, hash } = readCheckpoint(checkpoint, publicKey)
+    return [
+      { last_id, hash, policy_version: typeof policy_version === 'number' ? policy_version : 0, ...readSealed(head) },
+    ]
   } catch (error) {
     if (error instanceof CheckpointError) return []
     throw error

@@ -2,10 +2,10 @@
  * Finds what a log lost: compares it with kept checkpoints and with an earlier export. Only reads, and also works for a tenant that is
  * not served, so that an operator learns what to do after a rollback.
  */
-import { alarmMac, areMarksAuthentic, equalBytes, type Head } from '../audit/formats/chain.js'
-import type { Checkpoint } from '../audit/formats/checkpoint.js'
+import { alarmMac, areMarksAuthentic, equalBytes, type Head, type KeptHead } from '../audit/formats/chain.js'
 import { findHeadFault, type HeadFault } from '../audit/head-fault.js'
 import type { ExportedEntry } from '../audit/verify/read-export.js'
+import { createAcceptedLosses } from '../audit/watch/accepted-rollback.js'
 import type { Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import type { TenantState } from '../runner/tenant-state.js'
@@ -16,8 +16,8 @@ import { type Evidence, readEvidence } from '../store/audit-evidence.js'
 const PAGE_ENTRIES = 500
 
 export interface DiffOptions {
-  /** signed checkpoints of this tenant's log, in any order */
-  checkpoints: readonly Checkpoint[]
+  /** the heads of signed checkpoints of this tenant's log, in any order */
+  checkpoints: readonly KeptHead[]
   /** the entries of a verified export, in order; undefined without one */
   exported?: AsyncIterable<ExportedEntry> | undefined
 }
@@ -32,6 +32,8 @@ export interface AuditDiff {
   differs_at: number | null
   /** the last entry that is known to have been written */
   witnessed_through: number
+  /** the last entry of a checkpoint whose loss the log says an operator accepted; such ones are left out of everything else. Null if there is none */
+  accepted_through: number | null
   /** what is wrong with the head, which no checkpoint and no export shows; null if it is authentic and of the last entry */
   head_fault: HeadFault | null
   /** the entries of the export that are not in the log; null without an export */
@@ -64,17 +66,22 @@ export async function diffAudit(
   // Only an export shows what the rows lack.
   const evidence = await readEvidence(services.sql, tenant_id, { withRows: exported !== undefined })
   const last_id = Math.min(evidence.last_id, evidence.head?.last_id ?? evidence.last_id)
-  const kept = [...checkpoints, ...(await findWitness(services, state))]
   const compare = comparison(services, state, evidence)
-  const verdicts = await compare(kept)
+  const isAccepted = createAcceptedLosses(services.sql, { tenant_id, auditKey: state.auditKey, last_id })
+  const verdicts = await compare(checkpoints, isAccepted)
+  const alarmed = await compare(await findWitness(services, state)) // an alarm that is there is not accepted
+  verdicts.same.push(...alarmed.same)
+  verdicts.other.push(...alarmed.other)
   const lost = exported === undefined ? null : await findLost(exported, compare, verdicts)
-  const { same, other } = verdicts
+  const { same, other, accepted } = verdicts
   const differs_at = other.length === 0 ? null : other.reduce((least, id) => Math.min(least, id))
   const agrees_through = same.reduce((most, id) => (id < (differs_at ?? Infinity) ? Math.max(most, id) : most), 0)
   const witnessed_through = [...same, ...other].reduce((most, id) => Math.max(most, id), 0)
+  const accepted_through = accepted.length === 0 ? null : accepted.reduce((most, id) => Math.max(most, id))
   const undone = lost === null ? [] : findUndone(lost, evidence)
   const head_fault = (await findHeadFault(services.sql, { tenant_id, auditKey: state.auditKey })) ?? null
-  return { tenant_id, last_id, agrees_through, differs_at, witnessed_through, head_fault, lost, undone }
+  const found = { agrees_through, differs_at, witnessed_through, accepted_through }
+  return { tenant_id, last_id, ...found, head_fault, lost, undone }
 }
 
 type Position = Pick<Head, 'last_id' | 'hash'>
@@ -82,6 +89,8 @@ type Position = Pick<Head, 'last_id' | 'hash'>
 interface Verdicts {
   same: number[]
   other: number[]
+  /** neither: an operator accepted that the log lost them */
+  accepted: number[]
 }
 
 async function findWitness({ sql }: Services, { tenant, auditKey }: TenantState): Promise<Position[]> {
@@ -95,17 +104,22 @@ async function findWitness({ sql }: Services, { tenant, auditKey }: TenantState)
 // Of the entries that a purge took, only the last one can be compared, by the mark.
 function comparison({ sql }: Services, { tenant, auditKey }: TenantState, { marks }: Evidence) {
   const purge = areMarksAuthentic(auditKey, marks) ? marks.at(-1) : undefined
-  return async (positions: readonly Position[]): Promise<Verdicts> => {
-    const verdicts: Verdicts = { same: [], other: [] }
+  return async <Compared extends Position>(
+    positions: readonly Compared[],
+    isAccepted: (position: Compared) => Promise<boolean> = async () => false,
+  ): Promise<Verdicts> => {
+    const verdicts: Verdicts = { same: [], other: [], accepted: [] }
     for (let from = 0; from < positions.length; from += PAGE_ENTRIES) {
       const page = positions.slice(from, from + PAGE_ENTRIES)
       const ids = page.map(({ last_id }) => last_id)
       const hashes = await listEntryHashes(sql, tenant.tenant_id, ids)
       if (purge) hashes.set(purge.purged_through, purge.hash)
-      for (const { last_id, hash } of page) {
+      for (const position of page) {
+        const { last_id, hash } = position
         const found = hashes.get(last_id)
         if (!found && last_id <= (purge?.purged_through ?? 0)) continue
-        verdicts[found && equalBytes(found, hash) ? 'same' : 'other'].push(last_id)
+        if (found && equalBytes(found, hash)) verdicts.same.push(last_id)
+        else verdicts[(await isAccepted(position)) ? 'accepted' : 'other'].push(last_id)
       }
     }
     return verdicts

@@ -23,18 +23,31 @@ export function findKeptNote(text: string, tenant_id: string): string {
   return own.reduce((newest, note) => (isNewer(newest, note) ? newest : note))
 }
 
-/** Groups all notes of a text by the id of the log that they are of, each once. Does not check signatures. @throws CheckpointError if the text is an export */
-export function groupKeptNotes(text: string): Map<string, string[]> {
+/** A note, and what stands beside it in its line of the file: no signature covers that. */
+export interface KeptNote {
+  checkpoint: string
+  policy_version?: unknown
+  head?: unknown
+}
+
+/** Groups all notes of a text by the id of the log that they are of, each line once. Does not check signatures. @throws CheckpointError if the text is an export */
+export function groupKeptNotes(text: string): Map<string, KeptNote[]> {
   assertNoExport(text)
-  const notes = text.startsWith(ORIGIN) ? [text] : readNotes(text)
-  const groups = new Map<string, string[]>()
-  for (const note of new Set(notes)) {
-    const log = line(note, 1)
+  const lines = text.startsWith(ORIGIN) ? [{ checkpoint: text }] : readLines(text)
+  const groups = new Map<string, KeptNote[]>()
+  for (const each of new Map(lines.map((each) => [JSON.stringify(each), each])).values()) {
+    const log = line(each.checkpoint, 1)
     const group = groups.get(log)
-    if (group) group.push(note)
-    else groups.set(log, [note])
+    if (group) group.push(each)
+    else groups.set(log, [each])
   }
   return groups
+}
+
+function readLines(text: string): KeptNote[] {
+  return readObjects(text).flatMap(({ checkpoint, policy_version, head }) =>
+    isNote(checkpoint) ? [{ checkpoint, policy_version, head }] : [],
+  )
 }
 
 /** Says what checkpoints a text has, for an error about what it lacks. */
@@ -64,18 +77,20 @@ function assertNoExport(text: string): void {
 }
 
 function readNotes(text: string): string[] {
-  return readObjects(text).flatMap(({ checkpoint }) => (isNote(checkpoint) ? [checkpoint] : []))
+  return readLines(text).map(({ checkpoint }) => checkpoint)
 }
 
 function isNote(value: unknown): value is string {
   return typeof value === 'string' && value.startsWith(ORIGIN)
 }
 
-function readObjects(text: string): { checkpoint?: unknown; tree?: unknown }[] {
+type KeptMembers = Partial<Record<keyof KeptNote | 'tree', unknown>>
+
+function readObjects(text: string): KeptMembers[] {
   return [text, ...text.split('\n')].flatMap((part) => {
     if (!part.trimStart().startsWith('{')) return []
     try {
-      return [JSON.parse(part) as { checkpoint?: unknown; tree?: unknown }]
+      return [JSON.parse(part) as KeptMembers]
     } catch {
       return [] // many lines, or one that a crash cut short
     }

@@ -1,10 +1,18 @@
 /** Entries of action `audit.rollback_accepted`: an operator accepted that a log lost entries (chain.md 10). */
 import type { KeyObject } from 'node:crypto'
+import { encodeHex } from '@eaas/protocol'
 import * as z from 'zod/mini'
 import { listAcceptanceIds } from '../../store/alarms.js'
 import { findLastMark } from '../../store/audit-purge.js'
 import type { Queryable } from '../../store/db.js'
-import { type AuditEntry, equalBytes, purgeMarkMac, type Witness } from '../formats/chain.js'
+import {
+  type AuditEntry,
+  isKeptHeadAuthentic,
+  isPurgeMarkAuthentic,
+  type KeptHead,
+  type PurgeMark,
+  type Witness,
+} from '../formats/chain.js'
 import { readAuthenticEntry } from '../read-entry.js'
 
 const integer = z.int().check(z.gte(0))
@@ -68,12 +76,63 @@ function parseAcceptance({ action, metadata }: Pick<AuditEntry, 'action' | 'meta
   return metadataSchema.safeParse(JSON.parse(metadata ?? '{}')).data
 }
 
-async function readAcceptance(
-  sql: Queryable,
-  where: { tenant_id: string; auditKey: KeyObject; id: number },
-): Promise<AcceptedRollback | undefined> {
-  const mark = await findLastMark(sql, where.tenant_id)
-  const isBeforeIt = mark?.purged_through === where.id - 1 && equalBytes(mark.mac, purgeMarkMac(where.auditKey, mark))
-  const entry = await readAuthenticEntry(sql, where, isBeforeIt ? mark.hash : undefined)
+async function readAcceptance(sql: Queryable, where: EntryOf): Promise<AcceptedRollback | undefined> {
+  const entry = await readAfter(sql, where, await findMark(sql, where))
   return entry && parseAcceptance(entry)
+}
+
+/** Reads an entry that a server wrote; the mark has the hash of the one before it if a purge took that. */
+function readAfter(sql: Queryable, where: EntryOf, mark: PurgeMark | undefined): Promise<AuditEntry | undefined> {
+  return readAuthenticEntry(sql, where, mark?.purged_through === where.id - 1 ? mark.hash : undefined)
+}
+
+interface EntryOf {
+  tenant_id: string
+  auditKey: KeyObject
+  id: number
+}
+
+/** The last purge mark, if a server wrote it. */
+async function findMark(sql: Queryable, { tenant_id, auditKey }: Omit<EntryOf, 'id'>): Promise<PurgeMark | undefined> {
+  const mark = await findLastMark(sql, tenant_id)
+  return mark && isPurgeMarkAuthentic(auditKey, mark) ? mark : undefined
+}
+
+/**
+ * Creates what tells of a kept head that the log does not hold whether an operator accepted that loss (chain.md 10), by the entries up to `last_id`.
+ *
+ * A later loss must not pass for an accepted one, so the head must be proven to be of before the acceptance: by the MAC of its policy version, or
+ * because it is the one that was witnessed then. Where the log reaches its id, the entry there must be one that a server wrote: the acceptance
+ * does not explain one that was edited or deleted.
+ */
+export function createAcceptedLosses(
+  sql: Queryable,
+  { tenant_id, auditKey, last_id }: { tenant_id: string; auditKey: KeyObject; last_id: number },
+): (kept: KeptHead) => Promise<boolean> {
+  let reading: Promise<AcceptedRollback[]> | undefined
+  const readAll = async () => {
+    const ids = (await listAcceptanceIds(sql, tenant_id)).filter((id) => id <= last_id)
+    const all: AcceptedRollback[] = []
+    for (const id of ids) {
+      const accepted = await readAcceptance(sql, { tenant_id, auditKey, id })
+      if (accepted) all.push(accepted)
+    }
+    return all
+  }
+  const isWritten = async (id: number) => {
+    const mark = await findMark(sql, { tenant_id, auditKey })
+    return mark?.purged_through === id || (await readAfter(sql, { tenant_id, auditKey, id }, mark)) !== undefined
+  }
+  return async (kept) => {
+    reading ??= readAll()
+    const isProven = isKeptHeadAuthentic(auditKey, tenant_id, kept)
+    const isExplained = (await reading).some(
+      ({ witnessed_id, witnessed_hash, agrees_through, policy_version }) =>
+        kept.last_id > agrees_through &&
+        kept.last_id <= witnessed_id &&
+        ((isProven && kept.policy_version < policy_version) ||
+          (kept.last_id === witnessed_id && encodeHex(kept.hash) === witnessed_hash)),
+    )
+    return isExplained && (kept.last_id > last_id || isWritten(kept.last_id))
+  }
 }

@@ -204,8 +204,8 @@ function parseLine(text: string, number: number): Parsed | undefined {
   }
 }
 
-// If anything is wrong with it, it authenticates nothing.
-function readSealed(head: unknown): Parsed['sealed'] {
+/** Reads `head` of a line. If anything is wrong with it, it authenticates nothing. */
+export function readSealed(head: unknown): Pick<KeptHead, 'created_at' | 'mac'> {
   const { created_at, mac } = (head ?? {}) as Partial<Record<string, unknown>>
   return typeof created_at === 'string' && typeof mac === 'string'
     ? { created_at, mac: Buffer.from(mac, 'base64') }
