@@ -4,12 +4,19 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { alarmMac } from '../../packages/server/src/audit/formats/chain.js'
-import { parseCheckpoint } from '../../packages/server/src/audit/formats/checkpoint.js'
-import { createHeadWatches, type WitnessedHead } from '../../packages/server/src/audit/watch/head-watches.js'
+import { ChainAlarmError } from '../../packages/server/src/audit/append-errors.js'
+import { alarmMac, type KeptHead } from '../../packages/server/src/audit/formats/chain.js'
+import { encodePublicKey, parseCheckpoint } from '../../packages/server/src/audit/formats/checkpoint.js'
+import {
+  createHeadWatches,
+  type HeadWatches,
+  type WitnessedHead,
+} from '../../packages/server/src/audit/watch/head-watches.js'
+import { readKeptFile } from '../../packages/server/src/audit/watch/kept-witnesses.js'
 import { createCheckpointEmitter, createWitnessEmitter } from '../../packages/server/src/jobs/emit-checkpoints.js'
 import { acceptRollback } from '../../packages/server/src/operations/accept-rollback.js'
 import { writeAlarm } from '../../packages/server/src/store/alarms.js'
+import { findHead, readChain } from '../../packages/server/src/store/audit.js'
 import { startScheduleOf } from '../support/schedule.js'
 import { type Caller, type Service, startService } from '../support/service.js'
 import { copyAll, removeAll } from './installation-scene.js'
@@ -38,8 +45,8 @@ afterEach(async () => {
 })
 
 /** Emits, where another head may be shown to the statement that lists the heads, and to no other. */
-function emitter(): () => Promise<void> {
-  const { sql } = service.services
+function emitter(of = service.services): () => Promise<void> {
+  const { sql } = of
   const lying = (strings: TemplateStringsArray, ...values: never[]) =>
     /from heads h order by/.test(strings.join('?')) ? lie(strings, values) : sql(strings, ...values)
   const lie = async (strings: TemplateStringsArray, values: never[]) => {
@@ -49,7 +56,7 @@ function emitter(): () => Promise<void> {
     await putHeads(heads)(sql)
     return listed
   }
-  const services = { ...service.services, sql: Object.assign(lying, sql) as unknown as Sql }
+  const services = { ...of, sql: Object.assign(lying, sql) as unknown as Sql }
   return createCheckpointEmitter(services, join(folder, 'checkpoints'), (_, id) => void failed.push(id))
 }
 
@@ -165,6 +172,102 @@ it('what was witnessed is in the file before a round reads anything, and gets no
   await grow()
   await writeLastWitnesses()
   expect([before.at(-1), await emitted()]).toEqual([3, before])
+})
+
+describe('a log that was followed in part, to an entry without a MAC of a head', () => {
+  /** A tenant that lost entries long ago, which was accepted, and has gone on since; `putBack` takes it back to the acceptance. */
+  async function accepted() {
+    const { services } = service
+    const { auditKey } = (await services.states.find(tenant_id)) ?? expect.unreachable()
+    const lost = { last_id: 500, hash: new Uint8Array(32), policy_version: 1 }
+    const alarm = { tenant_id, reason: 'a drill', ...lost, raised_at: new Date().toISOString() }
+    await writeAlarm(services.sql, { ...alarm, mac: alarmMac(auditKey, alarm) })
+    await acceptRollback(services, tenant_id, { reason: 'a drill' })
+    const insert = await copyAll(service, tenant_id)
+    const putBack = async () => {
+      await removeAll(service, tenant_id)
+      await insert(service)
+    }
+    await grow()
+    const sealed = (await findHead(services.sql, tenant_id)) ?? expect.unreachable()
+    const watch = createHeadWatches(() => undefined).get(tenant_id)
+    watch.witness(sealed)
+    await grow()
+    await grow()
+    const head = (await findHead(services.sql, tenant_id)) ?? expect.unreachable()
+    const where = { tenant_id, after_id: sealed.last_id - 1, through_id: head.last_id - 1, limit: 10 }
+    expect(watch.follow({ head, stretch: await readChain(services.sql, where) }, auditKey)).toBe('in part')
+    expect(watch.witnessed?.last_id).toBe(head.last_id - 1)
+    /** Whether a process that is told this much of the log serves what is there now. */
+    const serves = async (tell: (watches: HeadWatches) => void) => {
+      const watches = createHeadWatches(() => undefined)
+      tell(watches)
+      const reading = watches.get(tenant_id).read(services.sql, auditKey)
+      return reading.then(
+        () => true,
+        (error: Error) => {
+          expect(error).toBeInstanceOf(ChainAlarmError)
+          return false
+        },
+      )
+    }
+    return { sealed, watch, putBack, serves }
+  }
+
+  const readFileOf = ({ services }: Service) =>
+    readKeptFile(join(folder, 'checkpoints'), encodePublicKey(services.signingKey), { isThorough: false })
+
+  it('is stated by the last head with a MAC, which no rollback that was accepted before explains', async () => {
+    const { sealed, watch, putBack, serves } = await accepted()
+    const emit = createWitnessEmitter(service.services, join(folder, 'checkpoints'))
+    await emit([watch])
+    await emit([watch])
+    expect(await emitted()).toEqual([sealed.last_id])
+    const { witnesses } = await readFileOf(service)
+    const tell = (watches: HeadWatches) => watches.get(tenant_id).remember(witnesses.get(tenant_id) as KeptHead)
+    expect(await serves(tell)).toBe(true)
+    await putBack()
+    expect(await serves(tell)).toBe(false)
+  })
+
+  it('is stated by that head in a round too, which may not find it', async () => {
+    const { sealed, watch } = await accepted()
+    const { committer, ...services } = service.services
+    const watches = createHeadWatches(() => undefined)
+    watches.get(tenant_id).remember(watch.witnessed as KeptHead)
+    change = hide
+    const lying = emitter({ ...services, committer: { ...committer, watches } })
+    await lying()
+    expect(await emitted()).toEqual([sealed.last_id])
+  })
+
+  it('counts from the last line with a MAC on, where a file has a line of that entry', async () => {
+    const { sealed, watch, putBack, serves } = await accepted()
+    const emit = createWitnessEmitter(service.services, join(folder, 'checkpoints'))
+    await emit([{ tenant_id, witnessed: sealed, alarm: undefined }])
+    const witnessed = { ...(watch.witnessed as KeptHead), sealed: undefined }
+    await emit([{ tenant_id, witnessed, alarm: undefined }])
+    const { witnesses } = await readFileOf(service)
+    expect(witnesses.get(tenant_id)).toMatchObject({ last_id: sealed.last_id + 1, line: 2 })
+    const tell = (watches: HeadWatches) => watches.get(tenant_id).remember(witnesses.get(tenant_id) as KeptHead)
+    expect(await serves(tell)).toBe(true)
+    await putBack()
+    expect(await serves(tell)).toBe(false)
+  })
+
+  it('counts from no line that somebody raised, which no accepted rollback could end', async () => {
+    const { sealed, watch, serves } = await accepted()
+    const kept = { ...(watch.witnessed as KeptHead), sealed: { ...sealed, policy_version: 2 ** 50 } }
+    expect(await serves((watches) => watches.get(tenant_id).remember(kept))).toBe(true)
+  })
+
+  it('counts from that head on in another process, to which it is handed over', async () => {
+    const { watch, putBack, serves } = await accepted()
+    await putBack()
+    const tell = (watches: HeadWatches) =>
+      watches.rememberAll([structuredClone({ tenant_id, ...(watch.witnessed as KeptHead) })])
+    expect(await serves(tell)).toBe(false)
+  })
 })
 
 describe('what a worker that ends witnessed', () => {

@@ -3,6 +3,7 @@ import { appendFile, open } from 'node:fs/promises'
 import { encodeBase64 } from '@eaas/protocol'
 import { equalBytes, type Head, type KeptHead } from '../audit/formats/chain.js'
 import { encodePublicKey, signCheckpoint } from '../audit/formats/checkpoint.js'
+import { sealedOf } from '../audit/watch/follow-stretch.js'
 import { findGoneBack, type HeadWatch } from '../audit/watch/head-watch.js'
 import { type KeptLine, STANDARD_OUTPUT } from '../audit/watch/kept-witnesses.js'
 import type { Services } from '../runner/operation.js'
@@ -46,7 +47,8 @@ export function createCheckpointEmitter(
       written.set(tenant_id, [head])
       proven.set(tenant_id, head)
     }
-    for (const [tenant_id, head] of witnessed) {
+    for (const [tenant_id, witness] of witnessed) {
+      const head = sealedOf(witness) ?? witness
       if (written.get(tenant_id)?.some((other) => isSame(head, other))) continue
       await write(keep(services, tenant_id, head))
       written.set(tenant_id, [head])
@@ -73,20 +75,22 @@ function isEqual(head: Head, other: KeptHead | undefined): boolean {
 /**
  * Creates the emitter for what was witnessed: each call writes a line of the witnessed head, not of the one in the database, for each of
  * these tenants, and one of the head that its alarm witnessed, unless the last lines of the tenant are the same. So the next start compares the
- * log with the later one, and raises an alarm again even if its row was deleted meanwhile.
+ * log with the later one, and raises an alarm again even if its row was deleted meanwhile. Of a log that was followed in part the line is of the
+ * last head with a MAC: of an entry without one the next start could not tell on which side of an accepted rollback it is.
  */
 export function createWitnessEmitter(
   { signingKey, now }: Pick<Services, 'signingKey' | 'now'>,
   file: string,
   written: WrittenHeads = new Map(),
-): (watches: Iterable<HeadWatch>) => Promise<void> {
+): (watches: Iterable<Pick<HeadWatch, 'tenant_id' | 'alarm' | 'witnessed'>>) => Promise<void> {
   const write = createLineWriter(file)
   return async (watches) => {
     for (const { tenant_id, alarm, witnessed } of watches) {
       const before = written.get(tenant_id) ?? []
       const heads: KeptHead[] = []
       // An alarm may have a lower policy version of the same entry, because that was not proven: such a line would contradict the other.
-      for (const head of [witnessed, alarm?.witness]) {
+      for (const witness of [witnessed, alarm?.witness]) {
+        const head = witness && (sealedOf(witness) ?? witness)
         if (!head || heads.some(({ last_id, hash }) => last_id === head.last_id && equalBytes(hash, head.hash)))
           continue
         if (!before.some((other) => isSame(head, other))) await write(keep({ signingKey, now }, tenant_id, head))

@@ -155,7 +155,11 @@ export function areMarksAuthentic(auditKey: KeyObject, marks: readonly PurgeMark
 export type Witness = Pick<Head, 'last_id' | 'hash' | 'policy_version'>
 
 /** A head as it was kept outside the database; without time and MAC its policy version cannot be authenticated. */
-export type KeptHead = Witness & Partial<Pick<Head, 'created_at' | 'mac'>>
+export type KeptHead = Witness &
+  Partial<Pick<Head, 'created_at' | 'mac'>> & {
+    /** of an end without a MAC: the last head before it that has one */
+    sealed?: KeptHead | undefined
+  }
 
 /** Whether a head that was kept is as the server wrote it. */
 export function isKeptHeadAuthentic(auditKey: KeyObject, tenant_id: string, kept: KeptHead): boolean {

@@ -44,7 +44,12 @@ describe('a log after a witnessed entry', () => {
   it('continues as far as a stretch goes, with the policy version of the accepted rollbacks that it has', () => {
     const { entries, head } = append(witnessed, FOLLOWED_AT_ONCE + 1)
     const { last_id, policy_version } = witnessed
-    const reached = { last_id: last_id + FOLLOWED_AT_ONCE, hash: entries.at(-2)?.hash, policy_version }
+    const reached = {
+      last_id: last_id + FOLLOWED_AT_ONCE,
+      hash: entries.at(-2)?.hash,
+      policy_version,
+      sealed: witnessed,
+    }
     expect(follow(entries, head)).toEqual(reached)
     const metadata = { witnessed_id: 9, witnessed_hash: '', agrees_through: 0, reason: '', policy_version: 2 ** 32 }
     const action = 'audit.rollback_accepted'

@@ -3,8 +3,13 @@
  * database can put it there for the moment in which a process looks. So the entries after it are hashed again, stretch by stretch, up to the head.
  */
 import type { KeyObject } from 'node:crypto'
-import { type ChainedEntry, entryHash, entryMac, equalBytes, type Head, type Witness } from '../formats/chain.js'
+import { type ChainedEntry, entryHash, entryMac, equalBytes, type Head, type KeptHead } from '../formats/chain.js'
 import { acceptedVersionOf } from './accepted-rollback.js'
+
+/** What proves a witness to another process: itself if it has a MAC, else the last head before it that has one; undefined if none is known. */
+export function sealedOf(witness: KeptHead): KeptHead | undefined {
+  return witness.mac ? witness : witness.sealed
+}
 
 /** How many entries after the witnessed one make a stretch. */
 export const FOLLOWED_AT_ONCE = 1_000
@@ -21,9 +26,9 @@ export interface Break {
  * @param stretch the witnessed entry and those after it up to `head`, in order, or the first of them
  */
 export function followStretch(
-  witnessed: Witness,
+  witnessed: KeptHead,
   { head, stretch, auditKey }: { head: Head; stretch: readonly ChainedEntry[]; auditKey: KeyObject },
-): Break | Witness {
+): Break | KeptHead {
   let { last_id: id, hash } = witnessed
   const [first] = stretch
   const isFirst = first?.id === id
@@ -41,5 +46,6 @@ export function followStretch(
   if (!last) return { id: id + 1, kind: 'missing' }
   if (!equalBytes(last.mac, entryMac(auditKey, hash))) return { id, kind: 'forked' }
   // An entry of after an accepted rollback must not count as one that this lost.
-  return { last_id: id, hash, policy_version: Math.max(witnessed.policy_version, ...later.map(acceptedVersionOf)) }
+  const policy_version = Math.max(witnessed.policy_version, ...later.map(acceptedVersionOf))
+  return { last_id: id, hash, policy_version, sealed: sealedOf(witnessed) }
 }

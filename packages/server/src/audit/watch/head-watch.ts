@@ -34,21 +34,21 @@ export interface Alarm {
 
 /** What a log no longer continues from, and how it shows. */
 interface Loss {
-  witness: Witness
+  witness: KeptHead
   fault: string
 }
 
 export class HeadWatch {
   #known: Head | undefined
-  #witnessed: Witness | undefined
+  #witnessed: KeptHead | undefined
   /** the statements of a kept checkpoint and of an anchor, until the audit key is available to authenticate their policy versions */
   #kept: KeptHead[] = []
   /** the latest of those that were authenticated */
-  #weighed: Witness | undefined
+  #weighed: KeptHead | undefined
   /** what the newest anchor has of this log, until the audit key is available */
   #anchorKept: KeptHead | undefined
   /** the same after that, if something else was witnessed besides: until a head was read that continues from it */
-  #anchored: { witness: Witness } | undefined
+  #anchored: { witness: KeptHead } | undefined
   #alarm: Alarm | undefined
   #hasCommitted = false
 
@@ -64,12 +64,12 @@ export class HeadWatch {
   }
 
   /** The latest head that was witnessed: committed or read by this process, or of a checkpoint that was kept. */
-  get witnessed(): Witness | undefined {
+  get witnessed(): KeptHead | undefined {
     return this.#kept.at(-1) ?? this.#witnessed
   }
 
   /** A head of the newest anchor from which the log must continue besides, and of which that is still to be seen. */
-  get anchored(): Witness | undefined {
+  get anchored(): KeptHead | undefined {
     return this.#anchorKept ?? this.#anchored?.witness
   }
 
@@ -223,11 +223,13 @@ export class HeadWatch {
     return head
   }
 
-  // A kept policy version without an authentic MAC of the head may have been edited, and counts as 0. One that was raised would cause an alarm
-  // that no accepted rollback could end.
+  // A kept policy version without an authentic MAC of the head may have been edited, and counts as that of the last head before it that has one,
+  // or 0. One that was raised would cause an alarm that no accepted rollback could end; one of 0, any that was accepted before would end.
   #weighKept(auditKey: KeyObject): void {
     for (const kept of this.#kept.splice(0)) {
-      const witness = isKeptHeadAuthentic(auditKey, this.tenant_id, kept) ? kept : { ...kept, policy_version: 0 }
+      const isProven = (head: KeptHead) => isKeptHeadAuthentic(auditKey, this.tenant_id, head)
+      const sealed = [kept, kept.sealed].find((head) => head && isProven(head))
+      const witness = sealed === kept ? kept : { ...kept, policy_version: sealed?.policy_version ?? 0, sealed }
       if (!this.#witnessed || isAtLeast(witness, this.#witnessed)) this.#witnessed = witness
       this.#weighed = laterOf(this.#weighed, witness)
     }
@@ -273,7 +275,7 @@ export class HeadWatch {
   async #findLoss(
     sql: Queryable,
     auditKey: KeyObject,
-    { head, witnessed, isEntryRead }: { head: Head; witnessed: Witness; isEntryRead: boolean },
+    { head, witnessed, isEntryRead }: { head: Head; witnessed: KeptHead; isEntryRead: boolean },
   ): Promise<Loss | undefined> {
     const fault = findGoneBack(head, witnessed)
     const loss =
@@ -288,7 +290,7 @@ export class HeadWatch {
   async #findFork(
     sql: Queryable,
     auditKey: KeyObject,
-    { head, witnessed, isEntryRead }: { head: Head; witnessed: Witness; isEntryRead: boolean },
+    { head, witnessed, isEntryRead }: { head: Head; witnessed: KeptHead; isEntryRead: boolean },
   ): Promise<Loss | undefined> {
     const { tenant_id } = this
     const { last_id } = witnessed
@@ -314,7 +316,7 @@ export class HeadWatch {
   }
 
   // A head that is reached counts only once the log is known to continue from everything that was witnessed.
-  #pass(from: Witness, reached: Witness, stretch: readonly ChainedEntry[]): void {
+  #pass(from: KeptHead, reached: KeptHead, stretch: readonly ChainedEntry[]): void {
     if (this.#anchored && includes(stretch, this.#anchored.witness)) this.#anchored = undefined
     if (this.#witnessed === from) this.#witnessed = reached
     else if (this.#anchored?.witness === from) this.#anchored.witness = reached

@@ -28,7 +28,7 @@ export interface LineFault {
 }
 
 export interface KeptFile {
-  /** the latest head of each tenant that the key signed */
+  /** the latest head of each tenant that the key signed; if it has no MAC, with the latest one before it that has */
   witnesses: Map<string, KeptHead & { line: number }>
   lines: number
   /** in the order of the file, MOST_FAULTS at most; none after a quick reading */
@@ -65,18 +65,13 @@ export async function readKeptFile(
   // Only the latest line of a tenant has to be verified, unless that one is forged.
   const isGood = (line: Parsed) => !forged.has(line.statement.tenant_id) || isSigned(line, publicKey)
   const signed = forged.size === 0 ? latest : await findLatest(file, isGood)
+  const isSealed = [...signed.values()].every(isProven)
+  const sealed = isSealed ? signed : await findLatest(file, (line) => isProven(line) && isGood(line))
   const witnesses = new Map(
-    [...signed].map(
-      ([
-        tenant_id,
-        {
-          number,
-          statement: { last_id, hash },
-          policy_version,
-          sealed,
-        },
-      ]) => [tenant_id, { last_id, hash, policy_version, ...sealed, line: number }],
-    ),
+    [...signed].map(([tenant_id, line]) => {
+      const before = isProven(line) ? undefined : sealed.get(tenant_id)
+      return [tenant_id, { ...headOf(line), sealed: before && headOf(before), line: line.number }]
+    }),
   )
   return { witnesses, lines: judge?.lines() ?? 0, faults: judge?.faults() ?? [] }
 }
@@ -145,10 +140,18 @@ function createJudge(publicKey: string): Judge {
 function contradicts(line: Parsed, other: Parsed | undefined): boolean {
   if (!other || epochOf(line) !== epochOf(other)) return false
   const entries = line.statement.last_id - other.statement.last_id
-  const isProven = [line, other].every(({ policy_version, sealed }) => policy_version > 0 && sealed.mac !== undefined)
-  const changes = isProven ? line.policy_version - other.policy_version : 0
+  const changes = isProven(line) && isProven(other) ? line.policy_version - other.policy_version : 0
   if (entries === 0) return changes !== 0 || !equalBytes(line.statement.hash, other.statement.hash)
   return changes !== 0 && entries > 0 !== changes > 0
+}
+
+/** Whether a line states a head with its policy version, which the MAC beside it is of. */
+function isProven({ policy_version, sealed }: Parsed): boolean {
+  return policy_version > 0 && sealed.mac !== undefined
+}
+
+function headOf({ statement: { last_id, hash }, policy_version, sealed }: Parsed): KeptHead {
+  return { last_id, hash, policy_version, ...sealed }
 }
 
 async function findLatest(
