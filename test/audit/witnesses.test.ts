@@ -7,11 +7,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { headMac } from '../../packages/server/src/audit/formats/chain.js'
 import { encodePublicKey } from '../../packages/server/src/audit/formats/checkpoint.js'
 import { readWitnessKey } from '../../packages/server/src/audit/formats/cosignature.js'
+import { merkleRoot } from '../../packages/server/src/audit/formats/merkle.js'
 import { encodeNoteKey } from '../../packages/server/src/audit/formats/signed-note.js'
 import { readTreeKey } from '../../packages/server/src/audit/formats/tree.js'
 import { findWitnessed } from '../../packages/server/src/audit/formats/witnessed.js'
+import { createTreeReader } from '../../packages/server/src/audit/proven-tree.js'
 import { listWitnessedLines } from '../../packages/server/src/audit/verify/kept-checkpoint.js'
 import { askWitnesses, createWitnessRound } from '../../packages/server/src/jobs/ask-witnesses.js'
 import { anchorNow } from '../../packages/server/src/runner/anchor-heads.js'
@@ -74,6 +77,14 @@ async function replaceAfter(to: number, { entries, head }: { entries: readonly R
 }
 
 type Row = Record<string, unknown>
+
+/** The root of the tree that ends with the head that is in the database. */
+async function readNow(read = createTreeReader()): Promise<Uint8Array> {
+  const { sql, installationKey } = service.services
+  const head = await findHead(sql, INSTALLATION_ID)
+  if (!head) throw new Error('no head')
+  return merkleRoot(await read(sql, head, { auditKey: installationKey }))
+}
 
 async function readHead(of = service): Promise<Row> {
   const [head] = await of.services.sql<Row[]>`select * from heads where tenant_id = ${INSTALLATION_ID}`
@@ -164,9 +175,12 @@ describe('witnesses of a server', () => {
     const head = await readHead()
     for (let more = 0; more < 3; more++) await grow()
     expect(await kinds(roundOf(service))).toEqual(['cosigned', 'cosigned'])
+    const readTree = createTreeReader()
+    await readNow(readTree)
     const lost = await replaceAfter(to, { entries: [], head })
     await restart()
     try {
+      await expect(readNow(readTree)).resolves.toEqual(await readNow()) // which an operator may have accepted
       const round = roundOf(service)
       const outcomes = await round({ isLast: false })
       expect(outcomes?.map(({ kind }) => kind)).toEqual(['contradicted', 'contradicted'])
@@ -174,6 +188,7 @@ describe('witnesses of a server', () => {
         `it cosigned entry ${to + 3} of the installation's log, which ends with entry ${to}`,
       )
       for (let more = 0; more < 3; more++) await grow()
+      await expect(readNow(readTree)).resolves.toEqual(await readNow())
       expect(await kinds(round)).toEqual(['contradicted', 'contradicted']) // as long, and another
       await grow()
       expect(await kinds(round)).toEqual(['contradicted', 'contradicted']) // longer
@@ -185,26 +200,59 @@ describe('witnesses of a server', () => {
     }
   })
 
+  it('are shown no tree of a hash that somebody edited for a moment, and the true one afterwards', async () => {
+    const { sql } = service.services
+    const round = roundOf(service)
+    /** Runs the round while another hash stands in the place of an entry's. */
+    const edited = async (id: number) => {
+      const where = sql`where tenant_id = ${INSTALLATION_ID} and id = ${id}`
+      const [entry] = await sql<{ hash: Buffer }[]>`select hash from audit_log ${where}`
+      await sql`update audit_log set hash = ${Buffer.alloc(32, 0x11)} ${where}`
+      try {
+        return await kinds(round)
+      } finally {
+        await sql`update audit_log set hash = ${entry?.hash ?? null} ${where}`
+      }
+    }
+    for (const _ of ['of the first tree', 'of a later one']) {
+      for (let more = 0; more < 3; more++) await grow()
+      const id = (await lastId()) - 1
+      await expect(edited(id)).rejects.toThrow(`entry ${id} of the installation's log was altered`)
+      expect(await kinds(round)).toEqual(['cosigned', 'cosigned'])
+    }
+    await grow()
+    await expect(edited(2)).resolves.toEqual(['cosigned', 'cosigned']) // what was proven is not read again
+  })
+
   it('are shown no log whose entries do not end with its head', async () => {
-    const { sql, signingKey } = service.services
+    const { sql, signingKey, installationKey } = service.services
     for (let more = 0; more < 3; more++) await grow()
     const head = await findHead(sql, INSTALLATION_ID)
     if (!head) throw new Error('no head')
     const sizes = new Map([[readWitnessKey(witness.key).name, head.last_id + 99]]) // that of a log which was put back
-    const ask = (of: Pick<typeof head, 'last_id' | 'hash'>, from: unknown = sql) =>
-      askWitnesses({ sql: from as typeof sql, signingKey }, of, {
+    const ask = (of: typeof head, from: unknown = sql) =>
+      askWitnesses({ sql: from as typeof sql, signingKey, installationKey }, of, {
         witnesses: [known(witness)],
         sizes,
         timeoutMs: 10_000,
       })
     await expect(ask(head)).resolves.toMatchObject({ outcomes: [{ kind: 'cosigned' }] })
-    await expect(ask({ ...head, last_id: head.last_id + 1 })).rejects.toThrow(/do not end with its head/)
-    await expect(ask({ ...head, hash: new Uint8Array(32) })).rejects.toThrow(/do not end with its head/)
+    await expect(ask({ ...head, policy_version: head.policy_version + 1 })).rejects.toThrow(
+      /was not written by a server/,
+    )
+    const sealed = (changes: Partial<typeof head>) => {
+      const other = { ...head, ...changes }
+      return { ...other, mac: headMac(installationKey, other) }
+    }
+    await expect(ask(sealed({ last_id: head.last_id + 1 }))).rejects.toThrow(
+      `entry ${head.last_id + 1} of the installation's log is missing`,
+    )
+    await expect(ask(sealed({ hash: new Uint8Array(32) }))).rejects.toThrow(/do not end with its head/)
     const withGap = sql.begin(async (transaction) => {
       await transaction`delete from audit_log where tenant_id = ${INSTALLATION_ID} and id = ${head.last_id - 1}`
       return ask(head, transaction) // which throws, and so undoes the deletion
     })
-    await expect(withGap).rejects.toThrow(/do not end with its head/)
+    await expect(withGap).rejects.toThrow(`entry ${head.last_id - 1} of the installation's log is missing`)
   })
 })
 

@@ -3,7 +3,7 @@ import type { KeyObject } from 'node:crypto'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { readWitnessKey } from '../audit/formats/cosignature.js'
 import type { Config } from '../config.js'
-import { findOwnInstance, openSecrets } from '../installation.js'
+import { findOwnInstance, openInstallationKey, openSecrets } from '../installation.js'
 import { askWitnesses, WITNESS_TIMEOUT_MS, type WitnessOutcome } from '../jobs/ask-witnesses.js'
 import { findHead } from '../store/audit.js'
 import type { Sql } from '../store/db.js'
@@ -17,7 +17,8 @@ export async function examineWitnesses(sql: Sql, rootKey: KeyObject, addresses: 
   if (!instance || !head) return { detail: 'the database is new' }
   const { signingKey } = openSecrets(rootKey, instance)
   const options = { witnesses, sizes: new Map<string, number>(), timeoutMs: WITNESS_TIMEOUT_MS }
-  const { outcomes } = await askWitnesses({ sql, signingKey }, head, options)
+  const installationKey = await openInstallationKey(sql, rootKey)
+  const { outcomes } = await askWitnesses({ sql, signingKey, installationKey }, head, options)
   const named = (...kinds: WitnessOutcome['kind'][]) =>
     outcomes.flatMap(({ witness, kind, detail }) => (kinds.includes(kind) ? [`${witness}: ${detail}`] : [])).join('; ')
   const contradicted = named('contradicted')

@@ -2,19 +2,15 @@
  * Has witnesses cosign the tree of the installation's log (audit/formats/tree.md), outside of any request. A witness that does not answer changes nothing
  * for callers: what it would have shown is shown by the next one that answers.
  */
-import type { KeyObject } from 'node:crypto'
 import { INSTALLATION_ID } from '@eaas/protocol'
-import { equalBytes, type Head } from '../audit/formats/chain.js'
-import { parseCheckpoint } from '../audit/formats/checkpoint.js'
-import { consistencyProof, type HashedLeaves, hashLeaves } from '../audit/formats/merkle.js'
+import type { Head } from '../audit/formats/chain.js'
+import { consistencyProof, type HashedLeaves } from '../audit/formats/merkle.js'
 import { signTree } from '../audit/formats/tree.js'
 import { keepTree } from '../audit/formats/witnessed.js'
-import { createStretches } from '../event-loop.js'
+import { createTreeReader } from '../audit/proven-tree.js'
 import type { Services } from '../runner/operation.js'
 import { findHead } from '../store/audit.js'
-import type { Sql } from '../store/db.js'
-import { listEntryHashes } from '../store/installation-log.js'
-import { createLineWriter, signLine } from './emit-checkpoints.js'
+import { createLineWriter, signHead } from './emit-checkpoints.js'
 import { askWitness, type KnownWitness } from './witness-client.js'
 
 /** With what it cosigned last and the size in its 409, a witness is asked twice at most; a third time if another server was faster. */
@@ -39,18 +35,20 @@ export interface AskingOptions {
   witnesses: readonly KnownWitness[]
   /** by witness, the size that it cosigned last as far as this process knows; updated */
   sizes: Map<string, number>
+  /** what proves the tree before it is signed; by default one that knows nothing yet */
+  readTree?: ReturnType<typeof createTreeReader>
   timeoutMs: number
   /** the server is stopping: what is not answered yet is given up */
   signal?: AbortSignal | undefined
 }
 
-/** Asks every witness at once for the tree that ends with the head. @throws if the entries in the database do not end with it */
+/** Asks every witness at once for the tree that ends with the head. @throws if the head is not the server's or the entries do not lead to it */
 export async function askWitnesses(
-  { sql, signingKey }: { sql: Sql; signingKey: KeyObject },
-  head: Pick<Head, 'last_id' | 'hash'>,
-  { witnesses, sizes, ...limits }: AskingOptions,
+  { sql, signingKey, installationKey }: Pick<Services, 'sql' | 'signingKey' | 'installationKey'>,
+  head: Head,
+  { witnesses, sizes, readTree = createTreeReader(), ...limits }: AskingOptions,
 ): Promise<{ outcomes: WitnessOutcome[]; note: string; hashes: HashedLeaves }> {
-  const hashes = await hashInStretches(await readHashes(sql, head))
+  const hashes = await readTree(sql, head, { auditKey: installationKey, signal: limits.signal })
   const note = signTree(signingKey, hashes)
   const findLastId = async () => (await findHead(sql, INSTALLATION_ID))?.last_id ?? 0
   const outcomes = await Promise.all(
@@ -71,14 +69,15 @@ export function createWitnessRound(
   { witnesses, file }: { witnesses: readonly KnownWitness[]; file: string | undefined },
 ): (run: { isLast: boolean; signal?: AbortSignal | undefined }) => Promise<WitnessOutcome[] | undefined> {
   const sizes = new Map<string, number>()
+  const readTree = createTreeReader()
   const write = file === undefined ? undefined : createLineWriter(file)
   let written = ''
   return async ({ isLast, signal }) => {
     if (witnesses.length === 0) return undefined
-    const line = await signLine(services, INSTALLATION_ID)
-    const head = parseCheckpoint(line.checkpoint)
+    const { line, head } = await signHead(services, INSTALLATION_ID)
     const timeoutMs = isLast ? LAST_TIMEOUT_MS : WITNESS_TIMEOUT_MS
-    const { outcomes, note, hashes } = await askWitnesses(services, head, { witnesses, sizes, timeoutMs, signal })
+    const options = { witnesses, sizes, readTree, timeoutMs, signal }
+    const { outcomes, note, hashes } = await askWitnesses(services, head, options)
     const cosigned = outcomes.filter(({ kind }) => kind === 'cosigned')
     // An unchanged log is cosigned again, which shows how fresh it is, but not written again.
     const state = [head.last_id, ...cosigned.map(({ witness }) => witness)].join(' ')
@@ -88,29 +87,6 @@ export function createWitnessRound(
       written = state
     }
     return outcomes
-  }
-}
-
-async function readHashes(sql: Sql, { last_id, hash }: Pick<Head, 'last_id' | 'hash'>): Promise<Uint8Array[]> {
-  const entries = await listEntryHashes(sql, last_id)
-  const last = entries.at(-1)
-  if (entries.some(({ id }, at) => id !== at + 1) || last?.id !== last_id || !equalBytes(last.hash, hash)) {
-    throw new Error(
-      "the entries of the installation's log do not end with its head: run eaas audit verify --installation",
-    )
-  }
-  return entries.map((entry) => entry.hash)
-}
-
-// Calls run in between: thousands of hashes take tens of milliseconds.
-async function hashInStretches(leaves: readonly Uint8Array[]): Promise<HashedLeaves> {
-  const pause = createStretches()
-  const steps = hashLeaves(leaves)
-  for (;;) {
-    const step = steps.next()
-    if (step.done) return step.value
-    const due = pause()
-    if (due) await due
   }
 }
 

@@ -111,14 +111,10 @@ function isSame(head: KeptHead, other: KeptHead | undefined): boolean {
  * Signs the line of a tenant's checkpoint. The head is compared with the witnessed one before it is signed, and is then itself the head that the
  * log must continue from. @throws ChainAlarmError, TamperedRowError
  */
-export async function signLine(services: Services, tenant_id: string): Promise<KeptLine> {
-  return (await signHead(services, tenant_id, findHead)).line
-}
-
-async function signHead(
+export async function signHead(
   services: Services,
   tenant_id: string,
-  find: typeof findHead,
+  find: typeof findHead = findHead,
 ): Promise<{ line: KeptLine; head: Head }> {
   const { sql, states, committer } = services
   const state = await states.find(tenant_id)

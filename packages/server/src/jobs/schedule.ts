@@ -193,6 +193,7 @@ function createAsking({
         if (kind === 'failed') log.error({ witness, detail }, 'a witness did not cosign; it will be asked again')
       }
     } catch (error) {
+      if (signal?.aborted) return
       log.error({ err: error }, 'asking the witnesses failed; it will be retried')
     }
   }

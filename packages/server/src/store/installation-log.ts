@@ -2,12 +2,6 @@
 import { INSTALLATION_ID } from '@eaas/protocol'
 import type { Queryable } from './db.js'
 
-/** The ids and hashes of the log's entries through an id, in order. */
-export function listEntryHashes(sql: Queryable, through_id: number): Promise<{ id: number; hash: Uint8Array }[]> {
-  return sql<{ id: number; hash: Uint8Array }[]>`
-    select id, hash from audit_log where tenant_id = ${INSTALLATION_ID} and id <= ${through_id} order by id`
-}
-
 /** The entry of the newest verification of every log by a server; the caller authenticates it. Before the first one, the log's first entry. */
 export async function findVerificationId(sql: Queryable): Promise<number> {
   const [row] = await sql<{ id: number | null }[]>`

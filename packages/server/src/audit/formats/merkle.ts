@@ -5,6 +5,8 @@ import { concatBytes, encodeHex, encodeUtf8, isUuid } from '@eaas/protocol'
 const LEAF_PREFIX = Uint8Array.of(0x00)
 const NODE_PREFIX = Uint8Array.of(0x01)
 const HASH_BYTES = 32
+/** For the hashes of a level at first, in bytes. */
+const LEAST_ROOM = 32 * HASH_BYTES
 const ANCHOR_LEAF_LABEL = 'eaas/audit/anchor-leaf/v1'
 
 /** That a tree of `size` leaves with this root holds the leaf at the index. */
@@ -29,32 +31,61 @@ export interface Consistency {
 /** Leaves of which every complete subtree is hashed: a root or a proof of them takes a few more hashes. */
 export interface HashedLeaves {
   readonly length: number
-  /** the leaf hashes, then the hashes of pairs of the level before; a last one without partner is left out */
-  readonly levels: readonly (readonly Uint8Array[])[]
+  /** the hash of the complete subtree over 2^level leaves, the one at the index of its level; undefined if there is none */
+  node(level: number, index: number): Uint8Array | undefined
 }
 
 export type Leaves = readonly Uint8Array[] | HashedLeaves
 
-/** Hashes the leaves; yields after each hash, so that the caller can let others run. */
-export function* hashLeaves(leaves: readonly Uint8Array[]): Generator<void, HashedLeaves> {
-  const levels: Uint8Array[][] = []
-  let level: Uint8Array[] = []
-  for (const leaf of leaves) {
-    level.push(leafHash(leaf))
-    yield
+/** A list of leaves that grows. Each complete subtree is hashed once, when its last leaf is added, and takes 32 bytes. */
+export class GrowingLeaves {
+  #length = 0
+  /** by level, the hashes one after another, with room for more */
+  readonly #levels: Uint8Array[] = []
+
+  /** How many leaves there are. */
+  get length(): number {
+    return this.#length
   }
-  while (level.length > 0) {
-    levels.push(level)
-    const next: Uint8Array[] = []
-    for (const [at, right] of level.entries()) {
-      const left = at % 2 === 1 ? level[at - 1] : undefined
-      if (!left) continue
-      next.push(nodeHash(left, right))
-      yield
+
+  /** Appends a leaf. */
+  add(leaf: Uint8Array): void {
+    let hash = leafHash(leaf)
+    let index = this.#length++
+    for (let level = 0; ; level++) {
+      this.#put(level, index, hash)
+      if (!isOdd(index)) return
+      hash = nodeHash(this.#node(level, index - 1), hash)
+      index = half(index)
     }
-    level = next
   }
-  return { length: leaves.length, levels }
+
+  /** The leaves that there are now; those that are added later are not among them. */
+  now(): HashedLeaves {
+    const length = this.#length
+    return {
+      length,
+      node: (level, index) =>
+        Number.isInteger(level) && Number.isInteger(index) && (index + 1) * 2 ** level <= length
+          ? this.#node(level, index)
+          : undefined,
+    }
+  }
+
+  #node(level: number, index: number): Uint8Array {
+    return (this.#levels[level] as Uint8Array).subarray(index * HASH_BYTES, (index + 1) * HASH_BYTES)
+  }
+
+  #put(level: number, index: number, hash: Uint8Array): void {
+    let hashes = this.#levels[level] ?? new Uint8Array(LEAST_ROOM)
+    if (hashes.length === index * HASH_BYTES) {
+      const larger = new Uint8Array(2 * hashes.length)
+      larger.set(hashes)
+      hashes = larger
+    }
+    hashes.set(hash, index * HASH_BYTES)
+    this.#levels[level] = hashes
+  }
 }
 
 /** The root over the leaves (merkle.md 1). */
@@ -165,9 +196,9 @@ export function anchorLeaf(head: { tenant_id: string; last_id: number; hash: Uin
 }
 
 function rootOf(leaves: Leaves, from: number, to: number): Uint8Array {
-  const known = 'levels' in leaves ? leaves.levels[Math.log2(to - from)]?.[from / (to - from)] : undefined
+  const known = 'node' in leaves ? leaves.node(Math.log2(to - from), from / (to - from)) : undefined
   if (known) return known
-  const [leaf] = to - from === 1 && !('levels' in leaves) ? leaves.slice(from, to) : []
+  const [leaf] = to - from === 1 && !('node' in leaves) ? leaves.slice(from, to) : []
   if (leaf) return leafHash(leaf)
   if (to === from) return sha256()
   const split = from + largestPowerBelow(to - from)

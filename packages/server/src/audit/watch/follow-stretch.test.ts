@@ -64,6 +64,15 @@ describe('a log after a witnessed entry', () => {
     expect(follow(entries, head, { ...last, hash: Buffer.alloc(32) })).toEqual({ id: 3, kind: 'differs' })
   })
 
+  it('is another one where an entry is there several times', () => {
+    const { entries, head } = append(witnessed, 2)
+    const shown = [last, ...entries]
+    for (const [at, entry] of shown.entries()) {
+      const broken = followStretch(witnessed, { head, stretch: shown.toSpliced(at, 0, entry), auditKey })
+      expect(broken).toEqual({ id: entry.id, kind: 'repeated' })
+    }
+  })
+
   it.each([1, 2, FOLLOWED_AT_ONCE, FOLLOWED_AT_ONCE + 1])(
     'is forked where another entry has the id of the witnessed one and %i entries follow, whatever is shown in its place',
     (count) => {

@@ -15,9 +15,9 @@ export function sealedOf(witness: KeptHead): KeptHead | undefined {
 export const FOLLOWED_AT_ONCE = 1_000
 
 export interface Break {
-  /** the entry that is missing, that differs from the one that was written, or that does not follow from those that were */
+  /** the entry that is missing, that is there several times, that differs from the one that was written, or that does not follow from those that were */
   id: number
-  kind: 'missing' | 'differs' | 'forked'
+  kind: 'missing' | 'repeated' | 'differs' | 'forked'
 }
 
 /**
@@ -36,6 +36,7 @@ export function followStretch(
   if (isFirst && !equalBytes(first.hash, hash)) return { id, kind: 'differs' }
   const later = stretch.slice(isFirst ? 1 : 0)
   for (const entry of later) {
+    if (entry.id === id) return { id, kind: 'repeated' }
     if (entry.id !== id + 1) return { id: id + 1, kind: 'missing' }
     hash = entryHash(hash, entry)
     id = entry.id

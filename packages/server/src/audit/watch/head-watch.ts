@@ -359,6 +359,7 @@ export class HeadWatch {
 
 function faultOf({ id, kind }: Break): string {
   if (kind === 'missing') return `entry ${id} of the audit chain is missing, and no purge deleted it`
+  if (kind === 'repeated') return `there are several entries ${id} of the audit chain`
   return kind === 'differs'
     ? `entry ${id} of the audit chain differs from the one that was written`
     : `entry ${id} of the audit chain does not follow from those that were written`
