@@ -31,6 +31,8 @@ const UNRECORDED_CALLS_MS = 5_000
 const VERIFICATION_DUE_MS = 10 * MINUTE_MS
 /** How late a table that somebody changed may be reported. */
 const TABLES_MS = 10 * MINUTE_MS
+/** How long a round follows logs that others wrote before it anchors them; the next one goes on. */
+const FOLLOW_MS = 5_000
 const RETENTION_MS = 24 * 60 * MINUTE_MS
 
 type Log = Pick<FastifyBaseLogger, 'info' | 'error' | 'fatal'>
@@ -141,6 +143,7 @@ function createAnchoring({
       let left = 0
       // One tenant must not keep the others from being covered.
       await anchorNow(services, {
+        followMs: FOLLOW_MS,
         onLeft: (tenant_id, what) => {
           if (services.committer.watches.get(tenant_id).alarm) return // which is reported by itself
           left += 1

@@ -1,11 +1,14 @@
 /** Writes anchors: entries of the installation's log that cover the heads of all tenants (audit/formats/anchor.md 3). */
+import type { KeyObject } from 'node:crypto'
 import { INSTALLATION_ID } from '@eaas/protocol'
-import { ChainAlarmError } from '../audit/append-errors.js'
+import { ChainAlarmError, UnfollowedLogError, untilFollowed } from '../audit/append-errors.js'
 import { openAuditKey } from '../audit/audit-key.js'
 import { anchorMetadata } from '../audit/formats/anchor.js'
-import { type Head, isHeadAuthentic, isKeptHeadAuthentic } from '../audit/formats/chain.js'
+import { type Head, isHeadAuthentic, isKeptHeadAuthentic, type Witness } from '../audit/formats/chain.js'
 import { readRecordedTenants } from '../audit/recorded-tenants.js'
+import { earliestOf, followAll, isSame } from '../audit/watch/head-watch.js'
 import { readAnchorHeads } from '../audit/watch/newest-anchor.js'
+import { LATER_AT_ONCE, readLater } from '../audit/watch/read-later.js'
 import { RECOVERY_PAGE } from '../recovery-page.js'
 import {
   type AnchoredHead,
@@ -37,6 +40,8 @@ export interface AnchorOptions {
   mayLeave?: boolean
   /** called with a tenant that stays covered as it was, because of its head or an alarm; without it no anchor is written then */
   onLeft?: (tenant_id: string, what: string) => void
+  /** how long logs are followed before the transaction begins, in milliseconds; by default until each is */
+  followMs?: number
 }
 
 /**
@@ -47,6 +52,7 @@ export interface AnchorOptions {
  * @throws ChainAlarmError then too, Refusal, AuditWriteError
  */
 export async function anchorNow(services: Services, options?: AnchorOptions): Promise<boolean> {
+  if (!options?.afresh) await followChanged(services, options?.followMs ?? Number.POSITIVE_INFINITY)
   const head = await services.sql.begin((sql) => anchorHeads(services, sql, { mayLeave: false, ...options }))
   if (head) services.committer.watches.get(INSTALLATION_ID).commit(head)
   return head !== undefined
@@ -81,6 +87,41 @@ export async function anchorHeads(
   return head
 }
 
+/**
+ * Follows the logs whose heads are not the anchored ones from everything that they must continue from, so that little is left to be read while the
+ * head of the installation's log is locked. What is wrong with one, the transaction finds.
+ */
+async function followChanged(services: Services, ms: number): Promise<void> {
+  const { sql, committer, rootKey } = services
+  const until = performance.now() + ms
+  const known = new Map([...committer.watches.all()].map(({ tenant_id, held }) => [tenant_id, held]))
+  const open = (await listCurrentHeads(sql)).flatMap(({ is_changed, last_entry: _, ...head }) => {
+    const held = (is_changed && known.get(head.tenant_id)) || []
+    const witness = isEnd(held, head) ? undefined : earliestOf(held)
+    return witness ? [{ witness, head }] : []
+  })
+  for (let at = 0; at < open.length && performance.now() < until; at += LATER_AT_ONCE) {
+    for (const { stretch, head: found } of await readLater(sql, open.slice(at, at + LATER_AT_ONCE))) {
+      const { wrapped_audit_key: _, ...head } = found
+      const watch = committer.watches.get(head.tenant_id)
+      if (watch.alarm) continue
+      try {
+        const auditKey = openAuditKey(rootKey, found as CurrentHead)
+        if (watch.follow({ head, stretch }, auditKey) === 'wholly') continue
+        const read = () => watch.read(sql, auditKey)
+        await untilFollowed(() => (performance.now() < until ? read() : undefined) as Promise<Head>)
+      } catch (error) {
+        if (!(error instanceof ChainAlarmError || error instanceof TamperedRowError)) throw error
+      }
+    }
+  }
+}
+
+/** Whether a head is the only one from which its log must continue: then nothing is to be read. */
+function isEnd([only, ...others]: readonly Witness[], head: Head): boolean {
+  return only !== undefined && others.length === 0 && isSame(only, head) && only.policy_version === head.policy_version
+}
+
 // The heads that the anchor covers newly, and by tenant what is wrong with those that it leaves as they were: all of them only where none
 // may be left.
 async function judgeHeads(
@@ -91,19 +132,23 @@ async function judgeHeads(
 ): Promise<{ changed: Head[]; left: Map<string, string> }> {
   // Taken before the heads are read, which need not show what is committed meanwhile.
   const { watches } = services.committer
-  const witnessed = new Map([...watches.all()].map((watch) => [watch.tenant_id, watch.witnessed?.last_id ?? 0]))
+  const known = new Map([...watches.all()].map(({ tenant_id, witnessed, held }) => [tenant_id, { witnessed, held }]))
   const alarmed = new Set(watches.alarmed().map(({ tenant_id }) => tenant_id))
   const listed = await listCurrentHeads(sql)
-  const changed: Head[] = []
   const left = new Map<string, string>()
+  const judged: Judged[] = []
   for (const head of listed) {
-    const found = { head, anchored: anchored.get(head.tenant_id), isAccepted: head.tenant_id === accepted }
-    const isExplained = mayLeave || found.anchored?.is_contradicted || alarmed.has(head.tenant_id)
-    const fault =
-      (isExplained ? undefined : findBehind(head, witnessed.get(head.tenant_id))) ??
-      (head.is_changed ? await findObstacle(services, sql, found) : undefined)
+    const { witnessed, held = [] } = known.get(head.tenant_id) ?? {}
+    const found = anchored.get(head.tenant_id)
+    const isExplained = mayLeave || found?.is_contradicted || alarmed.has(head.tenant_id)
+    const fault = isExplained ? undefined : findBehind(head, witnessed?.last_id)
     if (fault !== undefined) left.set(head.tenant_id, fault)
-    else if (head.is_changed) changed.push(head)
+    else if (head.is_changed) judged.push({ head, anchored: found, held, isAccepted: head.tenant_id === accepted })
+  }
+  const changed: Head[] = []
+  for (const { tenant_id, proven } of await proveHeads(services, sql, judged)) {
+    if (typeof proven === 'string') left.set(tenant_id, proven)
+    else changed.push(proven)
   }
   if (mayLeave) return { changed, left }
   for (const tenant_id of await findUnlisted(sql, [...anchored.keys()], listed))
@@ -141,25 +186,86 @@ async function findUnlisted(
   return [...expected]
 }
 
-// Why a head that changed can't be covered.
-async function findObstacle(
-  { committer, rootKey }: Services,
+/** A head that changed, and what its log must continue from. */
+interface Judged {
+  head: CurrentHead
+  anchored: AnchoredHead | undefined
+  /** what this process knew before the head was read */
+  held: readonly Witness[]
+  /** a rollback of it is being accepted */
+  isAccepted: boolean
+}
+
+// For each tenant the head that the anchor can cover, or why it can't: a stored hash proves nothing, so each log is followed from what the last
+// anchor covers, and from all that this process knows, to exactly that head.
+async function proveHeads(
+  services: Services,
   sql: Transaction,
-  { head, anchored, isAccepted }: { head: CurrentHead; anchored: AnchoredHead | undefined; isAccepted: boolean },
-): Promise<string | undefined> {
+  judged: readonly Judged[],
+): Promise<{ tenant_id: string; proven: Head | string }[]> {
+  const answers: { tenant_id: string; proven: Head | string }[] = []
+  const open: (Judged & { auditKey: KeyObject; all: Witness[] })[] = []
+  for (const each of judged) {
+    const { tenant_id } = each.head
+    const found = openHead(services, each)
+    if (typeof found === 'string') answers.push({ tenant_id, proven: found })
+    else if (found.all.length === 0 || isEnd(found.all, each.head)) answers.push({ tenant_id, proven: each.head })
+    else open.push({ ...each, ...found })
+  }
+  for (let at = 0; at < open.length; at += LATER_AT_ONCE) {
+    const some = open.slice(at, at + LATER_AT_ONCE)
+    const later = some.map(({ head, all }) => ({ head, witness: earliestOf(all) as Witness }))
+    const read = await readLater(sql, later)
+    for (const [index, each] of some.entries()) {
+      const { head, all, auditKey } = each
+      const isProven = followAll(all, { head, stretch: read[index]?.stretch ?? [], auditKey }) === head
+      answers.push({ tenant_id: head.tenant_id, proven: isProven ? head : await readProven(services, sql, each) })
+    }
+  }
+  return answers
+}
+
+// The audit key of a head that the server wrote, and what its log must continue from; or why the head can't be covered.
+function openHead(
+  { committer, rootKey }: Services,
+  { head, anchored, held, isAccepted }: Judged,
+): { auditKey: KeyObject; all: Witness[] } | string {
   const { tenant_id } = head
   const watch = committer.watches.get(tenant_id)
   const forged = `the head of tenant ${tenant_id} was not written by a server`
   try {
     watch.assertNoAlarm()
     const auditKey = openAuditKey(rootKey, head)
-    if (!anchored?.is_contradicted || isAccepted) return isHeadAuthentic(auditKey, head) ? undefined : forged
-    if (!isKeptHeadAuthentic(auditKey, tenant_id, anchored)) return `the anchored ${forged.slice('the '.length)}`
-    watch.remember(anchored)
-    await watch.read(sql, auditKey) // an accepted rollback or a purge explains it
-    return undefined
+    if (!isHeadAuthentic(auditKey, head)) return forged
+    if (isAccepted) return { auditKey, all: [] }
+    if (!anchored || held.some((witness) => isSame(witness, anchored))) return { auditKey, all: [...held] }
+    const isProven = isKeptHeadAuthentic(auditKey, tenant_id, anchored)
+    if (!isProven && anchored.is_contradicted) return `the anchored ${forged.slice('the '.length)}`
+    watch.rememberAnchored(anchored, { isContradicted: anchored.is_contradicted })
+    // If this process has seen a later one, that is not remembered.
+    const isNeeded = watch.held.some((witness) => isSame(witness, anchored))
+    return { auditKey, all: isNeeded ? [...held, isProven ? anchored : { ...anchored, policy_version: 0 }] : [...held] }
   } catch (error) {
-    if (!(error instanceof ChainAlarmError || error instanceof TamperedRowError)) throw error
-    return `tenant ${tenant_id}: ${error.message}`
+    return faultOf(tenant_id, error)
   }
+}
+
+// A purge or an accepted rollback may explain why the log does not lead there; or it went on meanwhile. Otherwise this raises the alarm.
+async function readProven(
+  { committer }: Services,
+  sql: Transaction,
+  { head: { tenant_id }, auditKey }: { head: CurrentHead; auditKey: KeyObject },
+): Promise<Head | string> {
+  try {
+    return await committer.watches.get(tenant_id).read(sql, auditKey)
+  } catch (error) {
+    return faultOf(tenant_id, error)
+  }
+}
+
+function faultOf(tenant_id: string, error: unknown): string {
+  const isOfTenant =
+    error instanceof ChainAlarmError || error instanceof TamperedRowError || error instanceof UnfollowedLogError
+  if (!isOfTenant) throw error
+  return `tenant ${tenant_id}: ${error.message}`
 }

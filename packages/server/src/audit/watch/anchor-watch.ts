@@ -10,11 +10,11 @@ import { TamperedRowError } from '../../store/tampered-row.js'
 import { findMissingTenants, listTenantIds } from '../../store/tenants.js'
 import { assertFormats } from '../../store/text-formats.js'
 import { ChainAlarmError } from '../append-errors.js'
-import { isHeadAuthentic, isKeptHeadAuthentic, type Witness } from '../formats/chain.js'
+import { isHeadAuthentic, isKeptHeadAuthentic } from '../formats/chain.js'
 import { readLostHead, readRecordedTenants } from '../recorded-tenants.js'
 import { verifyLog } from '../verify/verify.js'
 import { findNewestAcceptance } from './accepted-rollback.js'
-import type { HeadWatch } from './head-watch.js'
+import { earliestOf, type HeadWatch } from './head-watch.js'
 import type { HeadWatches } from './head-watches.js'
 import { type Anchor, AnchorFault, readAnchor } from './newest-anchor.js'
 import { LATER_AT_ONCE, readLater } from './read-later.js'
@@ -108,10 +108,10 @@ async function compareWithRecord({
     const id = gone.get(tenant_id)
     const lost = id === undefined ? undefined : await readLostHead(sql, { auditKey: installationKey, tenant_id, id })
     if (!lost) watch.learn({ reason: id === undefined ? TENANT_UNKNOWN : TENANT_BACK, witness: undefined })
-    else
-      errors.push(
-        ...(await examineTenant(watch, lost, findAuditKey, (auditKey) => auditKey && watch.read(sql, auditKey))),
-      )
+    else {
+      watch.rememberAnchored(lost)
+      errors.push(...(await examineTenant(watch, findAuditKey, (auditKey) => auditKey && watch.read(sql, auditKey))))
+    }
   }
   errors.push(...(await compareEnds(ends, { sql, watches, findAuditKey, openKey })))
   return errors
@@ -132,7 +132,7 @@ async function compareEnds(
   }
   const open = new Map([...ends].filter((each) => !isReached(each)))
   const later = [...open].flatMap(([tenant_id, end]) => {
-    const [head, witness] = [heads.get(tenant_id), watches.get(tenant_id).anchored]
+    const [head, witness] = [heads.get(tenant_id), earliestOf(watches.get(tenant_id).held)]
     return head && witness && head.last_id >= end ? [{ witness, head }] : []
   })
   for (let at = 0; at < later.length; at += LATER_AT_ONCE) {
@@ -151,7 +151,7 @@ async function compareEnds(
       const { last_id } = await watch.read(sql, auditKey)
       if (last_id < end) watch.learn({ reason: endsBefore(end, last_id), witness: undefined })
     }
-    errors.push(...(await examineTenant(watch, undefined, findAuditKey, look)))
+    errors.push(...(await examineTenant(watch, findAuditKey, look)))
   }
   return errors
 }
@@ -188,14 +188,12 @@ function endsBefore(end: number, last_id: number): string {
   )
 }
 
-/** Looks at a tenant whose log must have this head, if one is given; an error that is no alarm is returned, since it says nothing of the log. */
+/** Looks at a tenant; an error that is no alarm is returned, since it says nothing of the log. */
 async function examineTenant(
   watch: HeadWatch,
-  head: Witness | undefined,
   findAuditKey: AnchorWatchOptions['findAuditKey'],
   look: (auditKey: KeyObject | undefined) => unknown,
 ): Promise<unknown[]> {
-  if (head) watch.remember(head)
   try {
     await look(await findAuditKey(watch.tenant_id))
     return []
@@ -241,7 +239,8 @@ async function examineContradicted(
       if (isKeptHeadAuthentic(auditKey, head.tenant_id, head)) return watch.read(sql, auditKey)
       return watch.learn({ reason: 'the anchored head was changed outside the server', witness: watch.provenWitness })
     }
-    errors.push(...(await examineTenant(watch, head, findAuditKey, look)))
+    watch.rememberAnchored(head, { isContradicted: true })
+    errors.push(...(await examineTenant(watch, findAuditKey, look)))
   }
   return errors
 }

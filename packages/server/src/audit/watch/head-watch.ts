@@ -16,11 +16,12 @@ import {
   isHeadAuthentic,
   isKeptHeadAuthentic,
   type KeptHead,
+  nextPolicyEpoch,
   purgeMarkMac,
   type Witness,
 } from '../formats/chain.js'
 import { findAcceptedRollback } from './accepted-rollback.js'
-import { type Break, FOLLOWED_AT_ONCE, followStretch } from './follow-stretch.js'
+import { type Break, FOLLOWED_AT_ONCE, followStretch, sealedOf } from './follow-stretch.js'
 
 /** How long one reading may follow a log, in milliseconds: less than a call waits for the database, and so than a lock of the head is held. */
 const FOLLOW_MS = 2_000
@@ -38,19 +39,28 @@ interface Loss {
   fault: string
 }
 
+/** A head that waits for the audit key. */
+interface Kept {
+  head: KeptHead
+  /** of an anchor or an entry of the installation's log: nobody who tells of it need have seen the tenant's log */
+  isAnchored: boolean
+}
+
 export class HeadWatch {
   #known: Head | undefined
   #witnessed: KeptHead | undefined
-  /** the statements of a kept checkpoint and of an anchor, until the audit key is available to authenticate their policy versions */
-  #kept: KeptHead[] = []
+  /** what was told of this log, until the audit key is available to authenticate the policy versions */
+  #kept: Kept[] = []
   /** the latest of those that were authenticated */
   #weighed: KeptHead | undefined
-  /** what the newest anchor has of this log, until the audit key is available */
-  #anchorKept: KeptHead | undefined
-  /** the same after that, if something else was witnessed besides: until a head was read that continues from it */
-  #anchored: { witness: KeptHead } | undefined
+  /** further heads from which the log must continue: each until a head was read that continues from all */
+  #besides: KeptHead[] = []
+  /** those of them that an anchor told */
+  readonly #anchored = new WeakSet<KeptHead>()
   #alarm: Alarm | undefined
   #hasCommitted = false
+  /** whether this process read a head that continues from all that it knew, or committed one */
+  #hasSeen = false
 
   constructor(
     readonly tenant_id: string,
@@ -65,23 +75,33 @@ export class HeadWatch {
 
   /** The latest head that was witnessed: committed or read by this process, or of a checkpoint that was kept. */
   get witnessed(): KeptHead | undefined {
-    return this.#kept.at(-1) ?? this.#witnessed
+    const kept = this.#kept.flatMap(({ head, isAnchored }) => (isAnchored ? [] : [head]))
+    const besides = this.#besides.filter((witness) => !this.#anchored.has(witness))
+    return [...besides, ...kept].reduce<KeptHead | undefined>(laterOf, this.#witnessed)
   }
 
-  /** A head of the newest anchor from which the log must continue besides, and of which that is still to be seen. */
+  /** The latest head of an anchor from which the log must continue besides, and of which that is still to be seen. */
   get anchored(): KeptHead | undefined {
-    return this.#anchorKept ?? this.#anchored?.witness
+    const kept = this.#kept.flatMap(({ head, isAnchored }) => (isAnchored ? [head] : []))
+    const besides = this.#besides.filter((witness) => this.#anchored.has(witness))
+    return [...besides, ...kept].reduce<KeptHead | undefined>(laterOf, undefined)
+  }
+
+  /** Every head from which the log must continue, of which that is still to be seen, besides the witnessed one. */
+  get held(): KeptHead[] {
+    return [...(this.#witnessed ? [this.#witnessed] : []), ...this.#besides, ...this.#kept.map(({ head }) => head)]
   }
 
   /** The same as an alarm may state it: the latest by its entry, with no policy version that is not proven yet. */
   get provenWitness(): KeptHead | undefined {
-    return laterOf(this.#witnessed, this.provenKept)
+    return laterOf([...this.#besides].reduce<KeptHead | undefined>(laterOf, this.#witnessed), this.provenKept)
   }
 
   /** The same of the kept checkpoint and the anchor alone, without what was read or committed since. */
   get provenKept(): KeptHead | undefined {
-    const kept = [...this.#kept, ...(this.#anchorKept ? [this.#anchorKept] : [])]
-    return kept.map((head) => ({ ...head, policy_version: 0 })).reduce<KeptHead | undefined>(laterOf, this.#weighed)
+    return this.#kept
+      .map(({ head }) => ({ ...head, policy_version: 0 }))
+      .reduce<KeptHead | undefined>(laterOf, this.#weighed)
   }
 
   get alarm(): Alarm | undefined {
@@ -104,23 +124,26 @@ export class HeadWatch {
   }
 
   /**
-   * Records a head that this process committed. A commit that was given up on may end after later ones, so an older head is ignored. With the
-   * audit key, a kept head that was not compared yet is weighed first: one of before an accepted rollback must not count as the later one.
+   * Records a head that this process committed. A commit that was given up on may end after later ones: the log must continue from it besides.
+   * With the audit key, a kept head that was not compared yet is weighed first: one of before an accepted rollback must not count as the later one.
    */
   commit(head: Head, auditKey?: KeyObject): void {
     if (auditKey) this.#weighKept(auditKey)
     this.#hasCommitted = true
+    const witnessed = this.#witnessed
     this.witness(head)
+    if (witnessed && this.#witnessed === witnessed && !isSame(witnessed, head)) this.#besides.push(head)
   }
 
-  /** Records a head that was committed. An older one than is known is ignored. */
+  /** Records a head that was committed, or that follows from the witnessed one. An older one than is known is ignored. */
   witness(head: Head): void {
+    this.#hasSeen = true
     if (this.#witnessLater(head)) this.#known = head
   }
 
   /** Adopts a head of a log of which nothing was witnessed; returns false if no server wrote it. */
   adopt(head: Head, auditKey: KeyObject): boolean {
-    if (!isHeadAuthentic(auditKey, head)) return false
+    if (this.held.length > 0 || !isHeadAuthentic(auditKey, head)) return false
     this.witness(head)
     return true
   }
@@ -134,34 +157,44 @@ export class HeadWatch {
     auditKey: KeyObject,
   ): 'wholly' | 'in part' | 'broken' {
     this.#weighKept(auditKey)
-    const from = this.#witnessed
-    if (!from || !isHeadAuthentic(auditKey, head)) return 'broken'
-    const reached = followStretch(from, { head, stretch, auditKey })
-    if ('kind' in reached) return 'broken'
-    this.#pass(from, reached === head ? from : reached, stretch)
-    if (reached !== head) return 'in part'
-    if (this.#anchored) return 'broken'
+    const from = earliestOf(this.held)
+    if (!from) return 'broken'
+    const reached = followAll(this.held, { head, stretch, auditKey })
+    if (!reached) return 'broken'
+    if (reached !== head) {
+      this.#pass(from, reached, stretch)
+      return 'in part'
+    }
+    this.#besides = []
     this.witness(head)
     return 'wholly'
   }
 
+  // Only an accepted rollback lowers the id, and this process knows of the one that it committed: otherwise the log must continue from both.
   #witnessLater(head: Head): boolean {
-    if (this.#witnessed && !isAtLeast(head, this.#witnessed)) return false
+    const witnessed = this.#witnessed
+    if (witnessed && !isAtLeast(head, witnessed)) return false
     this.#witnessed = head
+    const isAccepted = witnessed && nextPolicyEpoch(head.policy_version) > nextPolicyEpoch(witnessed.policy_version)
+    if (witnessed && !isAccepted && !isPast(head, witnessed)) this.#besides.push(witnessed)
     return true
   }
 
-  /** Records the head of a kept checkpoint or of an anchor: id and hash are signed. */
-  remember(kept: KeptHead): void {
-    this.#kept.push(kept)
+  /** Records the head of a kept checkpoint, or one that another process witnessed. The log must continue from it besides all that is known. */
+  remember(head: KeptHead): void {
+    this.#kept.push({ head, isAnchored: false })
   }
 
   /**
-   * Records the head that the newest anchor has of this log, unless what was witnessed is at or after it, or an earlier anchor's is still to be
-   * compared. The root of the anchor proves its id and hash.
+   * Records the head that an anchor or another entry of the installation's log has of this log, from which the log must continue besides all that is
+   * known. If this process has seen a later one, it need not, unless the database contradicts it. The root of an anchor proves its id and hash.
    */
-  rememberAnchored(head: KeptHead): void {
-    if (!(this.witnessed && isPast(this.witnessed, head))) this.#anchorKept ??= head
+  rememberAnchored(head: KeptHead, { isContradicted = false } = {}): void {
+    const witnessed = this.#witnessed
+    const isSeen = this.#hasSeen && witnessed !== undefined && isPast(witnessed, head)
+    if (isSeen && (!isContradicted || isSame(witnessed, head))) return
+    const isHeld = this.held.some((other) => isSame(other, head) && other.policy_version >= head.policy_version)
+    if (!isHeld) this.#kept.push({ head, isAnchored: true })
   }
 
   /** Adopts an alarm that another process raised. */
@@ -208,44 +241,64 @@ export class HeadWatch {
     this.#weighKept(auditKey)
     // Taken before the read, which need not show what is committed meanwhile.
     const witnessed = this.#witnessed
-    const anchored = this.#anchored
+    const held = this.held
     const head = await this.#readAuthentic(sql, auditKey, find)
-    const loss = witnessed && (await this.#findLoss(sql, auditKey, { head, witnessed, isEntryRead }))
-    if (anchored && this.#anchored === anchored) {
-      // Not passed on the way. Of two heads that the log does not continue from, the later one is what an operator must know of.
-      const other = await this.#findLoss(sql, auditKey, { head, witnessed: anchored.witness, isEntryRead: true })
-      const isLater = other && other.witness === laterOf(loss?.witness, other.witness)
-      if (isLater) await this.#raiseAlarm(sql, other.fault, other.witness)
-      if (this.#anchored === anchored) this.#anchored = undefined
+    const passed = new Set<KeptHead>()
+    const losses: Loss[] = []
+    // The earliest first: from there the log is followed past the others.
+    for (const witness of held.toSorted((a, b) => a.last_id - b.last_id)) {
+      if (passed.has(witness)) continue
+      const isRead = isEntryRead || witness !== witnessed
+      const where = { head, witnessed: witness, isEntryRead: isRead, passed }
+      const loss = await this.#findLoss(sql, auditKey, where)
+      passed.add(witness)
+      if (loss) losses.push(witness === witnessed ? { ...loss, witness: this.#witnessed ?? loss.witness } : loss)
     }
-    if (loss) await this.#raiseAlarm(sql, loss.fault, this.#witnessed)
-    this.#witnessLater(head)
+    // Of several heads that the log does not continue from, the latest one is what an operator must know of.
+    const [first, ...others] = losses
+    if (first) {
+      const lost = others.reduce(
+        (one, other) => (laterOf(one.witness, other.witness) === one.witness ? one : other),
+        first,
+      )
+      await this.#raiseAlarm(sql, lost.fault, lost.witness)
+    }
+    this.#besides = this.#besides.filter((witness) => !passed.has(witness))
+    this.#hasSeen = true
+    // What was committed meanwhile is not displaced by what was read before.
+    if (!this.#witnessed || passed.has(this.#witnessed)) this.#witnessed = head
+    else if (!isPast(this.#witnessed, head)) this.#besides.push(head)
     return head
   }
 
   // A kept policy version without an authentic MAC of the head may have been edited, and counts as that of the last head before it that has one,
-  // or 0. One that was raised would cause an alarm that no accepted rollback could end; one of 0, any that was accepted before would end.
+  // or 0. One that was raised would cause an alarm that no accepted rollback could end; one of 0, any that was accepted before would end: that of
+  // an anchor counts as one of the time of what this process knows otherwise.
   #weighKept(auditKey: KeyObject): void {
-    for (const kept of this.#kept.splice(0)) {
-      const isProven = (head: KeptHead) => isKeptHeadAuthentic(auditKey, this.tenant_id, head)
-      const sealed = [kept, kept.sealed].find((head) => head && isProven(head))
-      const witness = sealed === kept ? kept : { ...kept, policy_version: sealed?.policy_version ?? 0, sealed }
-      if (!this.#witnessed || isAtLeast(witness, this.#witnessed)) this.#witnessed = witness
+    for (const { head, isAnchored } of this.#kept.splice(0)) {
+      const unproven = isAnchored ? (this.#witnessed?.policy_version ?? 0) : 0
+      const isProven = (each: KeptHead) => isKeptHeadAuthentic(auditKey, this.tenant_id, each)
+      const sealed = [head, head.sealed].find((each) => each && isProven(each))
+      const witness = sealed === head ? head : { ...head, policy_version: sealed?.policy_version ?? unproven, sealed }
       this.#weighed = laterOf(this.#weighed, witness)
+      this.#hold(witness, isAnchored)
     }
-    const kept = this.#anchorKept
-    this.#anchorKept = undefined
-    if (kept) this.#weighAnchored(auditKey, kept)
   }
 
-  // It does not take the place of what this process knows otherwise: somebody may have had another log anchored. If somebody edited its policy
-  // version, it counts as one of the time of that.
-  #weighAnchored(auditKey: KeyObject, kept: KeptHead): void {
-    const isProven = isKeptHeadAuthentic(auditKey, this.tenant_id, kept)
-    const witness = isProven ? kept : { ...kept, policy_version: this.#witnessed?.policy_version ?? 0 }
-    this.#weighed = laterOf(this.#weighed, witness)
-    if (!this.#witnessed) this.#witnessed = witness
-    else if (!isPast(this.#witnessed, witness)) this.#anchored ??= { witness }
+  // None takes the place of another one: somebody may have had another log anchored, or written into the file.
+  #hold(witness: KeptHead, isAnchored: boolean): void {
+    if (!this.#witnessed) {
+      this.#witnessed = witness
+      return
+    }
+    const same = this.held.find((other) => isSame(other, witness))
+    if (same && same.policy_version >= witness.policy_version) return
+    if (same && same === this.#witnessed) {
+      this.#witnessed = witness
+      return
+    }
+    if (isAnchored) this.#anchored.add(witness)
+    this.#besides.push(witness)
   }
 
   // Several rows in the place of one: no server wrote them.
@@ -275,14 +328,21 @@ export class HeadWatch {
   async #findLoss(
     sql: Queryable,
     auditKey: KeyObject,
-    { head, witnessed, isEntryRead }: { head: Head; witnessed: KeptHead; isEntryRead: boolean },
+    {
+      head,
+      witnessed,
+      isEntryRead,
+      passed,
+    }: { head: Head; witnessed: KeptHead; isEntryRead: boolean; passed: Set<KeptHead> },
   ): Promise<Loss | undefined> {
     const fault = findGoneBack(head, witnessed)
     const loss =
       fault === undefined
-        ? await this.#findFork(sql, auditKey, { head, witnessed, isEntryRead })
+        ? await this.#findFork(sql, auditKey, { head, witnessed, isEntryRead, passed })
         : { witness: witnessed, fault }
-    return loss && !(await this.#isAccepted(sql, auditKey, { head, ...loss })) ? loss : undefined
+    if (!loss || !(await this.#isAccepted(sql, auditKey, loss.witness))) return loss
+    passed.add(loss.witness)
+    return undefined
   }
 
   // What was followed is kept at once, so that the reading gets through in the end however many entries there are. They are read before the
@@ -290,7 +350,12 @@ export class HeadWatch {
   async #findFork(
     sql: Queryable,
     auditKey: KeyObject,
-    { head, witnessed, isEntryRead }: { head: Head; witnessed: KeptHead; isEntryRead: boolean },
+    {
+      head,
+      witnessed,
+      isEntryRead,
+      passed,
+    }: { head: Head; witnessed: KeptHead; isEntryRead: boolean; passed: Set<KeptHead> },
   ): Promise<Loss | undefined> {
     const { tenant_id } = this
     const { last_id } = witnessed
@@ -305,21 +370,36 @@ export class HeadWatch {
       const stretch = await readChain(sql, where)
       const reached = followStretch(from, { head, stretch, auditKey })
       if ('kind' in reached) {
-        if (reached.kind === 'missing' && (await this.#isPurged(sql, auditKey, reached.id))) return undefined
-        return { witness: from, fault: faultOf(reached) }
+        const isPurged = reached.kind === 'missing' && (await this.#isPurged(sql, auditKey, reached.id))
+        if (!isPurged) return { witness: from, fault: faultOf(reached) }
+        passed.add(from)
+        return undefined
       }
-      this.#pass(from, reached === head ? from : reached, stretch)
+      for (const other of this.held) if (other === from || includes(stretch, other)) passed.add(other)
       if (reached === head) return undefined
+      this.#pass(from, reached, stretch)
       if (performance.now() > until) throw new UnfollowedLogError()
       from = reached
     }
   }
 
-  // A head that is reached counts only once the log is known to continue from everything that was witnessed.
+  // A head that is reached counts only once the log is known to continue from everything that was witnessed. As far as a log was followed in
+  // part, what lies before that is known to be in it.
   #pass(from: KeptHead, reached: KeptHead, stretch: readonly ChainedEntry[]): void {
-    if (this.#anchored && includes(stretch, this.#anchored.witness)) this.#anchored = undefined
-    if (this.#witnessed === from) this.#witnessed = reached
-    else if (this.#anchored?.witness === from) this.#anchored.witness = reached
+    if (!this.held.includes(from)) return // what was committed meanwhile counts
+    const isPassed = (witness: KeptHead) => witness === from || includes(stretch, witness)
+    const others = this.#besides.filter((witness) => !isPassed(witness))
+    const passed = this.held.filter(isPassed)
+    const next = Object.assign(reached, {
+      policy_version: Math.max(...[reached, ...passed].map((each) => each.policy_version)),
+      sealed: passed.map(sealedOf).reduce(laterOf, undefined),
+    })
+    if (this.#witnessed && isPassed(this.#witnessed)) this.#witnessed = next
+    else {
+      if (this.#anchored.has(from)) this.#anchored.add(next)
+      others.push(next)
+    }
+    this.#besides = others
   }
 
   // Whoever hides the row can write a mark too, but not one with a valid MAC.
@@ -329,22 +409,16 @@ export class HeadWatch {
   }
 
   // An operator may have accepted that the entries after `agrees_through` are lost: then the log in the database counts.
-  async #isAccepted(
-    sql: Queryable,
-    auditKey: KeyObject,
-    { head, witness }: { head: Head; witness: Witness },
-  ): Promise<boolean> {
+  async #isAccepted(sql: Queryable, auditKey: KeyObject, witness: KeptHead): Promise<boolean> {
     const accepted = await findAcceptedRollback(sql, { tenant_id: this.tenant_id, auditKey }, witness)
-    if (!accepted || witness.last_id <= accepted.agrees_through) return false
-    if (this.#witnessed === witness) this.#witnessed = head
-    return true
+    return accepted !== undefined && witness.last_id > accepted.agrees_through
   }
 
   // A session in which rows are not read as they were written proves nothing.
   async #raiseAlarm(
     sql: Queryable,
     reason: string,
-    witness = laterOf(this.#witnessed, this.#anchored?.witness),
+    witness = this.#besides.reduce<KeptHead | undefined>(laterOf, this.#witnessed),
   ): Promise<never> {
     await assertFormats(sql)
     if (this.#alarm === undefined) this.#setAlarm({ reason, witness })
@@ -372,8 +446,41 @@ export function isAtLeast(head: Witness, other: Witness): boolean {
 }
 
 /** Whether a head is that of an entry at or after the other one's, and no policy version says that it is of before that. */
-function isPast(head: Witness, other: Witness): boolean {
+export function isPast(head: Witness, other: Witness): boolean {
   return head.last_id >= other.last_id && head.policy_version >= other.policy_version
+}
+
+/** Whether two heads are of the same entry. */
+export function isSame(head: Witness, other: Witness): boolean {
+  return head.last_id === other.last_id && equalBytes(head.hash, other.hash)
+}
+
+/** The one of the earliest entry, from which a log is followed past the others. */
+export function earliestOf(held: readonly KeptHead[]): KeptHead | undefined {
+  return held.reduce<KeptHead | undefined>(
+    (one, other) => (one && one.last_id <= other.last_id ? one : other),
+    undefined,
+  )
+}
+
+/**
+ * Follows a log from everything that it must continue from: returns the head if these entries lead to it from all of that, what they reach if
+ * there are more, and undefined if it is to be found out what is wrong.
+ * @param stretch from the earliest of the held heads on
+ */
+export function followAll(
+  held: readonly KeptHead[],
+  { head, stretch, auditKey }: { head: Head; stretch: readonly ChainedEntry[]; auditKey: KeyObject },
+): KeptHead | undefined {
+  const from = earliestOf(held)
+  if (!from || !isHeadAuthentic(auditKey, head)) return undefined
+  if (held.some((witness) => findGoneBack(head, witness) !== undefined)) return undefined
+  const reached = followStretch(from, { head, stretch, auditKey })
+  if ('kind' in reached) return undefined
+  // One that these entries should have, and don't.
+  const isMissed = (witness: Witness) =>
+    witness !== from && witness.last_id <= reached.last_id && !includes(stretch, witness)
+  return held.some(isMissed) ? undefined : reached
 }
 
 function includes(stretch: readonly ChainedEntry[], { last_id, hash }: Witness): boolean {

@@ -2,7 +2,7 @@
 
 import type { KeptHead } from '../formats/chain.js'
 import { Comparisons } from './comparisons.js'
-import { HeadWatch, isAtLeast } from './head-watch.js'
+import { HeadWatch, isPast } from './head-watch.js'
 
 /** A head that a process witnessed, for another one. */
 export type WitnessedHead = KeptHead & { tenant_id: string }
@@ -44,7 +44,7 @@ export function createHeadWatches(
     rememberAll(heads) {
       for (const { tenant_id, ...head } of heads) {
         const { witnessed } = get(tenant_id)
-        if (!witnessed || isAtLeast(head, witnessed)) get(tenant_id).remember(head)
+        if (!witnessed || !isPast(witnessed, head)) get(tenant_id).remember(head)
       }
     },
     comparisons,

@@ -159,9 +159,9 @@ export function createSharedAlarms({
     const heads = new Map(compared.map(({ tenant_id, head }) => [tenant_id, head]))
     return [...heads].flatMap(([tenant_id, head]) => {
       const witness = witnesses.get(tenant_id)
-      const { witnessed, anchored } = watches.get(tenant_id)
+      const { witnessed, held } = watches.get(tenant_id)
       // What this process has written meanwhile it knows.
-      const isKnown = head && witnessed && !anchored && isAtLeast(witnessed, head)
+      const isKnown = head && witnessed && held.length === 1 && isAtLeast(witnessed, head)
       return head && witness && !isKnown ? [{ witness, head }] : []
     })
   }
@@ -179,14 +179,14 @@ export function createSharedAlarms({
   /** Adopts heads of tenants of which this process has seen none yet; returns the watches of those whose head is not authentic. */
   async function learnUnseen(): Promise<HeadWatch[]> {
     const page = await listTenantsWithHeads(sql, searchedThrough, COMPARED_AT_ONCE)
-    const isUnseen = ({ witnessed, anchored, alarm }: HeadWatch) => !witnessed && !anchored && !alarm
+    const isUnseen = ({ held, alarm }: HeadWatch) => held.length === 0 && !alarm
     const unseen = page.filter((tenant_id) => isUnseen(watches.get(tenant_id)))
     const heads = unseen.length > 0 ? await listHeadsWithKeys(sql, unseen) : []
     searchedThrough = page.length < COMPARED_AT_ONCE ? FIRST_ID : (page.at(-1) ?? FIRST_ID)
     return heads.flatMap(({ wrapped_audit_key, ...head }) => {
       const watch = watches.get(head.tenant_id)
       const auditKey = keyOf(head.tenant_id, wrapped_audit_key)
-      return auditKey && watch.adopt(head, auditKey) ? [] : [watch]
+      return watch.held.length > 0 || (auditKey && watch.adopt(head, auditKey)) ? [] : [watch]
     })
   }
 
@@ -329,9 +329,9 @@ export function createSharedAlarms({
 
   // Also of the alarmed ones, which another process that does not know of the alarm may still write.
   function nextWitnesses(): Turn {
-    // Of two of a tenant the anchored one first: from the other one the log is followed.
-    const all = [...watches.all()].flatMap(({ tenant_id, witnessed, anchored }) =>
-      [anchored, witnessed].flatMap((witness) => (witness ? [{ tenant_id, ...witness }] : [])),
+    // Of several of a tenant the earliest one last: from that one the log is followed.
+    const all = [...watches.all()].flatMap(({ tenant_id, held }) =>
+      held.toSorted((a, b) => b.last_id - a.last_id).map((witness) => ({ tenant_id, ...witness })),
     )
     if (turn >= all.length) turn = 0
     const from = turn

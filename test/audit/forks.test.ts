@@ -1,0 +1,170 @@
+// A fork of a tenant's log: genuine entries that a server wrote on rows that somebody had put back, with more changes than the true log has.
+// It takes the place neither of what a process witnessed nor of what an anchor covers, however it is shown. The attacker has the whole database,
+// can have commands run on it, and has no key.
+import { describe, expect, it } from 'vitest'
+import { openAuditKey } from '../../packages/server/src/audit/audit-key.js'
+import { compareWithAnchor } from '../../packages/server/src/audit/watch/anchor-watch.js'
+import { readAnchor } from '../../packages/server/src/audit/watch/newest-anchor.js'
+import { deriveRowKey } from '../../packages/server/src/crypto/key-hierarchy.js'
+import { anchorNow } from '../../packages/server/src/runner/anchor-heads.js'
+import { findHead } from '../../packages/server/src/store/audit.js'
+import { type Server, serverOf } from '../support/audit-scene.js'
+import type { Caller, Service } from '../support/service.js'
+import { anchor, copyAll, removeAll, setInstallationScene } from './installation-scene.js'
+
+const { start, current, twoTenants } = setInstallationScene()
+
+type Witnessing = Pick<Server, 'services'>
+
+/** Compares as a server does before each anchor; `meanwhile` happens once the anchored heads were read. */
+async function compare({ services }: Witnessing, meanwhile: () => Promise<unknown> = async () => undefined) {
+  const { states, committer, rootKey, installationKey } = services
+  return compareWithAnchor({
+    ...services,
+    rowKey: deriveRowKey(installationKey),
+    watches: committer.watches,
+    findAuditKey: async (tenant_id) => {
+      await meanwhile()
+      return (await states.find(tenant_id))?.auditKey
+    },
+    openKey: (row) => openAuditKey(rootKey, row),
+  })
+}
+
+const addKeys = async (server: { call: Server['call'] }, { secret }: Caller, names: readonly string[]) => {
+  for (const name of names) expect((await server.call(secret, 'POST', '/v1/keys', { name })).status).toBe(201)
+}
+
+const readHead = async ({ services }: Witnessing, tenant_id: string) =>
+  (await findHead(services.sql, tenant_id)) ?? expect.unreachable()
+
+/** Has a server write a fork of the tenant's log with so many keys; the true log is there again at the end. */
+async function makeFork(
+  running: Service,
+  { victim, putBack }: { victim: Caller; putBack(): Promise<void> },
+  keys: number,
+) {
+  const { tenant_id } = victim.tenant
+  const { sql } = running.services
+  const restoreTrue = await copyAll(running, tenant_id)
+  await putBack()
+  const forking = serverOf(running) // has witnessed nothing
+  await addKeys(
+    forking,
+    victim,
+    Array.from({ length: keys }, (_, at) => `of a fork ${at}`),
+  )
+  const head = await readHead(running, tenant_id)
+  const restoreFork = await copyAll(running, tenant_id)
+  const put = (restore: typeof restoreFork) => async () => {
+    await removeAll(running, tenant_id)
+    await restore(running)
+  }
+  const isThere = async () => (await findHead(sql, tenant_id))?.last_id === head.last_id
+  return { forking, head, isThere, showFork: put(restoreFork), showTrue: put(restoreTrue) }
+}
+
+const coveredEntry = async ({ services: { sql, installationKey } }: Witnessing, tenant_id: string) =>
+  (await readAnchor(sql, installationKey))?.heads.find((head) => head.tenant_id === tenant_id)
+
+describe('what a process witnessed is not forgotten for a longer fork with more changes', () => {
+  it('that another server anchored, and that is shown after the anchored heads were compared', async () => {
+    const scene = await twoTenants()
+    const { victim } = scene
+    const { tenant_id } = victim.tenant
+    const running = current()
+    await addKeys({ call: (secret, ...call) => running.caller(secret).call(...call) } as never, victim, [
+      'acknowledged',
+    ])
+    const fork = await makeFork(running, scene, 4)
+    await anchorNow(fork.forking.services)
+    await fork.showTrue()
+    expect(await compare(running, fork.showFork)).toEqual([])
+    expect(running.alarms).toMatchObject([{ tenant_id }])
+    expect((await running.caller(victim.secret).call('GET', '/v1/keys')).status).toBe(500)
+  })
+
+  it.each<[string, (of: { process: Server; fork: Awaited<ReturnType<typeof makeFork>>; victim: string }) => unknown]>([
+    ['that another server anchored, over the checkpoint file', ({ process, fork }) => compare(process, fork.showFork)],
+    [
+      'that another process hands over',
+      ({ process: { services }, fork, victim }) =>
+        services.committer.watches.rememberAll([{ ...fork.head, tenant_id: victim }]),
+    ],
+    [
+      "that an entry of the installation's log names",
+      ({ process: { services }, fork, victim }) => services.committer.watches.get(victim).rememberAnchored(fork.head),
+    ],
+  ])('%s', async (_, tell) => {
+    const scene = await twoTenants()
+    const { tenant_id } = scene.victim.tenant
+    const running = current()
+    const witnessed = await readHead(running, tenant_id)
+    const fork = await makeFork(running, scene, 4)
+    await anchorNow(fork.forking.services)
+    await fork.showTrue()
+    const process = serverOf(running)
+    const watch = process.services.committer.watches.get(tenant_id)
+    watch.remember(witnessed)
+    await tell({ process, fork, victim: tenant_id })
+    await fork.showFork()
+    expect((await process.call(scene.victim.secret, 'GET', '/v1/keys')).status).toBe(500)
+    expect(watch.alarm?.witness).toMatchObject({ last_id: witnessed.last_id, hash: witnessed.hash })
+  })
+
+  it('that was followed before the answer to a commit came', async () => {
+    const scene = await twoTenants()
+    const { tenant_id } = scene.victim.tenant
+    const running = current()
+    const committed = await readHead(running, tenant_id)
+    const fork = await makeFork(running, scene, 4)
+    const process = serverOf(running)
+    const watch = process.services.committer.watches.get(tenant_id)
+    watch.witness(fork.head)
+    watch.commit(committed)
+    expect((await process.call(scene.victim.secret, 'GET', '/v1/keys')).status).toBe(500)
+    expect(watch.alarm?.witness).toMatchObject({ last_id: committed.last_id, hash: committed.hash })
+  })
+})
+
+describe('an anchor is not replaced by one over a fork', () => {
+  it.each<[string, { keys: number; isPrepared: boolean }]>([
+    ['that is longer, shown before the logs are followed', { keys: 4, isPrepared: false }],
+    ['that is longer, shown once the logs were followed', { keys: 4, isPrepared: true }],
+    ['that is as long, shown once the logs were followed', { keys: 1, isPrepared: true }],
+  ])('%s', async (_, { keys, isPrepared }) => {
+    const scene = await twoTenants()
+    const { tenant_id } = scene.victim.tenant
+    await anchor(current())
+    const running = await start()
+    const fork = await makeFork(running, scene, keys)
+    await fork.showTrue()
+    const covered = (await coveredEntry(running, tenant_id)) ?? expect.unreachable()
+    const command = serverOf(running)
+    expect(await compare(command)).toEqual([])
+    const show = async () => {
+      if (await fork.isThere()) await fork.showTrue()
+      await fork.showFork()
+      await running.services.sql`
+        update audit_log set hash = ${covered.hash} where tenant_id = ${tenant_id} and id = ${covered.last_id}`
+    }
+    const { sql } = command.services
+    const begin = async (...args: Parameters<typeof sql.begin>) => {
+      await show()
+      return sql.begin(...args)
+    }
+    const shown = isPrepared
+      ? { ...command.services, sql: Object.assign(sql.bind(null), sql, { begin }) }
+      : command.services
+    if (!isPrepared) await show()
+    await expect(anchorNow(shown as typeof command.services, { evenIfSame: true })).rejects.toThrow(
+      new RegExp(`no anchor is written: .*tenant ${tenant_id}`),
+    )
+    expect(await coveredEntry(running, tenant_id)).toMatchObject({ last_id: covered.last_id, hash: covered.hash })
+
+    const left: string[] = []
+    await anchorNow(serverOf(running).services, { evenIfSame: true, onLeft: (id) => void left.push(id) })
+    expect(left).toEqual([tenant_id])
+    expect(await coveredEntry(running, tenant_id)).toMatchObject({ hash: covered.hash })
+  })
+})
