@@ -73,9 +73,7 @@ describe('what a process witnessed is not forgotten for a longer fork with more 
     const { victim } = scene
     const { tenant_id } = victim.tenant
     const running = current()
-    await addKeys({ call: (secret, ...call) => running.caller(secret).call(...call) } as never, victim, [
-      'acknowledged',
-    ])
+    expect((await victim.call('POST', '/v1/keys', { name: 'acknowledged' })).status).toBe(201)
     const fork = await makeFork(running, scene, 4)
     await anchorNow(fork.forking.services)
     await fork.showTrue()
