@@ -130,7 +130,7 @@ describe('an anchor is not replaced by one over a fork', () => {
     ['that is longer, shown before the logs are followed', { keys: 4, isPrepared: false }],
     ['that is longer, shown once the logs were followed', { keys: 4, isPrepared: true }],
     ['that is as long, shown once the logs were followed', { keys: 1, isPrepared: true }],
-  ])('%s', async (_, { keys, isPrepared }) => {
+  ])('of the same log, %s', async (_, { keys, isPrepared }) => {
     const scene = await twoTenants()
     const { tenant_id } = scene.victim.tenant
     await anchor(current())
