@@ -1,15 +1,20 @@
 // A fork of a tenant's log: genuine entries that a server wrote on rows that somebody had put back, with more changes than the true log has.
 // It takes the place neither of what a process witnessed nor of what an anchor covers, however it is shown. The attacker has the whole database,
 // can have commands run on it, and has no key.
-import { describe, expect, it } from 'vitest'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { openAuditKey } from '../../packages/server/src/audit/audit-key.js'
 import { compareWithAnchor } from '../../packages/server/src/audit/watch/anchor-watch.js'
 import { readAnchor } from '../../packages/server/src/audit/watch/newest-anchor.js'
+import { examineCheckpoints } from '../../packages/server/src/cli/examine-logs.js'
 import { deriveRowKey } from '../../packages/server/src/crypto/key-hierarchy.js'
+import { createWitnessEmitter } from '../../packages/server/src/jobs/emit-checkpoints.js'
 import { anchorNow } from '../../packages/server/src/runner/anchor-heads.js'
 import { findHead } from '../../packages/server/src/store/audit.js'
 import { type Server, serverOf } from '../support/audit-scene.js'
-import type { Caller, Service } from '../support/service.js'
+import { type Caller, type Service, startService } from '../support/service.js'
 import { anchor, copyAll, removeAll, setInstallationScene } from './installation-scene.js'
 
 const { start, current, twoTenants } = setInstallationScene()
@@ -108,6 +113,30 @@ describe('what a process witnessed is not forgotten for a longer fork with more 
     await fork.showFork()
     expect((await process.call(scene.victim.secret, 'GET', '/v1/keys')).status).toBe(500)
     expect(watch.alarm?.witness).toMatchObject({ last_id: witnessed.last_id, hash: witnessed.hash })
+  })
+
+  it('of which a command wrote a line into the checkpoint file before', async () => {
+    const scene = await twoTenants()
+    const { tenant_id } = scene.victim.tenant
+    const running = current()
+    const witnessed = await readHead(running, tenant_id)
+    const fork = await makeFork(running, scene, 4)
+    const folder = await mkdtemp(join(tmpdir(), 'eaas-forks-'))
+    onTestFinished(() => rm(folder, { recursive: true }))
+    const file = join(folder, 'checkpoints')
+    const emit = createWitnessEmitter(running.services, file)
+    for (const head of [fork.head, witnessed]) await emit([{ tenant_id, alarm: undefined, witnessed: head }])
+    await fork.showFork()
+    const { rootKey, sql } = running.services
+    expect(await examineCheckpoints(sql, rootKey, file)).toMatchObject({
+      ok: false,
+      detail: expect.stringContaining('entry 3 of the audit chain differs'),
+    })
+    await running.close()
+    const restarted = await startService({ database: running.database, environment: { EAAS_CHECKPOINT_FILE: file } })
+    onTestFinished(() => restarted.close())
+    const { alarm } = restarted.services.committer.watches.get(tenant_id)
+    expect(Buffer.from(alarm?.witness?.hash ?? [])).toEqual(witnessed.hash)
   })
 
   it('that was followed before the answer to a commit came', async () => {

@@ -3,7 +3,7 @@ import type { KeyObject } from 'node:crypto'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { ChainAlarmError, untilFollowed } from '../audit/append-errors.js'
 import { openAuditKey } from '../audit/audit-key.js'
-import { isPurgeMarkAuthentic, type Witness } from '../audit/formats/chain.js'
+import { isPurgeMarkAuthentic } from '../audit/formats/chain.js'
 import { encodePublicKey } from '../audit/formats/checkpoint.js'
 import { authentic, tenantMac } from '../audit/formats/row-mac.js'
 import { findHeadFault } from '../audit/head-fault.js'
@@ -12,7 +12,13 @@ import { verifyLog } from '../audit/verify/verify.js'
 import { compareWithAnchor } from '../audit/watch/anchor-watch.js'
 import { HeadWatch } from '../audit/watch/head-watch.js'
 import { createHeadWatches } from '../audit/watch/head-watches.js'
-import { FAULTS_ADVICE, nameFaults, readKeptFile, STANDARD_OUTPUT } from '../audit/watch/kept-witnesses.js'
+import {
+  FAULTS_ADVICE,
+  type KeptFile,
+  nameFaults,
+  readKeptFile,
+  STANDARD_OUTPUT,
+} from '../audit/watch/kept-witnesses.js'
 import { readAnchorTime } from '../audit/watch/newest-anchor.js'
 import { TENANT_GONE } from '../audit/watch/shared-alarms.js'
 import type { Config } from '../config.js'
@@ -65,8 +71,10 @@ export async function examineCheckpoints(sql: Sql, rootKey: KeyObject, file: str
   const instance = await findOwnInstance(sql)
   if (!instance) return { detail: 'the database is new' }
   const { signingKey } = openSecrets(rootKey, instance)
-  const { witnesses, lines, faults } = await readKeptFile(file, encodePublicKey(signingKey), { isThorough: true })
-  const behind = await findBehind(sql, rootKey, witnesses)
+  const { witnesses, others, lines, faults } = await readKeptFile(file, encodePublicKey(signingKey), {
+    isThorough: true,
+  })
+  const behind = await findBehind(sql, rootKey, { witnesses, others })
   const missing = (await findMissingTenants(sql, [...witnesses.keys()])).map(
     (tenant_id) => `${tenant_id} (line ${witnesses.get(tenant_id)?.line})`,
   )
@@ -90,7 +98,11 @@ export async function examineCheckpoints(sql: Sql, rootKey: KeyObject, file: str
 }
 
 // Compares as a start does. The finding `audit chains` reports a head that is wrong in itself.
-async function findBehind(sql: Sql, rootKey: KeyObject, witnesses: ReadonlyMap<string, Witness>): Promise<string[]> {
+async function findBehind(
+  sql: Sql,
+  rootKey: KeyObject,
+  { witnesses, others }: Pick<KeptFile, 'witnesses' | 'others'>,
+): Promise<string[]> {
   const behind: string[] = []
   const installation = await findCurrentInstallation(sql)
   for (const [tenant_id, witness] of witnesses) {
@@ -98,6 +110,7 @@ async function findBehind(sql: Sql, rootKey: KeyObject, witnesses: ReadonlyMap<s
     if (!tenant) continue
     const watch = new HeadWatch(tenant_id, () => undefined)
     watch.remember(witness)
+    for (const other of others) if (other.tenant_id === tenant_id) watch.remember(other)
     try {
       const auditKey = openAuditKey(rootKey, tenant)
       await untilFollowed(() => watch.read(sql, auditKey))

@@ -30,6 +30,11 @@ export interface LineFault {
 export interface KeptFile {
   /** the latest head of each tenant that the key signed; if it has no MAC, with the latest one before it that has */
   witnesses: Map<string, KeptHead & { line: number }>
+  /**
+   * of each tenant whose last line is of another head than that, but not of a later one: the head of the last line. A command may have written the line of a
+   * fork, and a server that of the true log after it
+   */
+  others: (KeptHead & { tenant_id: string; line: number })[]
   lines: number
   /** in the order of the file, MOST_FAULTS at most; none after a quick reading */
   faults: LineFault[]
@@ -59,7 +64,8 @@ export async function readKeptFile(
   { isThorough }: { isThorough: boolean },
 ): Promise<KeptFile> {
   const judge = isThorough ? createJudge(publicKey) : undefined
-  const latest = await findLatest(file, () => true, judge)
+  const last = new Map<string, Parsed>()
+  const latest = await findLatest(file, () => true, { judge, last })
   const forged = new Set([...latest].filter(([, line]) => !isSigned(line, publicKey)).map(([id]) => id))
   for (const id of forged) judge?.condemn(latest.get(id))
   // Only the latest line of a tenant has to be verified, unless that one is forged.
@@ -73,7 +79,11 @@ export async function readKeptFile(
       return [tenant_id, { ...headOf(line), sealed: before && headOf(before), line: line.number }]
     }),
   )
-  return { witnesses, lines: judge?.lines() ?? 0, faults: judge?.faults() ?? [] }
+  const others = [...last].flatMap(([tenant_id, line]) => {
+    const isOther = isBesides(line, signed.get(tenant_id)) && isSigned(line, publicKey)
+    return isOther ? [{ tenant_id, ...headOf(line), line: line.number }] : []
+  })
+  return { witnesses, others, lines: judge?.lines() ?? 0, faults: judge?.faults() ?? [] }
 }
 
 /** Tells whether the file holds a checkpoint, whoever signed it. */
@@ -157,7 +167,7 @@ function headOf({ statement: { last_id, hash }, policy_version, sealed }: Parsed
 async function findLatest(
   file: string,
   isGood: (line: Parsed) => boolean,
-  judge?: Judge,
+  { judge, last }: { judge?: Judge | undefined; last?: Map<string, Parsed> } = {},
 ): Promise<Map<string, Parsed>> {
   const latest = new Map<string, Parsed>()
   let number = 0
@@ -167,6 +177,7 @@ async function findLatest(
     judge?.see(line, text)
     if (!line) continue
     const { tenant_id } = line.statement
+    if (isProven(line)) last?.set(tenant_id, line)
     if (isLater(line, latest.get(tenant_id)) && isGood(line)) latest.set(tenant_id, line)
   }
   return latest
@@ -220,6 +231,13 @@ function isLater(line: Parsed, than: Parsed | undefined): boolean {
   if (!than) return true
   const [epoch, otherEpoch] = [epochOf(line), epochOf(than)]
   return epoch === otherEpoch ? line.statement.last_id > than.statement.last_id : epoch > otherEpoch
+}
+
+// Of a line of before an accepted rollback nothing is lost.
+function isBesides(line: Parsed, latest: Parsed | undefined): boolean {
+  if (!latest || line.number <= latest.number || epochOf(line) !== epochOf(latest)) return false
+  const [{ last_id, hash }, { statement }] = [line.statement, latest]
+  return last_id < statement.last_id || (last_id === statement.last_id && !equalBytes(hash, statement.hash))
 }
 
 function epochOf({ policy_version }: Parsed): number {
