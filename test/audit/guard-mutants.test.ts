@@ -228,6 +228,7 @@ describe('what the log of the installation says of tenants', () => {
     present: [string | undefined, number][]
     gone: [string | undefined, number][]
     ends?: [string | undefined, number][]
+    statuses?: [string | undefined, string][]
   }[] = [
     { name: 'nothing', entries: [], present: [], gone: [] },
     {
@@ -246,12 +247,16 @@ describe('what the log of the installation says of tenants', () => {
         [A, 9],
         [B, 3],
       ],
+      statuses: [
+        [A, 'active'],
+        [B, 'deleted'],
+      ],
     },
     {
       name: 'changed before and after a rollback that was accepted',
       entries: written(
         ['tenant_create', a],
-        ['tenant_update', named(A, 9)],
+        ['tenant_suspend', named(A, 9)],
         ['rollback_accepted', named(A, 4)],
         ['tenant_update', named(A, 6)],
       ),
@@ -301,9 +306,11 @@ describe('what the log of the installation says of tenants', () => {
   describeGuards<typeof recordedTenantsModule>('recorded-tenants.ts', ({ recordedTenants, lostHead }) => [
     ...findWronglyTaken(CASES, {
       isRefused: false,
-      take({ entries, present, gone, ends = [] }) {
+      take({ entries, present, gone, ends = [], statuses = [] }) {
         const found = recordedTenants(entries)
-        expect([[...found.present], [...found.gone], [...found.ends]]).toEqual([present, gone, ends])
+        const named = [...found.ends].map(([tenant_id, { id }]) => [tenant_id, id])
+        expect([[...found.present], [...found.gone], named]).toEqual([present, gone, ends])
+        expect([...found.statuses]).toEqual(statuses)
       },
     }),
     ...findWronglyTaken(

@@ -26,7 +26,26 @@ export interface RecordedTenants {
   /** the entry by which an operator accepted that the tenant is gone */
   gone: ReadonlyMap<string, number>
   /** the last entry of the tenant's own log that this log names; what it named before an accepted rollback may be lost */
-  ends: ReadonlyMap<string, number>
+  ends: ReadonlyMap<string, NamedEntry>
+  /** the status that the last such entry gave the tenant, if one did since its creation or an accepted rollback */
+  statuses: ReadonlyMap<string, string>
+}
+
+/** An entry of a tenant's own log, as the installation's log names it. */
+export interface NamedEntry {
+  id: number
+  /** undefined if an older version of the server named it, which states the change alone */
+  hash: Uint8Array | undefined
+  action: LogAction
+  /** what the installation's log says of it, if it does not state the hash */
+  metadata: Record<string, unknown>
+}
+
+/** The status that a tenant has after such an entry. */
+const STATUSES: Readonly<Record<string, string>> = {
+  'installation.tenant_suspend': 'suspended',
+  'installation.tenant_resume': 'active',
+  'installation.tenant_delete': 'deleted',
 }
 
 /** Entries read at a time, which take at most 80 MB whatever somebody made of them. */
@@ -56,7 +75,7 @@ export async function readRecordedTenants(
 }
 
 /** The last entry of a tenant's own log that the installation's log names; undefined if it names none. */
-export async function findNamedEnd(sql: Queryable, tenant_id: string): Promise<number | undefined> {
+export async function findNamedEnd(sql: Queryable, tenant_id: string): Promise<NamedEntry | undefined> {
   return (await readRecordedTenants(sql, tenant_id)).ends.get(tenant_id)
 }
 
@@ -70,12 +89,19 @@ export function recordedTenants(entries: readonly ToldEntry[]): RecordedTenants 
 function createRecord(): { tenants: RecordedTenants; read: (entry: ToldEntry) => void } {
   const present = new Map<string, number>()
   const gone = new Map<string, number>()
-  const ends = new Map<string, number>()
+  const ends = new Map<string, NamedEntry>()
+  const statuses = new Map<string, string>()
   const read = ({ id, action, metadata }: ToldEntry) => {
-    const { tenant_id, entry_id } = parse(metadata)
+    const told = parse(metadata)
+    const { tenant_id } = told
     if (typeof tenant_id !== 'string' || !isUuid(tenant_id)) return // somebody edited it, which a verification names
-    const end = action === 'installation.rollback_accepted' ? 0 : (ends.get(tenant_id) ?? 0)
-    if (Number.isSafeInteger(entry_id)) ends.set(tenant_id, Math.max(end, entry_id as number))
+    const isAccepted = action === 'installation.rollback_accepted'
+    const named = readNamed(isAccepted ? 'audit.rollback_accepted' : 'tenant.update', told)
+    const end = isAccepted ? 0 : (ends.get(tenant_id)?.id ?? 0)
+    if (named && named.id >= end) ends.set(tenant_id, named)
+    const status = STATUSES[action]
+    if (status !== undefined) statuses.set(tenant_id, status)
+    else if (action !== 'installation.tenant_update') statuses.delete(tenant_id)
     if (action === 'installation.tenant_gone') {
       present.delete(tenant_id)
       ends.delete(tenant_id)
@@ -85,7 +111,16 @@ function createRecord(): { tenants: RecordedTenants; read: (entry: ToldEntry) =>
       gone.delete(tenant_id)
     }
   }
-  return { tenants: { present, gone, ends }, read }
+  return { tenants: { present, gone, ends, statuses }, read }
+}
+
+function readNamed(action: LogAction, told: Partial<Record<string, unknown>>): NamedEntry | undefined {
+  const { entry_id: id, entry_hash } = told
+  if (typeof id !== 'number' || !Number.isSafeInteger(id)) return undefined
+  const isHash = typeof entry_hash === 'string' && /^[0-9a-f]{64}$/.test(entry_hash)
+  return isHash
+    ? { id, hash: decodeHex(entry_hash), action, metadata: {} }
+    : { id, hash: undefined, action, metadata: told }
 }
 
 /**

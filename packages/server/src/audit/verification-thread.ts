@@ -25,7 +25,7 @@ export interface ThreadTask {
   rowKey: KeyObject
   checkpoint: VerifyOptions['checkpoint']
   witnessed: VerifyOptions['witnessed']
-  named_id: VerifyOptions['named_id']
+  named: VerifyOptions['named']
   isHeadIgnored: VerifyOptions['isHeadIgnored']
   after_id: number | undefined
   through_id: number | undefined
@@ -136,13 +136,13 @@ function taskOf({
   rowKey,
   checkpoint,
   witnessed,
-  named_id,
+  named,
   isHeadIgnored,
   after_id,
   through_id,
 }: VerifyOptions): ThreadTask {
   const head = witnessed && { last_id: witnessed.last_id, hash: witnessed.hash }
-  return { tenant_id, auditKey, rowKey, checkpoint, witnessed: head, named_id, isHeadIgnored, after_id, through_id }
+  return { tenant_id, auditKey, rowKey, checkpoint, witnessed: head, named, isHeadIgnored, after_id, through_id }
 }
 
 function revive({ name, message, stack, code }: ThreadFailure): Error {

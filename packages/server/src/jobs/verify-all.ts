@@ -56,7 +56,7 @@ export async function verifyAll(
         auditKey,
         rowKey,
         witnessed: alarm?.witness ?? anchored,
-        named_id: recorded?.ends.get(tenant_id),
+        named: recorded?.ends.get(tenant_id),
         checkpoint: tenant_id === INSTALLATION_ID ? checkpoint : undefined,
         signal,
         onValid: (valid) => {

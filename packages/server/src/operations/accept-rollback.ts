@@ -14,6 +14,7 @@ import {
   type Witness,
 } from '../audit/formats/chain.js'
 import { findHeadFault, type HeadFault } from '../audit/head-fault.js'
+import { isThere, witnessOf } from '../audit/named-entries.js'
 import { readAuthenticEntry } from '../audit/read-entry.js'
 import { findNamedEnd } from '../audit/recorded-tenants.js'
 import { type ValidLog, verifyLog } from '../audit/verify/verify.js'
@@ -110,16 +111,17 @@ async function accept(
   // all that this process knows of it.
   // No policy version of an anchored one is proven yet.
   const known = fault && [watch.witnessed, watch.anchored && { ...watch.anchored, policy_version: 0 }]
-  const told = latest([row, watch.alarm?.witness, ...(known ?? [])])
+  const named = await findNamedEnd(sql, tenant_id)
+  const lost = named && !(await isThere(sql, { tenant_id, auditKey, named })) ? named : undefined
+  const told = latest([row, watch.alarm?.witness, ...(known ?? []), lost && witnessOf(lost)])
   const found = told.last_id === 0 ? undefined : await findEntryHash(sql, tenant_id, told.last_id)
   const isContinued = found !== undefined && equalBytes(found, told.hash)
   // The entries that a head was made of are known to be what was written, as far as an alarm knows.
   const isWhole = fault !== undefined && (isContinued || told.last_id === 0)
   const witness = isWhole ? head : told
-  const named_id = (await findNamedEnd(sql, tenant_id)) ?? 0
   const more: Record<string, string | number> = {}
   if (fault) more.head_fault = fault.reason
-  if (named_id > head.last_id) more.named_id = named_id
+  if (lost) more.named_id = lost.id
   const metadata = {
     witnessed_id: witness.last_id,
     witnessed_hash: encodeHex(witness.hash),
@@ -136,7 +138,7 @@ async function accept(
   await appendToLocked(sql, clock, { previous: head, next: next.head, entries: next.entries, time })
   await deleteAlarm(sql, tenant_id)
   const accepted = { tenant_id, entry_id: next.head.last_id, ...metadata }
-  const anchored = await recordAcceptance(services, sql, accepted)
+  const anchored = await recordAcceptance(services, sql, { ...accepted, entry_hash: encodeHex(next.head.hash) })
   const seen = isContinued ? await readAuthenticEntry(sql, { tenant_id, auditKey, id: told.last_id }) : undefined
   const compared = seen ? { id: seen.id, created_at: seen.created_at } : null
   const heads = [next.head, ...(anchored ? [anchored] : [])]

@@ -21,7 +21,7 @@ const MOST_ROWS = 100
 /** A row to restate: its entry, and how it is written with the id of that entry. */
 interface Restatement {
   entry: EntryNote
-  write(sql: Transaction, at: EntryPosition): Promise<WrittenRows>
+  write(sql: Transaction, at: Omit<EntryPosition, 'entry_hash'>): Promise<WrittenRows>
 }
 
 /**
@@ -37,10 +37,10 @@ export function restateRights({ through_id }: { through_id: number }): Operation
     if (rows.length === 0) return { entries: [], release: () => 0 }
     return decision({
       entries: rows.map(({ entry }) => entry),
-      async change(transaction, at) {
+      async change(transaction, { entry_id, created_at }) {
         const restated: WrittenRows[] = []
         for (const [number, row] of rows.entries()) {
-          restated.push(await row.write(transaction, { ...at, entry_id: at.entry_id + number }))
+          restated.push(await row.write(transaction, { entry_id: entry_id + number, created_at }))
         }
         return { ...restated.find(({ tenant }) => tenant), restated }
       },

@@ -44,8 +44,8 @@ export function verifyAudit({ checkpoint, signal, ...scope }: VerifyScope): Oper
         ])
         return shareVerification({ tenant_id, scope: shared, signal }, async (gone) => {
           const witnessed = alarmed ?? (await findAnchored(services, tenant_id))
-          const named_id = await findNamedEnd(services.sql, tenant_id)
-          const options = { tenant_id, auditKey, rowKey, checkpoint: kept, witnessed, named_id, ...scope, signal: gone }
+          const named = await findNamedEnd(services.sql, tenant_id)
+          const options = { tenant_id, auditKey, rowKey, checkpoint: kept, witnessed, named, ...scope, signal: gone }
           return services.verifyLog(options)
         })
       },

@@ -70,8 +70,9 @@ export interface EntryNote {
 
 /** The position of a management change's entries in the log. */
 export interface EntryPosition {
-  /** the id of the first entry */
+  /** the id and the hash of the first entry */
   entry_id: number
+  entry_hash: Uint8Array
   created_at: string
 }
 

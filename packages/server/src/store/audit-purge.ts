@@ -12,6 +12,14 @@ export async function findLastMark(sql: Queryable, tenant_id: string): Promise<P
   return row
 }
 
+/** The marks of the last purges of these tenants. */
+export async function findLastMarks(sql: Queryable, tenant_ids: readonly string[]): Promise<Map<string, PurgeMark>> {
+  const rows = await sql<PurgeMark[]>`
+    select distinct on (tenant_id) tenant_id, purged_through, hash, entries, cutoff, created_at, previous_mac, mac
+    from purge_marks where tenant_id = any(${[...tenant_ids]}::uuid[]) order by tenant_id, purged_through desc`
+  return new Map(rows.map((mark) => [mark.tenant_id, mark]))
+}
+
 /** The marks of all purges, in order. */
 export async function listMarks(sql: Queryable, tenant_id: string): Promise<PurgeMark[]> {
   return sql<PurgeMark[]>`

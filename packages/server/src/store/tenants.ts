@@ -132,6 +132,14 @@ export async function listTenantIds(sql: Queryable): Promise<string[]> {
   return rows.map(({ tenant_id }) => tenant_id)
 }
 
+/** The statuses of those of these tenants that have a row; not authenticated here. */
+export async function findStatuses(sql: Queryable, tenant_ids: readonly string[]): Promise<Map<string, string>> {
+  const rows = await sql<Pick<TenantRow, 'tenant_id' | 'status'>[]>`
+    select tenant_id, pg_catalog.substr(status, 1, 33) as status from tenants
+    where tenant_id = any(${[...tenant_ids]}::uuid[]) limit ${2 * tenant_ids.length}`
+  return new Map(rows.map(({ tenant_id, status }) => [tenant_id, status]))
+}
+
 /** Which of these tenants have no row. The installation, which has none, is never missing. */
 export async function findMissingTenants(sql: Queryable, tenant_ids: readonly string[]): Promise<string[]> {
   const rows = await sql<{ tenant_id: string }[]>`

@@ -18,7 +18,14 @@ import { DATABASE_DEADLINE_MS, DatabaseDeadlineError, withDeadline } from '../..
 import { TamperedRowError } from '../../store/tampered-row.js'
 import { isUnreachable } from '../../store/unreachable.js'
 import { AuditWriteError, auditWriteError } from '../append-errors.js'
-import { beginExtension, type EntryDraft, type ExtendOptions, type Head, laterTime } from '../formats/chain.js'
+import {
+  beginExtension,
+  type ChainedEntry,
+  type EntryDraft,
+  type ExtendOptions,
+  type Head,
+  laterTime,
+} from '../formats/chain.js'
 import type { HeadWatch } from '../watch/head-watch.js'
 import { createHeadWatches, type HeadWatches } from '../watch/head-watches.js'
 import { appendToLocked } from './append-chained.js'
@@ -45,8 +52,10 @@ export interface HeadLock {
 export interface Decided {
   /** committed before the caller is answered; none for what only reads */
   entries: readonly EntryDraft[]
-  /** Writes the rows of a management change, in the transaction of its entries; `entry_id` is the id of the first of them. */
-  change?: ((lock: HeadLock, at: { entry_id: number; created_at: string }) => Promise<void>) | undefined
+  /** Writes the rows of a management change, in the transaction of its entries; `entry_id` and `entry_hash` are of the first of them. */
+  change?:
+    | ((lock: HeadLock, at: { entry_id: number; entry_hash: Uint8Array; created_at: string }) => Promise<void>)
+    | undefined
   /** how many `encrypt` entries the tenant may have in a month (UTC); null is any number */
   encryptQuota?: number | null | undefined
   /** why nothing is done; thrown to the caller once the decision is known to be made on the current state */
@@ -217,7 +226,9 @@ export function createCommitter({
     if (drafts.length === 0) return false
     const time = clock.read(head)
     const { auditKey } = firstAppend(group)
-    const { entries, head: next } = await extendInStretches(head, drafts, { auditKey, now: time })
+    const extension = extendInStretches(head, { auditKey, now: time })
+    await extension.add(drafts)
+    const { entries, head: next } = extension.seal(head.policy_version)
     if (await appends.append({ previous: head, next, entries, time })) {
       log.head.commit(next)
       return true
@@ -255,7 +266,7 @@ export function createCommitter({
       const time = clock.read(head)
       const created_at = laterTime(head.created_at, time)
       const meter = createMeter(transaction, head.tenant_id, created_at.slice(0, 7))
-      const drafts: EntryDraft[] = []
+      const extension = extendInStretches(head, { auditKey, now: time })
       let { policy_version } = head
       for (const waiting of group) {
         if (waiting.isGivenUp) continue
@@ -265,15 +276,16 @@ export function createCommitter({
         if (countEncrypts(waiting.decided) > quotaLeft) await decideAgain(waiting, { policy_version, lock, quotaLeft })
         const { refused, change, entries } = waiting.decided
         if (refused) continue
+        const first = await extension.add(entries)
         if (change) {
-          await change(lock, { entry_id: head.last_id + drafts.length + 1, created_at })
+          if (!first) throw new Error('a change has no entry')
+          await change(lock, { entry_id: first.id, entry_hash: first.hash, created_at })
           policy_version += entries.length // each records a change: chain.md 6
         }
         meter.count(waiting.decided)
-        drafts.push(...entries)
       }
-      if (drafts.length === 0) return head
-      const chained = await extendInStretches(head, drafts, { auditKey, now: time, policy_version })
+      const chained = extension.seal(policy_version)
+      if (chained.entries.length === 0) return head
       await appendToLocked(transaction, clock, { previous: head, next: chained.head, entries: chained.entries, time })
       assertAwaited(group)
       return chained.head
@@ -326,19 +338,23 @@ export function createCommitter({
 }
 
 /** Continues the chain; other tenants' calls run in between if that takes long. */
-async function extendInStretches(
-  head: Head,
-  drafts: readonly EntryDraft[],
-  { auditKey, now, policy_version = head.policy_version }: ExtendOptions,
-) {
-  const extension = beginExtension(head, { auditKey, now })
+function extendInStretches(head: Head, options: Omit<ExtendOptions, 'policy_version'>) {
+  const extension = beginExtension(head, options)
   const pause = createStretches()
-  for (const draft of drafts) {
-    const due = pause()
-    if (due) await due
-    extension.add(draft)
+  return {
+    /** Returns the first of the added entries. */
+    async add(drafts: readonly EntryDraft[]): Promise<ChainedEntry | undefined> {
+      let first: ChainedEntry | undefined
+      for (const draft of drafts) {
+        const due = pause()
+        if (due) await due
+        const added = extension.add(draft)
+        first ??= added
+      }
+      return first
+    },
+    seal: extension.seal,
   }
-  return extension.seal(policy_version)
 }
 
 // Throws, so that the transaction is rolled back, if no caller of the group waits any more.

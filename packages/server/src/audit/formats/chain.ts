@@ -233,7 +233,7 @@ export function beginExtension(head: Head, { auditKey, now }: Omit<ExtendOptions
   let last: EntryDraft | undefined
   return {
     // Field by field, because spreading the draft costs more than hashing it.
-    add(draft: EntryDraft): void {
+    add(draft: EntryDraft): ChainedEntry {
       const { action, key_id, key_version, actor, ip_address, metadata } = draft
       if (!last || !isEqual(draft, last)) {
         after = `,${JSON.stringify([action, key_id, key_version, actor, ip_address, metadata, created_at]).slice(1)}`
@@ -242,7 +242,9 @@ export function beginExtension(head: Head, { auditKey, now }: Omit<ExtendOptions
       const id = ++last_id
       hash = textHash(hash, before + id + after)
       const mac = entryMac(auditKey, hash)
-      entries.push({ tenant_id, id, action, key_id, key_version, actor, ip_address, metadata, created_at, hash, mac })
+      const entry = { tenant_id, id, action, key_id, key_version, actor, ip_address, metadata, created_at, hash, mac }
+      entries.push(entry)
+      return entry
     },
     seal: (policy_version: number): { entries: ChainedEntry[]; head: Head } => ({
       entries,

@@ -24,7 +24,8 @@ import {
   type Witness,
 } from '../formats/chain.js'
 import type { Checkpoint } from '../formats/checkpoint.js'
-import { type RecordedTenants, recordedTenants, TENANT_ACTIONS } from '../recorded-tenants.js'
+import { isNamed } from '../named-entries.js'
+import { type NamedEntry, type RecordedTenants, recordedTenants, TENANT_ACTIONS } from '../recorded-tenants.js'
 import { createRightsHistory, type RightsFault } from './rights-history.js'
 import { createRowAudit, type WrittenBy, writersOf } from './row-audit.js'
 
@@ -69,8 +70,8 @@ export interface VerifyOptions {
   checkpoint?: Checkpoint | undefined
   /** the head that an alarm witnessed, which the log must contain too */
   witnessed?: Pick<Witness, 'last_id' | 'hash'> | undefined
-  /** an entry that the log must reach: the installation's log names it */
-  named_id?: number | undefined
+  /** an entry that the log must have: the installation's log names it */
+  named?: NamedEntry | undefined
   /** verify the log up to the last entry that exists, whatever its head is: before the head is made again */
   isHeadIgnored?: boolean | undefined
   /** only the entries after this id; the entry with the id is trusted */
@@ -119,7 +120,7 @@ export async function verifyLog(sql: Sql, options: VerifyOptions): Promise<wire.
 async function verify(sql: Sql, options: VerifyOptions): Promise<wire.Verification> {
   const evidence = await readEvidence(sql, options.tenant_id, { withRows: options.after_id === undefined })
   const { head } = evidence
-  const { checkpoint: kept, witnessed, named_id = 0, isHeadIgnored = false } = options
+  const { checkpoint: kept, witnessed, named, isHeadIgnored = false } = options
   let compared = false
   const areMarksGood = areMarksAuthentic(options.auditKey, evidence.marks)
   // Forged marks are ignored: without a mark, the entries from the first one on are missing.
@@ -185,7 +186,8 @@ async function verify(sql: Sql, options: VerifyOptions): Promise<wire.Verificati
       if (TENANT_ACTIONS.includes(entry.action)) told.push(entry)
       position = entry
       verified += 1
-      if (contradicts()) return answer('checkpoint_mismatch', position.id)
+      const isOther = entry.id === named?.id && !isNamed(entry, named)
+      if (isOther || contradicts()) return answer('checkpoint_mismatch', position.id)
     }
     if (verified % PROGRESS_ENTRIES === 0) options.onProgress?.(verified)
   }
@@ -201,7 +203,7 @@ async function verify(sql: Sql, options: VerifyOptions): Promise<wire.Verificati
     }
   }
   if (evidence.first_id < 1) return answer('entry_before_first', evidence.first_id)
-  if (Math.max(kept?.last_id ?? 0, witnessed?.last_id ?? 0, named_id) > end) return answer('behind_checkpoint')
+  if (Math.max(kept?.last_id ?? 0, witnessed?.last_id ?? 0, named?.id ?? 0) > end) return answer('behind_checkpoint')
   const unfinished = history.end()
   if (unfinished) return answer(unfinished, position.id)
   if (options.after_id !== undefined) return answer() // marks and rows can only be compared with all entries

@@ -4,14 +4,16 @@
  */
 import type { KeyObject } from 'node:crypto'
 import { INSTALLATION_ID } from '@eaas/protocol'
-import { type HeadWithKey, listHeadsWithKeys } from '../../store/audit.js'
+import { type HeadWithKey, listHeadsWithKeys, readChains } from '../../store/audit.js'
+import { findLastMarks } from '../../store/audit-purge.js'
 import type { Sql } from '../../store/db.js'
 import { TamperedRowError } from '../../store/tampered-row.js'
-import { findMissingTenants, listTenantIds } from '../../store/tenants.js'
+import { findMissingTenants, findStatuses, listTenantIds } from '../../store/tenants.js'
 import { assertFormats } from '../../store/text-formats.js'
 import { ChainAlarmError } from '../append-errors.js'
-import { isHeadAuthentic, isKeptHeadAuthentic } from '../formats/chain.js'
-import { readLostHead, readRecordedTenants } from '../recorded-tenants.js'
+import { isHeadAuthentic, isKeptHeadAuthentic, isPurgeMarkAuthentic, type PurgeMark } from '../formats/chain.js'
+import { findContradiction, hasNamed, witnessOf } from '../named-entries.js'
+import { type NamedEntry, readLostHead, readRecordedTenants } from '../recorded-tenants.js'
 import { verifyLog } from '../verify/verify.js'
 import { findNewestAcceptance } from './accepted-rollback.js'
 import { earliestOf, type HeadWatch } from './head-watch.js'
@@ -81,7 +83,7 @@ async function compareWithRecord({
   anchor,
 }: Omit<AnchorWatchOptions, 'rowKey'> & { anchor: Anchor | undefined }): Promise<unknown[]> {
   const tenant_ids = await listTenantIds(sql) // before the log: a tenant that is created meanwhile is on record
-  const { present, gone, ends, altered_id } = await readRecordedTenants(sql)
+  const { present, gone, ends, statuses, altered_id } = await readRecordedTenants(sql)
   if (altered_id !== undefined) {
     learnInvalid(watches.get(INSTALLATION_ID), 'entry_altered', altered_id)
     return []
@@ -113,25 +115,97 @@ async function compareWithRecord({
       errors.push(...(await examineTenant(watch, findAuditKey, (auditKey) => auditKey && watch.read(sql, auditKey))))
     }
   }
-  errors.push(...(await compareEnds(ends, { sql, watches, findAuditKey, openKey })))
+  const anchored = new Map(anchor?.heads.map(({ tenant_id, last_id }) => [tenant_id, last_id]))
+  errors.push(...(await compareEnds(ends, { sql, watches, findAuditKey, openKey, anchored })))
+  errors.push(...(await compareNamed(ends, statuses, { sql, watches, findAuditKey, openKey })))
   return errors
 }
 
-// Such an entry names an id, and no hash. The heads are read after it, so none is older, and each is proven, and follows from the anchored one if
+// Two entries of each log, and of a purged one the mark: in as many statements as there are times 500 tenants. What seems wrong is
+// read again in one snapshot of the database, with what the installation's log says in that.
+async function compareNamed(
+  ends: ReadonlyMap<string, NamedEntry>,
+  statuses: ReadonlyMap<string, string>,
+  { sql, watches, findAuditKey, openKey }: Pick<AnchorWatchOptions, 'sql' | 'watches' | 'findAuditKey' | 'openKey'>,
+): Promise<unknown[]> {
+  const errors: unknown[] = []
+  const all = [...ends].filter(([tenant_id]) => !watches.get(tenant_id).alarm)
+  for (let at = 0; at < all.length; at += LATER_AT_ONCE) {
+    const named = new Map(all.slice(at, at + LATER_AT_ONCE))
+    const doubtful = await findDoubtful(sql, named, { statuses, openKey })
+    for (const tenant_id of doubtful) {
+      const watch = watches.get(tenant_id)
+      const look = async (auditKey: KeyObject | undefined) => {
+        if (!auditKey) return // a missing tenant is alarmed about by its creation
+        const reason = await sql.begin('isolation level repeatable read read only', (snapshot) =>
+          findContradiction(snapshot, { tenant_id, auditKey }),
+        )
+        if (reason !== undefined) watch.learn({ reason, witness: undefined })
+      }
+      errors.push(...(await examineTenant(watch, findAuditKey, look)))
+    }
+  }
+  return errors
+}
+
+async function findDoubtful(
+  sql: Sql,
+  ends: ReadonlyMap<string, NamedEntry>,
+  { statuses, openKey }: { statuses: ReadonlyMap<string, string> } & Pick<AnchorWatchOptions, 'openKey'>,
+): Promise<string[]> {
+  const tenant_ids = [...ends.keys()]
+  const stretches = [...ends].map(([tenant_id, { id }]) => ({ tenant_id, after_id: id - 2, through_id: id }))
+  const chains = await readChains(sql, stretches, 2)
+  const found = await findStatuses(sql, tenant_ids)
+  const keys = new Map(
+    (await listHeadsWithKeys(sql, tenant_ids)).map((row) => [row.tenant_id, openOrUndefined(row, openKey)]),
+  )
+  const others = [...ends].flatMap(([tenant_id, named]) => {
+    const rows = chains.get(tenant_id) ?? []
+    return hasNamed(rows, { tenant_id, named, auditKey: keys.get(tenant_id) }) ? [] : [tenant_id]
+  })
+  const marks = others.length > 0 ? await findLastMarks(sql, others) : new Map<string, PurgeMark>()
+  const isPurged = (tenant_id: string) => {
+    const [mark, auditKey] = [marks.get(tenant_id), keys.get(tenant_id)]
+    const isGood = mark && auditKey && isPurgeMarkAuthentic(auditKey, mark)
+    return isGood && mark.purged_through >= (ends.get(tenant_id)?.id ?? 0)
+  }
+  const isOther = (tenant_id: string) => statuses.has(tenant_id) && statuses.get(tenant_id) !== found.get(tenant_id)
+  return [...new Set([...others.filter((each) => !isPurged(each)), ...tenant_ids.filter(isOther)])]
+}
+
+// The heads are read after it, so none is older, and each is proven, and follows from the anchored one if
 // that is before the entry: whoever shows a newer one for this moment only is found by the next comparison with what was witnessed.
 async function compareEnds(
-  ends: ReadonlyMap<string, number>,
-  { sql, watches, findAuditKey, openKey }: Pick<AnchorWatchOptions, 'sql' | 'watches' | 'findAuditKey' | 'openKey'>,
+  ends: ReadonlyMap<string, NamedEntry>,
+  {
+    sql,
+    watches,
+    findAuditKey,
+    openKey,
+    anchored,
+  }: Pick<AnchorWatchOptions, 'sql' | 'watches' | 'findAuditKey' | 'openKey'> & {
+    /** the entry of each tenant that the newest anchor covers */
+    anchored: ReadonlyMap<string, number>
+  },
 ): Promise<unknown[]> {
   const rows = ends.size > 0 ? await listHeadsWithKeys(sql, [...ends.keys()]) : []
   const heads = new Map(rows.map((row) => [row.tenant_id, row]))
-  const isReached = ([tenant_id, end]: [string, number]) => {
+  // What is shown in its place in this moment proves nothing: the log is followed from it.
+  const remember = (tenant_id: string, named: NamedEntry) => {
+    const witness = witnessOf(named)
+    if (witness && (anchored.get(tenant_id) ?? 0) < named.id) watches.get(tenant_id).rememberAnchored(witness)
+  }
+  for (const [tenant_id, named] of ends) {
+    if ((heads.get(tenant_id)?.last_id ?? 0) >= named.id) remember(tenant_id, named)
+  }
+  const isReached = ([tenant_id, { id: end }]: [string, NamedEntry]) => {
     const found = heads.get(tenant_id)
     const watch = watches.get(tenant_id)
     return watch.alarm || (found && found.last_id >= end && isWitnessed(watch, found, { end, openKey }))
   }
   const open = new Map([...ends].filter((each) => !isReached(each)))
-  const later = [...open].flatMap(([tenant_id, end]) => {
+  const later = [...open].flatMap(([tenant_id, { id: end }]) => {
     const [head, witness] = [heads.get(tenant_id), earliestOf(watches.get(tenant_id).held)]
     return head && witness && head.last_id >= end ? [{ witness, head }] : []
   })
@@ -144,12 +218,13 @@ async function compareEnds(
     }
   }
   const errors: unknown[] = []
-  for (const [tenant_id, end] of open) {
+  for (const [tenant_id, named] of open) {
     const watch = watches.get(tenant_id)
     const look = async (auditKey: KeyObject | undefined) => {
       if (!auditKey) return // a missing tenant is alarmed about by its creation
       const { last_id } = await watch.read(sql, auditKey)
-      if (last_id < end) watch.learn({ reason: endsBefore(end, last_id), witness: undefined })
+      if (last_id < named.id) watch.learn({ reason: endsBefore(named.id, last_id), witness: witnessOf(named) })
+      else remember(tenant_id, named)
     }
     errors.push(...(await examineTenant(watch, findAuditKey, look)))
   }

@@ -79,7 +79,12 @@ export async function getApiKey(state: TenantState, api_key_id: string): Promise
 /** Writes an API key's changed columns, with the id of the entry that records the change; returns the new row. @throws TamperedRowError if the row is gone */
 export async function writeApiKey(
   sql: Transaction,
-  { row, changes, at, rowKey }: { row: ApiKeyRow; changes: Partial<ApiKeyRow>; at: EntryPosition; rowKey: KeyObject },
+  {
+    row,
+    changes,
+    at,
+    rowKey,
+  }: { row: ApiKeyRow; changes: Partial<ApiKeyRow>; at: Omit<EntryPosition, 'entry_hash'>; rowKey: KeyObject },
 ): Promise<ApiKeyRow> {
   const changed = withMac({ ...row, ...changes, entry_id: at.entry_id }, apiKeyMac, rowKey)
   assertWritten(await updateApiKey(sql, changed), changed)

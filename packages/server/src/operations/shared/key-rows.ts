@@ -44,7 +44,7 @@ export function tryWrappedKey(key: OpenKey, wrapped_key: string): { dek: Uint8Ar
 export function changeKey(
   { rowKey }: TenantState,
   { row }: OpenKey,
-  { entry, changes }: { entry: EntryNote; changes: (at: EntryPosition) => Partial<KeyRow> },
+  { entry, changes }: { entry: EntryNote; changes: (at: Omit<EntryPosition, 'entry_hash'>) => Partial<KeyRow> },
 ): Decision<wire.Key> {
   return decision({
     entries: [{ ...entry, metadata: { ...entry.metadata, replaces: row.entry_id } }],
@@ -56,7 +56,12 @@ export function changeKey(
 /** Writes a key's changed columns, with the id of the entry that records the change; returns the new row. @throws TamperedRowError if the row is gone */
 export async function writeKey(
   sql: Transaction,
-  { row, changes, at, rowKey }: { row: KeyRow; changes: Partial<KeyRow>; at: EntryPosition; rowKey: KeyObject },
+  {
+    row,
+    changes,
+    at,
+    rowKey,
+  }: { row: KeyRow; changes: Partial<KeyRow>; at: Omit<EntryPosition, 'entry_hash'>; rowKey: KeyObject },
 ): Promise<KeyRow> {
   const changed = withMac({ ...row, ...changes, updated_at: at.created_at, entry_id: at.entry_id }, keyMac, rowKey)
   assertWritten(await updateKey(sql, changed), changed)
@@ -71,7 +76,7 @@ export async function writeKeyVersion(
     changes,
     at,
     rowKey,
-  }: { row: KeyVersionRow; changes: Partial<KeyVersionRow>; at: EntryPosition; rowKey: KeyObject },
+  }: { row: KeyVersionRow; changes: Partial<KeyVersionRow>; at: Omit<EntryPosition, 'entry_hash'>; rowKey: KeyObject },
 ): Promise<KeyVersionRow> {
   const changed = withMac({ ...row, ...changes, entry_id: at.entry_id }, keyVersionMac, rowKey)
   assertWritten(await updateKeyVersion(sql, changed), changed)

@@ -1,5 +1,5 @@
 /** What the operations on a tenant share: its changes, and its views for the API and for its operator. */
-import type { wire } from '@eaas/protocol'
+import { encodeHex, type wire } from '@eaas/protocol'
 import { assertWritten, tenantMac, withMac } from '../../audit/formats/row-mac.js'
 import { assertRecordable, recordForInstallation } from '../../runner/installation-log.js'
 import { type Context, type Decision, decision, type EntryNote } from '../../runner/operation.js'
@@ -46,11 +46,12 @@ export function changeTenant(
         metadata: { ...metadata, status, envelope_only, ...recordChanges(tenant, changes), replaces: tenant.entry_id },
       },
     ],
-    async change(sql, { entry_id }) {
+    async change(sql, { entry_id, entry_hash }) {
       const row: TenantRow = withMac({ ...tenant, ...changes, entry_id }, tenantMac, rowKey)
       assertWritten(await updateTenant(sql, row), row)
       const action = ACTIONS[changes.status ?? 'none']
-      const recorded = { tenant_id, entry_id, ...metadata, ...recordChanges(tenant, changes) }
+      const named = { entry_id, entry_hash: encodeHex(entry_hash) } // another entry may not take its place
+      const recorded = { tenant_id, ...named, ...metadata, ...recordChanges(tenant, changes) }
       const installationHead = await recordForInstallation(services, sql, caller, [{ action, metadata: recorded }])
       return { tenant: row, installationHead }
     },

@@ -1,0 +1,80 @@
+/** Whether the entry of a tenant's own log that the installation's log names is there, and is the one that it names (anchor.md 4). */
+import type { KeyObject } from 'node:crypto'
+import { findLastMark } from '../store/audit-purge.js'
+import type { Queryable } from '../store/db.js'
+import { findStatuses } from '../store/tenants.js'
+import {
+  type AuditEntry,
+  type ChainedEntry,
+  entryHash,
+  entryMac,
+  equalBytes,
+  genesisHash,
+  isPurgeMarkAuthentic,
+  type Witness,
+} from './formats/chain.js'
+import { readAuthenticEntry } from './read-entry.js'
+import { type NamedEntry, readRecordedTenants } from './recorded-tenants.js'
+
+/** Members of the installation's entry that the tenant's entry does not have. */
+const OWN_MEMBERS: readonly string[] = ['tenant_id', 'entry_id', 'entry_hash']
+
+/** Whether an entry whose hash is proven is the one that is named. An entry that names no hash states the change itself. */
+export function isNamed(
+  entry: Pick<AuditEntry, 'action' | 'metadata'> & { hash: Uint8Array },
+  named: NamedEntry,
+): boolean {
+  if (named.hash) return equalBytes(entry.hash, named.hash)
+  if (entry.action !== named.action) return false
+  const metadata = Object(JSON.parse(entry.metadata ?? '{}')) as Record<string, unknown>
+  return Object.entries(named.metadata).every(([name, value]) => OWN_MEMBERS.includes(name) || metadata[name] === value)
+}
+
+/** The same of the entries that were read of its log, which must be the named one and the one before it. */
+export function hasNamed(
+  rows: readonly ChainedEntry[],
+  { tenant_id, named, auditKey }: { tenant_id: string; named: NamedEntry; auditKey: KeyObject | undefined },
+): boolean {
+  const entry = rows.find(({ id }) => id === named.id)
+  const before = named.id === 1 ? genesisHash(tenant_id) : rows.find(({ id }) => id === named.id - 1)?.hash
+  if (!entry || !before || !auditKey) return false
+  const hash = entryHash(before, entry)
+  return equalBytes(entry.mac, entryMac(auditKey, hash)) && isNamed({ ...entry, hash }, named)
+}
+
+/** What is wrong with a tenant, by what the installation's log says of it in this snapshot of the database; undefined if nothing is. */
+export async function findContradiction(
+  snapshot: Queryable,
+  { tenant_id, auditKey }: { tenant_id: string; auditKey: KeyObject },
+): Promise<string | undefined> {
+  const { ends, statuses } = await readRecordedTenants(snapshot, tenant_id)
+  const named = ends.get(tenant_id)
+  if (named && !(await isThere(snapshot, { tenant_id, auditKey, named }))) {
+    return (
+      `the installation's log names entry ${named.id} of the tenant's log, which has another entry there: the tenant was put back, or the ` +
+      'database was tampered with'
+    )
+  }
+  const [status, found] = [statuses.get(tenant_id), (await findStatuses(snapshot, [tenant_id])).get(tenant_id)]
+  if (status === undefined || found === undefined || status === found) return undefined
+  return `the installation's log says that the tenant is ${status}, and its row that it is ${found}: the database was tampered with`
+}
+
+/** What the log must continue from by the hash of the entry; undefined if none is on record. */
+export function witnessOf({ id, hash }: NamedEntry): Witness | undefined {
+  return hash && { last_id: id, hash, policy_version: 0 }
+}
+
+/** Whether a log has the entry, or a purge took it. */
+export async function isThere(
+  sql: Queryable,
+  { tenant_id, auditKey, named }: { tenant_id: string; auditKey: KeyObject; named: NamedEntry },
+): Promise<boolean> {
+  const { id } = named
+  const found = await findLastMark(sql, tenant_id)
+  const mark = found && isPurgeMarkAuthentic(auditKey, found) ? found : undefined
+  if (mark && mark.purged_through >= id) return true
+  const previousHash = mark?.purged_through === id - 1 ? mark.hash : undefined
+  const entry = await readAuthenticEntry(sql, { tenant_id, id, auditKey }, previousHash)
+  return entry !== undefined && isNamed(entry, named)
+}
