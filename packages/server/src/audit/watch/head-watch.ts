@@ -87,7 +87,7 @@ export class HeadWatch {
     return [...besides, ...kept].reduce<KeptHead | undefined>(laterOf, undefined)
   }
 
-  /** Every head from which the log must continue, of which that is still to be seen, besides the witnessed one. */
+  /** The witnessed head, and every other one from which the log must continue and of which that is still to be seen. */
   get held(): KeptHead[] {
     return [...(this.#witnessed ? [this.#witnessed] : []), ...this.#besides, ...this.#kept.map(({ head }) => head)]
   }
