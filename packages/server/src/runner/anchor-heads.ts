@@ -108,8 +108,7 @@ async function followChanged(services: Services, ms: number): Promise<void> {
       try {
         const auditKey = openAuditKey(rootKey, found as CurrentHead)
         if (watch.follow({ head, stretch }, auditKey) === 'wholly') continue
-        const read = () => watch.read(sql, auditKey)
-        await untilFollowed(() => (performance.now() < until ? read() : undefined) as Promise<Head>)
+        await untilFollowed(async () => (performance.now() < until ? watch.read(sql, auditKey) : undefined))
       } catch (error) {
         if (!(error instanceof ChainAlarmError || error instanceof TamperedRowError)) throw error
       }

@@ -39,6 +39,15 @@ interface Loss {
   fault: string
 }
 
+/** The comparison of a head in the database with a witnessed one. */
+interface Comparison {
+  head: Head
+  witnessed: KeptHead
+  isEntryRead: boolean
+  /** gets the heads from which the log continues */
+  passed: Set<KeptHead>
+}
+
 /** A head that waits for the audit key. */
 interface Kept {
   head: KeptHead
@@ -328,12 +337,7 @@ export class HeadWatch {
   async #findLoss(
     sql: Queryable,
     auditKey: KeyObject,
-    {
-      head,
-      witnessed,
-      isEntryRead,
-      passed,
-    }: { head: Head; witnessed: KeptHead; isEntryRead: boolean; passed: Set<KeptHead> },
+    { head, witnessed, isEntryRead, passed }: Comparison,
   ): Promise<Loss | undefined> {
     const fault = findGoneBack(head, witnessed)
     const loss =
@@ -350,12 +354,7 @@ export class HeadWatch {
   async #findFork(
     sql: Queryable,
     auditKey: KeyObject,
-    {
-      head,
-      witnessed,
-      isEntryRead,
-      passed,
-    }: { head: Head; witnessed: KeptHead; isEntryRead: boolean; passed: Set<KeptHead> },
+    { head, witnessed, isEntryRead, passed }: Comparison,
   ): Promise<Loss | undefined> {
     const { tenant_id } = this
     const { last_id } = witnessed
