@@ -361,7 +361,7 @@ describe('a tenant alone', () => {
     await removeAll(current(), tenant_id)
     const { services } = await start()
     const hash = new Uint8Array(32).fill(7)
-    services.committer.watches.get(tenant_id).remember({ last_id: 9, hash, policy_version: 0 })
+    services.committer.watches.get(tenant_id).held.remember({ last_id: 9, hash, policy_version: 0 })
     const accept = () => acceptLostTenant(services, tenant_id, 'a drill')
     const [row] = await services.sql`delete from chain_alarms returning *`
     await expect(accept()).rejects.toMatchObject({

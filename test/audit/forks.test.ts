@@ -96,7 +96,8 @@ describe('what a process witnessed is not forgotten for a longer fork with more 
     ],
     [
       "that an entry of the installation's log names",
-      ({ process: { services }, fork, victim }) => services.committer.watches.get(victim).rememberAnchored(fork.head),
+      ({ process: { services }, fork, victim }) =>
+        services.committer.watches.get(victim).held.rememberAnchored(fork.head),
     ],
   ])('%s', async (_, tell) => {
     const scene = await twoTenants()
@@ -108,7 +109,7 @@ describe('what a process witnessed is not forgotten for a longer fork with more 
     await fork.showTrue()
     const process = serverOf(running)
     const watch = process.services.committer.watches.get(tenant_id)
-    watch.remember(witnessed)
+    watch.held.remember(witnessed)
     await tell({ process, fork, victim: tenant_id })
     await fork.showFork()
     expect((await process.call(scene.victim.secret, 'GET', '/v1/keys')).status).toBe(500)

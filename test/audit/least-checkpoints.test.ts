@@ -224,7 +224,7 @@ describe('a log that was followed in part, to an entry without a MAC of a head',
     await emit([watch])
     expect(await emitted()).toEqual([sealed.last_id])
     const { witnesses } = await readFileOf(service)
-    const tell = (watches: HeadWatches) => watches.get(tenant_id).remember(witnesses.get(tenant_id) as KeptHead)
+    const tell = (watches: HeadWatches) => watches.get(tenant_id).held.remember(witnesses.get(tenant_id) as KeptHead)
     expect(await serves(tell)).toBe(true)
     await putBack()
     expect(await serves(tell)).toBe(false)
@@ -234,7 +234,7 @@ describe('a log that was followed in part, to an entry without a MAC of a head',
     const { sealed, watch } = await accepted()
     const { committer, ...services } = service.services
     const watches = createHeadWatches(() => undefined)
-    watches.get(tenant_id).remember(watch.witnessed as KeptHead)
+    watches.get(tenant_id).held.remember(watch.witnessed as KeptHead)
     change = hide
     const lying = emitter({ ...services, committer: { ...committer, watches } })
     await lying()
@@ -249,7 +249,7 @@ describe('a log that was followed in part, to an entry without a MAC of a head',
     await emit([{ tenant_id, witnessed, alarm: undefined }])
     const { witnesses } = await readFileOf(service)
     expect(witnesses.get(tenant_id)).toMatchObject({ last_id: sealed.last_id + 1, line: 2 })
-    const tell = (watches: HeadWatches) => watches.get(tenant_id).remember(witnesses.get(tenant_id) as KeptHead)
+    const tell = (watches: HeadWatches) => watches.get(tenant_id).held.remember(witnesses.get(tenant_id) as KeptHead)
     expect(await serves(tell)).toBe(true)
     await putBack()
     expect(await serves(tell)).toBe(false)
@@ -258,7 +258,7 @@ describe('a log that was followed in part, to an entry without a MAC of a head',
   it('counts from no line that somebody raised, which no accepted rollback could end', async () => {
     const { sealed, watch, serves } = await accepted()
     const kept = { ...(watch.witnessed as KeptHead), sealed: { ...sealed, policy_version: 2 ** 50 } }
-    expect(await serves((watches) => watches.get(tenant_id).remember(kept))).toBe(true)
+    expect(await serves((watches) => watches.get(tenant_id).held.remember(kept))).toBe(true)
   })
 
   it('counts from that head on in another process, to which it is handed over', async () => {

@@ -147,8 +147,8 @@ export async function openInstallation({
       const options = { isThorough: onKeptFaults !== undefined }
       const kept = await readKeptFile(config.checkpointFile, encodePublicKey(secrets.signingKey), options)
       if (kept.faults.length > 0) onKeptFaults?.(kept.faults)
-      for (const [tenant_id, witness] of kept.witnesses) committer.watches.get(tenant_id).remember(witness)
-      for (const other of kept.others) committer.watches.get(other.tenant_id).remember(other)
+      for (const [tenant_id, witness] of kept.witnesses) committer.watches.get(tenant_id).held.remember(witness)
+      for (const other of kept.others) committer.watches.get(other.tenant_id).held.remember(other)
       for (const tenant_id of await findMissingTenants(sql, [...kept.witnesses.keys()])) {
         const line = kept.witnesses.get(tenant_id)?.line
         onWarning?.(MISSING_TENANT, { tenant_id, file: config.checkpointFile, line })

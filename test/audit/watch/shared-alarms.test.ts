@@ -51,7 +51,7 @@ describe('a process that reads an alarm of another one', () => {
     await write(scene.early)
     const { watch, alarms } = newWatch()
     const head = kept()
-    if (head) watch.remember(head)
+    if (head) watch.held.remember(head)
     await watch.read(scene.sql, scene.auditKey)
     expect(await alarms.compare()).toEqual([])
     expect(await rowsBy(scene.auditKey)).toEqual([[(head ?? scene.early).last_id, true]])

@@ -6,7 +6,7 @@ import { looksSealed } from '../models/accepted-unsealed.js'
 import { envelopeAt } from '../models/compact-rows.js'
 import type { Definition, PlacedField } from '../models/definition.js'
 import type { IndexColumn } from '../models/index-columns.js'
-import { isIndexColumn } from '../records/index-columns.js'
+import { isIndexColumn } from '../records/blind-indexes.js'
 import { getAt } from '../records/paths.js'
 import { readEnvelope } from '../records/read-envelope.js'
 

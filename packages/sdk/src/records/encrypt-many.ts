@@ -16,10 +16,10 @@ import {
   type Row,
   readValue,
 } from '../input.js'
+import { assertIndexColumn, hashEach } from './blind-indexes.js'
 import { type Progress, type RecordsDeps, restAndReport, withDeks } from './blocks.js'
 import { readContext } from './bound-envelopes.js'
 import { assertContextOf, type ContextOf, contextAt } from './context-of.js'
-import { assertIndexColumn, hashEach } from './index-columns.js'
 import { assertFields, checkPresence, copyNamed } from './named-fields.js'
 import { getAt, putAt } from './paths.js'
 import { placeFields, type RecordField } from './presence.js'

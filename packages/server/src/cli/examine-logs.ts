@@ -109,8 +109,8 @@ async function findBehind(
     const tenant = tenant_id === INSTALLATION_ID ? installation?.tenant : await findTenant(sql, tenant_id)
     if (!tenant) continue
     const watch = new HeadWatch(tenant_id, () => undefined)
-    watch.remember(witness)
-    for (const other of others) if (other.tenant_id === tenant_id) watch.remember(other)
+    watch.held.remember(witness)
+    for (const other of others) if (other.tenant_id === tenant_id) watch.held.remember(other)
     try {
       const auditKey = openAuditKey(rootKey, tenant)
       await untilFollowed(() => watch.read(sql, auditKey))

@@ -47,7 +47,7 @@ export async function acceptLostTenant(services: Services, tenant_id: string, re
     const { installationKey } = services
     const anchored = (await readAnchorHeads(transaction, installationKey)).find((head) => head.tenant_id === tenant_id)
     // The alarm's row last, and also if it is not proven: then it can't make the tenant seem shorter, nor exchange what is proven of an entry.
-    const known = [anchored, own.provenWitness, own.alarm?.witness, alarm].filter((head) => head !== undefined)
+    const known = [anchored, own.held.proven, own.alarm?.witness, alarm].filter((head) => head !== undefined)
     const { last_id, hash } = known.reduce((latest, head) => (head.last_id > latest.last_id ? head : latest))
     const { raised_at } = alarm
     const lost = {

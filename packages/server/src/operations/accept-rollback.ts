@@ -110,7 +110,7 @@ async function accept(
   // What the own alarm knows counts too: the row may have been exchanged since it was read. A head is made again only of a log that reaches
   // all that this process knows of it.
   // No policy version of an anchored one is proven yet.
-  const known = fault && [watch.witnessed, watch.anchored && { ...watch.anchored, policy_version: 0 }]
+  const known = fault && [watch.witnessed, watch.held.anchored && { ...watch.held.anchored, policy_version: 0 }]
   const named = await findNamedEnd(sql, tenant_id)
   const lost = named && !(await isThere(sql, { tenant_id, auditKey, named })) ? named : undefined
   const told = latest([row, watch.alarm?.witness, ...(known ?? []), lost && witnessOf(lost)])

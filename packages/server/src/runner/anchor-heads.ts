@@ -6,7 +6,8 @@ import { openAuditKey } from '../audit/audit-key.js'
 import { anchorMetadata } from '../audit/formats/anchor.js'
 import { type Head, isHeadAuthentic, isKeptHeadAuthentic, type Witness } from '../audit/formats/chain.js'
 import { readRecordedTenants } from '../audit/recorded-tenants.js'
-import { earliestOf, followAll, isSame } from '../audit/watch/head-watch.js'
+import { earliestOf, isSame } from '../audit/watch/compare-heads.js'
+import { followAll } from '../audit/watch/follow-stretch.js'
 import { readAnchorHeads } from '../audit/watch/newest-anchor.js'
 import { LATER_AT_ONCE, readLater } from '../audit/watch/read-later.js'
 import { RECOVERY_PAGE } from '../recovery-page.js'
@@ -94,7 +95,7 @@ export async function anchorHeads(
 async function followChanged(services: Services, ms: number): Promise<void> {
   const { sql, committer, rootKey } = services
   const until = performance.now() + ms
-  const known = new Map([...committer.watches.all()].map(({ tenant_id, held }) => [tenant_id, held]))
+  const known = new Map([...committer.watches.all()].map(({ tenant_id, held }) => [tenant_id, held.all]))
   const open = (await listCurrentHeads(sql)).flatMap(({ is_changed, last_entry: _, ...head }) => {
     const held = (is_changed && known.get(head.tenant_id)) || []
     const witness = isEnd(held, head) ? undefined : earliestOf(held)
@@ -131,7 +132,9 @@ async function judgeHeads(
 ): Promise<{ changed: Head[]; left: Map<string, string> }> {
   // Taken before the heads are read, which need not show what is committed meanwhile.
   const { watches } = services.committer
-  const known = new Map([...watches.all()].map(({ tenant_id, witnessed, held }) => [tenant_id, { witnessed, held }]))
+  const known = new Map(
+    [...watches.all()].map(({ tenant_id, witnessed, held: { all } }) => [tenant_id, { witnessed, held: all }]),
+  )
   const alarmed = new Set(watches.alarmed().map(({ tenant_id }) => tenant_id))
   const listed = await listCurrentHeads(sql)
   const left = new Map<string, string>()
@@ -240,9 +243,9 @@ function openHead(
     if (!anchored || held.some((witness) => isSame(witness, anchored))) return { auditKey, all: [...held] }
     const isProven = isKeptHeadAuthentic(auditKey, tenant_id, anchored)
     if (!isProven && anchored.is_contradicted) return `the anchored ${forged.slice('the '.length)}`
-    watch.rememberAnchored(anchored, { isContradicted: anchored.is_contradicted })
+    watch.held.rememberAnchored(anchored, { isContradicted: anchored.is_contradicted })
     // If this process has seen a later one, that is not remembered.
-    const isNeeded = watch.held.some((witness) => isSame(witness, anchored))
+    const isNeeded = watch.held.all.some((witness) => isSame(witness, anchored))
     return { auditKey, all: isNeeded ? [...held, isProven ? anchored : { ...anchored, policy_version: 0 }] : [...held] }
   } catch (error) {
     return faultOf(tenant_id, error)

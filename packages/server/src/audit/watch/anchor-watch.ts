@@ -16,7 +16,8 @@ import { findContradiction, hasNamed, witnessOf } from '../named-entries.js'
 import { type NamedEntry, readLostHead, readRecordedTenants } from '../recorded-tenants.js'
 import { verifyLog } from '../verify/verify.js'
 import { findNewestAcceptance } from './accepted-rollback.js'
-import { earliestOf, type HeadWatch } from './head-watch.js'
+import { earliestOf } from './compare-heads.js'
+import type { HeadWatch } from './head-watch.js'
 import type { HeadWatches } from './head-watches.js'
 import { type Anchor, AnchorFault, readAnchor } from './newest-anchor.js'
 import { LATER_AT_ONCE, readLater } from './read-later.js'
@@ -50,7 +51,7 @@ export async function compareWithAnchor({
   const own = watches.get(INSTALLATION_ID)
   const anchor = await readAnchor(sql, auditKey).catch((error: unknown) => {
     if (!(error instanceof AnchorFault)) throw error
-    own.learn({ reason: error.message, witness: own.provenWitness })
+    own.learn({ reason: error.message, witness: own.held.proven })
     return undefined
   })
   if (own.alarm) return []
@@ -61,7 +62,8 @@ export async function compareWithAnchor({
     learnInvalid(own, reason, broken_at)
     return []
   }
-  for (const head of anchor?.heads ?? []) if (!head.is_contradicted) watches.get(head.tenant_id).rememberAnchored(head)
+  for (const head of anchor?.heads ?? [])
+    if (!head.is_contradicted) watches.get(head.tenant_id).held.rememberAnchored(head)
   const errors = anchor ? await examineContradicted(anchor, { sql, watches, ...keys }) : []
   return [...errors, ...(await compareWithRecord({ sql, watches, installationKey: auditKey, ...keys, anchor }))]
 }
@@ -69,7 +71,7 @@ export async function compareWithAnchor({
 function learnInvalid(own: HeadWatch, reason: string | undefined, broken_at: number | undefined): void {
   own.learn({
     reason: `the installation's log is not valid: ${reason}, entry ${broken_at}`,
-    witness: own.provenWitness,
+    witness: own.held.proven,
   })
 }
 
@@ -90,7 +92,7 @@ async function compareWithRecord({
   }
   for (const tenant_id of await findMissingTenants(sql, [...present.keys()])) {
     const watch = watches.get(tenant_id)
-    watch.learn({ reason: TENANT_GONE, witness: watch.provenWitness })
+    watch.learn({ reason: TENANT_GONE, witness: watch.held.proven })
   }
   const errors: unknown[] = []
   const covered = new Set(anchor?.heads.map(({ tenant_id }) => tenant_id))
@@ -111,7 +113,7 @@ async function compareWithRecord({
     const lost = id === undefined ? undefined : await readLostHead(sql, { auditKey: installationKey, tenant_id, id })
     if (!lost) watch.learn({ reason: id === undefined ? TENANT_UNKNOWN : TENANT_BACK, witness: undefined })
     else {
-      watch.rememberAnchored(lost)
+      watch.held.rememberAnchored(lost)
       errors.push(...(await examineTenant(watch, findAuditKey, (auditKey) => auditKey && watch.read(sql, auditKey))))
     }
   }
@@ -194,7 +196,7 @@ async function compareEnds(
   // What is shown in its place in this moment proves nothing: the log is followed from it.
   const remember = (tenant_id: string, named: NamedEntry) => {
     const witness = witnessOf(named)
-    if (witness && (anchored.get(tenant_id) ?? 0) < named.id) watches.get(tenant_id).rememberAnchored(witness)
+    if (witness && (anchored.get(tenant_id) ?? 0) < named.id) watches.get(tenant_id).held.rememberAnchored(witness)
   }
   for (const [tenant_id, named] of ends) {
     if ((heads.get(tenant_id)?.last_id ?? 0) >= named.id) remember(tenant_id, named)
@@ -206,7 +208,7 @@ async function compareEnds(
   }
   const open = new Map([...ends].filter((each) => !isReached(each)))
   const later = [...open].flatMap(([tenant_id, { id: end }]) => {
-    const [head, witness] = [heads.get(tenant_id), earliestOf(watches.get(tenant_id).held)]
+    const [head, witness] = [heads.get(tenant_id), earliestOf(watches.get(tenant_id).held.all)]
     return head && witness && head.last_id >= end ? [{ witness, head }] : []
   })
   for (let at = 0; at < later.length; at += LATER_AT_ONCE) {
@@ -241,7 +243,9 @@ function isWitnessed(
   const auditKey = openOrUndefined(found, openKey)
   if (!auditKey) return false
   const { wrapped_audit_key: _, ...head } = found
-  return watch.anchored ? watch.anchored.last_id >= end && isHeadAuthentic(auditKey, head) : watch.adopt(head, auditKey)
+  return watch.held.anchored
+    ? watch.held.anchored.last_id >= end && isHeadAuthentic(auditKey, head)
+    : watch.adopt(head, auditKey)
 }
 
 function openOrUndefined(
@@ -275,7 +279,7 @@ async function examineTenant(
   } catch (error) {
     if (error instanceof ChainAlarmError) return [] // the watch has raised the alarm
     if (!(error instanceof TamperedRowError)) return [error]
-    watch.learn({ reason: KEY_CHANGED, witness: watch.provenWitness })
+    watch.learn({ reason: KEY_CHANGED, witness: watch.held.proven })
     return []
   }
 }
@@ -309,12 +313,11 @@ async function examineContradicted(
     if (!head.is_contradicted) continue
     const watch = watches.get(head.tenant_id)
     const look = (auditKey: KeyObject | undefined) => {
-      if (!auditKey)
-        return head.is_there ? undefined : watch.learn({ reason: TENANT_GONE, witness: watch.provenWitness })
+      if (!auditKey) return head.is_there ? undefined : watch.learn({ reason: TENANT_GONE, witness: watch.held.proven })
       if (isKeptHeadAuthentic(auditKey, head.tenant_id, head)) return watch.read(sql, auditKey)
-      return watch.learn({ reason: 'the anchored head was changed outside the server', witness: watch.provenWitness })
+      return watch.learn({ reason: 'the anchored head was changed outside the server', witness: watch.held.proven })
     }
-    watch.rememberAnchored(head, { isContradicted: true })
+    watch.held.rememberAnchored(head, { isContradicted: true })
     errors.push(...(await examineTenant(watch, findAuditKey, look)))
   }
   return errors

@@ -3,8 +3,18 @@
  * database can put it there for the moment in which a process looks. So the entries after it are hashed again, stretch by stretch, up to the head.
  */
 import type { KeyObject } from 'node:crypto'
-import { type ChainedEntry, entryHash, entryMac, equalBytes, type Head, type KeptHead } from '../formats/chain.js'
+import {
+  type ChainedEntry,
+  entryHash,
+  entryMac,
+  equalBytes,
+  type Head,
+  isHeadAuthentic,
+  type KeptHead,
+  type Witness,
+} from '../formats/chain.js'
 import { acceptedVersionOf } from './accepted-rollback.js'
+import { earliestOf, findGoneBack } from './compare-heads.js'
 
 /** What proves a witness to another process: itself if it has a MAC, else the last head before it that has one; undefined if none is known. */
 export function sealedOf(witness: KeptHead): KeptHead | undefined {
@@ -49,4 +59,29 @@ export function followStretch(
   // An entry of after an accepted rollback must not count as one that this lost.
   const policy_version = Math.max(witnessed.policy_version, ...later.map(acceptedVersionOf))
   return { last_id: id, hash, policy_version, sealed: sealedOf(witnessed) }
+}
+
+/**
+ * Follows a log from everything that it must continue from: returns the head if these entries lead to it from all of that, what they reach if
+ * there are more, and undefined if it is to be found out what is wrong.
+ * @param stretch from the earliest of the held heads on
+ */
+export function followAll(
+  held: readonly KeptHead[],
+  { head, stretch, auditKey }: { head: Head; stretch: readonly ChainedEntry[]; auditKey: KeyObject },
+): KeptHead | undefined {
+  const from = earliestOf(held)
+  if (!from || !isHeadAuthentic(auditKey, head)) return undefined
+  if (held.some((witness) => findGoneBack(head, witness) !== undefined)) return undefined
+  const reached = followStretch(from, { head, stretch, auditKey })
+  if ('kind' in reached) return undefined
+  // One that these entries should have, and don't.
+  const isMissed = (witness: Witness) =>
+    witness !== from && witness.last_id <= reached.last_id && !includes(stretch, witness)
+  return held.some(isMissed) ? undefined : reached
+}
+
+/** Whether the entry of a head is one of these. */
+export function includes(stretch: readonly ChainedEntry[], { last_id, hash }: Witness): boolean {
+  return stretch.some((entry) => entry.id === last_id && equalBytes(entry.hash, hash))
 }

@@ -14,14 +14,13 @@ import {
   equalBytes,
   type Head,
   isHeadAuthentic,
-  isKeptHeadAuthentic,
   type KeptHead,
-  nextPolicyEpoch,
   purgeMarkMac,
-  type Witness,
 } from '../formats/chain.js'
 import { findAcceptedRollback } from './accepted-rollback.js'
-import { type Break, FOLLOWED_AT_ONCE, followStretch, sealedOf } from './follow-stretch.js'
+import { earliestOf, findGoneBack, laterOf, latestOf } from './compare-heads.js'
+import { type Break, FOLLOWED_AT_ONCE, followAll, followStretch, includes } from './follow-stretch.js'
+import { HeldHeads } from './held-heads.js'
 
 /** How long one reading may follow a log, in milliseconds: less than a call waits for the database, and so than a lock of the head is held. */
 const FOLLOW_MS = 2_000
@@ -48,69 +47,29 @@ interface Comparison {
   passed: Set<KeptHead>
 }
 
-/** A head that waits for the audit key. */
-interface Kept {
-  head: KeptHead
-  /** of an anchor or an entry of the installation's log: nobody who tells of it need have seen the tenant's log */
-  isAnchored: boolean
-}
-
 export class HeadWatch {
+  /** what the log must continue from */
+  readonly held: HeldHeads
   #known: Head | undefined
-  #witnessed: KeptHead | undefined
-  /** what was told of this log, until the audit key is available to authenticate the policy versions */
-  #kept: Kept[] = []
-  /** the latest of those that were authenticated */
-  #weighed: KeptHead | undefined
-  /** further heads from which the log must continue: each until a head was read that continues from all */
-  #besides: KeptHead[] = []
-  /** those of them that an anchor told */
-  readonly #anchored = new WeakSet<KeptHead>()
   #alarm: Alarm | undefined
   #hasCommitted = false
-  /** whether this process read a head that continues from all that it knew, or committed one */
-  #hasSeen = false
 
   constructor(
     readonly tenant_id: string,
     /** called once for each alarm */
     private readonly onAlarm: (tenant_id: string, reason: string) => void,
-  ) {}
+  ) {
+    this.held = new HeldHeads(tenant_id)
+  }
 
   /** The head in the database, as far as this process knows; undefined after `forget`. */
   get known(): Head | undefined {
     return this.#known
   }
 
-  /** The latest head that was witnessed: committed or read by this process, or of a checkpoint that was kept. */
+  /** The latest head that was witnessed. */
   get witnessed(): KeptHead | undefined {
-    const kept = this.#kept.flatMap(({ head, isAnchored }) => (isAnchored ? [] : [head]))
-    const besides = this.#besides.filter((witness) => !this.#anchored.has(witness))
-    return [...besides, ...kept].reduce<KeptHead | undefined>(laterOf, this.#witnessed)
-  }
-
-  /** The latest head of an anchor from which the log must continue besides, and of which that is still to be seen. */
-  get anchored(): KeptHead | undefined {
-    const kept = this.#kept.flatMap(({ head, isAnchored }) => (isAnchored ? [head] : []))
-    const besides = this.#besides.filter((witness) => this.#anchored.has(witness))
-    return [...besides, ...kept].reduce<KeptHead | undefined>(laterOf, undefined)
-  }
-
-  /** The witnessed head, and every other one from which the log must continue and of which that is still to be seen. */
-  get held(): KeptHead[] {
-    return [...(this.#witnessed ? [this.#witnessed] : []), ...this.#besides, ...this.#kept.map(({ head }) => head)]
-  }
-
-  /** The same as an alarm may state it: the latest by its entry, with no policy version that is not proven yet. */
-  get provenWitness(): KeptHead | undefined {
-    return laterOf([...this.#besides].reduce<KeptHead | undefined>(laterOf, this.#witnessed), this.provenKept)
-  }
-
-  /** The same of the kept checkpoint and the anchor alone, without what was read or committed since. */
-  get provenKept(): KeptHead | undefined {
-    return this.#kept
-      .map(({ head }) => ({ ...head, policy_version: 0 }))
-      .reduce<KeptHead | undefined>(laterOf, this.#weighed)
+    return this.held.witnessed
   }
 
   get alarm(): Alarm | undefined {
@@ -133,26 +92,23 @@ export class HeadWatch {
   }
 
   /**
-   * Records a head that this process committed. A commit that was given up on may end after later ones: the log must continue from it besides.
-   * With the audit key, a kept head that was not compared yet is weighed first: one of before an accepted rollback must not count as the later one.
+   * Records a head that this process committed. With the audit key, what was told and not compared yet is weighed first: a head of before an accepted
+   * rollback must not count as the later one.
    */
   commit(head: Head, auditKey?: KeyObject): void {
-    if (auditKey) this.#weighKept(auditKey)
+    if (auditKey) this.held.weigh(auditKey)
     this.#hasCommitted = true
-    const witnessed = this.#witnessed
-    this.witness(head)
-    if (witnessed && this.#witnessed === witnessed && !isSame(witnessed, head)) this.#besides.push(head)
+    if (this.held.commit(head)) this.#known = head
   }
 
   /** Records a head that was committed, or that follows from the witnessed one. An older one than is known is ignored. */
   witness(head: Head): void {
-    this.#hasSeen = true
-    if (this.#witnessLater(head)) this.#known = head
+    if (this.held.witness(head)) this.#known = head
   }
 
   /** Adopts a head of a log of which nothing was witnessed; returns false if no server wrote it. */
   adopt(head: Head, auditKey: KeyObject): boolean {
-    if (this.held.length > 0 || !isHeadAuthentic(auditKey, head)) return false
+    if (this.held.all.length > 0 || !isHeadAuthentic(auditKey, head)) return false
     this.witness(head)
     return true
   }
@@ -165,45 +121,16 @@ export class HeadWatch {
     { head, stretch }: { head: Head; stretch: readonly ChainedEntry[] },
     auditKey: KeyObject,
   ): 'wholly' | 'in part' | 'broken' {
-    this.#weighKept(auditKey)
-    const from = earliestOf(this.held)
-    if (!from) return 'broken'
-    const reached = followAll(this.held, { head, stretch, auditKey })
-    if (!reached) return 'broken'
+    this.held.weigh(auditKey)
+    const from = earliestOf(this.held.all)
+    const reached = followAll(this.held.all, { head, stretch, auditKey })
+    if (!from || !reached) return 'broken'
     if (reached !== head) {
-      this.#pass(from, reached, stretch)
+      this.held.followedTo(reached, from, stretch)
       return 'in part'
     }
-    this.#besides = []
-    this.witness(head)
+    if (this.held.followed(head)) this.#known = head
     return 'wholly'
-  }
-
-  // Only an accepted rollback lowers the id, and this process knows of the one that it committed: otherwise the log must continue from both.
-  #witnessLater(head: Head): boolean {
-    const witnessed = this.#witnessed
-    if (witnessed && !isAtLeast(head, witnessed)) return false
-    this.#witnessed = head
-    const isAccepted = witnessed && nextPolicyEpoch(head.policy_version) > nextPolicyEpoch(witnessed.policy_version)
-    if (witnessed && !isAccepted && !isPast(head, witnessed)) this.#besides.push(witnessed)
-    return true
-  }
-
-  /** Records the head of a kept checkpoint, or one that another process witnessed. The log must continue from it besides all that is known. */
-  remember(head: KeptHead): void {
-    this.#kept.push({ head, isAnchored: false })
-  }
-
-  /**
-   * Records the head that an anchor or another entry of the installation's log has of this log, from which the log must continue besides all that is
-   * known. If this process has seen a later one, it need not, unless the database contradicts it. The root of an anchor proves its id and hash.
-   */
-  rememberAnchored(head: KeptHead, { isContradicted = false } = {}): void {
-    const witnessed = this.#witnessed
-    const isSeen = this.#hasSeen && witnessed !== undefined && isPast(witnessed, head)
-    if (isSeen && (!isContradicted || isSame(witnessed, head))) return
-    const isHeld = this.held.some((other) => isSame(other, head) && other.policy_version >= head.policy_version)
-    if (!isHeld) this.#kept.push({ head, isAnchored: true })
   }
 
   /** Adopts an alarm that another process raised. */
@@ -247,21 +174,20 @@ export class HeadWatch {
     auditKey: KeyObject,
     { find, isEntryRead }: { find: (sql: Where, tenant_id: string) => Promise<Head | undefined>; isEntryRead: boolean },
   ): Promise<Head> {
-    this.#weighKept(auditKey)
+    this.held.weigh(auditKey)
     // Taken before the read, which need not show what is committed meanwhile.
-    const witnessed = this.#witnessed
-    const held = this.held
+    const { current, all } = this.held
     const head = await this.#readAuthentic(sql, auditKey, find)
     const passed = new Set<KeptHead>()
     const losses: Loss[] = []
     // The earliest first: from there the log is followed past the others.
-    for (const witness of held.toSorted((a, b) => a.last_id - b.last_id)) {
+    for (const witness of all.toSorted((a, b) => a.last_id - b.last_id)) {
       if (passed.has(witness)) continue
-      const isRead = isEntryRead || witness !== witnessed
+      const isRead = isEntryRead || witness !== current
       const where = { head, witnessed: witness, isEntryRead: isRead, passed }
       const loss = await this.#findLoss(sql, auditKey, where)
       passed.add(witness)
-      if (loss) losses.push(witness === witnessed ? { ...loss, witness: this.#witnessed ?? loss.witness } : loss)
+      if (loss) losses.push(witness === current ? { ...loss, witness: this.held.current ?? loss.witness } : loss)
     }
     // Of several heads that the log does not continue from, the latest one is what an operator must know of.
     const [first, ...others] = losses
@@ -272,42 +198,8 @@ export class HeadWatch {
       )
       await this.#raiseAlarm(sql, lost.fault, lost.witness)
     }
-    this.#besides = this.#besides.filter((witness) => !passed.has(witness))
-    this.#hasSeen = true
-    // What was committed meanwhile is not displaced by what was read before.
-    if (!this.#witnessed || passed.has(this.#witnessed)) this.#witnessed = head
-    else if (!isPast(this.#witnessed, head)) this.#besides.push(head)
+    this.held.read(head, passed)
     return head
-  }
-
-  // A kept policy version without an authentic MAC of the head may have been edited, and counts as that of the last head before it that has one,
-  // or 0. One that was raised would cause an alarm that no accepted rollback could end; one of 0, any that was accepted before would end: that of
-  // an anchor counts as one of the time of what this process knows otherwise.
-  #weighKept(auditKey: KeyObject): void {
-    for (const { head, isAnchored } of this.#kept.splice(0)) {
-      const unproven = isAnchored ? (this.#witnessed?.policy_version ?? 0) : 0
-      const isProven = (each: KeptHead) => isKeptHeadAuthentic(auditKey, this.tenant_id, each)
-      const sealed = [head, head.sealed].find((each) => each && isProven(each))
-      const witness = sealed === head ? head : { ...head, policy_version: sealed?.policy_version ?? unproven, sealed }
-      this.#weighed = laterOf(this.#weighed, witness)
-      this.#hold(witness, isAnchored)
-    }
-  }
-
-  // None takes the place of another one: somebody may have had another log anchored, or written into the file.
-  #hold(witness: KeptHead, isAnchored: boolean): void {
-    if (!this.#witnessed) {
-      this.#witnessed = witness
-      return
-    }
-    const same = this.held.find((other) => isSame(other, witness))
-    if (same && same.policy_version >= witness.policy_version) return
-    if (same && same === this.#witnessed) {
-      this.#witnessed = witness
-      return
-    }
-    if (isAnchored) this.#anchored.add(witness)
-    this.#besides.push(witness)
   }
 
   // Several rows in the place of one: no server wrote them.
@@ -374,31 +266,12 @@ export class HeadWatch {
         passed.add(from)
         return undefined
       }
-      for (const other of this.held) if (other === from || includes(stretch, other)) passed.add(other)
+      for (const other of this.held.all) if (other === from || includes(stretch, other)) passed.add(other)
       if (reached === head) return undefined
-      this.#pass(from, reached, stretch)
+      this.held.followedTo(reached, from, stretch)
       if (performance.now() > until) throw new UnfollowedLogError()
       from = reached
     }
-  }
-
-  // A head that is reached counts only once the log is known to continue from everything that was witnessed. As far as a log was followed in
-  // part, what lies before that is known to be in it.
-  #pass(from: KeptHead, reached: KeptHead, stretch: readonly ChainedEntry[]): void {
-    if (!this.held.includes(from)) return // what was committed meanwhile counts
-    const isPassed = (witness: KeptHead) => witness === from || includes(stretch, witness)
-    const others = this.#besides.filter((witness) => !isPassed(witness))
-    const passed = this.held.filter(isPassed)
-    const next = Object.assign(reached, {
-      policy_version: Math.max(...[reached, ...passed].map((each) => each.policy_version)),
-      sealed: passed.map(sealedOf).reduce(laterOf, undefined),
-    })
-    if (this.#witnessed && isPassed(this.#witnessed)) this.#witnessed = next
-    else {
-      if (this.#anchored.has(from)) this.#anchored.add(next)
-      others.push(next)
-    }
-    this.#besides = others
   }
 
   // Whoever hides the row can write a mark too, but not one with a valid MAC.
@@ -414,11 +287,7 @@ export class HeadWatch {
   }
 
   // A session in which rows are not read as they were written proves nothing.
-  async #raiseAlarm(
-    sql: Queryable,
-    reason: string,
-    witness = this.#besides.reduce<KeptHead | undefined>(laterOf, this.#witnessed),
-  ): Promise<never> {
+  async #raiseAlarm(sql: Queryable, reason: string, witness = latestOf(this.held.weighed)): Promise<never> {
     await assertFormats(sql)
     if (this.#alarm === undefined) this.#setAlarm({ reason, witness })
     throw new ChainAlarmError(reason)
@@ -436,69 +305,4 @@ function faultOf({ id, kind }: Break): string {
   return kind === 'differs'
     ? `entry ${id} of the audit chain differs from the one that was written`
     : `entry ${id} of the audit chain does not follow from those that were written`
-}
-
-/** Whether a head is the other one or after it. An accepted rollback raises the version and lowers the id. */
-export function isAtLeast(head: Witness, other: Witness): boolean {
-  if (head.policy_version !== other.policy_version) return head.policy_version > other.policy_version
-  return head.last_id >= other.last_id
-}
-
-/** Whether a head is that of an entry at or after the other one's, and no policy version says that it is of before that. */
-export function isPast(head: Witness, other: Witness): boolean {
-  return head.last_id >= other.last_id && head.policy_version >= other.policy_version
-}
-
-/** Whether two heads are of the same entry. */
-export function isSame(head: Witness, other: Witness): boolean {
-  return head.last_id === other.last_id && equalBytes(head.hash, other.hash)
-}
-
-/** The one of the earliest entry, from which a log is followed past the others. */
-export function earliestOf(held: readonly KeptHead[]): KeptHead | undefined {
-  return held.reduce<KeptHead | undefined>(
-    (one, other) => (one && one.last_id <= other.last_id ? one : other),
-    undefined,
-  )
-}
-
-/**
- * Follows a log from everything that it must continue from: returns the head if these entries lead to it from all of that, what they reach if
- * there are more, and undefined if it is to be found out what is wrong.
- * @param stretch from the earliest of the held heads on
- */
-export function followAll(
-  held: readonly KeptHead[],
-  { head, stretch, auditKey }: { head: Head; stretch: readonly ChainedEntry[]; auditKey: KeyObject },
-): KeptHead | undefined {
-  const from = earliestOf(held)
-  if (!from || !isHeadAuthentic(auditKey, head)) return undefined
-  if (held.some((witness) => findGoneBack(head, witness) !== undefined)) return undefined
-  const reached = followStretch(from, { head, stretch, auditKey })
-  if ('kind' in reached) return undefined
-  // One that these entries should have, and don't.
-  const isMissed = (witness: Witness) =>
-    witness !== from && witness.last_id <= reached.last_id && !includes(stretch, witness)
-  return held.some(isMissed) ? undefined : reached
-}
-
-function includes(stretch: readonly ChainedEntry[], { last_id, hash }: Witness): boolean {
-  return stretch.some((entry) => entry.id === last_id && equalBytes(entry.hash, hash))
-}
-
-/** The one of the later entry, which is what an operator must know of; of the same entry the one of the higher policy version, or else the first. */
-export function laterOf(one: KeptHead | undefined, other: KeptHead | undefined): KeptHead | undefined {
-  if (!one || !other) return one ?? other
-  if (one.last_id !== other.last_id) return one.last_id > other.last_id ? one : other
-  return other.policy_version > one.policy_version ? other : one
-}
-
-/** What is wrong with a head that is before the witnessed one; undefined if it is not. An accepted rollback may explain it. */
-export function findGoneBack(head: Witness, witnessed: Witness): string | undefined {
-  if (head.last_id >= witnessed.last_id && head.policy_version >= witnessed.policy_version) return undefined
-  const from =
-    head.last_id < witnessed.last_id
-      ? `from entry ${witnessed.last_id} to ${head.last_id}`
-      : `to before a change of rights (policy version ${witnessed.policy_version}, now ${head.policy_version})`
-  return `the audit chain went back ${from}: the database was restored or tampered with`
 }

@@ -1,8 +1,9 @@
 /** The watches over all tenants' heads; one set a process. */
 
 import type { KeptHead } from '../formats/chain.js'
+import { isPast } from './compare-heads.js'
 import { Comparisons } from './comparisons.js'
-import { HeadWatch, isPast } from './head-watch.js'
+import { HeadWatch } from './head-watch.js'
 
 /** A head that a process witnessed, for another one. */
 export type WitnessedHead = KeptHead & { tenant_id: string }
@@ -43,8 +44,8 @@ export function createHeadWatches(
       [...watches.values()].flatMap(({ tenant_id, witnessed }) => (witnessed ? [{ tenant_id, ...witnessed }] : [])),
     rememberAll(heads) {
       for (const { tenant_id, ...head } of heads) {
-        const { witnessed } = get(tenant_id)
-        if (!witnessed || !isPast(witnessed, head)) get(tenant_id).remember(head)
+        const { held } = get(tenant_id)
+        if (!held.witnessed || !isPast(held.witnessed, head)) held.remember(head)
       }
     },
     comparisons,

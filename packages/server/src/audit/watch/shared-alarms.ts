@@ -30,7 +30,8 @@ import {
 } from '../formats/chain.js'
 import { isLossAccepted } from '../recorded-tenants.js'
 import { findAcceptedRollback, findNewestAcceptance } from './accepted-rollback.js'
-import { type Alarm, type HeadWatch, isAtLeast, laterOf } from './head-watch.js'
+import { isAtLeast, laterOf } from './compare-heads.js'
+import type { Alarm, HeadWatch } from './head-watch.js'
 import type { HeadWatches } from './head-watches.js'
 import { LATER_AT_ONCE, type Later, readLater } from './read-later.js'
 
@@ -161,7 +162,7 @@ export function createSharedAlarms({
       const witness = witnesses.get(tenant_id)
       const { witnessed, held } = watches.get(tenant_id)
       // What this process has written meanwhile it knows.
-      const isKnown = head && witnessed && held.length === 1 && isAtLeast(witnessed, head)
+      const isKnown = head && witnessed && held.all.length === 1 && isAtLeast(witnessed, head)
       return head && witness && !isKnown ? [{ witness, head }] : []
     })
   }
@@ -179,14 +180,14 @@ export function createSharedAlarms({
   /** Adopts heads of tenants of which this process has seen none yet; returns the watches of those whose head is not authentic. */
   async function learnUnseen(): Promise<HeadWatch[]> {
     const page = await listTenantsWithHeads(sql, searchedThrough, COMPARED_AT_ONCE)
-    const isUnseen = ({ held, alarm }: HeadWatch) => held.length === 0 && !alarm
+    const isUnseen = ({ held, alarm }: HeadWatch) => held.all.length === 0 && !alarm
     const unseen = page.filter((tenant_id) => isUnseen(watches.get(tenant_id)))
     const heads = unseen.length > 0 ? await listHeadsWithKeys(sql, unseen) : []
     searchedThrough = page.length < COMPARED_AT_ONCE ? FIRST_ID : (page.at(-1) ?? FIRST_ID)
     return heads.flatMap(({ wrapped_audit_key, ...head }) => {
       const watch = watches.get(head.tenant_id)
       const auditKey = keyOf(head.tenant_id, wrapped_audit_key)
-      return watch.held.length > 0 || (auditKey && watch.adopt(head, auditKey)) ? [] : [watch]
+      return watch.held.all.length > 0 || (auditKey && watch.adopt(head, auditKey)) ? [] : [watch]
     })
   }
 
@@ -205,12 +206,12 @@ export function createSharedAlarms({
     const watch = watches.get(row.tenant_id)
     if (watch.alarm && row.last_id <= (watch.alarm.witness?.last_id ?? 0)) return
     if (await isGone(row.tenant_id)) {
-      watch.learn({ reason: TENANT_GONE, witness: watch.provenWitness })
+      watch.learn({ reason: TENANT_GONE, witness: watch.held.proven })
       return
     }
     const auditKey = await findAuditKey(row.tenant_id).catch(unlessTampered)
     if (!auditKey || auditKey === 'tampered' || !isGenuine(row, auditKey)) {
-      watch.learn({ reason: 'the database contains an alarm that no server wrote', witness: watch.provenWitness })
+      watch.learn({ reason: 'the database contains an alarm that no server wrote', witness: watch.held.proven })
       return
     }
     if (await wasAccepted(row, auditKey)) {
@@ -222,7 +223,7 @@ export function createSharedAlarms({
     if (watch.alarm) return watch.learnWitness(witness)
     // What this process witnessed may be later than what the row says: then its own alarm replaces the row. Taken before the log is read,
     // which may have been cut off by now; a process that opens, such as a command, has read it already.
-    const own = isServing ? watch.provenWitness : watch.provenKept
+    const own = isServing ? watch.held.proven : watch.held.provenKept
     await raiseOwn(watch, auditKey)
     watch.learn({ reason, witness: laterOf(witness, own) })
   }
@@ -248,7 +249,7 @@ export function createSharedAlarms({
       acceptedGone.delete(tenant_id)
     }
     const auditKey = await findAuditKey(tenant_id).catch(unlessTampered)
-    if (auditKey === 'tampered') return watch.learn({ reason: KEY_CHANGED, witness: watch.provenWitness })
+    if (auditKey === 'tampered') return watch.learn({ reason: KEY_CHANGED, witness: watch.held.proven })
     if (!auditKey) return
     const head = await raiseOwn(watch, auditKey)
     if (head) watch.witness(head) // a purge took the entry: from now on the head is compared
@@ -331,7 +332,7 @@ export function createSharedAlarms({
   function nextWitnesses(): Turn {
     // Of several of a tenant the earliest one last: from that one the log is followed.
     const all = [...watches.all()].flatMap(({ tenant_id, held }) =>
-      held.toSorted((a, b) => b.last_id - a.last_id).map((witness) => ({ tenant_id, ...witness })),
+      held.all.toSorted((a, b) => b.last_id - a.last_id).map((witness) => ({ tenant_id, ...witness })),
     )
     if (turn >= all.length) turn = 0
     const from = turn
