@@ -30,6 +30,17 @@ describe('README.md', () => {
   })
 })
 
+describe('CONTRIBUTING.md', () => {
+  it('names only tests that there are', () => {
+    const named = [...read('CONTRIBUTING.md').matchAll(/(\S+\.test\.ts).* -t (?:'([^']+)'|(\w+))/g)]
+    expect(named.length).toBeGreaterThan(1)
+    for (const [, file = '', quoted, word = ''] of named) {
+      const titles = [...read(file).matchAll(/\b(?:it|describe)\S*\(\s*'([^']+)'/g)].map(([, title]) => title)
+      expect([file, titles]).toEqual([file, expect.arrayContaining([expect.stringContaining(quoted ?? word)])])
+    }
+  })
+})
+
 describe('the quickstart', () => {
   it('is shown in README.md as it is, before anything else that is to be run', () => {
     const [first] = read('README.md').match(/^```(?:js|ts|sh)\n.*?^```$/gms) ?? []

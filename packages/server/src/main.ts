@@ -1,16 +1,8 @@
 /** The `eaas` command: which commands there are, and how it ends. */
 import { Command, Help } from 'commander'
-import { addApiKey } from './cli/api-key.js'
-import { addAudit } from './cli/audit.js'
 import { refuseRepeated, requireAfterUnknown } from './cli/command.js'
-import { addDoctor } from './cli/doctor.js'
+import { COMMANDS } from './cli/commands.js'
 import { fail } from './cli/fail.js'
-import { addKey } from './cli/key.js'
-import { addMigrate } from './cli/migrate.js'
-import { addPurge } from './cli/purge.js'
-import { addStart } from './cli/start.js'
-import { addTenant } from './cli/tenant.js'
-import { addWitness } from './cli/witness.js'
 import { addWorker } from './cli/worker.js'
 import { VERSION } from './version.js'
 
@@ -33,19 +25,7 @@ const program = new Command('eaas')
     process.exit(exitCode === 0 ? 0 : code.startsWith('commander.') ? 2 : exitCode)
   })
 
-const COMMANDS = [
-  addStart,
-  addMigrate,
-  addDoctor,
-  addTenant,
-  addApiKey,
-  addKey,
-  addAudit,
-  addPurge,
-  addWitness,
-  addWorker,
-]
-for (const add of COMMANDS) add(program)
+for (const add of [...COMMANDS, addWorker]) add(program)
 refuseRepeated(program)
 requireAfterUnknown(program)
 

@@ -4,7 +4,7 @@ import { inspect } from 'node:util'
 import { afterAll, describe, expect, it } from 'vitest'
 import { type Client, createClient, type EaasError, isEaasError, text } from '../../../packages/sdk/src/index.js'
 import { type Lie, liesOf, PAGES, type Sample } from '../../../packages/sdk/src/test-support/lies.js'
-import { createTestService } from '../../../packages/sdk/src/testing.js'
+import { createTestService, type TestOperation } from '../../../packages/sdk/src/testing.js'
 
 const SECRET = 'the SECRET that is sealed'
 const TIMEOUT_MS = 10_000
@@ -17,33 +17,36 @@ const { id: apiKeyId } = await owner.apiKeys.create({ name: 'x', permissions: ['
 /** What an error must never hold: the plaintext, the API key, every DEK and secret that went over the wire. */
 const secrets = new Set([SECRET, Buffer.from(SECRET).toString('base64'), service.apiKey])
 
-const CALLS: Record<string, (eaas: Client) => Promise<unknown>> = {
+type Call = (eaas: Client) => Promise<unknown>
+
+/** Every call of the API that the SDK makes; a batch and its answers are made of them. */
+const CALLS: Record<string, Call> = {
   wrap: (eaas) => eaas.encrypt(SECRET, { keyId }),
   unwrap: (eaas) => eaas.decryptText(stored),
   rewrap: (eaas) => eaas.rewrap(stored),
   hash: (eaas) => eaas.hash(SECRET, { keyId }),
-  'server encrypt': (eaas) => eaas.server.encrypt(SECRET, { keyId }),
-  'server decrypt': (eaas) => eaas.server.decryptText(stored),
-  'create key': (eaas) => eaas.keys.create({ name: 'another' }),
-  'list keys': (eaas) => eaas.keys.list(),
-  'get key': (eaas) => eaas.keys.get(keyId),
-  'rotate key': (eaas) => eaas.keys.rotate(keyId),
-  'set rotation': (eaas) => eaas.keys.setRotation(keyId, 30),
-  'export key': (eaas) => eaas.keys.export(keyId),
-  'disable key': (eaas) => eaas.keys.disable(keyId),
-  'destroy key': (eaas) => eaas.keys.destroy(keyId, name),
-  'cancel destruction': (eaas) => eaas.keys.cancelDestruction(keyId),
-  'enable key': (eaas) => eaas.keys.enable(keyId),
-  'list audit': (eaas) => eaas.audit.list(),
-  'verify audit': (eaas) => eaas.audit.verify(),
-  'create api key': (eaas) => eaas.apiKeys.create({ name: 'y', permissions: ['decrypt'] }),
-  'list api keys': (eaas) => eaas.apiKeys.list(),
-  'update api key': (eaas) => eaas.apiKeys.update(apiKeyId, { name: 'z' }),
-  'revoke api key': (eaas) => eaas.apiKeys.revoke(apiKeyId),
-  tenant: (eaas) => eaas.tenant(),
-  usage: (eaas) => eaas.usage(),
-  health: (eaas) => eaas.health(),
-}
+  encrypt: (eaas) => eaas.server.encrypt(SECRET, { keyId }),
+  decrypt: (eaas) => eaas.server.decryptText(stored),
+  createKey: (eaas) => eaas.keys.create({ name: 'another' }),
+  listKeys: (eaas) => eaas.keys.list(),
+  getKey: (eaas) => eaas.keys.get(keyId),
+  rotateKey: (eaas) => eaas.keys.rotate(keyId),
+  setRotation: (eaas) => eaas.keys.setRotation(keyId, 30),
+  exportKey: (eaas) => eaas.keys.export(keyId),
+  disableKey: (eaas) => eaas.keys.disable(keyId),
+  destroyKey: (eaas) => eaas.keys.destroy(keyId, name),
+  cancelDestruction: (eaas) => eaas.keys.cancelDestruction(keyId),
+  enableKey: (eaas) => eaas.keys.enable(keyId),
+  listAudit: (eaas) => eaas.audit.list(),
+  verifyAudit: (eaas) => eaas.audit.verify(),
+  createApiKey: (eaas) => eaas.apiKeys.create({ name: 'y', permissions: ['decrypt'] }),
+  listApiKeys: (eaas) => eaas.apiKeys.list(),
+  updateApiKey: (eaas) => eaas.apiKeys.update(apiKeyId, { name: 'z' }),
+  revokeApiKey: (eaas) => eaas.apiKeys.revoke(apiKeyId),
+  getTenant: (eaas) => eaas.tenant(),
+  getUsage: (eaas) => eaas.usage(),
+  getHealth: (eaas) => eaas.health(),
+} satisfies Record<Exclude<TestOperation, 'batch' | 'createKeys'>, Call>
 
 /** What the newest client sent in secret. */
 let sent: string[] = []
@@ -103,7 +106,7 @@ async function expectRefused(lie: string, call: Promise<unknown>): Promise<EaasE
 async function expectAllRefused(call: string, lies: readonly Lie[]): Promise<void> {
   for (const { lie, respond } of lies) {
     const eaas = connect(respond)
-    await expectRefused(lie, (CALLS[call] as (typeof CALLS)[string])(eaas))
+    await expectRefused(lie, (CALLS[call] as Call)(eaas))
     eaas.close()
   }
 }
@@ -115,7 +118,7 @@ describe.each(Object.keys(CALLS))('what is answered to %s', (call) => {
     const { status, body } = sample
     const headers = { 'content-type': 'application/json' }
     const eaas = connect(() => new Response(body === undefined ? null : JSON.stringify(body), { status, headers }))
-    await CALLS[call]?.(eaas)
+    await (CALLS[call] as Call)(eaas)
     eaas.close()
   })
 
@@ -137,24 +140,22 @@ describe('the key that an answer is about', () => {
     'unwrap',
     'rewrap',
     'hash',
-    'server encrypt',
-    'get key',
-    'rotate key',
-    'set rotation',
-    'export key',
-    'destroy key',
-    'cancel destruction',
-    'enable key',
-    'update api key',
+    'encrypt',
+    'getKey',
+    'rotateKey',
+    'setRotation',
+    'exportKey',
+    'destroyKey',
+    'cancelDestruction',
+    'enableKey',
+    'updateApiKey',
   ]
 
   it.each(about)('must be the one that was asked for: %s', async (call) => {
     const { status, body } = samples[call] as Sample
     for (const field of ['id', 'key_id'].filter((field) => field in (body as object))) {
       const eaas = connect(() => Response.json({ ...(body as object), [field]: other }, { status }))
-      expect((await expectRefused(`another ${field}`, (CALLS[call] as (typeof CALLS)[string])(eaas))).code).toBe(
-        'E_PROTOCOL',
-      )
+      expect((await expectRefused(`another ${field}`, (CALLS[call] as Call)(eaas))).code).toBe('E_PROTOCOL')
       eaas.close()
     }
   })

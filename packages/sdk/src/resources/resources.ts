@@ -28,41 +28,44 @@ interface Loaded {
 export function createResources(http: Http, load: () => Soon<Loaded>): Resources {
   const audit = async () => (await load()).createAudit(http)
   return {
-    keys: lazily<Keys>(
-      async () => (await load()).createKeys(http),
-      [
-        'create',
-        'createMany',
-        'ensure',
-        'list',
-        'get',
-        'rotate',
-        'setRotation',
-        'disable',
-        'enable',
-        'destroy',
-        'cancelDestruction',
-        'export',
-      ],
-    ),
-    apiKeys: lazily<ApiKeys>(async () => (await load()).createApiKeys(http), ['create', 'list', 'update', 'revoke']),
+    keys: lazily<Keys>(async () => (await load()).createKeys(http), {
+      create: 0,
+      createMany: 0,
+      ensure: 0,
+      list: 0,
+      get: 0,
+      rotate: 0,
+      setRotation: 0,
+      disable: 0,
+      enable: 0,
+      destroy: 0,
+      cancelDestruction: 0,
+      export: 0,
+    }),
+    apiKeys: lazily<ApiKeys>(async () => (await load()).createApiKeys(http), {
+      create: 0,
+      list: 0,
+      update: 0,
+      revoke: 0,
+    }),
     audit: Object.freeze<Audit>({
-      ...lazily<Omit<Audit, 'entries'>>(audit, ['list', 'verify']),
+      ...lazily<Omit<Audit, 'entries'>>(audit, { list: 0, verify: 0 }),
       async *entries(...args) {
         yield* (await audit()).entries(...args)
       },
     }),
-    server: lazily<ServerMode>(
-      async () => (await load()).createServerMode(http),
-      ['encrypt', 'decrypt', 'decryptText'],
-    ),
-    ...lazily<Service>(async () => (await load()).createService(http), ['tenant', 'usage', 'health']),
+    server: lazily<ServerMode>(async () => (await load()).createServerMode(http), {
+      encrypt: 0,
+      decrypt: 0,
+      decryptText: 0,
+    }),
+    ...lazily<Service>(async () => (await load()).createService(http), { tenant: 0, usage: 0, health: 0 }),
   }
 }
 
-/** Makes a resource that is loaded by its first call. */
-function lazily<R extends object>(load: () => Promise<R>, names: readonly (keyof R & string)[]): R {
+/** Makes a resource that is loaded by its first call. `names` has each of its methods, or it does not compile. */
+function lazily<R extends object>(load: () => Promise<R>, names: Readonly<Record<keyof R & string, 0>>): R {
   type Calls = Record<string, (...args: unknown[]) => Promise<unknown>>
   const callOf = (name: string) => traced(async (...args) => ((await load()) as Calls)[name]?.(...args))
-  return Object.freeze(Object.fromEntries(names.map((name) => [name, callOf(name)]))) as R
+  return Object.freeze(Object.fromEntries(Object.keys(names).map((name) => [name, callOf(name)]))) as R
 }
