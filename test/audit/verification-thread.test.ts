@@ -77,6 +77,7 @@ describe.skipIf(!runs)(
         { after_id: 2, through_id: 4 },
         { checkpoint },
         { witnessed },
+        { noted: { id: 3, every: 2 } },
       ]) {
         const valid: ValidLog[] = []
         const onValid = (found: ValidLog) => void valid.push(found)

@@ -4,10 +4,15 @@ import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { describe, expect, it } from 'vitest'
+import { entryHash, genesisHash } from '../../../packages/server/src/audit/formats/chain.js'
+import { encodePublicKey } from '../../../packages/server/src/audit/formats/checkpoint.js'
+import { entryLine, headerLine, trailerLine } from '../../../packages/server/src/audit/formats/export.js'
+import { signStretch } from '../../../packages/server/src/audit/formats/stretch.js'
 import { splitLines } from '../../../packages/server/src/audit/verify/split-lines.js'
 import { verifyExport } from '../../../packages/server/src/audit/verify/verify-export.js'
 import { archiveEntries } from '../../../packages/server/src/jobs/archive-entries.js'
 import { purgeTenant } from '../../../packages/server/src/jobs/purge-tenants.js'
+import { findHead, readChain } from '../../../packages/server/src/store/audit.js'
 import { runCommand } from '../../support/command-host.js'
 import { shellOf } from '../../support/server-docs.js'
 import { ROOT_KEY } from '../../support/service.js'
@@ -30,6 +35,31 @@ import {
 } from './scene.js'
 
 useLog()
+
+/** The entries that a purge takes, as they are in the database. */
+async function readOld() {
+  const old = await readChain(service.services.sql, { tenant_id, after_id: 0, through_id: OLD, limit: OLD })
+  const hash = old.at(-1)?.hash ?? new Uint8Array()
+  return { old, stretch: { tenant_id, after_id: 0, through_id: OLD, hash } }
+}
+
+/** The archive of another history: a server signed it, but one of its entries is not the one that is in the database. */
+async function archiveOfOthers(): Promise<string> {
+  const { sql, signingKey } = service.services
+  const [{ old }, head] = [await readOld(), await findHead(sql, tenant_id)]
+  let hash = genesisHash(tenant_id)
+  const others = old.map((entry) => {
+    const other = entry.id === 5 ? { ...entry, ip_address: '203.0.113.9' } : entry
+    hash = entryHash(hash, other)
+    return { ...other, hash }
+  })
+  if (!head) throw new Error('the tenant should have a head')
+  const statement = { tenant_id, last_id: OLD, hash, head_id: head.last_id, head_hash: head.hash }
+  const stretch = signStretch(signingKey, { ...statement, created_at: new Date(PRESENT).toISOString() })
+  const header = headerLine({ tenant_id, after_id: 0, after_hash: genesisHash(tenant_id) })
+  const trailer = trailerLine({ stretch, public_key: encodePublicKey(signingKey) })
+  return [header, ...others.map(entryLine), trailer].join('')
+}
 
 describe('an archive', () => {
   it('has exactly the purged entries, verifies offline, and the log that is left continues it', async () => {
@@ -114,7 +144,7 @@ describe('an archive', () => {
 
   it('that an earlier run wrote before it crashed is used unchanged', async () => {
     const archiveDir = join(folder, 'earlier')
-    await archiveEntries(service.services, { tenant_id, after_id: 0, through_id: OLD }, archiveDir)
+    await archiveEntries(service.services, (await readOld()).stretch, archiveDir)
     const before = await readFile(join(archiveDir, archiveName()))
     clock.now += 1_000
     expect(await purge({ archiveDir })).toMatchObject({ entries: OLD })
@@ -126,7 +156,7 @@ describe('an archive', () => {
     ['cut', undefined],
   ])('never overwrites a file that is not an archive: %s', async (name, content) => {
     const archiveDir = join(folder, name)
-    await archiveEntries(service.services, { tenant_id, after_id: 0, through_id: OLD }, archiveDir)
+    await archiveEntries(service.services, (await readOld()).stretch, archiveDir)
     const path = join(archiveDir, archiveName())
     const kept = content ?? (await readFile(path, 'utf8')).slice(0, -300)
     await writeFile(path, kept)
@@ -150,6 +180,40 @@ describe('an archive', () => {
     expect(await stored()).toEqual(before)
   })
 
+  it('is refused if it has other entries than the log, although a server signed them', async () => {
+    const archiveDir = join(folder, 'others')
+    await mkdir(archiveDir)
+    await writeFile(join(archiveDir, archiveName()), await archiveOfOthers())
+    const before = await stored()
+    await expect(purge({ archiveDir })).rejects.toThrow('its entries are not those that were verified')
+    expect(await stored()).toEqual(before)
+  })
+
+  it('is not kept if other entries were exported than those that were verified', async () => {
+    const archiveDir = join(folder, 'exchanged')
+    const stretch = { ...(await readOld()).stretch, hash: new Uint8Array(32) }
+    await expect(archiveEntries(service.services, stretch, archiveDir)).rejects.toThrow('not those that were verified')
+    expect(await readdir(archiveDir)).toEqual([])
+  })
+
+  it('is set aside, and nothing is purged, if the log was verified with other entries before the marks', async () => {
+    const archiveDir = join(folder, 'aside')
+    let verifications = 0
+    const verifyLog: typeof service.services.verifyLog = (options) => {
+      verifications += 1
+      if (verifications === 1) return service.services.verifyLog(options)
+      const noted = new Map([[OLD, new Uint8Array(32)]])
+      return service.services.verifyLog({ ...options, onValid: (valid) => options.onValid?.({ ...valid, noted }) })
+    }
+    const exchanged = { ...service.services, verifyLog }
+    await expect(purgeTenant(exchanged, tenant_id, { ...RETENTION, archiveDir })).rejects.toMatchObject({
+      code: 'E_STATE',
+      message: expect.stringContaining(`entry ${OLD} was another one when the purge was planned`),
+    })
+    expect(await readdir(archiveDir)).toEqual([expect.stringMatching(/\.refused$/)])
+    expect(await stored()).toMatchObject({ marks: [], rows: expect.arrayContaining([1, OLD]) })
+  })
+
   it('is not written for a log that does not verify, and nothing is purged', async () => {
     const archiveDir = join(folder, 'unverified')
     const { sql } = service.services
@@ -171,7 +235,7 @@ describe('an archive', () => {
 
   it('is not kept if an entry was altered while it was written, and nothing is purged', async () => {
     const archiveDir = join(folder, 'altered')
-    const stretch = { tenant_id, after_id: 0, through_id: OLD }
+    const { stretch } = await readOld()
     const { sql } = service.services
     await sql`update audit_log set actor = 'x' where tenant_id = ${tenant_id} and id = 5`
     await expect(archiveEntries(service.services, stretch, archiveDir)).rejects.toMatchObject({

@@ -156,6 +156,16 @@ describe('a purge is refused', () => {
     await expect(purging).rejects.toThrow(`nothing is purged: entry ${ALL - 1} `)
   })
 
+  it('if another entry is there than the one that was verified', async () => {
+    const honest = verifyOnce()
+    const noted = new Map([[OLD, new Uint8Array(32)]])
+    const verify: typeof honest = async (...given) => ({ ...(await honest(...given)), noted })
+    await restate()
+    const purging = performAsSystem(service.services, tenant_id, purgeAudit({ ...RETENTION, verify }))
+    await expect(purging).rejects.toThrow(`entry_altered, entry ${OLD}`)
+    expect(await stored()).toMatchObject({ marks: [] })
+  })
+
   it('if it would delete more than the allowed share of what an earlier purge took nothing of', async () => {
     await purge()
     clock.now = PRESENT + 300 * DAY_MS

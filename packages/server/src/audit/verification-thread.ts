@@ -29,6 +29,7 @@ export interface ThreadTask {
   isHeadIgnored: VerifyOptions['isHeadIgnored']
   after_id: number | undefined
   through_id: number | undefined
+  noted: VerifyOptions['noted']
 }
 
 export type ToThread = { kind: 'verify'; id: number; task: ThreadTask } | { kind: 'abort'; id: number }
@@ -140,9 +141,10 @@ function taskOf({
   isHeadIgnored,
   after_id,
   through_id,
+  noted,
 }: VerifyOptions): ThreadTask {
   const head = witnessed && { last_id: witnessed.last_id, hash: witnessed.hash }
-  return { tenant_id, auditKey, rowKey, checkpoint, witnessed: head, named, isHeadIgnored, after_id, through_id }
+  return { tenant_id, auditKey, rowKey, checkpoint, witnessed: head, named, isHeadIgnored, after_id, through_id, noted }
 }
 
 function revive({ name, message, stack, code }: ThreadFailure): Error {

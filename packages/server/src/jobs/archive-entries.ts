@@ -1,9 +1,10 @@
 /** Archives entries before a purge deletes them: as an export in a directory that is complete, verified and on disk. */
 import { randomUUID } from 'node:crypto'
 import { createReadStream, createWriteStream } from 'node:fs'
-import { link, open, rm } from 'node:fs/promises'
+import { link, open, rename, rm } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { pipeline } from 'node:stream/promises'
+import { equalBytes } from '../audit/formats/chain.js'
 import { encodePublicKey } from '../audit/formats/checkpoint.js'
 import { splitLines } from '../audit/verify/split-lines.js'
 import { verifyExport } from '../audit/verify/verify-export.js'
@@ -18,15 +19,17 @@ export interface Stretch {
   tenant_id: string
   after_id: number
   through_id: number
+  /** of the last entry, by a verification of the log: so each of the archive's entries is one that was verified */
+  hash: Uint8Array
 }
 
 /**
  * Exports a stretch of a log to a file of its own. A file with an archive's name has all of the entries and verifies; an existing file
- * is never overwritten: it is used if it is a complete archive of the entries, and otherwise the call fails.
+ * is never overwritten: it is used if it is a complete archive of the entries, and otherwise the call fails. Returns the file's path.
  *
  * @throws Refusal E_STATE if the entries or an existing file do not verify, E_VALIDATION, or the file system's own error
  */
-export async function archiveEntries(services: Services, stretch: Stretch, directory: string): Promise<void> {
+export async function archiveEntries(services: Services, stretch: Stretch, directory: string): Promise<string> {
   const { tenant_id, through_id } = stretch
   const folder = resolve(directory)
   const path = join(folder, `${tenant_id}-through-${through_id}.ndjson`)
@@ -47,6 +50,14 @@ export async function archiveEntries(services: Services, stretch: Stretch, direc
     }
   }
   await syncDirectory(folder) // another process that wrote the file may not have done this yet
+  return path
+}
+
+/** Gives an archive a name that no archive has, because the log was verified with other entries since; returns the name. After a crash before it, the next purge refuses the file. */
+export async function setAside(path: string): Promise<string> {
+  const aside = `${path}.${randomUUID()}.refused`
+  await rename(path, aside)
+  return aside
 }
 
 async function isArchived(services: Services, stretch: Stretch, path: string): Promise<boolean> {
@@ -60,15 +71,22 @@ async function isArchived(services: Services, stretch: Stretch, path: string): P
 }
 
 /** @throws Refusal E_STATE when the file is not an export with all of the entries */
-async function assertArchive(services: Services, { tenant_id, after_id, through_id }: Stretch, path: string) {
+async function assertArchive(services: Services, { tenant_id, after_id, through_id, hash }: Stretch, path: string) {
   const publicKey = encodePublicKey(services.signingKey)
-  const verdict = await verifyExport(splitLines(createReadStream(path)), { publicKey })
+  let last: Uint8Array | undefined
+  const onEntry = (entry: { hash: Uint8Array }) => {
+    last = entry.hash
+  }
+  const verdict = await verifyExport(splitLines(createReadStream(path)), { publicKey, onEntry })
   const isComplete = verdict.tenant_id === tenant_id && (verdict.after_id ?? Infinity) <= after_id
-  if (verdict.valid && isComplete && verdict.last_id === through_id) return
+  const isOfRange = verdict.valid && isComplete && verdict.last_id === through_id
+  // Its signature does not say that these are the entries that the purge deletes.
+  if (isOfRange && last && equalBytes(last, hash)) return
+  const reason = isOfRange ? 'its entries are not those that were verified' : verdict.reason
   throw new Refusal(
     'E_STATE',
     `nothing is purged: ${path} is not an archive of the entries ${after_id + 1} to ${through_id}` +
-      `${verdict.reason === undefined ? '' : ` (${verdict.reason})`}. Verify the log; if another file has this name, move it away`,
+      `${reason === undefined ? '' : ` (${reason})`}. Verify the log; if another file has this name, move it away`,
   )
 }
 

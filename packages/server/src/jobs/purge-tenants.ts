@@ -4,13 +4,19 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { INSTALLATION_ID } from '@eaas/protocol'
-import { type PurgeOptions, type PurgePlan, purgeAudit, verifyOnce } from '../operations/purge-audit.js'
+import {
+  OtherEntriesRefusal,
+  type PurgeOptions,
+  type PurgePlan,
+  purgeAudit,
+  verifyOnce,
+} from '../operations/purge-audit.js'
 import { restateRights } from '../operations/restate-rights.js'
 import type { Services } from '../runner/operation.js'
 import { performAsSystem } from '../runner/perform.js'
 import { Refusal } from '../runner/refusal.js'
 import { deleteOldest, hasEntryThrough } from '../store/audit-purge.js'
-import { archiveEntries } from './archive-entries.js'
+import { archiveEntries, setAside } from './archive-entries.js'
 import { createTableComparison } from './compare-tables.js'
 import { listTenantsByVerifiedRecord } from './tenants-on-record.js'
 
@@ -36,20 +42,27 @@ export async function purgeTenant(
   { archiveDir, onProgress, signal, ...options }: PurgeTenantOptions,
 ): Promise<PurgePlan> {
   let verify = verifyOnce()
-  const plan = await performAsSystem(services, tenant_id, purgeAudit({ ...options, verify, dryRun: true }))
+  const planning = purgeAudit({ ...options, verify, dryRun: true })
+  const { hash, ...plan } = await performAsSystem(services, tenant_id, planning)
   if (options.dryRun) return plan
-  if (archiveDir !== undefined && plan.entries > 0) {
-    const stretch = { tenant_id, after_id: plan.purged_through - plan.entries, through_id: plan.purged_through }
-    await archiveEntries(services, stretch, archiveDir)
-  }
   const through_id = plan.purged_through
+  let archive: string | undefined
+  // There is no hash if there is nothing to purge.
+  if (archiveDir !== undefined && hash) {
+    const stretch = { tenant_id, after_id: through_id - plan.entries, through_id, hash }
+    archive = await archiveEntries(services, stretch, archiveDir)
+  }
   if (plan.restates > 0) {
     await restate(services, tenant_id, { through_id, signal })
     if (signal?.aborted) return { ...plan, purged_through: through_id - plan.entries, entries: 0 }
     // Once more, so that everything up to the new entries is judged by those that go, and no row was hidden from its restatement.
     verify = verifyOnce()
   }
-  const purged = await mark(services, tenant_id, { ...options, verify, signal, through_id })
+  const marking = { ...options, verify, signal, through_id, through_hash: hash }
+  const purged = await mark(services, tenant_id, marking).catch(async (error: unknown) => {
+    if (!archive || !(error instanceof OtherEntriesRefusal)) throw error
+    throw new Refusal('E_STATE', `${error.message}. The archive is now ${await setAside(archive)}`)
+  })
   let deleted = 0
   while (!signal?.aborted) {
     const batch = { tenant_id, through_id: purged.purged_through, limit: BATCH_ENTRIES }

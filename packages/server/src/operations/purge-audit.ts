@@ -14,7 +14,7 @@ import {
   purgeMarkMac,
 } from '../audit/formats/chain.js'
 import { readAuthenticEntry } from '../audit/read-entry.js'
-import type { ValidLog } from '../audit/verify/verify.js'
+import type { NotedEntries, ValidLog } from '../audit/verify/verify.js'
 import { recordForInstallation } from '../runner/installation-log.js'
 import type { Context, Decision, EntryNote, Operation, Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
@@ -46,14 +46,16 @@ export interface PurgeOptions {
   dryRun?: boolean
   /** no entry after this one is purged, however old it is */
   through_id?: number
+  /** the hash that this entry must have by the verification, as it had when the purge was planned and in the archive */
+  through_hash?: Uint8Array | undefined
   /** approximate number of kinds of entries (by day, action and key) in one mark: each is a row that is written while the head is locked */
   markKinds?: number
   /** verifies the log before anything is marked; by default a verification of its own; pass one `verifyOnce()` to share it */
   verify?: VerifyOnce
 }
 
-/** Verifies a log; called again, returns the same. @throws Refusal E_STATE if it is not valid */
-export type VerifyOnce = (services: Services, state: TenantState) => Promise<ValidLog>
+/** Verifies a log, and notes the hashes of these entries; called again, returns the same. @throws Refusal E_STATE if it is not valid */
+export type VerifyOnce = (services: Services, state: TenantState, noted: NotedEntries) => Promise<ValidLog>
 
 export interface PurgePlan {
   /** the last entry that is purged; 0 if none is */
@@ -62,6 +64,22 @@ export interface PurgePlan {
   /** rows that grant rights and whose last entry goes: they are restated before */
   restates: number
   cutoff: string
+}
+
+/** What a purge would take, with the hash of the last entry by the verification; undefined if nothing was verified. */
+export type VerifiedPlan = PurgePlan & { hash?: Uint8Array | undefined }
+
+/** Thrown when the verification before the marks found other entries than the one by which the purge was planned. What it archived is not of this log then. */
+export class OtherEntriesRefusal extends Refusal {
+  override readonly name = 'OtherEntriesRefusal'
+
+  constructor(id: number) {
+    super(
+      'E_STATE',
+      `nothing is purged: entry ${id} was another one when the purge was planned, so somebody exchanged entries meanwhile. Keep the log as it ` +
+        'is, and find out why: eaas audit verify',
+    )
+  }
 }
 
 /** The entries that follow the last mark and are older than the retention. */
@@ -84,8 +102,8 @@ interface MarkPlan extends Omit<PurgePlan, 'restates'> {
  * Marks entries that are older than the retention as purged, or only the oldest of them if they are of very many kinds: to be called
  * until it marks none. Returns what it marked, a dry run all that would be marked. @throws Refusal E_STATE if the purge is implausible
  */
-export function purgeAudit({ verify = verifyOnce(), ...options }: PurgeOptions): Operation<PurgePlan> {
-  let planned: { mark: PurgeMark | undefined; decision: Decision<PurgePlan> } | undefined
+export function purgeAudit({ verify = verifyOnce(), ...options }: PurgeOptions): Operation<VerifiedPlan> {
+  let planned: { mark: PurgeMark | undefined; decision: Decision<VerifiedPlan> } | undefined
   return async (context) => {
     const mark = await findLastMark(context.sql, context.state.tenant.tenant_id)
     // Counting takes seconds and does not depend on keys or API keys: it is done once, before the head is locked.
@@ -104,9 +122,10 @@ async function decide(
     dryRun = false,
     markKinds = MARK_KINDS,
     verify,
+    through_hash,
     ...options
   }: PurgeOptions & { verify: VerifyOnce },
-): Promise<Decision<PurgePlan>> {
+): Promise<Decision<VerifiedPlan>> {
   const { state, services, sql } = context
   if (mark && !isPurgeMarkAuthentic(state.auditKey, mark)) throw notVerified('mark_forged', 1)
   const now = await getAgreedTime(services, sql)
@@ -115,16 +134,25 @@ async function decide(
   if (through_id <= after_id) return nothing(after_id, cutoff)
   await assertPlausibleTime(sql, now)
   await assertShare(sql, candidate, maxShare)
+  const end_id = options.through_id ?? through_id
   // Not read again when the decision is made under the lock of the head: what was verified once stays as it was written.
-  const valid = await verify(services, state)
+  const valid = await verify(services, state, { id: end_id, every: markKinds })
+  const hash = valid.noted.get(end_id)
+  if (!hash) {
+    // The verification began after a mark that was not there before.
+    const later = await findLastMark(sql, candidate.tenant_id)
+    if (isSameMark(mark, later)) throw overtaken()
+    return decide(context, later, { ...options, maxShare, dryRun, markKinds, verify, through_hash })
+  }
+  if (through_hash && !equalBytes(hash, through_hash)) throw new OtherEntriesRefusal(end_id)
   if (dryRun) {
     const entries = through_id - after_id
-    return answer({ purged_through: through_id, entries, restates: countThrough(valid, through_id), cutoff })
+    return answer({ purged_through: through_id, entries, restates: countThrough(valid, through_id), cutoff, hash })
   }
   // Entries that were appended after the verification are left for the next purge.
   const verified = { ...candidate, through_id: Math.min(through_id, valid.last_id) }
   if (verified.through_id <= after_id) return nothing(after_id, cutoff)
-  const plan = await planMark(context, mark, { candidate: verified, markKinds })
+  const plan = await planMark(context, mark, { candidate: verified, markKinds, noted: valid.noted })
   const unstated = countThrough(valid, plan.purged_through)
   if (unstated > 0)
     throw new Error(`the purge would take the last entry about ${unstated} rows of tenant ${candidate.tenant_id}`)
@@ -166,12 +194,15 @@ async function assertShare(
 async function planMark(
   { state, sql }: Context,
   mark: PurgeMark | undefined,
-  { candidate, markKinds }: { candidate: Candidate; markKinds: number },
+  { candidate, markKinds, noted }: { candidate: Candidate; markKinds: number; noted: ValidLog['noted'] },
 ): Promise<MarkPlan> {
   const { tenant_id, after_id, cutoff } = candidate
   const { counts, purged_through } = await countFirst(sql, candidate, markKinds)
   const entry = await readAuthenticEntry(sql, { tenant_id, id: purged_through, auditKey: state.auditKey }, mark?.hash)
-  if (!entry) throw notVerified('entry_altered', purged_through)
+  const hash = noted.get(purged_through)
+  if (!hash) throw overtaken()
+  // Its own MAC does not say that the entries after it follow from it: somebody may show entries of another history for a moment.
+  if (!entry || !equalBytes(entry.hash, hash)) throw notVerified('entry_altered', purged_through)
   if (entry.created_at >= cutoff) throw notOld(entry, cutoff)
   return { purged_through, entries: purged_through - after_id, cutoff, hash: entry.hash, counts }
 }
@@ -221,15 +252,15 @@ function nothing(after_id: number, cutoff: string): Decision<PurgePlan> {
   return answer({ purged_through: after_id, entries: 0, restates: 0, cutoff })
 }
 
-function answer(plan: PurgePlan): Decision<PurgePlan> {
+function answer(plan: VerifiedPlan): Decision<VerifiedPlan> {
   return { entries: [], release: () => plan }
 }
 
 /** Makes a verification that several operations share. */
 export function verifyOnce(onProgress?: (entries: number) => void): VerifyOnce {
   let verified: Promise<ValidLog> | undefined
-  return (services, state) => {
-    verified ??= verifyWhole(services, state, onProgress)
+  return (services, state, noted) => {
+    verified ??= verifyWhole(services, state, { noted, onProgress })
     return verified
   }
 }
@@ -238,9 +269,9 @@ export function verifyOnce(onProgress?: (entries: number) => void): VerifyOnce {
 async function verifyWhole(
   services: Services,
   state: TenantState,
-  onProgress: ((entries: number) => void) | undefined,
+  options: { noted: NotedEntries; onProgress: ((entries: number) => void) | undefined },
 ): Promise<ValidLog> {
-  const log = await readValidLog(services, state, { onProgress })
+  const log = await readValidLog(services, state, options)
   if (!log.valid) throw notVerified(log.reason, log.broken_at)
   return log.valid
 }
@@ -262,6 +293,14 @@ function notVerified(reason: string | undefined, broken_at: number | undefined):
     'E_STATE',
     `nothing is purged: the log does not verify (${reason}, entry ${broken_at}), so somebody tampered with it. Keep it as it is, ` +
       'and find out why: eaas audit verify',
+  )
+}
+
+// Another process's purge ended with an entry whose hash this verification did not note, or the clock was corrected.
+function overtaken(): Refusal {
+  return new Refusal(
+    'E_STATE',
+    'nothing more is purged now: the entries to purge are not those of the plan any more, as after a purge by another process. Run the purge again',
   )
 }
 

@@ -3,7 +3,7 @@ import { PROBLEMS, type ProblemCode } from '@eaas/protocol'
 
 /** Thrown by operations; `http/errors` turns it into the problem document. `detail` holds nothing secret. */
 export class Refusal extends Error {
-  override readonly name = 'Refusal'
+  override readonly name: string = 'Refusal'
   readonly code: ProblemCode
 
   constructor(code: ProblemCode, detail: string) {

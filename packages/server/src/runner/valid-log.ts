@@ -11,7 +11,7 @@ export type ReadLog = { valid: ValidLog } | ({ valid: undefined } & Pick<wire.Ve
 export async function readValidLog(
   { verifyLog }: Pick<Services, 'verifyLog'>,
   { tenant: { tenant_id }, auditKey, rowKey }: TenantState,
-  options: Pick<VerifyOptions, 'isHeadIgnored' | 'onProgress' | 'signal'> = {},
+  options: Pick<VerifyOptions, 'isHeadIgnored' | 'noted' | 'onProgress' | 'signal'> = {},
 ): Promise<ReadLog> {
   let valid: ValidLog | undefined
   const onValid = (found: ValidLog) => {

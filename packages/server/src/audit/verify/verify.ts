@@ -78,6 +78,8 @@ export interface VerifyOptions {
   after_id?: number | undefined
   /** only the entries up to this id */
   through_id?: number | undefined
+  /** of which entries `onValid` gets the hashes */
+  noted?: NotedEntries | undefined
   /** called from time to time with the number of verified entries */
   onProgress?: ((entries: number) => void) | undefined
   /** called if the whole log is valid, with its last entry and the entry that wrote each row */
@@ -86,12 +88,20 @@ export interface VerifyOptions {
   signal?: AbortSignal | undefined
 }
 
+/** Entries of a log: that of the id, and each whose distance from the newest mark is a multiple of `every`. */
+export interface NotedEntries {
+  id: number
+  every: number
+}
+
 /** What a whole log that is valid says of the rows that grant rights. */
 export interface ValidLog {
   last_id: number
   /** the hash of that entry, and its time */
   hash: Uint8Array
   created_at: string
+  /** the hashes of the entries that were to be noted, by their ids: computed, so that they lead to `hash` */
+  noted: ReadonlyMap<number, Uint8Array>
   writtenBy: WrittenBy
   /** which tenants the log says there must be; none unless it is the installation's */
   recorded: RecordedTenants
@@ -168,6 +178,7 @@ async function verify(sql: Sql, options: VerifyOptions): Promise<wire.Verificati
   const rows = createRowAudit(options.rowKey)
   const history = createRightsHistory({ after_id: position.id })
   const told: ChainedEntry[] = []
+  const noted = new Map<number, Uint8Array>()
   if (contradicts()) return answer('checkpoint_mismatch', position.id)
   while (position.id < through_id) {
     options.signal?.throwIfAborted()
@@ -186,6 +197,8 @@ async function verify(sql: Sql, options: VerifyOptions): Promise<wire.Verificati
       if (TENANT_ACTIONS.includes(entry.action)) told.push(entry)
       position = entry
       verified += 1
+      if (options.noted && isNoted(entry.id, options.noted, purged_through))
+        noted.set(entry.id, Uint8Array.from(entry.hash))
       const isOther = entry.id === named?.id && !isNamed(entry, named)
       if (isOther || contradicts()) return answer('checkpoint_mismatch', position.id)
     }
@@ -217,6 +230,7 @@ async function verify(sql: Sql, options: VerifyOptions): Promise<wire.Verificati
     last_id: position.id,
     hash: Uint8Array.from(position.hash),
     created_at: position.created_at,
+    noted,
     writtenBy: writersOf(evidence.rows),
     recorded: recordedTenants(told),
     usable: history.findUsable(),
@@ -228,6 +242,10 @@ function startPosition(tenant_id: string, mark: PurgeMark | undefined): Position
   return mark
     ? { id: mark.purged_through, hash: mark.hash, created_at: '' }
     : { id: 0, hash: genesisHash(tenant_id), created_at: '' }
+}
+
+function isNoted(entry_id: number, { id, every }: NotedEntries, purged_through: number): boolean {
+  return entry_id === id || (entry_id - purged_through) % every === 0
 }
 
 async function isPurgedBeyond(sql: Sql, tenant_id: string, id: number): Promise<boolean> {
