@@ -3002,7 +3002,7 @@ ROW_COLUMNS = {
     "api_keys": ("tenant_id", "api_key_id", "digest", "name", "prefix", "permissions", "allowed_ips", "expires_at", "revoked_at",
                  "created_at", "entry_id"),
 }
-LEFT_OUT = {"plaintext_encoding": "utf8", "status": "active"}
+LEFT_OUT = {"tenants": {"plaintext_encoding": "utf8", "status": "active"}}
 
 
 def json_of(value):
@@ -3018,8 +3018,8 @@ def json_of(value):
 
 
 def row_values(table, row):
-    return [row[column] for column in ROW_COLUMNS[table]
-            if not (table == "tenants" and column in LEFT_OUT and row[column] == LEFT_OUT[column])]
+    left_out = LEFT_OUT.get(table, {})
+    return [row[column] for column in ROW_COLUMNS[table] if not (column in left_out and row[column] == left_out[column])]
 
 
 def row_bytes(table, row, label="eaas/row/v1", values=None):

@@ -1,16 +1,19 @@
 // The MACs of the rows that grant rights: no column of them can be changed unseen, and no row passed off as another's.
 import { createHmac, createSecretKey } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import { decodeHex, encodeHex } from '@eaas/protocol'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { ANY_CHARACTER } from '../../../../../test/support/any-text.js'
-import { columnsOf } from '../../../../../test/support/migrations.js'
+import { columnsOf, earlierValuesOf } from '../../../../../test/support/migrations.js'
 import type { ApiKeyRow } from '../../store/api-keys.js'
 import type { KeyRow, KeyVersionRow } from '../../store/keys.js'
 import { TamperedRowError } from '../../store/tampered-row.js'
 import type { TenantRow } from '../../store/tenants.js'
 import { apiKeyMac, authentic, keyMac, keyVersionMac, tenantMac, withMac } from './row-mac.js'
 import vectors from './row-mac.vectors.json' with { type: 'json' }
+
+const SPEC = readFileSync(new URL('row-mac.md', import.meta.url), 'utf8')
 
 const SECRET = new Uint8Array(32).fill(9)
 const rowKey = createSecretKey(SECRET)
@@ -118,7 +121,17 @@ function otherValues(value: unknown): unknown[] {
     return [[], [...value, 'admin'], value.slice(1), [...value].reverse().concat('x'), [value.join(',')], ['']]
   }
   if (typeof value === 'string') return [`${value} `, value.slice(1), '', value.toUpperCase(), null]
+  if (value === undefined) throw new Error('the sample row of this test lacks this column')
   throw new Error('a column of a type that this test does not know')
+}
+
+/** The columns that row-mac.md 1 lists for a table, in its order; `unless` is the value with which the MAC leaves one out. */
+function specifiedColumns(table: string): { column: string; unless: string | undefined }[] {
+  const [, listed = ''] = new RegExp(`^\\| \`${table}\` \\| (.*) \\|$`, 'm').exec(SPEC) ?? []
+  return listed.split(', ').map((text) => {
+    const [, column = text, unless] = /^([a-z_]+)(?: unless it is `([^`]*)`)?$/.exec(text) ?? []
+    return { column, unless }
+  })
 }
 
 describe.each(KINDS)('the MAC of a row of $table', ({ table, row, mac, bytes }) => {
@@ -130,6 +143,24 @@ describe.each(KINDS)('the MAC of a row of $table', ({ table, row, mac, bytes }) 
     const covered = columnsOf(table).filter((column) => !(column in NOT_COVERED))
     expect(covered.length).toBeGreaterThan(5)
     expect(Object.keys(row).sort()).toEqual(covered.sort())
+  })
+
+  it('is of the columns that row-mac.md lists, in its order', () => {
+    const columns = specifiedColumns(table)
+    const earlier = Object.entries(earlierValuesOf(table)).filter(([column]) => !(column in NOT_COVERED))
+    expect(columns.map(({ column }) => column).sort(), 'row-mac.md').toEqual(Object.keys(row).sort())
+    expect(
+      columns.filter(({ unless }) => unless !== undefined),
+      'row-mac.md, columns that migrations added',
+    ).toEqual(earlier.map(([column, value]) => ({ column, unless: String(value) })))
+    for (const one of [row, ...earlier.map(([column, value]) => ({ ...row, [column]: value }))] as Row[]) {
+      const values = columns
+        .filter(({ column, unless }) => String(one[column]) !== unless)
+        .map(({ column }) => one[column])
+        .map((value) => (value instanceof Uint8Array ? encodeHex(value) : value))
+      const text = JSON.stringify(['eaas/row/v1', table, values])
+      expect(encodeHex(mac(rowKey, one)), text).toBe(createHmac('sha256', SECRET).update(text).digest('hex'))
+    }
   })
 
   it.each(columnsOf(table).filter((column) => !(column in NOT_COVERED)))('changes with %s', (column) => {
