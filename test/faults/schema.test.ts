@@ -22,11 +22,11 @@ describe('the schema of a database that was only migrated', () => {
   it('is what migrations/schema.txt says', async () => {
     const lines = await service.services.sql.begin(describeSchema)
     await expect(`${lines.join('\n')}\n`).toMatchFileSnapshot('../../packages/server/migrations/schema.txt')
-    expect(await compareTables(service.services.sql, MIGRATIONS_DIRECTORY)).toEqual({
-      missing: [],
-      added: [],
-      beside: [],
-    })
+  })
+
+  // A test of its own: `-u` writes the snapshot when the file's tests have ended, so with the one above it would read the old one.
+  it('has no difference that a server or eaas doctor would name', async () => {
+    expect(await compareTables(service.services.sql, MIGRATIONS_DIRECTORY)).toEqual(SAME)
   })
 })
 
