@@ -1,6 +1,9 @@
 // A running server whose database is restored to an earlier state or rewritten under it.
 import { afterEach, describe, expect, it } from 'vitest'
+import { headMac, type KeptHead } from '../../../packages/server/src/audit/formats/chain.js'
+import { HeadWatch } from '../../../packages/server/src/audit/watch/head-watch.js'
 import { purgeTenant } from '../../../packages/server/src/jobs/purge-tenants.js'
+import { findLastMark } from '../../../packages/server/src/store/audit-purge.js'
 import {
   copyTables,
   dek,
@@ -172,7 +175,7 @@ describe('a running server whose database goes back', () => {
 })
 
 describe('a running server whose last entry another process purged', () => {
-  it('goes on', async () => {
+  it('goes on, and misses what is known to be no older than the cutoff: the purge was of another log', async () => {
     let now = Date.parse('2026-01-05T09:00:00.000Z')
     const service = await startService({ now: () => now })
     const rival = serverOf(service)
@@ -191,6 +194,38 @@ describe('a running server whose last entry another process purged', () => {
       expect(purged_through).toBe(2)
       expect((await owner.call('POST', `/v1/keys/${id}/wrap`, wrap)).status).toBe(200)
       expect(service.alarms).toEqual([])
+
+      const { tenant_id } = owner.tenant
+      const { sql, states } = service.services
+      const [mark, state] = [await findLastMark(sql, tenant_id), await states.find(tenant_id)]
+      if (!mark || !state) throw new Error('there should be a mark')
+      const { auditKey } = state
+      const entry = { last_id: 2, hash: mark.hash, policy_version: 1 }
+      const headOf = (created_at: string): KeptHead => {
+        const head = { tenant_id, ...entry, created_at }
+        return { ...head, mac: headMac(auditKey, head) }
+      }
+      const read = (witness: KeptHead) => {
+        const watch = new HeadWatch(tenant_id, () => undefined)
+        watch.held.remember(witness)
+        return watch.read(sql, auditKey).then(
+          () => 'continues',
+          (error: Error) => error.message,
+        )
+      }
+      const [before, since] = [new Date(Date.parse(mark.cutoff) - 1).toISOString(), mark.cutoff]
+      const missing = 'entry 2 of the audit chain is missing, and no purge deleted it'
+      expect([await read(headOf(before)), await read(headOf(since))]).toEqual(['continues', missing])
+      // Of an entry up to which a log was followed, its own time is known; else that of a head before it, which is not later.
+      const followed = (created_at: string) => read({ ...entry, created_at, sealed: headOf(before) })
+      expect([await followed(before), await followed(since)]).toEqual(['continues', missing])
+      const unsealed = (sealed: string) => read({ ...entry, sealed: headOf(sealed) })
+      expect([await unsealed(before), await unsealed(since)]).toEqual(['continues', missing])
+      // A time that nothing proves says nothing, nor does its absence.
+      expect([await read({ ...headOf(since), mac: new Uint8Array(32) }), await read(entry)]).toEqual([
+        'continues',
+        'continues',
+      ])
     } finally {
       await rival.app.close()
       await service.close()

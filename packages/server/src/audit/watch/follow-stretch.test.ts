@@ -48,6 +48,7 @@ describe('a log after a witnessed entry', () => {
       last_id: last_id + FOLLOWED_AT_ONCE,
       hash: entries.at(-2)?.hash,
       policy_version,
+      created_at: entries.at(-2)?.created_at,
       sealed: witnessed,
     }
     expect(follow(entries, head)).toEqual(reached)

@@ -10,6 +10,7 @@ import {
   equalBytes,
   type Head,
   isHeadAuthentic,
+  isKeptHeadAuthentic,
   type KeptHead,
   type Witness,
 } from '../formats/chain.js'
@@ -19,6 +20,21 @@ import { earliestOf, findGoneBack } from './compare-heads.js'
 /** What proves a witness to another process: itself if it has a MAC, else the last head before it that has one; undefined if none is known. */
 export function sealedOf(witness: KeptHead): KeptHead | undefined {
   return witness.mac ? witness : witness.sealed
+}
+
+/**
+ * A time that the entry of a witness is not before, exactly its own if the head is proven or if this process followed the log to it; undefined if none
+ * is known. A head has the time of its last entry (chain.md 5).
+ */
+export function earliestTimeOf(
+  witness: KeptHead,
+  where: { tenant_id: string; auditKey: KeyObject },
+): string | undefined {
+  const { created_at, mac, sealed } = witness
+  // A time without a MAC is that of an entry whose hash this process computed: nothing else that tells of a head has the one without the other.
+  const isKnown = mac === undefined || isKeptHeadAuthentic(where.auditKey, where.tenant_id, witness)
+  if (created_at !== undefined && isKnown) return created_at
+  return sealed && earliestTimeOf(sealed, where)
 }
 
 /** How many entries after the witnessed one make a stretch. */
@@ -58,7 +74,7 @@ export function followStretch(
   if (!equalBytes(last.mac, entryMac(auditKey, hash))) return { id, kind: 'forked' }
   // An entry of after an accepted rollback must not count as one that this lost.
   const policy_version = Math.max(witnessed.policy_version, ...later.map(acceptedVersionOf))
-  return { last_id: id, hash, policy_version, sealed: sealedOf(witnessed) }
+  return { last_id: id, hash, policy_version, created_at: last.created_at, sealed: sealedOf(witnessed) }
 }
 
 /**

@@ -19,7 +19,7 @@ import {
 } from '../formats/chain.js'
 import { findAcceptedRollback } from './accepted-rollback.js'
 import { earliestOf, findGoneBack, laterOf, latestOf } from './compare-heads.js'
-import { type Break, FOLLOWED_AT_ONCE, followAll, followStretch, includes } from './follow-stretch.js'
+import { type Break, earliestTimeOf, FOLLOWED_AT_ONCE, followAll, followStretch, includes } from './follow-stretch.js'
 import { HeldHeads } from './held-heads.js'
 
 /** How long one reading may follow a log, in milliseconds: less than a call waits for the database, and so than a lock of the head is held. */
@@ -261,7 +261,7 @@ export class HeadWatch {
       const stretch = await readChain(sql, where)
       const reached = followStretch(from, { head, stretch, auditKey })
       if ('kind' in reached) {
-        const isPurged = reached.kind === 'missing' && (await this.#isPurged(sql, auditKey, reached.id))
+        const isPurged = reached.kind === 'missing' && (await this.#isPurged(sql, auditKey, { from, id: reached.id }))
         if (!isPurged) return { witness: from, fault: faultOf(reached) }
         passed.add(from)
         return undefined
@@ -274,10 +274,14 @@ export class HeadWatch {
     }
   }
 
-  // Whoever hides the row can write a mark too, but not one with a valid MAC.
-  async #isPurged(sql: Queryable, auditKey: KeyObject, id: number): Promise<boolean> {
-    const mark = await findLastMark(sql, this.tenant_id)
-    return mark !== undefined && mark.purged_through >= id && equalBytes(mark.mac, purgeMarkMac(auditKey, mark))
+  // Whoever hides the row can write a mark too, but not one with a valid MAC, unless a server purged another log in the place of this one. Whatever a
+  // purge took of this log, `from` and all entries before included, is of before the cutoff of its mark (chain.md 8).
+  async #isPurged(sql: Queryable, auditKey: KeyObject, { from, id }: { from: KeptHead; id: number }): Promise<boolean> {
+    const { tenant_id } = this
+    const mark = await findLastMark(sql, tenant_id)
+    if (!mark || mark.purged_through < id || !equalBytes(mark.mac, purgeMarkMac(auditKey, mark))) return false
+    const time = earliestTimeOf(from, { tenant_id, auditKey })
+    return time === undefined || time < mark.cutoff
   }
 
   // An operator may have accepted that the entries after `agrees_through` are lost: then the log in the database counts.
