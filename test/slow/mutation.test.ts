@@ -29,7 +29,7 @@ const ATTACKS: Record<Sealed, Attacks> = {
   mark: ['tamper/marks', '^the marks of purges'],
   tenants: ['tamper/rows', '^a row that grants rights'],
   keys: ['tamper/(rows|purged-rows)', '^a row '],
-  key_versions: ['tamper/(rows|purged-rows)', '^a row '],
+  key_versions: ['tamper/(rows|purged-rows)', '^a (row|version) '],
   api_keys: ['tamper/(rows|purged-rows)', '^a row '],
 }
 
@@ -43,6 +43,7 @@ const HELD_TWICE: Readonly<Record<string, string>> = {
   'keys tenant_id': "the row key is the tenant's own",
   'keys key_id': 'a row has the id of the last entry about its key, and another key has another one',
   'key_versions tenant_id': "the row key is the tenant's own",
+  'api_keys api_key_id': 'a row has the id of the last entry about its API key, and another one has another',
   'api_keys tenant_id': "the row key is the tenant's own",
 }
 const nameOf = ({ what, column }: Mutant) => `${what} ${column}`

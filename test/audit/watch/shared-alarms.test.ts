@@ -476,6 +476,22 @@ describe('a process beside which another one writes', () => {
     }
   })
 
+  it('keeps what it has followed of a log whose reading takes too long, which it goes on with in its next run', async () => {
+    const { tenant_id } = (await scene.service.createTenant()).tenant
+    const { watches, compare } = newWatch()
+    const watch = watches.get(tenant_id)
+    const before = await readHead(tenant_id)
+    watch.witness(before)
+    await grow(tenant_id, FOLLOWED_AT_ONCE + 1)
+    const reading = vi.spyOn(watch, 'read').mockRejectedValue(new UnfollowedLogError())
+    expect(await compare()).toEqual([])
+    expect(reading).toHaveBeenCalled()
+    expect([idOf(watch.witnessed), watch.alarm]).toEqual([before.last_id + FOLLOWED_AT_ONCE, undefined])
+    reading.mockRestore()
+    expect(await compare()).toEqual([])
+    expect(idOf(watch.witnessed)).toBe(before.last_id + FOLLOWED_AT_ONCE + 1)
+  })
+
   it('knows the later head also of a tenant that it has an alarm about', async () => {
     const other = await scene.service.createTenant()
     const { tenant_id } = other.tenant
