@@ -1,6 +1,7 @@
 // The API reference: what an entry of a package exports, with its types as they are written and its docstrings, as Markdown.
 import { join } from 'node:path'
 import ts from 'typescript'
+import { DocsError } from './docs-error.mjs'
 
 /** @typedef {import('./pages.mjs').Entry} Entry */
 
@@ -14,6 +15,11 @@ const TITLES = {
 }
 const EXPANDED =
   ts.NodeBuilderFlags.NoTruncation | ts.NodeBuilderFlags.InTypeAlias | ts.NodeBuilderFlags.MultilineObjectLiterals
+/** Types that a public signature names and nobody needs to import, by why not. */
+const NOT_EXPORTED = new Map([
+  ['ColumnOf', 'TypeScript infers it from the options, and applications name `Field`'],
+  ['Environment', 'it is the type of `process.env`'],
+])
 /** What is read besides our files. The types of other packages are shown as they are written, and reading them would take half of the time. */
 const READ = /^(zod$|@eaas\/|\.)/
 
@@ -40,8 +46,29 @@ export function describeApi(root, entries) {
     host,
   )
   const checker = program.getTypeChecker()
-  return new Map(entries.map((entry) => [entry.name, describeEntry(program, checker, join(root, entry.source), entry)]))
+  const read = entries.map((entry) => readEntry(program, checker, join(root, entry.source), entry))
+  assertNamesExported(checker, root, read)
+  return new Map(
+    read.map((entry) => {
+      /** @type {Links} */
+      const links = new Map()
+      // The entries of the same page come last, so that they replace those of other pages.
+      for (const other of [...read.filter((one) => one !== entry).reverse(), entry])
+        for (const { name, target } of other.exported)
+          links.set(target, `${other === entry ? '' : apiPage(other.name)}#${name.toLowerCase()}`)
+      return [entry.name, describeEntry({ checker, links }, entry)]
+    }),
+  )
 }
+
+/** The file of an entry's page. @param {string} name of an entry, such as `@eaas/sdk/broker` */
+export function apiPage(name) {
+  return `${name.replace('@eaas/', '').replace('/', '-')}.html`
+}
+
+/** @typedef {Map<ts.Symbol, string>} Links where each exported name is described */
+/** @typedef {{ checker: ts.TypeChecker, links: Links }} Context */
+/** @typedef {ReturnType<typeof readEntry>} ReadEntry */
 
 /**
  * @param {ts.Program} program
@@ -49,20 +76,100 @@ export function describeApi(root, entries) {
  * @param {string} path
  * @param {Entry} entry
  */
-function describeEntry(program, checker, path, { name }) {
+function readEntry(program, checker, path, entry) {
   const source = program.getSourceFile(path)
   const module = source && checker.getSymbolAtLocation(source)
-  if (!source || !module) throw new Error(`${path} exports nothing`)
+  if (!source || !module) throw new DocsError(`${path} exports nothing`)
   const exported = checker.getExportsOfModule(module).map((symbol) => {
-    const target = symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol
+    const target = targetOf(checker, symbol)
     const [declaration] = target.declarations ?? []
-    if (!declaration) throw new Error(`${path}: ${symbol.name} has no declaration`)
-    return { name: symbol.name, kind: kindOf(declaration), declarations: target.declarations ?? [] }
+    if (!declaration) throw new DocsError(`${path}: ${symbol.name} has no declaration`)
+    return { name: symbol.name, target, kind: kindOf(declaration), declarations: target.declarations ?? [] }
   })
+  return { ...entry, file: source, exported }
+}
+
+/** @param {ts.TypeChecker} checker @param {ts.Symbol} symbol */
+function targetOf(checker, symbol) {
+  return symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol
+}
+
+/**
+ * Refuses a type of ours in the signature of a public function or method that no entry of its package exports: an application
+ * could not name it.
+ *
+ * @param {ts.TypeChecker} checker
+ * @param {string} root
+ * @param {ReadEntry[]} entries
+ */
+function assertNamesExported(checker, root, entries) {
+  const packageOf = (/** @type {string} */ name) => name.split('/').slice(0, 2).join('/')
+  /** @type {string[]} */
+  const missing = []
+  for (const { name: entry, source, exported } of entries) {
+    const siblings = entries.filter(({ name }) => packageOf(name) === packageOf(entry))
+    const known = new Set(siblings.flatMap((one) => one.exported.map(({ target }) => target)))
+    for (const { name, declarations } of exported) {
+      for (const { label, node } of declarations.flatMap((declaration) => signaturesOf(name, declaration))) {
+        for (const type of namedTypes(node)) {
+          const symbol = checker.getSymbolAtLocation(type)
+          const target = symbol && targetOf(checker, symbol)
+          const text = type.getText()
+          if (!target || known.has(target) || NOT_EXPORTED.has(text) || !isOurs(root, target)) continue
+          missing.push(
+            `${label} names the type ${text}, which ${packageOf(entry)} does not export: export it from ${source}`,
+          )
+        }
+      }
+    }
+  }
+  if (missing.length > 0) throw new DocsError([...new Set(missing)].join('\n'))
+}
+
+/**
+ * The public functions and methods that a declaration has.
+ *
+ * @param {string} name
+ * @param {ts.Declaration} node
+ * @returns {{ label: string, node: ts.Node }[]}
+ */
+function signaturesOf(name, node) {
+  if (ts.isFunctionDeclaration(node)) return [{ label: name, node }]
+  if (!ts.isInterfaceDeclaration(node) && !ts.isClassDeclaration(node)) return []
+  const methods = [...node.members].filter((member) => isPublic(member) && isCallable(member))
+  return methods.map((method) => ({ label: `${name}.${method.name?.getText()}`, node: method }))
+}
+
+/** @param {ts.TypeElement | ts.ClassElement} member */
+function isCallable(member) {
+  if (ts.isMethodSignature(member) || ts.isMethodDeclaration(member)) return true
+  return ts.isPropertySignature(member) && member.type !== undefined && ts.isFunctionTypeNode(member.type)
+}
+
+/** The names of types in a signature. @param {ts.Node} node @returns {ts.EntityName[]} */
+function namedTypes(node) {
+  if (ts.isBlock(node)) return []
+  /** @type {ts.EntityName[]} */
+  const names = ts.isTypeReferenceNode(node) ? [node.typeName] : []
+  ts.forEachChild(node, (child) => {
+    names.push(...namedTypes(child))
+  })
+  return names
+}
+
+/** Whether a type is declared in the project, and is no parameter. @param {string} root @param {ts.Symbol} symbol */
+function isOurs(root, symbol) {
+  const file = symbol.declarations?.[0]?.getSourceFile().fileName ?? ''
+  const isParameter = (symbol.flags & ts.SymbolFlags.TypeParameter) !== 0
+  return !isParameter && file.startsWith(root.replace(/\/?$/, '/')) && !file.includes('/node_modules/')
+}
+
+/** @param {Context} context @param {ReadEntry} entry */
+function describeEntry(context, { name, file: source, exported }) {
   const sections = KINDS.flatMap((kind) => {
     const some = exported.filter((one) => one.kind === kind).sort((a, b) => a.name.localeCompare(b.name))
     if (some.length === 0) return []
-    return [`## ${TITLES[kind]}`, ...some.map((one) => describe(checker, one))]
+    return [`## ${TITLES[kind]}`, ...some.map((one) => describe(context, one))]
   })
   const intro = ts.getJSDocCommentsAndTags(source.statements[0] ?? source).find(ts.isJSDoc)
   const about = (intro && source.text.indexOf('/**') === 0 ? textOf(intro.comment) : '').replace(/^`@eaas[^`]*`: /, '')
@@ -79,35 +186,48 @@ function kindOf(node) {
 }
 
 /**
- * @param {ts.TypeChecker} checker
+ * @param {Context} context
  * @param {{ name: string, declarations: ts.Declaration[] }} exported
  */
-function describe(checker, { name, declarations }) {
+function describe(context, { name, declarations }) {
   const parts = declarations.flatMap((node) => {
-    if (ts.isInterfaceDeclaration(node) || ts.isClassDeclaration(node)) return describeMembers(node)
-    return [code(declarationText(checker, node)), docOf(ts.isVariableDeclaration(node) ? node.parent.parent : node)]
+    if (ts.isInterfaceDeclaration(node) || ts.isClassDeclaration(node)) return describeMembers(context, name, node)
+    return [
+      signature(declarationText(context.checker, node), linksIn(context, node)),
+      docOf(ts.isVariableDeclaration(node) ? node.parent.parent : node),
+    ]
   })
   return [`### ${name}`, ...parts].join('\n\n')
 }
 
-/** @param {ts.InterfaceDeclaration | ts.ClassDeclaration} node */
-function describeMembers(node) {
+/** @param {Context} context @param {string} name @param {ts.InterfaceDeclaration | ts.ClassDeclaration} node */
+function describeMembers(context, name, node) {
   const file = node.getSourceFile()
   const brace = file.text.indexOf('{', (node.heritageClauses ?? node.typeParameters ?? node.name)?.end ?? node.pos)
   const head = withoutExport(file.text.slice(node.getStart(), brace).trim())
+  const titled = new Set()
   const members = [...node.members].filter(isPublic).map((member) => {
+    const title = `${name}.${member.name?.getText()}`
+    const isFirst = isCallable(member) && !titled.has(title)
+    titled.add(title)
     const body = ts.isMethodDeclaration(member) || ts.isConstructorDeclaration(member) ? member.body : undefined
     const text = file.text.slice(member.getStart(), body?.getStart() ?? member.end)
     return [
-      code(
+      ...(isFirst ? [`#### ${title}`] : []),
+      signature(
         dedent(text)
           .replace(/[;,]?\s*$/, '')
           .replace(/^(override )?(readonly )?/, '$2'),
+        linksIn(context, member),
       ),
       docOf(member),
     ].join('\n\n')
   })
-  return [code(head), docOf(node), ...(members.length > 0 ? ['<div class="members">', ...members, '</div>'] : [])]
+  return [
+    signature(head, linksIn(context, node)),
+    docOf(node),
+    ...(members.length > 0 ? ['<div class="members">', ...members, '</div>'] : []),
+  ]
 }
 
 /** @param {ts.TypeElement | ts.ClassElement} member */
@@ -151,7 +271,7 @@ function docOf(node) {
   })
   const examples = (doc.tags ?? [])
     .filter(({ tagName }) => tagName.text === 'example')
-    .map(({ comment }) => textOf(comment))
+    .map(({ comment }) => `<p class="example">Example</p>\n\n${textOf(comment)}`)
   return [textOf(doc.comment), tags.join('\n'), ...examples].filter((text) => text !== '').join('\n\n')
 }
 
@@ -170,7 +290,41 @@ function dedent(text) {
   return text.replaceAll(/^ {2}/gm, '')
 }
 
+/** Where the types that a declaration names are described, by name. @param {Context} context @param {ts.Node} node */
+function linksIn({ checker, links }, node) {
+  /** @type {Map<string, string>} */
+  const found = new Map()
+  const visit = (/** @type {ts.Node} */ child) => {
+    if (ts.isBlock(child)) return
+    const symbol = ts.isIdentifier(child) && isTypeName(child) ? checker.getSymbolAtLocation(child) : undefined
+    const link = symbol && links.get(targetOf(checker, symbol))
+    if (link !== undefined) found.set(child.getText(), link)
+    ts.forEachChild(child, visit)
+  }
+  ts.forEachChild(node, visit)
+  return found
+}
+
+/** @param {ts.Identifier} node */
+function isTypeName({ parent }) {
+  return ts.isTypeReferenceNode(parent) || ts.isExpressionWithTypeArguments(parent)
+}
+
+/**
+ * A signature as HTML, which Markdown leaves as it is. Comments and texts in quotes have no links, nor have names of members.
+ *
+ * @param {string} text
+ * @param {Map<string, string>} links
+ */
+function signature(text, links) {
+  const linked = text.replaceAll(/\/\*.*?\*\/|\/\/[^\n]*|'[^'\n]*'|[\w$]+(?![\w$]|\??:)|[&<>]/gs, (part) => {
+    const link = links.get(part)
+    return link === undefined ? escapeHtml(part) : `<a href="${link}">${part}</a>`
+  })
+  return `<pre class="signature"><code>${linked}</code></pre>`
+}
+
 /** @param {string} text */
-function code(text) {
-  return `\`\`\`ts\n${text}\n\`\`\``
+export function escapeHtml(text) {
+  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;')
 }

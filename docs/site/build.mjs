@@ -1,10 +1,11 @@
 // `npm run docs`: the pages of this repository and the API reference as static HTML, in docs/site/dist. A link that leads nowhere
 // is an error.
-import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { dirname, join, posix } from 'node:path'
+import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { basename, dirname, join, posix } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { Marked } from 'marked'
-import { describeApi } from './api.mjs'
+import { apiPage, describeApi, escapeHtml } from './api.mjs'
+import { DocsError } from './docs-error.mjs'
 import { API_ENTRIES, listSections } from './pages.mjs'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
@@ -20,22 +21,35 @@ const HERE = fileURLToPath(new URL('.', import.meta.url))
  */
 
 /**
- * Builds the site.
+ * Builds the site. What is in the folder is replaced only when all of the new site is written.
  *
  * @param {string} target a folder, which is replaced
  * @returns {Page[]}
- * @throws {Error} naming every link that leads nowhere
+ * @throws {DocsError} naming every link that leads nowhere
  */
 export function buildSite(target) {
+  const draft = join(dirname(target), `.${basename(target)}-draft-${process.pid}`)
+  try {
+    const pages = writeSite(draft)
+    rmSync(target, { recursive: true, force: true })
+    renameSync(draft, target)
+    return pages
+  } finally {
+    rmSync(draft, { recursive: true, force: true })
+  }
+}
+
+/** @param {string} target a folder that does not exist yet */
+function writeSite(target) {
   const sections = listSections(ROOT).map(({ title, pages }) => ({ title, pages: pages.map(readPage) }))
   const api = describeApi(ROOT, API_ENTRIES)
-  const reference = [...api].map(([name, { markdown }]) => createPage(name, apiPath(name), markdown))
+  const reference = [...api].map(([name, { markdown }]) => createPage(name, `api/${apiPage(name)}`, markdown))
   sections.splice(3, 0, { title: 'API reference', pages: reference })
   const pages = sections.flatMap((section) => section.pages)
   const byPath = new Map(pages.map((page) => [page.path, page]))
   const bySource = new Map(pages.map((page) => [page.source, page]))
 
-  rmSync(target, { recursive: true, force: true })
+  mkdirSync(target)
   /** @type {string[]} */
   const dead = []
   for (const page of pages) {
@@ -52,8 +66,8 @@ export function buildSite(target) {
     writeFileSync(join(target, page.path), html)
   }
   cpSync(join(HERE, 'style.css'), join(target, 'style.css'))
-  if (dead.length > 0) throw new Error(`links that lead nowhere:\n${dead.join('\n')}`)
-  if (byPath.size !== pages.length) throw new Error('two pages have the same path')
+  if (dead.length > 0) throw new DocsError(`links that lead nowhere:\n${dead.join('\n')}`)
+  if (byPath.size !== pages.length) throw new DocsError('two pages have the same path')
   return pages
 }
 
@@ -61,11 +75,6 @@ export function buildSite(target) {
 function readPage(source) {
   const path = source.replace(/README\.md$/, 'index.html').replace(/\.md$/, '.html')
   return createPage(source, path, readFileSync(join(ROOT, source), 'utf8'))
-}
-
-/** @param {string} name of an entry, such as `@eaas/sdk/broker` */
-function apiPath(name) {
-  return `api/${name.replace('@eaas/', '').replace('/', '-')}.html`
 }
 
 /** @param {string} source @param {string} path @param {string} markdown @returns {Page} */
@@ -76,13 +85,14 @@ function createPage(source, path, markdown) {
   for (const token of new Marked().lexer(markdown)) {
     if (token.type !== 'heading') continue
     const text = token.text.replaceAll(/[`*]/g, '')
-    const slug = slugOf(text)
+    // A method of the API, such as `Keys.rotate`, is #keys-rotate.
+    const slug = slugOf(path.startsWith('api/') ? text.replace('.', '-') : text)
     const before = used.get(slug) ?? 0
     used.set(slug, before + 1)
     headings.push({ id: before === 0 ? slug : `${slug}-${before}`, text, depth: token.depth })
   }
   const [first] = headings
-  if (first?.depth !== 1) throw new Error(`${source} must begin with a heading`)
+  if (first?.depth !== 1) throw new DocsError(`${source} must begin with a heading`)
   return { source, path, markdown, title: first.text, headings }
 }
 
@@ -166,7 +176,8 @@ function layOut(page, content, sections) {
     const items = pages.map((one) =>
       one === page ? listCurrent(page) : `<li><a href="${relative(page, one)}">${nameOf(one)}</a></li>`,
     )
-    return `<h2>${title}</h2>\n<ul>\n${items.join('\n')}\n</ul>`
+    const open = pages.includes(page) ? ' open' : ''
+    return `<details${open}><summary>${title}</summary>\n<ul>\n${items.join('\n')}\n</ul></details>`
   })
   return `<!doctype html>
 <html lang="en">
@@ -182,6 +193,7 @@ function layOut(page, content, sections) {
 <main>
 ${content}</main>
 <nav id="contents" aria-label="Contents">
+<a class="close" href="#${page.headings[0]?.id}">Close</a>
 ${contents.join('\n')}
 </nav>
 </body>
@@ -202,13 +214,14 @@ function nameOf({ path, title }) {
   return escapeHtml(path === 'index.html' ? 'What it is' : title)
 }
 
-/** @param {string} text */
-function escapeHtml(text) {
-  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;')
-}
-
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
   const target = join(HERE, 'dist')
-  const pages = buildSite(target)
-  process.stdout.write(`${pages.length} pages: open ${join(target, 'index.html')}\n`)
+  try {
+    const pages = buildSite(target)
+    process.stdout.write(`${pages.length} pages: open ${join(target, 'index.html')}\n`)
+  } catch (error) {
+    if (!(error instanceof DocsError)) throw error
+    process.stderr.write(`${error.message}\n`)
+    process.exitCode = 1
+  }
 }

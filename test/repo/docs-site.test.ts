@@ -1,5 +1,16 @@
 // The site of `npm run docs`: every page is in it, every link leads somewhere, and everything that is exported is described.
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -28,11 +39,17 @@ interface Page {
 const RUN_ELSEWHERE = 'packages/server/README.md'
 
 let target: string
-let pages: Page[]
+let pages: Page[] = []
+let failure: unknown
 beforeAll(async () => {
   target = mkdtempSync(join(tmpdir(), 'eaas-site-'))
-  const { buildSite } = await import(pathToFileURL(join(ROOT, 'docs/site/build.mjs')).href)
-  pages = buildSite(target)
+  try {
+    const { buildSite } = await import(pathToFileURL(join(ROOT, 'docs/site/build.mjs')).href)
+    pages = buildSite(target)
+  } catch (error) {
+    // Thrown here, it would leave the tests below skipped.
+    failure = error
+  }
 }, 60_000)
 afterAll(() => rmSync(target, { recursive: true, force: true }))
 
@@ -40,6 +57,10 @@ const read = (path: string) => readFileSync(join(target, path), 'utf8')
 const idsOf = (html: string) => [...html.matchAll(/ id="([^"]*)"/g)].map(([, id]) => id)
 
 describe('the site', () => {
+  it('is made', () => {
+    expect(failure).toBeUndefined()
+  })
+
   it('has every page for users, and every specification', () => {
     const folders = ['docs', 'packages/sdk/docs', 'packages/server/docs', 'packages/sdk/src', 'packages/server/src']
     const markdown = [...folders, 'packages/protocol/src'].flatMap(filesBelow).filter((path) => path.endsWith('.md'))
@@ -117,7 +138,7 @@ describe('the site', () => {
       const [functions = ''] = markdown.split('\n## Functions\n').slice(1)
       for (const section of functions.split(/^## /m)[0]?.split(/^### /m).slice(1) ?? []) {
         const text = section
-          .replaceAll(/^```.*?^```$/gms, '')
+          .replaceAll(/^```.*?^```$|<pre.*?<\/pre>/gms, '')
           .split('\n')
           .slice(1)
           .join('')
@@ -125,5 +146,79 @@ describe('the site', () => {
         expect(text, `${source}: ${section.split('\n')[0]}`).not.toBe('')
       }
     }
+  })
+
+  it('links to each method, and from a signature to the types that it names', () => {
+    const html = read('api/sdk.html')
+    expect(idsOf(html)).toContain('keys-rotate')
+    expect(html).toMatch(/<pre class="signature">[^\n]*createMany\(.*<a href="#createdkeys">CreatedKeys<\/a>/)
+    // A type that another entry describes.
+    expect(read('api/sdk-streams.html')).toMatch(/<pre class="signature">.*<a href="sdk\.html#/s)
+  })
+
+  it('opens only the section of the page in its navigation', () => {
+    for (const { path } of pages) {
+      const opened = [...read(path).matchAll(/<details open>.*?<\/details>/gs)].map(([section]) => section)
+      expect(opened, path).toHaveLength(1)
+      expect(opened[0], path).toContain('aria-current="page"')
+    }
+  })
+})
+
+describe('npm run docs', () => {
+  /** Runs it on a project of one page and one entry. */
+  function run({ page = '# Page', source = '/** Does it. */\nexport function f(): void {}' }) {
+    const root = mkdtempSync(join(tmpdir(), 'eaas-docs-'))
+    try {
+      const folder = join(root, 'docs/site')
+      mkdirSync(join(folder, 'dist'), { recursive: true })
+      for (const name of readdirSync(join(ROOT, 'docs/site'), { withFileTypes: true }))
+        if (name.isFile()) copyFileSync(join(ROOT, 'docs/site', name.name), join(folder, name.name))
+      symlinkSync(join(ROOT, 'node_modules'), join(root, 'node_modules'))
+      const files = {
+        'README.md': page,
+        'index.ts': source,
+        'tsconfig.json': '{ "compilerOptions": { "module": "esnext", "noLib": true } }',
+        'docs/site/dist/before.html': '',
+        'docs/site/pages.mjs': `
+          export const API_ENTRIES = [{ name: '@eaas/sdk', source: 'index.ts' }]
+          export const listSections = () => [{ title: 'Start', pages: ['README.md'] }]`,
+      }
+      for (const [name, text] of Object.entries(files)) writeFileSync(join(root, name), text)
+      const { status, stderr } = spawnSync(process.execPath, [join(folder, 'build.mjs')], { encoding: 'utf8' })
+      const folders = readdirSync(folder, { withFileTypes: true }).filter((entry) => entry.isDirectory())
+      return {
+        status,
+        stderr,
+        folders: folders.map(({ name }) => name),
+        dist: readdirSync(join(folder, 'dist')).sort(),
+      }
+    } finally {
+      rmSync(root, { recursive: true, force: true })
+    }
+  }
+
+  it('replaces the site that was there', () => {
+    const made = { status: 0, stderr: '', folders: ['dist'], dist: ['api', 'index.html', 'style.css'] }
+    expect(run({ page: '# Page\n\n[itself](README.md#page)' })).toEqual(made)
+  })
+
+  it('names a broken link without a stack trace, and leaves the site that was there', () => {
+    expect(run({ page: '# Page\n\n[gone](gone.md)' })).toEqual({
+      status: 1,
+      stderr: 'links that lead nowhere:\nREADME.md: gone.md\n',
+      folders: ['dist'],
+      dist: ['before.html'],
+    })
+  })
+
+  it('refuses a type that a public function or method names and its package does not export', () => {
+    const source = `
+      interface Age { days: number }
+      interface Unused { days: number }
+      export interface Keys<T> { age(of: T): Promise<Age> }
+      export function f(age: Age): number { const unused: Unused = age; return unused.days }`
+    const to = 'names the type Age, which @eaas/sdk does not export: export it from index.ts'
+    expect(run({ source })).toMatchObject({ status: 1, stderr: `f ${to}\nKeys.age ${to}\n` })
   })
 })
