@@ -15,8 +15,10 @@ import { exportAudit } from '../../packages/server/src/operations/export-audit.j
 import { readAuditCheckpoint } from '../../packages/server/src/operations/read-audit-checkpoint.js'
 import { verifyAudit } from '../../packages/server/src/operations/verify-audit.js'
 import { type AnchorOptions, anchorNow } from '../../packages/server/src/runner/anchor-heads.js'
+import { recordAlone } from '../../packages/server/src/runner/installation-log.js'
 import { performAsSystem } from '../../packages/server/src/runner/perform.js'
 import { type Server, serverOf } from '../support/audit-scene.js'
+import { exchangeEntry } from '../support/exchanged-entry.js'
 import type { Caller, Service } from '../support/service.js'
 import { actions, anchor, copyAll, entries, removeAll, setInstallationScene, verify } from './installation-scene.js'
 import { verifyByBoth } from './other-verifier.js'
@@ -639,6 +641,20 @@ describe('the anchored heads', () => {
     ])
     expect(unverified).toEqual([])
     expect(await verify(current(), tenant_id)).toMatchObject({ valid: true })
+    expect(await exported()).not.toContain('"anchor":{')
+  })
+
+  it('cover no export while the anchor is a genuine one of another history, which does not lead to the head', async () => {
+    const { victim } = await twoTenants()
+    const { services } = current()
+    const { sql, installationKey: auditKey } = services
+    await anchor(current())
+    const id = (await entries(current())).at(-1)?.id ?? 0
+    await recordAlone(services, [{ action: 'installation.export', metadata: {} }])
+    const exported = async () =>
+      text(await performAsSystem(services, victim.tenant.tenant_id, exportAudit({ withAnchor: true })))
+    expect(await exported()).toContain('"anchor":{')
+    await exchangeEntry(sql, { tenant_id: INSTALLATION_ID, id, auditKey })
     expect(await exported()).not.toContain('"anchor":{')
   })
 

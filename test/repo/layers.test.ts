@@ -198,6 +198,7 @@ describe('the server', () => {
     const AFTERWARDS = [
       'operations/export-audit.ts: getPosition',
       'operations/export-audit.ts: openExport',
+      'operations/export-audit.ts: sealEnd',
       'operations/shared/audit-log.ts: firstPosition',
       'operations/shared/audit-log.ts: getHead',
     ]

@@ -2,6 +2,7 @@
 import { execFile } from 'node:child_process'
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { promisify } from 'node:util'
 import { describe, expect, it } from 'vitest'
 import { entryHash, genesisHash } from '../../../packages/server/src/audit/formats/chain.js'
@@ -12,8 +13,11 @@ import { splitLines } from '../../../packages/server/src/audit/verify/split-line
 import { verifyExport } from '../../../packages/server/src/audit/verify/verify-export.js'
 import { archiveEntries } from '../../../packages/server/src/jobs/archive-entries.js'
 import { purgeTenant } from '../../../packages/server/src/jobs/purge-tenants.js'
+import { exportAudit } from '../../../packages/server/src/operations/export-audit.js'
+import { performAsSystem } from '../../../packages/server/src/runner/perform.js'
 import { findHead, readChain } from '../../../packages/server/src/store/audit.js'
 import { runCommand } from '../../support/command-host.js'
+import { exchangeEntry } from '../../support/exchanged-entry.js'
 import { shellOf } from '../../support/server-docs.js'
 import { ROOT_KEY } from '../../support/service.js'
 import {
@@ -212,6 +216,19 @@ describe('an archive', () => {
     })
     expect(await readdir(archiveDir)).toEqual([expect.stringMatching(/\.refused$/)])
     expect(await stored()).toMatchObject({ marks: [], rows: expect.arrayContaining([1, OLD]) })
+  })
+
+  it('is signed only if its last entry leads to the head: a genuine one of another history does not', async () => {
+    const { services } = service
+    const state = await services.states.find(tenant_id)
+    if (!state) throw new Error('the tenant should have a state')
+    const part = async () => text(await performAsSystem(services, tenant_id, exportAudit({ through_id: OLD })))
+    const putBack = await exchangeEntry(services.sql, { tenant_id, id: OLD, auditKey: state.auditKey })
+    await expect(part()).rejects.toThrow(
+      `entry ${OLD + 1} of the audit log of tenant ${tenant_id} is not as the server`,
+    )
+    await putBack()
+    expect(await part()).toContain('eaas/audit/stretch/v1')
   })
 
   it('is not written for a log that does not verify, and nothing is purged', async () => {

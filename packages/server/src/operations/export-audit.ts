@@ -1,14 +1,15 @@
 /** Exports the audit log as lines (export.md). Writes no entry. */
 import { Readable } from 'node:stream'
 import type { Head } from '../audit/formats/chain.js'
-import { anchorLine, entryLine, headerLine, trailerLine } from '../audit/formats/export.js'
+import { anchorLine, type ExportTrailer, entryLine, headerLine, trailerLine } from '../audit/formats/export.js'
+import { assertLeadsToHead } from '../audit/lead-to-head.js'
 import { assertFollowing, TamperedEntryError } from '../audit/listed-entries.js'
 import { readAuthenticEntry } from '../audit/read-entry.js'
 import type { Context, Operation } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import { countExport } from '../runner/running-exports.js'
 import { findEntryHash } from '../store/audit.js'
-import { firstPosition, getHead, type Position, readPage, signEnd } from './shared/audit-log.js'
+import { firstPosition, getHead, type Position, readPage, signEnd, signHead } from './shared/audit-log.js'
 import { findCovering } from './shared/covering-anchor.js'
 
 export interface ExportScope {
@@ -43,7 +44,7 @@ async function openExport(context: Context, scope: ExportScope): Promise<Readabl
   const head = await getHead(context)
   const end = await findEnd(context, head, scope.through_id)
   if (start.last_id > end.last_id) throw new Refusal('E_VALIDATION', `after_id: the log ends at ${end.last_id}`)
-  const trailer = signEnd(context, end, head)
+  const seal = sealEnd(context, end, head)
   const anchor = scope.withAnchor ? await findCovering(services, tenant_id) : undefined
 
   async function* lines() {
@@ -55,9 +56,30 @@ async function openExport(context: Context, scope: ExportScope): Promise<Readabl
       yield page.map(entryLine).join('')
       last += page.length
     }
-    yield trailerLine(trailer)
+    yield trailerLine(await seal(gone.signal))
   }
-  return Readable.from(lines(), { objectMode: false })
+  const gone = new AbortController()
+  const file = Readable.from(lines(), { objectMode: false })
+  return file.once('close', () => gone.abort())
+}
+
+/** Prepares the last line, with the time at which the head was read: a checkpoint only if the log ends where the export does. */
+function sealEnd(context: Context, end: Position, head: Head): (signal: AbortSignal) => Promise<ExportTrailer> {
+  if (end.last_id === head.last_id) {
+    const trailer = signHead(context, head)
+    return async () => trailer
+  }
+  const { sql, now } = context.services
+  const created_at = new Date(now()).toISOString()
+  return async (signal) => {
+    try {
+      await assertLeadsToHead(sql, { from: end, head, signal })
+    } catch (error) {
+      if (!(error instanceof TamperedEntryError) || (await firstPosition(context)).last_id < error.entry_id) throw error
+      throw new Refusal('E_STATE', `a purge took entry ${error.entry_id} meanwhile: export again`)
+    }
+    return signEnd(context, { end, head, created_at })
+  }
 }
 
 async function findStart(context: Context, after_id: number | undefined): Promise<Position> {

@@ -59,17 +59,18 @@ export function signHead({ services, state }: Context, { last_id, hash }: Head):
   }
 }
 
-/** Signs what an export that ends at a position ends with: a checkpoint only if the log ends there too. */
-export function signEnd(context: Context, end: Position, head: Head): ExportTrailer {
-  if (end.last_id === head.last_id) return signHead(context, head)
-  const { services, state } = context
+/** Signs what a part of a log that ends at a position ends with; the entries from there must be known to lead to the head. */
+export function signEnd(
+  { services, state }: Context,
+  { end, head, created_at }: { end: Position; head: Head; created_at: string },
+): ExportTrailer {
   const statement = {
     tenant_id: state.tenant.tenant_id,
     last_id: end.last_id,
     hash: end.hash,
     head_id: head.last_id,
     head_hash: head.hash,
-    created_at: new Date(services.now()).toISOString(),
+    created_at,
   }
   return { stretch: signStretch(services.signingKey, statement), public_key: encodePublicKey(services.signingKey) }
 }

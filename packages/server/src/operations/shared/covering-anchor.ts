@@ -5,6 +5,8 @@ import { signCheckpoint } from '../../audit/formats/checkpoint.js'
 import type { ExportAnchor } from '../../audit/formats/export.js'
 import { anchorLeaf, inclusionProof } from '../../audit/formats/merkle.js'
 import { signStretch } from '../../audit/formats/stretch.js'
+import { assertLeadsToHead } from '../../audit/lead-to-head.js'
+import { TamperedEntryError } from '../../audit/listed-entries.js'
 import { AnchorFault, readAnchor } from '../../audit/watch/newest-anchor.js'
 import type { Services } from '../../runner/operation.js'
 import { findEntryHash, findHead } from '../../store/audit.js'
@@ -22,6 +24,12 @@ export async function findCovering(services: Services, tenant_id: string): Promi
   const after_hash = await findEntryHash(sql, INSTALLATION_ID, entry.id - 1)
   const head = await findHead(sql, INSTALLATION_ID)
   if (!after_hash || !head || !isHeadAuthentic(installationKey, head)) return undefined
+  try {
+    await assertLeadsToHead(sql, { from: { last_id: entry.id, hash: entry.hash }, head })
+  } catch (error) {
+    if (error instanceof TamperedEntryError) return undefined
+    throw error
+  }
   return {
     anchor: entry,
     after_hash,
