@@ -11,6 +11,7 @@ import { readAnchor } from '../../packages/server/src/audit/watch/newest-anchor.
 import { examineCheckpoints } from '../../packages/server/src/cli/examine-logs.js'
 import { deriveRowKey } from '../../packages/server/src/crypto/key-hierarchy.js'
 import { createWitnessEmitter } from '../../packages/server/src/jobs/emit-checkpoints.js'
+import { acceptRollback } from '../../packages/server/src/operations/accept-rollback.js'
 import { anchorNow } from '../../packages/server/src/runner/anchor-heads.js'
 import { findHead } from '../../packages/server/src/store/audit.js'
 import { type Server, serverOf } from '../support/audit-scene.js'
@@ -194,5 +195,51 @@ describe('an anchor is not replaced by one over a fork', () => {
     await anchorNow(serverOf(running).services, { evenIfSame: true, onLeft: (id) => void left.push(id) })
     expect(left).toEqual([tenant_id])
     expect(await coveredEntry(running, tenant_id)).toMatchObject({ hash: covered.hash })
+  })
+})
+
+describe('a copy of an anchored head whose MAC somebody changed', () => {
+  it('is alarmed about: no rollback that was accepted before explains that a fork takes the place of that head', async () => {
+    const { victim, putBack } = await twoTenants()
+    const { tenant_id } = victim.tenant
+    for (const name of ['c', 'd', 'e']) await victim.call('POST', '/v1/keys', { name })
+    await anchor(current())
+    await putBack()
+    await acceptRollback((await start()).services, tenant_id, { reason: 'a drill' }) // entry 3, of a log that had 6
+    const running = await start()
+    const { sql } = running.services
+    const older = await copyAll(running, tenant_id)
+    await running.caller(victim.secret).call('POST', '/v1/keys', { name: 'acknowledged' })
+    await anchor(running)
+    const covered = (await coveredEntry(running, tenant_id)) ?? expect.unreachable()
+    const putOlder = async () => {
+      await removeAll(running, tenant_id)
+      await older(running)
+    }
+    const fork = await makeFork(running, { victim, putBack: putOlder }, 2)
+    const change = () => sql`update anchored_heads set mac = ${Buffer.alloc(32, 1)} where tenant_id = ${tenant_id}`
+
+    await sql`update audit_log set hash = ${covered.hash} where tenant_id = ${tenant_id} and id = ${covered.last_id}`
+    await change()
+    await expect(anchorNow(serverOf(running).services, { evenIfSame: true })).rejects.toThrow('changed outside')
+    await fork.showFork()
+    const alarmed = await start()
+    expect(alarmed.alarms).toMatchObject([{ tenant_id, reason: expect.stringContaining('changed outside') }])
+    expect((await alarmed.caller(victim.secret).call('GET', '/v1/keys')).status).toBe(500)
+    const accepted = await acceptRollback(alarmed.services, tenant_id, { reason: 'a drill' })
+    expect(accepted).toMatchObject({ witnessed_id: covered.last_id, agrees_through: 0, policy_version: 2 ** 33 })
+    expect((await start()).alarms).toEqual([])
+  })
+
+  it('is alarmed about while the true log is there, once the tenant is used', async () => {
+    const { victim } = await twoTenants()
+    const { tenant_id } = victim.tenant
+    await anchor(current())
+    const { sql } = current().services
+    await sql`update anchored_heads set mac = ${Buffer.alloc(32, 1)} where tenant_id = ${tenant_id}`
+    const command = serverOf(current())
+    expect(await compare(command)).toEqual([])
+    expect((await command.call(victim.secret, 'POST', '/v1/keys', { name: 'more' })).status).toBe(500)
+    expect(command.services.committer.watches.get(tenant_id).alarm?.reason).toContain('changed outside')
   })
 })

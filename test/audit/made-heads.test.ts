@@ -72,7 +72,7 @@ describe('a head that is made again', () => {
     })
     expect(await verify(running, tenant_id)).toMatchObject({ valid: true, verified_entries: 6 })
     await putBack()
-    await running.services.sql`update anchored_heads set mac = ${Buffer.alloc(32)}` // so that it proves no policy version
+    await running.services.sql`update anchored_heads set mac = ${Buffer.alloc(32)} where tenant_id = ${tenant_id}` // so that it proves no policy version
     expect((await start()).alarms).toMatchObject([{ tenant_id }])
     expect(await accept(tenant_id)).toMatchObject({ entry_id: 7, policy_version: 2 ** 33 })
     const served = await start()

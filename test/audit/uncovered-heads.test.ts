@@ -18,11 +18,14 @@ const copyUnproven = ({ services: { sql } }: Service, tenant_id: string) => sql`
   update anchored_heads as a set mac = h.mac, policy_version = h.policy_version, created_at = h.created_at
   from heads as h where h.tenant_id = a.tenant_id and a.tenant_id = ${tenant_id}`
 
+const changed = (tenant_id: string) =>
+  `there is an alarm about tenant ${tenant_id}: the anchored head was changed outside the server`
+
 const coveredEntry = async ({ services: { sql, installationKey } }: Service, tenant_id: string) =>
   (await readAnchor(sql, installationKey))?.heads.find((head) => head.tenant_id === tenant_id)?.last_id
 
 describe('an anchored head that was given the MAC of a later one', () => {
-  it('is replaced by the next anchor, so the tenant cannot go back to it', async () => {
+  it('is alarmed about, and replaced when an operator has accepted that, so the tenant cannot go back to it', async () => {
     const { victim } = await twoTenants()
     const { tenant_id } = victim.tenant
     const running = current()
@@ -32,13 +35,18 @@ describe('an anchored head that was given the MAC of a later one', () => {
     await copyUnproven(running, tenant_id)
     const since = new Date(running.services.now() + 60_000).toISOString()
     expect(await findUncovered(running.services.sql, since)).toEqual([victim.tenant.name])
-    expect(await anchor(running)).toBe(true)
-    expect(await coveredEntry(running, tenant_id)).toBe(4)
-    expect(await findUncovered(running.services.sql, since)).toEqual([])
+    await expect(anchor(running)).rejects.toThrow(`no anchor is written: ${changed(tenant_id)}`)
+    expect(await coveredEntry(running, tenant_id)).toBe(3)
+    const alarmed = await start()
+    expect(alarmed.alarms).toMatchObject([{ tenant_id }])
+    const accepted = await acceptRollback(alarmed.services, tenant_id, { reason: 'a drill' })
+    expect(accepted).toMatchObject({ witnessed_id: 3, agrees_through: 3, entry_id: 5 })
+    expect(await coveredEntry(alarmed, tenant_id)).toBe(5)
+    expect(await findUncovered(alarmed.services.sql, since)).toEqual([])
 
-    await removeAll(running, tenant_id)
-    await putBack(running)
-    await copyUnproven(running, tenant_id)
+    await removeAll(alarmed, tenant_id)
+    await putBack(alarmed)
+    await copyUnproven(alarmed, tenant_id)
     const after = await start()
     expect(after.alarms).toMatchObject([{ tenant_id }])
     expect((await after.caller(victim.secret).call('GET', '/v1/keys')).status).toBe(500)
@@ -65,7 +73,7 @@ describe('an anchored head that was given the MAC of a later one', () => {
     await running.services.sql`update anchored_heads set policy_version = 1 where tenant_id = ${tenant_id}`
     // These have witnessed nothing.
     await expect(anchorNow(serverOf(running).services, { evenIfSame: true })).rejects.toThrow(
-      `no anchor is written: the anchored head of tenant ${tenant_id} was not written by a server`,
+      `no anchor is written: ${changed(tenant_id)}`,
     )
     const left: string[] = []
     await anchorNow(serverOf(running).services, { evenIfSame: true, onLeft: (id) => void left.push(id) })
@@ -105,7 +113,8 @@ describe('an anchored head with a policy version that no server gave', () => {
     const { tenant_id } = victim.tenant
     await anchor(current())
     await putBack()
-    await current().services.sql`update anchored_heads set policy_version = ${Number.MAX_SAFE_INTEGER}`
+    await current().services.sql`
+      update anchored_heads set policy_version = ${Number.MAX_SAFE_INTEGER} where tenant_id = ${tenant_id}`
     const alarmed = await start()
     expect(alarmed.alarms).toMatchObject([{ tenant_id, reason: expect.stringContaining('changed outside') }])
     const accepting = acceptRollback(alarmed.services, tenant_id, { reason: 'a drill' })

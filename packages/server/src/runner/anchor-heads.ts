@@ -8,6 +8,7 @@ import { type Head, isHeadAuthentic, isKeptHeadAuthentic, type Witness } from '.
 import { readRecordedTenants } from '../audit/recorded-tenants.js'
 import { earliestOf, isSame } from '../audit/watch/compare-heads.js'
 import { followAll } from '../audit/watch/follow-stretch.js'
+import { changedAnchored } from '../audit/watch/head-watch.js'
 import { readAnchorHeads } from '../audit/watch/newest-anchor.js'
 import { LATER_AT_ONCE, readLater } from '../audit/watch/read-later.js'
 import { RECOVERY_PAGE } from '../recovery-page.js'
@@ -234,19 +235,22 @@ function openHead(
 ): { auditKey: KeyObject; all: Witness[] } | string {
   const { tenant_id } = head
   const watch = committer.watches.get(tenant_id)
-  const forged = `the head of tenant ${tenant_id} was not written by a server`
   try {
     watch.assertNoAlarm()
     const auditKey = openAuditKey(rootKey, head)
-    if (!isHeadAuthentic(auditKey, head)) return forged
+    if (!isHeadAuthentic(auditKey, head)) return `the head of tenant ${tenant_id} was not written by a server`
     if (isAccepted) return { auditKey, all: [] }
+    if (anchored && !isKeptHeadAuthentic(auditKey, tenant_id, anchored)) {
+      const policy_version = Math.max(watch.held.current?.policy_version ?? 0, head.policy_version)
+      const { fault: reason, witness } = changedAnchored(anchored, policy_version)
+      watch.learn({ reason, witness })
+      watch.assertNoAlarm()
+    }
     if (!anchored || held.some((witness) => isSame(witness, anchored))) return { auditKey, all: [...held] }
-    const isProven = isKeptHeadAuthentic(auditKey, tenant_id, anchored)
-    if (!isProven && anchored.is_contradicted) return `the anchored ${forged.slice('the '.length)}`
     watch.held.rememberAnchored(anchored, { isContradicted: anchored.is_contradicted })
     // If this process has seen a later one, that is not remembered.
     const isNeeded = watch.held.all.some((witness) => isSame(witness, anchored))
-    return { auditKey, all: isNeeded ? [...held, isProven ? anchored : { ...anchored, policy_version: 0 }] : [...held] }
+    return { auditKey, all: isNeeded ? [...held, anchored] : [...held] }
   } catch (error) {
     return faultOf(tenant_id, error)
   }

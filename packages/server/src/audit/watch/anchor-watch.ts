@@ -11,7 +11,7 @@ import { TamperedRowError } from '../../store/tampered-row.js'
 import { findMissingTenants, findStatuses, listTenantIds } from '../../store/tenants.js'
 import { assertFormats } from '../../store/text-formats.js'
 import { ChainAlarmError } from '../append-errors.js'
-import { isHeadAuthentic, isKeptHeadAuthentic, isPurgeMarkAuthentic, type PurgeMark } from '../formats/chain.js'
+import { isHeadAuthentic, isPurgeMarkAuthentic, type PurgeMark } from '../formats/chain.js'
 import { findContradiction, hasNamed, witnessOf } from '../named-entries.js'
 import { type NamedEntry, readLostHead, readRecordedTenants } from '../recorded-tenants.js'
 import { verifyLog } from '../verify/verify.js'
@@ -314,8 +314,7 @@ async function examineContradicted(
     const watch = watches.get(head.tenant_id)
     const look = (auditKey: KeyObject | undefined) => {
       if (!auditKey) return head.is_there ? undefined : watch.learn({ reason: TENANT_GONE, witness: watch.held.proven })
-      if (isKeptHeadAuthentic(auditKey, head.tenant_id, head)) return watch.read(sql, auditKey)
-      return watch.learn({ reason: 'the anchored head was changed outside the server', witness: watch.held.proven })
+      return watch.read(sql, auditKey)
     }
     watch.held.rememberAnchored(head, { isContradicted: true })
     errors.push(...(await examineTenant(watch, findAuditKey, look)))

@@ -38,6 +38,14 @@ interface Loss {
   fault: string
 }
 
+/**
+ * The alarm about a kept copy of an anchored head whose MAC is not the server's. Nothing proves its policy version: it counts as the one that is given,
+ * which is that of the log as it is, so that no rollback explains the copy that an operator accepted before.
+ */
+export function changedAnchored({ last_id, hash }: KeptHead, policy_version: number): Loss {
+  return { fault: 'the anchored head was changed outside the server', witness: { last_id, hash, policy_version } }
+}
+
 /** The comparison of a head in the database with a witnessed one. */
 interface Comparison {
   head: Head
@@ -124,7 +132,7 @@ export class HeadWatch {
     this.held.weigh(auditKey)
     const from = earliestOf(this.held.all)
     const reached = followAll(this.held.all, { head, stretch, auditKey })
-    if (!from || !reached) return 'broken'
+    if (!from || !reached || this.held.forged) return 'broken'
     if (reached !== head) {
       this.held.followedTo(reached, from, stretch)
       return 'in part'
@@ -147,6 +155,7 @@ export class HeadWatch {
   release(): void {
     this.#alarm = undefined
     this.#known = undefined
+    this.held.settle()
   }
 
   /**
@@ -189,6 +198,8 @@ export class HeadWatch {
       passed.add(witness)
       if (loss) losses.push(witness === current ? { ...loss, witness: this.held.current ?? loss.witness } : loss)
     }
+    const { forged } = this.held
+    if (forged) losses.push(changedAnchored(forged, Math.max(forged.policy_version, head.policy_version)))
     // Of several heads that the log does not continue from, the latest one is what an operator must know of.
     const [first, ...others] = losses
     if (first) {

@@ -12,6 +12,8 @@ interface Kept {
   head: KeptHead
   /** of an anchor or an entry of the installation's log: nobody who tells of it need have seen the tenant's log */
   isAnchored: boolean
+  /** a copy that was kept with an anchor: a server wrote its MAC */
+  isCopy: boolean
 }
 
 export class HeldHeads {
@@ -24,6 +26,8 @@ export class HeldHeads {
   #besides: KeptHead[] = []
   /** those of them that an anchor told */
   readonly #anchored = new WeakSet<KeptHead>()
+  /** the latest copy of an anchored head whose MAC is not the server's, until that is settled */
+  #forged: KeptHead | undefined
   /** whether this process read a head that continues from all that it knew, or committed one */
   #hasSeen = false
 
@@ -68,9 +72,20 @@ export class HeldHeads {
     return latestOf([this.#latestWeighed, ...this.#kept.map(({ head }) => ({ ...head, policy_version: 0 }))])
   }
 
+  /** The latest copy of an anchored head that somebody changed: its MAC is not the server's. The root of the anchor proves its id and hash alone. */
+  get forged(): KeptHead | undefined {
+    return this.#forged
+  }
+
+  /** Records that an operator accepted what is in the database: no copy that was told before counts as changed. */
+  settle(): void {
+    this.#forged = undefined
+    for (const kept of this.#kept) kept.isCopy = false
+  }
+
   /** Records the head of a kept checkpoint, or one that another process witnessed. The log must continue from it besides all that is known. */
   remember(head: KeptHead): void {
-    this.#kept.push({ head, isAnchored: false })
+    this.#kept.push({ head, isAnchored: false, isCopy: false })
   }
 
   /**
@@ -82,7 +97,7 @@ export class HeldHeads {
     const isSeen = this.#hasSeen && current !== undefined && isPast(current, head)
     if (isSeen && (!isContradicted || isSame(current, head))) return
     const isHeld = this.all.some((other) => isSame(other, head) && other.policy_version >= head.policy_version)
-    if (!isHeld) this.#kept.push({ head, isAnchored: true })
+    if (!isHeld) this.#kept.push({ head, isAnchored: true, isCopy: head.mac !== undefined })
   }
 
   /**
@@ -91,11 +106,12 @@ export class HeldHeads {
    * of 0, any that was accepted before would end: that of an anchor counts as one of the time of what this process knows otherwise.
    */
   weigh(auditKey: KeyObject): void {
-    for (const { head, isAnchored } of this.#kept.splice(0)) {
+    for (const { head, isAnchored, isCopy } of this.#kept.splice(0)) {
       const unproven = isAnchored ? (this.#current?.policy_version ?? 0) : 0
       const isProven = (each: KeptHead) => isKeptHeadAuthentic(auditKey, this.tenant_id, each)
       const sealed = [head, head.sealed].find((each) => each && isProven(each))
       const witness = sealed === head ? head : { ...head, policy_version: sealed?.policy_version ?? unproven, sealed }
+      if (isCopy && sealed !== head) this.#forged = laterOf(this.#forged, witness)
       this.#latestWeighed = laterOf(this.#latestWeighed, witness)
       this.#hold(witness, isAnchored)
     }
