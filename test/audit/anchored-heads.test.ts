@@ -17,6 +17,7 @@ import { verifyAudit } from '../../packages/server/src/operations/verify-audit.j
 import { type AnchorOptions, anchorNow } from '../../packages/server/src/runner/anchor-heads.js'
 import { recordAlone } from '../../packages/server/src/runner/installation-log.js'
 import { performAsSystem } from '../../packages/server/src/runner/perform.js'
+import type { Sql } from '../../packages/server/src/store/db.js'
 import { type Server, serverOf } from '../support/audit-scene.js'
 import { exchangeEntry } from '../support/exchanged-entry.js'
 import type { Caller, Service } from '../support/service.js'
@@ -29,6 +30,18 @@ const GONE = /missing from the database/
 const WENT_BACK = /went back/
 
 const { start, current, twoTenants } = setInstallationScene()
+
+/** Compares as a server does before each anchor. */
+const compare = ({ services }: Pick<Service, 'services'>) => {
+  const { states, committer, rootKey, installationKey } = services
+  return compareWithAnchor({
+    ...services,
+    rowKey: deriveRowKey(installationKey),
+    watches: committer.watches,
+    findAuditKey: async (tenant_id) => (await states.find(tenant_id))?.auditKey,
+    openKey: (row) => openAuditKey(rootKey, row),
+  })
+}
 
 describe('an anchor', () => {
   it('covers the heads of all tenants, and is written only if one of them changed', async () => {
@@ -222,18 +235,6 @@ describe('a tenant alone', () => {
       { tenant_id, reason: expect.stringContaining('entry 4 of the audit chain does not follow') },
     ])
   })
-
-  /** Compares as a server does before each anchor. */
-  const compare = ({ services }: Service) => {
-    const { states, committer, rootKey, installationKey } = services
-    return compareWithAnchor({
-      ...services,
-      rowKey: deriveRowKey(installationKey),
-      watches: committer.watches,
-      findAuditKey: async (tenant_id) => (await states.find(tenant_id))?.auditKey,
-      openKey: (row) => openAuditKey(rootKey, row),
-    })
-  }
 
   it('is alarmed about when it is put back to what a server saw of it last, before what another one anchored since', async () => {
     const { victim, putBack } = await twoTenants()
@@ -473,6 +474,19 @@ describe('a tenant alone', () => {
     const { tenant } = await running.createTenant()
     await removeAll(running, tenant.tenant_id)
     expect((await start()).alarms).toMatchObject([{ tenant_id: tenant.tenant_id, reason: expect.stringMatching(GONE) }])
+  })
+
+  it('that was created after the newest anchor and is deleted is not taken for gone by an entry that no server wrote after the head', async () => {
+    const running = await start()
+    await running.createTenant()
+    await anchor(running)
+    const { tenant } = await running.createTenant()
+    await removeAll(running, tenant.tenant_id)
+    await running.services.sql`
+      insert into audit_log select tenant_id, id + 1, 'installation.tenant_gone', key_id, key_version, actor, ip_address, metadata, created_at, hash, mac
+      from audit_log where action = 'installation.tenant_create' order by id desc limit 1`
+    const reason = expect.stringContaining("the installation's log is not valid: entry_beyond_head")
+    expect((await start()).alarms).toMatchObject([{ tenant_id: INSTALLATION_ID, reason }])
   })
 
   it('that is put back is alarmed about at start, and its verification names what is missing', async () => {
@@ -717,4 +731,58 @@ describe('the anchored heads', () => {
     await putBack()
     expect((await start()).alarms).toMatchObject([{ tenant_id: INSTALLATION_ID }])
   })
+
+  /** Has another id found as that of the newest anchor. */
+  const finding = (id: number | undefined, sql: Sql): Sql => {
+    const ask = (strings: TemplateStringsArray, ...values: never[]) =>
+      strings.join('?').includes("action = 'installation.anchor'") ? Promise.resolve([{ id }]) : sql(strings, ...values)
+    const begin = (...args: unknown[]) => {
+      const use = args.pop() as (sql: Sql) => Promise<unknown>
+      return (sql.begin as (...args: unknown[]) => unknown)(...args, (begun: Sql) => use(finding(id, begun)))
+    }
+    return Object.assign(ask, sql, { begin }) as unknown as Sql
+  }
+
+  it.each<[string, (sql: Sql, id: number) => PromiseLike<unknown>, fault: string]>([
+    ['the one before is found', async () => undefined, 'is not the newest anchor'],
+    [
+      'its action is edited',
+      (sql, id) => sql`
+        update audit_log set action = 'installation.verify' where action = 'installation.anchor' and id > ${id}`,
+      'does not lead from',
+    ],
+    [
+      'a head of before it is written',
+      (sql, id) => sql`
+        update heads as h set last_id = e.id, hash = e.hash from audit_log as e
+        where h.tenant_id = e.tenant_id and e.tenant_id = ${INSTALLATION_ID} and e.id = ${id}`,
+      'not as the server wrote it',
+    ],
+  ])(
+    'are replaced in vain by those of an anchor before the newest one, also if %s for the moment of the comparison or of the next anchor',
+    async (_, edit, fault) => {
+      const { victim } = await twoTenants()
+      const running = current()
+      const { sql, installationKey } = running.services
+      await anchor(running)
+      const older = await sql`select * from anchored_heads`
+      const found = await readAnchor(sql, installationKey)
+      await victim.call('POST', '/v1/keys', { name: 'more' })
+      await anchor(running)
+      await sql`delete from anchored_heads`
+      await sql`insert into anchored_heads ${sql(older)}`
+      const id = found?.entry.id ?? expect.unreachable()
+      await edit(sql, id)
+      const shown = () => {
+        const { services } = serverOf(running) // has witnessed nothing
+        return { ...services, sql: finding(id, services.sql) }
+      }
+      const comparing = shown()
+      await compare({ services: comparing })
+      expect(comparing.committer.watches.get(INSTALLATION_ID).alarm?.reason).toContain(fault)
+      const anchoring = shown()
+      await expect(anchorNow(anchoring, { evenIfSame: true })).rejects.toThrow(fault)
+      expect(anchoring.committer.watches.get(INSTALLATION_ID).alarm?.reason).toContain(fault)
+    },
+  )
 })

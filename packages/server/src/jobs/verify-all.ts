@@ -92,7 +92,7 @@ export async function verifyAll(
   } catch (error) {
     if (!(error instanceof AnchorFault)) throw error
     const own = verdicts.find(({ tenant_id }) => tenant_id === INSTALLATION_ID)
-    if (own) Object.assign(own, { valid: false, reason: error.message })
+    if (own?.valid) Object.assign(own, { valid: false, reason: error.message })
   }
   recorded ??= await readRecordedTenants(sql) // its log is not valid, and the result with it
   const { tenants, leftOut } = await listTenantsOnRecord(services, [...anchored.keys(), ...recorded.present.keys()])

@@ -1,8 +1,7 @@
 /** Ends the alarm about a tenant that is missing from the database, which has no log of its own to record it. Called by the operator; has no route. */
 import { encodeHex, INSTALLATION_ID } from '@eaas/protocol'
 import { alarmMac, equalBytes } from '../audit/formats/chain.js'
-import { readAnchorHeads } from '../audit/watch/newest-anchor.js'
-import { anchorHeads } from '../runner/anchor-heads.js'
+import { anchorHeads, lockAnchored } from '../runner/anchor-heads.js'
 import type { EntryNote, Services } from '../runner/operation.js'
 import { Refusal } from '../runner/refusal.js'
 import { deleteAlarm, lockAlarm } from '../store/alarms.js'
@@ -45,7 +44,7 @@ export async function acceptLostTenant(services: Services, tenant_id: string, re
     }
     await deleteAlarm(transaction, tenant_id)
     const { installationKey } = services
-    const anchored = (await readAnchorHeads(transaction, installationKey)).find((head) => head.tenant_id === tenant_id)
+    const anchored = (await lockAnchored(services, transaction)).find((head) => head.tenant_id === tenant_id)
     // The alarm's row last, and also if it is not proven: then it can't make the tenant seem shorter, nor exchange what is proven of an entry.
     const known = [anchored, own.held.proven, own.alarm?.witness, alarm].filter((head) => head !== undefined)
     const { last_id, hash } = known.reduce((latest, head) => (head.last_id > latest.last_id ? head : latest))

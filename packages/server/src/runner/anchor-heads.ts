@@ -9,7 +9,7 @@ import { readRecordedTenants } from '../audit/recorded-tenants.js'
 import { earliestOf, isSame } from '../audit/watch/compare-heads.js'
 import { followAll } from '../audit/watch/follow-stretch.js'
 import { changedAnchored } from '../audit/watch/head-watch.js'
-import { readAnchorHeads } from '../audit/watch/newest-anchor.js'
+import { AnchorFault, lockAnchorHeads } from '../audit/watch/newest-anchor.js'
 import { LATER_AT_ONCE, readLater } from '../audit/watch/read-later.js'
 import { RECOVERY_PAGE } from '../recovery-page.js'
 import {
@@ -65,17 +65,15 @@ export async function anchorNow(services: Services, options?: AnchorOptions): Pr
  * covered already. A tenant whose head is forged, missing or behind what was anchored stays covered as it was, so that an anchor never
  * hides what an earlier one shows.
  *
- * @throws AnchorFault if the anchored heads are not those of the newest anchor, ChainAlarmError, AuditWriteError
+ * @throws ChainAlarmError, also if the anchored heads are not those of the newest anchor, AuditWriteError
  */
 export async function anchorHeads(
   services: Services,
   sql: Transaction,
   { notes = [], without, accepted, evenIfSame = false, afresh = false, mayLeave = true, onLeft }: AnchorOptions = {},
 ): Promise<Head | undefined> {
-  await lockHead(sql, INSTALLATION_ID) // anchors take turns
-  if (afresh) await clearAnchoredHeads(sql)
   // Proven here too, although each server compares before it anchors: heads that somebody edits in between must not be covered.
-  const before = afresh ? [] : await readAnchorHeads(sql, services.installationKey)
+  const before = afresh ? await clearHeads(sql) : await lockAnchored(services, sql)
   const anchored = new Map(before.map((head) => [head.tenant_id, head]))
   const { changed, left } = await judgeHeads(services, sql, anchored, { accepted, mayLeave })
   if (!mayLeave) reportLeft(left, onLeft)
@@ -87,6 +85,30 @@ export async function anchorHeads(
   const head = await recordForInstallation(services, sql, systemCaller(services), [...notes, anchor])
   await replaceAnchoredHeads(sql, { changed, removed })
   return head
+}
+
+async function clearHeads(sql: Transaction): Promise<AnchoredHead[]> {
+  await lockHead(sql, INSTALLATION_ID) // anchors take turns
+  await clearAnchoredHeads(sql)
+  return []
+}
+
+/**
+ * Locks the head of the installation's log, so that no other anchor is written meanwhile, and reads the heads that the newest one covers. If they
+ * can't be proven, this raises the alarm about that log. @throws ChainAlarmError
+ */
+export async function lockAnchored(
+  { committer, installationKey }: Pick<Services, 'committer' | 'installationKey'>,
+  sql: Transaction,
+): Promise<AnchoredHead[]> {
+  try {
+    return await lockAnchorHeads(sql, installationKey)
+  } catch (error) {
+    if (!(error instanceof AnchorFault)) throw error
+    const own = committer.watches.get(INSTALLATION_ID)
+    own.learn({ reason: error.message, witness: own.held.proven })
+    throw new ChainAlarmError(`no anchor is written: ${error.message}. ${RECOVERY_PAGE}`)
+  }
 }
 
 /**

@@ -2,12 +2,15 @@
 import type { KeyObject } from 'node:crypto'
 import { INSTALLATION_ID } from '@eaas/protocol'
 import { type AnchoredHead, findAnchorId, listAnchoredHeads } from '../../store/anchors.js'
+import { findHead, lockHead, readChain } from '../../store/audit.js'
 import type { Queryable, Sql, Transaction } from '../../store/db.js'
+import { TamperedRowError } from '../../store/tampered-row.js'
 import { anchorRoot, readAnchorMetadata } from '../formats/anchor.js'
-import { type ChainedEntry, equalBytes } from '../formats/chain.js'
+import { type ChainedEntry, equalBytes, genesisHash, isHeadAuthentic, type KeptHead } from '../formats/chain.js'
 import { readAuthenticEntry } from '../read-entry.js'
+import { FOLLOWED_AT_ONCE, followStretch } from './follow-stretch.js'
 
-/** Thrown when the anchored heads are not those of the newest anchor, or when that is not as the server wrote it. */
+/** Thrown when the anchored heads are not those of the newest anchor, or when the log from that on is not as the server wrote it. */
 export class AnchorFault extends Error {
   override readonly name = 'AnchorFault'
 }
@@ -18,7 +21,11 @@ export interface Anchor {
   heads: AnchoredHead[]
 }
 
-/** Reads the newest anchor and checks that it covers the anchored heads; undefined before the first one. @throws AnchorFault */
+/**
+ * Reads the newest anchor, and checks that it is the newest one and covers the anchored heads; undefined before the first one.
+ *
+ * @throws AnchorFault
+ */
 export async function readAnchor(sql: Sql, auditKey: KeyObject): Promise<Anchor | undefined> {
   // In one snapshot: another process may write an anchor meanwhile.
   return sql.begin('isolation level repeatable read read only', (snapshot) => readFrom(snapshot, auditKey)) as Promise<
@@ -26,8 +33,9 @@ export async function readAnchor(sql: Sql, auditKey: KeyObject): Promise<Anchor 
   >
 }
 
-/** Reads the heads that the newest anchor covers, in a transaction that holds the head of the installation's log. @throws AnchorFault */
-export async function readAnchorHeads(sql: Transaction, auditKey: KeyObject): Promise<AnchoredHead[]> {
+/** Locks the head of the installation's log, so that no other anchor is written meanwhile, and reads the heads that the newest one covers. @throws AnchorFault */
+export async function lockAnchorHeads(sql: Transaction, auditKey: KeyObject): Promise<AnchoredHead[]> {
+  await lockHead(sql, INSTALLATION_ID)
   return (await readFrom(sql, auditKey))?.heads ?? []
 }
 
@@ -44,7 +52,43 @@ async function readFrom(sql: Transaction, auditKey: KeyObject): Promise<Anchor |
   const entry =
     id === undefined ? undefined : await readAuthenticEntry(sql, { tenant_id: INSTALLATION_ID, id, auditKey })
   const heads = await listAnchoredHeads(sql, readAnchorMetadata(entry?.metadata ?? null)?.tenants ?? 0)
-  return compareAnchor({ id, entry, heads })
+  const anchor = compareAnchor({ id, entry, heads })
+  await assertNewest(sql, auditKey, anchor?.entry)
+  return anchor
+}
+
+/**
+ * Checks that no anchor follows this one, or, without one, that there is none. The entry was found by its column `action`, which somebody may edit for
+ * the moment in which it is read: so the log is followed by computed hashes, which cover that column, to its head. In the transaction in which the
+ * anchored heads were read. @throws AnchorFault
+ */
+async function assertNewest(sql: Transaction, auditKey: KeyObject, anchor: ChainedEntry | undefined): Promise<void> {
+  const tenant_id = INSTALLATION_ID
+  const head = await findHead(sql, tenant_id).catch((error: unknown) => {
+    if (!(error instanceof TamperedRowError)) throw error
+  })
+  if (!head || !isHeadAuthentic(auditKey, head)) {
+    throw new AnchorFault("the head of the installation's log is missing, or not as the server wrote it")
+  }
+  let from: KeptHead = { last_id: anchor?.id ?? 0, hash: anchor?.hash ?? genesisHash(tenant_id), policy_version: 0 }
+  while (from !== head) {
+    const { last_id } = from
+    const where = { tenant_id, after_id: last_id - 1, through_id: head.last_id, limit: FOLLOWED_AT_ONCE + 1 }
+    const stretch = await readChain(sql, where)
+    const reached = followStretch(from, { head, stretch, auditKey })
+    if ('kind' in reached) {
+      throw new AnchorFault(
+        `the installation's log does not lead from ${nameOf(anchor)} to its head: entry ${reached.id}`,
+      )
+    }
+    const later = stretch.find(({ id, action }) => id > last_id && action === 'installation.anchor')
+    if (later) throw new AnchorFault(`${nameOf(anchor)} is not the newest anchor: entry ${later.id} is`)
+    from = reached
+  }
+}
+
+function nameOf(anchor: ChainedEntry | undefined): string {
+  return anchor ? `the newest anchor that was found (entry ${anchor.id})` : 'its beginning'
 }
 
 /**
