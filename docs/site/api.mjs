@@ -206,12 +206,13 @@ function describeMembers(context, name, node) {
   const brace = file.text.indexOf('{', (node.heritageClauses ?? node.typeParameters ?? node.name)?.end ?? node.pos)
   const head = withoutExport(file.text.slice(node.getStart(), brace).trim())
   const titled = new Set()
-  const members = [...node.members].filter(isPublic).map((member) => {
+  const members = membersOf(context, node).map((member) => {
+    const { text: source } = member.getSourceFile()
     const title = `${name}.${member.name?.getText()}`
     const isFirst = isCallable(member) && !titled.has(title)
     titled.add(title)
     const body = ts.isMethodDeclaration(member) || ts.isConstructorDeclaration(member) ? member.body : undefined
-    const text = file.text.slice(member.getStart(), body?.getStart() ?? member.end)
+    const text = source.slice(member.getStart(), body?.getStart() ?? member.end)
     return [
       ...(isFirst ? [`#### ${title}`] : []),
       signature(
@@ -228,6 +229,29 @@ function describeMembers(context, name, node) {
     docOf(node),
     ...(members.length > 0 ? ['<div class="members">', ...members, '</div>'] : []),
   ]
+}
+
+/**
+ * The public members of a declaration, and those that it has of an interface without an entry of its own.
+ *
+ * @param {Context} context
+ * @param {ts.InterfaceDeclaration | ts.ClassDeclaration} node
+ * @returns {(ts.TypeElement | ts.ClassElement)[]}
+ */
+function membersOf(context, node) {
+  const own = [...node.members].filter(isPublic)
+  const names = new Set(own.map((member) => member.name?.getText()))
+  const bases = (node.heritageClauses ?? []).flatMap(({ types }) => types.map(({ expression }) => expression))
+  const inherited = bases.flatMap((base) => {
+    const symbol = context.checker.getSymbolAtLocation(base)
+    const target = symbol && targetOf(context.checker, symbol)
+    if (!target || context.links.has(target)) return []
+    const declarations = (target.declarations ?? []).filter(
+      (each) => ts.isInterfaceDeclaration(each) && !each.getSourceFile().isDeclarationFile,
+    )
+    return declarations.flatMap((declaration) => membersOf(context, declaration))
+  })
+  return [...own, ...inherited.filter((member) => !names.has(member.name?.getText()))]
 }
 
 /** @param {ts.TypeElement | ts.ClassElement} member */

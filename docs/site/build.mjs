@@ -123,6 +123,10 @@ function toHtml(page, resolve, resolveImage) {
         const target = resolve(href)
         return target === undefined ? text : `<a href="${escapeHtml(target)}">${text}</a>`
       },
+      codespan({ text }) {
+        // Long paths in a narrow table break after a slash or a dot.
+        return `<code>${text.length > 16 ? escapeHtml(text).replaceAll(/[/.](?=\w)/g, '$&<wbr>') : escapeHtml(text)}</code>`
+      },
       image({ href, text }) {
         return `<img src="${escapeHtml(resolveImage(href))}" alt="${escapeHtml(text)}">`
       },

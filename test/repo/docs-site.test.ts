@@ -151,6 +151,7 @@ describe('the site', () => {
   it('links to each method, and from a signature to the types that it names', () => {
     const html = read('api/sdk.html')
     expect(idsOf(html)).toContain('keys-rotate')
+    expect(idsOf(html)).toContain('client-health') // of an interface without an entry, which Client extends
     expect(html).toMatch(/<pre class="signature">[^\n]*createMany\(.*<a href="#createdkeys">CreatedKeys<\/a>/)
     // A type that another entry describes.
     expect(read('api/sdk-streams.html')).toMatch(/<pre class="signature">.*<a href="sdk\.html#/s)
