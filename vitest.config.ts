@@ -18,7 +18,6 @@ import { LESS_COMPILING } from './test/support/v8-flags.js'
 const THROUGH_A_POOLER = [
   'api/keys',
   'faults/commit',
-  'faults/many-tenants',
   'faults/pooled-ledger',
   'faults/pooler',
   'faults/serving-role',
@@ -37,9 +36,8 @@ const ON_BOTH = [
   'test/audit/{list,retention/command}.test.ts',
   'test/audit/tamper/dropped-rows.test.ts',
   'test/cli/{data-directory,no-database,root-key}.test.ts',
-  'test/faults/{commit,crash,schema,search-path,serving-role,shared-appends}.test.ts',
+  'test/faults/{commit,crash,schema,serving-role,shared-appends}.test.ts',
   'test/sdk/real-server.db.test.ts',
-  'test/examples/searchable-postgres.db.test.ts',
 ]
 
 /** `npm run test:quick` runs these on the embedded database ... */
