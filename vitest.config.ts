@@ -34,10 +34,8 @@ const DATABASE_SUITES = [DATABASE_FOLDERS, '{test,packages/server/src}/**/*.db.t
 const ON_BOTH = [
   'test/api/{batch,keys}.test.ts',
   'test/audit/{list,retention/command}.test.ts',
-  'test/audit/tamper/dropped-rows.test.ts',
   'test/cli/{data-directory,no-database,root-key}.test.ts',
   'test/faults/{commit,crash,schema,serving-role,shared-appends}.test.ts',
-  'test/sdk/real-server.db.test.ts',
 ]
 
 /** `npm run test:quick` runs these on the embedded database ... */

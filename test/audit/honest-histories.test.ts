@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { backend } from '../support/database.js'
 import { findFalseAlarm, histories, newFigures, startWorld, verifyUnderLoad, type World } from './honest-history.js'
 
-const HISTORIES = 8
+const HISTORIES = 6
 /** Two while the log only grows, one while it is purged too, and two of what the purge left. */
 const VERIFICATIONS = 5
 
